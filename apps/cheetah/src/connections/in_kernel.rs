@@ -9,7 +9,6 @@
 //! all again, counts, and logs what the kernel reports. What the kernel had sent on a connection that goes up is logged by the core that
 //! gets it.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -25,7 +24,7 @@ use crate::log::{self, Line, Log};
 const TURN_MAX: usize = 16;
 /// Requests of a turn that are rendered again for another date: some hundred microseconds.
 const RENEWED_MAX: usize = 64;
-/// Reports of a turn that are written, with the lock that all cores have.
+/// Reports of a turn that are written.
 const REPORTS_MAX: usize = 256;
 
 /// What the cores of an interface have together.
@@ -72,8 +71,6 @@ struct Lines {
 #[derive(Debug)]
 struct Prepared {
     line: Line,
-    /// The request of it.
-    request: Box<[u8]>,
     /// When it was last rendered.
     at: Instant,
 }
@@ -117,7 +114,10 @@ impl InKernel {
     ) {
         while let Some(sent) = requests.poll_sent() {
             let noted = self.common.lock();
-            let line = |named| Some(noted.lines.of(log?, named)?.into_owned());
+            let line = |named: &Named| {
+                let line = noted.lines.of(named.note)?;
+                Some(log?.line_like(line, &named.logged))
+            };
             let logged = sent.reported.as_ref();
             let sent_here = Sent {
                 len: sent.len as u64,
@@ -221,10 +221,23 @@ impl InKernel {
         let reports = std::iter::from_fn(|| requests.poll_report()).take(REPORTS_MAX);
         let reports: Vec<Report> = reports.collect();
         self.has_reports = reports.len() == REPORTS_MAX;
-        if !reports.is_empty() {
-            self.common.lock().lines.write(now, log, &reports);
-            log.set_time(now, unix_secs);
+        if reports.is_empty() {
+            return;
         }
+        let today = clock::unix_time();
+        for report in &reports {
+            let told = log::Told {
+                peer: report.peer,
+                logged: &report.named.logged,
+                unix_secs: today.saturating_sub(now - report.ended).as_secs(),
+                time: report.ended - report.begun,
+                is_taken: report.is_taken,
+            };
+            // For each, so that other cores do not wait for all.
+            let noted = self.common.lock();
+            log.answered_by_others(noted.lines.of(report.named.note), &told);
+        }
+        log.set_time(now, unix_secs);
     }
 }
 
@@ -243,39 +256,15 @@ impl Lines {
             return note;
         }
         self.last = self.last.wrapping_add(1);
-        let prepared = Prepared {
-            line,
-            request: request.into(),
-            at: now,
-        };
+        let prepared = Prepared { line, at: now };
         self.of_notes.insert(self.last, prepared);
         self.notes.insert(request.into(), self.last);
         self.last
     }
 
-    /// The line of an answer.
-    fn of(&self, log: &Log, named: &Named) -> Option<Cow<'_, Line>> {
-        let Prepared { line, request, .. } = self.of_notes.get(&named.note)?;
-        if named.logged.is_empty() {
-            return Some(Cow::Borrowed(line));
-        }
-        let head = request.strip_suffix(b"\r\n").unwrap_or(request);
-        let whole = [head, &named.logged, b"\r\n"].concat();
-        Some(Cow::Owned(log.line_like(line, &whole)))
-    }
-
-    fn write(&self, now: Instant, log: &mut Log, reports: &[Report]) {
-        let today = clock::unix_time();
-        for report in reports {
-            let told = log::Told {
-                peer: report.peer,
-                unix_secs: today.saturating_sub(now - report.ended).as_secs(),
-                time: report.ended - report.begun,
-                is_taken: report.is_taken,
-            };
-            let line = self.of(log, &report.named);
-            log.answered_by_others(line.as_deref(), &told);
-        }
+    /// The line that was noted so.
+    fn of(&self, note: u32) -> Option<&Line> {
+        self.of_notes.get(&note).map(|prepared| &prepared.line)
     }
 
     /// Forgets, a second later, what nothing is reported of any more.

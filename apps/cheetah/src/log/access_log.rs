@@ -4,7 +4,6 @@ use std::io;
 use std::net::IpAddr;
 
 use exos_inet::{Duration, Instant};
-use httparse::Status;
 
 use super::chunk::Chunk;
 use super::line::{self, Answer, Format};
@@ -12,7 +11,7 @@ use super::sink::Target;
 use super::stamp::Stamp;
 use super::unfinished::{Line, Pending, Pool, Unfinished};
 use super::writer::Writer;
-use crate::limits::{FIELDS_MAX, LOG_BUFFER_LEN, LOG_FLUSH_TIME, LOG_UNFINISHED_LEN_MAX};
+use crate::limits::{LOG_BUFFER_LEN, LOG_FLUSH_TIME, LOG_UNFINISHED_LEN_MAX};
 
 /// The log of one loop.
 #[derive(Debug)]
@@ -32,9 +31,11 @@ pub struct Log {
 
 /// What others say of a response.
 #[derive(Clone, Copy, Debug)]
-pub struct Told {
+pub struct Told<'a> {
     /// Who asked.
     pub peer: IpAddr,
+    /// Of the request, which is answered as the one of the line, the lines that the log wants and that one has not.
+    pub logged: &'a [u8],
     /// When it was taken, or the connection over, in seconds since 1970 (UTC).
     pub unix_secs: u64,
     /// From the request until then.
@@ -157,31 +158,32 @@ impl Log {
         last
     }
 
-    /// The line of a request with these bytes, which is answered as the one of this line and differs in its header fields alone.
-    pub fn line_like(&self, line: &Line, request: &[u8]) -> Line {
+    /// The line of a request that is answered as the one of this line, which has neither Referer nor User-Agent: this one has these lines
+    /// of them.
+    pub fn line_like(&self, line: &Line, logged: &[u8]) -> Line {
         let mut line = line.clone();
-        let fields_at = request
-            .iter()
-            .position(|&byte| byte == b'\n')
-            .map_or(0, |at| at + 1);
-        let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
-        if let Ok(Status::Complete((_, fields))) =
-            httparse::parse_headers(&request[fields_at..], &mut fields)
-        {
-            line::render_fields(self.format, fields, &mut line.text);
+        if !logged.is_empty() {
+            line::render_logged(self.format, logged, &mut line.text);
         }
         line
     }
 
     /// Others have answered as this line says, and say what became of that. Without a line it is left out.
-    pub fn answered_by_others(&mut self, line: Option<&Line>, told: &Told) {
+    pub fn answered_by_others(&mut self, line: Option<&Line>, told: &Told<'_>) {
         let Some(line) = line else {
             self.counters.dropped += 1;
             return;
         };
         let sent = if told.is_taken { line.len } else { 0 };
         self.stamp.set_time(told.unix_secs);
-        self.write(line, told.peer, sent, told.time.as_micros() as u64);
+        let numbers = line::Numbers {
+            peer: told.peer,
+            logged: told.logged,
+            sent,
+            body: sent.saturating_sub(line.head_len),
+            micros: told.time.as_micros() as u64,
+        };
+        self.write_with(line, &numbers);
     }
 
     /// Others have sent `len` bytes on the connection whose lines these are, which goes on here. Without a line they are left out.
@@ -213,12 +215,17 @@ impl Log {
     fn write(&mut self, line: &Line, peer: IpAddr, sent: u64, micros: u64) {
         let numbers = line::Numbers {
             peer,
+            logged: b"",
             sent,
             body: sent.saturating_sub(line.head_len),
             micros,
         };
+        self.write_with(line, &numbers);
+    }
+
+    fn write_with(&mut self, line: &Line, numbers: &line::Numbers<'_>) {
         let before = self.chunk.bytes.len();
-        self.append(line, &numbers);
+        self.append(line, numbers);
         if self.chunk.bytes.len() > LOG_BUFFER_LEN && before > 0 {
             // It does not fit: the writer gets what is before it, or it is left out.
             self.chunk.bytes.truncate(before);
@@ -226,14 +233,14 @@ impl Log {
                 self.counters.dropped += 1;
                 return;
             }
-            self.append(line, &numbers);
+            self.append(line, numbers);
         }
         self.counters.lines += 1;
         self.chunk.lines += 1;
         self.flush_at.get_or_insert(self.now + LOG_FLUSH_TIME);
     }
 
-    fn append(&mut self, line: &Line, numbers: &line::Numbers) {
+    fn append(&mut self, line: &Line, numbers: &line::Numbers<'_>) {
         let time = self.stamp.text(self.format);
         line::finish(
             self.format,

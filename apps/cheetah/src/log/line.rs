@@ -72,8 +72,10 @@ pub enum LoggedRequest<'a> {
 
 /// What is known when the response has been taken.
 #[derive(Debug)]
-pub(super) struct Numbers {
+pub(super) struct Numbers<'a> {
     pub(super) peer: IpAddr,
+    /// Where the text is of a request with neither, lines of Referer and User-Agent.
+    pub(super) logged: &'a [u8],
     pub(super) sent: u64,
     pub(super) body: u64,
     pub(super) micros: u64,
@@ -89,8 +91,8 @@ pub(super) fn render(format: Format, answer: &Answer<'_>, text: &mut Text) {
 }
 
 /// Writes a whole line.
-pub(super) fn finish(format: Format, text: &Text, time: &str, n: &Numbers, out: &mut Vec<u8>) {
-    let (asked, fields) = text.parts();
+pub(super) fn finish(format: Format, text: &Text, time: &str, n: &Numbers<'_>, out: &mut Vec<u8>) {
+    let [asked, fields, last] = text.parts();
     match format {
         Format::Common | Format::Combined => {
             push_address(out, n.peer);
@@ -116,6 +118,10 @@ pub(super) fn finish(format: Format, text: &Text, time: &str, n: &Numbers, out: 
         }
     }
     out.extend_from_slice(fields);
+    match n.logged {
+        b"" => out.extend_from_slice(last),
+        logged => push_logged(format, logged, out),
+    }
 }
 
 fn render_common(format: Format, answer: &Answer<'_>, text: &mut Text) {
@@ -137,33 +143,56 @@ fn render_json(answer: &Answer<'_>, text: &mut Text) {
     render_fields(Format::Json, answer.asked.fields(), text);
 }
 
-/// Writes what header fields decide, in place of what is behind the numbers.
-pub(super) fn render_fields(format: Format, fields: &[Header<'_>], text: &mut Text) {
-    type Keys = &'static [(&'static str, &'static [u8])];
-    let (keys, end, push): (Keys, &[u8], Push) = match format {
-        Format::Common => (&[], b"\n", push_escaped),
-        Format::Combined => (
-            &[("referer", b" \""), ("user-agent", b" \"")],
-            b"\n",
-            push_escaped,
-        ),
+/// Writes what header fields decide, which stands behind the numbers.
+fn render_fields(format: Format, fields: &[Header<'_>], text: &mut Text) {
+    let value = |name: &str| {
+        let mut fields = fields.iter();
+        let field = fields.find(|field| field.name.eq_ignore_ascii_case(name));
+        field.map(|field| field.value)
+    };
+    if format == Format::Json {
+        text.bytes.extend_from_slice(b",\"host\":\"");
+        push_value(&mut text.bytes, value("host"), push_json);
+        text.bytes.push(b'"');
+    }
+    text.end_second();
+    push_last(format, value, &mut text.bytes);
+}
+
+/// Writes what the Referer and the User-Agent among these lines decide, in place of what was written of others.
+pub(super) fn render_logged(format: Format, logged: &[u8], text: &mut Text) {
+    text.cut_to_second();
+    push_logged(format, logged, &mut text.bytes);
+}
+
+fn push_logged(format: Format, logged: &[u8], out: &mut Vec<u8>) {
+    let value = |name: &str| {
+        logged.split(|&byte| byte == b'\n').find_map(|line| {
+            let (its, value) = line.split_at_checked(name.len())?;
+            let value = value.strip_prefix(b":")?;
+            its.eq_ignore_ascii_case(name.as_bytes()).then_some(value)
+        })
+    };
+    push_last(format, value, out);
+}
+
+/// Writes the last part of a line, of the values of header fields.
+fn push_last<'a>(format: Format, value: impl Fn(&str) -> Option<&'a [u8]>, out: &mut Vec<u8>) {
+    let (keys, end, push): ([&[u8]; 2], &[u8], Push) = match format {
+        Format::Common => return out.push(b'\n'),
+        Format::Combined => ([b" \"", b" \""], b"\n", push_escaped),
         Format::Json => (
-            &[
-                ("host", b",\"host\":\""),
-                ("referer", b",\"referer\":\""),
-                ("user-agent", b",\"user_agent\":\""),
-            ],
+            [b",\"referer\":\"", b",\"user_agent\":\""],
             b"}\n",
             push_json,
         ),
     };
-    text.cut_to_first();
-    for (name, key) in keys {
-        text.bytes.extend_from_slice(key);
-        push_field(&mut text.bytes, fields, name, push);
-        text.bytes.push(b'"');
+    for (name, key) in ["referer", "user-agent"].into_iter().zip(keys) {
+        out.extend_from_slice(key);
+        push_value(out, value(name), push);
+        out.push(b'"');
     }
-    text.bytes.extend_from_slice(end);
+    out.extend_from_slice(end);
 }
 
 impl LoggedRequest<'_> {
@@ -202,11 +231,9 @@ fn push_asked(out: &mut Vec<u8>, asked: &LoggedRequest<'_>, push: Push) {
     }
 }
 
-/// The value of the first field with this name; `-` where there is none.
-fn push_field(out: &mut Vec<u8>, fields: &[Header<'_>], name: &str, push: Push) {
-    let mut fields = fields.iter();
-    let field = fields.find(|f| f.name.len() == name.len() && f.name.eq_ignore_ascii_case(name));
-    match field.map(|field| field.value.trim_ascii()) {
+/// The value of a field; `-` where there is none.
+fn push_value(out: &mut Vec<u8>, value: Option<&[u8]>, push: Push) {
+    match value.map(<[u8]>::trim_ascii) {
         None | Some(b"") => out.push(b'-'),
         Some(value) => push_bounded(out, value, LOG_FIELD_LEN_MAX, push),
     }
@@ -306,6 +333,7 @@ mod tests {
         render(format, &answer, &mut text);
         let numbers = Numbers {
             peer: answer.peer,
+            logged: b"",
             sent: 1234,
             body: 1034,
             micros: 1_002_003,

@@ -51,11 +51,13 @@ pub(super) struct Pending {
     next: u32,
 }
 
-/// What the request and the status say in a line, in two parts; what comes before and between them is told when it is written.
+/// What the request and the status say in a line, in three parts: up to the numbers, what is behind them, and Referer and User-Agent.
+/// What comes before and between the first two is told when it is written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Text {
     pub(super) bytes: Vec<u8>,
     first_end: u32,
+    second_end: u32,
 }
 
 impl Text {
@@ -68,13 +70,20 @@ impl Text {
         self.first_end = self.bytes.len() as u32;
     }
 
-    /// Forgets what stands behind.
-    pub(super) fn cut_to_first(&mut self) {
-        self.bytes.truncate(self.first_end as usize);
+    /// Here come Referer and User-Agent.
+    pub(super) fn end_second(&mut self) {
+        self.second_end = self.bytes.len() as u32;
     }
 
-    pub(super) fn parts(&self) -> (&[u8], &[u8]) {
-        self.bytes.split_at(self.first_end as usize)
+    /// Forgets those.
+    pub(super) fn cut_to_second(&mut self) {
+        self.bytes.truncate(self.second_end as usize);
+    }
+
+    pub(super) fn parts(&self) -> [&[u8]; 3] {
+        let (before, last) = self.bytes.split_at(self.second_end as usize);
+        let (first, second) = before.split_at(self.first_end as usize);
+        [first, second, last]
     }
 
     /// What it costs to keep.

@@ -22,6 +22,9 @@ pub trait SharedRoom: std::fmt::Debug {
 }
 
 /// Room of this many connections, for stacks alone.
+///
+/// It is one word that all of them share: a connection costs two writes of it, as it begins and, with others of its turn that are over,
+/// when its room is given back. The cores of the stacks have the cache line from each other for that.
 #[derive(Debug)]
 pub struct FreeRoom(AtomicUsize);
 
