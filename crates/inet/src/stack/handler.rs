@@ -1,8 +1,13 @@
 //! What deals with messages before a program's sockets and events do: code of the program's that the stack runs as it takes messages in.
 //! Datagrams (`datagrams`) and messages of connections (`streams`) each have handlers by their port.
 
+mod streams;
+
 use crate::limits::HANDLED_BYTES_MAX;
 use crate::stack::state::Stack;
+
+pub use streams::Framing;
+pub(in crate::stack) use streams::StreamHandling;
 
 /// What deals with the messages that come to a port.
 pub trait MessageHandler {

@@ -15,7 +15,8 @@
 //! |---|---|
 //! | `state`, `config` | what a stack is made of, and made with |
 //! | `input`, `header_prediction` | the way in; the headers that nearly all segments have |
-//! | `datagrams`, `streams`, `handler` | UDP; messages of connections; what deals with both before the program does |
+//! | `datagrams` | UDP |
+//! | `handler` | what deals with datagrams and messages of connections before the program does |
 //! | `messages`, `pings`, `neighbors` | ICMP; what is heard of neighbours |
 //! | `output`, `segments`, `body` | the way out; heads of segments, and their data |
 //! | `packets`, `passing` | what leaves and is no segment; what others forward |
@@ -40,16 +41,14 @@ mod path_cache;
 mod pings;
 mod segments;
 mod state;
-mod streams;
 mod syn_offload;
 mod turns;
 
 pub use body::Body;
 pub use config::{Config, Neighbors, Offload, RouteTo};
 pub use exos_wire::offload::{RxChecksum, TxChecksum};
-pub use handler::{Handled, MessageHandler};
+pub use handler::{Framing, Handled, MessageHandler};
 pub use input::Concern;
 pub use output::Transmit;
 pub use pings::EchoReply;
 pub use state::{FastPaths, Stack};
-pub use streams::Framing;

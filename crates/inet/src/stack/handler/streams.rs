@@ -41,7 +41,7 @@ enum Next {
 }
 
 /// A handler, and its port.
-pub(super) struct StreamHandling {
+pub(in crate::stack) struct StreamHandling {
     port: u16,
     framing: Framing,
     handler: Box<dyn MessageHandler>,
@@ -151,7 +151,7 @@ impl Stack {
     }
 
     /// The next news that is the program's.
-    pub(super) fn next_unhandled(&mut self) -> Option<Event> {
+    pub(in crate::stack) fn next_unhandled(&mut self) -> Option<Event> {
         loop {
             let mut event = self.tcp.poll_event()?;
             self.handle_news(&mut event);
