@@ -175,7 +175,7 @@ mkfifo "$work/hold"
 asks='import socket, sys; s = socket.create_connection(("10.10.0.2", 7001)); sys.stdin.read()'
 (cd /; nobody timeout 100 "$work/exos" run --xokd "$socket" -- python3 -c "$asks") <"$work/hold" >/dev/null 2>&1 & held=$!
 exec 7>"$work/hold"
-shown() { nobody timeout 60 "$work/exos" ss -Htp state established | grep -q '10.10.0.2:7001 .*"run:python3"'; }
+shown() { nobody timeout 60 "$work/exos" ss -Htp state established | grep -q '10.10.0.2:7001 .*("python3",pid='; }
 check "exos ss: a user without privilege sees its programs' sockets" await shown
 exec 7>&-
 wait $held
