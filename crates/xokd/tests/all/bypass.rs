@@ -410,6 +410,7 @@ fn memory_kept_after_the_slot_gets_nothing() {
     let (_, claim) = port_of(&first.claim(Protocol::Udp, PortWish::Ephemeral));
     let kept = Memory::of(&bypass_of(&first).1);
     kept.word(BY_INTERFACE).store(0, SeqCst);
+    know_us_there(&lab);
     send_from_there(&lab, claim.port, 0, 3);
     assert!(within(Duration::from_secs(5), || kept
         .word(PUT)
@@ -492,6 +493,7 @@ fn nonsense_in_the_memory_harms_its_holder_alone() {
             .step_by(8)
             .map(|at| memory.word(at))
     };
+    know_us_there(&lab);
     for round in 0..60 {
         for word in words() {
             let nonsense = random.next();
