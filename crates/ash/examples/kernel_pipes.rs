@@ -127,7 +127,7 @@ fn take(job: Job, length: &str) -> String {
     }
 }
 
-/// The least of several means of a handler that takes a message of so many bytes.
+/// The least of several means of a handler that takes a message of this length.
 fn measure_handler(take: &str, bytes: i32) -> Result<u32, Error> {
     let text = format!(
         "handler h {{ rows r[1] of 1024; words c[1]; need {bytes}; p = &r[0]; w = &c[0]; {take} done; }}"

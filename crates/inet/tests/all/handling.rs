@@ -1,5 +1,7 @@
 //! A handler of datagrams: what it is given, what leaves, and what comes to sockets as if there were none.
 
+mod streams;
+
 use std::cell::RefCell;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;

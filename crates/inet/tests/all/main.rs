@@ -21,6 +21,5 @@ mod runner;
 mod scripts;
 mod sharing;
 mod skipping;
-mod streams;
 mod syn_offload;
 mod two_stacks;

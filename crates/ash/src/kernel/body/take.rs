@@ -135,7 +135,7 @@ impl Generator<'_> {
         self.asm.jump_if(Reg::R1, Jump::Greater, Reg::R2, give_up);
     }
 
-    /// Something for each word of so many bytes.
+    /// Something for each word of this many bytes.
     fn each_known(&mut self, bytes: i32, mut word: impl FnMut(&mut Self, (Size, i32))) {
         let mut at = 0;
         while at < bytes {

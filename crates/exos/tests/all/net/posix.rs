@@ -280,6 +280,21 @@ const CALLS: [Call; 14] = [
     Call::Timeouts,
 ];
 
+/// What the kernel's sockets say, and what ours say to the same.
+pub fn expect_same(kernels: &[String], ours: &[String]) {
+    assert_eq!(kernels.len(), ours.len());
+    let others: Vec<_> = kernels.iter().zip(ours).filter(|(k, o)| k != o).collect();
+    for (kernel, ours) in &others {
+        println!("kernel {kernel}\n  ours {ours}");
+    }
+    assert!(
+        others.is_empty(),
+        "{} of {} differ",
+        others.len(),
+        ours.len()
+    );
+}
+
 /// The result as text, in which an error is its kind.
 pub fn said<T: std::fmt::Debug>(result: io::Result<T>) -> String {
     match result {
@@ -369,14 +384,5 @@ fn every_two_calls_in_every_state_give_what_the_kernels_do() {
         stream.set_nonblocking(true).unwrap();
         stream
     });
-    let others: Vec<_> = kernels.iter().zip(&ours).filter(|(k, o)| k != o).collect();
-    for (kernel, ours) in &others {
-        println!("kernel {kernel}\n  ours {ours}");
-    }
-    assert!(
-        others.is_empty(),
-        "{} of {} differ",
-        others.len(),
-        ours.len()
-    );
+    expect_same(&kernels, &ours);
 }

@@ -6,7 +6,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use super::posix::said;
+use super::posix::{expect_same, said};
 use super::{attach, ours};
 use crate::common::PATIENCE;
 
@@ -228,14 +228,5 @@ fn every_two_calls_on_datagrams_give_what_the_kernels_do() {
         socket.set_nonblocking(true).unwrap();
         socket
     });
-    let others: Vec<_> = kernels.iter().zip(&ours).filter(|(k, o)| k != o).collect();
-    for (kernel, ours) in &others {
-        println!("kernel {kernel}\n  ours {ours}");
-    }
-    assert!(
-        others.is_empty(),
-        "{} of {} differ",
-        others.len(),
-        ours.len()
-    );
+    expect_same(&kernels, &ours);
 }

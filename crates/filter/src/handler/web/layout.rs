@@ -275,7 +275,7 @@ impl Entries {
         self.logged_of_report(REPORT_COUNT)
     }
 
-    /// Where the lines for the log are of the slot that is so many bytes behind the first, whose answer is to be reported.
+    /// Where the lines for the log are of the slot that is `at` bytes behind the first, whose answer is to be reported.
     pub const fn logged_of_slot(self, at: u64) -> u64 {
         self.memory_len() + REPORT_COUNT * REPORT_LEN + at / SLOT_LEN * LOGGED_LEN
     }

@@ -19,7 +19,7 @@ pub(super) enum Outcome {
     Lost,
 }
 
-/// Lines are copied from here, to there, so many bytes.
+/// Registers of a copy of lines: from where, to where, and how many bytes.
 const FROM: Reg = Reg::R0;
 const TO: Reg = Reg::R1;
 const LEN_OF_LINES: Reg = Reg::R2;
