@@ -1189,7 +1189,7 @@ def watched_before_listening():
             s.listen()
             assert not [event for event in epoll.poll(0.1) if event[1] & select.EPOLLIN]
             with socket.create_connection(("127.0.0.1", 9401), 10):
-                await_that(lambda: epoll.poll(0.1, 8) == [(s.fileno(), select.EPOLLIN)])
+                assert epoll.poll(10, 8) == [(s.fileno(), select.EPOLLIN)]
                 s.settimeout(10)
                 s.accept()[0].close()
                 await_that(lambda: epoll.poll(0.1) == [])

@@ -193,22 +193,29 @@ impl Registration {
             let mut event = libc::epoll_event { events, u64: data };
             // SAFETY: the thread's descriptors are a copy from here on; the numbers are of files that live as long as it does, for
             // the caller waits for its end.
-            let added = unsafe {
+            let (own, added) = unsafe {
                 let own = libc::unshare(libc::CLONE_FILES);
                 let set = match set == number {
                     true => libc::fcntl(set, libc::F_DUPFD_CLOEXEC, number + 1),
                     false => set,
                 };
                 if own < 0 || set < 0 || libc::dup2(file, number) < 0 {
-                    -1
+                    (own, -1)
                 } else {
-                    libc::epoll_ctl(set, libc::EPOLL_CTL_ADD, number, &mut event)
+                    let added = libc::epoll_ctl(set, libc::EPOLL_CTL_ADD, number, &mut event);
+                    (own, added)
                 }
             };
-            match added {
+            let result = match added {
                 0 => Ok(()),
                 _ => Err(io::Error::last_os_error()),
+            };
+            if own == 0 {
+                // A thread that has been waited for may still have its descriptors, and with them a file that is to leave its sets.
+                // SAFETY: the descriptors are the thread's copies, and it uses none after this.
+                unsafe { libc::close_range(0, libc::c_uint::MAX, 0) };
             }
+            result
         };
         let added = std::thread::scope(|scope| scope.spawn(add).join());
         added.unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
