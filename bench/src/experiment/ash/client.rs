@@ -6,7 +6,7 @@ use crate::report::percentile;
 use crate::stage::calls::{CallClock, Calls};
 use crate::stage::helper::{Helper, say_ready};
 use crate::stage::link::interface_with;
-use exos::{Buffer, Exos};
+use exos::{Buffer, Exos, Slice};
 use exos_host::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
@@ -41,6 +41,14 @@ impl Question {
             number_len: 4,
             answer: None,
         }
+    }
+
+    /// The message with this number, by which its answer is known.
+    fn numbered(&self, number: u32) -> Slice {
+        let (len, bytes) = (self.number_len, u64::from(number).to_be_bytes());
+        let mut message = self.message.clone();
+        message[..len].copy_from_slice(&bytes[8 - len..]);
+        Buffer::from(message).into()
     }
 }
 
@@ -90,7 +98,9 @@ struct Asker {
     socket: exos::inet::udp::UdpHandle,
     to: SocketAddr,
     question: Question,
-    /// When each message left, by its number.
+    /// Each message by its number, made once: the client is to be as cheap as can be.
+    messages: Vec<Slice>,
+    /// When each left.
     left: Vec<Instant>,
     /// There is something to be handed over.
     has_asked: bool,
@@ -108,6 +118,9 @@ impl Asker {
             socket,
             to: SocketAddr::new(of.to, of.question.port),
             question: of.question.clone(),
+            messages: (0..of.under_way)
+                .map(|number| of.question.numbered(number))
+                .collect(),
             left: vec![Instant::now(); of.under_way as usize],
             has_asked: false,
             calls: CallClock::new()?,
@@ -118,19 +131,17 @@ impl Asker {
 
     /// The first message asks for the server's hardware address, too. What else comes of it is not looked at.
     fn await_server(&mut self) -> Result<()> {
-        let first = self.question.first.clone();
-        let then = std::mem::replace(&mut self.question.message, first);
+        let first: Slice = Buffer::from(self.question.first.clone()).into();
         let answer = self.question.answer.take();
         let end = Instant::now() + START_TIMEOUT;
         let mut is_there = false;
         while !is_there && Instant::now() < end {
-            self.ask(0);
+            self.send(first.clone());
             let soon = Instant::now() + Duration::from_millis(50);
             while Instant::now() < soon {
                 is_there |= self.hear()?.is_some();
             }
         }
-        self.question.message = then;
         self.question.answer = answer;
         match is_there {
             true => Ok(()),
@@ -138,19 +149,17 @@ impl Asker {
         }
     }
 
-    /// Sends the message with this number, by which its answer is known.
-    fn ask(&mut self, number: usize) {
-        let (len, bytes) = (self.question.number_len, (number as u64).to_be_bytes());
-        self.question.message[..len].copy_from_slice(&bytes[8 - len..]);
-        self.left[number] = Instant::now();
+    /// Sends the message with this number; it is this late.
+    fn ask(&mut self, number: usize, now: Instant) {
+        self.left[number] = now;
+        self.send(self.messages[number].clone());
+    }
+
+    /// What finds no room is lost, as on a wire.
+    fn send(&mut self, bytes: Slice) {
         self.has_asked = true;
-        let now = self.exos.now();
-        let bytes = Buffer::from(self.question.message.clone()).into();
-        // What finds no room is lost, as on a wire.
-        let _ = self
-            .exos
-            .stack
-            .udp_send(now, self.socket, None, self.to, bytes);
+        let (now, stack) = (self.exos.now(), &mut self.exos.stack);
+        let _ = stack.udp_send(now, self.socket, None, self.to, bytes);
     }
 
     /// The number of a message whose answer is there. What is to be sent leaves when none is, many at once.
@@ -186,17 +195,19 @@ impl Asker {
     fn load(&mut self, length: Duration) -> Result<Answered> {
         self.calls.restart();
         let begin = Instant::now();
-        (0..self.left.len()).for_each(|number| self.ask(number));
-        let mut looked = begin;
-        while begin.elapsed() < length {
-            if let Some(number) = self.hear()? {
-                let took = self.left[number].elapsed();
+        (0..self.left.len()).for_each(|number| self.ask(number, begin));
+        let (mut now, mut looked) = (begin, begin);
+        while now - begin < length {
+            let heard = self.hear()?;
+            now = Instant::now();
+            if let Some(number) = heard {
+                let took = now - self.left[number];
                 self.took_us.push(took.as_secs_f64() * 1e6);
-                self.ask(number);
+                self.ask(number, now);
             }
-            if looked.elapsed() > LOST {
-                looked = Instant::now();
-                self.ask_again();
+            if now - looked > LOST {
+                looked = now;
+                self.ask_again(now);
             }
         }
         let calls = self.calls.restart();
@@ -214,11 +225,11 @@ impl Asker {
         })
     }
 
-    fn ask_again(&mut self) {
+    fn ask_again(&mut self, now: Instant) {
         for number in 0..self.left.len() {
-            if self.left[number].elapsed() > LOST {
+            if now - self.left[number] > LOST {
                 self.lost += 1;
-                self.ask(number);
+                self.ask(number, now);
             }
         }
     }

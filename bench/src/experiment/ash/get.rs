@@ -9,7 +9,7 @@ use super::Cell;
 use super::cache::{CacheServer, PORT};
 use super::client::{Answered, Question};
 use super::sandbox::reflector;
-use super::session::{CLIENT, KERNEL, OURS, Session, UNDER_WAY};
+use super::session::{CLIENT, KERNEL, OURS, Session};
 use crate::experiment::figure::{Figures, Goal};
 use crate::experiment::sockets::{Program, Requests};
 use crate::stage::calls::Bare;
@@ -64,6 +64,8 @@ impl Cache {
     }
 }
 
+/// Datagrams under way: as many as make a call of the client cheap, which is to wait for the servers and not they for it.
+const DATAGRAMS: u32 = 256;
 /// Clients' connections, with a request under way each.
 const CONNECTIONS: u32 = 50;
 
@@ -177,7 +179,7 @@ fn bare(session: &Session) -> Result<Option<Bare>> {
         seen.calls.note_untold(session);
         Ok(seen.calls.per_request(seen.answers))
     };
-    let (many, one) = (calls(UNDER_WAY)?, calls(1)?);
+    let (many, one) = (calls(DATAGRAMS)?, calls(1)?);
     Ok(many.zip(one).map(|(many, one)| Bare::of(many, one)))
 }
 
@@ -244,7 +246,7 @@ fn watch(session: &Session, serving: &Serving) -> Result<Watched> {
 /// Has one asked over UDP.
 fn by_datagrams(session: &Session, cache: Cache, bare: Option<Bare>) -> Result<Seen> {
     let serving = Serving::start(session, cache)?;
-    let client = session.ask(question(), cache.at(), UNDER_WAY)?;
+    let client = session.ask(question(), cache.at(), DATAGRAMS)?;
     let watched = watch(session, &serving)?;
     let asked = client.measured(session, session.seconds)?;
     serving.stop()?;
@@ -314,6 +316,7 @@ fn connections(session: &Session, cache: Cache, connections: u32) -> Result<Help
         to: SocketAddr::from((cache.at(), PORT)),
         from: CLIENT.into(),
         connections,
+        gathers: true,
         seconds: session.seconds,
         first,
         then,

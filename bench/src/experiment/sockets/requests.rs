@@ -20,6 +20,8 @@ pub(crate) struct Requests {
     /// The clients' address, which the kernel does not have.
     pub from: IpAddr,
     pub connections: u32,
+    /// What all of them ask in a turn leaves by one call; otherwise each request by its own, at once.
+    pub gathers: bool,
     pub seconds: f64,
     /// Asked once, before all others.
     pub first: Exchange,
@@ -72,6 +74,8 @@ impl Requests {
             let (token, level) = (Token(number), Trigger::Level);
             let registered = poll.register(&client.stream, token, Interest::READABLE, level);
             registered.context(what)?;
+            // What a socket that waits writes leaves at once.
+            client.stream.set_nonblocking(self.gathers).context(what)?;
             client.ask(&self.then)?;
         }
         let (begin, length) = (Instant::now(), Duration::from_secs_f64(self.seconds));

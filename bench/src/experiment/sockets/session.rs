@@ -138,6 +138,7 @@ impl Session {
             to: SocketAddr::from((way.address(), cell.program.port())),
             from: CLIENT.into(),
             connections: CONNECTIONS[0],
+            gathers: false,
             seconds: self.seconds,
             first,
             then,

@@ -3,15 +3,14 @@
 use std::net::{IpAddr, SocketAddr};
 
 use exos_buf::Slice;
-use exos_wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6};
-use exos_wire::ipv4::Ipv4Header;
+use exos_wire::ethernet::{self, ETHERTYPE_IPV4, ETHERTYPE_IPV6, EthernetHeader};
+use exos_wire::ipv4::{self, Ipv4Header};
 use exos_wire::ipv6::{self, Ipv6Header};
 use exos_wire::udp::{self, UdpHeader};
 use exos_wire::{Mac, Sum, protocol};
 
 use crate::fragment::{cut_v4, cut_v6};
 use crate::limits::DATAGRAM_MAX;
-use crate::neighbor::frames::frame_of;
 use crate::stack::output::NextHop;
 use crate::stack::state::Stack;
 use crate::time::Instant;
@@ -53,20 +52,24 @@ impl Stack {
             return;
         };
         let payload = out.payload.as_bytes();
-        let mut datagram = vec![0; udp::LEN + payload.len()];
+        let len = udp::LEN + payload.len();
         let header = UdpHeader {
             src_port: out.src_port,
             dst_port: out.dst.port(),
         };
-        let pseudo = Sum::pseudo(source, to.ip(), protocol::UDP, datagram.len() as u32);
-        header.emit(
-            payload.len(),
-            pseudo.plus(out.payload.sum(0..payload.len())),
-            &mut datagram,
-        );
-        datagram[udp::LEN..].copy_from_slice(payload);
-        let addresses = (source, to.ip());
-        self.send_ip_with(now, addresses, protocol::UDP, &datagram, out.fields);
+        let pseudo = Sum::pseudo(source, to.ip(), protocol::UDP, len as u32);
+        let sum = pseudo.plus(out.payload.sum(0..payload.len()));
+        let packet = OwnPacket {
+            src: source,
+            dst: to.ip(),
+            protocol: protocol::UDP,
+            fields: out.fields,
+            len,
+        };
+        self.send_packet(now, packet, |datagram| {
+            header.emit(payload.len(), sum, datagram);
+            datagram[udp::LEN..].copy_from_slice(payload);
+        });
     }
 
     /// Send an IP packet of ours, in fragments where it is longer than the MTU.
@@ -89,58 +92,57 @@ impl Stack {
         payload: &[u8],
         fields: HeaderFields,
     ) {
-        let hop = self.path_to(now, dst);
+        let packet = OwnPacket {
+            src,
+            dst,
+            protocol,
+            fields,
+            len: payload.len(),
+        };
+        self.send_packet(now, packet, |to| to.copy_from_slice(payload));
+    }
+
+    /// Sends a packet whose payload is written where it leaves from, in fragments where it is longer than the MTU.
+    fn send_packet(&mut self, now: Instant, packet: OwnPacket, write: impl FnOnce(&mut [u8])) {
+        let hop = self.path_to(now, packet.dst);
         let ident = self.random.next_u64() as u32;
+        let header = packet.header(ident as u16);
         // To ourselves whole, however long it is.
-        let mtu = match (hop, dst) {
-            (NextHop::Loopback, IpAddr::V4(_)) => DATAGRAM_MAX,
-            (NextHop::Loopback, IpAddr::V6(_)) => ipv6::LEN + DATAGRAM_MAX,
+        let mtu = match (hop, &header) {
+            (NextHop::Loopback, IpHeader::V4(_)) => DATAGRAM_MAX,
+            (NextHop::Loopback, IpHeader::V6(_)) => ipv6::LEN + DATAGRAM_MAX,
             _ => self.config.mtu,
         };
-        let packets: Vec<Vec<u8>> = match (src, dst) {
-            (IpAddr::V4(src), IpAddr::V4(dst)) => {
-                let header = Ipv4Header {
-                    src,
-                    dst,
-                    protocol,
-                    ttl: fields.hop_limit,
-                    tos: fields.traffic_class,
-                    ident: ident as u16,
-                    dont_fragment: false,
-                    more_fragments: false,
-                    fragment_offset: 0,
-                };
-                cut_v4(&header, payload, mtu).collect()
-            }
-            (IpAddr::V6(src), IpAddr::V6(dst)) => {
-                let header = Ipv6Header {
-                    src,
-                    dst,
-                    next_header: protocol,
-                    hop_limit: fields.hop_limit,
-                    traffic_class: fields.traffic_class,
-                    flow_label: 0,
-                };
-                if ipv6::LEN + payload.len() <= mtu {
-                    let mut packet = vec![0; ipv6::LEN + payload.len()];
-                    header.emit(payload.len(), &mut packet);
-                    packet[ipv6::LEN..].copy_from_slice(payload);
-                    vec![packet]
-                } else {
-                    cut_v6(&header, ident, payload, mtu).collect()
-                }
-            }
-            _ => unreachable!("source and destination are of one family"),
-        };
-        let ethertype = if dst.is_ipv6() {
-            ETHERTYPE_IPV6
-        } else {
-            ETHERTYPE_IPV4
-        };
-        for packet in packets {
-            let frame = frame_of(self.config.mac, Mac::ZERO, ethertype, &packet);
+        let whole = header.len() + packet.len;
+        if whole <= mtu {
+            let mut frame = vec![0; ethernet::LEN + whole];
+            let start = self.emit_link_header(&header, &mut frame);
+            let start = start + header.emit(packet.len, &mut frame[start..]);
+            write(&mut frame[start..]);
+            return self.send_by(hop, frame);
+        }
+        let mut payload = vec![0; packet.len];
+        write(&mut payload);
+        for fragment in header.cut(ident, &payload, mtu) {
+            let mut frame = vec![0; ethernet::LEN + fragment.len()];
+            let start = self.emit_link_header(&header, &mut frame);
+            frame[start..].copy_from_slice(&fragment);
             self.send_by(hop, frame);
         }
+    }
+
+    /// Writes Ethernet's header, but for who is next; the bytes that it takes.
+    fn emit_link_header(&self, of: &IpHeader, frame: &mut [u8]) -> usize {
+        let header = EthernetHeader {
+            dst: Mac::ZERO,
+            src: self.config.mac,
+            vlan: None,
+            ethertype: match of {
+                IpHeader::V4(_) => ETHERTYPE_IPV4,
+                IpHeader::V6(_) => ETHERTYPE_IPV6,
+            },
+        };
+        header.emit(frame)
     }
 
     /// Sends a frame to who is next, whose link address it is given.
@@ -156,6 +158,73 @@ impl Stack {
             NextHop::Loopback => self.loop_frame(&frame),
             NextHop::Pending(neighbor) => self.neighbors.queue(neighbor, frame),
             NextHop::None => self.counters.drop_ip_no_route += 1,
+        }
+    }
+}
+
+/// A packet that is to leave, whatever is in it.
+struct OwnPacket {
+    src: IpAddr,
+    dst: IpAddr,
+    protocol: u8,
+    fields: HeaderFields,
+    /// Bytes behind IP's header.
+    len: usize,
+}
+
+impl OwnPacket {
+    fn header(&self, ident: u16) -> IpHeader {
+        match (self.src, self.dst) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => IpHeader::V4(Ipv4Header {
+                src,
+                dst,
+                protocol: self.protocol,
+                ttl: self.fields.hop_limit,
+                tos: self.fields.traffic_class,
+                ident,
+                dont_fragment: false,
+                more_fragments: false,
+                fragment_offset: 0,
+            }),
+            (IpAddr::V6(src), IpAddr::V6(dst)) => IpHeader::V6(Ipv6Header {
+                src,
+                dst,
+                next_header: self.protocol,
+                hop_limit: self.fields.hop_limit,
+                traffic_class: self.fields.traffic_class,
+                flow_label: 0,
+            }),
+            _ => unreachable!("source and destination are of one family"),
+        }
+    }
+}
+
+/// The header of either family, without options or extension headers.
+enum IpHeader {
+    V4(Ipv4Header),
+    V6(Ipv6Header),
+}
+
+impl IpHeader {
+    fn len(&self) -> usize {
+        match self {
+            Self::V4(_) => ipv4::LEN,
+            Self::V6(_) => ipv6::LEN,
+        }
+    }
+
+    /// Writes it before a payload of this length; the bytes that it takes.
+    fn emit(&self, payload_len: usize, packet: &mut [u8]) -> usize {
+        match self {
+            Self::V4(header) => header.emit(payload_len, packet),
+            Self::V6(header) => header.emit(payload_len, packet),
+        }
+    }
+
+    fn cut(&self, ident: u32, payload: &[u8], mtu: usize) -> Vec<Vec<u8>> {
+        match self {
+            Self::V4(header) => cut_v4(header, payload, mtu).collect(),
+            Self::V6(header) => cut_v6(header, ident, payload, mtu).collect(),
         }
     }
 }

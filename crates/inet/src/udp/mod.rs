@@ -15,12 +15,12 @@
 //!
 //! Invariants: `ports[p]` lists exactly the slots bound to `p`; a socket is in `readable` exactly when its `is_told` flag is set.
 
+mod error;
 mod fields;
 mod socket;
 mod table;
 
+pub use error::UdpError;
 pub use fields::HeaderFields;
 pub use socket::{Received, Sharing};
-pub use table::{
-    Bound, Delivered, Outgoing, UdpCounters, UdpDrop, UdpError, UdpHandle, UdpTable, parse,
-};
+pub use table::{Bound, Delivered, Outgoing, UdpCounters, UdpDrop, UdpHandle, UdpTable, parse};

@@ -5,6 +5,7 @@ use crate::limits::{EPHEMERAL_FIRST, UDP_SOCKETS_MAX};
 use crate::route::Delivery;
 use crate::siphash::Random;
 use crate::tcp::Share;
+use crate::udp::error::UdpError;
 use crate::udp::fields::HeaderFields;
 use crate::udp::socket::{Received, Sharing, Socket};
 use exos_buf::Slice;
@@ -12,7 +13,6 @@ use exos_wire::checksum::Sum;
 use exos_wire::protocol;
 use exos_wire::udp::UdpView;
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 /// A bound socket. Names of closed sockets do not come back to life when their slot is used again.
@@ -48,51 +48,6 @@ pub enum Delivered {
     /// Nobody listens: ICMP port unreachable is due if it was unicast (RFC 1122 §4.1.3.1).
     NoSocket,
 }
-
-/// Why a UDP operation was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UdpError {
-    /// Another socket has this address and port.
-    PortTaken(u16),
-    /// Every dynamic port is taken.
-    NoPortLeft,
-    /// Table full; the number is its size.
-    TooManySockets(usize),
-    /// The handle's socket was closed.
-    Closed,
-    /// More bytes than a datagram of this family holds.
-    TooLong {
-        /// The bytes given.
-        len: usize,
-        /// The most there can be.
-        max: usize,
-    },
-    /// The destination cannot be sent to: port zero, no address, or of another family than the
-    /// socket's address.
-    BadDestination(SocketAddr),
-}
-
-impl fmt::Display for UdpError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            UdpError::PortTaken(port) => {
-                write!(
-                    f,
-                    "UDP port {port} is bound by another socket: choose another, or 0 for any"
-                )
-            }
-            UdpError::NoPortLeft => write!(f, "every dynamic UDP port is bound: close sockets"),
-            UdpError::TooManySockets(max) => write!(f, "more than {max} UDP sockets"),
-            UdpError::Closed => write!(f, "the UDP socket was closed"),
-            UdpError::TooLong { len, max } => {
-                write!(f, "{len} bytes do not fit a UDP datagram: {max} do")
-            }
-            UdpError::BadDestination(to) => write!(f, "cannot send a UDP datagram to {to}"),
-        }
-    }
-}
-
-impl std::error::Error for UdpError {}
 
 /// Why an arrived segment is no datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,6 +124,8 @@ pub struct UdpTable {
     ports: BTreeMap<u16, Vec<u32>>,
     /// Sockets with news for the program, each at most once.
     readable: VecDeque<UdpHandle>,
+    /// Sockets that fit the datagram at hand, and how well; kept for the room.
+    fits: Vec<(u8, u32)>,
     random: Random,
     /// Of the hash by which datagrams are spread.
     key: u64,
@@ -185,6 +142,7 @@ impl UdpTable {
             free: Vec::new(),
             ports: BTreeMap::new(),
             readable: VecDeque::new(),
+            fits: Vec::new(),
             random,
             counters: UdpCounters::default(),
         }
@@ -289,7 +247,8 @@ impl UdpTable {
         how: Delivery,
         (fields, payload): (HeaderFields, &[u8]),
     ) -> Delivered {
-        let mut fits: Vec<(u8, u32)> = Vec::new();
+        let mut fits = std::mem::take(&mut self.fits);
+        fits.clear();
         for &slot in self.ports.get(&to.port()).into_iter().flatten() {
             let socket = self.slots[slot as usize]
                 .socket
@@ -303,12 +262,17 @@ impl UdpTable {
             };
             fits.extend(socket.fit(from, to).map(|fit| (fit, slot)));
         }
-        if how == Delivery::Unicast {
-            let best = fits.iter().map(|(fit, _)| *fit).max();
-            fits.retain(|(fit, _)| Some(*fit) == best);
-            fits = self.taker(&fits, from, to).into_iter().collect();
-        }
-        self.push_to(&fits, from, to.ip(), (fields, payload))
+        let taker;
+        let takers = match how {
+            Delivery::Unicast => {
+                taker = self.taker(&mut fits, from, to);
+                taker.as_slice()
+            }
+            Delivery::Broadcast | Delivery::Multicast => &fits[..],
+        };
+        let delivered = self.push_to(takers, from, to.ip(), (fields, payload));
+        self.fits = fits;
+        delivered
     }
 
     /// A socket into which datagrams, or an error, have come since it was last told; take them with [`Self::receive`] until there is none.
@@ -406,8 +370,15 @@ impl UdpTable {
         self.socket(handle).is_ok_and(|s| s.error.is_some())
     }
 
-    /// Of sockets that fit as well, in the order in which they were bound, the one that gets a datagram.
-    fn taker(&self, fits: &[(u8, u32)], from: SocketAddr, to: SocketAddr) -> Option<(u8, u32)> {
+    /// Of the sockets that fit best, in the order in which they were bound, the one that gets a datagram.
+    fn taker(
+        &self,
+        fits: &mut Vec<(u8, u32)>,
+        from: SocketAddr,
+        to: SocketAddr,
+    ) -> Option<(u8, u32)> {
+        let best = fits.iter().map(|(fit, _)| *fit).max();
+        fits.retain(|(fit, _)| Some(*fit) == best);
         let (first, of) = (fits.first()?, fits.len() as u32);
         let socket = self.slots[first.1 as usize].socket.as_ref();
         let is_spread = socket.is_some_and(|socket| socket.sharing == Some(Sharing::Spread));
