@@ -45,6 +45,9 @@ pub(super) fn compare(figures: &mut Figures) -> Result<()> {
     figures.add("sandbox/by-hand", "ns", by_hand_ns);
     let ratio = generated_ns / by_hand_ns;
     figures.add_goal("sandbox/ratio", "", Goal::AtMost(1.1), ratio);
+    let nothing = xdp::answering(MESSAGE, |_, _, _| {});
+    let [nothing_ns, _] = time([&nothing, &nothing], |_| [message(), message()])?;
+    figures.add("sandbox/nothing", "ns", nothing_ns);
     for (name, program) in [("handler", &generated), ("by-hand", &by_hand)] {
         let instructions = program.insns().len() as f64;
         figures.add(format!("sandbox/{name}/instructions"), "", instructions);
