@@ -177,8 +177,8 @@ pub struct SlotStatus {
     pub since_ns: Option<u64>,
     /// False while the program has not come back to a daemon that was started again.
     pub attached: Option<bool>,
-    /// The UDP port whose datagrams, or TCP port whose segments, its handler in the kernel gets first; `null` where it has none.
-    pub handled_port: Option<u16>,
+    /// The UDP ports whose datagrams, and the TCP port whose segments, its handlers in the kernel get first: `"udp 4000"`.
+    pub handled_ports: Vec<String>,
     /// What it may receive and send from.
     pub grants: Vec<GrantStatus>,
     /// What happened to its packets: counters of the gate by name. They belong to the slot's number and go on when another

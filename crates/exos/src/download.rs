@@ -138,14 +138,14 @@ impl Exos {
 
     /// Has a handler deal with the datagrams that come to a port of ours, in the kernel, in place of the handler of this port before, also of
     /// [one for SYNs](Exos::answer_syns_in_kernel), which the stack answers again then; beside
-    /// [requests](Exos::answer_requests_in_kernel) that are answered there on a link of its own, if they were first.
+    /// [requests](Exos::answer_requests_in_kernel) that are answered there, if they were first.
     ///
     /// Messages are the payloads of whole UDP datagrams without IP options or extension headers, to the addresses that the
     /// stack has now, from another port than this: two handlers of one port would answer each other for ever. All others come to the
     /// program's socket, and so does what the handler gives up.
     ///
     /// By a daemon it takes no privilege: the port is claimed as a socket's is, and the daemon makes the kernel's program of the
-    /// handler, of one of this program's. What policy allows of steps (`handler_steps`) and of the link is used up, messages come to the
+    /// handler. Where what policy allows of steps (`handler_steps`, of all of this program's handlers) and of the link is used up, messages come to the
     /// socket, too.
     ///
     /// # Errors

@@ -46,7 +46,7 @@ impl Exos {
 
     pub(crate) fn remove_from_kernel(&mut self) -> Result<(), Error> {
         match (&mut self.via, &mut self.link) {
-            (Some(via), _) => via.remove_handler()?,
+            (Some(via), _) => via.remove_handler(None)?,
             (None, Link::Xdp(link)) => link.remove_handler(),
             (None, Link::Packet(link)) => link.remove_handler(),
             (None, Link::Tap(_) | Link::Memory(_)) => {}

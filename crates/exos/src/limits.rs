@@ -110,5 +110,6 @@ pub const NAMES_REMEMBERED: usize = 1024;
 /// process usually has 1024.
 pub const STACKS_ASKED: usize = 64;
 
-/// Ports whose datagrams the kernel has handlers of, one behind the other: the kernel lets one program go on in 33 others at most.
-pub const HANDLED_PORTS_MAX: usize = 16;
+/// Ports whose datagrams the kernel has handlers of, as many as by the daemon. They stand one behind the other, and the kernel lets one program go
+/// on in 33 others at most.
+pub const HANDLED_PORTS_MAX: usize = exos_filter::gate::limits::HANDLERS_MAX;

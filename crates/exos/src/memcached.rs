@@ -112,7 +112,7 @@ impl Cache {
     }
 
     /// Has the kernel answer what it can of what comes to this listener's connections, from now on, and as the cache does when it was told
-    /// ([`tell_kernel`](Self::tell_kernel)). It takes a link of the program's own; [`download`](Self::download) comes after it. The kernel's part
+    /// ([`tell_kernel`](Self::tell_kernel)). [`download`](Self::download) comes after it. The kernel's part
     /// and the stack have together as many connections as the stack may have now.
     ///
     /// # Errors

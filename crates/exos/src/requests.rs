@@ -122,7 +122,7 @@ impl Exos {
     /// From now on the stack's limit of connections is `capacity.connections`, together with the kernel's part
     /// ([`share_room`](exos_inet::tcp::Tcp::share_room)).
     ///
-    /// By a daemon it takes no privilege, and the place of a handler that was [downloaded](Exos::download): a program has one there.
+    /// It takes the place of handlers that were [downloaded](Exos::download) before. By a daemon it takes no privilege.
     ///
     /// # Errors
     ///

@@ -13,7 +13,7 @@
 //! Exact grants (address, protocol, port, down to one connection) are entries of one hash table: a packet costs the
 //! same with one grant and with ten thousand, and a grant is one update of a map. General filters are programs behind
 //! a tail call, copies for `exos dump` are programs behind another.
-//! A slot may have a handler, which is a program of its own, too, and gets the datagrams of one port first ([`handling`]).
+//! A slot may have handlers, which are programs of their own, too, and each get the datagrams of one port first ([`handling`]).
 //! A slot's holder may be given a program of its own that sends many frames at once, after the checks of "out" ([`batch()`]),
 //! and one that all holders share and that does the same with live frames ([`live()`]).
 //!
@@ -46,8 +46,8 @@ pub use general::{NoClaim, sending};
 pub use group::{Group, Member, MemberFlow};
 pub use incoming::{from_host, general, incoming};
 pub use layout::{
-    AddressFlags, Bucket, Config, FlowKey, FlowValue, FragmentKey, FragmentValue, Handling,
-    OwnerKey, Shape, Share, Slot, SlotKind,
+    AddressFlags, Bucket, Config, FlowKey, FlowValue, FragmentKey, FragmentValue, Handled,
+    Handling, OwnerKey, Shape, Share, Slot, SlotKind,
 };
 pub use lent::{Batch, CALL_LEN, METADATA_LEN, Namespace, Origin, batch, live, metadata};
 pub use maps::{MapFds, MapSpec, MapType, Maps};

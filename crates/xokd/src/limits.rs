@@ -99,7 +99,7 @@ pub const FILTER_WORDS_MAX: usize = 32;
 /// of what is sent is in it.
 pub const FILTER_INSNS_MAX: usize = 8192;
 
-/// Steps that a program's handler may take in a second, unless policy says otherwise: a step is about a nanosecond, so a tenth of
+/// Steps that a program's handlers may take in a second, unless policy says otherwise: a step is about a nanosecond, so a tenth of
 /// a core. Some hundreds of thousands of short messages, or some thousands of the longest handlers (`docs/internals/handlers.md`).
 pub const HANDLER_STEPS_PER_SEC: u64 = 100_000_000;
 

@@ -91,7 +91,7 @@ pub struct Rule {
     pub memory_max: u64,
     /// Programs of the user at once.
     pub programs_max: usize,
-    /// Steps that the handler of each program may take in a second; 0: none may be downloaded.
+    /// Steps that the handlers of each program may take in a second, together; 0: none may be downloaded.
     pub handler_steps: u64,
     /// Whose packets may be looked at.
     pub dump: Dump,
@@ -335,7 +335,7 @@ impl Policy {
         found.ok_or_else(|| self.refusal(who, interface, &format!("filters = [{text:?}]")))
     }
 
-    /// How many steps in a second the handler of each program of somebody's may take.
+    /// How many steps in a second the handlers of each program of somebody's may take, together.
     pub fn handler_steps(&self, who: &Who, interface: &str) -> Result<u64, NotAllowed> {
         let rules = self.rules_for(who, interface);
         let most = rules.map(|rule| rule.handler_steps).max().unwrap_or(0);

@@ -189,8 +189,9 @@ fn draw_program(row: &Row, frame: &mut Frame<'_>, area: Rect) {
     let mut grants = vec![Line::styled(format!("grants: {}", slot.grants.len()), BOLD)];
     grants.extend(slot.grants.iter().map(grant_line));
     let handled = slot
-        .handled_port
-        .map(|port| format!("a handler gets what comes to port {port} first"));
+        .handled_ports
+        .iter()
+        .map(|port| format!("a handler gets what comes to {} first", plain(port)));
     grants.extend(handled.map(Line::from));
     frame.render_widget(Paragraph::new(grants).wrap(Wrap { trim: false }), left);
     let mut counters = vec![Line::styled("counters", BOLD)];

@@ -1,7 +1,7 @@
-//! Handlers that the kernel runs: one behind the other before our own filter, or one by the daemon.
+//! Handlers that the kernel runs: one behind the other before our own filter, or each by itself by the daemon.
 //!
-//! A handler knows which is the next by the kernel's program that it was made for. So all of them are made when one comes or goes, on the memory that
-//! each has.
+//! Before our filter a handler knows which is the next by the kernel's program that it was made for. So all of them are made when one comes or goes, on
+//! the memory that each has.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -23,9 +23,6 @@ use crate::node::Exos;
 use crate::requests::Requests;
 
 const ON_AF_XDP: &str = "the kernel runs handlers of datagrams on AF_XDP only";
-const ONE_HANDLER: &str = "the daemon has the kernel run one handler of a program";
-const REQUESTS: &str =
-    "the daemon has the kernel run one handler of a program, and that answers requests already";
 
 /// The handlers of datagrams that the kernel runs for us.
 #[derive(Default)]
@@ -62,12 +59,7 @@ impl Exos {
         let bytes = layout.bytes() as usize;
         let mut all = self.in_kernel.others(port);
         let memory = match &mut self.via {
-            Some(_) if self.requests.is_some() => return Err(invalid(REQUESTS)),
-            Some(_) if !all.is_empty() => return Err(invalid(ONE_HANDLER)),
-            Some(via) => {
-                let memory = via.download(port, handler.handler().to_string())?;
-                MappedArray::adopt(memory, bytes)?
-            }
+            Some(via) => via.download(port, handler.handler().to_string(), bytes)?,
             None => MappedArray::new("exos_ash", bytes, 1)?,
         };
         let memory = Arc::new(memory);
@@ -87,14 +79,14 @@ impl Exos {
     /// The kernel leaves the messages of a port alone.
     pub(super) fn take_out_of_kernel(&mut self, port: u16) -> Result<(), Error> {
         let others = self.in_kernel.others(port);
-        // Requests are in the place of what the daemon had before.
-        if others.len() == self.in_kernel.0.len() || self.via.is_some() && self.requests.is_some() {
+        if others.len() == self.in_kernel.0.len() {
             return Ok(());
         }
         let answers = self.requests.as_ref().and_then(Requests::handler);
-        match (answers, &mut self.link) {
+        match (&mut self.via, answers, &mut self.link) {
+            (Some(via), ..) => via.remove_handler(Some(port))?,
             _ if !others.is_empty() => self.put_before_filter(&others)?,
-            (Some(answers), Link::Xdp(link)) => link.set_handlers(answers, &[])?,
+            (None, Some(answers), Link::Xdp(link)) => link.set_handlers(answers, &[])?,
             _ => self.remove_from_kernel()?,
         }
         self.in_kernel.0 = others;

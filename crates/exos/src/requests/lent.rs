@@ -3,7 +3,6 @@
 use exos_filter::Counter;
 use exos_filter::handler::WebHandler;
 use exos_filter::handler::web::layout::{self, Entries};
-use exos_host::bpf::MappedArray;
 use exos_inet::tcp::ListenerId;
 use exos_xok::message::Answering;
 
@@ -35,13 +34,11 @@ impl Exos {
             http: capacity.http,
         };
         let via = self.via.as_mut().expect("a link is lent");
-        let memory = via.answer_requests(answering(&handler));
         let len = handler.rings.memory_len() as usize;
-        let memory = memory.and_then(|memory| {
-            MappedArray::adopt(memory, len).inspect_err(|_| via.let_go_of_handler())
-        });
+        let memory = via.answer_requests(answering(&handler), len);
         let now = self.now();
         let memory = memory.inspect_err(|_| self.stack.stop_offloading_syns(now, listener))?;
+        self.in_kernel.were_replaced();
         handler.memory_fd = memory.raw_fd();
         let mut parts = Shared::divide(Memory::Shared(memory), None, vec![handler], capacity);
         Ok(parts.next().expect("there is a first core"))

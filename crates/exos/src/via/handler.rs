@@ -1,7 +1,6 @@
-//! A handler that the daemon has the kernel run for us.
+//! Handlers that the daemon has the kernel run for us.
 
-use std::os::fd::OwnedFd;
-
+use exos_host::bpf::MappedArray;
 use exos_xok::limits::HANDLER_BYTES_MAX;
 use exos_xok::message::{Answer, Answering, PortWish, Request};
 use exos_xok::{Claim, Protocol};
@@ -11,13 +10,18 @@ use super::lease::Via;
 use exos_host::error::{Error, ErrorKind};
 
 impl Via {
-    /// Has the daemon put a handler before a UDP port of ours, in place of the one before. Returns its memory. Waits while the
+    /// Has the daemon put a handler before a UDP port of ours, in place of the port's before. Returns its memory. Waits while the
     /// programs of our user have asked for too many.
     ///
     /// # Errors
     ///
-    /// The daemon refuses, or is not there; or the text is too long for a message.
-    pub fn download(&mut self, port: u16, handler: String) -> Result<OwnedFd, Error> {
+    /// The daemon refuses, or is not there; the text is too long for a message; or the memory, of as many bytes, cannot be mapped.
+    pub fn download(
+        &mut self,
+        port: u16,
+        handler: String,
+        bytes: usize,
+    ) -> Result<MappedArray, Error> {
         if handler.len() > HANDLER_BYTES_MAX {
             let what = format!(
                 "the handler has {} bytes of text; the daemon takes {HANDLER_BYTES_MAX}",
@@ -25,20 +29,24 @@ impl Via {
             );
             return Err(Error::new(what).of_kind(ErrorKind::Invalid));
         }
-        self.ask_for_handler(&Request::Download { port, handler })
+        self.ask_for_handler(&Request::Download { port, handler }, bytes)
     }
 
-    /// Has the daemon have requests to a TCP port of ours answered in the kernel, in place of the handler before. Returns the memory
+    /// Has the daemon have requests to a TCP port of ours answered in the kernel, in place of all handlers before. Returns the memory
     /// of that. Waits as [`download`](Self::download) does.
     ///
     /// # Errors
     ///
-    /// The daemon refuses, or is not there.
-    pub fn answer_requests(&mut self, answering: Answering) -> Result<OwnedFd, Error> {
-        self.ask_for_handler(&Request::AnswerRequests(answering))
+    /// The daemon refuses, or is not there; or the memory, of as many bytes, cannot be mapped.
+    pub fn answer_requests(
+        &mut self,
+        answering: Answering,
+        bytes: usize,
+    ) -> Result<MappedArray, Error> {
+        self.ask_for_handler(&Request::AnswerRequests(answering), bytes)
     }
 
-    fn ask_for_handler(&mut self, request: &Request) -> Result<OwnedFd, Error> {
+    fn ask_for_handler(&mut self, request: &Request, bytes: usize) -> Result<MappedArray, Error> {
         let nothing = || bad("no memory of a handler");
         let memory = match self.control()?.ask_while_busy(request) {
             Ok((Answer::Downloaded, mut fds)) => fds.pop().ok_or_else(nothing),
@@ -46,13 +54,18 @@ impl Via {
             Err(refused @ AskError::Refused(..)) => return Err(refused.into()),
             Err(failed) => Err(failed.into()),
         };
-        memory.inspect_err(|_| self.let_go_of_handler())
+        let memory = memory.and_then(|memory| MappedArray::adopt(memory, bytes));
+        memory.inspect_err(|_| self.let_go_of(request))
     }
 
-    /// Has the daemon take out a handler that it may have put in force, of which we have nothing. Waits for no answer.
-    pub fn let_go_of_handler(&mut self) {
+    /// Has the daemon take out what it may have put in force, of which we have nothing. Waits for no answer.
+    fn let_go_of(&mut self, request: &Request) {
+        let port = match request {
+            Request::Download { port, .. } => Some(*port),
+            _ => None,
+        };
         if let Ok(control) = self.control() {
-            let _ = control.send(&Request::RemoveHandler);
+            let _ = control.send(&Request::RemoveHandler { port });
         }
     }
 
@@ -85,12 +98,12 @@ impl Via {
         }
     }
 
-    /// Has all messages come here again.
+    /// Has the datagrams of a port come here again, or all that handlers deal with.
     ///
     /// # Errors
     ///
     /// The daemon refuses, or is not there.
-    pub fn remove_handler(&mut self) -> Result<(), AskError> {
-        self.ask(&Request::RemoveHandler).map(drop)
+    pub fn remove_handler(&mut self, port: Option<u16>) -> Result<(), AskError> {
+        self.ask(&Request::RemoveHandler { port }).map(drop)
     }
 }

@@ -167,6 +167,13 @@ impl Wire {
         heard
     }
 
+    /// How much the stack or its link has counted by this name.
+    pub fn counted(&self, name: &str) -> u64 {
+        let counters = self.exos.counters();
+        let found = counters.iter().find(|(known, _)| known == name);
+        found.map_or(0, |(_, count)| *count)
+    }
+
     fn ask(&mut self, counter: u32, by: u64) -> Option<u64> {
         let message = [&counter.to_be_bytes()[..], &by.to_be_bytes()].concat();
         let answer = self.answer(&message)?;
@@ -245,9 +252,7 @@ fn a_handler_answers_while_the_program_does_not_run() {
         assert_eq!(wire.ask(7, 1), Some(before));
     }
     assert_eq!(remote_increment::sum(&counters), 1000);
-    let counted = wire.exos.counters();
-    let answered = counted.iter().find(|(name, _)| name == "link_xdp_answered");
-    assert!(answered.unwrap().1 >= 1001);
+    assert!(wire.counted("link_xdp_answered") >= 1001);
 }
 
 /// Nobody takes its answers for answers to SYNs, to which nobody came back.
@@ -305,16 +310,11 @@ fn counters_are_right_wherever_they_are_kept() {
             Place::Kernel => "link_xdp_answered",
             Place::Compiled | Place::Interpreted => "handler_answered",
         };
-        let all = wire.exos.counters();
-        let counted = all.iter().find(|(name, _)| name == answered);
-        assert!(
-            counted.is_some_and(|(_, count)| *count >= 101),
-            "{counted:?}"
-        );
+        assert!(wire.counted(answered) >= 101);
     });
 }
 
-/// The first is the kernel's, the second is nothing for it, the third again.
+/// The first is the kernel's, the second is nothing for it, the third again. The program's turns are no help to the kernel's.
 #[test]
 fn a_handler_takes_the_place_of_the_one_before_wherever_that_is() {
     let test = "a_handler_takes_the_place_of_the_one_before_wherever_that_is";
@@ -341,7 +341,13 @@ fn a_handler_takes_the_place_of_the_one_before_wherever_that_is() {
         );
         let downloaded = wire.exos.download(exos::ash::parse(&text).unwrap(), 4000);
         assert_eq!(downloaded.unwrap().place(), place, "{answer}");
+        let by = match place {
+            Place::Kernel => "link_xdp_answered",
+            _ => "handler_answered",
+        };
+        let before = wire.counted(by);
         assert_eq!(wire.answer(&[0; 20]).unwrap(), [answer]);
+        assert_eq!(wire.counted(by), before + 1, "{answer}");
     }
 }
 
@@ -416,6 +422,12 @@ fn messages_say_what_is_done_with_them() {
             }
             assert_eq!(wire.heard(own, given_up.len()), given_up);
             assert_eq!(active_messages::arrived(matrix), 16);
+            let done = ["link_xdp_done", "handler_done"].map(|name| wire.counted(name));
+            let expected = match matrix.place() {
+                Place::Kernel => [16, 0],
+                _ => [0, 16],
+            };
+            assert_eq!(done, expected, "kernel, program");
             let expected = (0..16u64).flat_map(|row| (0..16).map(move |column| (row, column)));
             let expected = expected.map(|(row, column)| {
                 1000 * (row / 4) + 100 * (column / 4) + row % 4 * 4 + column % 4

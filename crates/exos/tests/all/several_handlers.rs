@@ -43,12 +43,6 @@ fn answers(wire: &mut Wire, peers: &[UdpSocket]) -> Vec<Option<u8>> {
     peers.iter().map(&mut answer).collect()
 }
 
-fn counted(wire: &Wire, name: &str) -> u64 {
-    let counters = wire.exos.counters();
-    let found = counters.iter().find(|(known, _)| known == name);
-    found.map_or(0, |(_, count)| *count)
-}
-
 #[test]
 fn each_port_has_a_handler_of_its_own() {
     let Some(mut wire) = Wire::new("each_port_has_a_handler_of_its_own", PORTS[0]) else {
@@ -81,8 +75,8 @@ fn each_port_has_a_handler_of_its_own() {
         assert_eq!(answers(&mut wire, &peers), [Some(0), Some(with), Some(2)]);
     }
     // Only the one that was in the program for a while has answered there.
-    assert_eq!(counted(&wire, "handler_answered"), 1);
-    assert_eq!(counted(&wire, "link_xdp_answered"), 8);
+    assert_eq!(wire.counted("handler_answered"), 1);
+    assert_eq!(wire.counted("link_xdp_answered"), 8);
     wire.exos.remove_handler_of(PORTS[1]).unwrap();
     let own = wire.exos.stack.udp.bind(None, PORTS[1]).unwrap();
     peers[1].send(&[3; 20]).unwrap();
@@ -113,12 +107,12 @@ fn what_the_kernel_has_no_room_for_the_program_answers() {
     for expected in 0..10 {
         assert_eq!(answers(&mut wire, &peer), [Some(expected)]);
     }
-    assert_eq!(counted(&wire, "handler_answered"), 10);
-    assert_eq!(counted(&wire, "link_xdp_answered"), 0);
+    assert_eq!(wire.counted("handler_answered"), 10);
+    assert_eq!(wire.counted("link_xdp_answered"), 0);
     let own = wire.exos.stack.udp.bind(None, PORTS[0]).unwrap();
     peer[0].send(b"up!").unwrap();
     assert_eq!(wire.heard(own, 1), [b"up!"]);
-    assert_eq!(counted(&wire, "handler_gave_up"), 1);
+    assert_eq!(wire.counted("handler_gave_up"), 1);
 }
 
 /// A call of the example's: its length, its number, what is called, and a number.

@@ -5,13 +5,14 @@ use crate::common;
 
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd as _;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use common::*;
 use exos::via::{Lost, News};
-use exos::{Daemon, Error, ErrorKind, Exos, Role};
+use exos::{Daemon, Error, ErrorKind, Exos, Place, Role};
 use exos_buf::Buffer;
 use exos_inet::tcp::EventSet;
 use exos_xok::message::{
@@ -288,6 +289,35 @@ fn refused(code: Refusal, text: &str) -> Answer {
         code,
         text: text.to_owned(),
     }
+}
+
+/// The daemon lends what is no memory: it is to let go of the handler, and the program runs it.
+#[test]
+fn a_handler_whose_memory_cannot_be_mapped_does_not_stay_with_the_daemon() {
+    let test = "a_handler_whose_memory_cannot_be_mapped_does_not_stay_with_the_daemon";
+    if skip_without_root(test) {
+        return;
+    }
+    let (listener, wire, lent) = (Listener::new(), Wire::new(), Lent::new());
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let peer = listener.accept();
+            let _lent = peer.lend(&lent, &wire);
+            peer.grant(1, |_| claim(Protocol::Udp, 7, None));
+            let (tag, request) = peer.request();
+            assert!(matches!(request, Request::Download { port: 7, .. }));
+            let no_memory = std::fs::File::open("/dev/null").unwrap();
+            peer.answer(tag, &Answer::Downloaded, &[no_memory.as_fd()]);
+            let (_, request) = peer.request();
+            assert_eq!(request, Request::RemoveHandler { port: Some(7) });
+        });
+        let mut exos = Exos::attach(wanted(&listener, 0)).unwrap();
+        let handler = exos::ash::parse("handler h { words w[8]; done; }").unwrap();
+        let downloaded = exos.download(handler, 7).unwrap();
+        assert_ne!(downloaded.place(), Place::Kernel);
+        let why = downloaded.not_in_kernel().unwrap().to_string();
+        assert!(why.contains("cannot map a BPF array"), "{why}");
+    });
 }
 
 /// Each obstacle is named, with what to do about it.

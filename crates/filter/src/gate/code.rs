@@ -14,7 +14,8 @@
 //! KEY -152 (40) | FRAGMENT_KEY -488 (48)                      keys of maps
 //! TARGET -192 (16)                                            of neighbour discovery
 //! QUOTED_SOURCE -208 (16) | QUOTED_DESTINATION -224 (16)
-//! then numbers, see below; what a batch keeps beside: QUEUE, and PLACE, which arrivals have too; what members are found by
+//! then numbers, see below; what a batch keeps beside: QUEUE, and PLACE, which arrivals have too; what members are found by;
+//! which handler a message is for: HANDLED and PLACE
 //! ```
 
 mod arrivals;
@@ -87,6 +88,8 @@ pub(super) const CELL: i16 = -384;
 /// Pointers: the queue that a batch is taken from, and the word of the frame's descriptor, or the place of a frame that arrives.
 pub(super) const QUEUE: i16 = -496;
 pub(super) const PLACE: i16 = -504;
+/// [`super::layout::Handled`], of the handler at the place in [`PLACE`].
+pub(super) const HANDLED: i16 = -496;
 /// Four bytes: the slot whose secret the sender of live frames knows.
 pub(super) const HOLDER: i16 = -512;
 /// [`super::layout::FragmentValue`]: 48 bytes.

@@ -1,7 +1,7 @@
-//! Handlers of slots: a program of the slot's own gets the datagrams or segments of one port before they are delivered.
+//! Handlers of slots: programs of the slot's own, each of which gets the datagrams or segments of one port before they are delivered.
 //!
 //! ```text
-//! incoming ── the slot, within its share ─┬─ has a handler of this port, and steps and sending left ── handlers[slot]
+//! incoming ── the slot, within its share ─┬─ has a handler of this port, and steps and sending left ── handlers[slot, place]
 //!                                         └─ else ── deliver                                              │
 //!                                                      ^── GaveUp ── outcomes[...] <──────────────────────┘
 //!                                                            Done, Transmitted, Redirected, Announced ── counted, charged ── out
@@ -9,8 +9,8 @@
 //!
 //! A handler is not written by the slot's holder but made by the daemon (`exos_ash`, or [`WebHandler`](crate::handler::WebHandler)): it
 //! reads its own messages, changes its own memory, and ends in one of the gate's programs ([`outcome`]). What it sends goes back where a message came from, which the tables let the
-//! slot send: the look-ups are the same both ways. Steps, which are nanoseconds of some processor, are taken from a bucket beforehand: the most
-//! that a message can take, and what its arrival takes by its length. A
+//! slot send: the look-ups are the same both ways. Steps, which are nanoseconds of some processor, are taken from the slot's bucket beforehand: the
+//! most that a message can take, and what its arrival takes by its length. A
 //! reply is charged to the share of sending by its length when it leaves, or dropped where nothing of that is left. Datagrams do not
 //! reach the handler then, but the program. A slot whose datagrams somebody copies has them delivered, so that all of them are seen.
 //!
@@ -22,12 +22,13 @@ use exos_wire::protocol::TCP;
 
 use super::code::share::SLOT_TX;
 use super::code::{
-    Amount, CHARGE, Code, DESTINATION_PORT, FRAGMENT, ICMP_TYPE, LENGTH, NO_TYPE, PROTOCOL, RESULT,
-    SLOT, Side, TAPS, VERDICT, fragment, scratch,
+    Amount, CELL, CHARGE, Code, DESTINATION_PORT, FRAGMENT, HANDLED, ICMP_TYPE, LENGTH, NO_TYPE,
+    PLACE, PROTOCOL, RESULT, SLOT, Side, TAPS, VERDICT, fragment, scratch,
 };
 use super::counter::Counter;
 use super::incoming::CONFIG_TAPS;
-use super::layout::LINK_TX;
+use super::layout::{Handled, LINK_TX};
+use super::limits::HANDLERS_MAX;
 use super::maps::MapFds;
 use super::tap::Verdict;
 use crate::ebpf::{Alu, Assembler, Condition, Helper, Label, Reg, Size};
@@ -36,12 +37,13 @@ use crate::program::classifier::{self, field};
 use crate::program::{Program, xdp};
 
 /// Offset in [`super::Slot`].
-const HANDLED_PORT: i16 = 14;
-/// Offsets in [`super::Handling`].
-const STEPS: i16 = 0;
-const REPLIES: i16 = 4;
-const OF_PROTOCOL: i16 = 8;
-const BUDGET: i16 = 16;
+const HAS_HANDLERS: i16 = 14;
+/// Offsets in [`Handled`].
+const OF_PROTOCOL: i16 = 2;
+const REPLIES: i16 = 3;
+const STEPS: i16 = 4;
+/// Of its first word, what says whose messages it gets.
+const WHOSE: i32 = i32::from_ne_bytes([0xff, 0xff, 0xff, 0]);
 /// Steps until a message of a handler has been looked at and summed, and of each 64 bytes of its frame (measured: 30 ns with one of 58 bytes,
 /// 91 with one of 1,442).
 const ARRIVAL: i32 = 30;
@@ -127,11 +129,8 @@ impl Code<'_> {
     /// To the handler of the slot that r7 points to, if this is a message for it; else behind this, r7 as it was. Uses r8 and r9.
     pub(super) fn try_handler(&mut self) {
         let [deliver, skipped, seen] = [(); 3].map(|()| self.asm.label());
-        self.load(Size::Half, Reg::R1, Reg::R7, HANDLED_PORT);
+        self.load(Size::Byte, Reg::R1, Reg::R7, HAS_HANDLERS);
         self.asm.jump_if(Reg::R1, Condition::Equal, 0, deliver);
-        self.get(Reg::R2, DESTINATION_PORT);
-        self.asm
-            .jump_if(Reg::R1, Condition::NotEqual, Reg::R2, deliver);
         self.get(Reg::R1, FRAGMENT);
         self.asm
             .jump_if(Reg::R1, Condition::NotEqual, fragment::WHOLE, deliver);
@@ -139,12 +138,8 @@ impl Code<'_> {
         self.get(Reg::R1, ICMP_TYPE);
         self.asm
             .jump_if(Reg::R1, Condition::NotEqual, NO_TYPE, deliver);
-        self.lookup_field(self.maps.handling, SLOT, deliver);
-        self.asm.set(Reg::R8, Reg::R0);
-        self.load(Size::Word, Reg::R1, Reg::R8, OF_PROTOCOL);
-        self.get(Reg::R2, PROTOCOL);
-        self.asm
-            .jump_if(Reg::R1, Condition::NotEqual, Reg::R2, deliver);
+        self.find_handler(deliver);
+        self.get(Reg::R1, PROTOCOL);
         self.asm
             .jump_if(Reg::R1, Condition::Equal, i32::from(TCP), seen);
         self.get(Reg::R1, TAPS);
@@ -161,7 +156,35 @@ impl Code<'_> {
         self.asm.bind(deliver);
     }
 
-    /// To `none` where the slot has none.
+    /// Which handler of the slot has the packet's protocol and port, in [`HANDLED`], and its place; to `none` where it has none of them.
+    fn find_handler(&mut self, none: Label) {
+        let found = self.asm.label();
+        let (one, wanted, place) = (Reg::R1, Reg::R2, Reg::R3);
+        self.lookup_field(self.maps.handling, SLOT, none);
+        self.get(one, DESTINATION_PORT);
+        // As free places have.
+        self.asm.jump_if(one, Condition::Equal, 0, none);
+        self.get(wanted, PROTOCOL);
+        self.asm.store_imm(Size::Word, Reg::R10, CELL, 0);
+        self.write(Size::Half, CELL, one);
+        self.write(Size::Byte, CELL + OF_PROTOCOL, wanted);
+        self.read(Size::Word, wanted, CELL);
+        for at in 0..HANDLERS_MAX {
+            self.load(Size::Word, one, Reg::R0, (at * Handled::LEN) as i16);
+            self.asm.alu(Alu::And, one, WHOSE);
+            self.asm.set(place, at as i32);
+            self.asm.jump_if(one, Condition::Equal, wanted, found);
+        }
+        self.asm.jump(none);
+        self.asm.bind(found);
+        self.put(PLACE, place);
+        self.asm.alu(Alu::Mul, place, Handled::LEN as i32);
+        self.asm.alu(Alu::Add, Reg::R0, place);
+        self.load(Size::Double, one, Reg::R0, 0);
+        self.put(HANDLED, one);
+    }
+
+    /// To `none` where it has gone.
     fn call_handler(&mut self, none: Label) {
         self.lookup_index(self.maps.scratch, Side::In.scratch_index(), none);
         for (field, offset) in [(SLOT, scratch::SLOT), (LENGTH, scratch::LENGTH)] {
@@ -171,25 +194,29 @@ impl Code<'_> {
         self.asm.set(Reg::R1, Reg::R6);
         self.asm.load_map(Reg::R2, self.maps.handlers);
         self.get(Reg::R3, SLOT);
+        self.asm.alu(Alu::Mul, Reg::R3, HANDLERS_MAX as i32);
+        self.get(Reg::R0, PLACE);
+        self.asm.alu(Alu::Add, Reg::R3, Reg::R0);
         self.asm.call(Helper::TailCall);
         self.asm.jump(none);
     }
 
-    /// Takes the handler's steps, and looks whether anything may be sent, if it answers datagrams; else to `skipped`. r8 has what it may
-    /// take.
+    /// Takes the handler's steps, and looks whether anything may be sent, if it answers datagrams; else to `skipped`. Uses r8.
     fn afford(&mut self, skipped: Label) {
         let affordable = self.asm.label();
+        self.lookup_field(self.maps.handler_budgets, SLOT, skipped);
+        self.asm.set(Reg::R8, Reg::R0);
         self.get(Reg::R1, LENGTH);
         self.asm.alu(Alu::Mul, Reg::R1, ARRIVAL_OF_64);
         self.asm.alu(Alu::ShiftRight, Reg::R1, 6);
         self.asm.alu(Alu::Add, Reg::R1, ARRIVAL);
-        self.load(Size::Word, Reg::R2, Reg::R8, STEPS);
+        self.read(Size::Word, Reg::R2, HANDLED + STEPS);
         self.asm.alu(Alu::Add, Reg::R1, Reg::R2);
         self.put(CHARGE, Reg::R1);
-        self.spend(BUDGET, skipped);
-        self.load(Size::Word, Reg::R1, Reg::R8, REPLIES);
+        self.spend(0, skipped);
+        self.read(Size::Byte, Reg::R1, HANDLED + REPLIES);
         self.asm.jump_if(Reg::R1, Condition::Equal, 0, affordable);
-        self.load(Size::Word, Reg::R1, Reg::R8, OF_PROTOCOL);
+        self.get(Reg::R1, PROTOCOL);
         self.asm
             .jump_if(Reg::R1, Condition::Equal, i32::from(TCP), affordable);
         // How much, the reply's length tells.

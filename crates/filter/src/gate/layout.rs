@@ -11,13 +11,15 @@
 //! FragmentValue 48  flow 40 | grant 4 | remote port 2 | zero 2
 //! Bucket 32       rate 8 | burst 8 | tokens 8 | last 8
 //! Share 88        guarantee Bucket 32 | ceiling Bucket 32 | part 8 | used 8 | since 8
-//! Slot 192        kind 4 | ifindex 4 | mac 6 | port 2 | rx Share 88 | tx Share 88
-//! Handling 48     steps 4 | replies 4 | protocol 4 | zero 4 | budget Bucket 32
+//! Slot 192        kind 4 | ifindex 4 | mac 6 | handlers 1 | zero 1 | rx Share 88 | tx Share 88
+//! Handled 8       port 2 | protocol 1 | replies 1 | steps 4
+//! Handling 128    places 16 × Handled 8
 //! Config 24       shapes 4 | ifindex 4 | mac 6 | zero 2 | taps 4 | generals 4
 //! ```
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
+use super::limits::HANDLERS_MAX;
 use super::record::{Field, record};
 
 /// An address as the maps hold it: IPv4 mapped into IPv6.
@@ -320,30 +322,69 @@ pub struct Slot {
     pub ifindex: u32,
     /// The source MAC address that it must use.
     pub mac: [u8; 6],
-    /// The port whose datagrams or segments its handler takes; 0 where it has none.
-    pub handled_port: u16,
+    /// It has handlers: which, the table of [`Handling`] says.
+    pub has_handlers: bool,
     /// Its share of what arrives.
     pub rx: Share,
     /// Its share of what is sent.
     pub tx: Share,
 }
 
-record!(Slot, 192 { kind, ifindex, mac, handled_port, rx, tx });
+record!(Slot, 192 { kind, ifindex, mac, has_handlers + 1, rx, tx });
 
-/// What a slot's handler may take of a processor: the value in `handling`.
+/// A handler of a slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Handling {
+pub struct Handled {
+    /// The port whose datagrams or segments it gets; 0 where there is no handler.
+    pub port: u16,
+    /// The number of their protocol: UDP's, or TCP's.
+    pub protocol: u8,
+    /// It replies to some: then a datagram needs something left of the slot's share of sending, too.
+    pub replies: bool,
     /// Steps that a message takes at most.
     pub steps: u32,
-    /// 1 if it ever replies: then a datagram needs something left of the slot's share of sending, too.
-    pub replies: u32,
-    /// The number of the protocol whose messages it gets: UDP's, or TCP's.
-    pub protocol: u32,
-    /// Steps that it has, in place of bytes.
-    pub budget: Bucket,
 }
 
-record!(Handling, 48 { steps, replies, protocol + 4, budget });
+record!(Handled, 8 { port, protocol, replies, steps });
+
+/// A slot's handlers, each in the place that it has among the slot's in `handlers`: the value in `handling`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Handling {
+    /// The places.
+    pub places: [Handled; HANDLERS_MAX],
+}
+
+record!(Handling, 128 { places });
+
+impl Handling {
+    /// The handlers, with their places.
+    pub fn handlers(&self) -> impl Iterator<Item = (usize, &Handled)> {
+        let places = self.places.iter().enumerate();
+        places.filter(|(_, handled)| handled.port != 0)
+    }
+
+    /// Where the handler of a port is, or else can be put; `None` where all places are taken.
+    pub fn place_of(&self, protocol: u8, port: u16) -> Option<usize> {
+        let is_its = |handled: &Handled| (handled.protocol, handled.port) == (protocol, port);
+        let its = self.places.iter().position(is_its);
+        its.or_else(|| self.places.iter().position(|handled| handled.port == 0))
+    }
+
+    /// Where in `handlers` a place of a slot is.
+    pub const fn index(slot: u32, place: usize) -> u32 {
+        slot * HANDLERS_MAX as u32 + place as u32
+    }
+}
+
+impl Field for [Handled; HANDLERS_MAX] {
+    fn put(&self, bytes: &mut Vec<u8>) {
+        self.iter().for_each(|handled| handled.put(bytes));
+    }
+
+    fn take(bytes: &mut &[u8]) -> Self {
+        std::array::from_fn(|_| Handled::take(bytes))
+    }
+}
 
 /// What holds for the whole gate: the one value in `config`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -434,11 +475,13 @@ mod tests {
             let value = FlowValue { slot, grant };
             prop_assert_eq!(FlowValue::from_bytes(&value.to_bytes()), Some(value));
             let kind = SlotKind::take(&mut &kind.to_ne_bytes()[..]);
-            let slot = Slot { kind, ifindex, mac, handled_port: local_port, rx, tx };
+            let slot = Slot { kind, ifindex, mac, has_handlers: taps % 2 == 1, rx, tx };
             prop_assert_eq!(Slot::from_bytes(&slot.to_bytes()), Some(slot));
-            let handling = Handling {
-                steps: grant, replies: taps, protocol: protocol.into(), budget: rx.ceiling,
+            let handled = Handled {
+                port: local_port, protocol, replies: taps % 2 == 1, steps: grant,
             };
+            let mut handling = Handling::default();
+            handling.places[taps as usize % HANDLERS_MAX] = handled;
             prop_assert_eq!(Handling::from_bytes(&handling.to_bytes()), Some(handling));
             let config = Config { shapes, ifindex, mac, taps, generals };
             prop_assert_eq!(Config::from_bytes(&config.to_bytes()), Some(config));

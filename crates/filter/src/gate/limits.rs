@@ -1,8 +1,11 @@
 //! Every bound of the gate, with its reason.
 
 /// Slots of one interface: the daemon's own, 0, a thousand programs and some, and one that the daemon leaves empty. What the
-/// tables have for each is some 350 bytes, and 384 for each processor, which counts by itself.
+/// tables have for each is some 600 bytes, and 384 for each processor, which counts by itself.
 pub const SLOTS: u32 = 1024;
+
+/// Handlers of one slot, of a port each. They are looked through for each datagram that comes to a slot that has any.
+pub const HANDLERS_MAX: usize = 16;
 
 /// Exact grants of one interface. 10,000 are what the daemon is measured with; connections that are handed to other
 /// processes take one each. At some 100 bytes an entry this is 7 MB of kernel memory.

@@ -7,7 +7,7 @@ use super::layout::{
     Bucket, Config, FlowKey, FlowValue, FragmentKey, FragmentValue, Handling, OwnerKey, Slot,
 };
 use super::limits::{
-    ADDRESSES_MAX, BATCH_PLACES, FLOWS_MAX, FRAGMENTS_MAX, GENERALS_MAX, GROUPS_MAX,
+    ADDRESSES_MAX, BATCH_PLACES, FLOWS_MAX, FRAGMENTS_MAX, GENERALS_MAX, GROUPS_MAX, HANDLERS_MAX,
     MEMBER_FLOWS_MAX, OWNERS_MAX, QUEUES_MAX, SLOTS, TAPS_MAX,
 };
 use crate::arrivals::{VALUE_LEN, VALUES};
@@ -113,12 +113,14 @@ maps! {
     fragments: LruHash, FragmentKey::LEN => FragmentValue::LEN; FRAGMENTS_MAX,
     /// Per-CPU array: what a program leaves to those that it calls.
     scratch: PercpuArray, 4 => SCRATCH_LEN; 2,
-    /// XDP programs: slot to its handler ([`super::handling`]).
-    handlers: ProgArray, 4 => 4; SLOTS,
+    /// XDP programs: a slot's place ([`Handling::index`]) to its handler there ([`super::handling`]).
+    handlers: ProgArray, 4 => 4; SLOTS * HANDLERS_MAX as u32,
     /// Programs of traffic control: slot to what completes its handler's answers ([`super::handling::ingress`]).
     second_stages: ProgArray, 4 => 4; SLOTS,
-    /// Array of [`Handling`]: what each may take.
+    /// Array: slot to its [`Handling`].
     handling: Array, 4 => Handling::LEN; SLOTS,
+    /// Array: slot to the [`Bucket`] of steps, in place of bytes, that its handlers have together.
+    handler_budgets: Array, 4 => Bucket::LEN; SLOTS,
     /// XDP programs of the gate that handlers go on in: [`super::handling::Outcome`].
     outcomes: ProgArray, 4 => 4; OUTCOMES,
     /// XDP programs of general filters.
@@ -206,7 +208,7 @@ mod tests {
         let count = names.len();
         names.sort_unstable();
         names.dedup();
-        assert_eq!((names.len(), count), (28, 28));
+        assert_eq!((names.len(), count), (29, 29));
         assert_eq!(SPECS.try_map(|_| Err::<(), _>("full")), Err("full"));
     }
 }

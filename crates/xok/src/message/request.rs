@@ -198,7 +198,7 @@ pub enum Request {
     /// be kept; where live frames can be sent from that memory, the program for it, and a file that tells how many frames the
     /// interface has dropped; and the array that frames arrive in, where they all fit it and the user may have the memory.
     Bypass,
-    /// Has a handler deal with the datagrams that come to a UDP port of the slot's, in the kernel, in place of the slot's handler
+    /// Has a handler deal with the datagrams that come to a UDP port of the slot's, in the kernel, in place of the port's handler
     /// before. Answered by `Downloaded`, with a descriptor of the handler's memory, to be mapped.
     Download {
         /// The port.
@@ -206,9 +206,12 @@ pub enum Request {
         /// In the language of `exos_ash`.
         handler: String,
     },
-    /// Has the program get all messages itself again. Answered by `Done`.
-    RemoveHandler,
-    /// Has requests to a TCP port of the slot's answered in the kernel, and SYNs with them, in place of the slot's handler before: at
+    /// Has the program get the datagrams of a UDP port itself again. Answered by `Done`.
+    RemoveHandler {
+        /// The port; `None` for all that its handlers deal with, requests too.
+        port: Option<u16>,
+    },
+    /// Has requests to a TCP port of the slot's answered in the kernel, and SYNs with them, in place of all of the slot's handlers: at
     /// the addresses at which the slot has the port now. Answered by `Downloaded`.
     AnswerRequests(Answering),
     /// Asks how everything is. Answered by `Report`, with a descriptor of the text (JSON).
@@ -271,7 +274,7 @@ numbered!(Request {
     20 => Retire { grant },
     21 => Withdraw { grant },
     22 => Download { port, handler <= HANDLER_BYTES_MAX },
-    23 => RemoveHandler,
+    23 => RemoveHandler { port },
     24 => AnswerRequests(answering),
 });
 

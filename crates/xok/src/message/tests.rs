@@ -167,6 +167,7 @@ fn request() -> impl Strategy<Value = Request> {
         any::<(u32, u32)>().prop_map(|(grant, ms)| Request::AwaitSuccessor { grant, ms }),
         (any::<u16>(), "[ -~]{0,80}")
             .prop_map(|(port, handler)| Request::Download { port, handler }),
+        any::<Option<u16>>().prop_map(|port| Request::RemoveHandler { port }),
         answering().prop_map(Request::AnswerRequests),
     ]
 }

@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 
 use exos_filter::gate::Counter;
 use exos_host::error::Result;
+use exos_xok::Protocol;
 use serde_json::{Map, Value, json};
 
 use super::Daemon;
@@ -107,7 +108,7 @@ impl Daemon {
             "memory_bytes": record.memory,
             "since_ns": record.since_ns(),
             "attached": attachment.connection.is_some(),
-            "handled_port": interface.gate.handled_port(slot).ok().filter(|port| *port != 0),
+            "handled_ports": handled_ports(interface, slot),
             "grants": grants.collect::<Vec<_>>(),
             "counters": counters(interface, slot),
         })
@@ -116,6 +117,16 @@ impl Daemon {
 
 fn report_leftover(left: state::Leftover) -> Value {
     json!({"uid": left.who.uid, "memory_bytes": left.memory})
+}
+
+/// What the slot's handlers get, as a claim says it without an address.
+fn handled_ports(interface: &Interface, slot: SlotId) -> Vec<String> {
+    let handlers = interface.gate.handlers(slot).unwrap_or_default();
+    let named = handlers.iter().filter_map(|handled| {
+        let protocol = Protocol::from_number(handled.protocol)?;
+        Some(format!("{} {}", protocol.name(), handled.port))
+    });
+    named.collect()
 }
 
 fn counters(interface: &Interface, slot: SlotId) -> Map<String, Value> {

@@ -188,7 +188,7 @@ impl Daemon {
             Request::Withdraw { grant } => self.withdraw(self.slot(id)?, grant),
             Request::Import { ticket } => self.import(self.slot(id)?, &ticket),
             Request::Resolve { ip } => self.resolve(self.slot(id)?, ip),
-            Request::RemoveHandler => self.remove_handler(self.slot(id)?),
+            Request::RemoveHandler { port } => self.remove_handler(self.slot(id)?, port),
             Request::Status => {
                 let (bytes, fd) = self.lend_report()?;
                 let asker = self.report_asker(who).to_string();

@@ -1,31 +1,32 @@
 //! Handlers of slots: made of what the daemon has checked, and put behind the slot's entry.
 //!
 //! As with filters, what takes the kernel long is made elsewhere ([`HandlerWork::make`]) and put in its place when it is there
-//! ([`Gate::put_handler`]). A slot has one handler. It goes with the slot; until then what it is not in the way of finds the
+//! ([`Gate::put_handler`]). A handler goes with its slot; until then what it is not in the way of finds the
 //! program, also when the port is another's by now: no packet of that leads to this slot.
 
+mod places;
+
 use std::net::{IpAddr, Ipv4Addr};
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::AsFd as _;
 use std::sync::Arc;
 
 use exos_ash::kernel::InKernel;
 use exos_ash::{Checked, Layout};
 use exos_filter::gate::handling::{Outcome, ingress, outcome};
-use exos_filter::gate::{Bucket, Handling, Maps, Slot};
+use exos_filter::gate::{Handled, Maps};
 use exos_filter::handler::forward::WayOut;
 use exos_filter::handler::web::SecondStage;
 use exos_filter::handler::web::layout::Entries;
 use exos_filter::handler::{SynHandler, WebHandler};
 use exos_host::bpf::{Map, Prog, TcxHook, TcxLink};
-use exos_host::error::{Context as _, Result};
+use exos_host::error::Result;
 use exos_wire::{Mac, protocol};
 use exos_xok::message::Answering;
 
 use super::Gate;
 use super::pins::find_tcx;
-use crate::ledger::SlotId;
-use crate::limits::HANDLER_BURST;
 use crate::random::random;
+pub(super) use places::forget_handlers;
 
 /// A handler that a program may have, and what it is to know of the interface.
 #[derive(Debug)]
@@ -95,8 +96,7 @@ pub struct HandlerWork {
 /// A handler's program, and its memory.
 #[derive(Debug)]
 pub struct MadeHandler {
-    port: u16,
-    handling: Handling,
+    handled: Handled,
     program: Prog,
     /// What makes packets longer before they leave.
     second_stage: Option<Prog>,
@@ -141,8 +141,7 @@ impl HandlerConfig {
         let program = in_kernel.in_gate(outcomes_fd);
         let steps = u32::try_from(handler.steps()).unwrap_or(u32::MAX);
         Ok(MadeHandler {
-            port,
-            handling: self.handling(protocol::UDP, steps),
+            handled: self.handled((protocol::UDP, port), steps),
             program: Prog::load(&program.words(), "exos_ash", true)?,
             second_stage: None,
             memory,
@@ -172,8 +171,10 @@ impl HandlerConfig {
         let later = handler.second_stage_in_gate(outcomes_fd);
         let later = later.map(|later| Prog::load_classifier(&later.words(), "exos_web"));
         Ok(MadeHandler {
-            port: answering.recipe.port,
-            handling: self.handling(protocol::TCP, WebHandler::steps(entries, answering.http)),
+            handled: self.handled(
+                (protocol::TCP, answering.recipe.port),
+                WebHandler::steps(entries, answering.http),
+            ),
             program: Prog::load(&handler.in_gate(outcomes_fd).words(), "exos_web", true)?,
             second_stage: later.transpose()?,
             memory,
@@ -185,12 +186,12 @@ impl HandlerConfig {
         Map::mappable_array(name, len, 1)
     }
 
-    fn handling(&self, protocol: u8, steps: u32) -> Handling {
-        Handling {
+    fn handled(&self, (protocol, port): (u8, u16), steps: u32) -> Handled {
+        Handled {
+            port,
+            protocol,
+            replies: self.handles.replies(),
             steps,
-            replies: self.handles.replies().into(),
-            protocol: protocol.into(),
-            budget: Bucket::default(),
         }
     }
 
@@ -238,37 +239,6 @@ impl Gate {
         }
     }
 
-    /// Has a handler deal with a slot's messages, in place of the one before, with this many steps in a second at most. Its memory
-    /// is for the slot's holder.
-    pub fn put_handler(
-        &self,
-        slot: SlotId,
-        made: &MadeHandler,
-        steps_per_sec: u64,
-    ) -> Result<OwnedFd> {
-        let memory = made.memory.as_fd().try_clone_to_owned();
-        let memory = memory.context(|| "cannot pass a handler's memory")?;
-        let key = slot.to_ne_bytes();
-        // Where there is no room the one before goes on.
-        if made.second_stage.is_some() {
-            self.lead_to_second_stages()?;
-        }
-        // Nobody's messages meet the one before with the other's port.
-        self.set_handled_port(slot, 0)?;
-        let handling = Handling {
-            budget: budget(steps_per_sec),
-            ..made.handling
-        };
-        self.maps.handling.update(&key, &handling.to_bytes())?;
-        match &made.second_stage {
-            Some(program) => self.maps.second_stages.set_fd(slot, program.as_fd())?,
-            None => drop(self.maps.second_stages.clear(slot)?),
-        }
-        self.maps.handlers.set_fd(slot, made.program.as_fd())?;
-        self.set_handled_port(slot, made.port)?;
-        Ok(memory)
-    }
-
     /// Has the program that leads to second stages be at the device's ingress, from now on.
     fn lead_to_second_stages(&self) -> Result<()> {
         let (name, ifindex) = (self.folder.join("ingress"), self.config.ifindex);
@@ -280,56 +250,4 @@ impl Gate {
         let _ = std::fs::remove_file(&name);
         TcxLink::attach(ifindex, &program, TcxHook::Ingress)?.pin(&name)
     }
-
-    /// Has a slot's handler take this many steps in a second at most, from now on.
-    pub fn set_handler_steps(&self, slot: SlotId, steps_per_sec: u64) -> Result<()> {
-        let key = slot.to_ne_bytes();
-        let before = self.maps.handling.lookup(&key)?;
-        let Some(before) = before.and_then(|bytes| Handling::from_bytes(&bytes)) else {
-            return Ok(());
-        };
-        if before.budget.rate == steps_per_sec {
-            return Ok(());
-        }
-        let handling = Handling {
-            budget: budget(steps_per_sec),
-            ..before
-        };
-        self.maps.handling.update(&key, &handling.to_bytes())
-    }
-
-    /// Has a slot's program get all messages itself.
-    pub fn end_handler(&self, slot: SlotId) -> Result<()> {
-        self.set_handled_port(slot, 0)?;
-        forget_handler(&self.maps, slot)
-    }
-
-    /// The port whose messages a slot's handler gets; 0 where there is none.
-    pub fn handled_port(&self, slot: SlotId) -> Result<u16> {
-        Ok(self.slot(slot)?.handled_port)
-    }
-
-    fn set_handled_port(&self, id: SlotId, port: u16) -> Result<()> {
-        let slot = self.slot(id)?;
-        if slot.handled_port == port {
-            return Ok(());
-        }
-        let slot = Slot {
-            handled_port: port,
-            ..slot
-        };
-        self.maps.slots.update(&id.to_ne_bytes(), &slot.to_bytes())
-    }
-}
-
-/// A full bucket of this many steps in a second.
-fn budget(steps_per_sec: u64) -> Bucket {
-    Bucket::new(steps_per_sec, steps_per_sec / HANDLER_BURST)
-}
-
-/// Lets go of a slot's handler, to which nothing leads any more.
-pub(super) fn forget_handler(maps: &Maps<Map>, slot: SlotId) -> Result<()> {
-    let programs = [&maps.handlers, &maps.second_stages];
-    let cleared = programs.map(|map| map.clear(slot).map(drop));
-    cleared.into_iter().collect()
 }

@@ -9,7 +9,7 @@ use exos_filter::gate::{Maps, Slot};
 use exos_host::bpf::Map;
 use exos_host::error::Result;
 
-use super::handlers::forget_handler;
+use super::handlers::forget_handlers;
 use crate::ledger::SlotId;
 
 /// Where what is left of slots that are closed is found.
@@ -50,9 +50,9 @@ impl Remains {
             let _ = std::fs::remove_file(name);
         }
         let port = self.maps.ports.delete(&id.to_ne_bytes()).map(drop);
-        let handler = forget_handler(&self.maps, id);
+        let handlers = forget_handlers(&self.maps, id, |_| true);
         let memory = forget_memory(&self.maps, id);
-        emptied.and(port).and(handler).and(memory)
+        emptied.and(port).and(handlers).and(memory)
     }
 }
 

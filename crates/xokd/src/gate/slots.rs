@@ -17,12 +17,12 @@ use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 
 use exos_filter::gate::limits::{QUEUES_MAX, SLOTS};
-use exos_filter::gate::{Slot, SlotKind};
+use exos_filter::gate::{Bucket, Slot, SlotKind};
 use exos_host::bpf::{Link, TcxHook};
 use exos_host::error::Result;
 
 use super::Gate;
-use super::handlers::forget_handler;
+use super::handlers::forget_handlers;
 use super::pins::attach_tc;
 use super::remains::{Remains, check_name, forget_memory, forget_secret, ring_name};
 use crate::ledger::SlotId;
@@ -60,7 +60,9 @@ impl Gate {
         // That of the number's last holder, should it be there still.
         forget_secret(&self.maps, id)?;
         forget_memory(&self.maps, id)?;
-        forget_handler(&self.maps, id)?;
+        forget_handlers(&self.maps, id, |_| true)?;
+        let no_steps = Bucket::default().to_bytes();
+        self.maps.handler_budgets.update(&key, &no_steps)?;
         if slot.kind != SlotKind::Daemon {
             // What the number's last holder was counted is not the next one's. Slot 0 is always the daemon's.
             let zeros = vec![0; self.maps.counters.user_value_size()];

@@ -333,7 +333,7 @@ fn a_program_of_another_version_is_told_both() {
 }
 
 /// The daemon's report, with what it says of the one who asks.
-fn report(program: &Program) -> serde_json::Value {
+pub fn report(program: &Program) -> serde_json::Value {
     let (answer, fds) = program.ask(&Request::Status);
     let Answer::Report { bytes, asker } = answer else {
         panic!("{answer:?}")

@@ -72,7 +72,7 @@ fn slot(kind: SlotKind, ifindex: u32) -> Slot {
     Slot {
         kind,
         ifindex,
-        handled_port: 0,
+        has_handlers: false,
         mac: MAC,
         rx: still,
         tx: still,

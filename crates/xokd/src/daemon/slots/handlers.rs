@@ -9,6 +9,8 @@ use std::rc::Rc;
 
 use exos_ash::kernel::TOO_MANY_WAYS;
 use exos_ash::{Checked, TextError};
+use exos_filter::gate::Handled;
+use exos_filter::gate::limits::HANDLERS_MAX;
 use exos_filter::handler::WebHandler;
 use exos_filter::handler::forward::WayOut;
 use exos_filter::handler::web::layout::Entries;
@@ -39,6 +41,13 @@ impl Daemon {
     ) -> Result<(), Refused> {
         let slot = self.slot(request_id.connection)?;
         self.addresses_of_port(slot, Protocol::Udp, port)?;
+        let gate = &self.interface_of(slot).gate;
+        if !gate.has_place(slot, Protocol::Udp.number(), port)? {
+            let text = format!(
+                "this program has handlers of {HANDLERS_MAX} ports in the kernel: remove one before downloading another"
+            );
+            return Err(refuse(Refusal::Limit, text));
+        }
         // Before anything is read of a user who may have none.
         self.count_handler(slot, who)?;
         let owner = self.user(who);
@@ -80,9 +89,16 @@ impl Daemon {
         self.rates.count_filter(owner)
     }
 
-    /// A slot has no handler any more.
-    pub(in crate::daemon) fn remove_handler(&mut self, slot: SlotId) -> Answered {
-        self.interface_of(slot).gate.end_handler(slot)?;
+    /// A slot has the handler of a UDP port no more, or none at all.
+    pub(in crate::daemon) fn remove_handler(
+        &mut self,
+        slot: SlotId,
+        port: Option<u16>,
+    ) -> Answered {
+        let its = port.map(|port| (Protocol::Udp.number(), port));
+        let goes =
+            |handled: &Handled| its.is_none_or(|its| its == (handled.protocol, handled.port));
+        self.interface_of(slot).gate.end_handlers(slot, goes)?;
         plain(Answer::Done)
     }
 
@@ -200,24 +216,24 @@ impl Daemon {
         }
     }
 
-    /// Has a slot's handler take as many steps as policy says now, or end.
+    /// Has a slot's handlers take as many steps as policy says now, or end.
     pub(in crate::daemon) fn enforce_steps(&mut self, slot: SlotId) {
         let interface = self.interface_of(slot);
         let gate = &interface.gate;
-        if !gate.handled_port(slot).is_ok_and(|port| port != 0) {
+        if !gate.slot(slot).is_ok_and(|slot| slot.has_handlers) {
             return;
         }
         let who = &self.attachments[&slot].record.who;
         let done = match self.steps_per_sec(who, interface) {
             Ok(steps) => gate.set_handler_steps(slot, steps),
-            Err(_) => gate.end_handler(slot),
+            Err(_) => gate.end_handlers(slot, |_| true),
         };
         if let Err(error) = done {
             warn!("slot {slot}: {error}");
         }
     }
 
-    /// Steps that the handlers of somebody's programs may take in a second, each.
+    /// Steps that the handlers of each of somebody's programs may take in a second, together.
     fn steps_per_sec(&self, who: &Who, interface: &Interface) -> Result<u64, Refused> {
         let steps = self.config.policy.handler_steps(who, &interface.link.name);
         steps.map_err(|e| refuse(Refusal::NotAllowed, e))

@@ -6,6 +6,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use exos_filter::gate::limits::HANDLERS_MAX;
 use exos_host::bpf::MappedArray;
 use exos_xok::Protocol;
 use exos_xok::message::{Answer, PortWish, Refusal, Request};
@@ -196,6 +197,54 @@ fn that_amplify_and_are_killed() {
             world.far.send(&packets::udp(&to_us(OURS, PORT), LAST));
             next.receive_up_to(LAST);
             world.must_count(next.slot, "handler_answered", 0);
+        },
+    );
+}
+
+/// As many as there may be, and one more. Killed with all of them at work it leaves none in the next one's way, which has its place and its
+/// ports.
+#[test]
+fn of_as_many_ports_as_there_may_be() {
+    const PORTS: std::ops::Range<u16> = PORT..PORT + HANDLERS_MAX as u16;
+    let beside = PORTS.end + 1;
+    case(
+        |hostile| {
+            let program = hostile.attach();
+            for port in PORT..=PORTS.end {
+                program.connection.must_claim(port);
+            }
+            for port in PORTS.chain([PORT]) {
+                let done = download(&program.connection, port, SWALLOWS);
+                assert_eq!(done, Answer::Downloaded);
+            }
+            let refused = download(&program.connection, PORTS.end, SWALLOWS);
+            assert_eq!(refusal(&refused), Refusal::Limit);
+            hostile.say(&program.slot.to_string());
+            hostile.wait_for("go");
+            hostile.kill_itself();
+        },
+        move |world| {
+            let mut attacker = world.attacker();
+            let slot: u32 = attacker.says().parse().expect("a slot");
+            for port in PORTS {
+                world.far.send(&packets::udp(&to_us(OURS, port), MARK));
+            }
+            world.must_count(slot, "handler_done", HANDLERS_MAX as u64);
+            let mut other = world.program();
+            other.connection.must_claim(beside);
+            world.far.send(&packets::udp(&to_us(OURS, beside), LAST));
+            other.receive_up_to(LAST);
+            attacker.tell("go");
+            attacker.has_killed_itself();
+            assert!(within(|| world.slots() == [other.slot]), "it is left");
+            let mut next = world.program();
+            assert_eq!(next.slot, slot, "the lowest number is given again");
+            for port in PORTS {
+                next.connection.must_claim(port);
+                world.far.send(&packets::udp(&to_us(OURS, port), LAST));
+                next.receive_up_to(LAST);
+            }
+            world.must_count(slot, "handler_done", 0);
         },
     );
 }

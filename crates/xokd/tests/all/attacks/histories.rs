@@ -110,7 +110,9 @@ impl Player {
                 }
             }
             11 => match self.below(4) {
-                0 => Request::RemoveHandler,
+                0 => Request::RemoveHandler {
+                    port: [None, Some(HELD), Some(7000)][self.below(3)],
+                },
                 _ => Request::Download {
                     port: [HELD, 7000, 7001, 80][self.below(4)],
                     handler: "handler h { words w[512]; need 8; done; }".to_owned(),

@@ -487,7 +487,12 @@ fn that_there_is_no_place_for() {
             attacker.tell("again");
             attacker.must_say("refused");
             let slot = &world.report()["interfaces"][0]["slots"][0];
-            assert_eq!(slot["handled_port"], PORT, "{slot}");
+            let handled = format!("tcp {PORT}");
+            assert_eq!(
+                slot["handled_ports"],
+                serde_json::json!([handled]),
+                "{slot}"
+            );
             std::fs::remove_dir(&place).expect("it is empty");
             attacker.tell("again");
             attacker.must_say("done");
