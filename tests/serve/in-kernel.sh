@@ -3,13 +3,14 @@
 # connections that stand and that do not, through changes of documents and what is handed up. Prints "ok NAME", "not ok NAME: why"
 # or "SKIPPED: ..." lines.
 #
-#   tests/serve/in-kernel.sh PATH/TO/exos [in-kernel|in-kernel-cores|daemon]
+#   tests/serve/in-kernel.sh PATH/TO/exos [in-kernel|in-kernel-cores|daemon|daemon-cores]
 #
 # With `in-kernel-cores` the server is on two cores; with `daemon` it is a program of user 65534 that has its link, and the kernel's
-# part, from the daemon.
+# part, from the daemon, and with `daemon-cores` that on two cores.
 #
 # Everything happens in namespaces of its own; what is started is ended by its id. Nothing here judges how fast it is.
-if [ "${2:-}" = daemon ]; then
+case ${2:-} in daemon) on_cores= ;; daemon-cores) on_cores="--cores 2" ;; esac
+if [ -n "${on_cores+by the daemon}" ]; then
     lab=in-kernel-xokd-$$
     . "$(dirname "$0")/../daemon/common.sh"
 else
@@ -19,7 +20,7 @@ else
     begin
     lab=in-kernel-$$
 fi
-[ "$queues" = 1 ] || [ "$(nproc)" -ge 2 ] || skip "two cores" "there is one"
+[ "$queues${on_cores:-}" = 1 ] || [ "$(nproc)" -ge 2 ] || skip "two cores" "there is one"
 how=${in_kernel:---in-kernel}
 in_kernel=
 
@@ -93,15 +94,21 @@ lab_up || { bad "lab up"; exit 1; }
 # ---- by the daemon ----
 
 # by_daemon ARGUMENTS...: the server, as the user.
+# shellcheck disable=SC2086
 by_daemon() {
-    start server serve "$work/site" --in-kernel --status /.exos --status-allow 10.10.0.0/24 --json "$@"
+    start server serve "$work/site" --in-kernel --status /.exos --status-allow 10.10.0.0/24 --json $on_cores "$@"
 }
-if [ "${2:-}" = daemon ]; then
+# of_slots NAME: a counter of each slot.
+of_slots() {
+    nobody "$work/exos" top --xokd "$socket" --json -d 0.1 >"$work/top"
+    grep -o "\"$1\": *[0-9]*" "$work/top" | grep -o '[0-9]*$'
+}
+if [ -n "${on_cores+by the daemon}" ]; then
     client ethtool -K wire gro on
     chmod -R a+rX "$work/site"
     allow 'ports = ["80"]' 'dump = "own"'
     start_daemon || { bad "the daemon starts" "$(cat "$work/daemon.out")"; exit 1; }
-    # On several cores: a program on each, which share the port.
+    # Several programs that share the port.
     for n in 1 2; do
         by_daemon --reuse-port || bad "it starts beside another" "$(cat "$work/server.err")"
         eval "both$n=$started"; mv "$work/server.out" "$work/both$n"
@@ -136,6 +143,11 @@ if [ "${2:-}" = daemon ]; then
         cmp -s "$work/3" "$work/site/large.bin" && ok "and a large document is whole" || bad "and a large document is whole"
     done
     url=http://10.10.0.10/small.txt
+    if [ -n "$on_cores" ]; then
+        before=$(of_slots handler_answered)
+        for n in $(seq 40); do get $url >/dev/null; done
+        same "the kernel answers for either core" 2 "$(paste <(echo "$before") <(of_slots handler_answered) | awk '$2 > $1' | wc -l)"
+    fi
     echo changed >"$work/site/small.txt"
     await eval '[ "$(get '$url')" = changed ]' && ok "a changed document is served" || bad "a changed document is served" "$(get $url)"
     same "the host of the daemon is served by the server" changed "$(inside a -- curl -sS -m 60 $url)"
@@ -165,9 +177,8 @@ if [ "${2:-}" = daemon ]; then
     same "small documents come beside a large one that takes all that may be sent" "changed 20" "$(echo $small | xargs -n 1 | uniq -c | awk '{ print $2, $1 }')"
     wait $peer; same "which comes, too" 0 $?; peer=
     cmp -s "$work/1" "$work/site/large.bin" && ok "and is whole" || bad "and is whole"
-    nobody "$work/exos" top --xokd "$socket" --json -d 0.1 >"$work/top"
     # counts NAME: of the slot that has the most.
-    counts() { grep -o "\"$1\": *[0-9]*" "$work/top" | grep -o '[0-9]*$' | sort -n | tail -n 1; }
+    counts() { of_slots "$1" | sort -n | tail -n 1; }
     over=$(counts tx_over_share)
     if [ "${over:-0}" -gt 0 ]; then ok "more than may be sent was dropped"; else bad "more than may be sent was dropped" "$over"; fi
     same "and nothing of what came" 0 "$(counts handler_dropped)"

@@ -4,21 +4,41 @@
 # anything nobody has to send again. Prints "ok NAME", "not ok NAME: why" or
 # "SKIPPED: ..." lines.
 #
-#   tests/serve/random-traffic.sh PATH/TO/exos
+#   tests/serve/random-traffic.sh PATH/TO/exos [daemon]
+#
+# With `daemon` the servers are programs of user 65534 that have their links, and the kernel's part, from the daemon.
+#
 #   EXOS_CONNECTIONS=5000 EXOS_SEED=7 tests/serve/random-traffic.sh PATH/TO/exos      others, and more
-. "$(dirname "$0")/../common.sh"
+mode=${2:-}
+if [ "$mode" = daemon ]; then
+    lab=random-traffic-xokd-$$
+    . "$(dirname "$0")/../daemon/common.sh"
+else
+    . "$(dirname "$0")/../common.sh"
+    need_root "random clients"
+    be_alone "$@"
+    begin
+    lab=random-traffic-$$
+fi
 connections=${EXOS_CONNECTIONS:-300}
 seed=${EXOS_SEED:-1}
-need_root "random clients"
 need_programs "random clients" python3 curl
-be_alone "$@"
-begin
-lab=random-traffic-$$
 
+# serve_it ARGUMENTS...: by the daemon, or on a link of the server's own.
+serve_it() {
+    if [ "$mode" = daemon ]; then
+        start out serve "$@"; local status=$?
+        mv "$work/out.out" "$work/out"; mv "$work/out.err" "$work/err"
+        server=$started
+        return $status
+    fi
+    launch_in_lab "$@" --link xdp:wire --address 10.10.0.10/24 --address fd10::10/64
+}
 # play NAME ARGUMENTS...: the clients against a server; what they receive is in $work/NAME, and the server's log in $work/NAME.log.
 play() {
     local name=$1; shift
-    launch_in_lab "$work/site" --link xdp:wire --address 10.10.0.10/24 --address fd10::10/64 --json --log "$work/$name.log" --log-format json \
+    touch "$work/$name.log"; chown nobody "$work/$name.log"
+    serve_it "$work/site" --json --log "$work/$name.log" --log-format json \
         --status /.exos --status-allow 10.10.0.0/24 "$@" ||
         { bad "the server starts, $name" "$(cat "$work/err")"; exit 1; }
     # In its first seconds no connection begins in the kernel.
@@ -51,6 +71,10 @@ head -c 20000 /dev/urandom >"$work/site/middle.bin"
 queues=2
 lab_up || { bad "lab up"; exit 1; }
 client ethtool -K wire gro on
+if [ "$mode" = daemon ]; then
+    allow 'ports = ["80"]'
+    start_daemon || { bad "the daemon starts" "$(cat "$work/daemon.out")"; exit 1; }
+fi
 
 play "without"
 lines without >"$work/lines"
@@ -62,7 +86,7 @@ for cores in 1 2; do
     if [ "$answered" -ge "$connections" ]; then ok "the kernel answers clients"; else bad "the kernel answers clients" "$answered"; fi
     if [ "$taken_on" -ge $((connections / 50)) ]; then ok "and gives up connections"; else bad "and gives up connections" "$taken_on"; fi
     handed_on=$(counter cores_frames_handed_on 2>&1)
-    [ $cores = 1 ] || if [ "$handed_on" -ge "$connections" ]; then ok "segments come to either core"; else bad "segments come to either core" "$handed_on"; fi
+    [ $cores = 1 ] || [ "$mode" = daemon ] || if [ "$handed_on" -ge "$connections" ]; then ok "segments come to either core"; else bad "segments come to either core" "$handed_on"; fi
     python3 -S "$here/random-traffic.py" compare "$work/without" "$work/$name" || failures=$((failures + 1))
     lines "$name" >"$work/lines in the kernel"
     check "the logs say the same" diff "$work/lines" "$work/lines in the kernel"

@@ -35,7 +35,7 @@ pub use exos_host::{error, info, message, say, units, warn};
 pub use hints::with_options;
 pub use idle::Idle;
 pub use link::{LinkArgs, LinkName, NamedLink, Needs, SharingLinkArgs, ViaName, mode};
-pub use news::{taken_back, tell_news};
+pub use news::{taken_back, tell_losses, tell_news};
 pub use printer::{Printer, Stream};
 pub use reachable::{inside_hint, reachable, reachable_addresses};
 pub use tcp::{Congestion, Ecn, TcpArgs};

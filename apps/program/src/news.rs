@@ -6,13 +6,24 @@ use exos::{Error, Exos};
 /// Tells a person what has happened to a link that the daemon lends. True when the daemon takes it back, or the
 /// last grant: the program should end in order, and with [`taken_back`].
 pub fn tell_news(program: &str, exos: &mut Exos) -> bool {
+    tell(program, exos, |_| true)
+}
+
+/// As [`tell_news`], of another core than the first. That the daemon goes and comes back the first one tells.
+pub fn tell_losses(program: &str, exos: &mut Exos) -> bool {
+    tell(program, exos, |news| matches!(news, News::Revoked { .. }))
+}
+
+fn tell(program: &str, exos: &mut Exos, is_told: fn(&News) -> bool) -> bool {
     let mut over = false;
     while let Some(news) = exos.poll_news() {
         over |= match &news {
             News::Revoked { what, .. } => is_all(*what, exos),
             News::Away | News::Back => false,
         };
-        crate::warn!("exos {program}: {}", news.sentence());
+        if is_told(&news) {
+            crate::warn!("exos {program}: {}", news.sentence());
+        }
     }
     over
 }

@@ -10,7 +10,8 @@
 //! of them chooses ([`exos_inet::Part`]); what answers them comes by whichever queue the device likes.
 //!
 //! A program on several interfaces opens each by itself ([`Core::open`]), and starts the first core of all ([`Core::lead`]). What
-//! they bring is never another's: nothing is handed on between them.
+//! they bring is never another's: nothing is handed on between them. Nor is it between those of a program whose links a daemon lends:
+//! each core has one, and the daemon's gate says whose a flow is.
 
 use std::net::IpAddr;
 
@@ -45,6 +46,9 @@ impl Core {
         exos.kept = self.kept;
         exos.requests_part = self.requests;
         exos.syns_part = self.syns;
+        if let Some(via) = self.via {
+            exos.lent(via);
+        }
         Ok(exos)
     }
 
@@ -124,6 +128,7 @@ pub(crate) fn share_out(
         handoff: ends.next(),
         part,
         kept: kept.take().unwrap_or_default(),
+        via: None,
         requests: None,
         syns: None,
     };
@@ -150,7 +155,7 @@ fn settle(config: Config, offload: LinkOffload, wanted: &StackSettings) -> Confi
     }
 }
 
-fn seed(wanted: &StackSettings) -> Result<u64, Error> {
+pub(crate) fn seed(wanted: &StackSettings) -> Result<u64, Error> {
     wanted.seed.map_or_else(secret, Ok)
 }
 

@@ -121,8 +121,8 @@ impl Exos {
         }
     }
 
-    /// What answers SYNs to a listener on each interface that this core and those have that it has not given away, and which of
-    /// these cores have the interface, this one being the first.
+    /// What answers SYNs to a listener on each interface, or part of one that a daemon lends, that this core and those have that it has not
+    /// given away, and which of these cores have it, this one being the first.
     pub(crate) fn syn_handlers(
         &mut self,
         listener: ListenerId,
@@ -132,7 +132,7 @@ impl Exos {
         let like = self.stack.tcp.listener(listener);
         let (port, options) = like.expect("its SYNs are answered");
         for (core, number) in self.cores.iter().zip(1..) {
-            if core.link.interface() != interface {
+            if core.via.is_some() || core.link.interface() != interface {
                 interface = core.link.interface();
                 let handler = core.syn_handler(port, options.clone())?;
                 handlers.push((handler, number..number));

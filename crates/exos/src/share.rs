@@ -11,6 +11,7 @@ use exos_link::XdpLink;
 use crate::handoff::Handoff;
 use crate::node::syn_answers::OnInterface;
 use crate::requests;
+use crate::via::Via;
 
 /// How the stack on a link behaves, whichever link it is.
 pub(crate) struct StackSettings {
@@ -34,6 +35,8 @@ pub struct Core {
     /// Of the pairs of address and port.
     pub(crate) part: Part,
     pub(crate) kept: Kept,
+    /// The daemon that lends the link, where one does.
+    pub(crate) via: Option<Via>,
     /// Its part in what its interface's first core has answered in the kernel.
     pub(crate) requests: Option<requests::Part>,
     /// Its part in SYNs that are answered there.

@@ -208,18 +208,14 @@ impl LinkArgs {
             return Err(Error::new("the daemon lends single addresses, and no pool")
                 .mend("leave --pool out, or do without the daemon (--via none)"));
         }
-        if needs.cores > 1 {
-            let each = match needs.role {
-                Role::Serve(_) => "start a program for each core, with --reuse-port",
-                _ => "start a program for each core",
-            };
-            return Err(
-                Error::new("the daemon lends one queue to a program").mend(format!(
-                    "{each}, or leave --cores out; or do without the daemon (--via none)"
-                )),
-            );
+        let serves = matches!(needs.role, Role::Serve(_));
+        if needs.cores > 1 && !serves {
+            return Err(Error::new(
+                "the daemon divides what comes for a port that is served, and nothing else",
+            )
+            .mend("start a program for each core, or leave --cores out; or do without the daemon (--via none)"));
         }
-        if self.reuse_port && !matches!(needs.role, Role::Serve(_)) {
+        if self.reuse_port && !serves {
             return Err(
                 Error::new("--reuse-port is for a port that is served").mend("leave it out")
             );
@@ -233,6 +229,7 @@ impl LinkArgs {
             role: usual.role,
             datagrams: needs.datagrams,
             reuse_port: self.reuse_port,
+            cores: needs.cores,
         })
     }
 

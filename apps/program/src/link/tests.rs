@@ -116,7 +116,21 @@ fn several_cores_need_a_queue_each() {
     assert!(refusal(&with("tap:exos0"), 2, &[]).contains("one queue here"));
     assert!(refusal(&with("xdp:lo:1"), 2, &[]).contains("without the queue"));
     let lent = args(None, Some("xokd"), Some("/nowhere"));
-    assert!(refusal(&lent, 2, &[]).contains("one queue to a program"));
+    let needs = |role| Needs {
+        cores: 2,
+        ..Needs::new(role)
+    };
+    let refused = lent.attachment(&needs(Role::Connect(Vec::new())));
+    assert!(
+        refused
+            .unwrap_err()
+            .to_string()
+            .contains("a program for each core")
+    );
+    let LinkKind::Daemon(daemon) = lent.attachment(&needs(Role::Serve(80))).unwrap().link else {
+        panic!("the daemon lends it");
+    };
+    assert_eq!(daemon.cores, 2);
 }
 
 #[test]

@@ -23,6 +23,9 @@ pub struct Daemon {
     pub datagrams: bool,
     /// Share the port with other programs of this user that do so too: each flow is one program's.
     pub reuse_port: bool,
+    /// On how many cores, 64 at most: each has a part of its own, and a stack ([`Exos::take_cores`](crate::Exos::take_cores)). They share the
+    /// port as with `reuse_port`.
+    pub cores: u32,
 }
 
 impl Daemon {
@@ -36,6 +39,7 @@ impl Daemon {
             role,
             datagrams: false,
             reuse_port: false,
+            cores: 1,
         }
     }
 }

@@ -129,6 +129,9 @@ impl LinkKind {
             }) => {
                 Error::new("nobody can be served at port 0").mend("choose a port from 1 to 65535")
             }
+            Self::Daemon(Daemon { cores: 0, .. }) => {
+                Error::new("a program runs on a core at least").mend("say on how many")
+            }
             _ => return Ok(()),
         };
         Err(refused.of_kind(ErrorKind::Invalid))
@@ -182,7 +185,7 @@ impl Exos {
             LinkKind::Interface(interface) => interface.attach(&settings, false),
             LinkKind::SharedInterface(shared) => Core::lead(shared.open(&settings)?),
             LinkKind::Tap(tap) => tap.attach(&settings),
-            LinkKind::Daemon(daemon) => via::attach(daemon, &settings),
+            LinkKind::Daemon(daemon) => Core::lead(via::open(daemon, &settings)?),
         }
     }
 

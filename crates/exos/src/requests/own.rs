@@ -64,12 +64,23 @@ impl Exos {
         let Common {
             memory, scratch, ..
         } = common;
-        let mut parts = Shared::divide(Memory::Shared(memory), Some(scratch), handlers, capacity);
+        Ok(self.give_parts(memory, Some(scratch), handlers, capacity))
+    }
+
+    /// Gives the other cores their parts, and this one its own.
+    pub(super) fn give_parts(
+        &mut self,
+        memory: MappedArray,
+        scratch: Option<Map>,
+        handlers: Vec<WebHandler>,
+        capacity: Capacity,
+    ) -> Part {
+        let mut parts = Shared::divide(Memory::Shared(memory), scratch, handlers, capacity);
         let first = parts.next().expect("there is a first core");
         for (core, part) in self.cores.iter_mut().zip(parts) {
             core.requests = Some(part);
         }
-        Ok(first)
+        first
     }
 
     /// Has the kernel answer on each interface; the handlers are in the order of the interfaces' cores.

@@ -7,8 +7,7 @@ use std::net::IpAddr;
 
 use exos_host::error::{Error, ErrorKind};
 use exos_inet::route::Prefix;
-use exos_inet::{Config, Neighbors};
-use exos_link::Link;
+use exos_inet::{Config, Neighbors, Part};
 use exos_xok::Protocol;
 use exos_xok::message::{LocalAddress, PortWish, Refusal};
 
@@ -16,13 +15,21 @@ use super::control::AskError;
 use super::lease::Via;
 use crate::attach::daemon::Daemon;
 use crate::attach::role::Role;
-use crate::cores::join;
-use crate::node::Exos;
-use crate::share::StackSettings;
+use crate::cores::{Core, seed, share_out};
+use crate::share::{Kept, StackSettings};
 use crate::watch::program_name;
 
-/// A stack on a link of the daemon.
-pub(crate) fn attach(daemon: &Daemon, wanted: &StackSettings) -> Result<Exos, Error> {
+/// A link of the daemon for each core. All are made with one seed: a flow may become another's, when programs come that share the port.
+pub(crate) fn open(daemon: &Daemon, wanted: &StackSettings) -> Result<Vec<Core>, Error> {
+    let wanted = StackSettings {
+        seed: Some(seed(wanted)?),
+        ..*wanted
+    };
+    let parts = Part::all(daemon.cores);
+    parts.map(|part| lend(daemon, &wanted, part)).collect()
+}
+
+fn lend(daemon: &Daemon, wanted: &StackSettings, part: Part) -> Result<Core, Error> {
     let interface = daemon.interface.as_deref();
     let (mut via, link) = Via::open(&daemon.socket, interface, daemon.mode, &program_name())?;
     let named: Vec<IpAddr> = daemon.addresses.iter().map(|a| a.ip).collect();
@@ -32,9 +39,13 @@ pub(crate) fn attach(daemon: &Daemon, wanted: &StackSettings) -> Result<Exos, Er
     };
     let config = config(&via, &link, &addresses);
     via.addresses = addresses;
-    let mut exos = join(Link::Xdp(link), config, wanted)?;
-    exos.lent(via);
-    Ok(exos)
+    let mut cores = share_out(vec![link], config, None, wanted, Kept::default())?;
+    let core = cores.pop().expect("the link is one core's");
+    Ok(Core {
+        via: Some(via),
+        part,
+        ..core
+    })
 }
 
 /// The interface's addresses, of which `wanted` are meant when there are any.
@@ -78,7 +89,7 @@ fn claim_all(
     let mut granted = Vec::new();
     let mut refusal = None;
     for address in usable(via, named)? {
-        let mut claim = |protocol| match wanted.reuse_port {
+        let mut claim = |protocol| match wanted.reuse_port || wanted.cores > 1 {
             true => via.claim_divided(protocol, address.ip, port),
             false => via.claim(protocol, address.ip, PortWish::Number(port), None),
         };

@@ -130,6 +130,11 @@ impl Via {
         self.slot
     }
 
+    /// What the slot is known by.
+    pub(crate) fn token(&self) -> Secret {
+        self.token
+    }
+
     /// True for a queue of the interface itself: nobody checks what is sent, and the host and programs of this machine
     /// cannot be reached by it.
     pub fn is_direct(&self) -> bool {

@@ -33,7 +33,7 @@ mod shared;
 mod socket;
 mod whole;
 
-pub(crate) use attach::attach;
+pub(crate) use attach::open;
 pub use exos_xok::Protocol;
 pub use exos_xok::message::{GrantId, Mode};
 pub use lease::Via;

@@ -135,7 +135,7 @@ impl WebHandler {
     }
 
     /// The program of a slot of a shared interface: what `outcomes_fd` has is where it goes on
-    /// ([`handling`](crate::gate::handling)). It counts in its memory ([`layout::COUNTS`]).
+    /// ([`handling`](crate::gate::handling)). It counts in its memory ([`Rings::counts`]): as its first core.
     pub fn in_gate(&self, outcomes_fd: i32) -> Program {
         self.before(self.gate(outcomes_fd))
     }
@@ -146,9 +146,10 @@ impl WebHandler {
     }
 
     fn gate(&self, outcomes_fd: i32) -> Behind {
+        let counts = self.rings.counts(self.rings.own().start);
         Behind::Gate {
             outcomes_fd,
-            counts: Some((self.memory_fd, layout::COUNTS as u32)),
+            counts: Some((self.memory_fd, counts as u32)),
         }
     }
 

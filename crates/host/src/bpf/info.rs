@@ -156,20 +156,21 @@ pub(super) fn map_id(fd: BorrowedFd<'_>) -> Result<u32, Error> {
     Ok(words[1])
 }
 
+/// The map of this number, if there is one.
+pub(super) fn map_by_id(id: u32) -> Result<Option<OwnedFd>, Error> {
+    by_id(Command::MapGetFdById, "map", id)
+}
+
 /// Whether a map is there still: some process has a descriptor of it or has it mapped, a program uses it, or it
 /// has a name. Needs `CAP_BPF` and `CAP_SYS_ADMIN`.
 pub fn map_exists(id: u32) -> Result<bool, Error> {
-    exists(Command::MapGetFdById, "map", id)
+    map_by_id(id).map(|found| found.is_some())
 }
 
 /// Whether a program is there still: some process has a descriptor of it, it is attached, or it has a name. Needs `CAP_BPF`
 /// and `CAP_SYS_ADMIN`.
 pub fn prog_exists(id: u32) -> Result<bool, Error> {
-    exists(Command::ProgGetFdById, "program", id)
-}
-
-fn exists(command: Command, what: &str, id: u32) -> Result<bool, Error> {
-    by_id(command, what, id).map(|found| found.is_some())
+    prog_by_id(id).map(|found| found.is_some())
 }
 
 /// The program of this number, if there is one.

@@ -8,6 +8,7 @@ use super::info;
 use super::pin;
 use super::syscall::{Attr, Command, NAME_LEN, bpf, bpf_fd, failed, object_name};
 use crate::error::Error;
+use std::fmt::Display;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
@@ -259,16 +260,24 @@ impl Map {
 
     /// Open the map of this name, whatever it is: see [`Self::is_like`].
     pub fn open_pinned(path: &Path) -> Result<Self, Error> {
-        let fd = pin::open(path)?;
+        Self::of_descriptor(pin::open(path)?, &path.display())
+            .map_err(|error| error.or_mend("remove it: it is not ours"))
+    }
+
+    /// Open the map with this system-wide [id](Self::id), whatever it is, if there is one. Needs `CAP_BPF` and `CAP_SYS_ADMIN`.
+    pub fn open_by_id(id: u32) -> Result<Option<Self>, Error> {
+        let fd = info::map_by_id(id)?;
+        fd.map(|fd| Self::of_descriptor(fd, &id)).transpose()
+    }
+
+    fn of_descriptor(fd: OwnedFd, called: &dyn Display) -> Result<Self, Error> {
         let shape = info::map_shape(fd.as_fd())?;
-        let Some(kind) = MapKind::from_number(shape.kind) else {
-            return Err(Error::new(format!(
-                "{} is a BPF map of kind {}, which is not used here",
-                path.display(),
+        let kind = MapKind::from_number(shape.kind).ok_or_else(|| {
+            Error::new(format!(
+                "{called} is a BPF map of kind {}, which is not used here",
                 shape.kind
             ))
-            .mend("remove it: it is not ours"));
-        };
+        })?;
         Ok(Self {
             fd,
             kind,

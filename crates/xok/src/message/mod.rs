@@ -3,7 +3,7 @@
 //! A Unix socket of type SEQPACKET; each message is one datagram of at most [`MESSAGE_BYTES_MAX`] bytes, with
 //! descriptors beside it where its documentation says so. A program sends [`Request`]s, each with a tag of its
 //! choosing; the daemon answers every one with an [`Answer`] of the same tag, in order, and sends [`Notice`]s
-//! unasked, at any time. One connection is one program and at most one slot; when it closes, what the slot holds
+//! unasked, at any time. One connection is one program, or one core of it, and at most one slot; when it closes, what the slot holds
 //! goes, unless it closed because the daemon went ([`Request::Reattach`]).
 //!
 //! Bytes, little-endian: kind u16, tag u32, then the fields in the order in which they are declared. Kinds of

@@ -52,6 +52,12 @@ pub struct Answering {
     pub reports: bool,
     /// Requests are HTTP's: lines that no answer depends on are left out where a request has no answer as it is.
     pub http: bool,
+    /// Cores of the program, which share the memory and have a slot each: 1 to 64.
+    pub cores: u16,
+    /// Which of them this slot is, counted from 0.
+    pub core: u16,
+    /// The slot, by its token, that the memory was lent to; `None` asks for memory.
+    pub memory_of: Option<Secret>,
 }
 
 in_bytes!(Answering {
@@ -62,6 +68,9 @@ in_bytes!(Answering {
     peer_connections,
     reports,
     http,
+    cores,
+    core,
+    memory_of,
 });
 
 /// What a program asks. Each is answered by the answer that its documentation names, or by
@@ -212,7 +221,8 @@ pub enum Request {
         port: Option<u16>,
     },
     /// Has requests to a TCP port of the slot's answered in the kernel, and SYNs with them, in place of all of the slot's handlers: at
-    /// the addresses at which the slot has the port now. Answered by `Downloaded`.
+    /// the addresses at which the slot has the port now. A program on several cores asks for each of its slots, first for the one that
+    /// is lent the memory. Answered by `Downloaded`.
     AnswerRequests(Answering),
     /// Asks how everything is. Answered by `Report`, with a descriptor of the text (JSON).
     Status,

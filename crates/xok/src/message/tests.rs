@@ -91,7 +91,9 @@ fn answering() -> impl Strategy<Value = Answering> {
             v6,
         },
     );
-    (recipe, any::<(u64, u32, u16, Option<u32>, bool, bool)>()).prop_map(|(recipe, numbers)| {
+    let numbers = any::<(u64, u32, u16, Option<u32>, bool, bool)>();
+    let cores = any::<(u16, u16, Option<[u8; 16]>)>();
+    (recipe, numbers, cores).prop_map(|(recipe, numbers, (cores, core, memory_of))| {
         let (key, requests, response_max, peer_connections, reports, http) = numbers;
         Answering {
             recipe,
@@ -101,6 +103,9 @@ fn answering() -> impl Strategy<Value = Answering> {
             peer_connections,
             reports,
             http,
+            cores,
+            core,
+            memory_of: memory_of.map(Secret),
         }
     })
 }

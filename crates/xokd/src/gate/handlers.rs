@@ -16,7 +16,7 @@ use exos_filter::gate::handling::{Outcome, ingress, outcome};
 use exos_filter::gate::{Handled, Maps};
 use exos_filter::handler::forward::WayOut;
 use exos_filter::handler::web::SecondStage;
-use exos_filter::handler::web::layout::Entries;
+use exos_filter::handler::web::layout::{Entries, Rings};
 use exos_filter::handler::{SynHandler, WebHandler};
 use exos_host::bpf::{Map, Prog, TcxHook, TcxLink};
 use exos_host::error::Result;
@@ -63,6 +63,8 @@ pub enum Handles {
         entries: Entries,
         /// Where the port is the slot's.
         addresses: Vec<IpAddr>,
+        /// The memory, where another slot of the program has it already.
+        memory: Option<Arc<Map>>,
     },
 }
 
@@ -73,7 +75,17 @@ impl Handles {
             Self::Datagrams { handler, .. } => Layout::of(handler.handler()).bytes().into(),
             Self::Requests {
                 answering, entries, ..
-            } => WebHandler::rings(*entries, answering.reports, 1).memory_len(),
+            } => rings(answering, *entries).memory_len(),
+        }
+    }
+
+    /// Of these, how many are made for it.
+    pub fn memory_len_made(&self) -> u64 {
+        match self {
+            Self::Requests {
+                memory: Some(_), ..
+            } => 0,
+            _ => self.memory_len(),
         }
     }
 
@@ -84,6 +96,12 @@ impl Handles {
             Self::Requests { .. } => true,
         }
     }
+}
+
+/// Those of the slot, which is one core of its program's.
+pub fn rings(answering: &Answering, entries: Entries) -> Rings {
+    let rings = WebHandler::rings(entries, answering.reports, answering.cores.into());
+    rings.of_interface(answering.core.into(), 1)
 }
 
 /// What it takes to make a handler's program.
@@ -100,7 +118,7 @@ pub struct MadeHandler {
     program: Prog,
     /// What makes packets longer before they leave.
     second_stage: Option<Prog>,
-    memory: Map,
+    memory: Arc<Map>,
 }
 
 impl MadeHandler {
@@ -120,7 +138,14 @@ impl HandlerWork {
                 answering,
                 entries,
                 addresses,
-            } => config.requests(outcomes_fd, (answering, addresses), *entries),
+                memory,
+            } => {
+                let memory = match memory {
+                    Some(memory) => memory.clone(),
+                    None => config.memory("exos_web")?,
+                };
+                config.requests(outcomes_fd, (answering, addresses), *entries, memory)
+            }
         }
     }
 }
@@ -153,14 +178,14 @@ impl HandlerConfig {
         outcomes_fd: i32,
         (answering, addresses): (&Answering, &[IpAddr]),
         entries: Entries,
+        memory: Arc<Map>,
     ) -> Result<MadeHandler> {
-        let memory = self.memory("exos_web")?;
         let scratch = Map::percpu_array("exos_web_scratch", WebHandler::SCRATCH_LEN, 1)?;
         let handler = WebHandler {
             syn: self.syns(answering, addresses),
             entries,
             peer_connections: answering.peer_connections,
-            rings: WebHandler::rings(entries, answering.reports, 1),
+            rings: rings(answering, entries),
             memory_fd: memory.raw_fd(),
             scratch_fd: scratch.raw_fd(),
             key: answering.key,
@@ -181,9 +206,9 @@ impl HandlerConfig {
         })
     }
 
-    fn memory(&self, name: &str) -> Result<Map> {
+    fn memory(&self, name: &str) -> Result<Arc<Map>> {
         let len = self.handles.memory_len() as usize;
-        Map::mappable_array(name, len, 1)
+        Map::mappable_array(name, len, 1).map(Arc::new)
     }
 
     fn handled(&self, (protocol, port): (u8, u16), steps: u32) -> Handled {

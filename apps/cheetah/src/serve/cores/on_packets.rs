@@ -7,6 +7,7 @@ use exos::via::Via;
 use exos::{Core, Error, ErrorKind, Exos, clock};
 use exos_inet::Instant;
 use exos_inet::tcp::{FreeRoom, ListenOptions, ListenerId};
+use exos_program::{taken_back, tell_losses};
 
 use super::outage::Outage;
 use super::server_loop::ServerLoop;
@@ -259,13 +260,19 @@ pub(in crate::serve) fn serve(core: Core, setup: Setup, ready: Ready) -> Result<
     let listener = listen(&mut exos, &setup.config)?;
     let mut server = open(exos, listener, setup)?;
     ready.say();
-    while !server.handle_asks()?.contains(Asks::STOP) {
+    let mut revoked = false;
+    while !revoked && !server.handle_asks()?.contains(Asks::STOP) {
         server.turn()?;
         server.served.see_to_handlers();
+        revoked = tell_losses("serve", &mut server.served.exos);
         server.wait(None, &[])?;
     }
     let ended = server.end(&[], |_, _| {});
+    server.served.exos.leave();
     server.close();
+    if revoked {
+        return Err(taken_back());
+    }
     ended
 }
 

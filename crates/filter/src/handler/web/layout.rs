@@ -3,7 +3,7 @@
 //! ```text
 //! control   0  handed up so far | 8  taken so far | 16  requests are answered until (ms of the monotonic clock) |
 //!           24  reports written | 32  answers to report | 40  reported and heard | 128  connections that there may be more |
-//!           1024  behind a gate: counts, as `COUNTS` says
+//!           1024  behind a gate: counts, as `Rings::counts` says
 //! ring      HANDED_LEN bytes each, as `handed` says
 //! slots     SLOT_LEN bytes each, found by a hash of the ends
 //! peers     a word each, found by a hash of the peer, as `peer` says: where connections of each are limited
@@ -11,7 +11,7 @@
 //! reports   where the server wants them, behind the entries: REPORT_LEN bytes each, as `report` says
 //! logged    behind them, for each slot and then for each report LOGGED_LEN bytes: lines of a request that was answered without noise
 //! rings     where the server runs on several cores, behind all else: for each but the first again a control, of which the first two
-//!           words are used, and a ring (`Rings`)
+//!           words and the counts are used, and a ring (`Rings`)
 //! ```
 //!
 //! Each answer has one report in the end, or goes up with its connection, and is given only where there is room for its report.
@@ -36,8 +36,8 @@ pub const TO_REPORT: u64 = 32;
 pub const HEARD: u64 = 40;
 /// How many connections more there may be, here and in the server together. Less than 0 for a moment, where several want the last.
 pub const ROOM: u64 = 128;
-/// What the program counts where a gate is behind it: words in the order of [`Counter`]s.
-pub const COUNTS: u64 = 1024;
+/// What the program counts where a gate is behind it: from the beginning of a ring on.
+const COUNTS: u64 = 1024;
 /// The ring of connections handed up: from the beginning of a ring on.
 pub const RING: u64 = 4096;
 const _: () = assert!(COUNTS + 8 * Counter::COUNT as u64 <= RING);
@@ -350,6 +350,11 @@ impl Rings {
             0 => 0,
             other => self.before + (other - 1) * RING_LEN,
         }
+    }
+
+    /// Where it is counted what the program of a core did that has a gate behind it: words in the order of [`Counter`]s.
+    pub const fn counts(self, core: u64) -> u64 {
+        self.at(core) + COUNTS
     }
 
     /// Bytes of the array with all rings.

@@ -6,6 +6,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use exos_ash::kernel::TOO_MANY_WAYS;
 use exos_ash::{Checked, TextError};
@@ -14,17 +15,18 @@ use exos_filter::gate::limits::HANDLERS_MAX;
 use exos_filter::handler::WebHandler;
 use exos_filter::handler::forward::WayOut;
 use exos_filter::handler::web::layout::Entries;
-use exos_host::bpf::map_exists;
+use exos_host::bpf::{Map, MapKind, map_exists};
 use exos_host::error::Result as HostResult;
 use exos_host::warn;
 use exos_xok::Protocol;
-use exos_xok::message::{Answer, Answering, Refusal};
+use exos_xok::message::{Answer, Answering, Refusal, Secret};
 
 use super::super::answers::{Answered, Refused, RequestId, plain, refuse};
 use super::super::{Daemon, End};
-use crate::gate::handlers::{HandlerConfig, Handles, MadeHandler};
+use crate::gate::handlers::{HandlerConfig, Handles, MadeHandler, rings};
 use crate::interface::Interface;
 use crate::ledger::SlotId;
+use crate::limits::MEMBERS_MAX;
 use crate::policy::Who;
 use crate::state::HandlerMemory;
 
@@ -74,12 +76,31 @@ impl Daemon {
         let mtu = self.interface_of(slot).link.mtu as usize;
         let entries = sizes(&answering, mtu).map_err(|what| refuse(Refusal::BadRequest, what))?;
         self.count_handler(slot, who)?;
+        let bytes = rings(&answering, entries).memory_len();
+        let memory_of = |token| self.memory_of(who, token, bytes);
+        let memory = answering.memory_of.map(memory_of).transpose()?;
         let handles = Handles::Requests {
             answering,
             entries,
             addresses,
+            memory,
         };
         self.make_handler(request_id, handles)
+    }
+
+    /// The memory that the slot with this token, of the same user, was lent for its handler.
+    fn memory_of(&self, who: &Who, token: Secret, bytes: u64) -> Result<Arc<Map>, Refused> {
+        let mut records = self.attachments.values().map(|a| &a.record);
+        let lent_to = records.find(|it| it.token == token.0 && it.who.uid == who.uid);
+        let mut lent = lent_to.into_iter().flat_map(|it| it.handlers.iter().rev());
+        let lent = lent.find(|memory| memory.bytes == whole_pages(bytes));
+        let map = lent.map(|memory| Map::open_by_id(memory.map)).transpose()?;
+        let is_it = |map: &Map| map.is_like(MapKind::Array, 4, bytes as usize, 1);
+        let map = map.flatten().filter(is_it).ok_or_else(|| {
+            let text = "no slot of this user has that token and memory for as many requests and cores: have that one's requests answered first";
+            refuse(Refusal::NotFound, text)
+        })?;
+        Ok(Arc::new(map))
     }
 
     /// Of a user who may have handlers, and has not asked for too many lately.
@@ -143,7 +164,7 @@ impl Daemon {
     /// The handler is made if the program may have it.
     fn make_handler(&mut self, request_id: RequestId, handles: Handles) -> Result<(), Refused> {
         let slot = self.slot(request_id.connection)?;
-        let bytes = handles.memory_len().next_multiple_of(4096);
+        let bytes = whole_pages(handles.memory_len_made());
         self.sweep_handler_memory();
         let attachment = &self.attachments[&slot];
         let who = &attachment.record.who;
@@ -240,6 +261,11 @@ impl Daemon {
     }
 }
 
+/// What memory of this length takes.
+fn whole_pages(bytes: u64) -> u64 {
+    bytes.next_multiple_of(4096)
+}
+
 fn config(interface: &Interface, handles: Handles) -> Result<HandlerConfig, Refused> {
     let way_out = match handles.replies() {
         false => WayOut::Transmit,
@@ -263,6 +289,12 @@ fn sizes(answering: &Answering, mtu: usize) -> Result<Entries, String> {
     };
     if !entries.is_valid() {
         return Err("requests are a power of two, and responses fit a segment".to_owned());
+    }
+    let cores = answering.cores;
+    if !(1..=MEMBERS_MAX as u16).contains(&cores) || answering.core >= cores {
+        return Err(format!(
+            "a program has 1 to {MEMBERS_MAX} cores, counted from 0"
+        ));
     }
     let mtu_min = entries.response_max + WebHandler::HEADERS_LEN;
     if mtu < mtu_min {

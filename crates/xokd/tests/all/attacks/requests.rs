@@ -2,12 +2,14 @@
 //!
 //! Whatever is written, what leaves is the grant's, for what came and where that came from, and counted; others' packets go as ever.
 
+mod cores;
+
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use exos_filter::handler::WebHandler;
-use exos_filter::handler::web::layout::{self, Entries, copy, entry, slot};
+use exos_filter::handler::web::layout::{self, Entries, Rings, copy, entry, slot};
 use exos_host::bpf::MappedArray;
 use exos_testing::Random;
 use exos_wire::checksum::Sum;
@@ -16,6 +18,7 @@ use exos_wire::{ethernet, ipv4, protocol};
 use exos_xok::Protocol;
 use exos_xok::message::{Answer, Answering, PortWish, Refusal, Request};
 
+use crate::attacks::attacker::Hostile;
 use crate::attacks::program::{Connection, refusal};
 use crate::attacks::world::{
     MARK, OUR_MAC, OURS, PEER_MAC, World, case, from_us, must_be_clean, to_us, within,
@@ -30,7 +33,7 @@ const KEY: u64 = 79;
 const SEQ: u32 = 100;
 const ACK: u32 = 200;
 /// Hosts at the far end, which is none of them.
-const SENDERS: usize = 2;
+const SENDERS: usize = 8;
 const FIN: u8 = 1;
 const SYN: u8 = 2;
 const RST: u8 = 4;
@@ -60,6 +63,9 @@ fn answering(port: u16) -> Answering {
         peer_connections: Some(100),
         reports: true,
         http: true,
+        cores: 1,
+        core: 0,
+        memory_of: None,
     }
 }
 
@@ -81,10 +87,15 @@ fn answer_requests(connection: &Connection, answering: Answering) -> Answer {
 /// The memory of a handler of a port that is claimed here.
 fn memory(connection: &Connection) -> MappedArray {
     assert!(matches!(claim(connection, PORT), Answer::Granted { .. }));
-    let request = Request::AnswerRequests(answering(PORT));
+    lent_memory(connection, answering(PORT))
+}
+
+fn lent_memory(connection: &Connection, answering: Answering) -> MappedArray {
+    let cores = answering.cores.into();
+    let request = Request::AnswerRequests(answering);
     let (answer, mut fds) = connection.ask_until_heard(&request);
     assert_eq!(answer, Answer::Downloaded);
-    let len = WebHandler::rings(ENTRIES, true, 1).memory_len() as usize;
+    let len = WebHandler::rings(ENTRIES, true, cores).memory_len() as usize;
     MappedArray::adopt(fds.pop().expect("memory"), len).expect("without privilege, too")
 }
 
@@ -166,7 +177,7 @@ fn any_number(random: &mut Random) -> u64 {
 
 /// Writes over a connection, and what it is answered with: what makes sense but for a number here and there. Nothing is out, or an answer is
 /// that is not acknowledged.
-fn write_anything(words: &[AtomicU64], random: &mut Random) {
+fn write_anything(words: &[AtomicU64], rings: Rings, random: &mut Random) {
     let set = |at: u64, value: u64| words[(at / 8) as usize].store(value, Ordering::Relaxed);
     let halves = |low: u32, high: u32| u64::from(high) << 32 | u64::from(low);
     let any = |random: &mut Random, sound: u64| match random.one_in(30) {
@@ -175,8 +186,10 @@ fn write_anything(words: &[AtomicU64], random: &mut Random) {
     };
     set(layout::UNTIL, any(random, u64::MAX));
     set(layout::ROOM, any(random, 1000));
-    let handed = words[(layout::HANDED / 8) as usize].load(Ordering::Relaxed);
-    set(layout::TAKEN, handed);
+    for ring in rings.own().map(|core| rings.at(core)) {
+        let handed = words[((ring + layout::HANDED) / 8) as usize].load(Ordering::Relaxed);
+        set(ring + layout::TAKEN, handed);
+    }
     set(layout::TO_REPORT, any(random, 0));
     set(layout::HEARD, any(random, 0));
     let (is_out, len) = (random.one_in(2), random.pick(&[1, 60, 1360]));
@@ -259,82 +272,103 @@ fn must_be_an_answer(frame: &[u8]) {
 /// The memory is written over, again and again, while segments come.
 #[test]
 fn whose_memory_is_anything() {
-    const SENT: u64 = 12_000;
     case(
         |hostile| {
             let program = hostile.attach();
             let memory = memory(&program.connection);
-            hostile.say(&program.slot.to_string());
-            let (mut random, is_over) = (Random(23), std::sync::atomic::AtomicBool::new(false));
-            std::thread::scope(|scope| {
-                scope.spawn(|| {
-                    while !is_over.load(Ordering::Relaxed) {
-                        write_anything(memory.words(), &mut random);
-                        std::thread::sleep(Duration::from_micros(20));
-                    }
-                });
-                hostile.wait_for("go");
-                is_over.store(true, Ordering::Relaxed);
-            });
+            write_over(hostile, &[program.slot], &memory, 1);
         },
-        |world| {
-            let _takes = world.take_redirected();
-            let mut beside = world.program();
-            beside.connection.must_claim(BESIDE);
-            assert!(matches!(
-                claim(&beside.connection, BESIDE),
-                Answer::Granted { .. }
-            ));
-            let mut attacker = world.attacker();
-            let slot = attacker.says().parse().expect("a slot");
-            assert_eq!(world.second_stages(), 1);
-            let mut random = Random(24);
-            for _ in 0..SENT {
-                world.far.send(&any_segment(&mut random));
-                std::thread::sleep(Duration::from_micros(50));
-            }
-            let dealt_with = || {
-                let counted = ["answered", "done", "gave_up", "dropped"];
-                let counted = counted.map(|how| world.counted(slot, &format!("handler_{how}")));
-                counted.iter().sum::<u64>()
-            };
-            assert!(
-                within(|| dealt_with() == SENT),
-                "{} of {SENT}",
-                dealt_with()
-            );
-            // What says that it comes from the program beside, or from all, is not answered.
-            for from in [OURS, "10.79.0.255", "127.0.0.1"] {
-                let from: IpAddr = from.parse().expect("an address");
-                let forged = FrameEnds {
-                    from: (from, BESIDE).into(),
-                    ..sender(0)
-                };
-                world.far.send(&segment(&forged, (SEQ, 0), SYN, b""));
-            }
-            let others = FrameEnds {
-                to: (to_us(OURS, BESIDE).to.ip(), BESIDE).into(),
-                ..sender(0)
-            };
-            let ours = segment(&others, (SEQ, ACK), ACKS, LAST);
-            world.far.send(&ours);
-            let came = beside.receive_up_to(LAST);
-            assert_eq!(
-                came,
-                [ours],
-                "others' segments come as they are, and no more"
-            );
-            must_have_answered(world, slot, SENT, &mut beside);
-            attacker.tell("go");
-            attacker.finish();
-        },
+        |world| must_send_no_more_than_answers(world, 1),
     );
+}
+
+/// Writes over the memory of these slots until told to end.
+fn write_over(hostile: &Hostile, slots: &[u32], memory: &MappedArray, cores: u32) {
+    let slots: Vec<String> = slots.iter().map(u32::to_string).collect();
+    hostile.say(&slots.join(" "));
+    let rings = WebHandler::rings(ENTRIES, true, cores);
+    let (mut random, is_over) = (Random(23), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                write_anything(memory.words(), rings, &mut random);
+                std::thread::sleep(Duration::from_micros(20));
+            }
+        });
+        hostile.wait_for("go");
+        is_over.store(true, Ordering::Relaxed);
+    });
+}
+
+/// Segments come to the slots of an attacker, which writes over what they answer with.
+fn must_send_no_more_than_answers(world: &World, cores: usize) {
+    const SENT: u64 = 12_000;
+    let _takes = world.take_redirected();
+    let mut beside = world.program();
+    beside.connection.must_claim(BESIDE);
+    assert!(matches!(
+        claim(&beside.connection, BESIDE),
+        Answer::Granted { .. }
+    ));
+    let mut attacker = world.attacker();
+    let said = attacker.says();
+    let slots = said.split(' ').map(|slot| slot.parse().expect("a slot"));
+    let slots: Vec<u32> = slots.collect();
+    assert_eq!(
+        (slots.len(), world.second_stages()),
+        (cores, cores),
+        "each slot has its own"
+    );
+    let mut random = Random(24);
+    for _ in 0..SENT {
+        world.far.send(&any_segment(&mut random));
+        std::thread::sleep(Duration::from_micros(50));
+    }
+    let dealt_with = || {
+        let counted = ["answered", "done", "gave_up", "dropped"];
+        let counted = counted.map(|how| counted_of(world, &slots, &format!("handler_{how}")));
+        counted.iter().sum::<u64>()
+    };
+    assert!(
+        within(|| dealt_with() == SENT),
+        "{} of {SENT}",
+        dealt_with()
+    );
+    // What says that it comes from the program beside, or from all, is not answered.
+    for from in [OURS, "10.79.0.255", "127.0.0.1"] {
+        let from: IpAddr = from.parse().expect("an address");
+        let forged = FrameEnds {
+            from: (from, BESIDE).into(),
+            ..sender(0)
+        };
+        world.far.send(&segment(&forged, (SEQ, 0), SYN, b""));
+    }
+    let others = FrameEnds {
+        to: (to_us(OURS, BESIDE).to.ip(), BESIDE).into(),
+        ..sender(0)
+    };
+    let ours = segment(&others, (SEQ, ACK), ACKS, LAST);
+    world.far.send(&ours);
+    let came = beside.receive_up_to(LAST);
+    assert_eq!(
+        came,
+        [ours],
+        "others' segments come as they are, and no more"
+    );
+    must_have_answered(world, &slots, SENT, &mut beside);
+    attacker.tell("go");
+    attacker.finish();
+}
+
+/// What is counted of these slots together.
+fn counted_of(world: &World, slots: &[u32], counter: &str) -> u64 {
+    slots.iter().map(|slot| world.counted(*slot, counter)).sum()
 }
 
 /// All that was seen at the far end is answers, and there are no more of them than were counted.
 fn must_have_answered(
     world: &World,
-    slot: u32,
+    slots: &[u32],
     sent: u64,
     beside: &mut crate::attacks::program::Program,
 ) {
@@ -352,10 +386,10 @@ fn must_have_answered(
         "{}",
         answers.len()
     );
-    let [packets, bytes] = ["tx_packets", "tx_bytes"].map(|name| world.counted(slot, name));
+    let [packets, bytes] = ["tx_packets", "tx_bytes"].map(|name| counted_of(world, slots, name));
     let seen_bytes = answers.iter().map(Vec::len).sum::<usize>() as u64;
     assert!(answers.len() as u64 <= packets && seen_bytes <= bytes);
-    assert_eq!(packets, world.counted(slot, "handler_answered"));
+    assert_eq!(packets, counted_of(world, slots, "handler_answered"));
     assert!((50..=sent).contains(&packets), "{packets}");
 }
 
@@ -371,7 +405,7 @@ fn for_what_it_may_not_have() {
                 let refused = answer_requests(connection, answering(port));
                 assert_eq!(refusal(&refused), Refusal::NotFound);
             }
-            let changes: [fn(&mut Answering); 9] = [
+            let changes: [fn(&mut Answering); 12] = [
                 |it| it.requests = 0,
                 |it| it.requests = 5,
                 |it| it.requests = 1 << 17,
@@ -381,6 +415,9 @@ fn for_what_it_may_not_have() {
                 |it| it.recipe.epoch_us = 0,
                 |it| it.recipe.epoch_us = u32::MAX,
                 |it| it.recipe.v6.scale = 255,
+                |it| it.cores = 0,
+                |it| it.cores = 65,
+                |it| it.core = 1,
             ];
             for change in changes {
                 let mut it = answering(PORT);
