@@ -1219,6 +1219,51 @@ def refused_by_loopback():
             await_that(lambda: reached(9403))
 
 
+def options_by_loopback():
+    """Connections by loopback have of their listener's options what the kernel's own have."""
+    of_socket, lowat = socket.SOL_SOCKET, 25
+    said = [(of_socket, socket.SO_MARK, 7), (of_socket, socket.SO_RCVLOWAT, 3), (of_socket, socket.SO_RCVBUF, 40000),
+            (of_socket, socket.SO_SNDBUF, 50000), (of_socket, socket.SO_PRIORITY, 5), (socket.IPPROTO_TCP, lowat, 777)]
+    values = []
+    for at in ("127.0.0.1", ""):
+        with socket.socket() as listener:
+            for option in said:
+                listener.setsockopt(*option)
+            listener.bind((at, 9405 if at else 9406))
+            listener.listen()
+            if not os.readlink(f"/proc/self/fd/{listener.fileno()}").startswith("socket:") or at:
+                listener.setsockopt(of_socket, socket.SO_SNDBUF, 60000)
+                said_last = 120000
+            else:
+                said_last = 100000
+            with socket.create_connection(("127.0.0.1", listener.getsockname()[1]), 10), listener.accept()[0] as s:
+                assert s.getsockopt(of_socket, socket.SO_SNDBUF) == said_last
+                values.append([s.getsockopt(*option[:2]) for option in said if option[1] != socket.SO_SNDBUF])
+    assert values[0] == values[1] and values[0][0] == 7, values
+
+
+def in_other_namespace(host, ours):
+    """A program in a network namespace of its own is on our stack by the wire; this host's loopback is not its."""
+    program = [sys.executable, __file__, "namespaced", host]
+    with subprocess.Popen(["unshare", "-n", *program], stdout=subprocess.PIPE, stdin=subprocess.PIPE) as child:
+        assert child.stdout.readline() == b"listening\n"
+        assert socket.socket().connect_ex(("127.0.0.1", 9407)) == errno.ECONNREFUSED
+        with socket.create_connection((ours, 9407), 20) as s:
+            assert s.recv(5) == b"hello"
+        child.stdin.close()
+        assert child.wait() == 0
+
+
+def namespaced(host):
+    with listens(9407) as listener:
+        print("listening", flush=True)
+        listener.accept()[0].sendall(b"hello")
+        with socket.create_connection((host, 8000), 20) as s:
+            s.sendall(REQUEST)
+            fetched(read_all(s))
+        sys.stdin.read()
+
+
 def await_that(is_so):
     end = time.monotonic() + 20
     while not is_so():

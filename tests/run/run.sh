@@ -85,6 +85,9 @@ check "python3: options that are set before connect and listen" run -- python3 "
 [ "$way" ] || check "python3: one that cannot come to go by a Unix socket" run -- python3 "$here/run.py" unshared_in_vain 10.10.0.2 8000
 check "python3: many connections by loopback" run -- python3 "$here/run.py" many_by_loopback
 check "python3: connections by the wire and by loopback, by turns" run -- python3 "$here/run.py" by_turns $ip
+check "python3: options of connections by loopback" run -- python3 "$here/run.py" options_by_loopback
+check "python3: a program in another network namespace" run -- python3 "$here/run.py" in_other_namespace 10.10.0.2 $ip
+has "and that it has no loopback is said" "port 9407 is not reached by loopback: it is in a network namespace of its own" "$(cat "$work/said")"
 check "python3: a listener that was in an epoll set before" run -- python3 "$here/run.py" watched_before_listening
 check "python3: listeners that loopback does not reach" run -- python3 "$here/run.py" refused_by_loopback
 check "python3: two descriptors of a socket in an epoll set" run -- python3 "$here/run.py" copies 10.10.0.2 8000

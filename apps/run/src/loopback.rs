@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
-use exos_host::intercept::{option, set_option};
+use exos_host::intercept::{network_namespace, option, set_option};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, Shutdown, SocketFlags, SocketType, acceptfrom_with, bind, listen, shutdown,
@@ -17,13 +17,17 @@ use rustix::net::{
 
 use crate::limits::LOOPBACK_WAITING;
 use crate::listener::Accepted;
-use crate::target::{Descriptor, copy_options};
+use crate::target::{Descriptor, buffers_set, copy_options};
 
 /// The interface by which this host reaches itself (`LOOPBACK_IFINDEX`).
 const LOOPBACK: i32 = 1;
 
 /// Options of the program's socket that its connections have, besides those that every socket has.
-const OPTIONS: [(i32, i32); 11] = [
+const OPTIONS: [(i32, i32); 15] = [
+    (libc::SOL_SOCKET, libc::SO_PRIORITY),
+    (libc::SOL_SOCKET, libc::SO_MARK),
+    (libc::SOL_SOCKET, libc::SO_RCVLOWAT),
+    (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT),
     (libc::IPPROTO_TCP, libc::TCP_NODELAY),
     (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE),
     (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL),
@@ -59,11 +63,13 @@ impl Loopback {
         at: SocketAddr,
         backlog: usize,
     ) -> Option<Self> {
-        let interface = option(&of.fd, libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX);
-        if !at.ip().is_unspecified() || !matches!(interface, Ok(0 | LOOPBACK)) {
+        if !at.ip().is_unspecified() || !is_at_all_interfaces(of) {
             return None;
         }
-        let opened = Self::open(of, family, at, backlog);
+        let opened = match is_elsewhere(of) {
+            true => Err(io::Error::other(ELSEWHERE)),
+            false => Self::open(of, family, at, backlog),
+        };
         let refused = opened.as_ref().err();
         if let Some(error) = refused {
             let port = at.port();
@@ -86,6 +92,10 @@ impl Loopback {
             if let Ok(value) = option(&of.fd, level, name) {
                 let _ = set_option(&listener, level, name, value);
             }
+        }
+        for (option, size) in buffers_set(&of.fd) {
+            // The kernel doubles what it is told.
+            set_option(&listener, libc::SOL_SOCKET, option, size / 2)?;
         }
         if family == AddressFamily::INET6 {
             sockopt::set_ipv6_v6only(&listener, sockopt::ipv6_v6only(&of.fd)?)?;
@@ -140,6 +150,22 @@ impl Loopback {
         self.is_stopped.set(stopped);
         Ok(())
     }
+}
+
+/// Whether a program's socket is not kept from loopback by its interface (`SO_BINDTODEVICE`).
+fn is_at_all_interfaces(of: &Descriptor) -> bool {
+    let interface = option(&of.fd, libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX);
+    matches!(interface, Ok(0 | LOOPBACK))
+}
+
+/// Why a program's socket has none of this host's connections.
+const ELSEWHERE: &str = "it is in a network namespace of its own";
+
+/// Whether a program's socket is in another network namespace than we, where other addresses are loopback.
+fn is_elsewhere(of: &Descriptor) -> bool {
+    let ours = socket_of(AddressFamily::INET).and_then(|ours| network_namespace(&ours));
+    // Older kernels do not tell.
+    matches!((ours, network_namespace(&of.fd)), (Ok(ours), Ok(its)) if ours != its)
 }
 
 /// Whether another socket of the kernel's keeps a listener from a port.

@@ -229,6 +229,16 @@ pub(super) fn give_kernels_options(from: &Socket, to: &OwnedFd) {
     set((tcp, libc::TCP_KEEPINTVL, liveness.interval_seconds() as i32));
     set((tcp, libc::TCP_KEEPCNT, liveness.count().into()));
     set((tcp, libc::TCP_USER_TIMEOUT, user_timeout as i32));
+    for (option, size) in [
+        (libc::SO_SNDBUF, &from.send_buffer),
+        (libc::SO_RCVBUF, &from.receive_buffer),
+    ] {
+        // The kernel doubles what it is told.
+        let size = size.load(Ordering::Relaxed) / 2;
+        if size > 0 {
+            set((libc::SOL_SOCKET, option, size as i32));
+        }
+    }
     let (v4, v6) = (from.headers(false), from.headers(true));
     set((libc::IPPROTO_IP, libc::IP_TTL, v4.hops().into()));
     set((libc::IPPROTO_IP, libc::IP_TOS, v4.class().into()));
