@@ -1,6 +1,6 @@
 //! Connections of this host with itself, to a program that listens at all addresses: a listener of the kernel's beside the stack's, at the
 //! loopback interface alone. They wait in the kernel's queue, but for a few that are a descriptor of ours each until the program has
-//! them, and are the kernel's from the first.
+//! them, and are the kernel's from the first. So it is with datagrams ([`datagrams`]).
 
 use std::cell::Cell;
 use std::io::{self, ErrorKind};
@@ -18,6 +18,10 @@ use rustix::net::{
 use crate::limits::LOOPBACK_WAITING;
 use crate::listener::Accepted;
 use crate::target::{Descriptor, buffers_set, copy_options};
+
+mod datagrams;
+
+pub(crate) use datagrams::{LoopbackSocket, is_here, loopback_of};
 
 /// The interface by which this host reaches itself (`LOOPBACK_IFINDEX`).
 const LOOPBACK: i32 = 1;
@@ -153,16 +157,16 @@ impl Loopback {
 }
 
 /// Whether a program's socket is not kept from loopback by its interface (`SO_BINDTODEVICE`).
-fn is_at_all_interfaces(of: &Descriptor) -> bool {
+pub(crate) fn is_at_all_interfaces(of: &Descriptor) -> bool {
     let interface = option(&of.fd, libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX);
     matches!(interface, Ok(0 | LOOPBACK))
 }
 
 /// Why a program's socket has none of this host's connections.
-const ELSEWHERE: &str = "it is in a network namespace of its own";
+pub(crate) const ELSEWHERE: &str = "it is in a network namespace of its own";
 
 /// Whether a program's socket is in another network namespace than we, where other addresses are loopback.
-fn is_elsewhere(of: &Descriptor) -> bool {
+pub(crate) fn is_elsewhere(of: &Descriptor) -> bool {
     let ours = socket_of(AddressFamily::INET).and_then(|ours| network_namespace(&ours));
     // Older kernels do not tell.
     matches!((ours, network_namespace(&of.fd)), (Ok(ours), Ok(its)) if ours != its)

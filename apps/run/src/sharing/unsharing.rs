@@ -16,6 +16,7 @@ use super::entry::{Kind, numbers_in};
 use super::flowing::{Flowing, keepalive_of};
 use super::sockets::SharedSockets;
 use crate::context::Context;
+use crate::loopback::{is_here, loopback_of};
 use crate::unix::{self, Connecting, DatagramFlow, Flow, Listening, Made, UnixSockets, pair};
 
 impl SharedSockets {
@@ -94,7 +95,10 @@ impl SharedSockets {
         }
         if matches!(kind, Kind::Datagrams(_))
             && local.ip().is_unspecified()
-            && let Some(source) = peer.and_then(|peer| cx.source_for(peer.ip()))
+            && let Some(source) = peer.and_then(|peer| match is_here(peer.ip()) {
+                true => Some(loopback_of(peer.ip())),
+                false => cx.source_for(peer.ip()),
+            })
         {
             local.set_ip(source);
         }
@@ -156,10 +160,10 @@ impl SharedSockets {
         mut datagrams: Datagrams,
         peer: Option<SocketAddr>,
     ) -> io::Result<unix::Kind> {
-        let Some(socket) = datagrams.socket.take() else {
+        let Some(mut socket) = datagrams.socket.take() else {
             return Ok(unix::Kind::Failed);
         };
-        cx.poll.deregister(&socket)?;
+        socket.deregister(cx)?;
         let shared = self.memory.socket(number);
         let _still = self.memory.lock_soon(&shared.reads);
         let unread = datagrams.unread(&self.memory, number);
