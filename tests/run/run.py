@@ -522,6 +522,147 @@ def datagrams(host, ours):
     assert s.recv(1) == b""
 
 
+def datagrams_by_loopback(host):
+    """A socket at all addresses hears this host by loopback, beside the wire, and answers from there."""
+    pktinfo, to_wire = 8, (host, 9200)
+    is_ours = lambda s: "eventfd" in os.readlink(f"/proc/self/fd/{s.fileno()}")
+
+    def of_kernels(at="127.0.0.1", port=0):
+        s = socket.socket(socket.AF_INET6 if ":" in at else socket.AF_INET, socket.SOCK_DGRAM)
+        s.settimeout(20)
+        s.bind((at, port))
+        assert not is_ours(s)
+        return s
+
+    def at_all(port, family=socket.AF_INET, **options):
+        s = socket.socket(family, socket.SOCK_DGRAM)
+        s.settimeout(20)
+        for option, value in options.items():
+            level = {"I": socket.IPPROTO_IPV6, "S": socket.SOL_SOCKET}[option[0]]
+            s.setsockopt(level, getattr(socket, option), value)
+        s.bind(("", port))
+        assert is_ours(s)
+        return s
+
+    def disconnect(s):
+        library = ctypes.CDLL(None, use_errno=True)
+        assert library.connect(s.fileno(), bytes(16), 16) == 0, ctypes.get_errno()
+
+    def hears(s, *clients):
+        """Datagrams of each, and answers to each."""
+        for client, at in clients:
+            client.sendto(b"asked", at)
+            data, peer = s.recvfrom(100)
+            assert data == b"asked" and peer[1] == client.getsockname()[1], (data, peer)
+            s.sendto(b"told", peer[:2])
+            assert client.recvfrom(100)[1][:2] == at
+
+    # Of every length, beside the wire, with the address that it came to, from which the answer comes.
+    s, client, other = at_all(9500), of_kernels(), of_kernels()
+    s.setsockopt(socket.IPPROTO_IP, pktinfo, 1)
+    near = ("127.0.0.1", 9500)
+    for size in (0, 1, 1472, 60000):
+        data = os.urandom(size)
+        client.sendto(data, near)
+        came, control, _, peer = s.recvmsg(70000, 100)
+        assert (came, peer) == (data, client.getsockname())
+        assert control[0][2][4:] == socket.inet_aton("127.0.0.1") * 2 and control[0][2][0] == 1, control
+        s.sendmsg([data], control, 0, peer)
+        assert client.recvfrom(70000) == (data, near)
+        s.sendto(data, to_wire)
+        assert s.recvfrom(70000) == (data, to_wire)
+    source = struct.pack("=i4s4x", 0, socket.inet_aton("127.0.0.1"))
+    assert refusal(s.sendmsg, [b"x"], [(socket.IPPROTO_IP, pktinfo, source)], 0, to_wire) == errno.EINVAL
+    # More than there is room for: what is there comes in order, and then what is sent further.
+    for i in range(40):
+        client.sendto(bytes([i]) * 60000, near)
+    came = [s.recv(70000)[0]]
+    s.settimeout(0.2)
+    while came[-1] != 99:
+        client.sendto(bytes([99]), near)
+        try:
+            came.append(s.recv(70000)[0])
+        except TimeoutError:
+            pass
+    assert came == sorted(came) and len(came) > 3, came
+    s.settimeout(20)
+    while select.select([s], [], [], 0.2)[0]:
+        assert s.recv(10) == bytes([99])
+    # By poll and epoll.
+    with select.epoll() as epoll:
+        epoll.register(s, select.EPOLLIN | select.EPOLLET)
+        client.sendto(b"x", near)
+        assert epoll.poll(20) == [(s.fileno(), select.EPOLLIN)] and s.recv(9) == b"x"
+    # One that is connected by loopback hears its peer alone, and sends by it; connected to nobody it hears all again.
+    s.connect(client.getsockname())
+    assert (s.getsockname(), s.getpeername()) == (near, client.getsockname())
+    other.sendto(b"other", near)
+    client.sendto(b"peer", near)
+    assert s.recv(100) == b"peer" and not select.select([s], [], [], 0)[0]
+    assert refusal(s.sendto, b"x", to_wire) == errno.EINVAL
+    s.send(b"told")
+    assert client.recvfrom(100) == (b"told", near)
+    client_at = client.getsockname()
+    client.close()
+    s.send(b"nobody")
+    assert refusal(s.recv, 100) == errno.ECONNREFUSED
+    disconnect(s)
+    client = of_kernels()
+    hears(s, (client, near), (other, near))
+    # One that is connected by the wire is not there by loopback.
+    s.connect(to_wire)
+    client.connect(near)
+    client.send(b"x")
+    assert refusal(client.recv, 100) == errno.ECONNREFUSED
+    disconnect(s)
+    client = of_kernels()
+    hears(s, (client, near))
+    s.connect(client.getsockname())
+    # In another program it hears its peer still.
+    s.set_inheritable(True)
+    program = f"import socket; s = socket.socket(fileno={s.fileno()}); s.settimeout(20); s.send(b'asked'); assert s.recv(10) == b'told'"
+    child = subprocess.Popen([sys.executable, "-c", program], close_fds=False)
+    assert client.recvfrom(10) == (b"asked", near)
+    client.sendto(b"told", near)
+    assert child.wait() == 0
+    s.close()
+    # Once it is closed, others have the port.
+    await_that(lambda: subprocess.run([sys.executable, "-c", "import socket; socket.socket(type=2).bind(('127.0.0.1', 9500))"],
+                                      stderr=subprocess.DEVNULL).returncode == 0)
+    # A client that has spoken with another host first.
+    service, s = of_kernels(), socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.settimeout(20)
+    s.sendto(b"far", to_wire)
+    assert s.recvfrom(10) == (b"far", to_wire) and is_ours(s)
+    s.sendto(b"near", service.getsockname())
+    data, peer = service.recvfrom(10)
+    assert (data, peer) == (b"near", ("127.0.0.1", s.getsockname()[1]))
+    service.sendto(b"back", peer)
+    assert s.recvfrom(10) == (b"back", service.getsockname())
+    # Both families by one socket, or one of them.
+    v6 = of_kernels("::1")
+    with at_all(9501, socket.AF_INET6) as s:
+        hears(s, (of_kernels(), ("127.0.0.1", 9501)), (v6, ("::1", 9501)))
+    with at_all(9502, socket.AF_INET6, IPV6_V6ONLY=1) as s:
+        hears(s, (v6, ("::1", 9502)))
+        client = of_kernels()
+        client.connect(("127.0.0.1", 9502))
+        client.send(b"x")
+        assert refusal(client.recv, 10) == errno.ECONNREFUSED
+    # Two that share a port, and one of another interface.
+    with at_all(9503, SO_REUSEPORT=1), at_all(9503, SO_REUSEPORT=1):
+        pass
+    with at_all(9504, SO_BINDTODEVICE=b"wire"):
+        client = of_kernels()
+        client.connect(("127.0.0.1", 9504))
+        client.send(b"x")
+        assert refusal(client.recv, 10) == errno.ECONNREFUSED
+    # A port that this host has: that is said, and the wire's is heard.
+    with of_kernels("127.0.0.1", 9505), at_all(9505) as s:
+        s.sendto(b"far", to_wire)
+        assert s.recvfrom(10) == (b"far", to_wire)
+
+
 async def asynchronous(to):
     class Protocol(asyncio.DatagramProtocol):
         def __init__(self):
@@ -1217,6 +1358,59 @@ def refused_by_loopback():
             await_that(lambda: not reached(9403))
             s.listen()
             await_that(lambda: reached(9403))
+
+
+def options_by_loopback():
+    """Connections by loopback have of their listener's options what the kernel's own have."""
+    of_socket, lowat = socket.SOL_SOCKET, 25
+    said = [(of_socket, socket.SO_MARK, 7), (of_socket, socket.SO_RCVLOWAT, 3), (of_socket, socket.SO_RCVBUF, 40000),
+            (of_socket, socket.SO_SNDBUF, 50000), (of_socket, socket.SO_PRIORITY, 5), (socket.IPPROTO_TCP, lowat, 777)]
+    values = []
+    for at in ("127.0.0.1", ""):
+        with socket.socket() as listener:
+            for option in said:
+                listener.setsockopt(*option)
+            listener.bind((at, 9405 if at else 9406))
+            listener.listen()
+            if not os.readlink(f"/proc/self/fd/{listener.fileno()}").startswith("socket:") or at:
+                listener.setsockopt(of_socket, socket.SO_SNDBUF, 60000)
+                said_last = 120000
+            else:
+                said_last = 100000
+            with socket.create_connection(("127.0.0.1", listener.getsockname()[1]), 10), listener.accept()[0] as s:
+                assert s.getsockopt(of_socket, socket.SO_SNDBUF) == said_last
+                values.append([s.getsockopt(*option[:2]) for option in said if option[1] != socket.SO_SNDBUF])
+    assert values[0] == values[1] and values[0][0] == 7, values
+
+
+def in_other_namespace(host, ours, datagrams):
+    """A program in a network namespace of its own is on our stack by the wire; this host's loopback is not its."""
+    program = [sys.executable, __file__, "namespaced", host]
+    with subprocess.Popen(["unshare", "-n", *program], stdout=subprocess.PIPE, stdin=subprocess.PIPE) as child:
+        assert child.stdout.readline() == b"listening\n"
+        assert socket.socket().connect_ex(("127.0.0.1", 9407)) == errno.ECONNREFUSED
+        with socket.create_connection((ours, 9407), 20) as s:
+            assert s.recv(5) == b"hello"
+        if datagrams == "datagrams":
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+                s.bind(("127.0.0.1", 0))
+                s.connect(("127.0.0.1", 9408))
+                s.send(b"x")
+                s.settimeout(20)
+                assert refusal(s.recv, 1) == errno.ECONNREFUSED
+        child.stdin.close()
+        assert child.wait() == 0
+
+
+def namespaced(host):
+    with listens(9407) as listener, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.bind(("", 9408))
+        print("listening", flush=True)
+        listener.accept()[0].sendall(b"hello")
+        with socket.create_connection((host, 8000), 20) as s:
+            s.sendall(REQUEST)
+            fetched(read_all(s))
+        sys.stdin.read()
 
 
 def await_that(is_so):

@@ -85,6 +85,9 @@ check "python3: options that are set before connect and listen" run -- python3 "
 [ "$way" ] || check "python3: one that cannot come to go by a Unix socket" run -- python3 "$here/run.py" unshared_in_vain 10.10.0.2 8000
 check "python3: many connections by loopback" run -- python3 "$here/run.py" many_by_loopback
 check "python3: connections by the wire and by loopback, by turns" run -- python3 "$here/run.py" by_turns $ip
+check "python3: options of connections by loopback" run -- python3 "$here/run.py" options_by_loopback
+check "python3: a program in another network namespace" run -- python3 "$here/run.py" in_other_namespace 10.10.0.2 $ip "$([ "$way" ] || echo datagrams)"
+has "and that it has no loopback is said" "port 9407 is not reached by loopback: it is in a network namespace of its own" "$(cat "$work/said")"
 check "python3: a listener that was in an epoll set before" run -- python3 "$here/run.py" watched_before_listening
 check "python3: listeners that loopback does not reach" run -- python3 "$here/run.py" refused_by_loopback
 check "python3: two descriptors of a socket in an epoll set" run -- python3 "$here/run.py" copies 10.10.0.2 8000
@@ -151,6 +154,9 @@ if [ ! "$way" ] && optional dnsmasq:dnsmasq-base; then
         same "dnsmasq: a name server" 192.0.2.55 "$(answers $ip ours.lab)"
         same "dnsmasq: IPv6" 192.0.2.55 "$(answers fd10::10 ours.lab)"
         same "dnsmasq: it asks another" 10.10.0.2 "$(answers $ip name.lab)"
+        for host in 127.0.0.1 ::1; do
+            same "dnsmasq: this host asks by $host" 192.0.2.55 "$(beside_of python3 "$here/run.py" ask $host ours.lab)"
+        done
         stop_server
     else
         bad "dnsmasq" "$(tail -n 3 "$work/server")"
@@ -177,6 +183,10 @@ peer=$peers
 await grep -q listening "$work/fields"
 check "python3: hops and class of connections" run -- python3 "$here/run.py" fields_of_connections 10.10.0.2 $ip $way
 [ "$way" ] || check "python3: datagrams, and forks, programs and passing on with them" run -- python3 "$here/run.py" datagrams 10.10.0.2 $ip
+if [ ! "$way" ]; then
+    check "python3: datagrams by loopback" run -- python3 "$here/run.py" datagrams_by_loopback 10.10.0.2
+    has "and a port that this host has is said" "UDP port 9505 is not reached by 127.0.0.1: Address already in use" "$(cat "$work/said")"
+fi
 
 peer_of python3 "$here/run.py" sink >"$work/sink" & sink=$!
 await grep -q listening "$work/sink"

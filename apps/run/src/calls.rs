@@ -16,6 +16,7 @@ use rustix::net::{AddressFamily, sockopt};
 use crate::answer::{Answer, fails};
 use crate::context::Context;
 use crate::counters::SocketCounters;
+use crate::datagram_socket::DatagramSocket;
 use crate::listener::Listener;
 use crate::loopback::is_taken;
 use crate::ports::Ports;
@@ -356,8 +357,8 @@ impl Sockets {
             return Ok(Answer::Value(0));
         }
         let socket = net::UdpSocket::bind(&cx.net, SocketAddr::new(source, 0))?;
-        socket.set_nonblocking(true)?;
-        socket.connect(to)?;
+        let mut socket = DatagramSocket::of(socket)?;
+        socket.connect(cx, to)?;
         self.unix
             .open_datagrams(cx, call, (descriptor, family), socket, to)?;
         Ok(Answer::Value(0))

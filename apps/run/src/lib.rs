@@ -21,7 +21,7 @@
 //! | `calls` | all sockets, what each intercepted call does, which way a socket goes |
 //! | `unix` | sockets that go by a Unix socket |
 //! | `sharing` | sockets in memory that is shared with programs ([`exos_preload`]), what these ask for |
-//! | `listener`, `loopback` | where connections come from, of both; those of this host with itself |
+//! | `listener`, `datagram_socket`, `loopback` | where connections and datagrams come from, of both; those of this host with itself |
 //! | `ports` | addresses of sockets that are still the kernel's |
 //! | `context`, `later`, `answer`, `target` | what all of these need: the stack, the calls; what is looked at again; their answers; the caller's memory and descriptors |
 //! | `trace` | calls as strace has them |
@@ -34,6 +34,7 @@ mod calls;
 mod check;
 mod context;
 mod counters;
+mod datagram_socket;
 mod later;
 mod limits;
 mod listener;

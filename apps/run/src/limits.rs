@@ -21,6 +21,10 @@ pub(crate) const DELIVERY_LOOK: Duration = Duration::from_millis(10);
 /// queue.
 pub(crate) const LOOPBACK_WAITING: usize = 8;
 
+/// Ports that are tried for a socket for datagrams that is at all addresses, and asks for none, until one is free by loopback, too: of
+/// those that the stack gives out this host has a few.
+pub(crate) const PORT_TRIES: u32 = 10;
+
 /// After how long a listener is asked again that has failed, for want of descriptors.
 pub(crate) const LATER: Duration = Duration::from_millis(50);
 

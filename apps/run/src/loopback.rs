@@ -1,6 +1,6 @@
 //! Connections of this host with itself, to a program that listens at all addresses: a listener of the kernel's beside the stack's, at the
 //! loopback interface alone. They wait in the kernel's queue, but for a few that are a descriptor of ours each until the program has
-//! them, and are the kernel's from the first.
+//! them, and are the kernel's from the first. So it is with datagrams ([`datagrams`]).
 
 use std::cell::Cell;
 use std::io::{self, ErrorKind};
@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
-use exos_host::intercept::{option, set_option};
+use exos_host::intercept::{network_namespace, option, set_option};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, Shutdown, SocketFlags, SocketType, acceptfrom_with, bind, listen, shutdown,
@@ -17,13 +17,21 @@ use rustix::net::{
 
 use crate::limits::LOOPBACK_WAITING;
 use crate::listener::Accepted;
-use crate::target::{Descriptor, copy_options};
+use crate::target::{Descriptor, buffers_set, copy_options};
+
+mod datagrams;
+
+pub(crate) use datagrams::{LoopbackSocket, is_here, loopback_of};
 
 /// The interface by which this host reaches itself (`LOOPBACK_IFINDEX`).
 const LOOPBACK: i32 = 1;
 
 /// Options of the program's socket that its connections have, besides those that every socket has.
-const OPTIONS: [(i32, i32); 11] = [
+const OPTIONS: [(i32, i32); 15] = [
+    (libc::SOL_SOCKET, libc::SO_PRIORITY),
+    (libc::SOL_SOCKET, libc::SO_MARK),
+    (libc::SOL_SOCKET, libc::SO_RCVLOWAT),
+    (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT),
     (libc::IPPROTO_TCP, libc::TCP_NODELAY),
     (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE),
     (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL),
@@ -59,11 +67,13 @@ impl Loopback {
         at: SocketAddr,
         backlog: usize,
     ) -> Option<Self> {
-        let interface = option(&of.fd, libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX);
-        if !at.ip().is_unspecified() || !matches!(interface, Ok(0 | LOOPBACK)) {
+        if !at.ip().is_unspecified() || !is_at_all_interfaces(of) {
             return None;
         }
-        let opened = Self::open(of, family, at, backlog);
+        let opened = match is_elsewhere(of) {
+            true => Err(io::Error::other(ELSEWHERE)),
+            false => Self::open(of, family, at, backlog),
+        };
         let refused = opened.as_ref().err();
         if let Some(error) = refused {
             let port = at.port();
@@ -86,6 +96,10 @@ impl Loopback {
             if let Ok(value) = option(&of.fd, level, name) {
                 let _ = set_option(&listener, level, name, value);
             }
+        }
+        for (option, size) in buffers_set(&of.fd) {
+            // The kernel doubles what it is told.
+            set_option(&listener, libc::SOL_SOCKET, option, size / 2)?;
         }
         if family == AddressFamily::INET6 {
             sockopt::set_ipv6_v6only(&listener, sockopt::ipv6_v6only(&of.fd)?)?;
@@ -140,6 +154,22 @@ impl Loopback {
         self.is_stopped.set(stopped);
         Ok(())
     }
+}
+
+/// Whether a program's socket is not kept from loopback by its interface (`SO_BINDTODEVICE`).
+pub(crate) fn is_at_all_interfaces(of: &Descriptor) -> bool {
+    let interface = option(&of.fd, libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX);
+    matches!(interface, Ok(0 | LOOPBACK))
+}
+
+/// Why a program's socket has none of this host's connections.
+pub(crate) const ELSEWHERE: &str = "it is in a network namespace of its own";
+
+/// Whether a program's socket is in another network namespace than we, where other addresses are loopback.
+pub(crate) fn is_elsewhere(of: &Descriptor) -> bool {
+    let ours = socket_of(AddressFamily::INET).and_then(|ours| network_namespace(&ours));
+    // Older kernels do not tell.
+    matches!((ours, network_namespace(&of.fd)), (Ok(ours), Ok(its)) if ours != its)
 }
 
 /// Whether another socket of the kernel's keeps a listener from a port.

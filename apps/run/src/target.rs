@@ -270,6 +270,18 @@ pub(crate) fn read_option(calls: &Calls, call: &Call, at: u64) -> io::Result<i32
     read_number(calls, call, at).map(i32::from_ne_bytes)
 }
 
+/// The sizes of buffers that a program has given a socket of the kernel's, by their options, as they read: twice what was said.
+pub(crate) fn buffers_set(of: &OwnedFd) -> impl Iterator<Item = (i32, i32)> {
+    /// Which buffers have a size of the program's: to send from, to receive into (`SO_BUF_LOCK`).
+    const BUFFERS: libc::c_int = 72;
+    let number = move |option| intercept::option(of, libc::SOL_SOCKET, option).ok();
+    let set = number(BUFFERS).unwrap_or(0);
+    let sizes = [(1, libc::SO_SNDBUF), (2, libc::SO_RCVBUF)].into_iter();
+    sizes
+        .filter(move |(bit, _)| set & bit != 0)
+        .filter_map(move |(_, option)| Some((option, number(option)?)))
+}
+
 /// How many hops packets of a socket of the kernel's may take, and their class of service.
 pub(crate) fn header_options(of: &Descriptor, is_v6: bool) -> io::Result<(u8, u8)> {
     let (level, hops, class) = match is_v6 {

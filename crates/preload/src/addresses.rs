@@ -58,6 +58,14 @@ pub fn is_other_host(address: Address) -> bool {
     }
 }
 
+/// An address by which this host reaches itself.
+pub fn is_loopback(address: Address) -> bool {
+    match ipv4_of(address) {
+        Some(ip) => ip[0] == 127,
+        None => family_of(address) == AF_INET6 && address.bytes[8..24] == 1_u128.to_be_bytes(),
+    }
+}
+
 /// Whether a socket of the kernel's for datagrams that is sent to this address from is to be ours: one of another host alone.
 ///
 /// # Safety

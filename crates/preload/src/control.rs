@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use crate::addresses::is_loopback;
 use crate::datagrams::Came;
 use crate::memory::Address;
 use crate::memory::options::{
@@ -11,6 +12,9 @@ use crate::options::{class_of, hops_of};
 use crate::process::Found;
 use crate::sockets::put_address;
 use crate::system::*;
+
+/// The interface by which this host reaches itself (`LOOPBACK_IFINDEX`).
+const LOOPBACK: u32 = 1;
 
 /// Bytes of a piece's head: its length with it, level, kind.
 const HEAD: usize = 16;
@@ -197,12 +201,11 @@ impl Found {
         if came.to.len == 0 {
             return;
         }
-        let interface = self
-            .here
-            .shared
-            .interface()
-            .load(Ordering::Relaxed)
-            .to_ne_bytes();
+        let interface = match is_loopback(came.to) {
+            true => LOOPBACK,
+            false => self.here.shared.interface().load(Ordering::Relaxed),
+        };
+        let interface = interface.to_ne_bytes();
         let is_v6 = socket.has(IPV6);
         let bytes = &came.to.bytes;
         if is_v6 && socket.has(PKTINFO_V6) {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use crate::addresses::{address_at, family_of, ipv4_of, is_other_host};
+use crate::addresses::{address_at, family_of, is_loopback};
 use crate::ask::ask;
 use crate::memory::options::IPV6;
 use crate::memory::state::{DATAGRAMS, HAS_MORE, HAS_PORT, NO_READS, NO_WRITES, STANDS};
@@ -227,11 +227,6 @@ impl Found {
     pub unsafe fn stays_here(self, name: *const u8, len: u32) -> bool {
         // SAFETY: the caller's promise.
         let address = || unsafe { address_at(name, len) };
-        let is_loopback = |address: Address| match (ipv4_of(address), family_of(address)) {
-            (Some(ip), _) => ip[0] == 127,
-            (None, AF_INET6) => !is_other_host(address) && address.bytes[23] == 1,
-            _ => false,
-        };
         self.is_datagrams() && !self.socket().is(HAS_PORT) && address().is_ok_and(is_loopback)
     }
 

@@ -1,6 +1,7 @@
 //! What programs ask for by way of the library, and what becomes of their sockets when they become other programs.
 
 use std::io;
+use std::net::IpAddr;
 
 use exos::net::TcpStream;
 use exos_host::intercept::{self, Call};
@@ -69,7 +70,8 @@ impl Sharing {
             Some(Ask::Port) => self.sockets.bind_for_use(cx, fd as u32)?,
             Some(Ask::Source) => {
                 let from = read_address(&cx.calls, call, value, ADDRESS_LEN)?;
-                if !from.is_some_and(|from| cx.has_address(from.ip())) {
+                let is_ours = |ip: IpAddr| ip.is_loopback() || cx.has_address(ip);
+                if !from.is_some_and(|from| is_ours(from.ip())) {
                     return fails(libc::EINVAL);
                 }
             }

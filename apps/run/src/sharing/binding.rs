@@ -1,11 +1,11 @@
 //! Shared sockets for datagrams: how they come to be, where they are bound, and whom they are connected to.
 
-use std::io::{self, ErrorKind};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::Ordering;
 
 use exos::inet::udp::Sharing as Shares;
-use exos::net::{BindOptions, UdpSocket};
+use exos::net::BindOptions;
 use exos_host::intercept::{self, Call};
 use exos_preload::memory::{Socket, options, state};
 use rustix::net::{AddressFamily, sockopt};
@@ -16,6 +16,7 @@ use super::entry::{Entry, Kind};
 use super::sockets::SharedSockets;
 use crate::answer::fails;
 use crate::context::Context;
+use crate::datagram_socket::DatagramSocket;
 use crate::target::Descriptor;
 
 /// All addresses of a family.
@@ -144,8 +145,7 @@ impl SharedSockets {
                 (false, false) => None,
             },
         };
-        let bound = UdpSocket::bind_with(&cx.net, wanted, &wishes)?;
-        bound.set_nonblocking(true)?;
+        let bound = DatagramSocket::bind(cx, wanted, wishes, &datagrams.before)?;
         entry.local = bound.local_addr()?;
         datagrams.socket = Some(bound);
         datagrams.keeps_port = at.is_some_and(|at| at.port() != 0);
@@ -164,16 +164,13 @@ impl SharedSockets {
         // What was written before goes as it was meant.
         self.turn(cx, number);
         let Some(to) = to else {
-            return self.disconnect(number);
+            return self.disconnect(cx, number);
         };
-        let source = cx
-            .source_for(to.ip())
-            .ok_or(ErrorKind::NetworkUnreachable)?;
         self.bind_for_use(cx, number)?;
         let (entry, socket) = self.datagrams(number)?;
         let Kind::Datagrams(Datagrams {
             socket: Some(ours), ..
-        }) = &entry.kind
+        }) = &mut entry.kind
         else {
             return fails(libc::EINVAL);
         };
@@ -186,27 +183,23 @@ impl SharedSockets {
                 false => fails(libc::ENETUNREACH),
             };
         }
-        ours.connect(to)?;
+        let (local, to) = ours.connect(cx, to)?;
         entry.peer = Some(to);
-        let mut local = entry.local;
-        if local.ip().is_unspecified() {
-            local.set_ip(source);
-        }
         socket.local.set(address_of(local, entry.family));
         socket.peer.set(address_of(to, entry.family));
         socket.add(state::STANDS);
         Ok(())
     }
 
-    fn disconnect(&mut self, number: u32) -> io::Result<()> {
+    fn disconnect(&mut self, cx: &Context, number: u32) -> io::Result<()> {
         let (entry, socket) = self.datagrams(number)?;
         let Kind::Datagrams(datagrams) = &mut entry.kind else {
             return fails(libc::EINVAL);
         };
         entry.peer = None;
         socket.clear(state::STANDS);
-        match &datagrams.socket {
-            Some(ours) if datagrams.keeps_port => ours.disconnect()?,
+        match &mut datagrams.socket {
+            Some(ours) if datagrams.keeps_port => ours.disconnect(cx)?,
             _ => {
                 datagrams.socket = None;
                 entry.local.set_port(0);
@@ -215,6 +208,15 @@ impl SharedSockets {
         }
         socket.local.set(address_of(entry.local, entry.family));
         Ok(())
+    }
+
+    /// Something has come by loopback for one.
+    pub fn hear_loopback(&mut self, number: u32) {
+        if let Some(Kind::Datagrams(datagrams)) = self.table.get_mut(number).map(|e| &mut e.kind)
+            && let Some(socket) = &mut datagrams.socket
+        {
+            socket.hear_kernels();
+        }
     }
 
     /// Has one have a port, as one has from its first use on.

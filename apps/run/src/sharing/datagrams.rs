@@ -4,22 +4,21 @@ use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::atomic::{Ordering, fence};
 
-use exos::Buffer;
 use exos::inet::udp::{HeaderFields, Received};
-use exos::net::UdpSocket;
 use exos_preload::memory::{DATAGRAM_HEAD, DATAGRAM_ROOM, DatagramHead, RING, Shared, state};
 use rustix::net::AddressFamily;
 
 use super::addresses::{address, address_of};
 use crate::answer::{errno, fails};
 use crate::context::Context;
+use crate::datagram_socket::DatagramSocket;
 use crate::limits::DATAGRAMS_AT_ONCE;
 use crate::target::Descriptor;
 
 /// A shared socket for datagrams, on our side.
 pub(super) struct Datagrams {
     /// None: it has no port.
-    pub socket: Option<UdpSocket>,
+    pub socket: Option<DatagramSocket>,
     /// The program has chosen its port: it keeps that when it is connected no more.
     pub keeps_port: bool,
     /// Has come, and has no room in the ring.
@@ -53,7 +52,7 @@ impl Datagrams {
     pub fn fill(&mut self, memory: &Shared, number: u32, family: AddressFamily) -> bool {
         let (ring, socket) = (memory.inward(number), memory.socket(number));
         let mut news = false;
-        while let Some(from) = &self.socket {
+        while let Some(from) = &mut self.socket {
             let next = self.rest.take().map_or_else(|| from.receive(), Ok);
             let received = match next {
                 Ok(received) => received,
@@ -121,21 +120,11 @@ impl Datagrams {
             return fails(libc::EINVAL);
         };
         let from = address(&head.local).map(|from| from.ip());
-        // From an address of the stack's alone, and by a route.
-        let from = from.filter(|from| cx.has_address(*from));
-        let bound = socket.local_addr()?.ip();
-        let is_elsewhere = !bound.is_unspecified() && bound.is_ipv4() != to.is_ipv4();
-        if is_elsewhere || cx.source_for(to.ip()).is_none() {
-            return fails(libc::ENETUNREACH);
-        }
-        // What was said of an earlier one does not keep this one back.
-        let error = socket.take_error()?;
         let fields = HeaderFields {
             hop_limit: head.hops,
             traffic_class: head.class,
         };
-        socket.send_with(Buffer::from(payload).into(), to, from, fields)?;
-        error.map_or(Ok(()), Err)
+        socket.send(cx, payload, (from, to), fields)
     }
 
     /// What has come and was not read, of one that is to be shared no more, with who sent it.

@@ -23,7 +23,7 @@ use super::entry::Kind;
 use super::gathering::Gathering;
 use super::library::Library;
 use super::processes::{PROCESS, Processes};
-use super::sockets::{SHARED, SharedSockets};
+use super::sockets::{BY_LOOPBACK, SHARED, SharedSockets};
 use crate::context::Context;
 use crate::counters::SocketCounters;
 
@@ -207,6 +207,11 @@ impl Sharing {
                 // What it rings for is looked at anyway.
                 let _ = rustix::io::read(&self.bell.1, &mut bytes);
             }
+            BY_LOOPBACK.. => {
+                let number = (token - BY_LOOPBACK) as u32;
+                self.sockets.hear_loopback(number);
+                self.has_news_of(cx, number);
+            }
             PROCESS.. => {
                 let part = (token - PROCESS) as u32;
                 if let Some(pid) = self.processes.ended(&cx.poll, part)? {
@@ -214,12 +219,15 @@ impl Sharing {
                 }
             }
             number => {
-                let number = (number - SHARED) as u32;
-                self.gathering.note(number);
-                self.sockets.turn(cx, number);
+                self.has_news_of(cx, (number - SHARED) as u32);
             }
         }
         Ok(())
+    }
+
+    fn has_news_of(&mut self, cx: &Context, number: u32) {
+        self.gathering.note(number);
+        self.sockets.turn(cx, number);
     }
 
     /// What a process held is free, and nobody waits for news with it.

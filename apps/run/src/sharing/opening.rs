@@ -15,7 +15,7 @@ use super::entry::{Entry, Kind};
 use super::sockets::SharedSockets;
 use crate::context::Context;
 use crate::listener::Listener;
-use crate::target::{Descriptor, header_options};
+use crate::target::{Descriptor, buffers_set, header_options};
 
 impl SharedSockets {
     /// Has a socket of the kernel's be a shared one, under its number; gives the socket's.
@@ -133,8 +133,6 @@ fn copy_options(from: &Descriptor, family: AddressFamily, to: &Socket) -> io::Re
 
 /// Those of TCP, and the sizes of buffers that the program has set. What a kernel does not tell it has not been told.
 fn copy_tcp_options(from: &Descriptor, to: &Socket) {
-    /// Which buffers have a size of the program's: to send from, to receive into (`SO_BUF_LOCK`).
-    const BUFFERS: libc::c_int = 72;
     let number = |level, option| {
         let value = intercept::option(&from.fd, level, option).ok();
         value
@@ -159,13 +157,11 @@ fn copy_tcp_options(from: &Descriptor, to: &Socket) {
     ] {
         word.store(number(libc::IPPROTO_TCP, option), Ordering::Relaxed);
     }
-    let set = number(libc::SOL_SOCKET, BUFFERS);
-    for (bit, word, option) in [
-        (1, &to.send_buffer, libc::SO_SNDBUF),
-        (2, &to.receive_buffer, libc::SO_RCVBUF),
-    ] {
-        if set & bit != 0 {
-            word.store(number(libc::SOL_SOCKET, option), Ordering::Relaxed);
-        }
+    for (option, size) in buffers_set(&from.fd) {
+        let word = match option {
+            libc::SO_SNDBUF => &to.send_buffer,
+            _ => &to.receive_buffer,
+        };
+        word.store(size as u32, Ordering::Relaxed);
     }
 }

@@ -15,6 +15,9 @@ use crate::context::Context;
 /// Tokens from here on: shared sockets by their numbers, then what sharing needs.
 pub(crate) const SHARED: usize = 1 << 40;
 
+/// Tokens from here on: what comes by loopback for shared sockets for datagrams, by their numbers.
+pub(super) const BY_LOOPBACK: usize = SHARED << 1;
+
 pub(crate) struct SharedSockets {
     pub(super) memory: Rc<Shared>,
     pub(super) table: Table,
@@ -48,16 +51,16 @@ impl SharedSockets {
     }
 
     /// Has a socket's news come as events.
-    pub(super) fn wait_for(&self, cx: &Context, number: u32) -> io::Result<()> {
-        let token = Token(SHARED + number as usize);
+    pub(super) fn wait_for(&mut self, cx: &Context, number: u32) -> io::Result<()> {
+        let [token, by_loopback] = [SHARED, BY_LOOPBACK].map(|from| Token(from + number as usize));
         let (both, edge) = (Interest::BOTH, Trigger::Edge);
-        match self.table.get(number).map(|entry| &entry.kind) {
+        match self.table.get_mut(number).map(|entry| &mut entry.kind) {
             Some(Kind::Listening(listener)) => listener.register(cx, token),
-            Some(Kind::Datagrams(datagrams)) => match &datagrams.socket {
-                Some(socket) => cx.poll.register(socket, token, both, edge),
+            Some(Kind::Datagrams(datagrams)) => match &mut datagrams.socket {
+                Some(socket) => socket.register(cx, [token, by_loopback]),
                 None => Ok(()),
             },
-            Some(Kind::Connecting(stream, _)) => cx.poll.register(stream, token, both, edge),
+            Some(Kind::Connecting(stream, _)) => cx.poll.register(&*stream, token, both, edge),
             Some(Kind::Flowing(flowing)) => cx.poll.register(&flowing.stream, token, both, edge),
             Some(Kind::Kernels(..) | Kind::Failed | Kind::Unshared(_)) | None => Ok(()),
         }

@@ -16,6 +16,7 @@ use super::entry::{Kind, numbers_in};
 use super::flowing::{Flowing, keepalive_of};
 use super::sockets::SharedSockets;
 use crate::context::Context;
+use crate::loopback::{is_here, loopback_of};
 use crate::unix::{self, Connecting, DatagramFlow, Flow, Listening, Made, UnixSockets, pair};
 
 impl SharedSockets {
@@ -94,7 +95,10 @@ impl SharedSockets {
         }
         if matches!(kind, Kind::Datagrams(_))
             && local.ip().is_unspecified()
-            && let Some(source) = peer.and_then(|peer| cx.source_for(peer.ip()))
+            && let Some(source) = peer.and_then(|peer| match is_here(peer.ip()) {
+                true => Some(loopback_of(peer.ip())),
+                false => cx.source_for(peer.ip()),
+            })
         {
             local.set_ip(source);
         }
@@ -156,10 +160,10 @@ impl SharedSockets {
         mut datagrams: Datagrams,
         peer: Option<SocketAddr>,
     ) -> io::Result<unix::Kind> {
-        let Some(socket) = datagrams.socket.take() else {
+        let Some(mut socket) = datagrams.socket.take() else {
             return Ok(unix::Kind::Failed);
         };
-        cx.poll.deregister(&socket)?;
+        socket.deregister(cx)?;
         let shared = self.memory.socket(number);
         let _still = self.memory.lock_soon(&shared.reads);
         let unread = datagrams.unread(&self.memory, number);
@@ -229,6 +233,16 @@ pub(super) fn give_kernels_options(from: &Socket, to: &OwnedFd) {
     set((tcp, libc::TCP_KEEPINTVL, liveness.interval_seconds() as i32));
     set((tcp, libc::TCP_KEEPCNT, liveness.count().into()));
     set((tcp, libc::TCP_USER_TIMEOUT, user_timeout as i32));
+    for (option, size) in [
+        (libc::SO_SNDBUF, &from.send_buffer),
+        (libc::SO_RCVBUF, &from.receive_buffer),
+    ] {
+        // The kernel doubles what it is told.
+        let size = size.load(Ordering::Relaxed) / 2;
+        if size > 0 {
+            set((libc::SOL_SOCKET, option, size as i32));
+        }
+    }
     let (v4, v6) = (from.headers(false), from.headers(true));
     set((libc::IPPROTO_IP, libc::IP_TTL, v4.hops().into()));
     set((libc::IPPROTO_IP, libc::IP_TOS, v4.class().into()));

@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, OwnedFd};
 
-use exos::net::{TcpStream, UdpSocket};
+use exos::net::TcpStream;
 use exos_host::intercept::{self, Call};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, SocketType, send};
@@ -15,6 +15,7 @@ use super::datagrams::DatagramFlow;
 use super::sockets::{Connecting, Kind, Listening, Socket, UnixSockets, pair};
 use crate::answer::{Answer, fails};
 use crate::context::Context;
+use crate::datagram_socket::DatagramSocket;
 use crate::limits::PIECE;
 use crate::listener::Listener;
 use crate::target::{Descriptor, copy_options, keepalive_options};
@@ -108,7 +109,7 @@ impl UnixSockets {
         cx: &Context,
         call: &Call,
         (descriptor, family): (&Descriptor, AddressFamily),
-        socket: UdpSocket,
+        socket: DatagramSocket,
         to: SocketAddr,
     ) -> io::Result<()> {
         let local = socket.local_addr()?;
@@ -137,16 +138,19 @@ impl UnixSockets {
         let Kind::Datagrams(flow) = &mut socket.kind else {
             return Ok(None);
         };
-        let source = to.map(|to| cx.source_for(to.ip()).ok_or(ErrorKind::NetworkUnreachable));
-        let source = source.transpose()?;
-        match to {
-            Some(to) => flow.socket.connect(to)?,
-            None => flow.socket.disconnect()?,
-        }
-        (flow.peer, socket.peer) = (to, to);
-        let bound = flow.socket.local_addr()?;
-        let ip = source.filter(|_| bound.ip().is_unspecified());
-        socket.local = SocketAddr::new(ip.unwrap_or(bound.ip()), bound.port());
+        let peer = match to {
+            Some(to) => {
+                let (local, peer) = flow.socket.connect(cx, to)?;
+                socket.local = local;
+                Some(peer)
+            }
+            None => {
+                flow.socket.disconnect(cx)?;
+                socket.local = flow.socket.local_addr()?;
+                None
+            }
+        };
+        (flow.peer, socket.peer) = (peer, peer);
         Ok(Some(Answer::Value(0)))
     }
 

@@ -8,17 +8,17 @@ use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
-use exos::Buffer;
-use exos::net::UdpSocket;
+use exos::inet::udp::HeaderFields;
 use rustix::io::{Errno, ioctl_fionread};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use super::flow::{Goes, is_hung_up};
 use crate::context::Context;
+use crate::datagram_socket::DatagramSocket;
 
 /// A socket for datagrams that goes by a Unix socket.
 pub(crate) struct DatagramFlow {
-    pub socket: UdpSocket,
+    pub socket: DatagramSocket,
     pub peer: Option<SocketAddr>,
     heard: Option<SocketAddr>,
     /// Taken of the stack, and not read by the program.
@@ -28,13 +28,13 @@ pub(crate) struct DatagramFlow {
 }
 
 impl DatagramFlow {
-    pub fn new(socket: UdpSocket, peer: Option<SocketAddr>) -> Self {
+    pub fn new(socket: DatagramSocket, peer: Option<SocketAddr>) -> Self {
         Self::with(socket, peer, Vec::new())
     }
 
     /// Of one of which this was taken before, with who sent it.
     pub fn with(
-        socket: UdpSocket,
+        socket: DatagramSocket,
         peer: Option<SocketAddr>,
         unread: Vec<(Option<SocketAddr>, Vec<u8>)>,
     ) -> Self {
@@ -74,8 +74,8 @@ impl DatagramFlow {
             };
             // What the link has no room for is dropped and counted there.
             cx.has_room(count);
-            let slice = Buffer::from(&buffer[..count]).into();
-            if let Err(error) = self.socket.send_slice(slice, to, None) {
+            let (datagram, fields) = (buffer[..count].to_vec(), HeaderFields::default());
+            if let Err(error) = self.socket.send(cx, datagram, (None, to), fields) {
                 self.error = Some(error);
             }
         }
@@ -83,6 +83,7 @@ impl DatagramFlow {
 
     fn pass_to_program(&mut self, end: &OwnedFd) -> io::Result<()> {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        self.socket.hear_kernels();
         loop {
             let Some(datagram) = self.unread.front() else {
                 match self.socket.receive() {

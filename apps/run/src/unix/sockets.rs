@@ -55,16 +55,16 @@ impl Socket {
     }
 
     /// Has its news come as events of two tokens, the stack's and the program's.
-    fn wait_for(&self, cx: &Context, key: usize) -> io::Result<()> {
+    fn wait_for(&mut self, cx: &Context, key: usize) -> io::Result<()> {
         let (of_net, of_program) = (Token(2 * key), Token(2 * key + 1));
         let (both, edge) = (Interest::BOTH, Trigger::Edge);
         cx.poll
             .register_fd(self.end.as_fd(), of_program, both, edge)?;
-        match &self.kind {
+        match &mut self.kind {
             Kind::Listening(l) => l.of.register(cx, of_net),
             Kind::Connecting(c) => cx.poll.register(&c.stream, of_net, both, edge),
             Kind::Flowing(flow) => cx.poll.register(&flow.stream, of_net, both, edge),
-            Kind::Datagrams(flow) => cx.poll.register(&flow.socket, of_net, both, edge),
+            Kind::Datagrams(flow) => flow.socket.register(cx, [of_net; 2]),
             Kind::Failed => Ok(()),
         }
     }

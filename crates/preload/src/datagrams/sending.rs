@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::addresses::{ipv4_of, is_broadcast, is_ipv4, is_other_host};
+use crate::addresses::{ipv4_of, is_broadcast, is_ipv4, is_loopback, is_other_host};
 use crate::ask::ask;
 use crate::control::Wishes;
 use crate::memory::options::{BROADCAST, V6_ONLY};
@@ -61,7 +61,7 @@ impl Found {
         if len > most {
             return Err(EMSGSIZE);
         }
-        self.can_send_from(wishes.source)?;
+        self.can_send_from(wishes.source, peer)?;
         let is_v6 = !is_ipv4(peer);
         let (wished, headers) = (wishes.headers[usize::from(is_v6)], socket.headers(is_v6));
         let head = DatagramHead {
@@ -125,9 +125,12 @@ impl Found {
         }
     }
 
-    /// Whether an address that the program wishes to send from is the stack's.
-    fn can_send_from(self, source: Address) -> Result<(), i32> {
+    /// Whether an address that the program wishes to send from is the stack's, or this host's by which it reaches itself alone.
+    fn can_send_from(self, source: Address, peer: Address) -> Result<(), i32> {
         let last = &self.socket().source;
+        if is_loopback(source) && is_other_host(peer) {
+            return Err(EINVAL);
+        }
         if source.len == 0 || source == last.get() {
             return Ok(());
         }
@@ -193,15 +196,22 @@ impl Found {
     /// Whether there is a way to an address, as far as that can be said at once.
     fn can_reach(self, to: Address) -> Result<(), i32> {
         let socket = self.socket();
-        let has_none = match is_ipv4(to) {
-            true => socket.is(NO_IPV4) || socket.has(V6_ONLY),
-            false => socket.is(NO_IPV6),
+        let local = socket.local.get();
+        // This host is reached by one that is at all addresses, or is connected to it.
+        let has_none = match (is_other_host(to), is_ipv4(to)) {
+            (_, true) if socket.has(V6_ONLY) => true,
+            (false, _) => is_other_host(local),
+            (true, true) => socket.is(NO_IPV4),
+            (true, false) => socket.is(NO_IPV6),
         };
-        if has_none || !is_other_host(to) {
+        if has_none {
             return Err(ENETUNREACH);
         }
+        if is_other_host(to) && is_loopback(local) {
+            return Err(EINVAL);
+        }
         // One that is at an address of IPv4 has no other.
-        if !is_ipv4(to) && is_ipv4(socket.local.get()) && is_other_host(socket.local.get()) {
+        if !is_ipv4(to) && is_ipv4(local) && is_other_host(local) {
             return Err(EAFNOSUPPORT);
         }
         match is_broadcast(to) && !socket.has(BROADCAST) {

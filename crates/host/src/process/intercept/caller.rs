@@ -112,6 +112,24 @@ pub fn option(socket: &OwnedFd, level: i32, option: i32) -> io::Result<i32> {
     }
 }
 
+/// Which network namespace a socket is in (`SO_NETNS_COOKIE`, Linux 5.14): a number that no other has.
+///
+/// # Errors
+///
+/// The kernel's, where it does not tell.
+pub fn network_namespace(socket: &OwnedFd) -> io::Result<u64> {
+    const NETNS_COOKIE: i32 = 71;
+    let mut cookie: u64 = 0;
+    let mut len = size_of_val(&cookie) as libc::socklen_t;
+    let at = (&raw mut cookie).cast();
+    let (fd, level) = (socket.as_raw_fd(), libc::SOL_SOCKET);
+    // SAFETY: there is room for as many bytes as it says.
+    match unsafe { libc::getsockopt(fd, level, NETNS_COOKIE, at, &raw mut len) } {
+        0 => Ok(cookie),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Sets an option of a socket that is a number (setsockopt(2)).
 ///
 /// # Errors

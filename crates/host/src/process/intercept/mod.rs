@@ -22,8 +22,8 @@ use crate::error::{Error, Result};
 mod caller;
 
 pub use caller::{
-    Registration, closes_on_exec, counter, descriptor, option, parent_of, process, process_of,
-    read_memory, registrations, set_option, write_memory,
+    Registration, closes_on_exec, counter, descriptor, network_namespace, option, parent_of,
+    process, process_of, read_memory, registrations, set_option, write_memory,
 };
 
 /// The architecture in a filter's data (linux/audit.h).
