@@ -3,6 +3,7 @@
 mod names;
 mod posix;
 mod posix_datagrams;
+mod posix_listeners;
 mod through;
 
 use std::io::{ErrorKind, Read as _, Write as _};
