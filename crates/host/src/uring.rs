@@ -17,6 +17,10 @@
 //! held by its address alone: no reference points into memory that the kernel may write. What a dropped ring has under
 //! way is never freed.
 
+mod word;
+
+pub use word::WordWait;
+
 use std::collections::VecDeque;
 use std::ffi::CString;
 use std::io;

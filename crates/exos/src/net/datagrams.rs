@@ -173,8 +173,12 @@ impl UdpSocket {
         fields: HeaderFields,
     ) -> io::Result<()> {
         self.0.net.run(|inner| {
-            if let Some(error) = inner.datagram_error(self.0.key) {
-                return Err(error);
+            let stack = &mut inner.exos.stack;
+            if stack.udp.has_error(self.0.handle) {
+                // What cannot be sent is told first, as by the kernel's sockets.
+                let can = stack.udp.can_send(self.0.handle, from, to, slice.len());
+                can.map_err(errors::of_udp)?;
+                inner.datagram_error(self.0.key).map_or(Ok(()), Err)?;
             }
             let stack = &mut inner.exos.stack;
             let sent = stack.udp_send_with(clock::now(), self.0.handle, from, to, (slice, fields));
@@ -463,13 +467,13 @@ impl Inner {
         Ok((key, handle, local))
     }
 
-    /// Whether a datagram is there, or an error; `None` where neither is.
+    /// Whether a datagram is there, or an error, which is told first, as by the kernel's sockets; `None` where neither is.
     pub(super) fn next_datagram(&mut self, key: usize) -> Option<io::Result<()>> {
-        let handle = self.datagrams[key].handle;
-        match self.exos.stack.udp.peek(handle) {
-            Ok(Some(_)) => Some(Ok(())),
-            _ => self.datagram_error(key).map(Err),
+        if let Some(error) = self.datagram_error(key) {
+            return Some(Err(error));
         }
+        let next = self.exos.stack.udp.peek(self.datagrams[key].handle);
+        matches!(next, Ok(Some(_))).then_some(Ok(()))
     }
 
     /// What ICMP has said last, to a socket that is connected.

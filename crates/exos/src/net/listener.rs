@@ -7,11 +7,12 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
+use exos_inet::limits::HOP_LIMIT;
 use exos_inet::tcp::{ListenOptions, ListenerId, OpenError};
 
 use super::stack::{Inner, Net};
-use super::stream::TcpStream;
-use super::table::{Listener, Place, Waiters};
+use super::stream::{TcpStream, hop_limit};
+use super::table::{Listener, Made, Place, Waiters};
 use super::{claims, errors};
 use crate::limits::{ACCEPT_QUEUE, PORT_TRIES};
 use crate::via::Protocol;
@@ -131,13 +132,13 @@ impl TcpListener {
     /// `WouldBlock` on a non-blocking socket where there is none; the interface has gone.
     pub fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         let take = |inner: &mut Inner| self.take(inner).map(Ok);
-        if let Some(stream) = take(&mut self.0.net.borrow()) {
-            return stream;
-        }
-        match self.0.nonblocking.get() {
-            true => Err(errors::would_block()),
-            false => self.0.net.wait_until(None, take),
-        }
+        let there = take(&mut self.0.net.borrow());
+        let made = match there {
+            Some(made) => made,
+            None if self.0.nonblocking.get() => Err(errors::would_block()),
+            None => self.0.net.wait_until(None, take),
+        }?;
+        self.stream_of(&made)
     }
 
     /// For a task: the next connection, or it is woken when there is one. One task accepts at a time.
@@ -147,8 +148,9 @@ impl TcpListener {
     /// None; there to go with other listeners'.
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
         let mut inner = self.0.net.borrow();
-        if let Some(stream) = self.take(&mut inner) {
-            return Poll::Ready(Ok(stream));
+        if let Some(made) = self.take(&mut inner) {
+            drop(inner);
+            return Poll::Ready(self.stream_of(&made));
         }
         let waiters = &mut inner.listeners[self.0.key].waiters;
         let old = waiters.reader.replace(cx.waker().clone());
@@ -157,10 +159,47 @@ impl TcpListener {
         Poll::Pending
     }
 
-    fn take(&self, inner: &mut Inner) -> Option<(TcpStream, SocketAddr)> {
-        let made = inner.listeners[self.0.key].made.pop_front()?;
+    fn take(&self, inner: &mut Inner) -> Option<Made> {
+        inner.listeners[self.0.key].made.pop_front()
+    }
+
+    fn stream_of(&self, made: &Made) -> io::Result<(TcpStream, SocketAddr)> {
         let stream = TcpStream::of(&self.0.net, made.key, &made.flow);
-        Some((stream, made.flow.remote()))
+        if made.hop_limit != HOP_LIMIT {
+            stream.set_ttl(made.hop_limit.into())?;
+        }
+        Ok((stream, made.flow.remote()))
+    }
+
+    /// How many hops packets of connections that are made from now on may take, from their first data on (`IP_TTL`,
+    /// `IPV6_UNICAST_HOPS`): 64 from the beginning.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for what is not 1 to 255.
+    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
+        let hop_limit = hop_limit(ttl)?;
+        self.0.net.borrow().listeners[self.0.key].hop_limit = hop_limit;
+        Ok(())
+    }
+
+    /// How many hops packets of its connections may take.
+    ///
+    /// # Errors
+    ///
+    /// None; as in `std`.
+    pub fn ttl(&self) -> io::Result<u32> {
+        let listener = &self.0.net.borrow().listeners[self.0.key];
+        Ok(listener.hop_limit.into())
+    }
+
+    /// Nothing: a listener has no error to tell.
+    ///
+    /// # Errors
+    ///
+    /// None; as in `std`.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        Ok(None)
     }
 
     /// One connection after the other; never `None`.
@@ -235,6 +274,7 @@ impl Inner {
             place,
             made: VecDeque::new(),
             backlog: options.backlog.min(ACCEPT_QUEUE),
+            hop_limit: HOP_LIMIT,
             waiters: Waiters::default(),
         });
         self.places[place].members.push(key);

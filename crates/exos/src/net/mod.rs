@@ -65,6 +65,7 @@ mod watches;
 
 pub use connect::{Connect, Lookup};
 pub use datagrams::{BindOptions, UdpSocket};
+pub use exos_host::uring::WordWait;
 pub use handover::NotHandedOver;
 pub use listener::{Incoming, TcpListener};
 pub use names::Names;

@@ -1,4 +1,5 @@
-//! Waiting for many sockets, and beside them for descriptors of the kernel's and the ends of child processes.
+//! Waiting for many sockets, and beside them for descriptors of the kernel's (timers among them: timerfd_create(2)), the ends of child
+//! processes, and words of shared memory.
 //!
 //! A registration that has become ready stands in its [`Poll`]'s queue: a wait costs as much as there is ready, not as much as is
 //! registered. A level-triggered one stays in the queue for as long as it is ready.
@@ -6,8 +7,10 @@
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::process::Child;
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
+use exos_host::uring::WordWait;
 use rustix::event::epoll;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
@@ -196,6 +199,18 @@ impl Poll {
         let fd = pidfd_open(pid, PidfdFlags::empty())?;
         self.register_fd(fd.as_fd(), token, Interest::READABLE, Trigger::Level)?;
         Ok(fd)
+    }
+
+    /// Waits for a word of memory too, which other threads or processes change, and wake those that wait for it (futex(2)): it is told
+    /// once it is not `is`, and until the result is to [wait again](WordWait::again). Drop the result to wait for it no more.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported`: the kernel cannot wait so (before Linux 6.7).
+    pub fn register_word(&self, word: &AtomicU32, is: u32, token: Token) -> io::Result<WordWait> {
+        let wait = WordWait::new(word, is)?;
+        self.register_fd(wait.as_fd(), token, Interest::READABLE, Trigger::Level)?;
+        Ok(wait)
     }
 
     /// Sends what was written, and waits until something registered is ready, or until the timeout.

@@ -318,7 +318,7 @@ impl Inner {
         let place = listener.and_then(|id| self.by_listener.get(&id).copied());
         let key = self.connections.insert(Connection::new(id, true));
         // One whose listener has been closed, or waits for too many, is reset.
-        if !place.is_some_and(|place| self.offer(place, Made { key, flow })) {
+        if !place.is_some_and(|place| self.offer(place, Made::new(key, flow))) {
             self.overflows += 1;
             self.connections.remove(key);
             self.exos.stack.tcp.abort(id);
@@ -336,7 +336,10 @@ impl Inner {
         if listener.made.len() >= listener.backlog {
             return false;
         }
-        listener.made.push_back(made);
+        listener.made.push_back(Made {
+            hop_limit: listener.hop_limit,
+            ..made
+        });
         tell(
             &mut listener.waiters,
             READING,

@@ -9,6 +9,7 @@ use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::task::Waker;
 
+use exos_inet::limits::HOP_LIMIT;
 use exos_inet::tcp::{ConnectionId, Flow, ListenerId, Reason, Share, Tcp};
 use exos_inet::udp::{UdpHandle, UdpTable};
 
@@ -230,6 +231,18 @@ pub(super) struct Made {
     pub key: usize,
     /// Between whom it is.
     pub flow: Flow,
+    /// How many hops its packets may take, as its listener said then.
+    pub hop_limit: u8,
+}
+
+impl Made {
+    pub fn new(key: usize, flow: Flow) -> Self {
+        Self {
+            key,
+            flow,
+            hop_limit: HOP_LIMIT,
+        }
+    }
 }
 
 /// An address and port that is listened at, by one listener or by several that share it.
@@ -264,6 +277,8 @@ pub(super) struct Listener {
     pub made: VecDeque<Made>,
     /// How many these may be.
     pub backlog: usize,
+    /// How many hops their packets may take.
+    pub hop_limit: u8,
     pub waiters: Waiters,
 }
 

@@ -303,6 +303,31 @@ impl UdpTable {
         dst: SocketAddr,
         payload: Slice,
     ) -> Result<Outgoing, UdpError> {
+        let src = self.can_send(handle, from, dst, payload.len())?;
+        let socket = self.socket(handle)?;
+        let (src_port, fields) = (socket.port, socket.fields);
+        self.counters.sent += 1;
+        Ok(Outgoing {
+            src,
+            src_port,
+            dst,
+            fields,
+            payload,
+        })
+    }
+
+    /// Whether a datagram of this length can be sent; from which address, where it is not the stack's to choose.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`send`](Self::send).
+    pub fn can_send(
+        &self,
+        handle: UdpHandle,
+        from: Option<IpAddr>,
+        dst: SocketAddr,
+        len: usize,
+    ) -> Result<Option<IpAddr>, UdpError> {
         let socket = self.socket(handle)?;
         let other_family = |ip: IpAddr| ip.is_ipv4() != dst.is_ipv4();
         let one = socket.local.filter(|local| !local.is_unspecified());
@@ -313,21 +338,10 @@ impl UdpTable {
         }
         // The 16-bit lengths of UDP, and in IPv4 of the packet with its header too.
         let max = 65_535 - 8 - if dst.is_ipv4() { 20 } else { 0 };
-        if payload.len() > max {
-            return Err(UdpError::TooLong {
-                len: payload.len(),
-                max,
-            });
+        match len > max {
+            true => Err(UdpError::TooLong { len, max }),
+            false => Ok(src),
         }
-        let (src_port, fields) = (socket.port, socket.fields);
-        self.counters.sent += 1;
-        Ok(Outgoing {
-            src,
-            src_port,
-            dst,
-            fields,
-            payload,
-        })
     }
 
     /// An ICMP error about a datagram of ours. RFC 1122 §4.1.3.3: the program is told; the latest

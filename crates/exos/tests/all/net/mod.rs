@@ -3,7 +3,9 @@
 mod names;
 mod posix;
 mod posix_datagrams;
+mod posix_listeners;
 mod through;
+mod waiting;
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{IpAddr, Shutdown, SocketAddr};
@@ -11,9 +13,7 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Duration;
 
-use exos::net::{
-    BindOptions, Events, Interest, Net, Poll, TcpListener, TcpStream, Token, Trigger, UdpSocket,
-};
+use exos::net::{BindOptions, Events, Net, Poll, TcpListener, TcpStream, UdpSocket};
 use exos::{Buffer, OwnPair};
 use exos_host::netns::NetNs;
 
@@ -296,82 +296,6 @@ fn listeners_share_a_port() {
         TcpListener::bind(&net, at).is_ok(),
         "the port is free again"
     );
-}
-
-#[test]
-fn many_are_waited_for_together() {
-    let Some((net, _)) = attach("many_are_waited_for_together") else {
-        return;
-    };
-    const CLIENTS: usize = 50;
-    let listener = TcpListener::bind(&net, "[::]:0").unwrap();
-    listener.set_nonblocking(true).unwrap();
-    let at = SocketAddr::new(ours(&net), listener.local_addr().unwrap().port());
-    let (kernel, mut told) = std::os::unix::net::UnixStream::pair().unwrap();
-    let clients = thread::spawn(move || {
-        let sockets: Vec<_> = (0..CLIENTS)
-            .map(|_| std::net::TcpStream::connect_timeout(&at, PATIENCE).unwrap())
-            .collect();
-        for round in 0..3_u8 {
-            for (i, mut socket) in sockets.iter().enumerate() {
-                socket.write_all(&[round, i as u8]).unwrap();
-            }
-            for (i, mut socket) in sockets.iter().enumerate() {
-                socket.set_read_timeout(Some(PATIENCE)).unwrap();
-                let mut back = [0; 2];
-                socket.read_exact(&mut back).unwrap();
-                assert_eq!(back, [round, i as u8]);
-            }
-        }
-        told.write_all(b"end").unwrap();
-    });
-    let poll = Poll::new(&net).unwrap();
-    let (kernel_token, listener_token) = (Token(usize::MAX), Token(usize::MAX - 1));
-    let fd = std::os::fd::AsFd::as_fd(&kernel);
-    poll.register_fd(fd, kernel_token, Interest::READABLE, Trigger::Level)
-        .unwrap();
-    poll.register(
-        &listener,
-        listener_token,
-        Interest::READABLE,
-        Trigger::Level,
-    )
-    .unwrap();
-    let twice = poll.register(
-        &listener,
-        listener_token,
-        Interest::READABLE,
-        Trigger::Level,
-    );
-    assert_eq!(twice.unwrap_err().kind(), ErrorKind::AlreadyExists);
-    let mut streams: Vec<TcpStream> = Vec::new();
-    let mut events = Events::default();
-    'all: loop {
-        poll.wait(&mut events, Some(PATIENCE)).unwrap();
-        assert!(!events.is_empty(), "the clients have stopped");
-        for event in events.iter() {
-            if event.token == kernel_token {
-                break 'all;
-            }
-            if event.token == listener_token {
-                let (stream, _) = listener.accept().unwrap();
-                stream.set_nonblocking(true).unwrap();
-                let trigger = [Trigger::Level, Trigger::Edge][streams.len() % 2];
-                poll.register(&stream, Token(streams.len()), Interest::READABLE, trigger)
-                    .unwrap();
-                streams.push(stream);
-                continue;
-            }
-            let mut stream = &streams[event.token.0];
-            let mut bytes = [0; 100];
-            match stream.read(&mut bytes) {
-                Ok(count) => assert_eq!(stream.write(&bytes[..count]).unwrap(), count),
-                Err(error) => panic!("an event without bytes: {error}"),
-            }
-        }
-    }
-    assert_eq!(streams.len(), CLIENTS);
-    clients.join().unwrap();
 }
 
 /// One thread is both ends, by each address of the stack: a connection, datagrams, and a port that nobody listens on.

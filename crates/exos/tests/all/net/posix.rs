@@ -4,7 +4,7 @@
 
 use std::io::{self, IoSliceMut, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener};
-use std::os::fd::AsRawFd as _;
+use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use exos::inet::tcp::State as TcpState;
@@ -227,6 +227,17 @@ const CLOSED: u8 = 7;
 
 /// In which state the kernel's end is.
 fn tcp_state(socket: &std::net::TcpStream) -> u8 {
+    tcp_info(socket).state
+}
+
+/// What the kernel knows of a socket of its own (`struct tcp_info`).
+pub struct TcpInfo {
+    state: u8,
+    /// Segments; of a listener connections that wait.
+    pub unacknowledged: u32,
+}
+
+pub fn tcp_info(socket: &impl AsRawFd) -> TcpInfo {
     let mut info = [0_u8; 256];
     let mut len = info.len() as libc::socklen_t;
     let (level, name) = (libc::IPPROTO_TCP, libc::TCP_INFO);
@@ -241,7 +252,10 @@ fn tcp_state(socket: &std::net::TcpStream) -> u8 {
         )
     };
     assert_eq!(done, 0, "{}", io::Error::last_os_error());
-    info[0]
+    TcpInfo {
+        state: info[0],
+        unacknowledged: u32::from_ne_bytes(info[24..28].try_into().unwrap()),
+    }
 }
 
 /// A call, on a socket that does not wait.

@@ -3,8 +3,10 @@
 //! The peer is the kernel's in both cases; calls do not wait.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, UdpSocket as Peer};
 use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::posix::{expect_same, said};
 use super::{attach, ours};
@@ -29,10 +31,12 @@ trait Datagrams: Sized {
     fn read_timeout(&self) -> io::Result<Option<Duration>>;
     /// Lets time pass in which packets move.
     fn turn(&self);
+    /// How often ICMP has told of a datagram that did not arrive, as far as that is seen without asking for the error.
+    fn refusals(&self) -> u64;
 }
 
 macro_rules! datagrams {
-    ($kind:ty, $turn:expr, $($name:ident($($argument:ident: $of:ty),*) -> $result:ty;)*) => {
+    ($kind:ty, $turn:expr, $refusals:expr, $($name:ident($($argument:ident: $of:ty),*) -> $result:ty;)*) => {
         impl Datagrams for $kind {
             fn clone_and_recv(&self, into: &mut [u8]) -> io::Result<usize> {
                 self.try_clone()?.recv(into)
@@ -41,13 +45,17 @@ macro_rules! datagrams {
                 #[allow(clippy::redundant_closure_call)]
                 ($turn)(self);
             }
+            fn refusals(&self) -> u64 {
+                #[allow(clippy::redundant_closure_call)]
+                ($refusals)(self)
+            }
             $(fn $name(&self, $($argument: $of),*) -> io::Result<$result> {
                 self.$name($($argument),*)
             })*
         }
     };
-    ($($kind:ty: $turn:expr;)*) => {
-        $(datagrams! { $kind, $turn,
+    ($($kind:ty: $turn:expr, $refusals:expr;)*) => {
+        $(datagrams! { $kind, $turn, $refusals,
             recv(into: &mut [u8]) -> usize;
             recv_from(into: &mut [u8]) -> (usize, SocketAddr);
             peek(into: &mut [u8]) -> usize;
@@ -67,8 +75,13 @@ macro_rules! datagrams {
 }
 
 datagrams!(
-    std::net::UdpSocket: |_: &Self| std::thread::yield_now();
-    exos::net::UdpSocket: |socket: &Self| socket.net().turn().unwrap();
+    std::net::UdpSocket: |_: &Self| std::thread::yield_now(), |socket: &Self| {
+        let mut fds = [PollFd::new(socket, PollFlags::empty())];
+        poll(&mut fds, Some(&Timespec::default())).unwrap();
+        fds[0].revents().contains(PollFlags::ERR).into()
+    };
+    exos::net::UdpSocket: |socket: &Self| socket.net().turn().unwrap(),
+        |socket: &Self| socket.net().with(|exos| exos.stack.counters().icmp_errors_received);
 );
 
 #[derive(Copy, Clone, Debug)]
@@ -80,14 +93,19 @@ enum State {
     EmptyUnread,
     Connected,
     ConnectedUnread,
+    /// Nobody was at the peer's port, which the program has not heard.
+    Refused,
+    UnreadAndRefused,
 }
 
-const STATES: [State; 5] = [
+const STATES: [State; 7] = [
     State::Fresh,
     State::Unread,
     State::EmptyUnread,
     State::Connected,
     State::ConnectedUnread,
+    State::Refused,
+    State::UnreadAndRefused,
 ];
 
 #[derive(Copy, Clone, Debug)]
@@ -177,21 +195,37 @@ fn call(call: Call, socket: &impl Datagrams, peer: SocketAddr) -> String {
 }
 
 /// Brings a socket, which others reach at this address, into the state.
-fn reach(state: State, socket: &impl Datagrams, at: IpAddr, peer: &std::net::UdpSocket) {
-    if matches!(state, State::Connected | State::ConnectedUnread) {
-        socket.connect(peer.local_addr().unwrap()).unwrap();
-    }
-    let sent: &[u8] = match state {
-        State::Fresh | State::Connected => return,
-        State::Unread | State::ConnectedUnread => WORD,
-        State::EmptyUnread => b"",
+fn reach<S: Datagrams>(state: State, socket: &S, at: IpAddr, peer: &mut Option<Peer>) {
+    let until = |seen: &dyn Fn(&S) -> bool| {
+        let began = Instant::now();
+        while !seen(socket) {
+            assert!(
+                began.elapsed() < PATIENCE,
+                "{state:?} does not come about, {} refusals",
+                socket.refusals()
+            );
+            socket.turn();
+        }
     };
-    let to = SocketAddr::new(at, socket.local_addr().unwrap().port());
-    peer.send_to(sent, to).unwrap();
-    let began = Instant::now();
-    while socket.peek(&mut [0; 9]).ok() != Some(sent.len()) {
-        assert!(began.elapsed() < PATIENCE, "{state:?} does not come about");
-        socket.turn();
+    let peer_at = peer.as_ref().unwrap().local_addr().unwrap();
+    if !matches!(state, State::Fresh | State::Unread | State::EmptyUnread) {
+        socket.connect(peer_at).unwrap();
+    }
+    let sent = match state {
+        State::Fresh | State::Connected | State::Refused => None,
+        State::Unread | State::ConnectedUnread | State::UnreadAndRefused => Some(WORD),
+        State::EmptyUnread => Some(&b""[..]),
+    };
+    if let (Some(sent), Some(peer)) = (sent, &peer) {
+        let to = SocketAddr::new(at, socket.local_addr().unwrap().port());
+        peer.send_to(sent, to).unwrap();
+        until(&|s| s.peek(&mut [0; 9]).ok() == Some(sent.len()));
+    }
+    if matches!(state, State::Refused | State::UnreadAndRefused) {
+        *peer = None;
+        let before = socket.refusals();
+        socket.send(b"nobody").unwrap();
+        until(&|s| s.refusals() > before);
     }
 }
 
@@ -201,10 +235,11 @@ fn table<S: Datagrams>(host: IpAddr, at: IpAddr, bind: impl Fn() -> S) -> Vec<St
     for state in STATES {
         for first in CALLS {
             for second in CALLS {
-                let peer = std::net::UdpSocket::bind((host, 0)).unwrap();
+                let peer = Peer::bind((host, 0)).unwrap();
                 let peer_at = peer.local_addr().unwrap();
                 let socket = bind();
-                reach(state, &socket, at, &peer);
+                let mut peer = Some(peer);
+                reach(state, &socket, at, &mut peer);
                 let results = [first, second].map(|one| call(one, &socket, peer_at));
                 lines.push(format!("{state:?}: {first:?}, {second:?}: {results:?}"));
             }
@@ -218,6 +253,8 @@ fn every_two_calls_on_datagrams_give_what_the_kernels_do() {
     let Some((net, host)) = attach("every_two_calls_on_datagrams_give_what_the_kernels_do") else {
         return;
     };
+    // The peer's kernel says of each datagram that nobody is there, however many these are.
+    std::fs::write("/proc/sys/net/ipv4/icmp_ratemask", "0").unwrap();
     let kernels = table(host, host, || {
         let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
         socket.set_nonblocking(true).unwrap();
