@@ -60,11 +60,11 @@ pub enum BenchCommand {
     /// Makes a lab and daemons of its own and removes them; the programs run as an ordinary user. Needs root, wrk, two
     /// cores or more, and an otherwise idle machine. --quick, --groups and --only select parts of it.
     Sharing(SharingArgs),
-    /// Unmodified programs by exos run, compared with themselves on the kernel's sockets: redis, memcached, PostgreSQL, iperf3
+    /// Unmodified programs by exos run, compared with themselves on the kernel's sockets: servers and clients at their usual jobs
     ///
-    /// How many requests a second each answers, and how soon; how busy both sides' cores were tells who was the limit. Makes a
-    /// lab of its own and removes it. Needs root, two cores or more, and an otherwise idle machine; skips programs that are not
-    /// installed. A full run takes two minutes; --quick, --only and --programs select parts of it.
+    /// How many requests or bytes a second each serves or gets; how busy both sides' cores were tells who was the limit. Makes a
+    /// lab of its own and removes it. Needs root, two cores or more, and an otherwise idle machine; leaves out programs that are
+    /// not installed. A full run takes twenty minutes; --quick and --only (redis, python3/, /large) select parts of it.
     Sockets(SocketsArgs),
     /// Handlers in the kernel compared with programs that poll or sleep, on our stack and on the kernel's sockets
     ///

@@ -104,13 +104,18 @@ impl Stage {
 
     /// How busy the cores are for this long, 0 to 1.
     pub fn busy_for(&self, time: Duration) -> Result<[f64; 2]> {
+        Ok(self.busy_while(|| self.pause(time))?.1)
+    }
+
+    /// What comes of something, and how busy the cores are meanwhile, 0 to 1.
+    pub fn busy_while<R>(&self, what: impl FnOnce() -> Result<R>) -> Result<(R, [f64; 2])> {
         let before = self.cores.map(cpu::of_core);
-        self.pause(time)?;
+        let result = what()?;
         let mut busy = [0.0; 2];
         for ((busy, core), before) in busy.iter_mut().zip(self.cores).zip(before) {
             *busy = (cpu::of_core(core)? - before?).busy_share();
         }
-        Ok(busy)
+        Ok((result, busy))
     }
 
     pub fn note(&self, note: String) {

@@ -19,16 +19,25 @@ fn programs_that_are_installed_are_measured_both_ways_and_nothing_is_left() {
     let Some(session) = Session::begin("bsck-t", &["redis-server", "memcached"]) else {
         return;
     };
-    let only = ["redis/get", "memcached/set", "postgresql", "iperf3/sends"];
-    let only: Vec<&str> = only.iter().flat_map(|name| ["--only", name]).collect();
+    // A value of each protocol, a server of another user, what a client says, and the time that it takes.
+    let jobs = [
+        "redis/get",
+        "memcached/set",
+        "postgresql/select",
+        "iperf3/sends",
+        "haproxy/http",
+        "curl/large",
+    ];
+    let only: Vec<&str> = jobs.iter().flat_map(|job| ["--only", job]).collect();
     let args: SocketsArgs = session.args(&[&only[..], &["--quick"]].concat());
     let report = measure(&args).expect("all is there");
     session.assert_nothing_is_left();
-    let mut names = vec!["redis/get", "memcached/set"];
-    let is_there = |name: &&str| !report.left_out.iter().any(|line| line.contains(*name));
-    names.extend(is_there(&"pgbench").then_some("postgresql/select"));
-    assert_eq!(is_there(&"iperf3"), is_installed("iperf3"));
-    names.extend(is_there(&"iperf3").then_some("iperf3/sends"));
+    let left_out = |job: &str| report.left_out.iter().find(|line| line.starts_with(job));
+    for line in &report.left_out {
+        assert!(line.contains("is not installed"), "{line}");
+    }
+    assert_eq!(left_out("iperf3").is_none(), is_installed("iperf3"));
+    let names = jobs.iter().filter(|job| left_out(job).is_none());
     for name in names {
         for part in ["kernel", "exos-run", "exos-run/busy", "rate"] {
             let name = format!("{name}/{part}");

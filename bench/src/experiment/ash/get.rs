@@ -11,7 +11,7 @@ use super::client::{Answered, Question};
 use super::sandbox::reflector;
 use super::session::{CLIENT, KERNEL, OURS, Session};
 use crate::experiment::figure::{Figures, Goal};
-use crate::experiment::sockets::{Program, Requests};
+use crate::experiment::sockets::{Requests, Store};
 use crate::stage::calls::Bare;
 use crate::stage::cpu::{self, SoftirqThread};
 use crate::stage::helper::Helping;
@@ -152,7 +152,7 @@ fn compare(transport: Transport, all: &[Seen], figures: &mut Figures) {
 
 /// A `get` as a datagram (memcached's `doc/protocol.txt`): a frame header, whose first number is the client's, and the command.
 fn question() -> Question {
-    let [set, get] = Program::Memcached.exchanges("get");
+    let [set, get] = Store::Memcached.exchanges("get");
     let framed = |text: &str| [&[0, 0, 0, 0, 0, 1, 0, 0], text.as_bytes()].concat();
     Question {
         port: PORT,
@@ -311,7 +311,7 @@ fn server_ns(session: &Session, serving: &Serving) -> Result<Option<u64>> {
 
 /// Starts this many clients.
 fn connections(session: &Session, cache: Cache, connections: u32) -> Result<Helping<Requests>> {
-    let [first, then] = Program::Memcached.exchanges("get");
+    let [first, then] = Store::Memcached.exchanges("get");
     let requests = Requests {
         to: SocketAddr::from((cache.at(), PORT)),
         from: CLIENT.into(),

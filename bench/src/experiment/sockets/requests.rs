@@ -43,6 +43,55 @@ pub(crate) struct Seen {
     pub took_us: Option<[f64; 2]>,
 }
 
+/// Whose protocol clients speak.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Store {
+    Redis,
+    Memcached,
+}
+
+/// Bytes of a value.
+const VALUE_LEN: usize = 100;
+
+impl Store {
+    /// What it is asked first, and then again and again, to `set` a value or to `get` it.
+    pub(crate) fn exchanges(self, job: &str) -> [Exchange; 2] {
+        let [set, get] = self.set_and_get();
+        match job {
+            "set" => [set.clone(), set],
+            _ => [set, get],
+        }
+    }
+
+    fn set_and_get(self) -> [Exchange; 2] {
+        let value = "x".repeat(VALUE_LEN);
+        let exchange = |request: String, answer: String| Exchange { request, answer };
+        match self {
+            Self::Memcached => [
+                exchange(
+                    format!("set key 0 0 {VALUE_LEN}\r\n{value}\r\n"),
+                    "STORED\r\n".into(),
+                ),
+                exchange(
+                    "get key\r\n".into(),
+                    format!("VALUE key 0 {VALUE_LEN}\r\n{value}\r\nEND\r\n"),
+                ),
+            ],
+            Self::Redis => [
+                exchange(
+                    format!("*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n${VALUE_LEN}\r\n{value}\r\n"),
+                    "+OK\r\n".into(),
+                ),
+                exchange(
+                    "*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n".into(),
+                    format!("${VALUE_LEN}\r\n{value}\r\n"),
+                ),
+            ],
+        }
+    }
+}
+
 /// A connection, when its request left, and what has come of the answer.
 struct Client {
     stream: TcpStream,
@@ -155,6 +204,17 @@ fn is_answer(came: &[u8], answer: &[u8]) -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_are_as_long_as_is_said() {
+        for store in [Store::Redis, Store::Memcached] {
+            let [set, get] = store.exchanges("get");
+            assert!(set.request.contains(&"x".repeat(VALUE_LEN)), "{store:?}");
+            assert!(get.answer.contains(&"x".repeat(VALUE_LEN)), "{store:?}");
+            let [first, then] = store.exchanges("set");
+            assert_eq!(first.request, then.request);
+        }
+    }
 
     #[test]
     fn answers_are_compared_byte_by_byte() {

@@ -1,13 +1,12 @@
 //! A program and its client: started, watched, and compared.
 
-use super::Cell;
-use super::program::{Program, postgresql};
-use super::requests::{Requests, Seen};
+use super::folder::Folder;
+use super::job::{Job, Measured, TOOK};
+use super::requests::{Requests, Seen, Store};
 use crate::experiment::figure::{Figures, Goal};
 use crate::stage::helper::read;
-use crate::stage::process::find_program;
 use crate::stage::{LabStage, Started};
-use exos_host::{Error, Result};
+use exos_host::Result;
 use exos_lab::{INTERFACE, Side};
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -15,12 +14,20 @@ use std::process::Command;
 
 /// The kernel's address on side a.
 const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 10, 0, 1);
-/// Addresses that the kernel does not have: the program's there, and the client's on side b.
+/// And on side b.
+pub(super) const PEER: Ipv4Addr = Ipv4Addr::new(10, 10, 0, 2);
+/// Addresses that the kernel does not have: the program's on side a, and that of clients of ours on side b.
 const OURS: Ipv4Addr = Ipv4Addr::new(10, 10, 0, 10);
 const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 10, 0, 99);
 
-/// Connections of key-value stores' clients, and of pgbench.
-const CONNECTIONS: [u32; 2] = [50, 20];
+/// Connections of key-value stores' clients.
+const CONNECTIONS: u32 = 50;
+
+/// What succeeds once what runs beside a job serves.
+const BESIDE_READY: &str = "exec 3<>/dev/tcp/10.10.0.2/8000";
+
+/// What `exos run` needs as another user for an interface of its own.
+const CAPABILITIES: &str = "+net_admin,+net_raw,+sys_admin,+bpf,+perfmon,+sys_ptrace,+ipc_lock";
 
 /// Whose sockets a program has.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -29,115 +36,165 @@ enum Way {
     Run,
 }
 
-impl Way {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Kernel => "kernel",
-            Self::Run => "exos-run",
-        }
-    }
-
-    fn address(self) -> Ipv4Addr {
-        match self {
-            Self::Kernel => KERNEL,
-            Self::Run => OURS,
-        }
-    }
+/// A job that is done in one of the ways, and where the server is.
+#[derive(Clone, Copy)]
+struct Turn<'j> {
+    job: &'j Job,
+    way: Way,
+    host: Ipv4Addr,
 }
 
-pub(super) struct Session(pub LabStage);
+pub(super) struct Session {
+    pub stage: LabStage,
+    pub folder: Folder,
+}
 
 impl std::ops::Deref for Session {
     type Target = LabStage;
 
     fn deref(&self) -> &LabStage {
-        &self.0
+        &self.stage
+    }
+}
+
+impl<'j> Turn<'j> {
+    fn new(job: &'j Job, way: Way) -> Self {
+        let host = match (job.measured, way) {
+            (Measured::Client, _) => PEER,
+            (Measured::Server, Way::Kernel) => KERNEL,
+            (Measured::Server, Way::Run) => OURS,
+        };
+        Self { job, way, host }
+    }
+
+    /// The name of a figure.
+    fn name(self, what: &str) -> String {
+        let way = match self.way {
+            Way::Kernel => "kernel",
+            Way::Run => "exos-run",
+        };
+        format!("{}/{way}{what}", self.job)
     }
 }
 
 impl Session {
-    /// A run of a cell: the kernel's sockets, then ours.
-    pub fn compare(&self, cell: Cell, figures: &mut Figures) -> Result<()> {
-        let (unit, goal) = match cell.program {
-            Program::Redis | Program::Memcached => ("req/s", 2.0),
-            Program::Postgresql => ("req/s", 1.3),
-            Program::Iperf3 => ("Mbit/s", 1.0),
-        };
-        let kernel = self.load(cell, Way::Kernel, unit, figures)?;
-        let ours = self.load(cell, Way::Run, unit, figures)?;
+    /// A run of a job: the kernel's sockets, then ours.
+    pub fn compare(&self, job: &Job, figures: &mut Figures) -> Result<()> {
+        let kernel = self.load(Turn::new(job, Way::Kernel), figures)?;
+        let ours = self.load(Turn::new(job, Way::Run), figures)?;
         let ratio = ours.per_sec / kernel.per_sec;
-        figures.add_goal(format!("{cell}/rate"), "", Goal::AtLeast(goal), ratio);
+        figures.add_goal(format!("{job}/rate"), "", Goal::AtLeast(job.goal), ratio);
         if let (Some([_, ours]), Some([_, kernel])) = (ours.took_us, kernel.took_us) {
-            let name = format!("{cell}/p99");
+            let name = format!("{job}/p99");
             figures.add_goal(name, "", Goal::AtMost(0.5), ours / kernel);
         }
         Ok(())
     }
 
-    /// Starts the program, has it loaded, and stops it.
-    fn load(
-        &self,
-        cell: Cell,
-        way: Way,
-        unit: &'static str,
-        figures: &mut Figures,
-    ) -> Result<Seen> {
-        let starter = match way {
-            Way::Kernel => Vec::new(),
-            Way::Run => self.exos_run(),
+    /// Starts the server, has its client do the job, and stops it.
+    fn load(&self, turn: Turn<'_>, figures: &mut Figures) -> Result<Seen> {
+        let job = turn.job;
+        let beside = self.start_beside(turn)?;
+        let [serves, asks] = match job.measured {
+            Measured::Server => [Side::A, Side::B],
+            Measured::Client => [Side::B, Side::A],
         };
-        let words = cell.program.words(self, starter)?;
-        let mut command = self.lab.command(Side::A, &words[0])?;
-        command.args(&words[1..]).current_dir("/");
-        let mut program = self.start(&cell.program.to_string(), command, self.cores[0])?;
-        let client = match cell.program {
-            Program::Redis | Program::Memcached => self.requests(cell, way)?,
-            Program::Postgresql => self.pgbench(way, &mut program)?,
-            Program::Iperf3 => self.iperf3(cell, way, &mut program)?,
+        let mut server = self.start_text(turn, serves, job.user.as_deref(), &job.server)?;
+        self.await_text(&mut server, turn, &job.ready())?;
+        let client = match job.store {
+            Some(store) => self.requests(turn, store)?,
+            None => self.start_text(turn, asks, None, &timed(&job.client))?,
         };
-        let busy = self.busy_cores(self.seconds)?;
-        let said = self.output_of(client, self.seconds)?;
-        program.stop()?;
-        let seen = match cell.program {
-            Program::Redis | Program::Memcached => read::<Requests>(&said)?,
-            Program::Postgresql => pgbench_said(&said)?,
-            Program::Iperf3 => iperf3_said(&said)?,
-        };
-        let name = |what: &str| format!("{cell}/{}{what}", way.name());
-        figures.add(name(""), unit, seen.per_sec);
+        let (said, busy) = self.busy_while(|| self.output_of(client, self.seconds))?;
+        server.stop()?;
+        beside.map_or(Ok(()), Started::stop)?;
+        let seen = self.seen(job, &said)?;
+        figures.add(turn.name(""), job.unit(), seen.per_sec);
         if let Some([_, p99_us]) = seen.took_us {
-            figures.add(name("/p99"), "us", p99_us);
+            figures.add(turn.name("/p99"), "us", p99_us);
         }
-        for (side, busy) in ["/busy", "/client-busy"].into_iter().zip(busy) {
-            figures.add(name(side), "of a core", busy);
+        for (side, busy) in ["/busy", "/peer-busy"].into_iter().zip(busy) {
+            figures.add(turn.name(side), "of a core", busy);
         }
         Ok(seen)
     }
 
-    /// What starts a program by `exos run`.
-    fn exos_run(&self) -> Vec<OsString> {
-        let (link, address) = (format!("xdp:{INTERFACE}"), format!("{OURS}/24"));
-        let words = [
-            "run",
-            "--via",
-            "none",
-            "--link",
-            &link,
-            "--address",
-            &address,
-            "--",
-        ];
-        let mut all = vec![self.program.clone().into_os_string()];
-        all.extend(words.map(OsString::from));
-        all
+    /// Starts what runs beside a job, where something does.
+    fn start_beside(&self, turn: Turn<'_>) -> Result<Option<Started>> {
+        let Some(text) = &turn.job.beside else {
+            return Ok(None);
+        };
+        let mut beside = self.start_text(turn, Side::B, None, text)?;
+        self.await_text(&mut beside, turn, BESIDE_READY)?;
+        Ok(Some(beside))
     }
 
-    fn requests(&self, cell: Cell, way: Way) -> Result<Started> {
-        let [first, then] = cell.program.exchanges(cell.job);
+    /// Starts a text on a side and its core.
+    fn start_text(
+        &self,
+        turn: Turn<'_>,
+        side: Side,
+        user: Option<&str>,
+        text: &str,
+    ) -> Result<Started> {
+        let is_run = turn.way == Way::Run && side == Side::A;
+        let words = self.starter(user, is_run);
+        let mut command = self.lab.command(side, &words[0])?;
+        command.args(&words[1..]);
+        self.folder.give(&mut command, text, turn.host);
+        self.start(&turn.job.name, command, self.cores[side as usize])
+    }
+
+    /// What starts a text: bash, as a user, by `exos run`.
+    fn starter(&self, user: Option<&str>, is_run: bool) -> Vec<OsString> {
+        let mut words = Vec::new();
+        if let Some(user) = user {
+            // It still ends with us.
+            let end = ["--pdeathsig", "TERM"];
+            words.extend(["setpriv", "--reuid", user, "--regid", user, "--init-groups"]);
+            words.extend(end);
+            let kept = ["--inh-caps", CAPABILITIES, "--ambient-caps", CAPABILITIES];
+            words.extend(kept.into_iter().filter(|_| is_run));
+        }
+        let mut words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
+        if is_run {
+            let (link, address) = (format!("xdp:{INTERFACE}"), format!("{OURS}/24"));
+            let options = [
+                "run",
+                "--via",
+                "none",
+                "--link",
+                &link,
+                "--address",
+                &address,
+                "--",
+            ];
+            words.push(self.program.clone().into());
+            words.extend(options.map(OsString::from));
+        }
+        words.push("bash".into());
+        words
+    }
+
+    /// Waits until a text succeeds on side b.
+    fn await_text(&self, server: &mut Started, turn: Turn<'_>, text: &str) -> Result<()> {
+        let command = || -> Result<Command> {
+            let mut command = self.lab.command(Side::B, "bash")?;
+            self.folder.give(&mut command, text, turn.host);
+            Ok(command)
+        };
+        let succeeds = || command().is_ok_and(|mut c| c.output().is_ok_and(|o| o.status.success()));
+        self.await_true(server, succeeds)
+    }
+
+    /// Clients of a key-value store, once they are connected.
+    fn requests(&self, turn: Turn<'_>, store: Store) -> Result<Started> {
+        let asks = turn.job.name.rsplit('/').next().unwrap_or_default();
+        let [first, then] = store.exchanges(asks);
         let requests = Requests {
-            to: SocketAddr::from((way.address(), cell.program.port())),
+            to: SocketAddr::from((turn.host, turn.job.port())),
             from: CLIENT.into(),
-            connections: CONNECTIONS[0],
+            connections: CONNECTIONS,
             gathers: false,
             seconds: self.seconds,
             first,
@@ -146,78 +203,18 @@ impl Session {
         Ok(self.helper(Side::B, &requests)?.started)
     }
 
-    fn pgbench(&self, way: Way, server: &mut Started) -> Result<Started> {
-        let address = way.address().to_string();
-        let pgbench = postgresql("pgbench")?;
-        let client = |arguments: &[&str]| -> Result<Command> {
-            let mut command = self.lab.command(Side::B, &pgbench)?;
-            command
-                .args(["-h", &address, "-U", "postgres"])
-                .args(arguments)
-                .arg("postgres");
-            Ok(command)
-        };
-        // It fills its tables, once there is somebody to do that.
-        let fills = || {
-            client(&["-i", "-q"])
-                .is_ok_and(|mut fill| fill.output().is_ok_and(|o| o.status.success()))
-        };
-        self.await_true(server, fills)?;
-        let seconds = self.seconds.to_string();
-        let [_, clients] = CONNECTIONS.map(|count| count.to_string());
-        self.start(
-            "pgbench",
-            client(&["-n", "-S", "-c", &clients, "-T", &seconds])?,
-            self.cores[1],
-        )
-    }
-
-    fn iperf3(&self, cell: Cell, way: Way, server: &mut Started) -> Result<Started> {
-        self.await_said(server, "listening")?;
-        let mut command = self
-            .lab
-            .command(Side::B, find_program("iperf3", "iperf3")?)?;
-        let (address, seconds) = (way.address().to_string(), self.seconds.to_string());
-        command.args(["-J", "-c", &address, "-t", &seconds]);
-        command.args((cell.job == "sends").then_some("-R"));
-        self.start("iperf3", command, self.cores[1])
+    fn seen(&self, job: &Job, said: &str) -> Result<Seen> {
+        if job.store.is_some() {
+            return read::<Requests>(said);
+        }
+        Ok(Seen {
+            per_sec: job.counts.rate(said, self.folder.megabytes())?,
+            took_us: None,
+        })
     }
 }
 
-/// Of `tps = 32700.1 (without initial connection time)`.
-fn pgbench_said(said: &str) -> Result<Seen> {
-    let mut lines = said.lines().filter_map(|line| line.strip_prefix("tps = "));
-    let rate = lines.find_map(|line| line.split(' ').next()?.parse().ok());
-    let per_sec =
-        rate.ok_or_else(|| Error::new(format!("pgbench did not say its rate: {said}")))?;
-    Ok(Seen {
-        per_sec,
-        took_us: None,
-    })
-}
-
-/// Of iperf3's JSON: what has arrived, in Mbit/s.
-fn iperf3_said(said: &str) -> Result<Seen> {
-    let json: serde_json::Value = serde_json::from_str(said).unwrap_or_default();
-    let rate = json["end"]["sum_received"]["bits_per_second"].as_f64();
-    let rate = rate.ok_or_else(|| Error::new(format!("iperf3 did not say its rate: {said}")))?;
-    Ok(Seen {
-        per_sec: rate / 1e6,
-        took_us: None,
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_clients_say() {
-        let said = "latency average = 0.6 ms\ntps = 32700.5 (without initial connection time)\n";
-        assert_eq!(pgbench_said(said).expect("it is there").per_sec, 32700.5);
-        assert!(pgbench_said("FATAL: no").is_err());
-        let said = r#"{"end": {"sum_received": {"bits_per_second": 2e9}}}"#;
-        assert_eq!(iperf3_said(said).expect("it is there").per_sec, 2000.0);
-        assert!(iperf3_said(r#"{"error": "unable to connect"}"#).is_err());
-    }
+/// A text that says when it began and ended, behind all else.
+fn timed(text: &str) -> String {
+    format!("begin=$EPOCHREALTIME\n{text}\necho \"{TOOK}$begin $EPOCHREALTIME\"")
 }

@@ -21,6 +21,6 @@ pub(crate) use limit::{bare as bare_calls, measure as packet_limit};
 pub(crate) use load::{WebLoad, whole};
 pub(crate) use seen::Seen;
 pub use server::Server;
-pub(crate) use server::{Lent, Serving, Setup, available};
+pub(crate) use server::{Lent, NGINX_CONF, Serving, Setup, available};
 pub(crate) use stage::{Used, WebStage, until_answered};
 pub(crate) use wrk::Measured;

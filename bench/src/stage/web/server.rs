@@ -61,7 +61,7 @@ const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 10, 0, 1);
 const EXOS: Ipv4Addr = Ipv4Addr::new(10, 10, 0, 10);
 const PORT: u16 = 80;
 
-const NGINX_CONF: &str = include_str!("../../../nginx/nginx.conf");
+pub(crate) const NGINX_CONF: &str = include_str!("../../../nginx/nginx.conf");
 const H2O_CONF: &str = include_str!("../../../h2o/h2o.conf");
 const LIGHTTPD_CONF: &str = include_str!("../../../lighttpd/lighttpd.conf");
 
