@@ -1,5 +1,10 @@
 //! The way in: a frame is parsed from the outside to the inside, and each part given to its owner.
 
+mod datagrams;
+mod header_prediction;
+mod messages;
+mod packet;
+
 use std::net::{IpAddr, SocketAddr};
 
 use exos_wire::ethernet::{
@@ -15,10 +20,12 @@ use exos_wire::offload::RxChecksum;
 use crate::fragment::{Datagram, Fragment, FragmentKey};
 use crate::icmp::Problem;
 use crate::route::Delivery;
-use crate::stack::packet::{Arrival, Packet};
 use crate::stack::state::Stack;
 use crate::tcp::{Ecn, Flow, Segment};
 use crate::time::Instant;
+
+pub(super) use datagrams::Handling;
+pub(super) use packet::{Arrival, Packet};
 
 /// Whom else a frame concerns, where several stacks have an address together.
 #[derive(Copy, Clone, Debug, Eq, PartialEq)]

@@ -12,8 +12,8 @@ use exos_wire::offload::RxChecksum;
 
 use crate::counters::Counters;
 use crate::limits::{LOOPBACK_BYTES_MAX, LOOPBACK_FRAME_OVERHEAD, LOOPBACK_FRAMES_KEPT};
-use crate::stack::body::{Summing, gather};
-use crate::stack::packet::Arrival;
+use crate::stack::input::Arrival;
+use crate::stack::output::{Summing, gather};
 use crate::stack::state::Stack;
 use crate::tcp::ConnectionId;
 use crate::time::Instant;

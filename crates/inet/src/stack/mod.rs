@@ -14,41 +14,30 @@
 //! | file | job |
 //! |---|---|
 //! | `state`, `config` | what a stack is made of, and made with |
-//! | `input`, `header_prediction` | the way in; the headers that nearly all segments have |
-//! | `datagrams` | UDP |
+//! | `input` | the way in: packets taken apart, the headers that nearly all segments have, UDP, ICMP |
 //! | `handler` | what deals with datagrams and messages of connections before the program does |
-//! | `messages`, `pings`, `neighbors` | ICMP; what is heard of neighbours |
-//! | `output`, `segments`, `body` | the way out; heads of segments, and their data |
-//! | `packets`, `passing` | what leaves and is no segment; what others forward |
-//! | `path_cache` | link addresses looked up lately |
+//! | `pings`, `neighbors` | answers to pings; what is heard of neighbours |
+//! | `output` | the way out: heads of segments and their data, packets that are no segments, link addresses looked up lately |
+//! | `passing` | what others forward |
 //! | `loopback` | what goes to our own addresses |
 //! | `turns` | news, and time |
 
-mod body;
 mod config;
-mod datagrams;
 mod handler;
-mod header_prediction;
 mod input;
 mod loopback;
-mod messages;
 mod neighbors;
 mod output;
-mod packet;
-mod packets;
 mod passing;
-mod path_cache;
 mod pings;
-mod segments;
 mod state;
 mod syn_offload;
 mod turns;
 
-pub use body::Body;
 pub use config::{Config, Neighbors, Offload, RouteTo};
 pub use exos_wire::offload::{RxChecksum, TxChecksum};
 pub use handler::{Framing, Handled, MessageHandler};
 pub use input::Concern;
-pub use output::Transmit;
+pub use output::{Body, Transmit};
 pub use pings::EchoReply;
 pub use state::{FastPaths, Stack};

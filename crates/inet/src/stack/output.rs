@@ -6,16 +6,25 @@
 //! slices' cached sums. Connections hand out bursts of several segments at once: where the link cannot cut them up, it is
 //! done here, a frame each time. What is small and rare (ARP, NDP, ICMP, UDP) leaves as complete frames.
 
+mod body;
+mod packets;
+mod path_cache;
+mod segments;
+
 use std::net::IpAddr;
 
 use exos_wire::{Mac, Sum, TxChecksum};
 
 use crate::neighbor::frames::{arp_question, ndp_question};
 use crate::neighbor::{Lookup, Solicit};
-use crate::stack::body::{Body, Summing, gather};
 use crate::stack::state::Stack;
 use crate::tcp::{ConnectionId, Outgoing, Path, Reply};
 use crate::time::Instant;
+
+pub use body::Body;
+pub(super) use body::{Summing, gather};
+pub(super) use path_cache::PathCache;
+pub(super) use segments::Template;
 
 /// A frame to be sent: head, then body. Borrowed from the stack until the next call.
 pub struct Transmit<'a> {

@@ -10,7 +10,7 @@ use crate::tcp::Ecn;
 
 /// What the way in knows about a packet once its IP header is read.
 #[derive(Copy, Clone)]
-pub(super) struct Packet<'a> {
+pub(in crate::stack) struct Packet<'a> {
     pub src: IpAddr,
     pub dst: IpAddr,
     pub how: Delivery,
@@ -27,7 +27,7 @@ pub(super) struct Packet<'a> {
 
 /// How the frame of a packet came.
 #[derive(Copy, Clone)]
-pub(super) struct Arrival {
+pub(in crate::stack) struct Arrival {
     /// What is known of its sums.
     pub checksum: RxChecksum,
     /// It was for a group.

@@ -73,7 +73,7 @@ impl Stack {
     }
 
     /// Send an IP packet of ours, in fragments where it is longer than the MTU.
-    pub(super) fn send_ip(
+    pub(in crate::stack) fn send_ip(
         &mut self,
         now: Instant,
         src: IpAddr,
@@ -84,7 +84,7 @@ impl Stack {
         self.send_ip_with(now, (src, dst), protocol, payload, HeaderFields::default());
     }
 
-    pub(super) fn send_ip_with(
+    pub(in crate::stack) fn send_ip_with(
         &mut self,
         now: Instant,
         (src, dst): (IpAddr, IpAddr),
@@ -146,7 +146,7 @@ impl Stack {
     }
 
     /// Sends a frame to who is next, whose link address it is given.
-    pub(super) fn send_by(&mut self, hop: NextHop, mut frame: Vec<u8>) {
+    pub(in crate::stack) fn send_by(&mut self, hop: NextHop, mut frame: Vec<u8>) {
         let to = match hop {
             NextHop::Known(mac) => mac,
             NextHop::Loopback => self.config.mac,

@@ -9,7 +9,7 @@ use exos_wire::protocol;
 use crate::icmp::{self, Echo, ErrorKind, IcmpError, IcmpPacket};
 use crate::neighbor::ndp;
 use crate::stack::config::Neighbors;
-use crate::stack::packet::Packet;
+use crate::stack::input::Packet;
 use crate::stack::pings::EchoReply;
 use crate::stack::state::Stack;
 use crate::tcp::Flow;
@@ -42,7 +42,7 @@ impl Stack {
     }
 
     /// Send an ICMP error about a received packet, where the rules and the rate allow it.
-    pub(super) fn report(
+    pub(in crate::stack) fn report(
         &mut self,
         now: Instant,
         packet: &[u8],
@@ -62,7 +62,7 @@ impl Stack {
         }
     }
 
-    pub(super) fn handle_icmpv4(&mut self, now: Instant, packet: &Packet<'_>) {
+    pub(in crate::stack) fn handle_icmpv4(&mut self, now: Instant, packet: &Packet<'_>) {
         let Some(view) = Icmpv4View::parse(packet.payload)
             .ok()
             .filter(Icmpv4View::checksum_ok)
@@ -79,7 +79,7 @@ impl Stack {
         }
     }
 
-    pub(super) fn handle_icmpv6(&mut self, now: Instant, packet: &Packet<'_>) {
+    pub(in crate::stack) fn handle_icmpv6(&mut self, now: Instant, packet: &Packet<'_>) {
         let (IpAddr::V6(src), IpAddr::V6(dst)) = (packet.src, packet.dst) else {
             return;
         };

@@ -22,7 +22,7 @@ const IP: usize = ethernet::LEN;
 const TIMESTAMPS: u32 = 0x0101_080a;
 
 /// The head that was written last, from which the next one is made.
-pub(super) struct Template {
+pub(in crate::stack) struct Template {
     bytes: [u8; HEAD_BYTES],
     len: usize,
     /// Where the TCP header begins.
@@ -43,7 +43,7 @@ pub(super) struct Template {
 }
 
 impl Template {
-    pub(super) const fn new() -> Self {
+    pub(in crate::stack) const fn new() -> Self {
         Self {
             bytes: [0; HEAD_BYTES],
             len: 0,
@@ -60,25 +60,25 @@ impl Template {
 
     /// The head as last written.
     #[inline]
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub(in crate::stack) fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
 
     /// True when the packet is IPv6.
     #[inline]
-    pub(super) fn is_ipv6(&self) -> bool {
+    pub(in crate::stack) fn is_ipv6(&self) -> bool {
         self.tcp == IP + ipv6::LEN
     }
 
     /// The last segment was of this connection, and went there.
     #[inline]
-    pub(super) fn is_of(&self, of: (ConnectionId, Mac)) -> bool {
+    pub(in crate::stack) fn is_of(&self, of: (ConnectionId, Mac)) -> bool {
         self.of == Some(of)
     }
 
     /// The next segment is of this connection. Nothing is written when the last one was too.
     #[inline]
-    pub(super) fn continue_with(
+    pub(in crate::stack) fn continue_with(
         &mut self,
         of: (ConnectionId, Mac),
         from: Mac,
@@ -93,7 +93,12 @@ impl Template {
 
     /// The next segment is of this flow: write the headers before its TCP header.
     #[inline(never)]
-    pub(super) fn begin_with(&mut self, (from, to): (Mac, Mac), flow: &Flow, ip: IpFields) {
+    pub(in crate::stack) fn begin_with(
+        &mut self,
+        (from, to): (Mac, Mac),
+        flow: &Flow,
+        ip: IpFields,
+    ) {
         let (local, remote) = (flow.local().ip(), flow.remote().ip());
         let ethertype = match local {
             IpAddr::V4(_) => ETHERTYPE_IPV4,
@@ -135,7 +140,7 @@ impl Template {
 
     /// Write the head of a segment with `len` bytes of data, whose sum is `sum`; `None` leaves the checksum to the link.
     #[inline]
-    pub(super) fn write_tcp(
+    pub(in crate::stack) fn write_tcp(
         &mut self,
         segment: &Outgoing,
         len: usize,
@@ -195,7 +200,7 @@ impl Template {
 
     /// Write the head of the next segment of a burst: of the last one, it differs in its number and the sum of its data.
     #[inline]
-    pub(super) fn write_next(&mut self, seq: SeqNumber, data: Sum) -> TxChecksum {
+    pub(in crate::stack) fn write_next(&mut self, seq: SeqNumber, data: Sum) -> TxChecksum {
         let header = &mut self.bytes[self.tcp..];
         put(&mut header[4..], [seq.0]);
         let all = self.alike + u64::from(seq.0) + u64::from(data.value());

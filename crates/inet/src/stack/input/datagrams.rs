@@ -17,13 +17,13 @@ use crate::icmp::Problem;
 use crate::limits::{HANDLED_BYTES_MAX, HOP_LIMIT};
 use crate::route::Delivery;
 use crate::stack::handler::{Handled, MessageHandler};
-use crate::stack::packet::Packet;
+use crate::stack::input::Packet;
 use crate::stack::state::Stack;
 use crate::time::Instant;
 use crate::udp::{self, Delivered, HeaderFields, UdpDrop};
 
 /// A handler, and its port.
-pub(super) struct Handling {
+pub(in crate::stack) struct Handling {
     port: u16,
     /// Room for a reply and its headers.
     frame: Vec<u8>,
@@ -49,7 +49,7 @@ impl Stack {
         self.handling.retain(|handling| handling.port != port);
     }
 
-    pub(super) fn handle_udp(&mut self, now: Instant, packet: &Packet<'_>) {
+    pub(in crate::stack) fn handle_udp(&mut self, now: Instant, packet: &Packet<'_>) {
         let partial = packet.arrival.checksum == RxChecksum::MaybePartial
             && packet.payload.get(6..8) == Some(&packet.pseudo().value().to_be_bytes());
         let trusted =

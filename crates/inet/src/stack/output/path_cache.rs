@@ -23,7 +23,7 @@ struct Known {
 }
 
 /// The table: an address has one place.
-pub(super) struct PathCache([Option<Known>; PATHS_KEPT]);
+pub(in crate::stack) struct PathCache([Option<Known>; PATHS_KEPT]);
 
 impl PathCache {
     pub const fn new() -> Self {

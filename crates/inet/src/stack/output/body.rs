@@ -20,9 +20,9 @@ enum Parts<'a> {
 }
 
 impl<'a> Body<'a> {
-    pub(super) const EMPTY: Self = Self(Parts::None);
+    pub(in crate::stack) const EMPTY: Self = Self(Parts::None);
 
-    pub(super) fn whole(bytes: &'a [u8]) -> Self {
+    pub(in crate::stack) fn whole(bytes: &'a [u8]) -> Self {
         Self(Parts::One([bytes]))
     }
 
@@ -40,7 +40,7 @@ impl<'a> Body<'a> {
 
 /// How the sum of a segment's data is come by.
 #[derive(Copy, Clone, Debug, Eq, PartialEq)]
-pub(super) enum Summing {
+pub(in crate::stack) enum Summing {
     /// The link sees to it.
     Link,
     /// From the sums that buffers keep.
@@ -63,7 +63,7 @@ impl Summing {
 /// The data of a segment: slices of the send queue, or one copy where they are too many; and its sum, if that
 /// is wanted. `near` is [`Aggregate::piece`]'s.
 #[inline(always)]
-pub(super) fn gather<'a>(
+pub(in crate::stack) fn gather<'a>(
     queue: &'a Aggregate,
     data: Range<usize>,
     near: &mut usize,

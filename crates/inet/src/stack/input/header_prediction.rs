@@ -31,7 +31,7 @@ const TIMESTAMPS: u32 = 0x0101_080a;
 impl Stack {
     /// Take a frame in if its headers are the expected ones. `looped`: it comes from ourselves.
     #[inline]
-    pub(super) fn handle_expected(
+    pub(in crate::stack) fn handle_expected(
         &mut self,
         now: Instant,
         frame: &[u8],
