@@ -7,11 +7,11 @@ use toml::Spanned;
 
 use super::schema::{AccessTable, SiteTable};
 use crate::limits::{ACCESS_RULES_MAX, RATE_MAX};
-use crate::site::access::networks::NetworkRule;
-use crate::site::access::rate::Rate;
-use crate::site::access::users::Users;
-use crate::site::access::{AccessRule, AccessRules};
-use crate::site::pattern::Pattern;
+use crate::site::rules::access::networks::NetworkRule;
+use crate::site::rules::access::rate::Rate;
+use crate::site::rules::access::users::Users;
+use crate::site::rules::access::{AccessRule, AccessRules};
+use crate::site::rules::pattern::Pattern;
 use exos_program::config::Source;
 
 /// What a browser shows when it asks for a password, where nothing else is said.

@@ -10,9 +10,9 @@ use toml::Spanned;
 use super::access;
 use super::schema::{FieldsTable, OneOrMany, RedirectTable, SiteTable, Text};
 use crate::message::Status;
-use crate::site::fields::{self, FieldRule, FieldRules};
-use crate::site::pattern::Pattern;
-use crate::site::redirect::{Destination, Redirect, Redirects};
+use crate::site::rules::fields::{self, FieldRule, FieldRules};
+use crate::site::rules::pattern::Pattern;
+use crate::site::rules::redirect::{Destination, Redirect, Redirects};
 use crate::site::{MediaTypes, Settings};
 use exos_program::config::Source;
 

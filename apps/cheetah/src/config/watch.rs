@@ -7,7 +7,7 @@ use clap::ValueEnum as _;
 use super::schema::{ClientsTable, LogTable, Number, StatusTable};
 use crate::connections::BoundsArgs;
 use crate::log::{Format, LogArgs};
-use crate::site::access::networks::parse_network;
+use crate::site::rules::access::networks::parse_network;
 use crate::status::{StatusArgs, parse_path};
 use exos_program::config::Source;
 

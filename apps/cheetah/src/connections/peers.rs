@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use exos::requests::{Admission, PeerRoom};
 
-use crate::site::access::peer::Peer;
+use crate::site::rules::access::peer::Peer;
 
 /// Parts of the table of a server on several cores, each with a lock: two cores rarely want the same at once.
 const PARTS: usize = 64;

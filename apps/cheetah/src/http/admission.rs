@@ -1,4 +1,4 @@
-//! Whether a client may have what it asks for, by the rules of the site ([`crate::site::access`]).
+//! Whether a client may have what it asks for, by the rules of the site ([`crate::site::rules::access`]).
 
 use exos_buf::{Buffer, Slice};
 
@@ -7,7 +7,7 @@ use super::exchange::Exchange;
 use super::missing::Missing;
 use crate::message::Status;
 use crate::site::Site;
-use crate::site::access::{Asks, Verdict};
+use crate::site::rules::access::{Asks, Verdict};
 
 /// What becomes of a request.
 pub(super) enum Admitted {

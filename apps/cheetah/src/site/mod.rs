@@ -6,15 +6,12 @@
 //! document lies in memory, [`long`] what is known of one that does not; [`example`] is the site built into
 //! the program.
 //!
-//! What a site is told beside its documents, its [`settings`], are rules by path: [`fields`], [`redirect`] and
-//! [`access`], with [`pattern`]s of paths. The first two are applied when a document comes into the table. Of
-//! several sites [`hosts`] finds the one that a request is for.
+//! What a site is told beside its documents, its [`settings`], are [`rules`] by path. Of several sites [`hosts`] finds the one that a
+//! request is for.
 
-pub mod access;
 pub mod document;
 pub mod entry;
 pub mod example;
-pub mod fields;
 mod hash;
 pub mod hosts;
 pub mod listing;
@@ -24,8 +21,7 @@ pub mod media_type;
 pub mod page;
 mod pages;
 pub mod path;
-pub mod pattern;
-pub mod redirect;
+pub mod rules;
 pub mod settings;
 pub mod store;
 pub mod table;

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use exos_buf::{Buffer, Slice};
 
 use super::document::Document;
-use super::fields::RuleSet;
 use super::page;
+use super::rules::fields::RuleSet;
 use super::settings::Settings;
 use crate::limits::RULE_SETS_MAX;
 use crate::message::Status;

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use super::document::Description;
-use super::fields::FieldRules;
 use super::media_type;
-use super::redirect::Redirects;
+use super::rules::fields::FieldRules;
+use super::rules::redirect::Redirects;
 use crate::message::Status;
-use crate::site::access::AccessRules;
+use crate::site::rules::access::AccessRules;
 
 /// How the documents of a site are found, named and sent.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use exos_host::netlink::Netlink;
 
 use super::allowed::Allowed;
 use super::pages::StatusPages;
-use crate::site::access::networks::parse_network;
+use crate::site::rules::access::networks::parse_network;
 
 /// Where the status pages are, and who may see them.
 #[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq)]

@@ -19,7 +19,7 @@ pub enum Change {
     Listed(SitePath, About),
     /// A document that was asked for could not be read this time.
     Failed(SitePath),
-    /// A password that a request waited for is verified (see [`crate::site::access`]).
+    /// A password that a request waited for is verified (see [`crate::site::rules::access`]).
     Verified(SitePath),
     /// A directory is there.
     Directory(SitePath),

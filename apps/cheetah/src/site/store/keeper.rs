@@ -25,9 +25,9 @@ use super::passwords::Passwords;
 use super::queue::{Changes, Outlet, queue, say_to_all};
 use super::tree::Tree;
 use crate::limits::{FETCHES_AT_ONCE, FETCHES_QUEUED, REST_TIME_MAX};
-use crate::site::access::is_password;
 use crate::site::load::Omission;
 use crate::site::path::SitePath;
+use crate::site::rules::access::is_password;
 
 /// What keeps the thread at work: it ends when this is dropped.
 #[derive(Debug)]

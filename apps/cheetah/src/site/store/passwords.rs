@@ -16,9 +16,9 @@ use super::change::Change;
 use super::queue::{Outlet, say_to_all};
 use super::tree::Tree;
 use crate::limits::{PASSWORD_FILE_TIME, PASSWORDS_OF_PEER, PASSWORDS_QUEUED};
-use crate::site::access::client_of;
-use crate::site::access::peer::Peer;
 use crate::site::path::SitePath;
+use crate::site::rules::access::client_of;
+use crate::site::rules::access::peer::Peer;
 use crate::site::settings::Settings;
 
 /// Where passwords are handed over: the thread ends when this is dropped.

@@ -12,7 +12,7 @@ use exos_cheetah::Site;
 use exos_cheetah::config::Config;
 use exos_cheetah::limits::{CHANGES_QUEUED, PASSWORDS_QUEUED};
 use exos_cheetah::serve::content::sites::Fresh;
-use exos_cheetah::site::access::{Asks, Verdict};
+use exos_cheetah::site::rules::access::{Asks, Verdict};
 use exos_cheetah::site::{Change, Changes, Keeper, Limits, Omission, Tree};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 

@@ -10,7 +10,7 @@ use super::peer::Peer;
 use super::rate::Rate;
 use super::users::{Login, Users};
 use crate::site::path::SitePath;
-use crate::site::pattern::Pattern;
+use crate::site::rules::pattern::Pattern;
 
 /// What a rule says about some paths; `None` where it says nothing.
 #[derive(Clone, Debug)]
