@@ -24,9 +24,6 @@
 //! Runs on Linux 6.1: `bpf_xdp_load_bytes` is of 5.18, atomic instructions of 5.12, ring buffers of 5.8. The look at
 //! unfinished checksums ([`Checksum`]) takes 6.2; without it no packet socket may be given to a program.
 
-mod arrivals;
-mod checksum;
-mod classify;
 mod code;
 mod copies;
 mod counter;
@@ -39,14 +36,10 @@ mod lent;
 pub mod limits;
 pub mod maps;
 mod outgoing;
-mod parse;
 mod record;
-mod share;
-mod side;
-mod splice;
 pub mod tap;
 
-pub use checksum::Checksum;
+pub use code::checksum::Checksum;
 pub use copies::{SlotSet, Tap, tap};
 pub use counter::Counter;
 pub use general::{NoClaim, sending};

@@ -17,13 +17,21 @@
 //! then numbers, see below; what a batch keeps beside: QUEUE, and PLACE, which arrivals have too; what members are found by
 //! ```
 
+mod arrivals;
+pub(super) mod checksum;
+pub(super) mod classify;
+pub(super) mod parse;
+pub(super) mod share;
+mod side;
+pub(super) mod splice;
+
 use super::counter::Counter;
 use super::limits::TAPS_MAX;
 use super::maps::MapFds;
-pub(super) use super::side::{Side, tcx};
 use super::tap::{TapRecord, Verdict};
 pub(super) use crate::ebpf::half;
 use crate::ebpf::{Alu, Assembler, Condition, Helper, Insn, Label, Operand, Reg, Size};
+pub(super) use side::{Side, tcx};
 
 pub(super) const ETHERNET: i16 = -78;
 pub(super) const IP: i16 = -64;

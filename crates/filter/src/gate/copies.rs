@@ -6,10 +6,10 @@
 //!
 //! The packet is decided already: result and verdict wait in `scratch`, and the last of the taps returns the result.
 
+use super::code::splice::splice;
 use super::code::{Code, Side, scratch};
 use super::limits::{SLOTS, SNAP_LEN_MAX, TAPS_MAX};
 use super::maps::MapFds;
-use super::splice::splice;
 use super::tap::{Direction, TapRecord};
 use crate::ebpf::{Alu, Condition, Helper, Insn, Label, Reg, Size};
 use crate::filter::Filter;

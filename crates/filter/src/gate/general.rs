@@ -8,10 +8,10 @@
 use std::fmt;
 use std::net::IpAddr;
 
+use super::code::parse::OFFSET;
+use super::code::splice::splice;
 use super::code::{CELL, Code, Side};
 use super::limits::GENERAL_CONJUNCTIONS_MAX;
-use super::parse::OFFSET;
-use super::splice::splice;
 use crate::ebpf::Label;
 use crate::filter::{Filter, TooLarge};
 use crate::literal::{Literal, Test};

@@ -20,6 +20,7 @@
 
 use exos_wire::protocol::TCP;
 
+use super::code::share::SLOT_TX;
 use super::code::{
     Amount, CHARGE, Code, DESTINATION_PORT, FRAGMENT, ICMP_TYPE, LENGTH, NO_TYPE, PROTOCOL, RESULT,
     SLOT, Side, TAPS, VERDICT, fragment, scratch,
@@ -28,7 +29,6 @@ use super::counter::Counter;
 use super::incoming::CONFIG_TAPS;
 use super::layout::LINK_TX;
 use super::maps::MapFds;
-use super::share::SLOT_TX;
 use super::tap::Verdict;
 use crate::ebpf::{Alu, Assembler, Condition, Helper, Label, Reg, Size};
 use crate::handler::web::announced;

@@ -13,7 +13,10 @@
 //! A tagged frame belongs to another network than the device's addresses, so that no exact grant covers it: general
 //! filters may. The twin has no general filters, and what it does not take goes its way to the wire.
 
-use super::classify::Local;
+use super::code::classify::Local;
+use super::code::parse::{Faults, OFFSET};
+use super::code::share::SLOT_RX;
+use super::code::splice::splice;
 use super::code::{
     Amount, CELL, Code, DESTINATION, ETHERNET, ICMP_TYPE, IP, IS_V6, LENGTH, RESULT, SHAPES, SLOT,
     STRAY, Side, TAPS, TARGET, TRANSPORT, VERDICT, half, scratch, tcx,
@@ -22,9 +25,6 @@ use super::counter::Counter;
 use super::layout::{AddressFlags, LINK_RX, SlotKind};
 use super::limits::GENERALS_MAX;
 use super::maps::MapFds;
-use super::parse::{Faults, OFFSET};
-use super::share::SLOT_RX;
-use super::splice::splice;
 use super::tap::{TapRecord, Verdict};
 use crate::ebpf::{Alu, Condition, Helper, Label, Reg, Size};
 use crate::filter::Filter;

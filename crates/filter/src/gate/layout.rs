@@ -292,7 +292,7 @@ impl Bucket {
     }
 }
 
-/// What a slot may have of the link, one way. `super::share` says how it is used.
+/// What a slot may have of the link, one way. `super::code::share` says how it is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Share {
     /// What it always has. Means something only where the link's rate is known.

@@ -16,8 +16,10 @@
 //!
 //! The daemon's own slot is not checked, only told apart by where its packets go.
 
-use super::checksum::Checksum;
-use super::classify::Local;
+use super::code::checksum::Checksum;
+use super::code::classify::Local;
+use super::code::parse::Faults;
+use super::code::share::{SEGMENT_SIZE, SLOT_RX, SLOT_TX};
 use super::code::{
     Amount, CELL, Code, DESTINATION, ETHERNET, FRAGMENT, ICMP_TYPE, IS_V6, LENGTH, ODD, PEER,
     PROTOCOL, RESULT, SENDER, SHAPES, SLOT, Side, TAPS, UNCHECKED, VERDICT, fragment, half,
@@ -27,8 +29,6 @@ use super::incoming::SHORTEST;
 use super::layout::{AddressFlags, LINK_RX, LINK_TX, SlotKind};
 use super::limits::SEGMENT_SIZE_MIN;
 use super::maps::MapFds;
-use super::parse::Faults;
-use super::share::{SEGMENT_SIZE, SLOT_RX, SLOT_TX};
 use super::tap::Verdict;
 use crate::ebpf::{Alu, Condition, Helper, Label, Reg, Size};
 use crate::filter::Filter;

@@ -12,13 +12,13 @@ use super::{
     SEED, SINCE,
 };
 use crate::ebpf::{Alu, Condition, Helper, Insn, Label, Reg, Size};
-use crate::gate::classify::Local;
+use crate::gate::code::classify::Local;
+use crate::gate::code::parse::OFFSET;
 use crate::gate::code::{
     CELL, Code, FRAGMENT, FRAGMENT_VALUE, ICMP_TYPE, NO_TYPE, PROTOCOL, QUOTED_DESTINATION, SENDER,
     fragment,
 };
 use crate::gate::limits::GROUPS_MAX;
-use crate::gate::parse::OFFSET;
 use exos_wire::protocol::TCP;
 
 /// The flow's whole key, 40 bytes: where parsing had quoted addresses and a target.

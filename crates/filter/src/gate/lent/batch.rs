@@ -19,7 +19,8 @@
 //! - Fragments. A first one that its receiver gets opens the way for later ones, and the holder chooses where the
 //!   first would go, for instance into a network namespace of its own.
 
-use super::super::classify::Local;
+use super::super::code::classify::Local;
+use super::super::code::share::SEGMENT_SIZE;
 use super::super::code::{
     CELL, Code, ETHERNET, FRAGMENT, PLACE, QUEUE, SENDER, SHAPES, SLOT, Side,
 };
@@ -29,7 +30,6 @@ use super::super::layout::SlotKind;
 use super::super::limits::SLOTS;
 use super::super::maps::MapFds;
 use super::super::outgoing::Ends;
-use super::super::share::SEGMENT_SIZE;
 use crate::ebpf::{Alu, Condition, Helper, Insn, Label, Reg, Size};
 use crate::program::Program;
 use crate::transmit::{DESCRIPTORS, END, GIVEN_BACK, LOST, Memory, REFUSED, RETURNED, TAKEN, Take};

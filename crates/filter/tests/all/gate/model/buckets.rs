@@ -1,4 +1,4 @@
-//! What a slot may have of the link, one way: what the code in `gate/share.rs` computes.
+//! What a slot may have of the link, one way: what the code in `gate/code/share.rs` computes.
 
 use exos_filter::gate::layout::{Bucket, Share};
 use exos_filter::gate::limits::{

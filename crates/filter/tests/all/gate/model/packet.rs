@@ -1,4 +1,4 @@
-//! What the gate sees of a packet: what the code in `gate/parse.rs` computes.
+//! What the gate sees of a packet: what the code in `gate/code/parse.rs` computes.
 //!
 //! A packet is seen as one of a flow: addresses, protocol, ports. An ICMP error is seen as a packet of the flow that
 //! it is about. What has no ports has the port 0.

@@ -5,7 +5,7 @@
 //!      └─ no: interface           └─ yes            └──── yes: from now on ────┘ no                     └─ yes: taken back
 //! ```
 
-use super::code::{CELL, Code, LENGTH, PLACE, RESULT, SLOT};
+use super::{CELL, Code, LENGTH, PLACE, RESULT, SLOT};
 use crate::arrivals::{
     BY_INTERFACE, FRAME, FRAME_LEN_MAX, LEN_SHIFT, PLACES, PLACES_SHIFT, PUT, REDIRECTED,
     ROUND_SHIFT, TAKEN_BACK,
@@ -18,7 +18,7 @@ const ATTEMPTS: usize = 8;
 
 impl Code<'_> {
     /// Puts the frame there and goes to `put`, or goes on behind this code, for the slot's interface. r7 to r9 are lost.
-    pub(super) fn put_into_arrivals(&mut self, put: Label) {
+    pub(in crate::gate) fn put_into_arrivals(&mut self, put: Label) {
         let [none, interface, turn, copy] = [(); 4].map(|()| self.asm.label());
         self.lookup_field(self.maps.arrivals, SLOT, none);
         self.asm.set(Reg::R9, Reg::R0);

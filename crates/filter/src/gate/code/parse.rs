@@ -1,14 +1,14 @@
-//! Code that reads headers into the fields of [`super::code`].
+//! Code that reads headers into the fields of the stack frame, see [`super`].
 //!
 //! Does what `tests/all/gate/model/packet.rs` does, branch by branch; the RFC's words stand there.
 
-use super::code::{
+use super::{
     Code, DESTINATION, DESTINATION_PORT, END, FRAGMENT, ICMP_TYPE, IDENTIFIER, IP, IS_V6, LENGTH,
     ODD, PROTOCOL, QUOTED_DESTINATION, QUOTED_SOURCE, SHAPES, SOURCE, SOURCE_PORT, TRANSPORT,
     fragment, half,
 };
-use super::layout::Shape;
 use crate::ebpf::{Alu, Assembler, Condition, Label, Reg, Size};
+use crate::gate::layout::Shape;
 use crate::packet::{
     self, ANY_FRAGMENT, FRAGMENT_OFFSET, LATER_FRAGMENT, Walk, WalkEnds, WalksHeaders,
 };
@@ -16,7 +16,7 @@ use exos_wire::ipv6::EXTENSION_HEADERS;
 use exos_wire::protocol::{ICMP, ICMPV6, ROUTING, TCP, UDP};
 
 /// Where the transport header begins, once the network header is read.
-pub(super) const OFFSET: Reg = Reg::R7;
+pub(in crate::gate) const OFFSET: Reg = Reg::R7;
 /// The next header of IPv6, or a number found in a quoted packet.
 const NEXT: Reg = Reg::R8;
 /// Where IP begins.
@@ -24,16 +24,16 @@ const NETWORK: i32 = packet::NETWORK as i32;
 
 /// Where contradictions lead.
 #[derive(Clone, Copy)]
-pub(super) struct Faults {
+pub(in crate::gate) struct Faults {
     /// The network header, or the transport header of a whole packet.
-    pub(super) header: Label,
+    pub(in crate::gate) header: Label,
     /// A first fragment without its transport header.
-    pub(super) fragment: Label,
+    pub(in crate::gate) fragment: Label,
 }
 
 impl Code<'_> {
     /// IPv4, its first 20 bytes loaded, and the transport header. Ends at `located`.
-    pub(super) fn parse_v4(&mut self, faults: Faults, located: Label) {
+    pub(in crate::gate) fn parse_v4(&mut self, faults: Faults, located: Label) {
         let [options, whole, first] = [(); 3].map(|()| self.asm.label());
         self.read(Size::Byte, OFFSET, IP);
         packet::ipv4_options(&mut self.asm, OFFSET, faults.header);
@@ -102,7 +102,7 @@ impl Code<'_> {
     }
 
     /// To `outside` unless `len` bytes from `from` on lie in the IP packet.
-    pub(super) fn within(&mut self, from: Reg, len: i32, outside: Label) {
+    pub(in crate::gate) fn within(&mut self, from: Reg, len: i32, outside: Label) {
         self.asm.set(Reg::R1, from);
         self.asm.alu(Alu::Add, Reg::R1, len);
         self.get(Reg::R2, END);
@@ -111,7 +111,7 @@ impl Code<'_> {
     }
 
     /// IPv6, its headers, and the transport header. Ends at `located`.
-    pub(super) fn parse_v6(&mut self, faults: Faults, located: Label) {
+    pub(in crate::gate) fn parse_v6(&mut self, faults: Faults, located: Label) {
         let transport = self.asm.label();
         self.put_imm(IS_V6, 1);
         self.load_bytes(NETWORK, 40, IP, faults.header);

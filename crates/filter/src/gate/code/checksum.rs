@@ -1,8 +1,8 @@
 //! The check of what the kernel is still to write into a packet: its checksum.
 
-use super::code::{Code, FRAGMENT, PROTOCOL, fragment};
-use super::counter::Counter;
+use super::{Code, FRAGMENT, PROTOCOL, fragment};
 use crate::ebpf::{Alu, Condition, Insn, Reg, Size};
+use crate::gate::counter::Counter;
 use exos_wire::protocol::{TCP, UDP};
 
 /// Where the running kernel keeps what it still has to do about a packet's checksum: offsets in `struct sk_buff`,
@@ -60,7 +60,7 @@ impl Checksum {
 
 impl Code<'_> {
     /// The kernel's outstanding work, see [`Checksum`]. r7 is where the transport header begins.
-    pub(super) fn checksum(&mut self, fields: &Checksum) {
+    pub(in crate::gate) fn checksum(&mut self, fields: &Checksum) {
         let [fine, tcp] = [(); 2].map(|()| self.asm.label());
         let bad = self.refuse(Counter::TxBadChecksum);
         self.if_unchecked(fine);

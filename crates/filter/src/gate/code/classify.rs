@@ -1,24 +1,24 @@
 //! Code that finds whose a packet is: keys, lookups, fragments. Who of several slots gets it is found by `member`.
 
-use super::code::{
+use super::{
     CELL, Code, DESTINATION, DESTINATION_PORT, ETHERNET, FRAGMENT, FRAGMENT_KEY, FRAGMENT_VALUE,
     IDENTIFIER, IP, IS_V6, KEY, PROTOCOL, SHAPES, SOURCE, SOURCE_PORT, fragment,
 };
-use super::layout::{AddressFlags, FlowKey, Shape};
 use crate::ebpf::{Alu, Condition, Helper, Insn, Label, Reg, Size};
+use crate::gate::layout::{AddressFlags, FlowKey, Shape};
 
-/// Offset of the grant's number in [`super::FlowValue`].
+/// Offset of the grant's number in [`crate::gate::FlowValue`].
 const GRANT: i16 = 4;
-/// Offset of the grant's number in [`super::layout::FragmentValue`], behind its key.
+/// Offset of the grant's number in [`crate::gate::layout::FragmentValue`], behind its key.
 const FRAGMENT_GRANT: i16 = FlowKey::LEN as i16;
 /// Offset of the other end's port there.
 const FRAGMENT_PORT: i16 = FRAGMENT_GRANT + 4;
-/// Offset of the local port in [`super::FlowKey`].
+/// Offset of the local port in [`crate::gate::FlowKey`].
 const LOCAL_PORT: i16 = 32;
 
 /// Which end of the packet is this machine's.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Local {
+pub(in crate::gate) enum Local {
     /// The source: who sends it?
     Source,
     /// The destination: who gets it?
@@ -40,7 +40,7 @@ impl Code<'_> {
     ///
     /// A first fragment's grant is remembered, a later one's looked up; one whose first fragment was not seen can
     /// still be found by grants that name no port, or by [`Self::sole_owner`].
-    pub(super) fn classify(&mut self, local: Local, none: Label) {
+    pub(in crate::gate) fn classify(&mut self, local: Local, none: Label) {
         let found = self.asm.label();
         if self.side.takes_fragments() {
             self.fragment_key(local);
@@ -128,7 +128,7 @@ impl Code<'_> {
 
     /// In r0 the slot of a later fragment of whose packet no grant is known: the one that alone has ports of the
     /// destination; else to `none`.
-    pub(super) fn sole_owner(&mut self, none: Label) {
+    pub(in crate::gate) fn sole_owner(&mut self, none: Label) {
         self.get(Reg::R1, FRAGMENT);
         self.asm
             .jump_if(Reg::R1, Condition::NotEqual, fragment::LATER, none);
@@ -147,8 +147,8 @@ impl Code<'_> {
         self.asm.bind(missing);
     }
 
-    /// [`super::FlowKey`] of the packet.
-    pub(super) fn flow_key(&mut self, local: Local, key: i16) {
+    /// [`crate::gate::FlowKey`] of the packet.
+    pub(in crate::gate) fn flow_key(&mut self, local: Local, key: i16) {
         let (ours, theirs) = match local {
             Local::Source => (SOURCE, DESTINATION),
             Local::Destination => (DESTINATION, SOURCE),
@@ -180,7 +180,7 @@ impl Code<'_> {
         }
     }
 
-    /// [`super::FragmentKey`] of the packet; costs whole packets nothing.
+    /// [`crate::gate::FragmentKey`] of the packet; costs whole packets nothing.
     fn fragment_key(&mut self, local: Local) {
         let whole = self.asm.label();
         self.get(Reg::R1, FRAGMENT);
@@ -244,7 +244,7 @@ impl Code<'_> {
     }
 
     /// Nobody gets what has just been remembered of a packet that was classified by both of its ends, the destination last.
-    pub(super) fn forget_fragment(&mut self) {
+    pub(in crate::gate) fn forget_fragment(&mut self) {
         if !self.side.takes_fragments() {
             return;
         }
@@ -268,7 +268,7 @@ impl Code<'_> {
     }
 
     /// To `yes` when the address on the stack has these flags.
-    pub(super) fn if_address(&mut self, at: i16, flags: AddressFlags, yes: Label) {
+    pub(in crate::gate) fn if_address(&mut self, at: i16, flags: AddressFlags, yes: Label) {
         let no = self.asm.label();
         self.lookup(self.maps.addresses, at, no);
         self.load(Size::Word, Reg::R1, Reg::R0, 0);

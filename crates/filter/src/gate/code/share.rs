@@ -5,40 +5,40 @@
 //! left, that is while others leave some of their shares unused, and while the slot has not had more of that than its
 //! part. So nothing is wasted, nobody is starved, and no control loop runs. `tests/all/gate/model/buckets.rs` computes it in plain Rust.
 
-use super::code::{CHARGE, Code, Side};
-use super::limits::{
+use super::{CHARGE, Code, Side};
+use crate::ebpf::{Alu, Condition, Helper, Insn, Label, Reg, Size};
+use crate::gate::limits::{
     FADE_NS, FADE_SHIFT, PAUSE_SHIFT, PAUSES_MAX, PAUSES_PER_SEC, REFILL_NS_MAX, REFILL_NS_MIN,
     SEGMENT_HEADERS_LEN,
 };
-use crate::ebpf::{Alu, Condition, Helper, Insn, Label, Reg, Size};
 
-/// Offsets in [`super::layout::Bucket`].
+/// Offsets in [`crate::gate::layout::Bucket`].
 const RATE: i16 = 0;
 const BURST: i16 = 8;
 const TOKENS: i16 = 16;
 const LAST: i16 = 24;
-/// Offsets in [`super::layout::Share`].
+/// Offsets in [`crate::gate::layout::Share`].
 const GUARANTEE: i16 = 0;
 const CEILING: i16 = 32;
 const PART: i16 = 64;
 const USED: i16 = 72;
 const SINCE: i16 = 80;
-/// Offset of the share of what arrives in [`super::layout::Slot`].
-pub(super) const SLOT_RX: i16 = 16;
-/// Offset of the share of what is sent in [`super::layout::Slot`].
-pub(super) const SLOT_TX: i16 = 104;
+/// Offset of the share of what arrives in [`crate::gate::layout::Slot`].
+pub(in crate::gate) const SLOT_RX: i16 = 16;
+/// Offset of the share of what is sent in [`crate::gate::layout::Slot`].
+pub(in crate::gate) const SLOT_TX: i16 = 104;
 
 const SLOT_POINTER: Reg = Reg::R7;
 const LINK: Reg = Reg::R8;
 const NOW: Reg = Reg::R9;
 
 /// Offset of `gso_size` in `struct __sk_buff`: bytes of each segment of a super-packet, else 0.
-pub(super) const SEGMENT_SIZE: i16 = 176;
+pub(in crate::gate) const SEGMENT_SIZE: i16 = 176;
 
 impl Code<'_> {
     /// What the frame, its length in r0, costs: a super-packet as much as its segments with a header each. Otherwise
     /// anyone who asks for tiny segments would get many times their share.
-    pub(super) fn weigh(&mut self) {
+    pub(in crate::gate) fn weigh(&mut self) {
         let whole = self.asm.label();
         // A batch has no super-packets.
         if matches!(self.side, Side::Out | Side::Host) {
@@ -54,7 +54,7 @@ impl Code<'_> {
     }
 
     /// Charge the frame to the slot that r7 points to, whose share is at `share`, or go to `over`. Uses r8 and r9.
-    pub(super) fn police(&mut self, share: i16, link: u32, over: Label) {
+    pub(in crate::gate) fn police(&mut self, share: i16, link: u32, over: Label) {
         let [go, limited, divided, within] = [(); 4].map(|()| self.asm.label());
         self.lookup_index(self.maps.link_buckets, link as i32, go);
         self.asm.set(LINK, Reg::R0);
@@ -87,7 +87,7 @@ impl Code<'_> {
     }
 
     /// Takes what is in [`CHARGE`] from the bucket at this offset of what r8 points to, or goes to `over`. Uses r9.
-    pub(super) fn spend(&mut self, bucket: i16, over: Label) {
+    pub(in crate::gate) fn spend(&mut self, bucket: i16, over: Label) {
         self.asm.call(Helper::KtimeGetNs);
         self.asm.set(NOW, Reg::R0);
         self.refill(LINK, bucket);

@@ -1,6 +1,6 @@
 //! A compiled filter inside another program.
 
-use super::code::{Code, Side};
+use super::{Code, Side};
 use crate::ebpf::{Condition, Insn, Label, Reg, Size};
 use crate::filter::Filter;
 use crate::program::{Action, CompileError, ProgramMaps, Rule, compile, xdp};
@@ -10,7 +10,7 @@ use crate::program::{Action, CompileError, ProgramMaps, Rule, compile, xdp};
 ///
 /// The filter is compiled as a program of its own, that drops what matches; its returns become jumps. Its only
 /// loads from the context are the packet's begin and end, which lie elsewhere in the context of traffic control.
-pub(super) fn splice(
+pub(in crate::gate) fn splice(
     code: &mut Code<'_>,
     filter: &Filter,
     matched: Label,
