@@ -195,39 +195,12 @@ fn rule_lists_agree() {
     }
     for seed in 0..cases(500) as u64 {
         let random = &mut Random(seed ^ 0x77_0000);
-        let rules: Vec<Rule> = (0..1 + random.below(6))
-            .map(|_| Rule {
-                filter: Filter::parse(&common::text(random, 1)).unwrap(),
-                action: if random.one_in(2) {
-                    Action::Pass
-                } else {
-                    Action::Drop
-                },
-            })
-            .collect();
-        let otherwise = if random.one_in(2) {
-            Action::Pass
-        } else {
-            Action::Drop
-        };
-        let program = compile(&rules, otherwise, &NO_MAPS).unwrap();
-        let prog = load(&program, &seed);
-        for _ in 0..60 {
-            let packet = common::packet(random);
-            let decided = rules
-                .iter()
-                .find(|r| r.filter.matches(&packet))
-                .map_or(otherwise, |r| r.action);
-            let expected = if decided == Action::Pass { PASS } else { DROP };
-            let verdict = prog.test_run(&packet).unwrap().verdict;
-            assert_eq!(
-                verdict,
-                expected,
-                "seed {seed} {}\n{}",
-                hex(&packet),
-                disassemble(&program.words())
-            );
-        }
+        let rules = (0..1 + random.below(6)).map(|_| Rule {
+            filter: Filter::parse(&common::text(random, 1)).unwrap(),
+            action: pass_or_drop(random),
+        });
+        let rules: Vec<Rule> = rules.collect();
+        list_agrees(&rules, random, 60, seed);
     }
 }
 
@@ -239,32 +212,42 @@ fn lists_of_values_agree() {
     }
     for seed in 0..cases(300) as u64 {
         let random = &mut Random(seed ^ 0x55_0000);
-        let rules: Vec<Rule> = (0..6 + random.below(40))
-            .map(|_| value_rule(random))
-            .collect();
-        let otherwise = if random.one_in(2) {
-            Action::Pass
-        } else {
-            Action::Drop
+        let rules = (0..6 + random.below(40)).map(|_| value_rule(random));
+        let rules: Vec<Rule> = rules.collect();
+        list_agrees(&rules, random, 100, seed);
+    }
+}
+
+fn pass_or_drop(random: &mut Random) -> Action {
+    match random.one_in(2) {
+        true => Action::Pass,
+        false => Action::Drop,
+    }
+}
+
+fn decided(rules: &[Rule], otherwise: Action, packet: &[u8]) -> Action {
+    let first = rules.iter().find(|rule| rule.filter.matches(packet));
+    first.map_or(otherwise, |rule| rule.action)
+}
+
+/// Compile with a random action for what no rule matches, load, and compare on `packets` packets.
+fn list_agrees(rules: &[Rule], random: &mut Random, packets: usize, seed: u64) {
+    let otherwise = pass_or_drop(random);
+    let program = compile(rules, otherwise, &NO_MAPS).unwrap();
+    let prog = load(&program, &seed);
+    for _ in 0..packets {
+        let packet = common::packet(random);
+        let expected = match decided(rules, otherwise, &packet) {
+            Action::Pass => PASS,
+            _ => DROP,
         };
-        let program = compile(&rules, otherwise, &NO_MAPS).unwrap();
-        let prog = load(&program, &seed);
-        for _ in 0..100 {
-            let packet = common::packet(random);
-            let decided = rules
-                .iter()
-                .find(|r| r.filter.matches(&packet))
-                .map_or(otherwise, |r| r.action);
-            let expected = if decided == Action::Pass { PASS } else { DROP };
-            let verdict = prog.test_run(&packet).unwrap().verdict;
-            assert_eq!(
-                verdict,
-                expected,
-                "seed {seed} {}\n{}",
-                hex(&packet),
-                disassemble(&program.words())
-            );
-        }
+        assert_eq!(
+            prog.test_run(&packet).unwrap().verdict,
+            expected,
+            "seed {seed} {}\n{}",
+            hex(&packet),
+            disassemble(&program.words())
+        );
     }
 }
 
@@ -420,11 +403,7 @@ fn verdicts_are_counted_and_fall_back() {
         let mut expected = [0u64; Counter::COUNT as usize];
         for _ in 0..300 {
             let packet = common::packet(random);
-            let decided = rules
-                .iter()
-                .find(|r| r.filter.matches(&packet))
-                .map_or(otherwise, |r| r.action);
-            let (counter, verdict) = match decided {
+            let (counter, verdict) = match decided(&rules, otherwise, &packet) {
                 Action::Pass => (Counter::Pass, PASS),
                 Action::Drop => (Counter::Drop, DROP),
                 Action::RedirectToSocket => (Counter::NoSocket, fallback),
