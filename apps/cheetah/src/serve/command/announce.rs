@@ -51,7 +51,7 @@ fn tell_of(interface: &Interface, is_alone: bool) {
     let (cores, description) = (list(&interface.cores), &interface.description);
     match &interface.cores[..] {
         [_, _, ..] if is_alone => {
-            exos_program::info!("exos serve: on cores {cores}, which share the interface's queues");
+            exos_program::info!("exos serve: on cores {cores}, each with a share of what comes");
         }
         [_, _, ..] => {
             return exos_program::info!(
