@@ -126,9 +126,9 @@ impl Exos {
     ///
     /// # Errors
     ///
-    /// The link is not one of AF_XDP with a program of ours or, on one core, of the daemon's, which refuses; answers would not arrive (the
-    /// other end of a veth has neither GRO nor an XDP program), the interface's MTU is less than a response and 72 bytes, the capacity is
-    /// not one, the listener offers other options than usual, the kernel refuses the program, or the first core did not call this.
+    /// The link is not one of AF_XDP with a program of ours or of the daemon's, which refuses; answers would not arrive (the other end of a
+    /// veth has neither GRO nor an XDP program), the interface's MTU is less than a response and 72 bytes, the capacity is not one, the
+    /// listener offers other options than usual, the kernel refuses the program, or the first core did not call this.
     pub fn answer_requests_in_kernel(
         &mut self,
         listener: ListenerId,
