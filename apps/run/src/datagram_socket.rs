@@ -57,7 +57,8 @@ impl DatagramSocket {
                 refused.push((loopback_of(at.ip()), io::Error::other(ELSEWHERE)));
             }
             tries -= 1;
-            if refused.is_empty() || tries == 0 {
+            let is_taken = |(_, error): &(_, io::Error)| error.kind() == ErrorKind::AddrInUse;
+            if tries == 0 || !refused.iter().any(is_taken) {
                 socket.say(&refused);
                 return Ok(socket);
             }
