@@ -44,7 +44,7 @@ KNOWN = [
      "one that is shut down while it connects is as new, without an error that tells of it"),
     (r"(listening|waiting)\S* \S+ shut[02] connect2?", r"0 \| (0|EINPROGRESS|ECONNREFUSED) -> 0 \| EALREADY",
      "one that listened does not connect"),
-    (r"dgram-(unread|empty|shut-both-unread) \S+ pktinfo (message|recvmmsg\S*)", r"(.*),8:0.0.0.0,OURS(.*) -> .*",
+    (r"dgram-(unread|empty|shut-both-unread|near-unread|near-bound) \S+ pktinfo (message|recvmmsg\S*)", r"(.*),8:0.0.0.0,(OURS|127.0.0.1)(.*) -> .*",
      "IP_PKTINFO tells of datagrams, too, that were there before it was asked for"),
     (r"dgram-begun \S+ connect2 .*", r"0 \| (.*ECONNREFUSED.*|1 4 0) -> 0 \| .*", "a datagram that has begun goes where it began to go"),
     (r"dgram-(begun|corked) \S+ (sndbuf|segments) (poll|select|epoll|edge|oneshot|nested\S*)", r"(.*) \| (?:(?!OUT).)* -> \1 \| .*(OUT|w).*",
@@ -54,8 +54,10 @@ KNOWN = [
      "a larger buffer to send from has no more room than before"),
     (r"full(-finished)? \S+ buffers (poll|select|epoll|edge|oneshot|nested\S*|exclusive)", r"(.*) \| .*(OUT|w).* -> \1 \| (?:(?!OUT|w).)*",
      "and so it is not writable"),
-    (r"dgram-\S+ \S+ dgram-headers dgram-options", r"(.*) MTU=ENOTCONN none=ENOPROTOOPT -> .* MTU=1500 none=ENOPROTOOPT",
+    (r"dgram-\S+ \S+ dgram-headers dgram-options", r"(.*) MTU=ENOTCONN none=ENOPROTOOPT -> .* MTU=(1500|65535) none=ENOPROTOOPT",
      "what is known of the path to a peer is not forgotten with another class of service"),
+    (r"dgram-near\S* \S+ connect2? dgram-options", r"EINVAL \| (.*) MTU=ENOTCONN none=ENOPROTOOPT -> EINVAL \| .* MTU=65535 none=ENOPROTOOPT",
+     "nor by connecting in vain"),
     (r"refused\S* \S+ shut[012] connect2?", r"(\S+) \| EINVAL -> \1 \| (ECONNREFUSED|ECONNABORTED)",
      "one that could not be connected is told so, after a shutdown as before it"),
 ]
@@ -810,7 +812,17 @@ def disconnect_now(case):
     libc.connect(case.s.fileno(), bytes(16), 16)
 
 
+def connected_near(case):
+    case.s.connect(case.table.near.getsockname())
+
+
+def send_near(case):
+    case.table.near.sendto(b"0123456789", ("127.0.0.1", case.s.getsockname()[1]))
+
+
 STATES |= {
+    "dgram-near": after(datagrams_bound, connected_near), "dgram-near-unread": after(datagrams_bound, connected_near, send_near, IN),
+    "dgram-near-bound": after(datagrams_bound, send_near, IN), "dgram-near-left": after(datagrams_bound, connected_near, disconnect_now),
     "dgram-unbound": datagrams, "dgram-bound": datagrams_bound, "dgram-here": lambda cases: datagrams_bound(cases, "ours"),
     "dgram-connected": datagrams_connected, "dgram-bound-connected": after(datagrams_bound, connected(PORT)),
     "dgram-unread": after(datagrams_connected, "datagram", IN), "dgram-two": after(datagrams_bound, told_info, "datagram", "datagram", IN, settle),
@@ -843,6 +855,14 @@ class Table:
         self.here = threading.local()
         self.ports = itertools.count()
         self.pool = concurrent.futures.ThreadPoolExecutor(24)
+        # This host's, which by exos run is the kernel's, too.
+        self.near = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.near.bind(("127.0.0.1", 0))
+        threading.Thread(target=self.drain, daemon=True).start()
+
+    def drain(self):
+        while True:
+            self.near.recv(1)
 
     def ask(self, what, cases):
         if not hasattr(self.here, "control"):

@@ -248,6 +248,10 @@ if [ ! "$way" ] && optional iperf3; then
     "${running[@]}" -- iperf3 -s -1 --forceflush >"$work/server" 2>&1 </dev/null & server=$!
     await grep -q "listening" "$work/server"
     check "iperf3: datagrams" peer_of iperf3 -u -c $ip -t 1 -b 20M
+    wait $server
+    "${running[@]}" -- iperf3 -s -1 --forceflush >"$work/server" 2>&1 </dev/null & server=$!
+    await grep -q "listening" "$work/server"
+    check "iperf3: datagrams of this host, by loopback" beside_of iperf3 -u -c 127.0.0.1 -t 1 -b 20M
     wait $server; server=
     "$exos" lab exec --name $lab b -- iperf3 -s -1 --forceflush >"$work/measured" 2>&1 & measured=$!
     await grep -q "listening" "$work/measured"

@@ -9,6 +9,7 @@ use exos::Buffer;
 use exos::inet::udp::{HeaderFields, Received};
 use exos::net::{BindOptions, Interest, Token, Trigger, UdpSocket};
 
+use crate::answer::fails;
 use crate::context::Context;
 use crate::limits::PORT_TRIES;
 use crate::loopback::{
@@ -57,7 +58,8 @@ impl DatagramSocket {
                 refused.push((loopback_of(at.ip()), io::Error::other(ELSEWHERE)));
             }
             tries -= 1;
-            if refused.is_empty() || tries == 0 {
+            let is_taken = |(_, error): &(_, io::Error)| error.kind() == ErrorKind::AddrInUse;
+            if tries == 0 || !refused.iter().any(is_taken) {
                 socket.say(&refused);
                 return Ok(socket);
             }
@@ -233,7 +235,7 @@ impl DatagramSocket {
     ///
     /// # Errors
     ///
-    /// `NetworkUnreachable`: no route leads there.
+    /// `NetworkUnreachable`: no route leads there; EINVAL: it is another host, and the socket is connected by loopback.
     pub fn connect(
         &mut self,
         cx: &Context,
@@ -249,6 +251,10 @@ impl DatagramSocket {
             self.loopback
                 .retain(|socket| socket.is_ipv4() == to.is_ipv4());
         } else {
+            // As by the kernel, whose socket has its loopback address still.
+            if self.ours.peer_addr().is_ok_and(|peer| is_here(peer.ip())) {
+                return fails(libc::EINVAL);
+            }
             let source = cx.source_for(to.ip());
             let source = source.ok_or(ErrorKind::NetworkUnreachable)?;
             self.loopback.clear();

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use crate::addresses::is_loopback;
 use crate::memory::options::{BROADCAST, CORK, GRO, IPV6, PKTINFO, PKTINFO_V6, V6_ONLY};
 use crate::memory::state::{HAS_PORT, STANDS};
 use crate::options::{option_number, told_bit};
@@ -35,7 +36,11 @@ impl Found {
 
     /// How long packets to its peer can be.
     fn mtu(self) -> Result<i32, i32> {
-        match self.socket().is(STANDS) {
+        /// The most that the kernel tells, which loopback has.
+        const LOOPBACK: i32 = 65_535;
+        let socket = self.socket();
+        match socket.is(STANDS) {
+            true if is_loopback(socket.peer.get()) => Ok(LOOPBACK),
             true => Ok(self.here.shared.mtu().load(Ordering::Relaxed) as i32),
             false => Err(ENOTCONN),
         }

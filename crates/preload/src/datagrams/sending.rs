@@ -52,7 +52,7 @@ impl Found {
         }
         let connected = || socket.is(STANDS).then(|| socket.peer.get());
         let peer = to.or_else(connected).ok_or(EDESTADDRREQ)?;
-        self.can_reach(peer)?;
+        self.can_reach(peer, wishes.source)?;
         let most = if is_ipv4(peer) {
             IPV4_MAX
         } else {
@@ -194,7 +194,7 @@ impl Found {
     }
 
     /// Whether there is a way to an address, as far as that can be said at once.
-    fn can_reach(self, to: Address) -> Result<(), i32> {
+    fn can_reach(self, to: Address, source: Address) -> Result<(), i32> {
         let socket = self.socket();
         let local = socket.local.get();
         // This host is reached by one that is at all addresses, or is connected to it.
@@ -207,7 +207,7 @@ impl Found {
         if has_none {
             return Err(ENETUNREACH);
         }
-        if is_other_host(to) && is_loopback(local) {
+        if is_other_host(to) && is_loopback(local) && source.len == 0 {
             return Err(EINVAL);
         }
         // One that is at an address of IPv4 has no other.
