@@ -20,7 +20,7 @@ use crate::system::{
     EXCLUSIVE, EpollEvent, HUP, IN, OUT,
 };
 
-use nested::{collect, lie_down, waited_alone, waker_to_wait, without_doubles};
+use nested::{Teller, collect, lie_down, teller, waited_alone, without_doubles};
 
 pub use nested::{among, readiness, watch};
 pub use wait::wait;
@@ -104,7 +104,11 @@ thread_local! {
 }
 
 pub fn hold() {
-    HELD.set(Some(lock()));
+    let mut held = lock();
+    // Either process may put descriptors of the kernel's into sets of both.
+    let sets = held.iter_mut().flat_map(|sets| sets.all.values_mut());
+    sets.for_each(|set| set.has_kernels = true);
+    HELD.set(Some(held));
 }
 
 pub fn let_go() {
@@ -164,8 +168,9 @@ pub fn control(
     let here = found.here;
     with(|sets| {
         if what == EPOLL_CTL_ADD && !sets.by_fd.contains_key(&at) {
-            // Who waits for it is not known.
-            sets.made(at).alone = 1;
+            // Who waits for it is not known, nor what is in it.
+            let set = sets.made(at);
+            (set.alone, set.has_kernels) = (1, true);
         }
         let set = sets.of(at).ok_or(ENOENT)?;
         let waker = set.waker(here, at)?;
@@ -243,6 +248,9 @@ pub fn remember(here: &'static Here, set: i32, what: i32, fd: i32, event: Option
             sets.others.remove(&fd);
         }
         sets.remember_nested(here, (set, fd), what, event);
+        if let Some(set) = sets.of(set) {
+            set.has_kernels |= what == EPOLL_CTL_ADD;
+        }
     });
 }
 
@@ -251,7 +259,7 @@ pub fn take_out(fd: i32) -> Vec<(i32, EpollEvent)> {
     with(|sets| sets.others.remove(&fd)).unwrap_or_default()
 }
 
-/// The sets that a shared socket is in under this descriptor, which it leaves.
+/// The sets that a shared socket is in under this descriptor, which it leaves for what the kernel has in its place.
 pub fn places(fd: i32, number: u32) -> Vec<(i32, EpollEvent)> {
     with(|sets| {
         let mut places = Vec::new();
@@ -265,6 +273,7 @@ pub fn places(fd: i32, number: u32) -> Vec<(i32, EpollEvent)> {
             {
                 let (events, data) = (member.events, member.data);
                 places.push((at, EpollEvent { events, data }));
+                set.has_kernels = true;
             }
         }
         places

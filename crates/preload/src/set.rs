@@ -53,6 +53,8 @@ pub struct Set {
     pub alone: u32,
     /// It is polled, or was, by a thread that the kernel alone tells of it.
     pub is_polled: bool,
+    /// Descriptors of the kernel's are in it, or may be.
+    pub has_kernels: bool,
 }
 
 /// A set's place in another.

@@ -292,22 +292,38 @@ pub fn watch(here: &'static Here, fd: i32, waker: Waker, on: bool) {
     });
 }
 
-/// What wakes a thread that is about to wait for a set; none where it is to wait for the kernel alone, until [`waited_alone`].
-pub fn waker_to_wait(here: &'static Here, fd: i32) -> Result<Option<Waker>, i32> {
-    let waker = with(|sets| {
-        let waker = sets.waker_of(here, fd);
-        if matches!(waker, Ok(None) | Err(NO_WATCHER))
-            && let Some(set) = sets.of(fd)
-        {
-            set.alone += 1;
+/// Who tells a thread that waits for a set.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Teller {
+    /// The kernel alone, until [`waited_alone`].
+    Kernel,
+    /// The library: nothing of the kernel's is in it, but what wakes.
+    Library,
+    Both,
+}
+
+/// Who tells a thread that is about to wait for a set.
+pub fn teller(here: &'static Here, fd: i32) -> Result<Teller, i32> {
+    let teller = with(|sets| {
+        let has_sockets = sets.waker_of(here, fd);
+        let set = sets.of(fd);
+        match (has_sockets, set) {
+            (Ok(Some(_)), Some(set)) if !set.has_kernels => Ok(Teller::Library),
+            (Ok(Some(_)), _) => Ok(Teller::Both),
+            (Ok(None) | Err(NO_WATCHER), set) => {
+                if let Some(set) = set {
+                    set.alone += 1;
+                }
+                has_sockets.map(|_| Teller::Kernel)
+            }
+            (Err(number), _) => Err(number),
         }
-        waker
     });
-    if waker == Err(NO_WATCHER) {
+    if teller == Err(NO_WATCHER) {
         unshare_in(fd);
-        return Ok(None);
+        return Ok(Teller::Kernel);
     }
-    waker
+    teller
 }
 
 /// A thread waits no more for the kernel alone.

@@ -1,13 +1,13 @@
 //! Waiting for an epoll set with shared sockets in it (epoll_wait(2)).
 
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-use super::with_set;
+use super::{Teller, with_set};
 use crate::process::{Here, here};
 use crate::set::OURS;
 use crate::sharing::unshare_fd;
 use crate::system::{self, EpollEvent};
-use crate::wait::until;
 
 /// epoll_pwait(2), with a time limit; `None` in a process without shared sockets.
 ///
@@ -23,7 +23,8 @@ pub unsafe fn wait(
     let call = Call {
         here: here()?,
         fd,
-        until: until(timeout),
+        timeout,
+        until: Cell::new(None),
         mask,
     };
     let (mut lost, mut was_woken) = (Vec::new(), false);
@@ -39,15 +40,32 @@ pub unsafe fn wait(
 struct Call {
     here: &'static Here,
     fd: i32,
-    until: Option<Instant>,
+    timeout: Option<Duration>,
+    /// The end of its time, once it has slept: the clock is not asked before.
+    until: Cell<Option<Instant>>,
     /// A signal mask or null.
     mask: *const u8,
 }
 
 impl Call {
+    /// What is left of its time, which begins when this is asked first.
     fn left(&self) -> Option<Duration> {
-        let until = self.until?;
-        Some(until.saturating_duration_since(Instant::now()))
+        let timeout = self.timeout.filter(|timeout| !timeout.is_zero());
+        if let (Some(timeout), None) = (timeout, self.until.get()) {
+            // Longer than time there is none.
+            self.until.set(Instant::now().checked_add(timeout));
+            return Some(timeout);
+        }
+        let until = self.until.get();
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        left.or(self.timeout)
+    }
+
+    fn is_over(&self) -> bool {
+        match self.until.get() {
+            None => self.timeout == Some(Duration::ZERO),
+            Some(until) => until <= Instant::now(),
+        }
     }
 
     /// Takes what is there, or sleeps until something is. `lost` are descriptors that are not shared any more; `was_woken` says that it has
@@ -58,12 +76,19 @@ impl Call {
         lost: &mut Vec<i32>,
         was_woken: &mut bool,
     ) -> Result<Option<usize>, i32> {
-        if super::waker_to_wait(self.here, self.fd)?.is_none() {
+        let teller = super::teller(self.here, self.fd)?;
+        if teller == Teller::Kernel {
             return self.wait_alone(events);
         }
         // Looked at once: who is told that nothing came has had the kernel asked, too.
-        let is_over = self.left() == Some(Duration::ZERO);
-        let count = self.collect(events, lost, std::mem::take(was_woken), is_over)?;
+        let is_over = self.is_over();
+        let mut count = 0;
+        if teller == Teller::Library {
+            count = super::collect(self.here, self.fd, events, false, lost);
+        }
+        if count == 0 && (teller == Teller::Both || is_over) {
+            count = self.collect_of_both(events, lost, std::mem::take(was_woken), is_over)?;
+        }
         if !lost.is_empty() {
             // The kernel tells of them from now on.
             lost.drain(..).for_each(unshare_fd);
@@ -100,7 +125,7 @@ impl Call {
 
     /// What is there of shared sockets and of the kernel's descriptors. The kernel is not asked where it just was, or where it will be by
     /// going to sleep.
-    fn collect(
+    fn collect_of_both(
         &self,
         events: &mut [EpollEvent],
         lost: &mut Vec<i32>,
