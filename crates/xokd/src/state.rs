@@ -64,7 +64,7 @@ pub struct Slot {
     /// The kernel's numbers of the maps that it sends from beside the ring.
     #[serde(default)]
     pub maps: Vec<u32>,
-    /// Memory of its handler, and of those before it.
+    /// What its handlers have of the kernel's memory, and those before them.
     #[serde(default)]
     pub handlers: Vec<HandlerMemory>,
     /// Its share.
@@ -93,13 +93,19 @@ impl Slot {
     }
 }
 
-/// Memory of a handler, which its program can map.
+/// Memory of a handler, which its program can map, and its code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct HandlerMemory {
     /// The kernel's number of it.
     pub map: u32,
     /// Bytes, which are part of the slot's memory.
     pub bytes: u64,
+    /// The kernel's number of the program made of it.
+    #[serde(default)]
+    pub code: u32,
+    /// Bytes of that, as long as it is there, which are part of the slot's memory, too.
+    #[serde(default)]
+    pub code_bytes: u64,
 }
 
 /// What somebody may have of a slot that has gone.
@@ -380,6 +386,8 @@ mod tests {
             handlers: vec![HandlerMemory {
                 map: 11,
                 bytes: 8192,
+                code: 12,
+                code_bytes: 4096,
             }],
             weight: 2,
             rate_max: Some(1000),

@@ -22,6 +22,8 @@ pub struct ProgInfo {
     pub name: String,
     /// Bytes of machine code; 0 when the JIT compiler is off.
     pub jited_bytes: u32,
+    /// Bytes of its instructions, which the kernel keeps.
+    pub xlated_bytes: u32,
     /// The user who loaded it.
     pub uid: u32,
     /// Instructions that the verifier followed, over all paths; a million is the limit.
@@ -86,7 +88,7 @@ impl ProgInfo {
 
     /// The program behind a descriptor.
     pub(super) fn of_fd(fd: BorrowedFd<'_>) -> Result<Self, Error> {
-        // struct bpf_prog_info: type 0, id 4, tag 8, jited_prog_len 16, …, created_by_uid 48,
+        // struct bpf_prog_info: type 0, id 4, tag 8, jited_prog_len 16, xlated_prog_len 20, …, created_by_uid 48,
         // …, name 64..80, …, verified_insns 216 (Linux 5.16).
         let words: [u32; 56] = object_info(fd).map_err(|source| {
             failed(
@@ -100,6 +102,7 @@ impl ProgInfo {
             tag: [words[2], words[3]],
             name: name_text(&name),
             jited_bytes: words[4],
+            xlated_bytes: words[5],
             uid: words[12],
             verified_insns: words[54],
         })

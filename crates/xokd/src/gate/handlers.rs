@@ -126,6 +126,15 @@ impl MadeHandler {
     pub fn map(&self) -> Result<u32> {
         self.memory.id()
     }
+
+    /// The kernel's number of its program, by which it is known whether that is there, and bytes of its code.
+    pub fn code(&self) -> Result<(u32, u64)> {
+        let (program, later) = (self.program.info()?, &self.second_stage);
+        let later = later.as_ref().map(Prog::info).transpose()?;
+        let all = [Some(&program), later.as_ref()].into_iter().flatten();
+        let bytes = all.map(|one| u64::from(one.jited_bytes) + u64::from(one.xlated_bytes));
+        Ok((program.id, bytes.sum()))
+    }
 }
 
 impl HandlerWork {

@@ -348,6 +348,36 @@ fn memory_counts_until_nobody_has_it() {
     }));
 }
 
+/// Beside its memory, which the program has still, a handler's code is in the kernel as long as the handler.
+#[test]
+fn code_counts_until_it_is_gone() {
+    let Some((lab, _takes)) = lab_of("handler-code") else {
+        return;
+    };
+    let holder = Holder::new(&lab, PORT);
+    let counted = || {
+        let report = report(&holder.program);
+        let bytes = &report["interfaces"][0]["slots"][0]["memory_bytes"];
+        bytes.as_u64().expect("bytes")
+    };
+    let must_come_to = |bytes: u64| {
+        let is_there = within(Duration::from_secs(20), || counted() == bytes);
+        assert!(is_there, "{} bytes, not {bytes}", counted());
+    };
+    let before = counted();
+    let statements = "w = be64(0) * 3;".repeat(1000);
+    let text = format!(
+        "handler h {{ words n[512]; need 8; {statements} p = &n[w & 511]; add(p, 1); done; }}"
+    );
+    let memory = holder.download(PORT, &text, 512).expect("it is sound");
+    let is_counted = || counted() > before + 4096 + 2 * 8 * 1000;
+    assert!(within(Duration::from_secs(20), is_counted), "{}", counted());
+    holder.remove(None);
+    must_come_to(before + 4096);
+    drop(memory);
+    must_come_to(before);
+}
+
 #[test]
 fn policy_bounds_and_forbids() {
     let Some((mut lab, _takes)) = lab_of("handler-policy") else {

@@ -15,7 +15,7 @@ use exos_filter::gate::limits::HANDLERS_MAX;
 use exos_filter::handler::WebHandler;
 use exos_filter::handler::forward::WayOut;
 use exos_filter::handler::web::layout::Entries;
-use exos_host::bpf::{Map, MapKind, map_exists};
+use exos_host::bpf::{Map, MapKind, map_exists, prog_exists};
 use exos_host::error::Result as HostResult;
 use exos_host::warn;
 use exos_xok::Protocol;
@@ -206,31 +206,44 @@ impl Daemon {
     fn put_handler(&mut self, slot: SlotId, bytes: u64, made: &MadeHandler) -> Answered {
         let interface = self.interface_of(slot);
         let steps = self.steps_per_sec(&self.attachments[&slot].record.who, interface)?;
-        let map = made.map()?;
-        let attachment = self.attachment_mut(slot);
+        let (map, (code, code_bytes)) = (made.map()?, made.code()?);
+        let code_bytes = whole_pages(code_bytes);
+        let attachment = &self.attachments[&slot];
         let index = attachment.interface;
-        let handlers = &mut attachment.record.handlers;
-        handlers.push(HandlerMemory { map, bytes });
+        self.check_more_memory(&attachment.record.who, index, code_bytes)?;
+        let record = &mut self.attachment_mut(slot).record;
+        record.memory += code_bytes;
+        record.handlers.push(HandlerMemory {
+            map,
+            bytes,
+            code,
+            code_bytes,
+        });
         self.save(index);
         match self.interface_of(slot).gate.put_handler(slot, made, steps) {
             Ok(memory) => Ok((Answer::Downloaded, vec![Rc::new(memory)])),
             Err(error) => {
-                self.attachment_mut(slot).record.handlers.pop();
+                let record = &mut self.attachment_mut(slot).record;
+                record.handlers.pop();
+                record.memory -= code_bytes;
                 self.save(index);
                 Err(error.into())
             }
         }
     }
 
-    /// Memory of handlers that were replaced or removed counts until nobody has it.
+    /// Memory of handlers that were replaced or removed counts until nobody has it, their code until it has gone.
     pub(in crate::daemon) fn sweep_handler_memory(&mut self) {
         for attachment in self.attachments.values_mut() {
             let record = &mut attachment.record;
-            record.handlers.retain(|memory| {
-                // What the kernel does not say is taken for held.
+            // What the kernel does not say is taken for there.
+            record.handlers.retain_mut(|memory| {
+                if memory.code_bytes > 0 && !prog_exists(memory.code).unwrap_or(true) {
+                    record.memory -= std::mem::take(&mut memory.code_bytes);
+                }
                 let is_held = map_exists(memory.map).unwrap_or(true);
                 if !is_held {
-                    record.memory -= memory.bytes;
+                    record.memory -= memory.bytes + memory.code_bytes;
                 }
                 is_held
             });
