@@ -3,7 +3,11 @@
 import random
 
 # How often each is drawn.
-KINDS = {"small": 30, "other": 10, "head": 8, "conditional": 8, "part": 4, "middle": 4, "none": 4, "post": 2, "long": 2, "old": 4, "bad": 2}
+KINDS = {"small": 30, "changing": 40, "other": 10, "head": 8, "conditional": 8, "part": 4, "middle": 4, "none": 4, "post": 2, "long": 2, "old": 4, "bad": 2}
+
+
+# Of a document whose versions differ.
+CHANGING = b"GET /changing.txt "
 
 
 def request_of(kind, closes):
@@ -12,6 +16,7 @@ def request_of(kind, closes):
     host = b"Host: x\r\n"
     get = {
         "small": b"GET /small.txt HTTP/1.1\r\n" + host,
+        "changing": CHANGING + b"HTTP/1.1\r\n" + host,
         "other": b"GET /other.txt HTTP/1.1\r\n" + host + b"User-Agent: random\r\nAccept: */*\r\n",
         "head": b"HEAD /small.txt HTTP/1.1\r\n" + host,
         "conditional": b"GET /small.txt HTTP/1.1\r\n" + host + b"If-Modified-Since: Fri, 01 Jan 2100 00:00:00 GMT\r\n",
