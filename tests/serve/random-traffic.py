@@ -7,7 +7,7 @@
 What a client asks for, how it cuts that into segments, when it ends: all is drawn from the seed (plans.py), so two servers are asked alike.
 On bad wires frames are lost, doubled, damaged and late; but none comes behind the end of its connection, where a server that keeps nothing of
 those cannot know it, and of a connection each may come by another queue. On the others nothing is, so no client may have to send anything again, however far away it is. The server answers for
-10.10.0.10 and fd10::10, and has small.txt, other.txt and middle.bin in FOLDER, and changing.txt, which is replaced all the time: each
+10.10.0.10 and fd10::10, and has small.txt, other.txt, middle.bin and pages of these bytes in FOLDER, and changing.txt, which is replaced all the time: each
 response has to be one version of it.
 """
 
@@ -23,7 +23,7 @@ import sys
 import threading
 import time
 
-from plans import CHANGING, KINDS, Plan, request_of
+from plans import CHANGING, KINDS, PAGES, Plan, request_of
 
 FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
 ECE_CWR = 0xC0
@@ -45,9 +45,20 @@ def ask_all():
     """Each request once, by the kernel's TCP and one at a time, so that a kernel that answers such requests comes to know them."""
     for kind in KINDS:
         for closes in (False, True):
-            with socket.create_connection((frames.SERVER, 80), 60) as connection:
-                connection.sendall(request_of(kind, closes)[0])
-                connection.recv(1)
+            ask(request_of(kind, closes, random.Random(kind))[0])
+    return {bytes_: tag_of(bytes_) for bytes_ in PAGES}
+
+
+def tag_of(bytes_):
+    """The entity tag of a page, which is asked for as the random clients do."""
+    answer = ask(b"GET /page-%d.txt HTTP/1.1\r\nHost: x\r\n\r\n" % bytes_)
+    return re.search(rb"\r\nETag: ([^\r]*)", answer)[1]
+
+
+def ask(request):
+    with socket.create_connection((frames.SERVER, 80), 60) as connection:
+        connection.sendall(request)
+        return connection.recv(4096)
 
 
 def content_of(version):
@@ -413,7 +424,7 @@ import frames  # noqa: E402: it opens the interface.
 seed, connections = sys.argv[2], int(sys.argv[3])
 threading.Thread(target=change, args=[sys.argv[4]], daemon=True).start()
 frames.find_server()
-ask_all()
-results = Wire().play([Plan(seed, number) for number in range(connections)])
+tags = ask_all()
+results = Wire().play([Plan(seed, number, tags) for number in range(connections)])
 with open(sys.argv[5], "w") as file:
     json.dump(results, file)

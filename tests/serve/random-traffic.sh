@@ -67,6 +67,7 @@ counter() { tail -n 1 "$work/out" | python3 -S -c "import json, sys; print(json.
 mkdir "$work/site"
 echo small >"$work/site/small.txt"
 echo other >"$work/site/other.txt"
+for bytes in 100 400 700 1000 1100 1300; do head -c $bytes /dev/urandom | base64 -w 0 | head -c $bytes >"$work/site/page-$bytes.txt"; done
 echo "version 0" >"$work/site/changing.txt"
 head -c 20000 /dev/urandom >"$work/site/middle.bin"
 queues=2
