@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Clients that speak TCP by hand and at random to a running `exos serve`; see random-traffic.sh.
 
-    random-traffic.py INTERFACE SEED CONNECTIONS RESULTS     plays connections, and writes what each received
+    random-traffic.py INTERFACE SEED CONNECTIONS FOLDER RESULTS     plays connections, and writes what each received
     random-traffic.py compare RESULTS RESULTS                prints "ok NAME" or "not ok NAME: why" lines
 
 What a client asks for, how it cuts that into segments, when it ends: all is drawn from the seed (plans.py), so two servers are asked alike.
 On bad wires frames are lost, doubled, damaged and late; but none comes behind the end of its connection, where a server that keeps nothing of
 those cannot know it, and of a connection each may come by another queue. On the others nothing is, so no client may have to send anything again, however far away it is. The server answers for
-10.10.0.10 and fd10::10, and has small.txt, other.txt and middle.bin.
+10.10.0.10 and fd10::10, and has small.txt, other.txt, middle.bin and pages of these bytes in FOLDER, and changing.txt, which is replaced all the time: each
+response has to be one version of it.
 """
 
 import heapq
@@ -19,9 +20,10 @@ import select
 import socket
 import struct
 import sys
+import threading
 import time
 
-from plans import KINDS, Plan, request_of
+from plans import CHANGING, KINDS, PAGES, Plan, request_of
 
 FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
 ECE_CWR = 0xC0
@@ -43,9 +45,46 @@ def ask_all():
     """Each request once, by the kernel's TCP and one at a time, so that a kernel that answers such requests comes to know them."""
     for kind in KINDS:
         for closes in (False, True):
-            with socket.create_connection((frames.SERVER, 80), 60) as connection:
-                connection.sendall(request_of(kind, closes)[0])
-                connection.recv(1)
+            ask(request_of(kind, closes, random.Random(kind))[0])
+    return {bytes_: tag_of(bytes_) for bytes_ in PAGES}
+
+
+def tag_of(bytes_):
+    """The entity tag of a page, which is asked for as the random clients do."""
+    answer = ask(b"GET /page-%d.txt HTTP/1.1\r\nHost: x\r\n\r\n" % bytes_)
+    return re.search(rb"\r\nETag: ([^\r]*)", answer)[1]
+
+
+def ask(request):
+    with socket.create_connection((frames.SERVER, 80), 60) as connection:
+        connection.sendall(request)
+        return connection.recv(4096)
+
+
+def content_of(version):
+    """Of changing.txt: each is longer than the one before, or much shorter."""
+    return f"version {version}\n".encode() * (version % 50 + 1)
+
+
+def change(folder):
+    """Replaces changing.txt, until the program ends."""
+    path = os.path.join(folder, "changing.txt")
+    version = 0
+    while True:
+        version += 1
+        with open(path + ".new", "wb") as file:
+            file.write(content_of(version))
+        os.rename(path + ".new", path)
+        time.sleep(0.11)
+
+
+def as_changing(response):
+    """A response about changing.txt as one of any other version is, if it is of one; else all of it."""
+    head, body = response.split(b"\r\n\r\n", 1)
+    version = re.match(rb"version (\d+)\n", body)
+    if not version or body != content_of(int(version[1])):
+        return response
+    return re.sub(rb"\r\n(Content-Length|ETag|Last-Modified): [^\r]*", rb"\r\n\1:", head) + b"\r\n\r\n" + b"a version\n"
 
 
 class Client:
@@ -65,6 +104,7 @@ class Client:
         self.scale = 0
         self.stream, self.early = b"", {}
         self.responses = self.parsed = 0
+        self.ends = [0]          # Of responses in the stream.
         self.server_finished = False
         self.end = None
         self.stamp = self.draw.randrange(1 << 31)
@@ -286,6 +326,7 @@ class Client:
             if whole > len(self.stream):
                 return
             self.parsed, self.responses = whole, self.responses + 1
+            self.ends.append(whole)
 
     def look(self):
         """News that nothing has brought: the end is acknowledged."""
@@ -295,7 +336,12 @@ class Client:
             self.end = "nothing"
 
     def result(self):
-        stream = re.sub(rb"\r\nDate: [^\r]*", b"\r\nDate:", self.stream)
+        stream = b""
+        for number, (begin, end) in enumerate(zip(self.ends, self.ends[1:])):
+            is_changing = self.plan.requests[number].startswith(CHANGING)
+            stream += as_changing(self.stream[begin:end]) if is_changing else self.stream[begin:end]
+        stream += self.stream[self.parsed:]
+        stream = re.sub(rb"\r\nDate: [^\r]*", b"\r\nDate:", stream)
         if self.plan.resets_after is not None:
             # What comes of the rest depends on who is faster.
             places = [0] + [found.start() for found in re.finditer(rb"HTTP/1.1 ", stream)]
@@ -376,8 +422,9 @@ if sys.argv[1] == "compare":
     compare(*sys.argv[2:])
 import frames  # noqa: E402: it opens the interface.
 seed, connections = sys.argv[2], int(sys.argv[3])
+threading.Thread(target=change, args=[sys.argv[4]], daemon=True).start()
 frames.find_server()
-ask_all()
-results = Wire().play([Plan(seed, number) for number in range(connections)])
-with open(sys.argv[4], "w") as file:
+tags = ask_all()
+results = Wire().play([Plan(seed, number, tags) for number in range(connections)])
+with open(sys.argv[5], "w") as file:
     json.dump(results, file)

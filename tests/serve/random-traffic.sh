@@ -47,7 +47,7 @@ play() {
             if await kernel_answers "$host"; then ok "the kernel answers for $host"; else bad "the kernel answers for $host" "$(answered)"; fi
         done
     fi
-    inside b -- timeout 600 python3 -S "$here/random-traffic.py" wire "$seed" "$connections" "$work/$name" || bad "clients, $name"
+    inside b -- timeout 600 python3 -S "$here/random-traffic.py" wire "$seed" "$connections" "$work/site" "$work/$name" || bad "clients, $name"
     stop; same "it ends in order, $name" 0 $?
 }
 # kernel_answers HOST: 30 requests on one connection, beside which SYNs and FINs are few.
@@ -59,14 +59,16 @@ kernel_answers() {
     [ "$(wc -l <"$work/all")" = 30 ] && [ $(($(answered) - before)) -ge 30 ]
 }
 answered() { client curl -sS -m 60 http://10.10.0.10/.exos/metrics | sed -n 's/^exos_serve_link_xdp_answered_total //p'; }
-# lines NAME: what is logged of clients that do not reset.
-lines() { grep -E '"(10.10.0.77|fd10::77)"' "$work/$1.log" | sed 's/"time":"[^"]*",//; s/"request_time":[0-9.]*,//' | sort; }
+# lines NAME: what is logged of clients that do not reset, but for times and the length of what changes.
+lines() { grep -E '"(10.10.0.77|fd10::77)"' "$work/$1.log" | sed 's/"time":"[^"]*",//; s/"request_time":[0-9.]*,//; /changing/ s/bytes_sent":[0-9]*/bytes_sent":/g' | sort; }
 # counter NAME: of the last server.
 counter() { tail -n 1 "$work/out" | python3 -S -c "import json, sys; print(json.load(sys.stdin)['counters']['$1'])"; }
 
 mkdir "$work/site"
 echo small >"$work/site/small.txt"
 echo other >"$work/site/other.txt"
+for bytes in 100 400 700 1000 1100 1300; do head -c $bytes /dev/urandom | base64 -w 0 | head -c $bytes >"$work/site/page-$bytes.txt"; done
+echo "version 0" >"$work/site/changing.txt"
 head -c 20000 /dev/urandom >"$work/site/middle.bin"
 queues=2
 lab_up || { bad "lab up"; exit 1; }

@@ -13,6 +13,7 @@ mod lent;
 mod looks;
 mod memory;
 mod own;
+mod replaced;
 mod reports;
 mod room;
 mod sent;
@@ -329,6 +330,7 @@ impl Requests {
     ) -> (&'a mut Connections, Turn<'a>) {
         let turn = Turn {
             memory: &self.shared.memory,
+            table: &self.shared.table,
             now,
             stack,
             reports: &mut self.reports,

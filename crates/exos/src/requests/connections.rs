@@ -6,8 +6,10 @@ mod fate;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::ops::Range;
+use std::sync::Mutex;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 
+use exos_buf::{Buffer, Slice};
 use exos_filter::handler::WebHandler;
 use exos_filter::handler::web::layout::{self, Entries, handed, slot};
 use exos_inet::limits::REPLIES_MAX;
@@ -18,7 +20,9 @@ use exos_wire::tcp::cookie::TIMESTAMP_BITS;
 use super::memory::Memory;
 use super::reports::{Named, Reports, hear, instant, take_begun};
 use super::room::PeerRoom;
-use super::sent::{Sent, SentCopy};
+use super::sent::{Sent, SentResponse};
+use super::shared::lock;
+use super::table::Table;
 pub(super) use fate::FORGOTTEN;
 use fate::{Fate, FateOf, fate, last_fate};
 
@@ -51,6 +55,7 @@ pub(super) struct Connections {
 /// What each look at them has.
 pub(super) struct Turn<'a> {
     pub(super) memory: &'a Memory,
+    pub(super) table: &'a Mutex<Table>,
     pub(super) now: Instant,
     pub(super) stack: &'a mut Stack,
     pub(super) reports: &'a mut Reports,
@@ -58,9 +63,21 @@ pub(super) struct Turn<'a> {
 
 /// An answer that goes with its connection.
 struct Answer {
-    copy: SentCopy,
+    sent: SentResponse,
     /// Which it is, and when its request came, where that is reported.
     reported: Option<(Named, Instant)>,
+}
+
+impl Turn<'_> {
+    /// A response that was sent, and has this length; one that was forgotten has none.
+    fn response(&self, sent: SentResponse, len: usize) -> Option<Slice> {
+        let (entry, version) = sent.response;
+        let table = lock(self.table);
+        let bytes = table
+            .response(entry, version)
+            .filter(|bytes| bytes.len() == len)?;
+        Some(Buffer::from(bytes.to_vec()).into())
+    }
 }
 
 impl Connections {
@@ -126,8 +143,8 @@ impl Connections {
 
     /// What goes with a connection that was handed up, whose slot still says what the log wants: it is closed.
     fn handed_answer(&self, memory: &Memory, at: u64) -> Option<Answer> {
-        let place = memory.get(at + handed::SENT);
-        if place == 0 {
+        let (version, entry) = memory.halves(at + handed::SENT);
+        if version == 0 {
             return None;
         }
         let begun = memory.get(at + handed::BEGUN);
@@ -143,8 +160,8 @@ impl Connections {
             (named, instant(begun))
         });
         Some(Answer {
-            copy: SentCopy {
-                at: layout::ENTRIES + place,
+            sent: SentResponse {
+                response: (entry, version),
                 una: memory.half(at + handed::UNA),
             },
             reported,
@@ -156,10 +173,9 @@ impl Connections {
         &self,
         turn: &mut Turn<'_>,
         begun: &BegunConnection,
-        sent: Option<SentCopy>,
+        sent: Option<Slice>,
     ) -> Option<ConnectionId> {
         let (now, listener) = (turn.now, self.listener);
-        let sent = sent.map(|copy| copy.bytes(turn.memory));
         let made = turn.stack.take_on(now, listener, begun, sent);
         if made.is_none() {
             self.is_over(begun);
@@ -189,12 +205,13 @@ impl Connections {
         answer: Answer,
     ) -> bool {
         let (memory, now) = (turn.memory, turn.now);
-        let Answer { copy, reported } = answer;
-        let is_there = copy.len(memory) == begun.snd_nxt.wrapping_sub(copy.una);
-        let made = match is_there {
-            true => self.give(turn, begun, Some(copy)),
-            false => {
-                self.reset(turn.stack, begun, copy.una);
+        let Answer { sent, reported } = answer;
+        let len = begun.snd_nxt.wrapping_sub(sent.una) as usize;
+        let response = turn.response(sent, len);
+        let made = match response {
+            Some(response) => self.give(turn, begun, Some(response)),
+            None => {
+                self.reset(turn.stack, begun, sent.una);
                 None
             }
         };
@@ -203,7 +220,7 @@ impl Connections {
                 reported.iter().for_each(|_| hear(memory));
                 self.sent.push_back(Sent {
                     connection,
-                    len: copy.len(memory) as usize,
+                    len,
                     closes: begun.closes,
                     reported,
                 });
@@ -259,14 +276,14 @@ impl Connections {
     fn see_to(&mut self, turn: &mut Turn<'_>, at: u64, fate: FateOf) -> bool {
         let (memory, now) = (turn.memory, turn.now);
         let core = (memory.half(at + slot::WINDOW) >> slot::CORE_SHIFT) as usize;
-        if !self.cores.contains(&core) || fate(self.entries, memory, now, at) == Fate::GoesOn {
+        if !self.cores.contains(&core) || fate(memory, now, at) == Fate::GoesOn {
             return false;
         }
         let lock = memory.word(at + slot::LOCK);
         if lock.compare_exchange(0, 1, AcqRel, Relaxed).is_err() {
             return false;
         }
-        let fate = fate(self.entries, memory, now, at);
+        let fate = fate(memory, now, at);
         if fate != Fate::GoesOn {
             turn.stack.tcp.add_room();
         }
@@ -286,11 +303,11 @@ impl Connections {
         let begun = begun_in_slot(memory, at);
         let is_reset = match fate {
             Fate::GoesOn => return false,
-            Fate::TakenOn(copy) => match copy {
+            Fate::TakenOn(sent) => match sent {
                 None => self.give(turn, &begun, None).is_none(),
-                Some(copy) => {
+                Some(sent) => {
                     let answer = Answer {
-                        copy,
+                        sent,
                         reported: take_begun(memory, at)
                             .map(|begun| (Named::of_slot(self.entries, memory, at), begun)),
                     };

@@ -20,7 +20,7 @@ pub(crate) struct Shared {
     scratch: Option<Map>,
     key: u64,
     pub(super) capacity: Capacity,
-    table: Mutex<Table>,
+    pub(super) table: Mutex<Table>,
     pub(super) looks: Looks,
 }
 
@@ -71,8 +71,7 @@ impl Shared {
     }
 
     pub(super) fn table(&self) -> MutexGuard<'_, Table> {
-        // Nothing is left half done by the one that panics with it.
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.table)
     }
 
     /// Where connections of each peer are limited, how many each has.
@@ -90,4 +89,9 @@ impl Shared {
         );
         stack.tcp.share_room(Arc::new(room));
     }
+}
+
+pub(super) fn lock(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
+    // Nothing is left half done by the one that panics with it.
+    table.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,8 +1,8 @@
 //! Requests and their responses, in places of the memory that the kernel's part reads.
 //!
-//! A response is replaced by writing the copy that is not up to date, and one word that says which is. The copy before stays until the
-//! next is written, so that it can be sent again where it was lost. What is written may still be read by a processor that looked before:
-//! so a copy that was replaced, or a place that was taken out, is left alone for a while, and meanwhile the request is not answered.
+//! A response is replaced by writing the copy that is not up to date, and one word that says which is. What is written may still be read
+//! by a processor that looked before: so a copy that was replaced, or a place that was taken out, is left alone for a while, and meanwhile
+//! the request is not answered. What was replaced may have been lost on its way: it is kept here ([`Replaced`]) for the stack to send again.
 
 use std::cmp::Reverse;
 
@@ -11,8 +11,9 @@ use exos_inet::{Duration, Instant};
 use exos_wire::Sum;
 
 use super::memory::Memory;
+use super::replaced::Replaced;
 
-/// What a retired entry has is kept for so long: for responses that are sent again.
+/// A place that was taken out stays its request's for so long.
 const KEPT: Duration = Duration::from_secs(10);
 /// What was replaced is not written to before this: processors may be reading it.
 const COPY_KEPT: Duration = Duration::from_millis(10);
@@ -46,6 +47,8 @@ pub struct Response<'a> {
 struct Known {
     request: Box<[u8]>,
     response: Box<[u8]>,
+    /// Of the response; 0 before there is one.
+    version: u32,
     closes: bool,
     note: u32,
     hits: u64,
@@ -63,7 +66,9 @@ pub(super) struct Table {
     key: u64,
     copy_kept: Duration,
     places: Vec<Option<Known>>,
-    generation: u64,
+    /// Of the last response that was written.
+    version: u32,
+    replaced: Replaced,
     /// Answers of those that were retired meanwhile.
     pending: Vec<Answered>,
 }
@@ -85,7 +90,8 @@ impl Table {
                 false => COPY_KEPT,
             },
             places: (0..entries.count).map(|_| None).collect(),
-            generation: 0,
+            version: 0,
+            replaced: Replaced::default(),
             pending: Vec::new(),
         }
     }
@@ -188,14 +194,16 @@ impl Table {
 
     /// Another request in a place, without a response yet.
     fn enter(&mut self, memory: &Memory, now: Instant, place: usize, request: &[u8]) {
-        self.generation += 1;
+        if let Some(before) = self.places[place].take() {
+            self.keep_replaced(memory, now, before.version, before.response);
+        }
         let at = self.at(place);
-        memory.set(at + entry::GENERATION, self.generation);
         memory.set(at + entry::REQUEST_LEN, request.len() as u64);
         memory.write(at + self.entries.request(), request);
         self.places[place] = Some(Known {
             request: request.into(),
             response: Box::default(),
+            version: 0,
             closes: false,
             note: 0,
             hits: memory.get(at + entry::HITS),
@@ -211,19 +219,39 @@ impl Table {
         let Some(known) = &mut self.places[place] else {
             return;
         };
-        known.response = bytes.into();
+        // Each number is one copy's, and none is 0.
+        let other = !memory.half(at + entry::VERSION) & 1;
+        self.version = self.version.wrapping_add(2).max(2) & !1 | other;
+        let version = std::mem::replace(&mut known.version, self.version);
+        let before = std::mem::replace(&mut known.response, bytes.into());
         known.closes = response.closes;
         known.note = response.note;
         known.changed = now;
-        let other = 1 - (memory.get(at + entry::COPY) & 1);
-        let to = at + entry::COPIES + other * self.entries.copy_len();
+        let to = at + entry::COPIES + u64::from(other) * self.entries.copy_len();
         memory.set(to + copy::SUM, u64::from(Sum::of(bytes).value()));
         memory.set(to + copy::LEN, bytes.len() as u64);
         memory.set_halves(to + copy::CLOSES, u32::from(response.closes), response.note);
         memory.write(to + copy::BYTES, bytes);
-        memory.set(at + entry::COPY, other);
+        memory.set(at + entry::VERSION, self.version.into());
         known.live = true;
         memory.set(at + entry::TAG, layout::hash(self.key, &known.request));
+        self.keep_replaced(memory, now, version, before);
+    }
+
+    fn keep_replaced(&mut self, memory: &Memory, now: Instant, version: u32, response: Box<[u8]>) {
+        if version != 0 {
+            self.replaced
+                .keep(memory, now, self.copy_kept, (version, response));
+        }
+    }
+
+    /// The response of this version, of the entry that is `at` bytes behind the first, which a connection has not acknowledged.
+    pub(super) fn response(&self, at: u32, version: u32) -> Option<&[u8]> {
+        let place = u64::from(at) / self.entries.entry_len();
+        match self.places.get(place as usize) {
+            Some(Some(known)) if known.version == version => Some(&known.response),
+            _ => self.replaced.get(version),
+        }
     }
 
     fn retire(&mut self, memory: &Memory, now: Instant, place: usize) {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use exos_filter::handler::web::layout::{copy, entry};
+use exos_filter::handler::web::layout::entry;
 use exos_inet::tcp::ListenOptions;
 use exos_inet::tcp::State;
 use exos_inet::{Config, Neighbors, RouteTo};
@@ -13,12 +13,14 @@ use exos_wire::Mac;
 use super::fate::QUIET;
 use super::*;
 use crate::requests::room::{Admission, Room};
+use crate::requests::table::Response;
 
 const ENTRIES: Entries = Entries {
     count: 4,
     response_max: 64,
 };
 const LEN: u32 = 40;
+const REQUEST: &[u8] = b"GET";
 /// The numbers wrap within a response.
 const UNA: u32 = 0xffff_fff0;
 
@@ -29,6 +31,7 @@ fn now() -> Instant {
 /// The memory, and a stack that listens.
 struct Bench {
     memory: Arc<Memory>,
+    table: Mutex<Table>,
     stack: Stack,
     reports: Reports,
     connections: Connections,
@@ -51,6 +54,7 @@ impl Bench {
         let listener = stack.tcp.listen(None, 80, ListenOptions::default());
         Self {
             memory: Arc::new(Memory::Plain(words.collect())),
+            table: Mutex::new(Table::new(ENTRIES, 7, false)),
             stack,
             reports: Reports::new(ENTRIES, false),
             connections: Connections {
@@ -81,22 +85,33 @@ impl Bench {
         self.memory.set_halves(at + slot::RCV, 1000, nxt);
         self.memory.set_halves(at + slot::UNA, una, 990);
         self.memory.set_halves(at + slot::KEPT, 3 << 8 | 0xff, 1000);
-        self.memory.set_halves(at + slot::GENERATION, 5, 0);
+        let (entry, version) = self.response();
+        self.memory.set_halves(at + slot::ENTRY, entry, 0);
+        self.memory.set_halves(at + slot::VERSION, version, 0);
         let time = now().millis() - quiet.as_micros() as u64 / 1000;
         self.memory.set(at + slot::TIME, time);
         at
     }
 
-    /// The entry that slots have their responses from: of each copy how long it is, and whether it closes; and which is the latest.
-    fn enter(&self, copies: [(u32, bool); 2], latest: u64) {
-        let at = layout::ENTRIES;
-        self.memory.set_halves(at + entry::GENERATION, 5, 0);
-        self.memory.set(at + entry::COPY, latest);
-        for (number, (len, closes)) in (0..).zip(copies) {
-            let to = copy_at(number);
-            self.memory.set(to + copy::LEN, len.into());
-            self.memory.set_halves(to + copy::CLOSES, closes.into(), 0);
-        }
+    /// The request is answered with this.
+    fn enter(&self, response: &[u8]) {
+        let response = Response {
+            bytes: response,
+            closes: false,
+            note: 0,
+        };
+        // Long after the one before.
+        let (_, version) = self.response();
+        let then = now() + Duration::from_secs(version.into());
+        lock(&self.table).put(&self.memory, then, REQUEST, response);
+    }
+
+    /// The entry of the one request that there is, and the version of its response.
+    fn response(&self) -> (u32, u32) {
+        let entries = (0..ENTRIES.count).map(|place| place * ENTRIES.entry_len());
+        let version = |at: u64| self.memory.half(layout::ENTRIES + at + entry::VERSION);
+        let mut all = entries.map(|at| (at as u32, version(at)));
+        all.find(|(_, version)| *version != 0).unwrap_or_default()
     }
 
     fn state(&self, number: u64) -> i32 {
@@ -107,6 +122,7 @@ impl Bench {
     fn look(&mut self, is_last: bool) -> bool {
         let mut turn = Turn {
             memory: &self.memory,
+            table: &self.table,
             now: now(),
             stack: &mut self.stack,
             reports: &mut self.reports,
@@ -131,89 +147,72 @@ impl Bench {
     }
 }
 
-fn copy_at(number: u64) -> u64 {
-    layout::ENTRIES + entry::COPIES + number * ENTRIES.copy_len()
-}
-
-/// State, numbers not acknowledged, of each copy its length and whether it closes, the latest copy, and what becomes of it.
-type Row = (i32, u32, [(u32, bool); 2], u64, Fate);
-
-/// Of a response that stays open and one that closes, by the state and what is not acknowledged with our FIN: what becomes of it when
-/// it is due. The number is that of the copy.
-fn fates() -> Vec<Row> {
-    let (stays, closes, other) = ((LEN, false), (LEN, true), (LEN + 8, false));
-    let on = |number: u64| {
-        let at = copy_at(number);
-        Fate::TakenOn(Some(SentCopy { at, una: UNA }))
-    };
-    let none = Fate::TakenOn(None);
-    vec![
-        (slot::FREE, 0, [stays; 2], 0, Fate::GoesOn),
-        (slot::FREE, LEN, [stays; 2], 0, Fate::GoesOn),
-        (slot::DONE, 0, [closes; 2], 0, Fate::GoesOn),
-        (slot::DONE, LEN + 1, [closes; 2], 0, Fate::GoesOn),
-        (slot::OPEN, 0, [stays; 2], 0, none),
-        (slot::OPEN, 0, [other; 2], 0, none),
-        (slot::OPEN, LEN, [stays; 2], 0, on(0)),
-        (slot::OPEN, LEN, [stays; 2], 1, on(1)),
-        (slot::OPEN, LEN, [stays, other], 1, on(0)),
-        (slot::OPEN, LEN, [closes, stays], 0, on(1)),
-        (slot::OPEN, LEN, [other; 2], 0, Fate::Reset),
-        (slot::OPEN, LEN, [closes; 2], 0, Fate::Reset),
-        (slot::FINISHED, 0, [closes; 2], 0, Fate::Reset),
-        (slot::FINISHED, LEN + 1, [closes; 2], 1, on(1)),
-        (slot::FINISHED, LEN + 1, [closes, stays], 1, on(0)),
-        (slot::FINISHED, LEN + 1, [stays; 2], 0, Fate::Reset),
-        (slot::FINISHED, LEN + 1, [other; 2], 0, Fate::Reset),
-        (slot::LAST_ACK, 1, [stays; 2], 0, none),
-        (slot::LAST_ACK, 1, [other; 2], 0, none),
-        (slot::LAST_ACK, LEN + 1, [stays, closes], 0, on(0)),
-        (slot::LAST_ACK, LEN + 1, [stays, closes], 1, on(1)),
-        (slot::LAST_ACK, LEN + 1, [other, other], 1, Fate::Reset),
-    ]
-}
-
+/// By the state and what is not acknowledged with our FIN: whether the stack has a connection when it is due, and with its response.
 #[test]
 fn what_is_to_become_of_connections() {
     let bench = Bench::new();
-    for (state, out, copies, latest, wanted) in fates() {
-        bench.enter(copies, latest);
-        let nxt = UNA.wrapping_add(out);
-        let what = format!("state {state}, {out} out, copies {copies:?}, latest {latest}");
-        let due = |fate: FateOf, quiet: Duration, generation: u32| {
-            let at = bench.put(3, state, (UNA, nxt), quiet);
-            bench
-                .memory
-                .set_halves(at + slot::GENERATION, generation, 0);
-            fate(ENTRIES, &bench.memory, now(), at)
+    bench.enter(&[7; LEN as usize]);
+    let (none, reset) = (Fate::TakenOn(None), Fate::Reset);
+    let with = Fate::TakenOn(Some(SentResponse {
+        response: bench.response(),
+        una: UNA,
+    }));
+    for (state, out, wanted) in [
+        (slot::FREE, 0, Fate::GoesOn),
+        (slot::FREE, LEN, Fate::GoesOn),
+        (slot::DONE, 0, Fate::GoesOn),
+        (slot::DONE, LEN + 1, Fate::GoesOn),
+        (slot::OPEN, 0, none),
+        (slot::OPEN, LEN, with),
+        (slot::FINISHED, 0, reset),
+        (slot::FINISHED, LEN + 1, with),
+        (slot::LAST_ACK, 1, none),
+        (slot::LAST_ACK, LEN + 1, with),
+    ] {
+        let what = format!("state {state}, {out} out");
+        let due = |fate: FateOf, quiet: Duration| {
+            let at = bench.put(3, state, (UNA, UNA.wrapping_add(out)), quiet);
+            fate(&bench.memory, now(), at)
         };
         let ms = Duration::from_millis;
         let bound = ms(if out == 0 { 5000 } else { 1000 });
-        let until_reset = |wanted| match wanted {
-            Fate::Reset => Fate::GoesOn,
-            wanted => wanted,
+        let (at_bound, at_the_end) = match wanted {
+            Fate::Reset => (Fate::GoesOn, Fate::GoesOn),
+            wanted => (wanted, wanted),
         };
-        assert_eq!(due(fate, bound - ms(1), 5), Fate::GoesOn, "{what}");
-        assert_eq!(due(fate, bound, 5), until_reset(wanted), "{what}");
-        assert_eq!(due(fate, FORGOTTEN, 5), wanted, "{what}");
-        let at_the_end = match (state, out) {
-            (slot::FINISHED, 0) => Fate::GoesOn,
-            _ => wanted,
-        };
-        assert_eq!(due(last_fate, ms(0), 5), at_the_end, "{what}");
-        // The entry is of another request by now, or a part of the response is acknowledged.
-        let without = match wanted {
-            Fate::TakenOn(Some(_)) => Fate::Reset,
-            wanted => wanted,
-        };
-        assert_eq!(due(fate, bound, 6), until_reset(without), "{what}");
-        assert_eq!(due(fate, FORGOTTEN, 6), without, "{what}");
-        let in_part = if out == 0 {
-            until_reset(without)
-        } else {
-            without
-        };
-        assert_eq!(due(fate, bound, 5 | slot::PARTLY), in_part, "{what}");
+        assert_eq!(due(fate, bound - ms(1)), Fate::GoesOn, "{what}");
+        assert_eq!(due(fate, bound), at_bound, "{what}");
+        assert_eq!(due(fate, FORGOTTEN), wanted, "{what}");
+        assert_eq!(due(last_fate, ms(0)), at_the_end, "{what}");
+    }
+}
+
+/// However often a response was replaced, and by what, its connection has it with the stack as it was sent.
+#[test]
+fn what_was_replaced_is_sent_again_as_it_was() {
+    for times in 0..4 {
+        let mut bench = Bench::new();
+        let first = [1; LEN as usize];
+        bench.enter(&first);
+        bench.put(
+            3,
+            slot::OPEN,
+            (UNA, UNA.wrapping_add(LEN)),
+            Duration::from_secs(1),
+        );
+        for n in 0..times {
+            bench.enter(&vec![2 + n; usize::from(5 + n)]);
+        }
+        assert!(!bench.look(false));
+        let id = bench.stack.tcp.connections_where(|_| true)[0];
+        assert_eq!(bench.connections.poll_sent().unwrap().connection, id);
+        let soon = now() + Duration::from_millis(1);
+        bench.stack.handle_timeout(soon);
+        let mut sent = Vec::new();
+        while let Some(frame) = bench.stack.poll_transmit_within(soon, 1) {
+            sent.push(frame.body.parts().concat());
+        }
+        assert!(sent.contains(&first.to_vec()), "{times}: {sent:?}");
     }
 }
 
@@ -229,7 +228,7 @@ fn connections_go_on_where_they_stood() {
         (slot::LAST_ACK, LEN + 1, LastAck, true),
     ] {
         let mut bench = Bench::new();
-        bench.enter([(LEN, state == slot::FINISHED); 2], 0);
+        bench.enter(&[7; LEN as usize]);
         let nxt = UNA.wrapping_add(out);
         bench.put(3, state, (UNA, nxt), Duration::from_secs(1));
         assert!(!bench.look(true));
@@ -264,7 +263,7 @@ fn connections_go_on_where_they_stood() {
 fn what_is_handed_up_brings_our_fin() {
     for (closes, stands) in [(false, State::Established), (true, State::FinWait1)] {
         let mut bench = Bench::new();
-        bench.enter([(LEN, closes); 2], 0);
+        bench.enter(&[7; LEN as usize]);
         let from = bench.put(3, slot::FREE, (0, 0), Duration::from_secs(0));
         let (memory, end) = (&bench.memory, UNA.wrapping_add(LEN));
         let to = layout::RING;
@@ -276,7 +275,8 @@ fn what_is_handed_up_brings_our_fin() {
         }
         memory.set_halves(to + handed::NUMBERS, 1000, end);
         memory.set(to + handed::KEPT, memory.get(from + slot::KEPT));
-        memory.set(to + handed::SENT, copy_at(0) - layout::ENTRIES);
+        let (entry, version) = bench.response();
+        memory.set_halves(to + handed::SENT, version, entry);
         let nxt = end.wrapping_add(u32::from(closes));
         memory.set_halves(to + handed::UNA, UNA, nxt);
         memory.set(to + handed::TIME, now().millis());

@@ -21,7 +21,7 @@ impl Generator<'_> {
         kept(asm, Reg::R1, HIT);
         asm.alu(Alu::Sub, Reg::R1, 1);
         asm.store(Size::Word, SLOT, slot::ENTRY as i16, Reg::R1);
-        self.choose_copy(of);
+        self.choose_response(of);
         self.copy(of, Reg::R0);
         let asm = &mut *self.asm;
         asm.load(Size::Double, Reg::R3, Reg::R0, copy::LEN as i16);
@@ -88,8 +88,8 @@ impl Generator<'_> {
         let whole = self.asm.label();
         self.slot_entry(of, Reg::R0);
         let asm = &mut *self.asm;
-        asm.load(Size::Word, Reg::R1, Reg::R0, entry::GENERATION as i16);
-        asm.store(Size::Word, SLOT, slot::GENERATION as i16, Reg::R1);
+        kept(asm, Reg::R1, OUT_VERSION);
+        asm.store(Size::Word, SLOT, slot::VERSION as i16, Reg::R1);
         asm.set(Reg::R1, 1);
         asm.push(Insn::atomic_add(Reg::R0, entry::HITS as i16, Reg::R1));
         self.copy(of, Reg::R0);

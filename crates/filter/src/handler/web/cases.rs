@@ -4,12 +4,13 @@
 //! slot      segment                                               what happens
 //! any       reset at the next sequence number, its checksum right the slot is free
 //! any       the response not acknowledged (`unacknowledged`):
-//!            the request again                                    answered again; the fourth time handed up with the response
+//!            the request again                                    answered again; the fourth time, or where the response was
+//!                                                                 replaced, handed up with the response
 //!            the request again, with a FIN                        answered again, with our FIN: LAST_ACK
 //!            FIN alone behind the request                         acknowledged, or answered by our FIN: LAST_ACK
 //!            that FIN again                                       as the request again
 //!            further data                                         handed up with the response
-//!            a part of it acknowledged                            never sent again: the server resets the peer
+//!            a part of it acknowledged                            handed up with the response
 //!            anything else                                        dropped: it comes again
 //! OPEN      in order, all acknowledged: nothing, bare             taken
 //!                                       a request with an entry   answered: OPEN, or FINISHED where the response closes
@@ -171,7 +172,7 @@ impl Generator<'_> {
         self.end(of, slot::DONE);
         self.asm.jump(self.labels.pass_locked);
         self.asm.bind(unread);
-        self.hand_up_unread(of);
+        self.hand_up_unread();
         self.asm.bind(taken);
         self.expect_read(self.labels.drop);
         self.acknowledge_all();

@@ -135,12 +135,12 @@ impl Generator<'_> {
         asm.alu(Alu::Add, dst, spare);
     }
 
-    /// Of the slot's entry the copy that is up to date; keeps [`OUT_COPY`].
-    pub(super) fn choose_copy(&mut self, of: &WebHandler) {
+    /// Of the slot's entry the response that is up to date; keeps its version ([`OUT_VERSION`]).
+    pub(super) fn choose_response(&mut self, of: &WebHandler) {
         self.slot_entry(of, Reg::R0);
         let asm = &mut *self.asm;
-        asm.load(Size::Double, Reg::R1, Reg::R0, entry::COPY as i16);
-        keep(asm, OUT_COPY, Reg::R1);
+        asm.load(Size::Word, Reg::R1, Reg::R0, entry::VERSION as i16);
+        keep(asm, OUT_VERSION, Reg::R1);
     }
 
     /// `dst` = the copy that was chosen. Loses r5.
@@ -157,62 +157,23 @@ impl Generator<'_> {
         let last = (of.entries.count - 1) * of.entries.entry_len();
         asm.load(Size::Word, dst, SLOT, slot::ENTRY as i16);
         asm.alu(Alu::And, dst, last as i32);
-        kept(asm, spare, OUT_COPY);
+        kept(asm, spare, OUT_VERSION);
         asm.alu(Alu::And, spare, 1);
         asm.alu(Alu::Mul, spare, of.entries.copy_len() as i32);
         asm.alu(Alu::Add, dst, spare);
         asm.alu(Alu::Add, dst, entry::COPIES as i32);
     }
 
-    /// The response that the slot has sent: either copy is an answer that the request may have, if it is as long. To `other` where neither
-    /// is, or the entry is another request's by now.
+    /// The response that the slot has sent, if that is up to date; else to `other`: what was replaced may be written over at any time.
     pub(super) fn expect_response(&mut self, of: &WebHandler, other: Label) {
-        let [before, found] = [(); 2].map(|()| self.asm.label());
-        self.expect_same_request(of, other);
-        self.choose_copy(of);
-        self.expect_same_len(of, before);
-        self.asm.jump(found);
-        self.asm.bind(before);
-        kept(self.asm, Reg::R1, OUT_COPY);
-        self.asm.alu(Alu::Xor, Reg::R1, 1);
-        keep(self.asm, OUT_COPY, Reg::R1);
-        self.expect_same_len(of, other);
-        self.asm.bind(found);
-    }
-
-    /// To `other` unless the copy that was chosen takes as many sequence numbers as the response that the slot has sent, with the FIN
-    /// behind it; keeps [`OUT_LEN`].
-    fn expect_same_len(&mut self, of: &WebHandler, other: Label) {
-        self.copy(of, Reg::R0);
-        let [ends, known] = [(); 2].map(|()| self.asm.label());
-        let (len, closes, sent, spare) = (Reg::R1, Reg::R2, Reg::R3, Reg::R4);
+        self.choose_response(of);
         let asm = &mut *self.asm;
-        asm.load(Size::Double, len, Reg::R0, copy::LEN as i16);
-        keep(asm, OUT_LEN, len);
-        asm.load(Size::Word, closes, Reg::R0, copy::CLOSES as i16);
-        asm.load(Size::Double, spare, SLOT, slot::STATE as i16);
-        asm.jump_if(spare, Condition::Equal, slot::LAST_ACK, ends);
-        asm.alu(Alu::Sub, spare, slot::OPEN);
-        const { assert!(slot::FINISHED == slot::OPEN + 1) };
-        asm.jump_if(spare, Condition::NotEqual, closes, other);
-        asm.jump(known);
-        asm.bind(ends);
-        asm.set(closes, 1);
-        asm.bind(known);
-        asm.load(Size::Word, sent, SLOT, slot::NXT as i16);
-        asm.load(Size::Word, spare, SLOT, slot::UNA as i16);
-        asm.alu32(Alu::Sub, sent, spare);
-        asm.alu32(Alu::Sub, sent, closes);
-        asm.jump_if(sent, Condition::NotEqual, len, other);
-    }
-
-    /// To `other` unless the slot's entry is still of the request that it was of.
-    fn expect_same_request(&mut self, of: &WebHandler, other: Label) {
-        self.slot_entry(of, Reg::R0);
-        let asm = &mut *self.asm;
-        asm.load(Size::Word, Reg::R1, Reg::R0, entry::GENERATION as i16);
-        asm.load(Size::Word, Reg::R2, SLOT, slot::GENERATION as i16);
+        asm.load(Size::Word, Reg::R2, SLOT, slot::VERSION as i16);
         asm.jump_if(Reg::R1, Condition::NotEqual, Reg::R2, other);
+        self.copy(of, Reg::R0);
+        let asm = &mut *self.asm;
+        asm.load(Size::Double, Reg::R1, Reg::R0, copy::LEN as i16);
+        keep(asm, OUT_LEN, Reg::R1);
     }
 }
 

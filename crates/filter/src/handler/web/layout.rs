@@ -93,7 +93,7 @@ pub mod handed {
     pub const FIRST: u64 = 72;
     /// The note of the last response, four bytes.
     pub const NOTE: u64 = 76;
-    /// Where among the entries the copy is that was sent and is not acknowledged; 0 where all is.
+    /// Of the response that was sent and is not acknowledged the version, four bytes, which is 0 where all is, and the entry, as in a slot.
     pub const SENT: u64 = 80;
     /// When the request that it answers came, as in a slot.
     pub const BEGUN: u64 = 88;
@@ -140,17 +140,14 @@ pub mod slot {
     pub const TIME: u64 = 88;
     /// The peer's last timestamp, and what it echoed, four bytes each.
     pub const STAMPS: u64 = 96;
-    /// The generation of the entry, four bytes; with [`PARTLY`], of none.
-    pub const GENERATION: u64 = 104;
+    /// The version of the last response, four bytes.
+    pub const VERSION: u64 = 104;
     /// The note of the last response, four bytes.
     pub const NOTE: u64 = 108;
     /// No connection may begin in this slot until then.
     pub const CLOSED: u64 = 112;
     /// When the request came whose answer is to be reported, in nanoseconds of the monotonic clock; 0 where none is.
     pub const BEGUN: u64 = 120;
-
-    /// The peer has acknowledged a part of the last response: no copy of it may be sent again, for it may be another.
-    pub const PARTLY: u32 = 1 << 31;
 
     /// Those that stand have [`ROOM`](super::ROOM), from [`OPEN`] to [`LAST_ACK`]: it goes up with them, or is given back.
     /// Free.
@@ -183,12 +180,10 @@ pub mod entry {
     pub const TAG: u64 = 0;
     /// Bytes of the request.
     pub const REQUEST_LEN: u64 = 8;
-    /// Which copy of the response is up to date, 0 or 1.
-    pub const COPY: u64 = 16;
+    /// Which response is up to date, four bytes: no other has this number, which is not 0, and whose lowest bit says which copy it is.
+    pub const VERSION: u64 = 16;
     /// How often it was sent as an answer.
     pub const HITS: u64 = 24;
-    /// Changes when another request comes here; the lower four bytes count.
-    pub const GENERATION: u64 = 32;
     /// Two copies of the response; behind them the request ([`Entries::request`](super::Entries::request)), then zeros.
     pub const COPIES: u64 = 64;
 }

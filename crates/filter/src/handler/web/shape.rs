@@ -31,8 +31,8 @@ pub(super) const OUT_ACK: i16 = -168;
 pub(super) const OUT_FLAGS: i16 = -176;
 /// Bytes of what is sent.
 pub(super) const OUT_LEN: i16 = -184;
-/// Which copy of the slot's entry is sent; its lowest bit counts.
-pub(super) const OUT_COPY: i16 = -192;
+/// The version of the response that is sent, whose lowest bit says which copy of the slot's entry it is.
+pub(super) const OUT_VERSION: i16 = -192;
 pub(super) const OUT_SUM: i16 = -200;
 pub(super) const FRAME_LEN: i16 = -208;
 /// The peer's link address.
@@ -42,7 +42,7 @@ pub(super) const SCRATCH: i16 = -232;
 /// What is handed up: the next of the peer, of ours.
 pub(super) const UP_RCV: i16 = -240;
 pub(super) const UP_NXT: i16 = -248;
-/// With it what was sent and is not acknowledged: the place of its copy among the entries, 0 where all is acknowledged; and when its
+/// With it what was sent and is not acknowledged: its version, and above that its entry, 0 where all is acknowledged; and when its
 /// request came, as in a slot.
 pub(super) const UP_SENT: i16 = -344;
 pub(super) const UP_BEGUN: i16 = -352;

@@ -1,9 +1,8 @@
 //! What a client sends before it has acknowledged the response: the request again, its FIN, or what it asks next.
 //!
 //! The response is sent again for a request that comes again, a few times. It may be too long for some part of the way, which the stack
-//! finds out: then the connection goes up, as it does with what is asked next, and the stack has the response to send again. Of the entry's
-//! copies that is the latest one that is as long as what was sent: the server's answer to the same request, but perhaps of another second.
-//! To a client that has acknowledged a part of a response none is sent again: it would join parts of two.
+//! finds out: then the connection goes up, as it does with what is asked next, where a part is acknowledged, and where the response was
+//! replaced; and the stack has just what was sent to send again.
 
 use super::layout::slot;
 use super::shape::*;
@@ -46,17 +45,17 @@ impl Generator<'_> {
         self.asm.bind(again);
         self.send_again(of, as_sent);
         self.asm.bind(as_sent);
-        self.hand_up_as_sent(of, drop);
+        self.hand_up_as_sent();
         self.asm.bind(partly);
-        self.note_part(other);
+        self.expect_part(other);
+        self.asm.jump(as_sent);
         self.asm.bind(other);
     }
 
-    /// A part of the response is acknowledged; to `other` where it is not a part. What comes with that comes again.
-    fn note_part(&mut self, other: Label) {
+    /// To `other` unless a part of the response is acknowledged.
+    fn expect_part(&mut self, other: Label) {
         let (una, acked, left, state) = (Reg::R1, Reg::R2, Reg::R0, Reg::R2);
         let some = self.asm.label();
-        self.expect_read(other);
         let asm = &mut *self.asm;
         asm.load(Size::Word, una, SLOT, slot::UNA as i16);
         asm.set(acked, Reg::R4);
@@ -64,45 +63,41 @@ impl Generator<'_> {
         asm.set(left, Reg::R5);
         asm.alu32(Alu::Sub, left, una);
         asm.jump_if(acked, Condition::GreaterOrEqual, left, other);
-        // All but our FIN is no part.
+        // Behind the peer's FIN all but ours is no part.
         asm.alu32(Alu::Sub, left, acked);
         asm.jump_if(left, Condition::NotEqual, 1, some);
         asm.load(Size::Double, state, SLOT, slot::STATE as i16);
-        asm.jump_if(state, Condition::NotEqual, slot::OPEN, other);
+        asm.jump_if(state, Condition::Equal, slot::LAST_ACK, other);
         asm.bind(some);
-        asm.store(Size::Word, SLOT, slot::UNA as i16, Reg::R4);
-        asm.load(Size::Word, Reg::R1, SLOT, slot::GENERATION as i16);
-        asm.alu32(Alu::Or, Reg::R1, slot::PARTLY as i32);
-        asm.store(Size::Word, SLOT, slot::GENERATION as i16, Reg::R1);
-        asm.jump(self.labels.drop);
     }
 
     /// More data than is read here follows a response that closed, and says that all is acknowledged, what the stack judges: it has the
-    /// connection. Where that was known before, or the response is not, the data goes up alone.
-    pub(super) fn hand_up_unread(&mut self, of: &WebHandler) {
+    /// connection. Where that was known before the data goes up alone.
+    pub(super) fn hand_up_unread(&mut self) {
         let asm = &mut *self.asm;
         asm.load(Size::Word, Reg::R1, SLOT, slot::UNA as i16);
         asm.jump_if(Reg::R1, Condition::Equal, Reg::R5, self.labels.pass_locked);
         asm.load(Size::Word, END, SLOT, slot::RCV as i16);
-        self.hand_up_as_sent(of, self.labels.pass_locked);
+        self.hand_up_as_sent();
     }
 
     /// To `other` where all is acknowledged, to `partly` with what says so of more than is known. Leaves the end of the peer's data.
     fn expect_unacknowledged(&mut self, partly: Label, other: Label) {
         let known = self.asm.label();
-        let (una, nxt, state) = (Reg::R1, Reg::R5, Reg::R2);
+        let (una, nxt, state, spare) = (Reg::R1, Reg::R5, Reg::R2, Reg::R0);
         let asm = &mut *self.asm;
         asm.load(Size::Word, una, SLOT, slot::UNA as i16);
         asm.jump_if(una, Condition::Equal, nxt, other);
-        asm.jump_if(una, Condition::NotEqual, Reg::R4, partly);
         asm.load(Size::Word, END, SLOT, slot::RCV as i16);
         asm.load(Size::Double, state, SLOT, slot::STATE as i16);
         asm.jump_if(state, Condition::NotEqual, slot::LAST_ACK, known);
         asm.alu32(Alu::Sub, END, 1);
         // There may be our FIN alone.
-        asm.alu32(Alu::Add, una, 1);
-        asm.jump_if(una, Condition::Equal, nxt, other);
+        asm.set(spare, una);
+        asm.alu32(Alu::Add, spare, 1);
+        asm.jump_if(spare, Condition::Equal, nxt, other);
         asm.bind(known);
+        asm.jump_if(una, Condition::NotEqual, Reg::R4, partly);
     }
 
     /// To `other` with data, whose length is in r2.
@@ -144,12 +139,14 @@ impl Generator<'_> {
         self.set_state(slot::LAST_ACK);
     }
 
-    /// The request has come again, perhaps with a FIN; to `as_sent` where the response was sent often.
+    /// The request has come again, perhaps with a FIN; to `as_sent` where the response was sent often, or replaced.
     fn send_again(&mut self, of: &WebHandler, as_sent: Label) {
         let no_fin = self.asm.label();
         let asm = &mut *self.asm;
         asm.load(Size::Word, Reg::R1, SLOT, slot::RESENT as i16);
         asm.jump_if(Reg::R1, Condition::GreaterOrEqual, RESENT_MAX, as_sent);
+        self.expect_response(of, as_sent);
+        let asm = &mut *self.asm;
         asm.load(Size::Byte, Reg::R1, Reg::R10, FLAGS);
         asm.alu(Alu::And, Reg::R1, FIN);
         asm.jump_if(Reg::R1, Condition::Equal, 0, no_fin);
@@ -157,7 +154,6 @@ impl Generator<'_> {
         asm.jump_if(Reg::R1, Condition::Equal, slot::LAST_ACK, no_fin);
         self.take_fin();
         self.asm.bind(no_fin);
-        self.expect_response(of, self.labels.drop);
         self.grow(slot::RESENT, 1);
         self.keep_what_it_says(of);
         self.make_room(of, self.labels.drop);
@@ -165,18 +161,24 @@ impl Generator<'_> {
         self.asm.jump(self.labels.send_response);
     }
 
-    /// The connection goes up, and with it the response, without which `other` is next; the peer's FIN, if it has come, comes again.
-    fn hand_up_as_sent(&mut self, of: &WebHandler, other: Label) {
+    /// The connection goes up, and with it the response; the peer's FIN, if it has come, comes again.
+    fn hand_up_as_sent(&mut self) {
+        let whole = self.asm.label();
         keep(self.asm, UP_RCV, END);
-        self.expect_response(of, other);
-        self.copy_place(of, Reg::R1, Reg::R2);
         let asm = &mut *self.asm;
+        asm.load(Size::Word, Reg::R1, SLOT, slot::ENTRY as i16);
+        asm.alu(Alu::ShiftLeft, Reg::R1, 32);
+        asm.load(Size::Word, Reg::R2, SLOT, slot::VERSION as i16);
+        asm.alu(Alu::Or, Reg::R1, Reg::R2);
         keep(asm, UP_SENT, Reg::R1);
         asm.load(Size::Double, Reg::R1, SLOT, slot::BEGUN as i16);
         keep(asm, UP_BEGUN, Reg::R1);
-        asm.load(Size::Word, Reg::R1, SLOT, slot::UNA as i16);
-        kept(asm, Reg::R2, OUT_LEN);
-        asm.alu32(Alu::Add, Reg::R1, Reg::R2);
+        asm.load(Size::Word, Reg::R1, SLOT, slot::NXT as i16);
+        asm.load(Size::Double, Reg::R2, SLOT, slot::STATE as i16);
+        asm.jump_if(Reg::R2, Condition::Equal, slot::OPEN, whole);
+        // But for our FIN.
+        asm.alu32(Alu::Sub, Reg::R1, 1);
+        asm.bind(whole);
         keep(asm, UP_NXT, Reg::R1);
         asm.jump(self.labels.hand_up);
     }

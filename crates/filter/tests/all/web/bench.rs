@@ -18,6 +18,9 @@ use crate::common;
 
 pub const KEY: u64 = 0x1234_5678_9abc_def1;
 
+/// Of responses as they are entered.
+pub const VERSION: u64 = 6;
+
 pub const ENTRIES: Entries = Entries {
     count: 64,
     response_max: layout::RESPONSE_MAX,
@@ -168,7 +171,7 @@ impl Bench {
         }
     }
 
-    /// Where the entry is.
+    /// Where the entry is, whose first copy is up to date.
     pub fn enter(&self, request: &[u8], response: &[u8], closes: bool) -> u64 {
         let hash = layout::hash(KEY, request);
         let first = layout::ENTRIES + ENTRIES.first_way(hash);
@@ -183,12 +186,18 @@ impl Bench {
             self.set_copy(at, number, response, closes);
         }
         self.set(at + entry::REQUEST_LEN, request.len() as u64);
-        self.set(at + entry::GENERATION, 1);
+        self.set(at + entry::VERSION, VERSION);
         self.set(at + entry::TAG, hash);
         at
     }
 
-    pub fn set_copy(&self, at: u64, number: u64, response: &[u8], closes: bool) {
+    /// Another response is up to date, in the second copy.
+    pub fn replace(&self, at: u64, response: &[u8]) {
+        self.set_copy(at, 1, response, false);
+        self.set(at + entry::VERSION, VERSION + 3);
+    }
+
+    fn set_copy(&self, at: u64, number: u64, response: &[u8], closes: bool) {
         let to = at + entry::COPIES + number * ENTRIES.copy_len();
         self.set(to + copy::SUM, u64::from(Sum::of(response).value()));
         self.set(to + copy::LEN, response.len() as u64);

@@ -65,7 +65,7 @@ fn memory(request: &[u8]) -> Vec<AtomicU64> {
     let at = layout::ENTRIES + ENTRIES.first_way(hash);
     set(at + entry::TAG, hash);
     set(at + entry::REQUEST_LEN, request.len() as u64);
-    set(at + entry::COPY, u64::MAX);
+    set(at + entry::VERSION, u64::MAX);
     for (word, part) in request.chunks(8).enumerate() {
         let mut bytes = [0; 8];
         bytes[..part.len()].copy_from_slice(part);

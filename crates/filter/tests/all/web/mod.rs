@@ -14,7 +14,7 @@ mod room;
 mod unacknowledged;
 mod wire;
 
-use bench::{Bench, ENTRIES, now};
+use bench::{Bench, ENTRIES, KEY, VERSION, now};
 use client::{Client, Got};
 use exos_filter::handler::web::layout::{self, copy, entry, handed, slot};
 use exos_wire::Mac;

@@ -216,15 +216,14 @@ fn write_anything(words: &[AtomicU64], rings: Rings, random: &mut Random) {
     let place = random.pick(&[0, 4096]);
     set(at + slot::ENTRY, any(random, place));
     set(at + slot::KEPT, any(random, halves(1 << 10, 65_535)));
-    set(at + slot::GENERATION, any(random, 0));
+    set(at + slot::VERSION, any(random, 0));
     set(at + slot::CLOSED, any(random, 0));
     set(at + slot::LOCK, 0);
     let of_request = layout::hash(KEY, REQUEST);
     for place in 0..ENTRIES.count {
         let at = layout::ENTRIES + place * ENTRIES.entry_len();
         set(at + entry::REQUEST_LEN, any(random, REQUEST.len() as u64));
-        set(at + entry::COPY, any_number(random));
-        set(at + entry::GENERATION, any(random, 0));
+        set(at + entry::VERSION, any(random, place & 1));
         for n in 0..2 {
             let copy = at + entry::COPIES + n * ENTRIES.copy_len();
             set(copy + copy::SUM, any_number(random));
