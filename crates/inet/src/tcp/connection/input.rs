@@ -66,6 +66,12 @@ impl Connection {
             if !seg.has(TcpFlags::RST) {
                 cx.replies
                     .push(Reply::reset_for(self.flow, seg), cx.now, cx.counters);
+                // The peer may keep an older connection of these ports in TIME-WAIT, which the reset ends: the SYN follows it
+                // at once, as a retransmission, so not a second time.
+                if self.sender.rtt().retries() == 0 {
+                    self.sender.retransmission_timed_out();
+                    self.sender.send_syn();
+                }
             }
             cx.counters.drop_tcp_bad_ack += 1;
             return Outcome::Keep;
