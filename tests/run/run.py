@@ -113,6 +113,28 @@ def client(host, port):
         pass
 
 
+def leaves_behind(work):
+    """Leaves two servers behind; one does not end when it is asked to. Says who they are, and then who it is itself."""
+    for port in (9411, 9412):
+        if os.fork():
+            continue
+        with socket.create_server(("", port)) as s:
+            def asked(*_):
+                open(f"{work}/asked-{port}", "w").close()
+                if port == 9411:
+                    os._exit(0)
+            signal.signal(signal.SIGTERM, asked)
+            with open(f"{work}/left-{port}.new", "w") as file:
+                print(os.getpid(), file=file)
+            os.rename(f"{work}/left-{port}.new", f"{work}/left-{port}")
+            while True:
+                s.accept()
+    while not all(os.path.exists(f"{work}/left-{port}") for port in (9411, 9412)):
+        time.sleep(0.01)
+    with open(f"{work}/first", "w") as file:
+        print(os.getpid(), file=file)
+
+
 def echo():
     """Sends datagrams back, of both families."""
     s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)

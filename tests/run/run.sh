@@ -209,6 +209,17 @@ kill -KILL "$(awk '/^PPid/ {print $2}' "/proc/$(cat "$work/shell")/status")"
 gone() { ! kill -0 "$(cat "$work/shell")" 2>/dev/null; }
 check "a supervisor that is killed takes its program along" await gone
 wait $server 2>/dev/null; server=
+# What is left behind is the supervisor's, to the end.
+orphan='(sleep 0 & echo $! >"$0/orphan"); while kill -0 "$(cat "$0/orphan")" 2>/dev/null; do sleep 0.05; done; echo taken'
+same "the end of an orphan is taken" taken "$(run -- sh -c "$orphan" "$work")"
+"${running[@]}" -- python3 "$here/run.py" leaves_behind "$work" >"$work/server" 2>&1 & server=$!
+await test -s "$work/first"
+first_ended() { ! kill -0 "$(cat "$work/first")" 2>/dev/null; }
+await first_ended
+check "what a program has left behind goes on" kill -0 "$(cat "$work/left-9412")"
+stop_server; same "the supervisor of what is left behind is asked to end" 0 $?
+check "and asks those" test -e "$work/asked-9411"
+for port in 9411 9412; do check "and leaves nothing ($port)" eval "! kill -0 $(cat "$work/left-$port") 2>/dev/null"; done
 
 # Servers.
 if serve 8080 python3 -m http.server 8080 --directory "$work/docs"; then

@@ -4,7 +4,7 @@ use std::io::{self, Read as _};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
-use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
+use signal_hook::consts::{SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
 
 /// What is asked of us by signals.
 pub(crate) struct Signals {
@@ -12,6 +12,8 @@ pub(crate) struct Signals {
     pub to_end: UnixStream,
     /// To say what was counted (SIGUSR1), which is for us.
     pub to_report: UnixStream,
+    /// To take the end of a child (SIGCHLD): the program, or one that it has left behind.
+    pub to_reap: UnixStream,
 }
 
 impl Signals {
@@ -22,11 +24,15 @@ impl Signals {
             signal_hook::low_level::pipe::register(signal, theirs)?;
             Ok::<_, io::Error>(ours)
         };
-        let (to_end, to_report) = (pipe(SIGTERM)?, pipe(SIGUSR1)?);
+        let (to_end, to_report, to_reap) = (pipe(SIGTERM)?, pipe(SIGUSR1)?, pipe(SIGCHLD)?);
         // We end when the program does.
         signal_hook::flag::register(SIGINT, Arc::default())?;
         signal_hook::flag::register(SIGQUIT, Arc::default())?;
-        Ok(Self { to_end, to_report })
+        Ok(Self {
+            to_end,
+            to_report,
+            to_reap,
+        })
     }
 }
 

@@ -2,18 +2,19 @@
 
 use std::io;
 use std::num::NonZeroU64;
-use std::os::fd::{AsFd as _, OwnedFd};
-use std::process::{Child, Command, ExitCode, ExitStatus};
+use std::os::fd::AsFd as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
 use exos::net::{Events, Interest, Net, Token, Trigger};
 use exos::{Error, Exos, Role};
-use exos_host::children::end_with_us;
+use exos_host::children::{adopt_orphans, end_descendants, end_with_us, reap, signal_descendants};
 use exos_host::intercept::{self, Call};
 use exos_host::limits::raise_descriptors;
 use exos_program::Needs;
 use rustix::event::PollFlags;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use rustix::thread::set_current_timer_slack;
 
 use crate::answer::Answer;
@@ -52,8 +53,9 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Error> {
     let signals = Signals::catch().map_err(|e| Error::io("cannot catch signals", e))?;
     let mut command = Command::new(&args.command[0]);
     command.args(&args.command[1..]);
-    // Without us it would have sockets that nobody is at the other end of.
+    // Without us it would have sockets that nobody is at the other end of, and so would those that it leaves behind.
     end_with_us(&mut command);
+    adopt_orphans().map_err(|e| Error::io("cannot adopt orphans", e))?;
     let sharing = match shares {
         true => Some(Sharing::new(&mut command)?),
         false => None,
@@ -68,14 +70,16 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Error> {
     // A pause is to be as long as it is meant to be; the kernel adds 50 µs otherwise.
     let _ = set_current_timer_slack(NonZeroU64::new(1));
     let status = Context::new(net, calls, args.trace)
-        .and_then(|cx| Supervisor::new(cx, sharing, child, signals)?.run());
+        .and_then(|cx| Supervisor::new(cx, sharing, Pid::from_child(&child), signals)?.run());
+    // Those that are left had their time, or hear now that they have no network any more.
+    let patience = status.as_ref().map_or(GOODBYE_TIME, |_| Duration::ZERO);
+    let status = end_descendants(patience).and(status);
     let status = status.map_err(|e| Error::io("cannot go on with the program", e))?;
     Ok(exit_code(status))
 }
 
 /// The program's, as a shell says it.
 fn exit_code(status: ExitStatus) -> ExitCode {
-    use std::os::unix::process::ExitStatusExt as _;
     let code = status
         .code()
         .or_else(|| status.signal().map(|signal| 128 + signal));
@@ -87,11 +91,12 @@ struct Supervisor {
     cx: Context,
     sockets: Sockets,
     counters: CallCounters,
-    child: Child,
-    child_fd: OwnedFd,
+    program: Pid,
     /// How the program has ended; others that it has started may go on.
     ended: Option<ExitStatus>,
-    /// When nobody is left to wait for.
+    /// Nobody is left whose calls are told.
+    is_alone: bool,
+    /// When to wait no longer, for processes that were asked to end or for what they wrote to be delivered.
     over: Option<Instant>,
     signals: Signals,
 }
@@ -100,7 +105,7 @@ impl Supervisor {
     fn new(
         cx: Context,
         sharing: Option<Sharing>,
-        child: Child,
+        program: Pid,
         signals: Signals,
     ) -> io::Result<Self> {
         let poll = &cx.poll;
@@ -110,11 +115,11 @@ impl Supervisor {
             let (name, mtu) = cx.net.with(link);
             sharing.name_interface(&name, mtu)?;
         }
-        let child_fd = poll.register_child(&child, CHILD)?;
         for (fd, token) in [
             (cx.calls.as_fd(), CALLS),
             (signals.to_end.as_fd(), ASKED),
             (signals.to_report.as_fd(), REPORT),
+            (signals.to_reap.as_fd(), CHILD),
         ] {
             poll.register_fd(fd, token, Interest::READABLE, Trigger::Level)?;
         }
@@ -122,9 +127,9 @@ impl Supervisor {
             cx,
             sockets: Sockets::new(sharing),
             counters: CallCounters::default(),
-            child,
-            child_fd,
+            program,
             ended: None,
+            is_alone: false,
             over: None,
             signals,
         })
@@ -156,13 +161,13 @@ impl Supervisor {
         }
     }
 
-    /// How long it may wait, once nobody is left: no time where all is delivered, or that took too long.
+    /// How long it may wait, once all are to end: no time where nobody is left and all is delivered, or that took too long.
     fn time_left(&self) -> io::Result<Option<Duration>> {
         let Some(over) = self.over else {
             return Ok(None);
         };
         let left = over.saturating_duration_since(Instant::now());
-        if !self.sockets.are_none() {
+        if !self.is_alone || !self.sockets.are_none() {
             return Ok(Some(left));
         }
         // That something is delivered is no event.
@@ -173,33 +178,39 @@ impl Supervisor {
     }
 
     /// Closes what there is; what is not delivered by now has had its time.
-    fn end(mut self) -> io::Result<ExitStatus> {
+    fn end(self) -> io::Result<ExitStatus> {
         self.cx.net.set_linger(Duration::ZERO);
-        self.ended.map_or_else(|| self.child.wait(), Ok)
+        if let Some(status) = self.ended {
+            return Ok(status);
+        }
+        let ended = waitpid(Some(self.program), WaitOptions::empty())?;
+        let (_, status) = ended.ok_or(io::ErrorKind::NotFound)?;
+        Ok(ExitStatus::from_raw(status.as_raw()))
     }
 
     fn handle(&mut self, token: Token) -> io::Result<()> {
         match token {
             CALLS if self.has_nobody()? => {
                 self.cx.poll.deregister_fd(self.cx.calls.as_fd())?;
+                self.is_alone = true;
                 self.over = Some(Instant::now() + GOODBYE_TIME);
                 // Of some the end was told before all that they had written was taken.
                 self.sockets.go_on_with_all(&self.cx);
             }
             CALLS => self.take_calls()?,
             CHILD => {
-                self.ended = self.child.try_wait()?;
-                if self.ended.is_some() {
-                    self.cx.poll.deregister_fd(self.child_fd.as_fd())?;
-                }
+                take(&self.signals.to_reap);
+                let (program, ended) = (self.program, &mut self.ended);
+                // Its number may be another's afterwards.
+                reap(|pid, status| {
+                    if pid == program {
+                        ended.get_or_insert(status);
+                    }
+                })?;
             }
             ASKED => {
                 take(&self.signals.to_end);
-                match self.ended {
-                    None => drop(kill_process(Pid::from_child(&self.child), Signal::TERM)),
-                    // Those that it has left behind go on without us.
-                    Some(_) => self.over = Some(Instant::now()),
-                }
+                self.ask_to_end()?;
             }
             REPORT => {
                 take(&self.signals.to_report);
@@ -207,6 +218,19 @@ impl Supervisor {
                 report(self.counters, shared, intercepted);
             }
             Token(token) => self.sockets.handle(&self.cx, token)?,
+        }
+        Ok(())
+    }
+
+    /// Asks the program to end, or those that it has left behind. These get their time once.
+    fn ask_to_end(&mut self) -> io::Result<()> {
+        match (self.ended, self.over) {
+            (None, _) => drop(kill_process(self.program, Signal::TERM)),
+            (Some(_), None) => {
+                signal_descendants(Signal::TERM)?;
+                self.over = Some(Instant::now() + GOODBYE_TIME);
+            }
+            (Some(_), Some(_)) => self.over = Some(Instant::now()),
         }
         Ok(())
     }

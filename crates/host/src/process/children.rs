@@ -1,14 +1,22 @@
 //! Processes that must not outlive us, and one that must.
 
-use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+use std::collections::HashSet;
 use std::io;
-use std::os::unix::process::CommandExt as _;
-use std::process::Command;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+use procfs::process::all_processes;
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, Signal, WaitOptions, getpid, getppid, kill_process, set_child_subreaper,
+    set_parent_process_death_signal, waitpid,
+};
 
 /// Has a command's process asked to end (SIGTERM) when the thread that started it ends, whatever the reason:
 /// also when this process is killed. So it must be started by a thread that lives as long as it shall.
 pub fn end_with_us(command: &mut Command) {
-    let us = rustix::process::getpid();
+    let us = getpid();
     let arrange = move || {
         set_parent_process_death_signal(Some(Signal::TERM))?;
         // We may have ended between fork and the line above; then the signal will never come.
@@ -20,6 +28,87 @@ pub fn end_with_us(command: &mut Command) {
     };
     // SAFETY: between fork and exec the closure makes two system calls, and neither allocates nor locks.
     unsafe { command.pre_exec(arrange) };
+}
+
+/// Has descendants whose parent ends become children of this process (`PR_SET_CHILD_SUBREAPER`), so that it finds them.
+///
+/// # Errors
+///
+/// The kernel's.
+pub fn adopt_orphans() -> io::Result<()> {
+    Ok(set_child_subreaper(Some(getpid()))?)
+}
+
+/// Takes the ends of all children that have ended, tells of each, and says whether a child is left.
+///
+/// # Errors
+///
+/// The kernel's.
+pub fn reap(mut ended: impl FnMut(Pid, ExitStatus)) -> io::Result<bool> {
+    loop {
+        match waitpid(None, WaitOptions::NOHANG) {
+            Ok(Some((pid, status))) => ended(pid, ExitStatus::from_raw(status.as_raw())),
+            Ok(None) => return Ok(true),
+            Err(Errno::CHILD) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Sends a signal to each descendant that there is, and says how many took it. Of orphans only those are found that this process
+/// [adopts](adopt_orphans).
+///
+/// # Errors
+///
+/// There is no /proc.
+pub fn signal_descendants(signal: Signal) -> io::Result<usize> {
+    let processes = all_processes().map_err(io::Error::other)?;
+    let parents: Vec<(i32, i32)> = processes
+        .filter_map(|process| process.ok()?.stat().ok())
+        .map(|stat| (stat.pid, stat.ppid))
+        .collect();
+    let mut family = HashSet::from([getpid().as_raw_pid()]);
+    let mut found = Vec::new();
+    loop {
+        let is_next = |(pid, ppid): &&(i32, i32)| family.contains(ppid) && !family.contains(pid);
+        let next: Vec<i32> = parents
+            .iter()
+            .filter(is_next)
+            .map(|(pid, _)| *pid)
+            .collect();
+        if next.is_empty() {
+            break;
+        }
+        family.extend(&next);
+        found.extend(next);
+    }
+    let pids = found.into_iter().filter_map(Pid::from_raw);
+    Ok(pids
+        .filter(|pid| kill_process(*pid, signal).is_ok())
+        .count())
+}
+
+/// Asks all descendants to end (SIGTERM), and kills those that have not after this time. Returns when none is left, all their ends
+/// being taken.
+///
+/// # Errors
+///
+/// As those of [`reap`] and [`signal_descendants`].
+pub fn end_descendants(patience: Duration) -> io::Result<()> {
+    const LOOK: Duration = Duration::from_millis(10);
+    let until = Instant::now() + patience;
+    if !reap(|_, _| {})? {
+        return Ok(());
+    }
+    signal_descendants(Signal::TERM)?;
+    while reap(|_, _| {})? {
+        // Those that fork meanwhile are found by the next look.
+        if Instant::now() >= until && signal_descendants(Signal::KILL)? == 0 {
+            return Ok(());
+        }
+        std::thread::sleep(LOOK);
+    }
+    Ok(())
 }
 
 /// Has a command's process be its own session: what ends this terminal or this process does not end it.
@@ -48,7 +137,6 @@ pub fn close_standard_streams() -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::process::ExitStatusExt as _;
 
     #[test]
     fn a_process_that_outlives_us_leads_its_own_session() {
