@@ -113,6 +113,33 @@ def client(host, port):
         pass
 
 
+def many_files(host, port):
+    """Sockets that wait in an epoll set before they connect: one that the process has from the beginning, one that it makes later, a copy."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
+    first = select.epoll()
+    files = [os.open("/dev/null", os.O_RDONLY) for _ in range(2000)]
+
+    def connects(epoll):
+        with socket.socket() as s:
+            s.setblocking(False)
+            epoll.register(s.fileno(), select.EPOLLOUT)
+            assert s.connect_ex((host, int(port))) == errno.EINPROGRESS
+            assert epoll.poll(60) == [(s.fileno(), select.EPOLLOUT)]
+            epoll.unregister(s.fileno())
+
+    for _ in range(100):
+        connects(first)
+    later = select.epoll()
+    for _ in range(100):
+        connects(later)
+    copy = select.epoll.fromfd(os.dup(later.fileno()))
+    later.close()
+    for _ in range(100):
+        connects(copy)
+    for file in files:
+        os.close(file)
+
+
 def leaves_behind(work):
     """Leaves two servers behind; one does not end when it is asked to. Says who they are, and then who it is itself."""
     for port in (9411, 9412):

@@ -93,6 +93,12 @@ check "python3: listeners that loopback does not reach" run -- python3 "$here/ru
 check "python3: two descriptors of a socket in an epoll set" run -- python3 "$here/run.py" copies 10.10.0.2 8000
 run -- curl -s http://10.10.0.2:7999/ 2>"$work/err"; same "curl: a refused connection, and its status" 7 $?
 run -- curl -sm 1 http://10.10.0.99/ 2>"$work/err"; same "curl: nobody is there" 28 $?
+if [ "$way" ] && optional strace; then
+    many=("${running[@]:0:10}" strace -qq -c -o "$work/calls" -e trace=readlink,readlinkat,getdents64 "${running[@]:10}")
+    check "python3: 300 connections of a process with 2,000 files" "${many[@]}" -- python3 "$here/run.py" many_files 10.10.0.2 8000
+    looked=$(awk '$NF ~ /^(readlink|readlinkat|getdents64)$/ { calls += $4 } END { print calls + 0 }' "$work/calls")
+    check "and each file is looked at a few times, not for each connection ($looked)" test "$looked" -gt 300 -a "$looked" -lt 10000
+fi
 if [ "$way" ]; then
     traced='import socket; s = socket.create_server(("", 9100)); c = socket.create_connection(("10.10.0.2", 8000))
 c.setsockopt(6, socket.TCP_NODELAY, 1); c.getsockname()

@@ -27,7 +27,7 @@ use crate::target::{
 use crate::unix::UnixSockets;
 
 /// The calls that are told to us.
-pub(crate) const TOLD: [libc::c_long; 10] = [
+pub(crate) const TOLD: &[libc::c_long] = &[
     libc::SYS_bind,
     libc::SYS_listen,
     libc::SYS_connect,
@@ -38,6 +38,9 @@ pub(crate) const TOLD: [libc::c_long; 10] = [
     libc::SYS_getsockopt,
     libc::SYS_setsockopt,
     libc::SYS_io_uring_setup,
+    libc::SYS_epoll_create1,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_epoll_create,
 ];
 
 /// Told too where sockets are shared: a process becomes another program.
@@ -146,6 +149,9 @@ impl Sockets {
             libc::SYS_getsockopt => self.unix.get_option(cx, call),
             libc::SYS_setsockopt => self.unix.set_option(cx, call),
             libc::SYS_io_uring_setup => self.refuse_ring(call),
+            libc::SYS_epoll_create1 => Ok(self.unix.sets.create(cx, call)),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_epoll_create => Ok(self.unix.sets.create(cx, call)),
             _ => Ok(Answer::Pass),
         }
     }

@@ -62,7 +62,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Error> {
     };
     let told: Vec<_> = match sharing {
         None => TOLD.to_vec(),
-        Some(_) => [&TOLD[..], &BECOMING].concat(),
+        Some(_) => [TOLD, &BECOMING].concat(),
     };
     let (child, calls) = intercept::spawn(&mut command, &told)?;
     // Each of its sockets is a descriptor of ours.

@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, SocketType, send};
 
 use super::datagrams::DatagramFlow;
+use super::epoll_sets::EpollSets;
 use super::sockets::{Connecting, Kind, Listening, Socket, UnixSockets, pair};
 use crate::answer::{Answer, fails};
 use crate::context::Context;
@@ -32,7 +33,7 @@ impl UnixSockets {
     ) -> io::Result<()> {
         let local = listener.local_addr()?;
         let (theirs, ours) = pair(SocketType::STREAM, descriptor.nonblocking)?;
-        put_in_place(cx, call, descriptor, &theirs)?;
+        put_in_place(cx, &mut self.sets, call, descriptor, &theirs)?;
         let listening = Kind::Listening(Listening {
             of: listener,
             made: VecDeque::new(),
@@ -63,7 +64,7 @@ impl UnixSockets {
             true => (fill(&theirs)?, Vec::new()),
             false => (0, vec![*call]),
         };
-        put_in_place(cx, call, descriptor, &theirs)?;
+        put_in_place(cx, &mut self.sets, call, descriptor, &theirs)?;
         let local = stream.local_addr()?;
         let connecting = Kind::Connecting(Connecting {
             stream,
@@ -114,7 +115,7 @@ impl UnixSockets {
     ) -> io::Result<()> {
         let local = socket.local_addr()?;
         let (theirs, ours) = pair(SocketType::SEQPACKET, descriptor.nonblocking)?;
-        put_in_place(cx, call, descriptor, &theirs)?;
+        put_in_place(cx, &mut self.sets, call, descriptor, &theirs)?;
         let flow = Kind::Datagrams(DatagramFlow::new(socket, Some(to)));
         self.add(cx, (&theirs, ours), family, (local, Some(to)), flow)?;
         Ok(())
@@ -191,13 +192,14 @@ impl UnixSockets {
 /// connect it.
 fn put_in_place(
     cx: &Context,
+    sets: &mut EpollSets,
     call: &Call,
     descriptor: &Descriptor,
     theirs: &OwnedFd,
 ) -> io::Result<()> {
     let number = call.args[0] as i32;
     let close_on_exec = intercept::closes_on_exec(call.thread, number)?;
-    let places = intercept::registrations(call.thread, number, descriptor.inode)?;
+    let places = sets.registrations(call, number, descriptor.inode)?;
     copy_options(&descriptor.fd, theirs)?;
     cx.calls
         .replace(call, number, theirs.as_fd(), close_on_exec)?;

@@ -13,6 +13,7 @@ use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socke
 use slab::Slab;
 
 use super::datagrams::DatagramFlow;
+use super::epoll_sets::EpollSets;
 use super::flow::Flow;
 use crate::context::Context;
 use crate::counters::{Moved, SocketCounters};
@@ -107,6 +108,7 @@ pub(crate) struct Connecting {
 pub(crate) struct UnixSockets {
     pub(super) all: Slab<Socket>,
     by_inode: HashMap<u64, usize>,
+    pub(crate) sets: EpollSets,
     /// Errors of connections that are over, which the program has not heard of; the oldest first.
     errors: VecDeque<(u64, io::Error)>,
     /// Through which bytes pass.
@@ -122,6 +124,7 @@ impl Default for UnixSockets {
         Self {
             all: Slab::new(),
             by_inode: HashMap::new(),
+            sets: EpollSets::default(),
             errors: VecDeque::new(),
             buffer: vec![0; PIECE].into_boxed_slice(),
             made: 0,

@@ -154,30 +154,60 @@ pub struct Registration {
     data: u64,
 }
 
-/// Where a descriptor of a thread's process, which is of that inode, stands in epoll sets of the process. Looks at all its descriptors.
+/// The epoll sets among the descriptors of a thread's process. Looks at all of these.
 ///
 /// # Errors
 ///
 /// The process has gone.
-pub fn registrations(thread: u32, number: i32, inode: u64) -> io::Result<Vec<Registration>> {
+pub fn epoll_sets(thread: u32) -> io::Result<Vec<i32>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(format!("/proc/{thread}/fd"))? {
-        let entry = entry?;
-        let link = fs::read_link(entry.path());
-        if !link.is_ok_and(|link| link.as_os_str() == "anon_inode:[eventpoll]") {
-            continue;
-        }
-        let name = entry.file_name();
-        let Some(set) = name.to_str().and_then(|set| set.parse::<i32>().ok()) else {
-            continue;
-        };
+        let name = entry?.file_name();
+        let number = name.to_str().and_then(|name| name.parse().ok());
+        found.extend(number.filter(|number| is_epoll_set(thread, *number)));
+    }
+    Ok(found)
+}
+
+/// Whether a descriptor of a thread's process is an epoll set.
+pub fn is_epoll_set(thread: u32, number: i32) -> bool {
+    let link = fs::read_link(format!("/proc/{thread}/fd/{number}"));
+    link.is_ok_and(|link| link.as_os_str() == "anon_inode:[eventpoll]")
+}
+
+/// Where a descriptor of a thread's process, which is of that inode, stands in these epoll sets of the process.
+///
+/// # Errors
+///
+/// The process has gone.
+pub fn registrations(
+    thread: u32,
+    sets: &[i32],
+    number: i32,
+    inode: u64,
+) -> io::Result<Vec<Registration>> {
+    let mut found = Vec::new();
+    for set in sets.iter().filter(|set| may_have(thread, **set, number)) {
         let info = fs::read_to_string(format!("/proc/{thread}/fdinfo/{set}")).unwrap_or_default();
         for (events, data) in info.lines().filter_map(|line| member(line, number, inode)) {
-            let set = descriptor(thread, set)?;
+            let set = descriptor(thread, *set)?;
             found.push(Registration { set, events, data });
         }
     }
     Ok(found)
+}
+
+/// Whether an epoll set of a thread's process may have a member of that number: what fdinfo says of it is long. Where the kernel does not
+/// tell (kcmp(2)), it may.
+fn may_have(thread: u32, set: i32, number: i32) -> bool {
+    const EPOLL_TFD: libc::c_int = 7;
+    // The set, the member's number, and how many of that number are left out.
+    let slot = [set, number, 0];
+    let at = (&raw const slot).expose_provenance();
+    // SAFETY: the kernel reads the three numbers, which live as long as the call.
+    let compared =
+        unsafe { libc::syscall(libc::SYS_kcmp, thread, thread, EPOLL_TFD, number as u64, at) };
+    compared >= 0 || io::Error::last_os_error().raw_os_error() != Some(libc::ENOENT)
 }
 
 /// The events and the word of a member, if the line of an epoll set's fdinfo (proc(5)) is of that descriptor.

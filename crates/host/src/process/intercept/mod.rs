@@ -22,8 +22,8 @@ use crate::error::{Error, Result};
 mod caller;
 
 pub use caller::{
-    Registration, closes_on_exec, counter, descriptor, network_namespace, option, parent_of,
-    process, process_of, read_memory, registrations, set_option, write_memory,
+    Registration, closes_on_exec, counter, descriptor, epoll_sets, is_epoll_set, network_namespace,
+    option, parent_of, process, process_of, read_memory, registrations, set_option, write_memory,
 };
 
 /// The architecture in a filter's data (linux/audit.h).
@@ -420,14 +420,17 @@ mod tests {
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
         epoll::add(&set, &old, data, flags).expect("it is added");
         let inode = rustix::fs::fstat(&old).expect("open").st_ino;
-        let places = registrations(here, number, inode).expect("ours");
+        let sets = epoll_sets(here).expect("ours");
+        assert!(sets.contains(&set.as_raw_fd()) && !sets.contains(&number));
+        let places = registrations(here, &sets, number, inode).expect("ours");
         assert_eq!(places.len(), 1);
         let (new, its) = std::io::pipe().expect("a pipe");
         // The file at the number is another from here on, as a supervisor has it.
         let mut old = old;
         rustix::io::dup2(&new, &mut old).expect("replaced");
         // A child that another test starts has the old one, until it is another program.
-        let is_gone = || registrations(here, number, inode).expect("ours").is_empty();
+        let places_of_old = || registrations(here, &sets, number, inode).expect("ours");
+        let is_gone = || places_of_old().is_empty();
         let mut looks = std::iter::repeat_with(|| {
             std::thread::sleep(std::time::Duration::from_millis(5));
             is_gone()
