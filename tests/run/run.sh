@@ -200,6 +200,11 @@ if optional cc:gcc; then
     tail -f /dev/null --pid=$echoing | run -- "$work/forks" 10.10.0.2 9001 8 20 >"$work/forked" 2>&1
     same "eight threads that connect and fork at once" talked "$(cat "$work/forked")"
     wait $echoing; same "and all their connections end" "0 left" "$(tail -n 1 "$work/echoing")"
+    cc -D_GNU_SOURCE -o "$work/signals" "$here/signals.c"
+    peer_of python3 "$here/run.py" echoing 1 >"$work/echoing" & echoing=$!
+    await grep -q listening "$work/echoing"
+    same "signals' handlers that use a connection in the middle of its calls" "all came, 0 wrong" "$(run -- "$work/signals" 10.10.0.2 9001 1000 2>&1)"
+    wait $echoing
 fi
 # What is left alone ends too.
 "${running[@]}" -- sh -c 'echo $$ >"$0/shell"; exec sleep 100' "$work" 2>/dev/null & server=$!
