@@ -205,6 +205,11 @@ if optional cc:gcc; then
     await grep -q listening "$work/echoing"
     same "signals' handlers that use a connection in the middle of its calls" "all came, 0 wrong" "$(run -- "$work/signals" 10.10.0.2 9001 1000 2>&1)"
     wait $echoing
+    cc -D_GNU_SOURCE -pthread -o "$work/cancelled" "$here/cancelled.c"
+    peer_of python3 "$here/run.py" echoing 1 >"$work/echoing" & echoing=$!
+    await grep -q listening "$work/echoing"
+    same "threads that are cancelled while they wait" "cancelled everywhere" "$(run -- "$work/cancelled" 10.10.0.2 9001 2>&1)"
+    wait $echoing
 fi
 # What is left alone ends too.
 "${running[@]}" -- sh -c 'echo $$ >"$0/shell"; exec sleep 100' "$work" 2>/dev/null & server=$!

@@ -99,6 +99,7 @@ unsafe extern "C" {
     pub fn eventfd(count: u32, flags: i32) -> i32;
     pub fn getpid() -> i32;
     pub fn raise(signal: i32) -> i32;
+    pub fn pthread_setcanceltype(kind: i32, before: *mut i32) -> i32;
     pub fn pthread_atfork(
         before: extern "C" fn(),
         parent: extern "C" fn(),
