@@ -220,6 +220,11 @@ gone() { ! kill -0 "$(cat "$work/shell")" 2>/dev/null; }
 check "a supervisor that is killed takes its program along" await gone
 wait $server 2>/dev/null; server=
 
+# By --intercept there is no library.
+others='for how in "setpriv --reuid 65534 --clear-groups" "setpriv --bounding-set -sys_ptrace,-sys_admin" "unshare -pf --mount-proc" "unshare -U"; do
+    $how true; done'
+same "what may not load the library is not told to" "" "$(run -- sh -c "$others" 2>&1)"
+
 # Servers.
 if serve 8080 python3 -m http.server 8080 --directory "$work/docs"; then
     check "python3 -m http.server" got "http://$ip:8080/noise"
