@@ -206,6 +206,16 @@ if optional cc:gcc; then
     tail -f /dev/null --pid=$echoing | run -- "$work/forks" 10.10.0.2 9001 8 20 >"$work/forked" 2>&1
     same "eight threads that connect and fork at once" talked "$(cat "$work/forked")"
     wait $echoing; same "and all their connections end" "0 left" "$(tail -n 1 "$work/echoing")"
+    cc -D_GNU_SOURCE -o "$work/signals" "$here/signals.c"
+    peer_of python3 "$here/run.py" echoing 1 >"$work/echoing" & echoing=$!
+    await grep -q listening "$work/echoing"
+    same "signals' handlers that use a connection in the middle of its calls" "all came, 0 wrong" "$(run -- "$work/signals" 10.10.0.2 9001 1000 2>&1)"
+    wait $echoing
+    cc -D_GNU_SOURCE -pthread -o "$work/cancelled" "$here/cancelled.c"
+    peer_of python3 "$here/run.py" echoing 1 >"$work/echoing" & echoing=$!
+    await grep -q listening "$work/echoing"
+    same "threads that are cancelled while they wait" "cancelled everywhere" "$(run -- "$work/cancelled" 10.10.0.2 9001 2>&1)"
+    wait $echoing
 fi
 # What is left alone ends too.
 "${running[@]}" -- sh -c 'echo $$ >"$0/shell"; exec sleep 100' "$work" 2>/dev/null & server=$!
@@ -226,6 +236,11 @@ check "what a program has left behind goes on" kill -0 "$(cat "$work/left-9412")
 stop_server; same "the supervisor of what is left behind is asked to end" 0 $?
 check "and asks those" test -e "$work/asked-9411"
 for port in 9411 9412; do check "and leaves nothing ($port)" eval "! kill -0 $(cat "$work/left-$port") 2>/dev/null"; done
+
+# By --intercept there is no library.
+others='for how in "setpriv --reuid 65534 --clear-groups" "setpriv --bounding-set -sys_ptrace,-sys_admin" "unshare -pf --mount-proc" "unshare -U"; do
+    $how true; done'
+same "what may not load the library is not told to" "" "$(run -- sh -c "$others" 2>&1)"
 
 # Servers.
 if serve 8080 python3 -m http.server 8080 --directory "$work/docs"; then

@@ -15,6 +15,7 @@ use crate::memory::DESCRIPTORS;
 use crate::process::{Found, Here, NO_WATCHER};
 use crate::set::{Member, Set};
 use crate::sharing::unshare_fd;
+use crate::signals::Section;
 use crate::system::{
     EDGE, EEXIST, EFAULT, EINVAL, ENOENT, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, ERR,
     EXCLUSIVE, EpollEvent, HUP, IN, OUT,
@@ -57,6 +58,7 @@ fn lock() -> MutexGuard<'static, Option<Sets>> {
 }
 
 fn with<R>(look: impl FnOnce(&mut Sets) -> R) -> R {
+    let _handlers_wait = Section::enter();
     look(lock().get_or_insert_with(Sets::default))
 }
 

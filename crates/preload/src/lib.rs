@@ -21,6 +21,7 @@
 //! | `process`, `start` | this process: its part of the memory; its beginning, and its forks |
 //! | `sharing` | its sockets: by their descriptors; the end of sharing one |
 //! | `ask` | what the other side is asked for |
+//! | `signals` | handlers wait while their thread has a lock |
 //! | `wait` | waiting for one socket |
 //! | `stream` | bytes: what reading and writing calls come to |
 //! | `datagrams`, `control`, `addresses` | datagrams, as above, what goes beside their bytes, and to whom |
@@ -58,6 +59,8 @@ mod process;
 mod set;
 #[cfg(exos_preload)]
 mod sharing;
+#[cfg(exos_preload)]
+mod signals;
 #[cfg(exos_preload)]
 mod sockets;
 #[cfg(exos_preload)]

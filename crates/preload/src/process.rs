@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering, fence};
 use crate::ask::ask;
 use crate::memory::{AWAKE, Ask, DESCRIPTORS, MARK, OWN, SLEEPS, SOCKETS, Shared, VARIABLE};
 use crate::memory::{Lock, Socket, state};
+use crate::signals::Section;
 use crate::system;
 
 /// A process whose sockets are shared.
@@ -83,6 +84,12 @@ pub const AGAIN: i32 = i32::MAX;
 
 /// As above: nothing tells of the socket, which is to be shared no more, and the call to be made of the kernel.
 pub const NO_WATCHER: i32 = i32::MAX - 1;
+
+/// A lock of a socket's, and this thread's handlers that wait until it is let go of, in this order.
+pub struct Held<'a> {
+    _lock: Lock<'a>,
+    _section: Section,
+}
 
 impl Here {
     /// The number of its part of the memory; none of a child for which there was none.
@@ -251,8 +258,12 @@ impl Here {
         place.is_some_and(|place| place.load(Ordering::Relaxed) == OWN)
     }
 
-    pub fn lock<'a>(&self, word: &'a AtomicU32) -> Lock<'a> {
-        self.shared.lock(word, self.pid())
+    pub fn lock<'a>(&self, word: &'a AtomicU32) -> Held<'a> {
+        let section = Section::enter();
+        Held {
+            _lock: self.shared.lock(word, self.pid()),
+            _section: section,
+        }
     }
 
     /// Something was done to a socket that the other side is to look at.

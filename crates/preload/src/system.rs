@@ -5,6 +5,7 @@ use std::ffi::{c_char, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::memory::{MARKED, MARKED_DATAGRAMS};
+use crate::signals::Action;
 
 pub type Size = usize;
 pub type Signed = isize;
@@ -79,6 +80,7 @@ constants! {
     FIONREAD = 0x541b; FIONBIO = 0x5421; SIOCOUTQ = 0x5411; FIOCLEX = 0x5451; FIONCLEX = 0x5450; FIOASYNC = 0x5452; SIOCATMARK = 0x8905;
     F_SETOWN = 8; F_SETSIG = 10; F_SETOWN_EX = 15; O_ASYNC = 0o20_000; AT_EMPTY_PATH = 0x1000;
     SIGPIPE = 13; SCM_RIGHTS = 1; SCM_CREDENTIALS = 2; SO_PRIORITY = 12; SO_MARK = 36; SO_TIMESTAMPING = 37; SO_TXTIME = 61; SO_TIMESTAMPING_NEW = 65; CLOSE_RANGE_CLOEXEC = 4;
+    SA_SIGINFO = 4; SA_RESTART = 0x1000_0000; SA_RESETHAND = i32::MIN;
     EPOLL_CTL_ADD = 1; EPOLL_CTL_DEL = 2; EPOLL_CTL_MOD = 3;
 }
 
@@ -97,6 +99,7 @@ unsafe extern "C" {
     pub fn eventfd(count: u32, flags: i32) -> i32;
     pub fn getpid() -> i32;
     pub fn raise(signal: i32) -> i32;
+    pub fn pthread_setcanceltype(kind: i32, before: *mut i32) -> i32;
     pub fn pthread_atfork(
         before: extern "C" fn(),
         parent: extern "C" fn(),
@@ -177,6 +180,8 @@ beneath! {
     getpeername(fd: i32, name: *mut u8, name_len: *mut u32) -> i32;
     getsockopt(fd: i32, level: i32, option: i32, value: *mut u8, len: *mut u32) -> i32;
     setsockopt(fd: i32, level: i32, option: i32, value: *const u8, len: u32) -> i32;
+    sigaction(signal: i32, new: *const Action, old: *mut Action) -> i32;
+    signal(signal: i32, handler: usize) -> usize;
     fork() -> i32;
     epoll_create1(flags: i32) -> i32;
     epoll_ctl(set: i32, what: i32, fd: i32, event: *mut EpollEvent) -> i32;
@@ -203,6 +208,7 @@ pub mod number {
         SENDFILE = 40; CONNECT = 42; ACCEPT = 43; SENDTO = 44; RECVFROM = 45; SENDMSG = 46; RECVMSG = 47; SHUTDOWN = 48; BIND = 49;
         LISTEN = 50; GETSOCKNAME = 51; GETPEERNAME = 52; SETSOCKOPT = 54; GETSOCKOPT = 55; FCNTL = 72; EPOLL_WAIT = 232;
         EPOLL_CTL = 233; PSELECT6 = 270; PPOLL = 271; SPLICE = 275; EPOLL_PWAIT = 281; ACCEPT4 = 288; EPOLL_CREATE1 = 291;
+        RT_SIGPROCMASK = 14; GETTID = 186; RT_TGSIGQUEUEINFO = 297;
         DUP3 = 292; RECVMMSG = 299; SENDMMSG = 307; PREADV2 = 327; PWRITEV2 = 328; CLOSE_RANGE = 436; EPOLL_PWAIT2 = 441;
     }
 
@@ -212,6 +218,7 @@ pub mod number {
         DUP2 = i64::MIN + 2; SENDFILE = 71; CONNECT = 203; ACCEPT = 202; SENDTO = 206; RECVFROM = 207; SENDMSG = 211; RECVMSG = 212;
         SHUTDOWN = 210; BIND = 200; LISTEN = 201; GETSOCKNAME = 204; GETPEERNAME = 205; SETSOCKOPT = 208; GETSOCKOPT = 209;
         FCNTL = 25; EPOLL_WAIT = i64::MIN + 3; EPOLL_CTL = 21; PSELECT6 = 72; PPOLL = 73; SPLICE = 76; EPOLL_PWAIT = 22; ACCEPT4 = 242;
+        RT_SIGPROCMASK = 135; GETTID = 178; RT_TGSIGQUEUEINFO = 240;
         EPOLL_CREATE1 = 20; DUP3 = 24; RECVMMSG = 243; SENDMMSG = 269; PREADV2 = 286; PWRITEV2 = 287; CLOSE_RANGE = 436; EPOLL_PWAIT2 = 441;
     }
 }

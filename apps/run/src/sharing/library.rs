@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -14,6 +15,7 @@ use exos_preload::LIBRARY;
 use exos_preload::memory::{Shared, VARIABLE};
 use rustix::fs::{MemfdFlags, memfd_create};
 
+use super::credentials::Credentials;
 use crate::check::KnownPrograms;
 use crate::limits::{ENVIRONMENT, PATH_BYTES};
 use crate::target::write;
@@ -54,6 +56,20 @@ impl Library {
         format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd())
     }
 
+    /// Whether a thread finds the library by its name, once it has become another program: it sees the same processes, and may open
+    /// descriptors of this one.
+    fn is_found_by(&self, thread: u32) -> io::Result<bool> {
+        let ours = self.file.metadata()?;
+        let Ok(found) = std::fs::metadata(format!("/proc/{thread}/root{}", self.name())) else {
+            return Ok(false);
+        };
+        let user_namespace = |of: &str| std::fs::read_link(format!("/proc/{of}/ns/user"));
+        let of_thread = thread.to_string();
+        Ok((found.dev(), found.ino()) == (ours.dev(), ours.ino())
+            && user_namespace(&of_thread)? == user_namespace("self")?
+            && Credentials::of(&of_thread)?.may_open(&Credentials::of("self")?))
+    }
+
     /// Takes the library out of the environment of a program that cannot load it, and puts it back for one that can: another that was
     /// given the same variable, by a parent that shares its memory (vfork(2)), or by a program that could not.
     ///
@@ -69,7 +85,8 @@ impl Library {
         // The loader passes over spaces.
         let nothing = vec![b' '; library.len()];
         let root = PathBuf::from(format!("/proc/{}/root", call.thread));
-        let (from, to) = match self.programs.takes_library(&file, &root) {
+        let loads = self.programs.takes_library(&file, &root) && self.is_found_by(call.thread)?;
+        let (from, to) = match loads {
             true => (nothing, library),
             false => (library, nothing),
         };

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `engine`, `gathering` | what the loop does with all of it; when programs are looked at |
 //! | `asked` | what programs ask for by way of the library |
-//! | `processes`, `library` | the processes; what is loaded into them |
+//! | `processes`, `library`, `credentials` | the processes; what is loaded into them; which may open it |
 //! | `sockets`, `table`, `entry`, `addresses` | the sockets, by their numbers; addresses as they stand in the memory |
 //! | `news` | who is to be woken |
 //! | `opening`, `binding` | how a socket comes to be a shared one; where those for datagrams are bound, whom they are connected to |
@@ -18,6 +18,7 @@
 mod addresses;
 mod asked;
 mod binding;
+mod credentials;
 mod datagrams;
 mod engine;
 mod entry;

@@ -22,6 +22,7 @@ macro_rules! on_shared {
 mod descriptors;
 mod numbered;
 mod reading;
+mod signals;
 mod sockets;
 mod waiting;
 mod writing;

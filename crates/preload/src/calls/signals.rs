@@ -1,0 +1,26 @@
+//! Calls that set what signals do (sigaction(2), signal(2)).
+
+use super::*;
+use crate::signals::{Action, set, set_handler};
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn sigaction(number: i32, new: *const Action, old: *mut Action) -> i32 {
+    // SAFETY: as above.
+    unsafe {
+        match here() {
+            Some(_) => set(number, new, old),
+            None => system::sigaction(number, new, old),
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn signal(number: i32, handler: usize) -> usize {
+    // SAFETY: as above.
+    unsafe {
+        match here() {
+            Some(_) => set_handler(number, handler),
+            None => system::signal(number, handler),
+        }
+    }
+}
