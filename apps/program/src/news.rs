@@ -9,9 +9,11 @@ pub fn tell_news(program: &str, exos: &mut Exos) -> bool {
     tell(program, exos, |_| true)
 }
 
-/// As [`tell_news`], of another core than the first. That the daemon goes and comes back the first one tells.
+/// As [`tell_news`], of another core than the first. That the daemon goes and comes back the first one tells; the rest is of each core's part.
 pub fn tell_losses(program: &str, exos: &mut Exos) -> bool {
-    tell(program, exos, |news| matches!(news, News::Revoked { .. }))
+    tell(program, exos, |news| {
+        !matches!(news, News::Away | News::Back)
+    })
 }
 
 fn tell(program: &str, exos: &mut Exos, is_told: fn(&News) -> bool) -> bool {
@@ -19,7 +21,7 @@ fn tell(program: &str, exos: &mut Exos, is_told: fn(&News) -> bool) -> bool {
     while let Some(news) = exos.poll_news() {
         over |= match &news {
             News::Revoked { what, .. } => is_all(*what, exos),
-            News::Away | News::Back => false,
+            News::Away | News::Back | News::HandlerDropped => false,
         };
         if is_told(&news) {
             crate::warn!("exos {program}: {}", news.sentence());

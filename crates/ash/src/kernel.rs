@@ -77,6 +77,7 @@ impl InKernel<'_> {
         self.before(Behind::Gate {
             outcomes_fd,
             counts: None,
+            steps: None,
         })
     }
 

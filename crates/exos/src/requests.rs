@@ -109,6 +109,8 @@ pub struct Requests {
     turned: Instant,
     connections: Connections,
     reports: Reports,
+    /// Segments that were dropped beyond the steps of the daemon's policy.
+    dropped: u64,
 }
 
 impl Exos {
@@ -162,6 +164,7 @@ impl Exos {
         let now = self.now();
         if let Some(requests) = &mut self.requests {
             requests.turn(now, &mut self.stack);
+            requests.look_for_dropped(self.via.as_mut());
         }
     }
 
@@ -176,6 +179,7 @@ impl Exos {
     pub fn answer_requests_here(&mut self) -> Option<Requests> {
         let now = self.now();
         let mut requests = self.requests.take()?;
+        requests.look_for_dropped(self.via.as_mut());
         let Shared { memory, looks, .. } = &*requests.shared;
         let missing = looks.end(memory, requests.core);
         requests.connections.take_over(missing);
@@ -211,6 +215,7 @@ impl Requests {
         Self {
             core,
             turned,
+            dropped: 0,
             connections: Connections::new(listener, &handler, shared.peer_room(), core),
             reports: Reports::new(handler.entries, has_ring),
             handler,

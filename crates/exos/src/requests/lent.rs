@@ -1,9 +1,9 @@
 //! Requests answered in the kernel by the daemon: it is told numbers, makes the kernel's part, and lends its memory. On several cores each has a
 //! slot of the daemon's, and with it a part of the kernel's, all on the memory that the first was lent.
 
-use exos_filter::Counter;
 use exos_filter::handler::WebHandler;
 use exos_filter::handler::web::layout::Entries;
+use exos_filter::{Counter, gate};
 use exos_host::bpf::MappedArray;
 use exos_inet::tcp::ListenerId;
 use exos_xok::message::{Answering, Secret};
@@ -96,14 +96,30 @@ fn answering(of: &WebHandler, memory_of: Option<Secret>) -> Answering {
 }
 
 impl Requests {
-    /// What the kernel's part of the daemon's counted, by the names that a link has for it; nothing where it is a link's.
+    /// Looks whether segments were dropped beyond the steps of the daemon's policy; of the first a person is told.
+    pub(super) fn look_for_dropped(&mut self, via: Option<&mut Via>) {
+        let Some(via) = via else {
+            return;
+        };
+        let dropped = via.handler_dropped();
+        if self.dropped == 0 && dropped > 0 {
+            via.tell_dropped();
+        }
+        self.dropped = self.dropped.max(dropped);
+    }
+
+    /// What the kernel's part of the daemon's counted, by the names that a link has for it, and what the daemon counted of it; nothing where
+    /// it is a link's.
     pub(crate) fn counters(&self) -> Vec<(&'static str, u64)> {
-        let counts = WebHandler::COUNTS.iter().filter(|_| self.shared.is_lent());
+        if !self.shared.is_lent() {
+            return Vec::new();
+        }
         let of_core = self.handler.rings.counts(self.core as u64);
-        let counts = counts.map(|&counter| {
+        let counts = WebHandler::COUNTS.iter().map(|&counter| {
             let at = of_core + 8 * counter as u64;
             (Counter::ALL[counter as usize].1, self.shared.memory.get(at))
         });
-        counts.collect()
+        let dropped = (gate::Counter::HandlerDropped.name(), self.dropped);
+        counts.chain([dropped]).collect()
     }
 }

@@ -1,5 +1,6 @@
 //! Handlers that the daemon has the kernel run for us.
 
+use exos_filter::gate::Counter;
 use exos_host::bpf::MappedArray;
 use exos_xok::limits::HANDLER_BYTES_MAX;
 use exos_xok::message::{Answer, Answering, PortWish, Request};
@@ -7,6 +8,7 @@ use exos_xok::{Claim, Protocol};
 
 use super::control::{AskError, bad};
 use super::lease::Via;
+use super::news::News;
 use exos_host::error::{Error, ErrorKind};
 
 impl Via {
@@ -44,6 +46,17 @@ impl Via {
         bytes: usize,
     ) -> Result<MappedArray, Error> {
         self.ask_for_handler(&Request::AnswerRequests(answering), bytes)
+    }
+
+    /// Segments that were dropped beyond the steps of our handlers, as the daemon wrote down twice a second; 0 of a daemon that has just come.
+    pub(crate) fn handler_dropped(&self) -> u64 {
+        let of_slot = self.shared.tables().slot(self.slot);
+        of_slot.map_or(0, |of| of.counters[Counter::HandlerDropped as usize])
+    }
+
+    /// Has a person be told of that.
+    pub(crate) fn tell_dropped(&mut self) {
+        self.news.push_back(News::HandlerDropped);
     }
 
     fn ask_for_handler(&mut self, request: &Request, bytes: usize) -> Result<MappedArray, Error> {

@@ -21,6 +21,8 @@ pub enum News {
         /// Why.
         reason: String,
     },
+    /// Of what is answered in the kernel some was dropped: it takes more steps than the daemon's policy gives. Said once.
+    HandlerDropped,
 }
 
 /// What the daemon takes back.
@@ -52,6 +54,9 @@ impl News {
                 "the daemon has gone; packets still flow, waiting for it to come back".into()
             }
             Self::Back => "the daemon is back".into(),
+            Self::HandlerDropped => "segments are dropped that the kernel should answer, and come again later: they take more steps than the \
+                                     daemon's policy gives; raise `handler_steps` there (link_handler_dropped counts them)"
+                .into(),
             Self::Revoked {
                 what,
                 within,

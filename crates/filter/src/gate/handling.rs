@@ -10,7 +10,7 @@
 //! A handler is not written by the slot's holder but made by the daemon (`exos_ash`, or [`WebHandler`](crate::handler::WebHandler)): it
 //! reads its own messages, changes its own memory, and ends in one of the gate's programs ([`outcome`]). What it sends goes back where a message came from, which the tables let the
 //! slot send: the look-ups are the same both ways. Steps, which are nanoseconds of some processor, are taken from the slot's bucket beforehand: the
-//! most that a message can take, and what its arrival takes by its length. A
+//! most that a message can take, and what its arrival takes by its length; the handler of requests takes more before it does what few need ([`Steps`]). A
 //! reply is charged to the share of sending by its length when it leaves, or dropped where nothing of that is left. Datagrams do not
 //! reach the handler then, but the program. A slot whose datagrams somebody copies has them delivered, so that all of them are seen.
 //!
@@ -20,7 +20,7 @@
 
 use exos_wire::protocol::TCP;
 
-use super::code::share::SLOT_TX;
+use super::code::share::{SLOT_TX, TOKENS};
 use super::code::{
     Amount, CELL, CHARGE, Code, DESTINATION_PORT, FRAGMENT, HANDLED, ICMP_TYPE, LENGTH, NO_TYPE,
     PLACE, PROTOCOL, RESULT, SLOT, Side, TAPS, VERDICT, fragment, scratch,
@@ -31,7 +31,7 @@ use super::layout::{Handled, LINK_TX};
 use super::limits::HANDLERS_MAX;
 use super::maps::MapFds;
 use super::tap::Verdict;
-use crate::ebpf::{Alu, Assembler, Condition, Helper, Label, Reg, Size};
+use crate::ebpf::{Alu, Assembler, Condition, Helper, Insn, Label, Reg, Size};
 use crate::handler::web::announced;
 use crate::program::classifier::{self, field};
 use crate::program::{Program, xdp};
@@ -48,6 +48,8 @@ const WHOSE: i32 = i32::from_ne_bytes([0xff, 0xff, 0xff, 0]);
 /// 91 with one of 1,442).
 const ARRIVAL: i32 = 30;
 const ARRIVAL_OF_64: i32 = 3;
+/// Of each 64 bytes of a segment: the handler of requests sums, hashes and compares all that it carries (27 ns).
+const SEGMENT_OF_64: i32 = 30;
 /// Offset in [`super::Config`].
 const CONFIG_IFINDEX: i16 = 4;
 
@@ -80,6 +82,35 @@ impl Outcome {
 
 /// How many outcomes there are.
 pub const OUTCOMES: u32 = 5;
+
+/// Where a handler takes steps from beside those that were taken for it beforehand: two maps of the gate.
+#[derive(Clone, Copy, Debug)]
+pub struct Steps {
+    /// [`Maps::scratch`](super::Maps::scratch).
+    pub scratch_fd: i32,
+    /// [`Maps::handler_budgets`](super::Maps::handler_budgets).
+    pub budgets_fd: i32,
+}
+
+impl Steps {
+    /// Takes as many as `steps_at` on the stack says, or goes to `none` where the slot has none left; what time gives, it was given when the packet
+    /// came. The key of maps stands `key_at` on the stack; r0 to r5 are lost.
+    pub(crate) fn take(self, asm: &mut Assembler, (key_at, steps_at): (i16, i16), none: Label) {
+        let (left, less) = (Reg::R1, Reg::R2);
+        let gates = Side::In.scratch_index();
+        asm.store_imm(Size::Word, Reg::R10, key_at, gates);
+        asm.look_up(self.scratch_fd, key_at, none);
+        asm.load(Size::Word, Reg::R1, Reg::R0, scratch::SLOT);
+        asm.store(Size::Word, Reg::R10, key_at, Reg::R1);
+        asm.look_up(self.budgets_fd, key_at, none);
+        asm.load(Size::Double, left, Reg::R0, TOKENS);
+        asm.jump_if(left, Condition::SignedLessOrEqual, 0, none);
+        asm.load(Size::Double, Reg::R1, Reg::R10, steps_at);
+        asm.set(less, 0);
+        asm.alu(Alu::Sub, less, Reg::R1);
+        asm.push(Insn::atomic_add(Reg::R0, TOKENS, less));
+    }
+}
 
 /// The program that a handler with this outcome goes on in.
 pub fn outcome(maps: &MapFds, outcome: Outcome) -> Program {
@@ -203,11 +234,17 @@ impl Code<'_> {
 
     /// Takes the handler's steps, and looks whether anything may be sent, if it answers datagrams; else to `skipped`. Uses r8.
     fn afford(&mut self, skipped: Label) {
-        let affordable = self.asm.label();
+        let [segment, affordable] = [(); 2].map(|()| self.asm.label());
         self.lookup_field(self.maps.handler_budgets, SLOT, skipped);
         self.asm.set(Reg::R8, Reg::R0);
+        self.get(Reg::R1, PROTOCOL);
+        self.asm.set(Reg::R2, SEGMENT_OF_64);
+        self.asm
+            .jump_if(Reg::R1, Condition::Equal, i32::from(TCP), segment);
+        self.asm.set(Reg::R2, ARRIVAL_OF_64);
+        self.asm.bind(segment);
         self.get(Reg::R1, LENGTH);
-        self.asm.alu(Alu::Mul, Reg::R1, ARRIVAL_OF_64);
+        self.asm.alu(Alu::Mul, Reg::R1, Reg::R2);
         self.asm.alu(Alu::ShiftRight, Reg::R1, 6);
         self.asm.alu(Alu::Add, Reg::R1, ARRIVAL);
         self.read(Size::Word, Reg::R2, HANDLED + STEPS);

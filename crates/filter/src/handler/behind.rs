@@ -7,7 +7,7 @@
 use super::attached::{count, go_on};
 use super::forward::WayOut;
 use crate::ebpf::{Assembler, Helper, Insn, Reg};
-use crate::gate::handling::Outcome;
+use crate::gate::handling::{Outcome, Steps};
 use crate::program::{Counter, xdp};
 
 /// Who has packets behind a handler.
@@ -26,6 +26,8 @@ pub enum Behind {
         outcomes_fd: i32,
         /// Where the handler counts besides: words in the order of [`Counter`]s, from this byte on of an array's first value.
         counts: Option<(i32, u32)>,
+        /// Where it takes steps from beside those that the gate took beforehand.
+        steps: Option<Steps>,
     },
 }
 
@@ -43,6 +45,14 @@ impl Behind {
                 asm.set(Reg::R2, 1);
                 asm.push(Insn::atomic_add(Reg::R1, 0, Reg::R2));
             }
+        }
+    }
+
+    /// Where steps are taken from.
+    pub(super) const fn steps(self) -> Option<Steps> {
+        match self {
+            Self::Filter { .. } => None,
+            Self::Gate { steps, .. } => steps,
         }
     }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use exos_ash::kernel::InKernel;
 use exos_ash::{Checked, Layout};
-use exos_filter::gate::handling::{Outcome, ingress, outcome};
+use exos_filter::gate::handling::{Outcome, Steps, ingress, outcome};
 use exos_filter::gate::{Handled, Maps};
 use exos_filter::handler::forward::WayOut;
 use exos_filter::handler::web::SecondStage;
@@ -149,11 +149,16 @@ impl HandlerWork {
                 addresses,
                 memory,
             } => {
+                let steps = Steps {
+                    scratch_fd: self.maps.scratch.raw_fd(),
+                    budgets_fd: self.maps.handler_budgets.raw_fd(),
+                };
                 let memory = match memory {
                     Some(memory) => memory.clone(),
                     None => config.memory("exos_web")?,
                 };
-                config.requests(outcomes_fd, (answering, addresses), *entries, memory)
+                let gate = (outcomes_fd, steps);
+                config.requests(gate, (answering, addresses), *entries, memory)
             }
         }
     }
@@ -184,7 +189,7 @@ impl HandlerConfig {
 
     fn requests(
         &self,
-        outcomes_fd: i32,
+        (outcomes_fd, steps): (i32, Steps),
         (answering, addresses): (&Answering, &[IpAddr]),
         entries: Entries,
         memory: Arc<Map>,
@@ -207,9 +212,13 @@ impl HandlerConfig {
         Ok(MadeHandler {
             handled: self.handled(
                 (protocol::TCP, answering.recipe.port),
-                WebHandler::steps(entries, answering.http),
+                WebHandler::steps(entries),
             ),
-            program: Prog::load(&handler.in_gate(outcomes_fd).words(), "exos_web", true)?,
+            program: Prog::load(
+                &handler.in_gate(outcomes_fd, steps).words(),
+                "exos_web",
+                true,
+            )?,
             second_stage: later.transpose()?,
             memory,
         })

@@ -15,7 +15,7 @@ use crate::gate::limits::{
 /// Offsets in [`crate::gate::layout::Bucket`].
 const RATE: i16 = 0;
 const BURST: i16 = 8;
-const TOKENS: i16 = 16;
+pub(in crate::gate) const TOKENS: i16 = 16;
 const LAST: i16 = 24;
 /// Offsets in [`crate::gate::layout::Share`].
 const GUARANTEE: i16 = 0;

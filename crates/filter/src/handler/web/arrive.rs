@@ -1,7 +1,7 @@
 //! A segment as it arrives: what the cases are told by, read and kept on the stack.
 
 use super::layout::{REQUEST_MAX, slot};
-use super::reduce::REQUEST_AT;
+use super::reduce::{REQUEST_AT, STEPS, STEPS_OF_64};
 use super::shape::*;
 use super::{Generator, WebHandler};
 use crate::ebpf::{Alu, Condition, Helper, Label, Reg, Size, half};
@@ -213,6 +213,7 @@ impl Generator<'_> {
             kept(self.asm, Reg::R1, HIT);
             self.asm.jump_if(Reg::R1, Condition::NotEqual, 0, done);
             self.expect_handshake(of, done);
+            self.take_steps_of_noise(done);
             self.find_reduced(of);
         }
         self.asm.bind(done);
@@ -234,6 +235,20 @@ impl Generator<'_> {
         asm.bind(fresh);
         self.expect_cookie(of, other);
         self.asm.bind(known);
+    }
+
+    /// Where the segment's steps are counted takes those of what comes next; to `other` where there are none left: the request goes up then,
+    /// as one that has no entry does.
+    fn take_steps_of_noise(&mut self, other: Label) {
+        if let Some(steps) = self.behind.steps() {
+            let asm = &mut *self.asm;
+            kept(asm, Reg::R1, LEN);
+            asm.alu(Alu::Mul, Reg::R1, STEPS_OF_64);
+            asm.alu(Alu::ShiftRight, Reg::R1, 6);
+            asm.alu(Alu::Add, Reg::R1, STEPS);
+            keep(asm, SPARE, Reg::R1);
+            steps.take(asm, (COUNTER, SPARE), other);
+        }
     }
 
     /// What the segment carries to the scratch memory, its sum to r9.
