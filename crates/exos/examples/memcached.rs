@@ -1,5 +1,5 @@
-//! A cache that speaks memcached's protocol on port 11211, UDP and TCP. The kernel answers a `get` where it arrives, over TCP on an interface
-//! of the program's own only; this program does everything else.
+//! A cache that speaks memcached's protocol on port 11211, UDP and TCP. The kernel answers a `get` where it arrives; this program does
+//! everything else, and that too where the kernel cannot, which it says when it starts.
 //!
 //! `cargo build -p exos --example memcached`, then `target/debug/examples/memcached`, as any user whom `exos daemon` allows a port; without a
 //! daemon `sudo target/debug/examples/memcached eth0 192.0.2.7/24` with a free address of the interface's network. From another machine:
@@ -13,8 +13,7 @@ use exos::inet::udp::UdpHandle;
 use exos::memcached::{Cache, Session, Shape};
 use exos::signals::Signals;
 use exos::{
-    Addresses, Buffer, ConnectionId, Daemon, ErrorKind, EventSet, Exos, Interface, ListenOptions,
-    Role,
+    Addresses, Buffer, ConnectionId, Daemon, EventSet, Exos, Interface, ListenOptions, Role,
 };
 
 type Error = Box<dyn std::error::Error>;
@@ -42,7 +41,9 @@ fn main() -> Result<(), Error> {
     };
     let signals = Signals::catch()?;
     let mut server = Server::new(&mut exos)?;
-    server.answer_in_kernel(&mut exos)?;
+    for refused in server.answer_in_kernel(&mut exos) {
+        eprintln!("{refused}");
+    }
     while !signals.stop_requested() {
         exos.receive();
         server.answer(&mut exos)?;
@@ -76,24 +77,22 @@ impl Server {
         })
     }
 
-    /// Has the kernel answer what it can.
-    pub fn answer_in_kernel(&mut self, exos: &mut Exos) -> Result<(), Error> {
+    /// Has the kernel answer what it can. Returns a line of each transport over which it does not, and this program answers alone.
+    pub fn answer_in_kernel(&mut self, exos: &mut Exos) -> Vec<String> {
         let Self {
             cache, listener, ..
         } = self;
-        match cache.answer_connections_in_kernel(exos, *listener, IN_KERNEL) {
-            Err(e) if e.kind == ErrorKind::NeedsInterface => {
-                eprintln!("the kernel answers over UDP only: {e}");
-            }
-            answered => answered?,
-        }
-        match cache.download(exos, PORT, IN_KERNEL) {
-            Err(e) if e.kind == ErrorKind::NeedsInterface => {
-                eprintln!("the kernel does not answer over UDP: {e}");
-            }
-            answered => answered?,
-        }
-        Ok(())
+        let over_tcp = cache.answer_connections_in_kernel(exos, *listener, IN_KERNEL);
+        let over_udp = cache.download(exos, PORT, IN_KERNEL);
+        [("TCP", over_tcp), ("UDP", over_udp)]
+            .into_iter()
+            .filter_map(|(transport, answered)| {
+                let why = answered.err()?;
+                Some(format!(
+                    "answered by this program over {transport}, since the kernel does not: {why}"
+                ))
+            })
+            .collect()
     }
 
     /// Answers what has come.

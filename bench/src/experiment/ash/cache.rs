@@ -45,7 +45,10 @@ impl Helper for CacheServer {
         let failed = |error: Box<dyn std::error::Error>| Error::new(error.to_string());
         let mut server = memcached::Server::new(&mut exos).map_err(failed)?;
         if self.in_kernel {
-            server.answer_in_kernel(&mut exos).map_err(failed)?;
+            let refused = server.answer_in_kernel(&mut exos);
+            if !refused.is_empty() {
+                return Err(Error::new(refused.join("; ")));
+            }
         }
         say_ready()?;
         while !signals.stop_requested() {

@@ -210,7 +210,7 @@ fn answers_over_udp_are_memcacheds() {
         return;
     };
     let mut server = server::Server::new(&mut wire.exos).unwrap();
-    server.answer_in_kernel(&mut wire.exos).unwrap();
+    assert_eq!(server.answer_in_kernel(&mut wire.exos), [""; 0]);
     wire.peer
         .set_read_timeout(Some(Duration::from_millis(1)))
         .unwrap();
@@ -241,6 +241,33 @@ fn answers_over_udp_are_memcacheds() {
         .iter()
         .find(|(name, _)| name == "link_xdp_answered");
     assert!(answered.unwrap().1 > 20, "{answered:?}");
+}
+
+/// The wire's other end takes none of the kernel's answers.
+#[test]
+fn what_the_kernel_cannot_answer_the_program_does() {
+    let Some(mut wire) = Wire::new("what_the_kernel_cannot_answer_the_program_does", 11211) else {
+        return;
+    };
+    let mut server = server::Server::new(&mut wire.exos).unwrap();
+    let refused = server.answer_in_kernel(&mut wire.exos);
+    for (line, transport) in refused.iter().zip(["TCP", "UDP"]) {
+        let is_told = line.contains(transport) && line.contains("neither GRO nor an XDP program");
+        assert!(is_told, "{line}");
+    }
+    assert_eq!(refused.len(), 2, "{refused:?}");
+    let mut stream = connect(&mut wire, &mut server);
+    stream
+        .write_all(b"set key 0 0 5\r\nvalue\r\nget key\r\n")
+        .unwrap();
+    let answer = b"VALUE key 0 5\r\nvalue\r\nEND\r\n";
+    let expected = [b"STORED\r\n", &answer[..]].concat();
+    let got = read(&mut wire, &mut server, &mut stream, expected.len());
+    assert_eq!(text(&got), text(&expected));
+    let soon = Some(Duration::from_millis(1));
+    wire.peer.set_read_timeout(soon).unwrap();
+    let got = ask(&mut wire, &mut server, b"\0\x01\0\0\0\x01\0\0get key\r\n");
+    assert_eq!(text(&got[8..]), text(answer));
 }
 
 /// A connection of the kernel's at the other end.
@@ -297,7 +324,7 @@ fn connections_are_answered_in_the_kernel_as_by_memcached() {
         return;
     };
     let mut server = server::Server::new(&mut wire.exos).unwrap();
-    server.answer_in_kernel(&mut wire.exos).unwrap();
+    assert_eq!(server.answer_in_kernel(&mut wire.exos), [""; 0]);
     let mut random = Random(2314);
     let mut streams: Vec<_> = (0..4).map(|_| connect(&mut wire, &mut server)).collect();
     for _ in 0..2000 {
@@ -344,7 +371,7 @@ fn the_first_connection_is_answered_in_the_kernel() {
         };
         server.cache.set(b"key", item).unwrap();
         let begun = Instant::now();
-        server.answer_in_kernel(&mut wire.exos).unwrap();
+        assert_eq!(server.answer_in_kernel(&mut wire.exos), [""; 0]);
         let mut stream = connect(&mut wire, &mut server);
         let answer = b"VALUE key 0 5\r\nvalue\r\nEND\r\n";
         stream.write_all(b"get key\r\n").unwrap();
@@ -525,7 +552,7 @@ fn what_expires_is_answered_on_connections_until_shortly_before() {
     };
     let _far_end = wire.pass_all();
     let mut server = server::Server::new(&mut wire.exos).unwrap();
-    server.answer_in_kernel(&mut wire.exos).unwrap();
+    assert_eq!(server.answer_in_kernel(&mut wire.exos), [""; 0]);
     let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs();
     let end = now + 10_000;
     let item = Item {
