@@ -130,7 +130,7 @@ class Client:
             option = {
                 "linux": mss + struct.pack("!BBBBIIBBBB", 4, 2, 8, 10, self.stamp, 0, 1, 3, 3, 7),
                 "apple": mss + struct.pack("!BBBBBBBBIIBBBB", 1, 3, 3, 7, 1, 1, 8, 10, self.stamp, 0, 4, 2, 0, 0),
-                "windows": mss + struct.pack("!BBBBBBBB", 1, 3, 3, 7, 1, 1, 4, 2),
+                "windows": mss + struct.pack("!BBBBBBBB", 1, 3, 3, 8, 1, 1, 4, 2),
             }.get(self.plan.options, mss)
             flags |= ECE_CWR if self.plan.options == "apple" else 0
         elif self.plan.options in STAMPED:
@@ -262,7 +262,7 @@ class Client:
             if self.irs is None and ack == (self.iss + 1) & 0xFFFFFFFF:
                 self.irs = seq
                 # It scales if the server does.
-                self.scale = 7 if b"\1\3\3" in options else 0
+                self.scale = (8 if self.plan.options == "windows" else 7) if b"\1\3\3" in options else 0
                 self.keep_echo(options)
                 self.retry, self.retry_at = self.first_retry, None
                 self.acknowledge()

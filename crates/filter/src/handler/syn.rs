@@ -13,9 +13,10 @@
 //! ```
 //!
 //! The second is Linux's and Android's. The code for each shape is a straight line of its own. Options in another order, as
-//! macOS, iOS and the BSDs have them, are put into that of the shape before ([`options`]). So are Windows's, without timestamps, and ECN is
-//! declined, where SYNs [may be answered so](SynHandler::may_decline). Whatever differs in anything else, a tag, other options, data, a
-//! checksum that is wrong, goes on to the filter and so to the stack, which sees to it as ever.
+//! macOS, iOS and the BSDs have them, are put into that of the shape before ([`options`]). Where SYNs [may be answered
+//! so](SynHandler::may_decline), Windows's have a third, without timestamps; others without timestamps are answered with an MSS
+//! alone, and ECN is declined. Whatever differs in anything else, a tag, other options, data, a checksum that is wrong, goes on to
+//! the filter and so to the stack, which sees to it as ever.
 //!
 //! Registers: r6 context, r7 frame, r8 and r9 as told at each step; what is needed later waits on the stack.
 
@@ -32,7 +33,7 @@ use super::forward::Shape as Headers;
 use crate::ebpf::{Assembler, Label};
 use crate::program::{Counter, Program};
 use expect::{expect_flags, expect_options, expect_room};
-use shape::{CONTEXT, COUNTER, FAMILIES, Shape};
+use shape::{CONTEXT, COUNTER, FAMILIES, Offers, Shape};
 
 pub use settings::SynHandler;
 
@@ -69,20 +70,24 @@ impl SynHandler {
         let families = self.families(asm);
         self.expect_frame(asm, &families, other);
         for (headers, family) in families {
-            let shape = |full| Shape { headers, full };
-            let [full, odd, known, known_full] = [(); 4].map(|()| asm.label());
+            let shape = |offers| Shape { headers, offers };
+            let [full, odd, known, known_scaled, known_full] = [(); 5].map(|()| asm.label());
             asm.bind(family);
             self.expect_segment(asm, headers, other);
             expect_flags(asm, headers, [full, odd, other]);
-            self.expect(asm, shape(false), odd, other);
+            self.expect(asm, shape(Offers::Mss), odd, other);
             asm.bind(known);
-            self.answer(asm, shape(false), behind);
+            self.answer(asm, shape(Offers::Mss), behind);
             asm.bind(full);
-            self.expect(asm, shape(true), odd, other);
+            self.expect(asm, shape(Offers::All), odd, other);
             asm.bind(known_full);
-            self.answer(asm, shape(true), behind);
+            self.answer(asm, shape(Offers::All), behind);
             asm.bind(odd);
-            self.arrange_options(asm, headers, [known, known_full], other);
+            self.arrange_options(asm, headers, [known, known_scaled, known_full], other);
+            asm.bind(known_scaled);
+            if self.may_decline {
+                self.answer(asm, shape(Offers::Scaled), behind);
+            }
         }
     }
 
@@ -95,7 +100,7 @@ impl SynHandler {
 
     /// A whole SYN of the shape; to `odd` with other options.
     fn expect(&self, asm: &mut Assembler, shape: Shape, odd: Label, other: Label) {
-        if shape.full {
+        if shape.offers == Offers::All {
             expect_room(asm, shape, other);
         }
         self.expect_sums(asm, shape, other);
@@ -105,7 +110,7 @@ impl SynHandler {
     fn answer(&self, asm: &mut Assembler, shape: Shape, behind: Behind) {
         self.look(asm, shape.headers);
         self.cookie(asm, shape);
-        if shape.full {
+        if shape.offers == Offers::All {
             self.timestamp(asm, shape.headers);
         }
         self.write_before_tcp(asm, shape);

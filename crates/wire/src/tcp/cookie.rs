@@ -13,6 +13,14 @@
 /// jumbo frames.
 pub const MSS_TABLE: [u16; 8] = [48, 536, 1220, 1380, 1420, 1440, 1460, 8940];
 
+/// Without timestamps, the index of SYNs that offer selective acknowledgements, just this window scale, and this MSS at least, which is
+/// taken: Windows's. Others without timestamps have an index below it.
+pub const SCALED: usize = 7;
+/// See above.
+pub const SCALED_BY: u8 = 8;
+/// See above.
+pub const SCALED_MSS: u16 = 1440;
+
 /// Where the epoch begins in the sequence number.
 pub const EPOCH_SHIFT: u32 = 27;
 /// Where the MSS's index begins.
@@ -57,7 +65,7 @@ pub struct SynAck {
     pub mss: u16,
     /// The window, not scaled.
     pub window: u16,
-    /// Its scale, told to who offers one together with timestamps.
+    /// Its scale, told to who offers one together with timestamps, or as Windows does ([`SCALED`]).
     pub scale: u8,
     /// Hop limit.
     pub hop_limit: u8,

@@ -1,13 +1,15 @@
 //! The initial sequence number and the timestamp of an answer: the stack's SYN cookie, by the stack's recipe.
 
 use super::settings::SynHandler;
-use super::shape::{EPOCH, FRAME, ISS, LOCAL, MILLIS, PORTS, REMOTE, SAID, Shape, keep, kept};
+use super::shape::{
+    EPOCH, FRAME, ISS, LOCAL, MILLIS, Offers, PORTS, REMOTE, SAID, Shape, keep, kept,
+};
 use crate::ebpf::{Alu, Assembler, Condition, Helper, Reg, Size};
 use crate::handler::arithmetic::{get, set_wide};
 use crate::handler::forward::Shape as Headers;
 use crate::handler::sip;
 use exos_wire::tcp::cookie::{
-    EPOCH_SHIFT, HASH_MASK, MSS_SHIFT, MSS_TABLE, SACK_BIT, TIMESTAMP_BITS,
+    EPOCH_SHIFT, HASH_MASK, MSS_SHIFT, MSS_TABLE, SACK_BIT, SCALED, TIMESTAMP_BITS,
 };
 
 impl SynHandler {
@@ -33,8 +35,12 @@ impl SynHandler {
     /// The initial sequence number; the bits that a timestamp carries stay in r9.
     pub(super) fn cookie(&self, asm: &mut Assembler, shape: Shape) {
         let (index, bits) = (Reg::R8, Reg::R9);
-        mss_index(asm, shape, index);
-        if shape.full {
+        match shape.offers {
+            Offers::Mss => mss_index(asm, shape, index, SCALED),
+            Offers::Scaled => asm.set(index, SCALED as i32),
+            Offers::All => mss_index(asm, shape, index, MSS_TABLE.len()),
+        }
+        if shape.offers == Offers::All {
             asm.load(Size::Byte, bits, FRAME, shape.options() + 19);
             asm.alu(Alu::Or, bits, SACK_BIT as i32);
         } else {
@@ -138,13 +144,13 @@ fn keep_address(asm: &mut Assembler, headers: Headers, at: usize, place: i16) {
     }
 }
 
-/// The greatest entry of the table that is not above the SYN's MSS.
-fn mss_index(asm: &mut Assembler, shape: Shape, index: Reg) {
+/// The greatest of the table's first `entries` that is not above the SYN's MSS.
+fn mss_index(asm: &mut Assembler, shape: Shape, index: Reg, entries: usize) {
     let found = asm.label();
     asm.load(Size::Half, Reg::R1, FRAME, shape.options() + 2);
     asm.to_big_endian(Reg::R1, 16);
     asm.set(index, 0);
-    for (at, &entry) in MSS_TABLE.iter().enumerate().skip(1) {
+    for (at, &entry) in MSS_TABLE.iter().enumerate().take(entries).skip(1) {
         asm.jump_if(Reg::R1, Condition::Less, i32::from(entry), found);
         asm.set(index, at as i32);
     }

@@ -2,7 +2,7 @@
 
 use super::settings::SynHandler;
 use super::shape::{
-    CONTEXT, FRAME, MSS_OPTION, PACKET, SACK_AND_TIMESTAMPS, SCALE_MAX, SCALE_OPTION, Shape,
+    CONTEXT, FRAME, MSS_OPTION, Offers, PACKET, SACK_AND_TIMESTAMPS, SCALE_MAX, SCALE_OPTION, Shape,
 };
 use crate::ebpf::{Alu, Assembler, Condition, Label, Reg, Size};
 use crate::handler::arithmetic::{add_words, expect_half, expect_word, fold, half, word};
@@ -164,12 +164,12 @@ fn find_address(
 
 /// SYN alone, and a header of one of the two lengths: goes on with the shorter, to `full` with the longer, to `odd` with others.
 pub(super) fn expect_flags(asm: &mut Assembler, headers: Headers, [full, odd, other]: [Label; 3]) {
-    let shape = |full| Shape { headers, full };
-    expect_room(asm, shape(false), other);
+    let shape = |offers| Shape { headers, offers };
+    expect_room(asm, shape(Offers::Mss), other);
     asm.load(Size::Half, Reg::R1, FRAME, headers.upper() + 12);
     let flags = |shape: Shape| half((shape.words() as u16) << 12 | 0x02);
-    asm.jump_if(Reg::R1, Condition::Equal, flags(shape(true)), full);
-    asm.jump_if(Reg::R1, Condition::NotEqual, flags(shape(false)), odd);
+    asm.jump_if(Reg::R1, Condition::Equal, flags(shape(Offers::All)), full);
+    asm.jump_if(Reg::R1, Condition::NotEqual, flags(shape(Offers::Mss)), odd);
 }
 
 /// The frame, whose end is in r9, is long enough.
@@ -180,7 +180,7 @@ pub(super) fn expect_room(asm: &mut Assembler, shape: Shape, other: Label) {
 pub(super) fn expect_options(asm: &mut Assembler, shape: Shape, other: Label) {
     let options = shape.options();
     expect_half(asm, FRAME, options, (MSS_OPTION >> 16) as u16, other);
-    if shape.full {
+    if shape.offers == Offers::All {
         expect_word(asm, FRAME, options + 4, SACK_AND_TIMESTAMPS, other);
         expect_half(asm, FRAME, options + 16, (SCALE_OPTION >> 16) as u16, other);
         asm.load(Size::Byte, Reg::R1, FRAME, options + 18);

@@ -1,7 +1,7 @@
 //! Options in another order, or fewer of them: macOS's and iOS's, Windows's, the BSDs'.
 //!
 //! They are walked by words, as all known systems align them, and what is found is written where the code of a [`Shape`] reads
-//! it. Of two of a kind the later counts, as for the stack. With timestamps there must be all of them; without, a cookie keeps the MSS alone.
+//! it. Of two of a kind the later counts, as for the stack. With timestamps there must be all of them; without, a cookie keeps Windows's, or the MSS alone.
 //!
 //! ```text
 //! 02 04 MSS MSS   01 03 03 scale   04 02 08 0a stamp echo   01 01 08 0a stamp echo
@@ -11,13 +11,14 @@
 use super::expect::{expect_header_sum, expect_room};
 use super::settings::SynHandler;
 use super::shape::{
-    CONTEXT, FRAME, ISS, MILLIS, MSS_OPTION, PACKET, SACK_AND_TIMESTAMPS, SAID, SCALE_MAX,
-    SCALE_OPTION, Shape, keep, kept,
+    CONTEXT, FRAME, ISS, MILLIS, MSS_OPTION, NOPS_AND_SACK, Offers, PACKET, SACK_AND_TIMESTAMPS,
+    SAID, SCALE_MAX, SCALE_OPTION, Shape, keep, kept,
 };
 use crate::ebpf::{Alu, Assembler, Condition, Helper, Label, Reg, Size};
 use crate::handler::arithmetic::{add_words, half};
 use crate::handler::forward::Shape as Headers;
 use crate::packet::NETWORK as IP;
+use exos_wire::tcp::cookie::{SCALED_BY, SCALED_MSS};
 use exos_wire::{ipv4, protocol, tcp};
 
 /// What has been found: a bit for each.
@@ -47,18 +48,17 @@ const SYN: u16 = 0x02;
 
 /// "No operation" twice, and what stands behind them.
 const NOPS: i32 = 0x0101_0101;
-const NOPS_AND_SACK: i32 = 0x0101_0402;
 const NOPS_AND_STAMP: i32 = 0x0101_080a;
 const SACK_AND_END: i32 = 0x0402_0000;
 
 impl SynHandler {
-    /// A SYN whose options are others than those of the shapes, to the code of the one that answers it (`known`: the short, the full)
+    /// A SYN whose options are others than those of the shapes, to the code of the one that answers it (`known`, as [`Offers`] rise)
     /// with its options as there.
     pub(super) fn arrange_options(
         &self,
         asm: &mut Assembler,
         headers: Headers,
-        known: [Label; 2],
+        known: [Label; 3],
         other: Label,
     ) {
         let read = asm.label();
@@ -105,30 +105,45 @@ impl SynHandler {
     }
 
     /// The shape that has what was found, and the values where it reads them.
-    fn choose(&self, asm: &mut Assembler, headers: Headers, known: [Label; 2], other: Label) {
-        let [short, full] = known;
+    fn choose(&self, asm: &mut Assembler, headers: Headers, known: [Label; 3], other: Label) {
+        let [short, scaled, full] = known;
         let [stamped, has_mss] = [(); 2].map(|()| asm.label());
-        let shape = |full| Shape { headers, full };
+        let shape = |offers| Shape { headers, offers };
         asm.jump_if(FOUND, Condition::Set, STAMP, stamped);
         if self.may_decline {
-            asm.jump_if(FOUND, Condition::Set, MSS, has_mss);
+            expect_scaled(asm, has_mss);
+            cut(asm, shape(Offers::Scaled), other);
+            asm.jump(scaled);
+        } else {
+            asm.jump_if(FOUND, Condition::NotEqual, MSS, other);
         }
-        asm.jump_if(FOUND, Condition::NotEqual, MSS, other);
         asm.bind(has_mss);
-        cut(asm, shape(false), other);
-        put_mss(asm, shape(false));
+        asm.alu(Alu::And, FOUND, MSS);
+        asm.jump_if(FOUND, Condition::Equal, 0, other);
+        cut(asm, shape(Offers::Mss), other);
+        put_mss(asm, shape(Offers::Mss));
         asm.jump(short);
         asm.bind(stamped);
         asm.jump_if(FOUND, Condition::NotEqual, ALL, other);
-        cut(asm, shape(true), other);
-        put_mss(asm, shape(true));
-        let options = shape(true).options();
+        cut(asm, shape(Offers::All), other);
+        put_mss(asm, shape(Offers::All));
+        let options = shape(Offers::All).options();
         for (size, from, to) in [(Size::Word, STAMP_AT, 8), (Size::Byte, SCALE_AT, 19)] {
             kept(asm, Reg::R1, from);
             asm.store(size, FRAME, options + to, Reg::R1);
         }
         asm.jump(full);
     }
+}
+
+/// To `other` unless a SYN without timestamps offers what a cookie keeps of Windows's. Loses r1.
+fn expect_scaled(asm: &mut Assembler, other: Label) {
+    asm.jump_if(FOUND, Condition::NotEqual, MSS | SCALE | SACK, other);
+    kept(asm, Reg::R1, SCALE_AT);
+    asm.jump_if(Reg::R1, Condition::NotEqual, i32::from(SCALED_BY), other);
+    kept(asm, Reg::R1, MSS_AT);
+    asm.alu(Alu::And, Reg::R1, 0xffff);
+    asm.jump_if(Reg::R1, Condition::Less, i32::from(SCALED_MSS), other);
 }
 
 /// Reads the options, to `read`. The steps stand one behind the other, because of a loop the verifier follows each round in each way.
@@ -166,7 +181,7 @@ fn read_word(asm: &mut Assembler, step: usize, at: usize, [one, three, last, oth
     asm.to_big_endian(word, 32);
     for (value, to) in [
         (NOPS, one),
-        (NOPS_AND_SACK, sack),
+        (NOPS_AND_SACK as i32, sack),
         (SACK_AND_END, last),
         (NOPS_AND_STAMP, stamp),
         (SACK_AND_TIMESTAMPS as i32, sack_and_stamp),

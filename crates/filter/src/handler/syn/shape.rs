@@ -39,23 +39,38 @@ pub(in crate::handler) const PACKET: Bytes = Bytes {
 pub(in crate::handler) const ATOMIC: u32 = 0x4000;
 pub(in crate::handler) const SYN_ACK: u32 = 0x12;
 pub(in crate::handler) const MSS_OPTION: u32 = 0x0204_0000;
+pub(in crate::handler) const NOPS_AND_SACK: u32 = 0x0101_0402;
 pub(in crate::handler) const SACK_AND_TIMESTAMPS: u32 = 0x0402_080a;
 pub(in crate::handler) const SCALE_OPTION: u32 = 0x0103_0300;
 
 pub(in crate::handler) const SCALE_MAX: i32 = 14;
 
+/// What a SYN of a shape offers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Offers {
+    /// An MSS and nothing else.
+    Mss,
+    /// That, selective acknowledgements and Windows's window scale, which a cookie without timestamps keeps.
+    Scaled,
+    /// All of Linux's options.
+    All,
+}
+
 /// One of the shapes.
 #[derive(Clone, Copy)]
 pub(super) struct Shape {
     pub headers: Headers,
-    /// All of Linux's options, or an MSS and nothing else.
-    pub full: bool,
+    pub offers: Offers,
 }
 
 impl Shape {
     /// Words of the TCP header.
     pub(super) const fn words(self) -> usize {
-        if self.full { 10 } else { 6 }
+        match self.offers {
+            Offers::Mss => 6,
+            Offers::Scaled => 8,
+            Offers::All => 10,
+        }
     }
 
     /// Where the TCP header begins.

@@ -2,8 +2,8 @@
 
 use super::settings::SynHandler;
 use super::shape::{
-    ATOMIC, FRAME, ISS, MSS_OPTION, PORTS, SACK_AND_TIMESTAMPS, SAID, SCALE_OPTION, SYN_ACK, Shape,
-    kept,
+    ATOMIC, FRAME, ISS, MSS_OPTION, NOPS_AND_SACK, Offers, PORTS, SACK_AND_TIMESTAMPS, SAID,
+    SCALE_OPTION, SYN_ACK, Shape, kept,
 };
 use crate::ebpf::{Alu, Assembler, Reg, Size};
 use crate::handler::arithmetic::{fold, get, half, put, put_known, set_wide};
@@ -67,9 +67,13 @@ impl SynHandler {
             (shape.words() as u32) << 28 | SYN_ACK << 16 | u32::from(says.window);
         let mut known = vec![(tcp + 12, offset_flags_window), (tcp + 16, 0)];
         known.push((options, MSS_OPTION | u32::from(says.mss)));
-        if shape.full {
-            known.push((options + 4, SACK_AND_TIMESTAMPS));
-            known.push((options + 16, SCALE_OPTION | u32::from(says.scale)));
+        let scale = SCALE_OPTION | u32::from(says.scale);
+        match shape.offers {
+            Offers::Mss => {}
+            Offers::Scaled => known.extend([(options + 4, NOPS_AND_SACK), (options + 8, scale)]),
+            Offers::All => {
+                known.extend([(options + 4, SACK_AND_TIMESTAMPS), (options + 16, scale)])
+            }
         }
         let length = 4 * shape.words() as u64 + u64::from(protocol::TCP);
         let all: u64 = known.iter().map(|&(_, word)| u64::from(word)).sum();
@@ -89,7 +93,7 @@ impl SynHandler {
         asm.alu(Alu::ShiftRight, word, 32);
         asm.alu32(Alu::Add, word, 1);
         add_and_put(asm, tcp + 8);
-        if shape.full {
+        if shape.offers == Offers::All {
             get(asm, word, FRAME, options + 8);
             add_and_put(asm, options + 12);
             asm.set(word, Reg::R9);

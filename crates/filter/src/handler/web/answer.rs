@@ -6,11 +6,17 @@ use super::write::header_len;
 use super::{Generator, WebHandler};
 use crate::ebpf::{Alu, Condition, Insn, Label, Reg, Size};
 use exos_wire::tcp;
-use exos_wire::tcp::cookie::{MSS_TABLE, NO_SCALE, SCALE_BITS, TIMESTAMP_BITS};
+use exos_wire::tcp::cookie::{
+    MSS_TABLE, NO_SCALE, SCALE_BITS, SCALED, SCALED_BY, SCALED_MSS, TIMESTAMP_BITS,
+};
+
+/// What is kept of a cookie without timestamps that keeps a window scale.
+pub(super) const KEPT_SCALED: i32 = (SCALED << 8) as i32 | (TIMESTAMP_BITS + 1) as i32;
 
 /// With an MSS of this index of a cookie's, or a greater one, a response of any length fits.
 const FITS_ALL: usize = 3;
 const _: () = assert!(RESPONSE_MAX + header_len(true) - tcp::LEN <= MSS_TABLE[FITS_ALL] as usize);
+const _: () = assert!(SCALED >= FITS_ALL && SCALED_MSS >= MSS_TABLE[FITS_ALL]);
 
 impl Generator<'_> {
     /// The request, in the slot's order and with an entry, is answered for the first time. To the place of hand-ups, with what is
@@ -38,13 +44,18 @@ impl Generator<'_> {
 
     /// To `other` where the peer has no room for the response, whose length is in r3.
     fn expect_window(&mut self, other: Label) {
-        let unscaled = self.asm.label();
+        let [stamped, scaled, unscaled] = [(); 3].map(|()| self.asm.label());
         let asm = &mut *self.asm;
         kept(asm, Reg::R1, WINDOW);
         asm.load(Size::Word, Reg::R2, SLOT, slot::KEPT as i16);
+        asm.jump_if(Reg::R2, Condition::NotEqual, KEPT_SCALED, stamped);
+        asm.set(Reg::R2, i32::from(SCALED_BY));
+        asm.jump(scaled);
+        asm.bind(stamped);
         asm.jump_if(Reg::R2, Condition::Set, TIMESTAMP_BITS as i32 + 1, unscaled);
         asm.alu(Alu::And, Reg::R2, SCALE_BITS as i32);
         asm.jump_if(Reg::R2, Condition::Equal, NO_SCALE as i32, unscaled);
+        asm.bind(scaled);
         asm.alu(Alu::ShiftLeft, Reg::R1, Reg::R2);
         asm.bind(unscaled);
         asm.jump_if(Reg::R1, Condition::Less, Reg::R3, other);

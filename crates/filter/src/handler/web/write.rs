@@ -1,6 +1,8 @@
 //! The headers of what leaves, written over those of what came.
 
+use super::answer::KEPT_SCALED;
 use super::arrive::TIMESTAMPS;
+use super::layout::slot;
 use super::shape::*;
 use super::{Generator, WebHandler};
 use crate::ebpf::{Alu, Assembler, Condition, Reg, Size, half};
@@ -137,10 +139,9 @@ fn write_tcp(asm: &mut Assembler, says: SynAck, headers: Headers, stamped: bool)
     }
     kept(asm, word, OUT_FLAGS);
     asm.alu(Alu::ShiftLeft, word, 16);
-    let scale = if stamped { says.scale } else { 0 };
-    let window = u32::from(says.window) >> scale;
     let length = (header_len(stamped) / 4) as u32;
-    asm.alu32(Alu::Or, word, (length << 28 | window) as i32);
+    asm.alu32(Alu::Or, word, (length << 28) as i32);
+    or_window(asm, says, stamped);
     add_and_put(asm, at + 12);
     if stamped {
         set_wide(asm, word, u64::from(TIMESTAMPS));
@@ -150,6 +151,23 @@ fn write_tcp(asm: &mut Assembler, says: SynAck, headers: Headers, stamped: bool)
         asm.load(Size::Word, word, Reg::R10, STAMPS);
         add_and_put(asm, options + 8);
     }
+}
+
+/// The window as it stands in segments, into r1: scaled as the slot's cookie has it. Loses r2.
+fn or_window(asm: &mut Assembler, says: SynAck, stamped: bool) {
+    let [unscaled, known] = [(); 2].map(|()| asm.label());
+    let window = i32::from(says.window);
+    let scaled = window >> says.scale;
+    if stamped {
+        return asm.alu32(Alu::Or, Reg::R1, scaled);
+    }
+    asm.load(Size::Word, Reg::R2, SLOT, slot::KEPT as i16);
+    asm.jump_if(Reg::R2, Condition::NotEqual, KEPT_SCALED, unscaled);
+    asm.alu32(Alu::Or, Reg::R1, scaled);
+    asm.jump(known);
+    asm.bind(unscaled);
+    asm.alu32(Alu::Or, Reg::R1, window);
+    asm.bind(known);
 }
 
 /// Adds the word in r1 to the sum in r9, and writes it.

@@ -163,6 +163,38 @@ fn a_response_of_another_length_replaces_one() {
     }
 }
 
+/// Windows's clients have no timestamps, but SACK and a window scale, by which a response fits or does not.
+#[test]
+fn windows_without_timestamps_has_a_scale() {
+    for bench in Bench::both() {
+        bench.enter(REQUEST, RESPONSE, false);
+        let plain = Client::opened(&bench, 3999, false);
+        // Of what is answered to the request.
+        let window_for = |client: &Client| {
+            let (_, answer) = bench.run(&client.frame(ACK | PSH, REQUEST));
+            assert_eq!(client.reads(&answer).data, RESPONSE);
+            let at = client.tcp() + 14;
+            u16::from_be_bytes([answer[at], answer[at + 1]])
+        };
+        let unscaled = window_for(&plain);
+        for (port, mss, is_scaled) in [(4000, 1460, true), (4002, 1440, true), (4004, 1439, false)]
+        {
+            let (mut client, options) = Client::opened_by_windows(&bench, port, mss);
+            let scale = match options[4..] {
+                [1, 1, 4, 2, 1, 3, 3, scale] => Some(scale),
+                _ => None,
+            };
+            assert_eq!(scale.is_some(), is_scaled, "{options:?}");
+            client.window = 1;
+            let got = client.says(&bench, ACK | PSH, REQUEST);
+            assert_eq!(got.is_ok(), is_scaled, "256 bytes, or 1");
+            let (mut client, _) = Client::opened_by_windows(&bench, port + 1, mss);
+            client.window = 1000;
+            assert_eq!(window_for(&client), unscaled >> scale.unwrap_or(0));
+        }
+    }
+}
+
 /// What the verifier follows of it is far below its limit of a million instructions.
 #[test]
 fn the_verifier_follows_few_instructions() {

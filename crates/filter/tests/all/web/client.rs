@@ -14,7 +14,11 @@ pub struct Client {
     pub peer: IpAddr,
     pub port: u16,
     pub stamped: bool,
+    /// It offers what Windows does, without timestamps.
+    pub is_windows: bool,
     pub mss: u16,
+    /// As it stands in segments.
+    pub window: u16,
     pub seq: u32,
     pub ack: u32,
     pub echo: u32,
@@ -41,6 +45,8 @@ impl Client {
             options.extend(self.mss.to_be_bytes());
             if self.stamped {
                 options.extend([4, 2, 8, 10, 0, 0, 0, 9, 0, 0, 0, 0, 1, 3, 3, 7]);
+            } else if self.is_windows {
+                options.extend([1, 3, 3, 8, 1, 1, 4, 2]);
             }
         } else if self.stamped {
             options.extend([1, 1, 8, 10, 0, 0, 0, 10]);
@@ -65,7 +71,9 @@ impl Client {
         let ack = if flags & ACK == 0 { 0 } else { self.ack };
         frame.extend(ack.to_be_bytes());
         let words = 5 + options.len() as u8 / 4;
-        frame.extend([words << 4, flags, 0xfa, 0xf0, 0, 0, 0, 0]);
+        frame.extend([words << 4, flags]);
+        frame.extend(self.window.to_be_bytes());
+        frame.extend([0; 4]);
         frame.extend(options);
         frame.extend(data);
         if !self.ipv6 {
@@ -127,16 +135,33 @@ impl Client {
         (stamped, mss): (bool, u16),
         seq: u32,
     ) -> Option<Self> {
-        let mut client = Self {
+        let client = Self {
             ipv6: bench.ipv6,
             peer,
             port,
             stamped,
+            is_windows: false,
             mss,
+            window: 64_240,
             seq,
             ack: 0,
             echo: 0,
         };
+        Some(client.opens(bench)?.0)
+    }
+
+    /// As Windows does, but for its MSS, and the options of the answer to its SYN.
+    pub fn opened_by_windows(bench: &Bench, port: u16, mss: u16) -> (Self, Vec<u8>) {
+        let client = Self {
+            is_windows: true,
+            mss,
+            ..Self::opened(bench, port, false)
+        };
+        client.opens(bench).expect("a cookie")
+    }
+
+    fn opens(mut self, bench: &Bench) -> Option<(Self, Vec<u8>)> {
+        let client = &mut self;
         let (verdict, answer) = bench.run(&client.frame(2, &[]));
         if verdict == PASS {
             return None;
@@ -145,10 +170,11 @@ impl Client {
         client.seq += 1;
         let tcp = client.tcp();
         client.ack = be32(&answer[tcp + 4..]).wrapping_add(1);
-        if stamped {
+        if client.stamped {
             client.echo = be32(&answer[tcp + 28..]);
         }
-        Some(client)
+        let options = answer[tcp + 20..].to_vec();
+        Some((self, options))
     }
 
     pub fn says(&self, bench: &Bench, flags: u8, data: &[u8]) -> Result<Got, u32> {

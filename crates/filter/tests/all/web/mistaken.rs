@@ -22,6 +22,8 @@ const CLIENT: Client = Client {
     peer: PEERS[0],
     port: 4000,
     stamped: false,
+    is_windows: false,
+    window: 64_240,
     mss: 1460,
     seq: 1000,
     ack: 2000,

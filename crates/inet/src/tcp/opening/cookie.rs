@@ -8,8 +8,9 @@
 //!   hash covers the whole epoch, so that each has its own secret in effect.
 //! - The hash covers the four-tuple, the peer's initial sequence number, the MSS's index and the
 //!   bits in the timestamp: none of them can be changed by who brings it back.
-//! - Window scale, SACK and ECN survive only with timestamps, as in Linux. The timestamp is the
+//! - Window scale, SACK and ECN survive with timestamps, as in Linux. The timestamp is the
 //!   latest one with these bits that is not ahead of the clock, so the connection's own follow it.
+//! - Without timestamps those of Windows do ([`SCALED`]): for that the table of MSSs has one less.
 //!
 //! **Forgery.** Eight indices in two epochs make 16 of 2^32 acknowledgement numbers good for a blind
 //! sender: one guess in 2^28 opens a connection, from an address of their choosing, while a listener
@@ -19,8 +20,8 @@
 
 use exos_wire::SeqNumber;
 use exos_wire::tcp::cookie::{
-    ECN_BIT, EPOCH_SHIFT, HASH_MASK, MSS_SHIFT, MSS_TABLE, NO_SCALE, SACK_BIT, SCALE_BITS,
-    TIMESTAMP_BITS,
+    ECN_BIT, EPOCH_SHIFT, HASH_MASK, MSS_SHIFT, MSS_TABLE, NO_SCALE, SACK_BIT, SCALE_BITS, SCALED,
+    SCALED_BY, SCALED_MSS, TIMESTAMP_BITS,
 };
 use exos_wire::tcp::{TcpOptions, Timestamps};
 
@@ -48,18 +49,14 @@ pub(in crate::tcp) struct Kept {
 impl Kept {
     /// What will be left of a SYN with these options.
     pub fn of(options: &TcpOptions, ecn: bool, mss_default: u16) -> Self {
-        let timestamps = options.timestamps;
-        let index = mss_index(options.mss.unwrap_or(mss_default));
-        Self {
-            options: TcpOptions {
-                mss: Some(MSS_TABLE[index]),
-                window_scale: options.window_scale.filter(|_| timestamps.is_some()),
-                sack_permitted: options.sack_permitted && timestamps.is_some(),
-                timestamps,
-                ..TcpOptions::NONE
-            },
-            ecn: ecn && timestamps.is_some(),
-        }
+        let mss = options.mss.unwrap_or(mss_default);
+        let is_scaled = options.window_scale == Some(SCALED_BY) && options.sack_permitted;
+        let index = match options.timestamps {
+            Some(_) => mss_index(mss),
+            None if is_scaled && mss >= SCALED_MSS => SCALED,
+            None => mss_index(mss).min(SCALED - 1),
+        };
+        Self::from_parts(index, bits(options, ecn), options.timestamps)
     }
 
     /// The sequence number of the SYN-ACK that answers a SYN at `their_seq`.
@@ -70,7 +67,7 @@ impl Kept {
         flow: &Flow,
         their_seq: SeqNumber,
     ) -> SeqNumber {
-        let index = mss_index(self.options.mss.expect("a cookie keeps an MSS"));
+        let index = self.index();
         let epoch = epoch(now);
         let hash = hash(key, flow, epoch, their_seq, index, self.bits());
         SeqNumber((epoch as u32) << EPOCH_SHIFT | (index as u32) << MSS_SHIFT | hash)
@@ -88,14 +85,14 @@ impl Kept {
     }
 
     fn bits(&self) -> Option<u32> {
-        self.options.timestamps?;
-        let scale = self.options.window_scale.map_or(NO_SCALE, u32::from);
-        let sack = if self.options.sack_permitted {
-            SACK_BIT
-        } else {
-            0
-        };
-        Some(scale | sack | if self.ecn { ECN_BIT } else { 0 })
+        bits(&self.options, self.ecn)
+    }
+
+    fn index(&self) -> usize {
+        match (self.options.timestamps, self.options.window_scale) {
+            (None, Some(_)) => SCALED,
+            _ => mss_index(self.options.mss.expect("a cookie keeps an MSS")),
+        }
     }
 
     /// What the SYN said whose SYN-ACK `seg` acknowledges; `None` when that was no cookie of ours, or
@@ -125,6 +122,18 @@ impl Kept {
     /// What a cookie with this index of an MSS says, and these bits of a timestamp; `timestamps` are those of the segment that
     /// brings it back, where it has any.
     pub fn from_parts(index: usize, bits: Option<u32>, timestamps: Option<Timestamps>) -> Self {
+        if bits.is_none() && index & 7 == SCALED {
+            let options = TcpOptions {
+                mss: Some(SCALED_MSS),
+                window_scale: Some(SCALED_BY),
+                sack_permitted: true,
+                ..TcpOptions::NONE
+            };
+            return Self {
+                options,
+                ecn: false,
+            };
+        }
         let scale = bits.map(|b| b & SCALE_BITS).filter(|&s| s != NO_SCALE);
         let has = |bit| bits.is_some_and(|b| b & bit != 0);
         Self {
@@ -138,6 +147,14 @@ impl Kept {
             ecn: has(ECN_BIT),
         }
     }
+}
+
+/// What a timestamp of ours keeps of a SYN that had one.
+fn bits(options: &TcpOptions, ecn: bool) -> Option<u32> {
+    options.timestamps?;
+    let scale = options.window_scale.map_or(NO_SCALE, u32::from);
+    let sack = if options.sack_permitted { SACK_BIT } else { 0 };
+    Some(scale | sack | if ecn { ECN_BIT } else { 0 })
 }
 
 /// The bits that a timestamp of ours brings back.
@@ -222,7 +239,7 @@ mod tests {
         #[test]
         fn what_is_kept_comes_back(
             mss in proptest::option::of(0u16..),
-            scale in proptest::option::of(0u8..=14),
+            scale in proptest::option::of(prop_oneof![0u8..=14, Just(SCALED_BY)]),
             (sack, ts, ecn) in any::<(bool, bool, bool)>(),
             (clock, start, seq) in any::<(u32, u32, u32)>(),
             later in 0u64..64_000,
@@ -230,7 +247,9 @@ mod tests {
             let key = SipKey::from_seed(5);
             let now = Instant::from_millis(u64::from(start));
             let kept = Kept::of(&syn_options(mss, scale, sack, ts), ecn, 536);
-            prop_assert_eq!(kept.options.window_scale.is_some(), scale.is_some() && ts);
+            let as_windows = scale == Some(SCALED_BY) && sack && mss.is_some_and(|mss| mss >= SCALED_MSS);
+            prop_assert_eq!(kept.options.window_scale, scale.filter(|_| ts || as_windows));
+            prop_assert_eq!(kept.options.sack_permitted, sack && (ts || as_windows));
             let iss = kept.sequence(&key, now, &flow(9), SeqNumber(seq));
             let echoed = ts.then(|| {
                 let value = kept.timestamp(clock);
