@@ -18,8 +18,8 @@ pub struct SynHandler {
     pub recipe: Recipe,
     /// Frames may come with the checksum left to a device: only the pseudo header's sum is in its field.
     pub may_be_partial: bool,
-    /// SYNs are answered, too, that offer what a cookie without timestamps does not keep, or for Windows not all of (scale, SACK, MSS), or the answer does not take up
-    /// (ECN). Otherwise these are the stack's, which takes up all.
+    /// SYNs are answered, too, that offer what the answer does not take up (ECN), or a cookie without timestamps does not keep (scale and
+    /// SACK, but for Windows's, of whose MSS it may keep a little less). Otherwise these are the stack's, which takes up all.
     pub may_decline: bool,
     /// How answers leave.
     pub way_out: WayOut,
