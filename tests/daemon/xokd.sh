@@ -102,6 +102,17 @@ has "and its owner is named" "pid $one" "$said"
 said=$(nobody "$work/exos" serve --xokd "$socket" --address 10.10.0.11/24 --port 81 2>&1)
 same "a port that policy does not allow is refused" 1 $?
 has "and the line that is wanted is named" "81" "$said"
+tries='import errno, socket
+for port in (80, 80, 81):
+    try: socket.create_server(("10.10.0.10", port))
+    except OSError as e: print(errno.errorcode[e.errno], end=" ")'
+for way in --intercept --preload; do
+    said=$(cd /; nobody timeout 100 "$work/exos" run $way --xokd "$socket" --address 10.10.0.10/24 -- python3 -c "$tries" 2>"$work/run.err")
+    same "exos run $way: a port that is taken, and one that policy does not allow" "EADDRINUSE EADDRINUSE EACCES " "$said"
+    has "and the owner is named" "pid $one" "$(cat "$work/run.err")"
+    has "and it says where the program is" "exos run: at 10.10.0.10, by slot" "$(cat "$work/run.err")"
+    same "and each is said once" 2 "$(grep -c 'the daemon refuses' "$work/run.err")"
+done
 said=$(setpriv --reuid 65533 --regid 65533 --clear-groups "$work/exos" serve --xokd "$socket" 2>&1)
 same "another user is refused" 1 $?
 has "and told that it is policy" "allow" "$said"

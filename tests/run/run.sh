@@ -116,6 +116,7 @@ fi
 [ ! "$way" ] || same "this host's own connections stay the kernel's" "" "$(run --trace -- curl -sm 1 http://127.0.0.1:7999/ 2>&1)"
 run -- python3 -c 'raise SystemExit(3)'; same "the status is the program's" 3 $?
 run -- sh -c 'kill -SEGV $$' 2>"$work/err"; same "a signal ends it as in a shell" 139 $?
+said=$(beside_of "$exos" run $way --via none -- true 2>&1); has "without a link it says where the program is" "by a pair of interfaces made for it" "$said"
 run -- no-such-program 2>"$work/err"; same "a program that is not there" 127 $?
 has "and why" "cannot run no-such-program" "$(cat "$work/err")"
 [ "$way" ] || ways

@@ -1,11 +1,12 @@
 //! What sockets of both ways need: the stack, the set of what is waited for, and the calls that are answered.
 
+use std::cell::RefCell;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
-use exos::Exos;
 use exos::net::{Net, Poll};
 use exos::via::Protocol;
+use exos::{Error, Exos};
 use exos_host::intercept::{Call, Calls};
 
 use crate::answer::errno;
@@ -18,6 +19,8 @@ pub(crate) struct Context {
     pub calls: Calls,
     trace: bool,
     later: Later,
+    /// What an error was about that was said last.
+    said: RefCell<String>,
 }
 
 impl Context {
@@ -32,6 +35,7 @@ impl Context {
             calls,
             trace,
             later: Later::default(),
+            said: RefCell::default(),
         })
     }
 
@@ -44,8 +48,24 @@ impl Context {
     pub fn respond(&self, call: &Call, result: io::Result<i64>) {
         let made = self.traced(call, result.is_err());
         self.trace(call, made, &result);
+        if let Err(error) = &result {
+            self.say(error);
+        }
         self.calls
             .answer(call, result.map_err(|error| errno(&error)));
+    }
+
+    /// Says why a call fails where a number does not tell, as when the daemon refuses; once, for programs try again.
+    fn say(&self, error: &io::Error) {
+        let inner = error
+            .get_ref()
+            .and_then(|inner| inner.downcast_ref::<Error>());
+        let Some(sentence) = inner.map(Error::to_string) else {
+            return;
+        };
+        if self.said.replace(sentence.clone()) != sentence {
+            exos_program::info!("exos run: {sentence}");
+        }
     }
 
     /// A call with its arguments, where that is asked for; before it has its answer, for they lie in the caller's memory. None of one

@@ -8,11 +8,11 @@ use std::process::{Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
 use exos::net::{Events, Interest, Net, Token, Trigger};
-use exos::{Error, Exos, Role};
+use exos::{Error, Exos, LinkKind, Role};
 use exos_host::children::{adopt_orphans, end_descendants, end_with_us, reap, signal_descendants};
 use exos_host::intercept::{self, Call};
 use exos_host::limits::raise_descriptors;
-use exos_program::Needs;
+use exos_program::{Needs, reachable_addresses};
 use rustix::event::PollFlags;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use rustix::thread::set_current_timer_slack;
@@ -49,7 +49,11 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Error> {
     let attachment = args
         .link
         .attachment(&Needs::new(Role::Connect(Vec::new())))?;
+    let link = attachment.link.clone();
     let net = Net::attach(attachment)?;
+    if args.link.link.is_none() {
+        announce(&link, &net);
+    }
     let signals = Signals::catch().map_err(|e| Error::io("cannot catch signals", e))?;
     let mut command = Command::new(&args.command[0]);
     command.args(&args.command[1..]);
@@ -76,6 +80,22 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Error> {
     let status = end_descendants(patience).and(status);
     let status = status.map_err(|e| Error::io("cannot go on with the program", e))?;
     Ok(exit_code(status))
+}
+
+/// Says where the program is found, for one that runs it without naming a link.
+fn announce(link: &LinkKind, net: &Net) {
+    let what = match link {
+        LinkKind::OwnPair(_) => {
+            "a pair of interfaces made for it, which this host alone reaches (other hosts: --link xdp:INTERFACE --address ADDRESS)".into()
+        }
+        LinkKind::OwnTap(_) => {
+            "a TAP device in a user namespace of its own, which nothing outside reaches (other hosts: by the daemon, or as root)".into()
+        }
+        _ => net.with(|exos| exos.describe_link()),
+    };
+    let addresses = net.with(|exos| reachable_addresses(exos));
+    let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    exos_program::info!("exos run: at {}, by {what}", addresses.join(", "));
 }
 
 /// The program's, as a shell says it.

@@ -50,7 +50,7 @@ pub enum ErrorKind {
     DaemonEnded,
     /// What listens at the socket is not the daemon.
     NotTheDaemon,
-    /// The daemon refuses, by its policy or since another program has it.
+    /// The daemon refuses: by its policy, a limit, or since there is no such thing. What another program has is [`InUse`](Self::InUse).
     DaemonRefuses,
     /// The daemon does not answer, has closed the connection, or speaks another language.
     DaemonFails,

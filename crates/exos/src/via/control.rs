@@ -74,8 +74,12 @@ impl From<AskError> for Error {
     fn from(error: AskError) -> Self {
         match error {
             // The daemon's sentence has the remedy in it.
-            AskError::Refused(_, text) => {
-                Self::new(format!("the daemon refuses: {text}")).of_kind(ErrorKind::DaemonRefuses)
+            AskError::Refused(why, text) => {
+                let kind = match why {
+                    Refusal::Held => ErrorKind::InUse,
+                    _ => ErrorKind::DaemonRefuses,
+                };
+                Self::new(format!("the daemon refuses: {text}")).of_kind(kind)
             }
             AskError::Failed(error) => error,
         }
