@@ -1513,6 +1513,25 @@ def refused_options():
             assert (now := [s.getsockopt(*option[:2]) for option in few]) == before, (now, before)
 
 
+def other_options(host, port):
+    """Options of a shared socket that say what it does, or are refused; and it has no place to go to."""
+    def failure(call, *arguments):
+        try:
+            return call(*arguments)
+        except OSError as error:
+            return error.errno
+
+    with socket.create_connection((host, int(port))) as s:
+        assert [s.getsockopt(1, option) for option in (18, 19)] == [1, 1]  # SO_RCVLOWAT, SO_SNDLOWAT
+        assert failure(s.setsockopt, 1, 19, 2) == errno.ENOPROTOOPT
+        for device, answer in ((b"nosuchdevice", errno.ENODEV), (b"wire", None), (b"", None)):
+            assert failure(s.setsockopt, 1, socket.SO_BINDTODEVICE, device) == answer, device
+        assert s.getsockopt(6, socket.TCP_CONGESTION, 16).rstrip(b"\0") == b"cubic"
+        assert failure(s.setsockopt, 6, socket.TCP_CONGESTION, b"cubic") is None
+        assert failure(s.setsockopt, 6, socket.TCP_CONGESTION, b"reno") == errno.ENOENT
+        assert failure(os.lseek, s.fileno(), 0, os.SEEK_SET) == errno.ESPIPE
+
+
 def options_kept(host, port):
     """A connection keeps its options where it comes to go by a Unix socket, and the times of keep-alive that were set before connect."""
     limit = struct.pack("@ll", 0, 300000)

@@ -82,6 +82,7 @@ check "python3: what is looked at, and counted alone" run -- python3 "$here/run.
 check "python3: options of a connection that comes to go by a Unix socket" run -- python3 "$here/run.py" options_kept 10.10.0.2 8000
 check "python3: options that are set before connect and listen" run -- python3 "$here/run.py" options $ip
 [ "$way" ] || check "python3: options of a connection that nobody takes" run -- python3 "$here/run.py" refused_options
+[ "$way" ] || check "python3: options that are refused" run -- python3 "$here/run.py" other_options 10.10.0.2 8000
 [ "$way" ] || check "python3: one that cannot come to go by a Unix socket" run -- python3 "$here/run.py" unshared_in_vain 10.10.0.2 8000
 check "python3: many connections by loopback" run -- python3 "$here/run.py" many_by_loopback
 check "python3: connections by the wire and by loopback, by turns" run -- python3 "$here/run.py" by_turns $ip

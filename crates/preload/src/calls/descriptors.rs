@@ -214,7 +214,7 @@ pub(super) unsafe extern "C" fn ioctl(fd: i32, what: u64, argument: usize) -> i3
 }
 
 /// What is asked of interfaces by way of any socket (netdevice(7)): a socket of the kernel's tells it.
-fn of_interfaces(what: u64, argument: usize) -> i32 {
+pub fn of_interfaces(what: u64, argument: usize) -> i32 {
     // SAFETY: as above; the descriptor is our own.
     unsafe {
         let asked = system::socket(AF_INET, SOCK_DGRAM | O_CLOEXEC, 0);
@@ -239,6 +239,21 @@ unsafe extern "C" fn posix_spawn_file_actions_adddup2(
     unshare_fd(fd);
     // SAFETY: as above.
     unsafe { system::posix_spawn_file_actions_adddup2(actions, fd, to) }
+}
+
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn lseek64(fd: i32, offset: i64, whence: i32) -> i64 {
+    match find(fd) {
+        Some(_) => answer(Err(ESPIPE)) as i64,
+        // SAFETY: as above.
+        None => unsafe { system::lseek64(fd, offset, whence) },
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn lseek(fd: i32, offset: i64, whence: i32) -> i64 {
+    // SAFETY: as above.
+    unsafe { lseek64(fd, offset, whence) }
 }
 
 /// The offset of `st_mode` in `struct stat`.

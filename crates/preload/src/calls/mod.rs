@@ -27,6 +27,8 @@ mod sockets;
 mod waiting;
 mod writing;
 
+pub use descriptors::of_interfaces;
+
 use std::ffi::{c_char, c_void};
 use std::sync::atomic::Ordering;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Calls that a program makes by their numbers (syscall(2)): those that are answered by their names are answered so, for what is done
 //! to a descriptor is to be known however it is done. libuv closes them so.
 
-use super::descriptors::{close, close_range, dup, dup2, dup3, fcntl64, fstat64, ioctl};
+use super::descriptors::{close, close_range, dup, dup2, dup3, fcntl64, fstat64, ioctl, lseek64};
 use super::reading::{preadv64v2, read, readv, recvfrom, recvmmsg, recvmsg};
 use super::sockets::{
     accept, accept4, bind, connect, getpeername, getsockname, getsockopt, listen, setsockopt,
@@ -56,6 +56,7 @@ unsafe fn known(number: i64, [a, b, c, d, e, f]: [usize; 6]) -> Option<i64> {
             n::SENDTO => sendto(fd, at(b), c, d as i32, at(e), f as u32) as i64,
             n::RECVMSG => recvmsg(fd, at(b), c as i32) as i64,
             n::SENDMSG => sendmsg(fd, at(b), c as i32) as i64,
+            n::LSEEK => lseek64(fd, b as i64, c as i32),
             n::SENDFILE => sendfile64(fd, b as i32, at(c), d) as i64,
             n::SPLICE => splice(fd, at(b), c as i32, at(d), e, f as u32) as i64,
             _ => i64::from(match number {

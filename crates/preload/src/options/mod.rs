@@ -6,6 +6,7 @@ mod tcp;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::calls::of_interfaces;
 use crate::memory::options::{IPV6, KEEPALIVE, LINGER, NODELAY, REUSE, REUSE_PORT};
 use crate::memory::state::OPTIONS;
 use crate::process::Found;
@@ -72,6 +73,14 @@ impl Found {
             }
             // SAFETY: the caller's promise.
             (IPPROTO_IP, IP_OPTIONS) => return unsafe { put(&[], value, len) },
+            // A read takes what is there.
+            (SOL_SOCKET, SO_RCVLOWAT | SO_SNDLOWAT) => 1,
+            // SAFETY: the caller's promise.
+            (SOL_SOCKET, SO_BINDTODEVICE) => return unsafe { put(&[], value, len) },
+            (IPPROTO_TCP, TCP_CONGESTION) => {
+                // SAFETY: the caller's promise.
+                return unsafe { put(&tcp::CONGESTION, value, len) };
+            }
             (IPPROTO_TCP, TCP_INFO) => {
                 // SAFETY: the caller's promise.
                 return unsafe { put(&self.tcp_info()?, value, len) };
@@ -127,9 +136,13 @@ impl Found {
                 limit.store(ms.clamp(0, u32::MAX.into()) as u32, Ordering::Relaxed);
                 return Ok(());
             }
-            (SOL_SOCKET, SO_TYPE | SO_ERROR | SO_DOMAIN | SO_PROTOCOL | SO_ACCEPTCONN) => {
+            (
+                SOL_SOCKET,
+                SO_TYPE | SO_ERROR | SO_DOMAIN | SO_PROTOCOL | SO_ACCEPTCONN | SO_SNDLOWAT,
+            ) => {
                 return Err(ENOPROTOOPT);
             }
+            (SOL_SOCKET, SO_BINDTODEVICE) => return has_device(value),
             (SOL_SOCKET, NO_OPTIONS..) => return Err(ENOPROTOOPT),
             _ if let Some(set) = self.set_buffer_option((level, option), value) => return set,
             (IPPROTO_TCP, TCP_NODELAY) => {
@@ -145,6 +158,26 @@ impl Found {
         socket.add(OPTIONS);
         self.here.submit(self.number);
         Ok(())
+    }
+}
+
+/// Whether this host has the device that a socket is to be bound to; no name unbinds it (socket(7)). Its way is the stack's link in any
+/// case.
+fn has_device(name: &[u8]) -> Result<(), i32> {
+    const SIOCGIFINDEX: u64 = 0x8933;
+    const NAME: usize = 16;
+    /// `struct ifreq`.
+    const REQUEST: usize = 40;
+    let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+    if name.is_empty() {
+        return Ok(());
+    }
+    let mut request = [0_u8; REQUEST];
+    let len = name.len().min(NAME - 1);
+    request[..len].copy_from_slice(&name[..len]);
+    match of_interfaces(SIOCGIFINDEX, request.as_mut_ptr().expose_provenance()) {
+        0 => Ok(()),
+        _ => Err(errno()),
     }
 }
 

@@ -21,6 +21,9 @@ const LISTEN: u8 = 10;
 /// What a segment holds of a socket that is not connected.
 const NO_SEGMENT: i32 = 536;
 
+/// The congestion control of `exos run`'s stack: what `exos_inet` has by default.
+pub(super) const CONGESTION: [u8; 16] = *b"cubic\0\0\0\0\0\0\0\0\0\0\0";
+
 impl Found {
     /// The value of one of these options; `None` for others.
     pub fn tcp_option(self, option: (i32, i32)) -> Option<Result<i32, i32>> {
@@ -54,6 +57,11 @@ impl Found {
             (IPPROTO_TCP, TCP_KEEPINTVL) => (interval_seconds, 1, LivenessOptions::SECONDS_MAX),
             (IPPROTO_TCP, TCP_KEEPCNT) => (count, 1, LivenessOptions::COUNT_MAX),
             (IPPROTO_TCP, TCP_USER_TIMEOUT) => (user_timeout_ms, 0, i32::MAX as u32),
+            (IPPROTO_TCP, TCP_CONGESTION) => {
+                let name = value.split(|byte| *byte == 0).next();
+                let is_ours = name == CONGESTION.split(|byte| *byte == 0).next();
+                return Some(if is_ours { Ok(()) } else { Err(ENOENT) });
+            }
             // It has a port.
             (IPPROTO_IPV6, IPV6_V6ONLY) if socket.has(IPV6) => {
                 return Some(number_at(value, 0).and(Err(EINVAL)));
