@@ -4,6 +4,7 @@
 //!
 //! A helper says `ready` on a line of its own when it has what it needs, and what it measured as a line of JSON at its end.
 
+use super::process::command_as;
 use super::session::{Stage, Started};
 use exos_host::{Error, Result, error::Context as _};
 use exos_lab::{Lab, Side};
@@ -101,6 +102,11 @@ impl Stage {
     pub fn help_on<H: Helper>(&self, lab: &Lab, side: Side, helper: &H) -> Result<Helping<H>> {
         let command = lab.command(side, &self.helpers)?;
         self.help(command, self.cores[side as usize], helper)
+    }
+
+    /// A helper as some user, in no namespace of a lab, on a core, when it is ready.
+    pub fn help_as<H: Helper>(&self, uid: u32, core: usize, helper: &H) -> Result<Helping<H>> {
+        self.help(command_as(uid, &self.helpers), core, helper)
     }
 
     /// Starts a helper that may wait for others until it is ready.

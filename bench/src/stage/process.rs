@@ -3,6 +3,7 @@
 use crate::limits::{POLL_INTERVAL, STOP_TIMEOUT};
 use exos_host::{Error, Result, affinity, children, error::Context as _};
 use rustix::process::{Pid, Signal, kill_process};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -32,6 +33,13 @@ impl Interrupt {
             Ok(())
         }
     }
+}
+
+/// A command that starts a program as some user.
+pub(crate) fn command_as(uid: u32, program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.uid(uid).gid(uid).current_dir("/");
+    command
 }
 
 /// A running program, ended when dropped.

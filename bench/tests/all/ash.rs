@@ -45,6 +45,8 @@ fn handlers_are_measured_beside_programs_and_nothing_is_left() {
         ("roundtrip/sleeping", false),
         ("roundtrip/kernel-polling", false),
         ("roundtrip/handler/kernel-sleeping", true),
+        ("roundtrip/handler-daemon", false),
+        ("roundtrip/handler-daemon/kernel-sleeping", true),
         ("stream/in-place", false),
         ("stream/copied/no-checksum", false),
         ("sandbox/ratio", true),
@@ -52,6 +54,8 @@ fn handlers_are_measured_beside_programs_and_nothing_is_left() {
         ("places/stack", false),
         ("layers/three", false),
         ("download/in-force", true),
+        ("download/first", true),
+        ("download/handler-daemon/first", true),
     ];
     let of_caches = [
         ("get/udp/rate", true),
@@ -98,7 +102,10 @@ fn handlers_are_measured_beside_programs_and_nothing_is_left() {
         }
     }
     // Without a gap, however slow the machine: what waits for the program for long is asked again, and counts as lost.
-    assert!(figure("download/lost").is_some_and(|lost| lost.goal.is_some()));
+    for way in ["", "handler-daemon/"] {
+        let lost = figure(&format!("download/{way}lost"));
+        assert!(lost.is_some_and(|lost| lost.goal.is_some()));
+    }
 }
 
 /// Who receives.

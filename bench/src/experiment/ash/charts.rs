@@ -25,6 +25,7 @@ const ALONE: &[[&str; 2]] = &[["", ""]];
 const TIMES: &[[&str; 2]] = &[["Median", ""], ["99th percentile", "/p99"]];
 const SERVERS: &[&str] = &[
     "handler",
+    "handler-daemon",
     "polling",
     "sleeping",
     "kernel-polling",

@@ -1,15 +1,17 @@
 //! Counters that others increase, in each way that is compared.
 
-use crate::limits::{POLL_INTERVAL, START_TIMEOUT};
+use crate::limits::POLL_INTERVAL;
 use crate::stage::args::shown_as_on_the_command_line;
 use crate::stage::helper::{Helper, say_ready};
 use crate::stage::link::interface_with;
 use exos::inet::udp::UdpHandle;
 use exos::signals::Signals;
-use exos::{Buffer, Downloaded, Exos, ash};
+use exos::{Buffer, Daemon, Downloaded, Exos, Role, ash};
 use exos_host::{Error, Result, error::Context as _};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, UdpSocket};
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// The port that counters are asked at.
@@ -37,6 +39,8 @@ pub(super) fn parsed(text: &str) -> Result<ash::Checked> {
 pub(crate) enum Way {
     /// A handler in the kernel; the program sleeps
     Handler,
+    /// A handler in the kernel by the daemon, of a program without privilege
+    HandlerDaemon,
     /// A program on our stack that polls
     Polling,
     /// A program on our stack that sleeps
@@ -51,13 +55,19 @@ shown_as_on_the_command_line!(Way);
 
 impl Way {
     /// In the order in which they take turns.
-    pub(super) const ALL: [Self; 5] = [
+    pub(super) const ALL: [Self; 6] = [
         Self::Handler,
+        Self::HandlerDaemon,
         Self::Polling,
         Self::Sleeping,
         Self::KernelPolling,
         Self::KernelSleeping,
     ];
+
+    /// Whether the kernel runs a handler.
+    pub(super) fn is_handler(self) -> bool {
+        matches!(self, Self::Handler | Self::HandlerDaemon)
+    }
 
     /// Whether the kernel has the address.
     pub(super) fn is_kernels(self) -> bool {
@@ -73,13 +83,24 @@ pub(crate) struct Counters {
     pub at: IpAddr,
     /// Of a handler: the program answers itself for this many seconds before.
     pub after: Option<f64>,
+    /// Where the daemon listens that lends it its link; none of the interface itself.
+    pub daemon: Option<PathBuf>,
 }
 
 /// What it measured of itself.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Served {
-    /// From asking for a handler until it was in force; of a handler alone.
-    pub download_us: Option<f64>,
+    /// Of a handler alone.
+    pub download: Option<Download>,
+}
+
+/// How long a download took, from asking for the handler on.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Download {
+    /// Until it was in force: the length of the call.
+    pub in_force_us: f64,
+    /// Until the program saw that the kernel had answered, if it has.
+    pub first_us: Option<f64>,
 }
 
 impl Helper for Counters {
@@ -91,38 +112,13 @@ impl Helper for Counters {
         if self.way.is_kernels() {
             return self.on_the_kernels_socket(&signals);
         }
-        let mut exos = Exos::attach(interface_with(self.at)?)?;
-        if self.way == Way::Sleeping {
-            // It sleeps at once when there is nothing to do.
-            exos.share_core();
-        }
-        let socket = exos.stack.udp.bind(None, PORT);
-        let socket = socket.map_err(|e| Error::new(format!("cannot bind: {e}")))?;
-        let mut program = Program {
-            exos,
-            socket,
-            counters: vec![0; COUNTERS],
-        };
+        let program = Program::new(self.attach()?)?;
         say_ready()?;
-        let begin = Instant::now();
-        let mut downloaded = None;
-        let after = Duration::from_secs_f64(self.after.unwrap_or(0.0));
-        while !signals.stop_requested() {
-            program.answer()?;
-            if self.way == Way::Handler && downloaded.is_none() && begin.elapsed() >= after {
-                downloaded = Some(program.download()?);
-            }
-            match self.way {
-                Way::Sleeping => program.exos.wait(None, &[])?,
-                Way::Handler if downloaded.is_some() => {
-                    let until = program.exos.now() + POLL_INTERVAL;
-                    program.exos.wait(Some(until), &[])?;
-                }
-                _ => {}
-            }
+        if self.way.is_handler() {
+            let after = Duration::from_secs_f64(self.after.unwrap_or(0.0));
+            return program.download(after, &signals);
         }
-        let download_us = downloaded.map(|(_, took)| took.as_secs_f64() * 1e6);
-        Ok(Served { download_us })
+        program.serve(self.way == Way::Sleeping, &signals)
     }
 }
 
@@ -134,6 +130,73 @@ struct Program {
 }
 
 impl Program {
+    fn new(mut exos: Exos) -> Result<Self> {
+        let socket = exos.stack.udp.bind(None, PORT);
+        let socket = socket.map_err(|e| Error::new(format!("cannot bind: {e}")))?;
+        Ok(Self {
+            exos,
+            socket,
+            counters: vec![0; COUNTERS],
+        })
+    }
+
+    /// Answers all until the end.
+    fn serve(mut self, sleeps: bool, signals: &Signals) -> Result<Served> {
+        if sleeps {
+            // It sleeps at once when there is nothing to do.
+            self.exos.share_core();
+        }
+        while !signals.stop_requested() {
+            self.answer()?;
+            if sleeps {
+                self.exos.wait(None, &[])?;
+            }
+        }
+        Ok(Served { download: None })
+    }
+
+    /// Answers for a while, and then has the kernel do it until the end. All begins with a message: the kernel's answers arrive once
+    /// the client has its link, so a handler is not to be had before.
+    fn download(mut self, after: Duration, signals: &Signals) -> Result<Served> {
+        self.await_message(signals)?;
+        let begin = Instant::now();
+        while begin.elapsed() < after && !signals.stop_requested() {
+            self.answer()?;
+        }
+        let handler = parsed(HANDLER)?;
+        let asked = Instant::now();
+        let handler = self.exos.download_into_kernel(handler, PORT)?;
+        let in_force = asked.elapsed();
+        let mut first = None;
+        while !signals.stop_requested() {
+            self.answer()?;
+            if first.is_some() {
+                let until = self.exos.now() + POLL_INTERVAL;
+                self.exos.wait(Some(until), &[])?;
+            } else {
+                first = has_answered(&handler).then(|| asked.elapsed());
+            }
+        }
+        let us = |took: Duration| took.as_secs_f64() * 1e6;
+        let download = Some(Download {
+            in_force_us: us(in_force),
+            first_us: first.map(us),
+        });
+        Ok(Served { download })
+    }
+
+    /// Waits for a message, and leaves it without an answer: the client asks again.
+    fn await_message(&mut self, signals: &Signals) -> Result<()> {
+        while !signals.stop_requested() {
+            self.exos.receive();
+            self.exos.send()?;
+            if let Ok(Some(_)) = self.exos.stack.udp.receive(self.socket) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// Answers what has come: all of it, or what came before a handler was in force.
     fn answer(&mut self) -> Result<()> {
         let exos = &mut self.exos;
@@ -150,24 +213,26 @@ impl Program {
         }
         exos.send().map(drop)
     }
+}
 
-    /// A handler, and how long it took until it was in force. Its answers arrive once the client has its link, so it is not to be had
-    /// before.
-    fn download(&mut self) -> Result<(Downloaded, Duration)> {
-        let handler = parsed(HANDLER)?;
-        let end = Instant::now() + START_TIMEOUT;
-        loop {
-            let begin = Instant::now();
-            match self.exos.download_into_kernel(handler.clone(), PORT) {
-                Ok(downloaded) => return Ok((downloaded, begin.elapsed())),
-                Err(error) if Instant::now() > end => return Err(error),
-                Err(_) => std::thread::sleep(POLL_INTERVAL),
-            }
-        }
-    }
+/// Whether a counter has been increased by the handler.
+fn has_answered(handler: &Downloaded) -> bool {
+    let words = handler.memory().words("counters").unwrap_or_default();
+    words.iter().any(|word| word.load(Ordering::Relaxed) > 0)
 }
 
 impl Counters {
+    fn attach(&self) -> Result<Exos> {
+        let Some(socket) = self.daemon.clone() else {
+            return Exos::attach(interface_with(self.at)?);
+        };
+        Exos::attach(Daemon {
+            socket,
+            datagrams: true,
+            ..Daemon::new(Role::Serve(PORT))
+        })
+    }
+
     fn on_the_kernels_socket(&self, signals: &Signals) -> Result<Served> {
         let what = || "cannot use a UDP socket";
         let socket = UdpSocket::bind((self.at, PORT)).context(what)?;
@@ -188,7 +253,7 @@ impl Counters {
                 let _ = socket.send_to(&bytes[..len], from);
             }
         }
-        Ok(Served { download_us: None })
+        Ok(Served { download: None })
     }
 }
 

@@ -4,13 +4,15 @@ use super::client::{Answered, Asking, Question};
 use super::crowd::Busy;
 #[cfg(target_arch = "x86_64")]
 use super::pipes;
-use super::server::{Counters, Served, Way};
+use super::server::{Counters, PORT, Served, Way};
 use super::{Cell, get, layers, places, receive, sandbox, stream};
 use crate::experiment::figure::{Figures, Goal};
 use crate::stage::LabStage;
+use crate::stage::daemon::Daemon;
 use crate::stage::helper::Helping;
+use exos_filter::gate::limits::RATE_MAX;
 use exos_host::Result;
-use exos_lab::Side;
+use exos_lab::{INTERFACE, Side};
 use std::net::Ipv4Addr;
 
 /// The kernel's address on side a.
@@ -23,6 +25,11 @@ pub(super) const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 10, 0, 99);
 pub(super) const UNDER_WAY: u32 = 64;
 /// Bytes of a message where it is about time.
 const SHORT: u16 = 12;
+
+/// How long a download may take, to the first message that the kernel answers.
+const DOWNLOAD_US: f64 = 5000.0;
+/// The user, without privilege, whose program has its handler by the daemon.
+const UID: u32 = 65_534;
 
 pub(super) struct Session {
     pub stage: LabStage,
@@ -77,16 +84,16 @@ impl Session {
             let seen = self.load(way, SHORT, 1, None)?.answered;
             figures.add(format!("roundtrip/{way}"), "us", seen.median_us);
             figures.add(format!("roundtrip/{way}/p99"), "us", seen.p99_us);
-            medians.push(seen.median_us);
+            medians.push((way, seen.median_us));
         }
-        let [handler, others @ ..] = &medians[..] else {
-            unreachable!("there are five")
-        };
-        for (way, median) in Way::ALL[1..].iter().zip(others) {
-            let (name, ratio) = (format!("roundtrip/handler/{way}"), handler / median);
-            match way {
-                Way::KernelSleeping => figures.add_goal(name, "", Goal::AtMost(0.2), ratio),
-                _ => figures.add(name, "", ratio),
+        for (at, (handler, own)) in medians.iter().enumerate() {
+            let others = medians[at + 1..].iter().filter(|_| handler.is_handler());
+            for (way, median) in others {
+                let (name, ratio) = (format!("roundtrip/{handler}/{way}"), own / median);
+                match way {
+                    Way::KernelSleeping => figures.add_goal(name, "", Goal::AtMost(0.2), ratio),
+                    _ => figures.add(name, "", ratio),
+                }
             }
         }
         Ok(())
@@ -138,14 +145,25 @@ impl Session {
         self.helper(Side::A, &busy)
     }
 
-    /// The program answers itself, and then has the kernel do it.
+    /// The program answers itself, and then has the kernel do it: on the interface, and by the daemon.
     fn download(&self, figures: &mut Figures) -> Result<()> {
-        let seen = self.load(Way::Handler, SHORT, UNDER_WAY, Some(self.seconds / 2.0))?;
-        if let Some(us) = seen.served.download_us {
-            figures.add_goal("download/in-force", "us", Goal::AtMost(5000.0), us);
+        for way in Way::ALL.into_iter().filter(|way| way.is_handler()) {
+            let seen = self.load(way, SHORT, UNDER_WAY, Some(self.seconds / 2.0))?;
+            let mut add = |what: &str, unit, most, value| {
+                let name = match way {
+                    Way::Handler => format!("download/{what}"),
+                    way => format!("download/{way}/{what}"),
+                };
+                figures.add_goal(name, unit, Goal::AtMost(most), value);
+            };
+            if let Some(download) = seen.served.download {
+                add("in-force", "us", DOWNLOAD_US, download.in_force_us);
+                if let Some(us) = download.first_us {
+                    add("first", "us", DOWNLOAD_US, us);
+                }
+            }
+            add("lost", "messages", 0.0, seen.answered.lost as f64);
         }
-        let lost = seen.answered.lost as f64;
-        figures.add_goal("download/lost", "messages", Goal::AtMost(0.0), lost);
         Ok(())
     }
 
@@ -164,12 +182,20 @@ impl Session {
     /// Has a server of this way asked by the client.
     fn load(&self, way: Way, length: u16, under_way: u32, after: Option<f64>) -> Result<Seen> {
         let at = if way.is_kernels() { KERNEL } else { OURS };
+        let daemon = match way {
+            Way::HandlerDaemon => Some(self.daemon()?),
+            _ => None,
+        };
         let counters = Counters {
             way,
             at: at.into(),
             after,
+            daemon: daemon.as_ref().map(|daemon| daemon.socket().into()),
         };
-        let server = self.helper(Side::A, &counters)?;
+        let server = match &daemon {
+            Some(_) => self.help_as(UID, self.cores[0], &counters)?,
+            None => self.helper(Side::A, &counters)?,
+        };
         let client = self.ask(Question::increment(length), at, under_way)?;
         let busy = self.busy_cores(self.seconds)?;
         let answered = client.measured(self, self.seconds)?;
@@ -179,5 +205,14 @@ impl Session {
             served,
             busy,
         })
+    }
+
+    /// A daemon on side a, by which the user may have the counters' port, and steps without limit.
+    fn daemon(&self) -> Result<Daemon<'_>> {
+        let policy = format!(
+            "[[interface]]\nname = \"{INTERFACE}\"\naddresses = [\"{OURS}/24\"]\n\n\
+             [[allow]]\nuser = \"{UID}\"\nports = [\"{PORT}\"]\nhandler_steps = {RATE_MAX}\n"
+        );
+        Daemon::start(self, Side::A.namespace(self.lab.name()), &policy)
     }
 }

@@ -65,7 +65,7 @@ fn flood_of(
     port: u16,
 ) -> Result<Started> {
     let send = session.sender(Some(daemon), port, None)?;
-    Ok(session.as_other(uid, core, &send)?.started)
+    Ok(session.help_as(uid, core, &send)?.started)
 }
 
 /// A program that offers a victim's part of the link.

@@ -10,6 +10,7 @@ use super::program::{FlowSettings, Own, Send};
 use crate::experiment::figure::Figures;
 use crate::stage::daemon::Daemon;
 use crate::stage::helper::{Helper, Helping};
+use crate::stage::process::command_as;
 use crate::stage::request::Size;
 use crate::stage::web::{WebArgs, WebStage};
 use crate::stage::{Started, mac_of};
@@ -20,9 +21,6 @@ use exos_lab::{Guard, INTERFACE, Side, WireKind};
 use exos_link::{XdpConfig, XdpLink};
 use exos_program::status::{SlotStatus, Status};
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::os::unix::process::CommandExt as _;
-use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 /// The address that programs share.
@@ -118,7 +116,7 @@ impl<'a> Session<'a> {
 
     /// One of our programs as the ordinary user, on a core, with a part that the daemon lends.
     pub fn program(&self, daemon: &Daemon<'_>, core: usize, arguments: &str) -> Result<Started> {
-        let mut command = command_of(self.args.uid, &self.web.program);
+        let mut command = command_as(self.args.uid, &self.web.program);
         command.args(arguments.split(' '));
         command.args(["--via", "xokd", "--xokd", &daemon.socket()]);
         self.start(arguments, command, core)
@@ -126,12 +124,7 @@ impl<'a> Session<'a> {
 
     /// A helper as the ordinary user on a core, when it is ready.
     pub fn as_user<H: Helper>(&self, core: usize, helper: &H) -> Result<Helping<H>> {
-        self.as_other(self.args.uid, core, helper)
-    }
-
-    /// A helper as some user on a core, when it is ready.
-    pub fn as_other<H: Helper>(&self, uid: u32, core: usize, helper: &H) -> Result<Helping<H>> {
-        self.help(command_of(uid, &self.helpers), core, helper)
+        self.help_as(self.args.uid, core, helper)
     }
 
     /// A helper that is root in a namespace, on the wire itself or on Linux's sockets, when it is ready.
@@ -183,13 +176,6 @@ impl<'a> Session<'a> {
     pub fn wait(&self) -> Result<()> {
         self.pause(Duration::from_secs_f64(self.args.seconds()))
     }
-}
-
-/// A command that starts a program as some user.
-fn command_of(uid: u32, program: &Path) -> Command {
-    let mut command = Command::new(program);
-    command.uid(uid).gid(uid).current_dir("/");
-    command
 }
 
 /// A counter of a program's slot.
