@@ -1,4 +1,5 @@
-//! Who may open descriptors of a process by /proc (proc_pid_fd(5); ptrace(2), "Ptrace access mode checking", PTRACE_MODE_READ_FSCREDS; capabilities(7)).
+//! Who may open descriptors of a process by `/proc` (proc_pid_fd(5), capabilities(7); ptrace(2), "Ptrace access mode checking",
+//! PTRACE_MODE_READ_FSCREDS).
 
 use std::{fs, io};
 
@@ -47,8 +48,8 @@ impl Credentials {
         })
     }
 
-    /// Whether this process may open descriptors of that one, of the same user namespace, when it has become another program, without gaining
-    /// privilege by that (`no_new_privs`).
+    /// Whether this process may open descriptors of that one, of the same user namespace, when it has become another program without
+    /// gaining privilege by that (`no_new_privs`).
     pub fn may_open(&self, other: &Self) -> bool {
         let [user, group] = [self.users[1], self.groups[1]];
         let has = match user {
