@@ -446,7 +446,7 @@ syn ack
 syn ack, bad ack
     nobody       R
     Listen       R
-    SynSent      R
+    SynSent      R S
     SynReceived  .
     Established  .
     FinWait1     .
@@ -470,7 +470,7 @@ ack
 ack, old
     nobody       R
     Listen       R
-    SynSent      R
+    SynSent      R S
     SynReceived  R
     Established  -
     FinWait1     -
@@ -482,7 +482,7 @@ ack, old
 ack, very old
     nobody       R
     Listen       R
-    SynSent      R
+    SynSent      R S
     SynReceived  R
     Established  .
     FinWait1     .
@@ -494,7 +494,7 @@ ack, very old
 ack, unsent
     nobody       R
     Listen       R
-    SynSent      R
+    SynSent      R S
     SynReceived  R
     Established  .
     FinWait1     .
@@ -578,7 +578,7 @@ fin
 fin, old ack
     nobody       R
     Listen       R
-    SynSent      R
+    SynSent      R S
     SynReceived  R
     Established  . CloseWait
     FinWait1     . Closing
