@@ -89,7 +89,7 @@ refused "more cores than there are" "give --cores $(nproc)" "${front[@]}" --core
 refused "a core that is named twice" "named twice" "${front[@]}" --core 0,0 "${few[@]}"
 refused "one queue for two cores" "without the queue" --link xdp:front:0 --address 10.10.0.20/24 --cores 2 "${few[@]}"
 refused "packet sockets" "packet sockets are one core's" --link packet:front --address 10.10.0.20/24 --cores 2 "${few[@]}"
-refused "a part of a daemon's interface" "the daemon lends one queue" --via xokd --cores 2 "${few[@]}"
+refused "a part of a daemon's interface" "the daemon divides what comes for a port that is served" --via xokd --cores 2 "${few[@]}"
 refused "joined sockets" "cannot be used with" --splice --cores 2 "${few[@]}"
 in_ forwarder ethtool -L front rx 1 tx 1
 refused "an interface with one queue in use" "ethtool -L front rx 2 tx 2" "${front[@]}" --cores 2 "${few[@]}"

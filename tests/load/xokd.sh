@@ -39,7 +39,7 @@ start_daemon || { bad "the daemon starts" "$(cat "$work/daemon.out")"; exit 1; }
 load http://10.10.0.2/small -n 5
 has "nobody listens" "10.10.0.2:80 refuses connections" "$(cat "$work/load.err")"
 [ "$(nproc)" -lt 2 ] || load http://10.10.0.2/small -n 5 --cores 2
-[ "$(nproc)" -lt 2 ] || has "two cores are not to be had of a daemon" "the daemon lends one queue" "$(cat "$work/load.err")"
+[ "$(nproc)" -lt 2 ] || has "two cores are not to be had of a daemon" "the daemon divides what comes for a port that is served" "$(cat "$work/load.err")"
 launch http "$exos" lab exec --name $lab b -- "$exos" serve "$work/site" --sockets --port 80 --json || { bad "a server starts" "$(cat "$work/err")"; exit 1; }
 load http://10.10.0.2/small -n 1000 -c 8
 same "on connections that stand" "1000 8 {}" "$(got "r['responses'], r['connections'], r['errors']")"

@@ -109,8 +109,9 @@ pub struct Requests {
     turned: Instant,
     connections: Connections,
     reports: Reports,
-    /// Segments that were dropped beyond the steps of the daemon's policy.
+    /// Segments that were dropped beyond the steps of the daemon's policy; and before, of the same slot.
     dropped: u64,
+    dropped_before: u64,
 }
 
 impl Exos {
@@ -150,7 +151,11 @@ impl Exos {
         // connection.
         let is_new = self.stack.counters().tcp_syn_cookies_sent == 0;
         let turned = if is_new { self.now() } else { Instant::START };
-        self.requests = Some(Requests::new(part, listener, turned));
+        let dropped_before = self
+            .via
+            .as_ref()
+            .map_or(0, crate::via::Via::handler_dropped);
+        self.requests = Some(Requests::new(part, listener, turned, dropped_before));
         Ok(())
     }
 
@@ -204,7 +209,7 @@ impl Requests {
     /// The longest response.
     pub const RESPONSE_MAX: usize = layout::RESPONSE_MAX;
 
-    fn new(part: Part, listener: ListenerId, turned: Instant) -> Self {
+    fn new(part: Part, listener: ListenerId, turned: Instant, dropped_before: u64) -> Self {
         let Part {
             shared,
             core,
@@ -216,6 +221,7 @@ impl Requests {
             core,
             turned,
             dropped: 0,
+            dropped_before,
             connections: Connections::new(listener, &handler, shared.peer_room(), core),
             reports: Reports::new(handler.entries, has_ring),
             handler,

@@ -83,7 +83,9 @@ impl Slot {
 
     /// What may be left when it goes.
     pub fn leftover(&self) -> Leftover {
-        let handlers = self.handlers.iter().map(|memory| memory.map);
+        // Memory that it has joined is another slot's.
+        let own = self.handlers.iter().filter(|memory| memory.bytes > 0);
+        let handlers = own.map(|memory| memory.map);
         Leftover {
             who: self.who.clone(),
             memory: self.memory,

@@ -26,9 +26,10 @@ impl Exos {
     ) -> Result<Part, Error> {
         let handlers = self.handlers_to_lend(listener, entries, capacity, reports)?;
         let memory = self.ask_for_each(&handlers);
+        // The first that was made took the place of handlers of datagrams, also where another was refused.
+        self.in_kernel.were_replaced();
         let now = self.now();
         let memory = memory.inspect_err(|_| self.stack.stop_offloading_syns(now, listener))?;
-        self.in_kernel.were_replaced();
         Ok(self.give_parts(memory, None, handlers, capacity))
     }
 
@@ -101,7 +102,7 @@ impl Requests {
         let Some(via) = via else {
             return;
         };
-        let dropped = via.handler_dropped();
+        let dropped = via.handler_dropped().saturating_sub(self.dropped_before);
         if self.dropped == 0 && dropped > 0 {
             via.tell_dropped();
         }

@@ -33,6 +33,7 @@ use super::maps::MapFds;
 use super::tap::Verdict;
 use crate::ebpf::{Alu, Assembler, Condition, Helper, Insn, Label, Reg, Size};
 use crate::handler::web::announced;
+use crate::handler::web::layout::REQUEST_MAX;
 use crate::program::classifier::{self, field};
 use crate::program::{Program, xdp};
 
@@ -48,8 +49,11 @@ const WHOSE: i32 = i32::from_ne_bytes([0xff, 0xff, 0xff, 0]);
 /// 91 with one of 1,442).
 const ARRIVAL: i32 = 30;
 const ARRIVAL_OF_64: i32 = 3;
-/// Of each 64 bytes of a segment: the handler of requests sums, hashes and compares all that it carries (27 ns).
+/// Of each 64 bytes of a segment: the handler of requests sums, hashes and compares all that it carries (27 ns), unless that is more than
+/// a request may be.
 const SEGMENT_OF_64: i32 = 30;
+/// The longest frame of a segment that is read: a tag, and the longest headers of IPv4 or IPv6 and of TCP.
+const READ_FRAME_MAX: i32 = REQUEST_MAX as i32 + 18 + 60 + 60;
 /// Offset in [`super::Config`].
 const CONFIG_IFINDEX: i16 = 4;
 
@@ -234,19 +238,10 @@ impl Code<'_> {
 
     /// Takes the handler's steps, and looks whether anything may be sent, if it answers datagrams; else to `skipped`. Uses r8.
     fn afford(&mut self, skipped: Label) {
-        let [segment, affordable] = [(); 2].map(|()| self.asm.label());
+        let affordable = self.asm.label();
         self.lookup_field(self.maps.handler_budgets, SLOT, skipped);
         self.asm.set(Reg::R8, Reg::R0);
-        self.get(Reg::R1, PROTOCOL);
-        self.asm.set(Reg::R2, SEGMENT_OF_64);
-        self.asm
-            .jump_if(Reg::R1, Condition::Equal, i32::from(TCP), segment);
-        self.asm.set(Reg::R2, ARRIVAL_OF_64);
-        self.asm.bind(segment);
-        self.get(Reg::R1, LENGTH);
-        self.asm.alu(Alu::Mul, Reg::R1, Reg::R2);
-        self.asm.alu(Alu::ShiftRight, Reg::R1, 6);
-        self.asm.alu(Alu::Add, Reg::R1, ARRIVAL);
+        self.steps_of_length();
         self.read(Size::Word, Reg::R2, HANDLED + STEPS);
         self.asm.alu(Alu::Add, Reg::R1, Reg::R2);
         self.put(CHARGE, Reg::R1);
@@ -260,6 +255,25 @@ impl Code<'_> {
         self.put_imm(CHARGE, 0);
         self.police(SLOT_TX, LINK_TX, skipped);
         self.asm.bind(affordable);
+    }
+
+    /// r1 = the steps that a packet takes by its length; r2 is lost.
+    fn steps_of_length(&mut self) {
+        let [datagram, short, counted] = [(); 3].map(|()| self.asm.label());
+        self.get(Reg::R2, PROTOCOL);
+        self.get(Reg::R1, LENGTH);
+        let asm = &mut self.asm;
+        asm.jump_if(Reg::R2, Condition::NotEqual, i32::from(TCP), datagram);
+        asm.jump_if(Reg::R1, Condition::LessOrEqual, READ_FRAME_MAX, short);
+        asm.set(Reg::R1, READ_FRAME_MAX);
+        asm.bind(short);
+        asm.alu(Alu::Mul, Reg::R1, SEGMENT_OF_64);
+        asm.jump(counted);
+        asm.bind(datagram);
+        asm.alu(Alu::Mul, Reg::R1, ARRIVAL_OF_64);
+        asm.bind(counted);
+        asm.alu(Alu::ShiftRight, Reg::R1, 6);
+        asm.alu(Alu::Add, Reg::R1, ARRIVAL);
     }
 
     fn gave_up(&mut self, lost: Label) {

@@ -55,6 +55,7 @@ impl Generator<'_> {
     /// To `other` unless a part of the response is acknowledged.
     fn expect_part(&mut self, other: Label) {
         let (una, acked, left, state) = (Reg::R1, Reg::R2, Reg::R0, Reg::R2);
+        self.expect_read(other);
         let some = self.asm.label();
         let asm = &mut *self.asm;
         asm.load(Size::Word, una, SLOT, slot::UNA as i16);

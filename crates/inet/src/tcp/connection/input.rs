@@ -69,7 +69,7 @@ impl Connection {
                 // The peer may keep an older connection of these ports in TIME-WAIT, which the reset ends: the SYN follows it
                 // at once, as a retransmission, so not a second time.
                 if self.sender.rtt().retries() == 0 {
-                    self.sender.retransmission_timed_out();
+                    self.note_timeout(cx.now);
                     self.sender.send_syn();
                 }
             }

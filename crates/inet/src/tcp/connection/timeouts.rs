@@ -42,12 +42,7 @@ impl Connection {
         if by_count || self.user_timeout_is_over(cx.now) {
             return self.give_up(cx);
         }
-        let since = self.waiting_since(cx.now);
-        let first = self.sender.retransmission_timed_out();
-        if first {
-            self.liveness.stalled(since);
-            self.rearm_liveness();
-        }
+        let first = self.note_timeout(cx.now);
         if self.doubts_path() {
             // R1: the next segment asks for its way again.
             self.path = None;
@@ -166,6 +161,17 @@ impl Connection {
             self.sender.timeout()
         };
         Instant::from_micros(now.micros().saturating_sub(waited.as_micros() as u64))
+    }
+
+    /// What was sent counts as lost; whether it is so for the first time since the peer was last heard of.
+    pub(super) fn note_timeout(&mut self, now: Instant) -> bool {
+        let since = self.waiting_since(now);
+        let first = self.sender.retransmission_timed_out();
+        if first {
+            self.liveness.stalled(since);
+            self.rearm_liveness();
+        }
+        first
     }
 
     fn rearm_liveness(&mut self) {

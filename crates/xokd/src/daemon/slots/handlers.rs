@@ -245,7 +245,8 @@ impl Daemon {
                 if !is_held {
                     record.memory -= memory.bytes + memory.code_bytes;
                 }
-                is_held
+                // Memory that a slot has joined is counted as another's: here its code alone is.
+                is_held && memory.bytes + memory.code_bytes > 0
             });
         }
     }

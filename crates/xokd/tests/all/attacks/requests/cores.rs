@@ -122,6 +122,30 @@ fn memory_counted(world: &World) -> [u64; 2] {
     })
 }
 
+/// Of a core that has joined what is its own counts, and no longer than it is there.
+#[test]
+fn a_core_that_ends_leaves_nothing_that_counts() {
+    case(
+        |hostile| {
+            let (both, memory) = two_cores(hostile, PORT);
+            let [first, second] = both;
+            drop(second);
+            hostile.say("the second has gone");
+            hostile.wait_for("go");
+            drop((first, memory));
+        },
+        |world| {
+            let _takes = world.take_redirected();
+            let mut attacker = world.attacker();
+            attacker.must_say("the second has gone");
+            assert!(within(|| world.slots().len() == 1));
+            assert!(within(|| memory_counted(world)[1] == 0));
+            attacker.tell("go");
+            attacker.finish();
+        },
+    );
+}
+
 /// It counts once, as the first slot's, until nobody has it. A daemon that follows knows whose it is; a slot that is left answers from it.
 #[test]
 fn that_outlives_a_daemon_and_the_first_slot() {
