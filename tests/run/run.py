@@ -117,6 +117,7 @@ def many_files(host, port):
     """Sockets that wait in an epoll set before they connect: one that the process has from the beginning, one that it makes later, a copy."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
     first = select.epoll()
+    twice = os.dup(first.fileno())
     files = [os.open("/dev/null", os.O_RDONLY) for _ in range(2000)]
 
     def connects(epoll):
@@ -134,8 +135,12 @@ def many_files(host, port):
         connects(later)
     copy = select.epoll.fromfd(os.dup(later.fileno()))
     later.close()
-    for _ in range(100):
-        connects(copy)
+    with select.epoll() as other:
+        # By the number of the one that was closed.
+        for _ in range(50):
+            connects(copy)
+            connects(other)
+    os.close(twice)
     for file in files:
         os.close(file)
 

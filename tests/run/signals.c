@@ -1,5 +1,5 @@
 /* A connection whose bytes come back, used by signals' handlers too, whenever they come: signals ADDRESS PORT ROUNDS. Each round sends
- * a block of 'm', looks at what comes back many times, and reads it; handlers send an 'h'. For tests/run/run.sh. */
+ * a block of 'm', looks at what comes back many times, and reads it; handlers send an 'h'. It forks meanwhile. For tests/run/run.sh. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -7,24 +7,34 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-enum { BLOCK = 8000, LOOKS = 100 };
+enum { BLOCK = 8000, LOOKS = 100, FORKS = 200 };
 
-static int fd;
+static int fd, epoll;
 static volatile int sent, wrong;
+
+/* In handlers, one of which may come within another. */
+static void add(volatile int *count)
+{
+    __atomic_fetch_add(count, 1, __ATOMIC_RELAXED);
+}
 
 static void use(void)
 {
+    struct epoll_event event;
     char byte;
 
     if (send(fd, "h", 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1)
-        sent++;
+        add(&sent);
     else
-        wrong++;
+        add(&wrong);
     recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    epoll_wait(epoll, &event, 1, 0);
 }
 
 static void told_more(int signal, siginfo_t *info, void *context)
@@ -33,7 +43,7 @@ static void told_more(int signal, siginfo_t *info, void *context)
 
     /* A timer's, with the place that it has interrupted. */
     if (signal != SIGALRM || info->si_signo != SIGALRM || info->si_code != SI_KERNEL || context == NULL)
-        wrong++;
+        add(&wrong);
     use();
     errno = before;
 }
@@ -43,7 +53,7 @@ static void told_less(int signal)
     int before = errno;
 
     if (signal != SIGVTALRM)
-        wrong++;
+        add(&wrong);
     use();
     errno = before;
 }
@@ -92,15 +102,18 @@ int main(int count, char **words)
         perror("connect");
         return 1;
     }
+    epoll = epoll_create1(0);
+    if (epoll < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &(struct epoll_event){.events = EPOLLIN}) != 0)
+        return 1;
     memset(out, 'm', sizeof out);
     sigaction(SIGALRM, &action, NULL);
     sigaction(SIGALRM, NULL, &set);
     if (set.sa_sigaction != told_more || (set.sa_flags & (SA_SIGINFO | SA_RESTART | SA_NODEFER)) != (SA_SIGINFO | SA_RESTART))
-        wrong++;
+        add(&wrong);
     signal(SIGVTALRM, told_less);
     sigaction(SIGVTALRM, NULL, &set);
     if (set.sa_handler != told_less || signal(SIGVTALRM, told_less) != told_less)
-        wrong++;
+        add(&wrong);
     repeat(ITIMER_REAL, 97);
     repeat(ITIMER_VIRTUAL, 1000);
     for (int rounds = atoi(words[3]); rounds > 0; rounds--) {
@@ -115,6 +128,15 @@ int main(int count, char **words)
             recv(fd, in, sizeof in, MSG_PEEK | MSG_DONTWAIT);
         if (!read_back(sizeof out, &came))
             return 1;
+    }
+    for (int forks = 0; forks < FORKS; forks++) {
+        pid_t child = fork();
+
+        if (child == 0)
+            _exit(0);
+        while (child < 0 || (waitpid(child, NULL, 0) < 0 && errno == EINTR))
+            if (child < 0)
+                return 1;
     }
     repeat(ITIMER_REAL, 0);
     repeat(ITIMER_VIRTUAL, 0);

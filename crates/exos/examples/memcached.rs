@@ -32,7 +32,10 @@ const IN_KERNEL: Shape = Shape {
 fn main() -> Result<(), Error> {
     let mut arguments = std::env::args().skip(1);
     let mut exos = match (arguments.next(), arguments.next()) {
-        (None, None) => Exos::attach(Daemon::new(Role::Serve(PORT)))?,
+        (None, None) => Exos::attach(Daemon {
+            datagrams: true,
+            ..Daemon::new(Role::Serve(PORT))
+        })?,
         (Some(interface), Some(address)) => {
             let ours = Addresses::new([address.parse()?])?;
             Exos::attach(Interface::new(interface, ours))?

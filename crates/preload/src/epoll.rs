@@ -100,17 +100,21 @@ impl Sets {
     }
 }
 
+/// The lock is let go of before handlers may run.
+type Held = (MutexGuard<'static, Option<Sets>>, Section);
+
 thread_local! {
     /// Held while the process forks: the child finds it as it was.
-    static HELD: std::cell::Cell<Option<MutexGuard<'static, Option<Sets>>>> = const { std::cell::Cell::new(None) };
+    static HELD: std::cell::Cell<Option<Held>> = const { std::cell::Cell::new(None) };
 }
 
 pub fn hold() {
+    let handlers_wait = Section::enter();
     let mut held = lock();
     // Either process may put descriptors of the kernel's into sets of both.
     let sets = held.iter_mut().flat_map(|sets| sets.all.values_mut());
     sets.for_each(|set| set.has_kernels = true);
-    HELD.set(Some(held));
+    HELD.set(Some((held, handlers_wait)));
 }
 
 pub fn let_go() {

@@ -10,7 +10,7 @@ use crate::memory::state::{
 use crate::process::Found;
 use crate::system::{
     self, EAGAIN, EINVAL, ENOTCONN, EOPNOTSUPP, EPIPE, Iovec, MSG_ERRQUEUE, MSG_NOSIGNAL, MSG_OOB,
-    MSG_PEEK, MSG_TRUNC, MSG_WAITALL, SIGPIPE,
+    MSG_PEEK, MSG_TRUNC, MSG_WAITALL, SEEK_CUR, SIGPIPE,
 };
 use crate::wait::Patience;
 
@@ -291,6 +291,11 @@ impl Found {
         offset: Option<i64>,
         wanted: usize,
     ) -> Result<usize, i32> {
+        // As the kernel says of a pipe or a terminal, whose bytes would be waited for while handlers wait.
+        // SAFETY: always.
+        if unsafe { system::lseek64(file, 0, SEEK_CUR) } < 0 {
+            return Err(EINVAL);
+        }
         if self.is_datagrams() {
             return self.transmit_file_whole(file, offset, wanted);
         }

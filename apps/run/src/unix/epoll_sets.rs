@@ -44,9 +44,12 @@ impl EpollSets {
         };
         if let Ok(process) = intercept::process_of(call.thread)
             && let Some(known) = self.of.get_mut(&process)
-            && !known.sets.contains(&number)
         {
-            known.sets.push(number);
+            match known.sets.contains(&number) {
+                // It was closed, and a copy of it may be left.
+                true => drop(self.of.remove(&process)),
+                false => known.sets.push(number),
+            }
         }
         Answer::Later
     }

@@ -153,7 +153,10 @@ const COMPARISONS: [(&str, Comparison); 8] = [
             label: "requests a second",
             names: "get/GROUP/SERIES",
             kinds: ALONE,
-            groups: &[["UDP, 64 under way", "udp"], ["TCP, 50 connections", "tcp"]],
+            groups: &[
+                ["UDP, 256 under way", "udp"],
+                ["TCP, 50 connections", "tcp"],
+            ],
             series: CACHES,
         },
     ),

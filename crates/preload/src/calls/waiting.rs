@@ -7,8 +7,14 @@ use crate::wait::until;
 
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn epoll_create1(flags: i32) -> i32 {
-    // SAFETY: as above.
-    let made = unsafe { system::epoll_create1(flags) };
+    let made = loop {
+        // SAFETY: as above.
+        let made = unsafe { system::epoll_create1(flags) };
+        // Where the process that has the stack makes it, a signal may come before it has; the kernel knows no such error.
+        if made >= 0 || system::errno() != EINTR {
+            break made;
+        }
+    };
     if made >= 0 && here().is_some_and(Here::is_here) {
         epoll::made(made);
     }

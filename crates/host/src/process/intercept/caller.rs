@@ -256,7 +256,11 @@ impl Registration {
             };
             let result = match added {
                 0 => Ok(()),
-                _ => Err(io::Error::last_os_error()),
+                _ => match io::Error::last_os_error() {
+                    // By another descriptor of the same set.
+                    error if error.raw_os_error() == Some(libc::EEXIST) => Ok(()),
+                    error => Err(error),
+                },
             };
             if own == 0 {
                 // A thread that has been waited for may still have its descriptors, and with them a file that is to leave its sets.
