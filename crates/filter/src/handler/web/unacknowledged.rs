@@ -52,10 +52,10 @@ impl Generator<'_> {
         self.asm.bind(other);
     }
 
-    /// To `other` unless a part of the response is acknowledged.
+    /// To `other` unless a part of the response is acknowledged, also by a segment that is not read: what it leads to is that the stack has the
+    /// connection, which looks at it.
     fn expect_part(&mut self, other: Label) {
         let (una, acked, left, state) = (Reg::R1, Reg::R2, Reg::R0, Reg::R2);
-        self.expect_read(other);
         let some = self.asm.label();
         let asm = &mut *self.asm;
         asm.load(Size::Word, una, SLOT, slot::UNA as i16);
