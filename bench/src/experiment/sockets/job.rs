@@ -101,7 +101,7 @@ impl Job {
 }
 
 impl Counts {
-    /// What was done in a second, by what the client said, when docs/large has so many megabytes.
+    /// What was done in a second, by what the client said, where docs/large has this many megabytes.
     pub fn rate(&self, said: &str, megabytes: f64) -> Result<f64> {
         let rate = match self {
             Self::Megabytes => seconds(said).map(|seconds| megabytes / seconds),

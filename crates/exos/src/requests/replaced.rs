@@ -12,7 +12,7 @@ use exos_inet::{Duration, Instant};
 use super::connections::FORGOTTEN;
 use super::memory::Memory;
 
-/// So many are kept without a look at the slots: some megabytes of the longest.
+/// How many are kept without a look at the slots: some megabytes of the longest.
 const UNSEEN: usize = 4096;
 
 /// By their versions.
