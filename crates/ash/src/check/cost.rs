@@ -20,10 +20,12 @@ const REPETITION: u64 = 4;
 const CHANGE: u64 = 46;
 /// A place that is looked for.
 const PLACE: u64 = 4;
-/// A helper of the kernel that copies, what 8 bytes take it, and what they take word by word, for each pipe again.
+/// A helper of the kernel that copies, what 8 bytes take it, and what they take word by word, for each pipe again; and each word of a hash,
+/// which waits for the one before.
 const COPY: u64 = 300;
 const COPIED_WORD: u64 = 1;
 const TAKEN_WORD: u64 = 3;
+const HASHED_WORD: u64 = 16;
 /// A packet that has to be moved to have room for a reply is read and written by as many bytes at once.
 const MOVED_LEN: u64 = 64;
 /// A look-up: the heads of both buckets; and 8 bytes of the key, once for its hash and once to compare them.
@@ -155,11 +157,11 @@ impl Cost<'_> {
         let is_known = from.constant().is_some();
         let few = length.constant().filter(|few| *few <= TAKEN_BY_WORDS_MAX);
         let keys: u64 = pipes.iter().filter_map(Pipe::word).map(expression).sum();
-        let passes = 1 + pipes.len() as u64;
+        let passes = TAKEN_WORD + pipes.iter().map(pass).sum::<u64>();
         match few {
-            Some(few) if is_known => keys + few.div_ceil(8) * TAKEN_WORD * passes,
+            Some(few) if is_known => keys + few.div_ceil(8) * passes,
             _ if pipes.is_empty() => self.copy(row),
-            _ => keys + self.copy(row) + self.words_of(row) * TAKEN_WORD * passes,
+            _ => keys + self.copy(row) + self.words_of(row) * passes,
         }
     }
 
@@ -206,6 +208,14 @@ impl Cost<'_> {
             VariableKind::Place(region) => self.handler.regions.get(usize::from(region)),
             VariableKind::Word => None,
         }
+    }
+}
+
+/// What 8 bytes take in a pipe.
+fn pass(pipe: &Pipe) -> u64 {
+    match pipe {
+        Pipe::Hash(bytes, _) => HASHED_WORD * 8 / u64::from(*bytes),
+        _ => TAKEN_WORD,
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the handler does, step by step.
 
 mod find;
+mod pipes;
 mod reply;
 mod take;
 mod word;
@@ -46,10 +47,10 @@ impl Generator<'_> {
                 from,
                 length,
                 pipes,
-                sum,
+                registers,
             } => match pipes.is_empty() {
                 true => self.take(*row, from, length),
-                false => self.take_through(*row, (from, length), pipes, *sum),
+                false => self.take_through(*row, (from, length), pipes, registers),
             },
             Statement::If(condition, yes, no) => {
                 let [otherwise, end] = [self.asm.label(), self.asm.label()];
