@@ -211,6 +211,20 @@ fn registers_go_on_with_the_next_message() {
     assert_eq!(registers(&[&stream[..16], &stream[16..]]), whole);
 }
 
+/// From FNV's offset on it is FNV-1a (draft-eastlake-fnv, appendix C).
+#[test]
+fn a_hash_of_bytes_is_the_usual_one() {
+    let text = "handler h { rows r[1] of 8; words w[1]; need 6; p = &r[0]; kept = &w[0];
+        hash = take(p, 0, 6) through hash(1, 0xcbf2_9ce4_8422_2325); *kept = hash; done; }";
+    let handler = parse(text).unwrap();
+    let layout = Layout::of(handler.handler());
+    let words = words(&layout);
+    let memory = Memory::new(&words, &layout, handler.handler());
+    assert_eq!(interpret(&handler, memory, b"foobar"), Outcome::Done);
+    let hash = memory.words("w").unwrap()[0].load(Relaxed);
+    assert_eq!(hash, 0x8594_4171_f739_67e8);
+}
+
 /// A loop to the longest row, at each word of which it may end.
 #[test]
 fn the_verifier_follows_a_loop_of_pipes_to_its_end() {
