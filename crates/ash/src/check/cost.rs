@@ -47,7 +47,7 @@ const FARTHEST: u64 = 1300;
 
 /// Steps of the dearest way through a handler.
 pub(super) fn steps(handler: &Handler) -> u64 {
-    let moved = u64::from(room(&handler.body)) / MOVED_LEN * 2 * COPY;
+    let moved = u64::from(room(&handler.body, 0)) / MOVED_LEN * 2 * COPY;
     (moved + Cost { handler }.block(&handler.body)).div_ceil(10)
 }
 
@@ -68,17 +68,44 @@ pub(super) fn longest_reply(block: &Block) -> Option<u16> {
     block.iter().filter_map(of).max()
 }
 
-/// How long a message has to be made before anything has an effect, so that each reply of a block has room: none for one as long as the
-/// message.
-pub(super) fn room(block: &Block) -> u16 {
+/// How long a message has to be made before anything has an effect, so that each reply of a block has room: none for one that is no longer
+/// than the message, because it is as long, or `needed` bytes are known to be there.
+pub(super) fn room(block: &Block, mut needed: u16) -> u16 {
     let of = |statement: &Statement| match statement {
+        Statement::Need(bytes) => {
+            needed = needed.max(*bytes);
+            0
+        }
         Statement::Reply(reply) if reply.length == Expression::Length => 0,
+        Statement::Reply(reply) if reply.most <= needed => 0,
         Statement::Reply(reply) => reply.most,
-        Statement::If(_, yes, no) => room(yes).max(room(no)),
-        Statement::Repeat(_, _, body) => room(body),
+        Statement::If(_, yes, no) => room(yes, needed).max(room(no, needed)),
+        Statement::Repeat(_, _, body) => room(body, needed),
         _ => 0,
     };
     block.iter().map(of).max().unwrap_or(0)
+}
+
+/// The length of all replies of a block, if they have one.
+pub(super) fn reply_length(block: &Block) -> Option<u16> {
+    fn collect(block: &Block, lengths: &mut Vec<Option<u64>>) {
+        for statement in block {
+            match statement {
+                Statement::Reply(reply) => lengths.push(reply.length.constant()),
+                Statement::If(_, yes, no) => {
+                    collect(yes, lengths);
+                    collect(no, lengths);
+                }
+                Statement::Repeat(_, _, body) => collect(body, lengths),
+                _ => {}
+            }
+        }
+    }
+    let mut lengths = Vec::new();
+    collect(block, &mut lengths);
+    let first = *lengths.first()?;
+    let is_one = lengths.iter().all(|length| *length == first);
+    first.filter(|_| is_one)?.try_into().ok()
 }
 
 /// The most bytes that a message needs on each way, but those that are many.

@@ -51,7 +51,8 @@ impl Generator<'_> {
         let (start, bytes) = self.part_for(row, (from, length), 1);
         let asm = &mut self.asm;
         asm.jump_if(bytes, Jump::Less, 1, taken);
-        asm.load(Size::Double, Reg::R1, Reg::R10, stack::START);
+        self.load_start(Reg::R1);
+        let asm = &mut self.asm;
         asm.alu(Alu::Add, start, Reg::R1);
         asm.load(Size::Double, Reg::R3, Reg::R10, stack::variable(row));
         asm.set(Reg::R1, CONTEXT);
