@@ -53,7 +53,7 @@ fn steps(text: &str, v6: bool, message: &[u8]) -> usize {
     }
 }
 
-/// The counters of `exos bench ash`: its handler by hand takes 144, and looks less closely at whom it answers, and by which headers.
+/// The counters that `exos bench ash --only sandbox` runs beside the same by hand.
 #[test]
 fn a_counter_takes_few_instructions() {
     let counters = |reply: &str| {
