@@ -26,6 +26,7 @@
 //! DONE      FIN again                                             acknowledged again
 //!           new data                                              the server's, which resets it
 //! any       the first request again, acknowledged long ago        dropped
+//! stands    IP options, extension headers, a first fragment       handed up, with the response where that is out (`unusual`)
 //! any       anything else, no connection: brings a cookie back    begins (OPEN), if it says nothing, it is taken and nothing kept
 //!                                       and may not begin         the server's, and the slot's for a while
 //!                                       without an entry, cores   begins, and is handed up

@@ -13,6 +13,7 @@ mod reports;
 mod room;
 mod steps;
 mod unacknowledged;
+mod unusual;
 mod wire;
 
 use bench::{Bench, ENTRIES, KEY, VERSION, now};
