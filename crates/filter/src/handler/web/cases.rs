@@ -27,7 +27,9 @@
 //!           new data                                              the server's, which resets it
 //! any       the first request again, acknowledged long ago        dropped
 //! stands    IP options, extension headers, a first fragment       handed up, with the response where that is out (`unusual`)
-//! any       anything else, no connection: brings a cookie back    begins (OPEN), if it says nothing, it is taken and nothing kept
+//! any       anything else, no connection: brings a cookie back    begins (OPEN), also if it says nothing
+//!                                       with nothing, and the     taken, and nothing kept: it may come late
+//!                                       slot's client's stands
 //!                                       and may not begin         the server's, and the slot's for a while
 //!                                       without an entry, cores   begins, and is handed up
 //!           none of these: of a slot                              dropped: it comes again

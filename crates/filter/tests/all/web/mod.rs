@@ -11,6 +11,7 @@ mod mistaken;
 mod noise;
 mod reports;
 mod room;
+mod silent;
 mod steps;
 mod unacknowledged;
 mod unusual;
