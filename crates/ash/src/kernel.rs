@@ -127,6 +127,8 @@ pub const TOO_MANY_WAYS: &str = "the handler has too many ways for the kernel's 
 
 /// Where a message begins at the earliest: behind the headers of IPv4.
 const START_MIN: i32 = 42;
+/// A power of two beyond how much later it may begin: behind IPv6's, 20 bytes.
+const LATER_END: i32 = 32;
 
 const CONTEXT: Reg = Reg::R6;
 const MESSAGE: Reg = Reg::R7;
@@ -185,6 +187,20 @@ impl Generator<'_> {
         self.asm.load(Size::Double, Reg::R1, Reg::R10, stack::START);
         self.asm.alu(Alu::Sub, Reg::R1, START_MIN);
         self.asm.alu(Alu::Add, MESSAGE, Reg::R1);
+    }
+
+    /// The message's pointer again, of which the verifier knows no more than that it is behind the headers of one of two versions: it
+    /// follows what comes next once. r1 is lost.
+    fn find_any_message(&mut self) {
+        let later = Reg::R1;
+        self.asm.load(Size::Word, MESSAGE, CONTEXT, 0);
+        self.asm.alu(Alu::Add, MESSAGE, START_MIN);
+        self.asm.load(Size::Double, later, Reg::R10, stack::START);
+        // Of a zero the verifier knows each part: it becomes none.
+        self.asm.alu(Alu::Sub, later, START_MIN - LATER_END);
+        self.forget(later);
+        self.asm.alu(Alu::And, later, LATER_END - 1);
+        self.asm.alu(Alu::Add, MESSAGE, later);
     }
 
     /// Has the verifier know no more of the message's length than that it is one: it follows what comes next once, not for each way on

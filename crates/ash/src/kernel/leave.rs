@@ -166,6 +166,10 @@ impl Generator<'_> {
 
     /// r4 = the sum of a datagram of r9 bytes, all of which are read. It says so, and has no checksum yet.
     fn sum_up(&mut self) {
+        if self.of.versions() == [true, true] {
+            self.find_any_message();
+            self.expect_message();
+        }
         let asm = &mut self.asm;
         asm.set(LEFT, KEPT);
         asm.to_big_endian(KEPT, 16);
