@@ -149,6 +149,8 @@ pub const TOO_MANY_WAYS: &str = "the handler has too many ways for the kernel's 
 const START_MIN: i32 = 42;
 /// Where it begins at the latest: behind the headers of IPv6.
 const START_MAX: i32 = 62;
+/// A power of two beyond how much later it may begin: behind IPv6's, 20 bytes.
+const LATER_END: i32 = 32;
 
 const CONTEXT: Reg = Reg::R6;
 const MESSAGE: Reg = Reg::R7;
@@ -228,6 +230,20 @@ impl Generator<'_> {
             Some(start) => self.asm.set(dst, start),
             None => self.asm.load(Size::Double, dst, Reg::R10, stack::START),
         }
+    }
+
+    /// The message's pointer again, of which the verifier knows no more than that it is behind the headers of one of two versions: it
+    /// follows what comes next once. r1 is lost.
+    fn find_any_message(&mut self) {
+        let later = Reg::R1;
+        self.asm.load(Size::Word, MESSAGE, CONTEXT, 0);
+        self.asm.alu(Alu::Add, MESSAGE, START_MIN);
+        self.asm.load(Size::Double, later, Reg::R10, stack::START);
+        // Of a zero the verifier knows each part: it becomes none.
+        self.asm.alu(Alu::Sub, later, START_MIN - LATER_END);
+        self.forget(later);
+        self.asm.alu(Alu::And, later, LATER_END - 1);
+        self.asm.alu(Alu::Add, MESSAGE, later);
     }
 
     /// Has the verifier know no more of the message's length than that it is one: it follows what comes next once, not for each way on

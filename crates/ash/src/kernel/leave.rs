@@ -186,6 +186,10 @@ impl Generator<'_> {
 
     /// r4 = the sum of a datagram, all of whose bytes are read. It says so, and has no checksum yet.
     fn sum_up(&mut self) {
+        if self.of.versions() == [true, true] {
+            self.find_any_message();
+            self.expect_message();
+        }
         let (known, asm) = (self.datagram_length(), &mut self.asm);
         if let Some(length) = known {
             asm.set(KEPT, i32::from(length));
