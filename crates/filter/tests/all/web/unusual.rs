@@ -31,19 +31,7 @@ impl Unusual {
             let (kind, header) = match self {
                 Options(43) => (43, [6, 0, 99, 0, 0, 0, 0, 0]),
                 Options(kind) => (kind, [6, 0, 1, 4, 0, 0, 0, 0]),
-                Fragment { is_first } => (
-                    44,
-                    [
-                        6,
-                        0,
-                        0,
-                        u8::from(is_first) | 8 * u8::from(!is_first),
-                        0,
-                        0,
-                        0,
-                        1,
-                    ],
-                ),
+                Fragment { is_first } => (44, [6, 0, 0, if is_first { 1 } else { 8 }, 0, 0, 0, 1]),
             };
             frame[20] = kind;
             frame.splice(54..54, header);
