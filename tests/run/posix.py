@@ -190,7 +190,7 @@ OPTIONS = {"TYPE": option(SOL, socket.SO_TYPE), "ACCEPTCONN": option(SOL, socket
            "NODELAY": option(TCP, socket.TCP_NODELAY), "LINGER": option(SOL, socket.SO_LINGER, 8), "KEEPALIVE": option(SOL, socket.SO_KEEPALIVE),
            "REUSEADDR": option(SOL, socket.SO_REUSEADDR), "REUSEPORT": option(SOL, socket.SO_REUSEPORT), "KEEPIDLE": option(TCP, socket.TCP_KEEPIDLE),
            "KEEPINTVL": option(TCP, socket.TCP_KEEPINTVL), "KEEPCNT": option(TCP, socket.TCP_KEEPCNT), "USER_TIMEOUT": option(TCP, 18),
-           "none": option(SOL, 9999), "short": option(SOL, socket.SO_TYPE, 2)}
+           "RCVLOWAT": option(SOL, socket.SO_RCVLOWAT), "none": option(SOL, 9999), "short": option(SOL, socket.SO_TYPE, 2)}
 
 
 def options(case):
@@ -215,6 +215,14 @@ def buffers(case):
     state, size = ctypes.create_string_buffer(1), ctypes.c_uint(1)
     said.append(errors(libc.getsockopt(case.fd, TCP, socket.TCP_INFO, state, ctypes.byref(size))))
     return " ".join([*said, option(SOL, socket.SO_SNDBUF)(case), option(SOL, socket.SO_RCVBUF)(case), f"state={state.raw[0]}"])
+
+
+def low_water(bytes_):
+    """What is worth being told of (SO_RCVLOWAT)."""
+    def call(case):
+        said = [setting(SOL, socket.SO_RCVLOWAT, value)(case) + "=" + option(SOL, socket.SO_RCVLOWAT)(case) for value in (0, bytes_)]
+        return " ".join([*said, errors(libc.setsockopt(case.fd, SOL, socket.SO_RCVLOWAT, b"xx", 2))])
+    return call
 
 
 def headers(*options):
@@ -381,6 +389,7 @@ CALLS = {
     "nested-edge": nesting(1 << 31, 1 << 31), "nested-oneshot": nesting(1 << 30, 1 << 31), "nested-level": nesting(1 << 31, 0), "close": close, "dupclose": dup_and_close,
     "exclusive": exclusive, "ioctls": ioctls, "kinds": kinds, "peek-parts": peek_parts, "select-left": select_left,
     "copy": nonblock_by_copy, "place": at_place, "elsewhere": elsewhere,
+    "low-water": low_water(3), "high-water": low_water(50), "peek-all": reading("recv", 20, PEEK | WAITALL),
 }
 
 
@@ -551,7 +560,7 @@ def datagram_options(case):
 DATAGRAM_CALLS = {name: CALLS[name] for name in (
     "recv", "peek", "dontwait", "waitall", "recvmsg", "recv0", "read", "readv", "read0", "send", "send0", "nosignal", "sendmsg", "write", "write0",
     "writev", "shut0", "shut1", "shut2", "shut3", "accept", "connect", "connect2", "listen", "bind", "names", "error", "fionread", "poll",
-    "select", "epoll", "edge", "oneshot", "nested", "nested-edge", "close", "dupclose", "copy")} | {
+    "select", "epoll", "edge", "oneshot", "nested", "nested-edge", "close", "dupclose", "copy", "high-water")} | {
     "sendto": sending_to(PEER, PORT), "sendto-refused": sending_to(PEER, REFUSED), "sendto-port0": sending_to(PEER, 0),
     "sendto-short": sending_to(PEER, PORT, length=8), "sendto-unix": sending_to(PEER, PORT, family=socket.AF_UNIX),
     "sendto-none": sending_to(PEER, PORT, family=0), "sendto-long": sending_to(PEER, PORT, 65508), "sendto-longer": sending_to(PEER, PORT, 70000),
@@ -654,7 +663,7 @@ def idle(cases, port=PORT):
 
 def with_options(case):
     for level, what, value in ((TCP, socket.TCP_NODELAY, 1), (SOL, socket.SO_KEEPALIVE, 1), (SOL, socket.SO_REUSEADDR, 1), (SOL, socket.SO_REUSEPORT, 1),
-                               (TCP, socket.TCP_KEEPIDLE, 77), (TCP, socket.TCP_KEEPINTVL, 11), (TCP, socket.TCP_KEEPCNT, 3), (TCP, 18, 60000),
+                               (TCP, socket.TCP_KEEPIDLE, 77), (TCP, socket.TCP_KEEPINTVL, 11), (TCP, socket.TCP_KEEPCNT, 3), (TCP, 18, 60000), (SOL, socket.SO_RCVLOWAT, 2),
                                (SOL, socket.SO_SNDBUF, 40000), (SOL, socket.SO_LINGER, struct.pack("=2i", 1, 3)), (SOL, socket.SO_RCVTIMEO, struct.pack("@ll", 5, 0))):
         case.s.setsockopt(level, what, value)
 

@@ -39,6 +39,9 @@ pub struct RunArgs {
     /// Print each intercepted call and its result to standard error; implies --intercept
     #[arg(long, conflicts_with = "preload")]
     pub(crate) trace: bool,
+    /// Be the guard of the program for the process of this number, which starts it so
+    #[arg(long, value_name = "PID", hide = true)]
+    pub(crate) guard_of: Option<u32>,
     #[command(flatten)]
     pub(crate) link: LinkArgs,
     /// The program, and what it is given
