@@ -7,8 +7,7 @@ use exos_tools::service::pattern;
 fn the_pattern_of_the_rfc_without_a_seam() {
     let buffer = pattern();
     let lines: Vec<&[u8]> = buffer.as_slice().split_inclusive(|&b| b == b'\n').collect();
-    let first =
-        br##" !"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\]^_`abcdefg"##;
+    let first = br##" !"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\]^_`abcdefg"##;
     assert_eq!(&lines[0][..72], first);
     assert!(lines[1].starts_with(b"!\"#$") && lines[1].ends_with(b"gh\r\n"));
     assert_eq!(lines.len(), 95 * 64);

@@ -10,8 +10,7 @@ fn numbers_have_three_digits_that_count() {
     .map(short)
     .into();
     let expected = [
-        "0", "0", "7", "999", "1.00k", "1.23k", "10.0k", "12.3k", "100k", "1.00M", "45.6G",
-        "1P",
+        "0", "0", "7", "999", "1.00k", "1.23k", "10.0k", "12.3k", "100k", "1.00M", "45.6G", "1P",
     ];
     assert_eq!(shown, expected);
 }
