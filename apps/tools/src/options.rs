@@ -55,7 +55,8 @@ pub struct LoadArgs {
 }
 
 impl LoadArgs {
-    pub(crate) fn limits(&self) -> Limits {
+    /// When a connection ends.
+    pub fn limits(&self) -> Limits {
         Limits {
             bytes: self.bytes,
             time: self.seconds,
@@ -102,18 +103,4 @@ fn some_time(text: &str) -> Result<Duration, String> {
     let is_some = !time.is_zero();
     let help = || format!("{text:?} is over at once; write what takes some time, as in 10s");
     is_some.then_some(time).ok_or_else(help)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bytes_and_seconds() {
-        assert_eq!(some_bytes("64K"), Ok(65_536));
-        assert!(some_bytes("0").is_err());
-        assert_eq!(some_time("0.5"), Ok(Duration::from_millis(500)));
-        assert_eq!(some_time("1m"), Ok(Duration::from_secs(60)));
-        assert!(some_time("0").is_err());
-    }
 }

@@ -2,7 +2,7 @@
 //!
 //! Two things can be watched: the [`daemon`] with the programs on its interfaces, and a forwarder with its servers
 //! ([`forward`]). [`keys`] is what keys mean in both, [`list`] the rows that they sort and
-//! choose, `screen` what both show; `watch` is what the loop asks of both, and `run` that loop, on a terminal.
+//! choose, [`units`] how both write numbers, `screen` what both show; `watch` is what the loop asks of both, and `run` that loop, on a terminal.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))] // See `exos_program::message`.
 
@@ -14,7 +14,7 @@ mod limits;
 pub mod list;
 mod run;
 mod screen;
-mod units;
+pub mod units;
 mod watch;
 
 pub use cli::TopArgs;

@@ -20,8 +20,8 @@ mod signals;
 
 use crate::daemon::{Config, Daemon};
 use crate::gate::{self, LiveFrames};
+use crate::interface::reservations::check_echoes;
 use crate::policy::{self, Policy};
-use crate::reservations::check_echoes;
 use signals::Signals;
 
 /// Share a network interface among programs that run without privilege (xokd).

@@ -1,5 +1,9 @@
 //! An interface that is served: what it is, whose addresses, and the gate on it.
 
+pub mod neighbours;
+pub mod reservations;
+pub mod responder;
+
 use std::collections::HashSet;
 use std::net::IpAddr;
 
@@ -17,12 +21,12 @@ use exos_xok::tables::{Address, Interface as Row, Neighbour, NeighbourState, Rou
 
 use crate::clock::Now;
 use crate::gate::{Device, Gate, LiveFrames};
-use crate::neighbours::Neighbours;
 use crate::policy;
 use crate::random::random;
-use crate::responder::{self, Responder};
 use crate::slot::{self, SlotPair, SlotPairConfig};
 use crate::state;
+use neighbours::Neighbours;
+use responder::Responder;
 
 /// An interface that is served.
 #[derive(Debug)]

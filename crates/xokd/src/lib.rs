@@ -11,8 +11,8 @@
 //! - [`server`]: the socket, and everybody on it;
 //! - [`slot`] and [`gate`]: what a program gets in the kernel, the tables that say whose packets are whose, and how a link is
 //!   divided;
-//! - [`interface`], [`responder`], [`neighbours`]: an interface with its addresses, and the daemon's own place on it;
-//! - [`reservations`]: ports that the host is kept from, where its addresses are shared;
+//! - [`interface`]: one with its addresses, the daemon's own place on it ([`interface::responder`]), its neighbours, and the ports
+//!   that the host is kept from where addresses are shared ([`interface::reservations`]);
 //! - [`tables`]: what everybody can read;
 //! - [`worker`]: what takes long, beside the loop;
 //! - [`daemon`]: all of it together, one loop, one thread.
@@ -25,12 +25,9 @@ pub mod gate;
 pub mod interface;
 pub mod ledger;
 pub mod limits;
-pub mod neighbours;
 pub mod policy;
 pub mod pool;
 mod random;
-pub mod reservations;
-pub mod responder;
 pub mod server;
 pub mod slot;
 pub mod state;

@@ -2,4 +2,6 @@
 
 mod cat;
 mod common;
+mod options;
+mod pattern;
 mod services;

@@ -3,3 +3,4 @@
 mod daemon;
 mod forward;
 mod screen;
+mod units;

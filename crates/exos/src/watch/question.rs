@@ -184,6 +184,7 @@ impl Drop for Question {
 #[cfg(test)]
 mod tests {
     use std::net::{IpAddr, SocketAddr};
+    use std::sync::{Mutex, PoisonError};
 
     use exos_inet::tcp::{ListenOptions, Options, State};
     use exos_inet::{Config, Instant, Stack};
@@ -215,7 +216,10 @@ mod tests {
     }
 
     /// What the program of this port says, while it takes a turn between two looks. Other tests' programs are there too, and silent.
+    /// One test asks at a time: a question takes the place of another that waits for an answer.
     fn ask(stack: &Stack, answers: &mut Answers) -> Vec<Socket> {
+        static TURN: Mutex<()> = Mutex::new(());
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let all = askable(Some(std::process::id())).stacks.into_iter();
         let mut all: Vec<_> = all.map(|one| (one.ask(), Vec::new())).collect();
         for _ in 0..10 {

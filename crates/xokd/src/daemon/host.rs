@@ -11,7 +11,7 @@ use exos_xok::tables::Route;
 
 use crate::clock::Now;
 use crate::interface::Interface;
-use crate::neighbours::{host_news, of_host};
+use crate::interface::neighbours::{host_news, of_host};
 use crate::tables::Tables;
 
 /// What was heard of the host, and what programs were told.

@@ -9,7 +9,7 @@ use exos_wire::Mac;
 use exos_xok::tables::{Neighbour, NeighbourState};
 
 use crate::clock::Now;
-use crate::responder::Responder;
+use crate::interface::responder::Responder;
 
 /// The neighbours of one interface.
 #[derive(Debug)]

@@ -1,0 +1,4 @@
+//! All integration tests of this crate, in one program: each module has its own first line.
+
+mod properties;
+mod shared;
