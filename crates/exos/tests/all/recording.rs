@@ -6,11 +6,11 @@ use crate::download::on_each;
 
 #[path = "../../examples/recording.rs"]
 #[allow(dead_code)] // Its `main`.
-mod recording;
+mod example;
 
 /// Masked numbers of a block.
 fn block(number: u32, numbers: u64) -> Vec<u8> {
-    let masked = (0..numbers).map(|n| (n * 977 + u64::from(number)) ^ recording::KEY);
+    let masked = (0..numbers).map(|n| (n * 977 + u64::from(number)) ^ example::KEY);
     let masked = masked.flat_map(u64::to_be_bytes);
     number.to_be_bytes().into_iter().chain(masked).collect()
 }
@@ -19,11 +19,11 @@ fn block(number: u32, numbers: u64) -> Vec<u8> {
 fn a_stream_is_recorded_from_message_to_message() {
     on_each(
         "a_stream_is_recorded_from_message_to_message",
-        |exos| recording::download(exos).unwrap(),
+        |exos| example::download(exos).unwrap(),
         |wire, recorded| {
             let own = wire.exos.stack.udp.bind(None, 4000).unwrap();
             let blocks = [block(0, 1), block(1, 128), block(2, 7), block(3, 64)];
-            let key = recording::KEY;
+            let key = example::KEY;
             let list = vec![
                 Pipe::Xor(Gauge::Eight, key),
                 Pipe::Sum(Gauge::Eight),
@@ -49,7 +49,7 @@ fn a_stream_is_recorded_from_message_to_message() {
                     assert_eq!(answer[4..], hash.to_be_bytes());
                 }
                 let sum = state.register(1).unwrap();
-                assert_eq!(recording::state(recorded), [number as u64 + 1, sum, hash]);
+                assert_eq!(example::state(recorded), [number as u64 + 1, sum, hash]);
             }
             let row = recorded.memory().row("blocks", 1).unwrap();
             let first = row[0].load(std::sync::atomic::Ordering::Acquire);
