@@ -1537,6 +1537,51 @@ def other_options(host, port):
         assert failure(os.lseek, s.fileno(), 0, os.SEEK_SET) == errno.ESPIPE
 
 
+def traced(host, port):
+    """Calls of all kinds, for --trace to print, and none of another file that would be."""
+    listener = socket.create_server(("", 9100))
+    c = socket.create_connection((host, int(port)))
+    c.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    c.getsockname()
+    c.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    c.sendall(b"GET /small HTTP/1.0\r\n\r\n")
+    poll = select.poll()
+    poll.register(c, select.POLLIN)
+    poll.poll(30_000)
+    select.select([c], [], [], 30)
+    with select.epoll() as epoll:
+        epoll.register(c, select.EPOLLIN)
+        epoll.poll(30)
+        assert c.recv(4, socket.MSG_PEEK) == b"HTTP"
+        copy = os.dup(c.fileno())
+        assert os.read(copy, 4) == b"HTTP"
+        os.close(copy)
+    assert c.recvmsg(3)[0] == b"/1."
+    # The server reads no more.
+    c.sendmsg([b"a", b"\0b"])
+    listener.setblocking(False)
+    try:
+        listener.accept()
+    except BlockingIOError:
+        pass
+    c.shutdown(socket.SHUT_WR)
+    with open("/dev/null") as nothing:
+        os.read(nothing.fileno(), 1)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:
+        datagrams.sendto(b"datagram", (host, 9))
+    c.close()
+    try:
+        socket.create_connection((host, 7999))
+    except ConnectionRefusedError:
+        pass
+    if (pid := os.fork()) == 0:
+        listener.shutdown(socket.SHUT_RD)
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+    listener.listen()
+    listener.shutdown(socket.SHUT_RD)
+
+
 def options_kept(host, port):
     """A connection keeps its options where it comes to go by a Unix socket, and the times of keep-alive that were set before connect."""
     limit = struct.pack("@ll", 0, 300000)

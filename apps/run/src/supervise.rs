@@ -26,12 +26,14 @@ use crate::limits::{CALLS_AT_ONCE, DELIVERY_LOOK, GOODBYE_TIME};
 use crate::options::RunArgs;
 use crate::sharing::Sharing;
 use crate::signals::{Signals, take};
+use crate::trace::Trace;
 use crate::unix::ready;
 
 const CALLS: Token = Token(usize::MAX);
 const CHILD: Token = Token(usize::MAX - 1);
 const ASKED: Token = Token(usize::MAX - 2);
 const REPORT: Token = Token(usize::MAX - 3);
+const TRACED: Token = Token(usize::MAX - 4);
 
 /// Runs the program until it, and all that it has started, has ended.
 ///
@@ -60,8 +62,12 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Error> {
     // Without us it would have sockets that nobody is at the other end of, and so would those that it leaves behind.
     end_with_us(&mut command);
     adopt_orphans().map_err(|e| Error::io("cannot adopt orphans", e))?;
+    let trace = match args.trace {
+        true => Some(Trace::new().map_err(|e| Error::io("cannot make a pipe for calls", e))?),
+        false => None,
+    };
     let sharing = match shares {
-        true => Some(Sharing::new(&mut command)?),
+        true => Some(Sharing::new(&mut command, trace.as_ref())?),
         false => None,
     };
     let told: Vec<_> = match sharing {
@@ -73,7 +79,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Error> {
     raise_descriptors()?;
     // A pause is to be as long as it is meant to be; the kernel adds 50 µs otherwise.
     let _ = set_current_timer_slack(NonZeroU64::new(1));
-    let status = Context::new(net, calls, args.trace)
+    let status = Context::new(net, calls, trace)
         .and_then(|cx| Supervisor::new(cx, sharing, Pid::from_child(&child), signals)?.run());
     // Those that are left had their time, or hear now that they have no network any more.
     let patience = status.as_ref().map_or(GOODBYE_TIME, |_| Duration::ZERO);
@@ -143,6 +149,9 @@ impl Supervisor {
         ] {
             poll.register_fd(fd, token, Interest::READABLE, Trigger::Level)?;
         }
+        if let Some(trace) = cx.tracing() {
+            poll.register_fd(trace.lines(), TRACED, Interest::READABLE, Trigger::Level)?;
+        }
         Ok(Self {
             cx,
             sockets: Sockets::new(sharing),
@@ -200,6 +209,7 @@ impl Supervisor {
     /// Closes what there is; what is not delivered by now has had its time.
     fn end(self) -> io::Result<ExitStatus> {
         self.cx.net.set_linger(Duration::ZERO);
+        self.pass_on_lines();
         if let Some(status) = self.ended {
             return Ok(status);
         }
@@ -232,6 +242,7 @@ impl Supervisor {
                 take(&self.signals.to_end);
                 self.ask_to_end()?;
             }
+            TRACED => self.pass_on_lines(),
             REPORT => {
                 take(&self.signals.to_report);
                 let (shared, intercepted) = self.sockets.counters();
@@ -240,6 +251,13 @@ impl Supervisor {
             Token(token) => self.sockets.handle(&self.cx, token)?,
         }
         Ok(())
+    }
+
+    /// Prints what programs have written of their calls.
+    fn pass_on_lines(&self) {
+        if let Some(trace) = self.cx.tracing() {
+            trace.pass_on();
+        }
     }
 
     /// Asks the program to end, or those that it has left behind. These get their time once.

@@ -82,13 +82,23 @@ pub(crate) fn read_address(
     at: u64,
     len: u64,
 ) -> io::Result<Option<SocketAddr>> {
+    /// More than any address has (`struct sockaddr_storage`).
+    const MOST: u64 = 128;
     let mut bytes = [0; 28];
+    if len > MOST {
+        return Ok(None);
+    }
     let len = usize::try_from(len).map_or(bytes.len(), |len| len.min(bytes.len()));
     let count = intercept::read_memory(call.thread, at, &mut bytes[..len])?;
     if !calls.waits(call) {
         return Err(io::ErrorKind::Interrupted.into());
     }
     Ok(decode(&bytes[..count]))
+}
+
+/// Whether a socket that is bound to this address is one for IPv6 alone from then on, whatever it was (ipv6(7)).
+pub(crate) fn is_of_v6_alone(ip: IpAddr) -> bool {
+    ip.is_ipv6() && !ip.is_unspecified()
 }
 
 /// An address in the kernel's form (ip(7), ipv6(7)).

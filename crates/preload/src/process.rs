@@ -9,7 +9,7 @@ use crate::ask::ask;
 use crate::memory::{AWAKE, Ask, DESCRIPTORS, MARK, OWN, SLEEPS, SOCKETS, Shared, VARIABLE};
 use crate::memory::{Lock, Socket, state};
 use crate::signals::Section;
-use crate::system;
+use crate::{system, tracing};
 
 /// A process whose sockets are shared.
 pub struct Here {
@@ -325,6 +325,13 @@ pub fn begin() -> Option<()> {
     if ask(-1, Ask::Register, process as usize) < 0 {
         here.shared.process(process).pid.store(0, Ordering::Release);
         return None;
+    }
+    if let Some(pipe) = word().and_then(|pipe| open(pipe).ok()) {
+        let pipe = here.own(std::os::fd::IntoRawFd::into_raw_fd(pipe));
+        // A reader that takes nothing is not waited for without end.
+        // SAFETY: a descriptor of ours.
+        unsafe { system::fcntl64(pipe, system::F_SETFL, system::O_NONBLOCK as usize) };
+        tracing::begin(pipe);
     }
     HERE.store(here, Ordering::Release);
     Some(())
