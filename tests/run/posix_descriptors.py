@@ -215,8 +215,8 @@ def every_option(level, count, but):
     return call
 
 
-# SO_ERROR is taken by looking; buffers, SO_PEERNAME, SO_PEERSEC, SO_INCOMING_CPU, SO_COOKIE, NAPI's and what is not a number are left out.
-OF_SOCKETS = every_option(SOL, 90, {4, 7, 8, 26, 28, 31, 42, 49, 53, 55, 56, 57, 59, 82, 83})
+# SO_ERROR is taken by looking; buffers, SO_PEERNAME, SO_PEERSEC, SO_INCOMING_CPU, SO_COOKIE, SO_BUF_LOCK, NAPI's and what is not a number are left out.
+OF_SOCKETS = every_option(SOL, 90, {4, 7, 8, 26, 28, 31, 42, 49, 53, 55, 56, 57, 59, 72, 82, 83})
 # TCP_MAXSEG, WINDOW_CLAMP, INFO, QUICKACK, CONGESTION, TIMESTAMP and others of the moment; from 42 on, what only new kernels have.
 OF_TCP = every_option(TCP, 42, {2, 10, 11, 12, 13, 24, 26, 28, 35})
 # IP_MTU, the multicast interface and time to live (an accepted connection has its peer's there), and the port that IP_PROTOCOL tells.

@@ -1537,6 +1537,22 @@ def other_options(host, port):
         assert failure(os.lseek, s.fileno(), 0, os.SEEK_SET) == errno.ESPIPE
 
 
+def passed_and_shut(host, port):
+    """A socket for datagrams that was passed on and is shut down keeps nobody: other sockets go on, and it hears."""
+    ours, theirs = socket.socketpair()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as first:
+        first.connect((host, int(port)))
+        socket.send_fds(ours, [b"x"], [first.fileno()])
+        _, fds, _, _ = socket.recv_fds(theirs, 1, 1)
+    with socket.socket(fileno=fds[0]) as datagrams:
+        datagrams.send(b"")
+        datagrams.shutdown(socket.SHUT_WR)
+        with socket.create_connection((host, int(port)), 30) as c:
+            c.sendall(b"GET /small HTTP/1.0\r\n\r\n")
+            c.settimeout(30)
+            assert c.recv(4) == b"HTTP"
+
+
 def traced(host, port):
     """Calls of all kinds, for --trace to print, and none of another file that would be."""
     listener = socket.create_server(("", 9100))

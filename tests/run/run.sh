@@ -81,6 +81,7 @@ check "curl: from a server beside it, by our own address" cmp "$work/got" "$work
 check "python3: what is looked at, and counted alone" run -- python3 "$here/run.py" counted 10.10.0.2 8000
 check "python3: options of a connection that comes to go by a Unix socket" run -- python3 "$here/run.py" options_kept 10.10.0.2 8000
 check "python3: options that are set before connect and listen" run -- python3 "$here/run.py" options $ip
+[ "$way" ] || check "python3: a socket for datagrams that was passed on, and is shut down" run -- python3 "$here/run.py" passed_and_shut 10.10.0.2 8000
 [ "$way" ] || check "python3: options of a connection that nobody takes" run -- python3 "$here/run.py" refused_options
 [ "$way" ] || check "python3: options that are refused" run -- python3 "$here/run.py" other_options 10.10.0.2 8000
 [ "$way" ] || check "python3: one that cannot come to go by a Unix socket" run -- python3 "$here/run.py" unshared_in_vain 10.10.0.2 8000

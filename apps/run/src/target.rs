@@ -159,7 +159,8 @@ fn read_number(calls: &Calls, call: &Call, at: u64) -> io::Result<[u8; 4]> {
 }
 
 fn read_length(calls: &Calls, call: &Call, at: u64) -> io::Result<usize> {
-    Ok(u32::from_ne_bytes(read_number(calls, call, at)?) as usize)
+    let len = i32::from_ne_bytes(read_number(calls, call, at)?);
+    usize::try_from(len).map_err(|_| io::ErrorKind::InvalidInput.into())
 }
 
 /// An address in the kernel's form, of the socket's family.

@@ -169,6 +169,11 @@ pub(crate) fn cut(end: &OwnedFd) {
     let _ = rustix::net::shutdown(end, rustix::net::Shutdown::Both);
 }
 
+/// The program sends nothing more.
+pub(crate) fn has_finished(end: &OwnedFd) -> io::Result<bool> {
+    Ok(ready(end, PollFlags::RDHUP)?.intersects(PollFlags::RDHUP | PollFlags::HUP))
+}
+
 /// The program has closed all its descriptors.
 pub(crate) fn is_hung_up(end: &OwnedFd) -> io::Result<bool> {
     Ok(ready(end, PollFlags::empty())?.contains(PollFlags::HUP))

@@ -73,9 +73,6 @@ impl Found {
                 // SAFETY: the caller's promise.
                 return unsafe { put(&bytes, value, len) };
             }
-            (SOL_SOCKET, SO_BUF_LOCK) => self.buffers_set().fold(0, |bits, (option, _)| {
-                bits | if option == SO_SNDBUF { 1 } else { 2 }
-            }),
             // A read takes what is there.
             (SOL_SOCKET, SO_RCVLOWAT | SO_SNDLOWAT) => 1,
             // SAFETY: the caller's promise.
