@@ -72,6 +72,7 @@ KNOWN = [
     (r"refused\S* \S+ shut[012] connect-none", r"(\S+) \| .* -> \1 \| .*", "one that could not be connected is as new once that is told"),
     (r"dgram-.* (sendto-none \S+|\S+ sendto-none)", r".*ENETUNREACH.* -> .*",
      "a socket for IPv6 that is connected by IPv4 sends to its peer, which it does not for the kernel where no family is said"),
+    (r"dgram-refused \S+ .*sendfile.*", r".*ECONNREFUSED.* -> .*", "a refusal may come later than the next call"),
     (r"dgram-near.*", r".* -> .*EINVAL.*", "one of IPv6, too, that is connected by loopback reaches no other host"),
 ]
 

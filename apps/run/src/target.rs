@@ -106,6 +106,8 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<SocketAddr> {
     let family = u16::from_ne_bytes(bytes.get(..2)?.try_into().ok()?);
     let port = u16::from_be_bytes(bytes.get(2..4)?.try_into().ok()?);
     match i32::from(family) {
+        // What is shorter than the whole is none (`struct sockaddr_in`).
+        libc::AF_INET if bytes.len() < 16 => None,
         libc::AF_INET => {
             let ip: [u8; 4] = bytes.get(4..8)?.try_into().ok()?;
             Some(SocketAddr::new(Ipv4Addr::from(ip).into(), port))
