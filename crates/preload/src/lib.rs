@@ -27,15 +27,13 @@
 //! | `datagrams`, `control`, `addresses` | datagrams, as above, what goes beside their bytes, and to whom |
 //! | `sockets`, `datagrams::options` | accepting, addresses, options |
 //! | `epoll`, `set`, `poll`, `waker`, `by_number` | waiting for many, and for sets of them |
-//! | `trace`, `number` | calls as strace has them, on both sides; their numbers |
-//! | `tracing` | which of this process are printed, and by what |
+//! | `trace` | calls as strace has them, on both sides; which of this process are printed |
 //! | `calls` | the functions that take the place of the C library's |
 // `build.rs` compiles it without the workspace's lints.
 #![deny(clippy::undocumented_unsafe_blocks, unsafe_op_in_unsafe_fn)]
 
 pub mod bits;
 pub mod memory;
-pub mod number;
 pub mod ring;
 pub mod trace;
 
@@ -73,8 +71,6 @@ mod start;
 mod stream;
 #[cfg(exos_preload)]
 mod system;
-#[cfg(exos_preload)]
-mod tracing;
 #[cfg(exos_preload)]
 mod wait;
 #[cfg(exos_preload)]

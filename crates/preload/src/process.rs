@@ -9,7 +9,8 @@ use crate::ask::ask;
 use crate::memory::{AWAKE, Ask, DESCRIPTORS, MARK, OWN, SLEEPS, SOCKETS, Shared, VARIABLE};
 use crate::memory::{Lock, Socket, state};
 use crate::signals::Section;
-use crate::{system, tracing};
+use crate::system;
+use crate::trace::library as tracing;
 
 /// A process whose sockets are shared.
 pub struct Here {

@@ -14,7 +14,7 @@ use std::ptr::from_ref;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence};
 
 use crate::system::{self, SA_RESETHAND, SA_SIGINFO, number};
-use crate::tracing;
+use crate::trace::library as tracing;
 
 /// An action (sigaction(2)), as the C library has it.
 #[repr(C)]

@@ -5,8 +5,8 @@ use std::ffi::{c_char, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::memory::{MARKED, MARKED_DATAGRAMS};
-pub use crate::number;
 use crate::signals::Action;
+pub use crate::trace::number;
 
 pub type Size = usize;
 pub type Signed = isize;

@@ -1,7 +1,7 @@
 //! Calls that close, copy and change descriptors, and make processes (close(2), dup(2), fcntl(2), fork(2)).
 
 use super::*;
-use crate::number as n;
+use crate::trace::number as n;
 
 /// A descriptor is closed.
 fn gone(here: &'static Here, fd: i32) {

@@ -38,7 +38,7 @@ use crate::process::{AGAIN, Found, Here, here};
 use crate::sharing::{change_set, find, forget, may_share, move_in, unshare_fd};
 use crate::sockets::put_address;
 use crate::system::*;
-use crate::tracing::traced;
+use crate::trace::library::traced;
 use crate::{addresses, control, datagrams, epoll, poll, system};
 
 /// The stretches of memory of a vectored call.

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use super::*;
-use crate::number as n;
+use crate::trace::number as n;
 use crate::wait::until;
 
 #[unsafe(no_mangle)]

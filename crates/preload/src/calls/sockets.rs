@@ -4,7 +4,7 @@ use super::descriptors::close;
 use super::*;
 use crate::addresses::{address_at, family_of};
 use crate::memory::state::HAS_PORT;
-use crate::number as n;
+use crate::trace::number as n;
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn socket(family: i32, kind: i32, protocol: i32) -> i32 {

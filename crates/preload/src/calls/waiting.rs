@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::*;
-use crate::number as n;
+use crate::trace::number as n;
 use crate::wait::until;
 
 #[unsafe(no_mangle)]

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::control::Wishes;
-use crate::number as n;
+use crate::trace::number as n;
 
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn write(fd: i32, from: *const u8, size: Size) -> Signed {

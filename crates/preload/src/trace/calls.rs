@@ -1,10 +1,10 @@
 //! What each call's arguments are (their manual pages, section 2).
 
-use crate::number as n;
 use crate::trace::names::{
     ACCEPT_FLAGS, CONTROL_CHOICES, DESCRIPTOR_FLAGS, FAMILIES, FILE_CHOICES, HOW_CHOICES,
     MESSAGE_FLAGS, Names, REQUESTS,
 };
+use crate::trace::number as n;
 
 /// What an argument is. Those that a call fills in are read as far as it has done so.
 #[derive(Copy, Clone)]

@@ -4,13 +4,18 @@
 //! Nothing is allocated: a signal handler may print, too.
 
 mod calls;
+#[cfg(exos_preload)]
+pub mod library;
 mod names;
+pub mod number;
+mod waits;
 
 use std::fmt::{self, Display, Formatter, Write as _};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use calls::{Kind, shape};
-use names::{ACCEPT_FLAGS, ERRORS, EVENTS, LEVELS, Names, POLLED, SOCKET_KINDS, options};
+use names::{ACCEPT_FLAGS, ERRORS, LEVELS, Names, SOCKET_KINDS, options};
+pub use waits::Found;
 
 /// Bytes of what is read or written that are shown.
 const SHOWN: usize = 32;
@@ -28,7 +33,7 @@ pub struct Selected {
 
 /// A call that was made.
 pub struct Call<'a> {
-    /// Which ([`number`](crate::number)).
+    /// Which ([`number`]).
     pub number: i64,
     /// Its arguments, as the kernel has them.
     pub args: [u64; 6],
@@ -313,125 +318,6 @@ impl Call<'_> {
             }
             (1, 13 | 20 | 21 | 25 | 57) | (6, 11 | 13 | 31) => pointer(out, value),
             _ => self.number_at(out, value),
-        }
-    }
-
-    /// Events of epoll(7), as a list or one.
-    fn events(&self, out: &mut Formatter<'_>, at: u64, count: u64, is_list: bool) -> fmt::Result {
-        const EACH: u64 = if cfg!(target_arch = "x86_64") { 12 } else { 16 };
-        let data_at = EACH - 8;
-        if at == 0 {
-            return pointer(out, at);
-        }
-        if is_list {
-            out.write_char('[')?;
-        }
-        for n in 0..count.min(PARTS) {
-            let place = at.wrapping_add(n * EACH);
-            let (Some(events), Some(data)) =
-                (self.word(place), self.long(place.wrapping_add(data_at)))
-            else {
-                return pointer(out, at);
-            };
-            out.write_str(if n > 0 { ", {events=" } else { "{events=" })?;
-            flags(out, EVENTS, events)?;
-            write!(out, ", data={data:#x}}}")?;
-        }
-        match (is_list, count > PARTS) {
-            (false, _) => Ok(()),
-            (true, false) => out.write_char(']'),
-            (true, true) => out.write_str(", ...]"),
-        }
-    }
-
-    fn polled(&self, out: &mut Formatter<'_>, at: u64, count: u64) -> fmt::Result {
-        if at == 0 {
-            return pointer(out, at);
-        }
-        out.write_char('[')?;
-        for (n, (fd, events, _)) in self.each_polled(at, count).enumerate() {
-            write!(out, "{}{{fd={fd}, events=", if n > 0 { ", " } else { "" })?;
-            flags(out, POLLED, events)?;
-            out.write_char('}')?;
-        }
-        out.write_str(if count > PARTS { ", ...]" } else { "]" })
-    }
-
-    /// Descriptors, what is asked of them, and what is told.
-    fn each_polled(&self, at: u64, count: u64) -> impl Iterator<Item = (i32, i32, i32)> {
-        const EACH: u64 = 8;
-        (0..count.min(PARTS)).map_while(move |n| {
-            let bytes: [u8; 8] = self.read(at.wrapping_add(n * EACH))?;
-            let fd = i32::from_ne_bytes(bytes[..4].try_into().ok()?);
-            let half = |at: usize| i32::from(u16::from_ne_bytes([bytes[at], bytes[at + 1]]));
-            Some((fd, half(4), half(6)))
-        })
-    }
-
-    fn set(&self, out: &mut Formatter<'_>, set: &[u64; 16]) -> fmt::Result {
-        let most = (self.args[0] as i32).clamp(0, 1024);
-        let mut members = (0..most).filter(|fd| set[*fd as usize / 64] >> (fd % 64) & 1 != 0);
-        out.write_char('[')?;
-        if let Some(first) = members.next() {
-            write!(out, "{first}")?;
-        }
-        for fd in members {
-            write!(out, " {fd}")?;
-        }
-        out.write_char(']')
-    }
-
-    fn time(&self, out: &mut Formatter<'_>, at: u64) -> fmt::Result {
-        match (self.long(at), self.long(at.wrapping_add(8))) {
-            (Some(seconds), Some(part)) if at != 0 => {
-                write!(
-                    out,
-                    "{{tv_sec={}, tv_nsec={}}}",
-                    seconds as i64, part as i64
-                )
-            }
-            _ => pointer(out, at),
-        }
-    }
-}
-
-/// What poll(2) and select(2) have found, behind their answer.
-pub struct Found<'a>(&'a Call<'a>);
-
-impl Display for Found<'_> {
-    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        let call = self.0;
-        let (Some((_, kinds)), Ok(1..)) = (shape(call.number), call.result) else {
-            return Ok(());
-        };
-        match kinds {
-            [Kind::Polled, ..] => {
-                out.write_str(" ([")?;
-                let all = call.each_polled(call.args[0], call.args[1]);
-                for (n, (fd, _, told)) in all.filter(|(.., told)| *told != 0).enumerate() {
-                    write!(out, "{}{{fd={fd}, revents=", if n > 0 { ", " } else { "" })?;
-                    flags(out, POLLED, told)?;
-                    out.write_char('}')?;
-                }
-                out.write_str("])")
-            }
-            [_, Kind::Set, ..] => {
-                let mut before = " (";
-                for (word, name) in call.args[1..4].iter().zip(["in", "out", "except"]) {
-                    let mut set = [0; 16];
-                    let words = (call.args[0] as usize).div_ceil(64).min(16);
-                    for (n, place) in set.iter_mut().enumerate().take(words) {
-                        *place = call.long(word.wrapping_add(8 * n as u64)).unwrap_or(0);
-                    }
-                    if *word != 0 && set != [0; 16] {
-                        write!(out, "{before}{name} ")?;
-                        call.set(out, &set)?;
-                        before = ", ";
-                    }
-                }
-                out.write_str(if before == ", " { ")" } else { "" })
-            }
-            _ => Ok(()),
         }
     }
 }

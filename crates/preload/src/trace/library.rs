@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use crate::addresses::family_of;
 use crate::epoll;
 use crate::memory::MARKED;
-use crate::number as n;
 use crate::process::here;
 use crate::sharing::find;
 use crate::system::{self, AF_INET, AF_INET6, EAGAIN, Iovec, SO_DOMAIN, SOL_SOCKET, call};
+use crate::trace::number as n;
 use crate::trace::{Answer, Call, Selected};
 
 /// What lines are written to; none where nobody asks for them.
@@ -43,10 +43,10 @@ pub struct Begun {
 macro_rules! traced {
     ($number:expr, [$($argument:expr),*], $made:expr) => {{
         let make = || $made;
-        match $crate::tracing::is_on() {
+        match $crate::trace::library::is_on() {
             false => make(),
             true => {
-                let begun = $crate::tracing::Begun::new($number, &[$($argument as u64),*]);
+                let begun = $crate::trace::library::Begun::new($number, &[$($argument as u64),*]);
                 let result = make();
                 if let Some(begun) = begun {
                     begun.end(result as i64);
@@ -176,7 +176,7 @@ fn is_network(fd: i32) -> bool {
     }
     let mut stat = [0_u8; STAT];
     let (mut domain, mut len) = ([0_u8; 4], 4_u32);
-    let at = super::calls::MODE_AT;
+    let at = crate::calls::MODE_AT;
     // SAFETY: there is room for what both calls write. The mark has the second one passed to the kernel.
     unsafe {
         let into = stat.as_mut_ptr().expose_provenance();
