@@ -27,6 +27,7 @@ pub fn begin(pipe: i32) {
     PIPE.store(pipe, Ordering::Relaxed);
 }
 
+/// Whether calls are printed.
 pub fn is_on() -> bool {
     PIPE.load(Ordering::Relaxed) >= 0
 }
@@ -67,6 +68,7 @@ pub fn of_handler<T>(handler: impl FnOnce() -> T) -> T {
 }
 
 impl Begun {
+    /// Looks at what it is given; `None` within another that is printed.
     #[cold]
     pub fn new(number: i64, given: &[u64]) -> Option<Self> {
         if WITHIN.replace(true) {
@@ -96,6 +98,7 @@ impl Begun {
         Some(begun)
     }
 
+    /// Prints it, if it is of a network.
     #[cold]
     pub fn end(mut self, result: i64) {
         let before = system::errno();
