@@ -177,7 +177,7 @@ def idle(cases, port=PORT):
 
 def with_options(case):
     for level, what, value in ((TCP, socket.TCP_NODELAY, 1), (SOL, socket.SO_KEEPALIVE, 1), (SOL, socket.SO_REUSEADDR, 1), (SOL, socket.SO_REUSEPORT, 1),
-                               (TCP, socket.TCP_KEEPIDLE, 77), (TCP, socket.TCP_KEEPINTVL, 11), (TCP, socket.TCP_KEEPCNT, 3), (TCP, 18, 60000),
+                               (TCP, socket.TCP_KEEPIDLE, 77), (TCP, socket.TCP_KEEPINTVL, 11), (TCP, socket.TCP_KEEPCNT, 3), (TCP, 18, 60000), (SOL, socket.SO_RCVLOWAT, 2),
                                (SOL, socket.SO_SNDBUF, 40000), (SOL, socket.SO_LINGER, struct.pack("=2i", 1, 3)), (SOL, socket.SO_RCVTIMEO, struct.pack("@ll", 5, 0))):
         case.s.setsockopt(level, what, value)
 

@@ -177,7 +177,7 @@ OPTIONS = {"TYPE": option(SOL, socket.SO_TYPE), "ACCEPTCONN": option(SOL, socket
            "NODELAY": option(TCP, socket.TCP_NODELAY), "LINGER": option(SOL, socket.SO_LINGER, 8), "KEEPALIVE": option(SOL, socket.SO_KEEPALIVE),
            "REUSEADDR": option(SOL, socket.SO_REUSEADDR), "REUSEPORT": option(SOL, socket.SO_REUSEPORT), "KEEPIDLE": option(TCP, socket.TCP_KEEPIDLE),
            "KEEPINTVL": option(TCP, socket.TCP_KEEPINTVL), "KEEPCNT": option(TCP, socket.TCP_KEEPCNT), "USER_TIMEOUT": option(TCP, 18),
-           "none": option(SOL, 9999), "short": option(SOL, socket.SO_TYPE, 2)}
+           "RCVLOWAT": option(SOL, socket.SO_RCVLOWAT), "none": option(SOL, 9999), "short": option(SOL, socket.SO_TYPE, 2)}
 
 
 def options(case):
@@ -202,6 +202,14 @@ def buffers(case):
     state, size = ctypes.create_string_buffer(1), ctypes.c_uint(1)
     said.append(errors(libc.getsockopt(case.fd, TCP, socket.TCP_INFO, state, ctypes.byref(size))))
     return " ".join([*said, option(SOL, socket.SO_SNDBUF)(case), option(SOL, socket.SO_RCVBUF)(case), f"state={state.raw[0]}"])
+
+
+def low_water(bytes_):
+    """What is worth being told of (SO_RCVLOWAT)."""
+    def call(case):
+        said = [setting(SOL, socket.SO_RCVLOWAT, value)(case) + "=" + option(SOL, socket.SO_RCVLOWAT)(case) for value in (0, bytes_)]
+        return " ".join([*said, errors(libc.setsockopt(case.fd, SOL, socket.SO_RCVLOWAT, b"xx", 2))])
+    return call
 
 
 def headers(options, of_v6):
@@ -369,4 +377,5 @@ CALLS = {
     "nested-edge": nesting(1 << 31, 1 << 31), "nested-oneshot": nesting(1 << 30, 1 << 31), "nested-level": nesting(1 << 31, 0), "close": close, "dupclose": dup_and_close,
     "exclusive": exclusive, "ioctls": ioctls, "kinds": kinds, "peek-parts": peek_parts, "select-left": select_left,
     "copy": nonblock_by_copy, "place": at_place, "elsewhere": elsewhere,
+    "low-water": low_water(3), "high-water": low_water(50), "peek-all": reading("recv", 20, PEEK | WAITALL),
 }

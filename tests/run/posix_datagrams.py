@@ -189,7 +189,7 @@ def datagram_options(case):
 CALLS = {name: posix_calls.CALLS[name] for name in (
     "recv", "peek", "dontwait", "waitall", "recvmsg", "recv0", "read", "readv", "read0", "send", "send0", "nosignal", "sendmsg", "write", "write0",
     "writev", "shut0", "shut1", "shut2", "shut3", "accept", "connect", "connect2", "listen", "bind", "names", "error", "fionread", "poll",
-    "select", "epoll", "edge", "oneshot", "nested", "nested-edge", "close", "dupclose", "copy")} | {
+    "select", "epoll", "edge", "oneshot", "nested", "nested-edge", "close", "dupclose", "copy", "high-water")} | {
     "sendto": sending_to("PEER", PORT), "sendto-refused": sending_to("PEER", REFUSED), "sendto-port0": sending_to("PEER", 0),
     "sendto-short": sending_to("PEER", PORT, length=8), "sendto-unix": sending_to("PEER", PORT, family=socket.AF_UNIX),
     "sendto-none": sending_to("PEER", PORT, family=0), "sendto-long": sending_to("PEER", PORT, 65508), "sendto-longer": sending_to("PEER", PORT, 70000),

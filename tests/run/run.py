@@ -1300,7 +1300,7 @@ def unshared_in_vain(host, port):
     with socket.create_connection((host, port)) as s, select.epoll() as epoll:
         epoll.register(s, select.EPOLLIN)
         ours, theirs = socket.socketpair()
-        supervisor = os.getppid()
+        supervisor = supervisor_of_this()
         limit = resource.prlimit(supervisor, resource.RLIMIT_NOFILE)
         resource.prlimit(supervisor, resource.RLIMIT_NOFILE, (3, limit[1]))
         socket.send_fds(ours, [b"x"], [s.fileno()])
@@ -1313,12 +1313,16 @@ def unshared_in_vain(host, port):
 
 
 def supervisor_of_this():
-    """The first process above that runs no Python."""
+    """The first process above that runs no Python is the guard; its parent."""
     pid = os.getppid()
     while "python" in os.readlink(f"/proc/{pid}/exe"):
-        with open(f"/proc/{pid}/status") as status:
-            pid = next(int(line.split()[1]) for line in status if line.startswith("PPid:"))
-    return pid
+        pid = parent_of(pid)
+    return parent_of(pid)
+
+
+def parent_of(pid):
+    with open(f"/proc/{pid}/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("PPid:"))
 
 
 def listens(port=9400, backlog=4096):
@@ -1528,6 +1532,9 @@ def other_options(host, port):
 
     with socket.create_connection((host, int(port))) as s:
         assert [s.getsockopt(1, option) for option in (18, 19)] == [1, 1]  # SO_RCVLOWAT, SO_SNDLOWAT
+        for said, kept in ((0, 1), (7, 7), (-1, 131072)):
+            s.setsockopt(1, socket.SO_RCVLOWAT, said)
+            assert s.getsockopt(1, socket.SO_RCVLOWAT) == kept
         assert failure(s.setsockopt, 1, 19, 2) == errno.ENOPROTOOPT
         for device, answer in ((b"nosuchdevice", errno.ENODEV), (b"wire", None), (b"", None)):
             assert failure(s.setsockopt, 1, socket.SO_BINDTODEVICE, device) == answer, device
@@ -1596,6 +1603,77 @@ def traced(host, port):
     assert os.waitpid(pid, 0)[1] == 0
     listener.listen()
     listener.shutdown(socket.SHUT_RD)
+    # One that makes no socket is given one of the kernel's.
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as near:
+        near.sendall(b"given")
+        given = server.accept()[0]
+    with given:
+        assert subprocess.run(["cat"], stdin=given, capture_output=True, check=True).stdout == b"given"
+
+
+def low_water(ours):
+    """SO_RCVLOWAT: poll and epoll tell of no fewer bytes, a call that waits returns with no fewer, and a lower one is told of at once."""
+    def waits():
+        return struct.unpack("i", fcntl.ioctl(s, 0x541B, bytes(4)))[0]
+
+    def is_ready():
+        return bool(select.select([s], [], [], 0)[0])
+
+    def set_to(count):
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, count)
+
+    with listens(9440) as listener, socket.create_connection((ours, 9440), 20) as peer, select.epoll() as epoll:
+        s = listener.accept()[0]
+        epoll.register(s, select.EPOLLIN)
+        set_to(10)
+        peer.sendall(b"four")
+        await_that(lambda: waits() == 4)
+        assert not is_ready() and epoll.poll(0) == []
+        peer.sendall(b"six...")
+        await_that(is_ready)
+        assert epoll.poll(20) == [(s.fileno(), select.EPOLLIN)]
+        assert s.recv(4) == b"four" and not is_ready()
+        # Those that wait hear that fewer are enough.
+        with concurrent.futures.ThreadPoolExecutor(2) as threads:
+            waiting = [threads.submit(epoll.poll, 20), threads.submit(select.select, [s], [], [], 20)]
+            set_to(6)
+            assert waiting[0].result() and waiting[1].result()[0] == [s]
+            assert s.recv(100, socket.MSG_DONTWAIT) == b"six..."
+            set_to(8)
+            peer.sendall(b"one")
+            await_that(lambda: waits() == 3)
+            received = threads.submit(s.recv, 100)
+            await_that(lambda: waits() == 0)
+            peer.sendall(b"+two.")
+            assert received.result(20) == b"one+two."
+            peer.sendall(b"see")
+            seen = threads.submit(s.recv, 100, socket.MSG_PEEK)
+            time.sleep(0.05)
+            peer.sendall(b"+all.")
+            assert seen.result(20) == b"see+all." and s.recv(100) == b"see+all."
+        # The end is told whatever it says; so is a call's that does not wait.
+        peer.sendall(b"end")
+        await_that(lambda: waits() == 3)
+        assert not is_ready()
+        peer.shutdown(socket.SHUT_WR)
+        await_that(is_ready)
+        assert s.recv(100) == b"end" and s.recv(100) == b""
+        s.close()
+
+
+def kernels_datagrams(host):
+    """A socket that stays the kernel's sends without asking each time, until it has left its port."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.sendto(b"x", ("127.0.0.1", 9))
+        for _ in range(2000):
+            s.sendto(b"x", (host, 9))
+        assert os.readlink(f"/proc/self/fd/{s.fileno()}").startswith("socket:")
+        libc = ctypes.CDLL(None)
+        assert libc.connect(s.fileno(), bytes(16), 16) == 0
+        s.sendto(b"x", (host, 9))
+        assert "eventfd" in os.readlink(f"/proc/self/fd/{s.fileno()}")
+    os.kill(supervisor_of_this(), signal.SIGUSR1)
+    time.sleep(0.1)
 
 
 def options_kept(host, port):

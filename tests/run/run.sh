@@ -18,6 +18,9 @@ ways() {
     has "--check: set-user-ID" "set-user-ID" "$(check_of "$work/curl")"
     run --preload -- "$work/curl" -s $at/small 2>"$work/err"; same "--preload: of one that cannot share" 1 $?
     has "--preload: and why" "cannot share its sockets: it is set-user-ID" "$(cat "$work/err")"
+    has "--check: UDP of what goes by intercepted calls" "UDP: stays the kernel's" "$(check_of "$work/curl")"
+    lacks_udp() { ! check_of curl | grep -q UDP; }
+    check "--check: and not of shared sockets" lacks_udp
     has "it says that it goes the other way" "goes by intercepted calls" "$(run -- "$work/curl" -so /dev/null $at/small 2>&1)"
     if optional cc:gcc; then
         echo 'int io_uring_queue_init(void) { return 0; }' | cc -x c - -shared -fPIC -o "$work/libring.so"
@@ -84,6 +87,13 @@ check "python3: options that are set before connect and listen" run -- python3 "
 [ "$way" ] || check "python3: a socket for datagrams that was passed on, and is shut down" run -- python3 "$here/run.py" passed_and_shut 10.10.0.2 8000
 [ "$way" ] || check "python3: options of a connection that nobody takes" run -- python3 "$here/run.py" refused_options
 [ "$way" ] || check "python3: options that are refused" run -- python3 "$here/run.py" other_options 10.10.0.2 8000
+[ "$way" ] || check "python3: as many bytes as a program wants to be told of" run -- python3 "$here/run.py" low_water $ip
+if [ ! "$way" ]; then
+    check "python3: the memory is opened by the first call that needs it" run -- python3 "$here/without-memory.py"
+    said=$(run -- python3 "$here/run.py" kernels_datagrams 10.10.0.2 2>&1)
+    asked=$(awk '$1 == "calls_intercepted" { print $2 }' <<<"$said")
+    check "python3: 2,000 datagrams of a socket of the kernel's are no calls of ours ($asked)" test "${asked:-9999}" -lt 100
+fi
 [ "$way" ] || check "python3: one that cannot come to go by a Unix socket" run -- python3 "$here/run.py" unshared_in_vain 10.10.0.2 8000
 check "python3: many connections by loopback" run -- python3 "$here/run.py" many_by_loopback
 check "python3: connections by the wire and by loopback, by turns" run -- python3 "$here/run.py" by_turns $ip
@@ -123,6 +133,7 @@ traced() {
     done
     # Each process prints its own, and what is none of a network's is not printed.
     [ "$way" ] || same "--trace: a child's, too" 2 "$(grep -c '^shutdown(3, SHUT_RD) = 0' <<<"$said")"
+    [ "$way" ] || has "--trace: of one that makes no socket" 'read(0, "given"' "$said"
     same "--trace: nothing else" "" "$(grep -v '^[a-z0-9_]*(.*) = ' <<<"$said")"
 }
 traced
@@ -231,14 +242,26 @@ if optional cc:gcc; then
     same "threads that are cancelled while they wait" "cancelled everywhere" "$(run -- "$work/cancelled" 10.10.0.2 9001 2>&1)"
     wait $echoing
 fi
-# What is left alone ends too.
-"${running[@]}" -- sh -c 'echo $$ >"$0/shell"; exec sleep 100' "$work" 2>/dev/null & server=$!
+# What is left alone ends too, also what is the program's no more.
+alone='sleep 100 & echo $! >"$0/left"; (trap "" TERM; setsid sleep 100 & echo $! >"$0/deaf"); (setsid sleep 100 & echo $! >"$0/orphan"); echo $$ >"$0/shell"; exec sleep 100'
+"${running[@]}" -- sh -c "$alone" "$work" 2>/dev/null & server=$!
 await test -s "$work/shell"
 check "the program is one of the supervisor's" kill -0 "$(cat "$work/shell")"
-kill -KILL "$(awk '/^PPid/ {print $2}' "/proc/$(cat "$work/shell")/status")"
-gone() { ! kill -0 "$(cat "$work/shell")" 2>/dev/null; }
-check "a supervisor that is killed takes its program along" await gone
+parent_of() { awk '/^PPid/ {print $2}' "/proc/$1/status"; }
+guard=$(parent_of "$(cat "$work/shell")")
+kill -KILL "$(parent_of "$guard")"
+gone() { ! kill -0 "$1" 2>/dev/null; }
+for what in shell left orphan deaf; do check "a supervisor that is killed takes its program along ($what)" await gone "$(cat "$work/$what")"; done
+check "and its guard" await gone "$guard"
 wait $server 2>/dev/null; server=
+# Where the guard is killed, the supervisor has what it had.
+rm "$work/shell"
+"${running[@]}" -- sh -c "$alone" "$work" 2>/dev/null & server=$!
+await test -s "$work/shell"
+kill -KILL "$(parent_of "$(cat "$work/shell")")"
+check "a guard that is killed takes the program along" await gone "$(cat "$work/shell")"
+stop_server; same "and is what has ended" 137 $?
+for what in left orphan deaf; do check "and nothing is left ($what)" gone "$(cat "$work/$what")"; done
 # What is left behind is the supervisor's, to the end.
 orphan='(sleep 0 & echo $! >"$0/orphan"); while kill -0 "$(cat "$0/orphan")" 2>/dev/null; do sleep 0.05; done; echo taken'
 same "the end of an orphan is taken" taken "$(run -- sh -c "$orphan" "$work")"

@@ -51,6 +51,19 @@ def end_and_go_on(six):
         say(f"one that is reset makes room for another with its ends {over}", True)
 
 
+def options_and_go_on(six):
+    """From the second request on packets have IP options, or an extension header: then the connection is the server's."""
+    with ask(connect(six)) as connection:
+        if six:
+            connection.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_DSTOPTS, b"\0\0\1\4\0\0\0\0")
+        else:
+            connection.setsockopt(socket.IPPROTO_IP, socket.IP_OPTIONS, b"\1\1\1\1")
+        for _ in range(3):
+            ask(connection)
+        what = "an extension header" if six else "IP options"
+        say(f"one whose packets have {what} from now on goes on", True)
+
+
 def probe_and_go_on():
     """Probes on idle connections of the kernel's, once a second."""
     idle = [ask(connect(six)) for six in (False, True)]
@@ -105,6 +118,7 @@ find_server()
 ask(connect(False)).close()
 for six in (False, True):
     end_and_go_on(six)
+    options_and_go_on(six)
 probe_and_go_on()
 standing = [ask(connect(six)) for six in (False, True)]
 silent = [ByHand(six) for six in (False, True)]

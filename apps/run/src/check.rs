@@ -129,7 +129,7 @@ fn behind_env(
 
 /// What a file begins with; nothing of one that may not be read.
 fn head(file: &Path) -> Option<Vec<u8>> {
-    let mut head = Vec::new();
+    let mut head = Vec::with_capacity(SCRIPT_LINE as usize);
     // Opening another may wait.
     let file = File::open(file.is_file().then_some(file)?).ok()?;
     file.take(SCRIPT_LINE).read_to_end(&mut head).ok()?;

@@ -17,6 +17,7 @@
 //! | file | job |
 //! |---|---|
 //! | `options`, `supervise`, `signals` | the command line; the loop: calls, sockets, the program's end; what signals ask |
+//! | `guard` | the process that starts the program, and leaves nothing of it behind |
 //! | `check` | which way a program goes |
 //! | `calls` | all sockets, what each intercepted call does, which way a socket goes |
 //! | `unix` | sockets that go by a Unix socket |
@@ -35,6 +36,7 @@ mod check;
 mod context;
 mod counters;
 mod datagram_socket;
+mod guard;
 mod later;
 mod limits;
 mod listener;

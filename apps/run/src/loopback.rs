@@ -27,10 +27,9 @@ pub(crate) use datagrams::{LoopbackSocket, is_here, loopback_of};
 const LOOPBACK: i32 = 1;
 
 /// Options of the program's socket that its connections have, besides those that every socket has.
-const OPTIONS: [(i32, i32); 15] = [
+const OPTIONS: [(i32, i32); 14] = [
     (libc::SOL_SOCKET, libc::SO_PRIORITY),
     (libc::SOL_SOCKET, libc::SO_MARK),
-    (libc::SOL_SOCKET, libc::SO_RCVLOWAT),
     (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT),
     (libc::IPPROTO_TCP, libc::TCP_NODELAY),
     (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE),

@@ -41,6 +41,9 @@ pub struct RunArgs {
     /// Of programs that share their sockets, all calls on sockets of IPv4 and IPv6; of others those that are intercepted.
     #[arg(long)]
     pub(crate) trace: bool,
+    /// Be the guard of the program for the process of this number, which starts it so
+    #[arg(long, value_name = "PID", hide = true)]
+    pub(crate) guard_of: Option<u32>,
     #[command(flatten)]
     pub(crate) link: LinkArgs,
     /// The program, and what it is given

@@ -18,12 +18,6 @@ pub(crate) struct Signals {
 
 impl Signals {
     pub fn catch() -> io::Result<Self> {
-        let pipe = |signal| {
-            let (ours, theirs) = UnixStream::pair()?;
-            ours.set_nonblocking(true)?;
-            signal_hook::low_level::pipe::register(signal, theirs)?;
-            Ok::<_, io::Error>(ours)
-        };
         let (to_end, to_report, to_reap) = (pipe(SIGTERM)?, pipe(SIGUSR1)?, pipe(SIGCHLD)?);
         // We end when the program does.
         signal_hook::flag::register(SIGINT, Arc::default())?;
@@ -36,8 +30,19 @@ impl Signals {
     }
 }
 
-/// Empties what signals have written to: one request or several, they are answered once.
-pub(crate) fn take(mut requests: &UnixStream) {
-    let mut bytes = [0; 16];
-    while matches!(requests.read(&mut bytes), Ok(1..)) {}
+/// What a signal writes to.
+pub(crate) fn pipe(signal: i32) -> io::Result<UnixStream> {
+    let (ours, theirs) = UnixStream::pair()?;
+    ours.set_nonblocking(true)?;
+    signal_hook::low_level::pipe::register(signal, theirs)?;
+    Ok(ours)
+}
+
+/// Empties what signals have written to, and says whether any has: one request or several, they are answered once.
+pub(crate) fn take(mut requests: &UnixStream) -> bool {
+    let (mut bytes, mut is_any) = ([0; 16], false);
+    while matches!(requests.read(&mut bytes), Ok(1..)) {
+        is_any = true;
+    }
+    is_any
 }

@@ -4,12 +4,12 @@ use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::AsFd as _;
 use std::os::unix::process::ExitStatusExt as _;
-use std::process::{Command, ExitCode, ExitStatus};
+use std::process::{ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
-use exos::net::{Events, Interest, Net, Token, Trigger};
+use exos::net::{Events, Interest, Net, PollEvent, Token, Trigger};
 use exos::{Error, Exos, LinkKind, Role};
-use exos_host::children::{adopt_orphans, end_descendants, end_with_us, reap, signal_descendants};
+use exos_host::children::{adopt_orphans, end_descendants, reap, signal_descendants};
 use exos_host::intercept::{self, Call};
 use exos_host::limits::raise_descriptors;
 use exos_program::{Needs, reachable_addresses};
@@ -22,6 +22,7 @@ use crate::calls::{BECOMING, Sockets, TOLD};
 use crate::check::{check, look_at};
 use crate::context::Context;
 use crate::counters::{CallCounters, report};
+use crate::guard;
 use crate::limits::{CALLS_AT_ONCE, DELIVERY_LOOK, GOODBYE_TIME};
 use crate::options::RunArgs;
 use crate::sharing::Sharing;
@@ -44,10 +45,14 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Error> {
     if let Some(program) = &args.check {
         return check(program);
     }
-    let shares = match look_at(&args.command[0]) {
-        Ok(finding) => args.shares(&finding)?,
+    if let Some(supervisor) = args.guard_of {
+        return guard::guard(supervisor, &args.command);
+    }
+    let finding = match look_at(&args.command[0]) {
+        Ok(finding) => finding,
         Err(refusal) => return Ok(refusal.tell()),
     };
+    let shares = args.shares(&finding)?;
     let attachment = args
         .link
         .attachment(&Needs::new(Role::Connect(Vec::new())))?;
@@ -57,17 +62,16 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Error> {
         announce(&link, &net);
     }
     let signals = Signals::catch().map_err(|e| Error::io("cannot catch signals", e))?;
-    let mut command = Command::new(&args.command[0]);
-    command.args(&args.command[1..]);
     // Without us it would have sockets that nobody is at the other end of, and so would those that it leaves behind.
-    end_with_us(&mut command);
+    let mut command = guard::command(&args.command);
+    // Where the guard is killed, what it would have adopted is ours.
     adopt_orphans().map_err(|e| Error::io("cannot adopt orphans", e))?;
     let trace = match args.trace {
         true => Some(Trace::new().map_err(|e| Error::io("cannot make a pipe for calls", e))?),
         false => None,
     };
     let sharing = match shares {
-        true => Some(Sharing::new(&mut command, trace.as_ref())?),
+        true => Some(Sharing::new(&mut command, &finding.file, trace.as_ref())?),
         false => None,
     };
     let told: Vec<_> = match sharing {
@@ -105,11 +109,17 @@ fn announce(link: &LinkKind, net: &Net) {
 }
 
 /// The program's, as a shell says it.
-fn exit_code(status: ExitStatus) -> ExitCode {
+pub(crate) fn exit_code(status: ExitStatus) -> ExitCode {
     let code = status
         .code()
         .or_else(|| status.signal().map(|signal| 128 + signal));
     ExitCode::from(u8::try_from(code.unwrap_or(1)).unwrap_or(1))
+}
+
+/// Whether an event is one of sockets, behind which a program may have more to say soon. What it asks for by calls that wait for an answer,
+/// as those do by which processes begin and end, is no reason to look again; nor is what it has printed of its calls.
+fn is_of_sockets(event: PollEvent) -> bool {
+    ![CALLS, CHILD, ASKED, REPORT, TRACED].contains(&event.token)
 }
 
 /// A program that runs.
@@ -117,8 +127,9 @@ struct Supervisor {
     cx: Context,
     sockets: Sockets,
     counters: CallCounters,
-    program: Pid,
-    /// How the program has ended; others that it has started may go on.
+    /// The [guard] of the program and of all that it starts, whose status is the program's.
+    guard: Pid,
+    /// How the guard has ended, once it has.
     ended: Option<ExitStatus>,
     /// Nobody is left whose calls are told.
     is_alone: bool,
@@ -131,7 +142,7 @@ impl Supervisor {
     fn new(
         cx: Context,
         sharing: Option<Sharing>,
-        program: Pid,
+        guard: Pid,
         signals: Signals,
     ) -> io::Result<Self> {
         let poll = &cx.poll;
@@ -156,7 +167,7 @@ impl Supervisor {
             cx,
             sockets: Sockets::new(sharing),
             counters: CallCounters::default(),
-            program,
+            guard,
             ended: None,
             is_alone: false,
             over: None,
@@ -180,7 +191,7 @@ impl Supervisor {
             let left = Some(left.map_or(told, |left| left.min(told)));
             let left = self.sockets.before_waiting(&self.cx, left)?;
             self.cx.poll.wait(&mut events, self.cx.later().wait(left))?;
-            self.sockets.after_waiting(!events.is_empty());
+            self.sockets.after_waiting(events.iter().any(is_of_sockets));
             for event in events.iter() {
                 self.handle(event.token)?;
             }
@@ -213,7 +224,7 @@ impl Supervisor {
         if let Some(status) = self.ended {
             return Ok(status);
         }
-        let ended = waitpid(Some(self.program), WaitOptions::empty())?;
+        let ended = waitpid(Some(self.guard), WaitOptions::empty())?;
         let (_, status) = ended.ok_or(io::ErrorKind::NotFound)?;
         Ok(ExitStatus::from_raw(status.as_raw()))
     }
@@ -229,22 +240,22 @@ impl Supervisor {
             }
             CALLS => self.take_calls()?,
             CHILD => {
-                take(&self.signals.to_reap);
-                let (program, ended) = (self.program, &mut self.ended);
+                let _ = take(&self.signals.to_reap);
+                let (guard, ended) = (self.guard, &mut self.ended);
                 // Its number may be another's afterwards.
                 reap(|pid, status| {
-                    if pid == program {
+                    if pid == guard {
                         ended.get_or_insert(status);
                     }
                 })?;
             }
             ASKED => {
-                take(&self.signals.to_end);
+                let _ = take(&self.signals.to_end);
                 self.ask_to_end()?;
             }
             TRACED => self.pass_on_lines(),
             REPORT => {
-                take(&self.signals.to_report);
+                let _ = take(&self.signals.to_report);
                 let (shared, intercepted) = self.sockets.counters();
                 report(self.counters, shared, intercepted);
             }
@@ -260,10 +271,11 @@ impl Supervisor {
         }
     }
 
-    /// Asks the program to end, or those that it has left behind. These get their time once.
+    /// Has the guard ask the program to end, or those that it has left behind; where somebody has killed the guard, asks these. They
+    /// get their time once.
     fn ask_to_end(&mut self) -> io::Result<()> {
         match (self.ended, self.over) {
-            (None, _) => drop(kill_process(self.program, Signal::TERM)),
+            (None, _) => drop(kill_process(self.guard, Signal::TERM)),
             (Some(_), None) => {
                 signal_descendants(Signal::TERM)?;
                 self.over = Some(Instant::now() + GOODBYE_TIME);

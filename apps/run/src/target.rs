@@ -212,6 +212,8 @@ pub(crate) fn copy_timeouts(from: &OwnedFd, to: &OwnedFd) -> io::Result<()> {
 /// Has a Unix socket say of these options what the one before it did, and wait as long.
 pub(crate) fn copy_options(from: &OwnedFd, to: &OwnedFd) -> io::Result<()> {
     copy_timeouts(from, to)?;
+    let low_water = intercept::option(from, libc::SOL_SOCKET, libc::SO_RCVLOWAT)?;
+    intercept::set_option(to, libc::SOL_SOCKET, libc::SO_RCVLOWAT, low_water)?;
     sockopt::set_socket_keepalive(to, sockopt::socket_keepalive(from)?)?;
     sockopt::set_socket_linger(to, sockopt::socket_linger(from)?)?;
     sockopt::set_socket_reuseaddr(to, sockopt::socket_reuseaddr(from)?)?;

@@ -21,6 +21,7 @@ fn handlers_are_measured_beside_programs_and_nothing_is_left() {
     };
     let only = [
         "roundtrip",
+        "crowd/1",
         "receive",
         "stream",
         "sandbox",
@@ -47,6 +48,8 @@ fn handlers_are_measured_beside_programs_and_nothing_is_left() {
         ("roundtrip/handler/kernel-sleeping", true),
         ("roundtrip/handler-daemon", false),
         ("roundtrip/handler-daemon/kernel-sleeping", true),
+        ("crowd/1/handler-daemon", false),
+        ("crowd/1/handler-daemon/alone", true),
         ("stream/in-place", false),
         ("stream/copied/no-checksum", false),
         ("sandbox/ratio", true),
@@ -61,6 +64,9 @@ fn handlers_are_measured_beside_programs_and_nothing_is_left() {
         ("get/udp/rate", true),
         ("get/tcp/rate", false),
         ("get/tcp/handler/roundtrip", false),
+        ("get/udp/handler-daemon/rate", true),
+        ("get/tcp/handler-daemon/rate", false),
+        ("get/tcp/handler-daemon/roundtrip", false),
     ];
     let of_times = [("get/udp/memcached/server-side", false)];
     let of_vectors = [
@@ -84,11 +90,13 @@ fn handlers_are_measured_beside_programs_and_nothing_is_left() {
         }
     }
     // The kernel answered over TCP, too.
-    let given_up = figure("get/tcp/handler/given-up");
-    assert!(
-        given_up.is_none_or(|part| (0.0..1.0).contains(&part.value)),
-        "{given_up:?}"
-    );
+    for handler in ["handler", "handler-daemon"] {
+        let given_up = figure(&format!("get/tcp/{handler}/given-up"));
+        assert!(
+            given_up.is_none_or(|part| (0.0..1.0).contains(&part.value)),
+            "{given_up:?}"
+        );
+    }
     // Whatever came is whole messages, and no more than was sent.
     for way in RECEIVING {
         for name in [
@@ -109,9 +117,11 @@ fn handlers_are_measured_beside_programs_and_nothing_is_left() {
 }
 
 /// Who receives.
-const RECEIVING: [&str; 6] = [
+const RECEIVING: [&str; 8] = [
     "handler-copied",
     "handler-in-place",
+    "handler-daemon-copied",
+    "handler-daemon-in-place",
     "stack-copied",
     "stack-in-place",
     "socket",

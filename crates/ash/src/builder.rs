@@ -222,7 +222,7 @@ impl Builder {
         self.take_through(row, from, length, []);
     }
 
-    /// Likewise through pipes that take no checksum; the message is given up where the bytes are not whole words, too.
+    /// Likewise through pipes without registers; the message is given up where the bytes are not whole words, too.
     pub fn take_through(
         &mut self,
         row: Row,
@@ -230,39 +230,43 @@ impl Builder {
         length: impl Into<Expression>,
         pipes: impl IntoIterator<Item = Pipe>,
     ) {
-        let part = (from.into(), length.into());
-        self.add_take(row, part, pipes, None);
+        self.take_registers([], row, from, length, pipes);
     }
 
-    /// Likewise through pipes of which one takes a checksum; a variable begins with that.
-    pub fn take_sum(
+    /// Likewise through pipes of which as many have registers as there are names; a variable begins with each, in the pipes' order.
+    ///
+    /// ```
+    /// use exos_ash::Builder;
+    /// use exos_ash::code::{Change, Pipe};
+    ///
+    /// let mut h = Builder::new("stream");
+    /// let (lines, state) = (h.rows("lines", 1, 64), h.words("state", 1));
+    /// h.need(64);
+    /// let (line, hash) = (h.row("line", lines, 0), h.place("hash", state, 0));
+    /// let pipes = [Pipe::Checksum(0.into()), Pipe::Hash(4, hash.word())];
+    /// let [sum, next] = h.take_registers(["sum", "next"], line, 0, 64, pipes);
+    /// h.change(hash, Change::Store(next.into()));
+    /// h.reply(2, [h.put(exos_ash::code::BE16, 0, sum)]);
+    /// h.check()?;
+    /// # Ok::<(), exos_ash::CheckError>(())
+    /// ```
+    pub fn take_registers<const N: usize>(
         &mut self,
-        name: &str,
+        names: [&str; N],
         row: Row,
         from: impl Into<Expression>,
         length: impl Into<Expression>,
         pipes: impl IntoIterator<Item = Pipe>,
-    ) -> VariableId {
-        let sum = self.variable(name, VariableKind::Word);
-        let part = (from.into(), length.into());
-        self.add_take(row, part, pipes, Some(sum));
-        sum
-    }
-
-    fn add_take(
-        &mut self,
-        row: Row,
-        (from, length): (Expression, Expression),
-        pipes: impl IntoIterator<Item = Pipe>,
-        sum: Option<VariableId>,
-    ) {
+    ) -> [VariableId; N] {
+        let registers = names.map(|name| self.variable(name, VariableKind::Word));
         self.add(Statement::Take {
             row: row.0,
-            from: self.layers.computed_byte(from),
-            length,
+            from: self.layers.computed_byte(from.into()),
+            length: length.into(),
             pipes: pipes.into_iter().collect(),
-            sum,
+            registers: registers.to_vec(),
         });
+        registers
     }
 
     /// What is done if a condition holds.

@@ -64,6 +64,16 @@ impl Checked {
     pub(crate) fn room(&self) -> u16 {
         self.room
     }
+
+    /// Whether the kernel's program has a message's packet end with the message, however long its replies are.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.longest_reply.is_some() && self.room == 0
+    }
+
+    /// The length of all replies, if they have one.
+    pub(crate) fn reply_length(&self) -> Option<u16> {
+        cost::reply_length(&self.handler.body)
+    }
 }
 
 /// Accepts a handler.
@@ -93,7 +103,7 @@ pub fn check(handler: Handler) -> Result<Checked, CheckError> {
     }
     Ok(Checked {
         longest_reply: cost::longest_reply(&handler.body),
-        room: cost::room(&handler.body),
+        room: cost::room(&handler.body, 0),
         handler,
         steps,
         instructions,

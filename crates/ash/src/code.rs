@@ -129,8 +129,8 @@ pub enum Statement {
         length: Expression,
         /// What is done to them on their way, in this order.
         pipes: Vec<Pipe>,
-        /// What becomes the checksum, where a pipe is one.
-        sum: Option<VariableId>,
+        /// What becomes of the pipes' registers, in their order.
+        registers: Vec<VariableId>,
     },
     /// One block or the other.
     If(Condition, Block, Block),
@@ -146,16 +146,30 @@ pub enum Statement {
     Reply(Reply),
 }
 
-/// What is done to bytes that go to a row. Words are numbers in the network's order.
+/// What is done to bytes that go to a row. Words are numbers in the network's order, of 1, 2, 4 or 8 bytes. A pipe either changes each, or has
+/// a register, which begins with a word: so it goes on where it ended with an earlier message, if memory has kept that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pipe {
     /// The bytes of each word are turned round; it has 2, 4 or 8.
     Swap(u8),
-    /// Bits that are in this change in each word, which has 1, 2, 4 or 8 bytes; as many low bits count.
+    /// Bits that are in this change in each word; as many low bits count.
     Xor(u8, Expression),
-    /// The ones' complement sum of all words of 16 bits is taken (RFC 1071), not inverted; an odd byte at the end is followed by zero.
-    Checksum,
+    /// Bits of each word that are in this, too, stay.
+    And(u8, Expression),
+    /// Bits that are in this are set in each word.
+    Or(u8, Expression),
+    /// Its register becomes the ones' complement sum of itself and all words of 16 bits (RFC 1071), not inverted; an odd byte at the end is
+    /// followed by zero.
+    Checksum(Expression),
+    /// Its register becomes the sum of itself and all words, modulo 2^64.
+    Sum(u8, Expression),
+    /// Its register becomes the FNV-1a hash of 64 bits of all words, from its value on: of single bytes the usual one, if it begins with
+    /// FNV's offset.
+    Hash(u8, Expression),
 }
+
+/// FNV's prime for 64 bits.
+pub(crate) const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
 
 /// A change of a word of memory, in one step: nobody sees half of it, and none is lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -314,17 +328,38 @@ impl Pipe {
     /// Bytes of a word, of which the message has to have whole ones.
     pub fn gauge(&self) -> u8 {
         match self {
-            Self::Swap(bytes) | Self::Xor(bytes, _) => *bytes,
-            Self::Checksum => 1,
+            Self::Swap(bytes)
+            | Self::Xor(bytes, _)
+            | Self::And(bytes, _)
+            | Self::Or(bytes, _)
+            | Self::Sum(bytes, _)
+            | Self::Hash(bytes, _) => *bytes,
+            Self::Checksum(_) => 1,
         }
     }
 
-    /// The word that it is made with.
+    /// The word that it is made with, or that its register begins with.
     pub fn word(&self) -> Option<&Expression> {
         match self {
-            Self::Xor(_, word) => Some(word),
-            Self::Swap(_) | Self::Checksum => None,
+            Self::Swap(_) => None,
+            Self::Xor(_, word)
+            | Self::And(_, word)
+            | Self::Or(_, word)
+            | Self::Checksum(word)
+            | Self::Sum(_, word)
+            | Self::Hash(_, word) => Some(word),
         }
+    }
+
+    /// Whether it has a register. What has none changes the message.
+    pub fn has_register(&self) -> bool {
+        matches!(self, Self::Checksum(_) | Self::Sum(..) | Self::Hash(..))
+    }
+
+    /// The places in a list of those that have registers.
+    pub(crate) fn with_registers(pipes: &[Self]) -> impl Iterator<Item = usize> {
+        let numbered = pipes.iter().enumerate();
+        numbered.filter_map(|(number, pipe)| pipe.has_register().then_some(number))
     }
 
     /// The largest of the gauges.

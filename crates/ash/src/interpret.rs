@@ -6,7 +6,8 @@ use exos_wire::Sum;
 
 use crate::check::Checked;
 use crate::code::{
-    Block, Change, Condition, Expression, Format, Handler, Part, Pipe, Reply, Statement, VariableId,
+    Block, Change, Condition, Expression, FNV_PRIME, Format, Handler, Part, Pipe, Reply, Statement,
+    VariableId,
 };
 use crate::limits::{MESSAGE_MAX, VARIABLES_MAX};
 use crate::memory::Memory;
@@ -98,18 +99,18 @@ impl Run<'_> {
                 from,
                 length,
                 pipes,
-                sum,
+                registers,
             } => {
                 let (from, length) = (self.word(from)?, self.word(length)?);
                 let bytes = part(self.message, from, length).ok_or(GIVEN_UP)?;
                 if bytes.len() > self.handler.row_len(*row) as usize {
                     return Err(GIVEN_UP);
                 }
-                let (bytes, checksum) = self.through(pipes, bytes)?;
+                let (bytes, results) = self.through(pipes, bytes)?;
                 self.memory
                     .fill(self.variables[usize::from(row.0)] as u32, &bytes);
-                if let Some(sum) = sum {
-                    self.set(*sum, checksum);
+                for (variable, result) in registers.iter().zip(results) {
+                    self.set(*variable, result);
                 }
                 Ok(())
             }
@@ -165,25 +166,23 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// What bytes become, pipe by pipe, and their checksum where it was taken.
-    fn through(&self, pipes: &[Pipe], bytes: &[u8]) -> Result<(Vec<u8>, u64), End> {
-        let (mut bytes, mut sum) = (bytes.to_vec(), 0);
+    /// What bytes become, pipe by pipe, and the registers of those that have one.
+    fn through(&self, pipes: &[Pipe], bytes: &[u8]) -> Result<(Vec<u8>, Vec<u64>), End> {
+        let (mut bytes, mut registers) = (bytes.to_vec(), Vec::new());
         if bytes.len() % usize::from(Pipe::widest(pipes)) != 0 {
             return Err(GIVEN_UP);
         }
         for pipe in pipes {
-            let words = bytes.chunks_mut(pipe.gauge().into());
-            match pipe {
-                Pipe::Swap(_) => words.for_each(<[u8]>::reverse),
-                Pipe::Xor(bytes, key) => {
-                    let key = self.word(key)?.to_be_bytes();
-                    let key = &key[8 - usize::from(*bytes)..];
-                    words.for_each(|word| word.iter_mut().zip(key).for_each(|(b, k)| *b ^= k));
-                }
-                Pipe::Checksum => sum = Sum::of(&bytes).value().into(),
+            let mut register = match pipe.word() {
+                Some(word) => self.word(word)?,
+                None => 0,
+            };
+            pass(pipe, &mut register, &mut bytes);
+            if pipe.has_register() {
+                registers.push(register);
             }
         }
-        Ok((bytes, sum))
+        Ok((bytes, registers))
     }
 
     fn reply(&self, reply: &Reply) -> Result<Vec<u8>, End> {
@@ -259,6 +258,46 @@ impl Run<'_> {
             .filter(|&index| index < region.count)?;
         Some(self.memory.layout().start(number) + index * region.stride())
     }
+}
+
+/// One pipe's pass; it is made with what the register has, or that is its own.
+fn pass(pipe: &Pipe, register: &mut u64, bytes: &mut [u8]) {
+    if let Pipe::Checksum(_) = pipe {
+        *register = added(*register, Sum::of(bytes));
+        return;
+    }
+    let format = Format {
+        bytes: pipe.gauge(),
+        little_endian: false,
+    };
+    for bytes in bytes.chunks_mut(pipe.gauge().into()) {
+        let word = format.read(bytes);
+        let becomes = match pipe {
+            Pipe::Swap(_) => {
+                bytes.reverse();
+                continue;
+            }
+            Pipe::Xor(..) => word ^ *register,
+            Pipe::And(..) => word & *register,
+            Pipe::Or(..) => word | *register,
+            Pipe::Sum(..) => {
+                *register = register.wrapping_add(word);
+                continue;
+            }
+            Pipe::Hash(..) => {
+                *register = (*register ^ word).wrapping_mul(FNV_PRIME);
+                continue;
+            }
+            Pipe::Checksum(_) => unreachable!("summed above"),
+        };
+        format.write(bytes, becomes);
+    }
+}
+
+/// The ones' complement sum of words of 16 bits, those of `begin` among them.
+fn added(begin: u64, sum: Sum) -> u64 {
+    let words = begin.to_be_bytes();
+    Sum::of(&words).plus(sum).value().into()
 }
 
 fn part(of: &[u8], from: u64, length: u64) -> Option<&[u8]> {

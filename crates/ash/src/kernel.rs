@@ -13,6 +13,7 @@
 //! Registers: r6 context, r7 the message, r8 its length, r9 whatever a step has to keep over calls; what else is kept waits
 //! [on the stack](stack).
 
+mod addresses;
 mod arrive;
 mod body;
 mod ends;
@@ -22,6 +23,7 @@ mod room;
 mod stack;
 mod sum;
 
+use addresses::Addresses;
 use std::net::{IpAddr, Ipv4Addr};
 
 use exos_filter::Program;
@@ -32,6 +34,7 @@ use exos_filter::program::xdp;
 use exos_wire::Mac;
 
 use crate::check::Checked;
+use crate::code::VariableId;
 use crate::limits::MESSAGE_MAX;
 use crate::memory::Layout;
 
@@ -87,6 +90,14 @@ impl InKernel<'_> {
         [IpAddr::is_ipv4, IpAddr::is_ipv6].map(|is| ours.is_empty() || ours.iter().any(is))
     }
 
+    /// Where all messages begin in their packets, if they come over one version of IP.
+    fn start(&self) -> Option<i32> {
+        match self.versions() {
+            [true, true] => None,
+            [has_v4, _] => Some(if has_v4 { START_MIN } else { START_MAX }),
+        }
+    }
+
     fn before(&self, behind: Behind) -> Program {
         let mut asm = Assembler::new();
         let labels = Labels::new(&mut asm);
@@ -99,12 +110,21 @@ impl InKernel<'_> {
             loops: Vec::new(),
             others: Vec::new(),
             needed: 0,
+            are_headers_known: true,
+            bare: false,
+            held: None,
+            addresses: Addresses::of(self.handler.handler()),
         };
         generator.arrive();
         generator.block(&self.handler.handler().body);
         // The kernel takes no instructions that nothing leads to.
         if generator.asm.is_target(labels.leave) {
             generator.leave();
+        }
+        if generator.asm.is_target(labels.leave_unknown) {
+            generator.asm.bind(labels.leave_unknown);
+            generator.asm.set(Reg::R4, 0);
+            generator.asm.jump(labels.leave);
         }
         generator.add_others();
         if generator.asm.is_target(labels.give_up) {
@@ -127,6 +147,10 @@ pub const TOO_MANY_WAYS: &str = "the handler has too many ways for the kernel's 
 
 /// Where a message begins at the earliest: behind the headers of IPv4.
 const START_MIN: i32 = 42;
+/// Where it begins at the latest: behind the headers of IPv6.
+const START_MAX: i32 = 62;
+/// A power of two beyond how much later it may begin: behind IPv6's, 20 bytes.
+const LATER_END: i32 = 32;
 
 const CONTEXT: Reg = Reg::R6;
 const MESSAGE: Reg = Reg::R7;
@@ -140,8 +164,10 @@ struct Labels {
     give_up: Label,
     /// The packet goes on to the filter as it is.
     filter: Label,
-    /// A reply of r9 bytes is where the message was.
+    /// A reply of r9 bytes is where the message was; r4 is its sum, 0 where that is not known.
     leave: Label,
+    /// Likewise, and its sum is not known.
+    leave_unknown: Label,
     /// What cannot be: a step that was provided for fails.
     wrong: Label,
 }
@@ -152,6 +178,7 @@ impl Labels {
             give_up: asm.label(),
             filter: asm.label(),
             leave: asm.label(),
+            leave_unknown: asm.label(),
             wrong: asm.label(),
         }
     }
@@ -167,6 +194,13 @@ struct Generator<'a> {
     loops: Vec<Label>,
     /// Bytes of the message that the verifier knows to be there.
     needed: i32,
+    /// Whether the verifier knows of all replies so far that what stands before the message is there.
+    are_headers_known: bool,
+    /// What becomes an address, and whether what is being computed does not.
+    addresses: Addresses,
+    bare: bool,
+    /// The place that is in r9, until the statement that comes next has changed it.
+    held: Option<VariableId>,
     /// Where datagrams of other lengths than the likely one are summed, and where it goes on from there.
     others: Vec<[Label; 2]>,
 }
@@ -180,11 +214,36 @@ impl Generator<'_> {
     /// The message's pointer again, once a call has moved the packet's end. r1 is lost.
     fn find_message(&mut self) {
         self.asm.load(Size::Word, MESSAGE, CONTEXT, 0);
+        if let Some(start) = self.of.start() {
+            return self.asm.alu(Alu::Add, MESSAGE, start);
+        }
         // What stands before the message is known to be there at least.
         self.asm.alu(Alu::Add, MESSAGE, START_MIN);
-        self.asm.load(Size::Double, Reg::R1, Reg::R10, stack::START);
+        self.load_start(Reg::R1);
         self.asm.alu(Alu::Sub, Reg::R1, START_MIN);
         self.asm.alu(Alu::Add, MESSAGE, Reg::R1);
+    }
+
+    /// `dst` = where the message begins in the packet.
+    fn load_start(&mut self, dst: Reg) {
+        match self.of.start() {
+            Some(start) => self.asm.set(dst, start),
+            None => self.asm.load(Size::Double, dst, Reg::R10, stack::START),
+        }
+    }
+
+    /// The message's pointer again, of which the verifier knows no more than that it is behind the headers of one of two versions: it
+    /// follows what comes next once. r1 is lost.
+    fn find_any_message(&mut self) {
+        let later = Reg::R1;
+        self.asm.load(Size::Word, MESSAGE, CONTEXT, 0);
+        self.asm.alu(Alu::Add, MESSAGE, START_MIN);
+        self.asm.load(Size::Double, later, Reg::R10, stack::START);
+        // Of a zero the verifier knows each part: it becomes none.
+        self.asm.alu(Alu::Sub, later, START_MIN - LATER_END);
+        self.forget(later);
+        self.asm.alu(Alu::And, later, LATER_END - 1);
+        self.asm.alu(Alu::Add, MESSAGE, later);
     }
 
     /// Has the verifier know no more of the message's length than that it is one: it follows what comes next once, not for each way on
@@ -220,11 +279,16 @@ impl Generator<'_> {
         self.end_of_packet(Reg::R1);
         self.asm.alu(Alu::Sub, delta, Reg::R1);
         self.asm.jump_if(delta, Condition::Equal, 0, as_it_is);
+        self.move_end(failed);
+        self.asm.bind(as_it_is);
+    }
+
+    /// Moves the packet's end by r2 bytes, or goes to `failed`.
+    fn move_end(&mut self, failed: Label) {
         self.asm.set(Reg::R1, CONTEXT);
         self.asm.call(Helper::XdpAdjustTail);
         self.asm.jump_if(Reg::R0, Condition::NotEqual, 0, failed);
         self.find_message();
-        self.asm.bind(as_it_is);
     }
 
     /// The message goes to the program as it came.

@@ -22,7 +22,7 @@ pub const OPERATORS_MAX: usize = 1024;
 pub const PARTS_MAX: usize = 12;
 
 /// Pipes that bytes go through on their way to a row.
-pub const PIPES_MAX: usize = 4;
+pub const PIPES_MAX: usize = 8;
 
 /// Bytes that the kernel takes word by word, where they are known: a call takes as long as more of them do.
 pub(crate) const TAKEN_BY_WORDS_MAX: u64 = 128;

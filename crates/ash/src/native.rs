@@ -17,6 +17,7 @@
 mod body;
 mod compile;
 mod find;
+mod pipes;
 mod reply;
 mod take;
 mod word;

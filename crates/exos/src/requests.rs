@@ -301,7 +301,7 @@ impl Requests {
     }
 
     /// What became of the next answer, where that is reported.
-    pub fn poll_report(&mut self) -> Option<Report> {
+    pub fn poll_report(&mut self) -> Option<&Report> {
         self.reports.poll(&self.shared.memory)
     }
 

@@ -12,6 +12,7 @@ use crate::sharing::{find, move_in};
 use crate::system::*;
 use crate::wait::Patience;
 
+pub mod kernels;
 mod options;
 mod sending;
 
@@ -276,8 +277,14 @@ pub fn share_made(fd: i32) {
 
 /// Has a socket of the kernel's be a shared one, if it is for datagrams and has no port.
 pub fn share(fd: i32) {
-    if ask(fd, Ask::Datagrams, 0) >= 0 {
-        move_in(fd);
+    let socket = kernels::Inode::of(fd);
+    if socket.stays_kernels() {
+        return;
+    }
+    match -ask(fd, Ask::Datagrams, 0) {
+        ..=0 => move_in(fd),
+        EPROTOTYPE | EINVAL => socket.remember(),
+        _ => {}
     }
 }
 

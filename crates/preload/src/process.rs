@@ -1,12 +1,14 @@
 //! This process: the memory, its part of it, and the other side, which it tells of what was done.
 
 use std::cell::Cell;
-use std::env;
 use std::fs::{File, OpenOptions};
+use std::io::{Cursor, Write as _};
+use std::os::fd::IntoRawFd as _;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering, fence};
 
 use crate::ask::ask;
-use crate::memory::{AWAKE, Ask, DESCRIPTORS, MARK, OWN, SLEEPS, SOCKETS, Shared, VARIABLE};
+use crate::memory::{AWAKE, Ask, DESCRIPTORS, MARK, OWN, SLEEPS, SOCKETS, Shared};
 use crate::memory::{Lock, Socket, state};
 use crate::signals::Section;
 use crate::system;
@@ -23,6 +25,7 @@ pub struct Here {
     pid: AtomicU32,
 }
 
+static ONLY: OnceLock<Here> = OnceLock::new();
 static HERE: AtomicPtr<Here> = AtomicPtr::new(std::ptr::null_mut());
 
 const NONE: u32 = u32::MAX;
@@ -32,7 +35,7 @@ thread_local! {
     static CHILD: Cell<u32> = const { Cell::new(NONE) };
 }
 
-/// This process, if its sockets are shared.
+/// This process, once it shares sockets ([`start`](crate::start)).
 pub fn here() -> Option<&'static Here> {
     // SAFETY: it is set once, to what is never freed.
     unsafe { HERE.load(Ordering::Acquire).as_ref() }
@@ -92,7 +95,62 @@ pub struct Held<'a> {
     _section: Section,
 }
 
+/// Opens a descriptor of another process.
+fn open_of(process: u32, fd: u32, options: &OpenOptions) -> Option<File> {
+    // Nothing is allocated: it may be a handler's call.
+    let mut path = Cursor::new([0; 40]);
+    write!(path, "/proc/{process}/fd/{fd}").ok()?;
+    let len = path.position() as usize;
+    options
+        .open(str::from_utf8(&path.get_ref()[..len]).ok()?)
+        .ok()
+}
+
 impl Here {
+    /// Finds the memory (a descriptor of the process `of`, as is the bell), and takes a part of it for this process.
+    pub fn begin([of, memory, bell]: [u32; 3]) -> Option<&'static Self> {
+        let open = |fd, options: &mut OpenOptions| open_of(of, fd, options);
+        let mut options = OpenOptions::new();
+        let shared = Shared::open(&open(memory, options.read(true).write(true))?).ok()?;
+        let bell = open(bell, OpenOptions::new().write(true))?;
+        // SAFETY: always.
+        let pid = unsafe { system::getpid() } as u32;
+        let process = shared.take_process(pid)?;
+        let here = ONLY.get_or_init(|| Self {
+            shared,
+            bell: (-1).into(),
+            mark: (-1).into(),
+            process: process.into(),
+            pid: pid.into(),
+        });
+        let bell = here.own(bell.into_raw_fd());
+        // A bell that is full is heard.
+        // SAFETY: a descriptor of ours.
+        unsafe { system::fcntl64(bell, system::F_SETFL, system::O_NONBLOCK as usize) };
+        here.bell.store(bell, Ordering::Relaxed);
+        // SAFETY: always.
+        let mark = here.own(unsafe { system::eventfd(MARK, system::O_CLOEXEC) });
+        here.mark.store(mark, Ordering::Relaxed);
+        if ask(-1, Ask::Register, process as usize) < 0 {
+            here.shared.process(process).pid.store(0, Ordering::Release);
+            return None;
+        }
+        HERE.store(std::ptr::from_ref(here).cast_mut(), Ordering::Release);
+        Some(here)
+    }
+
+    /// Prints calls from now on, to a pipe that is a descriptor of the process `of`.
+    pub fn print_to(&self, of: u32, pipe: u32) {
+        let Some(pipe) = open_of(of, pipe, OpenOptions::new().read(true).write(true)) else {
+            return;
+        };
+        let pipe = self.own(pipe.into_raw_fd());
+        // A reader that takes nothing is not waited for without end.
+        // SAFETY: a descriptor of ours.
+        unsafe { system::fcntl64(pipe, system::F_SETFL, system::O_NONBLOCK as usize) };
+        tracing::begin(pipe);
+    }
+
     /// The number of its part of the memory; none of a child for which there was none.
     pub fn part(&self) -> Option<u32> {
         let part = self.process.load(Ordering::Relaxed);
@@ -293,47 +351,4 @@ impl Here {
             system::set_errno(before);
         }
     }
-}
-
-/// Finds the memory, and takes a part of it for this process.
-pub fn begin() -> Option<()> {
-    let said = env::var(VARIABLE).ok()?;
-    let mut words = said.split(':');
-    let mut word = || words.next()?.parse::<u32>().ok();
-    let (pid, memory, bell) = (word()?, word()?, word()?);
-    let path = |fd| format!("/proc/{pid}/fd/{fd}");
-    let open = |fd| OpenOptions::new().read(true).write(true).open(path(fd));
-    let shared = Shared::open(&open(memory).ok()?).ok()?;
-    let bell: File = OpenOptions::new().write(true).open(path(bell)).ok()?;
-    // SAFETY: always.
-    let pid = unsafe { system::getpid() } as u32;
-    let process = shared.take_process(pid)?;
-    let here = Box::leak(Box::new(Here {
-        shared,
-        bell: (-1).into(),
-        mark: (-1).into(),
-        process: process.into(),
-        pid: pid.into(),
-    }));
-    let bell = here.own(std::os::fd::IntoRawFd::into_raw_fd(bell));
-    // A bell that is full is heard.
-    // SAFETY: a descriptor of ours.
-    unsafe { system::fcntl64(bell, system::F_SETFL, system::O_NONBLOCK as usize) };
-    here.bell.store(bell, Ordering::Relaxed);
-    // SAFETY: always.
-    let mark = here.own(unsafe { system::eventfd(MARK, system::O_CLOEXEC) });
-    here.mark.store(mark, Ordering::Relaxed);
-    if ask(-1, Ask::Register, process as usize) < 0 {
-        here.shared.process(process).pid.store(0, Ordering::Release);
-        return None;
-    }
-    if let Some(pipe) = word().and_then(|pipe| open(pipe).ok()) {
-        let pipe = here.own(std::os::fd::IntoRawFd::into_raw_fd(pipe));
-        // A reader that takes nothing is not waited for without end.
-        // SAFETY: a descriptor of ours.
-        unsafe { system::fcntl64(pipe, system::F_SETFL, system::O_NONBLOCK as usize) };
-        tracing::begin(pipe);
-    }
-    HERE.store(here, Ordering::Release);
-    Some(())
 }

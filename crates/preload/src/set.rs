@@ -82,7 +82,7 @@ pub fn readiness(found: Found, wanted: u32) -> u32 {
         };
     }
     let mut ready = 0;
-    if found.is_readable() {
+    if found.has_enough() {
         ready |= IN | RDNORM;
     }
     if wanted & (OUT | WRNORM) != 0 && found.is_writable() {

@@ -209,13 +209,14 @@ impl Found {
 
     /// Gives a socket of the kernel's the options that this one was given.
     fn give_options(self, to: i32) {
-        const OPTIONS: [(i32, i32, usize); 16] = [
+        const OPTIONS: [(i32, i32, usize); 17] = [
             (SOL_SOCKET, SO_RCVTIMEO, 16),
             (SOL_SOCKET, SO_SNDTIMEO, 16),
             (SOL_SOCKET, SO_LINGER, 8),
             (SOL_SOCKET, SO_KEEPALIVE, 4),
             (SOL_SOCKET, SO_REUSEADDR, 4),
             (SOL_SOCKET, SO_REUSEPORT, 4),
+            (SOL_SOCKET, SO_RCVLOWAT, 4),
             (IPPROTO_TCP, TCP_NODELAY, 4),
             (IPPROTO_TCP, TCP_KEEPIDLE, 4),
             (IPPROTO_TCP, TCP_KEEPINTVL, 4),

@@ -1,17 +1,105 @@
 //! The beginning of this process, and its forks.
+//!
+//! When the library is loaded it takes down where the memory is, and no more: a program that never has to do with a network socket, as
+//! most children of a shell or of inetd, does without the memory. It is opened by the first call that may need it ([`begun`]). A program
+//! whose calls are printed opens it at once, so that its first ones are: the memory keeps what they are written to from being closed.
+
+use std::cell::Cell;
+use std::env;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::ask::ask;
-use crate::memory::Ask;
-use crate::process::{begin, here};
+use crate::memory::{Ask, VARIABLE};
+use crate::process::{Here, here};
+use crate::signals::Section;
 use crate::{datagrams, epoll, sharing, system};
+
+/// What the environment says of the memory: the process whose descriptors these are, the memory, the bell.
+static TOLD: [AtomicU32; 3] = [const { AtomicU32::new(0) }; 3];
+
+/// The process that was told and has not begun; zero: there is nothing to begin.
+static WAITS: AtomicU32 = AtomicU32::new(0);
+
+/// One begins, or forks before it has begun.
+static BUSY: AtomicU32 = AtomicU32::new(0);
+
+thread_local! {
+    /// It is this thread.
+    static IS_BUSY: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether sockets of this process are shared, or will be.
+pub fn is_told() -> bool {
+    here().is_some() || WAITS.load(Ordering::Relaxed) != 0
+}
+
+/// This process, which shares sockets from now on: for calls that have to do with network sockets or epoll sets, and for those behind
+/// which it may not find the memory any more. One that makes none of them does without the memory.
+pub fn begun() -> Option<&'static Here> {
+    here().or_else(|| match WAITS.load(Ordering::Relaxed) {
+        0 => None,
+        _ => begin(),
+    })
+}
+
+#[cold]
+fn begin() -> Option<&'static Here> {
+    // In a handler, in the middle of it.
+    if IS_BUSY.get() {
+        return None;
+    }
+    let before = system::errno();
+    let _section = Section::enter();
+    take_turn();
+    // SAFETY: always. A child without our knowing (vfork(2), clone(2)) has the memory of its parent.
+    if WAITS.load(Ordering::Relaxed) == unsafe { system::getpid() } as u32 {
+        Here::begin(TOLD.each_ref().map(|word| word.load(Ordering::Relaxed)));
+        // What has failed fails again.
+        WAITS.store(0, Ordering::Relaxed);
+    }
+    leave_turn();
+    system::set_errno(before);
+    here()
+}
+
+fn take_turn() {
+    let free = || BUSY.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
+    while free().is_err() {
+        std::thread::yield_now();
+    }
+    IS_BUSY.set(true);
+}
+
+fn leave_turn() {
+    IS_BUSY.set(false);
+    BUSY.store(0, Ordering::Release);
+}
 
 extern "C" fn start() {
     let before = system::errno();
-    if begin().is_some() {
+    if let Some(pipe) = told() {
         // SAFETY: the functions are there as long as the process.
-        unsafe { system::pthread_atfork(before_fork, in_parent, in_child) };
+        unsafe {
+            WAITS.store(system::getpid() as u32, Ordering::Relaxed);
+            system::pthread_atfork(before_fork, in_parent, in_child);
+        }
+        if let Some(pipe) = pipe
+            && let Some(here) = begun()
+        {
+            here.print_to(TOLD[0].load(Ordering::Relaxed), pipe);
+        }
     }
     system::set_errno(before);
+}
+
+/// Takes down what the environment says, and gives the pipe for printed calls, if there is one.
+fn told() -> Option<Option<u32>> {
+    let said = env::var_os(VARIABLE)?;
+    let mut words = said.to_str()?.split(':');
+    for word in &TOLD {
+        word.store(words.next()?.parse().ok()?, Ordering::Relaxed);
+    }
+    Some(words.next().and_then(|pipe| pipe.parse().ok()))
 }
 
 /// Called when the library is loaded.
@@ -21,6 +109,14 @@ static START: extern "C" fn() = start;
 
 /// The child is to have its sockets from its first moment on: they are counted before there is one. Several threads may be here at once.
 extern "C" fn before_fork() {
+    if WAITS.load(Ordering::Relaxed) != 0 && !IS_BUSY.get() {
+        // No other thread begins meanwhile: the child would be half of one that has.
+        take_turn();
+        if here().is_none() {
+            return;
+        }
+        leave_turn();
+    }
     let Some(here) = here() else {
         return;
     };
@@ -43,6 +139,9 @@ extern "C" fn before_fork() {
 }
 
 extern "C" fn in_parent() {
+    if IS_BUSY.get() {
+        return leave_turn();
+    }
     epoll::let_go();
     if here().is_some_and(|here| !here.has_part_for_child()) {
         sharing::go_on();
@@ -50,6 +149,11 @@ extern "C" fn in_parent() {
 }
 
 extern "C" fn in_child() {
+    if IS_BUSY.get() {
+        // SAFETY: always.
+        WAITS.store(unsafe { system::getpid() } as u32, Ordering::Relaxed);
+        return leave_turn();
+    }
     let Some(here) = here() else {
         return;
     };

@@ -3,7 +3,7 @@
 use std::sync::atomic::{Ordering, fence};
 
 use crate::control::Wishes;
-use crate::memory::RING;
+use crate::memory::LOW_WATER_MAX;
 use crate::memory::state::{
     DATAGRAMS, FINISHED, HAS_MORE, LISTENS, NO_READS, NO_WRITES, OVER, STANDS, WANTS_ROOM,
 };
@@ -26,8 +26,18 @@ impl Found {
 
     /// Something can be read, be it the end.
     pub fn is_readable(self) -> bool {
+        self.has_bytes(1)
+    }
+
+    /// As much can be read of a connection as its program wants to be told of, or the end.
+    pub fn has_enough(self) -> bool {
+        self.has_bytes(self.low_water() as usize)
+    }
+
+    /// As many bytes can be read, or fewer and the end.
+    fn has_bytes(self, count: usize) -> bool {
         self.check().is_err()
-            || !self.here.shared.inward(self.number).is_empty()
+            || self.here.shared.inward(self.number).len() >= count
             || self.socket().is(FINISHED | OVER | NO_READS)
             || self.socket().error.load(Ordering::Relaxed) != 0
     }
@@ -83,6 +93,14 @@ impl Found {
         let wanted: usize = into.iter().map(|part| part.len).sum();
         let socket = self.socket();
         let patience = Patience::new(self, flags, &socket.receive_timeout);
+        let is_look = flags & MSG_PEEK != 0;
+        // With fewer bytes a call that may wait does not return.
+        let target = match flags & MSG_WAITALL {
+            0 => wanted.min(self.low_water() as usize),
+            // More may not be there at once.
+            _ if is_look => wanted.min(LOW_WATER_MAX as usize),
+            _ => wanted,
+        };
         let mut count = 0;
         loop {
             // Looked at before the ring: what came before the end is in it then.
@@ -94,14 +112,13 @@ impl Found {
                 Err(_) if count > 0 => return Ok(count),
                 Err(number) => return Err(number),
             }
-            let whole = flags & MSG_WAITALL != 0 && flags & MSG_PEEK == 0;
             // One who wants no bytes hears whether there are any.
             let is_all = match wanted {
                 0 => !self.here.shared.inward(self.number).is_empty(),
                 _ => count == wanted,
             };
             // What the peer says behind its end is for those who write.
-            if is_all || finished || (count > 0 && (!whole || self.has_error())) {
+            if is_all || finished || (count > 0 && (count >= target || self.has_error())) {
                 return Ok(count);
             }
             match self.take_error() {
@@ -109,7 +126,9 @@ impl Found {
                 Ok(()) if ended => return Ok(count),
                 Ok(()) => {}
             }
-            let ready = || self.is_readable();
+            // What was only looked at is there still.
+            let seen = if is_look { count } else { 0 };
+            let ready = || self.has_bytes(seen + 1);
             match patience.wait(self, (&socket.came, &socket.readers), ready) {
                 Ok(()) => {}
                 Err(EAGAIN) if wanted == 0 && patience.may_wait() => return Ok(0),
@@ -119,7 +138,7 @@ impl Found {
         }
     }
 
-    /// Takes what is there, into the stretches behind their first `skip` bytes.
+    /// Takes what is there, into the stretches behind their first `skip` bytes; a look (`MSG_PEEK`) begins behind as many of the ring.
     unsafe fn take(self, into: &[Iovec], skip: usize, flags: i32) -> Result<usize, i32> {
         let (shared, socket) = (&self.here.shared, self.socket());
         let _one = self.here.lock(&socket.reads);
@@ -134,13 +153,17 @@ impl Found {
             if room == 0 {
                 continue;
             }
+            // What was counted before is in the ring still where it is only looked at.
+            let seen = if flags & MSG_PEEK != 0 {
+                skip + count
+            } else {
+                0
+            };
             let now = if flags & MSG_TRUNC != 0 {
-                // What was counted before is in the ring still where it is only looked at.
-                let counted = if flags & MSG_PEEK != 0 { count } else { 0 };
-                ring.len().saturating_sub(counted).min(room)
+                ring.len().saturating_sub(seen).min(room)
             } else if flags & MSG_PEEK != 0 {
                 // SAFETY: the caller's promise.
-                unsafe { ring.peek_at(count, part.base.add(inside), room) }
+                unsafe { ring.peek_at(seen, part.base.add(inside), room) }
             } else {
                 // SAFETY: the caller's promise.
                 unsafe { ring.peek_to(part.base.add(inside), room) }
@@ -155,7 +178,7 @@ impl Found {
         }
         // What was taken is seen before it is looked whether there is more.
         fence(Ordering::SeqCst);
-        if flags & MSG_PEEK == 0 && socket.is(HAS_MORE) && ring.free() >= RING / 2 {
+        if flags & MSG_PEEK == 0 && socket.is(HAS_MORE) && ring.len() <= LOW_WATER_MAX as usize {
             self.here.submit(self.number);
         }
         Ok(count)

@@ -66,7 +66,7 @@ macro_rules! constants {
 }
 
 constants! {
-    EINTR = 4; EBADF = 9; EAGAIN = 11; EFAULT = 14; EINVAL = 22; EMFILE = 24; ENOTTY = 25; EPIPE = 32; EEXIST = 17; ENOENT = 2; ESPIPE = 29; EDOM = 33;
+    EINTR = 4; EBADF = 9; EAGAIN = 11; EFAULT = 14; EINVAL = 22; EMFILE = 24; ENOTTY = 25; EPIPE = 32; EEXIST = 17; ENOENT = 2; ESPIPE = 29; EDOM = 33; EPROTOTYPE = 91;
     ENODATA = 61; ENOPROTOOPT = 92; EOPNOTSUPP = 95; EACCES = 13; EDESTADDRREQ = 89; EMSGSIZE = 90; EAFNOSUPPORT = 97; ENETUNREACH = 101; EISCONN = 106; ENOTCONN = 107; EALREADY = 114; EINPROGRESS = 115; ECONNABORTED = 103;
     SOL_SOCKET = 1; SO_REUSEADDR = 2; SO_BROADCAST = 6; SO_SNDBUFFORCE = 32; SO_RCVBUFFORCE = 33; SO_TYPE = 3; SO_ERROR = 4; SO_SNDBUF = 7; SO_RCVBUF = 8; SO_KEEPALIVE = 9; SO_LINGER = 13;
     SO_REUSEPORT = 15; SO_RCVLOWAT = 18; SO_SNDLOWAT = 19; SO_RCVTIMEO = 20; SO_SNDTIMEO = 21; SO_RCVTIMEO_NEW = 66; SO_SNDTIMEO_NEW = 67; SO_BINDTODEVICE = 25; SO_ACCEPTCONN = 30; SO_PROTOCOL = 38; SO_DOMAIN = 39;
@@ -146,6 +146,18 @@ macro_rules! beneath {
 }
 
 beneath! {
+    setuid(user: u32) -> i32;
+    setgid(group: u32) -> i32;
+    seteuid(user: u32) -> i32;
+    setegid(group: u32) -> i32;
+    setreuid(real: u32, effective: u32) -> i32;
+    setregid(real: u32, effective: u32) -> i32;
+    setresuid(real: u32, effective: u32, saved: u32) -> i32;
+    setresgid(real: u32, effective: u32, saved: u32) -> i32;
+    chroot(path: *const c_char) -> i32;
+    unshare(what: i32) -> i32;
+    setns(fd: i32, what: i32) -> i32;
+    capset(head: *mut c_void, data: *const c_void) -> i32;
     read(fd: i32, to: *mut u8, size: Size) -> Signed;
     write(fd: i32, from: *const u8, size: Size) -> Signed;
     readv(fd: i32, iov: *const Iovec, count: i32) -> Signed;

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use exos::clock;
-use exos::requests::{Named, Report, Requests, Response, reduce};
+use exos::requests::{Named, Requests, Response, reduce};
 use exos_inet::Instant;
 
 use super::sent::{Sent, SentByKernel};
@@ -218,14 +218,12 @@ impl InKernel {
         let Some(log) = server.log_mut() else {
             return;
         };
-        let reports = std::iter::from_fn(|| requests.poll_report()).take(REPORTS_MAX);
-        let reports: Vec<Report> = reports.collect();
-        self.has_reports = reports.len() == REPORTS_MAX;
-        if reports.is_empty() {
-            return;
-        }
-        let today = clock::unix_time();
-        for report in &reports {
+        let (mut written, mut today) = (0, None);
+        while written < REPORTS_MAX
+            && let Some(report) = requests.poll_report()
+        {
+            written += 1;
+            let today = *today.get_or_insert_with(clock::unix_time);
             let told = log::Told {
                 peer: report.peer,
                 logged: &report.named.logged,
@@ -237,7 +235,10 @@ impl InKernel {
             let noted = self.common.lock();
             log.answered_by_others(noted.lines.of(report.named.note), &told);
         }
-        log.set_time(now, unix_secs);
+        self.has_reports = written == REPORTS_MAX;
+        if written > 0 {
+            log.set_time(now, unix_secs);
+        }
     }
 }
 

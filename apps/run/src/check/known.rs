@@ -63,6 +63,13 @@ pub(crate) struct KnownPrograms {
 }
 
 impl KnownPrograms {
+    /// With a program that was found to take the library.
+    pub fn with(program: &Path) -> Self {
+        let mut known = Self::default();
+        known.takes_library.of(program, || true);
+        known
+    }
+
     /// Whether a program is told to load the library: it can be started with it, and it and its libraries make their calls by the C
     /// library. Interpreters of scripts are looked for below `root`; libraries where that is this process's. What cannot be read is not
     /// known not to.

@@ -79,10 +79,16 @@ fn differences(finding: &Finding) -> Vec<String> {
             "setuid: a process that then becomes another program goes by intercepted calls",
         ),
     ];
-    let always = [(
-        uses_uring,
-        "io_uring: refused (ENOSYS), so that it takes other calls",
-    )];
+    let always = [
+        (
+            uses_uring,
+            "io_uring: refused (ENOSYS), so that it takes other calls",
+        ),
+        (
+            finding.way == Way::Intercepted,
+            "UDP: stays the kernel's, with its addresses and its name servers; only TCP is on the stack",
+        ),
+    ];
     let shared = shared.iter().filter(|_| finding.way == Way::Shared);
     let told = always
         .iter()

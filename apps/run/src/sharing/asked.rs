@@ -57,13 +57,16 @@ impl Sharing {
             }
             Some(Ask::Datagrams) => {
                 let descriptor = Descriptor::of(call, fd)?;
-                let (Some(family), Some(part)) = (descriptor.udp_family(), self.part_asking(call))
-                else {
-                    return fails(libc::ENOPROTOOPT);
+                // These two hold as long as the socket, and are not asked for again.
+                let Some(family) = descriptor.udp_family() else {
+                    return fails(libc::EPROTOTYPE);
                 };
                 if descriptor.is_bound() {
                     return fails(libc::EINVAL);
                 }
+                let Some(part) = self.part_asking(call) else {
+                    return fails(libc::ENOPROTOOPT);
+                };
                 self.sockets
                     .share_datagrams(cx, (call, part), &descriptor, family)?;
             }

@@ -1,7 +1,9 @@
 //! Who may open descriptors of a process by `/proc` (proc_pid_fd(5), capabilities(7); ptrace(2), "Ptrace access mode checking",
 //! PTRACE_MODE_READ_FSCREDS).
 
-use std::{fs, io};
+use std::io;
+
+use exos_host::intercept::text_of;
 
 /// Of a process, as `/proc` tells them.
 #[derive(Debug, Clone)]
@@ -26,7 +28,7 @@ impl Credentials {
     ///
     /// It has gone.
     pub fn of(process: &str) -> io::Result<Self> {
-        Self::parse(&fs::read_to_string(format!("/proc/{process}/status"))?)
+        Self::parse(&text_of(&format!("/proc/{process}/status"))?)
             .ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::Path;
 use std::process::Command;
 use std::rc::Rc;
 use std::sync::atomic::{Ordering, fence};
@@ -48,18 +49,23 @@ pub(crate) struct Sharing {
 }
 
 impl Sharing {
-    /// Makes the memory, and has the command load the library.
+    /// Makes the memory, and has the program that the command starts load the library.
     ///
     /// # Errors
     ///
     /// The kernel gives no memory.
-    pub fn new(command: &mut Command, trace: Option<&Trace>) -> Result<Self, Error> {
-        Self::make(command, trace).map_err(|e| Error::io("cannot make memory for sockets", e))
+    pub fn new(
+        command: &mut Command,
+        program: &Path,
+        trace: Option<&Trace>,
+    ) -> Result<Self, Error> {
+        Self::make(command, program, trace)
+            .map_err(|e| Error::io("cannot make memory for sockets", e))
     }
 
-    fn make(command: &mut Command, trace: Option<&Trace>) -> io::Result<Self> {
+    fn make(command: &mut Command, program: &Path, trace: Option<&Trace>) -> io::Result<Self> {
         let memory = Rc::new(Shared::create()?);
-        let library = Library::new()?;
+        let library = Library::new(program)?;
         let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         library.tell(command, &memory, &theirs, trace);
         // Programs inherit it.

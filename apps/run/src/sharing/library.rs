@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use exos_host::intercept::{Call, Calls, read_memory};
+use exos_host::intercept::{Call, Calls, read_memories, read_memory};
 use exos_preload::LIBRARY;
 use exos_preload::memory::{Shared, VARIABLE};
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -25,20 +25,33 @@ use crate::trace::Trace;
 pub(super) struct Library {
     file: File,
     programs: KnownPrograms,
+    /// What file it is (device, inode).
+    inode: (u64, u64),
+    /// The user namespace and the credentials of this process, which keeps them.
+    user_namespace: PathBuf,
+    credentials: Credentials,
 }
 
 impl Library {
     /// # Errors
     ///
     /// The kernel gives no memory.
-    pub fn new() -> io::Result<Self> {
+    pub fn new(program: &Path) -> io::Result<Self> {
         let mut file = File::from(memfd_create("exos-preload", MemfdFlags::CLOEXEC)?);
         file.write_all(LIBRARY)?;
-        let programs = KnownPrograms::default();
-        Ok(Self { file, programs })
+        let programs = KnownPrograms::with(program);
+        let meta = file.metadata()?;
+        Ok(Self {
+            file,
+            programs,
+            inode: (meta.dev(), meta.ino()),
+            user_namespace: user_namespace("self")?,
+            credentials: Credentials::of("self")?,
+        })
     }
 
-    /// Says in the command's environment where things are. By our number: those that it starts find them too.
+    /// Says in the command's environment where things are. By our number: those that it starts find them too. The command itself, a
+    /// guard, is not to load it: there are spaces in the place of its name, which [`offer`](Self::offer) puts there for the program.
     pub fn tell(
         &self,
         command: &mut Command,
@@ -52,7 +65,7 @@ impl Library {
         let trace = trace.map(|trace| format!(":{}", trace.to_write().as_raw_fd()));
         let trace = trace.unwrap_or_default();
         command.env(VARIABLE, format!("{here}:{memory}:{bell}{trace}"));
-        let mut preload = OsString::from(self.name());
+        let mut preload = OsString::from(" ".repeat(self.name().len()));
         if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
             preload.push(" ");
             preload.push(others);
@@ -68,15 +81,13 @@ impl Library {
     /// Whether a thread finds the library by its name, once it has become another program: it sees the same processes, and may open
     /// descriptors of this one.
     fn is_found_by(&self, thread: u32) -> io::Result<bool> {
-        let ours = self.file.metadata()?;
         let Ok(found) = std::fs::metadata(format!("/proc/{thread}/root{}", self.name())) else {
             return Ok(false);
         };
-        let user_namespace = |of: &str| std::fs::read_link(format!("/proc/{of}/ns/user"));
         let of_thread = thread.to_string();
-        Ok((found.dev(), found.ino()) == (ours.dev(), ours.ino())
-            && user_namespace(&of_thread)? == user_namespace("self")?
-            && Credentials::of(&of_thread)?.may_open(&Credentials::of("self")?))
+        Ok((found.dev(), found.ino()) == self.inode
+            && user_namespace(&of_thread)? == self.user_namespace
+            && Credentials::of(&of_thread)?.may_open(&self.credentials))
     }
 
     /// Takes the library out of the environment of a program that cannot load it, and puts it back for one that can: another that was
@@ -107,20 +118,37 @@ impl Library {
     }
 }
 
+fn user_namespace(of: &str) -> io::Result<PathBuf> {
+    std::fs::read_link(format!("/proc/{of}/ns/user"))
+}
+
 /// The variable that says what to load before, in an environment of a thread's, and where it stands.
 fn preload(thread: u32, environment: u64) -> io::Result<Option<(u64, Vec<u8>)>> {
     const NAME: &[u8] = b"LD_PRELOAD=";
-    for n in 0..ENVIRONMENT {
-        let mut pointer = [0; 8];
-        read_memory(thread, environment.saturating_add(8 * n), &mut pointer)?;
-        let at = u64::from_ne_bytes(pointer);
-        if at == 0 {
-            break;
+    /// Variables that are looked at together.
+    const SOME: usize = 64;
+    for first in (0..ENVIRONMENT).step_by(SOME) {
+        let mut words = [0; 8 * SOME];
+        let place = environment.saturating_add(8 * first);
+        let count = read_memory(thread, place, &mut words)?;
+        let words = words[..count].chunks_exact(8);
+        let all = words.map(|word| u64::from_ne_bytes(word.try_into().expect("eight")));
+        let addresses: Vec<u64> = all.take_while(|at| *at != 0).collect();
+        let mut names = [[0; NAME.len()]; SOME];
+        let mut at = 0;
+        while at < addresses.len() {
+            let left = &addresses[at..];
+            let whole = read_memories(thread, left, NAME.len(), names.as_flattened_mut());
+            // Behind a short one there may be no memory.
+            let whole = whole.unwrap_or(0);
+            let is_it = |name: &[u8; NAME.len()]| name == NAME;
+            if let Some(found) = names[..whole].iter().position(is_it) {
+                return Ok(Some((left[found], text_at(thread, left[found])?)));
+            }
+            at += whole.max(1);
         }
-        let mut name = [0; NAME.len()];
-        // Behind a short one there may be no memory.
-        if matches!(read_memory(thread, at, &mut name), Ok(count) if name[..count] == *NAME) {
-            return Ok(Some((at, text_at(thread, at)?)));
+        if addresses.len() < SOME {
+            break;
         }
     }
     Ok(None)

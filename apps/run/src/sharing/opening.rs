@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use exos::net::TcpStream;
 use exos_host::intercept::{self, Call};
-use exos_preload::memory::{MARK, Socket, options, state};
+use exos_preload::memory::{LOW_WATER_MAX, MARK, Socket, options, state};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::net::{AddressFamily, sockopt};
 
@@ -113,6 +113,13 @@ fn copy_options(from: &Descriptor, family: AddressFamily, to: &Socket) -> io::Re
     to.set_option(options::KEEPALIVE, sockopt::socket_keepalive(&from.fd)?);
     to.set_option(options::REUSE, sockopt::socket_reuseaddr(&from.fd)?);
     to.set_option(options::REUSE_PORT, sockopt::socket_reuseport(&from.fd)?);
+    let low_water = intercept::option(&from.fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT)?;
+    let low_water = u32::try_from(low_water).unwrap_or(0);
+    let low_water = match from.tcp_family() {
+        Some(_) => low_water.min(LOW_WATER_MAX),
+        None => low_water,
+    };
+    to.low_water.store(low_water, Ordering::Relaxed);
     if let Some(linger) = sockopt::socket_linger(&from.fd)? {
         to.set_option(options::LINGER, true);
         let seconds = u32::try_from(linger.as_secs()).unwrap_or(u32::MAX);

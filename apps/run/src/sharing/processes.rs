@@ -22,6 +22,9 @@ const EXEC_TIMES: [Duration; 2] = [Duration::from_millis(20), Duration::from_sec
 /// How long a child that is being made may take to say that it is there, once its parent has ended.
 const CHILD_TIME: Duration = Duration::from_secs(10);
 
+/// Between looks for such children, which take as long as starting a process: those that come and go by the thousand are looked for once.
+const SWEEP_PAUSE: Duration = Duration::from_secs(1);
+
 /// What descriptors of shared sockets count.
 const MARKED_COUNT: u64 = MARK as u64;
 
@@ -33,6 +36,8 @@ pub(super) struct Processes {
     become_another: Vec<(Instant, u32)>,
     /// Parts of processes that are not there, and since when.
     orphans: HashMap<u32, Instant>,
+    /// When parts were looked at for that last.
+    swept: Instant,
 }
 
 impl Processes {
@@ -42,6 +47,7 @@ impl Processes {
             parts: HashMap::new(),
             become_another: Vec::new(),
             orphans: HashMap::new(),
+            swept: Instant::now(),
         }
     }
 
@@ -142,6 +148,11 @@ impl Processes {
 
     /// Parts of children that were made and ended before they came to say so.
     fn sweep(&mut self) {
+        // Each part is a page or more.
+        if self.swept.elapsed() < SWEEP_PAUSE {
+            return;
+        }
+        self.swept = Instant::now();
         let known: Vec<u32> = self.parts.values().map(|(part, _)| *part).collect();
         let now = Instant::now();
         for part in (0..PROCESSES as u32).filter(|part| !known.contains(part)) {

@@ -26,7 +26,8 @@ impl SharedSockets {
         };
         match &mut entry.kind {
             Kind::Flowing(flowing) => {
-                if socket.clear(state::OPTIONS) {
+                let has_options = socket.clear(state::OPTIONS);
+                if has_options {
                     flowing.apply_options(memory, number);
                 }
                 let is_closed = socket.is_closed();
@@ -37,8 +38,9 @@ impl SharedSockets {
                 if is_closed && flowing.is_drained(memory, number) {
                     self.close(cx, number);
                 } else {
-                    let ends = socket.is(state::NO_READS);
-                    self.news.tell(number, [reading || ends, writing]);
+                    // By another SO_RCVLOWAT what has come may be enough.
+                    let reading = reading || has_options || socket.is(state::NO_READS);
+                    self.news.tell(number, [reading, writing]);
                 }
             }
             Kind::Datagrams(datagrams) => {

@@ -270,6 +270,10 @@ fn give_options(from: &Socket, to: &OwnedFd) -> io::Result<()> {
         // Newer kernels have none of Unix sockets.
         let _ = sockopt::set_socket_reuseport(to, true);
     }
+    let low_water = from.low_water.load(Ordering::Relaxed);
+    if low_water > 0 {
+        set_option(to, libc::SOL_SOCKET, libc::SO_RCVLOWAT, low_water as i32)?;
+    }
     let seconds = || Duration::from_secs(from.linger.load(Ordering::Relaxed).into());
     let linger = from.has(options::LINGER).then(seconds);
     sockopt::set_socket_linger(to, linger)?;

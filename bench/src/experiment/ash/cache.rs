@@ -1,13 +1,13 @@
 //! The example `memcached`, as a server: with what it has the kernel answer, or alone.
 
+use super::server::attached;
 use crate::stage::helper::{Helper, say_ready};
-use crate::stage::link::interface_with;
-use exos::Exos;
 use exos::requests::Requests;
 use exos::signals::Signals;
 use exos_host::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 #[path = "../../../../crates/exos/examples/memcached.rs"]
@@ -26,6 +26,8 @@ pub(crate) struct CacheServer {
     pub at: IpAddr,
     /// The kernel answers what it can.
     pub in_kernel: bool,
+    /// Where the daemon listens that lends it its link; none of the interface itself.
+    pub daemon: Option<PathBuf>,
 }
 
 /// What it measured of itself.
@@ -41,7 +43,7 @@ impl Helper for CacheServer {
 
     fn run(self) -> Result<CacheServed> {
         let signals = Signals::catch()?;
-        let mut exos = Exos::attach(interface_with(self.at)?)?;
+        let mut exos = attached((self.at, PORT), self.daemon)?;
         let failed = |error: Box<dyn std::error::Error>| Error::new(error.to_string());
         let mut server = memcached::Server::new(&mut exos).map_err(failed)?;
         if self.in_kernel {

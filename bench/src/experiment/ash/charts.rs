@@ -88,6 +88,8 @@ const COMPARISONS: [(&str, Comparison); 8] = [
             series: &[
                 "handler-copied",
                 "handler-in-place",
+                "handler-daemon-copied",
+                "handler-daemon-in-place",
                 "stack-copied",
                 "stack-in-place",
                 "socket",
@@ -173,7 +175,7 @@ const COMPARISONS: [(&str, Comparison); 8] = [
         },
     ),
 ];
-const CACHES: &[&str] = &["handler", "stack", "memcached"];
+const CACHES: &[&str] = &["handler", "handler-daemon", "stack", "memcached"];
 
 /// The charts of a group's section.
 pub(super) fn of(title: &str, figures: &[Figure]) -> Vec<Chart> {

@@ -1,5 +1,5 @@
-//! A value of 100 bytes from a cache: from what the kernel answers for a cache of ours, from that cache by itself, and from memcached on
-//! the kernel's sockets.
+//! A value of 100 bytes from a cache: from what the kernel answers for a cache of ours, also for one without privilege by the daemon, from
+//! that cache by itself, and from memcached on the kernel's sockets.
 //!
 //! Over UDP the client is that of the increments, and what its calls take where each datagram comes straight back is taken off, so that the
 //! processor time of the server's side is told. Over TCP there are the clients of `exos bench sockets`: one, whose round trips are told, and
@@ -9,11 +9,12 @@ use super::Cell;
 use super::cache::{CacheServer, PORT};
 use super::client::{Answered, Question};
 use super::sandbox::reflector;
-use super::session::{CLIENT, KERNEL, OURS, Session};
+use super::session::{CLIENT, KERNEL, OURS, Session, socket_of};
 use crate::experiment::figure::{Figures, Goal};
 use crate::experiment::sockets::{Requests, Store};
 use crate::stage::calls::Bare;
 use crate::stage::cpu::{self, SoftirqThread};
+use crate::stage::daemon::Daemon;
 use crate::stage::helper::Helping;
 use crate::stage::process::find_program;
 use crate::stage::{Started, link};
@@ -43,6 +44,7 @@ impl fmt::Display for Transport {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Cache {
     Handler,
+    HandlerDaemon,
     Stack,
     Memcached,
 }
@@ -51,6 +53,7 @@ impl Cache {
     fn name(self) -> &'static str {
         match self {
             Self::Handler => "handler",
+            Self::HandlerDaemon => "handler-daemon",
             Self::Stack => "stack",
             Self::Memcached => "memcached",
         }
@@ -58,9 +61,13 @@ impl Cache {
 
     fn at(self) -> Ipv4Addr {
         match self {
-            Self::Handler | Self::Stack => OURS,
+            Self::Handler | Self::HandlerDaemon | Self::Stack => OURS,
             Self::Memcached => KERNEL,
         }
+    }
+
+    fn is_handler(self) -> bool {
+        matches!(self, Self::Handler | Self::HandlerDaemon)
     }
 }
 
@@ -98,7 +105,12 @@ pub(super) fn measure(
     };
     let cell = Cell::Get(transport);
     let mut all = Vec::new();
-    for cache in [Cache::Handler, Cache::Stack, Cache::Memcached] {
+    for cache in [
+        Cache::Handler,
+        Cache::HandlerDaemon,
+        Cache::Stack,
+        Cache::Memcached,
+    ] {
         let seen = match transport {
             Transport::Udp => by_datagrams(session, cache, bare)?,
             Transport::Tcp => by_connections(session, cache)?,
@@ -130,23 +142,32 @@ impl Seen {
     }
 }
 
-/// The handler by the others.
+/// The handlers by the others.
 fn compare(transport: Transport, all: &[Seen], figures: &mut Figures) {
-    let [handler, stack, memcached] = all else {
-        unreachable!("there are three")
+    let [handler, by_daemon, stack, memcached] = all else {
+        unreachable!("there are four")
     };
     let cell = Cell::Get(transport);
-    let rate = handler.per_sec / memcached.per_sec;
-    if transport == Transport::Tcp {
-        let ratio = handler.per_sec / stack.per_sec;
-        figures.add(format!("{cell}/handler/stack"), "", ratio);
-        figures.add(format!("{cell}/rate"), "", rate);
-        return;
-    }
-    let goal = Goal::AtLeast(6.0);
-    figures.add_goal(format!("{cell}/rate"), "", goal, rate);
-    if let Some((ours, theirs)) = handler.side_us.zip(memcached.side_us) {
-        figures.add_goal(format!("{cell}/capacity"), "", goal, theirs / ours);
+    for (seen, cache, place) in [
+        (handler, Cache::Handler, cell.to_string()),
+        (
+            by_daemon,
+            Cache::HandlerDaemon,
+            format!("{cell}/handler-daemon"),
+        ),
+    ] {
+        let rate = seen.per_sec / memcached.per_sec;
+        if transport == Transport::Tcp {
+            let ratio = seen.per_sec / stack.per_sec;
+            figures.add(format!("{cell}/{}/stack", cache.name()), "", ratio);
+            figures.add(format!("{place}/rate"), "", rate);
+            continue;
+        }
+        let goal = Goal::AtLeast(6.0);
+        figures.add_goal(format!("{place}/rate"), "", goal, rate);
+        if let Some((ours, theirs)) = seen.side_us.zip(memcached.side_us) {
+            figures.add_goal(format!("{place}/capacity"), "", goal, theirs / ours);
+        }
     }
 }
 
@@ -184,13 +205,13 @@ fn bare(session: &Session) -> Result<Option<Bare>> {
 }
 
 /// A server that runs.
-enum Serving {
-    Ours(Helping<CacheServer>),
+enum Serving<'s> {
+    Ours(Helping<CacheServer>, Option<Daemon<'s>>),
     Theirs(Started),
 }
 
-impl Serving {
-    fn start(session: &Session, cache: Cache) -> Result<Self> {
+impl<'s> Serving<'s> {
+    fn start(session: &'s Session, cache: Cache) -> Result<Self> {
         let (lab, core) = (&session.lab, session.cores[0]);
         if cache == Cache::Memcached {
             let mut command = lab.command(Side::A, find_program("memcached", "memcached")?)?;
@@ -200,16 +221,18 @@ impl Serving {
         }
         // What a handler answers arrives only where a program of XDP receives, as the client's does.
         let _receiving = lab.netns(Side::B).run(|| link::pass_all(INTERFACE))??;
+        let daemon = session.daemon_for(cache == Cache::HandlerDaemon)?;
         let server = CacheServer {
             at: OURS.into(),
-            in_kernel: cache == Cache::Handler,
+            in_kernel: cache.is_handler(),
+            daemon: socket_of(&daemon),
         };
-        Ok(Self::Ours(session.helper(Side::A, &server)?))
+        Ok(Self::Ours(session.serve(&daemon, &server)?, daemon))
     }
 
     fn pid(&self) -> u32 {
         match self {
-            Self::Ours(helping) => helping.started.running.pid(),
+            Self::Ours(helping, _) => helping.started.running.pid(),
             Self::Theirs(started) => started.running.pid(),
         }
     }
@@ -217,7 +240,7 @@ impl Serving {
     /// Ends it; how many requests of connections the kernel answered for it.
     fn stop(self) -> Result<u64> {
         match self {
-            Self::Ours(helping) => Ok(helping.stop_measured()?.connection_gets),
+            Self::Ours(helping, _daemon) => Ok(helping.stop_measured()?.connection_gets),
             Self::Theirs(started) => started.stop().map(|()| 0),
         }
     }
@@ -230,7 +253,7 @@ struct Watched {
     took: Duration,
 }
 
-fn watch(session: &Session, serving: &Serving) -> Result<Watched> {
+fn watch(session: &Session, serving: &Serving<'_>) -> Result<Watched> {
     let part = Duration::from_secs_f64(session.seconds / 4.0);
     session.pause(part)?;
     let (begin, before_ns) = (Instant::now(), server_ns(session, serving)?);
@@ -275,7 +298,7 @@ fn by_connections(session: &Session, cache: Cache) -> Result<Seen> {
         busy: watched.busy,
         side_us: None,
         took_us: one.took_us,
-        given_up: (cache == Cache::Handler).then_some(given_up),
+        given_up: cache.is_handler().then_some(given_up),
     })
 }
 
@@ -303,7 +326,7 @@ fn side_us(
 }
 
 /// Processor time of a server so far, and of the kernel's thread for soft interrupts on its core, where that is seen.
-fn server_ns(session: &Session, serving: &Serving) -> Result<Option<u64>> {
+fn server_ns(session: &Session, serving: &Serving<'_>) -> Result<Option<u64>> {
     let softirqs = SoftirqThread::of_core(session.cores[0])?;
     let own_ns = cpu::of_threads(serving.pid())?.all_ns;
     Ok(softirqs.map(|softirqs| own_ns + softirqs.ns()))

@@ -10,13 +10,13 @@
 //! | `crowd/N` | the mean round trip while N other programs want the server's core, and by that alone (Figure 5) |
 //! | `sandbox` | the handler, as it is generated, beside the same written by hand as eBPF: nanoseconds of a message, in the kernel's test run |
 //! | `places` | the handler run by the program itself: nanoseconds of a message, as machine code, by the interpreter, and with the stack around it |
-//! | `get/udp`, `get/tcp` | a value of 100 bytes from a cache: by the kernel's part of a cache of ours, by that cache alone, and by memcached on the kernel's sockets; over TCP one at a time, too (Table 7) |
+//! | `get/udp`, `get/tcp` | a value of 100 bytes from a cache: by the kernel's part of a cache of ours, also by the daemon, by that cache alone, and by memcached on the kernel's sockets; over TCP one at a time, too (Table 7) |
 //! | `layers` | a server of three layers beside one of them: nanoseconds of a message, in the kernel's test run |
 //! | `pipes/BYTES` | copies of messages, and checksum and words turned round while they are copied, in one loop and in passes (Tables 4 and 5) |
 //! | `download` | from asking for a handler until it is in force and has answered, and whether a message was lost meanwhile |
 //!
 //! Set-up: the lab's plain wire; the server on one core of side a, the client on the other core and side, with a stack of ours that
-//! polls, or of `receive` with frames of its own. Of `roundtrip`, `rate` and `download` one way is that of a program without privilege, by a
+//! polls, or of `receive` with frames of its own. Of each handler on the wire one way is that of a program without privilege, by a
 //! daemon on side a. In each run of a cell the ways take turns. On a veth a handler runs in the soft interrupt of who sends, that is on the
 //! client's core: its cost is in the round trip and in `client-busy`, not in `busy`.
 //!

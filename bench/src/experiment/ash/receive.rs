@@ -6,13 +6,13 @@
 
 use super::Cell;
 use super::sandbox::frame;
-use super::server::{PORT, parsed};
-use super::session::{CLIENT, KERNEL, OURS, Session};
+use super::server::{PORT, attached, parsed};
+use super::session::{CLIENT, KERNEL, OURS, Session, socket_of};
 use crate::experiment::figure::Figures;
 use crate::limits::POLL_INTERVAL;
 use crate::stage::args::{all, shown_as_on_the_command_line};
 use crate::stage::helper::{Helper, say_ready};
-use crate::stage::link::{LinkWay, flush, interface_with, open_by};
+use crate::stage::link::{LinkWay, flush, open_by};
 use crate::stage::mac_of;
 use exos::Exos;
 use exos::signals::Signals;
@@ -26,6 +26,7 @@ use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, UdpSocket};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -71,6 +72,10 @@ pub(crate) enum Way {
     HandlerCopied,
     /// A handler in the kernel that counts them where they lie
     HandlerInPlace,
+    /// The first of these by the daemon, of a program without privilege
+    HandlerDaemonCopied,
+    /// The second likewise
+    HandlerDaemonInPlace,
     /// A program that polls, and copies out of the frames that our stack shows it
     StackCopied,
     /// A program that polls, and counts in the frames that our stack shows it
@@ -134,9 +139,11 @@ impl Flooding {
 }
 
 /// The server.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Receiving {
     pub way: Way,
+    /// Where the daemon listens that lends it its link; none of the interface itself.
+    pub daemon: Option<PathBuf>,
 }
 
 /// What came.
@@ -152,13 +159,16 @@ impl Helper for Receiving {
 
     fn run(self) -> Result<Received> {
         let signals = Signals::catch()?;
+        if self.way == Way::Kernel {
+            return by_kernels_socket(&signals);
+        }
+        let exos = attached((OURS.into(), PORT), self.daemon)?;
         match self.way {
-            Way::HandlerCopied => in_kernel(TAKING, &signals),
-            Way::HandlerInPlace => in_kernel(LOOKING, &signals),
-            Way::StackCopied => in_frames(Program::with_rows(), &signals),
-            Way::StackInPlace => in_frames(Program::default(), &signals),
-            Way::Socket => by_socket(&signals),
-            Way::Kernel => by_kernels_socket(&signals),
+            Way::HandlerCopied | Way::HandlerDaemonCopied => in_kernel(exos, TAKING, &signals),
+            Way::HandlerInPlace | Way::HandlerDaemonInPlace => in_kernel(exos, LOOKING, &signals),
+            Way::StackCopied => in_frames(exos, Program::with_rows(), &signals),
+            Way::StackInPlace => in_frames(exos, Program::default(), &signals),
+            Way::Socket | Way::Kernel => by_socket(exos, &signals),
         }
     }
 }
@@ -170,15 +180,14 @@ impl Way {
             _ => OURS,
         }
     }
-}
 
-fn attach() -> Result<Exos> {
-    Exos::attach(interface_with(OURS.into())?)
+    fn is_by_daemon(self) -> bool {
+        matches!(self, Self::HandlerDaemonCopied | Self::HandlerDaemonInPlace)
+    }
 }
 
 /// The program sleeps.
-fn in_kernel(handler: &str, signals: &Signals) -> Result<Received> {
-    let mut exos = attach()?;
+fn in_kernel(mut exos: Exos, handler: &str, signals: &Signals) -> Result<Received> {
     let downloaded = exos.download_into_kernel(parsed(handler)?, PORT)?;
     say_ready()?;
     while !signals.stop_requested() {
@@ -235,8 +244,7 @@ impl MessageHandler for Shown {
     }
 }
 
-fn in_frames(program: Program, signals: &Signals) -> Result<Received> {
-    let mut exos = attach()?;
+fn in_frames(mut exos: Exos, program: Program, signals: &Signals) -> Result<Received> {
     let program = Rc::new(RefCell::new(program));
     let shown = Box::new(Shown(program.clone()));
     exos.stack.handle_datagrams(PORT, shown);
@@ -249,8 +257,7 @@ fn in_frames(program: Program, signals: &Signals) -> Result<Received> {
     Ok(received)
 }
 
-fn by_socket(signals: &Signals) -> Result<Received> {
-    let mut exos = attach()?;
+fn by_socket(mut exos: Exos, signals: &Signals) -> Result<Received> {
     let socket = exos.stack.udp.bind(None, PORT);
     let socket = socket.map_err(|e| Error::new(format!("cannot bind: {e}")))?;
     let mut program = Program::with_rows();
@@ -324,7 +331,12 @@ fn repeat_until_some_come(
 fn load(session: &Session, way: Way, bytes: u16, has_checksum: bool) -> Result<Seen> {
     // There are many of these loads.
     let seconds = session.seconds / 2.0;
-    let server = session.helper(Side::A, &Receiving { way })?;
+    let daemon = session.daemon_for(way.is_by_daemon())?;
+    let receiving = Receiving {
+        way,
+        daemon: socket_of(&daemon),
+    };
+    let server = session.serve(&daemon, &receiving)?;
     let client = Flooding {
         to: (mac_of(&session.lab, Side::A)?.0, way.at()),
         from: CLIENT,

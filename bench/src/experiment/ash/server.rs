@@ -112,7 +112,7 @@ impl Helper for Counters {
         if self.way.is_kernels() {
             return self.on_the_kernels_socket(&signals);
         }
-        let program = Program::new(self.attach()?)?;
+        let program = Program::new(attached((self.at, PORT), self.daemon.clone())?)?;
         say_ready()?;
         if self.way.is_handler() {
             let after = Duration::from_secs_f64(self.after.unwrap_or(0.0));
@@ -221,18 +221,19 @@ fn has_answered(handler: &Downloaded) -> bool {
     words.iter().any(|word| word.load(Ordering::Relaxed) > 0)
 }
 
-impl Counters {
-    fn attach(&self) -> Result<Exos> {
-        let Some(socket) = self.daemon.clone() else {
-            return Exos::attach(interface_with(self.at)?);
-        };
-        Exos::attach(Daemon {
-            socket,
-            datagrams: true,
-            ..Daemon::new(Role::Serve(PORT))
-        })
-    }
+/// A server's link: of the interface with this address, or with this port by the daemon that listens there.
+pub(super) fn attached((at, port): (IpAddr, u16), daemon: Option<PathBuf>) -> Result<Exos> {
+    let Some(socket) = daemon else {
+        return Exos::attach(interface_with(at)?);
+    };
+    Exos::attach(Daemon {
+        socket,
+        datagrams: true,
+        ..Daemon::new(Role::Serve(port))
+    })
+}
 
+impl Counters {
     fn on_the_kernels_socket(&self, signals: &Signals) -> Result<Served> {
         let what = || "cannot use a UDP socket";
         let socket = UdpSocket::bind((self.at, PORT)).context(what)?;

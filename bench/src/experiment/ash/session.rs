@@ -1,5 +1,6 @@
 //! The two ends, run in turn.
 
+use super::cache::PORT as CACHE_PORT;
 use super::client::{Answered, Asking, Question};
 use super::crowd::Busy;
 #[cfg(target_arch = "x86_64")]
@@ -9,11 +10,12 @@ use super::{Cell, get, layers, places, receive, sandbox, stream};
 use crate::experiment::figure::{Figures, Goal};
 use crate::stage::LabStage;
 use crate::stage::daemon::Daemon;
-use crate::stage::helper::Helping;
+use crate::stage::helper::{Helper, Helping};
 use exos_filter::gate::limits::RATE_MAX;
 use exos_host::Result;
 use exos_lab::{INTERFACE, Side};
 use std::net::Ipv4Addr;
+use std::path::PathBuf;
 
 /// The kernel's address on side a.
 pub(super) const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 10, 0, 1);
@@ -115,6 +117,7 @@ impl Session {
     fn crowd(&self, cell: Cell, programs: u32, figures: &mut Figures) -> Result<()> {
         let ways = [
             Way::Handler,
+            Way::HandlerDaemon,
             Way::Polling,
             Way::Sleeping,
             Way::KernelSleeping,
@@ -131,7 +134,9 @@ impl Session {
             figures.add(name.clone(), "us", beside);
             let (name, ratio) = (format!("{name}/alone"), beside / alone);
             match way {
-                Way::Handler => figures.add_goal(name, "", Goal::AtMost(1.1), ratio),
+                way if way.is_handler() => {
+                    figures.add_goal(name, "", Goal::AtMost(1.1), ratio);
+                }
                 _ => figures.add(name, "", ratio),
             }
         }
@@ -182,20 +187,14 @@ impl Session {
     /// Has a server of this way asked by the client.
     fn load(&self, way: Way, length: u16, under_way: u32, after: Option<f64>) -> Result<Seen> {
         let at = if way.is_kernels() { KERNEL } else { OURS };
-        let daemon = match way {
-            Way::HandlerDaemon => Some(self.daemon()?),
-            _ => None,
-        };
+        let daemon = self.daemon_for(way == Way::HandlerDaemon)?;
         let counters = Counters {
             way,
             at: at.into(),
             after,
-            daemon: daemon.as_ref().map(|daemon| daemon.socket().into()),
+            daemon: socket_of(&daemon),
         };
-        let server = match &daemon {
-            Some(_) => self.help_as(UID, self.cores[0], &counters)?,
-            None => self.helper(Side::A, &counters)?,
-        };
+        let server = self.serve(&daemon, &counters)?;
         let client = self.ask(Question::increment(length), at, under_way)?;
         let busy = self.busy_cores(self.seconds)?;
         let answered = client.measured(self, self.seconds)?;
@@ -207,12 +206,28 @@ impl Session {
         })
     }
 
-    /// A daemon on side a, by which the user may have the counters' port, and steps without limit.
-    fn daemon(&self) -> Result<Daemon<'_>> {
+    /// Where it is wanted, a daemon on side a, by which the user may have the servers' ports, memory for a cache, and steps without limit.
+    pub fn daemon_for(&self, is_wanted: bool) -> Result<Option<Daemon<'_>>> {
         let policy = format!(
             "[[interface]]\nname = \"{INTERFACE}\"\naddresses = [\"{OURS}/24\"]\n\n\
-             [[allow]]\nuser = \"{UID}\"\nports = [\"{PORT}\"]\nhandler_steps = {RATE_MAX}\n"
+             [[allow]]\nuser = \"{UID}\"\nports = [\"{PORT}\", \"{CACHE_PORT}\"]\n\
+             memory_max = \"256MiB\"\nhandler_steps = {RATE_MAX}\n"
         );
-        Daemon::start(self, Side::A.namespace(self.lab.name()), &policy)
+        let namespace = Side::A.namespace(self.lab.name());
+        let start = || Daemon::start(self, namespace, &policy);
+        is_wanted.then(start).transpose()
     }
+
+    /// Starts a server on its core of side a: by the daemon, if there is one, as the user.
+    pub fn serve<H: Helper>(&self, daemon: &Option<Daemon<'_>>, server: &H) -> Result<Helping<H>> {
+        match daemon {
+            Some(_) => self.help_as(UID, self.cores[0], server),
+            None => self.helper(Side::A, server),
+        }
+    }
+}
+
+/// Where the daemon listens.
+pub(super) fn socket_of(daemon: &Option<Daemon<'_>>) -> Option<PathBuf> {
+    daemon.as_ref().map(|daemon| daemon.socket().into())
 }

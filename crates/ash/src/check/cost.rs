@@ -20,10 +20,13 @@ const REPETITION: u64 = 4;
 const CHANGE: u64 = 46;
 /// A place that is looked for.
 const PLACE: u64 = 4;
-/// A helper of the kernel that copies, what 8 bytes take it, and what they take word by word, for each pipe again.
+/// A helper of the kernel that copies, what 8 bytes take it, and what they take word by word, for each pipe again: more where it is
+/// a sum, and for each word of a hash, which waits for the one before.
 const COPY: u64 = 300;
 const COPIED_WORD: u64 = 1;
 const TAKEN_WORD: u64 = 3;
+const ADDED_WORD: u64 = 7;
+const HASHED_WORD: u64 = 12;
 /// A packet that has to be moved to have room for a reply is read and written by as many bytes at once.
 const MOVED_LEN: u64 = 64;
 /// A look-up: the heads of both buckets; and 8 bytes of the key, once for its hash and once to compare them.
@@ -44,7 +47,7 @@ const FARTHEST: u64 = 1300;
 
 /// Steps of the dearest way through a handler.
 pub(super) fn steps(handler: &Handler) -> u64 {
-    let moved = u64::from(room(&handler.body)) / MOVED_LEN * 2 * COPY;
+    let moved = u64::from(room(&handler.body, 0)) / MOVED_LEN * 2 * COPY;
     (moved + Cost { handler }.block(&handler.body)).div_ceil(10)
 }
 
@@ -65,17 +68,44 @@ pub(super) fn longest_reply(block: &Block) -> Option<u16> {
     block.iter().filter_map(of).max()
 }
 
-/// How long a message has to be made before anything has an effect, so that each reply of a block has room: none for one as long as the
-/// message.
-pub(super) fn room(block: &Block) -> u16 {
+/// How long a message has to be made before anything has an effect, so that each reply of a block has room: none for one that is no longer
+/// than the message, because it is as long, or `needed` bytes are known to be there.
+pub(super) fn room(block: &Block, mut needed: u16) -> u16 {
     let of = |statement: &Statement| match statement {
+        Statement::Need(bytes) => {
+            needed = needed.max(*bytes);
+            0
+        }
         Statement::Reply(reply) if reply.length == Expression::Length => 0,
+        Statement::Reply(reply) if reply.most <= needed => 0,
         Statement::Reply(reply) => reply.most,
-        Statement::If(_, yes, no) => room(yes).max(room(no)),
-        Statement::Repeat(_, _, body) => room(body),
+        Statement::If(_, yes, no) => room(yes, needed).max(room(no, needed)),
+        Statement::Repeat(_, _, body) => room(body, needed),
         _ => 0,
     };
     block.iter().map(of).max().unwrap_or(0)
+}
+
+/// The length of all replies of a block, if they have one.
+pub(super) fn reply_length(block: &Block) -> Option<u16> {
+    fn collect(block: &Block, lengths: &mut Vec<Option<u64>>) {
+        for statement in block {
+            match statement {
+                Statement::Reply(reply) => lengths.push(reply.length.constant()),
+                Statement::If(_, yes, no) => {
+                    collect(yes, lengths);
+                    collect(no, lengths);
+                }
+                Statement::Repeat(_, _, body) => collect(body, lengths),
+                _ => {}
+            }
+        }
+    }
+    let mut lengths = Vec::new();
+    collect(block, &mut lengths);
+    let first = *lengths.first()?;
+    let is_one = lengths.iter().all(|length| *length == first);
+    first.filter(|_| is_one)?.try_into().ok()
 }
 
 /// The most bytes that a message needs on each way, but those that are many.
@@ -155,11 +185,11 @@ impl Cost<'_> {
         let is_known = from.constant().is_some();
         let few = length.constant().filter(|few| *few <= TAKEN_BY_WORDS_MAX);
         let keys: u64 = pipes.iter().filter_map(Pipe::word).map(expression).sum();
-        let passes = 1 + pipes.len() as u64;
+        let passes = TAKEN_WORD + pipes.iter().map(pass).sum::<u64>();
         match few {
-            Some(few) if is_known => keys + few.div_ceil(8) * TAKEN_WORD * passes,
+            Some(few) if is_known => keys + few.div_ceil(8) * passes,
             _ if pipes.is_empty() => self.copy(row),
-            _ => keys + self.copy(row) + self.words_of(row) * TAKEN_WORD * passes,
+            _ => keys + self.copy(row) + self.words_of(row) * passes,
         }
     }
 
@@ -206,6 +236,15 @@ impl Cost<'_> {
             VariableKind::Place(region) => self.handler.regions.get(usize::from(region)),
             VariableKind::Word => None,
         }
+    }
+}
+
+/// What 8 bytes take in a pipe.
+fn pass(pipe: &Pipe) -> u64 {
+    match pipe {
+        Pipe::Hash(bytes, _) => HASHED_WORD * 8 / u64::from(*bytes),
+        Pipe::Sum(..) => ADDED_WORD,
+        _ => TAKEN_WORD,
     }
 }
 

@@ -1,18 +1,17 @@
 //! Every way through a handler, followed at once: what has a value, how long the message is known to be, whether anything has had
 //! an effect. Where ways join, what holds on all of them holds.
 
+mod pipes;
 mod words;
 
 use super::bounds::most;
 use super::error::CheckError;
 use super::known::{Known, join};
 use crate::code::{
-    Block, Change, Expression, Handler, Part, Pipe, RegionKind, Reply, Statement, VariableId,
+    Block, Change, Expression, Handler, Part, RegionKind, Reply, Statement, VariableId,
     VariableKind,
 };
-use crate::limits::{
-    LOOK_UPS_MAX, MESSAGE_MAX, NESTING_MAX, PARTS_MAX, PIPES_MAX, REPEAT_MAX, REPLY_MAX,
-};
+use crate::limits::{LOOK_UPS_MAX, MESSAGE_MAX, NESTING_MAX, PARTS_MAX, REPEAT_MAX, REPLY_MAX};
 
 /// Follows all ways of a handler.
 pub(super) fn follow(handler: &Handler) -> Result<(), CheckError> {
@@ -122,18 +121,18 @@ impl Flow<'_> {
                 from,
                 length,
                 pipes,
-                sum,
+                registers,
             } => {
                 self.word(from, known)?;
                 self.word(length, known)?;
                 let room = self.row(*row, known)?;
-                let is_whole = self.pipes(pipes, length, *sum, known)?;
+                let is_whole = self.pipes(pipes, length, registers, known)?;
                 let is_there = known.always_has(from, length) && is_whole;
                 if !is_there || most(length, &[]) > u64::from(room) {
                     may_give_up(known, "`take`")?;
                 }
-                if let Some(sum) = sum {
-                    self.assign(*sum, &mut known)?;
+                for register in registers {
+                    self.assign(*register, &mut known)?;
                 }
             }
             Statement::If(condition, yes, no) => {
@@ -215,42 +214,6 @@ impl Flow<'_> {
         may_give_up(known, "`find`")?;
         self.word(from, known)?;
         self.word(length, known)
-    }
-
-    /// Whether bytes that go through pipes are whole words of each, whatever the message.
-    fn pipes(
-        &self,
-        pipes: &[Pipe],
-        length: &Expression,
-        sum: Option<VariableId>,
-        known: Known,
-    ) -> Checked<bool> {
-        if pipes.len() > PIPES_MAX || !pipes.is_empty() && !self.counting.is_empty() {
-            return Err(format!(
-                "bytes go through at most {PIPES_MAX} pipes, and through none in a repetition"
-            ));
-        }
-        let checksums = pipes.iter().filter(|pipe| **pipe == Pipe::Checksum);
-        if checksums.count() != usize::from(sum.is_some()) {
-            return Err(
-                "one `checksum` has one variable: `sum = take(r, 0, 8) through checksum;`".into(),
-            );
-        }
-        for pipe in pipes {
-            match pipe {
-                Pipe::Swap(2 | 4 | 8) | Pipe::Checksum => {}
-                Pipe::Xor(1 | 2 | 4 | 8, word) => self.word(word, known)?,
-                Pipe::Swap(_) => return Err("`swap` turns words of 2, 4 or 8 bytes".into()),
-                Pipe::Xor(..) => return Err("`xor` changes words of 1, 2, 4 or 8 bytes".into()),
-            }
-        }
-        let widest = u64::from(Pipe::widest(pipes));
-        match length.constant() {
-            Some(length) if !length.is_multiple_of(widest) => Err(format!(
-                "{length} bytes are no whole words of {widest} bytes"
-            )),
-            length => Ok(length.is_some() || widest == 1),
-        }
     }
 
     fn change(&self, place: VariableId, change: &Change, known: Known) -> Checked<()> {

@@ -42,10 +42,22 @@ fn through(length: &Expression, pipes: &[Pipe]) -> u64 {
         _ => 4,
     };
     let computed = pipes.iter().filter_map(Pipe::word);
-    let keys: u64 = computed.map(|word| 6 + expression(word)).sum();
+    let keys: u64 = computed.map(|word| 20 + expression(word)).sum();
+    let kept = 22 * Pipe::with_registers(pipes).count() as u64;
     match pipes.is_empty() {
         true => 0,
-        false => keys + words * (10 + 9 * pipes.len() as u64),
+        false => keys + kept + words * (10 + pipes.iter().map(pass).sum::<u64>()),
+    }
+}
+
+/// Of 8 bytes, with its register brought to hand.
+fn pass(of: &Pipe) -> u64 {
+    match of {
+        Pipe::Swap(_) => 8,
+        Pipe::Xor(..) | Pipe::And(..) | Pipe::Or(..) => 2,
+        Pipe::Checksum(_) => 8,
+        Pipe::Sum(..) => 17,
+        Pipe::Hash(bytes, _) => 5 + 5 * 8 / u64::from(*bytes),
     }
 }
 

@@ -3,12 +3,12 @@
 use std::net::IpAddr;
 
 use exos_filter::ebpf::{Alu, Condition, Label, Reg, Size};
-use exos_filter::handler::arithmetic::{expect_half, expect_word, fold, half};
+use exos_filter::handler::arithmetic::{expect_half, expect_right, expect_word, fold, half};
 use exos_wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6};
 use exos_wire::protocol;
 
 use super::sum::HEADER;
-use super::{CONTEXT, Generator, KEPT, LENGTH, MESSAGE, START_MIN, stack};
+use super::{CONTEXT, Generator, KEPT, LENGTH, MESSAGE, START_MAX, START_MIN, stack};
 use crate::limits::MESSAGE_MAX;
 
 /// The packet, until the message has been found.
@@ -17,8 +17,6 @@ const END: Reg = Reg::R3;
 /// Where things lie in a frame.
 const TYPE: usize = 12;
 const IP: usize = 14;
-/// By how much a message begins later behind IPv6's header.
-const LATER_V6: i32 = 20;
 
 /// The headers of one version of IP.
 #[derive(Clone, Copy)]
@@ -43,7 +41,7 @@ const IPV4: Version = Version {
 const IPV6: Version = Version {
     addresses: IP + 8,
     words: 8,
-    start: START_MIN as usize + LATER_V6 as usize,
+    start: START_MAX as usize,
     length: IP + 4,
     before_udp: 0,
 };
@@ -124,8 +122,7 @@ impl Generator<'_> {
             asm.load(Size::Word, Reg::R1, FRAME, at);
             asm.alu(Alu::Add, sum, Reg::R1);
         }
-        fold(asm, sum, Reg::R1);
-        asm.jump_if(sum, Condition::NotEqual, 0xffff, other);
+        expect_right(asm, sum, Reg::R1, other);
         asm.load(Size::Half, Reg::R1, FRAME, IP + 6);
         // More fragments, or not the first.
         asm.jump_if(Reg::R1, Condition::Set, half(0x3fff), other);
@@ -248,25 +245,24 @@ impl Generator<'_> {
         asm.alu(Alu::Sub, LENGTH, HEADER);
         // One that says less than a header has becomes very long.
         asm.jump_if(LENGTH, Condition::Greater, i32::from(MESSAGE_MAX), other);
-        let start = Reg::R4;
-        match self.of.versions() {
-            [true, true] => {
+        asm.set(MESSAGE, FRAME);
+        match self.of.start() {
+            None => {
+                let start = Reg::R4;
                 asm.load(Size::Byte, start, FRAME, IP);
                 // A bit that version 6 has, and version 4 has not.
                 asm.alu(Alu::ShiftRight, start, 5);
                 asm.alu(Alu::And, start, 1);
-                asm.alu(Alu::Mul, start, LATER_V6);
+                asm.alu(Alu::Mul, start, START_MAX - START_MIN);
+                asm.alu(Alu::Add, MESSAGE, START_MIN);
+                asm.alu(Alu::Add, MESSAGE, start);
+                asm.alu(Alu::Add, start, START_MIN);
+                asm.store(Size::Double, Reg::R10, stack::START, start);
+                // For the verifier.
+                asm.jump_if(MESSAGE, Condition::Greater, END, other);
             }
-            [_, false] => asm.set(start, 0),
-            [false, true] => asm.set(start, LATER_V6),
+            Some(start) => asm.alu(Alu::Add, MESSAGE, start),
         }
-        asm.set(MESSAGE, FRAME);
-        asm.alu(Alu::Add, MESSAGE, START_MIN);
-        asm.alu(Alu::Add, MESSAGE, start);
-        asm.alu(Alu::Add, start, START_MIN);
-        asm.store(Size::Double, Reg::R10, stack::START, start);
-        // For the verifier, then for what is meant.
-        asm.jump_if(MESSAGE, Condition::Greater, END, other);
         asm.set(Reg::R1, MESSAGE);
         asm.alu(Alu::Add, Reg::R1, LENGTH);
         asm.jump_if(Reg::R1, Condition::Greater, END, other);
@@ -287,8 +283,7 @@ impl Generator<'_> {
             self.asm.jump_if(field, Condition::Equal, sum, partial);
         }
         self.add_datagram();
-        fold(&mut self.asm, KEPT, Reg::R1);
-        self.asm.jump_if(KEPT, Condition::NotEqual, 0xffff, other);
+        expect_right(&mut self.asm, KEPT, Reg::R1, other);
         if self.of.may_be_partial {
             self.asm.jump(right);
             self.asm.bind(partial);

@@ -1,19 +1,23 @@
 //! What the handler does, step by step.
 
 mod find;
+mod pipes;
 mod reply;
 mod take;
 mod word;
 
-use exos_filter::ebpf::{Alu, Condition as Jump, Fetch, Insn, Reg, Size};
+use exos_filter::ebpf::{Alu, Condition as Jump, Fetch, Insn, Label, Reg, Size};
 
-use super::{Generator, LENGTH, MESSAGE, stack};
+use super::{Generator, KEPT, LENGTH, MESSAGE, stack};
 use crate::code::{Block, Change, Expression, Statement, VariableId, goes_on};
 
 impl Generator<'_> {
     pub(super) fn block(&mut self, block: &Block) {
         let needed = self.needed;
-        for statement in block {
+        for (number, statement) in block.iter().enumerate() {
+            if let Statement::Point(place, _) = statement {
+                self.held = is_changed_by(block.get(number + 1), *place).then_some(*place);
+            }
             self.statement(statement);
         }
         self.needed = needed;
@@ -23,7 +27,9 @@ impl Generator<'_> {
         match statement {
             Statement::Need(bytes) => self.need(i32::from(*bytes)),
             Statement::Set(variable, value) => {
+                self.bare = !self.addresses.has(*variable);
                 self.word(value, 0);
+                self.bare = false;
                 self.keep(*variable);
             }
             Statement::Point(variable, index) => self.point(*variable, index),
@@ -40,16 +46,20 @@ impl Generator<'_> {
                 place,
                 change,
                 before,
-            } => self.change(*place, change, *before),
+            } => {
+                self.bare = !self.addresses.has_memory();
+                self.change(*place, change, *before);
+                self.bare = false;
+            }
             Statement::Take {
                 row,
                 from,
                 length,
                 pipes,
-                sum,
+                registers,
             } => match pipes.is_empty() {
                 true => self.take(*row, from, length),
-                false => self.take_through(*row, (from, length), pipes, *sum),
+                false => self.take_through(*row, (from, length), pipes, registers),
             },
             Statement::If(condition, yes, no) => {
                 let [otherwise, end] = [self.asm.label(), self.asm.label()];
@@ -73,15 +83,22 @@ impl Generator<'_> {
         }
     }
 
-    /// Once for what is meant, and once for what the verifier is to know.
+    /// Once for what is meant, unless the packet ends with the message, and once for what the verifier is to know.
     fn need(&mut self, bytes: i32) {
         let give_up = self.labels.give_up;
-        self.asm.jump_if(LENGTH, Jump::Less, bytes, give_up);
+        if !self.of.handler.is_cut() {
+            self.asm.jump_if(LENGTH, Jump::Less, bytes, give_up);
+        }
+        self.expect_bytes(bytes, give_up);
+        self.needed = self.needed.max(bytes);
+    }
+
+    /// Jumps where the packet does not have this many bytes of the message. r1 and r2 are lost.
+    fn expect_bytes(&mut self, bytes: i32, other: Label) {
         self.asm.set(Reg::R1, MESSAGE);
         self.asm.alu(Alu::Add, Reg::R1, bytes);
         self.end_of_packet(Reg::R2);
-        self.asm.jump_if(Reg::R1, Jump::Greater, Reg::R2, give_up);
-        self.needed = self.needed.max(bytes);
+        self.asm.jump_if(Reg::R1, Jump::Greater, Reg::R2, other);
     }
 
     fn point(&mut self, variable: VariableId, index: &Expression) {
@@ -99,6 +116,9 @@ impl Generator<'_> {
         asm.load_map_value(Reg::R1, self.of.memory_fd, self.layout.start(number));
         asm.alu(Alu::Add, Reg::R1, Reg::R0);
         asm.store(Size::Double, Reg::R10, stack::variable(variable), Reg::R1);
+        if self.held.is_some() {
+            asm.set(KEPT, Reg::R1);
+        }
     }
 
     fn change(&mut self, place: VariableId, change: &Change, before: Option<VariableId>) {
@@ -115,15 +135,24 @@ impl Generator<'_> {
                 self.word(new, 1);
                 self.asm.set(Reg::R2, Reg::R0);
                 self.asm.load(Size::Double, Reg::R0, Reg::R10, waiting);
-                self.place(place);
-                self.asm.push(Insn::compare_exchange(Reg::R1, 0, Reg::R2));
+                let at = self.changed(place);
+                self.asm.push(Insn::compare_exchange(at, 0, Reg::R2));
                 return self.keep_before(before);
             }
         };
         self.word(value, 0);
-        self.place(place);
-        self.asm.push(Insn::fetch(fetch, Reg::R1, 0, Reg::R0));
+        let at = self.changed(place);
+        self.asm.push(Insn::fetch(fetch, at, 0, Reg::R0));
         self.keep_before(before);
+    }
+
+    /// Where the place is that is changed: one that has just been pointed at is in r9, for which nothing has to wait.
+    fn changed(&mut self, place: VariableId) -> Reg {
+        if self.held.take() == Some(place) {
+            return KEPT;
+        }
+        self.place(place);
+        Reg::R1
     }
 
     fn keep_before(&mut self, before: Option<VariableId>) {
@@ -161,4 +190,9 @@ impl Generator<'_> {
         self.asm
             .load(Size::Double, Reg::R1, Reg::R10, stack::variable(variable));
     }
+}
+
+/// Whether a statement, the next one, changes a place.
+fn is_changed_by(next: Option<&Statement>, place: VariableId) -> bool {
+    matches!(next, Some(Statement::Change { place: changed, .. }) if *changed == place)
 }

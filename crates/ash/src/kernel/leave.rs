@@ -1,8 +1,8 @@
 //! A reply on its way: everything before it turned around, in place.
 
 use exos_filter::ebpf::{Alu, Condition, Label, Reg, Size};
-use exos_filter::handler::arithmetic::{fold, half, set_wide, word};
-use exos_wire::protocol;
+use exos_filter::handler::arithmetic::{fold, half, word};
+use exos_wire::{Sum, protocol};
 
 use super::sum::{HEADER, LEFT};
 use super::{CONTEXT, Generator, KEPT, MESSAGE, START_MIN, stack};
@@ -36,11 +36,13 @@ const WORDS_V4: [u32; 3] = [
 ];
 
 impl Generator<'_> {
-    /// From a reply of r9 bytes at the message's place to its verdict.
+    /// From a reply of r9 bytes at the message's place, whose sum is r4 or not known, to its verdict.
     pub(super) fn leave(&mut self) {
         let [unknown, known] = [(); 2].map(|()| self.asm.label());
         self.asm.bind(self.labels.leave);
-        self.asm.alu(Alu::Add, KEPT, HEADER);
+        if self.datagram_length().is_none() {
+            self.asm.alu(Alu::Add, KEPT, HEADER);
+        }
         self.headers();
         self.finish(unknown, known);
         self.answered();
@@ -54,12 +56,14 @@ impl Generator<'_> {
         let [v6, turned] = [(); 2].map(|()| self.asm.label());
         let [has_v4, has_v6] = self.of.versions();
         if has_v4 && has_v6 {
-            self.asm.load(Size::Double, Reg::R1, Reg::R10, stack::START);
+            self.load_start(Reg::R1);
             self.asm
                 .jump_if(Reg::R1, Condition::NotEqual, START_MIN, v6);
         }
         if has_v4 {
-            self.expect_message();
+            if !self.are_headers_known {
+                self.expect_message();
+            }
             self.turn_around_v4();
         }
         if has_v4 && has_v6 {
@@ -112,46 +116,62 @@ impl Generator<'_> {
     /// The header's sum is that of what is written, known or computed, and of the addresses: nothing of it is read again.
     fn turn_around_v4(&mut self) {
         self.turn_around(V4);
-        let (length, sum, ip, asm) = (Reg::R1, Reg::R4, V4.ip, &mut self.asm);
-        for (at, value) in (ip..).step_by(4).zip(WORDS_V4) {
+        let (length, sum, ip) = (Reg::R1, Reg::R5, V4.ip);
+        let (known, asm) = (self.datagram_length(), &mut self.asm);
+        let mut words = WORDS_V4;
+        words[0] += known.map_or(0, |length| 20 + u32::from(length));
+        for (at, value) in (ip..).step_by(4).zip(words) {
             asm.store_imm(Size::Word, MESSAGE, at, word(value));
         }
-        asm.set(length, KEPT);
-        asm.alu(Alu::Add, length, 20);
-        asm.to_big_endian(length, 16);
-        asm.store(Size::Half, MESSAGE, ip + 2, length);
         asm.load(Size::Double, sum, Reg::R10, stack::ADDRESSES);
-        asm.alu(Alu::Add, sum, length);
-        let known = WORDS_V4.map(|value| u64::from(word(value) as u32));
-        set_wide(asm, Reg::R1, known.iter().sum());
-        asm.alu(Alu::Add, sum, Reg::R1);
+        if known.is_none() {
+            asm.set(length, KEPT);
+            asm.alu(Alu::Add, length, 20);
+            asm.to_big_endian(length, 16);
+            asm.store(Size::Half, MESSAGE, ip + 2, length);
+            asm.alu(Alu::Add, sum, length);
+        }
+        let words = words.map(|value| Sum::of(&value.to_be_bytes()));
+        let words = words.into_iter().fold(Sum::default(), Sum::plus);
+        asm.alu(Alu::Add, sum, half(words.value()));
         fold(asm, sum, Reg::R1);
         asm.alu(Alu::Xor, sum, 0xffff);
         asm.store(Size::Half, MESSAGE, ip + 10, sum);
         self.swap(Size::Word, ip + 12, ip + 16);
     }
 
+    /// Of all replies, if they have one; else it is r9.
+    fn datagram_length(&self) -> Option<u16> {
+        let length = self.of.handler.reply_length();
+        length.map(|bytes| bytes + HEADER as u16)
+    }
+
     fn turn_around_v6(&mut self) {
         self.turn_around(V6);
+        let known = self.datagram_length();
         let (ip, asm) = (V6.ip, &mut self.asm);
         asm.store_imm(Size::Word, MESSAGE, ip, word(0x6000_0000));
-        asm.set(Reg::R1, KEPT);
-        asm.to_big_endian(Reg::R1, 16);
-        asm.store(Size::Half, MESSAGE, ip + 4, Reg::R1);
+        match known {
+            Some(length) => asm.store_imm(Size::Half, MESSAGE, ip + 4, half(length)),
+            None => {
+                asm.set(Reg::R1, KEPT);
+                asm.to_big_endian(Reg::R1, 16);
+                asm.store(Size::Half, MESSAGE, ip + 4, Reg::R1);
+            }
+        }
         asm.store_imm(Size::Byte, MESSAGE, ip + 7, HOPS as i32);
         for at in (ip + 8..ip + 24).step_by(4) {
             self.swap(Size::Word, at, at + 16);
         }
     }
 
-    /// UDP's ports and checksum; its length is r9. Where the sum is not known both are made elsewhere.
+    /// UDP's ports and checksum. Where the sum is not known both are made elsewhere.
     fn finish(&mut self, unknown: Label, known: Label) {
         let is_some = self.asm.label();
         let (sum, asm) = (Reg::R4, &mut self.asm);
         asm.load(Size::Half, Reg::R1, MESSAGE, PORTS);
         asm.store(Size::Half, MESSAGE, PORTS + 2, Reg::R1);
         asm.store_imm(Size::Half, MESSAGE, PORTS, half(self.of.port));
-        asm.load(Size::Double, sum, Reg::R10, stack::SUM);
         asm.jump_if(sum, Condition::Equal, 0, unknown);
         // As long as it came: addresses and ports add up to the same the other way round.
         asm.bind(known);
@@ -164,9 +184,16 @@ impl Generator<'_> {
         asm.store(Size::Half, MESSAGE, CHECKSUM, sum);
     }
 
-    /// r4 = the sum of a datagram of r9 bytes, all of which are read. It says so, and has no checksum yet.
+    /// r4 = the sum of a datagram, all of whose bytes are read. It says so, and has no checksum yet.
     fn sum_up(&mut self) {
-        let asm = &mut self.asm;
+        if self.of.versions() == [true, true] {
+            self.find_any_message();
+            self.expect_message();
+        }
+        let (known, asm) = (self.datagram_length(), &mut self.asm);
+        if let Some(length) = known {
+            asm.set(KEPT, i32::from(length));
+        }
         asm.set(LEFT, KEPT);
         asm.to_big_endian(KEPT, 16);
         asm.store(Size::Half, MESSAGE, UDP_LENGTH, KEPT);

@@ -16,19 +16,17 @@ use exos_filter::ebpf::{Alu, Reg};
 use super::{Generator, LENGTH, MESSAGE};
 
 impl Generator<'_> {
-    /// Has the message's length be that of the packet, which ends with it. The verifier knows no more of it than that it is one.
-    pub(super) fn take_length(&mut self) {
-        self.end_of_packet(LENGTH);
-        self.asm.alu(Alu::Sub, LENGTH, MESSAGE);
-        self.expect_length();
+    /// `dst` = how far it is from the message's beginning to the packet's end.
+    pub(super) fn bytes_to_end(&mut self, dst: Reg) {
+        self.end_of_packet(dst);
+        self.asm.alu(Alu::Sub, dst, MESSAGE);
     }
 
     /// Has the message be no longer than the packet. r1 is lost.
     pub(super) fn clamp_length(&mut self) {
         let missing = Reg::R1;
-        self.end_of_packet(missing);
+        self.bytes_to_end(missing);
         let asm = &mut self.asm;
-        asm.alu(Alu::Sub, missing, MESSAGE);
         asm.alu(Alu::Sub, missing, LENGTH);
         asm.alu(Alu::SignedShiftRight, missing, 63);
         asm.alu(Alu::Xor, missing, -1);

@@ -2,25 +2,38 @@
 
 use exos_filter::ebpf::{Alu, Condition, Helper, Reg, Size};
 
-use super::{CONTEXT, Generator, KEPT, LENGTH, MESSAGE, stack};
+use super::{CONTEXT, Generator, KEPT, LENGTH, MESSAGE, START_MAX, stack};
 use crate::limits::MESSAGE_MAX;
 
 /// What can be had before a packet: 256 bytes (`XDP_PACKET_HEADROOM`) but for what the kernel puts there.
 const HEADROOM: i32 = 208;
 /// Bytes that are copied at once.
 const PART_LEN: i32 = 64;
-/// Where a message begins at the latest: behind the headers of IPv6.
-const START_MAX: i32 = 62;
 
 impl Generator<'_> {
     /// Takes off what stands behind the message, and has zeros follow up to the longest reply.
     pub(super) fn make_room(&mut self) {
-        self.set_length(LENGTH, self.labels.filter);
-        self.take_length();
+        self.cut();
         let longest = i32::from(self.of.handler.room());
         if longest > 0 {
             self.make_longer(longest);
         }
+    }
+
+    /// Takes off what stands behind the message, whose length becomes the packet's ([`nospec`](super::nospec)). The verifier knows no more of it
+    /// than that it is one.
+    fn cut(&mut self) {
+        let is_cut = self.asm.label();
+        let length = Reg::R1;
+        self.bytes_to_end(length);
+        self.asm.jump_if(length, Condition::Equal, LENGTH, is_cut);
+        self.asm.set(Reg::R2, LENGTH);
+        self.asm.alu(Alu::Sub, Reg::R2, length);
+        self.move_end(self.labels.filter);
+        self.bytes_to_end(length);
+        self.asm.bind(is_cut);
+        self.asm.set(LENGTH, length);
+        self.expect_length();
     }
 
     fn make_longer(&mut self, longest: i32) {
@@ -59,7 +72,8 @@ impl Generator<'_> {
         asm.set(at, 0);
         asm.bind(again);
         let part = Reg::R4;
-        asm.load(Size::Double, part, Reg::R10, stack::START);
+        self.load_start(part);
+        let asm = &mut self.asm;
         asm.alu(Alu::Add, part, LENGTH);
         asm.jump_if(at, Condition::GreaterOrEqual, part, moved);
         asm.alu(Alu::Sub, part, at);

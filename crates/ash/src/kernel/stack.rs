@@ -11,7 +11,7 @@ use crate::limits::{DEPTH_MAX, PARTS_MAX, VARIABLES_MAX};
 pub(super) const START: i16 = -8;
 /// The key of a counter.
 pub(super) const KEY: i16 = -16;
-/// What the UDP header says: its own bytes and the message's.
+/// What the UDP header says, its own bytes and the message's, times 2^16: the verifier knows nothing of a part of a word.
 pub(super) const UDP_LEN: i16 = -24;
 /// A part of a packet that is moved.
 pub(super) const PART: i16 = -88;

@@ -19,6 +19,9 @@ const HELPED_MAX: i32 = 512;
 /// Bytes of the longest part that is added word by word.
 const WORDS_MAX: i32 = 256;
 
+/// A power of two beyond twice the longest part, so that the verifier does not know where the longest begins.
+const LEFT_END: i32 = 4096;
+
 const _: () = assert!(MESSAGE_MAX as i32 + HEADER < 2048, "the bits of a length");
 
 /// The bytes of the datagram, while it is summed, and where in the packet the part lies.
@@ -60,22 +63,32 @@ impl Generator<'_> {
 
     /// It is taken apart by the bits of its length, r4.
     ///
-    /// What comes of a branch is lost before its ways meet, so that the verifier follows what comes next once.
+    /// What comes of a branch is lost before its ways meet, so that the verifier follows what comes next once. To it each part begins
+    /// somewhere in the packet: if it were known how far from the message, the message would be known to reach to the part's end.
     pub(super) fn add_any_datagram(&mut self) {
         let few = self.asm.label();
+        self.asm.alu(Alu::ShiftLeft, LEFT, 16);
         self.asm.store(Size::Double, Reg::R10, stack::UDP_LEN, LEFT);
-        self.asm.jump_if(LEFT, Condition::Less, 2 * WORDS_MAX, few);
+        self.asm
+            .jump_if(LEFT, Condition::Less, (2 * WORDS_MAX) << 16, few);
         fold(&mut self.asm, KEPT, Reg::R1);
         for bytes in [1024, 512] {
             self.add_by_helper(bytes);
         }
-        self.asm.load(Size::Double, LEFT, Reg::R10, stack::UDP_LEN);
         self.asm.alu32(Alu::Move, KEPT, KEPT);
         self.asm.bind(few);
+        self.load_left();
         self.begin_of(2 * WORDS_MAX);
         for bytes in [WORDS_MAX, 128, 64, 32, 16, 8, 4, 2, 1] {
             self.add_word_by_word(bytes);
         }
+    }
+
+    /// r4 = the datagram's bytes, of which the verifier knows no more than that they are less than [`LEFT_END`].
+    fn load_left(&mut self) {
+        self.asm
+            .load(Size::Half, LEFT, Reg::R10, stack::UDP_LEN + 2);
+        self.asm.alu(Alu::And, LEFT, LEFT_END - 1);
     }
 
     /// r3 = where the bytes begin that `behind` does not divide.
@@ -89,11 +102,11 @@ impl Generator<'_> {
     /// Adds a part where the datagram has it.
     fn add_by_helper(&mut self, bytes: i32) {
         let none = self.asm.label();
-        self.asm.load(Size::Double, LEFT, Reg::R10, stack::UDP_LEN);
+        self.load_left();
         self.jump_without(bytes, none);
         for begin in (0..bytes).step_by(HELPED_MAX as usize) {
             let len = bytes.min(HELPED_MAX);
-            self.asm.load(Size::Double, LEFT, Reg::R10, stack::UDP_LEN);
+            self.load_left();
             self.begin_of(2 * bytes);
             self.asm.alu(Alu::Add, PART, begin);
             self.expect_part(PART, len);

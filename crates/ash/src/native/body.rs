@@ -49,11 +49,11 @@ impl Generator<'_, '_> {
                 from,
                 length,
                 pipes,
-                sum,
+                registers,
             } => {
-                let checksum = self.take(*row, (from, length), pipes);
-                if let Some(sum) = sum {
-                    self.keep(*sum, checksum);
+                let results = self.take(*row, (from, length), pipes);
+                for (variable, result) in registers.iter().zip(results) {
+                    self.keep(*variable, result);
                 }
             }
             Statement::If(condition, yes, no) => {

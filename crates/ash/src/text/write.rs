@@ -79,10 +79,11 @@ impl Writer<'_, '_> {
                 from,
                 length,
                 pipes,
-                sum,
+                registers,
             } => {
-                if let Some(sum) = sum {
-                    write!(self.f, "{} = ", names.name(*sum))?;
+                if !registers.is_empty() {
+                    let kept: Vec<_> = registers.iter().map(|kept| names.name(*kept)).collect();
+                    write!(self.f, "{} = ", kept.join(", "))?;
                 }
                 let (row, from, length) = (names.name(*row), names.word(from), names.word(length));
                 write!(self.f, "take({row}, {from}, {length})")?;
@@ -194,11 +195,19 @@ impl<'a> Names<'a> {
     }
 
     fn pipe(self, pipe: &Pipe) -> String {
-        match pipe {
-            Pipe::Swap(bytes) => format!("swap({bytes})"),
-            Pipe::Xor(bytes, word) => format!("xor({bytes}, {})", self.word(word)),
-            Pipe::Checksum => "checksum".to_owned(),
-        }
+        let (name, bytes, word) = match pipe {
+            Pipe::Swap(bytes) => return format!("swap({bytes})"),
+            Pipe::Checksum(Expression::Constant(0)) => return "checksum".to_owned(),
+            Pipe::Checksum(begin) => return format!("checksum({})", self.word(begin)),
+            Pipe::Sum(bytes, Expression::Constant(0)) => return format!("sum({bytes})"),
+            Pipe::Hash(bytes, Expression::Constant(0)) => return format!("hash({bytes})"),
+            Pipe::Xor(bytes, word) => ("xor", bytes, word),
+            Pipe::And(bytes, word) => ("and", bytes, word),
+            Pipe::Or(bytes, word) => ("or", bytes, word),
+            Pipe::Sum(bytes, word) => ("sum", bytes, word),
+            Pipe::Hash(bytes, word) => ("hash", bytes, word),
+        };
+        format!("{name}({bytes}, {})", self.word(word))
     }
 
     fn word(self, expression: &Expression) -> String {

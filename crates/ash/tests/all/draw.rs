@@ -151,9 +151,11 @@ impl Draw<'_> {
     }
 
     fn take(&mut self) -> Statement {
-        let count = self.random.below(4);
+        let count = [0, 1, 2, 3, 8][self.random.below(5)];
         let pipes: Vec<_> = (0..count).map(|_| self.pipe()).collect();
-        let has_checksum = pipes.contains(&Pipe::Checksum);
+        let registers = pipes.iter().filter(|pipe| pipe.has_register()).count();
+        let first = self.random.below(WORDS.len());
+        let nth = |number| VariableId((WORDS.start + (first + number) % WORDS.len()) as u8);
         let (row, from) = (self.variable(ROWS), self.index_or(9));
         // Whole words, mostly.
         let length = match self.index_or(140) {
@@ -169,15 +171,20 @@ impl Draw<'_> {
             from,
             length,
             pipes,
-            sum: has_checksum.then(|| self.variable(WORDS)),
+            registers: (0..registers).map(nth).collect(),
         }
     }
 
     fn pipe(&mut self) -> Pipe {
-        match self.random.below(3) {
-            0 => Pipe::Checksum,
+        let (bytes, word) = (self.one_of(&[1, 2, 4, 8]), self.expression(1));
+        match self.random.below(7) {
+            0 => Pipe::Checksum(word),
             1 => Pipe::Swap(self.one_of(&[2, 4, 8])),
-            _ => Pipe::Xor(self.one_of(&[1, 2, 4, 8]), self.expression(1)),
+            2 => Pipe::Xor(bytes, word),
+            3 => Pipe::And(bytes, word),
+            4 => Pipe::Or(bytes, word),
+            5 => Pipe::Sum(bytes, word),
+            _ => Pipe::Hash(bytes, word),
         }
     }
 

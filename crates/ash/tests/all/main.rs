@@ -10,6 +10,7 @@ mod mistaken;
 mod native;
 mod packets;
 mod pipes;
+mod steps;
 mod tables;
 mod text;
 

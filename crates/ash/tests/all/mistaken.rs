@@ -38,6 +38,15 @@ const BEHIND: &str = "handler behind { rows r[1] of 64; words b[64]; need 72; p 
     take(p, u8(0), u8(1)) through xor(1, u8(2)); q = &b[0]; s = &b[*q & 63]; x = *s; done; }";
 const FEW: &str = "handler few { rows r[1] of 64; words b[64]; p = &r[0];
     s = take(p, 32, 8) through xor(1, 3), checksum; q = &b[s & 63]; x = *q; done; }";
+/// A number that becomes an address by way of memory, and of variables.
+const BY_MEMORY: &str =
+    "handler by_memory { words a[1]; words b[64]; need 41; p = &a[0]; add(p, u8(40));
+    q = &b[*p & 63]; x = *q; done; }";
+const BY_VARIABLES: &str = "handler by_variables { words b[64]; need 41; x = u8(40); y = x + 1; q = &b[y & 63]; z = *q; done; }";
+const REGISTERS: &str = "handler registers { rows r[1] of 64; words b[64]; p = &r[0];
+    s, t = take(p, 32, 8) through sum(1), hash(8); q = &b[t & 63]; x = *q; done; }";
+const HASH: &str = "handler hashes { rows r[1] of 64; words b[64]; need 42; p = &r[0];
+    s, t = take(p, u8(40), u8(41)) through or(1, 2), sum(1), hash(1); q = &b[t & 63]; x = *q; done; }";
 
 fn generate(handler: &Checked) -> Vec<u64> {
     let program = InKernel {
@@ -129,7 +138,7 @@ fn leaks(handler: &str, program: &[u64]) -> Option<(Vec<u8>, Vec<usize>)> {
 
 /// How many clamps each has, and which of them it is to show: the first is the length's, the last the last place's. Not how a look-up
 /// compares a key: what that leads to is a jump, and which way it goes is told to both runs.
-const ALL: [(&str, usize, Range<usize>); 9] = [
+const ALL: [(&str, usize, Range<usize>); 13] = [
     (PLACE, 4, 1..3),
     (ODD_PLACE, 4, 1..3),
     (NUMBER, 3, 0..2),
@@ -139,6 +148,11 @@ const ALL: [(&str, usize, Range<usize>); 9] = [
     (SUM, 9, 4..5),
     (BEHIND, 10, 5..6),
     (FEW, 3, 1..2),
+    // That its number is masked is counted, not shown: nothing is changed ahead.
+    (BY_MEMORY, 3, 0..0),
+    (BY_VARIABLES, 3, 1..2),
+    (REGISTERS, 4, 2..3),
+    (HASH, 9, 4..5),
 ];
 
 #[test]

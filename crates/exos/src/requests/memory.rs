@@ -42,13 +42,12 @@ impl Memory {
         }
     }
 
-    pub(super) fn read(&self, at: u64, len: usize) -> Vec<u8> {
+    /// In place of what is there.
+    pub(super) fn read(&self, at: u64, len: usize, into: &mut Vec<u8>) {
         let words = (0..len as u64).step_by(8);
-        let mut bytes: Vec<u8> = words
-            .flat_map(|word| self.get(at + word).to_ne_bytes())
-            .collect();
-        bytes.truncate(len);
-        bytes
+        into.clear();
+        into.extend(words.flat_map(|word| self.get(at + word).to_ne_bytes()));
+        into.truncate(len);
     }
 
     /// Two numbers of four bytes that stand in a word, the first at its beginning.

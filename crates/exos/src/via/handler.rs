@@ -31,7 +31,13 @@ impl Via {
             );
             return Err(Error::new(what).of_kind(ErrorKind::Invalid));
         }
-        self.ask_for_handler(&Request::Download { port, handler }, bytes)
+        let memory = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let request = Request::Download {
+            port,
+            memory,
+            handler,
+        };
+        self.ask_for_handler(&request, bytes)
     }
 
     /// Has the daemon have requests to a TCP port of ours answered in the kernel, in place of all handlers before. Returns the memory

@@ -120,7 +120,7 @@ impl Wire {
     }
 
     /// What is sent before the hosts know each other waits, or is lost.
-    fn wait_for_answers(&mut self, message: &[u8]) {
+    pub fn wait_for_answers(&mut self, message: &[u8]) {
         if self.takes_turns {
             self.answer(message).unwrap();
             return;
@@ -137,7 +137,7 @@ impl Wire {
         self.peer.set_read_timeout(Some(PATIENCE)).unwrap();
     }
 
-    fn answer(&mut self, message: &[u8]) -> Option<Vec<u8>> {
+    pub fn answer(&mut self, message: &[u8]) -> Option<Vec<u8>> {
         self.peer.send(message).unwrap();
         let mut answer = [0; 1500];
         if self.takes_turns {
@@ -208,7 +208,7 @@ fn up(netns: &NetNs, address: &str) {
 }
 
 /// The wire of each kind, with a handler on it; and whether it is in the place where it is to be.
-fn on_each(
+pub fn on_each(
     test: &str,
     download: impl Fn(&mut Exos) -> Downloaded,
     then: impl Fn(&mut Wire, &Downloaded),

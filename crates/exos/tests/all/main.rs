@@ -11,6 +11,7 @@ mod multicast;
 mod net;
 mod own_loop;
 mod queues;
+mod recording;
 mod report;
 mod several_handlers;
 mod via;

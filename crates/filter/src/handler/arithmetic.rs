@@ -20,11 +20,24 @@ pub fn set_wide(asm: &mut Assembler, dst: Reg, value: u64) {
 pub fn fold(asm: &mut Assembler, sum: Reg, spare: Reg) {
     // Of 47 bits 32 are left, then 17, then 16.
     for _ in 0..3 {
-        asm.set(spare, sum);
-        asm.alu(Alu::ShiftRight, spare, 16);
-        asm.alu(Alu::And, sum, 0xffff);
-        asm.alu(Alu::Add, sum, spare);
+        add_high(asm, sum, spare);
     }
+}
+
+/// Jumps unless a sum is right that a checksum is part of (RFC 1071 §3), and something that is not zero. It is that of 32,768 words of 32 bits
+/// at most: added up to less than 2 × 65,535, it is right if it is 65,535. `sum` and `spare` are lost.
+pub fn expect_right(asm: &mut Assembler, sum: Reg, spare: Reg, other: Label) {
+    for _ in 0..2 {
+        add_high(asm, sum, spare);
+    }
+    asm.jump_if(sum, Condition::NotEqual, 0xffff, other);
+}
+
+fn add_high(asm: &mut Assembler, sum: Reg, spare: Reg) {
+    asm.set(spare, sum);
+    asm.alu(Alu::ShiftRight, spare, 16);
+    asm.alu(Alu::And, sum, 0xffff);
+    asm.alu(Alu::Add, sum, spare);
 }
 
 /// Adds the words of the packet from `at` on, in memory order, to `sum`; a checksum does not mind the order.

@@ -33,7 +33,7 @@ use super::forward::Shape as Headers;
 use crate::ebpf::{Assembler, Label};
 use crate::program::{Counter, Program};
 use expect::{expect_flags, expect_options, expect_room};
-use shape::{CONTEXT, COUNTER, FAMILIES, Offers, Shape};
+use shape::{CONTEXT, COUNTER, FAMILIES, FRAME, Offers, Shape};
 
 pub use settings::SynHandler;
 
@@ -73,7 +73,7 @@ impl SynHandler {
             let shape = |offers| Shape { headers, offers };
             let [full, odd, known, known_scaled, known_full] = [(); 5].map(|()| asm.label());
             asm.bind(family);
-            self.expect_segment(asm, headers, other);
+            self.expect_segment(asm, headers, [other, other]);
             expect_flags(asm, headers, [full, odd, other]);
             self.expect(asm, shape(Offers::Mss), odd, other);
             asm.bind(known);
@@ -108,7 +108,7 @@ impl SynHandler {
     }
 
     fn answer(&self, asm: &mut Assembler, shape: Shape, behind: Behind) {
-        self.look(asm, shape.headers);
+        self.look(asm, shape.headers, (FRAME, shape.tcp()));
         self.cookie(asm, shape);
         if shape.offers == Offers::All {
             self.timestamp(asm, shape.headers);

@@ -29,6 +29,7 @@ mod second_stage;
 mod shape;
 mod slot;
 mod unacknowledged;
+mod unusual;
 mod write;
 
 use super::attached::Handler;
@@ -77,6 +78,7 @@ const RESPONSE_OF_STEP: usize = 32;
 /// Where things lead.
 struct Labels {
     syn: Label,
+    unusual: Label,
     pass: Label,
     drop_unlocked: Label,
     /// The slot is another processor's.
@@ -166,6 +168,7 @@ impl WebHandler {
         let mut label = || asm.label();
         let labels = Labels {
             syn: label(),
+            unusual: label(),
             pass: label(),
             drop_unlocked: label(),
             locked: label(),
@@ -191,6 +194,7 @@ impl WebHandler {
         code.cases(self);
         code.answer(self);
         code.leave(self);
+        code.unusual(self);
         code.hand_up(self);
         code.drop();
         asm.bind(syn);

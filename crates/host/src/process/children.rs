@@ -10,7 +10,7 @@ use procfs::process::all_processes;
 use rustix::io::Errno;
 use rustix::process::{
     Pid, Signal, WaitOptions, getpid, getppid, kill_process, set_child_subreaper,
-    set_parent_process_death_signal, waitpid,
+    set_parent_process_death_signal, wait,
 };
 
 /// Has a command's process asked to end (SIGTERM) when the thread that started it ends, whatever the reason:
@@ -46,7 +46,7 @@ pub fn adopt_orphans() -> io::Result<()> {
 /// The kernel's.
 pub fn reap(mut ended: impl FnMut(Pid, ExitStatus)) -> io::Result<bool> {
     loop {
-        match waitpid(None, WaitOptions::NOHANG) {
+        match wait(WaitOptions::NOHANG) {
             Ok(Some((pid, status))) => ended(pid, ExitStatus::from_raw(status.as_raw())),
             Ok(None) => return Ok(true),
             Err(Errno::CHILD) => return Ok(false),
@@ -147,6 +147,28 @@ mod tests {
         assert_eq!(rustix::process::getsid(Some(pid)), Ok(pid));
         child.kill().expect("ours");
         child.wait().expect("it ends");
+    }
+
+    /// By another process, for each end of a child of this one is taken.
+    #[test]
+    fn the_ends_of_all_children_are_taken_also_of_other_sessions() {
+        const CHILD: &str = "EXOS_TAKES_ENDS";
+        if std::env::var_os(CHILD).is_none() {
+            let name = "the_ends_of_all_children_are_taken_also_of_other_sessions";
+            let mut command = Command::new(std::env::current_exe().expect("known"));
+            let status = command.arg(name).env(CHILD, "1").status();
+            assert!(status.expect("it runs").success());
+            return;
+        }
+        let mut command = Command::new("true");
+        outlive_us(&mut command);
+        let mut child = command.spawn().expect("true is everywhere");
+        let mut ended = Vec::new();
+        while reap(|pid, status| ended.push((pid, status.success()))).expect("it can be asked") {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(ended, [(Pid::from_child(&child), true)]);
+        assert!(child.wait().is_err(), "nothing is left to be taken");
     }
 
     #[test]

@@ -19,6 +19,7 @@ macro_rules! on_shared {
     };
 }
 
+mod credentials;
 mod descriptors;
 mod numbered;
 mod reading;
@@ -37,6 +38,7 @@ use crate::memory::options::{NONBLOCK, UNHEARD};
 use crate::process::{AGAIN, Found, Here, here};
 use crate::sharing::{change_set, find, forget, may_share, move_in, unshare_fd};
 use crate::sockets::put_address;
+use crate::start::{begun, is_told};
 use crate::system::*;
 use crate::trace::library::traced;
 use crate::{addresses, control, datagrams, epoll, poll, system};

@@ -7,9 +7,9 @@ use crate::signals::{Action, set, set_handler};
 unsafe extern "C" fn sigaction(number: i32, new: *const Action, old: *mut Action) -> i32 {
     // SAFETY: as above.
     unsafe {
-        match here() {
-            Some(_) => set(number, new, old),
-            None => system::sigaction(number, new, old),
+        match is_told() {
+            true => set(number, new, old),
+            false => system::sigaction(number, new, old),
         }
     }
 }
@@ -18,9 +18,9 @@ unsafe extern "C" fn sigaction(number: i32, new: *const Action, old: *mut Action
 unsafe extern "C" fn signal(number: i32, handler: usize) -> usize {
     // SAFETY: as above.
     unsafe {
-        match here() {
-            Some(_) => set_handler(number, handler),
-            None => system::signal(number, handler),
+        match is_told() {
+            true => set_handler(number, handler),
+            false => system::signal(number, handler),
         }
     }
 }

@@ -13,8 +13,11 @@ unsafe extern "C" fn socket(family: i32, kind: i32, protocol: i32) -> i32 {
         // SAFETY: always.
         let made = unsafe { system::socket(family, kind, protocol) };
         let is_ip = family == AF_INET || family == AF_INET6;
-        if is_ip && kind & KIND == SOCK_DGRAM && made >= 0 && here().is_some_and(Here::is_here) {
-            datagrams::made(made);
+        if is_ip && made >= 0 {
+            let is_here = begun().is_some_and(Here::is_here);
+            if kind & KIND == SOCK_DGRAM && is_here {
+                datagrams::made(made);
+            }
         }
         made
     })
@@ -61,6 +64,8 @@ pub(super) unsafe extern "C" fn connect(fd: i32, name: *const u8, name_len: u32)
         use crate::memory::state::{OVER, STANDS};
         let Some(found) = find(fd) else {
             // SAFETY: as above.
+            unsafe { begin_for(name, name_len) };
+            // SAFETY: as above.
             let result = match may_share() {
                 // SAFETY: as above.
                 false => unsafe { system::connect(fd, name, name_len) },
@@ -70,6 +75,10 @@ pub(super) unsafe extern "C" fn connect(fd: i32, name: *const u8, name_len: u32)
                 },
             };
             let number = errno();
+            // SAFETY: as above.
+            if unsafe { addresses::is_unspecified(name, name_len) } {
+                datagrams::kernels::Inode::of(fd).forget();
+            }
             move_in(fd);
             if result < 0
                 && number != EINPROGRESS
@@ -112,6 +121,8 @@ pub(super) unsafe extern "C" fn connect(fd: i32, name: *const u8, name_len: u32)
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn bind(fd: i32, name: *const u8, name_len: u32) -> i32 {
     traced!(n::BIND, [fd, name.addr(), name_len], {
+        // SAFETY: as above.
+        unsafe { begin_for(name, name_len) };
         match (find(fd), here()) {
             (Some(found), _) if found.is_datagrams() && !found.socket().is(HAS_PORT) => {
                 // SAFETY: as above.
@@ -136,6 +147,14 @@ pub(super) unsafe extern "C" fn bind(fd: i32, name: *const u8, name_len: u32) ->
     })
 }
 
+/// A socket that another program has left to this one may be ours as soon as it has an address of IP.
+unsafe fn begin_for(name: *const u8, len: u32) {
+    // SAFETY: as above.
+    if here().is_none() && unsafe { addresses::is_ip(name, len) } {
+        begun();
+    }
+}
+
 /// Has a socket for datagrams be bound or connected by the other side.
 unsafe fn name_datagrams(found: Found, call: i64, fd: i32, name: *const u8, len: u32) -> i32 {
     // SAFETY: as above.
@@ -157,6 +176,8 @@ pub(super) unsafe extern "C" fn listen(fd: i32, backlog: i32) -> i32 {
         if let Some(found) = find(fd) {
             return done(found.listen());
         }
+        // Its socket may have been bound by another program.
+        begun();
         // SAFETY: as above.
         let result = match may_share() {
             // SAFETY: as above.

@@ -16,7 +16,7 @@ pub(super) unsafe extern "C" fn epoll_create1(flags: i32) -> i32 {
             break made;
         }
     };
-    if made >= 0 && here().is_some_and(Here::is_here) {
+    if made >= 0 && begun().is_some_and(Here::is_here) {
         epoll::made(made);
     }
     made

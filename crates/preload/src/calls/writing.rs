@@ -137,7 +137,7 @@ unsafe fn share_datagrams(fd: i32, name: *const u8, len: u32) {
     unsafe {
         match find(fd) {
             Some(found) if found.stays_here(name, len) => unshare_fd(fd),
-            None if here().is_some() && addresses::goes_out(name, len) => {
+            None if is_told() && addresses::goes_out(name, len) && begun().is_some() => {
                 let before = errno();
                 datagrams::share(fd);
                 set_errno(before);

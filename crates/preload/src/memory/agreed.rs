@@ -45,7 +45,8 @@ pub enum Ask {
     /// What TCP knows of the socket whose number stands in place of the descriptor (`struct tcp_info`, its first 104 bytes), to be
     /// written at the address.
     Info = 4,
-    /// The descriptor, a socket of the kernel's for datagrams that has no port, is to be a shared one.
+    /// The descriptor, a socket of the kernel's for datagrams that has no port, is to be a shared one. `EPROTOTYPE` where it is none of
+    /// those, `EINVAL` where it has a port.
     Datagrams = 5,
     /// The socket for datagrams whose number stands in place of the descriptor is to have a port.
     Port = 6,

@@ -31,5 +31,5 @@ pub use datagram::{DATAGRAM_HEAD, DATAGRAM_MAX, DATAGRAM_ROOM, DatagramHead, SEG
 pub use locks::Lock;
 pub use mapping::Shared;
 pub use parts::{Process, Watcher};
-pub use sizes::{DESCRIPTORS, PROCESSES, RING, ROOM, SOCKETS, WATCHERS};
+pub use sizes::{DESCRIPTORS, LOW_WATER_MAX, PROCESSES, RING, ROOM, SOCKETS, WATCHERS};
 pub use socket::{Address, LivenessOptions, SharedAddress, Socket, options, state};

@@ -13,3 +13,5 @@ pub const DESCRIPTORS: usize = 65_536;
 pub const RING: usize = 256 << 10;
 /// What waits in a ring out when more is said to have room: less, and it is writable.
 pub const ROOM: usize = RING / 4;
+/// The most of `SO_RCVLOWAT`: a ring in that has less is filled again.
+pub const LOW_WATER_MAX: u32 = (RING / 2) as u32;

@@ -231,6 +231,8 @@ pub struct Socket {
     pub receive_buffer: AtomicU32,
     /// Those of `SO_SNDBUF`.
     pub send_buffer: AtomicU32,
+    /// Bytes of `SO_RCVLOWAT`; zero: the program has said nothing.
+    pub low_water: AtomicU32,
     /// Of datagrams: bytes of each into which what is written is cut (`UDP_SEGMENT`); zero: it is not.
     pub segment: AtomicU32,
     /// Of datagrams: one more than the bytes of one that waits for more (`MSG_MORE`, `UDP_CORK`); zero: none does.
@@ -313,7 +315,7 @@ impl Socket {
         differs
     }
 
-    fn inherited(&self) -> [&AtomicU32; 9] {
+    fn inherited(&self) -> [&AtomicU32; 10] {
         let [idle, interval, count, user_timeout] = self.liveness.words();
         [
             &self.linger,
@@ -321,6 +323,7 @@ impl Socket {
             &self.send_timeout,
             &self.receive_buffer,
             &self.send_buffer,
+            &self.low_water,
             idle,
             interval,
             count,

@@ -3,6 +3,7 @@
 mod buffers;
 mod defaults;
 mod headers;
+mod low_water;
 mod tcp;
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -73,8 +74,8 @@ impl Found {
                 // SAFETY: the caller's promise.
                 return unsafe { put(&bytes, value, len) };
             }
-            // A read takes what is there.
-            (SOL_SOCKET, SO_RCVLOWAT | SO_SNDLOWAT) => 1,
+            (SOL_SOCKET, SO_RCVLOWAT) => self.low_water() as i32,
+            (SOL_SOCKET, SO_SNDLOWAT) => 1,
             // SAFETY: the caller's promise.
             (SOL_SOCKET, SO_BINDTODEVICE) => return unsafe { put(&[], value, len) },
             (IPPROTO_TCP, TCP_CONGESTION) => {
@@ -145,6 +146,8 @@ impl Found {
             ) => {
                 return Err(ENOPROTOOPT);
             }
+            // Where it is lower than before, what is there may be enough: the other side tells of it.
+            (SOL_SOCKET, SO_RCVLOWAT) => self.set_low_water(value)?,
             (SOL_SOCKET, SO_BINDTODEVICE) => return has_device(value),
             (SOL_SOCKET, NO_OPTIONS..) => return Err(ENOPROTOOPT),
             _ if let Some(set) = self.set_buffer_option((level, option), value) => return set,

@@ -212,6 +212,8 @@ pub enum Request {
     Download {
         /// The port.
         port: u16,
+        /// Bytes of its memory, as `exos_ash::Layout` has them.
+        memory: u32,
         /// In the language of `exos_ash`.
         handler: String,
     },
@@ -283,7 +285,7 @@ numbered!(Request {
     19 => ClaimDivided { protocol, local, port },
     20 => Retire { grant },
     21 => Withdraw { grant },
-    22 => Download { port, handler <= HANDLER_BYTES_MAX },
+    22 => Download { port, memory, handler <= HANDLER_BYTES_MAX },
     23 => RemoveHandler { port },
     24 => AnswerRequests(answering),
 });

@@ -170,8 +170,13 @@ fn request() -> impl Strategy<Value = Request> {
         Just(Request::StepAside),
         "[ -~]{0,80}".prop_map(|filter| Request::ClaimFilter { filter }),
         any::<(u32, u32)>().prop_map(|(grant, ms)| Request::AwaitSuccessor { grant, ms }),
-        (any::<u16>(), "[ -~]{0,80}")
-            .prop_map(|(port, handler)| Request::Download { port, handler }),
+        (any::<(u16, u32)>(), "[ -~]{0,80}").prop_map(|((port, memory), handler)| {
+            Request::Download {
+                port,
+                memory,
+                handler,
+            }
+        }),
         any::<Option<u16>>().prop_map(|port| Request::RemoveHandler { port }),
         answering().prop_map(Request::AnswerRequests),
     ]

@@ -113,8 +113,13 @@ impl Daemon {
                 Ok(None)
             }
             Request::Bypass => self.lend_bypass(request_id).map(later),
-            Request::Download { port, handler } => {
-                self.download(request_id, &who, (port, handler)).map(later)
+            Request::Download {
+                port,
+                memory,
+                handler,
+            } => {
+                let wanted = (port, memory, handler);
+                self.download(request_id, &who, wanted).map(later)
             }
             Request::AnswerRequests(answering) => {
                 self.answer_requests(request_id, &who, answering).map(later)

@@ -28,12 +28,12 @@ use super::pins::find_tcx;
 use crate::random::random;
 pub(super) use places::forget_handlers;
 
-/// A handler that a program may have, and what it is to know of the interface.
+/// What handlers are to know of their interface.
 #[derive(Debug)]
 pub struct HandlerConfig {
-    /// What is done with what.
-    pub handles: Handles,
-    /// The interface's Ethernet address.
+    /// The interface's name.
+    pub interface: String,
+    /// Its Ethernet address.
     pub mac: Mac,
     /// Addresses there.
     pub addresses: Vec<IpAddr>,
@@ -41,8 +41,6 @@ pub struct HandlerConfig {
     pub broadcasts: Vec<Ipv4Addr>,
     /// Packets may come from a kernel on this machine, with a checksum that is still to be made.
     pub may_be_partial: bool,
-    /// How replies leave.
-    pub way_out: WayOut,
 }
 
 /// Whose messages a handler gets, and what it does with them.
@@ -79,18 +77,8 @@ impl Handles {
         }
     }
 
-    /// Of these, how many are made for it.
-    pub fn memory_len_made(&self) -> u64 {
-        match self {
-            Self::Requests {
-                memory: Some(_), ..
-            } => 0,
-            _ => self.memory_len(),
-        }
-    }
-
     /// Whether it ever sends.
-    pub fn replies(&self) -> bool {
+    fn replies(&self) -> bool {
         match self {
             Self::Datagrams { handler, .. } => handler.longest_reply().is_some(),
             Self::Requests { .. } => true,
@@ -119,55 +107,92 @@ pub struct MadeHandler {
     /// What makes packets longer before they leave.
     second_stage: Option<Prog>,
     memory: Arc<Map>,
+    /// The kernel's number of its memory, by which it is known whether anybody has it.
+    pub map: u32,
+    /// The kernel's number of its program, by which it is known whether that is there.
+    pub code: u32,
+    /// Bytes of its code.
+    pub code_bytes: u64,
 }
 
 impl MadeHandler {
-    /// The kernel's number of its memory, by which it is known whether anybody has it.
-    pub fn map(&self) -> Result<u32> {
-        self.memory.id()
-    }
-
-    /// The kernel's number of its program, by which it is known whether that is there, and bytes of its code.
-    pub fn code(&self) -> Result<(u32, u64)> {
-        let (program, later) = (self.program.info()?, &self.second_stage);
-        let later = later.as_ref().map(Prog::info).transpose()?;
-        let all = [Some(&program), later.as_ref()].into_iter().flatten();
+    fn new(
+        handled: Handled,
+        (program, second_stage): (Prog, Option<Prog>),
+        memory: Arc<Map>,
+    ) -> Result<Self> {
+        let (info, later) = (program.info()?, second_stage.as_ref());
+        let later = later.map(Prog::info).transpose()?;
+        let all = [Some(&info), later.as_ref()].into_iter().flatten();
         let bytes = all.map(|one| u64::from(one.jited_bytes) + u64::from(one.xlated_bytes));
-        Ok((program.id, bytes.sum()))
+        Ok(Self {
+            handled,
+            map: memory.id()?,
+            code: info.id,
+            code_bytes: bytes.sum(),
+            program,
+            second_stage,
+            memory,
+        })
     }
 }
 
 impl HandlerWork {
     /// Makes the memory and the program, and has the kernel verify it.
-    pub fn make(self) -> Result<MadeHandler> {
-        let (config, outcomes_fd) = (&self.config, self.maps.outcomes.raw_fd());
-        match &config.handles {
-            Handles::Datagrams { port, handler } => config.datagrams(outcomes_fd, *port, handler),
+    pub fn make(self, handles: &Handles) -> Result<MadeHandler> {
+        let (maps, config) = (&self.maps, &self.config);
+        let way_out = match handles.replies() {
+            false => WayOut::Transmit,
+            true => exos_link::way_back(&config.interface)?,
+        };
+        let new_memory = |name| {
+            let len = handles.memory_len() as usize;
+            Map::mappable_array(name, len, 1).map(Arc::new)
+        };
+        let handled = |protocol, port, steps| Handled {
+            port,
+            protocol,
+            replies: handles.replies(),
+            steps,
+        };
+        match handles {
+            Handles::Datagrams { port, handler } => {
+                let memory = new_memory("exos_ash")?;
+                let steps = u32::try_from(handler.steps()).unwrap_or(u32::MAX);
+                let handled = handled(protocol::UDP, *port, steps);
+                let in_kernel = config.datagrams((*port, handler), &memory, way_out);
+                let program = in_kernel.in_gate(maps.outcomes.raw_fd());
+                let program = Prog::load(&program.words(), "exos_ash", true)?;
+                MadeHandler::new(handled, (program, None), memory)
+            }
             Handles::Requests {
                 answering,
                 entries,
                 addresses,
                 memory,
             } => {
-                let steps = Steps {
-                    scratch_fd: self.maps.scratch.raw_fd(),
-                    budgets_fd: self.maps.handler_budgets.raw_fd(),
-                };
                 let memory = match memory {
                     Some(memory) => memory.clone(),
-                    None => config.memory("exos_web")?,
+                    None => new_memory("exos_web")?,
                 };
-                let gate = (outcomes_fd, steps);
-                config.requests(gate, (answering, addresses), *entries, memory)
+                let port = answering.recipe.port;
+                let handled = handled(protocol::TCP, port, WebHandler::steps(*entries));
+                let syns = config.syns(answering, addresses, way_out);
+                let programs = answers(maps, (answering, *entries), syns, &memory)?;
+                MadeHandler::new(handled, programs, memory)
             }
         }
     }
 }
 
 impl HandlerConfig {
-    fn datagrams(&self, outcomes_fd: i32, port: u16, handler: &Checked) -> Result<MadeHandler> {
-        let memory = self.memory("exos_ash")?;
-        let in_kernel = InKernel {
+    fn datagrams<'a>(
+        &self,
+        (port, handler): (u16, &'a Checked),
+        memory: &Map,
+        way_out: WayOut,
+    ) -> InKernel<'a> {
+        InKernel {
             handler,
             memory_fd: memory.raw_fd(),
             mac: self.mac,
@@ -175,70 +200,11 @@ impl HandlerConfig {
             not_from: self.broadcasts.clone(),
             port,
             may_be_partial: self.may_be_partial,
-            way_out: self.way_out,
-        };
-        let program = in_kernel.in_gate(outcomes_fd);
-        let steps = u32::try_from(handler.steps()).unwrap_or(u32::MAX);
-        Ok(MadeHandler {
-            handled: self.handled((protocol::UDP, port), steps),
-            program: Prog::load(&program.words(), "exos_ash", true)?,
-            second_stage: None,
-            memory,
-        })
-    }
-
-    fn requests(
-        &self,
-        (outcomes_fd, steps): (i32, Steps),
-        (answering, addresses): (&Answering, &[IpAddr]),
-        entries: Entries,
-        memory: Arc<Map>,
-    ) -> Result<MadeHandler> {
-        let scratch = Map::percpu_array("exos_web_scratch", WebHandler::SCRATCH_LEN, 1)?;
-        let handler = WebHandler {
-            syn: self.syns(answering, addresses),
-            entries,
-            peer_connections: answering.peer_connections,
-            rings: rings(answering, entries),
-            memory_fd: memory.raw_fd(),
-            scratch_fd: scratch.raw_fd(),
-            key: answering.key,
-            second_stage: second_stage(self.way_out),
-            reports: answering.reports,
-            http: answering.http,
-        };
-        let later = handler.second_stage_in_gate(outcomes_fd);
-        let later = later.map(|later| Prog::load_classifier(&later.words(), "exos_web"));
-        Ok(MadeHandler {
-            handled: self.handled(
-                (protocol::TCP, answering.recipe.port),
-                WebHandler::steps(entries),
-            ),
-            program: Prog::load(
-                &handler.in_gate(outcomes_fd, steps).words(),
-                "exos_web",
-                true,
-            )?,
-            second_stage: later.transpose()?,
-            memory,
-        })
-    }
-
-    fn memory(&self, name: &str) -> Result<Arc<Map>> {
-        let len = self.handles.memory_len() as usize;
-        Map::mappable_array(name, len, 1).map(Arc::new)
-    }
-
-    fn handled(&self, (protocol, port): (u8, u16), steps: u32) -> Handled {
-        Handled {
-            port,
-            protocol,
-            replies: self.handles.replies(),
-            steps,
+            way_out,
         }
     }
 
-    fn syns(&self, answering: &Answering, addresses: &[IpAddr]) -> SynHandler {
+    fn syns(&self, answering: &Answering, addresses: &[IpAddr], way_out: WayOut) -> SynHandler {
         let broadcasts = self.broadcasts.iter().copied().map(IpAddr::V4);
         SynHandler {
             mac: self.mac,
@@ -247,9 +213,40 @@ impl HandlerConfig {
             recipe: answering.recipe.clone(),
             may_decline: true,
             may_be_partial: self.may_be_partial,
-            way_out: self.way_out,
+            way_out,
         }
     }
+}
+
+/// The program that answers requests, and its second stage where it has one.
+fn answers(
+    maps: &Maps<Map>,
+    (answering, entries): (&Answering, Entries),
+    syn: SynHandler,
+    memory: &Map,
+) -> Result<(Prog, Option<Prog>)> {
+    let outcomes_fd = maps.outcomes.raw_fd();
+    let steps = Steps {
+        scratch_fd: maps.scratch.raw_fd(),
+        budgets_fd: maps.handler_budgets.raw_fd(),
+    };
+    let scratch = Map::percpu_array("exos_web_scratch", WebHandler::SCRATCH_LEN, 1)?;
+    let handler = WebHandler {
+        second_stage: second_stage(syn.way_out),
+        syn,
+        entries,
+        peer_connections: answering.peer_connections,
+        rings: rings(answering, entries),
+        memory_fd: memory.raw_fd(),
+        scratch_fd: scratch.raw_fd(),
+        key: answering.key,
+        reports: answering.reports,
+        http: answering.http,
+    };
+    let later = handler.second_stage_in_gate(outcomes_fd);
+    let later = later.map(|later| Prog::load_classifier(&later.words(), "exos_web"));
+    let words = handler.in_gate(outcomes_fd, steps).words();
+    Ok((Prog::load(&words, "exos_web", true)?, later.transpose()?))
 }
 
 /// Where packets leave by a redirection, as on a veth, they cannot grow before.

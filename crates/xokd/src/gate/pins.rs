@@ -159,16 +159,21 @@ fn make_maps(folder: &Path) -> Result<Maps<Map>> {
     remove_folder(folder)?; // What another version left, or half of something.
     std::fs::create_dir_all(folder).context(|| format!("cannot make {}", folder.display()))?;
     SPECS.try_map(|spec| {
-        let map = match Maps::inner(spec.name) {
-            Some(inner) => Map::array_of_maps(spec.name, spec.entries, &mappable(inner)?)?,
-            None => {
-                let (key, value) = (spec.key_size, spec.value_size);
-                Map::create(kind_of(spec)?, spec.name, key, value, spec.entries)?
-            }
-        };
+        let map = make_map(spec)?;
         map.pin(&folder.join(spec.name))?;
         Ok(map)
     })
+}
+
+/// A map without a name in the file system.
+pub(super) fn make_map(spec: &MapSpec) -> Result<Map> {
+    match Maps::inner(spec.name) {
+        Some(inner) => Map::array_of_maps(spec.name, spec.entries, &mappable(inner)?),
+        None => {
+            let (key, value) = (spec.key_size, spec.value_size);
+            Map::create(kind_of(spec)?, spec.name, key, value, spec.entries)
+        }
+    }
 }
 
 /// Memory that programs map.

@@ -39,6 +39,17 @@ const COUNTERS: &str = "handler counters {
     reply 12 { be64(4) = before; }
 }";
 
+/// What asks for a handler, as the library does.
+pub fn download_of(port: u16, handler: &str) -> Request {
+    let read = exos_ash::parse(handler);
+    let memory = read.map_or(0, |read| exos_ash::Layout::of(read.handler()).bytes());
+    Request::Download {
+        port,
+        memory,
+        handler: handler.to_owned(),
+    }
+}
+
 /// A lab with a daemon, whose far end takes what is redirected to it; None, and said so, without privilege.
 fn lab_of(test: &str) -> Option<(Lab, exos_host::bpf::Link)> {
     let mut lab = Lab::new(test)?;
@@ -84,10 +95,7 @@ impl Holder {
 
     /// The handler's memory, or why it has none.
     fn download(&self, port: u16, handler: &str, words: usize) -> Result<MappedArray, Answer> {
-        let request = Request::Download {
-            port,
-            handler: handler.to_owned(),
-        };
+        let request = download_of(port, handler);
         loop {
             return match self.program.ask(&request) {
                 (Answer::Downloaded, mut fds) => {

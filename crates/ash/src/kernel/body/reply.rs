@@ -2,7 +2,7 @@
 
 use exos_filter::ebpf::{Alu, Condition as Jump, Helper, Reg, Size};
 
-use super::super::{CONTEXT, Generator, KEPT, LENGTH, MESSAGE, stack};
+use super::super::{CONTEXT, Generator, KEPT, LENGTH, Labels, MESSAGE, stack};
 use super::word::size;
 use crate::code::{Expression, Format, Part, Reply, VariableId};
 use crate::limits::MESSAGE_MAX;
@@ -22,21 +22,20 @@ fn is_at_hand(value: &Expression) -> bool {
 impl Generator<'_> {
     /// Its length waits in r9, its parts on the stack.
     pub(super) fn reply(&mut self, reply: &Reply) {
-        self.word(&reply.length, 0);
-        self.asm.set(KEPT, Reg::R0);
-        let most = i32::from(reply.most);
-        let is_as_long = reply.length == Expression::Length;
-        if !is_as_long || reply.most < MESSAGE_MAX {
-            self.asm
-                .jump_if(KEPT, Jump::Greater, most, self.labels.give_up);
-        }
+        self.length_of(reply);
         for (number, part) in reply.parts.iter().enumerate() {
-            self.compute(part, number);
+            self.compute(part, number, reply.length.constant().is_some());
         }
-        // Without room for another reply the packet is as long as the message.
-        if !is_as_long || self.of.handler.room() > 0 {
-            self.set_length(KEPT, self.labels.wrong);
-            self.needed = 0;
+        let is_as_long = reply.length == Expression::Length;
+        let handler = self.of.handler;
+        match () {
+            // Without room for another reply the packet is as long as the message.
+            () if handler.is_cut() && is_as_long => {}
+            () if handler.is_cut() => self.cut_message(reply),
+            () => {
+                self.set_length(KEPT, self.labels.wrong);
+                self.needed = 0;
+            }
         }
         let follows = reply.parts.iter().all(Part::can_follow);
         if follows {
@@ -46,30 +45,67 @@ impl Generator<'_> {
         for (number, part) in reply.parts.iter().enumerate() {
             self.write(part, number, follows);
         }
-        self.keep_sum_if(follows, is_as_long);
-        self.asm.jump(self.labels.leave);
+        self.leave_with_sum(follows, is_as_long || handler.is_cut());
+        self.are_headers_known &= self.needed > 0;
     }
 
-    /// The sum is known of a reply as long as its message, if that was known.
-    fn keep_sum_if(&mut self, follows: bool, is_as_long: bool) {
-        let [unknown, kept] = [self.asm.label(), self.asm.label()];
-        let asm = &mut self.asm;
-        if follows {
-            asm.load(Size::Double, Reg::R1, Reg::R10, stack::SUM);
-            asm.jump_if(Reg::R1, Jump::Equal, 0, kept);
-            if !is_as_long {
-                asm.jump_if(KEPT, Jump::NotEqual, LENGTH, unknown);
+    /// r9 = the reply's length. The check has seen that one which is known is no longer than it says.
+    fn length_of(&mut self, reply: &Reply) {
+        match reply.length.constant() {
+            Some(length) => self.asm.set(KEPT, length as i32),
+            None => {
+                self.word(&reply.length, 0);
+                self.asm.set(KEPT, Reg::R0);
             }
-            asm.store(Size::Double, Reg::R10, stack::SUM, SUM);
         }
-        if follows && !is_as_long {
-            asm.jump(kept);
+        let is_known = reply.length.constant().is_some();
+        if !is_known && (reply.length != Expression::Length || reply.most < MESSAGE_MAX) {
+            let most = i32::from(reply.most);
+            self.asm
+                .jump_if(KEPT, Jump::Greater, most, self.labels.give_up);
         }
-        asm.bind(unknown);
-        if !follows || !is_as_long {
-            asm.store_imm(Size::Double, Reg::R10, stack::SUM, 0);
+    }
+
+    /// Makes the packet, which ends with the message, as long as the reply; unless it is, the sum is not known. What of the message was known
+    /// to be there is known still, as far as numbers are written.
+    fn cut_message(&mut self, reply: &Reply) {
+        let as_it_is = self.asm.label();
+        self.asm.jump_if(KEPT, Jump::Equal, LENGTH, as_it_is);
+        self.asm.set(Reg::R2, KEPT);
+        self.asm.alu(Alu::Sub, Reg::R2, LENGTH);
+        self.move_end(self.labels.wrong);
+        self.asm.store_imm(Size::Double, Reg::R10, stack::SUM, 0);
+        let written = reply.parts.iter().map(|part| match part {
+            Part::Number { format, at, .. } => end(*format, *at),
+            Part::Row { .. } => 0,
+        });
+        let written = written.max().unwrap_or(0);
+        if written <= self.needed {
+            self.expect_bytes(written, self.labels.wrong);
+        } else {
+            self.needed = 0;
         }
-        asm.bind(kept);
+        self.asm.bind(as_it_is);
+    }
+
+    /// The sum is known of a reply as long as its message, if that was known; where `is_told` it says so itself.
+    fn leave_with_sum(&mut self, follows: bool, is_told: bool) {
+        let Labels {
+            leave,
+            leave_unknown,
+            ..
+        } = self.labels;
+        let asm = &mut self.asm;
+        if !follows {
+            asm.set(SUM, 0);
+            return asm.jump(leave);
+        }
+        asm.load(Size::Double, Reg::R1, Reg::R10, stack::SUM);
+        asm.jump_if(Reg::R1, Jump::Equal, 0, leave_unknown);
+        if !is_told {
+            asm.jump_if(KEPT, Jump::NotEqual, LENGTH, leave_unknown);
+        }
+        asm.jump(leave);
     }
 
     /// Takes r0, a number as it lies there, out of the sum, or adds it (RFC 1624). r0 and r2 are lost.
@@ -95,16 +131,21 @@ impl Generator<'_> {
         asm.alu(Alu::Add, SUM, number);
     }
 
-    fn compute(&mut self, part: &Part, number: usize) {
+    /// The check has seen that a reply whose length is known has room for its numbers.
+    fn compute(&mut self, part: &Part, number: usize, has_room: bool) {
         let give_up = self.labels.give_up;
         match part {
             Part::Number { format, at, value } => {
-                self.asm
-                    .jump_if(KEPT, Jump::Less, end(*format, *at), give_up);
+                if !has_room {
+                    self.asm
+                        .jump_if(KEPT, Jump::Less, end(*format, *at), give_up);
+                }
                 if is_at_hand(value) {
                     return;
                 }
+                self.bare = true;
                 self.word(value, 0);
+                self.bare = false;
             }
             Part::Row { at, row, length } => self.length_of_row(*at, *row, length),
         }
@@ -129,7 +170,7 @@ impl Generator<'_> {
             Part::Row { at, row, .. } => return self.write_row(*at, *row, number),
         };
         if end(format, at) > self.needed {
-            self.expect_number(format, at);
+            self.expect_bytes(end(format, at), self.labels.wrong);
         }
         if follows {
             self.asm.load(size(format), Reg::R0, MESSAGE, at);
@@ -151,21 +192,13 @@ impl Generator<'_> {
         }
     }
 
-    /// Says what is so: the packet has it.
-    fn expect_number(&mut self, format: Format, at: u16) {
-        self.asm.set(Reg::R1, MESSAGE);
-        self.asm.alu(Alu::Add, Reg::R1, end(format, at));
-        self.end_of_packet(Reg::R2);
-        self.asm
-            .jump_if(Reg::R1, Jump::Greater, Reg::R2, self.labels.wrong);
-    }
-
     fn write_row(&mut self, at: u16, row: VariableId, number: usize) {
         let written = self.asm.label();
         let asm = &mut self.asm;
         asm.load(Size::Double, Reg::R4, Reg::R10, stack::part(number));
         asm.jump_if(Reg::R4, Jump::Less, 1, written);
-        asm.load(Size::Double, Reg::R2, Reg::R10, stack::START);
+        self.load_start(Reg::R2);
+        let asm = &mut self.asm;
         asm.alu(Alu::Add, Reg::R2, i32::from(at));
         asm.load(Size::Double, Reg::R3, Reg::R10, stack::variable(row));
         asm.set(Reg::R1, CONTEXT);

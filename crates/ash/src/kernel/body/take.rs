@@ -8,18 +8,16 @@
 //! each word is masked with that, so that what it stores, and what it adds to its sum, is of nothing that the handler may not read.
 
 use exos_filter::ebpf::{Alu, Condition as Jump, Helper, Reg, Size};
-use exos_filter::handler::arithmetic::{fold, set_wide};
 
-use super::super::{CONTEXT, Generator, KEPT, LENGTH, MESSAGE, stack};
+use super::super::{CONTEXT, Generator, LENGTH, MESSAGE, stack};
 use crate::code::{Expression, Pipe, VariableId};
 use crate::limits::{MESSAGE_MAX, TAKEN_BY_WORDS_MAX};
 
 /// What is at hand, and where it comes from and goes to; r1 and r2 are lost with each word.
-const WORD: Reg = Reg::R0;
+pub(super) const WORD: Reg = Reg::R0;
 const FROM: Reg = Reg::R3;
 const LEFT: Reg = Reg::R4;
 const INTO: Reg = Reg::R5;
-const SUM: Reg = KEPT;
 
 /// First byte and number of bytes where both are known, and few.
 fn few_taken(from: &Expression, length: &Expression) -> Option<(i32, i32)> {
@@ -53,7 +51,8 @@ impl Generator<'_> {
         let (start, bytes) = self.part_for(row, (from, length), 1);
         let asm = &mut self.asm;
         asm.jump_if(bytes, Jump::Less, 1, taken);
-        asm.load(Size::Double, Reg::R1, Reg::R10, stack::START);
+        self.load_start(Reg::R1);
+        let asm = &mut self.asm;
         asm.alu(Alu::Add, start, Reg::R1);
         asm.load(Size::Double, Reg::R3, Reg::R10, stack::variable(row));
         asm.set(Reg::R1, CONTEXT);
@@ -67,14 +66,14 @@ impl Generator<'_> {
         row: VariableId,
         (from, length): (&Expression, &Expression),
         pipes: &[Pipe],
-        sum: Option<VariableId>,
+        registers: &[VariableId],
     ) {
         self.compute_keys(pipes);
         let few = self.few_for(row, from, length);
         match few {
             Some((from, bytes)) => {
                 self.expect_known(row, from, bytes);
-                self.asm.set(SUM, 0);
+                self.take_up_registers(pipes);
                 self.each_known(bytes, |generator, (size, at)| {
                     generator.asm.load(size, WORD, MESSAGE, (from + at) as i16);
                     generator.pass(pipes, size, (INTO, at as i16));
@@ -86,24 +85,8 @@ impl Generator<'_> {
                 self.pass_all(row, start, pipes);
             }
         }
-        if let Some(sum) = sum {
-            self.keep_checksum(sum, few);
-        }
-    }
-
-    /// A variable becomes the sum; 0 where the message does not have the bytes that are known and few.
-    fn keep_checksum(&mut self, sum: VariableId, few: Option<(i32, i32)>) {
-        if let Some((from, bytes)) = few {
-            let there = Reg::R1;
-            self.asm.set(there, from + bytes - 1);
-            self.mask_of_part(there);
-            self.asm.alu(Alu::And, SUM, there);
-        }
-        fold(&mut self.asm, SUM, Reg::R1);
-        self.asm.to_big_endian(SUM, 16);
-        self.forget(SUM);
-        self.asm.set(Reg::R0, SUM);
-        self.keep(sum);
+        let last = few.map(|(from, bytes)| from + bytes - 1);
+        self.keep_registers(pipes, registers, last);
     }
 
     /// Bytes that are known and few, and for which a row has room.
@@ -177,26 +160,6 @@ impl Generator<'_> {
         (start, bytes)
     }
 
-    /// Words that pipes are made with wait on the stack as 64 bits full of them.
-    fn compute_keys(&mut self, pipes: &[Pipe]) {
-        for (number, pipe) in pipes.iter().enumerate() {
-            let Pipe::Xor(bytes, key) = pipe else {
-                continue;
-            };
-            self.word(key, 0);
-            let (asm, bits) = (&mut self.asm, 8 * i32::from(*bytes));
-            match bytes {
-                1 => asm.alu(Alu::And, Reg::R0, 0xff),
-                _ => asm.to_big_endian(Reg::R0, bits),
-            }
-            if *bytes < 8 {
-                set_wide(asm, Reg::R1, u64::MAX / (u64::MAX >> (64 - bits)));
-                asm.alu(Alu::Mul, Reg::R0, Reg::R1);
-            }
-            asm.store(Size::Double, Reg::R10, stack::part(number), Reg::R0);
-        }
-    }
-
     /// A loop over words of 8 bytes, then what is left by shorter ones, if pipes have such.
     fn pass_all(&mut self, row: VariableId, start: Reg, pipes: &[Pipe]) {
         let widest = i32::from(Pipe::widest(pipes));
@@ -205,7 +168,8 @@ impl Generator<'_> {
         asm.set(FROM, MESSAGE);
         asm.alu(Alu::Add, FROM, start);
         asm.load(Size::Double, INTO, Reg::R10, stack::variable(row));
-        asm.set(SUM, 0);
+        self.take_up_registers(pipes);
+        let asm = &mut self.asm;
         asm.bind(again);
         asm.jump_if(LEFT, Jump::Less, 8, rest);
         self.pass_next(pipes, 8);
@@ -235,69 +199,5 @@ impl Generator<'_> {
         self.pass(pipes, size, (INTO, 0));
         self.asm.alu(Alu::Add, FROM, bytes);
         self.asm.alu(Alu::Add, INTO, bytes);
-    }
-
-    /// A word through all pipes. Of a short one the low bytes of the register count.
-    fn pass(&mut self, pipes: &[Pipe], size: Size, into: (Reg, i16)) {
-        for (number, pipe) in pipes.iter().enumerate() {
-            match pipe {
-                Pipe::Swap(bytes) => self.turn_round(*bytes),
-                Pipe::Xor(..) => {
-                    let key = stack::part(number);
-                    self.asm.load(Size::Double, Reg::R1, Reg::R10, key);
-                    self.asm.alu(Alu::Xor, WORD, Reg::R1);
-                }
-                Pipe::Checksum => self.add_to_checksum(size),
-            }
-        }
-        self.asm.store(size, into.0, into.1, WORD);
-    }
-
-    /// The bytes of each word in the register.
-    fn turn_round(&mut self, bytes: u8) {
-        const LOW_BYTES: u64 = 0x00ff_00ff_00ff_00ff;
-        let (asm, low, mask) = (&mut self.asm, Reg::R1, Reg::R2);
-        match bytes {
-            2 => {
-                set_wide(asm, mask, LOW_BYTES);
-                asm.set(low, WORD);
-                asm.alu(Alu::And, low, mask);
-                asm.alu(Alu::ShiftLeft, low, 8);
-                asm.alu(Alu::ShiftRight, WORD, 8);
-                asm.alu(Alu::And, WORD, mask);
-                asm.alu(Alu::Or, WORD, low);
-            }
-            4 => {
-                asm.to_big_endian(WORD, 64);
-                asm.set(low, WORD);
-                asm.alu(Alu::ShiftLeft, low, 32);
-                asm.alu(Alu::ShiftRight, WORD, 32);
-                asm.alu(Alu::Or, WORD, low);
-            }
-            _ => asm.to_big_endian(WORD, 64),
-        }
-    }
-
-    /// In memory order, which a checksum does not mind.
-    fn add_to_checksum(&mut self, size: Size) {
-        let (asm, part) = (&mut self.asm, Reg::R1);
-        match size {
-            Size::Double => {
-                asm.set(part, WORD);
-                asm.alu(Alu::ShiftRight, part, 32);
-                asm.alu(Alu::Add, SUM, part);
-                asm.alu32(Alu::Move, part, WORD);
-            }
-            Size::Word => asm.alu32(Alu::Move, part, WORD),
-            Size::Half => {
-                asm.set(part, WORD);
-                asm.alu(Alu::And, part, 0xffff);
-            }
-            Size::Byte => {
-                asm.set(part, WORD);
-                asm.alu(Alu::And, part, 0xff);
-            }
-        }
-        asm.alu(Alu::Add, SUM, part);
     }
 }

@@ -3,6 +3,7 @@
 use exos_filter::ebpf::{Alu, Condition as Jump, Insn, Reg, Size};
 use exos_filter::handler::arithmetic::set_wide;
 
+use super::super::addresses::takes_its_time;
 use super::super::{Generator, LENGTH, MESSAGE, stack};
 use crate::code::{Comparison, Condition, Expression, Format, Operator};
 use crate::limits::MESSAGE_MAX;
@@ -21,10 +22,12 @@ impl Generator<'_> {
                 // The message is known to have it.
                 Some(at) => {
                     self.number(*format, MESSAGE, at as i16);
-                    let last = at as i32 + i32::from(format.bytes) - 1;
-                    self.asm.set(Reg::R1, last);
-                    self.mask_of_part(Reg::R1);
-                    self.asm.alu(Alu::And, Reg::R0, Reg::R1);
+                    if !self.bare {
+                        let last = at as i32 + i32::from(format.bytes) - 1;
+                        self.asm.set(Reg::R1, last);
+                        self.mask_of_part(Reg::R1);
+                        self.asm.alu(Alu::And, Reg::R0, Reg::R1);
+                    }
                 }
                 None => self.number_somewhere(*format, at, depth),
             },
@@ -64,7 +67,9 @@ impl Generator<'_> {
 
     fn number_somewhere(&mut self, format: Format, at: &Expression, depth: usize) {
         let bytes = i32::from(format.bytes);
+        let bare = std::mem::take(&mut self.bare);
         self.word(at, depth);
+        self.bare = bare;
         let give_up = self.labels.give_up;
         let (from, end, mask) = (Reg::R2, Reg::R3, Reg::R5);
         self.asm.jump_if(
@@ -88,10 +93,19 @@ impl Generator<'_> {
         self.end_of_packet(Reg::R4);
         self.asm.jump_if(end, Jump::Greater, Reg::R4, give_up);
         self.number(format, from, 0);
-        self.asm.alu(Alu::And, Reg::R0, mask);
+        if !bare {
+            self.asm.alu(Alu::And, Reg::R0, mask);
+        }
     }
 
     fn binary(&mut self, operator: Operator, a: &Expression, b: &Expression, depth: usize) {
+        let bare = self.bare;
+        self.bare &= !takes_its_time(operator);
+        self.of_two(operator, a, b, depth);
+        self.bare = bare;
+    }
+
+    fn of_two(&mut self, operator: Operator, a: &Expression, b: &Expression, depth: usize) {
         if let Some(small) = b.constant().and_then(|b| immediate(operator, b)) {
             self.word(a, depth);
             return self.asm.alu(alu(operator), Reg::R0, small);

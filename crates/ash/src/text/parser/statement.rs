@@ -15,6 +15,18 @@ const CHANGES: [(&str, OfOne); 5] = [
     ("xor", Change::Xor),
 ];
 
+/// Pipes that are written as a word's bytes and what they are made with, and whether that must be said: what a register begins with is
+/// zero where nothing else is.
+type OfWords = fn(u8, Expression) -> Pipe;
+const PIPES: [(&str, OfWords, bool); 5] = [
+    ("xor", Pipe::Xor, true),
+    ("and", Pipe::And, true),
+    ("or", Pipe::Or, true),
+    ("sum", Pipe::Sum, false),
+    ("hash", Pipe::Hash, false),
+];
+const NOTHING: Expression = Expression::Constant(0);
+
 impl Parser<'_> {
     /// Statements to a closing brace.
     pub(super) fn statements(&mut self) -> Parsed<Block> {
@@ -70,7 +82,7 @@ impl Parser<'_> {
                 self.expect_word("up")?;
                 Statement::GiveUp
             }
-            "take" => self.take_row(None)?,
+            "take" => self.take_row(Vec::new())?,
             _ => match self.change(None)? {
                 Some(change) => change,
                 None => self.assignment()?,
@@ -127,7 +139,7 @@ impl Parser<'_> {
         Ok(Statement::Repeat(counter, times, self.block()?))
     }
 
-    fn take_row(&mut self, sum: Option<VariableId>) -> Parsed<Statement> {
+    fn take_row(&mut self, registers: Vec<VariableId>) -> Parsed<Statement> {
         self.next += 1;
         self.expect("(")?;
         let row = self.known()?;
@@ -149,29 +161,52 @@ impl Parser<'_> {
             from,
             length,
             pipes,
-            sum,
+            registers,
         })
     }
 
     fn pipe(&mut self) -> Parsed<Pipe> {
         if self.take_word("checksum") {
-            return Ok(Pipe::Checksum);
+            let begin = match self.take("(") {
+                true => self.last_word()?,
+                false => NOTHING,
+            };
+            return Ok(Pipe::Checksum(begin));
         }
-        let is_swap = self.take_word("swap");
-        if !is_swap && !self.take_word("xor") {
-            return Err(self.wrong("a pipe is `swap(4)`, `xor(4, key)` or `checksum`"));
+        let Token::Word(word) = self.peek() else {
+            return Err(self.no_pipe());
+        };
+        let of_words = PIPES.iter().find(|(name, ..)| *name == word);
+        if of_words.is_none() && word != "swap" {
+            return Err(self.no_pipe());
         }
+        self.next += 1;
         self.expect("(")?;
         let bytes = self.number("how many bytes a word has")?;
-        let pipe = match is_swap {
-            true => Pipe::Swap(bytes),
-            false => {
-                self.expect(",")?;
-                Pipe::Xor(bytes, self.word()?)
+        let (of, is_said) = match of_words {
+            Some((_, of, is_said)) => (of, *is_said),
+            None => {
+                self.expect(")")?;
+                return Ok(Pipe::Swap(bytes));
             }
         };
+        if !is_said && self.take(")") {
+            return Ok(of(bytes, NOTHING));
+        }
+        self.expect(",")?;
+        Ok(of(bytes, self.last_word()?))
+    }
+
+    fn no_pipe(&self) -> TextError {
+        self.wrong(
+            "a pipe is `swap(4)`, `xor(4, key)`, `and(4, mask)`, `or(4, bits)`, `checksum`, `sum(4)` or `hash(4)`",
+        )
+    }
+
+    fn last_word(&mut self) -> Parsed<Expression> {
+        let word = self.word()?;
         self.expect(")")?;
-        Ok(pipe)
+        Ok(word)
     }
 
     /// A change that is written as a call, if one stands here.
@@ -206,6 +241,9 @@ impl Parser<'_> {
     fn assignment(&mut self) -> Parsed<Statement> {
         let place = self.place();
         let name = self.name()?;
+        if self.take(",") {
+            return self.take_registers(name, place);
+        }
         self.expect("=")?;
         if self.take("&") {
             return self.point(name, place);
@@ -221,13 +259,31 @@ impl Parser<'_> {
             return self.find(name, place);
         }
         if matches!(self.peek(), Token::Word("take")) {
-            let sum = self.variable(name, VariableKind::Word, place)?;
-            return self.take_row(Some(sum));
+            let register = self.variable(name, VariableKind::Word, place)?;
+            return self.take_row(vec![register]);
         }
         // The value first: it may not be made of the variable that begins here.
         let value = self.word()?;
         let variable = self.variable(name, VariableKind::Word, place)?;
         Ok(Statement::Set(variable, value))
+    }
+
+    /// Several variables, of which the first has been read.
+    fn take_registers(&mut self, first: &str, place: Place) -> Parsed<Statement> {
+        let mut registers = vec![self.variable(first, VariableKind::Word, place)?];
+        loop {
+            let place = self.place();
+            let name = self.name()?;
+            registers.push(self.variable(name, VariableKind::Word, place)?);
+            if !self.take(",") {
+                break;
+            }
+        }
+        self.expect("=")?;
+        match self.peek() {
+            Token::Word("take") => self.take_row(registers),
+            _ => Err(self.wrong("several variables are what `take` keeps: `a, b = take(r, 0, 8) through checksum, sum(4);`")),
+        }
     }
 
     fn point(&mut self, name: &str, place: Place) -> Parsed<Statement> {

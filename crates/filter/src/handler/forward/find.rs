@@ -68,7 +68,9 @@ impl ForwardHandler {
             asm.alu(Alu::ShiftLeft, high, 32);
             asm.alu(Alu::Or, word, high);
             asm.alu(Alu::Xor, hash, word);
-            mix(asm);
+            for _ in 0..2 {
+                mix(asm);
+            }
         }
         asm.load(Size::Word, word, FRAME, shape.upper());
         asm.alu(Alu::Xor, hash, word);

@@ -14,7 +14,8 @@
 //! of fourteen has to be looked for in both, and hardly a flow of a million finds no room. One that does not is not put
 //! there, and its packets go to user space. Nothing ever moves.
 //!
-//! The hash is keyed, by a factor and what is multiplied: who does not know them cannot choose ends that meet in a bucket.
+//! The hash is keyed, by a factor and what is multiplied: without them nobody can choose ends that meet in a bucket. Each word of addresses is
+//! mixed twice: by one multiplication its upper bit changes the same two bits for every key, which the next word can change back.
 //! It need be no stronger, since all they would reach is that flows like theirs go to user space.
 
 use std::borrow::Borrow;
@@ -71,10 +72,10 @@ impl HashKey {
         let addresses = pairs
             .iter()
             .map(|[a, b]| u64::from(*a) | u64::from(*b) << 32);
-        let words = addresses.chain([u64::from(key.ports)]);
-        let hash = words.fold(self.begin(key.what), |hash, word| {
-            mix(hash ^ word, self.factor)
+        let hash = addresses.fold(self.begin(key.what), |hash, word| {
+            mix(mix(hash ^ word, self.factor), self.factor)
         });
+        let hash = mix(hash ^ u64::from(key.ports), self.factor);
         mix(hash, STIR)
     }
 }

@@ -13,8 +13,13 @@ use exos_wire::tcp::cookie::{
 };
 
 impl SynHandler {
-    /// Puts the four-tuple and the time aside.
-    pub(in crate::handler) fn look(&self, asm: &mut Assembler, headers: Headers) {
+    /// Puts the four-tuple and the time aside. TCP's header is so far behind where a register points.
+    pub(in crate::handler) fn look(
+        &self,
+        asm: &mut Assembler,
+        headers: Headers,
+        (from, tcp): (Reg, usize),
+    ) {
         asm.call(Helper::KtimeGetNs);
         asm.alu(Alu::Div, Reg::R0, 1000);
         asm.set(Reg::R1, Reg::R0);
@@ -24,7 +29,7 @@ impl SynHandler {
         keep(asm, MILLIS, Reg::R0);
         keep_address(asm, headers, headers.receiver(), LOCAL);
         keep_address(asm, headers, headers.addresses(), REMOTE);
-        asm.load(Size::Half, Reg::R1, FRAME, headers.upper());
+        asm.load(Size::Half, Reg::R1, from, tcp);
         asm.to_big_endian(Reg::R1, 16);
         asm.alu(Alu::ShiftLeft, Reg::R1, 32);
         set_wide(asm, Reg::R2, u64::from(self.recipe.port) << 48);

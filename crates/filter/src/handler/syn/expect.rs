@@ -34,12 +34,13 @@ impl SynHandler {
         asm.jump(other);
     }
 
-    /// A segment to the port, in headers without anything unusual before TCP's.
+    /// A segment to the port, in headers without anything unusual before TCP's; to `unusual` with a fragment, and where there may be options or
+    /// extension headers.
     pub(in crate::handler) fn expect_segment(
         &self,
         asm: &mut Assembler,
         headers: Headers,
-        other: Label,
+        [unusual, other]: [Label; 2],
     ) {
         let upper = headers.upper();
         if headers.ipv6 {
@@ -48,14 +49,15 @@ impl SynHandler {
             expect_ipv6(asm, Reg::R1, other);
         } else {
             asm.load(Size::Byte, Reg::R1, FRAME, IP);
-            asm.jump_if(Reg::R1, Condition::NotEqual, 0x45, other);
+            asm.jump_if(Reg::R1, Condition::NotEqual, 0x45, unusual);
             // No fragment.
             asm.load(Size::Half, Reg::R1, FRAME, IP + 6);
-            asm.jump_if(Reg::R1, Condition::Set, half(0xbfff), other);
+            asm.jump_if(Reg::R1, Condition::Set, half(0xbfff), unusual);
         }
         asm.load(Size::Byte, Reg::R1, FRAME, headers.protocol_field());
         let wanted = i32::from(protocol::TCP);
-        asm.jump_if(Reg::R1, Condition::NotEqual, wanted, other);
+        let is_another = if headers.ipv6 { unusual } else { other };
+        asm.jump_if(Reg::R1, Condition::NotEqual, wanted, is_another);
         self.expect_addresses(asm, headers, other);
         asm.load(Size::Half, Reg::R1, FRAME, upper);
         asm.jump_if(Reg::R1, Condition::Equal, 0, other);
@@ -63,7 +65,12 @@ impl SynHandler {
     }
 
     /// To an address of ours, from one that a host may have.
-    fn expect_addresses(&self, asm: &mut Assembler, headers: Headers, other: Label) {
+    pub(in crate::handler) fn expect_addresses(
+        &self,
+        asm: &mut Assembler,
+        headers: Headers,
+        other: Label,
+    ) {
         let ours = asm.label();
         let source = headers.addresses();
         find_address(asm, headers, headers.receiver(), &self.addresses, ours);

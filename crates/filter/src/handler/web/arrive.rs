@@ -31,7 +31,8 @@ impl Generator<'_> {
         of.syn.expect_frame(self.asm, &families, pass);
         for (headers, family) in families {
             self.asm.bind(family);
-            of.syn.expect_segment(self.asm, headers, pass);
+            let unusual = self.asm.label();
+            of.syn.expect_segment(self.asm, headers, [unusual, pass]);
             self.note_core(of);
             if !headers.ipv6 {
                 expect_header_sum(self.asm, pass);
@@ -39,18 +40,21 @@ impl Generator<'_> {
             let begins = self.asm.label();
             self.note(headers, begins);
             self.shape(of, headers);
-            of.syn.look(self.asm, headers);
+            let at = (FRAME, headers.upper());
+            of.syn.look(self.asm, headers, at);
             self.asm.jump(arrived);
             self.asm.bind(begins);
-            of.syn.look(self.asm, headers);
+            of.syn.look(self.asm, headers, at);
             self.expect_open_slot(of);
             self.asm.jump(self.labels.syn);
+            self.asm.bind(unusual);
+            self.arrive_unusual(of, headers);
         }
         self.asm.bind(arrived);
     }
 
     /// Keeps which core the queue belongs to, where there are several.
-    fn note_core(&mut self, of: &WebHandler) {
+    pub(super) fn note_core(&mut self, of: &WebHandler) {
         let (asm, own) = (&mut *self.asm, of.rings.own());
         if of.rings.cores() > 1 {
             asm.load(Size::Word, Reg::R1, CONTEXT, QUEUE);

@@ -11,7 +11,7 @@ use exos_wire::tcp::cookie::ECN_BIT;
 impl Generator<'_> {
     /// No connection that the slot has.
     pub(super) fn fresh(&mut self, of: &WebHandler) {
-        let [none, pass, up, other] = [(); 4].map(|()| self.asm.label());
+        let [none, pass, up, other, begins] = [(); 5].map(|()| self.asm.label());
         self.expect_not_first();
         let asm = &mut *self.asm;
         asm.load(Size::Byte, Reg::R1, Reg::R10, FLAGS);
@@ -20,8 +20,12 @@ impl Generator<'_> {
         asm.jump_if(Reg::R1, Condition::Equal, 0, none);
         self.expect_cookie(of, none);
         self.expect_usable(of, up);
-        self.expect_request(other);
+        self.expect_request(begins, other);
+        self.asm.bind(begins);
         self.begin_with_room(of, up);
+        kept(self.asm, Reg::R1, LEN);
+        self.asm
+            .jump_if(Reg::R1, Condition::Equal, 0, self.labels.taken);
         self.asm.jump(self.labels.answer);
         self.asm.bind(other);
         self.begin_above(of, up);
@@ -84,20 +88,32 @@ impl Generator<'_> {
         self.asm.jump(self.labels.hand_up);
     }
 
-    /// To `other` unless the segment brings a request with an entry, of a connection whose options can be had here. What says nothing is taken.
-    fn expect_request(&mut self, other: Label) {
+    /// To `other` unless the segment brings a request with an entry, of a connection whose options can be had here; to `begins` where it says
+    /// nothing, so that the connection is known, and ends when its client never asks. While the slot has another between the same ends
+    /// nothing comes of that: it may come late, and would end the other.
+    fn expect_request(&mut self, begins: Label, other: Label) {
+        let [some, over] = [(); 2].map(|()| self.asm.label());
         let asm = &mut *self.asm;
         asm.load(Size::Byte, Reg::R1, Reg::R10, FLAGS);
         asm.jump_if(Reg::R1, Condition::Set, FIN, other);
+        kept(asm, Reg::R2, KEPT);
         kept(asm, Reg::R1, LEN);
-        asm.jump_if(Reg::R1, Condition::Equal, 0, self.labels.taken);
+        asm.jump_if(Reg::R1, Condition::NotEqual, 0, some);
+        kept(asm, Reg::R1, IS_KNOWN);
+        asm.jump_if(Reg::R1, Condition::Equal, 0, over);
+        asm.load(Size::Double, Reg::R1, SLOT, slot::STATE as i16);
+        asm.jump_if(Reg::R1, Condition::NotEqual, slot::DONE, self.labels.taken);
+        asm.bind(over);
+        asm.jump_if(Reg::R2, Condition::Set, ECN_BIT as i32, other);
+        asm.jump(begins);
+        asm.bind(some);
         kept(asm, Reg::R1, HIT);
         asm.jump_if(Reg::R1, Condition::Equal, 0, other);
-        kept(asm, Reg::R1, KEPT);
-        asm.jump_if(Reg::R1, Condition::Set, ECN_BIT as i32, other);
+        asm.jump_if(Reg::R2, Condition::Set, ECN_BIT as i32, other);
     }
 
-    /// The connection is the server's: the slot is closed for a while, and what it had of the client's before is over.
+    /// The connection is the server's: the slot is closed for a while, and what it had of the client's before is over. So it is also by a segment
+    /// that was not read, for the cookie says who sent it, and vouches for its number.
     fn leave_slot(&mut self, of: &WebHandler) {
         let other = self.asm.label();
         let asm = &mut *self.asm;

@@ -15,8 +15,8 @@
 //! OPEN      in order, all acknowledged: nothing, bare             taken
 //!                                       a request with an entry   answered: OPEN, or FINISHED where the response closes
 //!                                       FIN alone                 answered by FIN: LAST_ACK
-//!           all acknowledged, anything else, or a request without handed up
-//!            word of the server
+//!           all acknowledged, anything else, or a request without handed up; where only this segment says that all is acknowledged,
+//!            word of the server                                  and it is not read or not in order, with the response
 //! FINISHED  all acknowledged, FIN alone                           acknowledged: DONE
 //!           all acknowledged, new data of 1,024 bytes at most     the server's, which resets it: DONE
 //!           all acknowledged, more new data                       handed up with the response, where that was not acknowledged before
@@ -26,7 +26,10 @@
 //! DONE      FIN again                                             acknowledged again
 //!           new data                                              the server's, which resets it
 //! any       the first request again, acknowledged long ago        dropped
-//! any       anything else, no connection: brings a cookie back    begins (OPEN), if it says nothing, it is taken and nothing kept
+//! stands    IP options, extension headers, a first fragment       handed up, with the response where that is out (`unusual`)
+//! any       anything else, no connection: brings a cookie back    begins (OPEN), also if it says nothing
+//!                                       with nothing, and the     taken, and nothing kept: it may come late
+//!                                       slot's client's stands
 //!                                       and may not begin         the server's, and the slot's for a while
 //!                                       without an entry, cores   begins, and is handed up
 //!           none of these: of a slot                              dropped: it comes again
@@ -98,7 +101,8 @@ impl Generator<'_> {
         self.asm.bind(none);
     }
 
-    /// To `other` with a segment whose checksum was not looked at: the slot does not change by what that says.
+    /// To `other` with a segment whose checksum was not looked at: the slot does not change by what that says. It may be forged or damaged:
+    /// at worst the stack has the connection then, with what the slot says, and looks at the segment itself.
     pub(super) fn expect_read(&mut self, other: Label) {
         let asm = &mut *self.asm;
         kept(asm, Reg::R1, HEADER);
@@ -108,14 +112,14 @@ impl Generator<'_> {
     }
 
     fn open(&mut self, of: &WebHandler, fresh: Label) {
-        let [hand_up, some] = [(); 2].map(|()| self.asm.label());
+        let [unread, hand_up, some] = [(); 3].map(|()| self.asm.label());
         let asm = &mut *self.asm;
         asm.jump_if(Reg::R4, Condition::NotEqual, Reg::R5, fresh);
         asm.load(Size::Word, Reg::R1, SLOT, slot::RCV as i16);
         keep(asm, UP_RCV, Reg::R1);
         keep(asm, UP_NXT, Reg::R5);
-        asm.jump_if(Reg::R3, Condition::NotEqual, Reg::R1, hand_up);
-        self.expect_read(hand_up);
+        asm.jump_if(Reg::R3, Condition::NotEqual, Reg::R1, unread);
+        self.expect_read(unread);
         self.keep_what_it_says(of);
         let asm = &mut *self.asm;
         asm.store(Size::Word, SLOT, slot::UNA as i16, Reg::R5);
@@ -143,6 +147,8 @@ impl Generator<'_> {
         asm.jump_if(Reg::R1, Condition::Less, Reg::R2, self.labels.answer);
         asm.bind(hand_up);
         asm.jump(self.labels.hand_up);
+        self.asm.bind(unread);
+        self.hand_up_unread(self.labels.hand_up);
     }
 
     fn finished(&mut self, of: &WebHandler, fresh: Label) {
@@ -172,7 +178,7 @@ impl Generator<'_> {
         self.end(of, slot::DONE);
         self.asm.jump(self.labels.pass_locked);
         self.asm.bind(unread);
-        self.hand_up_unread();
+        self.hand_up_unread(self.labels.pass_locked);
         self.asm.bind(taken);
         self.expect_read(self.labels.drop);
         self.acknowledge_all();

@@ -41,8 +41,9 @@ const COUNTS: u64 = 1024;
 /// The ring of connections handed up: from the beginning of a ring on.
 pub const RING: u64 = 4096;
 const _: () = assert!(COUNTS + 8 * Counter::COUNT as u64 <= RING);
-/// How many it has room for, a power of two.
-pub const RING_COUNT: u64 = 1024;
+/// How many it has room for, a power of two: more than segments wait in a receive ring (2,048), for each may be a first request that the
+/// server answers.
+pub const RING_COUNT: u64 = 4096;
 /// Bytes of one.
 pub const HANDED_LEN: u64 = 128;
 /// Bytes from the beginning of a ring to its end.

@@ -75,6 +75,7 @@ pub(super) const LOGGED_BYTES: i16 = -384;
 pub(super) const SLOT_AT: i16 = -392;
 
 pub(super) const FIN: i32 = 0x01;
+pub(super) const SYN: i32 = 0x02;
 pub(super) const RST: i32 = 0x04;
 pub(super) const PSH: i32 = 0x08;
 pub(super) const ACK_FLAG: i32 = 0x10;

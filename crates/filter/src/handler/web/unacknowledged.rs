@@ -52,8 +52,9 @@ impl Generator<'_> {
         self.asm.bind(other);
     }
 
-    /// To `other` unless a part of the response is acknowledged, also by a segment that is not read: what it leads to is that the stack has the
-    /// connection, which looks at it.
+    /// To `other` unless a part of the response is acknowledged, also by a segment that is not read, which may be forged or damaged. All that
+    /// comes of it is that the stack has the connection, sooner than by a second's quiet: what is handed up are the slot's numbers, with the
+    /// whole response, and the stack looks at the segment.
     fn expect_part(&mut self, other: Label) {
         let (una, acked, left, state) = (Reg::R1, Reg::R2, Reg::R0, Reg::R2);
         let some = self.asm.label();
@@ -72,12 +73,12 @@ impl Generator<'_> {
         asm.bind(some);
     }
 
-    /// More data than is read here follows a response that closed, and says that all is acknowledged, what the stack judges: it has the
-    /// connection. Where that was known before the data goes up alone.
-    pub(super) fn hand_up_unread(&mut self) {
+    /// A segment says that all is acknowledged, and was not read, or is not the next: the stack judges that, and has the connection with the
+    /// response. Without, a forged one would have a lost response never sent again. To `known` where all was acknowledged before.
+    pub(super) fn hand_up_unread(&mut self, known: Label) {
         let asm = &mut *self.asm;
         asm.load(Size::Word, Reg::R1, SLOT, slot::UNA as i16);
-        asm.jump_if(Reg::R1, Condition::Equal, Reg::R5, self.labels.pass_locked);
+        asm.jump_if(Reg::R1, Condition::Equal, Reg::R5, known);
         asm.load(Size::Word, END, SLOT, slot::RCV as i16);
         self.hand_up_as_sent();
     }

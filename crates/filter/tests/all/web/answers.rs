@@ -9,7 +9,7 @@ fn requests_of_a_standing_connection_are_answered() {
         let at = bench.enter(REQUEST, RESPONSE, false);
         for stamped in [false, true] {
             let mut client = Client::opened(&bench, 4000 + u16::from(stamped), stamped);
-            assert_eq!(client.says(&bench, ACK, &[]), Err(DROP), "nothing is kept");
+            assert_eq!(client.says(&bench, ACK, &[]), Err(DROP), "it begins");
             for _ in 0..3 {
                 let expected = Got {
                     seq: client.ack,

@@ -46,6 +46,10 @@ fn damage_does_not_change_a_connection() {
                     // The stack looks at the segment's checksum.
                     if bench.get(layout::HANDED) != bench.get(layout::TAKEN) {
                         assert_ne!(now, slot::DONE, "{what}");
+                        // Whatever the damage acknowledges, the response goes along.
+                        let number = bench.get(layout::TAKEN) % layout::RING_COUNT;
+                        let at = layout::RING + number * layout::HANDED_LEN;
+                        assert_ne!(bench.get(at + handed::SENT), 0, "{what}");
                         assert_eq!(after[state], 0, "{what}");
                         after[state] = before[state];
                         after[closed] = before[closed];

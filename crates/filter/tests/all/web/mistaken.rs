@@ -155,9 +155,9 @@ fn no_mistaken_way_leads_out_of_the_memory_or_the_request() {
     assert_eq!(wrong, None, "{}", disassemble(&code));
     let without = without_a_clamp(&code);
     // Of the request's length, of what is left of it to sum, of a place that is hashed, of one that is compared. The others are of
-    // entries beside that one, of a place that is looked for noise (which only very many such ways lead behind the request), of the
-    // response's length (twice), and the ring's mask.
-    assert_eq!(without.len(), 11, "{}", disassemble(&code));
+    // entries beside that one, of a place that is looked for noise (which only very many such ways lead behind the request), and of the
+    // response's length (twice).
+    assert_eq!(without.len(), 10, "{}", disassemble(&code));
     for (number, code) in without.iter().enumerate().take(4) {
         let wrong = first_that_leads_out(code);
         assert!(wrong.is_some(), "{number}\n{}", disassemble(code));

@@ -11,8 +11,10 @@ mod mistaken;
 mod noise;
 mod reports;
 mod room;
+mod silent;
 mod steps;
 mod unacknowledged;
+mod unusual;
 mod wire;
 
 use bench::{Bench, ENTRIES, KEY, VERSION, now};

@@ -1,7 +1,7 @@
 //! The caller of an intercepted call: its process, descriptors and memory.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
 /// A copy of a descriptor of a thread's process.
@@ -50,7 +50,11 @@ fn owned(made: libc::c_long) -> io::Result<OwnedFd> {
 ///
 /// The thread has gone.
 pub fn process_of(thread: u32) -> io::Result<u32> {
-    status(thread, "Tgid:")
+    // The thread that a process began with has the process's number; of no other thread there is such a descriptor.
+    match process(thread) {
+        Ok(_) => Ok(thread),
+        Err(_) => status(thread, "Tgid:"),
+    }
 }
 
 /// The parent of a process.
@@ -63,10 +67,26 @@ pub fn parent_of(process: u32) -> io::Result<u32> {
 }
 
 fn status(thread: u32, name: &str) -> io::Result<u32> {
-    let status = fs::read_to_string(format!("/proc/{thread}/status"))?;
+    let status = text_of(&format!("/proc/{thread}/status"))?;
     let value = status.lines().find_map(|line| line.strip_prefix(name));
     let value = value.and_then(|value| value.trim().parse().ok());
     value.ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// The text of a file of `/proc`, which has no length: by two calls, where reading without knowing one makes ten.
+pub fn text_of(path: &str) -> io::Result<String> {
+    const ROOM: usize = 4096;
+    let mut text = Vec::with_capacity(ROOM);
+    let mut file = File::open(path)?;
+    while {
+        text.reserve(ROOM / 2);
+        let before = text.len();
+        text.resize(text.capacity(), 0);
+        let count = file.read(&mut text[before..])?;
+        text.truncate(before + count);
+        count > 0
+    } {}
+    String::from_utf8(text).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
 /// Whether a descriptor of a thread's is closed when it becomes another program.
@@ -75,7 +95,7 @@ fn status(thread: u32, name: &str) -> io::Result<u32> {
 ///
 /// There is none of that number, or the process has gone.
 pub fn closes_on_exec(thread: u32, number: i32) -> io::Result<bool> {
-    let info = fs::read_to_string(format!("/proc/{thread}/fdinfo/{number}"))?;
+    let info = text_of(&format!("/proc/{thread}/fdinfo/{number}"))?;
     let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
     let flags = flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok());
     let flags = flags.ok_or(io::ErrorKind::InvalidData)?;
@@ -88,7 +108,7 @@ pub fn closes_on_exec(thread: u32, number: i32) -> io::Result<bool> {
 ///
 /// There is none of that number, or the process has gone.
 pub fn counter(thread: u32, number: i32) -> io::Result<Option<(u64, bool)>> {
-    let info = fs::read_to_string(format!("/proc/{thread}/fdinfo/{number}"))?;
+    let info = text_of(&format!("/proc/{thread}/fdinfo/{number}"))?;
     let value = |name: &str| info.lines().find_map(|line| line.strip_prefix(name));
     let count = value("eventfd-count:").and_then(|n| u64::from_str_radix(n.trim(), 16).ok());
     let flags = value("flags:").and_then(|n| u32::from_str_radix(n.trim(), 8).ok());
@@ -188,7 +208,7 @@ pub fn registrations(
 ) -> io::Result<Vec<Registration>> {
     let mut found = Vec::new();
     for set in sets.iter().filter(|set| may_have(thread, **set, number)) {
-        let info = fs::read_to_string(format!("/proc/{thread}/fdinfo/{set}")).unwrap_or_default();
+        let info = text_of(&format!("/proc/{thread}/fdinfo/{set}")).unwrap_or_default();
         for (events, data) in info.lines().filter_map(|line| member(line, number, inode)) {
             let set = descriptor(thread, *set)?;
             found.push(Registration { set, events, data });
@@ -290,6 +310,37 @@ pub fn read_memory(thread: u32, address: u64, into: &mut [u8]) -> io::Result<usi
     })
 }
 
+/// Reads `each` bytes at each of some addresses of a thread's memory, by one call. Gives how many of these have been read whole: the
+/// next one has fewer, or there is no memory at all.
+///
+/// # Errors
+///
+/// As those of [`read_memory`].
+pub fn read_memories(
+    thread: u32,
+    addresses: &[u64],
+    each: usize,
+    into: &mut [u8],
+) -> io::Result<usize> {
+    let count = addresses.len().min(into.len() / each).min(READS_AT_ONCE);
+    let ours = libc::iovec {
+        iov_base: into.as_mut_ptr().cast(),
+        iov_len: count * each,
+    };
+    let theirs: Vec<_> = addresses[..count]
+        .iter()
+        .map(|at| theirs(*at, each))
+        .collect();
+    // SAFETY: the kernel writes to `into` alone, and not more than it holds.
+    let read = copied(unsafe {
+        libc::process_vm_readv(thread as i32, &ours, 1, theirs.as_ptr(), count as u64, 0)
+    });
+    Ok(read? / each)
+}
+
+/// Addresses that are read at by one call (`UIO_MAXIOV`).
+const READS_AT_ONCE: usize = 1024;
+
 /// Writes memory of a thread.
 ///
 /// # Errors
@@ -315,4 +366,47 @@ fn theirs(address: u64, len: usize) -> libc::iovec {
 
 fn copied(count: isize) -> io::Result<usize> {
     usize::try_from(count).map_err(|_| io::Error::last_os_error())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_read_at_several_addresses_as_far_as_there_is_some() {
+        let texts = [b"first-one", b"secondone", b"third-one"];
+        let address = |text: &[u8; 9]| text.as_ptr().expose_provenance() as u64;
+        let thread = std::process::id();
+        let mut into = [0; 3 * 5];
+        let all = texts.map(address);
+        assert_eq!(read_memories(thread, &all, 5, &mut into).ok(), Some(3));
+        assert_eq!(&into, b"firstseconthird");
+        // No program has that page.
+        let few = [all[0], 8, all[2]];
+        assert_eq!(read_memories(thread, &few, 5, &mut into).ok(), Some(1));
+        assert!(read_memories(thread, &few[1..], 5, &mut into).is_err());
+        assert_eq!(read_memories(thread, &all, 5, &mut into[..9]).ok(), Some(1));
+    }
+
+    #[test]
+    fn files_of_proc_are_read_whole() {
+        for file in ["status", "maps", "fdinfo/0"] {
+            let path = format!("/proc/self/{file}");
+            let lines = |text: String| text.lines().count();
+            let whole = fs::read_to_string(&path).map(lines).expect("it is ours");
+            assert!(
+                text_of(&path)
+                    .map(lines)
+                    .is_ok_and(|count| count.abs_diff(whole) < 3)
+            );
+        }
+        assert_eq!(
+            process_of(std::process::id()).ok(),
+            Some(std::process::id())
+        );
+        let of_another =
+            std::thread::spawn(|| process_of(rustix::thread::gettid().as_raw_pid() as u32));
+        let of_another = of_another.join().expect("no panic");
+        assert_eq!(of_another.ok(), Some(std::process::id()));
+    }
 }

@@ -23,7 +23,8 @@ mod caller;
 
 pub use caller::{
     Registration, closes_on_exec, counter, descriptor, epoll_sets, is_epoll_set, network_namespace,
-    option, parent_of, process, process_of, read_memory, registrations, set_option, write_memory,
+    option, parent_of, process, process_of, read_memories, read_memory, registrations, set_option,
+    text_of, write_memory,
 };
 
 /// The architecture in a filter's data (linux/audit.h).

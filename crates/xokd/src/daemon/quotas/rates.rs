@@ -23,6 +23,8 @@ use crate::limits::{
 use crate::pool::Standing;
 use crate::server::User;
 
+const FILTERS_TOO_OFTEN: &str = "ask for filters too often (several can be one, with \"or\")";
+
 /// What each user has asked for lately.
 #[derive(Debug)]
 pub(in crate::daemon) struct Rates {
@@ -54,8 +56,14 @@ impl Rates {
 
     /// Counts a filter that is asked for, to claim it or for copies, and refuses it when there are too many.
     pub(in crate::daemon) fn count_filter(&mut self, user: User) -> Result<(), Refused> {
-        let what = "ask for filters too often (several can be one, with \"or\")";
-        self.filters.ask(user, FILTERS_AT_ONCE, what)
+        self.filters.ask(user, FILTERS_AT_ONCE, FILTERS_TOO_OFTEN)
+    }
+
+    /// Refuses a part of what was counted before, which is charged for the time that it takes ([`Charge::Whole`]), where nothing of that
+    /// is left.
+    pub(in crate::daemon) fn check_part(&mut self, user: User) -> Result<(), Refused> {
+        let left = self.filters.check((user, FILTERS_AT_ONCE), now());
+        left.map_err(|refused| too_often(refused, FILTERS_TOO_OFTEN))
     }
 
     /// Charges a user with what was done for filters of theirs, as measured.
@@ -82,7 +90,7 @@ impl Rates {
 pub(in crate::daemon) enum Charge {
     /// For a filter that was asked for, and so paid for the usual time: for what it took beyond that.
     Beyond,
-    /// For a filter, for other reasons: for all of it.
+    /// For what was not counted as it was asked for: for all of it.
     Whole,
     /// For a place: how many of these a user has is counted as it attaches.
     Nothing,
@@ -104,6 +112,10 @@ impl Whose {
             Self::All(_) => "programs of users whom no rule of the policy names",
         }
     }
+}
+
+fn too_often((whose, wait): (Whose, Duration), what: &str) -> Refused {
+    busy(&format!("{} {what}", whose.name()), wait)
 }
 
 /// Who has asked for one kind of thing lately.
@@ -129,7 +141,7 @@ impl Rate {
     /// Counts what a user asks for who may ask for this many at once.
     fn ask(&mut self, asker: User, at_once: u32, what: &str) -> Result<(), Refused> {
         let counted = self.count((asker, at_once), now());
-        counted.map_err(|(whose, wait)| busy(&format!("{} {what}", whose.name()), wait))
+        counted.map_err(|refused| too_often(refused, what))
     }
 
     /// Whose times a user's are, and how much of each may be used at once.
@@ -147,6 +159,13 @@ impl Rate {
 
     /// Counts an attempt, or says in whose way it is and when there may be one again.
     fn count(&mut self, user: (User, u32), now: Now) -> Result<(), (Whose, Duration)> {
+        self.check(user, now)?;
+        self.charge(user, self.every, now);
+        Ok(())
+    }
+
+    /// Says likewise whether there may be an attempt.
+    fn check(&mut self, user: (User, u32), now: Now) -> Result<(), (Whose, Duration)> {
         let pools = self.pools(user);
         self.until.retain(|_, until| *until > now);
         // A user that is refused for one of them uses up nothing of the other.
@@ -156,7 +175,6 @@ impl Rate {
                 return Err((*whose, wait));
             }
         }
-        self.charge(user, self.every, now);
         Ok(())
     }
 
@@ -285,6 +303,21 @@ mod tests {
             rate.count(((Standing::Unnamed, 2), AT_ONCE), rested),
             Err(all)
         );
+    }
+
+    /// A part of what was counted waits where nothing is left, and does not count by itself.
+    #[test]
+    fn parts_are_charged_for_their_time_alone() {
+        let mut rates = Rates::default();
+        let user = (Standing::Named, 1);
+        rates.count_filter(user).expect("the first");
+        for _ in 0..10 * FILTERS_AT_ONCE {
+            rates.check_part(user).expect("nothing was done yet");
+        }
+        let took = FILTER_EVERY * FILTERS_AT_ONCE / FILTER_TIME_PART;
+        rates.charge(user, took, Charge::Whole);
+        assert!(rates.check_part(user).is_err(), "all of it is used");
+        assert!(rates.check_part((Standing::Named, 2)).is_ok());
     }
 
     #[test]

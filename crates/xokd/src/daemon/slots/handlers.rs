@@ -1,22 +1,19 @@
 //! Handlers that programs download.
 //!
-//! What a program sends is text ([`exos_ash`]): it is read and checked beside the loop, then the ledger, the policy and the
-//! program's memory have their say, then a program for the kernel is made of it beside the loop. Each time the slot may have
-//! gone meanwhile. For a handler that answers requests it sends numbers, which are looked at here.
+//! What a program sends is text ([`exos_ash`]), and how much memory it takes: once the ledger, the policy and the memory have had their
+//! say, the text is read and checked beside the loop, and a program for the kernel made of it. The slot may have gone meanwhile. For a
+//! handler that answers requests a program sends numbers, which are looked at here.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use std::sync::Arc;
 
 use exos_ash::kernel::TOO_MANY_WAYS;
-use exos_ash::{Checked, TextError};
 use exos_filter::gate::Handled;
 use exos_filter::gate::limits::HANDLERS_MAX;
 use exos_filter::handler::WebHandler;
-use exos_filter::handler::forward::WayOut;
 use exos_filter::handler::web::layout::Entries;
 use exos_host::bpf::{Map, MapKind, map_exists, prog_exists};
-use exos_host::error::Result as HostResult;
 use exos_host::warn;
 use exos_xok::Protocol;
 use exos_xok::message::{Answer, Answering, Refusal, Secret};
@@ -39,7 +36,7 @@ impl Daemon {
         &mut self,
         request_id: RequestId,
         who: &Who,
-        (port, text): (u16, String),
+        (port, memory, text): (u16, u32, String),
     ) -> Result<(), Refused> {
         let slot = self.slot(request_id.connection)?;
         self.addresses_of_port(slot, Protocol::Udp, port)?;
@@ -52,16 +49,9 @@ impl Daemon {
         }
         // Before anything is read of a user who may have none.
         self.count_handler(slot, who)?;
-        let owner = self.user(who);
-        self.work_for_filter(Some(owner), move || {
-            let handler = exos_ash::parse(&text);
-            Box::new(move |daemon| {
-                if let Err(refused) = daemon.make_checked(request_id, port, handler) {
-                    daemon.reply(request_id, Err(refused));
-                }
-            })
-        });
-        Ok(())
+        self.make_handler(request_id, memory.into(), false, move || {
+            read(port, memory, &text)
+        })
     }
 
     /// A program wants requests to a TCP port answered. It is answered when they are, or refused.
@@ -75,17 +65,24 @@ impl Daemon {
         let addresses = self.addresses_of_port(slot, Protocol::Tcp, answering.recipe.port)?;
         let mtu = self.interface_of(slot).link.mtu as usize;
         let entries = sizes(&answering, mtu).map_err(|what| refuse(Refusal::BadRequest, what))?;
-        self.count_handler(slot, who)?;
+        match answering.memory_of {
+            None => self.count_handler(slot, who)?,
+            Some(_) => self.check_core(slot, who)?,
+        }
         let bytes = rings(&answering, entries).memory_len();
         let memory_of = |token| self.memory_of(who, token, bytes);
         let memory = answering.memory_of.map(memory_of).transpose()?;
+        let (joins, bytes) = match memory {
+            Some(_) => (true, 0),
+            None => (false, bytes),
+        };
         let handles = Handles::Requests {
             answering,
             entries,
             addresses,
             memory,
         };
-        self.make_handler(request_id, handles)
+        self.make_handler(request_id, bytes, joins, move || Ok(handles))
     }
 
     /// The memory that the slot with this token, of the same user, was lent for its handler.
@@ -108,6 +105,13 @@ impl Daemon {
         self.steps_per_sec(who, self.interface_of(slot))?;
         let owner = self.user(who);
         self.rates.count_filter(owner)
+    }
+
+    /// Of one more core of a program that was counted with its first: it is charged for its time alone, and refused where none is left.
+    fn check_core(&mut self, slot: SlotId, who: &Who) -> Result<(), Refused> {
+        self.steps_per_sec(who, self.interface_of(slot))?;
+        let owner = self.user(who);
+        self.rates.check_part(owner)
     }
 
     /// A slot has the handler of a UDP port no more, or none at all.
@@ -150,33 +154,33 @@ impl Daemon {
         Ok(addresses)
     }
 
-    /// The handler has been read.
-    fn make_checked(
+    /// Has a handler made of this much memory, if the program may have that. What joins the memory of another slot was not counted.
+    fn make_handler(
         &mut self,
         request_id: RequestId,
-        port: u16,
-        handler: Result<Checked, TextError>,
+        bytes: u64,
+        joins: bool,
+        handles: impl FnOnce() -> Result<Handles, Refused> + Send + 'static,
     ) -> Result<(), Refused> {
-        let handler = handler.map_err(|e| refuse(Refusal::BadRequest, e))?;
-        self.make_handler(request_id, Handles::Datagrams { port, handler })
-    }
-
-    /// The handler is made if the program may have it.
-    fn make_handler(&mut self, request_id: RequestId, handles: Handles) -> Result<(), Refused> {
         let slot = self.slot(request_id.connection)?;
-        let bytes = whole_pages(handles.memory_len_made());
+        let bytes = whole_pages(bytes);
         self.sweep_handler_memory();
         let attachment = &self.attachments[&slot];
         let who = &attachment.record.who;
         self.check_more_memory(who, attachment.interface, bytes)?;
         let interface = self.served(attachment.interface);
         let user = self.user(who);
-        let work = interface.gate.handler_work(config(interface, handles)?);
+        let work = interface.gate.handler_work(config(interface));
         self.attachment_mut(slot).record.memory += bytes;
-        self.work_for_filter(Some(user), move || -> End {
-            let made = work.make();
+        let job = move || -> End {
+            let make = |handles| work.make(&handles).map_err(not_made);
+            let made = handles().and_then(make);
             Box::new(move |daemon| daemon.end_download(request_id, (slot, bytes), made))
-        });
+        };
+        match joins {
+            true => self.work_beside(user, Box::new(job)),
+            false => self.work_for_filter(Some(user), job),
+        }
         Ok(())
     }
 
@@ -185,17 +189,13 @@ impl Daemon {
         &mut self,
         request_id: RequestId,
         (slot, bytes): (SlotId, u64),
-        made: HostResult<MadeHandler>,
+        made: Result<MadeHandler, Refused>,
     ) {
         if self.slot_of(request_id.connection) != Some(slot) {
             let refused = refuse(Refusal::NotFound, "the slot has gone");
             return self.reply(request_id, Err(refused));
         }
-        let answered = made.map_err(|error| match error.is(libc::E2BIG) {
-            true => refuse(Refusal::BadRequest, TOO_MANY_WAYS),
-            false => error.into(),
-        });
-        let answered = answered.and_then(|made| self.put_handler(slot, bytes, &made));
+        let answered = made.and_then(|made| self.put_handler(slot, bytes, &made));
         if answered.is_err() {
             self.attachment_mut(slot).record.memory -= bytes;
         }
@@ -206,17 +206,16 @@ impl Daemon {
     fn put_handler(&mut self, slot: SlotId, bytes: u64, made: &MadeHandler) -> Answered {
         let interface = self.interface_of(slot);
         let steps = self.steps_per_sec(&self.attachments[&slot].record.who, interface)?;
-        let (map, (code, code_bytes)) = (made.map()?, made.code()?);
-        let code_bytes = whole_pages(code_bytes);
+        let code_bytes = whole_pages(made.code_bytes);
         let attachment = &self.attachments[&slot];
         let index = attachment.interface;
         self.check_more_memory(&attachment.record.who, index, code_bytes)?;
         let record = &mut self.attachment_mut(slot).record;
         record.memory += code_bytes;
         record.handlers.push(HandlerMemory {
-            map,
+            map: made.map,
             bytes,
-            code,
+            code: made.code,
             code_bytes,
         });
         self.save(index);
@@ -280,19 +279,35 @@ fn whole_pages(bytes: u64) -> u64 {
     bytes.next_multiple_of(4096)
 }
 
-fn config(interface: &Interface, handles: Handles) -> Result<HandlerConfig, Refused> {
-    let way_out = match handles.replies() {
-        false => WayOut::Transmit,
-        true => exos_link::way_back(&interface.link.name)?,
-    };
-    Ok(HandlerConfig {
-        handles,
+/// What a text says, of which the program has said how much memory it takes.
+fn read(port: u16, memory: u32, text: &str) -> Result<Handles, Refused> {
+    let handler = exos_ash::parse(text).map_err(|e| refuse(Refusal::BadRequest, e))?;
+    let handles = Handles::Datagrams { port, handler };
+    let takes = handles.memory_len();
+    if takes != u64::from(memory) {
+        let text = format!(
+            "the handler's memory takes {takes} bytes, and the program asks for {memory}; use a program and a daemon of one version"
+        );
+        return Err(refuse(Refusal::BadRequest, text));
+    }
+    Ok(handles)
+}
+
+fn not_made(error: exos_host::Error) -> Refused {
+    match error.is(libc::E2BIG) {
+        true => refuse(Refusal::BadRequest, TOO_MANY_WAYS),
+        false => error.into(),
+    }
+}
+
+fn config(interface: &Interface) -> HandlerConfig {
+    HandlerConfig {
+        interface: interface.link.name.clone(),
         mac: interface.mac,
         addresses: interface.addresses.iter().map(|a| a.ip).collect(),
         broadcasts: broadcasts(interface),
         may_be_partial: exos_link::leads_to_a_local_kernel(&interface.link),
-        way_out,
-    })
+    }
 }
 
 /// Entries and slots, where all that a program says makes sense on an interface of this MTU.

@@ -46,21 +46,18 @@ impl Gate {
         if let Some(program) = &made.second_stage {
             self.maps.second_stages.set_fd(slot, program.as_fd())?;
         }
-        self.set_handler_steps(slot, steps_per_sec)?;
-        self.enter_handler(slot, made.handled, &made.program)?;
-        self.note_handlers(slot)?;
+        let handled = made.handled;
+        let entered = self
+            .set_handler_steps(slot, steps_per_sec)
+            .and_then(|()| enter_handler(&self.maps, slot, handled, &made.program));
+        if entered.is_err() && made.second_stage.is_some() {
+            let _ = self.maps.second_stages.clear(slot);
+        }
+        entered?;
+        self.note_handlers(slot).inspect_err(|_| {
+            let _ = forget_handlers(&self.maps, slot, |one| *one == handled);
+        })?;
         Ok(memory)
-    }
-
-    fn enter_handler(&self, slot: SlotId, handled: Handled, program: &Prog) -> Result<()> {
-        let mut handling = handling(&self.maps, slot)?;
-        let place = handling.place_of(handled.protocol, handled.port);
-        let place = place.ok_or_else(|| Error::new("all places of the slot's are taken"))?;
-        handling.places[place] = handled;
-        let key = slot.to_ne_bytes();
-        self.maps.handling.update(&key, &handling.to_bytes())?;
-        let index = Handling::index(slot, place);
-        self.maps.handlers.set_fd(index, program.as_fd())
     }
 
     /// Whether a slot has a place for the handler of this port: its own, or a free one.
@@ -109,6 +106,23 @@ impl Gate {
     }
 }
 
+/// Where the program finds no room, what was said of its place before is said again: nothing stands there that has no program.
+fn enter_handler(maps: &Maps<Map>, slot: SlotId, handled: Handled, program: &Prog) -> Result<()> {
+    let before = handling(maps, slot)?;
+    let place = before.place_of(handled.protocol, handled.port);
+    let place = place.ok_or_else(|| Error::new("all places of the slot's are taken"))?;
+    let mut after = before;
+    after.places[place] = handled;
+    let key = slot.to_ne_bytes();
+    maps.handling.update(&key, &after.to_bytes())?;
+    let entered = maps
+        .handlers
+        .set_fd(Handling::index(slot, place), program.as_fd());
+    entered.inspect_err(|_| {
+        let _ = maps.handling.update(&key, &before.to_bytes());
+    })
+}
+
 fn handling(maps: &Maps<Map>, slot: SlotId) -> Result<Handling> {
     let bytes = maps.handling.lookup(&slot.to_ne_bytes())?;
     let handling = bytes.and_then(|bytes| Handling::from_bytes(&bytes));
@@ -133,5 +147,49 @@ pub(in crate::gate) fn forget_handlers(
     match after == before {
         true => Ok(()),
         false => maps.handling.update(&slot.to_ne_bytes(), &after.to_bytes()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gate::pins::make_map;
+    use exos_filter::gate::maps::SPECS;
+
+    /// r0 = 2, and out.
+    const PASSES: [u64; 2] = [0x2_0000_00b7, 0x95];
+
+    fn handled(port: u16, steps: u32) -> Handled {
+        Handled {
+            port,
+            protocol: protocol::UDP,
+            replies: false,
+            steps,
+        }
+    }
+
+    /// The array takes no program of another kind than those in it.
+    #[test]
+    fn a_program_that_finds_no_room_leaves_its_place_as_it_was() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("SKIPPED: making tables of the kernel's needs root");
+            return;
+        }
+        let maps = SPECS.try_map(make_map).expect("tables");
+        let sound = Prog::load(&PASSES, "sound", true).expect("it is sound");
+        let unfit = Prog::load_classifier(&PASSES, "unfit").expect("it is sound");
+        let slot = 3;
+        let has = || -> Vec<_> {
+            let handling = handling(&maps, slot).expect("it is there");
+            handling.handlers().map(|(at, one)| (at, *one)).collect()
+        };
+        enter_handler(&maps, slot, handled(7000, 10), &sound).expect("there is room");
+        for (port, steps) in [(7001, 30), (7000, 20)] {
+            let entered = enter_handler(&maps, slot, handled(port, steps), &unfit);
+            entered.expect_err("it is of traffic control");
+            assert_eq!(has(), [(0, handled(7000, 10))], "{port}");
+        }
+        enter_handler(&maps, slot, handled(7001, 30), &sound).expect("there is room");
+        assert_eq!(has(), [(0, handled(7000, 10)), (1, handled(7001, 30))]);
     }
 }

@@ -13,6 +13,7 @@ use exos_xok::message::{Answer, PortWish, Refusal, Request};
 
 use crate::attacks::program::{Connection, refusal};
 use crate::attacks::world::{MARK, OURS, case, from_us, must_be_clean, to_us, within};
+use crate::handlers::download_of;
 use crate::packets;
 
 const PORT: u16 = 7000;
@@ -31,11 +32,7 @@ const ASKED: u64 = 1500;
 const ASKED_AT_ONCE: u64 = 100;
 
 fn download(connection: &Connection, port: u16, handler: &str) -> Answer {
-    let request = Request::Download {
-        port,
-        handler: handler.to_owned(),
-    };
-    connection.ask_until_heard(&request).0
+    connection.ask_until_heard(&download_of(port, handler)).0
 }
 
 /// A port that is another's, before its own handler is there and after, and one that was its own.
@@ -49,10 +46,8 @@ fn for_anothers_port() {
             assert_eq!(refusal(&refused), Refusal::NotFound);
             let done = download(&program.connection, PORT, SWALLOWS);
             assert_eq!(done, Answer::Downloaded);
-            let counted = Request::Download {
-                port: PORT,
-                handler: "handler counts { words n[1]; p = &n[0]; add(p, 1); done; }".to_owned(),
-            };
+            let counts = "handler counts { words n[1]; p = &n[0]; add(p, 1); done; }";
+            let counted = download_of(PORT, counts);
             let (_, mut memory) = program.connection.ask_until_heard(&counted);
             let memory = MappedArray::adopt(memory.pop().expect("memory"), 8);
             let memory = memory.expect("without privilege, too");
@@ -262,10 +257,17 @@ fn that_are_none_and_that_nobody_waits_for() {
                 let refused = download(&program.connection, PORT, text);
                 assert_eq!(refusal(&refused), Refusal::BadRequest, "{text:.40}");
             }
-            let request = Request::Download {
-                port: PORT,
-                handler: "handler h { rows r[1000] of 4096; done; }".to_owned(),
-            };
+            // With another length than its memory has.
+            let text = "handler h { words w[512]; done; }";
+            for memory in [0, 4095, 4097, 8192] {
+                let (refused, _) = program.connection.ask_until_heard(&Request::Download {
+                    port: PORT,
+                    memory,
+                    handler: text.to_owned(),
+                });
+                assert_eq!(refusal(&refused), Refusal::BadRequest, "{memory}");
+            }
+            let request = download_of(PORT, "handler h { rows r[1000] of 4096; done; }");
             program
                 .connection
                 .send(&request.encode(1), &[])

@@ -115,6 +115,7 @@ impl Player {
                 },
                 _ => Request::Download {
                     port: [HELD, 7000, 7001, 80][self.below(4)],
+                    memory: [4096, 4096, 0, u32::MAX][self.below(4)],
                     handler: "handler h { words w[512]; need 8; done; }".to_owned(),
                 },
             },

@@ -2,7 +2,7 @@
 
 mod interleaved;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 
 use proptest::prelude::*;
@@ -164,6 +164,43 @@ fn as_many_flows_as_places_fit() {
         assert!(in_first >= flows as usize * 9 / 10, "{in_first} of {flows}");
         assert!((0..flows).all(|n| table.remove(n).is_some()));
         assert_eq!(memory.taken(), 0);
+    }
+}
+
+/// Clients that change the upper bits of an address's first half, and in its second half what one multiplication makes of that, for all that
+/// the factor's lowest bits may be: whatever the key, no two meet.
+#[test]
+fn chosen_addresses_do_not_meet() {
+    let end = |text: &str, port: u16| SocketAddr::new(text.parse().unwrap(), port);
+    let key_of = |client: [u64; 2]| {
+        // A hash takes the bytes as they lie in the packet.
+        let bytes: Vec<u8> = client.iter().flat_map(|half| half.to_le_bytes()).collect();
+        let ip = std::net::Ipv6Addr::from(<[u8; 16]>::try_from(bytes).unwrap());
+        let ends = Ends {
+            client: SocketAddr::new(ip.into(), 4000),
+            listener: end("fd00:1::20", 80),
+            ours: end("fd00:1::20", 4000),
+            server: end("fd00:2::1", 8080),
+        };
+        let flow = flow(1, true);
+        Flow { ends, ..flow }.key(0)
+    };
+    let chosen = (1..8_u64).flat_map(|upper| (1..16).map(move |factor| (upper << 61, factor)));
+    let chosen = chosen.map(|(upper, factor): (u64, u64)| {
+        let changed = upper.wrapping_mul(factor);
+        key_of([upper ^ 0xfd, changed ^ changed >> 32 ^ 1 << 56])
+    });
+    let keys: Vec<Key> = chosen.chain([key_of([0xfd, 1 << 56])]).collect();
+    let different: HashSet<[u32; 8]> = keys.iter().map(|key| key.addresses).collect();
+    let mut word = 1_u64;
+    for _ in 0..200 {
+        let drawn = [0; 2].map(|_: u64| {
+            word = word.wrapping_mul(6364136223846793005).wrapping_add(1);
+            word ^ word >> 29
+        });
+        let key = HashKey::new(drawn);
+        let hashes: HashSet<u64> = keys.iter().map(|it| key.hash(it)).collect();
+        assert_eq!(hashes.len(), different.len(), "{key:?}");
     }
 }
 

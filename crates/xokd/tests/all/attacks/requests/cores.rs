@@ -110,6 +110,36 @@ fn that_is_not_theirs() {
     );
 }
 
+/// More cores than a user may ask for filters at once: what joins is a part of what was asked for, and does not wait.
+#[test]
+fn of_many_cores_none_waits_for_the_rate() {
+    const CORES: u16 = 12;
+    case(
+        |hostile| {
+            let all: Vec<_> = (0..CORES).map(|_| sharing(hostile, PORT)).collect();
+            let token = all[0].token;
+            for (core, program) in (0..CORES).zip(&all) {
+                let request = Request::AnswerRequests(Answering {
+                    cores: CORES,
+                    reports: false,
+                    ..of_two(PORT, core, (core > 0).then_some(token))
+                });
+                let (answer, _) = program.connection.ask(&request);
+                assert_eq!(answer, Answer::Downloaded, "core {core}");
+            }
+            hostile.say("done");
+            hostile.wait_for("go");
+        },
+        |world| {
+            let _takes = world.take_redirected();
+            let mut attacker = world.attacker();
+            attacker.must_say("done");
+            attacker.tell("go");
+            attacker.finish();
+        },
+    );
+}
+
 /// Bytes that count as an attacker's: of slots, and of what is left of others.
 fn memory_counted(world: &World) -> [u64; 2] {
     let report = world.report();

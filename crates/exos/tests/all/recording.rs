@@ -1,0 +1,59 @@
+//! The example that records a stream, from the kernel's UDP at the other end of a wire, beside pipes in user space.
+
+use exos::pipes::{Gauge, List, Pipe};
+
+use crate::download::on_each;
+
+#[path = "../../examples/recording.rs"]
+#[allow(dead_code)] // Its `main`.
+mod recording;
+
+/// Masked numbers of a block.
+fn block(number: u32, numbers: u64) -> Vec<u8> {
+    let masked = (0..numbers).map(|n| (n * 977 + u64::from(number)) ^ recording::KEY);
+    let masked = masked.flat_map(u64::to_be_bytes);
+    number.to_be_bytes().into_iter().chain(masked).collect()
+}
+
+#[test]
+fn a_stream_is_recorded_from_message_to_message() {
+    on_each(
+        "a_stream_is_recorded_from_message_to_message",
+        |exos| recording::download(exos).unwrap(),
+        |wire, recorded| {
+            let own = wire.exos.stack.udp.bind(None, 4000).unwrap();
+            let blocks = [block(0, 1), block(1, 128), block(2, 7), block(3, 64)];
+            let key = recording::KEY;
+            let list = vec![
+                Pipe::Xor(Gauge::Eight, key),
+                Pipe::Sum(Gauge::Eight),
+                Pipe::Hash(Gauge::Eight),
+            ];
+            let list = List::new(list).unwrap();
+            let mut state = list.state();
+            wire.wait_for_answers(&blocks[0]);
+            for (number, block) in blocks.iter().enumerate() {
+                // One that is too early, of which nothing is carried out.
+                if let Some(early) = blocks.get(number + 1)
+                    && number > 0
+                {
+                    wire.peer.send(early).unwrap();
+                    assert_eq!(&wire.heard(own, 1)[0], early);
+                }
+                list.passes(&mut block[4..].to_vec(), &mut state).unwrap();
+                let hash = state.register(2).unwrap();
+                // It may come twice.
+                for _ in 0..2 {
+                    let answer = wire.answer(block).unwrap();
+                    assert_eq!(answer[..4], block[..4]);
+                    assert_eq!(answer[4..], hash.to_be_bytes());
+                }
+                let sum = state.register(1).unwrap();
+                assert_eq!(recording::state(recorded), [number as u64 + 1, sum, hash]);
+            }
+            let row = recorded.memory().row("blocks", 1).unwrap();
+            let first = row[0].load(std::sync::atomic::Ordering::Acquire);
+            assert_eq!(u64::from_be(first), 1);
+        },
+    );
+}

@@ -1,0 +1,168 @@
+//! Packets with IP options or extension headers, and first fragments: their connections go up before them.
+//!
+//! Of such a packet nothing is answered. It is looked at as far as it takes to see that it belongs to a connection that stands, and acknowledges
+//! what that may: then the stack has the connection, with what the slot says, and looks at the packet itself. All others go up alone, as
+//! if there were no handler: SYNs, and later fragments, whose first one has handed up the connection.
+
+use super::layout::slot;
+use super::shape::*;
+use super::{Generator, WebHandler};
+use crate::ebpf::{Alu, Assembler, Condition, Label, Reg, Size, half};
+use crate::handler::arithmetic::get;
+use crate::handler::forward::Shape as Headers;
+use crate::packet::{
+    self, Bytes, FRAGMENT_OFFSET, LATER_FRAGMENT, NETWORK as IP, Walk, WalkEnds, WalksHeaders,
+};
+use exos_wire::{ipv4, ipv6, protocol, tcp};
+
+/// TCP's header; until that is found, how far it is behind the frame's first byte.
+const UPPER: Reg = Reg::R8;
+/// The header that the walk is at, and its kind.
+const HEADER_AT: Reg = Reg::R4;
+const KIND: Reg = Reg::R3;
+
+/// The first of ours that is not acknowledged, and the next.
+const UNA: Reg = Reg::R1;
+const NXT: Reg = Reg::R5;
+
+impl Generator<'_> {
+    /// To what becomes of it with a segment of a connection to the port; all else passes.
+    pub(super) fn arrive_unusual(&mut self, of: &WebHandler, headers: Headers) {
+        let pass = self.labels.pass;
+        let asm = &mut *self.asm;
+        match headers.ipv6 {
+            true => walk_ipv6(asm, pass),
+            false => walk_ipv4(asm, pass),
+        }
+        asm.alu(Alu::Add, UPPER, FRAME);
+        let segment = Bytes {
+            start: UPPER,
+            ..PACKET
+        };
+        segment.expect(asm, tcp::LEN, Reg::R1, pass);
+        of.syn.expect_addresses(asm, headers, pass);
+        asm.load(Size::Half, Reg::R1, UPPER, 0);
+        asm.jump_if(Reg::R1, Condition::Equal, 0, pass);
+        asm.load(Size::Half, Reg::R1, UPPER, 2);
+        asm.jump_if(Reg::R1, Condition::NotEqual, half(of.syn.recipe.port), pass);
+        asm.load(Size::Byte, Reg::R1, UPPER, 13);
+        asm.alu(Alu::And, Reg::R1, SYN | ACK_FLAG);
+        asm.jump_if(Reg::R1, Condition::NotEqual, ACK_FLAG, pass);
+        get(asm, Reg::R1, UPPER, 8);
+        keep(asm, ACK, Reg::R1);
+        for at in [UP_SENT, UP_BEGUN] {
+            asm.store_imm(Size::Double, Reg::R10, at, 0);
+        }
+        self.note_core(of);
+        of.syn.look(self.asm, headers, (UPPER, 0));
+        self.asm.jump(self.labels.unusual);
+    }
+
+    /// What becomes of it.
+    pub(super) fn unusual(&mut self, of: &WebHandler) {
+        let (acked, out, state) = (Reg::R2, Reg::R3, Reg::R4);
+        let (hand_up, stands) = (self.labels.hand_up, self.asm.label());
+        let pass = self.labels.pass_locked;
+        self.asm.bind(self.labels.unusual);
+        self.lock(of);
+        self.expect_known(pass);
+        let asm = &mut *self.asm;
+        asm.load(Size::Double, state, SLOT, slot::STATE as i16);
+        asm.jump_if(state, Condition::Equal, slot::DONE, pass);
+        asm.load(Size::Word, UNA, SLOT, slot::UNA as i16);
+        asm.load(Size::Word, NXT, SLOT, slot::NXT as i16);
+        kept(asm, acked, ACK);
+        asm.alu32(Alu::Sub, acked, UNA);
+        asm.set(out, NXT);
+        asm.alu32(Alu::Sub, out, UNA);
+        asm.jump_if(acked, Condition::Greater, out, pass);
+        // Its FIN, which may have come for the last time, is in the slot alone: the server, which looks for what is not acknowledged, says it
+        // to the stack.
+        asm.jump_if(state, Condition::Equal, slot::LAST_ACK, self.labels.drop);
+        asm.jump_if(out, Condition::NotEqual, 0, stands);
+        // Nobody reads what comes behind our FIN.
+        asm.jump_if(state, Condition::NotEqual, slot::OPEN, pass);
+        asm.bind(stands);
+        asm.load(Size::Word, Reg::R2, SLOT, slot::RCV as i16);
+        keep(asm, UP_RCV, Reg::R2);
+        keep(asm, UP_NXT, NXT);
+        self.hand_up_unread(hand_up);
+    }
+}
+
+/// RFC 791 §3.1: behind the options, if there are any. To `other` unless the first byte of TCP's is in the packet.
+fn walk_ipv4(asm: &mut Assembler, other: Label) {
+    asm.load(Size::Byte, UPPER, FRAME, IP);
+    packet::ipv4_options(asm, UPPER, other);
+    asm.alu(Alu::Add, UPPER, (IP + ipv4::LEN) as i32);
+    asm.load(Size::Half, Reg::R1, FRAME, IP + 6);
+    asm.jump_if(Reg::R1, Condition::Set, half(FRAGMENT_OFFSET), other);
+    asm.load(Size::Byte, Reg::R1, FRAME, IP + 9);
+    let wanted = i32::from(protocol::TCP);
+    asm.jump_if(Reg::R1, Condition::NotEqual, wanted, other);
+}
+
+/// RFC 8200 §4: behind the extension headers. To `other` unless TCP follows, and its first byte is in the packet.
+fn walk_ipv6(asm: &mut Assembler, other: Label) {
+    asm.load(Size::Byte, KIND, FRAME, IP + 6);
+    asm.set(UPPER, (IP + ipv6::LEN) as i32);
+    let ends = WalkEnds {
+        transport: asm.label(),
+        later: other,
+        malformed: other,
+    };
+    packet::walk_extension_headers(&mut Walker { asm }, ends);
+    let wanted = i32::from(protocol::TCP);
+    asm.jump_if(KIND, Condition::NotEqual, wanted, other);
+}
+
+/// By pointer.
+struct Walker<'a> {
+    asm: &'a mut Assembler,
+}
+
+impl WalksHeaders for Walker<'_> {
+    const WALK: Walk = Walk {
+        next: KIND,
+        offset: UPPER,
+        spare: Reg::R2,
+    };
+
+    fn asm(&mut self) -> &mut Assembler {
+        self.asm
+    }
+
+    fn open_header(&mut self, malformed: Label) {
+        self.asm.set(HEADER_AT, FRAME);
+        self.asm.alu(Alu::Add, HEADER_AT, UPPER);
+        let header = Bytes {
+            start: HEADER_AT,
+            ..PACKET
+        };
+        header.expect(self.asm, 8, Reg::R1, malformed);
+    }
+
+    fn read_header(&mut self, size: Size, dst: Reg, at: i16) {
+        self.asm.load(size, dst, HEADER_AT, at);
+    }
+
+    fn fragment_header(&mut self, later: Label) {
+        self.read_header(Size::Half, Reg::R1, 2);
+        let offset = half(LATER_FRAGMENT);
+        self.asm.jump_if32(Reg::R1, Condition::Set, offset, later);
+    }
+
+    fn expect_offset(&mut self, malformed: Label) {
+        self.asm.set(Reg::R1, FRAME);
+        self.asm.alu(Alu::Add, Reg::R1, UPPER);
+        self.asm
+            .jump_if(Reg::R1, Condition::Greater, PACKET.end, malformed);
+    }
+
+    /// As filter programs do (`program::sections`): the verifier is to forget all but that it is below 32 KiB.
+    fn header_walked(&mut self) {
+        self.asm.store(Size::Half, Reg::R10, -6, UPPER);
+        self.asm.load(Size::Half, UPPER, Reg::R10, -6);
+        self.asm.alu(Alu::And, UPPER, 0x7fff);
+    }
+}

@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+"""A program has the memory of shared sockets once it has to do with a network socket, or is about to lose the right to it, and so have its
+forks; one that it starts has to do with them itself. It imports nothing that makes epoll sets, as
+`socket` and `subprocess` do."""
+import _socket as socket
+import os
+import sys
+import threading
+
+
+def has():
+    with open("/proc/self/maps") as maps:
+        return "/memfd:exos-run" in maps.read()
+
+
+def child(does):
+    """Whether a fork has it after that."""
+    pid = os.fork()
+    if pid == 0:
+        does()
+        os._exit(0 if has() else 7)
+    return {0: True, 7: False}[os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])]
+
+
+if len(sys.argv) > 1:
+    sys.exit(7 if has() else 0)
+assert not has()
+socket.socket(socket.AF_UNIX).close()
+assert os.spawnlp(os.P_WAIT, "true", "true") == 0
+assert not has()
+assert not child(lambda: None) and child(socket.socket) and child(lambda: os.setgid(os.getgid()))
+assert not has()
+# Threads that begin while others fork.
+failed = []
+
+
+def begins():
+    socket.socket().close()
+
+
+def forks():
+    if os.spawnlp(os.P_WAIT, "true", "true"):
+        failed.append("true")
+
+
+threads = [threading.Thread(target=forks if n % 2 else begins) for n in range(40)]
+for t in threads:
+    t.start()
+for t in threads:
+    t.join()
+assert not failed and has() and child(lambda: None)
+assert os.spawnl(os.P_WAIT, sys.executable, "python3", __file__, "again") == 0
