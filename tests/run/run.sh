@@ -223,22 +223,25 @@ peer_of python3 "$here/run.py" sink >"$work/sink" & sink=$!
 await grep -q listening "$work/sink"
 check "python3: writes and ends at once" run -- python3 "$here/run.py" upload 10.10.0.2
 wait $sink; same "and every byte arrives" 3000000 "$(tail -n 1 "$work/sink")"
+# echo_connections COUNT: by the peer; what an earlier one said is not taken for this one's.
+echo_connections() {
+    rm -f "$work/echoing"
+    peer_of python3 "$here/run.py" echoing "$1" >"$work/echoing" & echoing=$!
+    await grep -q listening "$work/echoing"
+}
 if optional cc:gcc; then
     cc -pthread -o "$work/forks" "$here/forks.c"
-    peer_of python3 "$here/run.py" echoing 160 >"$work/echoing" & echoing=$!
-    await grep -q listening "$work/echoing"
+    echo_connections 160
     # It lives on until its peer has seen all connections end.
     tail -f /dev/null --pid=$echoing | run -- "$work/forks" 10.10.0.2 9001 8 20 >"$work/forked" 2>&1
     same "eight threads that connect and fork at once" talked "$(cat "$work/forked")"
     wait $echoing; same "and all their connections end" "0 left" "$(tail -n 1 "$work/echoing")"
     cc -D_GNU_SOURCE -o "$work/signals" "$here/signals.c"
-    peer_of python3 "$here/run.py" echoing 1 >"$work/echoing" & echoing=$!
-    await grep -q listening "$work/echoing"
+    echo_connections 1
     same "signals' handlers that use a connection in the middle of its calls" "all came, 0 wrong" "$(run -- "$work/signals" 10.10.0.2 9001 1000 2>&1)"
     wait $echoing
     cc -D_GNU_SOURCE -pthread -o "$work/cancelled" "$here/cancelled.c"
-    peer_of python3 "$here/run.py" echoing 1 >"$work/echoing" & echoing=$!
-    await grep -q listening "$work/echoing"
+    echo_connections 1
     same "threads that are cancelled while they wait" "cancelled everywhere" "$(run -- "$work/cancelled" 10.10.0.2 9001 2>&1)"
     wait $echoing
 fi
