@@ -37,6 +37,7 @@ impl Found {
             .fold(0_usize, |sum, part| sum.saturating_add(part.len));
         if len > usize::from(u16::MAX) {
             let has_peer = to.is_some() || self.socket().is(STANDS) || self.is_corked();
+            self.forget_begun_of_v6()?;
             // Of IPv6 that it goes nowhere is told first.
             return Err(match self.socket().has(IPV6) && !has_peer {
                 true => EDESTADDRREQ,
