@@ -36,6 +36,8 @@ DATAGRAM_CALLS = posix_datagrams.CALLS | posix_descriptors.ALL
 CALL_LIMIT = float(os.environ.get("EXOS_CALL_LIMIT", 60))
 AT_ONCE = 96
 
+# A connection or a listener that was connected to nobody: the case's beginning.
+DISCONNECTED = r"(?!\S*dgram)\S+ \S+ disconnect "
 # What differs: the case, the answers ("FIRST | SECOND -> FIRST | SECOND"), and why it stays.
 KNOWN = [
     (r".* (bind \S+|\S+ bind)", r"0 \| .* -> EINVAL \| .*|(.*) \| 0 -> \1 \| EINVAL",
@@ -68,7 +70,13 @@ KNOWN = [
     (r".* (passed|splice-in|splice-out) \S+", r"(?!.*waits for ever).*", "a socket that was passed on or spliced is a Unix socket from then on"),
     (r".* \S+ splice-(in|out)", r"(.*) \| (?!waits).* -> \1 \| (?!waits).*", "and so it is spliced"),
     (r"(accepted-)?closed\S* .*(send-control|send-parts).*", r".*(EPIPE|ECONNRESET).* -> .*", "the answer to what is sent to one that has closed may come later"),
-    (r"(?!\S*dgram)\S+ \S+ disconnect \S+", r"0 \| (?!waits).* -> 0 \| (?!waits).*", "one that is connected to nobody is as new: without a port and an error"),
+    (DISCONNECTED + r"(recv\S*|peek\S*|dontwait|waitall|read\S*|receive-control|place|splice-out)", r"0 \| (?:ECONNRESET|ECONNREFUSED)(.*) -> 0 \| ENOTCONN\1",
+     "one that is connected to nobody is as new: without an error"),
+    (DISCONNECTED + r"(send\S*|write\S*|nosignal|splice-in)", r"0 \| (.*)(?:ECONNRESET|ECONNREFUSED)(.*) -> 0 \| \1EPIPE(\+SIGPIPE)?\2", "and what it sends has no peer"),
+    (DISCONNECTED + "error", r"0 \| (104|111) -> 0 \| 0", "nor does it tell of one"),
+    (DISCONNECTED + r"(poll|epoll|edge|oneshot|nested\S*|exclusive)", r"0 \| (.*?)\+ERR(.*?)(?:\+ERR)?(.*?)(?:\+ERR)?(.*) -> 0 \| \1\2\3\4", "by waits neither"),
+    (DISCONNECTED + "names", r"0 \| (\d+/\d+) (OURS|ANY|HERE):port ENOTCONN -> 0 \| \1 ANY:0 ENOTCONN", "and without a port"),
+    (DISCONNECTED + r"(bind|listen)", r"0 \| (EINVAL|EADDRINUSE) -> 0 \| 0", "so that it can have another, which nobody else has"),
     (r"refused\S* \S+ shut[012] connect-none", r"(\S+) \| .* -> \1 \| .*", "one that could not be connected is as new once that is told"),
     (r"dgram-.* (sendto-none \S+|\S+ sendto-none)", r".*ENETUNREACH.* -> .*",
      "a socket for IPv6 that is connected by IPv4 sends to its peer, which it does not for the kernel where no family is said"),
