@@ -70,6 +70,7 @@ KNOWN = [
     (r".* (passed|splice-in|splice-out) \S+", r"(?!.*waits for ever).*", "a socket that was passed on or spliced is a Unix socket from then on"),
     (r"(listening|waiting)\S* waits (passed|splice-in|splice-out) accept(-kinds)?", r".* -> .* \| waits for ever", "whose accept waits without a limit (SO_RCVTIMEO)"),
     (r"connecting waits (passed|splice-in|splice-out) connect2?", r".* \| EALREADY -> .* \| waits for ever", "and whose connect does"),
+    (r".* bind-elsewhere bind-elsewhere", r"EADDRNOTAVAIL \| EADDRNOTAVAIL -> EINVAL \| EINVAL", "and said twice"),
     (r".* bind-elsewhere splice-(in|out)", r"EADDRNOTAVAIL \| (?!waits).* -> EINVAL \| (?!waits).*", "one that was to be bound elsewhere is spliced as others are"),
     (r".* \S+ splice-(in|out)", r"(.*) \| (?!waits).* -> \1 \| (?!waits).*", "and so it is spliced"),
     (r"(accepted-)?closed\S* .*(send-control|send-parts).*", r".*(EPIPE|ECONNRESET).* -> .*", "the answer to what is sent to one that has closed may come later"),
