@@ -4,14 +4,14 @@
 #
 #   tests/run/posix.sh PATH/TO/exos
 #
-# Of the pairs of calls a sixteenth, another for each commit, and in ./test --long all; EXOS_SHARE=4 for a quarter of them, EXOS_TURN=2 for its third.
+# Of the pairs of calls an eightieth, another for each commit, and in ./test --long all; EXOS_SHARE=4 for a quarter of them, EXOS_TURN=2 for its third.
 . "$(dirname "$0")/../common.sh"
 need_root "socket calls, compared with the kernel's"
 need_programs "socket calls, compared with the kernel's" python3
 begin
 lab=posix-$$
 ip=10.10.0.10
-share=${EXOS_SHARE:-16}
+share=${EXOS_SHARE:-80}
 turn=${EXOS_TURN:-$((16#$(git -C "$here" rev-parse --short=7 HEAD 2>/dev/null || echo 0) % share))}
 turn=$((turn % share))
 lab_up || { bad "lab up"; exit 1; }
@@ -19,17 +19,17 @@ in_lab() { timeout -k 1 $((300 + 3000 / share)) "$exos" lab exec --name $lab "$@
 table() { python3 "$here/posix.py" "$@"; }
 
 # Each refusal of a datagram is told.
-in_lab b -- sh -c 'echo 0 >/proc/sys/net/ipv4/icmp_ratemask'
+in_lab b -- sh -c 'echo 0 >/proc/sys/net/ipv4/icmp_ratemask; echo 0 >/proc/sys/net/ipv6/icmp/ratelimit'
 "$exos" lab exec --name $lab b -- python3 "$here/posix.py" peer "$work/control" >"$work/peer" 2>&1 &
 peer=$!
 await test -S "$work/control"
-kernels=$(in_lab a -- ip -4 -o address show | grep -o '10\.10\.0\.[0-9]*' | head -n 1)
+kernels=$(in_lab a -- ip -4 -o address show | grep -o '10\.10\.0\.[0-9]*' | head -n 1),fd10::1
 # tables NAME [FILE]: both tables, of all pairs of the share or of those in FILE.
 tables() {
     check "the kernel's sockets, $1" in_lab a -- \
         sh -c 'python3 "$1/posix.py" table "$2/control" "$3" "$4" "$5" $6 >"$2/kernel"' - "$here" "$work" "$kernels" "$share" "$turn" "${2:-}"
-    check "ours, $1" in_lab a -- "$exos" run --preload --link xdp:wire --address $ip/24 -- \
-        sh -c 'python3 "$1/posix.py" table "$2/control" "$3" "$4" "$5" $6 >"$2/ours"' - "$here" "$work" "$ip" "$share" "$turn" "${2:-}"
+    check "ours, $1" in_lab a -- "$exos" run --preload --link xdp:wire --address $ip/24 --address fd10::10/64 -- \
+        sh -c 'python3 "$1/posix.py" table "$2/control" "$3" "$4" "$5" $6 >"$2/ours"' - "$here" "$work" "$ip,fd10::10" "$share" "$turn" "${2:-}"
 }
 # differ FILE all|share: whether the tables do, which is told there.
 differ() { ! table compare "$work/kernel" "$work/ours" "$2" >"$1"; }

@@ -1544,6 +1544,73 @@ def other_options(host, port):
         assert failure(os.lseek, s.fileno(), 0, os.SEEK_SET) == errno.ESPIPE
 
 
+def passed_and_shut(host, port):
+    """A socket for datagrams that was passed on and is shut down keeps nobody: other sockets go on, and it hears."""
+    ours, theirs = socket.socketpair()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as first:
+        first.connect((host, int(port)))
+        socket.send_fds(ours, [b"x"], [first.fileno()])
+        _, fds, _, _ = socket.recv_fds(theirs, 1, 1)
+    with socket.socket(fileno=fds[0]) as datagrams:
+        datagrams.send(b"")
+        datagrams.shutdown(socket.SHUT_WR)
+        with socket.create_connection((host, int(port)), 30) as c:
+            c.sendall(b"GET /small HTTP/1.0\r\n\r\n")
+            c.settimeout(30)
+            assert c.recv(4) == b"HTTP"
+
+
+def traced(host, port):
+    """Calls of all kinds, for --trace to print, and none of another file that would be."""
+    listener = socket.create_server(("", 9100))
+    c = socket.create_connection((host, int(port)))
+    c.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    c.getsockname()
+    c.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    c.sendall(b"GET /small HTTP/1.1\r\nHost:x\r\n\r\n")
+    poll = select.poll()
+    poll.register(c, select.POLLIN)
+    poll.poll(30_000)
+    select.select([c], [], [], 30)
+    with select.epoll() as epoll:
+        epoll.register(c, select.EPOLLIN)
+        epoll.poll(30)
+        assert c.recv(4, socket.MSG_PEEK) == b"HTTP"
+        copy = os.dup(c.fileno())
+        assert os.read(copy, 4) == b"HTTP"
+        os.close(copy)
+    assert c.recvmsg(3)[0] == b"/1."
+    # The server waits for another request, and so resets nothing when this is none.
+    c.sendmsg([b"a", b"\0b"])
+    listener.setblocking(False)
+    try:
+        listener.accept()
+    except BlockingIOError:
+        pass
+    c.shutdown(socket.SHUT_WR)
+    with open("/dev/null") as nothing:
+        os.read(nothing.fileno(), 1)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:
+        datagrams.sendto(b"datagram", (host, 9))
+    c.close()
+    try:
+        socket.create_connection((host, 7999))
+    except ConnectionRefusedError:
+        pass
+    if (pid := os.fork()) == 0:
+        listener.shutdown(socket.SHUT_RD)
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+    listener.listen()
+    listener.shutdown(socket.SHUT_RD)
+    # One that makes no socket is given one of the kernel's.
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as near:
+        near.sendall(b"given")
+        given = server.accept()[0]
+    with given:
+        assert subprocess.run(["cat"], stdin=given, capture_output=True, check=True).stdout == b"given"
+
+
 def low_water(ours):
     """SO_RCVLOWAT: poll and epoll tell of no fewer bytes, a call that waits returns with no fewer, and a lower one is told of at once."""
     def waits():

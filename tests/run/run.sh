@@ -84,6 +84,7 @@ check "curl: from a server beside it, by our own address" cmp "$work/got" "$work
 check "python3: what is looked at, and counted alone" run -- python3 "$here/run.py" counted 10.10.0.2 8000
 check "python3: options of a connection that comes to go by a Unix socket" run -- python3 "$here/run.py" options_kept 10.10.0.2 8000
 check "python3: options that are set before connect and listen" run -- python3 "$here/run.py" options $ip
+[ "$way" ] || check "python3: a socket for datagrams that was passed on, and is shut down" run -- python3 "$here/run.py" passed_and_shut 10.10.0.2 8000
 [ "$way" ] || check "python3: options of a connection that nobody takes" run -- python3 "$here/run.py" refused_options
 [ "$way" ] || check "python3: options that are refused" run -- python3 "$here/run.py" other_options 10.10.0.2 8000
 [ "$way" ] || check "python3: as many bytes as a program wants to be told of" run -- python3 "$here/run.py" low_water $ip
@@ -110,20 +111,32 @@ if [ "$way" ] && optional strace; then
     looked=$(awk '$NF ~ /^(readlink|readlinkat|getdents64)$/ { calls += $4 } END { print calls + 0 }' "$work/calls")
     check "and each file is looked at a few times, not for each connection ($looked)" test "$looked" -gt 300 -a "$looked" -lt 10000
 fi
-if [ "$way" ]; then
-    traced='import socket; s = socket.create_server(("", 9100)); c = socket.create_connection(("10.10.0.2", 8000))
-c.setsockopt(6, socket.TCP_NODELAY, 1); c.getsockname()
-try: socket.create_connection(("10.10.0.2", 7999))
-except OSError: pass'
-    said=$(run --trace -- python3 -c "$traced" 2>&1 | sed 's/^\[[0-9]*\] //; s/htons([0-9]\{5\})/htons(PORT)/')
-    for line in 'bind(3, {sa_family=AF_INET, sin_port=htons(9100), sin_addr=inet_addr("0.0.0.0")}, 16) = 0' 'listen(3, ' \
-        'connect(4, {sa_family=AF_INET, sin_port=htons(8000), sin_addr=inet_addr("10.10.0.2")}, 16) = 0' \
-        'setsockopt(4, SOL_TCP, TCP_NODELAY, [1], 4) = 0' \
-        "getsockname(4, {sa_family=AF_INET, sin_port=htons(PORT), sin_addr=inet_addr(\"$ip\")}, [16]) = 0" \
-        'sin_port=htons(7999), sin_addr=inet_addr("10.10.0.2")}, 16) = -1 ECONNREFUSED (Connection refused)'; do
+# What --trace prints of a program: by shared sockets all calls of its sockets, else those that are intercepted. Then of its child.
+traced() {
+    local said line expected=(
+        'bind(3, {sa_family=AF_INET, sin_port=htons(9100), sin_addr=inet_addr("0.0.0.0")}, 16) = 0' 'listen(3, '
+        'connect(4, {sa_family=AF_INET, sin_port=htons(8000), sin_addr=inet_addr("10.10.0.2")}, 16) = 0'
+        'setsockopt(4, SOL_TCP, TCP_NODELAY, [1], 4) = 0'
+        "getsockname(4, {sa_family=AF_INET, sin_port=htons(PORT), sin_addr=inet_addr(\"$ip\")}, [16]) = 0"
+        'sin_port=htons(7999), sin_addr=inet_addr("10.10.0.2")}, 16) = -1 ECONNREFUSED (Connection refused)')
+    [ "$way" ] || expected+=('socket(AF_INET, SOCK_STREAM|SOCK_CLOEXEC, ' 'setsockopt(3, SOL_SOCKET, SO_REUSEADDR, [1], 4) = 0'
+        'sendto(4, "GET /small HTTP/1.1\r\nHost:x\r\n\r\n", 31, 0, NULL, 0) = 31' 'poll([{fd=4, events=POLLIN}], 1, 30000) = 1 ([{fd=4, revents=POLLIN}])'
+        'select(5, [4], NULL, NULL, {tv_sec=' '}) = 1 (in [4])' 'epoll_ctl(5, EPOLL_CTL_ADD, 4, {events=EPOLLIN, data=0x'
+        'epoll_wait(5, [{events=EPOLLIN, data=0x' 'recvfrom(4, "HTTP", 4, MSG_PEEK, NULL, NULL) = 4' 'read(6, "HTTP", 4) = 4' 'close(6) = 0'
+        'recvmsg(4, {msg_name=' 'msg_iov=[{iov_base="/1.", iov_len=3}], msg_iovlen=1, msg_controllen=0, msg_flags=0}, 0) = 3'
+        'sendmsg(4, {msg_name=NULL, msg_namelen=0, msg_iov=[{iov_base="a", iov_len=1}, {iov_base="\0b", iov_len=2}], msg_iovlen=2' 'fcntl(4, F_DUPFD_CLOEXEC, 0) = 6'
+        'SOCK_CLOEXEC) = -1 EAGAIN (Resource temporarily unavailable)' 'shutdown(4, SHUT_WR) = 0' 'getsockopt(4, SOL_SOCKET, SO_ERROR, [0], [4]) = 0'
+        'sendto(5, "datagram", 8, 0, {sa_family=AF_INET, sin_port=htons(9), sin_addr=inet_addr("10.10.0.2")}, 16) = 8')
+    said=$(run --trace -- python3 "$here/run.py" traced 10.10.0.2 8000 2>&1 | sed 's/^\[[0-9]*\] //; s/htons([0-9]\{5\})/htons(PORT)/')
+    for line in "${expected[@]}"; do
         has "--trace: ${line%%(*}, with its arguments" "$line" "$said"
     done
-fi
+    # Each process prints its own, and what is none of a network's is not printed.
+    [ "$way" ] || same "--trace: a child's, too" 2 "$(grep -c '^shutdown(3, SHUT_RD) = 0' <<<"$said")"
+    [ "$way" ] || has "--trace: of one that makes no socket" 'read(0, "given"' "$said"
+    same "--trace: nothing else" "" "$(grep -v '^[a-z0-9_]*(.*) = ' <<<"$said")"
+}
+traced
 [ ! "$way" ] || same "this host's own connections stay the kernel's" "" "$(run --trace -- curl -sm 1 http://127.0.0.1:7999/ 2>&1)"
 run -- python3 -c 'raise SystemExit(3)'; same "the status is the program's" 3 $?
 run -- sh -c 'kill -SEGV $$' 2>"$work/err"; same "a signal ends it as in a shell" 139 $?
@@ -210,22 +223,25 @@ peer_of python3 "$here/run.py" sink >"$work/sink" & sink=$!
 await grep -q listening "$work/sink"
 check "python3: writes and ends at once" run -- python3 "$here/run.py" upload 10.10.0.2
 wait $sink; same "and every byte arrives" 3000000 "$(tail -n 1 "$work/sink")"
+# echo_connections COUNT: by the peer; what an earlier one said is not taken for this one's.
+echo_connections() {
+    rm -f "$work/echoing"
+    peer_of python3 "$here/run.py" echoing "$1" >"$work/echoing" & echoing=$!
+    await grep -q listening "$work/echoing"
+}
 if optional cc:gcc; then
     cc -pthread -o "$work/forks" "$here/forks.c"
-    peer_of python3 "$here/run.py" echoing 160 >"$work/echoing" & echoing=$!
-    await grep -q listening "$work/echoing"
+    echo_connections 160
     # It lives on until its peer has seen all connections end.
     tail -f /dev/null --pid=$echoing | run -- "$work/forks" 10.10.0.2 9001 8 20 >"$work/forked" 2>&1
     same "eight threads that connect and fork at once" talked "$(cat "$work/forked")"
     wait $echoing; same "and all their connections end" "0 left" "$(tail -n 1 "$work/echoing")"
     cc -D_GNU_SOURCE -o "$work/signals" "$here/signals.c"
-    peer_of python3 "$here/run.py" echoing 1 >"$work/echoing" & echoing=$!
-    await grep -q listening "$work/echoing"
+    echo_connections 1
     same "signals' handlers that use a connection in the middle of its calls" "all came, 0 wrong" "$(run -- "$work/signals" 10.10.0.2 9001 1000 2>&1)"
     wait $echoing
     cc -D_GNU_SOURCE -pthread -o "$work/cancelled" "$here/cancelled.c"
-    peer_of python3 "$here/run.py" echoing 1 >"$work/echoing" & echoing=$!
-    await grep -q listening "$work/echoing"
+    echo_connections 1
     same "threads that are cancelled while they wait" "cancelled everywhere" "$(run -- "$work/cancelled" 10.10.0.2 9001 2>&1)"
     wait $echoing
 fi

@@ -10,7 +10,7 @@ use exos::via::Protocol;
 use exos::watch::Holders;
 use exos::{Options, net};
 use exos_host::intercept::{self, Call};
-use exos_preload::memory::ASK_LEVEL;
+use exos_preload::memory::{ASK_LEVEL, MARKED};
 use rustix::net::{AddressFamily, sockopt};
 
 use crate::answer::{Answer, fails};
@@ -22,7 +22,8 @@ use crate::loopback::is_taken;
 use crate::ports::Ports;
 use crate::sharing::{SHARED, SharedSockets, Sharing};
 use crate::target::{
-    Descriptor, header_options, keepalive_options, read_address, user_timeout, write_address,
+    Descriptor, header_options, is_of_v6_alone, keepalive_options, read_address, user_timeout,
+    write_address,
 };
 use crate::unix::UnixSockets;
 
@@ -140,6 +141,8 @@ impl Sockets {
                 Some(sharing) => sharing.asked(cx, &mut self.unix, call),
                 None => fails(libc::ENOPROTOOPT),
             },
+            // The library asks what a socket is.
+            libc::SYS_getsockopt if call.args[5] == MARKED => Ok(Answer::Pass),
             libc::SYS_bind => self.bind(cx, call),
             libc::SYS_listen => self.listen(cx, call),
             libc::SYS_connect => self.connect(cx, call),
@@ -225,6 +228,9 @@ impl Sockets {
             port => port,
         };
         let address = SocketAddr::new(address.ip(), port);
+        if is_of_v6_alone(address.ip()) {
+            sockopt::set_ipv6_v6only(&descriptor.fd, true)?;
+        }
         self.ports.bind(descriptor.inode, address);
         Ok(Answer::Value(0))
     }

@@ -11,13 +11,14 @@ use exos_host::intercept::{Call, Calls};
 
 use crate::answer::errno;
 use crate::later::Later;
-use crate::trace;
+use crate::trace::Trace;
 
 pub(crate) struct Context {
     pub net: Net,
     pub poll: Poll,
     pub calls: Calls,
-    trace: bool,
+    /// What prints calls, where that is asked for.
+    trace: Option<Trace>,
     later: Later,
     /// What an error was about that was said last.
     said: RefCell<String>,
@@ -27,7 +28,7 @@ impl Context {
     /// # Errors
     ///
     /// The kernel gives no set.
-    pub fn new(net: Net, calls: Calls, trace: bool) -> io::Result<Self> {
+    pub fn new(net: Net, calls: Calls, trace: Option<Trace>) -> io::Result<Self> {
         let poll = Poll::new(&net)?;
         Ok(Self {
             net,
@@ -71,15 +72,23 @@ impl Context {
     /// A call with its arguments, where that is asked for; before it has its answer, for they lie in the caller's memory. None of one
     /// that waits no more: its thread's number may be another's, and the memory too.
     pub fn traced(&self, call: &Call, has_failed: bool) -> Option<String> {
-        let made = self.trace.then(|| trace::call(call, has_failed));
+        let made = self
+            .trace
+            .as_ref()
+            .and_then(|trace| trace.made(call, has_failed));
         made.filter(|_| self.calls.waits(call))
     }
 
     /// Prints a line as strace has it, of a call that was [traced](Self::traced).
     pub fn trace(&self, call: &Call, made: Option<String>, result: &io::Result<i64>) {
-        if let Some(made) = made {
-            exos_program::info!("[{}] {made} = {}", call.thread, trace::result(result));
+        if let (Some(trace), Some(made)) = (&self.trace, made) {
+            trace.print(call, &made, result);
         }
+    }
+
+    /// What prints calls.
+    pub fn tracing(&self) -> Option<&Trace> {
+        self.trace.as_ref()
     }
 
     /// An address of the stack's.

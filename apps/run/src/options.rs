@@ -36,8 +36,10 @@ pub struct RunArgs {
     /// Share sockets, or fail where the program does not allow it
     #[arg(long)]
     pub(crate) preload: bool,
-    /// Print each intercepted call and its result to standard error; implies --intercept
-    #[arg(long, conflicts_with = "preload")]
+    /// Print socket calls and their results to standard error, as strace does
+    ///
+    /// Of programs that share their sockets, all calls on sockets of IPv4 and IPv6; of others those that are intercepted.
+    #[arg(long)]
     pub(crate) trace: bool,
     /// Be the guard of the program for the process of this number, which starts it so
     #[arg(long, value_name = "PID", hide = true)]
@@ -58,7 +60,7 @@ impl RunArgs {
     pub(crate) fn shares(&self, finding: &Finding) -> Result<bool, Error> {
         let (program, why) = (finding.file.display(), &finding.why);
         match finding.way {
-            _ if self.intercept || self.trace => Ok(false),
+            _ if self.intercept => Ok(false),
             Way::Shared => Ok(true),
             _ if self.preload => Err(Error::new(format!(
                 "{program} cannot share its sockets: {why}"

@@ -27,12 +27,14 @@ use crate::limits::{CALLS_AT_ONCE, DELIVERY_LOOK, GOODBYE_TIME};
 use crate::options::RunArgs;
 use crate::sharing::Sharing;
 use crate::signals::{Signals, take};
+use crate::trace::Trace;
 use crate::unix::ready;
 
 const CALLS: Token = Token(usize::MAX);
 const CHILD: Token = Token(usize::MAX - 1);
 const ASKED: Token = Token(usize::MAX - 2);
 const REPORT: Token = Token(usize::MAX - 3);
+const TRACED: Token = Token(usize::MAX - 4);
 
 /// Runs the program until it, and all that it has started, has ended.
 ///
@@ -64,8 +66,12 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Error> {
     let mut command = guard::command(&args.command);
     // Where the guard is killed, what it would have adopted is ours.
     adopt_orphans().map_err(|e| Error::io("cannot adopt orphans", e))?;
+    let trace = match args.trace {
+        true => Some(Trace::new().map_err(|e| Error::io("cannot make a pipe for calls", e))?),
+        false => None,
+    };
     let sharing = match shares {
-        true => Some(Sharing::new(&mut command, &finding.file)?),
+        true => Some(Sharing::new(&mut command, &finding.file, trace.as_ref())?),
         false => None,
     };
     let told: Vec<_> = match sharing {
@@ -77,7 +83,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Error> {
     raise_descriptors()?;
     // A pause is to be as long as it is meant to be; the kernel adds 50 µs otherwise.
     let _ = set_current_timer_slack(NonZeroU64::new(1));
-    let status = Context::new(net, calls, args.trace)
+    let status = Context::new(net, calls, trace)
         .and_then(|cx| Supervisor::new(cx, sharing, Pid::from_child(&child), signals)?.run());
     // Those that are left had their time, or hear now that they have no network any more.
     let patience = status.as_ref().map_or(GOODBYE_TIME, |_| Duration::ZERO);
@@ -111,9 +117,9 @@ pub(crate) fn exit_code(status: ExitStatus) -> ExitCode {
 }
 
 /// Whether an event is one of sockets, behind which a program may have more to say soon. What it asks for by calls that wait for an answer,
-/// as those do by which processes begin and end, is no reason to look again.
+/// as those do by which processes begin and end, is no reason to look again; nor is what it has printed of its calls.
 fn is_of_sockets(event: PollEvent) -> bool {
-    ![CALLS, CHILD, ASKED, REPORT].contains(&event.token)
+    ![CALLS, CHILD, ASKED, REPORT, TRACED].contains(&event.token)
 }
 
 /// A program that runs.
@@ -153,6 +159,9 @@ impl Supervisor {
             (signals.to_reap.as_fd(), CHILD),
         ] {
             poll.register_fd(fd, token, Interest::READABLE, Trigger::Level)?;
+        }
+        if let Some(trace) = cx.tracing() {
+            poll.register_fd(trace.lines(), TRACED, Interest::READABLE, Trigger::Level)?;
         }
         Ok(Self {
             cx,
@@ -211,6 +220,7 @@ impl Supervisor {
     /// Closes what there is; what is not delivered by now has had its time.
     fn end(self) -> io::Result<ExitStatus> {
         self.cx.net.set_linger(Duration::ZERO);
+        self.pass_on_lines();
         if let Some(status) = self.ended {
             return Ok(status);
         }
@@ -243,6 +253,7 @@ impl Supervisor {
                 let _ = take(&self.signals.to_end);
                 self.ask_to_end()?;
             }
+            TRACED => self.pass_on_lines(),
             REPORT => {
                 let _ = take(&self.signals.to_report);
                 let (shared, intercepted) = self.sockets.counters();
@@ -251,6 +262,13 @@ impl Supervisor {
             Token(token) => self.sockets.handle(&self.cx, token)?,
         }
         Ok(())
+    }
+
+    /// Prints what programs have written of their calls.
+    fn pass_on_lines(&self) {
+        if let Some(trace) = self.cx.tracing() {
+            trace.pass_on();
+        }
     }
 
     /// Has the guard ask the program to end, or those that it has left behind; where somebody has killed the guard, asks these. They

@@ -82,7 +82,12 @@ pub(crate) fn read_address(
     at: u64,
     len: u64,
 ) -> io::Result<Option<SocketAddr>> {
+    /// More than any address has (`struct sockaddr_storage`).
+    const MOST: u64 = 128;
     let mut bytes = [0; 28];
+    if len > MOST {
+        return Ok(None);
+    }
     let len = usize::try_from(len).map_or(bytes.len(), |len| len.min(bytes.len()));
     let count = intercept::read_memory(call.thread, at, &mut bytes[..len])?;
     if !calls.waits(call) {
@@ -91,11 +96,18 @@ pub(crate) fn read_address(
     Ok(decode(&bytes[..count]))
 }
 
+/// Whether a socket that is bound to this address is one for IPv6 alone from then on, whatever it was (ipv6(7)).
+pub(crate) fn is_of_v6_alone(ip: IpAddr) -> bool {
+    ip.is_ipv6() && !ip.is_unspecified()
+}
+
 /// An address in the kernel's form (ip(7), ipv6(7)).
 pub(crate) fn decode(bytes: &[u8]) -> Option<SocketAddr> {
     let family = u16::from_ne_bytes(bytes.get(..2)?.try_into().ok()?);
     let port = u16::from_be_bytes(bytes.get(2..4)?.try_into().ok()?);
     match i32::from(family) {
+        // What is shorter than the whole is none (`struct sockaddr_in`).
+        libc::AF_INET if bytes.len() < 16 => None,
         libc::AF_INET => {
             let ip: [u8; 4] = bytes.get(4..8)?.try_into().ok()?;
             Some(SocketAddr::new(Ipv4Addr::from(ip).into(), port))
@@ -149,7 +161,8 @@ fn read_number(calls: &Calls, call: &Call, at: u64) -> io::Result<[u8; 4]> {
 }
 
 fn read_length(calls: &Calls, call: &Call, at: u64) -> io::Result<usize> {
-    Ok(u32::from_ne_bytes(read_number(calls, call, at)?) as usize)
+    let len = i32::from_ne_bytes(read_number(calls, call, at)?);
+    usize::try_from(len).map_err(|_| io::ErrorKind::InvalidInput.into())
 }
 
 /// An address in the kernel's form, of the socket's family.

@@ -1,294 +1,86 @@
-//! Intercepted calls as strace(1) has them: their names, their arguments, and what they were answered.
+//! Printing calls as strace(1) has them: those that are answered here, and the lines of programs that have the library, which print
+//! theirs themselves ([`exos_preload::trace`]).
 
-use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use exos_host::intercept::{self, Call};
+use exos_preload::memory::{ASK_LEVEL, MARKED, MARKED_DATAGRAMS};
+use exos_preload::trace::{self, Answer};
+use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::answer::errno;
-use crate::target::decode;
 
-/// Constants of libc, each with its name.
-macro_rules! named {
-    ($($name:ident),* $(,)?) => { &[$((libc::$name, stringify!($name))),*] };
+/// What is printed, on standard error.
+pub(crate) struct Trace {
+    /// What programs write their lines to, and where they are read.
+    pipe: (OwnedFd, File),
 }
 
-const OF_SOCKETS: &[(i32, &str)] = named![
-    SO_ACCEPTCONN,
-    SO_BINDTODEVICE,
-    SO_BROADCAST,
-    SO_DOMAIN,
-    SO_DONTROUTE,
-    SO_ERROR,
-    SO_INCOMING_CPU,
-    SO_KEEPALIVE,
-    SO_LINGER,
-    SO_MARK,
-    SO_OOBINLINE,
-    SO_PRIORITY,
-    SO_PROTOCOL,
-    SO_RCVBUF,
-    SO_RCVLOWAT,
-    SO_RCVTIMEO,
-    SO_REUSEADDR,
-    SO_REUSEPORT,
-    SO_SNDBUF,
-    SO_SNDTIMEO,
-    SO_TIMESTAMP,
-    SO_TYPE,
-];
-const OF_TCP: &[(i32, &str)] = named![
-    TCP_CONGESTION,
-    TCP_CORK,
-    TCP_DEFER_ACCEPT,
-    TCP_FASTOPEN,
-    TCP_FASTOPEN_CONNECT,
-    TCP_INFO,
-    TCP_KEEPCNT,
-    TCP_KEEPIDLE,
-    TCP_KEEPINTVL,
-    TCP_MAXSEG,
-    TCP_NODELAY,
-    TCP_NOTSENT_LOWAT,
-    TCP_QUICKACK,
-    TCP_SYNCNT,
-    TCP_ULP,
-    TCP_USER_TIMEOUT,
-    TCP_WINDOW_CLAMP,
-];
-const OF_IPV4: &[(i32, &str)] = named![
-    IP_BIND_ADDRESS_NO_PORT,
-    IP_FREEBIND,
-    IP_MTU,
-    IP_MTU_DISCOVER,
-    IP_OPTIONS,
-    IP_PKTINFO,
-    IP_RECVERR,
-    IP_RECVTOS,
-    IP_RECVTTL,
-    IP_TOS,
-    IP_TRANSPARENT,
-    IP_TTL,
-];
-const OF_IPV6: &[(i32, &str)] = named![
-    IPV6_MTU,
-    IPV6_MTU_DISCOVER,
-    IPV6_RECVERR,
-    IPV6_RECVPKTINFO,
-    IPV6_RECVTCLASS,
-    IPV6_TCLASS,
-    IPV6_UNICAST_HOPS,
-    IPV6_V6ONLY,
-];
-const ERRORS: &[(i32, &str)] = named![
-    EACCES,
-    EADDRINUSE,
-    EADDRNOTAVAIL,
-    EAFNOSUPPORT,
-    EAGAIN,
-    EALREADY,
-    EBADF,
-    ECONNABORTED,
-    ECONNREFUSED,
-    ECONNRESET,
-    EFAULT,
-    EHOSTUNREACH,
-    EINPROGRESS,
-    EINTR,
-    EINVAL,
-    EIO,
-    EISCONN,
-    EMFILE,
-    EMSGSIZE,
-    ENETUNREACH,
-    ENOBUFS,
-    ENOENT,
-    ENOMEM,
-    ENOPROTOOPT,
-    ENOSYS,
-    ENOTCONN,
-    ENOTSOCK,
-    EOPNOTSUPP,
-    EPERM,
-    EPIPE,
-    ESRCH,
-    ETIMEDOUT,
-];
+impl Trace {
+    /// # Errors
+    ///
+    /// The kernel gives no pipe.
+    pub fn new() -> io::Result<Self> {
+        let (lines, theirs) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        Ok(Self {
+            pipe: (theirs, lines.into()),
+        })
+    }
+
+    /// What programs write to.
+    pub fn to_write(&self) -> BorrowedFd<'_> {
+        self.pipe.0.as_fd()
+    }
+
+    /// Readable when there are lines.
+    pub fn lines(&self) -> BorrowedFd<'_> {
+        self.pipe.1.as_fd()
+    }
+
+    /// Prints the lines that there are: each was written at once.
+    pub fn pass_on(&self) {
+        let mut bytes = [0; 1 << 16];
+        while let Ok(count @ 1..) = (&self.pipe.1).read(&mut bytes) {
+            // Nobody has to hear them.
+            let _ = io::stderr().write_all(&bytes[..count]);
+        }
+    }
+
+    /// A call with its arguments; before it has its answer, for they lie in the caller's memory. None of one that the library prints.
+    pub fn made(&self, call: &Call, has_failed: bool) -> Option<String> {
+        let is_library = match call.number {
+            libc::SYS_setsockopt => call.args[1] as i32 == ASK_LEVEL,
+            libc::SYS_bind | libc::SYS_connect | libc::SYS_listen => {
+                [MARKED, MARKED_DATAGRAMS].contains(&call.args[3])
+            }
+            _ => false,
+        };
+        (!is_library).then(|| text(call, has_failed))
+    }
+
+    /// Prints a line, behind what programs have written before.
+    pub fn print(&self, call: &Call, made: &str, result: &io::Result<i64>) {
+        self.pass_on();
+        let answer = Answer(result.as_ref().map_err(errno).copied());
+        exos_program::info!("[{}] {made} = {answer}", call.thread);
+    }
+}
 
 /// A call and its arguments. What the program is given is known once it is written, where the call has not failed.
-pub(crate) fn call(call: &Call, has_failed: bool) -> String {
-    let [fd, a, b, c, d, _] = call.args;
-    let number = |value: u64| (value as i32).to_string();
-    let given = || match has_failed {
-        true => [pointer(a), pointer(b)],
-        false => [address_at(call, a, 28), length_at(call, b)],
+fn text(call: &Call, has_failed: bool) -> String {
+    let memory = |at: u64, into: &mut [u8]| {
+        intercept::read_memory(call.thread, at, into).unwrap_or_default()
     };
-    let (name, arguments) = match call.number {
-        libc::SYS_bind => ("bind", vec![address_at(call, a, b), number(b)]),
-        libc::SYS_connect => ("connect", vec![address_at(call, a, b), number(b)]),
-        libc::SYS_listen => ("listen", vec![number(a)]),
-        libc::SYS_accept => ("accept", given().into()),
-        libc::SYS_accept4 => (
-            "accept4",
-            [&given()[..], &[accept_flags(c as i32)]].concat(),
-        ),
-        libc::SYS_getsockname => ("getsockname", given().into()),
-        libc::SYS_getpeername => ("getpeername", given().into()),
-        libc::SYS_io_uring_setup => ("io_uring_setup", vec![pointer(a)]),
-        number_of_call => {
-            let sets = number_of_call == libc::SYS_setsockopt;
-            let (level, option) = (a as i32, b as i32);
-            let (name, len) = match sets {
-                true => ("setsockopt", number(d)),
-                false if has_failed => ("getsockopt", pointer(d)),
-                false => ("getsockopt", length_at(call, d)),
-            };
-            let value = match !sets && has_failed {
-                true => pointer(c),
-                false => value_at(call, (level, option), c),
-            };
-            (
-                name,
-                vec![level_name(level), option_name(level, option), value, len],
-            )
-        }
+    let made = trace::Call {
+        number: call.number,
+        args: call.args,
+        result: if has_failed { Err(0) } else { Ok(0) },
+        memory: &memory,
+        selected: None,
     };
-    format!("{name}({}, {})", fd as i32, arguments.join(", "))
-}
-
-/// What a call was answered.
-pub(crate) fn result(result: &io::Result<i64>) -> String {
-    let error = match result {
-        Ok(value) => return value.to_string(),
-        Err(error) => errno(error),
-    };
-    let says = io::Error::from_raw_os_error(error).to_string();
-    let says = says.split(" (os error").next().unwrap_or_default();
-    format!("-1 {} ({says})", name_of(ERRORS, error))
-}
-
-fn name_of(names: &[(i32, &str)], value: i32) -> String {
-    let name = names.iter().find(|(named, _)| *named == value);
-    name.map_or_else(|| value.to_string(), |(_, name)| (*name).to_owned())
-}
-
-fn level_name(level: i32) -> String {
-    let names = [
-        (libc::SOL_SOCKET, "SOL_SOCKET"),
-        (libc::IPPROTO_TCP, "SOL_TCP"),
-        (libc::IPPROTO_IP, "SOL_IP"),
-        (libc::IPPROTO_IPV6, "SOL_IPV6"),
-    ];
-    name_of(&names, level)
-}
-
-fn option_name(level: i32, option: i32) -> String {
-    let names = match level {
-        libc::SOL_SOCKET => OF_SOCKETS,
-        libc::IPPROTO_TCP => OF_TCP,
-        libc::IPPROTO_IP => OF_IPV4,
-        libc::IPPROTO_IPV6 => OF_IPV6,
-        _ => &[],
-    };
-    name_of(names, option)
-}
-
-fn accept_flags(flags: i32) -> String {
-    let known = [
-        (libc::SOCK_CLOEXEC, "SOCK_CLOEXEC"),
-        (libc::SOCK_NONBLOCK, "SOCK_NONBLOCK"),
-    ];
-    let set: Vec<&str> = known
-        .iter()
-        .filter(|(flag, _)| flags & flag != 0)
-        .map(|(_, name)| *name)
-        .collect();
-    match set.is_empty() {
-        true => flags.to_string(),
-        false => set.join("|"),
-    }
-}
-
-fn pointer(at: u64) -> String {
-    match at {
-        0 => "NULL".to_owned(),
-        at => format!("{at:#x}"),
-    }
-}
-
-/// The caller's memory, as much as there is.
-fn memory<const N: usize>(call: &Call, at: u64) -> Option<[u8; N]> {
-    let mut bytes = [0; N];
-    let count = intercept::read_memory(call.thread, at, &mut bytes).ok()?;
-    (at != 0 && count == N).then_some(bytes)
-}
-
-fn word_at(call: &Call, at: u64) -> Option<i32> {
-    memory(call, at).map(i32::from_ne_bytes)
-}
-
-fn length_at(call: &Call, at: u64) -> String {
-    word_at(call, at).map_or_else(|| pointer(at), |len| format!("[{len}]"))
-}
-
-fn address_at(call: &Call, at: u64, len: u64) -> String {
-    let mut bytes = [0; 28];
-    let room = bytes.len().min(len as usize);
-    let read = intercept::read_memory(call.thread, at, &mut bytes[..room]);
-    let family = u16::from_ne_bytes([bytes[0], bytes[1]]);
-    match read
-        .ok()
-        .filter(|_| at != 0)
-        .map(|count| decode(&bytes[..count]))
-    {
-        None => pointer(at),
-        Some(None) => format!("{{sa_family={family}}}"),
-        Some(Some(address)) => address_text(address, i32::from(family) == libc::AF_INET6),
-    }
-}
-
-fn address_text(address: SocketAddr, is_v6: bool) -> String {
-    let port = address.port();
-    match address.ip() {
-        IpAddr::V4(ip) if !is_v6 => {
-            format!("{{sa_family=AF_INET, sin_port=htons({port}), sin_addr=inet_addr(\"{ip}\")}}")
-        }
-        ip => {
-            let ip = match ip {
-                IpAddr::V4(ip) => ip.to_ipv6_mapped(),
-                IpAddr::V6(ip) => ip,
-            };
-            format!(
-                "{{sa_family=AF_INET6, sin6_port=htons({port}), inet_pton(AF_INET6, \"{ip}\", &sin6_addr)}}"
-            )
-        }
-    }
-}
-
-/// The value of an option: a number, but for those that have parts; of longer ones where it lies.
-fn value_at(call: &Call, option: (i32, i32), at: u64) -> String {
-    let pair = || {
-        memory::<8>(call, at).map(|bytes| {
-            [0, 4].map(|from| i32::from_ne_bytes(bytes[from..from + 4].try_into().expect("four")))
-        })
-    };
-    let times = || {
-        memory::<16>(call, at).map(|bytes| {
-            [0, 8].map(|from| i64::from_ne_bytes(bytes[from..from + 8].try_into().expect("eight")))
-        })
-    };
-    let text = match option {
-        (libc::SOL_SOCKET, libc::SO_LINGER) => {
-            pair().map(|[on, seconds]| format!("{{l_onoff={on}, l_linger={seconds}}}"))
-        }
-        (libc::SOL_SOCKET, libc::SO_RCVTIMEO | libc::SO_SNDTIMEO) => {
-            times().map(|[seconds, micros]| format!("{{tv_sec={seconds}, tv_usec={micros}}}"))
-        }
-        (libc::IPPROTO_TCP, libc::TCP_INFO | libc::TCP_CONGESTION | libc::TCP_ULP)
-        | (libc::SOL_SOCKET, libc::SO_BINDTODEVICE) => None,
-        _ => word_at(call, at).map(|value| format!("[{value}]")),
-    };
-    text.unwrap_or_else(|| pointer(at))
+    made.to_string()
 }
 
 #[cfg(test)]
@@ -386,17 +178,23 @@ mod tests {
             ),
         ];
         for (made, has_failed, text) in cases {
-            assert_eq!(call(&made, has_failed), text);
+            assert_eq!(super::text(&made, has_failed), text);
         }
     }
 
     #[test]
     fn results_have_the_errors_name() {
-        assert_eq!(result(&Ok(7)), "7");
-        let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
-        assert_eq!(
-            result(&Err(refused)),
-            "-1 ECONNREFUSED (Connection refused)"
-        );
+        assert_eq!(Answer(Ok(7)).to_string(), "7");
+        for (number, text) in [
+            (libc::ECONNREFUSED, "-1 ECONNREFUSED (Connection refused)"),
+            (libc::EAGAIN, "-1 EAGAIN (Resource temporarily unavailable)"),
+            (
+                libc::EISCONN,
+                "-1 EISCONN (Transport endpoint is already connected)",
+            ),
+            (9999, "-1 9999"),
+        ] {
+            assert_eq!(Answer(Err(number)).to_string(), text);
+        }
     }
 }

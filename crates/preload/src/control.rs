@@ -44,6 +44,39 @@ pub unsafe fn pieces(message: &Message) -> Vec<(i32, i32, *const u8, usize)> {
     pieces
 }
 
+/// Whether a connection takes what a message says beside its bytes: of sockets, what there is, and pieces that are whole. Nothing is changed
+/// by it.
+///
+/// # Safety
+///
+/// As above.
+pub unsafe fn is_known(message: &Message) -> bool {
+    // SAFETY: the caller's promise.
+    let pieces = unsafe { pieces(message) };
+    let lens = pieces
+        .iter()
+        .map(|(.., len)| (HEAD + len).next_multiple_of(8));
+    let is_whole = message.control.is_null() || message.control_len < lens.sum::<usize>() + HEAD;
+    is_whole
+        && pieces
+            .iter()
+            .all(|(level, kind, ..)| *level != SOL_SOCKET || is_of_sockets(*kind))
+}
+
+/// Pieces of sockets' level that are taken, and change nothing.
+fn is_of_sockets(kind: i32) -> bool {
+    [
+        SCM_RIGHTS,
+        SCM_CREDENTIALS,
+        SO_PRIORITY,
+        SO_MARK,
+        SO_TIMESTAMPING,
+        SO_TXTIME,
+        SO_TIMESTAMPING_NEW,
+    ]
+    .contains(&kind)
+}
+
 /// How a message is to be sent.
 #[derive(Copy, Clone, Default)]
 pub struct Wishes {
@@ -92,13 +125,8 @@ pub unsafe fn wishes(message: &Message, is_v6: bool) -> Result<Wishes, i32> {
             (IPPROTO_IPV6, IPV6_PKTINFO) if len >= 20 => (AF_INET6, 0, 16, 8),
             (IPPROTO_IP, IP_PKTINFO) | (IPPROTO_IPV6, IPV6_PKTINFO) => return Err(EINVAL),
             // Taken, and nothing is changed by them.
-            (IPPROTO_IP, IP_PROTOCOL)
-            | (IPPROTO_IPV6, IPV6_FLOWINFO | IPV6_DONTFRAG)
-            | (
-                SOL_SOCKET,
-                SCM_RIGHTS | SCM_CREDENTIALS | SO_PRIORITY | SO_MARK | SO_TIMESTAMPING | SO_TXTIME
-                | SO_TIMESTAMPING_NEW,
-            ) => continue,
+            (IPPROTO_IP, IP_PROTOCOL) | (IPPROTO_IPV6, IPV6_FLOWINFO | IPV6_DONTFRAG) => continue,
+            (SOL_SOCKET, kind) if is_of_sockets(kind) => continue,
             (IPPROTO_IP, IP_TTL | IP_TOS)
             | (IPPROTO_IPV6, IPV6_HOPLIMIT | IPV6_2292HOPLIMIT | IPV6_TCLASS) => {
                 // SAFETY: the piece is as long as it says.
@@ -180,7 +208,8 @@ impl Found {
         // SAFETY: the caller's promise, of all of these.
         unsafe {
             let came = self.receive_datagram(parts, flags)?;
-            put_address(came.from, message.name, &raw mut message.name_len);
+            // What room there is for it is looked at with the message.
+            let _ = put_address(came.from, message.name, &raw mut message.name_len);
             let mut writer = Writer {
                 at: message.control,
                 room: message.control_len,

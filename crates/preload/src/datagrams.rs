@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use crate::addresses::{address_at, family_of, is_loopback};
+use crate::addresses::{address_at, family_of, is_ipv4, is_loopback};
 use crate::ask::ask;
 use crate::memory::options::IPV6;
 use crate::memory::state::{DATAGRAMS, HAS_MORE, HAS_PORT, NO_READS, NO_WRITES, STANDS};
@@ -142,10 +142,10 @@ impl Found {
     pub unsafe fn destination(self, name: *const u8, len: u32) -> Result<Option<Address>, i32> {
         self.take_port()?;
         // It goes where it began to go.
-        if self.is_corked() {
+        let is_v6 = self.socket().has(IPV6);
+        if self.is_corked() && !is_v6 {
             return Ok(None);
         }
-        let is_v6 = self.socket().has(IPV6);
         // SAFETY: the caller's promise.
         let address = unsafe { address_at(name, len)? };
         let family = match (is_v6, family_of(address)) {
@@ -157,11 +157,23 @@ impl Found {
             (true, _) => return Err(EINVAL),
         };
         let mut address = address;
-        if address.len < if family == AF_INET { 16 } else { 24 } || address.bytes[2..4] == [0, 0] {
+        if address.len < if family == AF_INET { 16 } else { 24 } {
+            return Err(EINVAL);
+        }
+        if self.is_corked() {
+            return Ok(None);
+        }
+        if address.bytes[2..4] == [0, 0] {
             return Err(EINVAL);
         }
         address.bytes[..2].copy_from_slice(&(family as u16).to_ne_bytes());
         Ok(Some(address))
+    }
+
+    /// Whether what it sends there, or to its peer, is of IPv6: a socket for that may speak IPv4, too.
+    pub fn speaks_v6(self, to: Option<Address>) -> bool {
+        let connected = || self.socket().is(STANDS).then(|| self.socket().peer.get());
+        self.socket().has(IPV6) && !to.or_else(connected).is_some_and(is_ipv4)
     }
 
     /// Whether an address may be one to connect to, or to bind to.

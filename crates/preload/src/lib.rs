@@ -27,6 +27,7 @@
 //! | `datagrams`, `control`, `addresses` | datagrams, as above, what goes beside their bytes, and to whom |
 //! | `sockets`, `datagrams::options` | accepting, addresses, options |
 //! | `epoll`, `set`, `poll`, `waker`, `by_number` | waiting for many, and for sets of them |
+//! | `trace` | calls as strace has them, on both sides; which of this process are printed |
 //! | `calls` | the functions that take the place of the C library's |
 // `build.rs` compiles it without the workspace's lints.
 #![deny(clippy::undocumented_unsafe_blocks, unsafe_op_in_unsafe_fn)]
@@ -34,6 +35,7 @@
 pub mod bits;
 pub mod memory;
 pub mod ring;
+pub mod trace;
 
 #[cfg(exos_preload)]
 mod addresses;

@@ -1,7 +1,7 @@
 //! This process: the memory, its part of it, and the other side, which it tells of what was done.
 
 use std::cell::Cell;
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{Cursor, Write as _};
 use std::os::fd::IntoRawFd as _;
 use std::sync::OnceLock;
@@ -12,6 +12,7 @@ use crate::memory::{AWAKE, Ask, DESCRIPTORS, MARK, OWN, SLEEPS, SOCKETS, Shared}
 use crate::memory::{Lock, Socket, state};
 use crate::signals::Section;
 use crate::system;
+use crate::trace::library as tracing;
 
 /// A process whose sockets are shared.
 pub struct Here {
@@ -94,18 +95,21 @@ pub struct Held<'a> {
     _section: Section,
 }
 
+/// Opens a descriptor of another process.
+fn open_of(process: u32, fd: u32, options: &OpenOptions) -> Option<File> {
+    // Nothing is allocated: it may be a handler's call.
+    let mut path = Cursor::new([0; 40]);
+    write!(path, "/proc/{process}/fd/{fd}").ok()?;
+    let len = path.position() as usize;
+    options
+        .open(str::from_utf8(&path.get_ref()[..len]).ok()?)
+        .ok()
+}
+
 impl Here {
     /// Finds the memory (a descriptor of the process `of`, as is the bell), and takes a part of it for this process.
     pub fn begin([of, memory, bell]: [u32; 3]) -> Option<&'static Self> {
-        let open = |fd: u32, options: &mut OpenOptions| {
-            // Nothing is allocated: it may be a handler's call.
-            let mut path = Cursor::new([0; 40]);
-            write!(path, "/proc/{of}/fd/{fd}").ok()?;
-            let len = path.position() as usize;
-            options
-                .open(str::from_utf8(&path.get_ref()[..len]).ok()?)
-                .ok()
-        };
+        let open = |fd, options: &mut OpenOptions| open_of(of, fd, options);
         let mut options = OpenOptions::new();
         let shared = Shared::open(&open(memory, options.read(true).write(true))?).ok()?;
         let bell = open(bell, OpenOptions::new().write(true))?;
@@ -133,6 +137,18 @@ impl Here {
         }
         HERE.store(std::ptr::from_ref(here).cast_mut(), Ordering::Release);
         Some(here)
+    }
+
+    /// Prints calls from now on, to a pipe that is a descriptor of the process `of`.
+    pub fn print_to(&self, of: u32, pipe: u32) {
+        let Some(pipe) = open_of(of, pipe, OpenOptions::new().read(true).write(true)) else {
+            return;
+        };
+        let pipe = self.own(pipe.into_raw_fd());
+        // A reader that takes nothing is not waited for without end.
+        // SAFETY: a descriptor of ours.
+        unsafe { system::fcntl64(pipe, system::F_SETFL, system::O_NONBLOCK as usize) };
+        tracing::begin(pipe);
     }
 
     /// The number of its part of the memory; none of a child for which there was none.

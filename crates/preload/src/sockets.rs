@@ -3,8 +3,8 @@
 use std::sync::atomic::{Ordering, fence};
 
 use crate::epoll;
-use crate::memory::options::{IPV6, NONBLOCK};
-use crate::memory::state::{HAS_MORE, LISTENS, NO_READS, NO_WRITES, OVER, STANDS};
+use crate::memory::options::{IPV6, LINGER, NONBLOCK};
+use crate::memory::state::{HAS_MORE, LISTENS, NO_READS, NO_WRITES, OPTIONS, OVER, STANDS};
 use crate::memory::{Address, DESCRIPTORS};
 use crate::process::Found;
 use crate::sharing::forget;
@@ -15,6 +15,9 @@ impl Found {
     /// Takes a connection (accept4(2)).
     pub fn accept(self, flags: i32) -> Result<(i32, Address), i32> {
         let socket = self.socket();
+        if flags & !(O_CLOEXEC | O_NONBLOCK) != 0 {
+            return Err(EINVAL);
+        }
         if self.is_datagrams() {
             return Err(EOPNOTSUPP);
         }
@@ -152,6 +155,25 @@ impl Found {
         if !self.has_failed() || !self.here.is_here() {
             return Err(otherwise);
         }
+        self.put_new(fd, || {}).map_err(|_| otherwise)
+    }
+
+    /// Has a connection or a listener be as new (connect(2) to no family): what it was is reset.
+    pub fn disconnect(self, fd: i32) -> Result<(), i32> {
+        if !self.here.is_here() {
+            return Err(EINVAL);
+        }
+        let socket = self.socket();
+        self.put_new(fd, || {
+            socket.linger.store(0, Ordering::Relaxed);
+            socket.set_option(LINGER, true);
+            socket.add(OPTIONS);
+            self.here.submit(self.number);
+        })
+    }
+
+    /// Puts a socket of the kernel's in its place, with its options; `leave` is done once there is one.
+    fn put_new(self, fd: i32, leave: impl FnOnce()) -> Result<(), i32> {
         let family = match self.socket().has(IPV6) {
             true => AF_INET6,
             false => AF_INET,
@@ -164,14 +186,15 @@ impl Found {
         unsafe {
             let fresh = system::socket(family, SOCK_STREAM | flags | O_CLOEXEC, 0);
             if fresh < 0 {
-                return Err(otherwise);
+                return Err(errno());
             }
             self.give_options(fresh);
+            leave();
             let close_on_exec = system::fcntl64(fd, F_GETFD, 0) & FD_CLOEXEC;
             let put = system::dup3(fresh, fd, if close_on_exec != 0 { O_CLOEXEC } else { 0 });
             system::close(fresh);
             if put < 0 {
-                return Err(otherwise);
+                return Err(errno());
             }
             let places = epoll::places(fd, self.number);
             forget(self.here, fd);
@@ -223,17 +246,25 @@ impl Found {
 
 /// Writes an address where the program wants it, cut to the room that there is, with its whole length.
 ///
+/// # Errors
+///
+/// There is less than no room.
+///
 /// # Safety
 ///
 /// `len`, if it is given, says how much can be written at `name`.
-pub unsafe fn put_address(address: Address, name: *mut u8, len: *mut u32) {
+pub unsafe fn put_address(address: Address, name: *mut u8, len: *mut u32) -> Result<(), i32> {
     if name.is_null() || len.is_null() {
-        return;
+        return Ok(());
     }
     // SAFETY: the caller's promise.
     unsafe {
+        if (*len).cast_signed() < 0 {
+            return Err(EINVAL);
+        }
         let count = (address.len as usize).min(*len as usize);
         name.copy_from_nonoverlapping(address.bytes.as_ptr(), count);
         *len = address.len;
     }
+    Ok(())
 }

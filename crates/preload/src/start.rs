@@ -1,7 +1,8 @@
 //! The beginning of this process, and its forks.
 //!
 //! When the library is loaded it takes down where the memory is, and no more: a program that never has to do with a network socket, as
-//! most children of a shell or of inetd, does without the memory. It is opened by the first call that may need it ([`begun`]).
+//! most children of a shell or of inetd, does without the memory. It is opened by the first call that may need it ([`begun`]). A program
+//! whose calls are printed opens it at once, so that its first ones are: the memory keeps what they are written to from being closed.
 
 use std::cell::Cell;
 use std::env;
@@ -76,24 +77,29 @@ fn leave_turn() {
 
 extern "C" fn start() {
     let before = system::errno();
-    if told().is_some() {
+    if let Some(pipe) = told() {
         // SAFETY: the functions are there as long as the process.
         unsafe {
             WAITS.store(system::getpid() as u32, Ordering::Relaxed);
             system::pthread_atfork(before_fork, in_parent, in_child);
         }
+        if let Some(pipe) = pipe
+            && let Some(here) = begun()
+        {
+            here.print_to(TOLD[0].load(Ordering::Relaxed), pipe);
+        }
     }
     system::set_errno(before);
 }
 
-/// Takes down what the environment says.
-fn told() -> Option<()> {
+/// Takes down what the environment says, and gives the pipe for printed calls, if there is one.
+fn told() -> Option<Option<u32>> {
     let said = env::var_os(VARIABLE)?;
     let mut words = said.to_str()?.split(':');
     for word in &TOLD {
         word.store(words.next()?.parse().ok()?, Ordering::Relaxed);
     }
-    Some(())
+    Some(words.next().and_then(|pipe| pipe.parse().ok()))
 }
 
 /// Called when the library is loaded.

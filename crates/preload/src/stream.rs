@@ -8,9 +8,10 @@ use crate::memory::state::{
     DATAGRAMS, FINISHED, HAS_MORE, LISTENS, NO_READS, NO_WRITES, OVER, STANDS, WANTS_ROOM,
 };
 use crate::process::Found;
+use crate::sharing::find;
 use crate::system::{
-    self, EAGAIN, EINVAL, ENOTCONN, EOPNOTSUPP, EPIPE, Iovec, MSG_ERRQUEUE, MSG_NOSIGNAL, MSG_OOB,
-    MSG_PEEK, MSG_TRUNC, MSG_WAITALL, SEEK_CUR, SIGPIPE,
+    self, EAGAIN, EBADF, EINVAL, ENOTCONN, EOPNOTSUPP, EPIPE, Iovec, MSG_ERRQUEUE, MSG_NOSIGNAL,
+    MSG_OOB, MSG_PEEK, MSG_TRUNC, MSG_WAITALL, SEEK_CUR, SIGPIPE,
 };
 use crate::wait::Patience;
 
@@ -316,13 +317,33 @@ impl Found {
     ) -> Result<usize, i32> {
         // As the kernel says of a pipe or a terminal, whose bytes would be waited for while handlers wait.
         // SAFETY: always.
-        if unsafe { system::lseek64(file, 0, SEEK_CUR) } < 0 {
+        if find(file).is_some() || unsafe { system::lseek64(file, 0, SEEK_CUR) } < 0 {
+            return Err(match system::errno() {
+                EBADF if find(file).is_none() => EBADF,
+                _ => EINVAL,
+            });
+        }
+        if offset.is_some_and(|offset| offset < 0) {
             return Err(EINVAL);
         }
         if self.is_datagrams() {
             return self.transmit_file_whole(file, offset, wanted);
         }
         let (mut at, mut left) = (offset, wanted);
+        // Of nothing at all the kernel does not ask whether it can be written.
+        let has_ended = || {
+            let mut byte = 0;
+            // SAFETY: a descriptor of this process, and room for a byte.
+            unsafe {
+                let at = at.unwrap_or_else(|| system::lseek64(file, 0, SEEK_CUR));
+                system::pread64(file, &raw mut byte, 1, at) == 0
+            }
+        };
+        let may_fail =
+            !self.is_writable() || self.has_error() || self.socket().is(OVER | NO_WRITES | LISTENS);
+        if wanted == 0 || (may_fail && has_ended()) {
+            return Ok(0);
+        }
         self.fill(wanted, 0, |found| {
             let ring = found.here.shared.outward(found.number);
             let mut count = 0;

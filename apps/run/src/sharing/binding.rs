@@ -17,7 +17,7 @@ use super::sockets::SharedSockets;
 use crate::answer::fails;
 use crate::context::Context;
 use crate::datagram_socket::DatagramSocket;
-use crate::target::Descriptor;
+use crate::target::{Descriptor, is_of_v6_alone};
 
 /// All addresses of a family.
 fn all_of(family: AddressFamily) -> IpAddr {
@@ -150,6 +150,9 @@ impl SharedSockets {
         datagrams.socket = Some(bound);
         datagrams.keeps_port = at.is_some_and(|at| at.port() != 0);
         socket.local.set(address_of(entry.local, entry.family));
+        if at.is_some_and(|at| is_of_v6_alone(at.ip())) {
+            socket.set_option(options::V6_ONLY, true);
+        }
         socket.add(state::HAS_PORT);
         self.wait_for(cx, number)
     }

@@ -27,6 +27,7 @@ use super::processes::{PROCESS, Processes};
 use super::sockets::{BY_LOOPBACK, SHARED, SharedSockets};
 use crate::context::Context;
 use crate::counters::SocketCounters;
+use crate::trace::Trace;
 
 /// The token of what programs wake us by.
 const BELL: usize = PROCESS + PROCESSES;
@@ -53,15 +54,20 @@ impl Sharing {
     /// # Errors
     ///
     /// The kernel gives no memory.
-    pub fn new(command: &mut Command, program: &Path) -> Result<Self, Error> {
-        Self::make(command, program).map_err(|e| Error::io("cannot make memory for sockets", e))
+    pub fn new(
+        command: &mut Command,
+        program: &Path,
+        trace: Option<&Trace>,
+    ) -> Result<Self, Error> {
+        Self::make(command, program, trace)
+            .map_err(|e| Error::io("cannot make memory for sockets", e))
     }
 
-    fn make(command: &mut Command, program: &Path) -> io::Result<Self> {
+    fn make(command: &mut Command, program: &Path, trace: Option<&Trace>) -> io::Result<Self> {
         let memory = Rc::new(Shared::create()?);
         let library = Library::new(program)?;
         let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-        library.tell(command, &memory, &theirs);
+        library.tell(command, &memory, &theirs, trace);
         // Programs inherit it.
         let has_one_core = allowed().is_ok_and(|cores| cores.len() == 1);
         Ok(Self {

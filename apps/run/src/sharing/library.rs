@@ -19,6 +19,7 @@ use super::credentials::Credentials;
 use crate::check::KnownPrograms;
 use crate::limits::{ENVIRONMENT, PATH_BYTES};
 use crate::target::write;
+use crate::trace::Trace;
 
 /// The library, in a file without a name.
 pub(super) struct Library {
@@ -51,11 +52,19 @@ impl Library {
 
     /// Says in the command's environment where things are. By our number: those that it starts find them too. The command itself, a
     /// guard, is not to load it: there are spaces in the place of its name, which [`offer`](Self::offer) puts there for the program.
-    pub fn tell(&self, command: &mut Command, memory: &Shared, bell: &OwnedFd) {
+    pub fn tell(
+        &self,
+        command: &mut Command,
+        memory: &Shared,
+        bell: &OwnedFd,
+        trace: Option<&Trace>,
+    ) {
         let here = std::process::id();
         let memory = memory.file().map_or(-1, |file| file.as_raw_fd());
         let bell = bell.as_raw_fd();
-        command.env(VARIABLE, format!("{here}:{memory}:{bell}"));
+        let trace = trace.map(|trace| format!(":{}", trace.to_write().as_raw_fd()));
+        let trace = trace.unwrap_or_default();
+        command.env(VARIABLE, format!("{here}:{memory}:{bell}{trace}"));
         let mut preload = OsString::from(" ".repeat(self.name().len()));
         if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
             preload.push(" ");

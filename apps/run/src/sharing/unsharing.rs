@@ -47,8 +47,9 @@ impl SharedSockets {
                 return Ok(());
             }
             Kind::Datagrams(datagrams) if datagrams.socket.is_none() => {
-                // It was not used: it is what it was before.
+                // It was not used: it is what it was before, with what it was told since.
                 let before = datagrams.before.fd.try_clone()?;
+                give_options(self.memory.socket(number), &before)?;
                 rustix::io::ioctl_fionbio(&before, nonblocking)?;
                 put(&before)?;
                 entry.kind = Kind::Unshared(before);

@@ -12,7 +12,7 @@ use exos::inet::udp::HeaderFields;
 use rustix::io::{Errno, ioctl_fionread};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
-use super::flow::{Goes, is_hung_up};
+use super::flow::{Goes, has_finished, is_hung_up};
 use crate::context::Context;
 use crate::datagram_socket::DatagramSocket;
 
@@ -60,9 +60,13 @@ impl DatagramFlow {
     fn pass_to_peer(&mut self, cx: &Context, end: &OwnedFd, buffer: &mut [u8]) -> io::Result<Goes> {
         loop {
             let count = match recv(end, &mut buffer[..], RecvFlags::DONTWAIT) {
-                // The end, if it is not a datagram without bytes, with others behind it.
-                Ok((0, _)) if is_hung_up(end)? && ioctl_fionread(end)? == 0 => {
-                    return Ok(Goes::Closed);
+                // The end, if it is not a datagram without bytes, with others behind it: of all, or of what the program sends
+                // (shutdown(2)).
+                Ok((0, _)) if has_finished(end)? && ioctl_fionread(end)? == 0 => {
+                    return Ok(match is_hung_up(end)? {
+                        true => Goes::Closed,
+                        false => Goes::On,
+                    });
                 }
                 Ok((count, _)) => count,
                 Err(Errno::AGAIN) => return Ok(Goes::On),

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
 
 use exos::net::TcpStream;
 use exos::{Buffer, Slice};
@@ -104,8 +105,9 @@ impl Flow {
                 }
                 Err(Errno::AGAIN) => return Ok(()),
                 Err(Errno::CONNRESET) => {
-                    // Closed, with something of the peer's unread.
+                    // Closed, with something of the peer's unread: it is sent a reset (RFC 1122 §4.2.2.13).
                     self.program_finished = true;
+                    let _ = self.stream.set_linger(Some(Duration::ZERO));
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -165,6 +167,11 @@ fn finish(end: &OwnedFd) {
 /// Nothing more goes either way.
 pub(crate) fn cut(end: &OwnedFd) {
     let _ = rustix::net::shutdown(end, rustix::net::Shutdown::Both);
+}
+
+/// The program sends nothing more.
+pub(crate) fn has_finished(end: &OwnedFd) -> io::Result<bool> {
+    Ok(ready(end, PollFlags::RDHUP)?.intersects(PollFlags::RDHUP | PollFlags::HUP))
 }
 
 /// The program has closed all its descriptors.

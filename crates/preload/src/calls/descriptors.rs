@@ -1,6 +1,7 @@
 //! Calls that close, copy and change descriptors, and make processes (close(2), dup(2), fcntl(2), fork(2)).
 
 use super::*;
+use crate::trace::number as n;
 
 /// A descriptor is closed.
 fn gone(here: &'static Here, fd: i32) {
@@ -12,15 +13,17 @@ fn gone(here: &'static Here, fd: i32) {
 
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn close(fd: i32) -> i32 {
-    if let Some(here) = here() {
-        if here.is_own(fd) {
-            set_errno(EBADF);
-            return -1;
+    traced!(n::CLOSE, [fd], {
+        if let Some(here) = here() {
+            if here.is_own(fd) {
+                set_errno(EBADF);
+                return -1;
+            }
+            gone(here, fd);
         }
-        gone(here, fd);
-    }
-    // SAFETY: as above.
-    unsafe { system::close(fd) }
+        // SAFETY: as above.
+        unsafe { system::close(fd) }
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -86,25 +89,31 @@ fn copied(from: i32, made: i32) -> i32 {
 
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn dup(fd: i32) -> i32 {
-    datagrams::share_made(fd);
-    // SAFETY: as above.
-    copied(fd, unsafe { system::dup(fd) })
+    traced!(n::DUP, [fd], {
+        datagrams::share_made(fd);
+        // SAFETY: as above.
+        copied(fd, unsafe { system::dup(fd) })
+    })
 }
 
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn dup2(fd: i32, to: i32) -> i32 {
-    if fd == to {
+    traced!(n::DUP2, [fd, to], {
+        if fd == to {
+            // SAFETY: as above.
+            return unsafe { system::dup2(fd, to) };
+        }
         // SAFETY: as above.
-        return unsafe { system::dup2(fd, to) };
-    }
-    // SAFETY: as above.
-    put_at(fd, to, || unsafe { system::dup2(fd, to) })
+        put_at(fd, to, || unsafe { system::dup2(fd, to) })
+    })
 }
 
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn dup3(fd: i32, to: i32, flags: i32) -> i32 {
-    // SAFETY: as above.
-    put_at(fd, to, || unsafe { system::dup3(fd, to, flags) })
+    traced!(n::DUP3, [fd, to, flags], {
+        // SAFETY: as above.
+        put_at(fd, to, || unsafe { system::dup3(fd, to, flags) })
+    })
 }
 
 /// Makes a copy of a descriptor at a number, where another may be.
@@ -133,36 +142,38 @@ fn put_at(fd: i32, to: i32, put: impl FnOnce() -> i32) -> i32 {
 
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn fcntl64(fd: i32, what: i32, argument: usize) -> i32 {
-    let found = find(fd);
-    // Whether calls wait is a matter of the socket: its descriptors are copies of one file.
-    if let Some(found) = found {
-        match what {
-            F_GETFL => {
-                let nonblocking = found.socket().has(NONBLOCK);
-                return O_RDWR | if nonblocking { O_NONBLOCK } else { 0 };
-            }
-            F_SETFL => {
-                let on = argument as i32 & O_NONBLOCK != 0;
-                found.socket().set_option(NONBLOCK, on);
-                if argument as i32 & O_ASYNC == 0 {
-                    return 0;
+    traced!(n::FCNTL, [fd, what, argument], {
+        let found = find(fd);
+        // Whether calls wait is a matter of the socket: its descriptors are copies of one file.
+        if let Some(found) = found {
+            match what {
+                F_GETFL => {
+                    let nonblocking = found.socket().has(NONBLOCK);
+                    return O_RDWR | if nonblocking { O_NONBLOCK } else { 0 };
                 }
-                unshare_fd(fd);
+                F_SETFL => {
+                    let on = argument as i32 & O_NONBLOCK != 0;
+                    found.socket().set_option(NONBLOCK, on);
+                    if argument as i32 & O_ASYNC == 0 {
+                        return 0;
+                    }
+                    unshare_fd(fd);
+                }
+                // Signals tell of a Unix socket.
+                F_SETOWN | F_SETOWN_EX | F_SETSIG => unshare_fd(fd),
+                _ => {}
             }
-            // Signals tell of a Unix socket.
-            F_SETOWN | F_SETOWN_EX | F_SETSIG => unshare_fd(fd),
-            _ => {}
         }
-    }
-    if what == F_DUPFD || what == F_DUPFD_CLOEXEC {
-        datagrams::share_made(fd);
-    }
-    // SAFETY: as above.
-    let result = unsafe { system::fcntl64(fd, what, argument) };
-    match what {
-        F_DUPFD | F_DUPFD_CLOEXEC => copied(fd, result),
-        _ => result,
-    }
+        if what == F_DUPFD || what == F_DUPFD_CLOEXEC {
+            datagrams::share_made(fd);
+        }
+        // SAFETY: as above.
+        let result = unsafe { system::fcntl64(fd, what, argument) };
+        match what {
+            F_DUPFD | F_DUPFD_CLOEXEC => copied(fd, result),
+            _ => result,
+        }
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -176,41 +187,43 @@ const INTERFACES: std::ops::RangeInclusive<i32> = 0x890b..=0x89ff;
 
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn ioctl(fd: i32, what: u64, argument: usize) -> i32 {
-    let Some(found) = find(fd) else {
-        // SAFETY: as above.
-        return unsafe { system::ioctl(fd, what, argument) };
-    };
-    let at: *mut i32 = std::ptr::with_exposed_provenance_mut(argument);
-    match what as i32 {
-        request if INTERFACES.contains(&request) => of_interfaces(what, argument),
-        FIONREAD | SIOCOUTQ => {
-            let waiting = found.waiting(what as i32 == SIOCOUTQ);
+    traced!(n::IOCTL, [fd, what, argument], {
+        let Some(found) = find(fd) else {
             // SAFETY: as above.
-            done(waiting.map(|waiting| unsafe { *at = waiting as i32 }))
-        }
-        FIONBIO => {
-            // SAFETY: as above.
-            let on = unsafe { *at } != 0;
-            found.socket().set_option(NONBLOCK, on);
-            0
-        }
-        // There is no urgent data that could have been reached.
-        SIOCATMARK if !found.is_datagrams() => {
-            // SAFETY: as above.
-            unsafe { *at = 0 };
-            0
-        }
-        request @ (FIOCLEX | FIONCLEX | FIOASYNC) => {
-            // SAFETY: as above.
-            if request == FIOASYNC && unsafe { *at } != 0 {
-                // Signals tell of a Unix socket.
-                unshare_fd(fd);
+            return unsafe { system::ioctl(fd, what, argument) };
+        };
+        let at: *mut i32 = std::ptr::with_exposed_provenance_mut(argument);
+        match what as i32 {
+            request if INTERFACES.contains(&request) => of_interfaces(what, argument),
+            FIONREAD | SIOCOUTQ => {
+                let waiting = found.waiting(what as i32 == SIOCOUTQ);
+                // SAFETY: as above.
+                done(waiting.map(|waiting| unsafe { *at = waiting as i32 }))
             }
-            // SAFETY: as above.
-            unsafe { system::ioctl(fd, what, argument) }
+            FIONBIO => {
+                // SAFETY: as above.
+                let on = unsafe { *at } != 0;
+                found.socket().set_option(NONBLOCK, on);
+                0
+            }
+            // There is no urgent data that could have been reached.
+            SIOCATMARK if !found.is_datagrams() => {
+                // SAFETY: as above.
+                unsafe { *at = 0 };
+                0
+            }
+            request @ (FIOCLEX | FIONCLEX | FIOASYNC) => {
+                // SAFETY: as above.
+                if request == FIOASYNC && unsafe { *at } != 0 {
+                    // Signals tell of a Unix socket.
+                    unshare_fd(fd);
+                }
+                // SAFETY: as above.
+                unsafe { system::ioctl(fd, what, argument) }
+            }
+            _ => done(Err(ENOTTY)),
         }
-        _ => done(Err(ENOTTY)),
-    }
+    })
 }
 
 /// What is asked of interfaces by way of any socket (netdevice(7)): a socket of the kernel's tells it.
@@ -257,7 +270,7 @@ unsafe extern "C" fn lseek(fd: i32, offset: i64, whence: i32) -> i64 {
 }
 
 /// The offset of `st_mode` in `struct stat`.
-const MODE_AT: usize = if cfg!(target_arch = "x86_64") { 24 } else { 16 };
+pub const MODE_AT: usize = if cfg!(target_arch = "x86_64") { 24 } else { 16 };
 
 /// What it is of a socket.
 const SOCKET: u16 = 0o140_777;

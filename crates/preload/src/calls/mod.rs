@@ -28,7 +28,7 @@ mod sockets;
 mod waiting;
 mod writing;
 
-pub use descriptors::of_interfaces;
+pub use descriptors::{MODE_AT, of_interfaces};
 
 use std::ffi::{c_char, c_void};
 use std::sync::atomic::Ordering;
@@ -40,6 +40,7 @@ use crate::sharing::{change_set, find, forget, may_share, move_in, unshare_fd};
 use crate::sockets::put_address;
 use crate::start::{begun, is_told};
 use crate::system::*;
+use crate::trace::library::traced;
 use crate::{addresses, control, datagrams, epoll, poll, system};
 
 /// The stretches of memory of a vectored call.

@@ -1,21 +1,26 @@
 //! Calls that open sockets and ask of them (accept(2), connect(2), getsockopt(2)).
 
+use super::descriptors::close;
 use super::*;
+use crate::addresses::{address_at, family_of};
 use crate::memory::state::HAS_PORT;
+use crate::trace::number as n;
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn socket(family: i32, kind: i32, protocol: i32) -> i32 {
-    const KIND: i32 = 0xf;
-    // SAFETY: always.
-    let made = unsafe { system::socket(family, kind, protocol) };
-    let is_ip = family == AF_INET || family == AF_INET6;
-    if is_ip && made >= 0 {
-        let is_here = begun().is_some_and(Here::is_here);
-        if kind & KIND == SOCK_DGRAM && is_here {
-            datagrams::made(made);
+    traced!(n::SOCKET, [family, kind, protocol], {
+        const KIND: i32 = 0xf;
+        // SAFETY: always.
+        let made = unsafe { system::socket(family, kind, protocol) };
+        let is_ip = family == AF_INET || family == AF_INET6;
+        if is_ip && made >= 0 {
+            let is_here = begun().is_some_and(Here::is_here);
+            if kind & KIND == SOCK_DGRAM && is_here {
+                datagrams::made(made);
+            }
         }
-    }
-    made
+        made
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -25,97 +30,121 @@ pub(super) unsafe extern "C" fn accept4(
     name_len: *mut u32,
     flags: i32,
 ) -> i32 {
-    // SAFETY: as above.
-    unsafe {
-        on_shared!(
-            fd,
-            found => found.accept(flags).map(|(fd, peer)| {
-                put_address(peer, name, name_len);
-                // One of the kernel's becomes that at once, and makes room for the next.
-                find(fd);
-                fd as usize
-            }),
-            else system::accept4(fd, name, name_len, flags) as Signed
-        ) as i32
-    }
+    traced!(n::ACCEPT4, [fd, name.addr(), name_len.addr(), flags], {
+        // SAFETY: as above.
+        unsafe {
+            on_shared!(
+                fd,
+                found => found.accept(flags).and_then(|(fd, peer)| {
+                    if let Err(number) = put_address(peer, name, name_len) {
+                        close(fd);
+                        return Err(number);
+                    }
+                    // One of the kernel's becomes that at once, and makes room for the next.
+                    find(fd);
+                    Ok(fd as usize)
+                }),
+                else system::accept4(fd, name, name_len, flags) as Signed
+            ) as i32
+        }
+    })
 }
 
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn accept(fd: i32, name: *mut u8, name_len: *mut u32) -> i32 {
-    // SAFETY: as above.
-    unsafe { accept4(fd, name, name_len, 0) }
+    traced!(n::ACCEPT, [fd, name.addr(), name_len.addr()], {
+        // SAFETY: as above.
+        unsafe { accept4(fd, name, name_len, 0) }
+    })
 }
 
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn connect(fd: i32, name: *const u8, name_len: u32) -> i32 {
-    use crate::memory::state::{OVER, STANDS};
-    let Some(found) = find(fd) else {
-        // SAFETY: as above.
-        unsafe { begin_for(name, name_len) };
-        // SAFETY: as above.
-        let result = match may_share() {
+    traced!(n::CONNECT, [fd, name.addr(), name_len], {
+        use crate::memory::state::{OVER, STANDS};
+        let Some(found) = find(fd) else {
             // SAFETY: as above.
-            false => unsafe { system::connect(fd, name, name_len) },
-            // SAFETY: as above; the kernel looks at the first three arguments.
-            true => unsafe { system::marked(number::CONNECT, fd, name.addr(), name_len as usize) },
+            unsafe { begin_for(name, name_len) };
+            // SAFETY: as above.
+            let result = match may_share() {
+                // SAFETY: as above.
+                false => unsafe { system::connect(fd, name, name_len) },
+                // SAFETY: as above; the kernel looks at the first three arguments.
+                true => unsafe {
+                    system::marked(number::CONNECT, fd, name.addr(), name_len as usize)
+                },
+            };
+            let number = errno();
+            // SAFETY: as above.
+            if unsafe { addresses::is_unspecified(name, name_len) } {
+                datagrams::kernels::Inode::of(fd).forget();
+            }
+            move_in(fd);
+            if result < 0
+                && number != EINPROGRESS
+                && let Some(found) = find(fd)
+            {
+                let _ = found.renew(fd, 0);
+            }
+            set_errno(number);
+            return result;
         };
-        let number = errno();
-        // SAFETY: as above.
-        if unsafe { addresses::is_unspecified(name, name_len) } {
-            datagrams::kernels::Inode::of(fd).forget();
+        if found.is_datagrams() {
+            // SAFETY: as above.
+            return unsafe { name_datagrams(found, system::number::CONNECT, fd, name, name_len) };
         }
-        move_in(fd);
-        if result < 0
-            && number != EINPROGRESS
-            && let Some(found) = find(fd)
-        {
+        // SAFETY: as above.
+        match unsafe { address_at(name, name_len) } {
+            Err(number) => return done(Err(number)),
+            Ok(address) if family_of(address) == AF_UNSPEC => return done(found.disconnect(fd)),
+            Ok(_) => {}
+        }
+        let socket = found.socket();
+        let result = if socket.is(STANDS) && !socket.is(OVER) && socket.has(UNHEARD) {
+            socket.set_option(UNHEARD, false);
+            Ok(())
+        } else if found.listens() || socket.is(STANDS) {
+            Err(EISCONN)
+        } else if let Err(number) = found.take_error() {
             let _ = found.renew(fd, 0);
-        }
-        set_errno(number);
-        return result;
-    };
-    if found.is_datagrams() {
-        // SAFETY: as above.
-        return unsafe { name_datagrams(found, system::number::CONNECT, fd, name, name_len) };
-    }
-    let socket = found.socket();
-    let result = if socket.is(STANDS) && !socket.is(OVER) && socket.has(UNHEARD) {
-        socket.set_option(UNHEARD, false);
-        Ok(())
-    } else if found.listens() || socket.is(STANDS) {
-        Err(EISCONN)
-    } else if let Err(number) = found.take_error() {
-        let _ = found.renew(fd, 0);
-        Err(number)
-    } else if socket.is(OVER) {
-        let _ = found.renew(fd, 0);
-        Err(ECONNABORTED)
-    } else {
-        Err(EALREADY)
-    };
-    done(result)
+            Err(number)
+        } else if socket.is(OVER) {
+            let _ = found.renew(fd, 0);
+            Err(ECONNABORTED)
+        } else {
+            Err(EALREADY)
+        };
+        done(result)
+    })
 }
 
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn bind(fd: i32, name: *const u8, name_len: u32) -> i32 {
-    // SAFETY: as above.
-    unsafe { begin_for(name, name_len) };
-    match (find(fd), here()) {
-        (Some(found), _) if found.is_datagrams() && !found.socket().is(HAS_PORT) => {
-            // SAFETY: as above.
-            unsafe { name_datagrams(found, system::number::BIND, fd, name, name_len) }
-        }
-        (Some(_), _) => done(Err(EINVAL)),
+    traced!(n::BIND, [fd, name.addr(), name_len], {
         // SAFETY: as above.
-        (None, None) => unsafe { system::bind(fd, name, name_len) },
-        (None, Some(_)) => {
-            // SAFETY: as above; the kernel looks at the first three arguments.
-            let result =
-                unsafe { system::marked(system::number::BIND, fd, name.addr(), name_len as usize) };
-            move_in(fd);
-            result
+        unsafe { begin_for(name, name_len) };
+        match (find(fd), here()) {
+            (Some(found), _) if found.is_datagrams() && !found.socket().is(HAS_PORT) => {
+                // SAFETY: as above.
+                unsafe { name_datagrams(found, system::number::BIND, fd, name, name_len) }
+            }
+            (Some(found), _) => {
+                // SAFETY: as above.
+                let accepted = unsafe { found.accepts(name, name_len, true) };
+                done(accepted.and(Err(EINVAL)))
+            }
+            // SAFETY: as above.
+            (None, None) => unsafe { system::bind(fd, name, name_len) },
+            (None, Some(_)) => {
+                // SAFETY: as above; the kernel looks at the first three arguments.
+                let result = unsafe {
+                    system::marked(system::number::BIND, fd, name.addr(), name_len as usize)
+                };
+                move_in(fd);
+                result
+            }
         }
-    }
+    })
 }
 
 /// A socket that another program has left to this one may be ours as soon as it has an address of IP.
@@ -143,63 +172,73 @@ unsafe fn name_datagrams(found: Found, call: i64, fd: i32, name: *const u8, len:
 
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn listen(fd: i32, backlog: i32) -> i32 {
-    if let Some(found) = find(fd) {
-        return done(found.listen());
-    }
-    // Its socket may have been bound by another program.
-    begun();
-    // SAFETY: as above.
-    let result = match may_share() {
+    traced!(n::LISTEN, [fd, backlog], {
+        if let Some(found) = find(fd) {
+            return done(found.listen());
+        }
+        // Its socket may have been bound by another program.
+        begun();
         // SAFETY: as above.
-        false => unsafe { system::listen(fd, backlog) },
-        // SAFETY: as above; the kernel looks at the first two arguments.
-        true => unsafe { system::marked(number::LISTEN, fd, backlog as usize, 0) },
-    };
-    move_in(fd);
-    result
+        let result = match may_share() {
+            // SAFETY: as above.
+            false => unsafe { system::listen(fd, backlog) },
+            // SAFETY: as above; the kernel looks at the first two arguments.
+            true => unsafe { system::marked(number::LISTEN, fd, backlog as usize, 0) },
+        };
+        move_in(fd);
+        result
+    })
 }
 
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn shutdown(fd: i32, how: i32) -> i32 {
-    datagrams::share_made(fd);
-    match find(fd) {
-        // SAFETY: as above.
-        None => unsafe { system::shutdown(fd, how) },
-        Some(found) if found.is_datagrams() => done(found.shut_datagrams(how)),
-        Some(found) => done(match found.shut(how) {
-            Err(ENOTCONN) => found.stop_connecting(fd),
-            shut => shut,
-        }),
-    }
+    traced!(n::SHUTDOWN, [fd, how], {
+        datagrams::share_made(fd);
+        match find(fd) {
+            // SAFETY: as above.
+            None => unsafe { system::shutdown(fd, how) },
+            Some(found) if found.is_datagrams() => done(found.shut_datagrams(how)),
+            Some(found) => done(match found.shut(how) {
+                Err(ENOTCONN) => found.stop_connecting(fd),
+                shut => shut,
+            }),
+        }
+    })
 }
 
 unsafe fn name_of(found: Found, of_peer: bool, name: *mut u8, len: *mut u32) -> i32 {
-    done(found.address(of_peer).map(|address| {
-        // SAFETY: as above.
-        unsafe { put_address(address, name, len) };
-    }))
+    // SAFETY: as above.
+    done(
+        found
+            .address(of_peer)
+            .and_then(|address| unsafe { put_address(address, name, len) }),
+    )
 }
 
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn getsockname(fd: i32, name: *mut u8, len: *mut u32) -> i32 {
-    // SAFETY: as above.
-    unsafe {
-        match find(fd) {
-            None => system::getsockname(fd, name, len),
-            Some(found) => name_of(found, false, name, len),
+    traced!(n::GETSOCKNAME, [fd, name.addr(), len.addr()], {
+        // SAFETY: as above.
+        unsafe {
+            match find(fd) {
+                None => system::getsockname(fd, name, len),
+                Some(found) => name_of(found, false, name, len),
+            }
         }
-    }
+    })
 }
 
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn getpeername(fd: i32, name: *mut u8, len: *mut u32) -> i32 {
-    // SAFETY: as above.
-    unsafe {
-        match find(fd) {
-            None => system::getpeername(fd, name, len),
-            Some(found) => name_of(found, true, name, len),
+    traced!(n::GETPEERNAME, [fd, name.addr(), len.addr()], {
+        // SAFETY: as above.
+        unsafe {
+            match find(fd) {
+                None => system::getpeername(fd, name, len),
+                Some(found) => name_of(found, true, name, len),
+            }
         }
-    }
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -210,13 +249,19 @@ pub(super) unsafe extern "C" fn getsockopt(
     value: *mut u8,
     len: *mut u32,
 ) -> i32 {
-    // SAFETY: as above.
-    unsafe {
-        match find(fd) {
-            None => system::getsockopt(fd, level, option, value, len),
-            Some(found) => done(found.get_option((level, option), value, len)),
+    traced!(
+        n::GETSOCKOPT,
+        [fd, level, option, value.addr(), len.addr()],
+        {
+            // SAFETY: as above.
+            unsafe {
+                match find(fd) {
+                    None => system::getsockopt(fd, level, option, value, len),
+                    Some(found) => done(found.get_option((level, option), value, len)),
+                }
+            }
         }
-    }
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -227,15 +272,17 @@ pub(super) unsafe extern "C" fn setsockopt(
     value: *const u8,
     len: u32,
 ) -> i32 {
-    // SAFETY: as above.
-    unsafe {
-        let Some(found) = find(fd) else {
-            return system::setsockopt(fd, level, option, value, len);
-        };
-        let value = match value.is_null() {
-            true => &[],
-            false => std::slice::from_raw_parts(value, len as usize),
-        };
-        done(found.set_option((level, option), value))
-    }
+    traced!(n::SETSOCKOPT, [fd, level, option, value.addr(), len], {
+        // SAFETY: as above.
+        unsafe {
+            let Some(found) = find(fd) else {
+                return system::setsockopt(fd, level, option, value, len);
+            };
+            let value = match value.is_null() {
+                true => &[],
+                false => std::slice::from_raw_parts(value, len as usize),
+            };
+            done(found.set_option((level, option), value))
+        }
+    })
 }

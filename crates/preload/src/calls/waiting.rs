@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use super::*;
+use crate::trace::number as n;
 use crate::wait::until;
 
 #[unsafe(no_mangle)]
@@ -37,9 +38,11 @@ pub(super) unsafe extern "C" fn epoll_ctl(
     fd: i32,
     event: *mut EpollEvent,
 ) -> i32 {
-    // SAFETY: as above.
-    let event = (!event.is_null()).then(|| unsafe { event.read_unaligned() });
-    done(change_set(set, what, fd, event))
+    traced!(n::EPOLL_CTL, [set, what, fd, event.addr()], {
+        // SAFETY: as above.
+        let event = (!event.is_null()).then(|| unsafe { event.read_unaligned() });
+        done(change_set(set, what, fd, event))
+    })
 }
 
 /// A time limit in milliseconds; a negative one is none.
@@ -65,16 +68,22 @@ pub(super) unsafe extern "C" fn epoll_pwait(
     timeout: i32,
     mask: *const u8,
 ) -> i32 {
-    // SAFETY: as above.
-    unsafe {
-        if most > 0 && !events.is_null() {
-            let events = std::slice::from_raw_parts_mut(events, most as usize);
-            if let Some(result) = epoll::wait(set, events, limit(timeout), mask) {
-                return number(result);
+    traced!(
+        n::EPOLL_PWAIT,
+        [set, events.addr(), most, timeout, mask.addr()],
+        {
+            // SAFETY: as above.
+            unsafe {
+                if most > 0 && !events.is_null() {
+                    let events = std::slice::from_raw_parts_mut(events, most as usize);
+                    if let Some(result) = epoll::wait(set, events, limit(timeout), mask) {
+                        return number(result);
+                    }
+                }
+                system::epoll_pwait(set, events, most, timeout, mask)
             }
         }
-        system::epoll_pwait(set, events, most, timeout, mask)
-    }
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -84,8 +93,10 @@ pub(super) unsafe extern "C" fn epoll_wait(
     most: i32,
     timeout: i32,
 ) -> i32 {
-    // SAFETY: as above.
-    unsafe { epoll_pwait(set, events, most, timeout, std::ptr::null()) }
+    traced!(n::EPOLL_WAIT, [set, events.addr(), most, timeout], {
+        // SAFETY: as above.
+        unsafe { epoll_pwait(set, events, most, timeout, std::ptr::null()) }
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -96,18 +107,24 @@ pub(super) unsafe extern "C" fn epoll_pwait2(
     timeout: *const Timespec,
     mask: *const u8,
 ) -> i32 {
-    // SAFETY: as above.
-    unsafe {
-        let limit = time(timeout);
-        if most > 0 && !events.is_null() {
-            let events = std::slice::from_raw_parts_mut(events, most as usize);
-            if let Some(result) = epoll::wait(set, events, limit, mask) {
-                return number(result);
+    traced!(
+        n::EPOLL_PWAIT2,
+        [set, events.addr(), most, timeout.addr(), mask.addr()],
+        {
+            // SAFETY: as above.
+            unsafe {
+                let limit = time(timeout);
+                if most > 0 && !events.is_null() {
+                    let events = std::slice::from_raw_parts_mut(events, most as usize);
+                    if let Some(result) = epoll::wait(set, events, limit, mask) {
+                        return number(result);
+                    }
+                }
+                let ms = limit.map_or(-1, |limit| limit.as_nanos().div_ceil(1_000_000) as i32);
+                system::epoll_pwait(set, events, most, ms, mask)
             }
         }
-        let ms = limit.map_or(-1, |limit| limit.as_nanos().div_ceil(1_000_000) as i32);
-        system::epoll_pwait(set, events, most, ms, mask)
-    }
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -117,19 +134,25 @@ pub(super) unsafe extern "C" fn ppoll(
     timeout: *const Timespec,
     mask: *const u8,
 ) -> i32 {
-    // SAFETY: as above.
-    unsafe {
-        if here().is_some() && count > 0 && !fds.is_null() {
-            let all = std::slice::from_raw_parts_mut(fds, count as usize);
-            if let Some(result) = poll::poll(all, time(timeout), mask) {
-                return number(result);
-            }
-            if let Some(here) = here() {
-                here.let_go();
+    traced!(
+        n::PPOLL,
+        [fds.addr(), count, timeout.addr(), mask.addr()],
+        {
+            // SAFETY: as above.
+            unsafe {
+                if here().is_some() && count > 0 && !fds.is_null() {
+                    let all = std::slice::from_raw_parts_mut(fds, count as usize);
+                    if let Some(result) = poll::poll(all, time(timeout), mask) {
+                        return number(result);
+                    }
+                    if let Some(here) = here() {
+                        here.let_go();
+                    }
+                }
+                system::ppoll(fds, count, timeout, mask)
             }
         }
-        system::ppoll(fds, count, timeout, mask)
-    }
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -146,13 +169,15 @@ unsafe extern "C" fn __ppoll_chk(
 
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn poll(fds: *mut PollFd, count: u64, timeout: i32) -> i32 {
-    let limit = limit(timeout).map(|limit| Timespec {
-        seconds: limit.as_secs() as i64,
-        nanoseconds: limit.subsec_nanos().into(),
-    });
-    let limit = limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: as above.
-    unsafe { ppoll(fds, count, limit, std::ptr::null()) }
+    traced!(n::POLL, [fds.addr(), count, timeout], {
+        let limit = limit(timeout).map(|limit| Timespec {
+            seconds: limit.as_secs() as i64,
+            nanoseconds: limit.subsec_nanos().into(),
+        });
+        let limit = limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+        // SAFETY: as above.
+        unsafe { ppoll(fds, count, limit, std::ptr::null()) }
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -169,24 +194,36 @@ pub(super) unsafe extern "C" fn select(
     other: *mut u64,
     timeout: *mut [i64; 2],
 ) -> i32 {
-    // SAFETY: as above.
-    unsafe {
-        let limit = timeout.as_ref().map(|[seconds, micros]| {
-            let seconds = Duration::from_secs(u64::try_from(*seconds).unwrap_or(0));
-            seconds + Duration::from_micros(u64::try_from(*micros).unwrap_or(0))
-        });
-        let until = until(limit);
-        match poll::select(count, [read, write, other], limit, std::ptr::null()) {
-            Some(result) => {
-                if let (Some(until), false) = (until, timeout.is_null()) {
-                    let left = until.saturating_duration_since(Instant::now());
-                    *timeout = [left.as_secs() as i64, left.subsec_micros().into()];
+    traced!(
+        n::SELECT,
+        [
+            count,
+            read.addr(),
+            write.addr(),
+            other.addr(),
+            timeout.addr()
+        ],
+        {
+            // SAFETY: as above.
+            unsafe {
+                let limit = timeout.as_ref().map(|[seconds, micros]| {
+                    let seconds = Duration::from_secs(u64::try_from(*seconds).unwrap_or(0));
+                    seconds + Duration::from_micros(u64::try_from(*micros).unwrap_or(0))
+                });
+                let until = until(limit);
+                match poll::select(count, [read, write, other], limit, std::ptr::null()) {
+                    Some(result) => {
+                        if let (Some(until), false) = (until, timeout.is_null()) {
+                            let left = until.saturating_duration_since(Instant::now());
+                            *timeout = [left.as_secs() as i64, left.subsec_micros().into()];
+                        }
+                        number(result)
+                    }
+                    None => system::select(count, read, write, other, timeout),
                 }
-                number(result)
             }
-            None => system::select(count, read, write, other, timeout),
         }
-    }
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -198,11 +235,24 @@ pub(super) unsafe extern "C" fn pselect(
     timeout: *const Timespec,
     mask: *const u8,
 ) -> i32 {
-    // SAFETY: as above.
-    unsafe {
-        match poll::select(count, [read, write, other], time(timeout), mask) {
-            Some(result) => number(result),
-            None => system::pselect(count, read, write, other, timeout, mask),
+    traced!(
+        n::PSELECT6,
+        [
+            count,
+            read.addr(),
+            write.addr(),
+            other.addr(),
+            timeout.addr(),
+            mask.addr()
+        ],
+        {
+            // SAFETY: as above.
+            unsafe {
+                match poll::select(count, [read, write, other], time(timeout), mask) {
+                    Some(result) => number(result),
+                    None => system::pselect(count, read, write, other, timeout, mask),
+                }
+            }
         }
-    }
+    )
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::addresses::is_loopback;
+use crate::addresses::{is_ipv4, is_loopback};
 use crate::memory::options::{BROADCAST, CORK, GRO, IPV6, PKTINFO, PKTINFO_V6, V6_ONLY};
 use crate::memory::state::{HAS_PORT, STANDS};
 use crate::options::{option_number, told_bit};
@@ -19,9 +19,6 @@ impl Found {
         if let Some(bit) = bit_of(option) {
             return Some(Ok(i32::from(socket.has(bit))));
         }
-        if !is_known(option) {
-            return Some(Err(ENOPROTOOPT));
-        }
         Some(Ok(match option {
             (IPPROTO_IP, IP_MTU) | (IPPROTO_IPV6, IPV6_MTU) => return Some(self.mtu()),
             (SOL_SOCKET, SO_TYPE) => SOCK_DGRAM,
@@ -29,6 +26,8 @@ impl Found {
             (SOL_SOCKET, SO_ACCEPTCONN) => 0,
             (IPPROTO_UDP, UDP_SEGMENT) => socket.segment.load(Ordering::Relaxed) as i32,
             (IPPROTO_UDP, _) => 0,
+            // As the level beneath says, which is one of IPv6 or IPv4.
+            (IPPROTO_TCP, _) if socket.has(IPV6) => return Some(Err(ENOPROTOOPT)),
             (IPPROTO_TCP, _) => return Some(Err(EOPNOTSUPP)),
             _ => return None,
         }))
@@ -36,11 +35,15 @@ impl Found {
 
     /// How long packets to its peer can be.
     fn mtu(self) -> Result<i32, i32> {
-        /// The most that the kernel tells, which loopback has.
-        const LOOPBACK: i32 = 65_535;
+        /// What loopback has; of IPv4 the kernel tells no more than a packet can have.
+        const LOOPBACK: i32 = 65_536;
+        const LOOPBACK_V4: i32 = 65_535;
         let socket = self.socket();
         match socket.is(STANDS) {
-            true if is_loopback(socket.peer.get()) => Ok(LOOPBACK),
+            true if is_loopback(socket.peer.get()) => Ok(match is_ipv4(socket.peer.get()) {
+                true => LOOPBACK_V4,
+                false => LOOPBACK,
+            }),
             true => Ok(self.here.shared.mtu().load(Ordering::Relaxed) as i32),
             false => Err(ENOTCONN),
         }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use crate::addresses::{ipv4_of, is_broadcast, is_ipv4, is_loopback, is_other_host};
 use crate::ask::ask;
 use crate::control::Wishes;
-use crate::memory::options::{BROADCAST, V6_ONLY};
+use crate::memory::options::{BROADCAST, IPV6, V6_ONLY};
 use crate::memory::state::{NO_IPV4, NO_IPV6, NO_WRITES, STANDS};
 use crate::memory::{Address, Ask, DATAGRAM_HEAD, DATAGRAM_MAX, DatagramHead, SEGMENTS_MAX};
 use crate::process::Found;
@@ -36,7 +36,13 @@ impl Found {
             .iter()
             .fold(0_usize, |sum, part| sum.saturating_add(part.len));
         if len > usize::from(u16::MAX) {
-            return Err(EMSGSIZE);
+            let has_peer = to.is_some() || self.socket().is(STANDS) || self.is_corked();
+            self.forget_begun_of_v6()?;
+            // Of IPv6 that it goes nowhere is told first.
+            return Err(match self.socket().has(IPV6) && !has_peer {
+                true => EDESTADDRREQ,
+                false => EMSGSIZE,
+            });
         }
         if flags & MSG_OOB != 0 {
             return Err(EOPNOTSUPP);

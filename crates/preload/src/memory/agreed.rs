@@ -12,7 +12,8 @@ pub const GATHERS: u32 = 3;
 /// How long what a program has written may wait while it computes on.
 pub const NAP_MICROSECONDS: u64 = 100;
 
-/// The environment variable that says where the memory is: `PID:MEMORY:BELL`, descriptors of that process.
+/// The environment variable that says where the memory is: `PID:MEMORY:BELL`, descriptors of that process; where calls are to be printed
+/// `PID:MEMORY:BELL:PIPE`, for their lines.
 pub const VARIABLE: &str = "EXOS_RUN";
 
 /// A descriptor of a shared socket stands for its number alone: it is a copy of a counter (eventfd(2)) of this value. Which socket it is

@@ -1,6 +1,7 @@
 //! Options of sockets (getsockopt(2), setsockopt(2)): those that all have stand here, the others with what they are about.
 
 mod buffers;
+mod defaults;
 mod headers;
 mod low_water;
 mod tcp;
@@ -13,6 +14,7 @@ use crate::memory::state::OPTIONS;
 use crate::process::Found;
 use crate::system::*;
 
+use defaults::{Said, said_by_default};
 pub use headers::{class_of, hops_of, option_number, told_bit};
 
 /// The number in an option's value that begins at this byte.
@@ -63,17 +65,15 @@ impl Found {
                 // SAFETY: the caller's promise.
                 return unsafe { put(&bytes, value, len) };
             }
-            (SOL_SOCKET, SO_RCVTIMEO | SO_SNDTIMEO) => {
+            (SOL_SOCKET, SO_RCVTIMEO | SO_SNDTIMEO | SO_RCVTIMEO_NEW | SO_SNDTIMEO_NEW) => {
                 let limit = match option {
-                    SO_RCVTIMEO => &socket.receive_timeout,
+                    SO_RCVTIMEO | SO_RCVTIMEO_NEW => &socket.receive_timeout,
                     _ => &socket.send_timeout,
                 };
                 let bytes = time(limit).map(i64::to_ne_bytes).concat();
                 // SAFETY: the caller's promise.
                 return unsafe { put(&bytes, value, len) };
             }
-            // SAFETY: the caller's promise.
-            (IPPROTO_IP, IP_OPTIONS) => return unsafe { put(&[], value, len) },
             (SOL_SOCKET, SO_RCVLOWAT) => self.low_water() as i32,
             (SOL_SOCKET, SO_SNDLOWAT) => 1,
             // SAFETY: the caller's promise.
@@ -87,9 +87,12 @@ impl Found {
                 return unsafe { put(&self.tcp_info()?, value, len) };
             }
             _ if let Some(value) = self.tcp_option((level, option)) => value?,
-            (SOL_SOCKET, NO_OPTIONS..) => return Err(ENOPROTOOPT),
-            (SOL_SOCKET | IPPROTO_TCP | IPPROTO_IP | IPPROTO_IPV6, _) => 0,
-            _ => return Err(ENOPROTOOPT),
+            option => match said_by_default(option, self.is_datagrams(), socket.has(IPV6)) {
+                Said::Number(number) => number,
+                // SAFETY: the caller's promise.
+                Said::Nothing => return unsafe { put(&[], value, len) },
+                Said::Fails(number) => return Err(number),
+            },
         };
         // SAFETY: the caller's promise.
         unsafe { put(&number.to_ne_bytes(), value, len) }
@@ -118,7 +121,7 @@ impl Found {
                 socket.linger.store(number(4)? as u32, Ordering::Relaxed);
                 socket.set_option(LINGER, number(0)? != 0);
             }
-            (SOL_SOCKET, SO_RCVTIMEO | SO_SNDTIMEO) => {
+            (SOL_SOCKET, SO_RCVTIMEO | SO_SNDTIMEO | SO_RCVTIMEO_NEW | SO_SNDTIMEO_NEW) => {
                 let word = |at: usize| {
                     let bytes = value.get(at..at + 8).ok_or(EINVAL)?;
                     Ok::<_, i32>(i64::from_ne_bytes(bytes.try_into().expect("eight")))
@@ -131,7 +134,7 @@ impl Found {
                     .saturating_mul(1000)
                     .saturating_add((micros + 999) / 1000);
                 let limit = match option {
-                    SO_RCVTIMEO => &socket.receive_timeout,
+                    SO_RCVTIMEO | SO_RCVTIMEO_NEW => &socket.receive_timeout,
                     _ => &socket.send_timeout,
                 };
                 limit.store(ms.clamp(0, u32::MAX.into()) as u32, Ordering::Relaxed);

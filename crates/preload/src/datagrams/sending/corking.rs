@@ -133,6 +133,19 @@ impl Found {
         )
     }
 
+    /// A write that no datagram can hold: what has begun of IPv6 is gone with it, of IPv4 it waits on.
+    pub(super) fn forget_begun_of_v6(self) -> Result<(), i32> {
+        if self.is_corked() {
+            let _one = self.here.lock(&self.socket().writes);
+            self.check()?;
+            let begun = self.begun(&self.here.shared.outward(self.number));
+            if begun.is_some_and(|(head, _)| !is_ipv4(head.peer)) {
+                self.socket().corked.store(0, Ordering::Relaxed);
+            }
+        }
+        Ok(())
+    }
+
     /// What has begun waits no more (`UDP_CORK` is off).
     pub fn uncork(self) {
         if self.is_corked() {
