@@ -108,6 +108,9 @@ pub struct HandlerMemory {
     /// Bytes of that, as long as it is there, which are part of the slot's memory, too.
     #[serde(default)]
     pub code_bytes: u64,
+    /// Cores of its program's that have not joined it yet, a bit each.
+    #[serde(default)]
+    pub cores_left: u64,
 }
 
 /// What somebody may have of a slot that has gone.
@@ -390,6 +393,7 @@ mod tests {
                 bytes: 8192,
                 code: 12,
                 code_bytes: 4096,
+                cores_left: u64::MAX >> 1,
             }],
             weight: 2,
             rate_max: Some(1000),

@@ -17,6 +17,12 @@ use exos_host::Waker;
 use exos_host::error::{Context as _, Result};
 use rustix::time::{ClockId, clock_gettime};
 
+/// How long the calling thread has been at work.
+pub fn own_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
 /// Something to do.
 pub type Job<T> = Box<dyn FnOnce() -> T + Send>;
 
@@ -109,8 +115,7 @@ impl<O: Copy, T: Send + 'static> Worker<O, T> {
             let _wake = wake;
             let job = take.recv().expect("it is handed over at once");
             let made = job();
-            let took = clock_gettime(ClockId::ThreadCPUTime);
-            (made, Duration::new(took.tv_sec as u64, took.tv_nsec as u32))
+            (made, own_time())
         });
         match spawned {
             Ok(thread) => {
@@ -205,8 +210,7 @@ mod tests {
     fn one_thing_is_done_at_a_time_and_its_time_is_known() {
         let mut worker: Worker<u32, u32> = Worker::new().expect("a descriptor");
         let busy = || {
-            let own = || clock_gettime(ClockId::ThreadCPUTime).tv_nsec;
-            while own() < 5_000_000 {}
+            while own_time() < Duration::from_millis(5) {}
             1
         };
         worker.ask(Some(7), Box::new(busy));

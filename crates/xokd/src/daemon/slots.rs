@@ -2,6 +2,7 @@
 
 mod bypass;
 mod handlers;
+mod joining;
 mod removal;
 
 use std::os::fd::OwnedFd;

@@ -6,10 +6,11 @@
 //! second, over all their programs: the generic cell rate algorithm (ITU-T I.371), which remembers one time for each
 //! user. One person may be many users, so all of them whom no rule of the policy names have such a rate together, and so
 //! have those whom rules name by a group only. What was asked for and took longer than its part of the time is charged as
-//! more. The user that the daemon runs as is not bounded: it can do all of it
+//! more. A part of what was counted before counts as one only until it is done, and then for its time. The user that the daemon runs as is not bounded: it can do all of it
 //! itself.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::time::Duration;
 
 use exos_xok::limits::SLOTS_MAX;
@@ -59,27 +60,30 @@ impl Rates {
         self.filters.ask(user, FILTERS_AT_ONCE, FILTERS_TOO_OFTEN)
     }
 
-    /// Refuses a part of what was counted before, which is charged for the time that it takes ([`Charge::Whole`]), where nothing of that
-    /// is left.
-    pub(in crate::daemon) fn check_part(&mut self, user: User) -> Result<(), Refused> {
-        let left = self.filters.check((user, FILTERS_AT_ONCE), now());
-        left.map_err(|refused| too_often(refused, FILTERS_TOO_OFTEN))
+    /// Reserves as much for a part of what was counted before as a filter counts, until it is charged as [`Charge::Reserved`]. Refuses it
+    /// where that is not left.
+    pub(in crate::daemon) fn reserve_part(&mut self, user: User) -> Result<(), Refused> {
+        let reserved = self.filters.reserve((user, FILTERS_AT_ONCE), now());
+        reserved.map_err(|refused| too_often(refused, FILTERS_TOO_OFTEN))
     }
 
     /// Charges a user with what was done for filters of theirs, as measured.
     pub(in crate::daemon) fn charge(&mut self, user: User, took: Duration, charge: Charge) {
-        let takes = took * FILTER_TIME_PART;
-        let takes = match charge {
-            Charge::Beyond => takes.saturating_sub(FILTER_EVERY),
-            Charge::Whole => takes,
-            Charge::Nothing => return,
-        };
-        self.filters.charge((user, FILTERS_AT_ONCE), takes, now());
+        let (takes, user, now) = (took * FILTER_TIME_PART, (user, FILTERS_AT_ONCE), now());
+        match charge {
+            Charge::Beyond => {
+                let beyond = takes.saturating_sub(FILTER_EVERY);
+                self.filters.charge(user, beyond, now);
+            }
+            Charge::Whole => self.filters.charge(user, takes, now),
+            Charge::Reserved => self.filters.settle(user, takes, now),
+            Charge::Nothing => {}
+        }
     }
 
     /// How much a user has had of the time for filters and for places lately: together with those like them, and themselves.
     pub(in crate::daemon) fn used(&self, user: User, now: Now) -> [Duration; 2] {
-        let of = |whose| self.filters.ahead(whose, now) + self.attaches.ahead(whose, now);
+        let of = |whose| self.filters.taken(whose, now) + self.attaches.taken(whose, now);
         let (own, all) = (of(Whose::User(user.1)), of(Whose::All(user.0)));
         [own.max(all), own]
     }
@@ -92,6 +96,8 @@ pub(in crate::daemon) enum Charge {
     Beyond,
     /// For what was not counted as it was asked for: for all of it.
     Whole,
+    /// For that for which time was reserved ([`Rates::reserve_part`]): for all of it, and no longer for what was reserved.
+    Reserved,
     /// For a place: how many of these a user has is counted as it attaches.
     Nothing,
 }
@@ -126,6 +132,8 @@ struct Rate {
     every: Duration,
     /// Until when each has asked in advance.
     until: BTreeMap<Whose, Now>,
+    /// What each is to be charged with that is not done yet, at `every` each.
+    reserved: BTreeMap<Whose, u32>,
 }
 
 impl Rate {
@@ -135,6 +143,7 @@ impl Rate {
             of_many,
             every,
             until: BTreeMap::new(),
+            reserved: BTreeMap::new(),
         }
     }
 
@@ -170,7 +179,7 @@ impl Rate {
         self.until.retain(|_, until| *until > now);
         // A user that is refused for one of them uses up nothing of the other.
         for (whose, at_once) in &pools {
-            let wait = (self.ahead(*whose, now) + self.every).saturating_sub(*at_once);
+            let wait = (self.taken(*whose, now) + self.every).saturating_sub(*at_once);
             if !wait.is_zero() {
                 return Err((*whose, wait));
             }
@@ -178,12 +187,42 @@ impl Rate {
         Ok(())
     }
 
+    /// Has an attempt count as long as it is not settled, or says likewise why not.
+    fn reserve(&mut self, user: (User, u32), now: Now) -> Result<(), (Whose, Duration)> {
+        self.check(user, now)?;
+        for (whose, _) in self.pools(user) {
+            *self.reserved.entry(whose).or_default() += 1;
+        }
+        Ok(())
+    }
+
+    /// Charges a user with what an attempt took that was reserved: with all of it, also where that is more than may be used at once.
+    fn settle(&mut self, user: (User, u32), takes: Duration, now: Now) {
+        for (whose, _) in self.pools(user) {
+            let used = self.ahead(whose, now) + takes;
+            self.until.insert(whose, now + used);
+            if let Entry::Occupied(mut reserved) = self.reserved.entry(whose) {
+                *reserved.get_mut() -= 1;
+                if *reserved.get() == 0 {
+                    reserved.remove();
+                }
+            }
+        }
+    }
+
     /// Adds to what a user has used, up to all that may be used at once.
     fn charge(&mut self, user: (User, u32), takes: Duration, now: Now) {
         for (whose, at_once) in self.pools(user) {
-            let used = (self.ahead(whose, now) + takes).min(at_once);
+            let before = self.ahead(whose, now);
+            let used = (before + takes).min(at_once.max(before));
             self.until.insert(whose, now + used);
         }
+    }
+
+    /// What is used or reserved.
+    fn taken(&self, whose: Whose, now: Now) -> Duration {
+        let reserved = self.reserved.get(&whose).copied().unwrap_or(0);
+        self.ahead(whose, now) + self.every * reserved
     }
 
     fn ahead(&self, whose: Whose, now: Now) -> Duration {
@@ -305,19 +344,94 @@ mod tests {
         );
     }
 
-    /// A part of what was counted waits where nothing is left, and does not count by itself.
+    /// A part of what was counted waits where nothing is left, and counts by itself only until it is done.
     #[test]
-    fn parts_are_charged_for_their_time_alone() {
+    fn parts_that_are_done_are_charged_for_their_time_alone() {
         let mut rates = Rates::default();
         let user = (Standing::Named, 1);
         rates.count_filter(user).expect("the first");
         for _ in 0..10 * FILTERS_AT_ONCE {
-            rates.check_part(user).expect("nothing was done yet");
+            rates.reserve_part(user).expect("those before are done");
+            rates.charge(user, Duration::ZERO, Charge::Reserved);
         }
         let took = FILTER_EVERY * FILTERS_AT_ONCE / FILTER_TIME_PART;
-        rates.charge(user, took, Charge::Whole);
-        assert!(rates.check_part(user).is_err(), "all of it is used");
-        assert!(rates.check_part((Standing::Named, 2)).is_ok());
+        rates.reserve_part(user).expect("nothing was used for it");
+        rates.charge(user, took, Charge::Reserved);
+        assert!(rates.reserve_part(user).is_err(), "all of it is used");
+        assert!(rates.count_filter(user).is_err(), "also for what is not");
+        assert!(rates.reserve_part((Standing::Named, 2)).is_ok());
+    }
+
+    #[test]
+    fn parts_that_are_not_done_count() {
+        let mut rate = rate();
+        let [one, like, named] = [
+            (Standing::Unnamed, 1),
+            (Standing::Unnamed, 2),
+            (Standing::Named, 3),
+        ];
+        let one = (one, AT_ONCE);
+        for _ in 0..AT_ONCE {
+            assert_eq!(rate.reserve(one, START), Ok(()));
+        }
+        // However long they wait for their turn.
+        let later = START + EVERY * 100;
+        let wait = Err((Whose::User(1), EVERY));
+        assert_eq!(rate.reserve(one, later), wait);
+        assert_eq!(rate.count(one, later), wait);
+        let many = OF_MANY[Standing::Unnamed as usize];
+        let of_like = (0..many).filter(|_| rate.reserve((like, many), later).is_ok());
+        assert_eq!(of_like.count() as u32, many - AT_ONCE);
+        assert_eq!(rate.reserve((named, AT_ONCE), later), Ok(()));
+        for _ in 0..AT_ONCE {
+            rate.settle(one, Duration::ZERO, later);
+        }
+        assert!(!rate.reserved.contains_key(&Whose::User(1)));
+        assert_eq!(rate.count(one, later), Ok(()));
+    }
+
+    /// What is more than was reserved is charged, too, and what is charged with a bound then takes nothing of it back.
+    #[test]
+    fn parts_that_take_long_are_charged_with_all_of_it() {
+        let mut rate = rate();
+        let user = ((Standing::Named, 1), AT_ONCE);
+        assert_eq!(rate.reserve(user, START), Ok(()));
+        rate.settle(user, EVERY * 3 * AT_ONCE, START);
+        rate.charge(user, EVERY, START);
+        let wait = EVERY * (2 * AT_ONCE + 1);
+        assert_eq!(rate.reserve(user, START), Err((Whose::User(1), wait)));
+    }
+
+    /// However many slots a user has that ask again and again: of the thread's time they have their part, and what may be had at once.
+    #[test]
+    fn parts_of_many_slots_have_a_users_part_of_the_time() {
+        const STEP: Duration = Duration::from_millis(10);
+        const FOR: Duration = Duration::from_secs(100);
+        for (slots, took) in [(1, 1), (16, 1), (16, 6), (512, 6), (512, 50)] {
+            let mut rates = Rates::default();
+            let user = ((Standing::Named, 1), FILTERS_AT_ONCE);
+            let took = STEP * took;
+            let (mut idle, mut waiting, mut done) = (slots, 0, 0);
+            let (mut now, mut free_at) = (START, None);
+            while now < START + FOR {
+                if free_at.is_some_and(|at| at <= now) {
+                    rates.filters.settle(user, took * FILTER_TIME_PART, now);
+                    (free_at, idle, done) = (None, idle + 1, done + 1);
+                }
+                let admitted = (0..idle).take_while(|_| rates.filters.reserve(user, now).is_ok());
+                let admitted = admitted.count();
+                (idle, waiting) = (idle - admitted, waiting + admitted);
+                if free_at.is_none() && waiting > 0 {
+                    (free_at, waiting) = (Some(now + took), waiting - 1);
+                }
+                now += STEP;
+            }
+            let at_once = FILTER_EVERY * FILTERS_AT_ONCE + took * FILTER_TIME_PART;
+            let most = (FOR + at_once) / FILTER_TIME_PART;
+            assert!(took * done <= most, "{slots} slots, {took:?} each: {done}");
+            // A slot alone that does not use up its part is not kept from anything.
+            assert!(done > 0);
+        }
     }
 
     #[test]

@@ -6,20 +6,21 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
-use std::sync::Arc;
 
 use exos_ash::kernel::TOO_MANY_WAYS;
 use exos_filter::gate::Handled;
 use exos_filter::gate::limits::HANDLERS_MAX;
 use exos_filter::handler::WebHandler;
 use exos_filter::handler::web::layout::Entries;
-use exos_host::bpf::{Map, MapKind, map_exists, prog_exists};
+use exos_host::bpf::{map_exists, prog_exists};
 use exos_host::warn;
 use exos_xok::Protocol;
-use exos_xok::message::{Answer, Answering, Refusal, Secret};
+use exos_xok::message::{Answer, Answering, Refusal};
 
 use super::super::answers::{Answered, Refused, RequestId, plain, refuse};
+use super::super::quotas::Charge;
 use super::super::{Daemon, End};
+use super::joining::Lent;
 use crate::gate::handlers::{HandlerConfig, Handles, MadeHandler, rings};
 use crate::interface::Interface;
 use crate::ledger::SlotId;
@@ -49,9 +50,11 @@ impl Daemon {
         }
         // Before anything is read of a user who may have none.
         self.count_handler(slot, who)?;
-        self.make_handler(request_id, memory.into(), false, move || {
-            read(port, memory, &text)
-        })
+        let lent = Lent {
+            bytes: whole_pages(memory.into()),
+            cores_left: 0,
+        };
+        self.make_handler(request_id, (slot, lent), move || read(port, memory, &text))
     }
 
     /// A program wants requests to a TCP port answered. It is answered when they are, or refused.
@@ -65,39 +68,24 @@ impl Daemon {
         let addresses = self.addresses_of_port(slot, Protocol::Tcp, answering.recipe.port)?;
         let mtu = self.interface_of(slot).link.mtu as usize;
         let entries = sizes(&answering, mtu).map_err(|what| refuse(Refusal::BadRequest, what))?;
-        match answering.memory_of {
-            None => self.count_handler(slot, who)?,
-            Some(_) => self.check_core(slot, who)?,
-        }
         let bytes = rings(&answering, entries).memory_len();
-        let memory_of = |token| self.memory_of(who, token, bytes);
-        let memory = answering.memory_of.map(memory_of).transpose()?;
-        let (joins, bytes) = match memory {
-            Some(_) => (true, 0),
-            None => (false, bytes),
-        };
-        let handles = Handles::Requests {
+        let (core, token) = (answering.core, answering.memory_of);
+        let lent = Lent::for_requests(&answering, bytes);
+        let handles = move |memory| Handles::Requests {
             answering,
             entries,
             addresses,
             memory,
         };
-        self.make_handler(request_id, bytes, joins, move || Ok(handles))
-    }
-
-    /// The memory that the slot with this token, of the same user, was lent for its handler.
-    fn memory_of(&self, who: &Who, token: Secret, bytes: u64) -> Result<Arc<Map>, Refused> {
-        let mut records = self.attachments.values().map(|a| &a.record);
-        let lent_to = records.find(|it| it.token == token.0 && it.who.uid == who.uid);
-        let mut lent = lent_to.into_iter().flat_map(|it| it.handlers.iter().rev());
-        let lent = lent.find(|memory| memory.bytes == whole_pages(bytes));
-        let map = lent.map(|memory| Map::open_by_id(memory.map)).transpose()?;
-        let is_it = |map: &Map| map.is_like(MapKind::Array, 4, bytes as usize, 1);
-        let map = map.flatten().filter(is_it).ok_or_else(|| {
-            let text = "no slot of this user has that token and memory for as many requests and cores: have that one's requests answered first";
-            refuse(Refusal::NotFound, text)
-        })?;
-        Ok(Arc::new(map))
+        let Some(token) = token else {
+            self.count_handler(slot, who)?;
+            return self.make_handler(request_id, (slot, lent), move || Ok(handles(None)));
+        };
+        self.steps_per_sec(who, self.interface_of(slot))?;
+        let (memory, charge) = self.join((slot, who), token, (core, bytes))?;
+        let joins = (slot, Lent::default());
+        self.begin_handler(request_id, joins, charge, move || Ok(handles(Some(memory))));
+        Ok(())
     }
 
     /// Of a user who may have handlers, and has not asked for too many lately.
@@ -105,13 +93,6 @@ impl Daemon {
         self.steps_per_sec(who, self.interface_of(slot))?;
         let owner = self.user(who);
         self.rates.count_filter(owner)
-    }
-
-    /// Of one more core of a program that was counted with its first: it is charged for its time alone, and refused where none is left.
-    fn check_core(&mut self, slot: SlotId, who: &Who) -> Result<(), Refused> {
-        self.steps_per_sec(who, self.interface_of(slot))?;
-        let owner = self.user(who);
-        self.rates.check_part(owner)
     }
 
     /// A slot has the handler of a UDP port no more, or none at all.
@@ -154,56 +135,63 @@ impl Daemon {
         Ok(addresses)
     }
 
-    /// Has a handler made of this much memory, if the program may have that. What joins the memory of another slot was not counted.
+    /// Has a handler made of this much memory, if the program may have that.
     fn make_handler(
         &mut self,
         request_id: RequestId,
-        bytes: u64,
-        joins: bool,
+        (slot, lent): (SlotId, Lent),
         handles: impl FnOnce() -> Result<Handles, Refused> + Send + 'static,
     ) -> Result<(), Refused> {
-        let slot = self.slot(request_id.connection)?;
-        let bytes = whole_pages(bytes);
         self.sweep_handler_memory();
         let attachment = &self.attachments[&slot];
-        let who = &attachment.record.who;
-        self.check_more_memory(who, attachment.interface, bytes)?;
+        self.check_more_memory(&attachment.record.who, attachment.interface, lent.bytes)?;
+        self.begin_handler(request_id, (slot, lent), Charge::Beyond, handles);
+        Ok(())
+    }
+
+    /// Has a handler made for which everything was counted.
+    fn begin_handler(
+        &mut self,
+        request_id: RequestId,
+        (slot, lent): (SlotId, Lent),
+        charge: Charge,
+        handles: impl FnOnce() -> Result<Handles, Refused> + Send + 'static,
+    ) {
+        let attachment = self.attachment_mut(slot);
+        attachment.record.memory += lent.bytes;
+        let attachment = &self.attachments[&slot];
         let interface = self.served(attachment.interface);
-        let user = self.user(who);
         let work = interface.gate.handler_work(config(interface));
-        self.attachment_mut(slot).record.memory += bytes;
+        let user = self.user(&attachment.record.who);
         let job = move || -> End {
             let make = |handles| work.make(&handles).map_err(not_made);
             let made = handles().and_then(make);
-            Box::new(move |daemon| daemon.end_download(request_id, (slot, bytes), made))
+            Box::new(move |daemon| daemon.end_download(request_id, (slot, lent), made))
         };
-        match joins {
-            true => self.work_beside(user, Box::new(job)),
-            false => self.work_for_filter(Some(user), job),
-        }
-        Ok(())
+        self.work_charged_as(user, charge, Box::new(job));
     }
 
     /// The handler is made, and put in its place if its slot is there still.
     fn end_download(
         &mut self,
         request_id: RequestId,
-        (slot, bytes): (SlotId, u64),
+        (slot, lent): (SlotId, Lent),
         made: Result<MadeHandler, Refused>,
     ) {
         if self.slot_of(request_id.connection) != Some(slot) {
             let refused = refuse(Refusal::NotFound, "the slot has gone");
             return self.reply(request_id, Err(refused));
         }
-        let answered = made.and_then(|made| self.put_handler(slot, bytes, &made));
+        let answered = made.and_then(|made| self.put_handler(slot, lent, &made));
         if answered.is_err() {
-            self.attachment_mut(slot).record.memory -= bytes;
+            self.attachment_mut(slot).record.memory -= lent.bytes;
         }
         self.reply(request_id, answered);
     }
 
     /// A successor has to know of its memory before anything leads to it.
-    fn put_handler(&mut self, slot: SlotId, bytes: u64, made: &MadeHandler) -> Answered {
+    fn put_handler(&mut self, slot: SlotId, lent: Lent, made: &MadeHandler) -> Answered {
+        self.sweep_handler_memory();
         let interface = self.interface_of(slot);
         let steps = self.steps_per_sec(&self.attachments[&slot].record.who, interface)?;
         let code_bytes = whole_pages(made.code_bytes);
@@ -214,9 +202,10 @@ impl Daemon {
         record.memory += code_bytes;
         record.handlers.push(HandlerMemory {
             map: made.map,
-            bytes,
+            bytes: lent.bytes,
             code: made.code,
             code_bytes,
+            cores_left: lent.cores_left,
         });
         self.save(index);
         match self.interface_of(slot).gate.put_handler(slot, made, steps) {
@@ -275,7 +264,7 @@ impl Daemon {
 }
 
 /// What memory of this length takes.
-fn whole_pages(bytes: u64) -> u64 {
+pub(super) fn whole_pages(bytes: u64) -> u64 {
     bytes.next_multiple_of(4096)
 }
 

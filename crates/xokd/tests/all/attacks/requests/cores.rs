@@ -1,6 +1,9 @@
 //! Several slots that answer from one memory, as a program on several cores has them: who may have it, and what becomes of it.
 
+use std::time::Instant;
+
 use exos_xok::message::Secret;
+use exos_xokd::limits::FILTERS_AT_ONCE;
 
 use super::*;
 use crate::attacks::attacker::{NOBODY, SOMEBODY};
@@ -90,6 +93,9 @@ fn that_is_not_theirs() {
                 answer_requests(&other.connection, joins),
                 Answer::Downloaded
             );
+            let again = of_two(PORT, 1, Some(lender.token));
+            let own = answer_requests(&lender.connection, again);
+            assert_eq!(refusal(&own), Refusal::BadRequest);
             // It has lent none itself.
             must_be_refused(of_two(PORT, 1, Some(other.token)));
             hostile.say("done");
@@ -126,6 +132,42 @@ fn of_many_cores_none_waits_for_the_rate() {
                 });
                 let (answer, _) = program.connection.ask(&request);
                 assert_eq!(answer, Answer::Downloaded, "core {core}");
+            }
+            hostile.say("done");
+            hostile.wait_for("go");
+        },
+        |world| {
+            let _takes = world.take_redirected();
+            let mut attacker = world.attacker();
+            attacker.must_say("done");
+            attacker.tell("go");
+            attacker.finish();
+        },
+    );
+}
+
+/// That a core joins is a part of what was counted once: from then on each time counts, as a download does.
+#[test]
+fn that_one_core_joins_again_and_again() {
+    const ASKED: usize = 16;
+    case(
+        |hostile| {
+            let begun = Instant::now();
+            let (both, _memory) = two_cores(hostile, PORT);
+            let [first, second] = both.each_ref();
+            let joins = Request::AnswerRequests(of_two(PORT, 1, Some(first.token)));
+            // The first slot was lent the memory.
+            let mut counted = 1;
+            for _ in 0..4 {
+                let answers = second.connection.ask_at_once(&joins, ASKED);
+                let joined = answers.iter().filter(|it| **it == Answer::Downloaded);
+                counted += joined.count() as u64;
+                let refused = answers.iter().filter(|it| **it != Answer::Downloaded);
+                for answer in refused {
+                    assert_eq!(refusal(answer), Refusal::Busy, "{answer:?}");
+                }
+                let most = u64::from(FILTERS_AT_ONCE) + begun.elapsed().as_secs();
+                assert!(counted <= most, "{counted}, and {most} are the most");
             }
             hostile.say("done");
             hostile.wait_for("go");
