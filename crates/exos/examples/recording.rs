@@ -1,5 +1,5 @@
 //! A stream of masked numbers that comes in messages to UDP port 4000 and is recorded in the kernel: unmasked, summed and hashed while it is put
-//! into memory, by pipes whose registers go on with the next message. The program looks at it once a second.
+//! into memory, by pipes whose registers go on with the next message. The program says each second how far it is.
 //!
 //! | a message | answer | |
 //! |---|---|---|
@@ -7,7 +7,7 @@
 //! | one that has come already | block 4, hash 8 | the hash is of all that have come |
 //!
 //! One that comes too early is the program's. The blocks of a stream come one after the other to one processor, as a network card leads one
-//! sender's messages.
+//! sender's messages. Of one that two processors have at once one records it; the other answers nothing, so that its sender sends it again.
 //!
 //! `cargo build -p exos --example recording`, then `sudo target/debug/examples/recording eth0 192.0.2.7/24` with a free address of the
 //! interface's network.
@@ -23,9 +23,9 @@ const PORT: u16 = 4000;
 /// What numbers are masked with.
 pub const KEY: u64 = 0x0123_4567_89ab_cdef;
 
-const HANDLER: &str = "
+pub const HANDLER: &str = "
     handler recording {
-        words state[4];             // the next block, the key, the sum and the hash of what has come
+        words state[5];             // the next block, the key, the sum and the hash of what has come, the next that nobody records
         rows blocks[256] of 1024;
 
         need 12;
@@ -33,6 +33,7 @@ const HANDLER: &str = "
         key = &state[1];
         sum = &state[2];
         hash = &state[3];
+        free = &state[4];
         if *key == 0 {
             give up;                // the program has not said it yet
         }
@@ -44,6 +45,10 @@ const HANDLER: &str = "
         }
         block = &blocks[be32(0) % 256];
         s, h = take(block, 4, length - 4) through xor(8, *key), sum(8, *sum), hash(8, *hash);
+        was = compare_swap(free, be32(0), be32(0) + 1);
+        if was != be32(0) {
+            done;                   // another processor records it, from the same sum and hash
+        }
         *sum = s;
         *hash = h;
         add(next, 1);
@@ -59,12 +64,16 @@ fn main() -> Result<(), Error> {
     let mut exos = Exos::attach(Interface::new(interface, ours))?;
     let signals = Signals::catch()?;
     let recording = download(&mut exos)?;
+    let mut next = exos.now();
     while !signals.stop_requested() {
-        let [blocks, sum, hash] = state(&recording);
-        println!("{blocks} blocks, the sum of all numbers is {sum}, their hash {hash:016x}");
+        if exos.now() >= next {
+            let [blocks, sum, hash] = state(&recording);
+            println!("{blocks} blocks, the sum of all numbers is {sum}, their hash {hash:016x}");
+            next = exos.now() + Duration::from_secs(1);
+        }
         exos.receive();
         exos.send()?;
-        exos.wait(Some(exos.now() + Duration::from_secs(1)), &[])?;
+        exos.wait(Some(next), &[])?;
     }
     Ok(())
 }

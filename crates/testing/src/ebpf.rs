@@ -37,4 +37,4 @@ mod tests;
 
 pub use disassembly::disassemble;
 pub use machine::{Map, Program, Run};
-pub use mistaken::{Ahead, Jumps};
+pub use mistaken::Ahead;

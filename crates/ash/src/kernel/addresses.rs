@@ -1,8 +1,8 @@
-//! What becomes an address, of memory or of the instruction that is next: what is read of the message on a mistaken way must not be that
+//! What becomes an address, of memory or of the instruction that is next, also within an instruction (a division, a comparison): what is read of the message on a mistaken way must not be that
 //! ([`nospec`](super::nospec)). What is only added to memory, or written into a reply, need not be masked, if nothing of that memory becomes one.
 
 use crate::code::{
-    Block, Condition, Expression, Handler, Operator, Part, Reply, Statement, VariableId,
+    Block, Change, Condition, Expression, Handler, Operator, Part, Reply, Statement, VariableId,
 };
 
 /// Variables, and memory, of which something becomes an address.
@@ -53,7 +53,9 @@ impl Addresses {
                 self.value(length, true);
             }
             Statement::Change { change, before, .. } => {
-                self.memory |= before.is_some_and(|before| self.has(before));
+                // Some processors compare by a jump (arm64 without LSE).
+                self.memory |= matches!(change, Change::CompareSwap(..))
+                    || before.is_some_and(|before| self.has(before));
                 for word in change.words() {
                     self.value(word, self.memory);
                 }

@@ -1,7 +1,7 @@
 //! A reply on its way: everything before it turned around, in place.
 
 use exos_filter::ebpf::{Alu, Condition, Label, Reg, Size};
-use exos_filter::handler::arithmetic::{fold, half, word};
+use exos_filter::handler::arithmetic::{checksum, fold, half, word};
 use exos_wire::{Sum, protocol};
 
 use super::sum::{HEADER, LEFT};
@@ -167,7 +167,6 @@ impl Generator<'_> {
 
     /// UDP's ports and checksum. Where the sum is not known both are made elsewhere.
     fn finish(&mut self, unknown: Label, known: Label) {
-        let is_some = self.asm.label();
         let (sum, asm) = (Reg::R4, &mut self.asm);
         asm.load(Size::Half, Reg::R1, MESSAGE, PORTS);
         asm.store(Size::Half, MESSAGE, PORTS + 2, Reg::R1);
@@ -175,12 +174,8 @@ impl Generator<'_> {
         asm.jump_if(sum, Condition::Equal, 0, unknown);
         // As long as it came: addresses and ports add up to the same the other way round.
         asm.bind(known);
-        fold(asm, sum, Reg::R1);
-        asm.alu(Alu::Xor, sum, 0xffff);
-        // RFC 768: a computed zero is sent as all ones, because zero says "none".
-        asm.jump_if(sum, Condition::NotEqual, 0, is_some);
-        asm.set(sum, half(0xffff));
-        asm.bind(is_some);
+        // RFC 768: never zero, which says "none".
+        checksum(asm, sum, Reg::R1);
         asm.store(Size::Half, MESSAGE, CHECKSUM, sum);
     }
 

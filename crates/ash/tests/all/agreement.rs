@@ -253,6 +253,33 @@ fn replies_that_are_no_longer_than_what_is_needed_are_right() {
     assert!(replies > 100, "{replies}");
 }
 
+/// Both where the sum follows what is written, and where it is added up.
+#[test]
+fn a_checksum_that_comes_to_zero_is_sent_as_all_ones() {
+    if !allowed("a_checksum_that_comes_to_zero_is_sent_as_all_ones") {
+        return;
+    }
+    let text = "handler sums { need 4; reply length { be16(0) = 5; } }";
+    let bench = Bench::new(&parse(text).unwrap(), false);
+    for v6 in [false, true] {
+        let at = if v6 { 60 } else { 40 };
+        let answered = |frame: &[u8]| {
+            let run = bench.run(frame);
+            assert_eq!(run.verdict, packets::TX);
+            let message = packets::said(v6, &run.packet);
+            (run.packet[at..at + 2].to_vec(), message)
+        };
+        let (sum, _) = answered(&frame(v6, &[7, 7, 0, 0]));
+        let mut whole = frame(v6, &[[7, 7], [sum[0], sum[1]]].concat());
+        let reply = (vec![0xff; 2], vec![0, 5, sum[0], sum[1]]);
+        assert_eq!(answered(&whole), reply);
+        if !v6 {
+            whole[at..at + 2].fill(0);
+            assert_eq!(answered(&whole), reply);
+        }
+    }
+}
+
 #[test]
 fn where_we_have_addresses_of_one_version_the_other_goes_on() {
     if !allowed("where_we_have_addresses_of_one_version_the_other_goes_on") {

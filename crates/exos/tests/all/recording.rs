@@ -1,5 +1,8 @@
 //! The example that records a stream, from the kernel's UDP at the other end of a wire, beside pipes in user space.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use exos::ash::{self, Layout, Memory, Outcome};
 use exos::pipes::{Gauge, List, Pipe};
 
 use crate::download::on_each;
@@ -52,8 +55,34 @@ fn a_stream_is_recorded_from_message_to_message() {
                 assert_eq!(example::state(recorded), [number as u64 + 1, sum, hash]);
             }
             let row = recorded.memory().row("blocks", 1).unwrap();
-            let first = row[0].load(std::sync::atomic::Ordering::Acquire);
+            let first = row[0].load(Ordering::Acquire);
             assert_eq!(u64::from_be(first), 1);
         },
     );
+}
+
+/// Both have read where the stream is before one of them takes the block.
+#[test]
+fn a_block_that_another_processor_records_is_neither_recorded_nor_answered() {
+    let handler = ash::parse(recording::HANDLER).unwrap();
+    let layout = Layout::of(handler.handler());
+    let words = layout.bytes().div_ceil(8);
+    let words: Vec<_> = (0..words).map(|_| AtomicU64::new(0)).collect();
+    let memory = Memory::new(&words, &layout, handler.handler());
+    let state = memory.words("state").unwrap();
+    let known = [1, recording::KEY, 7, 9, 2];
+    for (word, value) in state.iter().zip(known) {
+        word.store(value, Ordering::Relaxed);
+    }
+    let seen = || state.iter().map(|word| word.load(Ordering::Relaxed));
+    let answered = || ash::interpret(&handler, memory, &block(1, 2));
+    assert_eq!(answered(), Outcome::Done);
+    assert!(seen().eq(known));
+    state[4].store(1, Ordering::Relaxed);
+    let Outcome::Reply(answer) = answered() else {
+        panic!("it is not recorded");
+    };
+    let sum = 7 + 1 + 978;
+    let hash = u64::from_be_bytes(*answer[4..].first_chunk().unwrap());
+    assert!(seen().eq([2, recording::KEY, sum, hash, 2]));
 }

@@ -24,6 +24,17 @@ pub fn fold(asm: &mut Assembler, sum: Reg, spare: Reg) {
     }
 }
 
+/// A sum of at most 47 bits that is not 0 becomes the checksum that goes with it, without a jump that would tell of it (Spectre, variant 1). It
+/// is never 0: what is not 0 stays so while its parts are added up, and all ones say as much (RFC 768). `spare` is lost.
+pub fn checksum(asm: &mut Assembler, sum: Reg, spare: Reg) {
+    // Less than 2^32 - 1 is left; that is a multiple of 65,535, which the rest is taken from.
+    add_high(asm, sum, spare);
+    asm.alu32(Alu::Xor, sum, -1);
+    for _ in 0..2 {
+        add_high(asm, sum, spare);
+    }
+}
+
 /// Jumps unless a sum is right that a checksum is part of (RFC 1071 §3), and something that is not zero. It is that of 32,768 words of 32 bits
 /// at most: added up to less than 2 × 65,535, it is right if it is 65,535. `sum` and `spare` are lost.
 pub fn expect_right(asm: &mut Assembler, sum: Reg, spare: Reg, other: Label) {

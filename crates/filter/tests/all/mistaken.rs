@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use exos_filter::gate::maps::{MapSpec, SECRET_LEN, SPECS};
 use exos_filter::gate::{Origin, live, metadata};
 use exos_filter::transmit::BEGINNING_LEN;
-use exos_testing::ebpf::{Jumps, Map, Program, disassemble};
+use exos_testing::ebpf::{Map, Program, disassemble};
 
 fn words(bytes: usize) -> Vec<AtomicU64> {
     (0..bytes / 8).map(|_| AtomicU64::new(0)).collect()
@@ -35,7 +35,7 @@ fn looks_for_others(code: &[u64], fds: &[(i32, MapSpec)], metadata: &[u8]) -> bo
     });
     let program = Program::new(code, maps.collect());
     let looks = |wrong: &[usize]| {
-        let ahead = program.ahead_with(metadata, &[0; BEGINNING_LEN], 0, Jumps::WrongAt(wrong));
+        let ahead = program.ahead_with(metadata, &[0; BEGINNING_LEN], 0, wrong);
         !ahead.beyond.is_empty()
     };
     let all = 0..12;

@@ -9,7 +9,7 @@ use exos_filter::transmit::{
     frame_len_max, transmit,
 };
 use exos_host::bpf::{Map, MappedArray, Prog, permitted};
-use exos_testing::ebpf::{Jumps, Map as Values, Program, disassemble};
+use exos_testing::ebpf::{Map as Values, Program, disassemble};
 
 const DROP: u32 = 1;
 const REDIRECT: u32 = 4;
@@ -166,7 +166,7 @@ fn leads_out(code: &[u64], chunk_size: u32, descriptor: u64) -> bool {
         (3, Values::Programs),
     ];
     let program = Program::new(code, maps);
-    let ahead = |wrong: &[usize]| program.ahead(&[0; BEGINNING_LEN], 0, Jumps::WrongAt(wrong));
+    let ahead = |wrong: &[usize]| program.ahead(&[0; BEGINNING_LEN], 0, wrong);
     let mut jumps = (0..12).flat_map(|first| (first..12).map(move |second| [first, second]));
     jumps.any(|wrong| !ahead(&wrong).beyond.is_empty())
 }

@@ -96,6 +96,11 @@ impl Insn {
         }))
     }
 
+    /// A quotient, or a rest.
+    pub(super) fn is_division(self) -> bool {
+        matches!(self.operation(), 0x30 | 0x90)
+    }
+
     pub(super) fn is_move(self) -> bool {
         self.operation() == 0xb0
     }

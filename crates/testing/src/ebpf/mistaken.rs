@@ -1,17 +1,16 @@
-//! What a processor does ahead, with wrong predictions of where jumps go: which addresses it reaches, and whether they tell what no
-//! instruction should have read.
+//! What a processor does ahead, with wrong predictions of where jumps go: which addresses it reaches, where the other jumps go, and whether they
+//! tell what no instruction should have read.
 //!
 //! Everything a program cannot point at, what is behind a packet or a map's values, and what nobody has written to the stack, reads as
-//! one byte. A program that is run twice, with other such bytes and the same jumps, reaches the same addresses if none of them becomes
-//! one (Guarnieri and others, *Spectector*, 2020: speculative non-interference).
+//! one byte. A program that is run twice, with other such bytes and the same jumps wrong, reaches the same addresses if none of them becomes
+//! one, and takes the same ways if none decides a jump (Guarnieri and others, *Spectector*, 2020: speculative non-interference).
 //!
 //! It is also told where a program reaches beyond the values of its maps at all. An array's number is not compared with how many there are when
 //! a value is looked up: that comparison may come out wrongly, and no mask stands behind it (`array_map_gen_lookup`, for who is privileged).
 //!
-//! Bounds: loads and stores are in the program's order, and what is stored is what is loaded. What helpers read and write is followed
+//! Bounds: loads and stores are in the program's order, and what is stored is what is loaded, also by an atomic change. What helpers read and write is followed
 //! of those that copy.
 
-use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -34,15 +33,6 @@ const TAIL_CALL: i32 = 12;
 /// Bytes that are copied of what a helper is asked for, and of a packet.
 const COPIED_MAX: u64 = 4096;
 
-/// Where jumps with a condition go.
-#[derive(Clone, Copy, Debug)]
-pub enum Jumps<'a> {
-    /// Where they should, but for those with these numbers.
-    WrongAt(&'a [usize]),
-    /// Each as here.
-    As(&'a [bool]),
-}
-
 /// What was done ahead.
 #[derive(Debug)]
 pub struct Ahead {
@@ -50,14 +40,18 @@ pub struct Ahead {
     pub reached: Vec<u64>,
     /// Those of bytes that are behind the values of a map, or before them.
     pub beyond: Vec<u64>,
-    /// Each jump with a condition: whether it went.
-    pub jumps: Vec<bool>,
+    /// Each jump with a condition: which of the instructions it is, and whether it went.
+    pub jumps: Vec<(usize, bool)>,
+    /// What instructions may take longer or shorter for, or decide a jump of the machine code: both numbers of a division, and both that are
+    /// compared before a word is changed.
+    pub timed: Vec<u64>,
 }
 
-impl<W: Borrow<AtomicU64>> Program<'_, W> {
-    /// Runs a packet through the program, whose maps stay as they are.
-    pub fn ahead(&self, packet: &[u8], unknown: u8, jumps: Jumps<'_>) -> Ahead {
-        self.ahead_with(&[], packet, unknown, jumps)
+impl Program<'_, AtomicU64> {
+    /// Runs a packet through the program, whose maps stay as they are. Jumps with a condition go where they should, but for those with the
+    /// numbers `wrong`, as they are in [`Ahead::jumps`].
+    pub fn ahead(&self, packet: &[u8], unknown: u8, wrong: &[usize]) -> Ahead {
+        self.ahead_with(&[], packet, unknown, wrong)
     }
 
     /// As [`Self::ahead`], with metadata before the packet.
@@ -66,7 +60,7 @@ impl<W: Borrow<AtomicU64>> Program<'_, W> {
         metadata: &[u8],
         packet: &[u8],
         unknown: u8,
-        jumps: Jumps<'_>,
+        wrong: &[usize],
     ) -> Ahead {
         let meta = PACKET - metadata.len() as u64;
         let mut registers = [u64::from_ne_bytes([unknown; 8]); 11];
@@ -86,10 +80,11 @@ impl<W: Borrow<AtomicU64>> Program<'_, W> {
                 reached: Vec::new(),
                 beyond: Vec::new(),
                 jumps: Vec::new(),
+                timed: Vec::new(),
             },
         };
         let mut left = STEPS;
-        while left > 0 && way.step(jumps).is_some() {
+        while left > 0 && way.step(wrong).is_some() {
             left = match way.is_wrong {
                 true => left.min(AHEAD) - 1,
                 false => left - 1,
@@ -99,8 +94,8 @@ impl<W: Borrow<AtomicU64>> Program<'_, W> {
     }
 }
 
-struct Way<'a, W> {
-    program: &'a Program<'a, W>,
+struct Way<'a> {
+    program: &'a Program<'a, AtomicU64>,
     at: usize,
     registers: [u64; 11],
     packet: &'a [u8],
@@ -115,16 +110,16 @@ struct Way<'a, W> {
     done: Ahead,
 }
 
-impl<W: Borrow<AtomicU64>> Way<'_, W> {
+impl Way<'_> {
     /// Executes an instruction; `None` where none follows.
-    fn step(&mut self, jumps: Jumps<'_>) -> Option<()> {
+    fn step(&mut self, wrong: &[usize]) -> Option<()> {
         let insn = self.insn()?;
         let dst = usize::from(insn.dst);
         match insn.code & class::MASK {
             class::ALU32 | class::ALU64 => self.registers[dst] = self.arithmetic(insn)?,
             class::JMP if insn.is_exit() => return None,
             class::JMP if insn.is_call() => self.call(insn)?,
-            class::JMP | class::JMP32 => self.jump(insn, jumps)?,
+            class::JMP | class::JMP32 => self.jump(insn, wrong)?,
             class::LD => {
                 let upper = self.insn()?;
                 self.registers[dst] = self.program.wide(insn, upper)?;
@@ -148,9 +143,12 @@ impl<W: Borrow<AtomicU64>> Way<'_, W> {
         }
     }
 
-    fn arithmetic(&self, insn: Insn) -> Option<u64> {
+    fn arithmetic(&mut self, insn: Insn) -> Option<u64> {
         let is_wide = insn.code & class::MASK == class::ALU64;
         let before = self.registers[usize::from(insn.dst)];
+        if insn.is_division() {
+            self.done.timed.extend([before, self.operand(insn)]);
+        }
         let value = match (insn.swap(), insn.is_move(), is_wide) {
             (Some(swap), ..) => return Some(swap(before)),
             (None, true, _) => self.operand(insn),
@@ -160,16 +158,13 @@ impl<W: Borrow<AtomicU64>> Way<'_, W> {
         Some(if is_wide { value } else { value & 0xffff_ffff })
     }
 
-    fn jump(&mut self, insn: Insn, jumps: Jumps<'_>) -> Option<()> {
+    fn jump(&mut self, insn: Insn, wrong: &[usize]) -> Option<()> {
         let goes = insn.is_jump_always() || {
             let number = self.done.jumps.len();
             let should = insn.compare(self.registers[usize::from(insn.dst)], self.operand(insn))?;
-            let goes = match jumps {
-                Jumps::WrongAt(numbers) => should != numbers.contains(&number),
-                Jumps::As(ways) => *ways.get(number)?,
-            };
+            let goes = should != wrong.contains(&number);
             self.is_wrong |= goes != should;
-            self.done.jumps.push(goes);
+            self.done.jumps.push((self.at - 1, goes));
             goes
         };
         if goes {
@@ -271,22 +266,47 @@ impl<W: Borrow<AtomicU64>> Way<'_, W> {
         u64::from_le_bytes(bytes)
     }
 
-    /// An atomic change gives what was there, and is not made.
     fn store(&mut self, insn: Insn) {
         let address = super::memory::offset(self.registers[usize::from(insn.dst)], insn);
         let is_atomic = insn.code & 0xe0 == 0xc0;
-        if is_atomic {
-            let kept = if insn.imm == 0xf1 { 0 } else { insn.src };
-            self.registers[usize::from(kept)] = self.read(address, insn.len());
-            return;
-        }
         self.reach(address, insn.len() as u64);
         let value = match insn.code & class::MASK {
+            _ if is_atomic => self.change(insn, address),
             class::ST => i64::from(insn.imm) as u64,
             _ => self.registers[usize::from(insn.src)],
         };
         for (at, byte) in value.to_le_bytes()[..insn.len()].iter().enumerate() {
             self.written.insert(address.wrapping_add(at as u64), *byte);
+        }
+    }
+
+    /// What a word becomes; a register becomes what it was (RFC 9669 §5.3).
+    fn change(&mut self, insn: Insn, address: u64) -> u64 {
+        const FETCH: i32 = 0x01;
+        const EXCHANGE: i32 = 0xe1;
+        const COMPARE_EXCHANGE: i32 = 0xf1;
+        let before = self.read(address, insn.len());
+        let (expected, value) = (self.registers[0], self.registers[usize::from(insn.src)]);
+        let kept = if insn.imm == COMPARE_EXCHANGE {
+            0
+        } else {
+            insn.src
+        };
+        if insn.imm & FETCH != 0 {
+            self.registers[usize::from(kept)] = before;
+        }
+        match insn.imm {
+            EXCHANGE => value,
+            COMPARE_EXCHANGE => {
+                self.done.timed.extend([before, expected]);
+                if before == expected { value } else { before }
+            }
+            // What is left are operations of arithmetic.
+            imm => {
+                let code = (imm & 0xf0) as u8;
+                let operation = Insn { code, ..insn };
+                operation.compute::<64>(before, value).unwrap_or(before)
+            }
         }
     }
 
@@ -320,6 +340,6 @@ impl<W: Borrow<AtomicU64>> Way<'_, W> {
         let Map::Array { words, .. } = map else {
             return None;
         };
-        Some(words.get(at as u32 as usize / 8)?.borrow())
+        words.get(at as u32 as usize / 8)
     }
 }

@@ -40,7 +40,8 @@ impl Generator<'_> {
         let follows = reply.parts.iter().all(Part::can_follow);
         if follows {
             self.asm.load(Size::Double, SUM, Reg::R10, stack::SUM);
-            self.asm.alu(Alu::Xor, SUM, 0xffff);
+            // Never 0, whatever is added: nothing of the message decides whether it is known.
+            self.asm.alu32(Alu::Xor, SUM, -1);
         }
         for (number, part) in reply.parts.iter().enumerate() {
             self.write(part, number, follows);

@@ -5,7 +5,7 @@ use exos_filter::handler::forward::WayOut;
 use exos_filter::handler::web::layout::{self, REQUEST_MAX, copy, entry, slot};
 use exos_filter::handler::web::lines::reduce;
 use exos_filter::handler::{Handler as _, WebHandler};
-use exos_testing::ebpf::{Jumps, Map, Program, disassemble};
+use exos_testing::ebpf::{Map, Program, disassemble};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::bench::{ENTRIES, KEY, syns};
@@ -95,7 +95,7 @@ fn leads_out(code: &[u64], memory: &[AtomicU64], packet: &[u8]) -> Option<Vec<us
         (PROGRAMS, Map::Programs),
     ];
     let program = Program::new(code, maps);
-    let ahead = |wrong: &[usize]| program.ahead(packet, 0, Jumps::WrongAt(wrong));
+    let ahead = |wrong: &[usize]| program.ahead(packet, 0, wrong);
     let count = ahead(&[]).jumps.len();
     // Two near each other; and a loop that goes on for six rounds too long, each of which has two jumps, or three.
     let pairs = (0..count).flat_map(|a| (a..a + 8).map(move |b| vec![a, b]));
