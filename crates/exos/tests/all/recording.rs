@@ -9,11 +9,11 @@ use crate::download::on_each;
 
 #[path = "../../examples/recording.rs"]
 #[allow(dead_code)] // Its `main`.
-mod recording;
+mod example;
 
 /// Masked numbers of a block.
 fn block(number: u32, numbers: u64) -> Vec<u8> {
-    let masked = (0..numbers).map(|n| (n * 977 + u64::from(number)) ^ recording::KEY);
+    let masked = (0..numbers).map(|n| (n * 977 + u64::from(number)) ^ example::KEY);
     let masked = masked.flat_map(u64::to_be_bytes);
     number.to_be_bytes().into_iter().chain(masked).collect()
 }
@@ -22,11 +22,11 @@ fn block(number: u32, numbers: u64) -> Vec<u8> {
 fn a_stream_is_recorded_from_message_to_message() {
     on_each(
         "a_stream_is_recorded_from_message_to_message",
-        |exos| recording::download(exos).unwrap(),
+        |exos| example::download(exos).unwrap(),
         |wire, recorded| {
             let own = wire.exos.stack.udp.bind(None, 4000).unwrap();
             let blocks = [block(0, 1), block(1, 128), block(2, 7), block(3, 64)];
-            let key = recording::KEY;
+            let key = example::KEY;
             let list = vec![
                 Pipe::Xor(Gauge::Eight, key),
                 Pipe::Sum(Gauge::Eight),
@@ -52,7 +52,7 @@ fn a_stream_is_recorded_from_message_to_message() {
                     assert_eq!(answer[4..], hash.to_be_bytes());
                 }
                 let sum = state.register(1).unwrap();
-                assert_eq!(recording::state(recorded), [number as u64 + 1, sum, hash]);
+                assert_eq!(example::state(recorded), [number as u64 + 1, sum, hash]);
             }
             let row = recorded.memory().row("blocks", 1).unwrap();
             let first = row[0].load(Ordering::Acquire);
@@ -64,13 +64,13 @@ fn a_stream_is_recorded_from_message_to_message() {
 /// Both have read where the stream is before one of them takes the block.
 #[test]
 fn a_block_that_another_processor_records_is_neither_recorded_nor_answered() {
-    let handler = ash::parse(recording::HANDLER).unwrap();
+    let handler = ash::parse(example::HANDLER).unwrap();
     let layout = Layout::of(handler.handler());
     let words = layout.bytes().div_ceil(8);
     let words: Vec<_> = (0..words).map(|_| AtomicU64::new(0)).collect();
     let memory = Memory::new(&words, &layout, handler.handler());
     let state = memory.words("state").unwrap();
-    let known = [1, recording::KEY, 7, 9, 2];
+    let known = [1, example::KEY, 7, 9, 2];
     for (word, value) in state.iter().zip(known) {
         word.store(value, Ordering::Relaxed);
     }
@@ -84,5 +84,5 @@ fn a_block_that_another_processor_records_is_neither_recorded_nor_answered() {
     };
     let sum = 7 + 1 + 978;
     let hash = u64::from_be_bytes(*answer[4..].first_chunk().unwrap());
-    assert!(seen().eq([2, recording::KEY, sum, hash, 2]));
+    assert!(seen().eq([2, example::KEY, sum, hash, 2]));
 }
