@@ -7,8 +7,9 @@
 //! ```
 //!
 //! The message is the datagram's payload. What the handler gives up goes to the filter, or to the gate of a shared interface, as it came,
-//! and so to the program. A frame
-//! is made as long as the longest reply before the body begins, so that a reply cannot fail behind an effect.
+//! and so to the program. A reply
+//! cannot fail behind an effect: before the body begins a frame is made as long as the longest one that may be longer than its message; where none
+//! is, a frame is only cut.
 //!
 //! Registers: r6 context, r7 the message, r8 its length, r9 whatever a step has to keep over calls; what else is kept waits
 //! [on the stack](stack).
@@ -143,7 +144,7 @@ impl InKernel<'_> {
 
 /// What there is to say where the kernel refuses a handler's program because its verifier would not come to an end (`E2BIG`).
 pub const TOO_MANY_WAYS: &str = "the handler has too many ways for the kernel's verifier; have fewer conditions stand before what \
-     looks for a place, a row or a key";
+     looks for a place, a row or a key, or takes bytes through pipes, and fewer pipes";
 
 /// Where a message begins at the earliest: behind the headers of IPv4.
 const START_MIN: i32 = 42;
@@ -164,7 +165,8 @@ struct Labels {
     give_up: Label,
     /// The packet goes on to the filter as it is.
     filter: Label,
-    /// A reply of r9 bytes is where the message was; r4 is its sum, 0 where that is not known.
+    /// A reply of r9 bytes is where the message was; r4 is the sum of its datagram and pseudo header without its checksum, in memory order and
+    /// not folded, 0 where that is not known.
     leave: Label,
     /// Likewise, and its sum is not known.
     leave_unknown: Label,

@@ -23,6 +23,7 @@ const PORT: u16 = 4000;
 /// What numbers are masked with.
 pub const KEY: u64 = 0x0123_4567_89ab_cdef;
 
+/// What the kernel does with a message.
 pub const HANDLER: &str = "
     handler recording {
         words state[5];             // the next block, the key, the sum and the hash of what has come, the next that nobody records

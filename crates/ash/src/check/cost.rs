@@ -20,8 +20,8 @@ const REPETITION: u64 = 4;
 const CHANGE: u64 = 46;
 /// A place that is looked for.
 const PLACE: u64 = 4;
-/// A helper of the kernel that copies, what 8 bytes take it, and what they take word by word, for each pipe again: more where it is
-/// a sum, and for each word of a hash, which waits for the one before.
+/// A helper of the kernel that copies, what 8 bytes take it, and what a word of 8 bytes or fewer takes where they go word by word, for each pipe
+/// again: more where it is a sum, and for each word of a hash, which waits for the one before.
 const COPY: u64 = 300;
 const COPIED_WORD: u64 = 1;
 const TAKEN_WORD: u64 = 3;
@@ -187,9 +187,10 @@ impl Cost<'_> {
         let keys: u64 = pipes.iter().filter_map(Pipe::word).map(expression).sum();
         let passes = TAKEN_WORD + pipes.iter().map(pass).sum::<u64>();
         match few {
-            Some(few) if is_known => keys + few.div_ceil(8) * passes,
+            Some(few) if is_known => keys + words_of(few) * passes,
             _ if pipes.is_empty() => self.copy(row),
-            _ => keys + self.copy(row) + self.words_of(row) * passes,
+            // The most words are those of one byte less than the row has.
+            _ => keys + self.copy(row) + (self.words_of(row) + 2) * passes,
         }
     }
 
@@ -239,7 +240,12 @@ impl Cost<'_> {
     }
 }
 
-/// What 8 bytes take in a pipe.
+/// Words that bytes are taken by: of 8 bytes, and of 4, 2 and 1 at the end.
+fn words_of(bytes: u64) -> u64 {
+    bytes / 8 + u64::from((bytes % 8).count_ones())
+}
+
+/// What a word takes in a pipe.
 fn pass(pipe: &Pipe) -> u64 {
     match pipe {
         Pipe::Hash(bytes, _) => HASHED_WORD * 8 / u64::from(*bytes),

@@ -1,5 +1,5 @@
-//! What becomes an address, of memory or of the instruction that is next, also within an instruction (a division, a comparison): what is read of the message on a mistaken way must not be that
-//! ([`nospec`](super::nospec)). What is only added to memory, or written into a reply, need not be masked, if nothing of that memory becomes one.
+//! What becomes an address, of memory or of the instruction that is next, also where one instruction decides (a division, a comparison): what is
+//! read of the message on a mistaken way must not be that ([`nospec`](super::nospec)). What is only added to memory, or written into a reply, need not be masked, if nothing of that memory becomes one.
 
 use crate::code::{
     Block, Change, Condition, Expression, Handler, Operator, Part, Reply, Statement, VariableId,

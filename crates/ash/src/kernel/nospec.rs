@@ -5,7 +5,8 @@
 //! for arrays; but it refuses all programs that compute where in a packet something is ("prohibited for !root").
 //!
 //! - A number of a place is less than its region has (`Assembler::clamp`).
-//! - The message's length is no more than the packet has, and a number of the message is 0 where it is not in that length.
+//! - The message's length is no more than the packet has, and a number of the message is 0 where it is not in that length, unless nothing
+//!   of it becomes an address or decides a jump ([`addresses`](super::addresses)).
 //! - A part of the message is empty where it is not in that length.
 //!
 //! All other comparisons may come out wrongly: ways that only a wrong prediction takes are ways of the handler, and on each of those a

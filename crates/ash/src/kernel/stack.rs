@@ -16,8 +16,7 @@ pub(super) const UDP_LEN: i16 = -24;
 /// A part of a packet that is moved.
 pub(super) const PART: i16 = -88;
 
-/// The message's checksum as it came, of a reply the sum of its datagram and pseudo header but without its checksum, in memory order and not
-/// folded. 0 where that would have to be added up.
+/// The message's checksum as it came, in memory order; 0 where a reply's has to be added up.
 pub(super) const SUM: i16 = -96;
 
 /// The sum of the packet's addresses, in memory order and not folded: the same whichever way round.

@@ -114,6 +114,9 @@ fn a_step_is_as_long_whatever_it_is_of() {
     // By a call, and word by word.
     assert_eq!(place("", "need 1400;", "take(q, 0, 1400);"), 4_780);
     assert_eq!(place("", "need 64;", "take(q, 0, 64);"), 270);
+    // Of 7 bytes three words: as of 24.
+    assert_eq!(place("", "need 64;", "take(q, 0, 24);"), 120);
+    assert_eq!(place("", "need 64;", "take(q, 0, 7);"), 120);
     let reply = |length: &str, at: u32| {
         let text = format!("handler h {{ need 8; reply {length} {{ be32({at}) = 1; }} }}");
         parse(&text).unwrap().steps()

@@ -132,13 +132,13 @@ impl Bench {
         Self::at(handler, may_be_partial, &ours)
     }
 
-    /// At these of our addresses.
     /// At addresses of both versions of IP, or of one.
     pub fn of_versions(handler: &Checked, versions: &[bool]) -> Self {
         let ours: Vec<_> = versions.iter().map(|v6| ends(*v6).0).collect();
         Self::at(handler, false, &ours)
     }
 
+    /// At these of our addresses.
     pub fn at(handler: &Checked, may_be_partial: bool, ours: &[IpAddr]) -> Self {
         let layout = Layout::of(handler.handler());
         let memory = MappedArray::new("ash", layout.bytes() as usize, 1).unwrap();

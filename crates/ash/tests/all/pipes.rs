@@ -232,11 +232,11 @@ fn the_verifier_follows_a_loop_of_pipes_to_its_end() {
         return;
     }
     for (pipes, most) in [
-        ("s =", "swap(2), xor(1, be32(4)), checksum, xor(1, 3)", 100_000),
+        ("s =", "swap(2), xor(1, be32(4)), checksum, xor(1, 3)", 50_000),
         (
             "s, t, u =",
             "swap(2), hash(1, *w0), or(1, 3), sum(1), xor(1, be32(4)), checksum(be32(4)), swap(2), and(2, 7)",
-            200_000,
+            100_000,
         ),
     ]
     .map(|(kept, pipes, most)| (format!("{kept} take(p, u8(1), length - 1) through {pipes};"), most))

@@ -64,13 +64,13 @@ fn a_stream_is_recorded_from_message_to_message() {
 /// Both have read where the stream is before one of them takes the block.
 #[test]
 fn a_block_that_another_processor_records_is_neither_recorded_nor_answered() {
-    let handler = ash::parse(recording::HANDLER).unwrap();
+    let handler = ash::parse(example::HANDLER).unwrap();
     let layout = Layout::of(handler.handler());
     let words = layout.bytes().div_ceil(8);
     let words: Vec<_> = (0..words).map(|_| AtomicU64::new(0)).collect();
     let memory = Memory::new(&words, &layout, handler.handler());
     let state = memory.words("state").unwrap();
-    let known = [1, recording::KEY, 7, 9, 2];
+    let known = [1, example::KEY, 7, 9, 2];
     for (word, value) in state.iter().zip(known) {
         word.store(value, Ordering::Relaxed);
     }
@@ -84,5 +84,5 @@ fn a_block_that_another_processor_records_is_neither_recorded_nor_answered() {
     };
     let sum = 7 + 1 + 978;
     let hash = u64::from_be_bytes(*answer[4..].first_chunk().unwrap());
-    assert!(seen().eq([2, recording::KEY, sum, hash, 2]));
+    assert!(seen().eq([2, example::KEY, sum, hash, 2]));
 }

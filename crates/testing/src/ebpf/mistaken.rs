@@ -8,8 +8,8 @@
 //! It is also told where a program reaches beyond the values of its maps at all. An array's number is not compared with how many there are when
 //! a value is looked up: that comparison may come out wrongly, and no mask stands behind it (`array_map_gen_lookup`, for who is privileged).
 //!
-//! Bounds: loads and stores are in the program's order, and what is stored is what is loaded, also by an atomic change. What helpers read and write is followed
-//! of those that copy.
+//! Bounds: loads and stores are in the program's order, and what is stored is what is loaded, also by an atomic change. What helpers read and
+//! write is followed of those that copy.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
