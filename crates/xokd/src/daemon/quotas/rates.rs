@@ -60,8 +60,8 @@ impl Rates {
         self.filters.ask(user, FILTERS_AT_ONCE, FILTERS_TOO_OFTEN)
     }
 
-    /// Reserves as much for a part of what was counted before as a filter counts, until it is charged as [`Charge::Reserved`]. Refuses it
-    /// where that is not left.
+    /// Reserves as much for a part of what was counted before as a filter counts, until it is charged as [`Charge::Reserved`]. Where that is
+    /// not left, it refuses all but one at a time of a user, who waits for these with what is asked for next.
     pub(in crate::daemon) fn reserve_part(&mut self, user: User) -> Result<(), Refused> {
         let reserved = self.filters.reserve((user, FILTERS_AT_ONCE), now());
         reserved.map_err(|refused| too_often(refused, FILTERS_TOO_OFTEN))
@@ -175,32 +175,47 @@ impl Rate {
 
     /// Says likewise whether there may be an attempt.
     fn check(&mut self, user: (User, u32), now: Now) -> Result<(), (Whose, Duration)> {
-        let pools = self.pools(user);
         self.until.retain(|_, until| *until > now);
         // A user that is refused for one of them uses up nothing of the other.
-        for (whose, at_once) in &pools {
-            let wait = (self.taken(*whose, now) + self.every).saturating_sub(*at_once);
-            if !wait.is_zero() {
-                return Err((*whose, wait));
-            }
-        }
-        Ok(())
+        self.check_pools(self.pools(user).into_iter(), now)
     }
 
-    /// Has an attempt count as long as it is not settled, or says likewise why not.
+    fn check_pools(
+        &self,
+        mut pools: impl Iterator<Item = (Whose, Duration)>,
+        now: Now,
+    ) -> Result<(), (Whose, Duration)> {
+        let refused = pools.find_map(|(whose, at_once)| {
+            let wait = (self.taken(whose, now) + self.every).saturating_sub(at_once);
+            (!wait.is_zero()).then_some((whose, wait))
+        });
+        refused.map_or(Ok(()), Err)
+    }
+
+    /// Has an attempt count as long as it is not settled, or says likewise why not. One at a time of a user's own waits for those like
+    /// them alone.
     fn reserve(&mut self, user: (User, u32), now: Now) -> Result<(), (Whose, Duration)> {
-        self.check(user, now)?;
+        match self.check(user, now) {
+            Err((whose @ Whose::User(_), _)) if !self.reserved.contains_key(&whose) => {
+                let pools = self.pools(user).into_iter();
+                self.check_pools(pools.filter(|(one, _)| *one != whose), now)?;
+            }
+            checked => checked?,
+        }
         for (whose, _) in self.pools(user) {
             *self.reserved.entry(whose).or_default() += 1;
         }
         Ok(())
     }
 
-    /// Charges a user with what an attempt took that was reserved: with all of it, also where that is more than may be used at once.
+    /// Charges a user with what an attempt took that was reserved: with all of it, also where that is more than may be used at once. Those
+    /// like them do not wait longer for it.
     fn settle(&mut self, user: (User, u32), takes: Duration, now: Now) {
+        self.charge_up_to(user, takes, now, |whose, at_once| match whose {
+            Whose::User(_) => Duration::MAX,
+            Whose::All(_) => at_once,
+        });
         for (whose, _) in self.pools(user) {
-            let used = self.ahead(whose, now) + takes;
-            self.until.insert(whose, now + used);
             if let Entry::Occupied(mut reserved) = self.reserved.entry(whose) {
                 *reserved.get_mut() -= 1;
                 if *reserved.get() == 0 {
@@ -212,9 +227,19 @@ impl Rate {
 
     /// Adds to what a user has used, up to all that may be used at once.
     fn charge(&mut self, user: (User, u32), takes: Duration, now: Now) {
+        self.charge_up_to(user, takes, now, |_, at_once| at_once);
+    }
+
+    fn charge_up_to(
+        &mut self,
+        user: (User, u32),
+        takes: Duration,
+        now: Now,
+        most: impl Fn(Whose, Duration) -> Duration,
+    ) {
         for (whose, at_once) in self.pools(user) {
             let before = self.ahead(whose, now);
-            let used = (before + takes).min(at_once.max(before));
+            let used = (before + takes).min(most(whose, at_once).max(before));
             self.until.insert(whose, now + used);
         }
     }
@@ -357,8 +382,9 @@ mod tests {
         let took = FILTER_EVERY * FILTERS_AT_ONCE / FILTER_TIME_PART;
         rates.reserve_part(user).expect("nothing was used for it");
         rates.charge(user, took, Charge::Reserved);
-        assert!(rates.reserve_part(user).is_err(), "all of it is used");
-        assert!(rates.count_filter(user).is_err(), "also for what is not");
+        assert!(rates.count_filter(user).is_err(), "all of it is used");
+        rates.reserve_part(user).expect("one at a time");
+        assert!(rates.reserve_part(user).is_err(), "one is not done");
         assert!(rates.reserve_part((Standing::Named, 2)).is_ok());
     }
 
@@ -390,47 +416,53 @@ mod tests {
         assert_eq!(rate.count(one, later), Ok(()));
     }
 
-    /// What is more than was reserved is charged, too, and what is charged with a bound then takes nothing of it back.
+    /// A user's own debt grows beyond what may be had at once, and is waited for; what users have together does not.
     #[test]
     fn parts_that_take_long_are_charged_with_all_of_it() {
         let mut rate = rate();
-        let user = ((Standing::Named, 1), AT_ONCE);
+        let user = ((Standing::Unnamed, 1), AT_ONCE);
         assert_eq!(rate.reserve(user, START), Ok(()));
-        rate.settle(user, EVERY * 3 * AT_ONCE, START);
+        rate.settle(user, EVERY * 10 * AT_ONCE, START);
         rate.charge(user, EVERY, START);
-        let wait = EVERY * (2 * AT_ONCE + 1);
-        assert_eq!(rate.reserve(user, START), Err((Whose::User(1), wait)));
+        let wait = EVERY * (9 * AT_ONCE + 1);
+        assert_eq!(rate.count(user, START), Err((Whose::User(1), wait)));
+        let like = ((Standing::Unnamed, 2), AT_ONCE);
+        let wait = Err((Whose::All(Standing::Unnamed), EVERY));
+        assert_eq!(rate.count(like, START), wait);
     }
 
-    /// However many slots a user has that ask again and again: of the thread's time they have their part, and what may be had at once.
+    /// However often memory for many cores is asked for, and joined by all of them: of the thread's time a user has their part, and what
+    /// they may have at once.
     #[test]
-    fn parts_of_many_slots_have_a_users_part_of_the_time() {
+    fn parts_of_many_memories_have_a_users_part_of_the_time() {
         const STEP: Duration = Duration::from_millis(10);
-        const FOR: Duration = Duration::from_secs(100);
-        for (slots, took) in [(1, 1), (16, 1), (16, 6), (512, 6), (512, 50)] {
-            let mut rates = Rates::default();
+        const FOR: Duration = Duration::from_secs(1000);
+        for (cores, steps) in [(2, 1), (2, 19), (16, 6), (16, 19), (64, 19)] {
+            let mut rate = Rates::default().filters;
             let user = ((Standing::Named, 1), FILTERS_AT_ONCE);
-            let took = STEP * took;
-            let (mut idle, mut waiting, mut done) = (slots, 0, 0);
-            let (mut now, mut free_at) = (START, None);
+            let took = STEP * steps;
+            let (mut may_join, mut waiting, mut done, mut now) = (0_u32, 0_u32, 0, START);
+            let mut free_at = None;
             while now < START + FOR {
                 if free_at.is_some_and(|at| at <= now) {
-                    rates.filters.settle(user, took * FILTER_TIME_PART, now);
-                    (free_at, idle, done) = (None, idle + 1, done + 1);
+                    rate.settle(user, took * FILTER_TIME_PART, now);
+                    (free_at, done) = (None, done + 1);
                 }
-                let admitted = (0..idle).take_while(|_| rates.filters.reserve(user, now).is_ok());
-                let admitted = admitted.count();
-                (idle, waiting) = (idle - admitted, waiting + admitted);
+                while may_join > 0 && rate.reserve(user, now).is_ok() {
+                    (may_join, waiting) = (may_join - 1, waiting + 1);
+                }
+                while rate.count(user, now).is_ok() {
+                    may_join += cores - 1;
+                }
                 if free_at.is_none() && waiting > 0 {
                     (free_at, waiting) = (Some(now + took), waiting - 1);
                 }
                 now += STEP;
             }
-            let at_once = FILTER_EVERY * FILTERS_AT_ONCE + took * FILTER_TIME_PART;
-            let most = (FOR + at_once) / FILTER_TIME_PART;
-            assert!(took * done <= most, "{slots} slots, {took:?} each: {done}");
-            // A slot alone that does not use up its part is not kept from anything.
-            assert!(done > 0);
+            let at_once = took * FILTERS_AT_ONCE * cores;
+            let most = FOR / FILTER_TIME_PART + at_once;
+            assert!(took * done <= most, "{cores} cores, {took:?} each: {done}");
+            assert!(done > 0, "{cores} cores, {took:?} each");
         }
     }
 

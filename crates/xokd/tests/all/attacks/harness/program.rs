@@ -119,21 +119,6 @@ impl Connection {
         self.try_ask(request).expect("an answer")
     }
 
-    /// Asks one thing this often before any answer is taken.
-    pub fn ask_at_once(&self, request: &Request, often: usize) -> Vec<Answer> {
-        for _ in 0..often {
-            self.send(&request.encode(TAG), &[]).expect("room");
-        }
-        let mut answers = Vec::new();
-        while answers.len() < often {
-            let (said, _) = self.receive().expect("an answer");
-            if let FromDaemon::Answer(TAG, answer) = said {
-                answers.push(answer);
-            }
-        }
-        answers
-    }
-
     /// Asks for a slot, again as long as the daemon has no time for this user.
     pub fn attach(&self) -> (Answer, Vec<OwnedFd>) {
         self.ask_until_heard(&attach_request())
