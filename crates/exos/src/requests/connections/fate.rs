@@ -58,8 +58,8 @@ pub(super) fn last_fate(memory: &Memory, _: Instant, at: u64) -> Fate {
     }
 }
 
-/// Whether the stack can have a connection.
-fn as_it_is(memory: &Memory, at: u64) -> Fate {
+/// Whether the stack can have a connection that stands.
+pub(super) fn as_it_is(memory: &Memory, at: u64) -> Fate {
     let (una, nxt) = sent(memory, at);
     let state = memory.get(at + slot::STATE) as i32;
     let fin = u32::from(state != slot::OPEN);

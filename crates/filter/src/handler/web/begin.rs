@@ -41,7 +41,8 @@ impl Generator<'_> {
         asm.jump(self.labels.drop);
     }
 
-    /// Drops the first request of a connection that stands, or is over, late: its cookie is still good, but it begins nothing.
+    /// Drops what a connection began with that stands, or is over, late: the handshake's acknowledgement or the first request, whose cookie is
+    /// still good. It begins nothing.
     fn expect_not_first(&mut self) {
         let another = self.asm.label();
         let asm = &mut *self.asm;

@@ -26,7 +26,8 @@
 //! DONE      FIN again                                             acknowledged again
 //!           new data                                              the server's, which resets it
 //! any       the first request again, acknowledged long ago        dropped
-//! stands    IP options, extension headers, a first fragment       handed up, with the response where that is out (`unusual`)
+//! stands    IP options, extension headers                         handed up, with the response where that is out (`unusual`)
+//! any       a fragment                                            the server's, which looks in the slot once it is whole
 //! any       anything else, no connection: brings a cookie back    begins (OPEN), also if it says nothing
 //!                                       with nothing, and the     taken, and nothing kept: it may come late
 //!                                       slot's client's stands
