@@ -25,7 +25,7 @@ use super::sent::{Sent, SentResponse};
 use super::shared::lock;
 use super::table::Table;
 pub(super) use fate::FORGOTTEN;
-use fate::{Fate, FateOf, fate, last_fate};
+use fate::{Fate, FateOf, fate, last_fate, sent};
 
 /// How long slots of connections that the stack has stay closed without word of it.
 const CLOSED: Duration = Duration::from_secs(4);
@@ -389,13 +389,6 @@ fn begun(memory: &Memory, ends: u64, rest: [u64; 5]) -> BegunConnection {
         mss_index: (kept >> 8) as u8,
         stamps: (bits <= TIMESTAMP_BITS).then_some((bits, value)),
     }
-}
-
-/// The first number of ours that the peer of a slot has not acknowledged, and the next.
-fn sent(memory: &Memory, at: u64) -> (u32, u32) {
-    let (_, nxt) = memory.halves(at + slot::RCV);
-    let (una, _) = memory.halves(at + slot::UNA);
-    (una, nxt)
 }
 
 #[cfg(test)]
