@@ -75,7 +75,7 @@ await() {
 in_kernel=
 queues=1
 case "${2:-}" in
-    in-kernel) in_kernel=--in-kernel ;;
+    in-kernel | daemon-in-kernel) in_kernel=--in-kernel ;;
     in-kernel-cores) in_kernel="--in-kernel --cores 2" queues=2 ;;
 esac
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Attacks on a running `exos serve --json`, from the other side of a lab wire; see hostile.sh.
 
-    hostile.py INTERFACE PID STATISTICS-FILE [daemon|in-kernel]
+    hostile.py INTERFACE PID STATISTICS-FILE [daemon|in-kernel|daemon-in-kernel]
 
 The server answers for 10.10.0.10 and fd10::10, serves small.txt (100 bytes) and large.bin
 (1,000,000 bytes), and appends a line of statistics to the file for each SIGUSR1. Prints "ok NAME"
@@ -21,7 +21,8 @@ from common import PATIENCE, failed, say, statistics_of, wait_until
 from frames import (HERE, MAC, SERVER, SERVER6, arp, checksum, find_server, icmp, ip4, ip6, send, tcp, udp, v6)
 
 PID, STATISTICS = int(sys.argv[2]), sys.argv[3]
-DAEMON, IN_KERNEL = (sys.argv[4:] == [mode] for mode in ("daemon", "in-kernel"))
+DAEMON = sys.argv[4:] in (["daemon"], ["daemon-in-kernel"])
+IN_KERNEL = sys.argv[4:] == ["in-kernel"]
 random.seed(1)
 
 
@@ -328,8 +329,11 @@ def broken_off():
 find_server()
 if DAEMON:
     # What the daemon and its gate keep from the server is not the server's to count.
+    silent = [connect() for _ in range(20)]
     for attack in (noise, forged_segments, pipelining, broken_requests, broken_off, syn_flood):
         attack()
+    ends = [how_it_ends(s) for s in silent]
+    say("silent clients hear of their end", ends == [b""] * 20, [end for end in ends if end])
     sys.exit(failed())
 idle = slow_clients()
 malformed_frames()

@@ -3,14 +3,14 @@
 # packets, floods, slow and broken clients (hostile.py), clients at their limits (limits.py); taken addresses, full pipes, kills
 # while it starts, interfaces that vanish. Prints "ok NAME", "not ok NAME: why" or "SKIPPED: ..." lines.
 #
-#   tests/serve/hostile.sh PATH/TO/exos [daemon|in-kernel|in-kernel-cores]
+#   tests/serve/hostile.sh PATH/TO/exos [daemon|daemon-in-kernel|in-kernel|in-kernel-cores]
 #
 # With `daemon` the server is a program of user 65534 that has its link from the daemon, and the outsider is all there is.
-# With `in-kernel` the kernel answers what it can.
+# With `in-kernel` the kernel answers what it can, with `daemon-in-kernel` both.
 #
 # Everything happens in namespaces of its own and takes about two minutes, with the daemon half of one; what is started is
 # ended by its id, also when this script is interrupted.
-if [ "${2:-}" = daemon ]; then
+if [[ ${2:-} == daemon* ]]; then
     lab=hostile-xokd-$$
     . "$(dirname "$0")/../daemon/common.sh"
 else
@@ -54,12 +54,12 @@ outsider() {
     inside b -- timeout 300 python3 -S "$here/segments.py" wire "$@" || failures=$((failures + 1))
     inside b -- timeout 300 python3 -S "$here/hostile.py" wire "$@" || failures=$((failures + 1))
 }
-if [ "${2:-}" = daemon ]; then
+if [[ ${2:-} == daemon* ]]; then
     chmod -R a+rX "$site"
     allow 'ports = ["80"]'
     start_daemon || { bad "the daemon starts" "$(cat "$work/daemon.out")"; exit 1; }
-    start server serve "$site" "${addresses[@]}" --json || { bad "the server starts" "$(cat "$work/server.err")"; exit 1; }
-    outsider "$started" "$work/server.out" daemon
+    start server serve "$site" "${addresses[@]}" $in_kernel --json || { bad "the server starts" "$(cat "$work/server.err")"; exit 1; }
+    outsider "$started" "$work/server.out" "$2"
     same "it has not complained" "" "$(grep -i 'panic\|error' "$work/server.err")"
     exit $((failures > 0))
 fi

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A peer that speaks TCP by hand to a running `exos serve`: what no kernel does on a lab's wire, but others do; see hostile.sh.
 
-    segments.py INTERFACE PID STATISTICS-FILE [in-kernel]
+    segments.py INTERFACE PID STATISTICS-FILE [daemon|in-kernel|daemon-in-kernel]
 
 The server answers for 10.10.0.10 and fd10::10, serves small.txt (100 bytes) and middle.bin (50,000 bytes), and appends a line
 of statistics to the file for each SIGUSR1. The peer has addresses of its own, of which the kernel knows nothing. Prints "ok NAME" or "not ok NAME: why" lines; ends with 1 when one
@@ -19,7 +19,9 @@ from frames import (PEER, PEER6, SERVER6, answer_neighbour, checksum, find_serve
 
 PID, STATISTICS = int(sys.argv[2]), sys.argv[3]
 # The kernel answers SYNs with cookies, which keep one MSS out of eight: the next below.
-IN_KERNEL = sys.argv[4:] == ["in-kernel"]
+IN_KERNEL = sys.argv[4:] in (["in-kernel"], ["daemon-in-kernel"])
+# How long the first of two fragments is; a daemon's gate drops those that are shorter than TCP's header (RFC 1858).
+CUTS = (40,) if "daemon" in "".join(sys.argv[4:]) else (40, 16)
 FIN, SYN, ACK = 1, 2, 16
 next_port = 20000
 
@@ -65,16 +67,18 @@ class Connection:
                 return segment
         return None
 
-    def request(self, path):
+    def request(self, path, closes=True):
         """A segment that asks for a document."""
-        text = f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode()
+        last = "Connection: close\r\n" if closes else ""
+        text = f"GET {path} HTTP/1.1\r\nHost: x\r\n{last}\r\n".encode()
         segment = tcp(self.port, ACK | 8, self.seq, self.expected & 0xFFFFFFFF, text, src=self.source, window=65535)
         self.seq += len(text)
         return segment
 
-    def receive(self, until=PATIENCE):
-        """Everything up to the FIN, acknowledged; what comes early is left to be sent again. False when nothing comes."""
-        while not self.finished:
+    def receive(self, until=PATIENCE, content=None):
+        """Everything up to the FIN, or of one response to the end of this much content, acknowledged; what comes early is left to be sent
+        again. False when nothing comes."""
+        while not self.finished and (content is None or len(self.received.partition(b"\r\n\r\n")[2]) < content):
             segment = self.next_segment(until)
             if segment is None:
                 return False
@@ -118,13 +122,13 @@ def short_segments():
                 f"{len(connection.received)} bytes, {connection.longest} the longest of {connection.segments}, {again} again")
 
 
-def fragments(connection, segment):
-    """The segment in two fragments, the first with the whole header."""
-    first, second = segment[:40], segment[40:]
+def fragments(connection, segment, cut=40):
+    """The segment in two fragments, the first of this many bytes: with 40 it has the whole header."""
+    first, second = segment[:cut], segment[cut:]
     ident = connection.port
     if not connection.six:
-        return [ip4(6, first, PEER, ident, 0x2000), ip4(6, second, PEER, ident, 40 // 8)]
-    headers = [struct.pack("!BBHI", 6, 0, offset, ident) for offset in (1, 40)]
+        return [ip4(6, first, PEER, ident, 0x2000), ip4(6, second, PEER, ident, cut // 8)]
+    headers = [struct.pack("!BBHI", 6, 0, offset, ident) for offset in (1, cut)]
     return [ip6(44, header + part, src=PEER6) for header, part in zip(headers, (first, second))]
 
 
@@ -138,7 +142,31 @@ def fragmented_segments():
                 fetch(connection, "/small.txt", packets, 100), connection.received)
 
 
+def fragments_in_mid_connection():
+    """A connection on which requests were answered goes on with one in fragments, also where the first is shorter than TCP's header, and
+    with whole segments behind that."""
+    def answered(connection, path, size, send_it):
+        connection.received = b""
+        send_it(connection.request(path, closes=False))
+        return connection.receive(content=size) and b" 200 " in connection.received
+
+    for six in (False, True):
+        for cut in CUTS:
+            # The second is answered by the kernel where it can be: it knows what was answered a second ago.
+            for _ in range(2):
+                connection = Connection(six)
+                whole = lambda segment: send([connection.packet(segment)])
+                came = [answered(connection, "/small.txt", 100, whole)]
+                time.sleep(1.5)
+            cutting = lambda segment: send(fragments(connection, segment, cut))
+            came.append(answered(connection, "/middle.bin", 50_000, cutting))
+            came += [answered(connection, "/small.txt", 100, whole) for _ in range(2)]
+            connection.finish()
+            say(f"a connection goes on with fragments, the first of {cut} bytes, {'IPv6' if six else 'IPv4'}", all(came), came)
+
+
 find_server()
 short_segments()
 fragmented_segments()
+fragments_in_mid_connection()
 sys.exit(failed())

@@ -249,7 +249,7 @@ impl Exos {
             }
         };
         let mut requests = self.requests.as_mut();
-        // A frame may be of a connection that was handed up with it.
+        // A frame may be of a connection that was handed up with it, and be the last of fragments.
         let mut take_on = |stack: &mut Stack| {
             if let Some(requests) = &mut requests {
                 requests.take_on(now, stack);
@@ -277,6 +277,7 @@ impl Exos {
                 break;
             }
         }
+        take_on(stack);
         // What is due is news too: the program hears of it in this turn.
         self.stack.handle_timeout(self.now);
         self.worked = count > 0;

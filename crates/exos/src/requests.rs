@@ -147,6 +147,7 @@ impl Exos {
             None => self.begin_to_answer(listener, capacity, reports)?,
         };
         part.shared.share_room(&mut self.stack);
+        self.stack.hold_joined(true);
         // Where the stack gave out no cookies, no segment is on its way to it that the kernel's part would take for the beginning of a
         // connection.
         let is_new = self.stack.counters().tcp_syn_cookies_sent == 0;
@@ -196,6 +197,7 @@ impl Exos {
             // Resets leave before there are more. What a link that is full or gone does not take is lost, as on a wire.
             while matches!(self.send(), Ok(1..)) {}
         }
+        self.stack.hold_joined(false);
         self.stack
             .stop_offloading_syns(now, requests.connections.listener());
         let connections = requests.shared.capacity.connections as usize;
@@ -321,10 +323,14 @@ impl Requests {
         self.reports.poll_timeout(now)
     }
 
-    /// Takes on what was handed up.
+    /// Takes on what was handed up, and takes in what the frame before has completed of fragments. To be called before each frame, and
+    /// behind the last.
     pub(crate) fn take_on(&mut self, now: Instant, stack: &mut Stack) {
         let (connections, mut turn) = self.connections(now, stack);
         connections.take_on(&mut turn);
+        if let Some(joined) = turn.stack.take_joined() {
+            connections.take_in(&mut turn, &joined);
+        }
     }
 
     /// Has the stack have what the kernel's part has. True while there may be more, once what that has queued has left.

@@ -70,7 +70,7 @@ pub mod udp;
 
 pub use part::Part;
 pub use stack::{
-    Concern, Config, Framing, Handled, MessageHandler, Neighbors, Offload, RouteTo, RxChecksum,
-    Stack, Transmit, TxChecksum,
+    Concern, Config, Framing, Handled, JoinedSegment, MessageHandler, Neighbors, Offload, RouteTo,
+    RxChecksum, Stack, Transmit, TxChecksum,
 };
 pub use time::{Duration, Instant};

@@ -2,6 +2,7 @@
 //! may not begin there.
 
 mod fate;
+mod joined;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -24,7 +25,7 @@ use super::sent::{Sent, SentResponse};
 use super::shared::lock;
 use super::table::Table;
 pub(super) use fate::FORGOTTEN;
-use fate::{Fate, FateOf, fate, last_fate};
+use fate::{Fate, FateOf, fate, last_fate, sent};
 
 /// How long slots of connections that the stack has stay closed without word of it.
 const CLOSED: Duration = Duration::from_secs(4);
@@ -151,8 +152,7 @@ impl Connections {
         let reported = (begun != 0).then(|| {
             let ends = [0, 8, 16, 24].map(|word| memory.get(at + handed::ENDS + word));
             let ports = memory.half(at + handed::ENDS + 32);
-            let number = layout::slot_of(self.key, ends, ports);
-            let slot = layout::SLOTS + number * layout::SLOT_LEN;
+            let slot = slot_of(self.key, ends, ports);
             let named = Named {
                 note: memory.half(at + handed::NOTE),
                 ..Named::of_slot(self.entries, memory, slot)
@@ -283,26 +283,22 @@ impl Connections {
         if lock.compare_exchange(0, 1, AcqRel, Relaxed).is_err() {
             return false;
         }
-        let fate = fate(memory, now, at);
-        if fate != Fate::GoesOn {
-            turn.stack.tcp.add_room();
-        }
-        let is_reset = self.take(turn, at, fate);
-        if fate != Fate::GoesOn {
-            memory.set(at + slot::CLOSED, (now + CLOSED).millis());
-            memory.set(at + slot::STATE, slot::FREE as u64);
-        }
+        let is_reset = self.take(turn, at, fate(memory, now, at));
         lock.store(0, Release);
         is_reset
     }
 
-    /// Takes a connection out of its slot. True where its peer is reset: what the stack cannot send again is not acknowledged, or the stack
-    /// has no room.
+    /// Takes a connection out of its slot, which is locked. True where its peer is reset: what the stack cannot send again is not
+    /// acknowledged, or the stack has no room.
     fn take(&mut self, turn: &mut Turn<'_>, at: u64, fate: Fate) -> bool {
         let (memory, now) = (turn.memory, turn.now);
+        if fate == Fate::GoesOn {
+            return false;
+        }
         let begun = begun_in_slot(memory, at);
+        turn.stack.tcp.add_room();
         let is_reset = match fate {
-            Fate::GoesOn => return false,
+            Fate::GoesOn => false,
             Fate::TakenOn(sent) => match sent {
                 None => self.give(turn, &begun, None).is_none(),
                 Some(sent) => {
@@ -321,6 +317,8 @@ impl Connections {
             }
         };
         turn.reports.end(memory, now, at);
+        memory.set(at + slot::CLOSED, (now + CLOSED).millis());
+        memory.set(at + slot::STATE, slot::FREE as u64);
         is_reset
     }
 }
@@ -332,13 +330,22 @@ fn close_slots(key: u64, turn: &Turn<'_>) {
         let Some(connection) = turn.stack.tcp.connection(id) else {
             continue;
         };
-        let (local, remote) = (connection.flow().local(), connection.flow().remote());
-        let ends = layout::ends(local.ip(), remote.ip());
-        let ports = u32::from(local.port()) << 16 | u32::from(remote.port());
-        let number = layout::slot_of(key, ends, ports);
-        let at = layout::SLOTS + number * layout::SLOT_LEN;
-        turn.memory.set(at + slot::CLOSED, until);
+        let (ends, ports) = ends(connection.flow());
+        turn.memory
+            .set(slot_of(key, ends, ports) + slot::CLOSED, until);
     }
+}
+
+/// A connection's, as slots have them.
+fn ends(flow: &Flow) -> ([u64; 4], u32) {
+    let (local, remote) = (flow.local(), flow.remote());
+    let ports = u32::from(local.port()) << 16 | u32::from(remote.port());
+    (layout::ends(local.ip(), remote.ip()), ports)
+}
+
+/// Where the slot is of a connection with these.
+fn slot_of(key: u64, ends: [u64; 4], ports: u32) -> u64 {
+    layout::SLOTS + layout::slot_of(key, ends, ports) * layout::SLOT_LEN
 }
 
 /// The connection of a slot.
@@ -382,13 +389,6 @@ fn begun(memory: &Memory, ends: u64, rest: [u64; 5]) -> BegunConnection {
         mss_index: (kept >> 8) as u8,
         stamps: (bits <= TIMESTAMP_BITS).then_some((bits, value)),
     }
-}
-
-/// The first number of ours that the peer of a slot has not acknowledged, and the next.
-fn sent(memory: &Memory, at: u64) -> (u32, u32) {
-    let (_, nxt) = memory.halves(at + slot::RCV);
-    let (una, _) = memory.halves(at + slot::UNA);
-    (una, nxt)
 }
 
 #[cfg(test)]

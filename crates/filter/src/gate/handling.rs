@@ -14,8 +14,9 @@
 //! reply is charged to the share of sending by its length when it leaves, or dropped where nothing of that is left. Datagrams do not
 //! reach the handler then, but the program. A slot whose datagrams somebody copies has them delivered, so that all of them are seen.
 //!
-//! A handler of TCP has connections that the slot's program knows nothing of. So its segments are never delivered past it: what it may not
-//! see now is dropped, as by a wire, and comes again; and of those that it deals with no copies are made. It sees them also where
+//! A handler of TCP has connections that the slot's program knows nothing of. So its segments are not delivered past it: what it may not
+//! see now is dropped, as by a wire, and comes again; and of those that it deals with no copies are made. Fragments alone are: the program
+//! joins them, and asks for the connection in the memory that both have. It sees them also where
 //! nothing may be sent: most are acknowledgements of what the program sends, which go on to it. ICMP errors about them are the program's.
 
 use exos_wire::protocol::TCP;

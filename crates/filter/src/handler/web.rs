@@ -3,7 +3,7 @@
 //! The server says: to a segment with just these bytes goes this response, which closes the connection or does not. What a client may say
 //! in many ways, and what that means, is so for the server to know. Of HTTP the program knows which lines of a request no answer depends
 //! on ([`lines`]): what has no entry is looked for once more without these. Of TCP the program knows the common cases ([`cases`]): connections begin by a cookie that comes back
-//! ([`SynHandler`]), with the first request. A response is one segment, and is sent again when its request comes again: so there are no
+//! ([`SynHandler`]), with the handshake's acknowledgement, or with the first request where that was lost. A response is one segment, and is sent again when its request comes again: so there are no
 //! timers. Whatever else comes goes up, and the connection with it: its numbers and options are put into a ring that
 //! the server reads before it looks at the segment ([`layout`]).
 //!

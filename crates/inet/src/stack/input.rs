@@ -282,7 +282,10 @@ impl Stack {
                 ..arrival
             },
         };
-        self.handle_upper(now, &packet);
+        match self.joined.is_held() && protocol == protocol::TCP {
+            true => self.hold(&packet),
+            false => self.handle_upper(now, &packet),
+        }
     }
 
     /// How a packet concerns us; `None` and a counter when it does not, or when nobody can have
@@ -316,19 +319,29 @@ impl Stack {
     }
 
     fn handle_tcp(&mut self, now: Instant, packet: &Packet<'_>) {
+        if let Some((flow, segment)) = self.expect_segment(packet) {
+            self.handle_segment(now, flow, &segment);
+        }
+    }
+
+    /// The segment in a packet, and whose it is; none, and counted, where it is no right one.
+    pub(super) fn expect_segment<'a>(
+        &mut self,
+        packet: &Packet<'a>,
+    ) -> Option<(Flow, Segment<'a>)> {
         let Ok(view) = TcpView::parse(packet.payload) else {
             self.counters.drop_tcp_malformed += 1;
-            return;
+            return None;
         };
         // RFC 9293 §3.9.2.3: connections are between unicast addresses; and nobody has port 0.
         if packet.how != Delivery::Unicast || packet.src.is_unspecified() || view.src_port() == 0 {
             self.counters.drop_ip_source += 1;
-            return;
+            return None;
         }
         // RFC 1122 §3.3.6: what comes to everybody's MAC and one address is nobody's connection.
         if packet.arrival.group {
             self.counters.drop_tcp_group += 1;
-            return;
+            return None;
         }
         let pseudo = packet.pseudo();
         let is_right = match packet.arrival.checksum {
@@ -338,7 +351,7 @@ impl Stack {
         };
         if !is_right {
             self.counters.drop_tcp_checksum += 1;
-            return;
+            return None;
         }
         let local = SocketAddr::new(packet.dst, view.dst_port());
         let remote = SocketAddr::new(packet.src, view.src_port());
@@ -349,19 +362,20 @@ impl Stack {
         if segment.has(TcpFlags::SYN) && !self.can_answer(packet.src) {
             // No connection begins that could not be answered.
             self.counters.drop_ip_no_route += 1;
-            return;
+            return None;
         }
-        let link = self.local(packet.src.is_ipv6());
-        let progress = self.tcp.handle_segment(
-            now,
-            Flow::new(local, remote),
-            &segment,
-            link,
-            &mut self.counters,
-        );
+        Some((Flow::new(local, remote), segment))
+    }
+
+    pub(super) fn handle_segment(&mut self, now: Instant, flow: Flow, segment: &Segment<'_>) {
+        let remote = flow.remote().ip();
+        let link = self.local(remote.is_ipv6());
+        let progress = self
+            .tcp
+            .handle_segment(now, flow, segment, link, &mut self.counters);
         // RFC 4861 §7.3.1: progress of TCP spares the neighbour a probe.
         if progress && self.neighbors.is_verifying() {
-            self.confirm_neighbor(now, packet.src);
+            self.confirm_neighbor(now, remote);
         }
     }
 }

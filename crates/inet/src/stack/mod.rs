@@ -16,6 +16,7 @@
 //! | `state`, `config` | what a stack is made of, and made with |
 //! | `input` | the way in: packets taken apart, the headers that nearly all segments have, UDP, ICMP |
 //! | `handler` | what deals with datagrams and messages of connections before the program does |
+//! | `joined` | segments that came in fragments, where others may have their connections |
 //! | `pings`, `neighbors` | answers to pings; what is heard of neighbours |
 //! | `output` | the way out: heads of segments and their data, packets that are no segments, link addresses looked up lately |
 //! | `passing` | what others forward |
@@ -25,6 +26,7 @@
 mod config;
 mod handler;
 mod input;
+mod joined;
 mod loopback;
 mod neighbors;
 mod output;
@@ -38,6 +40,7 @@ pub use config::{Config, Neighbors, Offload, RouteTo};
 pub use exos_wire::offload::{RxChecksum, TxChecksum};
 pub use handler::{Framing, Handled, MessageHandler};
 pub use input::Concern;
+pub use joined::JoinedSegment;
 pub use output::{Body, Transmit};
 pub use pings::EchoReply;
 pub use state::{FastPaths, Stack};

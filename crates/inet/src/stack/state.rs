@@ -17,6 +17,7 @@ use crate::siphash::Random;
 use crate::stack::config::{Config, Neighbors, RouteTo};
 use crate::stack::handler::StreamHandling;
 use crate::stack::input::Handling;
+use crate::stack::joined::Joined;
 use crate::stack::loopback::Loopback;
 use crate::stack::output::{PathCache, Summing, Template};
 use crate::stack::pings::Pings;
@@ -37,6 +38,7 @@ pub struct Stack {
     pub(super) neighbors: NeighborCache,
     pub(super) paths: PathCache,
     pub(super) reassembler: Reassembler,
+    pub(super) joined: Joined,
     pub(super) icmp: IcmpSender,
     pub(super) counters: Counters,
     /// Complete frames that wait to be sent.
@@ -95,6 +97,7 @@ impl Stack {
             neighbors,
             paths: PathCache::new(),
             reassembler: Reassembler::new(),
+            joined: Joined::default(),
             icmp: IcmpSender::new(now),
             counters: Counters::default(),
             control: VecDeque::new(),

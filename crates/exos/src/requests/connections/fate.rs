@@ -5,7 +5,6 @@ use exos_inet::{Duration, Instant};
 
 use super::super::memory::Memory;
 use super::super::sent::SentResponse;
-use super::sent;
 
 /// A connection on which nothing has come for so long becomes the stack's.
 pub(super) const QUIET: Duration = Duration::from_secs(5);
@@ -58,8 +57,8 @@ pub(super) fn last_fate(memory: &Memory, _: Instant, at: u64) -> Fate {
     }
 }
 
-/// Whether the stack can have a connection.
-fn as_it_is(memory: &Memory, at: u64) -> Fate {
+/// Whether the stack can have a connection that stands.
+pub(super) fn as_it_is(memory: &Memory, at: u64) -> Fate {
     let (una, nxt) = sent(memory, at);
     let state = memory.get(at + slot::STATE) as i32;
     let fin = u32::from(state != slot::OPEN);
@@ -70,4 +69,11 @@ fn as_it_is(memory: &Memory, at: u64) -> Fate {
         out if out == fin => Fate::TakenOn(None),
         _ => Fate::TakenOn(Some(SentResponse::of_slot(memory, at))),
     }
+}
+
+/// The first number of ours that the peer of a slot has not acknowledged, and the next.
+pub(super) fn sent(memory: &Memory, at: u64) -> (u32, u32) {
+    let (_, nxt) = memory.halves(at + slot::RCV);
+    let (una, _) = memory.halves(at + slot::UNA);
+    (una, nxt)
 }

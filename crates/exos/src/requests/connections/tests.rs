@@ -7,8 +7,8 @@ use std::sync::Arc;
 use exos_filter::handler::web::layout::entry;
 use exos_inet::tcp::ListenOptions;
 use exos_inet::tcp::State;
-use exos_inet::{Config, Neighbors, RouteTo};
-use exos_wire::Mac;
+use exos_inet::{Config, Neighbors, RouteTo, RxChecksum};
+use exos_wire::{Mac, Sum};
 
 use super::fate::QUIET;
 use super::*;
@@ -410,4 +410,124 @@ fn high_slots_are_seen_to() {
     bench.resets();
     assert!(bench.look(false));
     assert_eq!(bench.state(last), slot::FREE);
+}
+
+/// The other end of the connection of the slot that [`Bench::put_own`] fills.
+const PEER: &str = "10.1.0.1:4000";
+
+impl Bench {
+    /// Of a connection's own slot; its request is the next of the peer that comes, if that stands.
+    fn put_own(&self, state: i32, numbers: (u32, u32)) -> u64 {
+        let flow = Flow::new("10.0.0.1:80".parse().unwrap(), PEER.parse().unwrap());
+        let (ends, ports) = ends(&flow);
+        let at = slot_of(self.connections.key, ends, ports);
+        let number = (at - layout::SLOTS) / layout::SLOT_LEN;
+        self.put(number, state, numbers, Duration::from_secs(0));
+        for (word, to) in ends.into_iter().zip((at + slot::ENDS..).step_by(8)) {
+            self.memory.set(to, word);
+        }
+        at
+    }
+
+    /// A segment comes in two fragments, the first of them shorter than TCP's header.
+    fn comes_in_fragments(&mut self, (seq, ack): (u32, u32), flags: u8) {
+        let mut tcp = Vec::new();
+        tcp.extend(4000_u16.to_be_bytes());
+        tcp.extend(80_u16.to_be_bytes());
+        tcp.extend(seq.to_be_bytes());
+        tcp.extend(ack.to_be_bytes());
+        tcp.extend([5 << 4, flags, 0xff, 0xff, 0, 0, 0, 0]);
+        tcp.extend(REQUEST);
+        let (peer, ours) = ([10, 1, 0, 1], [10, 0, 0, 1]);
+        let pseudo = Sum::pseudo(peer.into(), ours.into(), 6, tcp.len() as u32);
+        let sum = pseudo.plus(Sum::of(&tcp)).finish();
+        tcp[16..18].copy_from_slice(&sum.to_be_bytes());
+        let (first, rest) = tcp.split_at(16);
+        for (part, field) in [(first, 0x2000_u16), (rest, 2)] {
+            let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, 0x45, 0];
+            frame.extend((20 + part.len() as u16).to_be_bytes());
+            frame.extend([0, 7]);
+            frame.extend(field.to_be_bytes());
+            frame.extend([64, 6, 0, 0]);
+            frame.extend([peer, ours].concat());
+            let sum = Sum::of(&frame[14..]).finish();
+            frame[24..26].copy_from_slice(&sum.to_be_bytes());
+            frame.extend(part);
+            self.stack.handle_frame(now(), &frame, RxChecksum::Unknown);
+        }
+        let joined = self.stack.take_joined().expect("it waits");
+        let mut turn = Turn {
+            memory: &self.memory,
+            table: &self.table,
+            now: now(),
+            stack: &mut self.stack,
+            reports: &mut self.reports,
+        };
+        self.connections.take_in(&mut turn, &joined);
+    }
+
+    /// What the stack has received on its one connection.
+    fn received(&self) -> Option<usize> {
+        let id = *self.stack.tcp.connections_where(|_| true).first()?;
+        Some(self.stack.tcp.connection(id).unwrap().readable().len())
+    }
+}
+
+/// A segment that was joined of fragments comes to the stack behind its connection, or not where it does not acknowledge what that has sent.
+#[test]
+fn fragments_have_their_connection_taken_on() {
+    const ACK: u8 = 16;
+    let all = UNA.wrapping_add(LEN);
+    for (state, out, ack, flags, wanted) in [
+        (slot::OPEN, 0, UNA, ACK, true),
+        (slot::OPEN, LEN, all, ACK, true),
+        (slot::OPEN, LEN, UNA, ACK, true),
+        (slot::OPEN, LEN, all.wrapping_add(1), ACK, false),
+        (slot::OPEN, LEN, UNA.wrapping_sub(1), ACK, false),
+        (slot::OPEN, 0, UNA, 2, false),
+        (slot::OPEN, 0, UNA, 8, false),
+        (slot::FINISHED, LEN + 1, UNA, ACK, true),
+        (slot::FINISHED, 0, UNA, ACK, false),
+        (slot::DONE, 0, UNA, ACK, false),
+        (slot::FREE, 0, UNA, ACK, false),
+    ] {
+        let mut bench = Bench::new();
+        bench.stack.hold_joined(true);
+        bench.enter(&[7; LEN as usize]);
+        let at = bench.put_own(state, (UNA, UNA.wrapping_add(out)));
+        bench.comes_in_fragments((1000, ack), flags);
+        let what = format!("state {state}, {out} out, {ack} acknowledged, flags {flags}");
+        let left = if wanted { slot::FREE } else { state };
+        assert_eq!(bench.memory.get(at + slot::STATE) as i32, left, "{what}");
+        assert_eq!(bench.memory.get(at + slot::LOCK), 0, "{what}");
+        let is_closed = bench.memory.get(at + slot::CLOSED) > now().millis();
+        assert_eq!(is_closed, wanted, "{what}");
+        let received = wanted.then_some(REQUEST.len());
+        assert_eq!(bench.received(), received, "{what}");
+        let is_sent = wanted && out > 0;
+        assert_eq!(bench.connections.poll_sent().is_some(), is_sent, "{what}");
+    }
+}
+
+/// Of another core's connection nothing becomes here, nor while its slot is locked; and the next fragments do not need the slot.
+#[test]
+fn fragments_of_connections_that_others_have_are_lost() {
+    let mut bench = Bench::new();
+    bench.stack.hold_joined(true);
+    let at = bench.put_own(slot::OPEN, (UNA, UNA));
+    bench.memory.set(at + slot::LOCK, 1);
+    bench.comes_in_fragments((1000, UNA), 16);
+    assert_eq!(
+        (bench.received(), bench.memory.get(at + slot::LOCK)),
+        (None, 1)
+    );
+    bench.memory.set(at + slot::LOCK, 0);
+    bench.connections.cores = vec![1];
+    bench.comes_in_fragments((1000, UNA), 16);
+    assert_eq!(bench.received(), None);
+    bench.connections.cores = vec![0];
+    for times in 1..4_u32 {
+        bench.comes_in_fragments((997 + 3 * times, UNA), 16);
+        assert_eq!(bench.received(), Some(3 * times as usize));
+    }
 }

@@ -19,6 +19,7 @@ impl Generator<'_> {
         kept(asm, Reg::R1, HEADER);
         asm.jump_if(Reg::R1, Condition::Equal, 0, none);
         self.expect_cookie(of, none);
+        self.expect_no_late_one();
         self.expect_usable(of, up);
         self.expect_request(begins, other);
         self.asm.bind(begins);
@@ -40,7 +41,8 @@ impl Generator<'_> {
         asm.jump(self.labels.drop);
     }
 
-    /// Drops the first request of a connection that stands, or is over, late: its cookie is still good, but it begins nothing.
+    /// Drops what a connection began with that stands, or is over, late: the handshake's acknowledgement or the first request, whose cookie is
+    /// still good. It begins nothing.
     fn expect_not_first(&mut self) {
         let another = self.asm.label();
         let asm = &mut *self.asm;
@@ -50,6 +52,22 @@ impl Generator<'_> {
         asm.load(Size::Word, Reg::R2, SLOT, slot::FIRST as i16);
         asm.jump_if(Reg::R1, Condition::Equal, Reg::R2, self.labels.drop);
         asm.bind(another);
+    }
+
+    /// While the slot's connection between the same ends stands, what says nothing begins no other, here or in the server: it may come late,
+    /// and would end the one that stands.
+    fn expect_no_late_one(&mut self) {
+        let other = self.asm.label();
+        let asm = &mut *self.asm;
+        kept(asm, Reg::R1, IS_KNOWN);
+        asm.jump_if(Reg::R1, Condition::Equal, 0, other);
+        asm.load(Size::Byte, Reg::R1, Reg::R10, FLAGS);
+        asm.jump_if(Reg::R1, Condition::Set, FIN, other);
+        kept(asm, Reg::R1, LEN);
+        asm.jump_if(Reg::R1, Condition::NotEqual, 0, other);
+        asm.load(Size::Double, Reg::R1, SLOT, slot::STATE as i16);
+        asm.jump_if(Reg::R1, Condition::NotEqual, slot::DONE, self.labels.taken);
+        asm.bind(other);
     }
 
     /// To `up` where no connection may begin in the slot now.
@@ -89,21 +107,15 @@ impl Generator<'_> {
     }
 
     /// To `other` unless the segment brings a request with an entry, of a connection whose options can be had here; to `begins` where it says
-    /// nothing, so that the connection is known, and ends when its client never asks. While the slot has another between the same ends
-    /// nothing comes of that: it may come late, and would end the other.
+    /// nothing, so that the connection is known, and ends when its client never asks.
     fn expect_request(&mut self, begins: Label, other: Label) {
-        let [some, over] = [(); 2].map(|()| self.asm.label());
+        let some = self.asm.label();
         let asm = &mut *self.asm;
         asm.load(Size::Byte, Reg::R1, Reg::R10, FLAGS);
         asm.jump_if(Reg::R1, Condition::Set, FIN, other);
         kept(asm, Reg::R2, KEPT);
         kept(asm, Reg::R1, LEN);
         asm.jump_if(Reg::R1, Condition::NotEqual, 0, some);
-        kept(asm, Reg::R1, IS_KNOWN);
-        asm.jump_if(Reg::R1, Condition::Equal, 0, over);
-        asm.load(Size::Double, Reg::R1, SLOT, slot::STATE as i16);
-        asm.jump_if(Reg::R1, Condition::NotEqual, slot::DONE, self.labels.taken);
-        asm.bind(over);
         asm.jump_if(Reg::R2, Condition::Set, ECN_BIT as i32, other);
         asm.jump(begins);
         asm.bind(some);

@@ -26,7 +26,8 @@
 //! DONE      FIN again                                             acknowledged again
 //!           new data                                              the server's, which resets it
 //! any       the first request again, acknowledged long ago        dropped
-//! stands    IP options, extension headers, a first fragment       handed up, with the response where that is out (`unusual`)
+//! stands    IP options, extension headers                         handed up, with the response where that is out (`unusual`)
+//! any       a fragment                                            the server's, which looks in the slot once it is whole
 //! any       anything else, no connection: brings a cookie back    begins (OPEN), also if it says nothing
 //!                                       with nothing, and the     taken, and nothing kept: it may come late
 //!                                       slot's client's stands
@@ -112,7 +113,7 @@ impl Generator<'_> {
     }
 
     fn open(&mut self, of: &WebHandler, fresh: Label) {
-        let [unread, hand_up, some] = [(); 3].map(|()| self.asm.label());
+        let [unread, hand_up, some, news, said] = [(); 5].map(|()| self.asm.label());
         let asm = &mut *self.asm;
         asm.jump_if(Reg::R4, Condition::NotEqual, Reg::R5, fresh);
         asm.load(Size::Word, Reg::R1, SLOT, slot::RCV as i16);
@@ -122,6 +123,14 @@ impl Generator<'_> {
         self.expect_read(unread);
         self.keep_what_it_says(of);
         let asm = &mut *self.asm;
+        kept(asm, Reg::R1, LEN);
+        asm.jump_if(Reg::R1, Condition::NotEqual, 0, news);
+        asm.load(Size::Word, Reg::R1, SLOT, slot::UNA as i16);
+        asm.jump_if(Reg::R1, Condition::Equal, Reg::R5, said);
+        asm.bind(news);
+        self.note_time();
+        let asm = &mut *self.asm;
+        asm.bind(said);
         asm.store(Size::Word, SLOT, slot::UNA as i16, Reg::R5);
         self.report(of, Outcome::Taken);
         let asm = &mut *self.asm;

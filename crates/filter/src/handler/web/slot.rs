@@ -9,10 +9,8 @@ impl Generator<'_> {
     /// The segment says it, and its checksum is right.
     pub(super) fn keep_what_it_says(&mut self, of: &WebHandler) {
         let asm = &mut *self.asm;
-        for (from, to) in [(STAMPS, slot::STAMPS), (MILLIS, slot::TIME)] {
-            kept(asm, Reg::R1, from);
-            asm.store(Size::Double, SLOT, to as i16, Reg::R1);
-        }
+        kept(asm, Reg::R1, STAMPS);
+        asm.store(Size::Double, SLOT, slot::STAMPS as i16, Reg::R1);
         kept(asm, Reg::R1, WINDOW);
         if of.rings.cores() > 1 {
             kept(asm, Reg::R2, CORE);
@@ -25,6 +23,13 @@ impl Generator<'_> {
     pub(super) fn set_state(&mut self, state: i32) {
         let asm = &mut *self.asm;
         asm.store_imm(Size::Double, SLOT, slot::STATE as i16, state);
+        self.note_time();
+    }
+
+    /// Something has come: data, or an acknowledgement of some. What says nothing new does not count, or a client that repeats it would hold
+    /// its connection for ever.
+    pub(super) fn note_time(&mut self) {
+        let asm = &mut *self.asm;
         kept(asm, Reg::R1, MILLIS);
         asm.store(Size::Double, SLOT, slot::TIME as i16, Reg::R1);
     }

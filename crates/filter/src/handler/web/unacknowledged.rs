@@ -158,6 +158,7 @@ impl Generator<'_> {
         self.asm.bind(no_fin);
         self.grow(slot::RESENT, 1);
         self.keep_what_it_says(of);
+        self.note_time();
         self.make_room(of, self.labels.drop);
         self.behind.count(self.asm, COUNTER, Counter::SentAgain);
         self.asm.jump(self.labels.send_response);

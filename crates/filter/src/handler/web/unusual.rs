@@ -1,8 +1,8 @@
-//! Packets with IP options or extension headers, and first fragments: their connections go up before them.
+//! Packets with IP options or extension headers: their connections go up before them.
 //!
 //! Of such a packet nothing is answered. It is looked at as far as it takes to see that it belongs to a connection that stands, and acknowledges
 //! what that may: then the stack has the connection, with what the slot says, and looks at the packet itself. All others go up alone, as
-//! if there were no handler: SYNs, and later fragments, whose first one has handed up the connection.
+//! if there were no handler: SYNs, and fragments, which the stack joins before it looks for their connection in the slot itself.
 
 use super::layout::slot;
 use super::shape::*;
@@ -11,12 +11,14 @@ use crate::ebpf::{Alu, Assembler, Condition, Label, Reg, Size, half};
 use crate::handler::arithmetic::get;
 use crate::handler::forward::Shape as Headers;
 use crate::packet::{
-    self, Bytes, FRAGMENT_OFFSET, LATER_FRAGMENT, NETWORK as IP, Walk, WalkEnds, WalksHeaders,
+    self, ANY_FRAGMENT, Bytes, LATER_FRAGMENT, NETWORK as IP, Walk, WalkEnds, WalksHeaders,
 };
 use exos_wire::{ipv4, ipv6, protocol, tcp};
 
 /// TCP's header; until that is found, how far it is behind the frame's first byte.
 const UPPER: Reg = Reg::R8;
+/// Of an IPv6 fragment header, at 2: there are more behind it.
+const MORE_FRAGMENTS: u16 = 1;
 /// The header that the walk is at, and its kind.
 const HEADER_AT: Reg = Reg::R4;
 const KIND: Reg = Reg::R3;
@@ -90,19 +92,19 @@ impl Generator<'_> {
     }
 }
 
-/// RFC 791 §3.1: behind the options, if there are any. To `other` unless the first byte of TCP's is in the packet.
+/// RFC 791 §3.1: behind the options, if there are any. To `other` unless TCP follows, in one packet.
 fn walk_ipv4(asm: &mut Assembler, other: Label) {
     asm.load(Size::Byte, UPPER, FRAME, IP);
     packet::ipv4_options(asm, UPPER, other);
     asm.alu(Alu::Add, UPPER, (IP + ipv4::LEN) as i32);
     asm.load(Size::Half, Reg::R1, FRAME, IP + 6);
-    asm.jump_if(Reg::R1, Condition::Set, half(FRAGMENT_OFFSET), other);
+    asm.jump_if(Reg::R1, Condition::Set, half(ANY_FRAGMENT), other);
     asm.load(Size::Byte, Reg::R1, FRAME, IP + 9);
     let wanted = i32::from(protocol::TCP);
     asm.jump_if(Reg::R1, Condition::NotEqual, wanted, other);
 }
 
-/// RFC 8200 §4: behind the extension headers. To `other` unless TCP follows, and its first byte is in the packet.
+/// RFC 8200 §4: behind the extension headers. To `other` unless TCP follows, in one packet.
 fn walk_ipv6(asm: &mut Assembler, other: Label) {
     asm.load(Size::Byte, KIND, FRAME, IP + 6);
     asm.set(UPPER, (IP + ipv6::LEN) as i32);
@@ -148,8 +150,8 @@ impl WalksHeaders for Walker<'_> {
 
     fn fragment_header(&mut self, later: Label) {
         self.read_header(Size::Half, Reg::R1, 2);
-        let offset = half(LATER_FRAGMENT);
-        self.asm.jump_if32(Reg::R1, Condition::Set, offset, later);
+        let any = half(LATER_FRAGMENT | MORE_FRAGMENTS);
+        self.asm.jump_if32(Reg::R1, Condition::Set, any, later);
     }
 
     fn expect_offset(&mut self, malformed: Label) {

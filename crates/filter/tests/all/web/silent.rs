@@ -114,13 +114,50 @@ fn a_late_acknowledgement_ends_nothing() {
         bench.enter(REQUEST, RESPONSE, false);
         let old = Client::opened(&bench, 4000, true);
         let client = Client::opened_at(&bench, 4000, true, 500_000);
-        for _ in 0..2 {
+        let closed = bench.slot(&client) + slot::CLOSED;
+        assert_eq!(client.says(&bench, ACK, &[]), Err(DROP));
+        // The slot may have been closed meanwhile, and the server pause.
+        for (closed_until, until) in [(0, u64::MAX), (u64::MAX, u64::MAX), (0, 0)] {
+            bench.set(closed, closed_until);
+            bench.set(layout::UNTIL, until);
             for late in [&client, &old] {
                 assert_eq!(late.says(&bench, ACK, &[]), Err(DROP));
             }
+            bench.set(layout::UNTIL, u64::MAX);
             let first = bench.get(bench.slot(&client) + slot::ENTRY) >> 32;
             assert_eq!(first as u32, client.seq, "it stands");
             assert!(client.says(&bench, ACK | PSH, REQUEST).is_ok());
+        }
+    }
+}
+
+/// Its client holds it by nothing that says nothing: only what it asks and acknowledges counts for when it was heard last.
+#[test]
+fn an_acknowledgement_of_nothing_new_does_not_hold_it() {
+    for bench in Bench::both() {
+        bench.enter(REQUEST, RESPONSE, false);
+        let mut client = Client::opened(&bench, 4000, true);
+        assert_eq!(client.says(&bench, ACK, &[]), Err(DROP));
+        let time = bench.slot(&client) + slot::TIME;
+        let is_heard = |heard: bool, client: &Client, data: &[u8]| {
+            bench.set(time, 1);
+            let got = client.says(&bench, ACK, data);
+            assert_eq!(got.is_ok(), !data.is_empty());
+            assert_eq!(bench.get(time) != 1, heard, "{data:?}");
+        };
+        for _ in 0..3 {
+            is_heard(false, &client, &[]);
+        }
+        is_heard(true, &client, REQUEST);
+        is_heard(true, &client, REQUEST);
+        client.seq += REQUEST.len() as u32;
+        client.ack = client.ack.wrapping_add(RESPONSE.len() as u32);
+        is_heard(true, &client, &[]);
+        for window in 1..4 {
+            client.window = window;
+            is_heard(false, &client, &[]);
+            let kept = bench.get(bench.slot(&client) + slot::KEPT) >> 32;
+            assert_eq!(kept, u64::from(window), "what it says is known");
         }
     }
 }

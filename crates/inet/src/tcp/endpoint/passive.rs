@@ -262,8 +262,8 @@ impl Tcp {
     }
 
     /// A peer that has nothing to say yet may ask whether its connection stands (RFC 1122 §4.2.3.6). Where somebody else
-    /// answers SYNs the handshake's acknowledgement may not have come to us, so we do not know the connection: it stands as
-    /// long as its cookie is good, and the answer is that of the connection which it would be. False for any other segment.
+    /// answers SYNs, and the handshake's acknowledgement was lost, or refused for want of room, nobody knows the connection: it
+    /// stands as long as its cookie is good, and the answer is that of the connection which it would be. False for any other segment.
     fn is_told_it_stands(
         &mut self,
         arrived: Arrived<'_>,

@@ -1,0 +1,99 @@
+//! Segments that came in fragments, where somebody else may have their connection (`Stack::take_on`): who has it sees whole packets, and
+//! these are whole first here. They wait for it to be asked.
+
+use exos_wire::tcp::{TcpFlags, TcpView};
+
+use crate::stack::input::Packet;
+use crate::stack::state::Stack;
+use crate::tcp::{Ecn, Flow, Segment};
+use crate::time::Instant;
+
+/// A segment that was joined of fragments, its checksum right.
+#[derive(Clone, Debug)]
+pub struct JoinedSegment {
+    flow: Flow,
+    ecn: Ecn,
+    /// From TCP's header on.
+    bytes: Vec<u8>,
+    /// It concerns other stacks, too.
+    is_shared: bool,
+}
+
+impl JoinedSegment {
+    /// Whose it is, if anybody's.
+    pub fn flow(&self) -> Flow {
+        self.flow
+    }
+
+    fn segment(&self) -> Option<Segment<'_>> {
+        let view = TcpView::parse(&self.bytes).ok()?;
+        Some(Segment {
+            ecn: self.ecn,
+            ..Segment::from_view(&view)
+        })
+    }
+
+    /// Its sequence number.
+    pub fn seq(&self) -> Option<u32> {
+        Some(self.segment()?.seq.0)
+    }
+
+    /// What it acknowledges; `None` also of a SYN.
+    pub fn ack(&self) -> Option<u32> {
+        let segment = self.segment()?;
+        let acknowledges = segment.has(TcpFlags::ACK) && !segment.has(TcpFlags::SYN);
+        acknowledges.then_some(segment.ack.0)
+    }
+}
+
+/// Those that wait.
+#[derive(Debug, Default)]
+pub(super) struct Joined {
+    is_held: bool,
+    waits: Option<Box<JoinedSegment>>,
+}
+
+impl Joined {
+    pub(super) fn is_held(&self) -> bool {
+        self.is_held
+    }
+}
+
+impl Stack {
+    /// Whether segments that were joined of fragments wait from now on until they are asked for ([`Self::take_joined`]): after each frame,
+    /// or they are lost as on a wire.
+    pub fn hold_joined(&mut self, is_held: bool) {
+        self.joined = Joined {
+            is_held,
+            waits: None,
+        };
+    }
+
+    /// The one that waits. It goes on by [`Self::handle_joined`].
+    pub fn take_joined(&mut self) -> Option<Box<JoinedSegment>> {
+        self.joined.waits.take()
+    }
+
+    /// Takes in a segment that has waited.
+    pub fn handle_joined(&mut self, now: Instant, joined: &JoinedSegment) {
+        let Some(segment) = joined.segment() else {
+            return;
+        };
+        self.tcp.addresses_shared = joined.is_shared;
+        self.handle_segment(now, joined.flow, &segment);
+        self.tcp.addresses_shared = false;
+    }
+
+    /// It waits, if it is a segment that would be taken in.
+    pub(super) fn hold(&mut self, packet: &Packet<'_>) {
+        let Some((flow, segment)) = self.expect_segment(packet) else {
+            return;
+        };
+        self.joined.waits = Some(Box::new(JoinedSegment {
+            flow,
+            ecn: segment.ecn,
+            bytes: packet.payload.to_vec(),
+            is_shared: self.tcp.addresses_shared,
+        }));
+    }
+}
