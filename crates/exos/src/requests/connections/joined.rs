@@ -20,6 +20,8 @@ impl Connections {
         if !(0..TRIES).any(locks) {
             return;
         }
+        // It may have been handed up since the frame before: a processor that hands one up holds its slot, and waits for no other.
+        self.take_on(turn);
         let is_had = |turn: &Turn<'_>| {
             let between = turn
                 .stack

@@ -114,6 +114,27 @@ impl Bench {
         all.find(|(_, version)| *version != 0).unwrap_or_default()
     }
 
+    /// The ring has the connection of a slot, with a response that is not acknowledged.
+    fn hand_up(&self, from: u64, closes: bool) {
+        let (memory, end) = (&self.memory, UNA.wrapping_add(LEN));
+        let to = layout::RING;
+        for word in (0..40).step_by(8) {
+            memory.set(
+                to + handed::ENDS + word,
+                memory.get(from + slot::ENDS + word),
+            );
+        }
+        memory.set_halves(to + handed::NUMBERS, 1000, end);
+        memory.set(to + handed::KEPT, memory.get(from + slot::KEPT));
+        let (entry, version) = self.response();
+        memory.set_halves(to + handed::SENT, version, entry);
+        let nxt = end.wrapping_add(u32::from(closes));
+        memory.set_halves(to + handed::UNA, UNA, nxt);
+        memory.set(to + handed::TIME, now().millis());
+        memory.set(to + handed::NUMBER, 1);
+        memory.set(layout::HANDED, 1);
+    }
+
     fn state(&self, number: u64) -> i32 {
         let at = layout::SLOTS + number * layout::SLOT_LEN;
         self.memory.get(at + slot::STATE) as i32
@@ -265,23 +286,7 @@ fn what_is_handed_up_brings_our_fin() {
         let mut bench = Bench::new();
         bench.enter(&[7; LEN as usize]);
         let from = bench.put(3, slot::FREE, (0, 0), Duration::from_secs(0));
-        let (memory, end) = (&bench.memory, UNA.wrapping_add(LEN));
-        let to = layout::RING;
-        for word in (0..40).step_by(8) {
-            memory.set(
-                to + handed::ENDS + word,
-                memory.get(from + slot::ENDS + word),
-            );
-        }
-        memory.set_halves(to + handed::NUMBERS, 1000, end);
-        memory.set(to + handed::KEPT, memory.get(from + slot::KEPT));
-        let (entry, version) = bench.response();
-        memory.set_halves(to + handed::SENT, version, entry);
-        let nxt = end.wrapping_add(u32::from(closes));
-        memory.set_halves(to + handed::UNA, UNA, nxt);
-        memory.set(to + handed::TIME, now().millis());
-        memory.set(to + handed::NUMBER, 1);
-        memory.set(layout::HANDED, 1);
+        bench.hand_up(from, closes);
         assert!(!bench.look(true));
         let sent = bench.connections.poll_sent().expect("a response");
         assert_eq!(sent.closes, closes);
@@ -530,4 +535,19 @@ fn fragments_of_connections_that_others_have_are_lost() {
         bench.comes_in_fragments((997 + 3 * times, UNA), 16);
         assert_eq!(bench.received(), Some(3 * times as usize));
     }
+}
+
+/// Of a connection that is handed up behind the frame before, and before its slot is looked at, the stack has the segment, too.
+#[test]
+fn fragments_find_what_is_handed_up_meanwhile() {
+    let mut bench = Bench::new();
+    bench.stack.hold_joined(true);
+    bench.enter(&[7; LEN as usize]);
+    let at = bench.put_own(slot::FREE, (UNA, UNA.wrapping_add(LEN)));
+    bench.hand_up(at, false);
+    bench.comes_in_fragments((1000, UNA.wrapping_add(LEN)), 16);
+    assert_eq!(bench.received(), Some(REQUEST.len()));
+    assert!(bench.connections.poll_sent().is_some());
+    assert_eq!(bench.memory.get(at + slot::LOCK), 0);
+    assert_eq!(bench.resets(), HashSet::new());
 }
