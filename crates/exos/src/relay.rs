@@ -78,6 +78,9 @@ impl Exos {
     /// [`receive`](Self::receive) for a program that forwards packets itself: `take` sees each frame first, may change it, and says
     /// what becomes of it. What is to leave is queued at once, and leaves with [`send`](Self::send). On several cores what is for the
     /// stack is for whichever stack knows it, as with `receive`; `take` sees each frame once, on the core that it came to.
+    ///
+    /// Not for a program that has requests answered in the kernel ([`answer_requests_in_kernel`](Exos::answer_requests_in_kernel)): before each
+    /// frame `receive` has the stack take on what was handed up, and take in what came in fragments, which is lost here.
     pub fn relay(
         &mut self,
         mut take: impl FnMut(&mut Stack, Instant, &mut [u8], RxMeta) -> Passage,

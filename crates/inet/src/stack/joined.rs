@@ -38,6 +38,13 @@ impl JoinedSegment {
         Some(self.segment()?.seq.0)
     }
 
+    /// The number behind its data; `None` of a SYN or FIN.
+    pub fn data_end(&self) -> Option<u32> {
+        let segment = self.segment()?;
+        let has_data_alone = !segment.has(TcpFlags::SYN) && !segment.has(TcpFlags::FIN);
+        has_data_alone.then(|| (segment.seq + segment.len()).0)
+    }
+
     /// What it acknowledges; `None` also of a SYN.
     pub fn ack(&self) -> Option<u32> {
         let segment = self.segment()?;
@@ -46,7 +53,7 @@ impl JoinedSegment {
     }
 }
 
-/// Those that wait.
+/// The one that waits, if any does.
 #[derive(Debug, Default)]
 pub(super) struct Joined {
     is_held: bool,

@@ -20,6 +20,8 @@ impl Connections {
         if !(0..TRIES).any(locks) {
             return;
         }
+        // It may have been handed up since the frame before: a processor that hands one up holds its slot, and waits for no other.
+        self.take_on(turn);
         let is_had = |turn: &Turn<'_>| {
             let between = turn
                 .stack
@@ -36,8 +38,9 @@ impl Connections {
         lock.store(0, Release);
     }
 
-    /// Whether the stack, which does not have its connection, takes in the segment. Where the slot has that, it is the stack's from now on. The
-    /// kernel's part would do the same with a whole packet that it does not read: what does not acknowledge what it may comes again.
+    /// Whether the stack, which does not have its connection, takes in the segment. Where the slot has that, it is the stack's from now on: as
+    /// with a whole packet that the kernel's part does not read. That part drops such a packet in LAST_ACK, for what it hands up says nothing
+    /// of the peer's FIN; here the stack is told of it. What does not acknowledge what it may comes again.
     fn comes_to_stack(&mut self, turn: &mut Turn<'_>, at: u64, joined: &JoinedSegment) -> bool {
         let memory = turn.memory;
         let state = memory.get(at + slot::STATE) as i32;
@@ -49,8 +52,11 @@ impl Connections {
         }
         let (una, nxt) = sent(memory, at);
         if state == slot::DONE || state == slot::FINISHED && una == nxt {
-            // What it began with, late, begins nothing. All else the stack answers as what belongs to nobody.
-            return joined.seq() != Some(memory.half(at + slot::FIRST));
+            // What it began with, late, begins nothing, and to what has come nothing is to be said. All else the stack answers as what belongs
+            // to nobody.
+            let [first, rcv] = [slot::FIRST, slot::RCV].map(|field| memory.half(at + field));
+            let has_come = |end: u32| end.wrapping_sub(first) <= rcv.wrapping_sub(first);
+            return joined.seq() != Some(first) && !joined.data_end().is_some_and(has_come);
         }
         let core = (memory.half(at + slot::WINDOW) >> slot::CORE_SHIFT) as usize;
         let acknowledges = |ack: u32| ack.wrapping_sub(una) <= nxt.wrapping_sub(una);

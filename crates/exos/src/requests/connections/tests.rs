@@ -114,6 +114,27 @@ impl Bench {
         all.find(|(_, version)| *version != 0).unwrap_or_default()
     }
 
+    /// The ring has the connection of a slot, with a response that is not acknowledged.
+    fn hand_up(&self, from: u64, closes: bool) {
+        let (memory, end) = (&self.memory, UNA.wrapping_add(LEN));
+        let to = layout::RING;
+        for word in (0..40).step_by(8) {
+            memory.set(
+                to + handed::ENDS + word,
+                memory.get(from + slot::ENDS + word),
+            );
+        }
+        memory.set_halves(to + handed::NUMBERS, 1000, end);
+        memory.set(to + handed::KEPT, memory.get(from + slot::KEPT));
+        let (entry, version) = self.response();
+        memory.set_halves(to + handed::SENT, version, entry);
+        let nxt = end.wrapping_add(u32::from(closes));
+        memory.set_halves(to + handed::UNA, UNA, nxt);
+        memory.set(to + handed::TIME, now().millis());
+        memory.set(to + handed::NUMBER, 1);
+        memory.set(layout::HANDED, 1);
+    }
+
     fn state(&self, number: u64) -> i32 {
         let at = layout::SLOTS + number * layout::SLOT_LEN;
         self.memory.get(at + slot::STATE) as i32
@@ -265,23 +286,7 @@ fn what_is_handed_up_brings_our_fin() {
         let mut bench = Bench::new();
         bench.enter(&[7; LEN as usize]);
         let from = bench.put(3, slot::FREE, (0, 0), Duration::from_secs(0));
-        let (memory, end) = (&bench.memory, UNA.wrapping_add(LEN));
-        let to = layout::RING;
-        for word in (0..40).step_by(8) {
-            memory.set(
-                to + handed::ENDS + word,
-                memory.get(from + slot::ENDS + word),
-            );
-        }
-        memory.set_halves(to + handed::NUMBERS, 1000, end);
-        memory.set(to + handed::KEPT, memory.get(from + slot::KEPT));
-        let (entry, version) = bench.response();
-        memory.set_halves(to + handed::SENT, version, entry);
-        let nxt = end.wrapping_add(u32::from(closes));
-        memory.set_halves(to + handed::UNA, UNA, nxt);
-        memory.set(to + handed::TIME, now().millis());
-        memory.set(to + handed::NUMBER, 1);
-        memory.set(layout::HANDED, 1);
+        bench.hand_up(from, closes);
         assert!(!bench.look(true));
         let sent = bench.connections.poll_sent().expect("a response");
         assert_eq!(sent.closes, closes);
@@ -414,6 +419,8 @@ fn high_slots_are_seen_to() {
 
 /// The other end of the connection of the slot that [`Bench::put_own`] fills.
 const PEER: &str = "10.1.0.1:4000";
+const FIN: u8 = 1;
+const ACK: u8 = 16;
 
 impl Bench {
     /// Of a connection's own slot; its request is the next of the peer that comes, if that stands.
@@ -476,7 +483,6 @@ impl Bench {
 /// A segment that was joined of fragments comes to the stack behind its connection, or not where it does not acknowledge what that has sent.
 #[test]
 fn fragments_have_their_connection_taken_on() {
-    const ACK: u8 = 16;
     let all = UNA.wrapping_add(LEN);
     for (state, out, ack, flags, wanted) in [
         (slot::OPEN, 0, UNA, ACK, true),
@@ -516,18 +522,64 @@ fn fragments_of_connections_that_others_have_are_lost() {
     bench.stack.hold_joined(true);
     let at = bench.put_own(slot::OPEN, (UNA, UNA));
     bench.memory.set(at + slot::LOCK, 1);
-    bench.comes_in_fragments((1000, UNA), 16);
+    bench.comes_in_fragments((1000, UNA), ACK);
     assert_eq!(
         (bench.received(), bench.memory.get(at + slot::LOCK)),
         (None, 1)
     );
     bench.memory.set(at + slot::LOCK, 0);
     bench.connections.cores = vec![1];
-    bench.comes_in_fragments((1000, UNA), 16);
+    bench.comes_in_fragments((1000, UNA), ACK);
     assert_eq!(bench.received(), None);
     bench.connections.cores = vec![0];
     for times in 1..4_u32 {
-        bench.comes_in_fragments((997 + 3 * times, UNA), 16);
+        bench.comes_in_fragments((997 + 3 * times, UNA), ACK);
         assert_eq!(bench.received(), Some(3 * times as usize));
+    }
+}
+
+/// Of a connection that is handed up behind the frame before, and before its slot is looked at, the stack has the segment, too.
+#[test]
+fn fragments_find_what_is_handed_up_meanwhile() {
+    let mut bench = Bench::new();
+    bench.stack.hold_joined(true);
+    bench.enter(&[7; LEN as usize]);
+    let at = bench.put_own(slot::FREE, (UNA, UNA.wrapping_add(LEN)));
+    bench.hand_up(at, false);
+    bench.comes_in_fragments((1000, UNA.wrapping_add(LEN)), ACK);
+    assert_eq!(bench.received(), Some(REQUEST.len()));
+    assert!(bench.connections.poll_sent().is_some());
+    assert_eq!(bench.memory.get(at + slot::LOCK), 0);
+    assert_eq!(bench.resets(), HashSet::new());
+}
+
+/// What comes behind our FIN is reset where it is new, and where it has come before nothing is said to it.
+#[test]
+fn fragments_that_have_come_before_reset_nothing() {
+    const FIRST: u32 = 900;
+    for (state, seq, flags, wanted) in [
+        (slot::FINISHED, FIRST, ACK, false),
+        (slot::FINISHED, 990, ACK, false),
+        (slot::FINISHED, 997, ACK, false),
+        (slot::FINISHED, 997, ACK | FIN, true),
+        (slot::FINISHED, 998, ACK, true),
+        (slot::FINISHED, 1000, ACK, true),
+        // Of another connection.
+        (slot::FINISHED, 800, ACK, true),
+        (slot::FINISHED, 0x8000_0000, ACK, true),
+        (slot::DONE, 997, ACK, false),
+        (slot::DONE, 998, ACK, true),
+    ] {
+        let mut bench = Bench::new();
+        bench.stack.hold_joined(true);
+        let at = bench.put_own(state, (UNA, UNA));
+        let (entry, _) = bench.memory.halves(at + slot::ENTRY);
+        bench.memory.set_halves(at + slot::ENTRY, entry, FIRST);
+        bench.comes_in_fragments((seq, UNA), flags);
+        let what = format!("state {state}, {seq}, flags {flags}");
+        assert_eq!(!bench.resets().is_empty(), wanted, "{what}");
+        assert_eq!(bench.memory.get(at + slot::STATE) as i32, state, "{what}");
+        assert_eq!(bench.memory.get(at + slot::LOCK), 0, "{what}");
+        assert_eq!(bench.received(), None, "{what}");
     }
 }
