@@ -11,7 +11,7 @@ pub const ANSWER_TIME: Duration = Duration::from_secs(5);
 pub const BEGINNING_TIME: Duration = Duration::from_mins(2);
 
 /// How long the daemon is asked for what it is too busy for: it lets each user attach some four times a second, and have
-/// one filter.
+/// one filter, or the first one 9 s after many cores have joined a handler's memory.
 pub const BUSY_TIME: Duration = Duration::from_secs(10);
 
 /// The pause before such an attempt is repeated.

@@ -90,6 +90,10 @@ pub const FILTER_EVERY: Duration = Duration::from_secs(1);
 /// this part of [`FILTER_EVERY`] counts as more of them.
 pub const FILTER_TIME_PART: u32 = 5;
 
+/// As many filters' time as the parts of one that was asked for (cores that join a handler's memory) may take of a user's beyond what there
+/// is at once: the next filter is so to be had after 9 s, and the library asks for it for 10 (`exos::limits::BUSY_TIME`).
+pub const FILTERS_OWED: u32 = 8;
+
 /// Different words of a packet that the filters of one program test. The verifier's time is quadratic in them: 32 take it 60
 /// to 90 ms for each program on this project's virtual machine, 64 take 270, 250 more than a second. A host and a port with
 /// all their alternatives are ten.

@@ -6,8 +6,9 @@
 //! second, over all their programs: the generic cell rate algorithm (ITU-T I.371), which remembers one time for each
 //! user. One person may be many users, so all of them whom no rule of the policy names have such a rate together, and so
 //! have those whom rules name by a group only. What was asked for and took longer than its part of the time is charged as
-//! more. A part of what was counted before counts as one only until it is done, and then for its time. The user that the daemon runs as is not bounded: it can do all of it
-//! itself.
+//! more. A part of what was counted before counts as one only until it is done, and then for its time; where a user's time is
+//! used up one such part at a time goes on as that user's debt, which is bounded. The user that the daemon runs as is not
+//! bounded: it can do all of it itself.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -19,7 +20,7 @@ use crate::clock::{Now, now};
 use crate::daemon::answers::{Refused, busy};
 use crate::limits::{
     ATTACH_EVERY, ATTACHES_AT_ONCE, ATTACHES_OF_MANY, FILTER_EVERY, FILTER_TIME_PART,
-    FILTERS_AT_ONCE, FILTERS_OF_MANY,
+    FILTERS_AT_ONCE, FILTERS_OF_MANY, FILTERS_OWED,
 };
 use crate::pool::Standing;
 use crate::server::User;
@@ -61,7 +62,7 @@ impl Rates {
     }
 
     /// Reserves as much for a part of what was counted before as a filter counts, until it is charged as [`Charge::Reserved`]. Where that is
-    /// not left, it refuses all but one at a time of a user, who waits for these with what is asked for next.
+    /// not left, it refuses all but one at a time of a user, and of [`FILTERS_OWED`]; the user waits for these with what is asked for next.
     pub(in crate::daemon) fn reserve_part(&mut self, user: User) -> Result<(), Refused> {
         let reserved = self.filters.reserve((user, FILTERS_AT_ONCE), now());
         reserved.map_err(|refused| too_often(refused, FILTERS_TOO_OFTEN))
@@ -192,11 +193,19 @@ impl Rate {
         refused.map_or(Ok(()), Err)
     }
 
-    /// Has an attempt count as long as it is not settled, or says likewise why not. One at a time of a user's own waits for those like
-    /// them alone.
+    /// Has an attempt count as long as it is not settled, or says likewise why not. Of a user whose time is used up one goes on at a time,
+    /// if there may be that much more debt; it waits for those like them all the same.
     fn reserve(&mut self, user: (User, u32), now: Now) -> Result<(), (Whose, Duration)> {
         match self.check(user, now) {
-            Err((whose @ Whose::User(_), _)) if !self.reserved.contains_key(&whose) => {
+            Err((whose @ Whose::User(_), wait)) => {
+                if self.reserved.contains_key(&whose) {
+                    // That one may be settled any time, and this one then goes on.
+                    return Err((whose, wait.min(self.every)));
+                }
+                let wait = wait.saturating_sub(self.debt_max());
+                if !wait.is_zero() {
+                    return Err((whose, wait));
+                }
                 let pools = self.pools(user).into_iter();
                 self.check_pools(pools.filter(|(one, _)| *one != whose), now)?;
             }
@@ -208,11 +217,12 @@ impl Rate {
         Ok(())
     }
 
-    /// Charges a user with what an attempt took that was reserved: with all of it, also where that is more than may be used at once. Those
-    /// like them do not wait longer for it.
+    /// Charges a user with what an attempt took that was reserved, also where that is more than may be used at once, up to the debt that
+    /// there may be. Those like them do not wait longer for it.
     fn settle(&mut self, user: (User, u32), takes: Duration, now: Now) {
+        let debt_max = self.debt_max();
         self.charge_up_to(user, takes, now, |whose, at_once| match whose {
-            Whose::User(_) => Duration::MAX,
+            Whose::User(_) => at_once + debt_max,
             Whose::All(_) => at_once,
         });
         for (whose, _) in self.pools(user) {
@@ -244,6 +254,11 @@ impl Rate {
         }
     }
 
+    /// What a user may have used beyond what may be used at once.
+    fn debt_max(&self) -> Duration {
+        self.every * FILTERS_OWED
+    }
+
     /// What is used or reserved.
     fn taken(&self, whose: Whose, now: Now) -> Duration {
         let reserved = self.reserved.get(&whose).copied().unwrap_or(0);
@@ -259,6 +274,7 @@ impl Rate {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use exos::limits::{BUSY_PAUSE, BUSY_TIME};
 
     const AT_ONCE: u32 = 5;
     const OF_MANY: [u32; 2] = [8, 12];
@@ -416,19 +432,77 @@ mod tests {
         assert_eq!(rate.count(one, later), Ok(()));
     }
 
-    /// A user's own debt grows beyond what may be had at once, and is waited for; what users have together does not.
+    /// A user's own debt grows beyond what may be had at once, to its bound, and is waited for; what users have together does not.
     #[test]
-    fn parts_that_take_long_are_charged_with_all_of_it() {
+    fn parts_that_take_long_are_a_bounded_debt() {
         let mut rate = rate();
         let user = ((Standing::Unnamed, 1), AT_ONCE);
-        assert_eq!(rate.reserve(user, START), Ok(()));
-        rate.settle(user, EVERY * 10 * AT_ONCE, START);
-        rate.charge(user, EVERY, START);
-        let wait = EVERY * (9 * AT_ONCE + 1);
-        assert_eq!(rate.count(user, START), Err((Whose::User(1), wait)));
+        for (takes, owed) in [
+            (EVERY * (AT_ONCE + 3), 3),
+            (EVERY * 10 * AT_ONCE, FILTERS_OWED),
+        ] {
+            rate.until.remove(&Whose::All(Standing::Unnamed));
+            assert_eq!(rate.reserve(user, START), Ok(()));
+            rate.settle(user, takes, START);
+            rate.charge(user, EVERY, START);
+            let wait = EVERY * (owed + 1);
+            assert_eq!(rate.count(user, START), Err((Whose::User(1), wait)));
+        }
+        assert_eq!(rate.reserve(user, START), Err((Whose::User(1), EVERY)));
         let like = ((Standing::Unnamed, 2), AT_ONCE);
         let wait = Err((Whose::All(Standing::Unnamed), EVERY));
         assert_eq!(rate.count(like, START), wait);
+    }
+
+    /// What waits for one that is not done is told to ask when that may be, not when all of the debt is paid.
+    #[test]
+    fn a_part_waits_for_another_no_longer_than_one_takes() {
+        let mut rate = rate();
+        let user = ((Standing::Named, 1), AT_ONCE);
+        assert_eq!(rate.reserve(user, START), Ok(()));
+        rate.settle(user, EVERY * (AT_ONCE + 4), START);
+        assert_eq!(rate.reserve(user, START), Ok(()), "one at a time");
+        let wait = Err((Whose::User(1), EVERY));
+        assert_eq!(rate.reserve(user, START), wait);
+        rate.settle(user, EVERY, START);
+        assert_eq!(rate.reserve(user, START), Ok(()));
+    }
+
+    /// A program has its cores join in turn, and asks for each, and for the first after a restart, as the library does.
+    #[test]
+    fn a_start_and_the_next_on_many_cores_is_waited_out() {
+        let waited = |now: &mut Now, ask: &mut dyn FnMut(Now) -> bool| {
+            let since = *now;
+            while !ask(*now) && *now < since + BUSY_TIME {
+                *now += BUSY_PAUSE;
+            }
+            *now - since
+        };
+        let standings = [Standing::Named, Standing::Member, Standing::Unnamed];
+        let cases = standings.into_iter().flat_map(|standing| {
+            let cores = [2, 8, 9, 16, 23, 24, 32, 48, 64].into_iter();
+            cores.flat_map(move |cores| (10..=190).step_by(20).map(move |ms| (standing, cores, ms)))
+        });
+        for (standing, cores, ms) in cases {
+            let took = Duration::from_millis(ms);
+            let case = format!("{cores} cores of {standing:?}, {took:?} each");
+            let mut rate = Rates::default().filters;
+            let user = ((standing, 1), FILTERS_AT_ONCE);
+            let mut now = START;
+            for start in 0..3 {
+                let wait = waited(&mut now, &mut |now| rate.count(user, now).is_ok());
+                assert!(wait <= Duration::from_secs(9), "{case}: {wait:?}");
+                for _ in 1..cores {
+                    let wait = waited(&mut now, &mut |now| rate.reserve(user, now).is_ok());
+                    assert!(wait <= FILTER_EVERY, "{case}: {wait:?}");
+                    if start == 0 && ms <= 50 {
+                        assert!(wait.is_zero(), "{case}: {wait:?}");
+                    }
+                    now += took;
+                    rate.settle(user, took * FILTER_TIME_PART, now);
+                }
+            }
+        }
     }
 
     /// However often memory for many cores is asked for, and joined by all of them: of the thread's time a user has their part, and what

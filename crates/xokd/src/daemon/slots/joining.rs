@@ -46,6 +46,7 @@ impl Daemon {
         (core, bytes): (u16, u64),
     ) -> Result<(Arc<Map>, Charge), Refused> {
         let user = self.user(who);
+        let joined_from = self.attachments[&slot].interface;
         let mut attachments = self.attachments.iter_mut();
         let lender = attachments.find(|(_, attachment)| {
             let record = &attachment.record;
@@ -54,16 +55,18 @@ impl Daemon {
         let lent = lender.and_then(|(lender, attachment)| {
             let mut lent = attachment.record.handlers.iter_mut().rev();
             let lent = lent.find(|memory| memory.bytes == whole_pages(bytes))?;
-            Some((*lender, lent))
+            Some((*lender, attachment.interface, lent))
         });
-        if lent.as_ref().is_some_and(|(lender, _)| *lender == slot) {
+        if lent.as_ref().is_some_and(|(lender, ..)| *lender == slot) {
             let text = "a slot cannot join its own memory: ask without a token to be lent memory, or with the token of another slot to join that one's";
             return Err(refuse(Refusal::BadRequest, text));
         }
-        let map = lent.as_ref().map(|(_, memory)| Map::open_by_id(memory.map));
+        let map = lent
+            .as_ref()
+            .map(|(.., memory)| Map::open_by_id(memory.map));
         let is_it = |map: &Map| map.is_like(MapKind::Array, 4, bytes as usize, 1);
         let map = map.transpose()?.flatten().filter(is_it);
-        let (Some(map), Some((_, memory))) = (map, lent) else {
+        let (Some(map), Some((_, lent_on, memory))) = (map, lent) else {
             let text = "no slot of this user has that token and memory for as many requests and cores: have that one's requests answered first";
             return Err(refuse(Refusal::NotFound, text));
         };
@@ -72,6 +75,10 @@ impl Daemon {
             true => {
                 self.rates.reserve_part(user)?;
                 memory.cores_left &= !bit_of(core);
+                // The joiner's is saved as its handler is put in its place.
+                if lent_on != joined_from {
+                    self.save(lent_on);
+                }
                 Charge::Reserved
             }
             false => {
