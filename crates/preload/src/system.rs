@@ -266,6 +266,20 @@ pub unsafe fn marked_datagrams(call: i64, fd: i32, second: usize, third: usize) 
     }
 }
 
+/// Whether a descriptor is a socket of the kernel's of IP. The mark has the call passed to the kernel.
+pub fn is_of_ip(fd: i32) -> bool {
+    let (mut domain, mut len) = ([0_u8; 4], 4_u32);
+    let before = errno();
+    let value = domain.as_mut_ptr().expose_provenance();
+    let len = (&raw mut len).expose_provenance();
+    let (level, option) = (SOL_SOCKET as usize, SO_DOMAIN as usize);
+    let words = [fd as usize, level, option, value, len, MARKED as usize];
+    // SAFETY: there is room for what it writes.
+    let is_known = unsafe { call(number::GETSOCKOPT, words) } == 0;
+    set_errno(before);
+    is_known && [AF_INET, AF_INET6].contains(&i32::from_ne_bytes(domain))
+}
+
 /// Sets `errno`.
 pub fn set_errno(number: i32) {
     // SAFETY: the thread's own.

@@ -7,10 +7,9 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use crate::addresses::family_of;
 use crate::epoll;
-use crate::memory::MARKED;
 use crate::process::here;
 use crate::sharing::find;
-use crate::system::{self, AF_INET, AF_INET6, EAGAIN, Iovec, SO_DOMAIN, SOL_SOCKET, call};
+use crate::system::{self, AF_INET, AF_INET6, EAGAIN, Iovec, call};
 use crate::trace::number as n;
 use crate::trace::{Answer, Call, Selected};
 
@@ -178,23 +177,15 @@ fn is_network(fd: i32) -> bool {
         return true;
     }
     let mut stat = [0_u8; STAT];
-    let (mut domain, mut len) = ([0_u8; 4], 4_u32);
     let at = crate::calls::MODE_AT;
-    // SAFETY: there is room for what both calls write. The mark has the second one passed to the kernel.
-    unsafe {
+    // SAFETY: there is room for what it writes.
+    let is_socket = unsafe {
         let into = stat.as_mut_ptr().expose_provenance();
-        if call(n::FSTAT, [fd as usize, into, 0, 0, 0, 0]) < 0
-            || u32::from_ne_bytes([stat[at], stat[at + 1], stat[at + 2], stat[at + 3]]) & KIND
-                != SOCKET
-        {
-            return false;
-        }
-        let value = domain.as_mut_ptr().expose_provenance();
-        let len = (&raw mut len).expose_provenance();
-        let (level, option) = (SOL_SOCKET as usize, SO_DOMAIN as usize);
-        let words = [fd as usize, level, option, value, len, MARKED as usize];
-        call(n::GETSOCKOPT, words) == 0 && [AF_INET, AF_INET6].contains(&i32::from_ne_bytes(domain))
-    }
+        call(n::FSTAT, [fd as usize, into, 0, 0, 0, 0]) >= 0
+            && u32::from_ne_bytes([stat[at], stat[at + 1], stat[at + 2], stat[at + 3]]) & KIND
+                == SOCKET
+    };
+    is_socket && system::is_of_ip(fd)
 }
 
 /// This process's memory, by a call that says where there is none.
