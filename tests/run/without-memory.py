@@ -43,6 +43,13 @@ fails_as_the_kernel_says()
 assert os.spawnlp(os.P_WAIT, "true", "true") == 0
 assert not has()
 assert not child(lambda: None) and child(socket.socket) and child(lambda: os.setgid(os.getgid()))
+NUMBERS = {"x86_64": (157, 117, 317), "aarch64": (167, 147, 277)}
+PR_SET_NAME, PR_SET_SECCOMP = 15, 22
+by_prctl, by_setresuid, by_seccomp = NUMBERS[os.uname().machine]
+assert not child(lambda: libc.prctl(PR_SET_NAME, b"name")) and not child(lambda: libc.syscall(by_prctl, PR_SET_NAME, b"name"))
+assert child(lambda: libc.prctl(PR_SET_SECCOMP, 2, None)) and child(lambda: libc.syscall(by_prctl, PR_SET_SECCOMP, 2, None))
+assert child(lambda: libc.setfsuid(-1)) and child(lambda: libc.setfsgid(-1))
+assert child(lambda: libc.syscall(by_setresuid, -1, -1, -1)) and child(lambda: libc.syscall(by_seccomp, 1, 0, None))
 assert not has()
 # Threads that begin while others fork.
 failed = []

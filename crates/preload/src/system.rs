@@ -154,6 +154,8 @@ beneath! {
     setregid(real: u32, effective: u32) -> i32;
     setresuid(real: u32, effective: u32, saved: u32) -> i32;
     setresgid(real: u32, effective: u32, saved: u32) -> i32;
+    setfsuid(user: u32) -> i32;
+    setfsgid(group: u32) -> i32;
     chroot(path: *const c_char) -> i32;
     unshare(what: i32) -> i32;
     setns(fd: i32, what: i32) -> i32;
