@@ -1572,6 +1572,12 @@ def traced(host, port):
     poll.register(c, select.POLLIN)
     poll.poll(30_000)
     select.select([c], [], [], 30)
+    # More arguments than there is room for.
+    with open("/dev/null", "rb+", buffering=0) as nothing:
+        copies = [os.dup(nothing.fileno()) for _ in range(250)]
+        assert [len(ready) for ready in select.select([c, *copies], copies, copies, 30)] == [251, 250, 0]
+        for copy in copies:
+            os.close(copy)
     with select.epoll() as epoll:
         epoll.register(c, select.EPOLLIN)
         epoll.poll(30)
