@@ -276,6 +276,13 @@ check "what a program has left behind goes on" kill -0 "$(cat "$work/left-9412")
 stop_server; same "the supervisor of what is left behind is asked to end" 0 $?
 check "and asks those" test -e "$work/asked-9411"
 for port in 9411 9412; do check "and leaves nothing ($port)" eval "! kill -0 $(cat "$work/left-$port") 2>/dev/null"; done
+# A process group that is asked to end has its time, too: its guard is asked by the supervisor alone.
+rm "$work/first"
+setsid "${running[@]:4}" -- python3 "$here/run.py" leaves_slow "$work" >"$work/server" 2>&1 & server=$!
+await test -s "$work/first"
+await first_ended
+kill -TERM -- "-$server"; wait $server; same "the group of what is left behind is asked to end" 0 $?; server=
+check "and that has its time to do so" test -e "$work/ended-slowly"
 
 # By --intercept there is no library.
 others='for how in "setpriv --reuid 65534 --clear-groups" "setpriv --bounding-set -sys_ptrace,-sys_admin" "unshare -pf --mount-proc" "unshare -U"; do

@@ -14,6 +14,9 @@ pub(crate) const DATAGRAMS_AT_ONCE: usize = 256;
 /// How long what the program has written is delivered behind its end.
 pub(crate) const GOODBYE_TIME: Duration = Duration::from_secs(5);
 
+/// How often it is looked whether those that are killed are all: some fork meanwhile.
+pub(crate) const LEFT_LOOK: Duration = Duration::from_millis(10);
+
 /// How often it is looked whether all is delivered.
 pub(crate) const DELIVERY_LOOK: Duration = Duration::from_millis(10);
 
