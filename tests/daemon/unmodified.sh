@@ -25,21 +25,25 @@ http { access_log off; sendfile on; client_body_temp_path $work/nginx/body; prox
     server { listen 8080; listen [::]:8080; root $work/docs; } }
 END
 
-# unmodified WAY PROGRAM...: in that way, as the user, until it answers on port 8080.
-unmodified() {
+# as_user WAY PROGRAM...: in that way, as the user, in place of this shell.
+as_user() {
     local way=$1; shift
-    # shellcheck disable=SC2086
-    (cd / && exec "${as_nobody[@]}" "$work/exos" run $way --xokd "$socket" --address $at/24 --address fd10::10/64 -- "$@") >"$work/server.out" 2>&1 </dev/null &
+    cd / && exec "${as_nobody[@]}" "$work/exos" run "$way" --xokd "$socket" --address $at/24 --address fd10::10/64 -- "$@"
+}
+# unmodified WAY PROGRAM...: until it answers on port 8080.
+unmodified() {
+    as_user "$@" >"$work/server.out" 2>&1 </dev/null &
     server=$!
     await fetch -fo /dev/null "http://$at:8080/small"
 }
 # gets NAME URL: every byte.
 gets() { rm -f "$work/got"; client curl -sS -m 60 -o "$work/got" "$2"; check "$1" cmp "$work/got" "$work/docs/noise"; }
+descendants_of() { local child; for child in $(pgrep -P "$1"); do echo "$child"; descendants_of "$child"; done; }
 # serves NAME: documents to several clients, by both families; it has no privilege, and its sockets are of that way.
 serves() {
     gets "$1: every byte" "http://$at:8080/noise"
     gets "$1: every byte by IPv6" "http://[fd10::10]:8080/noise"
-    local child left=0 pids=()
+    local child descendants left=0 pids=()
     for child in 1 2 3 4 5 6 7 8; do
         client curl -sS -m 60 -o "$work/got-$child" "http://$at:8080/noise" &
         pids+=($!)
@@ -47,14 +51,22 @@ serves() {
     for child in "${pids[@]}"; do wait "$child" || left=$((left + 1)); done
     for child in 1 2 3 4 5 6 7 8; do cmp -s "$work/got-$child" "$work/docs/noise" || left=$((left + 1)); done
     same "$1: eight clients at once" 0 $left
-    for child in $(pgrep -P $server); do
+    # The guard, and behind it the program and its workers.
+    descendants=$(descendants_of $server)
+    check "$1: its processes are found" test "$(wc -w <<<"$descendants")" -ge 2
+    for child in $descendants; do
         same "$1: a process without privilege" "$user 0000000000000000" "$(awk '/^Uid/ { uid = $2 } /^CapEff/ { print uid, $2 }' "/proc/$child/status")"
     done
 }
-# ends NAME: asked to end, it does, and its port is another program's at once.
+# is_free NAME: nobody answers on its port, and another program binds it.
+is_free() {
+    await client bash -c "! timeout 5 bash -c '</dev/tcp/$at/8080'" && ok "$1: nothing is left on its port" || bad "$1: nothing is left on its port"
+    has "$1: its port is another program's at once" bound "$(as_user "$way" timeout 60 python3 -c 'import socket; socket.create_server(("", 8080)); print("bound")' 2>&1 </dev/null)"
+}
+# ends NAME: asked to end, it does.
 ends() {
     stop && ok "$1: it ends in order" || bad "$1: it ends in order" "$(tail -n 3 "$work/server.out")"
-    await client bash -c "! timeout 5 bash -c '</dev/tcp/$at/8080'" && ok "$1: nothing is left on its port" || bad "$1: nothing is left on its port"
+    is_free "$1"
 }
 
 for way in --preload --intercept; do
@@ -80,6 +92,7 @@ for way in --preload --intercept; do
         # It ends by the signal.
         kill -TERM "$server"; wait "$server"; same "$name: its status is the program's" 143 $?
         server=
+        is_free "$name"
     else
         bad "$name: it serves" "$(tail -n 3 "$work/server.out")"
         kill "$server" 2>/dev/null; wait "$server"; server=

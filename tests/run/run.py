@@ -167,6 +167,24 @@ def leaves_behind(work):
         print(os.getpid(), file=file)
 
 
+def leaves_slow(work):
+    """Leaves one behind that takes some time to end, and says when it has had it. Says who it is itself."""
+    ours, theirs = os.pipe()
+    if os.fork() == 0:
+        def asked(*_):
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            time.sleep(0.5)
+            open(f"{work}/ended-slowly", "w").close()
+            os._exit(0)
+        signal.signal(signal.SIGTERM, asked)
+        os.write(theirs, b"ready")
+        while True:
+            signal.pause()
+    os.read(ours, 5)
+    with open(f"{work}/first", "w") as file:
+        print(os.getpid(), file=file)
+
+
 def echo():
     """Sends datagrams back, of both families."""
     s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
@@ -1572,6 +1590,12 @@ def traced(host, port):
     poll.register(c, select.POLLIN)
     poll.poll(30_000)
     select.select([c], [], [], 30)
+    # More arguments than there is room for.
+    with open("/dev/null", "rb+", buffering=0) as nothing:
+        copies = [os.dup(nothing.fileno()) for _ in range(250)]
+        assert [len(ready) for ready in select.select([c, *copies], copies, copies, 30)] == [251, 250, 0]
+        for copy in copies:
+            os.close(copy)
     with select.epoll() as epoll:
         epoll.register(c, select.EPOLLIN)
         epoll.poll(30)

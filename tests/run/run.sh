@@ -121,7 +121,7 @@ traced() {
         'sin_port=htons(7999), sin_addr=inet_addr("10.10.0.2")}, 16) = -1 ECONNREFUSED (Connection refused)')
     [ "$way" ] || expected+=('socket(AF_INET, SOCK_STREAM|SOCK_CLOEXEC, ' 'setsockopt(3, SOL_SOCKET, SO_REUSEADDR, [1], 4) = 0'
         'sendto(4, "GET /small HTTP/1.1\r\nHost:x\r\n\r\n", 31, 0, NULL, 0) = 31' 'poll([{fd=4, events=POLLIN}], 1, 30000) = 1 ([{fd=4, revents=POLLIN}])'
-        'select(5, [4], NULL, NULL, {tv_sec=' '}) = 1 (in [4])' 'epoll_ctl(5, EPOLL_CTL_ADD, 4, {events=EPOLLIN, data=0x'
+        'select(5, [4], NULL, NULL, {tv_sec=' '}) = 1 (in [4])' '...) = 501 (in [4 ' 'epoll_ctl(5, EPOLL_CTL_ADD, 4, {events=EPOLLIN, data=0x'
         'epoll_wait(5, [{events=EPOLLIN, data=0x' 'recvfrom(4, "HTTP", 4, MSG_PEEK, NULL, NULL) = 4' 'read(6, "HTTP", 4) = 4' 'close(6) = 0'
         'recvmsg(4, {msg_name=' 'msg_iov=[{iov_base="/1.", iov_len=3}], msg_iovlen=1, msg_controllen=0, msg_flags=0}, 0) = 3'
         'sendmsg(4, {msg_name=NULL, msg_namelen=0, msg_iov=[{iov_base="a", iov_len=1}, {iov_base="\0b", iov_len=2}], msg_iovlen=2' 'fcntl(4, F_DUPFD_CLOEXEC, 0) = 6'
@@ -276,6 +276,13 @@ check "what a program has left behind goes on" kill -0 "$(cat "$work/left-9412")
 stop_server; same "the supervisor of what is left behind is asked to end" 0 $?
 check "and asks those" test -e "$work/asked-9411"
 for port in 9411 9412; do check "and leaves nothing ($port)" eval "! kill -0 $(cat "$work/left-$port") 2>/dev/null"; done
+# A process group that is asked to end has its time, too: its guard is asked by the supervisor alone.
+rm "$work/first"
+setsid "${running[@]:4}" -- python3 "$here/run.py" leaves_slow "$work" >"$work/server" 2>&1 & server=$!
+await test -s "$work/first"
+await first_ended
+kill -TERM -- "-$server"; wait $server; same "the group of what is left behind is asked to end" 0 $?; server=
+check "and that has its time to do so" test -e "$work/ended-slowly"
 
 # By --intercept there is no library.
 others='for how in "setpriv --reuid 65534 --clear-groups" "setpriv --bounding-set -sys_ptrace,-sys_admin" "unshare -pf --mount-proc" "unshare -U"; do

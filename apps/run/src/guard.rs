@@ -2,8 +2,9 @@
 //!
 //! It starts the program, adopts what that leaves behind (`PR_SET_CHILD_SUBREAPER`), and ends when the last of them has ended, with the
 //! status of the program. So there is a process that knows them all when `exos run` is killed: the kernel tells the guard
-//! (`PR_SET_PDEATHSIG`), and it asks them to end, and kills those that have not in time. SIGTERM it passes on: to the program, or
-//! where that has ended already to what it has left behind.
+//! (`PR_SET_PDEATHSIG`), and it asks them to end, and kills those that have not in time. What `exos run` orders ([`ORDER`]) it passes on as
+//! SIGTERM: to the program, or where that has ended already to what it has left behind. SIGTERM itself, which both are sent by who asks their
+//! process group, is for `exos run`: twice it would be taken for an order to kill at once.
 //!
 //! It is this program itself, started by `exos run` (`--guard-of`), under the filter of the program's calls: they begin here.
 
@@ -11,7 +12,7 @@ use std::ffi::OsString;
 use std::io;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Command, ExitCode, ExitStatus};
 use std::sync::Arc;
 use std::time::Instant;
@@ -23,12 +24,23 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, getppid, kill_process};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
 
-use crate::limits::GOODBYE_TIME;
+use crate::limits::{GOODBYE_TIME, LEFT_LOOK};
 use crate::signals::{pipe, take};
 use crate::supervise::exit_code;
 
 /// The option by which `exos run` starts it, with its own number.
 const OPTION: &str = "--guard-of";
+
+/// By what `exos run` has the program asked to end.
+pub(crate) const ORDER: Signal = Signal::USR2;
+
+/// What the end of a guard is for `exos run`: one whom the order has ended, before it could hear any, was asked to end.
+pub(crate) fn ending(status: ExitStatus) -> ExitStatus {
+    match status.signal() == Some(ORDER.as_raw()) {
+        true => ExitStatus::from_raw(SIGTERM),
+        false => status,
+    }
+}
 
 /// The command that starts a program behind a guard of this process's.
 pub(crate) fn command(program: &[OsString]) -> Command {
@@ -97,11 +109,17 @@ impl Guard {
                 end_descendants(GOODBYE_TIME)?;
                 return Ok(self.ended);
             }
-            if self.over.is_some_and(|over| over <= Instant::now()) {
+            let now = Instant::now();
+            let is_over = self.over.is_some_and(|over| over <= now);
+            // Those that fork meanwhile are found by the next look.
+            if is_over {
                 signal_descendants(Signal::KILL)?;
-                self.over = None;
             }
-            if signals.wait(self.over)? {
+            if signals.wait(if is_over {
+                Some(now + LEFT_LOOK)
+            } else {
+                self.over
+            })? {
                 self.ask_to_end()?;
             }
         }
@@ -126,8 +144,10 @@ impl Guard {
 
 /// What it hears of.
 struct Signals {
-    /// SIGTERM, which comes also when `exos run` has ended.
+    /// The [order](ORDER).
     to_end: UnixStream,
+    /// SIGTERM, which comes when `exos run` has ended; else it is not for the guard.
+    is_left: UnixStream,
     /// SIGCHLD.
     to_reap: UnixStream,
 }
@@ -143,7 +163,8 @@ impl Signals {
             }
         }
         Ok(Self {
-            to_end: pipe(SIGTERM)?,
+            to_end: pipe(ORDER.as_raw())?,
+            is_left: pipe(SIGTERM)?,
             to_reap: pipe(SIGCHLD)?,
         })
     }
@@ -152,13 +173,14 @@ impl Signals {
     fn wait(&self, until: Option<Instant>) -> io::Result<bool> {
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
         let left = left.and_then(|left| Timespec::try_from(left).ok());
-        let both = [&self.to_end, &self.to_reap].map(|signal| signal.as_fd());
-        let mut fds = both.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        let all = [&self.to_end, &self.is_left, &self.to_reap].map(|signal| signal.as_fd());
+        let mut fds = all.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
         match poll(&mut fds, left.as_ref()) {
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => return Ok(false),
             Err(error) => return Err(error.into()),
         }
+        take(&self.is_left);
         take(&self.to_reap);
         Ok(take(&self.to_end))
     }

@@ -14,6 +14,9 @@ pub(crate) const DATAGRAMS_AT_ONCE: usize = 256;
 /// How long what the program has written is delivered behind its end.
 pub(crate) const GOODBYE_TIME: Duration = Duration::from_secs(5);
 
+/// How often it is looked whether those that are killed are all: some fork meanwhile.
+pub(crate) const LEFT_LOOK: Duration = Duration::from_millis(10);
+
 /// How often it is looked whether all is delivered.
 pub(crate) const DELIVERY_LOOK: Duration = Duration::from_millis(10);
 
@@ -30,6 +33,9 @@ pub(crate) const LATER: Duration = Duration::from_millis(50);
 
 /// Calls that are answered before packets are looked at again.
 pub(crate) const CALLS_AT_ONCE: usize = 64;
+
+/// Bytes of printed calls that are passed on before packets are looked at again: what a pipe holds (pipe(7)).
+pub(crate) const TRACED_AT_ONCE: usize = 1 << 16;
 
 /// What is read of an ELF file at once: the names of the largest programs (Chromium's are 3 MB).
 pub(crate) const ELF_PART: u64 = 16 << 20;

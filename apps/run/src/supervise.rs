@@ -89,7 +89,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Error> {
     let patience = status.as_ref().map_or(GOODBYE_TIME, |_| Duration::ZERO);
     let status = end_descendants(patience).and(status);
     let status = status.map_err(|e| Error::io("cannot go on with the program", e))?;
-    Ok(exit_code(status))
+    Ok(exit_code(guard::ending(status)))
 }
 
 /// Says where the program is found, for one that runs it without naming a link.
@@ -275,7 +275,7 @@ impl Supervisor {
     /// get their time once.
     fn ask_to_end(&mut self) -> io::Result<()> {
         match (self.ended, self.over) {
-            (None, _) => drop(kill_process(self.guard, Signal::TERM)),
+            (None, _) => drop(kill_process(self.guard, guard::ORDER)),
             (Some(_), None) => {
                 signal_descendants(Signal::TERM)?;
                 self.over = Some(Instant::now() + GOODBYE_TIME);

@@ -11,6 +11,7 @@ use exos_preload::trace::{self, Answer};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::answer::errno;
+use crate::limits::TRACED_AT_ONCE;
 
 /// What is printed, on standard error.
 pub(crate) struct Trace {
@@ -39,10 +40,10 @@ impl Trace {
         self.pipe.1.as_fd()
     }
 
-    /// Prints the lines that there are: each was written at once.
+    /// Prints the lines that there are, each of which was written at once: what the pipe holds, for programs may write on and on.
     pub fn pass_on(&self) {
-        let mut bytes = [0; 1 << 16];
-        while let Ok(count @ 1..) = (&self.pipe.1).read(&mut bytes) {
+        let mut bytes = [0; TRACED_AT_ONCE];
+        if let Ok(count @ 1..) = (&self.pipe.1).read(&mut bytes) {
             // Nobody has to hear them.
             let _ = io::stderr().write_all(&bytes[..count]);
         }

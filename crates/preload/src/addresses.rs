@@ -76,16 +76,6 @@ pub unsafe fn is_unspecified(name: *const u8, len: u32) -> bool {
     unsafe { address_at(name, len) }.is_ok_and(|address| family_of(address) == 0)
 }
 
-/// Whether it is one of IP.
-///
-/// # Safety
-///
-/// `len` bytes at `name` can be read.
-pub unsafe fn is_ip(name: *const u8, len: u32) -> bool {
-    // SAFETY: the caller's promise.
-    unsafe { address_at(name, len) }.is_ok_and(|a| [AF_INET, AF_INET6].contains(&family_of(a)))
-}
-
 /// Whether a socket of the kernel's for datagrams that is sent to this address from is to be ours: one of another host alone.
 ///
 /// # Safety

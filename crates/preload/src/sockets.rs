@@ -172,7 +172,7 @@ impl Found {
         })
     }
 
-    /// Puts a socket of the kernel's in its place, with its options; `leave` is done once there is one.
+    /// Puts a socket of the kernel's in its place, with its options; `leave` is done once it is there.
     fn put_new(self, fd: i32, leave: impl FnOnce()) -> Result<(), i32> {
         let family = match self.socket().has(IPV6) {
             true => AF_INET6,
@@ -189,13 +189,13 @@ impl Found {
                 return Err(errno());
             }
             self.give_options(fresh);
-            leave();
             let close_on_exec = system::fcntl64(fd, F_GETFD, 0) & FD_CLOEXEC;
             let put = system::dup3(fresh, fd, if close_on_exec != 0 { O_CLOEXEC } else { 0 });
             system::close(fresh);
             if put < 0 {
                 return Err(errno());
             }
+            leave();
             let places = epoll::places(fd, self.number);
             forget(self.here, fd);
             for (set, mut event) in places {

@@ -48,31 +48,37 @@ fn begin() -> Option<&'static Here> {
     if IS_BUSY.get() {
         return None;
     }
+    // A child without our knowing (vfork(2), clone(2)) has the memory of its parent, be it in the middle of another thread's turn.
+    // SAFETY: always.
+    let is_this_one = || WAITS.load(Ordering::Acquire) == unsafe { system::getpid() } as u32;
+    if !is_this_one() {
+        return here();
+    }
     let before = system::errno();
     let _section = Section::enter();
     take_turn();
-    // SAFETY: always. A child without our knowing (vfork(2), clone(2)) has the memory of its parent.
-    if WAITS.load(Ordering::Relaxed) == unsafe { system::getpid() } as u32 {
+    if is_this_one() {
         Here::begin(TOLD.each_ref().map(|word| word.load(Ordering::Relaxed)));
         // What has failed fails again.
-        WAITS.store(0, Ordering::Relaxed);
+        WAITS.store(0, Ordering::Release);
     }
     leave_turn();
     system::set_errno(before);
     here()
 }
 
+/// A handler does not wait for its own thread: it is busy from before it has the turn until it has it no more.
 fn take_turn() {
+    IS_BUSY.set(true);
     let free = || BUSY.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
     while free().is_err() {
         std::thread::yield_now();
     }
-    IS_BUSY.set(true);
 }
 
 fn leave_turn() {
-    IS_BUSY.set(false);
     BUSY.store(0, Ordering::Release);
+    IS_BUSY.set(false);
 }
 
 extern "C" fn start() {
@@ -111,6 +117,7 @@ static START: extern "C" fn() = start;
 extern "C" fn before_fork() {
     if WAITS.load(Ordering::Relaxed) != 0 && !IS_BUSY.get() {
         // No other thread begins meanwhile: the child would be half of one that has.
+        let _section = Section::enter();
         take_turn();
         if here().is_none() {
             return;

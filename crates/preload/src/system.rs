@@ -154,6 +154,8 @@ beneath! {
     setregid(real: u32, effective: u32) -> i32;
     setresuid(real: u32, effective: u32, saved: u32) -> i32;
     setresgid(real: u32, effective: u32, saved: u32) -> i32;
+    setfsuid(user: u32) -> i32;
+    setfsgid(group: u32) -> i32;
     chroot(path: *const c_char) -> i32;
     unshare(what: i32) -> i32;
     setns(fd: i32, what: i32) -> i32;
@@ -264,6 +266,20 @@ pub unsafe fn marked_datagrams(call: i64, fd: i32, second: usize, third: usize) 
         let words = [fd as usize, second, third, MARKED_DATAGRAMS as usize, 0, 0];
         self::call(call, words) as i32
     }
+}
+
+/// Whether a descriptor is a socket of the kernel's of IP. The mark has the call passed to the kernel.
+pub fn is_of_ip(fd: i32) -> bool {
+    let (mut domain, mut len) = ([0_u8; 4], 4_u32);
+    let before = errno();
+    let value = domain.as_mut_ptr().expose_provenance();
+    let len = (&raw mut len).expose_provenance();
+    let (level, option) = (SOL_SOCKET as usize, SO_DOMAIN as usize);
+    let words = [fd as usize, level, option, value, len, MARKED as usize];
+    // SAFETY: there is room for what it writes.
+    let is_known = unsafe { call(number::GETSOCKOPT, words) } == 0;
+    set_errno(before);
+    is_known && [AF_INET, AF_INET6].contains(&i32::from_ne_bytes(domain))
 }
 
 /// Sets `errno`.

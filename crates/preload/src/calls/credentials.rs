@@ -2,6 +2,7 @@
 //! opened it does so before.
 
 use super::*;
+use crate::trace::number as n;
 
 macro_rules! begun_before {
     ($($name:ident($($argument:ident: $kind:ty),*);)*) => { $(
@@ -23,8 +24,36 @@ begun_before! {
     setregid(real: u32, effective: u32);
     setresuid(real: u32, effective: u32, saved: u32);
     setresgid(real: u32, effective: u32, saved: u32);
+    setfsuid(user: u32);
+    setfsgid(group: u32);
     chroot(path: *const c_char);
     unshare(what: i32);
     setns(fd: i32, what: i32);
     capset(head: *mut c_void, data: *const c_void);
+}
+
+/// A filter of system calls may come to stand between a process and the memory.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn prctl(what: i32, a: usize, b: usize, c: usize, d: usize) -> i32 {
+    // SAFETY: the program's promise. Some allocate memory by it: the C library's is not looked for, which allocates some.
+    unsafe {
+        let words = [what as usize, a, b, c, d, 0];
+        before_number(n::PRCTL, words[0]);
+        system::call(n::PRCTL, words) as i32
+    }
+}
+
+/// As above, of a call by its number, with its first argument.
+pub(super) fn before_number(number: i64, first: usize) {
+    const PR_SET_SECCOMP: usize = 22;
+    let is_one = match number {
+        n::PRCTL => first == PR_SET_SECCOMP,
+        n::SETUID | n::SETGID | n::SETREUID | n::SETREGID | n::SETRESUID | n::SETRESGID => true,
+        n::SETFSUID | n::SETFSGID | n::CAPSET | n::CHROOT | n::PIVOT_ROOT => true,
+        n::UNSHARE | n::SETNS | n::SECCOMP | n::LANDLOCK_RESTRICT_SELF => true,
+        _ => false,
+    };
+    if is_one {
+        begun();
+    }
 }

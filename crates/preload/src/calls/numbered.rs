@@ -36,6 +36,7 @@ unsafe extern "C" fn syscall(
     {
         return result;
     }
+    credentials::before_number(number, a);
     // SAFETY: as above.
     unsafe { system::call(number, [a, b, c, d, e, f]) }
 }

@@ -63,8 +63,7 @@ pub(super) unsafe extern "C" fn connect(fd: i32, name: *const u8, name_len: u32)
     traced!(n::CONNECT, [fd, name.addr(), name_len], {
         use crate::memory::state::{OVER, STANDS};
         let Some(found) = find(fd) else {
-            // SAFETY: as above.
-            unsafe { begin_for(name, name_len) };
+            begin_for(fd);
             // SAFETY: as above.
             let result = match may_share() {
                 // SAFETY: as above.
@@ -75,8 +74,8 @@ pub(super) unsafe extern "C" fn connect(fd: i32, name: *const u8, name_len: u32)
                 },
             };
             let number = errno();
-            // SAFETY: as above.
-            if unsafe { addresses::is_unspecified(name, name_len) } {
+            // SAFETY: the kernel has read it.
+            if result == 0 && unsafe { addresses::is_unspecified(name, name_len) } {
                 datagrams::kernels::Inode::of(fd).forget();
             }
             move_in(fd);
@@ -121,8 +120,7 @@ pub(super) unsafe extern "C" fn connect(fd: i32, name: *const u8, name_len: u32)
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn bind(fd: i32, name: *const u8, name_len: u32) -> i32 {
     traced!(n::BIND, [fd, name.addr(), name_len], {
-        // SAFETY: as above.
-        unsafe { begin_for(name, name_len) };
+        begin_for(fd);
         match (find(fd), here()) {
             (Some(found), _) if found.is_datagrams() && !found.socket().is(HAS_PORT) => {
                 // SAFETY: as above.
@@ -147,10 +145,10 @@ pub(super) unsafe extern "C" fn bind(fd: i32, name: *const u8, name_len: u32) ->
     })
 }
 
-/// A socket that another program has left to this one may be ours as soon as it has an address of IP.
-unsafe fn begin_for(name: *const u8, len: u32) {
-    // SAFETY: as above.
-    if here().is_none() && unsafe { addresses::is_ip(name, len) } {
+/// A socket that another program has left to this one may be ours as soon as it has an address. The address is the kernel's to look at:
+/// where a program has none, it says so.
+fn begin_for(fd: i32) {
+    if here().is_none() && is_told() && system::is_of_ip(fd) {
         begun();
     }
 }

@@ -7,10 +7,9 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use crate::addresses::family_of;
 use crate::epoll;
-use crate::memory::MARKED;
 use crate::process::here;
 use crate::sharing::find;
-use crate::system::{self, AF_INET, AF_INET6, EAGAIN, Iovec, SO_DOMAIN, SOL_SOCKET, call};
+use crate::system::{self, AF_INET, AF_INET6, EAGAIN, Iovec, call};
 use crate::trace::number as n;
 use crate::trace::{Answer, Call, Selected};
 
@@ -154,16 +153,15 @@ impl Begun {
             memory: &memory,
             selected: Some(&self.selected),
         };
-        let mut line = Line::default();
         // SAFETY: always.
         let thread = unsafe { system::call(n::GETTID, [0; 6]) };
-        // What has no room is left out.
-        let _ = write!(
-            line,
-            "[{thread}] {call} = {}{}",
-            Answer(result),
-            call.found()
-        );
+        // What has no room is left out: of the arguments, so that each line has its result.
+        let mut end = Line::of(Line::SIZE / 2);
+        let _ = write!(end, " = {}{}", Answer(result), call.found());
+        let mut line = Line::of(Line::SIZE - end.len - Line::CUT.len());
+        let is_whole = write!(line, "[{thread}] {call}").is_ok();
+        line.append(if is_whole { b"" } else { Line::CUT });
+        line.append(&end.bytes[..end.len]);
         line.send();
     }
 }
@@ -178,23 +176,15 @@ fn is_network(fd: i32) -> bool {
         return true;
     }
     let mut stat = [0_u8; STAT];
-    let (mut domain, mut len) = ([0_u8; 4], 4_u32);
     let at = crate::calls::MODE_AT;
-    // SAFETY: there is room for what both calls write. The mark has the second one passed to the kernel.
-    unsafe {
+    // SAFETY: there is room for what it writes.
+    let is_socket = unsafe {
         let into = stat.as_mut_ptr().expose_provenance();
-        if call(n::FSTAT, [fd as usize, into, 0, 0, 0, 0]) < 0
-            || u32::from_ne_bytes([stat[at], stat[at + 1], stat[at + 2], stat[at + 3]]) & KIND
-                != SOCKET
-        {
-            return false;
-        }
-        let value = domain.as_mut_ptr().expose_provenance();
-        let len = (&raw mut len).expose_provenance();
-        let (level, option) = (SOL_SOCKET as usize, SO_DOMAIN as usize);
-        let words = [fd as usize, level, option, value, len, MARKED as usize];
-        call(n::GETSOCKOPT, words) == 0 && [AF_INET, AF_INET6].contains(&i32::from_ne_bytes(domain))
-    }
+        call(n::FSTAT, [fd as usize, into, 0, 0, 0, 0]) >= 0
+            && u32::from_ne_bytes([stat[at], stat[at + 1], stat[at + 2], stat[at + 3]]) & KIND
+                == SOCKET
+    };
+    is_socket && system::is_of_ip(fd)
 }
 
 /// This process's memory, by a call that says where there is none.
@@ -229,11 +219,30 @@ fn read_words(at: u64, into: &mut [u64]) {
 struct Line {
     bytes: [u8; Self::SIZE],
     len: usize,
+    /// How long it may become by what is written, with its end.
+    most: usize,
 }
 
 impl Line {
     /// Less than what a pipe takes as a whole (`PIPE_BUF`).
     const SIZE: usize = 2048;
+    /// In place of arguments for which there is no room.
+    const CUT: &[u8] = b"...)";
+
+    fn of(most: usize) -> Self {
+        Self {
+            bytes: [0; Self::SIZE],
+            len: 0,
+            most,
+        }
+    }
+
+    /// Puts bytes behind it, for which there is room.
+    fn append(&mut self, other: &[u8]) {
+        let end = self.len + other.len();
+        self.bytes[self.len..end].copy_from_slice(other);
+        self.len = end;
+    }
 
     fn send(mut self) {
         // Without a part of the memory nothing keeps another file from having the pipe's number.
@@ -258,22 +267,15 @@ impl Line {
             }
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
-    }
-}
-
-impl Default for Line {
-    fn default() -> Self {
-        Self {
-            bytes: [0; Self::SIZE],
-            len: 0,
-        }
+        // It is waited for once, not with each call.
+        PIPE.store(-1, Ordering::Relaxed);
     }
 }
 
 impl Write for Line {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         // One place is for the line's end.
-        let room = Self::SIZE - 1 - self.len;
+        let room = self.most - 1 - self.len;
         let count = text.len().min(room);
         self.bytes[self.len..self.len + count].copy_from_slice(&text.as_bytes()[..count]);
         self.len += count;
