@@ -49,6 +49,8 @@ KNOWN = [
      "one that is shut down while it connects is as new, without an error that tells of it"),
     (r"(listening|waiting)\S* \S+ shut[02] connect2?", r"0 \| (0|EINPROGRESS|ECONNREFUSED) -> 0 \| EALREADY",
      "one that listened does not connect"),
+    (r"(listening|waiting)\S* \S+ shut[02] connect-none", r"0 \| EINVAL EINVAL EAFNOSUPPORT EINVAL -> 0 \| EALREADY EINVAL EALREADY EINVAL",
+     "whatever the address"),
     (r"dgram-(unread|empty|shut-both-unread|near-unread|near-bound) \S+ pktinfo (message|recvmmsg\S*)", r"(.*)(,8:ANY,(OURS|HERE)|,41,50:|,50:).* -> .*",
      "IP_PKTINFO tells of datagrams, too, that were there before it was asked for"),
     (r"dgram-begun \S+ connect2 .*", r"0 \| (.*ECONNREFUSED.*|1 4 0) -> 0 \| .*", "a datagram that has begun goes where it began to go"),
