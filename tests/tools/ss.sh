@@ -64,7 +64,9 @@ s = socket.create_server(("", 8081))
 parent = os.getpid()
 if os.fork(): time.sleep(90)
 while os.getppid() == parent: time.sleep(0.1)'
-holders() { echo $(pgrep -x python3 -P "$1") $(pgrep -x python3 -P "$(pgrep -x python3 -P "$1")"); }
+# Between exos run and its program is its guard.
+program_of() { pgrep -x python3 -P "$(pgrep -d , -P "$1")"; }
+holders() { echo $(program_of "$1") $(pgrep -x python3 -P "$(program_of "$1")"); }
 have_both() { [ "$(holders "$(process $run)" | wc -w)" = 2 ]; }
 listeners() { of "$@" -Hltp | tr -s ' '; }
 
@@ -75,7 +77,7 @@ for way in "" --intercept; do
     run=$last
     await client curl -so /dev/null "http://10.10.0.11:8080/"
     supervisor=$(process $run)
-    program=$(pgrep -x python3 -P "$supervisor")
+    program=$(program_of "$supervisor")
     listener="10.10.0.11:8080 0.0.0.0:* users:((\"python3\",pid=$program))"
     has "exos run $way: its listener, by the program's name and process" "$listener" "$(listeners "$supervisor")"
     has "exos run $way: and asked of that" "$listener" "$(listeners "$program")"
