@@ -4,17 +4,17 @@
 //! the least is next: the daemon's own things first, then as the caller says ([`Worker::go_on`]), of equals anyone who asked
 //! first. How long each took is measured as the thread's own time, which a busy machine does not lengthen.
 //!
-//! The thread lives as long as the thing that it does. It begins with the loop's privileges, and there is nothing that it
-//! shares with the loop: what it needs goes with the job, what it made comes back. To begin it takes no descriptor.
+//! The thread lives as long as the thing that it does, and begins on the processor that the loop leaves when it waits next. It has
+//! the loop's privileges, and there is nothing that it shares with the loop: what it needs goes with the job, what it made comes
+//! back. To begin it takes no descriptor.
 
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
-use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use exos_host::Waker;
 use exos_host::error::{Context as _, Result};
+use exos_host::{Waker, affinity};
 use rustix::time::{ClockId, clock_gettime};
 
 /// How long the calling thread has been at work.
@@ -107,23 +107,21 @@ impl<O: Copy, T: Send + 'static> Worker<O, T> {
     }
 
     fn start(&self, job: Job<T>) -> std::result::Result<Thread<T>, Job<T>> {
-        // Not by the closure, which would be lost if there is no thread for it.
-        let (hand, take) = sync_channel::<Job<T>>(1);
+        // Not in the closure alone, which would be lost if there is no thread for it.
+        let handed = Arc::new(Mutex::new(Some(job)));
         let wake = Waking(Arc::clone(&self.wake));
-        let thread = std::thread::Builder::new().name("worker".to_owned());
-        let spawned = thread.spawn(move || {
+        let taken = Arc::clone(&handed);
+        let take = |handed: &Mutex<Option<Job<T>>>| {
+            let mut handed = handed.lock().unwrap_or_else(PoisonError::into_inner);
+            handed.take().expect("a thing is handed over once")
+        };
+        let spawned = affinity::spawn_here("worker", move || {
             let _wake = wake;
-            let job = take.recv().expect("it is handed over at once");
+            let job = take(&taken);
             let made = job();
             (made, own_time())
         });
-        match spawned {
-            Ok(thread) => {
-                let _ = hand.send(job);
-                Ok(thread)
-            }
-            Err(_) => Err(job),
-        }
+        spawned.map_err(|_| take(&handed))
     }
 }
 

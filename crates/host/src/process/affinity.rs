@@ -1,7 +1,7 @@
 //! Which cores a thread runs on.
 
 use crate::error::{Context as _, Result};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use std::io;
 use std::thread::{Builder, JoinHandle};
 
@@ -51,6 +51,31 @@ pub fn spawn<T: Send + 'static>(
     })
 }
 
+/// Starts a thread where the caller runs, for a caller that then waits for it; afterwards it may run wherever the caller may. The scheduler
+/// would place it where it sees the least to do: of two processors that each run one thread perhaps beside one that polls, where it waits
+/// for a tick (1 to 10 ms) while the caller's processor is idle.
+///
+/// # Errors
+///
+/// There is no thread to be had.
+pub fn spawn_here<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
+    // Where the one or the other may not be set, the scheduler places it.
+    let all = sched_getaffinity(None).ok();
+    let mut here = CpuSet::new();
+    here.set(sched_getcpu());
+    let kept = all.filter(|_| sched_setaffinity(None, &here).is_ok());
+    let restore = move || kept.map(|all| sched_setaffinity(None, &all));
+    let spawned = Builder::new().name(name.to_owned()).spawn(move || {
+        let _ = restore();
+        work()
+    });
+    let _ = restore();
+    spawned
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,6 +104,18 @@ mod tests {
         assert_eq!(runs_on(&all[..1]), all[..1]);
         assert_eq!(runs_on(&[]), all);
         assert_eq!(runs_on(&[CpuSet::MAX_CPU + 1]), all);
+    }
+
+    #[test]
+    fn a_thread_begun_here_and_its_caller_may_run_where_the_caller_might() {
+        let all = allowed().expect("readable");
+        for may in [&all[..1], &all[..]] {
+            set(may).expect("allowed");
+            let thread = spawn_here("here", allowed).expect("a thread");
+            assert_eq!(allowed().expect("readable"), may);
+            let its = thread.join().expect("no panic");
+            assert_eq!(its.expect("readable"), may);
+        }
     }
 
     #[test]
