@@ -8,24 +8,16 @@
 # The capture is stamped by the kernel when a request has crossed the wire, and when its response is about to. What lies
 # between that and the load's own times is the way of both over the wire, and how soon the load looks.
 measure=${2:-}
-. "$(dirname "$0")/../common.sh"
+. "$(dirname "$0")/common.sh"
 need_root "a load beside a capture"
 need_programs "a load beside a capture" nginx python3 tcpdump
 be_alone "$@"
 begin
 lab=capture-$$
-mkdir -p "$work/site" "$work/nginx"
+mkdir -p "$work/site"
 head -c 100 /dev/urandom >"$work/site/small"
 head -c 20000 /dev/urandom >"$work/site/medium"
-cat >"$work/nginx/conf" <<END
-daemon off; master_process off; pid $work/nginx/pid; error_log $work/nginx/error;
-events { worker_connections 4096; }
-http { access_log off; root $work/site; keepalive_requests 1000000;
-    client_body_temp_path $work/nginx/a; proxy_temp_path $work/nginx/b; fastcgi_temp_path $work/nginx/c;
-    uwsgi_temp_path $work/nginx/d; scgi_temp_path $work/nginx/e;
-    server { listen 10.10.0.1:80; } }
-END
-chmod -R a+rX "$work"
+configure_nginx "access_log off; keepalive_requests 1000000;" "listen 10.10.0.1:80;"
 tcpdump=
 trap '[ -z "$tcpdump" ] || end $tcpdump; cleanup' EXIT
 
@@ -52,8 +44,7 @@ beside() {
 lab_up || { bad "lab up"; exit 1; }
 pinned=() generator=()
 [ -z "$measure" ] || { pinned=(taskset -c 0) generator=(--core 1); }
-"$exos" lab exec --name "$lab" a -- "${pinned[@]}" nginx -c "$work/nginx/conf" >/dev/null 2>&1 & peer=$!
-await eval 'client curl -sf -o /dev/null http://10.10.0.1/small' || { bad "nginx starts" "$(cat "$work/nginx/error")"; exit 1; }
+start_nginx "${pinned[@]}"
 packets=(--link xdp:wire --address 10.10.0.20/24 "${generator[@]}")
 for document in small medium; do
     url=http://10.10.0.1/$document

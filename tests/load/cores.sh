@@ -6,10 +6,10 @@
 #   tests/load/cores.sh PATH/TO/exos
 #
 # Everything happens in namespaces of its own; what is started is ended by its id. Nothing here judges how fast it is.
-. "$(dirname "$0")/../common.sh"
+. "$(dirname "$0")/common.sh"
 need_root "a load from two cores"
 [ "$(nproc)" -ge 2 ] || skip "a load from two cores" "there is one"
-need_programs "a load from two cores" nginx python3
+need_programs "a load from two cores" curl nginx python3
 be_alone "$@"
 begin
 lab=load-cores-$$
@@ -20,19 +20,12 @@ cleanup() {
     "$exos" lab down --name "$lab" >/dev/null 2>&1
     rm -rf "$work"
 }
-mkdir -p "$work/site" "$work/nginx"
+mkdir -p "$work/site"
 head -c 100 /dev/urandom >"$work/site/small"
 head -c 300000 /dev/urandom >"$work/site/large"
 for n in $(seq 0 199); do echo "$n" >"$work/site/$n"; done
-cat >"$work/nginx/conf" <<END_OF_CONF
-daemon off; master_process off; pid $work/nginx/pid; error_log $work/nginx/error;
-events { worker_connections 4096; }
-http { log_format from '\$remote_addr \$remote_port \$request_uri'; access_log $work/nginx/log from; root $work/site;
-    client_body_temp_path $work/nginx/a; proxy_temp_path $work/nginx/b; fastcgi_temp_path $work/nginx/c;
-    uwsgi_temp_path $work/nginx/d; scgi_temp_path $work/nginx/e;
-    server { listen 10.10.0.1:80; listen [fd10::1]:80; } }
-END_OF_CONF
-chmod -R a+rX "$work"
+configure_nginx "log_format from '\$remote_addr \$remote_port \$request_uri'; access_log $work/nginx/log from;" \
+    "listen 10.10.0.1:80; listen [fd10::1]:80;"
 
 # loads ARGUMENTS...: its JSON is in $work/load.
 loads() { timeout 100 "$exos" lab exec --name "$lab" b -- "$exos" load --json "$@" >"$work/load" 2>"$work/load.err"; }
@@ -91,9 +84,7 @@ fi
 
 # ---- against nginx, whose log is compared ----
 
-: >"$work/nginx/log"
-"$exos" lab exec --name "$lab" a -- nginx -c "$work/nginx/conf" >/dev/null 2>&1 & peer=$!
-await eval 'inside b -- python3 -S -c "import socket; socket.create_connection((\"10.10.0.1\", 80))"' || { bad "nginx starts" "$(cat "$work/nginx/error")"; exit 1; }
+start_nginx
 # logged NAME LINES: this many since the last call, each with another pair of address and port.
 logged() {
     await eval '[ "$(wc -l <"$work/nginx/log")" -ge '"$2"' ]'

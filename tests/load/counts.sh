@@ -9,25 +9,17 @@
 # an ARP request of 42 bytes, or three where nobody runs for seconds. ARP of the load and of the server is counted
 # by both. A veth whose other end has an XDP program counts what it sends there without Ethernet headers, of 14 bytes.
 # Nothing here judges how fast it is.
-. "$(dirname "$0")/../common.sh"
+. "$(dirname "$0")/common.sh"
 need_root "the load generator's counts"
 need_programs "the load generator's counts" nginx python3
 be_alone "$@"
 begin
 lab=counts-$$
-mkdir -p "$work/site" "$work/nginx"
+mkdir -p "$work/site"
 head -c 100 /dev/urandom >"$work/site/small"
 head -c 300000 /dev/urandom >"$work/site/large"
 head -c 100000 /dev/urandom >"$work/body"
-cat >"$work/nginx/conf" <<END
-daemon off; master_process off; pid $work/nginx/pid; error_log $work/nginx/error;
-events { worker_connections 4096; }
-http { log_format sent '\$bytes_sent'; access_log $work/nginx/log sent; root $work/site; keepalive_requests 100;
-    client_body_temp_path $work/nginx/a; proxy_temp_path $work/nginx/b; fastcgi_temp_path $work/nginx/c;
-    uwsgi_temp_path $work/nginx/d; scgi_temp_path $work/nginx/e;
-    server { listen 10.10.0.1:80; } }
-END
-chmod -R a+rX "$work"
+configure_nginx "log_format sent '\$bytes_sent'; access_log $work/nginx/log sent; keepalive_requests 100;" "listen 10.10.0.1:80;"
 
 lab_up || { bad "lab up"; exit 1; }
 for side in a b; do
@@ -80,8 +72,7 @@ print(results["responses"])' "$work/load" $before $after 2>&1)
         "$(python3 -S -c 'import json; print(json.load(open("'"$work/load"'"))["response_bytes"])' 2>&1)"
 }
 
-"$exos" lab exec --name "$lab" a -- nginx -c "$work/nginx/conf" >/dev/null 2>&1 & peer=$!
-await eval 'client curl -sf -o /dev/null http://10.10.0.1/small' || { bad "nginx starts" "$(cat "$work/nginx/error")"; exit 1; }
+start_nginx
 url=http://10.10.0.1
 agrees "connections that stand" 3000 $url/small -n 3000 -c 20
 agrees "a connection for each" 2000 $url/small -n 2000 -c 20 --requests-per-connection 1

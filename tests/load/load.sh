@@ -6,13 +6,13 @@
 #   tests/load/load.sh PATH/TO/exos
 #
 # Everything happens in namespaces of its own; what is started is ended by its id. Nothing here judges how fast it is.
-. "$(dirname "$0")/../common.sh"
+. "$(dirname "$0")/common.sh"
 need_root "the load generator"
 need_programs "the load generator" nginx python3
 be_alone "$@"
 begin
 lab=load-$$
-mkdir -p "$work/site" "$work/nginx"
+mkdir -p "$work/site"
 # Where everybody may run it.
 cp "$exos" "$work/exos"; chmod a+rx "$work" "$work/exos"
 head -c 100 /dev/urandom >"$work/site/small"
@@ -253,16 +253,9 @@ lab_up || { bad "lab up again"; exit 1; }
 
 # ---- against nginx, whose log is compared ----
 
-cat >"$work/nginx/conf" <<END
-daemon off; master_process off; pid $work/nginx/pid; error_log $work/nginx/error;
-events { worker_connections 4096; }
-http { access_log $work/nginx/log; root $work/site; keepalive_requests 100;
-    client_body_temp_path $work/nginx/a; proxy_temp_path $work/nginx/b; fastcgi_temp_path $work/nginx/c;
-    uwsgi_temp_path $work/nginx/d; scgi_temp_path $work/nginx/e;
-    server { listen 10.10.0.1:80; listen 10.30.0.1:80; listen [fd10::1]:80; } }
-END
+configure_nginx "access_log $work/nginx/log; keepalive_requests 100;" \
+    "listen 10.10.0.1:80; listen 10.30.0.1:80; listen [fd10::1]:80;"
 inside a -- ip address add 10.30.0.1/32 dev lo; inside b -- ip route add 10.30.0.0/24 via 10.10.0.1
-chmod -R a+rX "$work"
 "$exos" lab exec --name "$lab" a -- nginx -c "$work/nginx/conf" >/dev/null 2>&1 & peer=$!
 if await eval 'client curl -sf -o /dev/null http://10.10.0.1/small'; then
     load http://10.10.0.1/small -n 5000 -c 30

@@ -7,30 +7,21 @@
 #
 # Everything happens in namespaces of its own; what is started is ended by its id. The wire is long, so that there is always
 # something under way. That a load has ended before its time shows in what it says, and in loads that would take minutes.
-. "$(dirname "$0")/../common.sh"
+. "$(dirname "$0")/common.sh"
 need_root "ending the load generator"
 need_programs "ending the load generator" nginx python3
 be_alone "$@"
 begin
 lab=signals-$$
-mkdir -p "$work/site" "$work/nginx"
+mkdir -p "$work/site"
 head -c 100 /dev/urandom >"$work/site/small"
-cat >"$work/nginx/conf" <<END
-daemon off; master_process off; worker_rlimit_nofile 16384; pid $work/nginx/pid; error_log $work/nginx/error;
-events { worker_connections 8192; }
-http { access_log $work/nginx/log; root $work/site; keepalive_requests 100000;
-    client_body_temp_path $work/nginx/a; proxy_temp_path $work/nginx/b; fastcgi_temp_path $work/nginx/c;
-    uwsgi_temp_path $work/nginx/d; scgi_temp_path $work/nginx/e;
-    server { listen 10.10.0.1:80 backlog=8192; } }
-END
-chmod -R a+rX "$work"
+configure_nginx "access_log $work/nginx/log; keepalive_requests 100000;" "listen 10.10.0.1:80 backlog=8192;"
 loading=
 cleanup_load() { [ -z "$loading" ] || end "$loading"; loading=; }
 trap 'cleanup_load; cleanup' EXIT
 
 lab_up --delay 100ms || { bad "lab up"; exit 1; }
-"$exos" lab exec --name "$lab" a -- nginx -c "$work/nginx/conf" >/dev/null 2>&1 & peer=$!
-await eval 'client curl -sf -o /dev/null http://10.10.0.1/small' || { bad "nginx starts" "$(cat "$work/nginx/error")"; exit 1; }
+start_nginx
 # Nobody is there, and nobody says so: what is sent there is lost behind the server's host.
 client ip route add 10.30.0.0/24 via 10.10.0.1
 inside a -- ip route add blackhole 10.30.0.0/24

@@ -7,24 +7,16 @@
 # What a wire does shows in what is counted, and on a busy machine too; the generator's own limit may then be found before
 # it, as it should be, so that wires are looked for among all that was found. Of a server nothing is said by a generator
 # that was late itself: that it was is then looked at in its times.
-. "$(dirname "$0")/../common.sh"
+. "$(dirname "$0")/common.sh"
 need_root "the load generator's verdicts"
 need_programs "the load generator's verdicts" nginx python3 taskset
 be_alone "$@"
 begin
 lab=verdict-$$
-mkdir -p "$work/site" "$work/nginx"
+mkdir -p "$work/site"
 head -c 100 /dev/urandom >"$work/site/small"
 head -c 300000 /dev/urandom >"$work/site/large"
-cat >"$work/nginx/conf" <<END
-daemon off; master_process off; pid $work/nginx/pid; error_log $work/nginx/error;
-events { worker_connections 4096; }
-http { access_log off; root $work/site;
-    client_body_temp_path $work/nginx/a; proxy_temp_path $work/nginx/b; fastcgi_temp_path $work/nginx/c;
-    uwsgi_temp_path $work/nginx/d; scgi_temp_path $work/nginx/e;
-    server { listen 10.10.0.1:80; location /slow { limit_rate 100k; alias $work/site/large; } } }
-END
-chmod -R a+rX "$work"
+configure_nginx "access_log off;" "listen 10.10.0.1:80; location /slow { limit_rate 100k; alias $work/site/large; }"
 busy=()
 cleanup_busy() { end "${busy[@]}"; busy=(); }
 trap 'cleanup_busy; cleanup' EXIT
@@ -34,8 +26,7 @@ wire() {
     if [ -n "$peer" ]; then kill -QUIT "$peer"; wait "$peer"; peer=; fi
     "$exos" lab down --name "$lab" >/dev/null 2>&1
     lab_up "$@" || { bad "lab up $*"; exit 1; }
-    "$exos" lab exec --name "$lab" a -- nginx -c "$work/nginx/conf" >/dev/null 2>&1 & peer=$!
-    await eval 'client curl -sf -m 20 -o /dev/null http://10.10.0.1/small' || { bad "nginx starts" "$(cat "$work/nginx/error")"; exit 1; }
+    start_nginx
 }
 load() { timeout 100 "$exos" lab exec --name "$lab" b -- "$exos" load --link xdp:wire --address 10.10.0.20/24 --json "$@" >"$work/load" 2>"$work/load.err"; }
 # found NAME LIMIT WORDS [late]: it is the limit, or found behind the generator, for a reason with these words; or, where

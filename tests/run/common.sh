@@ -1,6 +1,6 @@
 # What the tests of unmodified programs have in common; to be sourced, with the way in $2. Programs run by `exos run` in side a of a
 # lab, where their stack is at $ip and fd10::10; their peers are on Linux's stack in side b. In $work/docs are files for them.
-. "$(dirname "$0")/../common.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 need_root "unmodified programs over AF_XDP"
 need_programs "unmodified programs" python3 curl nginx:nginx-light
 way=${2:-}

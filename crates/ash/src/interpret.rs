@@ -56,7 +56,7 @@ struct Run<'a> {
     variables: [u64; VARIABLES_MAX],
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
     fn block(&mut self, block: &Block) -> Result<(), End> {
         block.iter().try_for_each(|step| self.statement(step))
     }
@@ -82,8 +82,7 @@ impl Run<'_> {
                 from,
                 length,
             } => {
-                let (from, length) = (self.word(from)?, self.word(length)?);
-                let key = part(self.message, from, length).ok_or(GIVEN_UP)?;
+                let key = self.taken(from, length)?;
                 let table = self.memory.table_at(usize::from(*table));
                 let found = table.and_then(|table| table.get(key)).ok_or(GIVEN_UP)?;
                 self.set(*word, found);
@@ -101,18 +100,8 @@ impl Run<'_> {
                 pipes,
                 registers,
             } => {
-                let (from, length) = (self.word(from)?, self.word(length)?);
-                let bytes = part(self.message, from, length).ok_or(GIVEN_UP)?;
-                if bytes.len() > self.handler.row_len(*row) as usize {
-                    return Err(GIVEN_UP);
-                }
-                let (bytes, results) = self.through(pipes, bytes)?;
-                self.memory
-                    .fill(self.variables[usize::from(row.0)] as u32, &bytes);
-                for (variable, result) in registers.iter().zip(results) {
-                    self.set(*variable, result);
-                }
-                Ok(())
+                let bytes = self.taken(from, length)?;
+                self.take(*row, bytes, pipes, registers)
             }
             Statement::If(condition, yes, no) => match self.condition(condition)? {
                 true => self.block(yes),
@@ -162,6 +151,25 @@ impl Run<'_> {
         };
         if let Some(variable) = before {
             self.set(variable, was);
+        }
+        Ok(())
+    }
+
+    fn take(
+        &mut self,
+        row: VariableId,
+        bytes: &[u8],
+        pipes: &[Pipe],
+        registers: &[VariableId],
+    ) -> Result<(), End> {
+        if bytes.len() > self.handler.row_len(row) as usize {
+            return Err(GIVEN_UP);
+        }
+        let (bytes, results) = self.through(pipes, bytes)?;
+        self.memory
+            .fill(self.variables[usize::from(row.0)] as u32, &bytes);
+        for (variable, result) in registers.iter().zip(results) {
+            self.set(*variable, result);
         }
         Ok(())
     }
@@ -238,6 +246,12 @@ impl Run<'_> {
             }
             Expression::Binary(operator, a, b) => Ok(operator.apply(self.word(a)?, self.word(b)?)),
         }
+    }
+
+    /// The message's bytes from `from` on, `length` of them.
+    fn taken(&self, from: &Expression, length: &Expression) -> Result<&'a [u8], End> {
+        let (from, length) = (self.word(from)?, self.word(length)?);
+        part(self.message, from, length).ok_or(GIVEN_UP)
     }
 
     fn number(&self, format: Format, at: u64) -> Result<u64, End> {

@@ -26,11 +26,11 @@ const FILES: [(&str, &str); 5] = [
     ("run.py", include_str!("../../../../tests/run/run.py")),
     (
         "languages.go",
-        include_str!("../../../../tests/run/languages.go"),
+        include_str!("../../../../tests/run/languages/languages.go"),
     ),
     (
         "RunLanguages.java",
-        include_str!("../../../../tests/run/RunLanguages.java"),
+        include_str!("../../../../tests/run/languages/RunLanguages.java"),
     ),
 ];
 

@@ -8,7 +8,7 @@ use super::bounds::most;
 use super::error::CheckError;
 use super::known::{Known, join};
 use crate::code::{
-    Block, Change, Expression, Handler, Part, RegionKind, Reply, Statement, VariableId,
+    Block, Change, Expression, Handler, Part, Pipe, RegionKind, Reply, Statement, VariableId,
     VariableKind,
 };
 use crate::limits::{LOOK_UPS_MAX, MESSAGE_MAX, NESTING_MAX, PARTS_MAX, REPEAT_MAX, REPLY_MAX};
@@ -85,17 +85,7 @@ impl Flow<'_> {
                 self.word(value, known)?;
                 self.assign(*variable, &mut known)?;
             }
-            Statement::Point(variable, index) => {
-                self.word(index, known)?;
-                let region = self.region(*variable)?;
-                if matches!(self.handler.regions[region].kind, RegionKind::Table(_)) {
-                    return Err("a table is looked up with `find`".into());
-                }
-                if most(index, &self.counting) >= u64::from(self.handler.regions[region].count) {
-                    may_give_up(known, "a place that may not exist")?;
-                }
-                known.assigned |= 1 << variable.0;
-            }
+            Statement::Point(variable, index) => self.point(*variable, index, &mut known)?,
             Statement::Find {
                 word,
                 table,
@@ -123,14 +113,7 @@ impl Flow<'_> {
                 pipes,
                 registers,
             } => {
-                self.word(from, known)?;
-                self.word(length, known)?;
-                let room = self.row(*row, known)?;
-                let is_whole = self.pipes(pipes, length, registers, known)?;
-                let is_there = known.always_has(from, length) && is_whole;
-                if !is_there || most(length, &[]) > u64::from(room) {
-                    may_give_up(known, "`take`")?;
-                }
+                self.take(*row, (from, length), pipes, registers, known)?;
                 for register in registers {
                     self.assign(*register, &mut known)?;
                 }
@@ -160,6 +143,38 @@ impl Flow<'_> {
             }
         }
         Ok(Some(known))
+    }
+
+    fn point(&self, variable: VariableId, index: &Expression, known: &mut Known) -> Checked<()> {
+        self.word(index, *known)?;
+        let region = &self.handler.regions[self.region(variable)?];
+        if matches!(region.kind, RegionKind::Table(_)) {
+            return Err("a table is looked up with `find`".into());
+        }
+        if most(index, &self.counting) >= u64::from(region.count) {
+            may_give_up(*known, "a place that may not exist")?;
+        }
+        known.assigned |= 1 << variable.0;
+        Ok(())
+    }
+
+    fn take(
+        &self,
+        row: VariableId,
+        (from, length): (&Expression, &Expression),
+        pipes: &[Pipe],
+        registers: &[VariableId],
+        known: Known,
+    ) -> Checked<()> {
+        self.word(from, known)?;
+        self.word(length, known)?;
+        let room = self.row(row, known)?;
+        let is_whole = self.pipes(pipes, length, registers, known)?;
+        let is_there = known.always_has(from, length) && is_whole;
+        if !is_there || most(length, &[]) > u64::from(room) {
+            may_give_up(known, "`take`")?;
+        }
+        Ok(())
     }
 
     /// The body is followed a second time with what the first left behind, if that is another thing.

@@ -5,7 +5,7 @@ use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{AtomicRmwOp, InstBuilder, MemFlags, Value};
 
 use super::{DONE, Generator};
-use crate::code::{Block, Change, Expression, Statement, VariableId, goes_on};
+use crate::code::{Block, Change, Condition, Expression, Statement, VariableId, goes_on};
 
 impl Generator<'_, '_> {
     pub(super) fn block(&mut self, block: &Block) {
@@ -56,20 +56,7 @@ impl Generator<'_, '_> {
                     self.keep(*variable, result);
                 }
             }
-            Statement::If(condition, yes, no) => {
-                let [first, second, end] = [(); 3].map(|()| self.build.create_block());
-                self.branch(condition, first, second);
-                for (label, block) in [(first, yes), (second, no)] {
-                    self.build.switch_to_block(label);
-                    self.block(block);
-                    if goes_on(block) {
-                        self.build.ins().jump(end, &[]);
-                    }
-                }
-                if goes_on(yes) || goes_on(no) {
-                    self.build.switch_to_block(end);
-                }
-            }
+            Statement::If(condition, yes, no) => self.either(condition, yes, no),
             Statement::Repeat(counter, times, body) => self.repeat(*counter, *times, body),
             Statement::Break => {
                 let behind = self.loops.last().expect("checked: within a repetition");
@@ -117,6 +104,21 @@ impl Generator<'_, '_> {
         self.build
             .ins()
             .atomic_rmw(I64, flags, operation, place, value)
+    }
+
+    fn either(&mut self, condition: &Condition, yes: &Block, no: &Block) {
+        let [first, second, end] = [(); 3].map(|()| self.build.create_block());
+        self.branch(condition, first, second);
+        for (label, block) in [(first, yes), (second, no)] {
+            self.build.switch_to_block(label);
+            self.block(block);
+            if goes_on(block) {
+                self.build.ins().jump(end, &[]);
+            }
+        }
+        if goes_on(yes) || goes_on(no) {
+            self.build.switch_to_block(end);
+        }
     }
 
     fn repeat(&mut self, counter: VariableId, times: u16, body: &Block) {

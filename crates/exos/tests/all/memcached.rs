@@ -55,6 +55,61 @@ impl Drop for Theirs {
     }
 }
 
+/// Values that count, and some that nearly do.
+const COUNTS: [&str; 8] = [
+    "0",
+    "9",
+    "10",
+    "99",
+    "100 ",
+    "18446744073709551615",
+    "1x",
+    "x",
+];
+
+/// Lines that are no command, or hardly one.
+const ODD: [&str; 12] = [
+    "get",
+    "wrong",
+    "set a",
+    "set a b 0 1",
+    "delete",
+    "delete a b",
+    "get ",
+    " get key1",
+    "",
+    "set key1 0 0 -1",
+    "delete a noreply x",
+    "get key1 ",
+];
+
+const STORAGE: [&str; 8] = [
+    "set", "set", "set", "add", "replace", "append", "prepend", "cas",
+];
+
+fn one_of(random: &mut Random, all: &[&'static str]) -> &'static str {
+    all[random.below(all.len())]
+}
+
+/// The beginning of a command that stores, and the value.
+fn storage(random: &mut Random, key: &str) -> (String, String) {
+    let flags = one_of(random, &["0", "7", "4294967295"]);
+    let expires = ["0", "0", "0", "1000", "-1", "2000000000", "4000000000"];
+    let expires = one_of(random, &expires);
+    let len = [0, 1, 20, 100, 180, 1000, 1380][random.below(7)];
+    let verb = one_of(random, &STORAGE);
+    let unique = match verb {
+        "cas" => format!(" {}", random.below(50)),
+        _ => String::new(),
+    };
+    let letters = random.bytes(len).iter().map(|b| b'a' + b % 26).collect();
+    let value = String::from_utf8(letters).unwrap();
+    (
+        format!("{verb} {key} {flags} {expires} {len}{unique}"),
+        value,
+    )
+}
+
 /// A command, and whether it has an answer.
 fn command(random: &mut Random, over_tcp: bool) -> (Vec<u8>, bool) {
     let key = |random: &mut Random| match random.below(12) {
@@ -62,7 +117,6 @@ fn command(random: &mut Random, over_tcp: bool) -> (Vec<u8>, bool) {
         1 => "k".repeat(251),
         n => format!("key{}", n % 5),
     };
-    let one_of = |random: &mut Random, all: &[&'static str]| all[random.below(all.len())];
     let end = one_of(random, &["\r\n", "\r\n", "\r\n", "\n"]);
     let (first, second) = (key(random), key(random));
     let silent = random.one_in(8);
@@ -92,75 +146,25 @@ fn command(random: &mut Random, over_tcp: bool) -> (Vec<u8>, bool) {
             format!("touch {first} {expires}{noreply}{end}")
         }
         13 if over_tcp => {
-            let value = one_of(
-                random,
-                &[
-                    "0",
-                    "9",
-                    "10",
-                    "99",
-                    "100 ",
-                    "18446744073709551615",
-                    "1x",
-                    "x",
-                ],
-            );
-            return (
-                format!("set {first} 0 0 {}{end}{value}\r\n", value.len()).into(),
-                true,
-            );
+            let value = one_of(random, &COUNTS);
+            let set = format!("set {first} 0 0 {}{end}{value}\r\n", value.len());
+            return (set.into(), true);
         }
         // Over UDP memcached numbers the datagrams of each value from 0 on.
         4 if over_tcp => return (format!("get {first}  {second}{end}").into(), true),
-        4 | 5 => {
-            let odd = [
-                "get",
-                "wrong",
-                "set a",
-                "set a b 0 1",
-                "delete",
-                "delete a b",
-                "get ",
-                " get key1",
-                "",
-                "set key1 0 0 -1",
-                "delete a noreply x",
-                "get key1 ",
-            ];
-            return (format!("{}{end}", one_of(random, &odd)).into(), true);
-        }
+        4 | 5 => return (format!("{}{end}", one_of(random, &ODD)).into(), true),
         6 => format!(
             "delete {first}{}{noreply}{end}",
             one_of(random, &["", " 0"])
         ),
         _ => {
             // A key that is too long makes the value a second command, and its answer a second datagram.
-            let first = if over_tcp {
-                first
-            } else {
-                first.replace(&"k".repeat(251), "k")
+            let first = match over_tcp {
+                true => first,
+                false => first.replace(&"k".repeat(251), "k"),
             };
-            let flags = one_of(random, &["0", "7", "4294967295"]);
-            let expires = one_of(
-                random,
-                &["0", "0", "0", "1000", "-1", "2000000000", "4000000000"],
-            );
-            let len = [0, 1, 20, 100, 180, 1000, 1380][random.below(7)];
-            let verb = one_of(
-                random,
-                &[
-                    "set", "set", "set", "add", "replace", "append", "prepend", "cas",
-                ],
-            );
-            let unique = if verb == "cas" {
-                format!(" {}", random.below(50))
-            } else {
-                String::new()
-            };
-            let value =
-                String::from_utf8(random.bytes(len).iter().map(|b| b'a' + b % 26).collect())
-                    .unwrap();
-            format!("{verb} {first} {flags} {expires} {len}{unique}{noreply}{end}{value}\r\n")
+            let (storage, value) = storage(random, &first);
+            format!("{storage}{noreply}{end}{value}\r\n")
         }
     };
     (text.into(), !silent)

@@ -62,15 +62,11 @@ impl Emitter<'_> {
                 return self.verdict(*action);
             };
             if let Some((switch, others)) = Switch::split(rest, depth) {
-                let next = if others.is_empty() {
-                    none
-                } else {
-                    self.asm.label()
-                };
-                self.switch(&switch, class, known, next);
                 if others.is_empty() {
-                    return;
+                    return self.switch(&switch, class, known, none);
                 }
+                let next = self.asm.label();
+                self.switch(&switch, class, known, next);
                 self.asm.bind(next);
                 known.word = None;
                 rest = others;
@@ -82,26 +78,8 @@ impl Emitter<'_> {
                 .count();
             let (run, others) = rest.split_at(same);
             rest = others;
-            let flow = match run {
-                // The last literal of a conjunction with others behind it: to the verdict if it holds.
-                [(only, action)] if only.len() == depth + 1 && !others.is_empty() => {
-                    let holds = self.verdict_label(*action);
-                    self.literal(&literal.negate(), class, &mut known, holds)
-                }
-                _ => {
-                    let flow = self.branch(
-                        literal,
-                        run,
-                        depth,
-                        class,
-                        known,
-                        others.is_empty().then_some(none),
-                    );
-                    known.word = None;
-                    flow
-                }
-            };
-            if flow == Flow::Ends {
+            let behind = others.is_empty().then_some(none);
+            if self.branch(literal, run, depth, class, &mut known, behind) == Flow::Ends {
                 return;
             }
         }
@@ -114,13 +92,22 @@ impl Emitter<'_> {
         run: &[(Vec<Literal>, Action)],
         depth: usize,
         class: Class,
-        mut known: Known,
+        known: &mut Known,
         none: Option<Label>,
     ) -> Flow {
-        let next = none.unwrap_or_else(|| self.asm.label());
-        if self.literal(literal, class, &mut known, next) == Flow::Continues {
-            self.group(run, depth + 1, class, known, next);
+        // The last literal of a conjunction with others behind it: to the verdict if it holds.
+        if let ([(only, action)], None) = (run, none)
+            && only.len() == depth + 1
+        {
+            let holds = self.verdict_label(*action);
+            return self.literal(&literal.negate(), class, known, holds);
         }
+        let next = none.unwrap_or_else(|| self.asm.label());
+        let mut learnt = *known;
+        if self.literal(literal, class, &mut learnt, next) == Flow::Continues {
+            self.group(run, depth + 1, class, learnt, next);
+        }
+        known.word = None;
         // What nothing jumps to is not reached: a literal that is known to hold has no way to fail.
         if none.is_some() || !self.asm.is_target(next) {
             return Flow::Ends;

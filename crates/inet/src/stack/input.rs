@@ -17,7 +17,7 @@ use exos_wire::tcp::{TcpFlags, TcpView};
 
 use exos_wire::offload::RxChecksum;
 
-use crate::fragment::{Datagram, Fragment, FragmentKey};
+use crate::fragment::{Fragment, FragmentKey};
 use crate::icmp::Problem;
 use crate::route::Delivery;
 use crate::stack::state::Stack;
@@ -131,7 +131,6 @@ impl Stack {
         };
         let quote = &bytes[..view.total_len()];
         if view.is_fragment() {
-            self.for_every_stack = true;
             let key = FragmentKey {
                 src,
                 dst,
@@ -147,10 +146,7 @@ impl Stack {
                 ecn: Ecn::of(view.tos()),
                 packet: quote,
             };
-            if let Some(datagram) = self.reassembler.push(now, &fragment) {
-                self.handle_reassembled(now, &datagram, how, arrival);
-            }
-            return;
+            return self.handle_fragment(now, &fragment, how, arrival);
         }
         let packet = Packet {
             src,
@@ -184,7 +180,6 @@ impl Stack {
             return;
         }
         if let Some(part) = upper.fragment {
-            self.for_every_stack = true;
             let key = FragmentKey {
                 src,
                 dst,
@@ -200,10 +195,7 @@ impl Stack {
                 ecn: Ecn::of(view.traffic_class()),
                 packet: quote,
             };
-            if let Some(datagram) = self.reassembler.push(now, &fragment) {
-                self.handle_reassembled(now, &datagram, how, arrival);
-            }
-            return;
+            return self.handle_fragment(now, &fragment, how, arrival);
         }
         let packet = Packet {
             src,
@@ -247,13 +239,18 @@ impl Stack {
         false
     }
 
-    fn handle_reassembled(
+    /// What is in the datagram is handled with its last fragment.
+    fn handle_fragment(
         &mut self,
         now: Instant,
-        datagram: &Datagram,
+        fragment: &Fragment<'_>,
         how: Delivery,
         arrival: Arrival,
     ) {
+        self.for_every_stack = true;
+        let Some(datagram) = self.reassembler.push(now, fragment) else {
+            return;
+        };
         let (mut protocol, mut payload) = (datagram.protocol, &datagram.payload[..]);
         if datagram.src.is_ipv6() {
             // Extension headers may follow in the fragmentable part (RFC 8200 §4.5).

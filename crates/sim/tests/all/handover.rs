@@ -15,6 +15,25 @@ fn move_server(sim: &mut Sim, conn: Conn, seed: u64, gap: Duration) {
     sim.server.put_in(conn, detached);
 }
 
+/// Bytes that each end of a transfer sends.
+const SENT: usize = 150_000;
+
+/// All bytes of both directions arrive, and both ends hear that it is over.
+fn run_to_the_end(sim: &mut Sim, client: Conn, server: Conn) {
+    let done = |s: &Sim| {
+        s.client.endpoint(client).peer_finished && s.server.endpoint(server).peer_finished
+    };
+    sim.run_until(done, at_most(secs(2000)));
+    for (host, conn) in [(&sim.client, client), (&sim.server, server)] {
+        assert_eq!(host.endpoint(conn).received.len(), SENT);
+        assert!(host.endpoint(conn).received_pattern());
+    }
+    sim.run_until(
+        |s| s.client.closed(client).is_some() && s.server.closed(server).is_some(),
+        at_most(secs(2000)),
+    );
+}
+
 /// Every byte of both directions arrives, however often the connection moves.
 #[test]
 fn transfers_go_on_in_another_stack() {
@@ -33,7 +52,7 @@ fn transfers_go_on_in_another_stack() {
             .latency(ms(10))
             .ipv6(seed % 2 == 1);
         let plan = Plan {
-            send: 150_000,
+            send: SENT,
             then: Then::Finish,
             ..Plan::MANUAL
         };
@@ -55,18 +74,7 @@ fn transfers_go_on_in_another_stack() {
             move_server(&mut sim, server, 1000 + seed, gap);
         }
         assert!(moves > 2, "over before it moved");
-        let done = |s: &Sim| {
-            s.client.endpoint(client).peer_finished && s.server.endpoint(server).peer_finished
-        };
-        sim.run_until(done, at_most(secs(2000)));
-        for (host, conn) in [(&sim.client, client), (&sim.server, server)] {
-            assert_eq!(host.endpoint(conn).received.len(), 150_000);
-            assert!(host.endpoint(conn).received_pattern());
-        }
-        sim.run_until(
-            |s| s.client.closed(client).is_some() && s.server.closed(server).is_some(),
-            at_most(secs(2000)),
-        );
+        run_to_the_end(&mut sim, client, server);
         // Where nearly everything is lost, the last acknowledgement may be for longer than TIME-WAIT lasts: a
         // peer that has backed off to a minute is then told that nobody is there any more.
         let lost = seed % 3 == 2 && sim.client.closed(client) == Some(Reason::Reset);
@@ -77,6 +85,24 @@ fn transfers_go_on_in_another_stack() {
             assert_eq!(sim.client.stack.counters().drop_tcp_timestamp, 0);
         }
     }
+}
+
+/// Move a connection of the server, as bytes, to another process, where it goes on with what it had.
+fn move_server_as_bytes(sim: &mut Sim, server: Conn, seed: u64, gap: Duration) {
+    let before = sim.server.info(server).expect("it stands");
+    let twin = sim.server.twin(seed);
+    let bytes = sim.server.take_out(server).encode();
+    sim.run_for(gap);
+    let detached = DetachedConnection::decode(&bytes).expect("what was encoded");
+    assert_eq!(detached.encode(), bytes);
+    assert_eq!(detached.unacknowledged(), before.unacknowledged);
+    sim.server.stack = twin;
+    sim.server.put_in(server, detached);
+    let after = sim.server.info(server).expect("it goes on");
+    assert_eq!(after.congestion, before.congestion);
+    assert_eq!(after.slow_start_threshold, before.slow_start_threshold);
+    assert_eq!((after.rtt, after.mss), (before.rtt, before.mss));
+    assert_eq!(after.out_of_order_ranges, before.out_of_order_ranges);
 }
 
 /// A transfer with losses under way: encoded in the middle of it, and decoded by another process, whose clock began
@@ -96,7 +122,7 @@ fn transfers_go_on_in_another_process() {
             .latency(ms(10))
             .ipv6(seed % 2 == 1);
         let plan = Plan {
-            send: 150_000,
+            send: SENT,
             then: Then::Finish,
             ..Plan::MANUAL
         };
@@ -122,39 +148,15 @@ fn transfers_go_on_in_another_process() {
             moves += 1;
             gaps += usize::from(before.out_of_order > 0);
             flights += usize::from(before.in_flight > 0);
-            let twin = sim.server.twin(2000 + seed);
-            let bytes = sim.server.take_out(server).encode();
-            sim.run_for(Duration::from_micros(
-                random.below(3) * random.below(20_000),
-            ));
-            let detached = DetachedConnection::decode(&bytes).expect("what was encoded");
-            assert_eq!(detached.encode(), bytes);
-            assert_eq!(detached.unacknowledged(), before.unacknowledged);
-            sim.server.stack = twin;
-            sim.server.put_in(server, detached);
-            let after = sim.server.info(server).expect("it goes on");
-            assert_eq!(after.congestion, before.congestion);
-            assert_eq!(after.slow_start_threshold, before.slow_start_threshold);
-            assert_eq!((after.rtt, after.mss), (before.rtt, before.mss));
-            assert_eq!(after.out_of_order_ranges, before.out_of_order_ranges);
+            let gap = Duration::from_micros(random.below(3) * random.below(20_000));
+            move_server_as_bytes(&mut sim, server, 2000 + seed, gap);
         }
         assert!(moves > 2 && flights > 0, "over before it moved");
         assert!(
             conditions.loss < 0.02 || gaps > 0,
             "nothing waited beyond a gap"
         );
-        let done = |s: &Sim| {
-            s.client.endpoint(client).peer_finished && s.server.endpoint(server).peer_finished
-        };
-        sim.run_until(done, at_most(secs(2000)));
-        for (host, conn) in [(&sim.client, client), (&sim.server, server)] {
-            assert_eq!(host.endpoint(conn).received.len(), 150_000);
-            assert!(host.endpoint(conn).received_pattern());
-        }
-        sim.run_until(
-            |s| s.client.closed(client).is_some() && s.server.closed(server).is_some(),
-            at_most(secs(2000)),
-        );
+        run_to_the_end(&mut sim, client, server);
         assert_eq!(sim.client.closed(client), Some(Reason::Done));
         assert_eq!(sim.server.closed(server), Some(Reason::Done));
     }

@@ -58,20 +58,13 @@ impl Program {
         }
         let exporter = wanted.metrics.map(Exporter::listen).transpose()?;
         names.in_force = listens(&wanted.services, &links.stacks())?;
-        let services = services(&names)?;
-        lent::claim(&mut links, &wanted)?;
-        let mut forwarder = forwarder(services, &links, &wanted)?;
-        let keeper = keeper(&wanted, &mut forwarder)?;
-        if keeper.is_some() {
-            lent::await_successor(&mut links)?;
-        }
+        let mut table = table(&names, &mut links, &wanted)?;
         describe(&links, &shares, &cores);
         let mut answers = Answers::default();
-        answers.take(&mut links, forwarder.services())?;
-        let kernel = match wanted.in_kernel {
-            true => Some(in_kernel(&mut links, &mut forwarder)?),
-            false => None,
-        };
+        answers.take(&mut links, table.forwarder.services())?;
+        if wanted.in_kernel {
+            table.kernel = Some(in_kernel(&mut links, &mut table.forwarder)?);
+        }
         wanted.user.give_up()?;
         let signals = Signals::catch()?;
         // Without a file it is said that there is none to reload.
@@ -105,7 +98,7 @@ impl Program {
         }
         Ok(Started {
             program,
-            table: Table::new(forwarder, keeper, kernel),
+            table,
             others,
         })
     }
@@ -225,6 +218,18 @@ fn forwarder(services: Services, links: &Links, wanted: &Wanted) -> Result<Forwa
 fn keeper(wanted: &Wanted, forwarder: &mut Forwarder) -> Result<Option<Keeper>, Error> {
     let mut start = |path: &PathBuf| wanted.user.as_user(|| Keeper::start(path, forwarder));
     wanted.keep.as_ref().map(&mut start).transpose()
+}
+
+/// The flows of the services on these links, and who keeps them for a successor.
+fn table(names: &Names, links: &mut Links, wanted: &Wanted) -> Result<Table, Error> {
+    let services = services(names)?;
+    lent::claim(links, wanted)?;
+    let mut forwarder = forwarder(services, links, wanted)?;
+    let keeper = keeper(wanted, &mut forwarder)?;
+    if keeper.is_some() {
+        lent::await_successor(links)?;
+    }
+    Ok(Table::new(forwarder, keeper, None))
 }
 
 /// The part of the kernel, which forwards packets of known flows.

@@ -221,6 +221,10 @@ mod tests {
 
     #[test]
     fn syns_come_by_one_and_all_else_by_the_other() {
+        /// By which of the two programs a frame comes.
+        const SYNS: [bool; 2] = [true, false];
+        const OTHERS: [bool; 2] = [false, true];
+        const NEITHER: [bool; 2] = [false; 2];
         let ours: Vec<(IpAddr, u8)> = [
             ("10.0.0.1", 32),
             ("10.1.0.0", 16),
@@ -232,86 +236,54 @@ mod tests {
         let [syns, others] = [Which::Syns, Which::Others].map(|which| program(&ours, which));
         let (mine, tcp, syn) = ([10, 0, 0, 1], 6, 2);
         for (what, frame, wanted) in [
-            ("a SYN", v4_frame(mine, tcp, 0x4000, syn, 0), [true, false]),
-            (
-                "with options of IP",
-                v4_frame(mine, tcp, 0, syn, 3),
-                [true, false],
-            ),
-            (
-                "an answer to one",
-                v4_frame(mine, tcp, 0, 0x12, 0),
-                [true, false],
-            ),
+            ("a SYN", v4_frame(mine, tcp, 0x4000, syn, 0), SYNS),
+            ("with options of IP", v4_frame(mine, tcp, 0, syn, 3), SYNS),
+            ("an answer to one", v4_frame(mine, tcp, 0, 0x12, 0), SYNS),
             (
                 "an acknowledgement",
                 v4_frame(mine, tcp, 0, 0x10, 0),
-                [false, true],
+                OTHERS,
             ),
-            (
-                "with options too",
-                v4_frame(mine, tcp, 0, 0x10, 3),
-                [false, true],
-            ),
-            (
-                "a later fragment",
-                v4_frame(mine, tcp, 5, syn, 0),
-                [false, true],
-            ),
-            ("a datagram", v4_frame(mine, 17, 0, syn, 0), [false, true]),
+            ("with options too", v4_frame(mine, tcp, 0, 0x10, 3), OTHERS),
+            ("a later fragment", v4_frame(mine, tcp, 5, syn, 0), OTHERS),
+            ("a datagram", v4_frame(mine, 17, 0, syn, 0), OTHERS),
             (
                 "a SYN to another",
                 v4_frame([10, 0, 0, 2], tcp, 0, syn, 0),
-                [false; 2],
+                NEITHER,
             ),
             (
                 "data to another",
                 v4_frame([10, 0, 0, 2], tcp, 0, 0x10, 0),
-                [false; 2],
+                NEITHER,
             ),
             (
                 "a SYN to a network",
                 v4_frame([10, 1, 9, 9], tcp, 0, syn, 0),
-                [true, false],
+                SYNS,
             ),
             (
                 "a SYN beside it",
                 v4_frame([10, 2, 9, 9], tcp, 0, syn, 0),
-                [false; 2],
+                NEITHER,
             ),
-            (
-                "a SYN of IPv6",
-                v6_frame("fd00::1", tcp, syn),
-                [true, false],
-            ),
-            (
-                "data of IPv6",
-                v6_frame("fd00::1", tcp, 0x10),
-                [false, true],
-            ),
-            ("to another", v6_frame("fd00::2", tcp, syn), [false; 2]),
-            (
-                "to a network of IPv6",
-                v6_frame("fd01::5", tcp, syn),
-                [true, false],
-            ),
+            ("a SYN of IPv6", v6_frame("fd00::1", tcp, syn), SYNS),
+            ("data of IPv6", v6_frame("fd00::1", tcp, 0x10), OTHERS),
+            ("to another", v6_frame("fd00::2", tcp, syn), NEITHER),
+            ("to a network of IPv6", v6_frame("fd01::5", tcp, syn), SYNS),
             (
                 "in its last bit",
                 v6_frame("fd01:0:8000::5", tcp, syn),
-                [false; 2],
+                NEITHER,
             ),
             (
                 "a neighbour's question",
                 v6_frame("ff02::1:ff00:1", 58, 0),
-                [false, true],
+                OTHERS,
             ),
-            (
-                "ARP, the shortest",
-                frame(0x0806, &[&[0; 28]]),
-                [false, true],
-            ),
-            ("another protocol", frame(0x88cc, &[&[0; 100]]), [false; 2]),
-            ("nothing but a type", frame(0x0800, &[]), [false; 2]),
+            ("ARP, the shortest", frame(0x0806, &[&[0; 28]]), OTHERS),
+            ("another protocol", frame(0x88cc, &[&[0; 100]]), NEITHER),
+            ("nothing but a type", frame(0x0800, &[]), NEITHER),
         ] {
             let found = [&syns, &others].map(|program| lets_in(program, &frame));
             assert_eq!(found, wanted, "{what}");

@@ -2,8 +2,8 @@
 # exos run: programs of languages whose tools are large, Go and Java, each as a server and as a client. Go's go by intercepted calls
 # where they are static. Prints "ok NAME", "not ok NAME: why" or "SKIPPED: ..." lines.
 #
-#   tests/run/languages.sh PATH/TO/exos [--intercept]
-. "$(dirname "$0")/common.sh"
+#   tests/run/languages/languages.sh PATH/TO/exos [--intercept]
+. "$(dirname "$0")/../common.sh"
 begin_runs languages
 
 # both_ways NAME PROGRAM...: serves files to others, and gets one from them, byte for byte.

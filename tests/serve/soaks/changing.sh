@@ -3,12 +3,12 @@
 # renamed, rewritten and linked by changing.py, which fetches them at the same time, over a lab's emulated wire, and
 # holds each response against all versions of its file. Prints "ok NAME", "not ok NAME: why" or "SKIPPED: ..." lines.
 #
-#   tests/serve/changing.sh PATH/TO/exos [in-kernel|in-kernel-cores]
-#   EXOS_FETCHES=100000 tests/serve/changing.sh PATH/TO/exos      longer
+#   tests/serve/soaks/changing.sh PATH/TO/exos [in-kernel|in-kernel-cores]
+#   EXOS_FETCHES=100000 tests/serve/soaks/changing.sh PATH/TO/exos      longer
 #
 # Everything happens in namespaces of a lab of its own and takes about half a minute; what is started is ended by its
 # id, also when this script is interrupted.
-. "$(dirname "$0")/../common.sh"
+. "$(dirname "$0")/../../common.sh"
 fetches=${EXOS_FETCHES:-3000}
 seed=${EXOS_SEED:-1}
 need_root "files that change, over a bad wire"

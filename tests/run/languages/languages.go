@@ -1,4 +1,4 @@
-// A web server of a folder's files, and a client that gets one by 20 connections at once: for tests/run/languages.sh.
+// A web server of a folder's files, and a client that gets one by 20 connections at once: for tests/run/languages/languages.sh.
 //
 //	run-languages serve FOLDER PORT
 //	run-languages get URL FILE

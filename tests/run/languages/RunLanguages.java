@@ -14,7 +14,7 @@ import java.util.stream.IntStream;
 
 /**
  * A web server of a folder's files, and a client that gets one by 20 connections at once (a selector's), and then by a socket that
- * waits: for tests/run/languages.sh.
+ * waits: for tests/run/languages/languages.sh.
  *
  * <pre>
  * java RunLanguages.java serve FOLDER PORT

@@ -3,9 +3,9 @@
 # resets. What both processes take of memory for each is printed and held against bounds. Prints "ok NAME", "not ok NAME:
 # why" or "SKIPPED: ..." lines.
 #
-#   tests/serve/connections.sh PATH/TO/exos [in-kernel]
-#   EXOS_CONNECTIONS=1000000 EXOS_HELD_SECS=20 tests/serve/connections.sh PATH/TO/exos
-. "$(dirname "$0")/../common.sh"
+#   tests/serve/soaks/connections.sh PATH/TO/exos [in-kernel]
+#   EXOS_CONNECTIONS=1000000 EXOS_HELD_SECS=20 tests/serve/soaks/connections.sh PATH/TO/exos
+. "$(dirname "$0")/../../common.sh"
 wanted=${EXOS_CONNECTIONS:-40000}
 # What the kernel answers it has for 5 s when nothing more comes, and then the server: resets are to come to that.
 held_for=${EXOS_HELD_SECS:-$([ -z "$in_kernel" ] && echo 3 || echo 10)}
