@@ -471,7 +471,8 @@ fn segment((seq, ack): (u32, u32), flags: u8, said: &[u8]) -> Vec<u8> {
     tcp.extend(80_u16.to_be_bytes());
     tcp.extend(seq.to_be_bytes());
     tcp.extend(ack.to_be_bytes());
-    tcp.extend([5 << 4, flags, 0xff, 0xff, 0, 0, 0, 0]);
+    // No-operations behind: the header ends where a fragment may.
+    tcp.extend([6 << 4, flags, 0xff, 0xff, 0, 0, 0, 0, 1, 1, 1, 1]);
     tcp.extend(said);
     let pseudo = Sum::pseudo(
         ADDRESSES[0].into(),
@@ -501,11 +502,11 @@ fn frame(part: &[u8], field: u16) -> Vec<u8> {
     frame
 }
 
-/// A segment with the request in two fragments, the first of them shorter than TCP's header.
+/// A segment with the request in two fragments, the header and what it says.
 fn in_fragments(numbers: (u32, u32), flags: u8) -> [Vec<u8>; 2] {
     let segment = segment(numbers, flags, REQUEST);
-    let (first, rest) = segment.split_at(16);
-    [frame(first, 0x2000), frame(rest, 2)]
+    let (first, rest) = segment.split_at(24);
+    [frame(first, 0x2000), frame(rest, 3)]
 }
 
 /// A segment that was joined of fragments comes to the stack behind its connection, or not where it does not acknowledge what that has sent.
