@@ -20,8 +20,8 @@ from frames import (PEER, PEER6, SERVER6, answer_neighbour, checksum, find_serve
 PID, STATISTICS = int(sys.argv[2]), sys.argv[3]
 # The kernel answers SYNs with cookies, which keep one MSS out of eight: the next below.
 IN_KERNEL = sys.argv[4:] in (["in-kernel"], ["daemon-in-kernel"])
-# How long the first of two fragments is; a daemon's gate drops those that are shorter than TCP's header (RFC 1858).
-CUTS = (40,) if "daemon" in "".join(sys.argv[4:]) else (40, 16)
+# How long the first of two fragments is: with all of TCP's header, and with what it has to have of that.
+CUTS = (40, 24)
 FIN, SYN, ACK = 1, 2, 16
 next_port = 20000
 
@@ -143,8 +143,7 @@ def fragmented_segments():
 
 
 def fragments_in_mid_connection():
-    """A connection on which requests were answered goes on with one in fragments, also where the first is shorter than TCP's header, and
-    with whole segments behind that."""
+    """A connection on which requests were answered goes on with one in fragments, and with whole segments behind that."""
     def answered(connection, path, size, send_it):
         connection.received = b""
         send_it(connection.request(path, closes=False))

@@ -12,16 +12,37 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use exos_host::{Error, Waker};
-use exos_inet::{Concern, Instant, RxChecksum, Stack};
+use exos_inet::{Concern, Instant, JoinedSegment, RxChecksum, Stack};
 
 /// Frames that wait for one core. Of the longest, super-packets of 64 KiB, that is 16 MiB.
 const WAITING_MAX: usize = 256;
 
 /// A frame on its way from core to core.
 struct Passed {
-    frame: Box<[u8]>,
-    checksum: RxChecksum,
+    content: Content,
     audience: Audience,
+}
+
+enum Content {
+    Frame(Box<[u8]>, RxChecksum),
+    /// What fragments came to be, each of which every core has had.
+    Joined(Box<JoinedSegment>),
+}
+
+impl Content {
+    fn take_in_among(&self, stack: &mut Stack, now: Instant) -> Concern {
+        match self {
+            Self::Frame(frame, checksum) => stack.handle_frame_among(now, frame, *checksum),
+            Self::Joined(joined) => stack.handle_joined_among(now, joined),
+        }
+    }
+
+    fn take_in(&self, stack: &mut Stack, now: Instant) {
+        match self {
+            Self::Frame(frame, checksum) => stack.handle_frame(now, frame, *checksum),
+            Self::Joined(joined) => stack.handle_joined(now, joined),
+        }
+    }
 }
 
 #[derive(Copy, Clone)]
@@ -89,15 +110,21 @@ impl Handoff {
 
     /// Takes in a frame that came by the link.
     pub fn take_in(&mut self, stack: &mut Stack, now: Instant, frame: &[u8], checksum: RxChecksum) {
+        let content = || Content::Frame(frame.into(), checksum);
         match stack.handle_frame_among(now, frame, checksum) {
             Concern::Nobody => {}
-            Concern::Another => self.ask(frame.into(), checksum, self.others.len() + 1),
+            Concern::Another => self.ask(content(), self.others.len() + 1),
             Concern::Everybody => {
                 for n in 0..self.others.len() {
-                    self.pass(n, frame.into(), checksum, Audience::All);
+                    self.pass(n, content(), Audience::All);
                 }
             }
         }
+    }
+
+    /// Has the core that knows its connection take in what this one, which does not, has joined; or this one, where none does.
+    pub fn ask_about(&mut self, joined: JoinedSegment) {
+        self.ask(Content::Joined(Box::new(joined)), self.others.len() + 1);
     }
 
     /// Takes in what others have handed on, each after what `before` does; returns how many frames.
@@ -113,25 +140,21 @@ impl Handoff {
         }
         let mut count = 0;
         while count < WAITING_MAX
-            && let Ok(Passed {
-                frame,
-                checksum,
-                audience,
-            }) = self.frames.try_recv()
+            && let Ok(Passed { content, audience }) = self.frames.try_recv()
         {
             count += 1;
             before(stack);
             match audience {
-                Audience::All => drop(stack.handle_frame_among(now, &frame, checksum)),
+                Audience::All => drop(content.take_in_among(stack, now)),
                 Audience::One(0) => {
                     // Here it came, and all others do not know it: it is nobody's, or begins a connection.
-                    if stack.handle_frame_among(now, &frame, checksum) == Concern::Another {
-                        stack.handle_frame(now, &frame, checksum);
+                    if content.take_in_among(stack, now) == Concern::Another {
+                        content.take_in(stack, now);
                     }
                 }
                 Audience::One(left) => {
-                    if stack.handle_frame_among(now, &frame, checksum) == Concern::Another {
-                        self.ask(frame, checksum, left);
+                    if content.take_in_among(stack, now) == Concern::Another {
+                        self.ask(content, left);
                     }
                 }
             }
@@ -140,18 +163,13 @@ impl Handoff {
     }
 
     /// Asks the next of `left`, this one not counted.
-    fn ask(&mut self, frame: Box<[u8]>, checksum: RxChecksum, left: usize) {
-        self.pass(0, frame, checksum, Audience::One(left - 1));
+    fn ask(&mut self, content: Content, left: usize) {
+        self.pass(0, content, Audience::One(left - 1));
     }
 
-    fn pass(&mut self, to: usize, frame: Box<[u8]>, checksum: RxChecksum, audience: Audience) {
+    fn pass(&mut self, to: usize, content: Content, audience: Audience) {
         let peer = &self.others[to];
-        let passed = Passed {
-            frame,
-            checksum,
-            audience,
-        };
-        match peer.frames.try_send(passed) {
+        match peer.frames.try_send(Passed { content, audience }) {
             Ok(()) => {
                 self.handed_on += 1;
                 peer.waker.wake();

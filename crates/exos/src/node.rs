@@ -278,6 +278,10 @@ impl Exos {
             }
         }
         take_on(stack);
+        if let (Some(handoff), Some(requests)) = (&mut self.handoff, &mut self.requests) {
+            let asked_about = requests.take_asked_about();
+            asked_about.into_iter().for_each(|it| handoff.ask_about(it));
+        }
         // What is due is news too: the program hears of it in this turn.
         self.stack.handle_timeout(self.now);
         self.worked = count > 0;

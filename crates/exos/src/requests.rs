@@ -26,7 +26,7 @@ use exos_filter::handler::WebHandler;
 use exos_filter::handler::web::layout::{self, Entries};
 use exos_inet::limits::CONNECTIONS_MAX;
 use exos_inet::tcp::ListenerId;
-use exos_inet::{Duration, Instant, Stack};
+use exos_inet::{Duration, Instant, JoinedSegment, Stack};
 use rustix::thread::{MembarrierCommand, membarrier};
 
 use crate::node::Exos;
@@ -329,8 +329,13 @@ impl Requests {
         let (connections, mut turn) = self.connections(now, stack);
         connections.take_on(&mut turn);
         if let Some(joined) = turn.stack.take_joined() {
-            connections.take_in(&mut turn, &joined);
+            connections.take_in(&mut turn, joined);
         }
+    }
+
+    /// What came in fragments, and the other cores are to be asked about. To be called once in a turn.
+    pub(crate) fn take_asked_about(&mut self) -> Vec<JoinedSegment> {
+        self.connections.take_asked_about()
     }
 
     /// Has the stack have what the kernel's part has. True while there may be more, once what that has queued has left.

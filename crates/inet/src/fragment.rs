@@ -12,6 +12,8 @@
 //!   senders do not overlap. An exact duplicate of a piece is no overlap, it is ignored.
 //! - The ECN fields of the pieces make one (RFC 3168 §5.3, which RFC 8200 leaves as it is): a mark on any
 //!   of them marks the datagram, and a mark beside a piece that may not be marked condemns it.
+//! - A first piece that lacks a part of the headers up to TCP's, UDP's or ICMP's, all but options, is dropped (RFC 1858 §3,
+//!   RFC 7112 §5): who looks at first fragments alone, as a daemon's gate does, would take the datagram for another.
 //! - A datagram that is one whole fragment (RFC 6946) is not to be pushed; it is no fragment
 //!   (`Reassembler` gives it back at once, touching nothing).
 //! - Call [`Reassembler::handle_timeout`] when [`Reassembler::poll_timeout`] says, then drain
@@ -31,7 +33,7 @@ use crate::tcp::Ecn;
 use crate::time::Instant;
 use exos_wire::ipv4::{self, Ipv4Header};
 use exos_wire::ipv6::{self, FragmentHeader, Ipv6Header};
-use exos_wire::protocol;
+use exos_wire::{protocol, tcp};
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
@@ -102,6 +104,8 @@ pub struct FragmentCounters {
     pub condemned: u64,
     /// Pieces that are empty, or not a multiple of eight bytes long and not the last.
     pub bad_length: u64,
+    /// First pieces without all headers.
+    pub headless: u64,
     /// Pieces that would make a datagram longer than the IP header can say.
     pub oversized: u64,
     /// Datagrams given up for their number of pieces.
@@ -313,6 +317,10 @@ impl Reassembler {
             self.counters.bad_length += 1;
             return false;
         }
+        if f.offset == 0 && !has_headers(f) {
+            self.counters.headless += 1;
+            return false;
+        }
         // The IPv4 total length counts the header too.
         let max = if f.key.src.is_ipv4() {
             DATAGRAM_MAX - 20
@@ -404,6 +412,23 @@ impl Reassembler {
         self.bytes -= entry.cost();
         entry
     }
+}
+
+/// Whether a first fragment has all headers, of the transport's all but options.
+fn has_headers(f: &Fragment<'_>) -> bool {
+    let (protocol, payload) = match f.key.src {
+        IpAddr::V4(_) => (f.protocol, f.payload),
+        IpAddr::V6(_) => match ipv6::walk(f.protocol, f.payload, 0, 0, false) {
+            Ok(upper) => (upper.protocol, upper.payload),
+            Err(_) => return false,
+        },
+    };
+    let least = match protocol {
+        protocol::TCP => tcp::LEN,
+        protocol::UDP | protocol::ICMP | protocol::ICMPV6 => 8,
+        _ => 0,
+    };
+    payload.len() >= least
 }
 
 fn whole(f: &Fragment<'_>) -> Datagram {

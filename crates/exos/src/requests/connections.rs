@@ -15,7 +15,7 @@ use exos_filter::handler::WebHandler;
 use exos_filter::handler::web::layout::{self, Entries, handed, slot};
 use exos_inet::limits::REPLIES_MAX;
 use exos_inet::tcp::{BegunConnection, ConnectionId, Flow, ListenerId};
-use exos_inet::{Duration, Instant, Stack};
+use exos_inet::{Duration, Instant, JoinedSegment, Stack};
 use exos_wire::tcp::cookie::TIMESTAMP_BITS;
 
 use super::memory::Memory;
@@ -51,6 +51,8 @@ pub(super) struct Connections {
     taken: u64,
     /// Of connections that were taken on.
     sent: VecDeque<Sent>,
+    /// What came in fragments, and may begin a connection that no other core has.
+    asked_about: Vec<JoinedSegment>,
 }
 
 /// What each look at them has.
@@ -70,6 +72,15 @@ struct Answer {
 }
 
 impl Turn<'_> {
+    /// Whether the stack has a connection between these ends.
+    fn has(&self, flow: &Flow) -> bool {
+        let found = self
+            .stack
+            .tcp
+            .connection_between(flow.local(), flow.remote());
+        found.is_some()
+    }
+
     /// A response that was sent, and has this length; one that was forgotten has none.
     fn response(&self, sent: SentResponse, len: usize) -> Option<Slice> {
         let (entry, version) = sent.response;
@@ -100,6 +111,7 @@ impl Connections {
             next: 0,
             taken: 0,
             sent: VecDeque::new(),
+            asked_about: Vec::new(),
         }
     }
 

@@ -1,30 +1,20 @@
-//! Code of the gate's programs: what they keep on the stack, and the few moves that they are made of.
+//! Code of the gate's programs: the few moves that they are made of, on fields of the stack (`stack.rs`).
 //!
 //! Packets are read with the kernel's `load_bytes` into the stack, never by pointer: it works alike for XDP and for
 //! socket buffers, whose bytes may lie in several places, and the verifier need not follow offsets. What is found is
 //! kept in fields of the stack frame, so that the parts of a program hand each other fields, not registers.
 //!
 //! Registers: r6 context, always; r7 to r9 belong to the part that runs; r0 to r5 are lost in each call.
-//!
-//! The stack, by distance from r10 (8 bytes each where nothing else is said):
-//!
-//! ```text
-//! ETHERNET -78 (14) | IP -64 (40) | TRANSPORT -24 (24)        bytes as loaded
-//! SOURCE -96 (16) | DESTINATION -112 (16)                     IPv4 mapped
-//! KEY -152 (40) | FRAGMENT_KEY -488 (48)                      keys of maps
-//! TARGET -192 (16)                                            of neighbour discovery
-//! QUOTED_SOURCE -208 (16) | QUOTED_DESTINATION -224 (16)
-//! then numbers, see below; what a batch keeps beside: QUEUE, and PLACE, which arrivals have too; what members are found by;
-//! which handler a message is for: HANDLED and PLACE
-//! ```
 
 mod arrivals;
 pub(super) mod checksum;
 pub(super) mod classify;
+mod field;
 pub(super) mod parse;
 pub(super) mod share;
 mod side;
 pub(super) mod splice;
+mod stack;
 
 use super::counter::Counter;
 use super::limits::TAPS_MAX;
@@ -32,86 +22,9 @@ use super::maps::MapFds;
 use super::tap::{TapRecord, Verdict};
 pub(super) use crate::ebpf::half;
 use crate::ebpf::{Alu, Assembler, Condition, Helper, Insn, Label, Operand, Reg, Size};
+pub(super) use field::{Field, Unlearned};
 pub(super) use side::{Side, tcx};
-
-pub(super) const ETHERNET: i16 = -78;
-pub(super) const IP: i16 = -64;
-pub(super) const TRANSPORT: i16 = -24;
-pub(super) const SOURCE: i16 = -96;
-pub(super) const DESTINATION: i16 = -112;
-pub(super) const KEY: i16 = -152;
-pub(super) const FRAGMENT_KEY: i16 = -488;
-pub(super) const TARGET: i16 = -192;
-pub(super) const QUOTED_SOURCE: i16 = -208;
-pub(super) const QUOTED_DESTINATION: i16 = -224;
-/// Bytes of the frame.
-pub(super) const LENGTH: i16 = -232;
-/// Bytes that it costs its slot and the link: more than its length if it is to be cut into segments.
-pub(super) const CHARGE: i16 = -392;
-/// Where the IP packet ends, from the frame's first byte.
-pub(super) const END: i16 = -240;
-/// The protocol that IP carries.
-pub(super) const PROTOCOL: i16 = -248;
-/// Ports as they lie in memory.
-pub(super) const SOURCE_PORT: i16 = -256;
-pub(super) const DESTINATION_PORT: i16 = -264;
-/// See [`fragment`].
-pub(super) const FRAGMENT: i16 = -272;
-/// The identification of a fragment, as a number.
-pub(super) const IDENTIFIER: i16 = -280;
-/// 1: IPv6.
-pub(super) const IS_V6: i16 = -288;
-/// 1: IPv4 options or an IPv6 routing header.
-pub(super) const ODD: i16 = -296;
-/// The ICMP type, or [`NO_TYPE`].
-pub(super) const ICMP_TYPE: i16 = -304;
-/// The slot that things are done and counted for.
-pub(super) const SLOT: i16 = -312;
-/// The slot that sends.
-pub(super) const SENDER: i16 = -320;
-/// The slot that is sent to.
-pub(super) const PEER: i16 = -328;
-/// From the configuration.
-pub(super) const SHAPES: i16 = -336;
-pub(super) const TAPS: i16 = -344;
-/// What the program returns.
-pub(super) const RESULT: i16 = -352;
-/// What became of the packet: [`Verdict`].
-pub(super) const VERDICT: i16 = -360;
-/// 1: the sender is the daemon.
-pub(super) const UNCHECKED: i16 = -368;
-/// Whose it is when nobody claims it: a slot's number and 1 more; 0 is the host.
-pub(super) const STRAY: i16 = -376;
-/// Four bytes: the index of a lookup, or a value to store.
-pub(super) const CELL: i16 = -384;
-
-/// Pointers: the queue that a batch is taken from, and the word of the frame's descriptor, or the place of a frame that arrives.
-pub(super) const QUEUE: i16 = -496;
-pub(super) const PLACE: i16 = -504;
-/// [`super::layout::Handled`], of the handler at the place in [`PLACE`].
-pub(super) const HANDLED: i16 = -496;
-/// Four bytes: the slot whose secret the sender of live frames knows.
-pub(super) const HOLDER: i16 = -512;
-/// [`super::layout::FragmentValue`]: 48 bytes.
-pub(super) const FRAGMENT_VALUE: i16 = -440;
-
-/// Fields that are zero until something is found.
-const ZERO: [i16; 14] = [
-    PROTOCOL,
-    SOURCE_PORT,
-    DESTINATION_PORT,
-    FRAGMENT,
-    IDENTIFIER,
-    IS_V6,
-    ODD,
-    SLOT,
-    SENDER,
-    SHAPES,
-    TAPS,
-    UNCHECKED,
-    STRAY,
-    CELL,
-];
+pub(super) use stack::*;
 
 /// Values of [`FRAGMENT`].
 pub(super) mod fragment {
@@ -175,23 +88,26 @@ impl<'a> Code<'a> {
         for field in ZERO {
             self.put_imm(field, 0);
         }
+        for field in UNLEARNED_ZERO {
+            self.put_imm(field, 0);
+        }
         self.put_imm(ICMP_TYPE, NO_TYPE);
         self.put_imm(PEER, i32::from(TapRecord::NO_SLOT));
     }
 
     /// `reg = field`.
-    pub(super) fn get(&mut self, reg: Reg, field: i16) {
-        self.read(Size::Double, reg, field);
+    pub(super) fn get(&mut self, reg: Reg, field: impl Field) {
+        field.get(&mut self.asm, reg);
     }
 
     /// `field = reg`.
-    pub(super) fn put(&mut self, field: i16, reg: Reg) {
-        self.asm.store(Size::Double, Reg::R10, field, reg);
+    pub(super) fn put(&mut self, field: impl Field, reg: Reg) {
+        field.put(&mut self.asm, reg);
     }
 
     /// `field = constant`.
-    pub(super) fn put_imm(&mut self, field: i16, value: i32) {
-        self.asm.store_imm(Size::Double, Reg::R10, field, value);
+    pub(super) fn put_imm(&mut self, field: impl Field, value: i32) {
+        field.put_imm(&mut self.asm, value);
     }
 
     /// `reg = *(size *)(stack + at)`.
@@ -295,7 +211,7 @@ impl<'a> Code<'a> {
     }
 
     /// [`Self::lookup`] with a field as 32-bit key.
-    pub(super) fn lookup_field(&mut self, map: i32, field: i16, missing: Label) {
+    pub(super) fn lookup_field(&mut self, map: i32, field: impl Field, missing: Label) {
         self.get(Reg::R1, field);
         self.write(Size::Word, CELL, Reg::R1);
         self.lookup(map, CELL, missing);
@@ -303,7 +219,7 @@ impl<'a> Code<'a> {
 
     /// Let counters of the slot in `field` grow. The value is this CPU's own, and no program of the gate interrupts
     /// another on one CPU, but for a batch, which before Linux 6.11 others interrupt: atomics for that one alone.
-    pub(super) fn count(&mut self, field: i16, counters: &[(Counter, Amount)]) {
+    pub(super) fn count(&mut self, field: impl Field, counters: &[(Counter, Amount)]) {
         let missing = self.asm.label();
         self.lookup_field(self.maps.counters, field, missing);
         for (counter, amount) in counters {
@@ -378,19 +294,26 @@ impl<'a> Code<'a> {
         self.asm.finish().expect("the programs are short")
     }
 
+    /// A field into the value of `scratch` that r0 points to.
+    pub(super) fn leave(&mut self, field: impl Field, offset: i16) {
+        self.get(Reg::R1, field);
+        self.asm.store(Size::Word, Reg::R0, offset, Reg::R1);
+    }
+
+    /// What was left in the value of `scratch` that r0 points to, into a field.
+    pub(super) fn resume_field(&mut self, field: impl Field, offset: i16) {
+        self.load(Size::Word, Reg::R1, Reg::R0, offset);
+        self.put(field, Reg::R1);
+    }
+
     /// What the copy programs need, into `scratch`.
     fn leave_for_taps(&mut self, missing: Label) {
         self.lookup_index(self.maps.scratch, self.side.scratch_index(), missing);
-        for (field, offset) in [
-            (RESULT, scratch::RESULT),
-            (LENGTH, scratch::LENGTH),
-            (SLOT, scratch::SLOT),
-            (VERDICT, scratch::VERDICT),
-            (PEER, scratch::PEER),
-        ] {
-            self.get(Reg::R1, field);
-            self.asm.store(Size::Word, Reg::R0, offset, Reg::R1);
-        }
+        self.leave(RESULT, scratch::RESULT);
+        self.leave(LENGTH, scratch::LENGTH);
+        self.leave(SLOT, scratch::SLOT);
+        self.leave(VERDICT, scratch::VERDICT);
+        self.leave(PEER, scratch::PEER);
         let ifindex = match self.side {
             Side::In => 12, // struct xdp_md: ingress_ifindex
             _ => 40,        // struct __sk_buff: ifindex

@@ -23,8 +23,8 @@ use exos_wire::protocol::TCP;
 
 use super::code::share::{SLOT_TX, TOKENS};
 use super::code::{
-    Amount, CELL, CHARGE, Code, DESTINATION_PORT, FRAGMENT, HANDLED, ICMP_TYPE, LENGTH, NO_TYPE,
-    PLACE, PROTOCOL, RESULT, SLOT, Side, TAPS, VERDICT, fragment, scratch,
+    Amount, CELL, CHARGE, Code, DESTINATION_PORT, FRAGMENT, HANDLED, HANDLED_PLACE, ICMP_TYPE,
+    LENGTH, NO_TYPE, PROTOCOL, RESULT, SLOT, Side, TAPS, VERDICT, fragment, scratch,
 };
 use super::counter::Counter;
 use super::incoming::CONFIG_TAPS;
@@ -124,10 +124,8 @@ pub fn outcome(maps: &MapFds, outcome: Outcome) -> Program {
     code.clear();
     code.measure();
     code.lookup_index(maps.scratch, Side::In.scratch_index(), lost);
-    for (offset, field) in [(scratch::SLOT, SLOT), (scratch::LENGTH, LENGTH)] {
-        code.load(Size::Word, Reg::R1, Reg::R0, offset);
-        code.put(field, Reg::R1);
-    }
+    code.resume_field(SLOT, scratch::SLOT);
+    code.resume_field(LENGTH, scratch::LENGTH);
     match outcome {
         Outcome::GaveUp => code.gave_up(lost),
         Outcome::Done => code.done(Counter::HandlerDone),
@@ -213,7 +211,7 @@ impl Code<'_> {
         }
         self.asm.jump(none);
         self.asm.bind(found);
-        self.put(PLACE, place);
+        self.put(HANDLED_PLACE, place);
         self.asm.alu(Alu::Mul, place, Handled::LEN as i32);
         self.asm.alu(Alu::Add, Reg::R0, place);
         self.load(Size::Double, one, Reg::R0, 0);
@@ -223,15 +221,13 @@ impl Code<'_> {
     /// To `none` where it has gone.
     fn call_handler(&mut self, none: Label) {
         self.lookup_index(self.maps.scratch, Side::In.scratch_index(), none);
-        for (field, offset) in [(SLOT, scratch::SLOT), (LENGTH, scratch::LENGTH)] {
-            self.get(Reg::R1, field);
-            self.asm.store(Size::Word, Reg::R0, offset, Reg::R1);
-        }
+        self.leave(SLOT, scratch::SLOT);
+        self.leave(LENGTH, scratch::LENGTH);
         self.asm.set(Reg::R1, Reg::R6);
         self.asm.load_map(Reg::R2, self.maps.handlers);
         self.get(Reg::R3, SLOT);
         self.asm.alu(Alu::Mul, Reg::R3, HANDLERS_MAX as i32);
-        self.get(Reg::R0, PLACE);
+        self.get(Reg::R0, HANDLED_PLACE);
         self.asm.alu(Alu::Add, Reg::R3, Reg::R0);
         self.asm.call(Helper::TailCall);
         self.asm.jump(none);

@@ -294,8 +294,7 @@ impl Code<'_> {
         self.load(Size::Word, Reg::R1, Reg::R0, CONFIG_GENERALS);
         self.asm.jump_if(Reg::R1, Condition::Equal, 0, none);
         self.lookup_index(self.maps.scratch, self.side.scratch_index(), none);
-        self.get(Reg::R1, STRAY);
-        self.asm.store(Size::Word, Reg::R0, scratch::STRAY, Reg::R1);
+        self.leave(STRAY, scratch::STRAY);
         self.call_any(self.maps.generals, 0..GENERALS_MAX);
         self.asm.bind(none);
     }
@@ -305,8 +304,7 @@ impl Code<'_> {
         self.clear();
         self.measure();
         self.lookup_index(self.maps.scratch, self.side.scratch_index(), lost);
-        self.load(Size::Word, Reg::R1, Reg::R0, scratch::STRAY);
-        self.put(STRAY, Reg::R1);
+        self.resume_field(STRAY, scratch::STRAY);
         self.lookup_index(self.maps.config, 0, lost);
         self.load(Size::Word, Reg::R1, Reg::R0, CONFIG_TAPS);
         self.put(TAPS, Reg::R1);

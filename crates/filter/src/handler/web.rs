@@ -39,7 +39,7 @@ use crate::ebpf::{Alu, Assembler, Condition, Insn, Label, Reg, Size};
 use crate::gate::handling::Steps;
 use crate::handler::arithmetic::set_wide;
 use crate::program::{Counter, Program};
-use layout::{Entries, Rings, SLOT_COUNT, SLOTS};
+use layout::{Entries, Rings, SLOT_COUNT, SLOT_LEN, SLOTS};
 pub use second_stage::SecondStage;
 pub(crate) use second_stage::announced;
 use shape::{ADDRESSES, CONTEXT, COUNTER, MILLIS, PORTS, SLOT, SLOT_AT, keep, kept};
@@ -288,9 +288,8 @@ impl Generator<'_> {
             kept(asm, spare, *word);
             mix(asm, hash, factor, spare);
         }
-        asm.alu(Alu::ShiftRight, hash, 40);
-        asm.alu(Alu::And, hash, (SLOT_COUNT - 1) as i32);
-        asm.alu(Alu::ShiftLeft, hash, 7);
+        asm.alu(Alu::ShiftRight, hash, 64 - SLOT_COUNT.ilog2() as i32);
+        asm.alu(Alu::ShiftLeft, hash, SLOT_LEN.ilog2() as i32);
         if of.reports && of.http {
             keep(asm, SLOT_AT, hash);
         }
@@ -313,11 +312,13 @@ impl Generator<'_> {
     }
 }
 
-/// One step of a hash over words of eight bytes.
+/// One step of a hash over words of eight bytes, as [`layout`] says. The word is lost.
 fn mix(asm: &mut Assembler, hash: Reg, factor: Reg, word: Reg) {
     asm.alu(Alu::Xor, hash, word);
-    asm.alu(Alu::Mul, hash, factor);
-    asm.set(word, hash);
-    asm.alu(Alu::ShiftRight, word, 29);
-    asm.alu(Alu::Xor, hash, word);
+    for _ in 0..2 {
+        asm.alu(Alu::Mul, hash, factor);
+        asm.set(word, hash);
+        asm.alu(Alu::ShiftRight, word, 29);
+        asm.alu(Alu::Xor, hash, word);
+    }
 }

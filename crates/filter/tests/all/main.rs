@@ -5,6 +5,7 @@ mod corpus;
 mod gate;
 mod gate_agreement;
 mod gate_times;
+mod gate_verified;
 mod gate_wire;
 mod guard;
 mod interpreter;

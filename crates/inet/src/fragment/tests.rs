@@ -443,3 +443,48 @@ fn our_own_fragments_come_together() {
     assert_eq!(out.len(), 2);
     assert!(out.iter().all(|d| d.payload == data && d.protocol == 17));
 }
+
+/// A first fragment has the whole header of its transport but for options (RFC 1858 §3), and over IPv6 all before it (RFC 7112 §5).
+#[test]
+fn first_fragments_have_their_headers() {
+    let data = datagram(64);
+    let (v4, v6) = (key(2), key(1));
+    // Options for the destination, 8 bytes, then TCP, and 16, of which the first fragment may not have all.
+    let [short, long] = [[6, 0, 1, 4, 0, 0, 0, 0], [6, 1, 1, 12, 0, 0, 0, 0]];
+    for (key, protocol, begin, first, wanted) in [
+        (v4, 6, None, 16, false),
+        (v4, 6, None, 24, true),
+        (v4, 17, None, 8, true),
+        (v4, 1, None, 8, true),
+        (v4, 99, None, 8, true),
+        (v6, 6, None, 16, false),
+        (v6, 6, None, 24, true),
+        (v6, 58, None, 8, true),
+        (v6, 60, Some(short), 24, false),
+        (v6, 60, Some(short), 32, true),
+        (v6, 60, Some(long), 8, false),
+        (v6, 60, Some(long), 40, true),
+    ] {
+        let mut data = data.clone();
+        if let Some(begin) = begin {
+            data[..16].fill(0);
+            data[..8].copy_from_slice(&begin);
+        }
+        let mut reassembler = Reassembler::new();
+        let mut given = [(0, first), (first, 64)].map(|(start, end)| {
+            let fragment = Fragment {
+                key,
+                protocol,
+                ..piece(1, &data, start, end)
+            };
+            reassembler.push(at(0), &fragment)
+        });
+        let what = format!("{key:?}, protocol {protocol}, {begin:?}, {first}");
+        assert_eq!(given[1].take().is_some(), wanted, "{what}");
+        assert_eq!(
+            reassembler.counters().headless,
+            u64::from(!wanted),
+            "{what}"
+        );
+    }
+}

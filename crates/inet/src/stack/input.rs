@@ -56,9 +56,14 @@ impl Stack {
         frame: &[u8],
         checksum: RxChecksum,
     ) -> Concern {
+        self.among(|stack| stack.handle_frame(now, frame, checksum))
+    }
+
+    /// Whom what is taken in concerns beside this stack.
+    pub(super) fn among(&mut self, take_in: impl FnOnce(&mut Self)) -> Concern {
         self.tcp.addresses_shared = true;
         (self.tcp.belongs_elsewhere, self.for_every_stack) = (false, false);
-        self.handle_frame(now, frame, checksum);
+        take_in(self);
         self.tcp.addresses_shared = false;
         match (self.tcp.belongs_elsewhere, self.for_every_stack) {
             (_, true) => Concern::Everybody,

@@ -3,7 +3,7 @@
 
 use exos_wire::tcp::{TcpFlags, TcpView};
 
-use crate::stack::input::Packet;
+use crate::stack::input::{Concern, Packet};
 use crate::stack::state::Stack;
 use crate::tcp::{Ecn, Flow, Segment};
 use crate::time::Instant;
@@ -15,7 +15,6 @@ pub struct JoinedSegment {
     ecn: Ecn,
     /// From TCP's header on.
     bytes: Vec<u8>,
-    /// It concerns other stacks, too.
     is_shared: bool,
 }
 
@@ -23,6 +22,11 @@ impl JoinedSegment {
     /// Whose it is, if anybody's.
     pub fn flow(&self) -> Flow {
         self.flow
+    }
+
+    /// Whether other stacks have the address, too: each has joined it, or will.
+    pub fn is_shared(&self) -> bool {
+        self.is_shared
     }
 
     fn segment(&self) -> Option<Segment<'_>> {
@@ -76,19 +80,27 @@ impl Stack {
         };
     }
 
-    /// The one that waits. It goes on by [`Self::handle_joined`].
+    /// The one that waits. It goes on by [`Self::handle_joined`] or [`Self::handle_joined_among`].
     pub fn take_joined(&mut self) -> Option<Box<JoinedSegment>> {
         self.joined.waits.take()
     }
 
     /// Takes in a segment that has waited.
     pub fn handle_joined(&mut self, now: Instant, joined: &JoinedSegment) {
-        let Some(segment) = joined.segment() else {
-            return;
-        };
-        self.tcp.addresses_shared = joined.is_shared;
-        self.handle_segment(now, joined.flow, &segment);
-        self.tcp.addresses_shared = false;
+        if let Some(segment) = joined.segment() {
+            self.handle_segment(now, joined.flow, &segment);
+        }
+    }
+
+    /// Takes in a segment that has waited, and may be of another stack's connection, as [`Self::handle_frame_among`] does with a frame.
+    pub fn handle_joined_among(&mut self, now: Instant, joined: &JoinedSegment) -> Concern {
+        self.among(|stack| stack.handle_joined(now, joined))
+    }
+
+    /// Whether it brings a cookie back, given out by who answers SYNs for the stack: it begins a connection, unless that stands already.
+    pub fn joined_begins(&self, now: Instant, joined: &JoinedSegment) -> bool {
+        let brings_cookie = |segment| self.tcp.opens_anew(now, &joined.flow, &segment);
+        joined.segment().is_some_and(brings_cookie)
     }
 
     /// It waits, if it is a segment that would be taken in.

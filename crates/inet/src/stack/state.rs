@@ -190,6 +190,7 @@ impl Stack {
             + fragments.mixed_ecn
             + fragments.condemned
             + fragments.bad_length
+            + fragments.headless
             + fragments.oversized
             + fragments.scattered
             + fragments.evicted

@@ -4,7 +4,7 @@ use crate::bytes::{DecodeError, InBytes, Numbered, Reader};
 use crate::limits::SECRET_BYTES;
 
 /// The version of this protocol.
-pub const VERSION: u16 = 11;
+pub const VERSION: u16 = 12;
 
 /// A number that names a grant as long as the daemon knows it, also over a restart.
 pub type GrantId = u32;

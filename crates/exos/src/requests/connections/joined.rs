@@ -1,6 +1,9 @@
 //! Segments that came in fragments: they come to the stack past the kernel's part, which sees whole packets alone.
+//!
+//! On several cores each joins them, and that takes them in which has their connection. One that brings a cookie back whose connection nobody
+//! has, for the handshake's acknowledgement was lost, begins it on the interface's first core, once the others have said that they have none.
 
-use exos_inet::JoinedSegment;
+use exos_inet::{Concern, JoinedSegment};
 
 use super::fate::as_it_is;
 use super::*;
@@ -11,8 +14,8 @@ const TRIES: u32 = 10_000;
 impl Connections {
     /// Takes in a segment that was joined of fragments, behind its connection if the kernel's part has that. Meanwhile the slot is locked: so no
     /// connection begins there that begins here. Where it cannot be locked the segment is lost, as on a wire.
-    pub(in crate::requests) fn take_in(&mut self, turn: &mut Turn<'_>, joined: &JoinedSegment) {
-        let (memory, now, flow) = (turn.memory, turn.now, joined.flow());
+    pub(in crate::requests) fn take_in(&mut self, turn: &mut Turn<'_>, joined: Box<JoinedSegment>) {
+        let (memory, flow) = (turn.memory, joined.flow());
         let (ends, ports) = ends(&flow);
         let at = slot_of(self.key, ends, ports);
         let lock = memory.word(at + slot::LOCK);
@@ -22,20 +25,34 @@ impl Connections {
         }
         // It may have been handed up since the frame before: a processor that hands one up holds its slot, and waits for no other.
         self.take_on(turn);
-        let is_had = |turn: &Turn<'_>| {
-            let between = turn
-                .stack
-                .tcp
-                .connection_between(flow.local(), flow.remote());
-            between.is_some()
-        };
-        if is_had(turn) || self.comes_to_stack(turn, at, joined) {
-            turn.stack.handle_joined(now, joined);
+        if turn.has(&flow) || self.comes_to_stack(turn, at, &joined) {
+            self.give_joined(turn, at, joined);
         }
-        if is_had(turn) {
-            memory.set(at + slot::CLOSED, (now + CLOSED).millis());
+        if turn.has(&flow) {
+            close(turn, at);
         }
         lock.store(0, Release);
+    }
+
+    /// The stack takes in a segment, or the others are asked whose it is: meanwhile its connection does not begin in the slot, which is locked.
+    fn give_joined(&mut self, turn: &mut Turn<'_>, at: u64, joined: Box<JoinedSegment>) {
+        let now = turn.now;
+        if !joined.is_shared() {
+            return turn.stack.handle_joined(now, &joined);
+        }
+        let is_first = self.cores[0] as u64 == self.own.start;
+        if turn.stack.handle_joined_among(now, &joined) == Concern::Another
+            && is_first
+            && turn.stack.joined_begins(now, &joined)
+        {
+            close(turn, at);
+            self.asked_about.push(*joined);
+        }
+    }
+
+    /// What the other cores are to be asked about since this was last called.
+    pub(in crate::requests) fn take_asked_about(&mut self) -> Vec<JoinedSegment> {
+        std::mem::take(&mut self.asked_about)
     }
 
     /// Whether the stack, which does not have its connection, takes in the segment. Where the slot has that, it is the stack's from now on: as
@@ -64,4 +81,10 @@ impl Connections {
             && joined.ack().is_some_and(acknowledges)
             && !self.take(turn, at, as_it_is(memory, at))
     }
+}
+
+/// No connection begins in a slot for a while.
+fn close(turn: &Turn<'_>, at: u64) {
+    turn.memory
+        .set(at + slot::CLOSED, (turn.now + CLOSED).millis());
 }

@@ -5,13 +5,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use exos_filter::handler::web::layout::entry;
-use exos_inet::tcp::ListenOptions;
-use exos_inet::tcp::State;
+use exos_inet::tcp::{ListenOptions, State, SynCookies};
 use exos_inet::{Config, Neighbors, RouteTo, RxChecksum};
 use exos_wire::{Mac, Sum};
 
 use super::fate::QUIET;
 use super::*;
+use crate::handoff::Handoff;
 use crate::requests::room::{Admission, Room};
 use crate::requests::table::Response;
 
@@ -68,6 +68,7 @@ impl Bench {
                 next: 0,
                 taken: 0,
                 sent: VecDeque::new(),
+                asked_about: Vec::new(),
             },
         }
     }
@@ -436,32 +437,15 @@ impl Bench {
         at
     }
 
-    /// A segment comes in two fragments, the first of them shorter than TCP's header.
+    /// A segment comes in two fragments.
     fn comes_in_fragments(&mut self, (seq, ack): (u32, u32), flags: u8) {
-        let mut tcp = Vec::new();
-        tcp.extend(4000_u16.to_be_bytes());
-        tcp.extend(80_u16.to_be_bytes());
-        tcp.extend(seq.to_be_bytes());
-        tcp.extend(ack.to_be_bytes());
-        tcp.extend([5 << 4, flags, 0xff, 0xff, 0, 0, 0, 0]);
-        tcp.extend(REQUEST);
-        let (peer, ours) = ([10, 1, 0, 1], [10, 0, 0, 1]);
-        let pseudo = Sum::pseudo(peer.into(), ours.into(), 6, tcp.len() as u32);
-        let sum = pseudo.plus(Sum::of(&tcp)).finish();
-        tcp[16..18].copy_from_slice(&sum.to_be_bytes());
-        let (first, rest) = tcp.split_at(16);
-        for (part, field) in [(first, 0x2000_u16), (rest, 2)] {
-            let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, 0x45, 0];
-            frame.extend((20 + part.len() as u16).to_be_bytes());
-            frame.extend([0, 7]);
-            frame.extend(field.to_be_bytes());
-            frame.extend([64, 6, 0, 0]);
-            frame.extend([peer, ours].concat());
-            let sum = Sum::of(&frame[14..]).finish();
-            frame[24..26].copy_from_slice(&sum.to_be_bytes());
-            frame.extend(part);
+        for frame in in_fragments((seq, ack), flags) {
             self.stack.handle_frame(now(), &frame, RxChecksum::Unknown);
         }
+        self.take_joined_in();
+    }
+
+    fn take_joined_in(&mut self) {
         let joined = self.stack.take_joined().expect("it waits");
         let mut turn = Turn {
             memory: &self.memory,
@@ -470,7 +454,7 @@ impl Bench {
             stack: &mut self.stack,
             reports: &mut self.reports,
         };
-        self.connections.take_in(&mut turn, &joined);
+        self.connections.take_in(&mut turn, joined);
     }
 
     /// What the stack has received on its one connection.
@@ -478,6 +462,51 @@ impl Bench {
         let id = *self.stack.tcp.connections_where(|_| true).first()?;
         Some(self.stack.tcp.connection(id).unwrap().readable().len())
     }
+}
+
+/// A segment from the peer with this number, which acknowledges this, and what it says.
+fn segment((seq, ack): (u32, u32), flags: u8, said: &[u8]) -> Vec<u8> {
+    let mut tcp = Vec::new();
+    tcp.extend(4000_u16.to_be_bytes());
+    tcp.extend(80_u16.to_be_bytes());
+    tcp.extend(seq.to_be_bytes());
+    tcp.extend(ack.to_be_bytes());
+    // No-operations behind: the header ends where a fragment may.
+    tcp.extend([6 << 4, flags, 0xff, 0xff, 0, 0, 0, 0, 1, 1, 1, 1]);
+    tcp.extend(said);
+    let pseudo = Sum::pseudo(
+        ADDRESSES[0].into(),
+        ADDRESSES[1].into(),
+        6,
+        tcp.len() as u32,
+    );
+    let sum = pseudo.plus(Sum::of(&tcp)).finish();
+    tcp[16..18].copy_from_slice(&sum.to_be_bytes());
+    tcp
+}
+
+/// The peer's address, and ours.
+const ADDRESSES: [[u8; 4]; 2] = [[10, 1, 0, 1], [10, 0, 0, 1]];
+
+/// A packet from the peer, or a part of one: `field` are flags and the offset.
+fn frame(part: &[u8], field: u16) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, 0x45, 0];
+    frame.extend((20 + part.len() as u16).to_be_bytes());
+    frame.extend([0, 7]);
+    frame.extend(field.to_be_bytes());
+    frame.extend([64, 6, 0, 0]);
+    frame.extend(ADDRESSES.concat());
+    let sum = Sum::of(&frame[14..]).finish();
+    frame[24..26].copy_from_slice(&sum.to_be_bytes());
+    frame.extend(part);
+    frame
+}
+
+/// A segment with the request in two fragments, the header and what it says.
+fn in_fragments(numbers: (u32, u32), flags: u8) -> [Vec<u8>; 2] {
+    let segment = segment(numbers, flags, REQUEST);
+    let (first, rest) = segment.split_at(24);
+    [frame(first, 0x2000), frame(rest, 3)]
 }
 
 /// A segment that was joined of fragments comes to the stack behind its connection, or not where it does not acknowledge what that has sent.
@@ -582,4 +611,123 @@ fn fragments_that_have_come_before_reset_nothing() {
         assert_eq!(bench.memory.get(at + slot::LOCK), 0, "{what}");
         assert_eq!(bench.received(), None, "{what}");
     }
+}
+
+/// Two cores, and what a client's segment acknowledges that brings back a cookie of theirs, the segment being the next behind the SYN with
+/// this number.
+struct Cores {
+    cores: [Bench; 2],
+    ends: Vec<Handoff>,
+    ack: u32,
+}
+
+const SYN_SEQ: u32 = 999;
+
+impl Cores {
+    fn new() -> Self {
+        let mut cores = [Bench::new(), Bench::new()];
+        cores[1].memory = cores[0].memory.clone();
+        for (number, core) in cores.iter_mut().enumerate() {
+            core.connections.cores = vec![number];
+            core.stack.hold_joined(true);
+        }
+        let mut ack = 0;
+        for core in &mut cores {
+            let (listener, always) = (
+                core.connections.listener,
+                ListenOptions {
+                    syn_cookies: SynCookies::Always,
+                    ..ListenOptions::default()
+                },
+            );
+            core.stack.tcp.close_listener(listener);
+            let listener = core.stack.tcp.listen(None, 80, always).unwrap();
+            core.connections.listener = listener;
+            let syn = frame(&segment((SYN_SEQ, 0), 2, &[]), 0);
+            core.stack.handle_frame(now(), &syn, RxChecksum::Unknown);
+            let answer = core.stack.poll_transmit(now()).expect("a SYN-ACK");
+            let seq = answer.head[38..42].try_into().unwrap();
+            ack = u32::from_be_bytes(seq).wrapping_add(1);
+            core.stack.offload_syns(now(), listener);
+        }
+        let ends = Handoff::between(2).unwrap();
+        Self { cores, ends, ack }
+    }
+
+    /// Fragments come to every core; which of them then ask the others.
+    fn come(&mut self, numbers: (u32, u32)) -> [bool; 2] {
+        let mut ask = [false; 2];
+        for ((core, end), asks) in self.cores.iter_mut().zip(&mut self.ends).zip(&mut ask) {
+            for frame in in_fragments(numbers, ACK) {
+                let (now, checksum) = (now(), RxChecksum::Unknown);
+                core.stack.handle_frame_among(now, &frame, checksum);
+            }
+            core.take_joined_in();
+            let about = core.connections.take_asked_about();
+            *asks = !about.is_empty();
+            about.into_iter().for_each(|joined| end.ask_about(joined));
+        }
+        ask
+    }
+
+    /// The cores have turns: the second, the first.
+    fn turn(&mut self) {
+        for number in [1, 0] {
+            let stack = &mut self.cores[number].stack;
+            self.ends[number].receive(stack, now(), |_| {});
+        }
+    }
+
+    fn received(&self) -> [Option<usize>; 2] {
+        self.cores.each_ref().map(Bench::received)
+    }
+
+    fn is_closed(&self) -> bool {
+        let flow = Flow::new("10.0.0.1:80".parse().unwrap(), PEER.parse().unwrap());
+        let (ends, ports) = ends(&flow);
+        let at = slot_of(self.cores[0].connections.key, ends, ports);
+        assert_eq!(self.cores[0].memory.get(at + slot::LOCK), 0);
+        self.cores[0].memory.get(at + slot::CLOSED) > now().millis()
+    }
+}
+
+/// A first request in fragments whose handshake's acknowledgement was lost: all cores join it, and one begins its connection.
+#[test]
+fn fragments_begin_a_connection_on_one_core() {
+    let mut cores = Cores::new();
+    assert_eq!(cores.come((SYN_SEQ + 1, cores.ack)), [true, false]);
+    assert!(
+        cores.is_closed(),
+        "it does not begin in the kernel meanwhile"
+    );
+    assert_eq!(cores.received(), [None, None]);
+    cores.turn();
+    assert_eq!(cores.received(), [Some(REQUEST.len()), None]);
+    // It comes again, for its acknowledgement was lost.
+    assert_eq!(cores.come((SYN_SEQ + 1, cores.ack)), [false, false]);
+    cores.turn();
+    assert_eq!(cores.received(), [Some(REQUEST.len()), None]);
+}
+
+/// Where another core has the connection, it begins on none.
+#[test]
+fn fragments_begin_no_connection_that_another_core_has() {
+    let mut cores = Cores::new();
+    let whole = frame(&segment((SYN_SEQ + 1, cores.ack), ACK, REQUEST), 0);
+    let (now, checksum) = (now(), RxChecksum::Unknown);
+    cores.cores[1].stack.handle_frame(now, &whole, checksum);
+    assert_eq!(cores.received(), [None, Some(REQUEST.len())]);
+    assert_eq!(cores.come((SYN_SEQ + 1, cores.ack)), [true, false]);
+    cores.turn();
+    assert_eq!(cores.received(), [None, Some(REQUEST.len())]);
+}
+
+/// What brings no cookie back asks nobody, and closes no slot.
+#[test]
+fn fragments_without_a_cookie_ask_nobody() {
+    let mut cores = Cores::new();
+    let wrong = cores.ack.wrapping_add(1);
+    assert_eq!(cores.come((SYN_SEQ + 1, wrong)), [false, false]);
+    assert_eq!(cores.come((SYN_SEQ + 2, cores.ack)), [false, false]);
+    assert!(!cores.is_closed());
 }

@@ -2,7 +2,7 @@
 
 use super::{
     CELL, Code, DESTINATION, DESTINATION_PORT, ETHERNET, FRAGMENT, FRAGMENT_KEY, FRAGMENT_VALUE,
-    IDENTIFIER, IP, IS_V6, KEY, PROTOCOL, SHAPES, SOURCE, SOURCE_PORT, fragment,
+    IDENTIFIER, IP, IS_V6, KEY, PROTOCOL, SHAPES, SOURCE, SOURCE_PORT, Unlearned, fragment,
 };
 use crate::ebpf::{Alu, Condition, Helper, Insn, Label, Reg, Size};
 use crate::gate::layout::{AddressFlags, FlowKey, Shape};
@@ -27,7 +27,7 @@ pub(in crate::gate) enum Local {
 
 impl Local {
     /// Where the program keeps our port, and the other end's.
-    const fn ports(self) -> (i16, i16) {
+    const fn ports(self) -> (Unlearned, Unlearned) {
         match self {
             Self::Source => (SOURCE_PORT, DESTINATION_PORT),
             Self::Destination => (DESTINATION_PORT, SOURCE_PORT),
@@ -42,9 +42,6 @@ impl Code<'_> {
     /// still be found by grants that name no port, or by [`Self::sole_owner`].
     pub(in crate::gate) fn classify(&mut self, local: Local, none: Label) {
         let found = self.asm.label();
-        if self.side.takes_fragments() {
-            self.fragment_key(local);
-        }
         self.get(Reg::R9, SHAPES);
         if self.side.takes_fragments() {
             self.later_fragment(local, found);
@@ -80,6 +77,7 @@ impl Code<'_> {
         self.get(Reg::R1, FRAGMENT);
         self.asm
             .jump_if(Reg::R1, Condition::NotEqual, fragment::LATER, other);
+        self.fragment_key(local);
         self.follow_first(local, found);
         self.asm.alu(
             Alu::And,
@@ -95,6 +93,7 @@ impl Code<'_> {
         self.get(Reg::R1, FRAGMENT);
         self.asm
             .jump_if(Reg::R1, Condition::NotEqual, fragment::FIRST, other);
+        self.fragment_key(local);
         self.remember_fragment(local);
         self.asm.bind(other);
     }
@@ -105,9 +104,14 @@ impl Code<'_> {
         let nobody = self.asm.label();
         let (ours, theirs) = local.ports();
         self.lookup(self.maps.fragments, FRAGMENT_KEY, nobody);
-        for at in (0..FRAGMENT_GRANT).step_by(8) {
+        for at in (0..LOCAL_PORT).step_by(8) {
             self.load(Size::Double, Reg::R1, Reg::R0, at);
             self.put(KEY + at, Reg::R1);
+        }
+        // In parts, as the key of a whole packet is made: to the verifier it is like one.
+        for at in (LOCAL_PORT..FRAGMENT_GRANT).step_by(2) {
+            self.load(Size::Half, Reg::R1, Reg::R0, at);
+            self.write(Size::Half, KEY + at, Reg::R1);
         }
         self.load(Size::Word, Reg::R1, Reg::R0, FRAGMENT_GRANT);
         self.write(Size::Word, CELL, Reg::R1);
@@ -180,12 +184,8 @@ impl Code<'_> {
         }
     }
 
-    /// [`crate::gate::FragmentKey`] of the packet; costs whole packets nothing.
+    /// [`crate::gate::FragmentKey`] of the packet, a fragment. Uses r1.
     fn fragment_key(&mut self, local: Local) {
-        let whole = self.asm.label();
-        self.get(Reg::R1, FRAGMENT);
-        self.asm
-            .jump_if(Reg::R1, Condition::Equal, fragment::WHOLE, whole);
         self.copy_address(SOURCE, FRAGMENT_KEY);
         self.copy_address(DESTINATION, FRAGMENT_KEY + 16);
         self.get(Reg::R1, IDENTIFIER);
@@ -208,7 +208,6 @@ impl Code<'_> {
         if local == Local::Source {
             self.hops();
         }
-        self.asm.bind(whole);
     }
 
     /// The hop limit of a fragment into its key.
@@ -243,7 +242,7 @@ impl Code<'_> {
         self.asm.call(Helper::MapUpdateElem);
     }
 
-    /// Nobody gets what has just been remembered of a packet that was classified by both of its ends, the destination last.
+    /// Nobody gets what has just been remembered of a packet, by either of its ends.
     pub(in crate::gate) fn forget_fragment(&mut self) {
         if !self.side.takes_fragments() {
             return;
@@ -252,11 +251,10 @@ impl Code<'_> {
         self.get(Reg::R1, FRAGMENT);
         self.asm
             .jump_if(Reg::R1, Condition::NotEqual, fragment::FIRST, nothing);
-        self.delete_fragment();
-        self.asm
-            .store_imm(Size::Byte, Reg::R10, FRAGMENT_KEY + 37, 1);
-        self.hops();
-        self.delete_fragment();
+        for local in [Local::Source, Local::Destination] {
+            self.fragment_key(local);
+            self.delete_fragment();
+        }
         self.asm.bind(nothing);
     }
 

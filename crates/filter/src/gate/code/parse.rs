@@ -3,9 +3,9 @@
 //! Does what `tests/all/gate/model/packet.rs` does, branch by branch; the RFC's words stand there.
 
 use super::{
-    Code, DESTINATION, DESTINATION_PORT, END, FRAGMENT, ICMP_TYPE, IDENTIFIER, IP, IS_V6, LENGTH,
-    ODD, PROTOCOL, QUOTED_DESTINATION, QUOTED_SOURCE, SHAPES, SOURCE, SOURCE_PORT, TRANSPORT,
-    fragment, half,
+    CELL, Code, DESTINATION, DESTINATION_PORT, END, FRAGMENT, ICMP_TYPE, IDENTIFIER, IP, IS_V6,
+    LENGTH, ODD, PROTOCOL, QUOTED_DESTINATION, QUOTED_SOURCE, SHAPES, SOURCE, SOURCE_PORT,
+    TRANSPORT, fragment, half,
 };
 use crate::ebpf::{Alu, Assembler, Condition, Label, Reg, Size};
 use crate::gate::layout::Shape;
@@ -141,13 +141,12 @@ impl Code<'_> {
         self.asm
             .jump_if(Reg::R1, Condition::Equal, fragment::WHOLE, whole);
         if self.side.is_sending() {
-            // Only the fragment header before it.
-            self.asm.jump_if(
-                OFFSET,
-                Condition::NotEqual,
-                NETWORK + 40 + 8,
-                faults.fragment,
-            );
+            // Only the fragment header before it. By the offset itself the verifier would tell apart how many headers were walked over.
+            self.write(Size::Half, CELL + 2, OFFSET);
+            self.read(Size::Half, Reg::R1, CELL + 2);
+            let only = NETWORK + 40 + 8;
+            self.asm
+                .jump_if(Reg::R1, Condition::NotEqual, only, faults.fragment);
         }
         self.get(Reg::R1, END);
         self.asm.alu(Alu::Sub, Reg::R1, OFFSET);

@@ -25,8 +25,9 @@ use exos_wire::protocol::TCP;
 const MEMBER_KEY: i16 = QUOTED_DESTINATION;
 /// A [`super::MemberFlow`] to be stored: fragments are done.
 const MEMBER_FLOW: i16 = FRAGMENT_VALUE;
-/// One byte: the flags of TCP, 0 of what has none.
-const FLAGS: i16 = -512;
+/// One byte: the flags of TCP, 0 of what has none. Of its value the verifier is to learn nothing ([`Unlearned`](crate::gate::code::Unlearned)).
+const FLAGS: i16 = FLAGS_WORD + 1;
+const FLAGS_WORD: i16 = -512;
 
 /// Bits of [`FLAGS`] (RFC 9293 §3.1).
 const FIN: i32 = 0x01;
@@ -74,7 +75,7 @@ impl Code<'_> {
     /// [`FLAGS`] of the packet itself, not of one that it quotes.
     fn flags(&mut self) {
         let [none, loaded] = [(); 2].map(|()| self.asm.label());
-        self.put_imm(FLAGS, 0);
+        self.put_imm(FLAGS_WORD, 1);
         for (field, value) in [(PROTOCOL, i32::from(TCP)), (ICMP_TYPE, NO_TYPE)] {
             self.get(Reg::R1, field);
             self.asm.jump_if(Reg::R1, Condition::NotEqual, value, none);

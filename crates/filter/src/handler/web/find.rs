@@ -51,10 +51,7 @@ impl Generator<'_> {
         kept(asm, spare, SCRATCH);
         asm.alu(Alu::Add, place, spare);
         asm.load(Size::Double, place, place, request.at);
-        for _ in 0..2 {
-            mix(asm, hash, factor, place);
-            asm.set(place, 0);
-        }
+        mix(asm, hash, factor, place);
         asm.alu(Alu::Add, at, 8);
         asm.jump_if(at, Condition::GreaterOrEqual, len, done);
         asm.jump_if(at, Condition::Less, request.most as i32, again);

@@ -104,8 +104,6 @@ impl Generator<'_> {
         set_wide(asm, hash, of.key);
         set_wide(asm, factor, of.key | 1);
         mix(asm, hash, factor, half);
-        asm.set(half, 0);
-        mix(asm, hash, factor, half);
         asm.set(place, hash);
         let bits = PEER_COUNT.ilog2() as i32;
         asm.alu(Alu::ShiftRight, place, 64 - bits);

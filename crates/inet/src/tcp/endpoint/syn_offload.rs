@@ -107,9 +107,9 @@ impl Tcp {
         self.offloads_syns = self.listeners.offload(None);
     }
 
-    /// Whether a segment that says something else than the connection which we know brings back a cookie, given out by
-    /// who answers for us.
-    pub(super) fn opens_anew(&self, now: Instant, flow: &Flow, seg: &Segment<'_>) -> bool {
+    /// Whether a segment, of no connection that we know or saying something else than that, brings back a cookie, given out by who answers
+    /// for us.
+    pub(crate) fn opens_anew(&self, now: Instant, flow: &Flow, seg: &Segment<'_>) -> bool {
         let only_acknowledges =
             seg.has(TcpFlags::ACK) && !seg.has(TcpFlags::SYN) && !seg.has(TcpFlags::RST);
         self.offloads_syns
