@@ -185,6 +185,29 @@ def leaves_slow(work):
         print(os.getpid(), file=file)
 
 
+def counts_asked(work):
+    """Counts how often it is asked to end, and ends two seconds after the first time."""
+    times = []
+    signal.signal(signal.SIGTERM, lambda *_: times.append(time.monotonic()))
+    with open(f"{work}/counting", "w") as file:
+        print(os.getpid(), file=file)
+    while not times or time.monotonic() < times[0] + 2:
+        time.sleep(0.01)
+    with open(f"{work}/asked-times", "w") as file:
+        print(len(times), file=file)
+
+
+def with_signals(how, *program):
+    """Becomes a program that is to start with some signals ignored and some blocked, or none."""
+    names = "INT QUIT TERM HUP PIPE USR1 USR2 CHLD XFSZ" if how == "some" else ""
+    for signal_of in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        is_named = signal_of in [getattr(signal, f"SIG{name}") for name in names.split()]
+        signal.signal(signal_of, signal.SIG_IGN if is_named else signal.SIG_DFL)
+    blocked = {signal.SIGTERM, signal.SIGCHLD, signal.SIGUSR1, signal.SIGUSR2, signal.SIGRTMAX} if how == "some" else ()
+    signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+    os.execvp(program[0], program)
+
+
 def echo():
     """Sends datagrams back, of both families."""
     s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)

@@ -281,8 +281,21 @@ rm "$work/first"
 setsid "${running[@]:4}" -- python3 "$here/run.py" leaves_slow "$work" >"$work/server" 2>&1 & server=$!
 await test -s "$work/first"
 await first_ended
-kill -TERM -- "-$server"; wait $server; same "the group of what is left behind is asked to end" 0 $?; server=
+kill -TERM -- "-$server"; sleep 0.2; kill -TERM $server; wait $server; same "the group of what is left behind is asked to end, and then its first process" 0 $?; server=
 check "and that has its time to do so" test -e "$work/ended-slowly"
+# As timeout(1) asks, and others again. A request that comes later is another.
+setsid "${running[@]:4}" -- python3 "$here/run.py" counts_asked "$work" >"$work/server" 2>&1 & server=$!
+await test -s "$work/counting"
+kill -TERM $server; kill -TERM -- "-$server"; sleep 0.3; kill -TERM $server; sleep 1; kill -TERM $server
+wait $server; same "a program whose group is asked to end, too" 0 $?; server=
+same "and that is asked twice, and not four times" 2 "$(cat "$work/asked-times")"
+# The program starts with signals ignored and blocked as without exos run, which catches some.
+for how in some none; do
+    starts=(python3 "$here/run.py" with_signals $how)
+    status=(grep -E '^Sig(Blk|Ign)' /proc/self/status)
+    same "it starts with the signals that it is given ($how)" "$("${running[@]:0:11}" "${starts[@]}" "${status[@]}")" \
+        "$("${running[@]:0:11}" "${starts[@]}" "${running[@]:11}" -- "${status[@]}" 2>&1)"
+done
 
 # By --intercept there is no library.
 others='for how in "setpriv --reuid 65534 --clear-groups" "setpriv --bounding-set -sys_ptrace,-sys_admin" "unshare -pf --mount-proc" "unshare -U"; do
