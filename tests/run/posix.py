@@ -70,8 +70,6 @@ KNOWN = [
     (r".* (bind-elsewhere \S+|\S+ bind-elsewhere)", r"(.*)(EADDRNOTAVAIL|EINVAL)(.*) -> \1(EADDRNOTAVAIL|EINVAL)\3",
      "of an address that is not ours, to a socket that has one already, either is said"),
     (r".* (passed|splice-in|splice-out) \S+", r"(?!.*waits for ever).*", "a socket that was passed on or spliced is a Unix socket from then on"),
-    (r"(listening|waiting)\S* waits (passed|splice-in|splice-out) accept(-kinds)?", r".* -> .* \| waits for ever", "whose accept waits without a limit (SO_RCVTIMEO)"),
-    (r"connecting waits (passed|splice-in|splice-out) connect2?", r".* \| EALREADY -> .* \| waits for ever", "and whose connect does"),
     (r".* bind-elsewhere bind-elsewhere", r"EADDRNOTAVAIL \| EADDRNOTAVAIL -> EINVAL \| EINVAL", "and said twice"),
     (r".* bind-elsewhere splice-(in|out)", r"EADDRNOTAVAIL \| (?!waits).* -> EINVAL \| (?!waits).*", "one that was to be bound elsewhere is spliced as others are"),
     (r".* \S+ splice-(in|out)", r"(.*) \| (?!waits).* -> \1 \| (?!waits).*", "and so it is spliced"),

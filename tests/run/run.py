@@ -1658,6 +1658,65 @@ def traced(host, port):
         assert subprocess.run(["cat"], stdin=given, capture_output=True, check=True).stdout == b"given"
 
 
+def time_limits(host, ours):
+    """A call waits as long as its socket says (SO_RCVTIMEO, SO_SNDTIMEO), also of a listener that was passed on, and connections come as before."""
+    def limit(s, which, seconds):
+        s.setsockopt(socket.SOL_SOCKET, which, struct.pack("@ll", int(seconds), int(seconds % 1 * 1e6)))
+
+    def ends(call, error, least):
+        began = time.monotonic()
+        try:
+            call()
+        except OSError as e:
+            assert e.errno == error, e
+        else:
+            raise AssertionError("it has not ended")
+        assert least <= time.monotonic() - began < least + 5, time.monotonic() - began
+
+    def passed(s):
+        ours, theirs = socket.socketpair()
+        with ours, theirs, s:
+            socket.send_fds(ours, [b"x"], [s.fileno()])
+            return socket.socket(fileno=socket.recv_fds(theirs, 1, 1)[1][0])
+
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def accepted(s, flags):
+        with socket.create_connection((ours, s.getsockname()[1]), 20) as c:
+            fd = libc.accept4(s.fileno(), None, None, flags)
+            assert fd >= 0, ctypes.get_errno()
+            with socket.socket(fileno=fd) as a:
+                a.setblocking(True)
+                c.sendall(b"x")
+                assert a.recv(1) == b"x"
+                return fcntl.fcntl(a, fcntl.F_GETFD)
+
+    listener = socket.create_server(("", 9420))
+    limit(listener, socket.SO_RCVTIMEO, 0.3)
+    for again in range(3):
+        ends(listener.accept, errno.EAGAIN, 0.29)
+        # The shorter limit of two that wait, and then the longer.
+        limit(listener, socket.SO_RCVTIMEO, 1.2)
+        longer = threading.Thread(target=ends, args=(listener.accept, errno.EAGAIN, 1.19))
+        longer.start()
+        time.sleep(0.3)
+        limit(listener, socket.SO_RCVTIMEO, 0.3)
+        ends(listener.accept, errno.EAGAIN, 0.29)
+        longer.join()
+        assert libc.accept4(listener.fileno(), None, None, 0x1000) == -1 and ctypes.get_errno() == errno.EINVAL
+        assert accepted(listener, socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC) == 1 and accepted(listener, 0) == 0
+        listener = passed(listener)
+    # Nobody is there, and nothing says so for three seconds.
+    with socket.socket() as c:
+        limit(c, socket.SO_SNDTIMEO, 0.3)
+        ends(lambda: c.connect(("10.10.0.98", 80)), errno.EINPROGRESS, 0.29)
+    with socket.socket() as c:
+        limit(c, socket.SO_SNDTIMEO, 5)
+        c.connect((host, 8000))
+        c.sendall(b"GET /small HTTP/1.0\r\n\r\n")
+        assert read_all(c).endswith(b"hello\n")
+
+
 def low_water(ours):
     """SO_RCVLOWAT: poll and epoll tell of no fewer bytes, a call that waits returns with no fewer, and a lower one is told of at once."""
     def waits():
