@@ -1658,6 +1658,17 @@ def traced(host, port):
         assert subprocess.run(["cat"], stdin=given, capture_output=True, check=True).stdout == b"given"
 
 
+def chatty(host, port, said):
+    """Makes more calls than are kept for a reader that has stopped, and then has every byte of a file."""
+    with socket.socket() as s:
+        for _ in range(30000):
+            s.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+    with socket.create_connection((host, int(port)), 20) as c:
+        c.sendall(b"GET /noise HTTP/1.0\r\n\r\n")
+        assert len(read_all(c)) > 3000000
+    open(said, "w").close()
+
+
 def time_limits(host, ours):
     """A call waits as long as its socket says (SO_RCVTIMEO, SO_SNDTIMEO), also of a listener that was passed on, and connections come as before."""
     def limit(s, which, seconds):

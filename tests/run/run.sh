@@ -138,6 +138,15 @@ traced() {
     same "--trace: nothing else" "" "$(grep -v '^[a-z0-9_]*(.*) = ' <<<"$said")"
 }
 traced
+# A reader of the trace that has stopped stops no packets. Nobody reads of the pipe that this shell keeps open.
+mkfifo "$work/stopped"; exec 7<>"$work/stopped"
+run --trace -- python3 "$here/run.py" chatty 10.10.0.2 8000 "$work/chatted" 2>"$work/stopped" & server=$!
+check "--trace: a program goes on while nobody reads it" await test -e "$work/chatted"
+cat "$work/stopped" 7>&- >"$work/lines" & reader=$!
+exec 7>&-
+wait $server; same "--trace: and ends" 0 $?; server=
+wait $reader
+has "--trace: what was left out is counted there" "calls are left out here, for nobody has read those before in time" "$(grep 'left out' "$work/lines")"
 [ ! "$way" ] || same "this host's own connections stay the kernel's" "" "$(run --trace -- curl -sm 1 http://127.0.0.1:7999/ 2>&1)"
 run -- python3 -c 'raise SystemExit(3)'; same "the status is the program's" 3 $?
 run -- sh -c 'kill -SEGV $$' 2>"$work/err"; same "a signal ends it as in a shell" 139 $?

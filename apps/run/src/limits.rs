@@ -44,6 +44,9 @@ pub(crate) const CALLS_AT_ONCE: usize = 64;
 /// Bytes of printed calls that are passed on before packets are looked at again: what a pipe holds (pipe(7)).
 pub(crate) const TRACED_AT_ONCE: usize = 1 << 16;
 
+/// Bytes of printed calls that wait for their reader, and as many that are being written: some 10,000 calls.
+pub(crate) const TRACED_WAITING: usize = 1 << 20;
+
 /// What is read of an ELF file at once: the names of the largest programs (Chromium's are 3 MB).
 pub(crate) const ELF_PART: u64 = 16 << 20;
 

@@ -226,7 +226,9 @@ impl Supervisor {
     /// Closes what there is; what is not delivered by now has had its time.
     fn end(self) -> io::Result<ExitStatus> {
         self.cx.net.set_linger(Duration::ZERO);
-        self.pass_on_lines();
+        if let Some(trace) = self.cx.tracing() {
+            trace.finish();
+        }
         if let Some(status) = self.ended {
             return Ok(status);
         }
@@ -259,7 +261,11 @@ impl Supervisor {
                 let _ = take(&self.signals.to_end);
                 self.ask_to_end()?;
             }
-            TRACED => self.pass_on_lines(),
+            TRACED => {
+                if let Some(trace) = self.cx.tracing() {
+                    trace.pass_on();
+                }
+            }
             REPORT => {
                 let _ = take(&self.signals.to_report);
                 let (shared, intercepted) = self.sockets.counters();
@@ -268,13 +274,6 @@ impl Supervisor {
             Token(token) => self.sockets.handle(&self.cx, token)?,
         }
         Ok(())
-    }
-
-    /// Prints what programs have written of their calls.
-    fn pass_on_lines(&self) {
-        if let Some(trace) = self.cx.tracing() {
-            trace.pass_on();
-        }
     }
 
     /// Has the guard ask the program to end, or those that it has left behind; where somebody has killed the guard, asks these. They
