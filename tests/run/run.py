@@ -1669,6 +1669,32 @@ def chatty(host, port, said):
     open(said, "w").close()
 
 
+def left_elsewhere(host):
+    """A socket of the kernel's that sends to another host is ours once another process has had it leave its peer, and its port with that."""
+    def kind():
+        return os.readlink(f"/proc/self/fd/{s.fileno()}").split(":")[0]
+
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as near, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        near.bind(("127.0.0.1", 0))
+        s.connect(near.getsockname())
+        assert kind() == "socket"
+        for _ in range(2):
+            # To an address by loopback there is no way to another host.
+            try:
+                s.sendto(b"x", (host, 9))
+            except OSError as e:
+                assert e.errno in (errno.EINVAL, errno.ENETUNREACH, errno.EHOSTUNREACH), e
+            assert kind() == "socket"
+        if (pid := os.fork()) == 0:
+            none = bytes(16)
+            os._exit(0 if ctypes.CDLL(None).connect(s.fileno(), none, 16) == 0 else 1)
+        assert os.waitpid(pid, 0)[1] == 0
+        s.settimeout(20)
+        s.sendto(b"echoed", (host, 9200))
+        assert kind() == "anon_inode", kind()
+        assert s.recvfrom(100) == (b"echoed", (host, 9200))
+
+
 def time_limits(host, ours):
     """A call waits as long as its socket says (SO_RCVTIMEO, SO_SNDTIMEO), also of a listener that was passed on, and connections come as before."""
     def limit(s, which, seconds):
