@@ -185,6 +185,29 @@ def leaves_slow(work):
         print(os.getpid(), file=file)
 
 
+def counts_asked(work):
+    """Counts how often it is asked to end, and ends two seconds after the first time."""
+    times = []
+    signal.signal(signal.SIGTERM, lambda *_: times.append(time.monotonic()))
+    with open(f"{work}/counting", "w") as file:
+        print(os.getpid(), file=file)
+    while not times or time.monotonic() < times[0] + 2:
+        time.sleep(0.01)
+    with open(f"{work}/asked-times", "w") as file:
+        print(len(times), file=file)
+
+
+def with_signals(how, *program):
+    """Becomes a program that is to start with some signals ignored and some blocked, or none."""
+    names = "INT QUIT TERM HUP PIPE USR1 USR2 CHLD XFSZ" if how == "some" else ""
+    for signal_of in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        is_named = signal_of in [getattr(signal, f"SIG{name}") for name in names.split()]
+        signal.signal(signal_of, signal.SIG_IGN if is_named else signal.SIG_DFL)
+    blocked = {signal.SIGTERM, signal.SIGCHLD, signal.SIGUSR1, signal.SIGUSR2, signal.SIGRTMAX} if how == "some" else ()
+    signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+    os.execvp(program[0], program)
+
+
 def echo():
     """Sends datagrams back, of both families."""
     s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
@@ -1633,6 +1656,102 @@ def traced(host, port):
         given = server.accept()[0]
     with given:
         assert subprocess.run(["cat"], stdin=given, capture_output=True, check=True).stdout == b"given"
+
+
+def chatty(host, port, said):
+    """Makes more calls than are kept for a reader that has stopped, and then has every byte of a file."""
+    with socket.socket() as s:
+        for _ in range(30000):
+            s.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+    with socket.create_connection((host, int(port)), 20) as c:
+        c.sendall(b"GET /noise HTTP/1.0\r\n\r\n")
+        assert len(read_all(c)) > 3000000
+    open(said, "w").close()
+
+
+def left_elsewhere(host):
+    """A socket of the kernel's that sends to another host is ours once another process has had it leave its peer, and its port with that."""
+    def kind():
+        return os.readlink(f"/proc/self/fd/{s.fileno()}").split(":")[0]
+
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as near, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        near.bind(("127.0.0.1", 0))
+        s.connect(near.getsockname())
+        assert kind() == "socket"
+        for _ in range(2):
+            # To an address by loopback there is no way to another host.
+            try:
+                s.sendto(b"x", (host, 9))
+            except OSError as e:
+                assert e.errno in (errno.EINVAL, errno.ENETUNREACH, errno.EHOSTUNREACH), e
+            assert kind() == "socket"
+        if (pid := os.fork()) == 0:
+            none = bytes(16)
+            os._exit(0 if ctypes.CDLL(None).connect(s.fileno(), none, 16) == 0 else 1)
+        assert os.waitpid(pid, 0)[1] == 0
+        s.settimeout(20)
+        s.sendto(b"echoed", (host, 9200))
+        assert kind() == "anon_inode", kind()
+        assert s.recvfrom(100) == (b"echoed", (host, 9200))
+
+
+def time_limits(host, ours):
+    """A call waits as long as its socket says (SO_RCVTIMEO, SO_SNDTIMEO), also of a listener that was passed on, and connections come as before."""
+    def limit(s, which, seconds):
+        s.setsockopt(socket.SOL_SOCKET, which, struct.pack("@ll", int(seconds), int(seconds % 1 * 1e6)))
+
+    def ends(call, error, least):
+        began = time.monotonic()
+        try:
+            call()
+        except OSError as e:
+            assert e.errno == error, e
+        else:
+            raise AssertionError("it has not ended")
+        assert least <= time.monotonic() - began < least + 5, time.monotonic() - began
+
+    def passed(s):
+        ours, theirs = socket.socketpair()
+        with ours, theirs, s:
+            socket.send_fds(ours, [b"x"], [s.fileno()])
+            return socket.socket(fileno=socket.recv_fds(theirs, 1, 1)[1][0])
+
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def accepted(s, flags):
+        with socket.create_connection((ours, s.getsockname()[1]), 20) as c:
+            fd = libc.accept4(s.fileno(), None, None, flags)
+            assert fd >= 0, ctypes.get_errno()
+            with socket.socket(fileno=fd) as a:
+                a.setblocking(True)
+                c.sendall(b"x")
+                assert a.recv(1) == b"x"
+                return fcntl.fcntl(a, fcntl.F_GETFD)
+
+    listener = socket.create_server(("", 9420))
+    limit(listener, socket.SO_RCVTIMEO, 0.3)
+    for again in range(3):
+        ends(listener.accept, errno.EAGAIN, 0.29)
+        # The shorter limit of two that wait, and then the longer.
+        limit(listener, socket.SO_RCVTIMEO, 1.2)
+        longer = threading.Thread(target=ends, args=(listener.accept, errno.EAGAIN, 1.19))
+        longer.start()
+        time.sleep(0.3)
+        limit(listener, socket.SO_RCVTIMEO, 0.3)
+        ends(listener.accept, errno.EAGAIN, 0.29)
+        longer.join()
+        assert libc.accept4(listener.fileno(), None, None, 0x1000) == -1 and ctypes.get_errno() == errno.EINVAL
+        assert accepted(listener, socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC) == 1 and accepted(listener, 0) == 0
+        listener = passed(listener)
+    # Nobody is there, and nothing says so for three seconds.
+    with socket.socket() as c:
+        limit(c, socket.SO_SNDTIMEO, 0.3)
+        ends(lambda: c.connect(("10.10.0.98", 80)), errno.EINPROGRESS, 0.29)
+    with socket.socket() as c:
+        limit(c, socket.SO_SNDTIMEO, 5)
+        c.connect((host, 8000))
+        c.sendall(b"GET /small HTTP/1.0\r\n\r\n")
+        assert read_all(c).endswith(b"hello\n")
 
 
 def low_water(ours):

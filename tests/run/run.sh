@@ -83,6 +83,7 @@ run -- sh -c "$own" "$work/docs" "$work/got" $ip
 check "curl: from a server beside it, by our own address" cmp "$work/got" "$work/docs/noise"
 check "python3: what is looked at, and counted alone" run -- python3 "$here/run.py" counted 10.10.0.2 8000
 check "python3: options of a connection that comes to go by a Unix socket" run -- python3 "$here/run.py" options_kept 10.10.0.2 8000
+check "python3: limits of time, also of a listener that was passed on" run -- python3 "$here/run.py" time_limits 10.10.0.2 $ip
 check "python3: options that are set before connect and listen" run -- python3 "$here/run.py" options $ip
 [ "$way" ] || check "python3: a socket for datagrams that was passed on, and is shut down" run -- python3 "$here/run.py" passed_and_shut 10.10.0.2 8000
 [ "$way" ] || check "python3: options of a connection that nobody takes" run -- python3 "$here/run.py" refused_options
@@ -137,6 +138,15 @@ traced() {
     same "--trace: nothing else" "" "$(grep -v '^[a-z0-9_]*(.*) = ' <<<"$said")"
 }
 traced
+# A reader of the trace that has stopped stops no packets. Nobody reads of the pipe that this shell keeps open.
+mkfifo "$work/stopped"; exec 7<>"$work/stopped"
+run --trace -- python3 "$here/run.py" chatty 10.10.0.2 8000 "$work/chatted" 2>"$work/stopped" & server=$!
+check "--trace: a program goes on while nobody reads it" await test -e "$work/chatted"
+cat "$work/stopped" 7>&- >"$work/lines" & reader=$!
+exec 7>&-
+wait $server; same "--trace: and ends" 0 $?; server=
+wait $reader
+has "--trace: what was left out is counted there" "calls are left out here, for nobody has read those before in time" "$(grep 'left out' "$work/lines")"
 [ ! "$way" ] || same "this host's own connections stay the kernel's" "" "$(run --trace -- curl -sm 1 http://127.0.0.1:7999/ 2>&1)"
 run -- python3 -c 'raise SystemExit(3)'; same "the status is the program's" 3 $?
 run -- sh -c 'kill -SEGV $$' 2>"$work/err"; same "a signal ends it as in a shell" 139 $?
@@ -213,6 +223,7 @@ await grep -q listening "$work/telling"
 peer=$peers
 await grep -q listening "$work/fields"
 check "python3: hops and class of connections" run -- python3 "$here/run.py" fields_of_connections 10.10.0.2 $ip $way
+[ "$way" ] || check "python3: a socket of the kernel's that leaves its peer in another process" run -- python3 "$here/run.py" left_elsewhere 10.10.0.2
 [ "$way" ] || check "python3: datagrams, and forks, programs and passing on with them" run -- python3 "$here/run.py" datagrams 10.10.0.2 $ip
 if [ ! "$way" ]; then
     check "python3: datagrams by loopback" run -- python3 "$here/run.py" datagrams_by_loopback 10.10.0.2
@@ -281,8 +292,21 @@ rm "$work/first"
 setsid "${running[@]:4}" -- python3 "$here/run.py" leaves_slow "$work" >"$work/server" 2>&1 & server=$!
 await test -s "$work/first"
 await first_ended
-kill -TERM -- "-$server"; wait $server; same "the group of what is left behind is asked to end" 0 $?; server=
+kill -TERM -- "-$server"; sleep 0.2; kill -TERM $server; wait $server; same "the group of what is left behind is asked to end, and then its first process" 0 $?; server=
 check "and that has its time to do so" test -e "$work/ended-slowly"
+# As timeout(1) asks, and others again. A request that comes later is another.
+setsid "${running[@]:4}" -- python3 "$here/run.py" counts_asked "$work" >"$work/server" 2>&1 & server=$!
+await test -s "$work/counting"
+kill -TERM $server; kill -TERM -- "-$server"; sleep 0.3; kill -TERM $server; sleep 1; kill -TERM $server
+wait $server; same "a program whose group is asked to end, too" 0 $?; server=
+same "and that is asked twice, and not four times" 2 "$(cat "$work/asked-times")"
+# The program starts with signals ignored and blocked as without exos run, which catches some.
+for how in some none; do
+    starts=(python3 "$here/run.py" with_signals $how)
+    status=(grep -E '^Sig(Blk|Ign)' /proc/self/status)
+    same "it starts with the signals that it is given ($how)" "$("${running[@]:0:11}" "${starts[@]}" "${status[@]}")" \
+        "$("${running[@]:0:11}" "${starts[@]}" "${running[@]:11}" -- "${status[@]}" 2>&1)"
+done
 
 # By --intercept there is no library.
 others='for how in "setpriv --reuid 65534 --clear-groups" "setpriv --bounding-set -sys_ptrace,-sys_admin" "unshare -pf --mount-proc" "unshare -U"; do

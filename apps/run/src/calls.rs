@@ -278,6 +278,13 @@ impl Sockets {
         if let Some(answer) = self.unix.connect_datagrams(cx, call, to)? {
             return Ok(answer);
         }
+        // By the library what has ended so is told by itself.
+        if to.is_none()
+            && call.args[3] != MARKED
+            && let Some(sharing) = &self.sharing
+        {
+            sharing.has_disconnected();
+        }
         // What is this host's own stays the kernel's; and so does what ends a connection of datagrams.
         let Some(to) = to.filter(|to| !to.ip().is_loopback() && !to.ip().is_unspecified()) else {
             return Ok(Answer::Pass);

@@ -3,8 +3,11 @@
 //! It starts the program, adopts what that leaves behind (`PR_SET_CHILD_SUBREAPER`), and ends when the last of them has ended, with the
 //! status of the program. So there is a process that knows them all when `exos run` is killed: the kernel tells the guard
 //! (`PR_SET_PDEATHSIG`), and it asks them to end, and kills those that have not in time. What `exos run` orders ([`ORDER`]) it passes on as
-//! SIGTERM: to the program, or where that has ended already to what it has left behind. SIGTERM itself, which both are sent by who asks their
-//! process group, is for `exos run`: twice it would be taken for an order to kill at once.
+//! SIGTERM: to the program, or where that has ended already to what it has left behind. SIGTERM itself is for `exos run`; where the guard has
+//! it too, their whole process group was asked, and those that are of it are not asked a second time, which some take for an order to end at
+//! once.
+//!
+//! The program starts with the signals ignored and blocked that `exos run` was started with, whatever the guard itself catches.
 //!
 //! It is this program itself, started by `exos run` (`--guard-of`), under the filter of the program's calls: they begin here.
 
@@ -12,45 +15,43 @@ use std::ffi::OsString;
 use std::io;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode, ExitStatus};
 use std::sync::Arc;
 use std::time::Instant;
 
 use exos::Error;
 use exos_host::children::{adopt_orphans, end_descendants, end_with_us, reap, signal_descendants};
-use procfs::process::Process;
+use exos_host::signals::{StartSignals, start_blocked, unblock};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, Signal, getppid, kill_process};
+use rustix::process::{Pid, Signal, getpgid, getpgrp, getppid, kill_process};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
 
-use crate::limits::{GOODBYE_TIME, LEFT_LOOK};
+use crate::limits::{GOODBYE_TIME, GROUP_TIME, LEFT_LOOK, ONE_REQUEST};
 use crate::signals::{pipe, take};
 use crate::supervise::exit_code;
 
 /// The option by which `exos run` starts it, with its own number.
 const OPTION: &str = "--guard-of";
 
+/// And by which it says what signals the program is to start with.
+const SIGNALS: &str = "--start-signals";
+
 /// By what `exos run` has the program asked to end.
 pub(crate) const ORDER: Signal = Signal::USR2;
 
-/// What the end of a guard is for `exos run`: one whom the order has ended, before it could hear any, was asked to end.
-pub(crate) fn ending(status: ExitStatus) -> ExitStatus {
-    match status.signal() == Some(ORDER.as_raw()) {
-        true => ExitStatus::from_raw(SIGTERM),
-        false => status,
-    }
-}
-
-/// The command that starts a program behind a guard of this process's.
-pub(crate) fn command(program: &[OsString]) -> Command {
+/// The command that starts a program, with these signals, behind a guard of this process's.
+pub(crate) fn command(program: &[OsString], signals: StartSignals) -> Command {
     // By this name it is the file that runs, also where another has taken its place meanwhile.
     let mut command = Command::new("/proc/self/exe");
     command.arg0("exos").args(["run", OPTION]);
-    command.arg(std::process::id().to_string()).arg("--");
+    command.arg(std::process::id().to_string());
+    command.arg(format!("{SIGNALS}={signals}")).arg("--");
     command.args(program);
     // Without us it would not hear when it is to end.
     end_with_us(&mut command);
+    // What is ordered before it can hear waits for it.
+    start_blocked(&mut command, ORDER);
     command
 }
 
@@ -59,12 +60,17 @@ pub(crate) fn command(program: &[OsString]) -> Command {
 /// # Errors
 ///
 /// The program cannot be started, or no more be waited for.
-pub(crate) fn guard(supervisor: u32, program: &[OsString]) -> Result<ExitCode, Error> {
+pub(crate) fn guard(
+    supervisor: u32,
+    program: &[OsString],
+    start_signals: StartSignals,
+) -> Result<ExitCode, Error> {
     let signals = Signals::catch().map_err(|e| Error::io("cannot catch signals", e))?;
     adopt_orphans().map_err(|e| Error::io("cannot adopt orphans", e))?;
     let mut command = Command::new(&program[0]);
     command.args(&program[1..]);
     end_with_us(&mut command);
+    start_signals.give(&mut command);
     let child = command.spawn().map_err(|e| {
         let name = program[0].to_string_lossy();
         Error::io(format!("cannot run {name}"), e)
@@ -75,6 +81,7 @@ pub(crate) fn guard(supervisor: u32, program: &[OsString]) -> Result<ExitCode, E
         program: Pid::from_child(&child),
         ended: None,
         over: None,
+        asked: None,
     };
     let status = guard.run(&signals);
     status.map_or_else(
@@ -90,6 +97,8 @@ struct Guard {
     ended: Option<ExitStatus>,
     /// When what it has left behind is killed, once that was asked to end.
     over: Option<Instant>,
+    /// When it was sent SIGTERM itself.
+    asked: Option<Instant>,
 }
 
 impl Guard {
@@ -113,27 +122,55 @@ impl Guard {
             let is_over = self.over.is_some_and(|over| over <= now);
             // Those that fork meanwhile are found by the next look.
             if is_over {
-                signal_descendants(Signal::KILL)?;
+                signal_descendants(Signal::KILL, None)?;
             }
-            if signals.wait(if is_over {
+            let until = if is_over {
                 Some(now + LEFT_LOOK)
             } else {
                 self.over
-            })? {
-                self.ask_to_end()?;
+            };
+            if self.hear(signals, until)? {
+                let group = self.asked_group(signals)?;
+                self.ask_to_end(group)?;
             }
         }
     }
 
-    /// Asks the program to end, or those that it has left behind. These get their time once.
-    fn ask_to_end(&mut self) -> io::Result<()> {
+    /// Waits for signals, or until then; whether it was ordered to have the program end.
+    fn hear(&mut self, signals: &Signals, until: Option<Instant>) -> io::Result<bool> {
+        let heard = signals.wait(until)?;
+        if heard.is_asked {
+            self.asked = Some(Instant::now());
+        }
+        Ok(heard.is_ordered)
+    }
+
+    /// The process group where all of it was asked to end, as this process was.
+    fn asked_group(&mut self, signals: &Signals) -> io::Result<Option<Pid>> {
+        let now = Instant::now();
+        loop {
+            let is_recent = |asked: Instant| now < asked + ONE_REQUEST;
+            if self.asked.take().is_some_and(is_recent) {
+                return Ok(Some(getpgrp()));
+            }
+            if now.elapsed() >= GROUP_TIME || getppid() != self.supervisor {
+                return Ok(None);
+            }
+            self.hear(signals, Some(now + GROUP_TIME))?;
+        }
+    }
+
+    /// Asks the program to end, or those that it has left behind, but for those of a process group that was asked. They get their time
+    /// once.
+    fn ask_to_end(&mut self, but: Option<Pid>) -> io::Result<()> {
         if getppid() != self.supervisor {
             return Ok(());
         }
         match (self.ended, self.over) {
+            (None, _) if but.is_some() && getpgid(Some(self.program)).ok() == but => {}
             (None, _) => drop(kill_process(self.program, Signal::TERM)),
             (Some(_), None) => {
-                signal_descendants(Signal::TERM)?;
+                signal_descendants(Signal::TERM, but)?;
                 self.over = Some(Instant::now() + GOODBYE_TIME);
             }
             (Some(_), Some(_)) => self.over = Some(Instant::now()),
@@ -142,46 +179,53 @@ impl Guard {
     }
 }
 
+/// What has come.
+#[derive(Default)]
+struct Heard {
+    is_ordered: bool,
+    is_asked: bool,
+}
+
 /// What it hears of.
 struct Signals {
     /// The [order](ORDER).
     to_end: UnixStream,
-    /// SIGTERM, which comes when `exos run` has ended; else it is not for the guard.
-    is_left: UnixStream,
+    /// SIGTERM: `exos run` has ended, or the whole process group is asked to end.
+    asked: UnixStream,
     /// SIGCHLD.
     to_reap: UnixStream,
 }
 
 impl Signals {
     fn catch() -> io::Result<Self> {
-        // Those of a terminal go to the program by themselves, and the last is for `exos run`. One that was started to ignore them does.
-        let own = Process::myself().and_then(|process| process.status());
-        let ignored = own.map_err(io::Error::other)?.sigign;
+        // Those of a terminal go to the program by themselves, and the last is for `exos run`.
         for signal in [SIGINT, SIGQUIT, SIGHUP, SIGUSR1] {
-            if ignored & (1 << (signal - 1)) == 0 {
-                signal_hook::flag::register(signal, Arc::default())?;
-            }
+            signal_hook::flag::register(signal, Arc::default())?;
         }
-        Ok(Self {
+        let all = Self {
             to_end: pipe(ORDER.as_raw())?,
-            is_left: pipe(SIGTERM)?,
+            asked: pipe(SIGTERM)?,
             to_reap: pipe(SIGCHLD)?,
-        })
+        };
+        unblock()?;
+        Ok(all)
     }
 
-    /// Waits for one, or until then; whether it was asked to end.
-    fn wait(&self, until: Option<Instant>) -> io::Result<bool> {
+    /// Waits for one, or until then.
+    fn wait(&self, until: Option<Instant>) -> io::Result<Heard> {
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
         let left = left.and_then(|left| Timespec::try_from(left).ok());
-        let all = [&self.to_end, &self.is_left, &self.to_reap].map(|signal| signal.as_fd());
+        let all = [&self.to_end, &self.asked, &self.to_reap].map(|signal| signal.as_fd());
         let mut fds = all.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
         match poll(&mut fds, left.as_ref()) {
             Ok(_) => {}
-            Err(rustix::io::Errno::INTR) => return Ok(false),
+            Err(rustix::io::Errno::INTR) => return Ok(Heard::default()),
             Err(error) => return Err(error.into()),
         }
-        take(&self.is_left);
         take(&self.to_reap);
-        Ok(take(&self.to_end))
+        Ok(Heard {
+            is_ordered: take(&self.to_end),
+            is_asked: take(&self.asked),
+        })
     }
 }

@@ -24,7 +24,7 @@
 //! | `sharing` | sockets in memory that is shared with programs ([`exos_preload`]), what these ask for |
 //! | `listener`, `datagram_socket`, `loopback` | where connections and datagrams come from, of both; those of this host with itself |
 //! | `ports` | addresses of sockets that are still the kernel's |
-//! | `context`, `later`, `answer`, `target` | what all of these need: the stack, the calls; what is looked at again; their answers; the caller's memory and descriptors |
+//! | `context`, `later`, `waiting`, `answer`, `target` | what all of these need: the stack, the calls; what is looked at again; calls that wait; their answers; the caller's memory and descriptors |
 //! | `trace` | calls as strace has them |
 //! | `counters` | what is counted, and said on SIGUSR1 |
 #![forbid(unsafe_code)]
@@ -49,6 +49,7 @@ mod supervise;
 mod target;
 mod trace;
 mod unix;
+mod waiting;
 
 pub use options::RunArgs;
 pub use supervise::run;

@@ -14,6 +14,13 @@ pub(crate) const DATAGRAMS_AT_ONCE: usize = 256;
 /// How long what the program has written is delivered behind its end.
 pub(crate) const GOODBYE_TIME: Duration = Duration::from_secs(5);
 
+/// For how long requests to end are the same one: timeout(1) asks a process and at once its group, as do shells and service managers.
+pub(crate) const ONE_REQUEST: Duration = Duration::from_secs(1);
+
+/// How long the program's guard waits for a request that the whole process group may have, of which the program is one, before it passes
+/// it on to that.
+pub(crate) const GROUP_TIME: Duration = Duration::from_millis(50);
+
 /// How often it is looked whether those that are killed are all: some fork meanwhile.
 pub(crate) const LEFT_LOOK: Duration = Duration::from_millis(10);
 
@@ -36,6 +43,9 @@ pub(crate) const CALLS_AT_ONCE: usize = 64;
 
 /// Bytes of printed calls that are passed on before packets are looked at again: what a pipe holds (pipe(7)).
 pub(crate) const TRACED_AT_ONCE: usize = 1 << 16;
+
+/// Bytes of printed calls that wait for their reader, and as many that are being written: some 10,000 calls.
+pub(crate) const TRACED_WAITING: usize = 1 << 20;
 
 /// What is read of an ELF file at once: the names of the largest programs (Chromium's are 3 MB).
 pub(crate) const ELF_PART: u64 = 16 << 20;

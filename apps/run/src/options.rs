@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use exos::Error;
+use exos_host::signals::StartSignals;
 use exos_program::LinkArgs;
 
 use crate::check::{Finding, Way};
@@ -44,6 +45,9 @@ pub struct RunArgs {
     /// Be the guard of the program for the process of this number, which starts it so
     #[arg(long, value_name = "PID", hide = true)]
     pub(crate) guard_of: Option<u32>,
+    /// Signals that the program is to start with, for its guard
+    #[arg(long, value_name = "IGNORED:BLOCKED", hide = true, default_value_t)]
+    pub(crate) start_signals: StartSignals,
     #[command(flatten)]
     pub(crate) link: LinkArgs,
     /// The program, and what it is given

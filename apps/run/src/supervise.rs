@@ -12,6 +12,7 @@ use exos::{Error, Exos, LinkKind, Role};
 use exos_host::children::{adopt_orphans, end_descendants, reap, signal_descendants};
 use exos_host::intercept::{self, Call};
 use exos_host::limits::raise_descriptors;
+use exos_host::signals::StartSignals;
 use exos_program::{Needs, reachable_addresses};
 use rustix::event::PollFlags;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
@@ -23,7 +24,7 @@ use crate::check::{check, look_at};
 use crate::context::Context;
 use crate::counters::{CallCounters, report};
 use crate::guard;
-use crate::limits::{CALLS_AT_ONCE, DELIVERY_LOOK, GOODBYE_TIME};
+use crate::limits::{CALLS_AT_ONCE, DELIVERY_LOOK, GOODBYE_TIME, ONE_REQUEST};
 use crate::options::RunArgs;
 use crate::sharing::Sharing;
 use crate::signals::{Signals, take};
@@ -46,8 +47,10 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Error> {
         return check(program);
     }
     if let Some(supervisor) = args.guard_of {
-        return guard::guard(supervisor, &args.command);
+        return guard::guard(supervisor, &args.command, args.start_signals);
     }
+    // Before any is caught here, and before there are threads.
+    let start_signals = StartSignals::take().map_err(|e| Error::io("cannot look at signals", e))?;
     let finding = match look_at(&args.command[0]) {
         Ok(finding) => finding,
         Err(refusal) => return Ok(refusal.tell()),
@@ -63,7 +66,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Error> {
     }
     let signals = Signals::catch().map_err(|e| Error::io("cannot catch signals", e))?;
     // Without us it would have sockets that nobody is at the other end of, and so would those that it leaves behind.
-    let mut command = guard::command(&args.command);
+    let mut command = guard::command(&args.command, start_signals);
     // Where the guard is killed, what it would have adopted is ours.
     adopt_orphans().map_err(|e| Error::io("cannot adopt orphans", e))?;
     let trace = match args.trace {
@@ -89,7 +92,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Error> {
     let patience = status.as_ref().map_or(GOODBYE_TIME, |_| Duration::ZERO);
     let status = end_descendants(patience).and(status);
     let status = status.map_err(|e| Error::io("cannot go on with the program", e))?;
-    Ok(exit_code(guard::ending(status)))
+    Ok(exit_code(status))
 }
 
 /// Says where the program is found, for one that runs it without naming a link.
@@ -135,6 +138,8 @@ struct Supervisor {
     is_alone: bool,
     /// When to wait no longer, for processes that were asked to end or for what they wrote to be delivered.
     over: Option<Instant>,
+    /// When it was last asked to end: what comes within a moment is that request.
+    asked: Option<Instant>,
     signals: Signals,
 }
 
@@ -171,6 +176,7 @@ impl Supervisor {
             ended: None,
             is_alone: false,
             over: None,
+            asked: None,
             signals,
         })
     }
@@ -220,7 +226,9 @@ impl Supervisor {
     /// Closes what there is; what is not delivered by now has had its time.
     fn end(self) -> io::Result<ExitStatus> {
         self.cx.net.set_linger(Duration::ZERO);
-        self.pass_on_lines();
+        if let Some(trace) = self.cx.tracing() {
+            trace.finish();
+        }
         if let Some(status) = self.ended {
             return Ok(status);
         }
@@ -253,7 +261,11 @@ impl Supervisor {
                 let _ = take(&self.signals.to_end);
                 self.ask_to_end()?;
             }
-            TRACED => self.pass_on_lines(),
+            TRACED => {
+                if let Some(trace) = self.cx.tracing() {
+                    trace.pass_on();
+                }
+            }
             REPORT => {
                 let _ = take(&self.signals.to_report);
                 let (shared, intercepted) = self.sockets.counters();
@@ -264,20 +276,18 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Prints what programs have written of their calls.
-    fn pass_on_lines(&self) {
-        if let Some(trace) = self.cx.tracing() {
-            trace.pass_on();
-        }
-    }
-
     /// Has the guard ask the program to end, or those that it has left behind; where somebody has killed the guard, asks these. They
-    /// get their time once.
+    /// get their time once. Who asks a process and then its group, as timeout(1) does, asks once.
     fn ask_to_end(&mut self) -> io::Result<()> {
+        let now = Instant::now();
+        if self.asked.is_some_and(|asked| now < asked + ONE_REQUEST) {
+            return Ok(());
+        }
+        self.asked = Some(now);
         match (self.ended, self.over) {
             (None, _) => drop(kill_process(self.guard, guard::ORDER)),
             (Some(_), None) => {
-                signal_descendants(Signal::TERM)?;
+                signal_descendants(Signal::TERM, None)?;
                 self.over = Some(Instant::now() + GOODBYE_TIME);
             }
             (Some(_), Some(_)) => self.over = Some(Instant::now()),

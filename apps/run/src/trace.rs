@@ -1,8 +1,9 @@
 //! Printing calls as strace(1) has them: those that are answered here, and the lines of programs that have the library, which print
 //! theirs themselves ([`exos_preload::trace`]).
 
+use std::cell::RefCell;
 use std::fs::File;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use exos_host::intercept::{self, Call};
@@ -10,23 +11,31 @@ use exos_preload::memory::{ASK_LEVEL, MARKED, MARKED_DATAGRAMS};
 use exos_preload::trace::{self, Answer};
 use rustix::pipe::{PipeFlags, pipe_with};
 
+use self::lines::Lines;
 use crate::answer::errno;
-use crate::limits::TRACED_AT_ONCE;
+use crate::limits::{GOODBYE_TIME, TRACED_AT_ONCE};
+
+mod lines;
 
 /// What is printed, on standard error.
 pub(crate) struct Trace {
     /// What programs write their lines to, and where they are read.
     pipe: (OwnedFd, File),
+    /// The beginning of a line of which the rest was not read yet.
+    begun: RefCell<Vec<u8>>,
+    lines: Lines,
 }
 
 impl Trace {
     /// # Errors
     ///
-    /// The kernel gives no pipe.
+    /// The kernel gives no pipe, or no thread.
     pub fn new() -> io::Result<Self> {
         let (lines, theirs) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         Ok(Self {
             pipe: (theirs, lines.into()),
+            begun: RefCell::default(),
+            lines: Lines::start(io::stderr().as_fd().try_clone_to_owned()?)?,
         })
     }
 
@@ -43,10 +52,22 @@ impl Trace {
     /// Prints the lines that there are, each of which was written at once: what the pipe holds, for programs may write on and on.
     pub fn pass_on(&self) {
         let mut bytes = [0; TRACED_AT_ONCE];
-        if let Ok(count @ 1..) = (&self.pipe.1).read(&mut bytes) {
-            // Nobody has to hear them.
-            let _ = io::stderr().write_all(&bytes[..count]);
-        }
+        let Ok(count @ 1..) = (&self.pipe.1).read(&mut bytes) else {
+            return;
+        };
+        let mut begun = self.begun.borrow_mut();
+        begun.extend_from_slice(&bytes[..count]);
+        let whole = begun.iter().rposition(|byte| *byte == b'\n');
+        // What has no end is no line of the library's.
+        let whole = whole.map_or(begun.len() / TRACED_AT_ONCE * TRACED_AT_ONCE, |end| end + 1);
+        self.lines.add(&begun[..whole]);
+        begun.drain(..whole);
+    }
+
+    /// Waits for a reader that is slow, but not for one that has stopped.
+    pub fn finish(&self) {
+        self.pass_on();
+        self.lines.finish(GOODBYE_TIME);
     }
 
     /// A call with its arguments; before it has its answer, for they lie in the caller's memory. None of one that the library prints.
@@ -65,7 +86,8 @@ impl Trace {
     pub fn print(&self, call: &Call, made: &str, result: &io::Result<i64>) {
         self.pass_on();
         let answer = Answer(result.as_ref().map_err(errno).copied());
-        exos_program::info!("[{}] {made} = {answer}", call.thread);
+        let line = format!("[{}] {made} = {answer}\n", call.thread);
+        self.lines.add(line.as_bytes());
     }
 }
 

@@ -30,7 +30,7 @@ mod waker;
 pub use network::{ethtool, multicast, netlink, netns, passing, ports, sysfs};
 pub use process::{
     accounts, affinity, background, caps, children, holders, intercept, peer, priority, privilege,
-    seccomp,
+    seccomp, signals,
 };
 
 pub use error::{Error, Result};

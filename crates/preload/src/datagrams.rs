@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use crate::addresses::{address_at, family_of, is_ipv4, is_loopback};
 use crate::ask::ask;
-use crate::memory::options::IPV6;
+use crate::memory::options::{IPV6, V6_ONLY};
 use crate::memory::state::{DATAGRAMS, HAS_MORE, HAS_PORT, NO_READS, NO_WRITES, STANDS};
 use crate::memory::{Address, Ask, DATAGRAM_HEAD, DATAGRAM_ROOM, DESCRIPTORS, RING};
 use crate::process::{Found, Here};
@@ -148,9 +148,16 @@ impl Found {
         }
         // SAFETY: the caller's promise.
         let address = unsafe { address_at(name, len)? };
+        let speaks_v6_alone = is_v6 && self.socket().has(V6_ONLY);
         let family = match (is_v6, family_of(address)) {
+            // By IPv6 it does not go there, whatever else the address says.
+            (_, AF_INET) if speaks_v6_alone => return Err(ENETUNREACH),
             (_, AF_INET) | (false, AF_UNSPEC) => AF_INET,
             (true, AF_INET6) => AF_INET6,
+            // It goes to the peer, by IPv6.
+            (true, AF_UNSPEC) if !self.is_corked() && self.has_ipv4_peer() => {
+                return Err(ENETUNREACH);
+            }
             (true, AF_UNSPEC) => return Ok(None),
             (false, _) if address.len < 16 => return Err(EINVAL),
             (false, _) => return Err(EAFNOSUPPORT),
@@ -160,6 +167,9 @@ impl Found {
         if address.len < if family == AF_INET { 16 } else { 24 } {
             return Err(EINVAL);
         }
+        if speaks_v6_alone && is_ipv4(address) {
+            return Err(ENETUNREACH);
+        }
         if self.is_corked() {
             return Ok(None);
         }
@@ -168,6 +178,10 @@ impl Found {
         }
         address.bytes[..2].copy_from_slice(&(family as u16).to_ne_bytes());
         Ok(Some(address))
+    }
+
+    fn has_ipv4_peer(self) -> bool {
+        self.socket().is(STANDS) && is_ipv4(self.socket().peer.get())
     }
 
     /// Whether what it sends there, or to its peer, is of IPv6: a socket for that may speak IPv4, too.
@@ -185,13 +199,18 @@ impl Found {
         // SAFETY: the caller's promise.
         let address = unsafe { address_at(name, len)? };
         let least = if self.socket().has(IPV6) { 24 } else { 16 };
-        match (self.socket().has(IPV6), family_of(address)) {
+        let accepted = match (self.socket().has(IPV6), family_of(address)) {
             (_, AF_UNSPEC) if !is_bind => Ok(()),
             (true, AF_INET) if !is_bind && address.len >= 16 => Ok(()),
             _ if address.len < least => Err(EINVAL),
             (true, AF_INET6) | (false, AF_INET) => Ok(()),
             _ => Err(EAFNOSUPPORT),
+        };
+        if accepted.is_err() && !is_bind {
+            // It has a port from then on, also where it is connected to an address that is none.
+            self.take_port()?;
         }
+        accepted
     }
 
     /// Nothing more will be read, or written (shutdown(2)). One that is not connected is told that, and yet it is done.

@@ -232,6 +232,11 @@ impl Sharing {
         Ok(())
     }
 
+    /// A program that has no part of the memory may have a socket of the kernel's leave its peer.
+    pub fn has_disconnected(&self) {
+        self.memory.disconnected().fetch_add(1, Ordering::Release);
+    }
+
     fn has_news_of(&mut self, cx: &Context, number: u32) {
         self.gathering.note(number);
         self.sockets.turn(cx, number);

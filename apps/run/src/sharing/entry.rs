@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
 use exos::net::TcpStream;
-use exos_host::intercept::Call;
 use exos_preload::memory::{Shared, state};
 use rustix::net::AddressFamily;
 
@@ -13,6 +12,7 @@ use super::flowing::Flowing;
 use crate::counters::Moved;
 use crate::listener::Listener;
 use crate::loopback::Waiting;
+use crate::waiting::Waiters;
 
 pub(super) struct Entry {
     pub family: AddressFamily,
@@ -25,7 +25,7 @@ pub(super) struct Entry {
 pub(super) enum Kind {
     Listening(Listener),
     /// With the calls that wait for it.
-    Connecting(TcpStream, Vec<Call>),
+    Connecting(TcpStream, Waiters),
     Flowing(Flowing),
     Datagrams(Datagrams),
     /// A connection of the kernel's that waits in the ring of the listener with that number: its descriptors are to be this one.

@@ -12,10 +12,11 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::net::{AddressFamily, sockopt};
 
 use super::entry::{Entry, Kind};
-use super::sockets::SharedSockets;
+use super::sockets::{SHARED, SharedSockets};
 use crate::context::Context;
 use crate::listener::Listener;
 use crate::target::{Descriptor, buffers_set, header_options};
+use crate::waiting::{Patience, Waiters};
 
 impl SharedSockets {
     /// Has a socket of the kernel's be a shared one, under its number; gives the socket's.
@@ -81,19 +82,22 @@ impl SharedSockets {
         stream: TcpStream,
         to: SocketAddr,
     ) -> io::Result<()> {
-        let waiting = match descriptor.nonblocking {
-            true => Vec::new(),
-            false => vec![*by.0],
-        };
+        let patience = Patience::to_connect(&descriptor.fd, false)?;
         let entry = Entry {
             family,
             local: stream.local_addr()?,
             peer: Some(to),
-            kind: Kind::Connecting(stream, waiting),
+            kind: Kind::Connecting(stream, Waiters::default()),
         };
         let number = self.share(cx, by, descriptor, entry, 0)?;
         let socket = self.memory.socket(number);
         socket.set_option(options::UNHEARD, descriptor.nonblocking);
+        if !descriptor.nonblocking
+            && let Some(Kind::Connecting(_, waiting)) =
+                self.table.get_mut(number).map(|e| &mut e.kind)
+        {
+            waiting.push(cx, by.0, patience, SHARED + number as usize);
+        }
         self.wait_for(cx, number)
     }
 }

@@ -6,7 +6,7 @@ use std::task::{Context as TaskContext, Poll as Ready, Waker};
 use std::time::Duration;
 
 use exos_host::intercept::Call;
-use exos_preload::memory::state;
+use exos_preload::memory::{options, state};
 
 use super::entry::{Entry, Kind, numbers_in};
 use super::flowing::Flowing;
@@ -15,6 +15,7 @@ use super::unsharing::give_kernels_options;
 use crate::answer::{Answer, errno, fails};
 use crate::context::Context;
 use crate::listener::Accepted;
+use crate::waiting::Patience;
 
 impl SharedSockets {
     /// Goes on with a shared socket.
@@ -96,9 +97,7 @@ impl SharedSockets {
                 self.memory.work().set(listener);
             }
             Kind::Connecting(_, waiting) => {
-                for call in waiting {
-                    cx.respond(&call, fails(libc::ECONNABORTED));
-                }
+                waiting.answer(cx, Err(libc::ECONNABORTED));
             }
             _ => {}
         }
@@ -203,18 +202,23 @@ impl SharedSockets {
         let Some(entry) = self.table.get_mut(number) else {
             return;
         };
-        let Kind::Connecting(stream, _) = &entry.kind else {
+        let Kind::Connecting(stream, waiting) = &mut entry.kind else {
             return;
         };
         let mut task = TaskContext::from_waker(Waker::noop());
         let Ready::Ready(opened) = stream.poll_opened(&mut task) else {
+            if waiting.end(cx, SHARED + number as usize) {
+                // It goes on, and the program hears of its end as of one that it does not wait for.
+                self.memory
+                    .socket(number)
+                    .set_option(options::UNHEARD, true);
+            }
             return;
         };
         let kind = std::mem::replace(&mut entry.kind, Kind::Failed);
-        let Kind::Connecting(stream, mut waiting) = kind else {
+        let Kind::Connecting(stream, waiting) = kind else {
             return;
         };
-        waiting.retain(|call| cx.calls.waits(call));
         let socket = self.memory.socket(number);
         let result = match opened {
             Ok(()) => {
@@ -223,7 +227,7 @@ impl SharedSockets {
                 Ok(0)
             }
             Err(error) => {
-                if waiting.is_empty() {
+                if !waiting.is_any(cx) {
                     socket.error.store(errno(&error) as u32, Ordering::Release);
                 }
                 socket.add(state::OVER);
@@ -231,9 +235,7 @@ impl SharedSockets {
             }
         };
         self.news.tell(number, [true, true]);
-        for call in waiting {
-            cx.respond(&call, result.map_err(io::Error::from_raw_os_error));
-        }
+        waiting.answer(cx, result);
         if result.is_ok() {
             self.turn(cx, number);
         }
@@ -248,11 +250,16 @@ impl SharedSockets {
     ) -> Option<io::Result<Answer>> {
         let number = self.memory.assigned(part, call.args[0] as i32)?;
         let entry = self.table.get_mut(number)?;
-        let error = &self.memory.socket(number).error;
+        let socket = self.memory.socket(number);
+        let error = &socket.error;
         Some(match &mut entry.kind {
             Kind::Connecting(_, waiting) => {
-                waiting.retain(|call| cx.calls.waits(call));
-                waiting.push(*call);
+                let limit = match socket.send_timeout.load(Ordering::Relaxed) {
+                    0 => None,
+                    ms => Some(Duration::from_millis(ms.into())),
+                };
+                let patience = Patience::connecting(limit, true);
+                waiting.push(cx, call, patience, SHARED + number as usize);
                 Ok(Answer::Later)
             }
             Kind::Flowing(_) => fails(libc::EISCONN),

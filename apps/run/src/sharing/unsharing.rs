@@ -18,6 +18,7 @@ use super::sockets::SharedSockets;
 use crate::context::Context;
 use crate::loopback::{is_here, loopback_of};
 use crate::unix::{self, Connecting, DatagramFlow, Flow, Listening, Made, UnixSockets, pair};
+use crate::waiting::Waiters;
 
 impl SharedSockets {
     /// Puts a Unix socket in the place of a descriptor of a shared one (with whether it closes on exec), which is shared no more.
@@ -136,7 +137,7 @@ impl SharedSockets {
                 unix::Kind::Listening(Listening {
                     of: listener,
                     made: self.unshared_waiting(cx, number),
-                    waiting: VecDeque::new(),
+                    waiting: Waiters::default(),
                 })
             }
             Kind::Datagrams(datagrams) => self.unshared_datagrams(cx, number, datagrams, peer)?,

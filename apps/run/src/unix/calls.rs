@@ -20,6 +20,7 @@ use crate::datagram_socket::DatagramSocket;
 use crate::limits::PIECE;
 use crate::listener::Listener;
 use crate::target::{Descriptor, copy_options, keepalive_options};
+use crate::waiting::{Patience, Waiters};
 
 impl UnixSockets {
     /// Has a socket of the kernel's listen on the stack.
@@ -37,7 +38,7 @@ impl UnixSockets {
         let listening = Kind::Listening(Listening {
             of: listener,
             made: VecDeque::new(),
-            waiting: VecDeque::new(),
+            waiting: Waiters::default(),
         });
         self.add(cx, (&theirs, ours), family, (local, None), listening)?;
         Ok(())
@@ -60,18 +61,25 @@ impl UnixSockets {
         to: SocketAddr,
     ) -> io::Result<()> {
         let (theirs, ours) = pair(SocketType::STREAM, descriptor.nonblocking)?;
-        let (filled, waiting) = match descriptor.nonblocking {
-            true => (fill(&theirs)?, Vec::new()),
-            false => (0, vec![*call]),
+        let patience = Patience::to_connect(&descriptor.fd, false)?;
+        // One that waits without a limit is told when it stands.
+        let filled = match descriptor.nonblocking || patience.has_end() {
+            true => fill(&theirs)?,
+            false => 0,
         };
         put_in_place(cx, &mut self.sets, call, descriptor, &theirs)?;
         let local = stream.local_addr()?;
         let connecting = Kind::Connecting(Connecting {
             stream,
             filled,
-            waiting,
+            waiting: Waiters::default(),
         });
         let made = self.add(cx, (&theirs, ours), family, (local, Some(to)), connecting)?;
+        if !descriptor.nonblocking
+            && let Kind::Connecting(connecting) = &mut self.all[made].kind
+        {
+            connecting.waiting.push(cx, call, patience, 2 * made);
+        }
         self.set_keepalive(made, keepalive_options(descriptor));
         Ok(())
     }
@@ -89,8 +97,8 @@ impl UnixSockets {
             Kind::Connecting(_) if descriptor.nonblocking => fails(libc::EALREADY),
             // Also a call that a signal has interrupted, and that the kernel makes again.
             Kind::Connecting(connecting) => {
-                connecting.waiting.retain(|call| cx.calls.waits(call));
-                connecting.waiting.push(*call);
+                let patience = Patience::to_connect(&descriptor.fd, true)?;
+                connecting.waiting.push(cx, call, patience, 2 * key);
                 Ok(Answer::Later)
             }
             Kind::Flowing(_) => fails(libc::EISCONN),
@@ -159,6 +167,9 @@ impl UnixSockets {
         let (descriptor, Some(key)) = self.descriptor(call)? else {
             return Ok(Answer::Pass);
         };
+        if accept_flags(call) & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) != 0 {
+            return fails(libc::EINVAL);
+        }
         let Kind::Listening(listening) = &mut self.all[key].kind else {
             return fails(libc::EINVAL);
         };
@@ -170,9 +181,8 @@ impl UnixSockets {
         if descriptor.nonblocking {
             return fails(libc::EAGAIN);
         }
-        // Those that a signal has interrupted are made again.
-        listening.waiting.retain(|call| cx.calls.waits(call));
-        listening.waiting.push_back(*call);
+        let patience = Patience::to_receive(&descriptor.fd)?;
+        listening.waiting.push(cx, call, patience, 2 * key);
         Ok(Answer::Later)
     }
 
@@ -185,6 +195,14 @@ impl UnixSockets {
             false => Some(socket.local),
         };
         Ok((address.ok_or(ErrorKind::NotConnected)?, socket.family))
+    }
+}
+
+/// The flags of a call that accepts.
+pub(super) fn accept_flags(call: &Call) -> i32 {
+    match call.number {
+        libc::SYS_accept4 => call.args[3] as i32,
+        _ => 0,
     }
 }
 

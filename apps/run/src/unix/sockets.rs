@@ -21,6 +21,7 @@ use crate::limits::{BOUND_MAX, PIECE};
 use crate::listener::Listener;
 use crate::loopback::Waiting;
 use crate::target::{Descriptor, inode};
+use crate::waiting::Waiters;
 
 /// A network socket of the program's.
 pub(super) struct Socket {
@@ -87,7 +88,7 @@ pub(crate) struct Listening {
     /// readable.
     pub made: VecDeque<(Made, SocketAddr)>,
     /// Calls that wait for one.
-    pub waiting: VecDeque<Call>,
+    pub waiting: Waiters,
 }
 
 /// A connection that the program has not accepted.
@@ -101,7 +102,7 @@ pub(crate) struct Connecting {
     /// Bytes that fill the program's socket, so that it is not writable until the connection stands.
     pub filled: usize,
     /// The calls that wait for the end of it.
-    pub waiting: Vec<Call>,
+    pub waiting: Waiters,
 }
 
 /// All of them.
@@ -191,7 +192,7 @@ impl UnixSockets {
 
     /// Nothing more comes of a socket. Its error can be asked for as long as the program has it. Gives the calls that wait for it, and
     /// the number of the error that they end with.
-    pub(super) fn remove(&mut self, key: usize) -> (Vec<Call>, i32) {
+    pub(super) fn remove(&mut self, key: usize) -> (Waiters, i32) {
         let socket = self.all.remove(key);
         self.moved.add(socket.moved());
         self.by_inode.remove(&socket.inode);
@@ -202,9 +203,9 @@ impl UnixSockets {
             self.errors.push_back((socket.inode, error));
         }
         match socket.kind {
-            Kind::Listening(listening) => (listening.waiting.into(), libc::EINVAL),
+            Kind::Listening(listening) => (listening.waiting, libc::EINVAL),
             Kind::Connecting(connecting) => (connecting.waiting, libc::ECONNABORTED),
-            Kind::Flowing(_) | Kind::Datagrams(_) | Kind::Failed => (Vec::new(), 0),
+            Kind::Flowing(_) | Kind::Datagrams(_) | Kind::Failed => (Waiters::default(), 0),
         }
     }
 

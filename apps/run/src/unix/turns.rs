@@ -9,6 +9,7 @@ use std::task::{Context as TaskContext, Poll as Ready, Waker};
 use exos_host::intercept::Call;
 use rustix::net::{AddressFamily, RecvFlags, SocketType, recv};
 
+use super::calls::accept_flags;
 use super::flow::{Flow, Goes, cut, is_hung_up};
 use super::sockets::{Kind, Made, UnixSockets, pair};
 use crate::answer::{errno, fails};
@@ -54,9 +55,7 @@ impl UnixSockets {
         };
         if closed {
             let (waiting, number) = self.remove(key);
-            for call in waiting {
-                cx.respond(&call, Err(io::Error::from_raw_os_error(number)));
-            }
+            waiting.answer(cx, Err(number));
         }
     }
 
@@ -98,17 +97,17 @@ impl UnixSockets {
         self.take_made(cx, key);
         while let Kind::Listening(listening) = &mut self.all[key].kind
             && !listening.made.is_empty()
-            && let Some(call) = listening.waiting.pop_front()
-        {
             // One that was interrupted meanwhile leaves the connection to the next.
-            if !cx.calls.waits(&call) {
-                continue;
-            }
+            && let Some(call) = listening.waiting.pop(cx)
+        {
             let descriptor = Descriptor::of(&call, call.args[0] as i32);
             let given = descriptor.and_then(|descriptor| self.give(cx, &call, key, &descriptor));
             if let Err(error) = given {
                 cx.respond(&call, Err(error));
             }
+        }
+        if let Kind::Listening(listening) = &mut self.all[key].kind {
+            listening.waiting.end(cx, 2 * key);
         }
     }
 
@@ -147,11 +146,11 @@ impl UnixSockets {
         };
         let mut task = TaskContext::from_waker(Waker::noop());
         let Ready::Ready(opened) = connecting.stream.poll_opened(&mut task) else {
+            connecting.waiting.end(cx, 2 * key);
             return;
         };
         drain(&socket.end, connecting.filled);
-        let mut waiting = std::mem::take(&mut connecting.waiting);
-        waiting.retain(|call| cx.calls.waits(call));
+        let waiting = std::mem::take(&mut connecting.waiting);
         let Kind::Connecting(connecting) = std::mem::replace(&mut socket.kind, Kind::Failed) else {
             unreachable!("it was just looked at");
         };
@@ -162,16 +161,14 @@ impl UnixSockets {
             }
             Err(error) => {
                 let number = errno(&error);
-                if waiting.is_empty() {
+                if !waiting.is_any(cx) {
                     socket.error = Some(error);
                 }
                 cut(&socket.end);
                 Err(number)
             }
         };
-        for call in waiting {
-            cx.respond(&call, result.map_err(io::Error::from_raw_os_error));
-        }
+        waiting.answer(cx, result);
     }
 }
 
@@ -186,10 +183,7 @@ fn hand_over(
     listener: &Descriptor,
     family: AddressFamily,
 ) -> io::Result<Option<Given>> {
-    let flags = match call.number {
-        libc::SYS_accept4 => call.args[3] as i32,
-        _ => 0,
-    };
+    let flags = accept_flags(call);
     let nonblocking = flags & libc::SOCK_NONBLOCK != 0;
     let (theirs, ours, peer) = match made.front() {
         Some((Made::Ours(_), peer)) => {

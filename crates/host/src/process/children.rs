@@ -6,7 +6,7 @@ use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-use procfs::process::all_processes;
+use procfs::process::{Stat, all_processes};
 use rustix::io::Errno;
 use rustix::process::{
     Pid, Signal, WaitOptions, getpid, getppid, kill_process, set_child_subreaper,
@@ -55,34 +55,31 @@ pub fn reap(mut ended: impl FnMut(Pid, ExitStatus)) -> io::Result<bool> {
     }
 }
 
-/// Sends a signal to each descendant that there is, and says how many took it. Of orphans only those are found that this process
-/// [adopts](adopt_orphans).
+/// Sends a signal to each descendant that there is, but for those of one process group, and says how many took it. Of orphans only
+/// those are found that this process [adopts](adopt_orphans).
 ///
 /// # Errors
 ///
 /// There is no /proc.
-pub fn signal_descendants(signal: Signal) -> io::Result<usize> {
+pub fn signal_descendants(signal: Signal, but: Option<Pid>) -> io::Result<usize> {
     let processes = all_processes().map_err(io::Error::other)?;
-    let parents: Vec<(i32, i32)> = processes
+    let all: Vec<Stat> = processes
         .filter_map(|process| process.ok()?.stat().ok())
-        .map(|stat| (stat.pid, stat.ppid))
         .collect();
     let mut family = HashSet::from([getpid().as_raw_pid()]);
     let mut found = Vec::new();
     loop {
-        let is_next = |(pid, ppid): &&(i32, i32)| family.contains(ppid) && !family.contains(pid);
-        let next: Vec<i32> = parents
-            .iter()
-            .filter(is_next)
-            .map(|(pid, _)| *pid)
-            .collect();
+        let is_next = |one: &&Stat| family.contains(&one.ppid) && !family.contains(&one.pid);
+        let next: Vec<&Stat> = all.iter().filter(is_next).collect();
         if next.is_empty() {
             break;
         }
-        family.extend(&next);
+        family.extend(next.iter().map(|one| one.pid));
         found.extend(next);
     }
-    let pids = found.into_iter().filter_map(Pid::from_raw);
+    let but = but.map(Pid::as_raw_pid);
+    let asked = found.into_iter().filter(|one| Some(one.pgrp) != but);
+    let pids = asked.filter_map(|one| Pid::from_raw(one.pid));
     Ok(pids
         .filter(|pid| kill_process(*pid, signal).is_ok())
         .count())
@@ -100,10 +97,10 @@ pub fn end_descendants(patience: Duration) -> io::Result<()> {
     if !reap(|_, _| {})? {
         return Ok(());
     }
-    signal_descendants(Signal::TERM)?;
+    signal_descendants(Signal::TERM, None)?;
     while reap(|_, _| {})? {
         // Those that fork meanwhile are found by the next look.
-        if Instant::now() >= until && signal_descendants(Signal::KILL)? == 0 {
+        if Instant::now() >= until && signal_descendants(Signal::KILL, None)? == 0 {
             return Ok(());
         }
         std::thread::sleep(LOOK);

@@ -11,3 +11,4 @@ pub mod peer;
 pub mod priority;
 pub mod privilege;
 pub mod seccomp;
+pub mod signals;

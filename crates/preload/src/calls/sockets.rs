@@ -76,7 +76,7 @@ pub(super) unsafe extern "C" fn connect(fd: i32, name: *const u8, name_len: u32)
             let number = errno();
             // SAFETY: the kernel has read it.
             if result == 0 && unsafe { addresses::is_unspecified(name, name_len) } {
-                datagrams::kernels::Inode::of(fd).forget();
+                datagrams::kernels::has_disconnected();
             }
             move_in(fd);
             if result < 0

@@ -25,6 +25,8 @@ pub(super) struct Head {
     interface: AtomicU32,
     /// See [`Shared::mtu`].
     mtu: AtomicU32,
+    /// See [`Shared::disconnected`].
+    disconnected: AtomicU32,
     /// Sockets to which programs have done something.
     work: Bits,
 }
@@ -151,6 +153,12 @@ impl Shared {
     /// Bytes of the longest packet of the link.
     pub fn mtu(&self) -> &AtomicU32 {
         &self.head().mtu
+    }
+
+    /// How often a socket of the kernel's for datagrams may have left its peer, and its port with that: it may come to be shared, in all
+    /// processes that have it.
+    pub fn disconnected(&self) -> &AtomicU32 {
+        &self.head().disconnected
     }
 
     /// Sockets to which programs have done something.
