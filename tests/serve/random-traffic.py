@@ -37,6 +37,8 @@ RETRY, RETRY_GOOD = 0.25, 20
 AT_ONCE = 40
 # How long a connection may take, lost frames and all.
 SECONDS_MAX = 70
+# How a connection ends whose FIN comes again when its slot in the kernel is another's.
+LATE_RESET = "reset behind all"
 MSS = 1400
 PROCESSORS = sorted(os.sched_getaffinity(0))
 
@@ -256,7 +258,8 @@ class Client:
                 self.acknowledge()
             return
         if flags & RST:
-            self.end = "reset"
+            # Behind all of the stream, where it is only the acknowledgement of its FIN that it waits for: the server's TIME-WAIT has gone.
+            self.end = LATE_RESET if self.server_finished and self.fin_given else "reset"
             return
         if flags & SYN:
             if self.irs is None and ack == (self.iss + 1) & 0xFFFFFFFF:
@@ -404,6 +407,11 @@ def compare(one, other):
     from common import failed, say
     one, other = (json.load(open(path)) for path in (one, other))
     say("as many connections", len(one) == len(other), (len(one), len(other)))
+    # On bad wires a FIN may come again when another connection has its slot: not in one of a hundred connections.
+    late = [number for number, (left, right) in enumerate(zip(one, other)) if left[4] and (left[0], right[0]) == ("fin", LATE_RESET)]
+    say("hardly any is reset behind all that it received", len(late) <= len(other) // 100, late)
+    for number in late:
+        other[number][0] = "fin"
     for number, (left, right) in enumerate(zip(one, other)):
         if left[:3] != right[:3]:
             say(f"connection {number} receives the same", False, f"\n{left[:3]}\n{right[:3]}\n{left[3]}")
