@@ -225,7 +225,7 @@ fn a_program_kept_after_the_slot_sends_nothing() {
     assert!(reports(&lab, 0), "nobody has it any more");
 }
 
-/// Whether so many programs, or what they left, are in the report within a time.
+/// Whether that many programs, or what they left, are in the report within a time.
 pub fn reports(lab: &Lab, wanted: usize) -> bool {
     within(Duration::from_secs(10), || {
         let (answer, fds) = Program::connect(lab).ask(&Request::Status);

@@ -238,7 +238,7 @@ fn what_was_replaced_is_sent_again_as_it_was() {
     }
 }
 
-/// The stack has what was sent, our FIN and the peer's as they were, whoever gives the connection up.
+/// The stack has what was sent, our FIN and the peer's as they were.
 #[test]
 fn connections_go_on_where_they_stood() {
     use State::*;

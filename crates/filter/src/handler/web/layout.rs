@@ -81,7 +81,7 @@ pub const LOGGED_MAX: usize = LOGGED_LEN as usize - 8;
 
 /// Bytes of a request at most, a multiple of 8: browsers send 400 to 800, with cookies and validators.
 pub const REQUEST_MAX: usize = 1024;
-/// So many at least, however short the responses are.
+/// This many at least, however short the responses are.
 const REQUEST_MAX_LEAST: u64 = 512;
 /// Bytes of a response at most: with timestamps it fits an MSS of 1380.
 pub const RESPONSE_MAX: usize = 1360;

@@ -229,7 +229,7 @@ fn write_handed(asm: &mut Assembler, to: Reg) {
     }
 }
 
-/// Whoever locks the slot next sees all that was written.
+/// Who locks the slot next sees all that was written.
 pub(super) fn unlock(asm: &mut Assembler) {
     asm.set(Reg::R1, 0);
     asm.push(Insn::fetch(Fetch::Swap, SLOT, slot::LOCK as i16, Reg::R1));

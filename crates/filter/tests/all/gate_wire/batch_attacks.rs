@@ -1,4 +1,4 @@
-//! Whoever holds a batch program's descriptor, its queue and its memory sends what the slot may send, and does nothing else
+//! The holder of a batch program's descriptor, its queue and its memory sends what the slot may send, and does nothing else
 //! with them.
 
 use super::batch::{ipv4, sender};

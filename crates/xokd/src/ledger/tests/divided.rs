@@ -33,7 +33,7 @@ fn programs_of_one_user_share_a_port() {
         ledger.members(first.grant),
         [(1, true), (2, true), (3, true)]
     );
-    // Whoever goes, the packet path hears of it.
+    // When a member goes the packet path hears of it.
     let gone = ledger.remove_slot(2, START);
     assert_eq!(gone.iter().map(|c| c.slot).collect::<Vec<_>>(), [Some(1)]);
     let left = ledger.release(1, first.grant, START).expect("held");
