@@ -139,11 +139,11 @@ traced() {
 }
 traced
 # A reader of the trace that has stopped stops no packets. Nobody reads of the pipe that this shell keeps open.
-mkfifo "$work/stopped"; exec 7<>"$work/stopped"
-run --trace -- python3 "$here/run.py" chatty 10.10.0.2 8000 "$work/chatted" 2>"$work/stopped" & server=$!
+mkfifo "$work/stopped"; exec 7<>"$work/stopped" 8<"$work/stopped"
+run --trace -- python3 "$here/run.py" chatty 10.10.0.2 8000 "$work/chatted" 2>&7 7>&- 8<&- & server=$!
 check "--trace: a program goes on while nobody reads it" await test -e "$work/chatted"
-cat "$work/stopped" 7>&- >"$work/lines" & reader=$!
-exec 7>&-
+cat <&8 7>&- >"$work/lines" & reader=$!
+exec 7>&- 8<&-
 wait $server; same "--trace: and ends" 0 $?; server=
 wait $reader
 has "--trace: what was left out is counted there" "calls are left out here, for nobody has read those before in time" "$(grep 'left out' "$work/lines")"
