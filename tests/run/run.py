@@ -1660,10 +1660,9 @@ def traced(host, port):
 
 def chatty(host, port, said):
     """Makes more calls than are kept for a reader that has stopped, and then has every byte of a file."""
-    with socket.socket() as s:
-        for _ in range(30000):
-            s.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
     with socket.create_connection((host, int(port)), 20) as c:
+        for _ in range(30000):
+            c.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         c.sendall(b"GET /noise HTTP/1.0\r\n\r\n")
         assert len(read_all(c)) > 3000000
     open(said, "w").close()
@@ -1693,6 +1692,56 @@ def left_elsewhere(host):
         s.sendto(b"echoed", (host, 9200))
         assert kind() == "anon_inode", kind()
         assert s.recvfrom(100) == (b"echoed", (host, 9200))
+
+
+def limited(host, port):
+    """A process that may have little address space has that for itself, and so has what it becomes. One that has the memory of shared sockets
+    before it says so goes on with them; one that may have as little from its beginning goes by intercepted calls."""
+    limits = (2 << 30, 4 << 30)
+
+    def fetches(kind):
+        with socket.create_connection((host, int(port)), 20) as c:
+            assert os.readlink(f"/proc/self/fd/{c.fileno()}").startswith(kind)
+            large = bytearray(1 << 30)
+            c.sendall(b"GET /small HTTP/1.0\r\n\r\n")
+            assert read_all(c).endswith(b"hello\n")
+            del large
+        try:
+            bytearray(3 << 30)
+        except MemoryError:
+            pass
+        else:
+            raise AssertionError("it may have as much as it likes")
+        assert resource.getrlimit(resource.RLIMIT_AS) == limits
+
+    if os.environ.get("LIMITED"):
+        return fetches("socket:")
+    select.epoll().close()
+    resource.setrlimit(resource.RLIMIT_AS, limits)
+    fetches("anon_inode:")
+    if (pid := os.fork()) == 0:
+        fetches("anon_inode:")
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert resource.prlimit(os.getpid(), resource.RLIMIT_AS, limits) == limits
+    if (pid := os.fork()) == 0:
+        # Without privilege it cannot take back what it has said.
+        os.setresuid(65534, 65534, 65534)
+        for some in ((1 << 30, 3 << 30), (1 << 30, 1 << 30)):
+            resource.setrlimit(resource.RLIMIT_AS, some)
+            assert resource.getrlimit(resource.RLIMIT_AS) == some
+        try:
+            resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 2 << 30))
+        except ValueError:
+            os._exit(0)
+        os._exit(1)
+    assert os.waitpid(pid, 0)[1] == 0
+    again = [sys.executable, *sys.argv]
+    # By vfork, and by itself; none of the first two is there.
+    environment = os.environ | {"LIMITED": "1", "PATH": "/no:/none:" + os.path.dirname(sys.executable)}
+    pid = os.posix_spawnp(os.path.basename(sys.executable), again, environment)
+    assert os.waitpid(pid, 0)[1] == 0
+    os.execvpe(os.path.basename(sys.executable), again, environment)
 
 
 def time_limits(host, ours):

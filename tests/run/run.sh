@@ -91,6 +91,8 @@ check "python3: options that are set before connect and listen" run -- python3 "
 [ "$way" ] || check "python3: as many bytes as a program wants to be told of" run -- python3 "$here/run.py" low_water $ip
 if [ ! "$way" ]; then
     check "python3: the memory is opened by the first call that needs it" run -- python3 "$here/without-memory.py"
+    check "python3: a process that may have little address space" run -- python3 "$here/run.py" limited 10.10.0.2 8000
+    has "and that it goes by intercepted calls is said" "may not have the address space for shared sockets (RLIMIT_AS)" "$(cat "$work/said")"
     said=$(run -- python3 "$here/run.py" kernels_datagrams 10.10.0.2 2>&1)
     asked=$(awk '$1 == "calls_intercepted" { print $2 }' <<<"$said")
     check "python3: 2,000 datagrams of a socket of the kernel's are no calls of ours ($asked)" test "${asked:-9999}" -lt 100
@@ -139,11 +141,11 @@ traced() {
 }
 traced
 # A reader of the trace that has stopped stops no packets. Nobody reads of the pipe that this shell keeps open.
-mkfifo "$work/stopped"; exec 7<>"$work/stopped"
-run --trace -- python3 "$here/run.py" chatty 10.10.0.2 8000 "$work/chatted" 2>"$work/stopped" & server=$!
+mkfifo "$work/stopped"; exec 7<>"$work/stopped" 8<"$work/stopped"
+run --trace -- python3 "$here/run.py" chatty 10.10.0.2 8000 "$work/chatted" 2>&7 7>&- 8<&- & server=$!
 check "--trace: a program goes on while nobody reads it" await test -e "$work/chatted"
-cat "$work/stopped" 7>&- >"$work/lines" & reader=$!
-exec 7>&-
+cat <&8 7>&- >"$work/lines" & reader=$!
+exec 7>&- 8<&-
 wait $server; same "--trace: and ends" 0 $?; server=
 wait $reader
 has "--trace: what was left out is counted there" "calls are left out here, for nobody has read those before in time" "$(grep 'left out' "$work/lines")"

@@ -109,6 +109,11 @@ fn open_of(process: u32, fd: u32, options: &OpenOptions) -> Option<File> {
 impl Here {
     /// Finds the memory (a descriptor of the process `of`, as is the bell), and takes a part of it for this process.
     pub fn begin([of, memory, bell]: [u32; 3]) -> Option<&'static Self> {
+        // What is left to the program would not do, where any is.
+        if !system::address_space_max().is_none_or(Shared::fits) {
+            ask(-1, Ask::NoRoom, 0);
+            return None;
+        }
         let open = |fd, options: &mut OpenOptions| open_of(of, fd, options);
         let mut options = OpenOptions::new();
         let shared = Shared::open(&open(memory, options.read(true).write(true))?).ok()?;
@@ -227,6 +232,9 @@ impl Here {
         for (fd, number) in self.shared.descriptors(part) {
             self.shared.assign(child, fd, number);
         }
+        let limits = &self.shared.process(part).address_space;
+        let limits = limits.each_ref().map(|word| word.load(Ordering::Relaxed));
+        self.shared.raised_limits(child, limits);
         for (fd, _) in self.known().into_iter().filter(|(_, is_own)| *is_own) {
             self.shared.own(child, fd);
         }

@@ -282,6 +282,20 @@ pub fn is_of_ip(fd: i32) -> bool {
     is_known && [AF_INET, AF_INET6].contains(&i32::from_ne_bytes(domain))
 }
 
+/// The limit of address space (getrlimit(2)).
+pub const RLIMIT_AS: usize = 9;
+
+/// How much address space this process may have in all; `None` where nothing bounds it.
+pub fn address_space_max() -> Option<u64> {
+    let mut limits = [u64::MAX; 2];
+    let into = limits.as_mut_ptr().expose_provenance();
+    let before = errno();
+    // SAFETY: there is room for what it writes.
+    unsafe { call(number::PRLIMIT64, [0, RLIMIT_AS, 0, into, 0, 0]) };
+    set_errno(before);
+    (limits[0] != u64::MAX).then_some(limits[0])
+}
+
 /// Sets `errno`.
 pub fn set_errno(number: i32) {
     // SAFETY: the thread's own.

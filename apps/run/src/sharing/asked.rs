@@ -6,6 +6,8 @@ use std::net::IpAddr;
 use exos::net::TcpStream;
 use exos_host::intercept::{self, Call};
 use exos_preload::memory::Ask;
+use procfs::process::{LimitValue, Process};
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
 use super::engine::Sharing;
 use super::entry::{Entry, Kind};
@@ -78,9 +80,46 @@ impl Sharing {
                     return fails(libc::EINVAL);
                 }
             }
+            Some(Ask::NoRoom) => self.say_no_room(call),
             None => return fails(libc::ENOPROTOOPT),
         }
         Ok(Answer::Value(0))
+    }
+
+    /// What a process becomes does without the memory, and has the limits of address space that the program has said.
+    fn lower_limits(&self, pid: u32, part: u32) {
+        if !self.memory.has_raised_limits(part) {
+            return;
+        }
+        let number = |limit: LimitValue| match limit {
+            LimitValue::Unlimited => u64::MAX,
+            LimitValue::Value(limit) => limit,
+        };
+        let pid = pid.cast_signed();
+        let (Some(of), Ok(limits)) = (
+            Pid::from_raw(pid),
+            Process::new(pid).and_then(|process| process.limits()),
+        ) else {
+            return;
+        };
+        let limit = limits.max_address_space;
+        let kernels = [limit.soft_limit, limit.hard_limit].map(number);
+        let said = self.memory.shown_limits(part, kernels);
+        let [current, maximum] = said.map(|limit| (limit != u64::MAX).then_some(limit));
+        if said != kernels {
+            // One whose rights are others keeps them.
+            let _ = prlimit(Some(of), Resource::As, Rlimit { current, maximum });
+        }
+    }
+
+    /// Says once that a process shares no sockets, which may have less address space than they need.
+    fn say_no_room(&mut self, call: &Call) {
+        if !std::mem::replace(&mut self.has_said_no_room, true) {
+            let process = intercept::process_of(call.thread).unwrap_or(call.thread);
+            exos_program::info!(
+                "exos run: process {process} may not have the address space for shared sockets (RLIMIT_AS): it goes by intercepted calls, and its UDP stays the kernel's"
+            );
+        }
     }
 
     /// Whether a descriptor is this shared socket still: another thread may have closed it, and opened another. Of a child that has no part
@@ -101,7 +140,7 @@ impl Sharing {
     ) -> io::Result<Answer> {
         // What is not known of it the kernel finds out.
         let _ = self.library.offer(&cx.calls, call);
-        if self.is_empty() {
+        if self.processes.are_none() {
             return Ok(Answer::Pass);
         }
         let pid = intercept::process_of(call.thread)?;
@@ -110,6 +149,10 @@ impl Sharing {
         let Some(part) = part.or_else(of_parent) else {
             return Ok(Answer::Pass);
         };
+        self.lower_limits(pid, part);
+        if self.is_empty() {
+            return Ok(Answer::Pass);
+        }
         let is_kept = |(fd, _): &(i32, u32)| {
             // One that another thread has closed meanwhile is not.
             let close_on_exec = shared_descriptor(call.thread, *fd).ok().flatten();

@@ -46,6 +46,8 @@ pub(crate) struct Sharing {
     has_worked: bool,
     naps: u32,
     gathering: Gathering,
+    /// A process could not have the memory, which was said.
+    pub(super) has_said_no_room: bool,
 }
 
 impl Sharing {
@@ -59,8 +61,10 @@ impl Sharing {
         program: &Path,
         trace: Option<&Trace>,
     ) -> Result<Self, Error> {
-        Self::make(command, program, trace)
-            .map_err(|e| Error::io("cannot make memory for sockets", e))
+        Self::make(command, program, trace).map_err(|e| {
+            Error::io("cannot make memory for sockets", e)
+                .mend("allow it more address space (ulimit -v), or take --intercept")
+        })
     }
 
     fn make(command: &mut Command, program: &Path, trace: Option<&Trace>) -> io::Result<Self> {
@@ -79,6 +83,7 @@ impl Sharing {
             has_worked: false,
             naps: 0,
             gathering: Gathering::new(Instant::now(), has_one_core),
+            has_said_no_room: false,
         })
     }
 

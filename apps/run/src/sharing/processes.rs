@@ -51,6 +51,10 @@ impl Processes {
         }
     }
 
+    pub fn are_none(&self) -> bool {
+        self.parts.is_empty()
+    }
+
     /// The part that a process has.
     pub fn part_of(&self, pid: u32) -> Option<u32> {
         self.parts.get(&pid).map(|(part, _)| *part)

@@ -21,6 +21,7 @@ macro_rules! on_shared {
 
 mod credentials;
 mod descriptors;
+mod limits;
 mod numbered;
 mod reading;
 mod signals;

@@ -2,6 +2,7 @@
 //! to a descriptor is to be known however it is done. libuv closes them so.
 
 use super::descriptors::{close, close_range, dup, dup2, dup3, fcntl64, fstat64, ioctl, lseek64};
+use super::limits::{getrlimit, prlimit, setrlimit};
 use super::reading::{preadv64v2, read, readv, recvfrom, recvmmsg, recvmsg};
 use super::sockets::{
     accept, accept4, bind, connect, getpeername, getsockname, getsockopt, listen, setsockopt,
@@ -91,6 +92,9 @@ unsafe fn known(number: i64, [a, b, c, d, e, f]: [usize; 6]) -> Option<i64> {
                 n::POLL => poll(at(a), b as u64, c as i32),
                 n::PPOLL => ppoll(at(a), b as u64, at(c), at(d)),
                 n::SELECT => select(fd, at(b), at(c), at(d), at(e)),
+                n::GETRLIMIT => getrlimit(fd, at(b)),
+                n::SETRLIMIT => setrlimit(fd, at(b)),
+                n::PRLIMIT64 => prlimit(fd, b as i32, at(c), at(d)),
                 n::PSELECT6 => pselect(fd, at(b), at(c), at(d), at(e), mask_of(f)),
                 _ => return None,
             }),

@@ -52,6 +52,8 @@ pub enum Ask {
     Port = 6,
     /// Whether datagrams can be sent from the address ([`Address`](super::Address)'s bytes) at this place.
     Source = 7,
+    /// Nothing: the process says that it may not have the address space for the memory, and so goes by intercepted calls.
+    NoRoom = 8,
 }
 
 impl Ask {
@@ -65,6 +67,7 @@ impl Ask {
             Self::Datagrams,
             Self::Port,
             Self::Source,
+            Self::NoRoom,
         ];
         all.into_iter().find(|ask| *ask as i32 == number)
     }

@@ -1,4 +1,4 @@
-//! Which sockets a process's descriptors are.
+//! What is known of a process: which sockets its descriptors are, and its limits of address space.
 
 use std::sync::atomic::Ordering;
 
@@ -24,7 +24,35 @@ impl Shared {
         for place in process.descriptors.iter().take(end) {
             place.store(0, Ordering::Relaxed);
         }
+        self.raised_limits(number, [0; 2]);
         process.pid.store(0, Ordering::Release);
+    }
+
+    /// A process has limits of its address space (soft, hard) that are higher by the size of the memory than it says.
+    pub fn raised_limits(&self, process: u32, limits: [u64; 2]) {
+        let words = &self.process(process).address_space;
+        for (word, limit) in words.iter().zip(limits) {
+            word.store(limit, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a process may have such limits.
+    pub fn has_raised_limits(&self, process: u32) -> bool {
+        let words = &self.process(process).address_space;
+        words.iter().any(|word| word.load(Ordering::Relaxed) != 0)
+    }
+
+    /// The limits that a process has said, where the kernel has these.
+    pub fn shown_limits(&self, process: u32, kernels: [u64; 2]) -> [u64; 2] {
+        let words = &self.process(process).address_space;
+        let raised = words.each_ref().map(|word| word.load(Ordering::Relaxed));
+        match raised == kernels {
+            true => kernels.map(|limit| match limit {
+                u64::MAX => limit,
+                limit => limit.saturating_sub(Self::SIZE),
+            }),
+            false => kernels,
+        }
     }
 
     /// A descriptor of a process is this socket.
@@ -76,5 +104,27 @@ impl Shared {
             let number = number.load(Ordering::Acquire);
             (number != 0 && number != OWN).then(|| (fd as i32, number - 1))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_shown_as_the_program_has_said_them() {
+        let shared = Shared::create().expect("memory");
+        let (few, none) = (1 << 30, u64::MAX);
+        let raised = [few + Shared::SIZE, none];
+        assert!(!shared.has_raised_limits(3));
+        assert_eq!(shared.shown_limits(3, raised), raised);
+        shared.raised_limits(3, raised);
+        assert!(shared.has_raised_limits(3));
+        assert_eq!(shared.shown_limits(3, raised), [few, none]);
+        // Another program has set these.
+        assert_eq!(shared.shown_limits(3, [few, none]), [few, none]);
+        shared.leave_process(3);
+        assert!(!shared.has_raised_limits(3));
+        assert!(Shared::fits(none) && !Shared::fits(few) && !Shared::fits(3 * Shared::SIZE));
     }
 }

@@ -59,6 +59,9 @@ unsafe impl Send for Shared {}
 unsafe impl Sync for Shared {}
 
 impl Shared {
+    /// Bytes of address space that it takes.
+    pub const SIZE: u64 = SIZE as u64;
+
     /// Makes it.
     ///
     /// # Errors
@@ -85,6 +88,11 @@ impl Shared {
         shared.file = Some(file);
         shared.head().magic.store(MAGIC, Ordering::Release);
         Ok(shared)
+    }
+
+    /// Whether it may be mapped where a process may have so much address space in all (`RLIMIT_AS`): three quarters of that are left to it.
+    pub fn fits(address_space: u64) -> bool {
+        address_space / 4 >= Self::SIZE
     }
 
     /// Maps what another process has made.

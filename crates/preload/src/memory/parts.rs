@@ -1,6 +1,6 @@
 //! Parts of the memory that processes and watchers have.
 
-use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use super::sizes::DESCRIPTORS;
 use crate::bits::Bits;
@@ -60,6 +60,8 @@ pub struct Process {
     pub pid: AtomicU32,
     /// One more than the highest descriptor that was ever a socket of ours.
     pub end: AtomicU32,
+    /// The limits of its address space that the kernel has in place of the program's; zeroes: none.
+    pub address_space: [AtomicU64; 2],
     /// For each descriptor one more than the number of its socket.
     pub descriptors: [AtomicU32; DESCRIPTORS],
 }
