@@ -62,18 +62,32 @@ pub fn spawn_here<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<JoinHandle<T>> {
-    // Where the one or the other may not be set, the scheduler places it.
-    let all = sched_getaffinity(None).ok();
+    // Where it may not, the scheduler places it.
+    let before = sched_getaffinity(None).ok();
     let mut here = CpuSet::new();
     here.set(sched_getcpu());
-    let kept = all.filter(|_| sched_setaffinity(None, &here).is_ok());
-    let restore = move || kept.map(|all| sched_setaffinity(None, &all));
+    let before = before.filter(|_| sched_setaffinity(None, &here).is_ok());
     let spawned = Builder::new().name(name.to_owned()).spawn(move || {
-        let _ = restore();
+        restore(before);
         work()
     });
-    let _ = restore();
+    restore(before);
     spawned
+}
+
+/// Has the calling thread run where it might before it was held to one processor. Who might run on all of them may on those that come later,
+/// too: the kernel keeps a set that was asked for (sched_setaffinity(2)).
+fn restore(before: Option<CpuSet>) {
+    let Some(before) = before else { return };
+    let mut every = CpuSet::new();
+    (0..CpuSet::MAX_CPU).for_each(|core| every.set(core));
+    // SAFETY: a call without pointers.
+    let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+    let is_all = i64::from(before.count()) >= online;
+    if is_all || sched_setaffinity(None, &before).is_err() {
+        // Of a set the kernel takes what it allows.
+        let _ = sched_setaffinity(None, &every);
+    }
 }
 
 #[cfg(test)]
