@@ -208,6 +208,19 @@ def with_signals(how, *program):
     os.execvp(program[0], program)
 
 
+def with_blocked(name, *program):
+    """Becomes a program that is to start with a signal blocked."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {getattr(signal, f"SIG{name}")})
+    os.execvp(program[0], program)
+
+
+def waits_for(name, work):
+    """Takes a signal that it has blocked, and ends with the supervisor there."""
+    with open(f"{work}/counting", "w") as file:
+        print(os.getpid(), file=file)
+    signal.sigwait({getattr(signal, f"SIG{name}")})
+
+
 def echo():
     """Sends datagrams back, of both families."""
     s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
