@@ -148,7 +148,7 @@ cat <&8 7>&- >"$work/lines" & reader=$!
 exec 7>&- 8<&-
 wait $server; same "--trace: and ends" 0 $?; server=
 wait $reader
-has "--trace: what was left out is counted there" "calls are left out here, for nobody has read those before in time" "$(grep 'left out' "$work/lines")"
+has "--trace: what was left out is counted there" "lines are left out here, for nobody has read those before in time" "$(grep 'left out' "$work/lines")"
 [ ! "$way" ] || same "this host's own connections stay the kernel's" "" "$(run --trace -- curl -sm 1 http://127.0.0.1:7999/ 2>&1)"
 run -- python3 -c 'raise SystemExit(3)'; same "the status is the program's" 3 $?
 run -- sh -c 'kill -SEGV $$' 2>"$work/err"; same "a signal ends it as in a shell" 139 $?

@@ -163,9 +163,9 @@ impl Sockets {
     fn refuse_ring(&mut self, call: &Call) -> io::Result<Answer> {
         if !std::mem::replace(&mut self.has_refused_ring, true) {
             let process = intercept::process_of(call.thread).unwrap_or(call.thread);
-            exos_program::info!(
+            crate::trace::say(format_args!(
                 "exos run: process {process} asks for io_uring, which is refused (ENOSYS), so that it takes other calls"
-            );
+            ));
         }
         fails(libc::ENOSYS)
     }

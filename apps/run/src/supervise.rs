@@ -227,9 +227,6 @@ impl Supervisor {
     /// Closes what there is; what is not delivered by now has had its time.
     fn end(self) -> io::Result<ExitStatus> {
         self.cx.net.set_linger(Duration::ZERO);
-        if let Some(trace) = self.cx.tracing() {
-            trace.finish();
-        }
         if let Some(status) = self.ended {
             return Ok(status);
         }
