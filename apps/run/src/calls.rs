@@ -22,8 +22,8 @@ use crate::loopback::is_taken;
 use crate::ports::Ports;
 use crate::sharing::{SHARED, SharedSockets, Sharing};
 use crate::target::{
-    Descriptor, header_options, is_of_v6_alone, keepalive_options, read_address, user_timeout,
-    write_address,
+    Descriptor, header_options, is_of_v6_alone, is_to_none, keepalive_options, read_address,
+    user_timeout, write_address,
 };
 use crate::unix::UnixSockets;
 
@@ -279,11 +279,10 @@ impl Sockets {
             return Ok(answer);
         }
         // By the library what has ended so is told by itself.
-        if to.is_none()
-            && call.args[3] != MARKED
-            && let Some(sharing) = &self.sharing
+        if let Some(sharing) = self.sharing.as_ref().filter(|_| call.args[3] != MARKED)
+            && is_to_none(&cx.calls, call)?
         {
-            sharing.has_disconnected();
+            return sharing.disconnect_kernels(call);
         }
         // What is this host's own stays the kernel's; and so does what ends a connection of datagrams.
         let Some(to) = to.filter(|to| !to.ip().is_loopback() && !to.ip().is_unspecified()) else {
