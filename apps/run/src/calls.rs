@@ -284,15 +284,15 @@ impl Sockets {
         {
             return sharing.disconnect_kernels(call);
         }
-        // What is this host's own stays the kernel's; and so does what ends a connection of datagrams.
-        let Some(to) = to.filter(|to| !to.ip().is_loopback() && !to.ip().is_unspecified()) else {
-            return Ok(Answer::Pass);
-        };
         if let Some((shared, part)) = self.shared_for(call)
             && let Some(answer) = shared.connect_again(cx, call, part)
         {
             return answer;
         }
+        // What is this host's own stays the kernel's; and so does what ends a connection of datagrams.
+        let Some(to) = to.filter(|to| !to.ip().is_loopback() && !to.ip().is_unspecified()) else {
+            return Ok(Answer::Pass);
+        };
         let (descriptor, key) = self.unix.descriptor(call)?;
         if let Some(key) = key {
             return self.unix.connect_again(cx, call, key, &descriptor);
