@@ -17,7 +17,6 @@
 //! | `memory` | where everything lies: sockets, what waits for them, the descriptors of each process |
 //! | `ring` | bytes one way, or datagrams |
 //! | `bits` | sets of socket numbers that both sides change |
-//! | [`known`] | sockets of which something is known until something happens |
 //! | `system` | the C library's own calls, beneath the ones here |
 //! | `process`, `start` | this process: its part of the memory; its beginning, and its forks |
 //! | `sharing` | its sockets: by their descriptors; the end of sharing one |
@@ -34,7 +33,6 @@
 #![deny(clippy::undocumented_unsafe_blocks, unsafe_op_in_unsafe_fn)]
 
 pub mod bits;
-pub mod known;
 pub mod memory;
 pub mod ring;
 pub mod trace;

@@ -6,7 +6,7 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::known::{At, Known};
+use crate::memory::known::{At, Known};
 use crate::process::here;
 use crate::system;
 

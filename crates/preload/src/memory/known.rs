@@ -1,4 +1,4 @@
-//! Sockets of which something is known that holds until something happens anywhere: each stands beside how often that had happened when
+//! Sockets of which a process knows something that holds until something happens anywhere, which the memory counts: each stands beside how often that had happened when
 //! it was asked for, in one word. So one that is added late is of that time still, and all are forgotten by the next time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
