@@ -208,6 +208,19 @@ def with_signals(how, *program):
     os.execvp(program[0], program)
 
 
+def with_blocked(name, *program):
+    """Becomes a program that is to start with a signal blocked."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {getattr(signal, f"SIG{name}")})
+    os.execvp(program[0], program)
+
+
+def waits_for(name, work):
+    """Takes a signal that it has blocked, and ends with the supervisor there."""
+    with open(f"{work}/counting", "w") as file:
+        print(os.getpid(), file=file)
+    signal.sigwait({getattr(signal, f"SIG{name}")})
+
+
 def echo():
     """Sends datagrams back, of both families."""
     s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
@@ -1796,6 +1809,7 @@ def time_limits(host, ours):
     with socket.socket() as c:
         limit(c, socket.SO_SNDTIMEO, 0.3)
         ends(lambda: c.connect(("10.10.0.98", 80)), errno.EINPROGRESS, 0.29)
+        ends(lambda: c.connect(("10.10.0.98", 80)), errno.EALREADY, 0.29)
     with socket.socket() as c:
         limit(c, socket.SO_SNDTIMEO, 5)
         c.connect((host, 8000))

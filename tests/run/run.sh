@@ -148,7 +148,7 @@ cat <&8 7>&- >"$work/lines" & reader=$!
 exec 7>&- 8<&-
 wait $server; same "--trace: and ends" 0 $?; server=
 wait $reader
-has "--trace: what was left out is counted there" "calls are left out here, for nobody has read those before in time" "$(grep 'left out' "$work/lines")"
+has "--trace: what was left out is counted there" "lines are left out here, for nobody has read those before in time" "$(grep 'left out' "$work/lines")"
 [ ! "$way" ] || same "this host's own connections stay the kernel's" "" "$(run --trace -- curl -sm 1 http://127.0.0.1:7999/ 2>&1)"
 run -- python3 -c 'raise SystemExit(3)'; same "the status is the program's" 3 $?
 run -- sh -c 'kill -SEGV $$' 2>"$work/err"; same "a signal ends it as in a shell" 139 $?
@@ -302,6 +302,18 @@ await test -s "$work/counting"
 kill -TERM $server; kill -TERM -- "-$server"; sleep 0.3; kill -TERM $server; sleep 1; kill -TERM $server
 wait $server; same "a program whose group is asked to end, too" 0 $?; server=
 same "and that is asked twice, and not four times" 2 "$(cat "$work/asked-times")"
+# One request by itself, one of the group, which is taken for the same, and one by itself again.
+rm "$work/counting"
+setsid "${running[@]:4}" -- python3 "$here/run.py" counts_asked "$work" >"$work/server" 2>&1 & server=$!
+await test -s "$work/counting"
+kill -TERM $server; sleep 0.5; kill -TERM -- "-$server"; sleep 0.7; kill -TERM $server
+wait $server; same "a program whose group is asked between two requests" 0 $?; server=
+same "and that has all three" 3 "$(cat "$work/asked-times")"
+# What exos run does not catch, and its caller has blocked, is the program's alone.
+rm "$work/counting"
+setsid "${running[@]:4:7}" python3 "$here/run.py" with_blocked HUP "${running[@]:11}" -- python3 "$here/run.py" waits_for HUP "$work" >"$work/server" 2>&1 & server=$!
+await test -s "$work/counting"
+kill -HUP -- "-$server"; wait $server; same "a program that waits for a signal that its caller has blocked" 0 $?; server=
 # The program starts with signals ignored and blocked as without exos run, which catches some.
 for how in some none; do
     starts=(python3 "$here/run.py" with_signals $how)

@@ -22,8 +22,8 @@ use crate::loopback::is_taken;
 use crate::ports::Ports;
 use crate::sharing::{SHARED, SharedSockets, Sharing};
 use crate::target::{
-    Descriptor, header_options, is_of_v6_alone, keepalive_options, read_address, user_timeout,
-    write_address,
+    Descriptor, header_options, is_of_v6_alone, is_to_none, keepalive_options, read_address,
+    user_timeout, write_address,
 };
 use crate::unix::UnixSockets;
 
@@ -163,9 +163,9 @@ impl Sockets {
     fn refuse_ring(&mut self, call: &Call) -> io::Result<Answer> {
         if !std::mem::replace(&mut self.has_refused_ring, true) {
             let process = intercept::process_of(call.thread).unwrap_or(call.thread);
-            exos_program::info!(
+            crate::trace::say(format_args!(
                 "exos run: process {process} asks for io_uring, which is refused (ENOSYS), so that it takes other calls"
-            );
+            ));
         }
         fails(libc::ENOSYS)
     }
@@ -279,21 +279,20 @@ impl Sockets {
             return Ok(answer);
         }
         // By the library what has ended so is told by itself.
-        if to.is_none()
-            && call.args[3] != MARKED
-            && let Some(sharing) = &self.sharing
+        if let Some(sharing) = self.sharing.as_ref().filter(|_| call.args[3] != MARKED)
+            && is_to_none(&cx.calls, call)?
         {
-            sharing.has_disconnected();
+            return sharing.disconnect_kernels(call);
         }
-        // What is this host's own stays the kernel's; and so does what ends a connection of datagrams.
-        let Some(to) = to.filter(|to| !to.ip().is_loopback() && !to.ip().is_unspecified()) else {
-            return Ok(Answer::Pass);
-        };
         if let Some((shared, part)) = self.shared_for(call)
             && let Some(answer) = shared.connect_again(cx, call, part)
         {
             return answer;
         }
+        // What is this host's own stays the kernel's; and so does what ends a connection of datagrams.
+        let Some(to) = to.filter(|to| !to.ip().is_loopback() && !to.ip().is_unspecified()) else {
+            return Ok(Answer::Pass);
+        };
         let (descriptor, key) = self.unix.descriptor(call)?;
         if let Some(key) = key {
             return self.unix.connect_again(cx, call, key, &descriptor);

@@ -11,7 +11,7 @@ use exos_host::intercept::{Call, Calls};
 
 use crate::answer::errno;
 use crate::later::Later;
-use crate::trace::Trace;
+use crate::trace::{Trace, say};
 
 pub(crate) struct Context {
     pub net: Net,
@@ -65,7 +65,7 @@ impl Context {
             return;
         };
         if self.said.replace(sentence.clone()) != sentence {
-            exos_program::info!("exos run: {sentence}");
+            say(format_args!("exos run: {sentence}"));
         }
     }
 

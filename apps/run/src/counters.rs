@@ -1,5 +1,7 @@
 //! What is counted, and said on SIGUSR1.
 
+use crate::trace::say;
+
 /// Bytes that have passed: to programs, and from them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Moved {
@@ -54,5 +56,5 @@ pub(crate) fn report(calls: CallCounters, shared: SocketCounters, intercepted: S
         ("bytes_from_program", moved.from_program),
     ];
     let lines = counters.map(|(name, count)| format!("\n  {name:24}  {count}"));
-    exos_program::info!("exos run:{}", lines.concat());
+    say(format_args!("exos run:{}", lines.concat()));
 }

@@ -16,6 +16,7 @@ use crate::loopback::{
     ELSEWHERE, LoopbackSocket, is_at_all_interfaces, is_elsewhere, is_here, loopback_of,
 };
 use crate::target::Descriptor;
+use crate::trace::say;
 
 pub(crate) struct DatagramSocket {
     ours: UdpSocket,
@@ -115,7 +116,9 @@ impl DatagramSocket {
     fn say(&self, refused: &[(IpAddr, io::Error)]) {
         let port = self.local_addr().map_or(0, |at| at.port());
         for (ip, error) in refused {
-            exos_program::info!("exos run: UDP port {port} is not reached by {ip}: {error}");
+            say(format_args!(
+                "exos run: UDP port {port} is not reached by {ip}: {error}"
+            ));
         }
     }
 

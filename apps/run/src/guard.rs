@@ -16,18 +16,18 @@ use std::io;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
-use std::process::{Command, ExitCode, ExitStatus};
+use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::sync::Arc;
 use std::time::Instant;
 
 use exos::Error;
 use exos_host::children::{adopt_orphans, end_descendants, end_with_us, reap, signal_descendants};
-use exos_host::signals::{StartSignals, start_blocked, unblock};
+use exos_host::signals::{StartSignals, block, start_blocked, unblock};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, getpgid, getpgrp, getppid, kill_process};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
 
-use crate::limits::{GOODBYE_TIME, GROUP_TIME, LEFT_LOOK, ONE_REQUEST};
+use crate::limits::{GOODBYE_TIME, GROUP_TIME, LEFT_LOOK};
 use crate::signals::{pipe, take};
 use crate::supervise::exit_code;
 
@@ -71,7 +71,7 @@ pub(crate) fn guard(
     command.args(&program[1..]);
     end_with_us(&mut command);
     start_signals.give(&mut command);
-    let child = command.spawn().map_err(|e| {
+    let child = signals.start(&mut command).map_err(|e| {
         let name = program[0].to_string_lossy();
         Error::io(format!("cannot run {name}"), e)
             .mend("check its name and whether it can be executed")
@@ -149,7 +149,8 @@ impl Guard {
     fn asked_group(&mut self, signals: &Signals) -> io::Result<Option<Pid>> {
         let now = Instant::now();
         loop {
-            let is_recent = |asked: Instant| now < asked + ONE_REQUEST;
+            // Another one, of which `exos run` makes no order, is not this one.
+            let is_recent = |asked: Instant| now < asked + GROUP_TIME;
             if self.asked.take().is_some_and(is_recent) {
                 return Ok(Some(getpgrp()));
             }
@@ -186,6 +187,9 @@ struct Heard {
     is_asked: bool,
 }
 
+/// Those of a terminal go to the program by themselves, and the last is for `exos run`.
+const OTHERS: [i32; 4] = [SIGINT, SIGQUIT, SIGHUP, SIGUSR1];
+
 /// What it hears of.
 struct Signals {
     /// The [order](ORDER).
@@ -198,8 +202,7 @@ struct Signals {
 
 impl Signals {
     fn catch() -> io::Result<Self> {
-        // Those of a terminal go to the program by themselves, and the last is for `exos run`.
-        for signal in [SIGINT, SIGQUIT, SIGHUP, SIGUSR1] {
+        for signal in OTHERS {
             signal_hook::flag::register(signal, Arc::default())?;
         }
         let all = Self {
@@ -207,8 +210,21 @@ impl Signals {
             asked: pipe(SIGTERM)?,
             to_reap: pipe(SIGCHLD)?,
         };
-        unblock()?;
+        unblock(&OTHERS)?;
+        unblock(&[ORDER.as_raw(), SIGTERM, SIGCHLD])?;
         Ok(all)
+    }
+
+    /// Starts the program. What its process group is sent meanwhile it has from its first moment on, and is not caught in its place.
+    fn start(&self, command: &mut Command) -> io::Result<Child> {
+        block(&OTHERS)?;
+        block(&[SIGTERM])?;
+        let child = command.spawn();
+        unblock(&OTHERS)?;
+        unblock(&[SIGTERM])?;
+        // There was no program when the group was asked, or not for all of that time: the order is its request.
+        take(&self.asked);
+        child
     }
 
     /// Waits for one, or until then.
@@ -227,5 +243,82 @@ impl Signals {
             is_ordered: take(&self.to_end),
             is_asked: take(&self.asked),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+    use std::time::Duration;
+
+    const SOON: Duration = Duration::from_millis(5);
+
+    /// In a process of its own, for it catches signals.
+    #[test]
+    fn role() {
+        if exos_testing::role().is_none() {
+            return;
+        }
+        let signals = Signals::catch().expect("they are caught");
+        signal_hook::low_level::raise(SIGTERM).expect("sent");
+        signal_hook::low_level::raise(ORDER.as_raw()).expect("sent");
+        let mut child = signals.start(&mut Command::new("true")).expect("it starts");
+        let heard = signals.wait(Some(Instant::now())).expect("heard");
+        assert!(heard.is_ordered && !heard.is_asked);
+        assert!(child.wait().expect("it ends").success());
+        signal_hook::low_level::raise(SIGTERM).expect("sent");
+        assert!(signals.wait(None).expect("heard").is_asked);
+        exos_testing::done();
+    }
+
+    #[test]
+    fn a_group_that_was_asked_before_the_program_was_there_is_no_reason_not_to_ask_it() {
+        assert!(exos_testing::is_done(exos_testing::play(
+            "guard::tests::role",
+            "starts"
+        )));
+    }
+
+    /// A guard that no signal comes to, and what it would write to as its group is asked.
+    fn guard(asked: Option<Instant>) -> (Guard, Signals, UnixStream) {
+        let pair = || UnixStream::pair().expect("descriptors are left");
+        let ((asked_by, theirs), (to_end, _), (to_reap, _)) = (pair(), pair(), pair());
+        for stream in [&asked_by, &to_end, &to_reap] {
+            stream.set_nonblocking(true).expect("it can be");
+        }
+        let guard = Guard {
+            supervisor: getppid(),
+            program: rustix::process::getpid(),
+            ended: None,
+            over: None,
+            asked,
+        };
+        let signals = Signals {
+            to_end,
+            asked: asked_by,
+            to_reap,
+        };
+        (guard, signals, theirs)
+    }
+
+    /// `exos run` may have taken an earlier one for a repetition, and ordered nothing.
+    #[test]
+    fn the_group_was_asked_where_that_came_with_the_order() {
+        let ago = |time: Duration| Instant::now().checked_sub(time);
+        let (mut late, signals, _open) = guard(ago(Duration::from_millis(700)));
+        assert_eq!(late.asked_group(&signals).expect("heard"), None);
+        let (mut before, signals, _open) = guard(ago(SOON));
+        assert_eq!(
+            before.asked_group(&signals).expect("heard"),
+            Some(getpgrp())
+        );
+        assert_eq!(before.asked_group(&signals).expect("heard"), None);
+        let (mut behind, signals, mut theirs) = guard(None);
+        theirs.write_all(b"t").expect("it has room");
+        assert_eq!(
+            behind.asked_group(&signals).expect("heard"),
+            Some(getpgrp())
+        );
     }
 }

@@ -18,7 +18,7 @@ pub(crate) const GOODBYE_TIME: Duration = Duration::from_secs(5);
 pub(crate) const ONE_REQUEST: Duration = Duration::from_secs(1);
 
 /// How long the program's guard waits for a request that the whole process group may have, of which the program is one, before it passes
-/// it on to that.
+/// it on to that; and for how long it remembers such a request, which may come to it first.
 pub(crate) const GROUP_TIME: Duration = Duration::from_millis(50);
 
 /// How often it is looked whether those that are killed are all: some fork meanwhile.

@@ -18,6 +18,7 @@ use rustix::net::{
 use crate::limits::LOOPBACK_WAITING;
 use crate::listener::Accepted;
 use crate::target::{Descriptor, buffers_set, copy_options};
+use crate::trace::say;
 
 mod datagrams;
 
@@ -76,7 +77,9 @@ impl Loopback {
         let refused = opened.as_ref().err();
         if let Some(error) = refused {
             let port = at.port();
-            exos_program::info!("exos run: port {port} is not reached by loopback: {error}");
+            say(format_args!(
+                "exos run: port {port} is not reached by loopback: {error}"
+            ));
         }
         opened.ok()
     }

@@ -6,6 +6,9 @@ use std::sync::Arc;
 
 use signal_hook::consts::{SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
 
+/// Those that are caught.
+pub(crate) const CAUGHT: [i32; 5] = [SIGTERM, SIGUSR1, SIGCHLD, SIGINT, SIGQUIT];
+
 /// What is asked of us by signals.
 pub(crate) struct Signals {
     /// To end (SIGTERM), which goes to the program. What a terminal sends it has by itself.

@@ -27,7 +27,7 @@ use crate::guard;
 use crate::limits::{CALLS_AT_ONCE, DELIVERY_LOOK, GOODBYE_TIME, ONE_REQUEST};
 use crate::options::RunArgs;
 use crate::sharing::Sharing;
-use crate::signals::{Signals, take};
+use crate::signals::{CAUGHT, Signals, take};
 use crate::trace::Trace;
 use crate::unix::ready;
 
@@ -50,7 +50,8 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Error> {
         return guard::guard(supervisor, &args.command, args.start_signals);
     }
     // Before any is caught here, and before there are threads.
-    let start_signals = StartSignals::take().map_err(|e| Error::io("cannot look at signals", e))?;
+    let start_signals =
+        StartSignals::take(&CAUGHT).map_err(|e| Error::io("cannot look at signals", e))?;
     let finding = match look_at(&args.command[0]) {
         Ok(finding) => finding,
         Err(refusal) => return Ok(refusal.tell()),
@@ -226,9 +227,6 @@ impl Supervisor {
     /// Closes what there is; what is not delivered by now has had its time.
     fn end(self) -> io::Result<ExitStatus> {
         self.cx.net.set_linger(Duration::ZERO);
-        if let Some(trace) = self.cx.tracing() {
-            trace.finish();
-        }
         if let Some(status) = self.ended {
             return Ok(status);
         }

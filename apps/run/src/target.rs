@@ -75,6 +75,9 @@ pub(crate) fn inode(fd: &OwnedFd) -> io::Result<u64> {
     Ok(fstat(fd.as_fd())?.st_ino)
 }
 
+/// More than any address has (`struct sockaddr_storage`).
+const ADDRESS_MOST: u64 = 128;
+
 /// The address that an argument of the call points to; `None` for one that is of no IP family.
 pub(crate) fn read_address(
     calls: &Calls,
@@ -82,10 +85,8 @@ pub(crate) fn read_address(
     at: u64,
     len: u64,
 ) -> io::Result<Option<SocketAddr>> {
-    /// More than any address has (`struct sockaddr_storage`).
-    const MOST: u64 = 128;
     let mut bytes = [0; 28];
-    if len > MOST {
+    if len > ADDRESS_MOST {
         return Ok(None);
     }
     let len = usize::try_from(len).map_or(bytes.len(), |len| len.min(bytes.len()));
@@ -94,6 +95,17 @@ pub(crate) fn read_address(
         return Err(io::ErrorKind::Interrupted.into());
     }
     Ok(decode(&bytes[..count]))
+}
+
+/// Whether connect(2) is to have a socket leave its peer (`AF_UNSPEC`).
+pub(crate) fn is_to_none(calls: &Calls, call: &Call) -> io::Result<bool> {
+    let mut family = [0; 2];
+    if !(2..=ADDRESS_MOST).contains(&call.args[2]) {
+        return Ok(false);
+    }
+    let count = intercept::read_memory(call.thread, call.args[1], &mut family)?;
+    let is_whole = count == family.len() && calls.waits(call);
+    Ok(is_whole && i32::from(u16::from_ne_bytes(family)) == libc::AF_UNSPEC)
 }
 
 /// Whether a socket that is bound to this address is one for IPv6 alone from then on, whatever it was (ipv6(7)).

@@ -2,13 +2,16 @@
 //! theirs themselves ([`exos_preload::trace`]).
 
 use std::cell::RefCell;
+use std::fmt::Arguments;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::OnceLock;
 
 use exos_host::intercept::{self, Call};
 use exos_preload::memory::{ASK_LEVEL, MARKED, MARKED_DATAGRAMS};
 use exos_preload::trace::{self, Answer};
+use exos_program::message::{Level, text as message_text};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use self::lines::Lines;
@@ -17,7 +20,19 @@ use crate::limits::{GOODBYE_TIME, TRACED_AT_ONCE};
 
 mod lines;
 
-/// What is printed, on standard error.
+/// The lines of the [trace](Trace), once there is one.
+static LINES: OnceLock<Lines> = OnceLock::new();
+
+/// Tells the operator how it goes. Where calls are printed, behind these, and by their thread: standard error that has room may have none
+/// any more where that thread writes at once.
+pub(crate) fn say(message: Arguments<'_>) {
+    match LINES.get() {
+        Some(lines) => lines.add(message_text(Level::Info, message).as_bytes()),
+        None => exos_program::info!("{message}"),
+    }
+}
+
+/// What is printed, on standard error. Dropped, it waits for a reader that is slow, but not for one that has stopped.
 pub(crate) struct Trace {
     /// What programs write their lines to, and where they are read.
     pipe: (OwnedFd, File),
@@ -31,11 +46,12 @@ impl Trace {
     ///
     /// The kernel gives no pipe, or no thread.
     pub fn new() -> io::Result<Self> {
-        let (lines, theirs) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        let lines = Lines::start(io::stderr().as_fd().try_clone_to_owned()?)?;
         Ok(Self {
-            pipe: (theirs, lines.into()),
+            pipe: (theirs, ours.into()),
             begun: RefCell::default(),
-            lines: Lines::start(io::stderr().as_fd().try_clone_to_owned()?)?,
+            lines: LINES.get_or_init(|| lines).clone(),
         })
     }
 
@@ -64,12 +80,6 @@ impl Trace {
         begun.drain(..whole);
     }
 
-    /// Waits for a reader that is slow, but not for one that has stopped.
-    pub fn finish(&self) {
-        self.pass_on();
-        self.lines.finish(GOODBYE_TIME);
-    }
-
     /// A call with its arguments; before it has its answer, for they lie in the caller's memory. None of one that the library prints.
     pub fn made(&self, call: &Call, has_failed: bool) -> Option<String> {
         let is_library = match call.number {
@@ -88,6 +98,13 @@ impl Trace {
         let answer = Answer(result.as_ref().map_err(errno).copied());
         let line = format!("[{}] {made} = {answer}\n", call.thread);
         self.lines.add(line.as_bytes());
+    }
+}
+
+impl Drop for Trace {
+    fn drop(&mut self) {
+        self.pass_on();
+        self.lines.finish(GOODBYE_TIME);
     }
 }
 
@@ -110,6 +127,8 @@ fn text(call: &Call, has_failed: bool) -> String {
 mod tests {
     use super::*;
     use crate::target::encode;
+    use crate::unix::ready;
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use rustix::net::AddressFamily;
 
     fn of(number: i64, args: [u64; 6]) -> Call {
@@ -124,6 +143,56 @@ mod tests {
 
     fn at<T: ?Sized>(value: &T) -> u64 {
         (&raw const *value).cast::<u8>().expose_provenance() as u64
+    }
+
+    /// In a process of its own, whose standard error is a pipe that nobody reads yet, and that is full.
+    #[test]
+    fn role() {
+        if exos_testing::role().is_none() {
+            return;
+        }
+        let (mut reader, writer) = io::pipe().expect("a pipe");
+        rustix::stdio::dup2_stderr(&writer).expect("both are open");
+        drop(writer);
+        let trace = Trace::new().expect("a trace");
+        let called = "[1] close(3) = 0\n".repeat(1 << 13);
+        trace.lines.add(called.as_bytes());
+        while ready(io::stderr(), PollFlags::OUT).expect("told") != PollFlags::empty() {
+            std::thread::yield_now();
+        }
+        say(format_args!("exos run: at last"));
+        rustix::io::write(trace.to_write(), b"[2] close(4) = 0\n").expect("it has room");
+        let expected = called + "exos run: at last\n[2] close(4) = 0\n";
+        let len = expected.len();
+        let reading = std::thread::spawn(move || {
+            let (mut read, mut piece) = (Vec::new(), [0; 1 << 12]);
+            let soon = Timespec::try_from(GOODBYE_TIME).expect("some seconds");
+            while read.len() < len {
+                let mut fds = [PollFd::new(&reader, PollFlags::IN)];
+                assert_eq!(
+                    poll(&mut fds, Some(&soon)),
+                    Ok(1),
+                    "after {} bytes",
+                    read.len()
+                );
+                let count = reader.read(&mut piece).expect("there are some");
+                read.extend_from_slice(&piece[..count]);
+            }
+            read
+        });
+        drop(trace);
+        // All is written by then; what is read comes from the pipe.
+        let read = reading.join().expect("all is read");
+        assert!(read == expected.as_bytes());
+        exos_testing::done();
+    }
+
+    #[test]
+    fn what_is_said_waits_with_the_calls_and_all_are_written_at_the_end() {
+        assert!(exos_testing::is_done(exos_testing::play(
+            "trace::tests::role",
+            "says"
+        )));
     }
 
     #[test]

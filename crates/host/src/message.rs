@@ -53,6 +53,13 @@ pub fn write(level: Level, message: Arguments<'_>) {
     LOST.fetch_add(lost.count() as u64, Ordering::Relaxed);
 }
 
+/// A message as it is written, for a program that writes it by other means.
+pub fn text(level: Level, message: Arguments<'_>) -> String {
+    let text = format!("{message}\n");
+    let lines = text.split_inclusive('\n').map(|text| line(level, text));
+    lines.collect()
+}
+
 /// One line as it is written.
 fn line(level: Level, text: &str) -> String {
     let mut line = String::with_capacity(text.len() + 3);

@@ -15,6 +15,7 @@ use super::processes::shared_descriptor;
 use crate::answer::{Answer, fails};
 use crate::context::Context;
 use crate::target::{Descriptor, read_address, tcp_info, write};
+use crate::trace::say;
 use crate::unix::UnixSockets;
 
 /// Bytes of an address of either family.
@@ -116,9 +117,9 @@ impl Sharing {
     fn say_no_room(&mut self, call: &Call) {
         if !std::mem::replace(&mut self.has_said_no_room, true) {
             let process = intercept::process_of(call.thread).unwrap_or(call.thread);
-            exos_program::info!(
+            say(format_args!(
                 "exos run: process {process} may not have the address space for shared sockets (RLIMIT_AS): it goes by intercepted calls, and its UDP stays the kernel's"
-            );
+            ));
         }
     }
 

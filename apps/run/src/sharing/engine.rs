@@ -17,7 +17,7 @@ use exos_preload::memory::{
     AWAKE, DESCRIPTORS, MARKED, MARKED_DATAGRAMS, NAP_MICROSECONDS, NAPS, PROCESSES, SLEEPS, Shared,
 };
 use rustix::net::netdevice::name_to_index;
-use rustix::net::{AddressFamily, SocketType, socket};
+use rustix::net::{AddressFamily, SocketType, connect_unspec, socket};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::entry::Kind;
@@ -25,8 +25,10 @@ use super::gathering::Gathering;
 use super::library::Library;
 use super::processes::{PROCESS, Processes};
 use super::sockets::{BY_LOOPBACK, SHARED, SharedSockets};
+use crate::answer::Answer;
 use crate::context::Context;
 use crate::counters::SocketCounters;
+use crate::target::Descriptor;
 use crate::trace::Trace;
 
 /// The token of what programs wake us by.
@@ -237,9 +239,13 @@ impl Sharing {
         Ok(())
     }
 
-    /// A program that has no part of the memory may have a socket of the kernel's leave its peer.
-    pub fn has_disconnected(&self) {
+    /// Has a socket of the kernel's leave its peer, for a program that has no part of the memory; then tells those that have one, which
+    /// would have the answer of before if they asked earlier.
+    pub fn disconnect_kernels(&self, call: &Call) -> io::Result<Answer> {
+        let descriptor = Descriptor::of(call, call.args[0] as i32)?;
+        connect_unspec(&descriptor.fd)?;
         self.memory.disconnected().fetch_add(1, Ordering::Release);
+        Ok(Answer::Value(0))
     }
 
     fn has_news_of(&mut self, cx: &Context, number: u32) {

@@ -241,7 +241,8 @@ impl SharedSockets {
         }
     }
 
-    /// A `connect` that a signal has interrupted is made again, of what is a shared socket by now; none where it is not.
+    /// A `connect` that a signal has interrupted, or whose time was over, is made again, of what is a shared socket by now; none where it
+    /// is not.
     pub fn connect_again(
         &mut self,
         cx: &Context,

@@ -1,4 +1,4 @@
-//! Lines of printed calls on their way to a reader that may be slow, or have stopped: a thread of their own writes them, so that no packet
+//! Lines of printed calls, and of messages among them, on their way to a reader that may be slow, or have stopped: a thread of their own writes them, so that no packet
 //! waits for the reader. What has no room beside those that wait is left out, and how many that were is said in their place.
 
 use std::io;
@@ -6,12 +6,14 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use exos_host::signals::block_all;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
 use crate::limits::TRACED_WAITING;
 
 /// Where lines go.
+#[derive(Clone)]
 pub(super) struct Lines {
     shared: Arc<Shared>,
 }
@@ -47,7 +49,11 @@ impl Lines {
         let shared = Arc::<Shared>::default();
         let of_thread = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("trace".into());
-        thread.spawn(move || of_thread.write_all(&to))?;
+        thread.spawn(move || {
+            // They are for the thread that hears of them, which one that comes here would not wake.
+            let _ = block_all();
+            of_thread.write_all(&to);
+        })?;
         Ok(Self { shared })
     }
 
@@ -98,7 +104,7 @@ impl Shared {
         let left_out = std::mem::take(&mut queue.left_out);
         if left_out > 0 {
             let told = format!(
-                "exos run: {left_out} calls are left out here, for nobody has read those before in time\n"
+                "exos run: {left_out} lines are left out here, for nobody has read those before in time\n"
             );
             bytes.extend_from_slice(told.as_bytes());
         }
@@ -114,9 +120,10 @@ fn write(to: &OwnedFd, mut bytes: &[u8]) -> rustix::io::Result<()> {
             Ok(count) => bytes = &bytes[count..],
             Err(Errno::INTR) => {}
             // A program that has it, too, does not want to wait for it.
-            Err(Errno::AGAIN) => {
-                let _ = poll(&mut [PollFd::new(to, PollFlags::OUT)], None)?;
-            }
+            Err(Errno::AGAIN) => match poll(&mut [PollFd::new(to, PollFlags::OUT)], None) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error),
+            },
             Err(error) => return Err(error),
         }
     }
@@ -166,6 +173,35 @@ mod tests {
         assert_eq!(reader.next().as_deref(), Some("another"));
         lines.finish(Duration::from_secs(20));
         assert!(!lines.shared.queue().is_writing);
+    }
+
+    #[test]
+    fn a_signal_loses_no_lines() {
+        use rustix::fs::{OFlags, fcntl_setfl};
+        use rustix::process::{Signal, kill_process};
+        use std::io::Read as _;
+
+        let has_come = Arc::default();
+        signal_hook::flag::register(libc::SIGWINCH, Arc::clone(&has_come)).expect("it can be");
+        let (mut reader, writer) = std::io::pipe().expect("a pipe");
+        fcntl_setfl(&writer, OFlags::NONBLOCK).expect("it can be");
+        let bytes = vec![b'x'; 1 << 20];
+        let to_write = bytes.clone();
+        let (say, said) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            say.send(rustix::thread::gettid()).expect("it is heard");
+            write(&writer.into(), &to_write)
+        });
+        let writing = said.recv().expect("said");
+        std::thread::sleep(SOON);
+        // By a thread's number it is that thread's, which waits for the reader.
+        kill_process(writing, Signal::WINCH).expect("sent");
+        std::thread::sleep(SOON);
+        let mut read = Vec::new();
+        reader.read_to_end(&mut read).expect("they come");
+        assert_eq!(thread.join().expect("it ends"), Ok(()));
+        assert_eq!(read.len(), bytes.len());
+        assert!(has_come.load(std::sync::atomic::Ordering::Relaxed));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //!
 //! Both pass from a process to the programs that it starts, and its callers count on that: nohup(1), shells that keep ^C from what they
 //! start in the background. A process that catches signals itself takes down first what it was started with, and gives it to the program.
+//! What it has no handler for stays as it was.
 
 use std::fmt;
 use std::io;
@@ -38,51 +39,74 @@ pub struct StartSignals {
 }
 
 impl StartSignals {
-    /// Those of this process, before it catches any. None is blocked in this thread from then on, so that it hears those that it catches.
+    /// Those of this process, before it catches any. Those that it is to catch are not blocked in this thread from then on, so that it
+    /// hears them. The others stay blocked: one that it does not catch may end it, and its caller has blocked it for the program.
     ///
     /// # Errors
     ///
     /// The kernel's.
-    pub fn take() -> io::Result<Self> {
+    pub fn take(to_catch: &[i32]) -> io::Result<Self> {
         let ignored = bits(|signal| match signal {
             libc::SIGPIPE => PIPE_IGNORED.load(Ordering::Relaxed),
             _ => is_ignored(signal),
         });
-        let blocked = set_blocked(0)?;
+        let blocked = mask(libc::SIG_UNBLOCK, of(to_catch))?;
         Ok(Self { ignored, blocked })
     }
 
-    /// Has a command's process start with these.
+    /// Has a command's process start with these. Where this process has them [blocked](block) while it starts the command, one that
+    /// comes before the program runs is the program's, and is not taken by what this process catches it with.
     pub fn give(self, command: &mut Command) {
         let arrange = move || {
             for signal in 1..=LAST {
-                if self.ignored & bit(signal) != 0 {
-                    // SAFETY: no handler is involved. What this C library keeps for itself it refuses.
-                    unsafe { libc::signal(signal, libc::SIG_IGN) };
-                }
+                let action = match self.ignored & bit(signal) != 0 {
+                    true => libc::SIG_IGN,
+                    false if is_ignored(signal) => continue,
+                    false => libc::SIG_DFL,
+                };
+                // SAFETY: no handler is involved. What this C library keeps for itself it refuses.
+                unsafe { libc::signal(signal, action) };
             }
-            set_blocked(self.blocked).map(drop)
+            mask(libc::SIG_SETMASK, self.blocked).map(drop)
         };
         // SAFETY: between fork and exec the closure makes system calls, and neither allocates nor locks.
         unsafe { command.pre_exec(arrange) };
     }
 }
 
-/// Has a command's process start with this signal blocked, and no other: one that comes before it can be caught is kept
+/// Has a command's process start with this signal blocked, besides those that are here: one that comes before it can be caught is kept
 /// ([`unblock`]).
 pub fn start_blocked(command: &mut Command, signal: Signal) {
-    let arrange = move || set_blocked(bit(signal.as_raw())).map(drop);
+    let arrange = move || mask(libc::SIG_BLOCK, bit(signal.as_raw())).map(drop);
     // SAFETY: as above.
     unsafe { command.pre_exec(arrange) };
 }
 
-/// No signal is blocked in this thread from now on.
+/// Blocks these signals in this thread from now on.
 ///
 /// # Errors
 ///
 /// The kernel's.
-pub fn unblock() -> io::Result<()> {
-    set_blocked(0).map(drop)
+pub fn block(signals: &[i32]) -> io::Result<()> {
+    mask(libc::SIG_BLOCK, of(signals)).map(drop)
+}
+
+/// These signals are not blocked in this thread from now on. One that has waited comes before this returns, where no other thread takes it.
+///
+/// # Errors
+///
+/// The kernel's.
+pub fn unblock(signals: &[i32]) -> io::Result<()> {
+    mask(libc::SIG_UNBLOCK, of(signals)).map(drop)
+}
+
+/// Blocks all signals in this thread: others of its process take them.
+///
+/// # Errors
+///
+/// The kernel's.
+pub fn block_all() -> io::Result<()> {
+    mask(libc::SIG_BLOCK, u64::MAX).map(drop)
 }
 
 const fn bit(signal: i32) -> u64 {
@@ -94,6 +118,10 @@ fn bits(has: impl Fn(i32) -> bool) -> u64 {
     those.fold(0, |bits, signal| bits | bit(signal))
 }
 
+fn of(signals: &[i32]) -> u64 {
+    signals.iter().fold(0, |bits, signal| bits | bit(*signal))
+}
+
 fn is_ignored(signal: i32) -> bool {
     let mut now = MaybeUninit::<libc::sigaction>::uninit();
     // SAFETY: there is room for what it writes, and it writes it where it does not fail.
@@ -103,17 +131,17 @@ fn is_ignored(signal: i32) -> bool {
     }
 }
 
-/// Blocks these signals in this thread, and no others; gives those that were. It neither allocates nor locks.
-fn set_blocked(blocked: u64) -> io::Result<u64> {
+/// Changes which signals are blocked in this thread as sigprocmask(2) has it; gives those that were. It neither allocates nor locks.
+fn mask(how: i32, signals: u64) -> io::Result<u64> {
     let mut before = MaybeUninit::<libc::sigset_t>::uninit();
     let mut now = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: both sets are written before they are read.
     unsafe {
         libc::sigemptyset(now.as_mut_ptr());
-        for signal in (1..=LAST).filter(|signal| blocked & bit(*signal) != 0) {
+        for signal in (1..=LAST).filter(|signal| signals & bit(*signal) != 0) {
             libc::sigaddset(now.as_mut_ptr(), signal);
         }
-        match libc::pthread_sigmask(libc::SIG_SETMASK, now.as_ptr(), before.as_mut_ptr()) {
+        match libc::pthread_sigmask(how, now.as_ptr(), before.as_mut_ptr()) {
             0 => Ok(bits(|signal| {
                 libc::sigismember(before.as_ptr(), signal) == 1
             })),
@@ -144,6 +172,7 @@ impl FromStr for StartSignals {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::process::ExitStatusExt as _;
     use std::process::Stdio;
 
     /// The two lines of a process's status that say what it ignores and what it blocks.
@@ -157,7 +186,6 @@ mod tests {
 
     #[test]
     fn a_program_starts_with_the_signals_that_it_is_given() {
-        let of = |all: &[i32]| bits(|signal| all.contains(&signal));
         // Also what this process has without our doing, and what the C library keeps for itself.
         let own = procfs::process::Process::myself().and_then(|process| process.status());
         let here = own.expect("there is /proc").sigign & !bit(libc::SIGPIPE);
@@ -180,10 +208,10 @@ mod tests {
     fn a_process_takes_what_it_was_started_with() {
         const CHILD: &str = "EXOS_TAKES_SIGNALS";
         let Ok(given) = std::env::var(CHILD) else {
-            let here = StartSignals::take().expect("they are told").ignored;
+            let here = StartSignals::take(&[]).expect("they are told").ignored;
             let signals = StartSignals {
                 ignored: here | bit(libc::SIGPIPE) | bit(libc::SIGQUIT),
-                blocked: bit(libc::SIGUSR1),
+                blocked: of(&[libc::SIGUSR1, libc::SIGHUP]),
             };
             let name = "a_process_takes_what_it_was_started_with";
             let mut command = Command::new(std::env::current_exe().expect("known"));
@@ -193,8 +221,37 @@ mod tests {
             return;
         };
         // A thread has of them what the one has that started it.
-        let taken = StartSignals::take().expect("they are told");
+        let taken = StartSignals::take(&[libc::SIGUSR1]).expect("they are told");
         assert_eq!(taken.to_string(), given);
-        assert_eq!(set_blocked(0).expect("none"), 0);
+        // Nobody catches this one here: it is the program's.
+        assert_eq!(mask(libc::SIG_BLOCK, 0).expect("told"), bit(libc::SIGHUP));
+    }
+
+    /// It is caught here, which the program's process has until it runs the program.
+    #[test]
+    fn a_signal_that_comes_before_the_program_runs_is_the_programs() {
+        extern "C" fn caught(_: i32) {}
+        const SIGNAL: i32 = libc::SIGPROF;
+        let handler = caught as extern "C" fn(i32) as libc::sighandler_t;
+        // SAFETY: the handler does nothing.
+        unsafe { libc::signal(SIGNAL, handler) };
+        let with = |ignored| {
+            let mut command = Command::new("true");
+            // SAFETY: it makes one call.
+            let raise = || match unsafe { libc::raise(SIGNAL) } {
+                0 => Ok(()),
+                _ => Err(io::Error::last_os_error()),
+            };
+            // SAFETY: between fork and exec the closure neither allocates nor locks.
+            unsafe { command.pre_exec(raise) };
+            let (ignored, blocked) = (ignored, 0);
+            StartSignals { ignored, blocked }.give(&mut command);
+            block(&[SIGNAL]).expect("it can be blocked");
+            let status = command.status().expect("it runs");
+            unblock(&[SIGNAL]).expect("it can be unblocked");
+            status.signal()
+        };
+        assert_eq!(with(0), Some(SIGNAL));
+        assert_eq!(with(bit(SIGNAL)), None);
     }
 }

@@ -110,8 +110,20 @@ pub(super) unsafe extern "C" fn connect(fd: i32, name: *const u8, name_len: u32)
         } else if socket.is(OVER) {
             let _ = found.renew(fd, 0);
             Err(ECONNABORTED)
-        } else {
+        } else if socket.has(NONBLOCK) {
             Err(EALREADY)
+        } else {
+            // As long as the socket says, once more.
+            // SAFETY: as above; the kernel looks at the first three arguments.
+            let result =
+                unsafe { system::marked(number::CONNECT, fd, name.addr(), name_len as usize) };
+            let number = errno();
+            match result {
+                0 => socket.set_option(UNHEARD, false),
+                _ => drop(found.renew(fd, 0)),
+            }
+            set_errno(number);
+            return result;
         };
         done(result)
     })

@@ -4,58 +4,40 @@
 //! sends. A socket is known by its inode, for another may have its descriptor's number later. All are forgotten when any process has
 //! one leave its peer: that may have left its port, too.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
+use crate::memory::known::{At, Known};
 use crate::process::here;
 use crate::system;
 
-/// The last ones, each at the place that its number gives.
-static KNOWN: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
+static KNOWN: Known = Known::new();
 
-/// How many had left their peers when these were asked for.
-static HEARD: AtomicU32 = AtomicU32::new(0);
-
-/// A socket, by the number that no other open one has (zero of what is no file), at a moment.
+/// A socket, by the number that no other open one has, and how many had left their peers by then.
 #[derive(Copy, Clone)]
-pub struct Inode {
-    number: u64,
-    /// How many had left their peers.
-    disconnected: u32,
-}
+pub struct Inode(At);
 
 impl Inode {
     pub fn of(fd: i32) -> Self {
-        let disconnected = disconnected();
-        if HEARD.swap(disconnected, Ordering::Relaxed) != disconnected {
-            KNOWN
-                .iter()
-                .for_each(|known| known.store(0, Ordering::Relaxed));
-        }
+        let count = disconnected();
         // `struct stat`, which begins with the device and the inode.
         let mut stat = [0_u64; 18];
         let before = system::errno();
         // SAFETY: there is room for it.
         let got = unsafe { system::fstat64(fd, stat.as_mut_ptr().cast()) };
         system::set_errno(before);
-        Self {
-            number: if got == 0 { stat[1] } else { 0 },
-            disconnected,
-        }
-    }
-
-    fn place(self) -> &'static AtomicU64 {
-        &KNOWN[self.number as usize % KNOWN.len()]
+        // Those of sockets have 32 bits; those of files may have more.
+        let inode = u32::try_from(stat[1]).ok().filter(|_| got == 0);
+        let inode = inode.unwrap_or(0);
+        Self(At { inode, count })
     }
 
     pub fn stays_kernels(self) -> bool {
-        self.number != 0 && self.place().load(Ordering::Relaxed) == self.number
+        KNOWN.has(self.0)
     }
 
     /// What was answered since that moment.
     pub fn remember(self) {
-        if self.disconnected == disconnected() {
-            self.place().store(self.number, Ordering::Relaxed);
-        }
+        KNOWN.add(self.0);
     }
 }
 

@@ -12,10 +12,12 @@
 //! | `parts` | processes and watchers |
 //! | `descriptors`, `watching` | which sockets a process's descriptors are; who is told of a socket |
 //! | `locks` | who uses a ring; waiting and waking |
+//! | `known` | what one process knows of sockets, until the memory says that something has happened |
 
 mod agreed;
 mod datagram;
 mod descriptors;
+pub mod known;
 mod locks;
 mod mapping;
 mod parts;
