@@ -377,7 +377,10 @@ impl Applications {
             match upstream.client {
                 Some(client) => return Some(client),
                 // Nothing is to come on one that is kept but its end.
-                None => self.close(id),
+                None if upstream.end.is_some() || set.contains(EventSet::READABLE) => {
+                    self.close(id);
+                }
+                None => {}
             }
         }
     }
@@ -398,3 +401,7 @@ impl Applications {
         ]
     }
 }
+
+#[cfg(test)]
+#[path = "pool/tests.rs"]
+mod tests;
