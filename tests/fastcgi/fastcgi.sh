@@ -211,4 +211,14 @@ if launch_in_lab "${common[@]}" --link "xdp:$wire" --address 10.10.0.10/24 --in-
     same "the kernel answers nothing of it" "n=1" "$first"
     stop
 fi
+printf '[[site]]\nroot = "php"\n[[site.fastcgi]]\nextension = ".php"\nto = "%s"\n[[site.access]]\npath = "/say.php"\nrules = ["deny all"]\n' "$work/fpm.sock" >"$work/closed.toml"
+if launch_in_lab --config "$work/closed.toml" --sockets; then
+    for what in /say.php /say.php/x "/say.php/x.php?y"; do
+        same "a script that is closed is closed by every name: $what" 403 "$(client curl -sS -m 60 -o /dev/null -w '%{http_code}' "http://10.10.0.1$what")"
+    done
+    same "others are open" 200 "$(client curl -sS -m 60 -o /dev/null -w '%{http_code}' "http://10.10.0.1/index.php/x")"
+    stop
+else
+    bad "the server starts with a closed script" "$(cat "$work/err")"
+fi
 exit $failures

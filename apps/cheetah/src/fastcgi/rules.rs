@@ -115,6 +115,13 @@ impl Rules {
         })
     }
 
+    /// The script that a request for a path runs, where its path has more behind the name.
+    pub fn script_before_more(&self, path: &[u8], site: &Site) -> Option<Vec<u8>> {
+        let asked = self.find(path, site)?;
+        let is_by_name = self.is_script(&asked.script);
+        (is_by_name && !asked.info.is_empty()).then_some(asked.script)
+    }
+
     /// What a request for a path asks of an application, if it does.
     pub fn find(&self, path: &[u8], site: &Site) -> Option<Asked> {
         let is_document = |path: &[u8]| site.find(path).is_some_and(Entry::is_document);
@@ -255,6 +262,21 @@ mod tests {
             });
             let wanted = wanted.map(|(script, info, port)| (script.into(), info.into(), port));
             assert_eq!(asked, wanted, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_script_with_more_behind_it_is_known_by_its_own_path() {
+        let site = site();
+        let rules = &site.settings().fastcgi;
+        for (path, wanted) in [
+            ("/a/b.php/c", Some("/a/b.php")),
+            ("/a/b.php", None),
+            ("/app/c", None),
+            ("/none.php/c", None),
+        ] {
+            let script = rules.script_before_more(path.as_bytes(), &site);
+            assert_eq!(script.as_deref(), wanted.map(str::as_bytes), "{path}");
         }
     }
 
