@@ -112,7 +112,8 @@ impl Applications {
         if let Some(upstream) = group.idle.pop() {
             if may_be_kept {
                 self.counters.kept += 1;
-                self.give(upstream, client);
+                let kept = self.upstreams.get_mut(&upstream);
+                kept.into_iter().for_each(|kept| kept.client = Some(client));
                 return Ok(Opened::Connected {
                     upstream,
                     was_kept: true,
@@ -186,12 +187,6 @@ impl Applications {
             Address::Tcp(to) => sockets.connect(to, 0).map_err(|shortage| match shortage {
                 Shortage::Room(errno) | Shortage::Ports(errno) => errno,
             }),
-        }
-    }
-
-    fn give(&mut self, upstream: ConnectionId, client: ConnectionId) {
-        if let Some(upstream) = self.upstreams.get_mut(&upstream) {
-            upstream.client = Some(client);
         }
     }
 
