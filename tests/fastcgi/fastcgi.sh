@@ -13,9 +13,20 @@ be_alone "$@"
 begin
 lab=fastcgi-$$
 others=()
+# leave PID...: asked to end, so that those with processes of their own end these; without asking after ten seconds.
+leave() {
+    local pid
+    for pid; do is_ours "$pid" && kill -TERM "$pid" 2>/dev/null; done
+    for pid; do
+        for _ in $(seq 100); do [[ $(cut -d' ' -f3 "/proc/$pid/stat" 2>/dev/null) == [Z] ]] && break; sleep 0.1; done
+        end "$pid"
+    done
+}
 cleanup() {
     # shellcheck disable=SC2086
-    end ${others[*]} $server
+    leave ${others[*]}
+    # shellcheck disable=SC2086
+    end $server
     "$exos" lab down --name "$lab" >/dev/null 2>&1
     rm -rf "$work"
 }
