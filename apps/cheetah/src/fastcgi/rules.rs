@@ -1,7 +1,10 @@
 //! Which requests are for an application: those of an extension, or those of some paths.
 //!
 //! **The source of a script is never sent.** A document with an extension that is an application's is found here before it is
-//! looked for as a document, by every name that it has: its own, one with more behind it, and its directory's.
+//! looked for as a document, by every name that it has: its own, one with more behind it, and its directory's. A redirect from
+//! the script's own path (`/index.php` to `/`) leaves it its directory's. Where a rule does not look for documents, what is
+//! below a document is none of its scripts: an application that cuts a path back until there is a file would run that
+//! (`/upload/a.jpg/x.php`, cgi.fix_pathinfo of PHP).
 //!
 //! | rule | request | `SCRIPT_NAME` | `PATH_INFO` |
 //! |---|---|---|---|
@@ -133,11 +136,15 @@ impl Rules {
                     path.split_at(end)
                 }
                 Scope::Extension(extension, is_checked) => {
-                    let is_there = |path: &[u8]| !is_checked || is_document(path);
+                    let is_there = |path: &[u8]| match is_checked {
+                        true => is_document(path),
+                        false => !above(path).any(|path| site.is_index(path)),
+                    };
                     match split(path, extension.as_bytes(), is_there) {
                         Some(split) => split,
                         None => {
-                            let script = index(path, &site.settings().index, is_document)?;
+                            let script =
+                                index(path, &site.settings().index, |path| site.is_index(path))?;
                             let is_script = script.ends_with(extension.as_bytes());
                             return is_script.then(|| rule.asked(script, Vec::new()));
                         }
@@ -174,6 +181,12 @@ fn split<'p>(
     scripts.find(|(script, _)| is_there(script))
 }
 
+/// The paths that a path is below.
+fn above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let slashes = (1..path.len()).filter(|&at| path[at] == b'/');
+    slashes.map(|at| &path[..at])
+}
+
 /// The path of the document that a directory is answered with.
 fn index(path: &[u8], names: &[String], is_document: impl Fn(&[u8]) -> bool) -> Option<Vec<u8>> {
     if !path.ends_with(b"/") {
@@ -187,7 +200,9 @@ fn index(path: &[u8], names: &[String], is_document: impl Fn(&[u8]) -> bool) -> 
 mod tests {
     use super::*;
     use crate::fastcgi::Address;
+    use crate::message::Status;
     use crate::site::document::Description;
+    use crate::site::rules::redirect::{Destination, Redirect, Redirects};
     use crate::site::{Document, Settings};
 
     fn rule(scope: Scope, port: u16) -> Rule {
@@ -197,6 +212,10 @@ mod tests {
     }
 
     fn site() -> Site {
+        site_with(Redirects::default())
+    }
+
+    fn site_with(redirects: Redirects) -> Site {
         let rules = vec![
             rule(Scope::extension(".php").unwrap(), 1),
             rule(Scope::path("/app/*").unwrap(), 2),
@@ -207,6 +226,7 @@ mod tests {
         let mut site = Site::with(Arc::new(Settings {
             index: vec!["index.php".to_owned(), "index.html".to_owned()],
             fastcgi: Rules::new(rules),
+            redirects,
             ..Settings::default()
         }));
         for path in [
@@ -252,6 +272,9 @@ mod tests {
             ("/one", Some(("/one", "", 4))),
             ("/one/", None),
             ("/elsewhere.cgi/i", Some(("/elsewhere.cgi", "/i", 5))),
+            // A path below a document, which an application might run instead.
+            ("/x.html/y.cgi", None),
+            ("/x.html/z/y.cgi/i", None),
         ] {
             let asked = site.settings().fastcgi.find(path.as_bytes(), &site);
             let asked = asked.map(|asked| {
@@ -263,6 +286,43 @@ mod tests {
             let wanted = wanted.map(|(script, info, port)| (script.into(), info.into(), port));
             assert_eq!(asked, wanted, "{path}");
         }
+    }
+
+    /// `/index.php` leads to `/`, which the script answers: as many sites have it.
+    #[test]
+    fn a_script_that_is_redirected_is_still_its_directorys() {
+        let to_root = Redirect {
+            from: Pattern::parse("/index.php").unwrap(),
+            to: Destination::parse("/").unwrap(),
+            status: Status::MovedPermanently,
+            keep_query: true,
+        };
+        let mut site = site_with(Redirects::new(vec![to_root]).unwrap());
+        let script = |site: &Site, path: &[u8]| {
+            let asked = site.settings().fastcgi.find(path, site);
+            asked.map(|asked| String::from_utf8(asked.script).unwrap())
+        };
+        assert_eq!(script(&site, b"/").as_deref(), Some("/index.php"));
+        // The address that is redirected is no script's, with more behind it either.
+        assert_eq!(script(&site, b"/index.php"), None);
+        assert_eq!(script(&site, b"/index.php/more"), None);
+        for path in ["/", "/index.php"] {
+            let entry = site.find(path.as_bytes());
+            assert!(!entry.is_some_and(Entry::is_document), "{path}");
+        }
+        site.remove(b"/index.php");
+        assert_eq!(script(&site, b"/"), None);
+        assert!(!site.find(b"/").is_some_and(Entry::is_document));
+    }
+
+    #[test]
+    fn the_source_of_a_script_is_never_its_directorys_entry() {
+        let mut site = site();
+        assert!(!site.find(b"/").is_some_and(Entry::is_document));
+        // Where two are there, the other one goes.
+        site.remove(b"/h/index.html");
+        assert!(!site.find(b"/h/").is_some_and(Entry::is_document));
+        assert!(site.find(b"/a/").is_some_and(Entry::is_document));
     }
 
     #[test]
