@@ -11,9 +11,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use exos_buf::Slice;
+use exos_inet::tcp::Reason;
 use rustix::io::{Errno, Result};
 use rustix::net::{
-    AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketType, ipproto, sockopt,
+    AddressFamily, RecvFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType, ipproto, sockopt,
 };
 
 use super::reading::Reading;
@@ -51,6 +52,8 @@ pub(super) struct Connection {
     pub(super) rest: Vec<u8>,
     /// Nothing is read while `rest` is full; goes on with this then.
     pub(super) paused: Option<Reading>,
+    /// It is over for this reason, but not everything is consumed.
+    pub(super) over: Option<Reason>,
     /// What comes is thrown away.
     pub(super) discards: bool,
     /// The peer has finished.
@@ -78,6 +81,7 @@ impl Connection {
             stands,
             rest: Vec::new(),
             paused: None,
+            over: None,
             discards: false,
             is_peer_finished: false,
             is_to_write: false,
@@ -105,6 +109,13 @@ impl Connection {
     /// Both sides have finished.
     pub(super) fn is_over(&self) -> bool {
         self.is_shut && self.is_peer_finished
+    }
+
+    /// The kernel has no bytes of the peer's, nor its end or an error.
+    pub(super) fn is_silent(&self) -> bool {
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        let looked = rustix::net::recv(&self.socket, &mut [0; 1], flags);
+        matches!(looked, Err(Errno::AGAIN | Errno::INTR))
     }
 
     pub(super) fn send(&mut self, bytes: Slice) {

@@ -268,8 +268,14 @@ impl Sockets {
     }
 
     /// An event of a connection, if it is still there; it is gone when it is told that it is over.
+    /// Where a peer is read to its end, that waits until everything is consumed that came before.
     fn tell(&mut self, id: ConnectionId, set: EventSet, reason: Reason) -> Option<Event> {
-        let token = self.table.get(id)?.token;
+        let connection = self.table.get_mut(id)?;
+        let token = connection.token;
+        if set.contains(EventSet::CLOSED) && self.reads_to_the_end && !connection.rest.is_empty() {
+            connection.over = Some(reason);
+            return None;
+        }
         if set.contains(EventSet::CLOSED) {
             self.table.take(id);
         }
@@ -486,6 +492,12 @@ impl Sockets {
         self.table.get(id).map_or(0, Connection::queued)
     }
 
+    /// Whether the kernel has nothing of the peer's that was not read: no bytes, no end, no error.
+    pub fn is_silent(&self, id: ConnectionId) -> bool {
+        let connection = self.table.get(id);
+        connection.is_some_and(|connection| connection.rest.is_empty() && connection.is_silent())
+    }
+
     /// Bytes that came in order and were not consumed.
     pub fn readable(&self, id: ConnectionId) -> &[u8] {
         match &self.held {
@@ -502,6 +514,7 @@ impl Sockets {
                 if let Some(connection) = self.table.get_mut(id) {
                     connection.rest.drain(..count);
                     self.resume_reading(id);
+                    self.tell_of_over(id);
                 }
             }
         }
@@ -514,6 +527,17 @@ impl Sockets {
             connection.discards = true;
             connection.rest = Vec::new();
             self.resume_reading(id);
+            self.tell_of_over(id);
+        }
+    }
+
+    /// A connection that was over before everything was consumed is told of when it is.
+    fn tell_of_over(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.table.get_mut(id)
+            && connection.rest.is_empty()
+            && let Some(reason) = connection.over.take()
+        {
+            self.news.push_back((id, EventSet::CLOSED, reason));
         }
     }
 

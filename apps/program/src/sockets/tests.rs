@@ -443,3 +443,34 @@ fn both_ends_are_known() {
     let ends = (peer.peer_addr().unwrap(), peer.local_addr().unwrap());
     assert_eq!(world.sockets.ends(id), Some(ends));
 }
+
+/// What a peer said before it was gone waits for who takes it slowly; that the connection is over is told behind it.
+#[test]
+fn the_end_waits_for_what_is_not_consumed() {
+    let name = format!("exos-sockets-end-{}", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let mut world = World::new();
+    world.sockets.read_to_the_end();
+    let id = world.sockets.connect_unix(&path, TOKEN).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let (mut peer, _) = listener.accept().unwrap();
+    assert!(world.sockets.is_silent(id));
+    world.sockets.send(id, slice(b"asked".to_vec()));
+    assert!(world.sockets.poll_event().is_none());
+    peer.write_all(b"answer").unwrap();
+    assert!(!world.sockets.is_silent(id));
+    // It has not read what it was asked: that is told as a reset.
+    drop(peer);
+    assert_eq!(world.event().1, EventSet::READABLE);
+    world.sockets.consume(id, 2);
+    for _ in 0..3 {
+        world.sockets.wait(Some(exos_inet::Instant::START)).unwrap();
+        assert!(world.sockets.poll_event().is_none());
+    }
+    assert_eq!(world.sockets.readable(id), b"swer");
+    world.sockets.consume(id, 3);
+    assert!(world.sockets.poll_event().is_none());
+    world.sockets.consume(id, 1);
+    assert_eq!(world.event(), (TOKEN, EventSet::CLOSED, Reason::Reset));
+}
