@@ -232,6 +232,7 @@ def clients():
         made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         made.close()
         say(f"a client that goes in the middle of {what}: the request is aborted", wait_until(lambda: read(APPLICATION).count(f"{what} abort") > before))
+    say("one that got no answer is logged as 499", wait_until(lambda: '/app/?silence HTTP/1.1" 499 0 ' in read(ACCESS)), read(ACCESS)[-2000:])
     before = read(APPLICATION).count("endless over")
     made = connect()
     made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

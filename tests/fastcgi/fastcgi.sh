@@ -217,10 +217,32 @@ else
 fi
 if launch_in_lab "${common[@]}" --link "xdp:$wire" --address 10.10.0.10/24 --in-kernel --json; then
     url=http://10.10.0.10
-    for _ in 1 2 3 4 5 6 7 8 9 10; do client curl -sS -m 60 -o /dev/null "$url/say.php"; done
-    first=$(client curl -sS -m 60 "$url/say.php?n=1" | sed -n 's/^QUERY_STRING=//p')
-    same "the kernel answers nothing of it" "n=1" "$first"
+    # answered: what the kernel has answered by now: SYNs and requests.
+    answered() {
+        local before; before=$(grep -c '^{' "$work/out")
+        kill -USR1 "$server"
+        await eval '[ "$(grep -c "^{" "$work/out")" -gt '"$before"' ]'
+        sed -n '$s/.*"link_xdp_answered":\([0-9]*\).*/\1/p' "$work/out"
+    }
+    # many PATH: one request again and again, over one connection; gives how many of them the kernel has answered, and its SYN.
+    many() { local before; before=$(answered); client curl -sS -m 60 -o /dev/null "$url$1#[1-40]"; echo $(($(answered) - before)); }
+    echo static >"$php/plain.txt"
+    if await eval '[ "$(many /plain.txt)" -ge 20 ]'; then ok "the kernel answers documents beside scripts"; else bad "the kernel answers documents beside scripts" "$(many /plain.txt)"; fi
+    for what in /say.php / /say.php/more; do
+        count=$(many "$what")
+        if [ "$count" -le 1 ]; then ok "the kernel answers nothing of $what"; else bad "the kernel answers nothing of $what" "$count answers"; fi
+    done
     stop
+fi
+printf '[[site]]\nroot = "php"\n[[site.fastcgi]]\nextension = ".php"\nto = "%s"\n[[site.redirect]]\nfrom = "/index.php"\nto = "/"\n' "$work/fpm.sock" >"$work/moved.toml"
+if launch_in_lab --config "$work/moved.toml" --sockets; then
+    page=$(client curl -sS -m 60 http://10.10.0.1/)
+    if [[ $page == *'<?php'* ]]; then bad "an index that is redirected to its directory does not show its source" "$page"; else ok "an index that is redirected to its directory does not show its source"; fi
+    same "it is run" 200 "$(client curl -sS -m 60 -o /dev/null -w '%{http_code}' http://10.10.0.1/)"
+    same "and its own address leads there" 301 "$(client curl -sS -m 60 -o /dev/null -w '%{http_code}' http://10.10.0.1/index.php)"
+    stop
+else
+    bad "the server starts with a script that is redirected" "$(cat "$work/err")"
 fi
 printf '[[site]]\nroot = "php"\n[[site.fastcgi]]\nextension = ".php"\nto = "%s"\n[[site.access]]\npath = "/say.php"\nrules = ["deny all"]\n' "$work/fpm.sock" >"$work/closed.toml"
 if launch_in_lab --config "$work/closed.toml" --sockets; then

@@ -191,8 +191,11 @@ impl Connection {
 
     /// An application has this much time.
     pub(super) fn wait_for_application(&mut self, now: Instant, time: Duration) {
-        self.wait = Wait::Application;
-        self.deadline = now + time;
+        self.wait_until(Wait::Application, now + time);
+    }
+
+    pub(super) fn wait_until(&mut self, wait: Wait, deadline: Instant) {
+        (self.wait, self.deadline) = (wait, deadline);
     }
 
     /// A connection that stands as the kernel has left it: with this response under way.
@@ -273,7 +276,7 @@ impl Connection {
             let is_streaming = self.is_streaming();
             let wait = if pending > 0 {
                 Wait::Sending
-            } else if self.wait_for_more(now) {
+            } else if self.wait_for_more(now, &shared.applications) {
                 return true;
             } else if is_streaming {
                 Wait::Reading

@@ -1,18 +1,24 @@
 //! Connections to applications, over the kernel's sockets, and requests that wait for one.
 //!
 //! A connection carries one request at a time. Of each application a loop has a bounded number; requests beyond wait in
-//! order, a bounded number of them too. What is not needed any more is closed, or kept open for the next request where
+//! order, a bounded number of them too. A client waits in one place at most, and asks again when [`Applications::poll`] has
+//! named it, not before: what else happens to it changes nothing. As many are named as there is room for, which is looked at
+//! after each change and in each turn, so whatever becomes of a client that was named, those behind it follow. Where an
+//! application's own queue is full, all wait for a moment. What is not needed any more is closed, or kept open for the next request where
 //! that is configured: an application like PHP has a process for each open connection, whether it is asked or not.
 //!
 //! All of this wakes the loop by one descriptor. In each turn [`Applications::turn`], then [`Applications::poll`] until
 //! there is none: whose news it is. What has come is there to be read until the next call.
 
-use std::collections::{HashMap, VecDeque};
+mod counters;
+mod group;
+
+use std::collections::{HashMap, HashSet};
 use std::os::fd::BorrowedFd;
 
 use exos_buf::Buffer;
+use exos_inet::Instant;
 use exos_inet::tcp::{ConnectionId, EventSet, Reason};
-use exos_inet::{Duration, Instant};
 use exos_program::sockets::{Shortage, Sockets};
 use rustix::io::Errno;
 
@@ -20,6 +26,8 @@ use super::application::{Address, Application};
 use crate::limits::{
     APPLICATION_READ_LEN, APPLICATION_RETRY_TIME, APPLICATION_WAITING_MAX, COLLECTED_LEN_MAX,
 };
+use counters::Counters;
+use group::{Group, Waiting};
 
 /// What became of a request for a connection.
 #[derive(Debug)]
@@ -31,7 +39,7 @@ pub enum Opened {
         /// Others were answered over it before, and the application may have closed it meanwhile.
         was_kept: bool,
     },
-    /// There is none yet: whoever asks hears of it, and asks again.
+    /// There is none yet: the client is named when it may ask again.
     Waits,
 }
 
@@ -53,36 +61,14 @@ struct Upstream {
     end: Option<Reason>,
 }
 
-/// Those to one application.
-#[derive(Debug, Default)]
-struct Group {
-    open: usize,
-    idle: Vec<ConnectionId>,
-    waiting: VecDeque<ConnectionId>,
-    /// When it was last told that something is wrong with it.
-    told_at: Option<Instant>,
-}
-
-/// What was asked of applications.
-#[derive(Clone, Copy, Debug, Default)]
-struct Counters {
-    opened: u64,
-    kept: u64,
-    waited: u64,
-    refused: u64,
-}
-
 /// The connections of a loop to all applications.
 #[derive(Default)]
 pub struct Applications {
     sockets: Option<Sockets>,
     upstreams: HashMap<ConnectionId, Upstream>,
     groups: HashMap<Address, Group>,
-    /// Who may ask again.
-    ready: VecDeque<ConnectionId>,
-    /// Who may ask again then, because the application's queue was full.
-    later: Vec<ConnectionId>,
-    later_at: Option<Instant>,
+    /// Clients that wait, whether they may ask or not.
+    queued: HashSet<ConnectionId>,
     /// Bytes of chunked bodies that are not whole.
     collected: usize,
     /// Something was asked of the sockets since the last turn.
@@ -92,7 +78,7 @@ pub struct Applications {
 
 impl Applications {
     /// Gives a client a connection, or has it wait. `may_be_kept` where what is asked can be asked again if the application has
-    /// closed a connection that was kept; `has_waited` when it was told that it may ask again.
+    /// closed a connection that was kept; `has_waited` when it was told to wait. One that waits and was not named still does.
     ///
     /// # Errors
     ///
@@ -105,12 +91,37 @@ impl Applications {
         has_waited: bool,
         now: Instant,
     ) -> Result<Opened, Refusal> {
-        let group = self.groups.entry(application.address.clone()).or_default();
-        if !has_waited && !group.waiting.is_empty() {
-            return self.queue(application, client);
+        if self.queued.contains(&client) {
+            return Ok(Opened::Waits);
         }
-        if let Some(upstream) = group.idle.pop() {
-            if may_be_kept {
+        let opened = self.open_now(application, client, may_be_kept, has_waited, now);
+        // What it was named for and has not used is another's.
+        self.wake(&application.address);
+        opened
+    }
+
+    fn open_now(
+        &mut self,
+        application: &Application,
+        client: ConnectionId,
+        may_be_kept: bool,
+        has_waited: bool,
+        now: Instant,
+    ) -> Result<Opened, Refusal> {
+        let waiting = Waiting {
+            client,
+            connections: application.connections,
+        };
+        let group = self.groups.entry(application.address.clone()).or_default();
+        if !has_waited {
+            // Those who wait come first.
+            group.wake();
+        }
+        if group.full_until.is_some() || group.busy() >= application.connections {
+            return self.queue(&application.address, waiting, has_waited);
+        }
+        if let Some(upstream) = self.take_idle(&application.address) {
+            if may_be_kept && self.is_silent(upstream) {
                 self.counters.kept += 1;
                 let kept = self.upstreams.get_mut(&upstream);
                 kept.into_iter().for_each(|kept| kept.client = Some(client));
@@ -119,28 +130,19 @@ impl Applications {
                     was_kept: true,
                 });
             }
-            self.close(upstream);
-        }
-        let group = self.groups.entry(application.address.clone()).or_default();
-        if group.open >= application.connections {
-            return self.queue(application, client);
+            self.leave(upstream);
         }
         match self.connect(&application.address) {
             Ok(upstream) => {
                 self.counters.opened += 1;
-                let (address, client) = (application.address.clone(), Some(client));
-                self.upstreams.insert(
-                    upstream,
-                    Upstream {
-                        address,
-                        client,
-                        end: None,
-                    },
-                );
-                self.groups
-                    .entry(application.address.clone())
-                    .or_default()
-                    .open += 1;
+                let made = Upstream {
+                    address: application.address.clone(),
+                    client: Some(client),
+                    end: None,
+                };
+                self.upstreams.insert(upstream, made);
+                let group = self.groups.entry(application.address.clone()).or_default();
+                group.open += 1;
                 Ok(Opened::Connected {
                     upstream,
                     was_kept: false,
@@ -148,27 +150,45 @@ impl Applications {
             }
             // As many as may wait to be accepted do so.
             Err(Errno::AGAIN) if matches!(application.address, Address::Unix(_)) => {
-                self.later.push(client);
-                self.later_at.get_or_insert(now + APPLICATION_RETRY_TIME);
-                Ok(Opened::Waits)
+                let group = self.groups.entry(application.address.clone()).or_default();
+                group.pause(now + APPLICATION_RETRY_TIME);
+                self.queue(&application.address, waiting, has_waited)
             }
             Err(errno) => Err(Refusal::Failed(errno)),
         }
     }
 
+    /// Has a client wait, behind those who do; one that has waited keeps its place before them.
     fn queue(
         &mut self,
-        application: &Application,
-        client: ConnectionId,
+        address: &Address,
+        waiting: Waiting,
+        has_waited: bool,
     ) -> Result<Opened, Refusal> {
-        let group = self.groups.entry(application.address.clone()).or_default();
-        if group.waiting.len() >= APPLICATION_WAITING_MAX {
+        let group = self.groups.entry(address.clone()).or_default();
+        if has_waited {
+            group.waiting.push_front(waiting);
+        } else if group.waiting.len() + group.ready.len() >= APPLICATION_WAITING_MAX {
             self.counters.refused += 1;
             return Err(Refusal::Busy);
+        } else {
+            self.counters.waited += 1;
+            group.waiting.push_back(waiting);
         }
-        self.counters.waited += 1;
-        group.waiting.push_back(client);
+        self.queued.insert(waiting.client);
         Ok(Opened::Waits)
+    }
+
+    /// A connection that was kept, which is kept no longer.
+    fn take_idle(&mut self, address: &Address) -> Option<ConnectionId> {
+        self.groups.get_mut(address)?.idle.pop()
+    }
+
+    /// Nothing was said on a connection that nobody asked for, and it is open.
+    fn is_silent(&self, upstream: ConnectionId) -> bool {
+        let is_open = self.end_of(upstream).is_none() && self.readable(upstream).is_empty();
+        let sockets = self.sockets.as_ref();
+        is_open && sockets.is_some_and(|sockets| sockets.is_silent(upstream))
     }
 
     fn connect(&mut self, address: &Address) -> Result<ConnectionId, Errno> {
@@ -242,7 +262,8 @@ impl Applications {
         }
     }
 
-    /// A request is over and was answered whole: its connection is kept, if there is room and the application leaves it open.
+    /// A request is over and was answered whole, to the end of a record: its connection is kept, if there is room and the
+    /// application leaves it open.
     pub fn release(&mut self, upstream: ConnectionId, application: &Application) {
         let is_clean = self.readable(upstream).is_empty() && self.unsent(upstream) == 0;
         let is_open = self.end_of(upstream).is_none();
@@ -251,69 +272,63 @@ impl Applications {
             return self.close(upstream);
         }
         group.idle.push(upstream);
-        self.wake_next(&application.address);
         if let Some(upstream) = self.upstreams.get_mut(&upstream) {
             upstream.client = None;
         }
+        self.wake(&application.address);
     }
 
     /// Nobody wants a connection any more. What was sent on it still goes, as far as the kernel takes it at once.
     pub fn close(&mut self, upstream: ConnectionId) {
+        if let Some(address) = self.leave(upstream) {
+            self.wake(&address);
+        }
+    }
+
+    /// Closes a connection, and gives its application's address.
+    fn leave(&mut self, upstream: ConnectionId) -> Option<Address> {
         self.is_touched = true;
         if let Some(sockets) = &mut self.sockets {
             sockets.leave(upstream);
         }
-        self.forget_upstream(upstream);
-    }
-
-    fn forget_upstream(&mut self, upstream: ConnectionId) {
-        let Some(Upstream { address, .. }) = self.upstreams.remove(&upstream) else {
-            return;
-        };
+        let Upstream { address, .. } = self.upstreams.remove(&upstream)?;
         if let Some(group) = self.groups.get_mut(&address) {
             group.open -= 1;
             group.idle.retain(|idle| *idle != upstream);
         }
-        self.wake_next(&address);
+        Some(address)
     }
 
-    /// There is room for one more.
-    fn wake_next(&mut self, address: &Address) {
-        if let Some(client) = self
-            .groups
-            .get_mut(address)
-            .and_then(|group| group.waiting.pop_front())
-        {
-            self.is_touched = true;
-            self.ready.push_back(client);
+    /// Lets those ask an application for whom there is room.
+    fn wake(&mut self, address: &Address) {
+        if let Some(group) = self.groups.get_mut(address) {
+            group.wake();
+            self.is_touched |= !group.ready.is_empty();
         }
     }
 
     /// A client that waits is gone: its place is another's.
     pub fn forget(&mut self, client: ConnectionId, address: &Address) {
-        let before = self.ready.len();
-        self.ready.retain(|ready| *ready != client);
-        self.later.retain(|later| *later != client);
-        match self.ready.len() < before {
-            true => self.wake_next(address),
-            false => {
-                if let Some(group) = self.groups.get_mut(address) {
-                    group.waiting.retain(|waiting| *waiting != client);
-                }
-            }
+        if !self.queued.remove(&client) {
+            return;
         }
+        if let Some(group) = self.groups.get_mut(address) {
+            group.ready.retain(|ready| ready.client != client);
+            group.waiting.retain(|waiting| waiting.client != client);
+        }
+        self.wake(address);
     }
 
     /// Whether to tell that something is wrong with an application: once a second at most.
     pub fn may_tell(&mut self, address: &Address, now: Instant) -> bool {
         let group = self.groups.entry(address.clone()).or_default();
-        let is_new = group
-            .told_at
-            .is_none_or(|at| now >= at + Duration::from_secs(1));
-        if is_new {
-            group.told_at = Some(now);
-        }
-        is_new
+        group.may_tell(now)
+    }
+
+    /// Whether to tell a line of an application's: as many in a second as of one request.
+    pub fn may_warn(&mut self, address: &Address, now: Instant) -> bool {
+        let group = self.groups.entry(address.clone()).or_default();
+        group.may_warn(now)
     }
 
     // The loop.
@@ -327,24 +342,30 @@ impl Applications {
     pub fn poll_timeout(&self) -> Option<Instant> {
         match self.is_touched {
             true => Some(Instant::START),
-            false => self.later_at,
+            false => {
+                let groups = self.groups.values();
+                groups.filter_map(|group| group.full_until).min()
+            }
         }
     }
 
     /// Hears what has happened: [`poll`](Applications::poll) tells of it. False when there is nothing.
     pub fn turn(&mut self, now: Instant) -> bool {
-        if self.later_at.is_some_and(|at| at <= now) {
-            self.later_at = None;
-            self.ready.extend(self.later.drain(..));
+        let mut may_ask = false;
+        for group in self.groups.values_mut() {
+            group.full_until.take_if(|until| *until <= now);
+            group.wake();
+            may_ask |= !group.ready.is_empty();
         }
-        let is_idle = self.upstreams.is_empty() && self.ready.is_empty() && !self.is_touched;
-        let Some(sockets) = self.sockets.as_mut().filter(|_| !is_idle) else {
+        if self.upstreams.is_empty() && !may_ask && !self.is_touched {
             return false;
-        };
+        }
         self.is_touched = false;
-        // For no time: a kernel that refuses that has nothing to tell.
-        let _ = sockets.wait(Some(Instant::START));
-        true
+        if let Some(sockets) = &mut self.sockets {
+            // For no time: a kernel that refuses that has nothing to tell.
+            let _ = sockets.wait(Some(Instant::START));
+        }
+        may_ask || self.sockets.is_some()
     }
 
     /// There may be more: the next turn is at once.
@@ -352,13 +373,10 @@ impl Applications {
         self.is_touched = true;
     }
 
-    /// The next client with news.
+    /// The next client with news, or that may ask. What connections say comes first: that one that is kept has ended is known
+    /// before it is given to anybody.
     pub fn poll(&mut self) -> Option<ConnectionId> {
-        if let Some(client) = self.ready.pop_front() {
-            return Some(client);
-        }
-        loop {
-            let event = self.sockets.as_mut()?.poll_event()?;
+        while let Some(event) = self.sockets.as_mut().and_then(Sockets::poll_event) {
             let (id, set) = (event.connection, event.set);
             let Some(upstream) = self.upstreams.get_mut(&id) else {
                 continue;
@@ -378,22 +396,17 @@ impl Applications {
                 None => {}
             }
         }
+        let mut groups = self.groups.values_mut();
+        let named = groups.find_map(|group| group.ready.pop_front())?.client;
+        // Whatever it does, there is another look at who may ask.
+        self.is_touched = true;
+        self.queued.remove(&named);
+        Some(named)
     }
 
     /// What was done, by name.
     pub fn counters(&self) -> [(&'static str, u64); 4] {
-        let Counters {
-            opened,
-            kept,
-            waited,
-            refused,
-        } = self.counters;
-        [
-            ("fastcgi_connections", opened),
-            ("fastcgi_connections_reused", kept),
-            ("fastcgi_waits", waited),
-            ("fastcgi_refused_busy", refused),
-        ]
+        self.counters.list()
     }
 }
 

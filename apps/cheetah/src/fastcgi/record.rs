@@ -244,6 +244,11 @@ impl Decoder {
         }
     }
 
+    /// The next byte is the first of a record.
+    pub fn is_at_a_record(&self) -> bool {
+        matches!(self.state, State::Header | State::Padding(0)) && self.kept_len == 0
+    }
+
     /// Keeps bytes until there are eight; false when there are not.
     fn fill(&mut self, bytes: &[u8], at: &mut usize) -> bool {
         let count = bytes.len().min(HEADER_LEN - self.kept_len);

@@ -61,6 +61,8 @@ pub struct Reply {
     /// What has come of its head.
     begun: Vec<u8>,
     has_head: bool,
+    /// Bytes have come.
+    has_begun: bool,
     is_over: bool,
     /// What it says to the operator: the line that has begun, and those before.
     line: Vec<u8>,
@@ -82,6 +84,7 @@ impl Reply {
         content: &mut Vec<u8>,
     ) -> Result<(usize, Option<Head>), ReplyError> {
         let (mut at, mut head) = (0, None);
+        self.has_begun |= !bytes.is_empty();
         while !self.is_over {
             let (count, piece) = self
                 .decoder
@@ -112,9 +115,14 @@ impl Reply {
         self.is_over
     }
 
-    /// Nothing of an answer has come.
+    /// It is over, and another may follow: no part of a record is left, padding either.
+    pub fn is_at_a_record(&self) -> bool {
+        self.is_over && self.decoder.is_at_a_record()
+    }
+
+    /// No byte has come, of records of any kind.
     pub fn is_fresh(&self) -> bool {
-        !self.has_head && self.begun.is_empty()
+        !self.has_begun
     }
 
     /// A part of the head, and perhaps of the content behind it.

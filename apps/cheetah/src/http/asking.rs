@@ -37,6 +37,8 @@ pub struct Asking {
     /// 0 for HTTP/1.0, 1 for HTTP/1.1.
     pub minor_version: u8,
     asks_head: bool,
+    /// It asks for nothing to be done (RFC 9110 §9.2.1), so that it may be asked twice.
+    is_safe: bool,
     site: usize,
     /// The fields that rules set, as lines.
     more_fields: Option<Slice>,
@@ -73,6 +75,11 @@ impl Asking {
     /// The request has a body.
     pub fn has_body(&self) -> bool {
         self.body != Body::Length(0)
+    }
+
+    /// It may go over a connection that was kept, and be asked once more if the application closes that (RFC 9110 §9.2.2).
+    pub fn may_be_repeated(&self) -> bool {
+        self.is_safe && !self.has_body()
     }
 
     /// Begins the request to the application: its variables. `keeps` has that leave the connection open.
@@ -134,6 +141,7 @@ impl Server {
             persistent: request.persistent,
             minor_version: request.minor_version,
             asks_head: request.method == Method::Head,
+            is_safe: matches!(request.method, Method::Get | Method::Head | Method::Options),
             site,
             more_fields: self.sites.get_mut(site).rule_fields(path),
             peer: exchange.attempt.peer,

@@ -9,7 +9,15 @@ use crate::connections::transport::Transport;
 use crate::connections::wait::Wait;
 use crate::fastcgi::record;
 use crate::fastcgi::reply::{Framing, Reply, ReplyError};
+use crate::http::asking::Said;
 use crate::message::Status;
+
+/// What the log says of a request whose client went away before there was an answer: nginx's number for that.
+const CLIENT_GONE: Said = Said {
+    code: 499,
+    head_len: 0,
+    len: 0,
+};
 
 impl Connection {
     /// An application closed a connection that was kept, before it read the request: that is asked once more, over another.
@@ -25,13 +33,14 @@ impl Connection {
         else {
             return false;
         };
-        if !answering.reply.is_fresh() || answering.asking.has_body() {
+        if !answering.reply.is_fresh() || !answering.asking.may_be_repeated() {
             return false;
         }
         turn.shared.applications.close(upstream);
         answering.stage = Stage::Collecting;
         answering.reply = Reply::default();
-        self.ask(answering, false, false, turn).is_ok()
+        answering.was_repeated = true;
+        self.ask(answering, false, turn).is_ok()
     }
 
     /// The application gives no answer, or not the rest.
@@ -122,7 +131,7 @@ impl Connection {
         if let Some(begun) = answering.begun {
             if let Stage::Asked { upstream, .. } = answering.stage
                 && matches!(answering.upload, Upload::Over)
-                && answering.reply.is_over()
+                && answering.reply.is_at_a_record()
             {
                 let application = &answering.asking.asked.application;
                 turn.shared.applications.release(upstream, application);
@@ -175,10 +184,9 @@ impl Connection {
             return;
         };
         self.give_back(&mut answering, shared);
-        if let Some(begun) = answering.begun {
-            let server = &mut shared.server;
-            self.http_mut()
-                .log_application(server, &answering.asking, begun.said);
-        }
+        let said = answering.begun.map_or(CLIENT_GONE, |begun| begun.said);
+        let server = &mut shared.server;
+        self.http_mut()
+            .log_application(server, &answering.asking, said);
     }
 }

@@ -82,9 +82,17 @@ pub(super) fn tell(
     }
 }
 
-pub(super) fn tell_warnings(answering: &mut Answering) {
+/// Tells the operator what an application says, not too much.
+pub(super) fn tell_warnings(
+    answering: &mut Answering,
+    applications: &mut Applications,
+    now: Instant,
+) {
     for line in answering.reply.take_warnings() {
         let address = &answering.asking.asked.application.address;
+        if !applications.may_warn(address, now) {
+            return;
+        }
         exos_program::warn!("exos serve: {address} says: {line}");
     }
 }

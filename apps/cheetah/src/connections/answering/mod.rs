@@ -20,9 +20,11 @@ use exos_inet::Instant;
 use exos_inet::tcp::ConnectionId;
 use exos_program::Timed as _;
 
+use super::bounds::BodyPace;
 use super::connection::{Connection, Outcome, Turn};
 use super::transport::Transport;
 use super::wait::Wait;
+use crate::fastcgi::Applications;
 use crate::fastcgi::pool::{Opened, Refusal};
 use crate::fastcgi::record::{self, Stream};
 use crate::fastcgi::reply::{Framing, Reply};
@@ -40,6 +42,10 @@ pub(super) struct Answering {
     asking: Box<Asking>,
     upload: Upload,
     stage: Stage,
+    /// It is asked for the second time.
+    was_repeated: bool,
+    /// How fast its client sends the body.
+    body_pace: BodyPace,
     /// Bytes of the body that are kept.
     collected: usize,
     reply: Reply,
@@ -99,7 +105,7 @@ enum Step {
 }
 
 impl Answering {
-    fn new(asking: Box<Asking>) -> Answering {
+    fn new(asking: Box<Asking>, now: Instant) -> Answering {
         let content_max = asking.asked.application.body_max.min(CHUNKED_BODY_LEN_MAX);
         Answering {
             upload: match asking.body {
@@ -111,6 +117,8 @@ impl Answering {
             },
             asking,
             stage: Stage::Collecting,
+            was_repeated: false,
+            body_pace: BodyPace::new(now),
             collected: 0,
             reply: Reply::default(),
             begun: None,
@@ -152,13 +160,14 @@ impl Connection {
             let leave = Buffer::from_static(b"HTTP/1.1 100 Continue\r\n\r\n");
             self.send(leave.into(), turn.transport);
         }
-        self.answering = Some(Box::new(Answering::new(asking)));
-        self.wait(turn.now, Wait::Body);
+        self.answering = Some(Box::new(Answering::new(asking, turn.now)));
+        if let Some(answering) = self.answering.take() {
+            self.wait_for_body(&answering, turn);
+            self.answering = Some(answering);
+        }
         let Some(is_whole) = self.answer_on(turn) else {
             // Its client has finished in the middle of the body.
-            if let Some(mut answering) = self.answering.take() {
-                self.give_back(&mut answering, turn.shared);
-            }
+            self.abandon_answering(turn.shared);
             self.finish(turn);
             return false;
         };
@@ -225,7 +234,7 @@ impl Connection {
         }
         if !matches!(answering.stage, Stage::Asked { .. }) {
             let has_waited = answering.stage == Stage::Waiting;
-            if let Err(refusal) = self.ask(answering, has_waited, true, turn) {
+            if let Err(refusal) = self.ask(answering, has_waited, turn) {
                 return self.fail(&Failure::Refused(refusal), answering, turn);
             }
         }
@@ -253,12 +262,11 @@ impl Connection {
         &mut self,
         answering: &mut Answering,
         has_waited: bool,
-        may_be_kept: bool,
         turn: &mut Turn<'_, T>,
     ) -> Result<(), Refusal> {
         let application = answering.asking.asked.application.clone();
         let applications = &mut turn.shared.applications;
-        let may_be_kept = may_be_kept && !answering.asking.has_body();
+        let may_be_kept = !answering.was_repeated && answering.asking.may_be_repeated();
         let opened =
             applications.open(&application, self.id(), may_be_kept, has_waited, turn.now)?;
         let Opened::Connected { upstream, was_kept } = opened else {
@@ -269,6 +277,7 @@ impl Connection {
             return Ok(());
         };
         self.wait_for_application(turn.now, application.timeout);
+        answering.body_pace.begin(turn.now);
         answering.stage = Stage::Asked { upstream, was_kept };
         let nobody = (std::net::Ipv4Addr::UNSPECIFIED, 0).into();
         let ends = turn.transport.ends(self.id()).unwrap_or((nobody, nobody));
@@ -287,14 +296,18 @@ impl Connection {
     }
 
     /// The client has taken all that there was of an answer.
-    pub(super) fn wait_for_more(&mut self, now: Instant) -> bool {
+    pub(super) fn wait_for_more(&mut self, now: Instant, applications: &Applications) -> bool {
         let Some(answering) = &self.answering else {
             return false;
         };
         let timeout = answering.asking.asked.application.timeout;
+        let is_full = match answering.stage {
+            Stage::Asked { upstream, .. } => !relaying::has_room(applications, upstream),
+            Stage::Collecting | Stage::Waiting => false,
+        };
         match answering.upload {
-            Upload::Length(_) => self.wait(now, Wait::Body),
-            Upload::Chunked(_) | Upload::Over => self.wait_for_application(now, timeout),
+            Upload::Length(_) if !is_full => self.wait(now, Wait::Body),
+            _ => self.wait_for_application(now, timeout),
         }
         true
     }

@@ -10,12 +10,18 @@ use crate::connections::connection::{Connection, Shared, Turn};
 use crate::connections::streaming::queue_wanted;
 use crate::connections::transport::Transport;
 use crate::connections::wait::Wait;
+use crate::fastcgi::Applications;
 use crate::fastcgi::head::Head;
 use crate::fastcgi::record::{self, Stream};
 use crate::fastcgi::reply::Framing;
 use crate::fastcgi::upload::BodyError;
 use crate::http::asking::Said;
 use crate::limits::{APPLICATION_READ_LEN, BODY_BEGUN_LEN, BODY_QUEUE_LEN, REACH_MIN};
+
+/// An application takes more of a body now.
+pub(super) fn has_room(applications: &Applications, upstream: ConnectionId) -> bool {
+    applications.unsent(upstream) < BODY_QUEUE_LEN
+}
 
 impl Connection {
     /// Collects what of the body has to be there before anybody is asked; true when it is.
@@ -27,7 +33,13 @@ impl Connection {
         let bytes = turn.transport.readable(self.id());
         match &mut answering.upload {
             Upload::Over => Ok(true),
-            Upload::Length(len) => Ok(bytes.len() as u64 >= (*len).min(BODY_BEGUN_LEN)),
+            Upload::Length(len) => {
+                let is_enough = bytes.len() as u64 >= (*len).min(BODY_BEGUN_LEN);
+                if answering.body_pace.has_grown_to(bytes.len()) {
+                    self.wait_for_body(answering, turn);
+                }
+                Ok(is_enough)
+            }
             Upload::Chunked(body) => {
                 let before = body.content.len();
                 let count = body.take(bytes)?;
@@ -37,10 +49,12 @@ impl Connection {
                 }
                 answering.collected += grown;
                 turn.transport.consume(self.id(), count);
+                let is_over = body.is_over();
                 if count > 0 {
-                    self.wait(turn.now, Wait::Body);
+                    answering.body_pace.came(count);
+                    self.wait_for_body(answering, turn);
                 }
-                Ok(body.is_over())
+                Ok(is_over)
             }
         }
     }
@@ -65,22 +79,45 @@ impl Connection {
             .min(room)
             .min(usize::try_from(*left).unwrap_or(usize::MAX));
         if count == 0 || is_ended {
-            return room > 0 && !is_ended;
+            let is_the_clients = room > 0 && !is_ended;
+            if is_the_clients && self.waits_for() == Wait::Application {
+                answering.body_pace.begin(turn.now);
+                self.wait_for_body(answering, turn);
+            }
+            return is_the_clients;
         }
         let mut records = Vec::with_capacity(count + 32);
         record::part(&mut records, Stream::Stdin, &bytes[..count]);
         turn.transport.consume(self.id(), count);
+        answering.body_pace.came(count);
         *left -= count as u64;
-        if *left == 0 {
+        let is_over = *left == 0;
+        if is_over {
             record::end(&mut records, Stream::Stdin);
             answering.upload = Upload::Over;
-            let timeout = answering.asking.asked.application.timeout;
-            self.wait_for_application(turn.now, timeout);
-        } else {
-            self.wait(turn.now, Wait::Body);
         }
         applications.send(upstream, records);
-        !matches!(answering.upload, Upload::Over)
+        if is_over || !has_room(applications, upstream) {
+            self.wait_for_application(turn.now, answering.asking.asked.application.timeout);
+        } else {
+            self.wait_for_body(answering, turn);
+        }
+        !is_over
+    }
+
+    /// More of the body is to come from the client, in its time, and as fast as clients have to send.
+    pub(super) fn wait_for_body<T: Transport>(
+        &mut self,
+        answering: &Answering,
+        turn: &Turn<'_, T>,
+    ) {
+        let pace = &answering.body_pace;
+        let least = pace.until(&turn.shared.bounds);
+        let silent_until = turn.now + Wait::Body.time();
+        self.wait_until(
+            Wait::Body,
+            least.map_or(silent_until, |at| at.min(silent_until)),
+        );
     }
 
     /// Takes what has come of the answer, as far as its client does; true when it is queued whole.
@@ -113,7 +150,7 @@ impl Connection {
             let taken = answering
                 .reply
                 .take(part, |name| asking.is_set(name), &mut content);
-            tell_warnings(answering);
+            tell_warnings(answering, &mut turn.shared.applications, turn.now);
             let (count, head) = taken.map_err(Failure::Reply)?;
             turn.shared.applications.consume(upstream, count);
             has_come = true;

@@ -3,8 +3,10 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 
 use exos::clock;
+use exos_inet::Duration;
 
 use super::*;
+use crate::limits::WARNINGS_MAX;
 
 /// An application that does what a test says.
 struct World {
@@ -84,8 +86,8 @@ fn requests_beyond_wait_in_order() {
     }
     world.applications.release(first, &world.application);
     assert_eq!(world.told(), 2);
-    world.waits(5);
     let (second, was_kept) = world.connect(2, true);
+    world.waits(5);
     assert!(!was_kept);
     // One that goes gives its place on, before it was told and after.
     let address = world.application.address.clone();
@@ -168,6 +170,12 @@ fn where_nobody_listens_is_said_and_told_once_a_second() {
     assert!(world.applications.may_tell(&address, now));
     assert!(!world.applications.may_tell(&address, now));
     assert!(world.applications.may_tell(&address, secs(1)));
+    let warned = |applications: &mut Applications, at| {
+        let asked = (0..100).filter(|_| applications.may_warn(&address, at));
+        asked.count()
+    };
+    assert_eq!(warned(&mut world.applications, now), WARNINGS_MAX);
+    assert_eq!(warned(&mut world.applications, secs(1)), WARNINGS_MAX);
 }
 
 #[test]
@@ -177,4 +185,121 @@ fn bodies_that_are_collected_have_a_bound_together() {
     assert!(!applications.collect(1));
     applications.uncollect(1);
     assert!(applications.collect(1));
+}
+
+/// What else happens to a client that waits gives it no second place, and no other's.
+#[test]
+fn a_client_waits_in_one_place() {
+    let mut world = World::new("place", 1, 0);
+    let (first, _) = world.connect(1, false);
+    for client in [2, 3] {
+        world.waits(client);
+    }
+    for _ in 0..2 * APPLICATION_WAITING_MAX {
+        assert!(matches!(world.ask(3, true, true), Ok(Opened::Waits)));
+    }
+    world.waits(4);
+    world.applications.close(first);
+    for client in [2, 3, 4] {
+        assert!(matches!(world.ask(client, true, true), Ok(Opened::Waits)));
+    }
+    for client in [2, 3, 4] {
+        assert_eq!(world.told(), client);
+        let (upstream, _) = world.connect(client, true);
+        world.applications.close(upstream);
+    }
+    world.applications.turn(clock::now());
+    assert_eq!(world.applications.poll(), None);
+}
+
+/// The application ends, and those that wait hear so: none is left behind, and who comes later asks at once.
+#[test]
+fn a_connection_that_fails_is_the_next_ones() {
+    let mut world = World::new("restart", 2, 0);
+    let upstreams = [1, 2].map(|client| world.connect(client, false).0);
+    for client in 3..10 {
+        world.waits(client);
+    }
+    std::fs::remove_file(&world.path).unwrap();
+    for upstream in upstreams {
+        world.applications.close(upstream);
+    }
+    for client in 3..10 {
+        assert_eq!(world.told(), client);
+        let refused = world.ask(client, true, true).err();
+        assert_eq!(refused, Some(Refusal::Failed(Errno::NOENT)));
+    }
+    world.listener = UnixListener::bind(&world.path).unwrap();
+    world.connect(10, false);
+}
+
+/// A client that was named and does not ask keeps nobody waiting.
+#[test]
+fn what_a_client_does_not_use_is_the_next_ones() {
+    let mut world = World::new("unused", 1, 0);
+    let (first, _) = world.connect(1, false);
+    for client in [2, 3] {
+        world.waits(client);
+    }
+    world.applications.close(first);
+    assert_eq!(world.told(), 2);
+    assert_eq!(world.told(), 3);
+    world.connect(3, true);
+}
+
+#[test]
+fn rules_with_one_address_have_each_its_own_bound() {
+    let mut world = World::new("rules", 1, 0);
+    let (first, _) = world.connect(1, false);
+    world.waits(2);
+    world.application.connections = 2;
+    let (second, _) = world.connect(3, false);
+    world.waits(4);
+    world.applications.close(first);
+    assert_eq!(world.told(), 4, "there is no room for the one before it");
+    let (third, _) = world.connect(4, true);
+    world.applications.close(second);
+    world.applications.close(third);
+    assert_eq!(world.told(), 2);
+}
+
+/// Those that wait because the application's own queue is full are as many as others, and keep their order.
+#[test]
+fn an_application_whose_queue_is_full_is_asked_later() {
+    let mut world = World::new("full", 4000, 0);
+    // Of those that are not accepted there may be one.
+    rustix::net::listen(&world.listener, 0).unwrap();
+    world.connect(1, false);
+    for client in 2..2 + APPLICATION_WAITING_MAX as u64 {
+        world.waits(client);
+    }
+    assert_eq!(world.ask(9999, true, false).err(), Some(Refusal::Busy));
+    assert!(world.applications.poll_timeout().is_some());
+    // Each time it was asked in vain the first stays the first.
+    for client in [2, 2, 2] {
+        assert_eq!(world.told(), client);
+        assert!(matches!(world.ask(client, true, true), Ok(Opened::Waits)));
+    }
+    let mut accepted = Vec::new();
+    for client in 2..5 {
+        assert_eq!(world.told(), client);
+        accepted.push(world.accept());
+        world.connect(client, true);
+    }
+}
+
+/// That a connection has ended is seen when it is to be used, whether it was told of or not.
+#[test]
+fn a_kept_connection_that_has_ended_is_not_used() {
+    let mut world = World::new("ended", 3, 2);
+    let (first, _) = world.connect(1, false);
+    let peer = world.accept();
+    world.applications.release(first, &world.application);
+    drop(peer);
+    assert!(!world.connect(2, false).1);
+    let (second, _) = world.connect(3, false);
+    let (_, mut peer) = (world.accept(), world.accept());
+    world.applications.release(second, &world.application);
+    peer.write_all(b"unasked").unwrap();
+    assert!(!world.connect(4, false).1);
 }

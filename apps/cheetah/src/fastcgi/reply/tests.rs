@@ -159,3 +159,24 @@ fn content_ends_as_its_client_understands() {
     let short = Framing::Length(1).end(&mut Vec::new());
     assert_eq!(short, Err(ReplyError::Short));
 }
+
+/// A request is asked again only where not a byte came, and a connection is kept only where none is owed.
+#[test]
+fn what_has_come_of_records_is_known() {
+    let mut content = Vec::new();
+    let mut reply = Reply::default();
+    assert!(reply.is_fresh());
+    let said = record(ERR, b"said\n");
+    reply.take(&said[..3], |_| false, &mut content).unwrap();
+    assert!(!reply.is_fresh());
+    let mut padded = end();
+    padded[6] = 2;
+    let answer = [record(OUT, b"A: b\r\n\r\n"), padded].concat();
+    let mut reply = Reply::default();
+    reply.take(&answer, |_| false, &mut content).unwrap();
+    assert!(reply.is_over() && !reply.is_at_a_record());
+    let answer = [record(OUT, b"A: b\r\n\r\n"), end()].concat();
+    let mut reply = Reply::default();
+    reply.take(&answer, |_| false, &mut content).unwrap();
+    assert!(reply.is_over() && reply.is_at_a_record());
+}
