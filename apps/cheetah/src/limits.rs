@@ -297,3 +297,71 @@ pub const PASSWORD_FILE_TIME: Duration = Duration::from_secs(1);
 
 /// A file that was written to less long ago may be written to still, within one tick of the file system's clock.
 pub const PASSWORD_FILE_REST_TIME: Duration = Duration::from_millis(100);
+
+/// How long an application may say nothing by default: nginx's `fastcgi_read_timeout`.
+pub const APPLICATION_TIME: Duration = Duration::from_secs(60);
+
+/// The longest time that it may be given: no visitor waits for longer.
+pub const APPLICATION_TIME_MAX: Duration = Duration::from_secs(3600);
+
+/// How long a request's body may make no progress: nginx's `client_body_timeout`.
+pub const BODY_TIME: Duration = Duration::from_secs(60);
+
+/// The longest body of a request to an application by default: PHP's `post_max_size`.
+pub const APPLICATION_BODY_LEN: u64 = 8 * 1024 * 1024;
+
+/// The longest body that may be chunked: it is kept in memory until it is whole, because an application wants to know its
+/// length.
+pub const CHUNKED_BODY_LEN_MAX: u64 = 1024 * 1024;
+
+/// Chunked bodies that are collected at once, in each loop: more are answered with 503.
+pub const COLLECTED_LEN_MAX: usize = 64 * 1024 * 1024;
+
+/// What of a body has to be there before an application is asked, if it is longer: so those who send slowly keep none of
+/// its processes busy for what is short.
+pub const BODY_BEGUN_LEN: u64 = 16 * 1024;
+
+/// Bytes of a body on their way to an application that its socket has not taken.
+pub const BODY_QUEUE_LEN: usize = 64 * 1024;
+
+/// The line before a chunk, its extensions included, which nobody sends.
+pub const CHUNK_LINE_LEN_MAX: usize = 256;
+
+/// Fields behind a chunked body, which are not used.
+pub const TRAILER_LEN_MAX: usize = 4 * 1024;
+
+/// Connections to an application at once by default, for each loop.
+pub const APPLICATION_CONNECTIONS: usize = 64;
+
+/// The most that may be configured: descriptors for as many clients are left.
+pub const APPLICATION_CONNECTIONS_MAX: i64 = 4096;
+
+/// Requests that wait for a connection to an application: what it answers in some seconds. More are answered with 503.
+pub const APPLICATION_WAITING_MAX: usize = 1024;
+
+/// How often in a turn it is looked what applications have sent, before the clients have their turn.
+pub const APPLICATION_ROUNDS: usize = 8;
+
+/// How long a request waits before it asks again an application whose queue of connections is full.
+pub const APPLICATION_RETRY_TIME: Duration = Duration::from_millis(10);
+
+/// What an application may have sent and no client taken, beside what is queued for that client: one read.
+pub const APPLICATION_READ_LEN: usize = 64 * 1024;
+
+/// The longest head of an application's answer: several times the cookies and policies that browsers take.
+pub const APPLICATION_HEAD_LEN_MAX: usize = 32 * 1024;
+
+/// Fields in the head of an application's answer.
+pub const APPLICATION_FIELDS_MAX: usize = 128;
+
+/// A line that an application says to the operator.
+pub const WARNING_LEN_MAX: usize = 1024;
+
+/// Lines that it may say about one request; others are left out.
+pub const WARNINGS_MAX: usize = 16;
+
+/// The longest name of a Unix socket (unix(7)), with the byte that ends it.
+pub const UNIX_NAME_LEN_MAX: usize = 107;
+
+/// Rules about applications in a site: each is compared with the path of each request.
+pub const FASTCGI_RULES_MAX: usize = 64;

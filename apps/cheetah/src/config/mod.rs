@@ -6,6 +6,7 @@
 
 mod access;
 mod cache;
+mod fastcgi;
 mod file;
 mod lines;
 mod placement;
@@ -18,6 +19,7 @@ mod watch;
 
 pub use cache::CacheSize;
 pub use exos_program::config::{ConfigError, ConfigErrors};
+pub use fastcgi::{FastcgiArg, add_args};
 pub use file::{Config, DEFAULT_PORT};
 pub use lines::Lines;
 pub use site::{Root, SiteConfig};

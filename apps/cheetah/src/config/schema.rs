@@ -100,6 +100,22 @@ pub(super) struct SiteTable {
     pub(super) fields: Vec<Spanned<FieldsTable>>,
     pub(super) redirect: Vec<Spanned<RedirectTable>>,
     pub(super) access: Vec<Spanned<AccessTable>>,
+    pub(super) fastcgi: Vec<Spanned<FastcgiTable>>,
+}
+
+/// `[[site.fastcgi]]`: what an application answers.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default, expecting = "a table: [[site.fastcgi]]")]
+pub(super) struct FastcgiTable {
+    pub(super) extension: Option<Text>,
+    pub(super) path: Option<Text>,
+    pub(super) to: Option<Text>,
+    pub(super) root: Option<Text>,
+    pub(super) files: Option<bool>,
+    pub(super) timeout: Option<Text>,
+    pub(super) body: Option<Text>,
+    pub(super) connections: Option<Number>,
+    pub(super) keep: Option<Number>,
 }
 
 /// `[[site.access]]`: who may have some paths.

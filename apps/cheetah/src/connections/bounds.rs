@@ -17,7 +17,8 @@ pub struct Bounds {
     pub peer_connections: Option<u32>,
     /// Bytes a second that a client takes of its responses at least.
     pub read_rate: Option<u32>,
-    /// Bytes a second that a client sends of a request's head at least, after a few seconds.
+    /// Bytes a second that a client sends of a request's head at least, after a few seconds, and of a body that an
+    /// application is to have.
     pub head_rate: Option<u32>,
 }
 
@@ -33,7 +34,7 @@ pub struct BoundsArgs {
     /// Bytes a second that a client takes of its responses at least; slower ones are reset
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..))]
     pub min_read_rate: Option<u32>,
-    /// Bytes a second that a client sends of a request's head at least; slower ones are answered with 408
+    /// Bytes a second that a client sends of a request's head, or body for an application, at least; slower ones get 408
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..))]
     pub min_head_rate: Option<u32>,
 }
@@ -78,6 +79,43 @@ impl Bounds {
         };
         let earned = Duration::from_secs_f64(len as f64 / f64::from(rate.max(1)));
         REQUEST_TIME.min(HEAD_GRACE_TIME + earned)
+    }
+}
+
+/// How a client sends a body, since it was last its turn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BodyPace {
+    since: Instant,
+    come: u64,
+}
+
+impl BodyPace {
+    /// From here on.
+    pub(crate) fn new(since: Instant) -> Self {
+        Self { since, come: 0 }
+    }
+
+    /// It was kept from sending until now.
+    pub(crate) fn begin(&mut self, now: Instant) {
+        *self = Self::new(now);
+    }
+
+    /// This much of it is there; true when that is more than before.
+    pub(crate) fn has_grown_to(&mut self, len: usize) -> bool {
+        let before = std::mem::replace(&mut self.come, len as u64);
+        before < self.come
+    }
+
+    /// This much more has come.
+    pub(crate) fn came(&mut self, len: usize) {
+        self.come += len as u64;
+    }
+
+    /// When more has to have come, if there is a least rate.
+    pub(crate) fn until(&self, bounds: &Bounds) -> Option<Instant> {
+        let rate = bounds.head_rate?;
+        let earned = Duration::from_secs_f64(self.come as f64 / f64::from(rate.max(1)));
+        Some(self.since + HEAD_GRACE_TIME + earned)
     }
 }
 

@@ -13,8 +13,9 @@ use super::peers::Peers;
 use super::sent::SentByKernel;
 use super::transport::Transport;
 use super::wait::{Ends, Wait};
+use crate::fastcgi::Applications;
 use crate::http::{Missing, Server};
-use crate::limits::ABORTS_AT_ONCE;
+use crate::limits::{ABORTS_AT_ONCE, APPLICATION_ROUNDS};
 use crate::log::Log;
 use crate::site::Change;
 use crate::site::Wanted;
@@ -37,6 +38,7 @@ impl Cheetah {
             shared: Shared {
                 server,
                 streams: Streams::default(),
+                applications: Applications::default(),
                 bounds: Bounds::default(),
                 ends: Ends::default(),
                 counters: Counters::default(),
@@ -119,6 +121,7 @@ impl Cheetah {
         self.handle_events(now, transport);
         self.handle_expired(now, transport);
         self.turn_streams(now, transport);
+        self.turn_applications(now, transport);
         if let Some(log) = self.shared.server.log_mut() {
             log.tick();
         }
@@ -139,7 +142,8 @@ impl Cheetah {
             return Some(Instant::START);
         }
         let log = self.server().log().and_then(Log::poll_timeout);
-        [self.connections.next_deadline(), log]
+        let applications = self.shared.applications.poll_timeout();
+        [self.connections.next_deadline(), log, applications]
             .into_iter()
             .flatten()
             .min()
@@ -369,6 +373,24 @@ impl Cheetah {
         });
     }
 
+    /// Hears what applications say, and gives it to those who wait.
+    fn turn_applications<T: Transport>(&mut self, now: Instant, transport: &mut T) {
+        for _ in 0..APPLICATION_ROUNDS {
+            if !self.shared.applications.turn(now) {
+                return;
+            }
+            let mut has_news = false;
+            while let Some(client) = self.shared.applications.poll() {
+                has_news = true;
+                self.with(now, client, transport, Connection::go_on_answering);
+            }
+            if !has_news {
+                return;
+            }
+        }
+        self.shared.applications.look_again();
+    }
+
     // The end.
 
     /// Takes no new requests: idle connections end now, the others after their responses.
@@ -424,6 +446,11 @@ impl Cheetah {
         &self.shared.streams
     }
 
+    /// The connections to applications.
+    pub fn applications(&self) -> &Applications {
+        &self.shared.applications
+    }
+
     /// Connections that were reset because their peer had as many as it may.
     pub(crate) fn peer_refusals(&self) -> u64 {
         self.shared.counters.peer_refusals
@@ -437,6 +464,7 @@ impl Cheetah {
             slow_readers,
             slow_heads,
             broken_off,
+            application_failures,
         } = self.shared.counters;
         let own = [
             ("http_fetch_failures", fetch_failures),
@@ -444,10 +472,12 @@ impl Cheetah {
             ("http_slow_readers", slow_readers),
             ("http_slow_heads", slow_heads),
             ("http_broken_off", broken_off),
+            ("fastcgi_failures", application_failures),
         ];
         let ends = self.shared.ends.list();
         let streams = self.shared.streams.counters();
-        ends.chain(own).chain(streams).collect()
+        let applications = self.shared.applications.counters();
+        ends.chain(own).chain(streams).chain(applications).collect()
     }
 }
 

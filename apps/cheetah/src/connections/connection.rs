@@ -4,15 +4,17 @@ use std::net::IpAddr;
 
 use exos::requests::Requests;
 use exos_buf::Slice;
-use exos_inet::Instant;
 use exos_inet::tcp::{ConnectionId, EventSet};
+use exos_inet::{Duration, Instant};
 
+use super::answering::Answering;
 use super::bounds::{Bounds, Pace};
 use super::in_kernel::InKernel;
 use super::sent::{Sent, SentByKernel};
 use super::stream::Stream;
 use super::transport::Transport;
 use super::wait::{Ends, Wait};
+use crate::fastcgi::Applications;
 use crate::http::{Attempt, Missing, Next, Server, ServerConnection};
 use crate::limits::{QUEUE_LEN_MAX, REQUEST_TIME};
 use crate::message::Status;
@@ -27,12 +29,14 @@ pub(super) struct Counters {
     pub(super) slow_readers: u64,
     pub(super) slow_heads: u64,
     pub(super) broken_off: u64,
+    pub(super) application_failures: u64,
 }
 
 /// What all connections of a loop share.
 pub(super) struct Shared {
     pub(super) server: Server,
     pub(super) streams: Streams,
+    pub(super) applications: Applications,
     pub(super) bounds: Bounds,
     pub(super) ends: Ends,
     pub(super) counters: Counters,
@@ -91,6 +95,8 @@ pub(super) struct Connection {
     finished: bool,
     /// What it has of a long file, where it has anything.
     pub(super) stream: Option<Box<Stream>>,
+    /// The request that an application answers, where one does.
+    pub(super) answering: Option<Box<Answering>>,
 }
 
 impl exos_program::Timed for Connection {
@@ -129,6 +135,7 @@ impl Connection {
             client_finished: false,
             finished: false,
             stream: None,
+            answering: None,
         }
     }
 
@@ -146,9 +153,22 @@ impl Connection {
         self.wait
     }
 
+    pub(super) fn has_client_finished(&self) -> bool {
+        self.client_finished
+    }
+
+    pub(super) fn is_finished(&self) -> bool {
+        self.finished
+    }
+
+    pub(super) fn http_mut(&mut self) -> &mut ServerConnection {
+        &mut self.http
+    }
+
     /// A response is under way, or being fetched.
     pub(super) fn is_busy(&self) -> bool {
-        matches!(self.wait, Wait::Sending | Wait::Fetching | Wait::Reading)
+        let is_waiting = matches!(self.wait, Wait::Sending | Wait::Fetching | Wait::Reading);
+        is_waiting || self.answering.is_some()
     }
 
     /// A response is under way of which not all is queued.
@@ -159,7 +179,7 @@ impl Connection {
 
     /// Requests wait for room, for a document, or behind one that is read while it is sent.
     fn waits_to_serve(&self) -> bool {
-        self.held || self.wait == Wait::Fetching || self.is_streaming()
+        self.held || self.wait == Wait::Fetching || self.is_streaming() || self.answering.is_some()
     }
 
     // Waiting.
@@ -167,6 +187,15 @@ impl Connection {
     pub(super) fn wait(&mut self, now: Instant, wait: Wait) {
         self.wait = wait;
         self.deadline = now + wait.time();
+    }
+
+    /// An application has this much time.
+    pub(super) fn wait_for_application(&mut self, now: Instant, time: Duration) {
+        self.wait_until(Wait::Application, now + time);
+    }
+
+    pub(super) fn wait_until(&mut self, wait: Wait, deadline: Instant) {
+        (self.wait, self.deadline) = (wait, deadline);
     }
 
     /// A connection that stands as the kernel has left it: with this response under way.
@@ -196,8 +225,16 @@ impl Connection {
         let has_stream = self.stream.is_some();
         // Behind a request that waits for its document, all others wait.
         let may_serve = !self.finished && self.wait != Wait::Fetching && !self.is_streaming();
-        let arrived = set.contains(EventSet::READABLE) && may_serve;
+        let was_answering = self.answering.is_some();
+        let arrived = set.contains(EventSet::READABLE) && may_serve && !was_answering;
         let mut missing = None;
+        if was_answering {
+            match self.go_on_answering(turn) {
+                Outcome::GoesOn => {}
+                Outcome::Waits(waits) => missing = Some(waits),
+                Outcome::Broken => return Outcome::Broken,
+            }
+        }
         if arrived || (acknowledged && self.held) {
             missing = self.serve(Attempt::default(), turn);
         }
@@ -239,6 +276,8 @@ impl Connection {
             let is_streaming = self.is_streaming();
             let wait = if pending > 0 {
                 Wait::Sending
+            } else if self.wait_for_more(now, &shared.applications) {
+                return true;
             } else if is_streaming {
                 Wait::Reading
             } else if self.http.is_between_requests() {
@@ -279,6 +318,7 @@ impl Connection {
             Wait::Request if !is_idle => self.give_up(Status::RequestTimeout, turn),
             Wait::Fetching => self.give_up(Status::ServiceUnavailable, turn),
             Wait::Request | Wait::Idle => self.finish(turn),
+            Wait::Body | Wait::Application => return self.end_wait_answering(turn),
             Wait::Sending | Wait::Reading | Wait::Lingering => return Outcome::Broken,
         }
         Outcome::GoesOn
@@ -350,7 +390,7 @@ impl Connection {
             // What there is of another request came with the last one.
             self.begun = now;
         }
-        let has_tail = matches!(handled.next, Next::Tail(_));
+        let has_tail = matches!(handled.next, Next::Tail(_) | Next::Ask(_));
         let is_last = matches!(handled.next, Next::Close);
         if is_last || (shared.stopping && handled.responses > 0 && !has_tail) {
             // The FIN rides on the last data, and this request's acknowledgement on the first.
@@ -358,6 +398,10 @@ impl Connection {
         }
         self.held = matches!(handled.next, Next::Send);
         match handled.next {
+            Next::Ask(asking) => match self.begin_answering(asking, turn) {
+                true => return Served::TailQueued,
+                false => return Served::AllThereIs,
+            },
             Next::Tail(tail) => match self.begin_stream(*tail, turn) {
                 true => return Served::TailQueued,
                 false => return Served::AllThereIs,
@@ -385,7 +429,7 @@ impl Connection {
 
     /// Queues what HTTP has given out.
     #[inline]
-    fn send_out(&mut self, out: &mut Vec<Slice>, transport: &mut impl Transport) {
+    pub(super) fn send_out(&mut self, out: &mut Vec<Slice>, transport: &mut impl Transport) {
         for slice in out.drain(..) {
             self.send(slice, transport);
         }
@@ -400,6 +444,16 @@ impl Connection {
     /// Nothing was asked of the client until now.
     pub(super) fn begin_pace(&mut self, now: Instant) {
         self.pace = Pace::new(now, self.given);
+    }
+
+    /// An application's answer is queued whole: what there is of another request begins now.
+    pub(super) fn begin_next<T: Transport>(&mut self, turn: &mut Turn<'_, T>) {
+        self.begun = turn.now;
+        if self.http.is_closing() || turn.shared.stopping {
+            self.finish(turn);
+        }
+        let pending = turn.transport.unacknowledged(self.id);
+        self.http.acknowledged(&mut turn.shared.server, pending);
     }
 
     // The end.
@@ -418,7 +472,7 @@ impl Connection {
     /// No further requests are wanted: it ends now, or after the response that is under way.
     pub(super) fn stop<T: Transport>(&mut self, turn: &mut Turn<'_, T>) -> Outcome {
         let pending = turn.transport.unacknowledged(self.id);
-        if pending == 0 && self.wait != Wait::Fetching && !self.is_streaming() {
+        if pending == 0 && !self.waits_to_serve() {
             self.finish(turn);
         }
         Outcome::GoesOn
@@ -431,7 +485,7 @@ impl Connection {
     }
 
     /// Nothing more will be sent, and nothing that comes is looked at.
-    fn finish<T: Transport>(&mut self, turn: &mut Turn<'_, T>) {
+    pub(super) fn finish<T: Transport>(&mut self, turn: &mut Turn<'_, T>) {
         if self.finished {
             return;
         }
@@ -461,6 +515,10 @@ impl Connection {
         }
         if done {
             self.http.acknowledged(&mut shared.server, 0);
+        } else if self.answering.is_some() {
+            self.abandon_answering(shared);
+            let left = (self.given - self.counted) as usize;
+            self.http.acknowledged(&mut shared.server, left);
         }
         self.http.end(&mut shared.server);
         if let Some(stream) = self.stream.take() {

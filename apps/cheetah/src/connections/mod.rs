@@ -10,12 +10,14 @@
 //! | [`connection`] | one of them: its requests, what it waits for, its end |
 //! | [`streaming`], [`stream`] | content that is read while it is sent, and what a connection has of it |
 //! | [`fetching`] | documents that requests wait for |
+//! | [`answering`] | a request that an application answers |
 //! | [`bounds`], [`peers`] | what a client may do, and how many connections it has |
 //! | [`in_kernel`], [`sent`] | what the kernel answers, and what of that comes here |
 //! | [`transport`] | what carries connections: [`packets`], or the kernel's [`sockets`] |
 //! | [`carried`] | the server together with what carries it, as a loop drives it |
 //! | [`without`] | what a server on packets can do without, to measure what that is worth |
 
+mod answering;
 pub mod bounds;
 mod carried;
 mod cheetah;

@@ -1,6 +1,6 @@
 //! Connections on a stack of the program's own.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use exos_buf::Slice;
 use exos_inet::Stack;
@@ -40,6 +40,11 @@ impl Transport for Packets<'_> {
     fn peer(&self, id: ConnectionId) -> Option<IpAddr> {
         let connection = self.stack.tcp.connection(id);
         connection.map(|connection| connection.flow().remote().ip())
+    }
+
+    fn ends(&self, id: ConnectionId) -> Option<(SocketAddr, SocketAddr)> {
+        let flow = self.stack.tcp.connection(id)?.flow();
+        Some((flow.local(), flow.remote()))
     }
 
     fn is_from_kernel(&self, id: ConnectionId) -> bool {

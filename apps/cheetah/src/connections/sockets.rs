@@ -1,6 +1,6 @@
 //! Connections on the kernel's sockets.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::rc::Rc;
@@ -21,6 +21,10 @@ impl Transport for Sockets {
 
     fn peer(&self, id: ConnectionId) -> Option<IpAddr> {
         Sockets::peer(self, id)
+    }
+
+    fn ends(&self, id: ConnectionId) -> Option<(SocketAddr, SocketAddr)> {
+        Sockets::ends(self, id)
     }
 
     fn readable(&self, id: ConnectionId) -> &[u8] {

@@ -129,6 +129,6 @@ impl Connection {
 }
 
 /// How many bytes shall be queued on a connection, or be on their way there; it grows with the bytes under way.
-fn queue_wanted(under_way: usize, reach: usize) -> usize {
+pub(super) fn queue_wanted(under_way: usize, reach: usize) -> usize {
     (2 * under_way + reach * CHUNK_LEN).min(QUEUE_LEN_MAX)
 }

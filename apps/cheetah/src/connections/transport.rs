@@ -1,6 +1,6 @@
 //! What the server asks of whatever carries its connections: a stack of its own, or the kernel's sockets.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -19,6 +19,9 @@ pub trait Transport {
 
     /// The client's address.
     fn peer(&self, id: ConnectionId) -> Option<IpAddr>;
+
+    /// Our end, and the client's.
+    fn ends(&self, id: ConnectionId) -> Option<(SocketAddr, SocketAddr)>;
 
     /// Whether the kernel has answered it before.
     fn is_from_kernel(&self, _id: ConnectionId) -> bool {

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use crate::limits::{FETCH_TIME, IDLE_TIME, LINGER_TIME, READ_TIME, REQUEST_TIME, SEND_TIME};
+use crate::limits::{
+    APPLICATION_TIME, BODY_TIME, FETCH_TIME, IDLE_TIME, LINGER_TIME, READ_TIME, REQUEST_TIME,
+    SEND_TIME,
+};
 
 /// What a connection waits for.
 #[derive(Copy, Clone, Debug, Eq, PartialEq)]
@@ -19,16 +22,22 @@ pub(super) enum Wait {
     Sending,
     /// The client to finish too.
     Lingering,
+    /// The client to send the body of a request to an application.
+    Body,
+    /// An application to answer; the time is the application's own.
+    Application,
 }
 
 /// For each wait its longest time, and the counter of those that have reached it.
-const ABOUT: [(Duration, &str); 6] = [
+const ABOUT: [(Duration, &str); 8] = [
     (REQUEST_TIME, "http_request_timeouts"),
     (IDLE_TIME, "http_idle_timeouts"),
     (FETCH_TIME, "http_fetch_timeouts"),
     (READ_TIME, "http_read_timeouts"),
     (SEND_TIME, "http_send_timeouts"),
     (LINGER_TIME, "http_linger_timeouts"),
+    (BODY_TIME, "http_body_timeouts"),
+    (APPLICATION_TIME, "fastcgi_timeouts"),
 ];
 
 impl Wait {

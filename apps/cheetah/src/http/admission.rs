@@ -37,14 +37,20 @@ pub(super) fn admit(
     let is_password = |name: &str| name.eq_ignore_ascii_case("authorization");
     let mut fields = exchange.request.fields.iter();
     let field = fields.find(|field| is_password(field.name));
+    let script = match settings.fastcgi.is_empty() {
+        true => None,
+        false => settings.fastcgi.script_before_more(path, site),
+    };
     let asks = Asks {
         path,
+        script: script.as_deref(),
         peer: attempt.peer,
         now: attempt.begun,
         is_new: !attempt.has_waited,
         authorization: field.map(|field| field.value),
     };
-    let is_for_all = settings.access.lets_all(path, &settings.index);
+    let lets_all = |path: &[u8]| settings.access.lets_all(path, &settings.index);
+    let is_for_all = lets_all(path) && script.as_deref().is_none_or(lets_all);
     let verdict = match is_for_all {
         true => Verdict::Pass,
         false if attempt.is_for_all => Verdict::Denied,

@@ -37,7 +37,12 @@ pub(super) fn choose<'s>(
         return Ok(Choice::Refuse(Status::MisdirectedRequest));
     };
     let (number, site) = (site, sites.get(site));
+    let scripts = &site.settings().fastcgi;
     Ok(match site.find(path) {
+        // Applications were looked for before; what none of them runs is nobody's to read.
+        Some(Entry::Document(_) | Entry::Listed(..)) if scripts.is_script(path) => {
+            Choice::Refuse(Status::Forbidden)
+        }
         Some(Entry::Document(_) | Entry::Listed(..) | Entry::Directory) if asks_what => {
             Choice::Allow
         }

@@ -30,7 +30,8 @@ use std::net::IpAddr;
 use exos_buf::Slice;
 use exos_inet::Instant;
 
-use super::missing::{Attempt, Missing};
+use super::asking::{Asking, Said};
+use super::missing::{Attempt, Missing, Unanswered};
 use super::server::Server;
 use super::tail::Tail;
 use crate::log::{Line, Unfinished};
@@ -72,6 +73,10 @@ pub enum Next {
     Send,
     /// A document: call again with the unconsumed bytes when the store has said what became of it.
     Wait(Box<Missing>),
+    /// An application, which answers the last request that was consumed: call
+    /// [`answered_by_application`](ServerConnection::answered_by_application) when it has, and again with the unconsumed bytes
+    /// behind the request's body.
+    Ask(Box<Asking>),
     /// What follows the last response to be read and queued: call again with the unconsumed bytes then.
     Tail(Box<Tail>),
     /// Nothing: close after sending.
@@ -140,6 +145,11 @@ impl ServerConnection {
                     self.seen = rest.len() as u32;
                     break Next::Receive;
                 }
+                Taken::Asks { head_len, asking } => {
+                    rest = &rest[head_len..];
+                    are_for_all = false;
+                    break Next::Ask(asking);
+                }
                 Taken::Waits(missing) => {
                     self.seen = 0; // Worth parsing whenever it is presented again.
                     break Next::Wait(missing);
@@ -172,6 +182,34 @@ impl ServerConnection {
     ) {
         self.closing = true;
         server.refuse(status, bytes, attempt, &mut self.lines, out);
+    }
+
+    /// Answers a request that was for an application.
+    pub fn refuse_asking(
+        &mut self,
+        server: &mut Server,
+        status: Status,
+        asking: &Asking,
+        persistent: bool,
+        out: &mut Vec<Slice>,
+    ) {
+        server.refuse_asking(status, asking, persistent, &mut self.lines, out);
+    }
+
+    /// An application has answered a request, or has said this much before that ended.
+    pub fn log_application(&mut self, server: &mut Server, asking: &Asking, said: Said) {
+        server.log_application(asking, said, &mut self.lines);
+    }
+
+    /// An application has answered: behind `skip` bytes another request may follow if `persistent`, else none.
+    pub fn answered_by_application(&mut self, persistent: bool, skip: u64) {
+        self.closing = !persistent;
+        self.skip = skip;
+    }
+
+    /// The last response has been given out.
+    pub fn is_closing(&self) -> bool {
+        self.closing
     }
 
     /// The kernel has given out `len` bytes, which the client has not taken. With a log, the line of that where it is known, and when
@@ -239,7 +277,13 @@ impl ServerConnection {
                 let (answered, tail) = match server.answer(&request, attempt, &mut self.lines, out)
                 {
                     Ok(answered) => answered,
-                    Err(missing) => return Taken::Waits(missing),
+                    Err(Unanswered::Waits(missing)) => return Taken::Waits(missing),
+                    Err(Unanswered::Asks(mut asking)) => {
+                        let head_len = request.head_len;
+                        asking.head = bytes[..head_len].into();
+                        self.seen = 0;
+                        return Taken::Asks { head_len, asking };
+                    }
                 };
                 self.closing = !answered.persistent;
                 self.skip = answered.skip;
@@ -277,4 +321,9 @@ enum Taken {
     Unfinished,
     /// What it asks for is not there.
     Waits(Box<Missing>),
+    /// An application answers it.
+    Asks {
+        head_len: usize,
+        asking: Box<Asking>,
+    },
 }

@@ -7,6 +7,8 @@ use crate::message::{Fault, Status};
 pub struct Counters {
     pub(super) responses: [u64; Status::ALL.len()],
     pub(super) faults: [u64; Fault::ALL.len()],
+    /// Responses of applications with a status that no response of ours has.
+    pub(super) others: u64,
     /// Bytes of responses that clients have acknowledged, heads included.
     pub response_bytes: u64,
     /// Requests answered at once with a document that was in memory.
@@ -26,6 +28,7 @@ impl Counters {
         Counters {
             responses: [0; _],
             faults: [0; _],
+            others: 0,
             response_bytes: 0,
             cache_hits: 0,
             cache_misses: 0,
@@ -47,7 +50,14 @@ impl Counters {
 
     /// Responses of any status.
     pub fn response_count(&self) -> u64 {
-        self.responses.iter().sum()
+        self.responses.iter().sum::<u64>() + self.others
+    }
+
+    /// An application has answered with this status.
+    pub(super) fn count_code(&mut self, code: u16) {
+        let status = Status::ALL.into_iter().find(|status| status.code() == code);
+        let counter = status.map(|status| &mut self.responses[status as usize]);
+        *counter.unwrap_or(&mut self.others) += 1;
     }
 
     /// All counters with their names.
@@ -55,6 +65,7 @@ impl Counters {
         let responses = Status::ALL.map(|status| (status.counter(), self.responses(status)));
         let faults = Fault::ALL.map(|fault| (fault.counter(), self.faults(fault)));
         let others = [
+            ("http_responses_other", self.others),
             ("http_response_bytes", self.response_bytes),
             ("http_cache_hits", self.cache_hits),
             ("http_cache_misses", self.cache_misses),

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use exos_inet::Instant;
 
+use super::asking::Asking;
 use crate::site::long::Long;
 use crate::site::{SitePath, Wanted};
 
@@ -15,6 +16,21 @@ pub struct Missing {
     pub document: Wanted,
     /// The long file that has to be open instead, if the document is one.
     pub unopened: Option<Rc<Long>>,
+}
+
+/// Why a request has no answer yet.
+#[derive(Debug)]
+pub enum Unanswered {
+    /// It waits for this.
+    Waits(Box<Missing>),
+    /// An application answers it.
+    Asks(Box<Asking>),
+}
+
+impl From<Box<Missing>> for Unanswered {
+    fn from(missing: Box<Missing>) -> Unanswered {
+        Unanswered::Waits(missing)
+    }
 }
 
 impl Missing {

@@ -11,7 +11,7 @@
 //! 5. `sending`: the answer, put together from slices that exist already: an
 //!    [`opening`], shared by all responses of the same second, and the document's fields and
 //!    body, made when the site was loaded; else a [page](crate::site::page). What is not in memory is a [`tail`], said in
-//!    `long`; what a request waits for is [`missing`].
+//!    `long`; what a request waits for is [`missing`]. What an application answers is [`asking`].
 //!
 //! # Decisions where the RFCs leave a choice
 //!
@@ -23,11 +23,11 @@
 //! | host that no site names | the default site, or 421, as configured |
 //! | `..` above the root | 400; below it, resolved like `.` and empty segments |
 //! | `%2F` | a separator like any other, as in nginx; `%00` is refused |
-//! | Transfer-Encoding in a request | 411 for chunked, 501 otherwise, then closed |
+//! | Transfer-Encoding in a request for a document | 411 for chunked, 501 otherwise, then closed |
 //! | Content-Length twice, or beside Transfer-Encoding | 400, then closed |
 //! | body on GET and HEAD | skipped up to a limit, else 413, then closed |
 //! | HEAD that is refused before it is understood | no content all the same (RFC 9110 §9.3.2) |
-//! | unknown method / known but not offered | 501 / 405 with Allow |
+//! | unknown method / known but not offered, for a document | 501 / 405 with Allow |
 //! | HTTP/2.0, HTTP/1.2, HTTP/0.9 version numbers | 505, then closed; no version at all is 400 |
 //! | Range | single and several parts for GET; parts that touch are one, at the place of the first (§15.3.7.2) |
 //! | Range with more parts than a limit, malformed, twice, or of another unit | ignored (§14.2, §17.15) |
@@ -35,10 +35,11 @@
 //! | If-Range with a date, of a document with variants | does not hold: the date does not tell variants apart (RFC 9110 §8.8.2.2) |
 //! | Accept-Encoding that nothing matches | the document as it is (RFC 9110 §12.4.1), also for `identity;q=0` |
 //! | OPTIONS | 200 with Allow, for `*` and for whatever GET finds |
-//! | `Expect: 100-continue` | final answer at once; closed after it if a body was announced |
+//! | `Expect: 100-continue` for a document | final answer at once; closed after it if a body was announced |
 //! | status line | `HTTP/1.1` for 1.0 clients too (RFC 9110 §2.5) |
 
 mod admission;
+pub mod asking;
 mod choice;
 pub mod conditional;
 pub mod connection;
@@ -55,6 +56,7 @@ mod sending;
 pub mod server;
 pub mod tail;
 
+pub use asking::Asking;
 pub use connection::{Handled, Next, ServerConnection};
 pub use counters::Counters;
 pub use missing::{Attempt, Missing};

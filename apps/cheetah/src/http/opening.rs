@@ -75,22 +75,25 @@ impl Openings {
 
 /// Makes an opening.
 pub(super) fn make(now_secs: u64, status: Status, persistence: Persistence) -> Slice {
+    Buffer::from(text(now_secs, status.code(), status.reason(), persistence)).into()
+}
+
+/// The text of an opening with any status.
+pub(super) fn text(now_secs: u64, code: u16, reason: &str, persistence: Persistence) -> String {
     let connection = match persistence {
         Persistence::Implied => "",
         Persistence::KeepAlive => "Connection: keep-alive\r\n",
         Persistence::Close => "Connection: close\r\n",
     };
-    let (code, reason) = (status.code(), status.reason());
     let date = date_text(now_secs);
-    let text = format!("HTTP/1.1 {code} {reason}\r\nServer: exos\r\nDate: {date}\r\n{connection}");
-    Buffer::from(text).into()
+    format!("HTTP/1.1 {code} {reason}\r\nServer: exos\r\nDate: {date}\r\n{connection}")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn text(openings: &mut Openings, status: Status, persistence: Persistence) -> String {
+    fn text_of(openings: &mut Openings, status: Status, persistence: Persistence) -> String {
         String::from_utf8(openings.get(status, persistence).as_bytes().to_vec()).unwrap()
     }
 
@@ -130,7 +133,7 @@ mod tests {
                 (Persistence::KeepAlive, "\r\nConnection: keep-alive\r\n"),
                 (Persistence::Close, "\r\nConnection: close\r\n"),
             ] {
-                let text = text(&mut openings, status, persistence);
+                let text = text_of(&mut openings, status, persistence);
                 assert!(text.starts_with(&start) && text.ends_with(end), "{text}");
             }
         }

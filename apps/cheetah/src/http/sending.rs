@@ -40,6 +40,11 @@ impl Sender {
         self.openings.set_time(now_secs);
     }
 
+    /// The time in seconds since 1970 (UTC).
+    pub(super) fn now_secs(&self) -> u64 {
+        self.openings.now_secs()
+    }
+
     /// Makes the head of each response when it is sent, from now on.
     pub(super) fn make_heads_afresh(&mut self) {
         self.heads_afresh = true;

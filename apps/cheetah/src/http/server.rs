@@ -9,7 +9,7 @@ use super::choice::{Choice, choose};
 use super::counters::Counters;
 use super::exchange::{Answered, Exchange, Resource, what_follows};
 use super::head;
-use super::missing::{Attempt, Missing};
+use super::missing::{Attempt, Missing, Unanswered};
 use super::opening::Persistence;
 use super::sending::Sender;
 use super::tail::Tail;
@@ -27,22 +27,22 @@ use crate::status::StatusPages;
 /// connection to its own [`ServerConnection`](super::ServerConnection).
 #[derive(Debug)]
 pub struct Server {
-    sites: Sites,
-    sender: Sender,
+    pub(super) sites: Sites,
+    pub(super) sender: Sender,
     /// The answer to OPTIONS.
     allowed: Document,
-    log: Option<Log>,
+    pub(super) log: Option<Log>,
     status_pages: Option<StatusPages>,
     /// How often what is served may have changed: in the upper half how often all was exchanged, in the lower what has changed since.
     changes: u64,
 }
 
 /// What a request was answered with: the slices are in the caller's list.
-struct Response {
-    status: Status,
-    answered: Answered,
+pub(super) struct Response {
+    pub(super) status: Status,
+    pub(super) answered: Answered,
     /// What follows the slices.
-    tail: Option<Box<Tail>>,
+    pub(super) tail: Option<Box<Tail>>,
 }
 
 impl Server {
@@ -210,7 +210,7 @@ impl Server {
         attempt: &Attempt,
         lines: &mut Unfinished,
         out: &mut Vec<Slice>,
-    ) -> Result<(Answered, Option<Box<Tail>>), Box<Missing>> {
+    ) -> Result<(Answered, Option<Box<Tail>>), Unanswered> {
         let before = out.len();
         let Response {
             status,
@@ -232,7 +232,7 @@ impl Server {
         request: &Request,
         attempt: &Attempt,
         out: &mut Vec<Slice>,
-    ) -> Result<Response, Box<Missing>> {
+    ) -> Result<Response, Unanswered> {
         let target = Target::parse(request.target);
         let host = target.as_ref().ok().and_then(|target| target.authority);
         let host = host.or(request.host);
@@ -259,7 +259,7 @@ impl Server {
             let rules = self.sites.get(resource.site);
             match admit(rules, &target.path, &exchange, &mut self.sender.counters) {
                 Admitted::Yes { is_for_all } => exchange.answered.is_for_all = is_for_all,
-                Admitted::Waits(missing) => return Err(missing),
+                Admitted::Waits(missing) => return Err(missing.into()),
                 Admitted::No(status, field) => {
                     exchange.answered.is_for_all = false;
                     let status = self.refuse_with(status, Some(field), &exchange, out);
@@ -270,6 +270,12 @@ impl Server {
                     });
                 }
             }
+        }
+        if self.sites.has_applications()
+            && let (Some(site), Ok(target)) = (site, &target)
+            && let Some(asked) = self.asked(site, &target.path, target.query)
+        {
+            return self.ask(exchange, site, &target.path, asked, out);
         }
         self.send_chosen(exchange, &target, site, host, out)
     }
@@ -283,7 +289,7 @@ impl Server {
         site: Option<usize>,
         host: Option<&[u8]>,
         out: &mut Vec<Slice>,
-    ) -> Result<Response, Box<Missing>> {
+    ) -> Result<Response, Unanswered> {
         let (request, attempt) = (exchange.request, exchange.attempt);
         let is_first_time = !attempt.has_waited;
         let mut tail = None;
@@ -308,7 +314,7 @@ impl Server {
             }
             Ok(Choice::Wait(path)) => {
                 sender.counters.cache_misses += u64::from(is_first_time);
-                return Err(Missing::document(exchange.resource.site, path));
+                return Err(Missing::document(exchange.resource.site, path).into());
             }
             Ok(Choice::Allow) => {
                 let page = self.allowed.clone();
@@ -335,7 +341,7 @@ impl Server {
         })
     }
 
-    fn refuse_with(
+    pub(super) fn refuse_with(
         &mut self,
         status: Status,
         field: Option<Slice>,
@@ -387,7 +393,7 @@ impl Server {
 
 impl<'a> LoggedRequest<'a> {
     /// A request with a whole head.
-    fn of(request: &'a Request<'a, 'a>) -> LoggedRequest<'a> {
+    pub(super) fn of(request: &'a Request<'a, 'a>) -> LoggedRequest<'a> {
         LoggedRequest::Request {
             method: request.method_name,
             target: request.target,
@@ -399,7 +405,7 @@ impl<'a> LoggedRequest<'a> {
 
 /// Queues the line of a response, behind which this many bytes of a file follow.
 #[inline(never)]
-fn log_answer(
+pub(super) fn log_answer(
     log: &mut Log,
     asked: LoggedRequest<'_>,
     status: Status,
@@ -412,7 +418,7 @@ fn log_answer(
         peer: attempt.peer,
         begun: attempt.begun,
         asked,
-        status,
+        code: status.code(),
         head_len: head::len_of(response),
         len: response.iter().map(Slice::len).sum::<usize>() + tail_len as usize,
     };

@@ -21,7 +21,6 @@ use httparse::Header;
 
 use super::unfinished::Text;
 use crate::limits::{LOG_FIELD_LEN_MAX, LOG_LINE_LEN_MAX};
-use crate::message::Status;
 
 /// The form of the lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -45,7 +44,7 @@ pub struct Answer<'a> {
     /// What was asked.
     pub asked: LoggedRequest<'a>,
     /// How it was answered.
-    pub status: Status,
+    pub code: u16,
     /// Bytes of the response's head.
     pub head_len: usize,
     /// Bytes of the whole response.
@@ -128,7 +127,7 @@ fn render_common(format: Format, answer: &Answer<'_>, text: &mut Text) {
     text.bytes.extend_from_slice(b"] \"");
     push_asked(&mut text.bytes, &answer.asked, push_escaped);
     text.bytes.extend_from_slice(b"\" ");
-    push_number(&mut text.bytes, answer.status.code().into(), 3);
+    push_number(&mut text.bytes, answer.code.into(), 3);
     text.bytes.push(b' ');
     text.end_first();
     render_fields(format, answer.asked.fields(), text);
@@ -138,7 +137,7 @@ fn render_json(answer: &Answer<'_>, text: &mut Text) {
     text.bytes.extend_from_slice(b"\",\"request\":\"");
     push_asked(&mut text.bytes, &answer.asked, push_json);
     text.bytes.extend_from_slice(b"\",\"status\":");
-    push_number(&mut text.bytes, answer.status.code().into(), 3);
+    push_number(&mut text.bytes, answer.code.into(), 3);
     text.end_first();
     render_fields(Format::Json, answer.asked.fields(), text);
 }
@@ -325,7 +324,7 @@ mod tests {
             peer: "10.0.0.1".parse().unwrap(),
             begun: Instant::START,
             asked,
-            status: Status::Ok,
+            code: 200,
             head_len: 200,
             len: 1234,
         };

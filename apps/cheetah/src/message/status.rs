@@ -60,7 +60,9 @@ statuses! {
     431 HeaderFieldsTooLarge, "Request Header Fields Too Large", "The request's header is longer than this server reads.";
     500 InternalServerError, "Internal Server Error", "The document could not be read this time.";
     501 NotImplemented, "Not Implemented", "This server does not know the method or transfer coding.";
+    502 BadGateway, "Bad Gateway", "The application behind this address gave no answer that could be understood.";
     503 ServiceUnavailable, "Service Unavailable", "The server has too much to do at the moment.";
+    504 GatewayTimeout, "Gateway Timeout", "The application behind this address did not answer in time.";
     505 VersionNotSupported, "HTTP Version Not Supported", "This server speaks HTTP/1.0 and HTTP/1.1.";
 }
 

@@ -107,6 +107,8 @@ pub struct Sites {
     unknown: Unknown,
     /// Some site has rules about access.
     has_access_rules: bool,
+    /// Some site has requests for applications.
+    has_applications: bool,
     /// What says how the cache does, and how others did before it.
     cache: Option<Arc<Statistics>>,
     ended: Figures,
@@ -134,6 +136,7 @@ impl Sites {
             default,
             unknown,
             has_access_rules: false,
+            has_applications: false,
             cache: None,
             ended: Figures::default(),
         };
@@ -146,6 +149,7 @@ impl Sites {
                 table.entry(name.into_bytes().into()).or_insert(at);
             }
             sites.has_access_rules |= !site.settings().access.is_empty();
+            sites.has_applications |= !site.settings().fastcgi.is_empty();
             sites.sites.push(site);
         }
         sites
@@ -207,6 +211,17 @@ impl Sites {
     #[inline]
     pub fn has_access_rules(&self) -> bool {
         self.has_access_rules
+    }
+
+    /// Whether some site has requests for applications.
+    #[inline]
+    pub fn has_applications(&self) -> bool {
+        self.has_applications
+    }
+
+    /// The site with a number, or the one that answers when no other does: there may be fewer than when the number was told.
+    pub fn get_or_default(&self, number: usize) -> &Site {
+        self.sites.get(number).unwrap_or(&self.sites[self.default])
     }
 
     /// The site with a number.

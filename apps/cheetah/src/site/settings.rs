@@ -6,6 +6,7 @@ use super::document::Description;
 use super::media_type;
 use super::rules::fields::FieldRules;
 use super::rules::redirect::Redirects;
+use crate::fastcgi;
 use crate::message::Status;
 use crate::site::rules::access::AccessRules;
 
@@ -24,6 +25,8 @@ pub struct Settings {
     pub redirects: Redirects,
     /// Who may have what, by path.
     pub access: AccessRules,
+    /// Which requests are for applications.
+    pub fastcgi: fastcgi::Rules,
     /// Paths of the documents that are sent as error pages.
     pub error_pages: Vec<(Status, String)>,
 }
@@ -37,6 +40,7 @@ impl Default for Settings {
             fields: FieldRules::default(),
             redirects: Redirects::default(),
             access: AccessRules::default(),
+            fastcgi: fastcgi::Rules::default(),
             error_pages: Vec::new(),
         }
     }

@@ -4,7 +4,7 @@ use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 
 use exos_buf::Slice;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use super::document::Document;
 use super::entry::Entry;
@@ -25,6 +25,8 @@ pub struct Site {
     /// `None` where directories are not listed.
     listings: Option<Listings>,
     entries: HashMap<Box<[u8]>, Entry, BuildHasherDefault<PathHasher>>,
+    /// Scripts at whose paths redirects stand: they are still run as their directories' index.
+    redirected_scripts: HashSet<Box<[u8]>, BuildHasherDefault<PathHasher>>,
     totals: Totals,
 }
 
@@ -47,6 +49,7 @@ impl Site {
             listings: settings.listing.then(Listings::default),
             settings,
             entries: HashMap::default(),
+            redirected_scripts: HashSet::default(),
             totals: Totals::default(),
         }
     }
@@ -95,6 +98,11 @@ impl Site {
         self.entries.get(path)
     }
 
+    /// Whether a document is at a path that a directory may be answered with: a script also where a redirect stands at its path.
+    pub fn is_index(&self, path: &[u8]) -> bool {
+        self.find(path).is_some_and(Entry::is_document) || self.redirected_scripts.contains(path)
+    }
+
     /// Puts a document at a path, which begins with `/`. One with the name of an index is also
     /// its directory's, unless a preferred one is there; the directories above it come into being.
     pub fn insert(&mut self, path: &[u8], document: impl Into<Variants>) {
@@ -129,7 +137,14 @@ impl Site {
         self.put_document(path, entry);
     }
 
+    /// A script is never the entry of its directory, which is answered by what it says and not by its source.
     fn put_document(&mut self, path: &[u8], entry: Entry) {
+        if self.settings.fastcgi.is_script(path) {
+            if self.settings.redirects.find(path).is_some() {
+                self.redirected_scripts.insert(path.into());
+            }
+            return self.put(path, entry);
+        }
         if let Some(directory) = self.directory_of_index(path) {
             self.put(directory, entry.clone());
         }
@@ -181,9 +196,11 @@ impl Site {
         let (directory, name) = path.split_at(slash + 1);
         let names = &self.settings.index;
         if names.iter().any(|index| index.as_bytes() == name) {
-            let entry =
-                |index: &String| self.find(&[directory, index.as_bytes()].concat()).cloned();
-            let mut entries = names.iter().filter_map(entry);
+            let paths = names
+                .iter()
+                .map(|index| [directory, index.as_bytes()].concat());
+            let documents = paths.filter(|path| !self.settings.fastcgi.is_script(path));
+            let mut entries = documents.filter_map(|path| self.find(&path).cloned());
             let next = entries.find(Entry::is_document);
             self.put(directory, next.unwrap_or(Entry::Forbidden));
         }
@@ -199,6 +216,7 @@ impl Site {
     }
 
     fn take(&mut self, path: &[u8]) {
+        self.redirected_scripts.remove(path);
         if let Some(before) = self.entries.remove(path) {
             self.totals.remove(path, &before);
         }

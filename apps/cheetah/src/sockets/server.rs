@@ -29,6 +29,8 @@ pub struct SocketServer {
     connections_max: usize,
     /// Connections that the kernel gave.
     accepted: u64,
+    /// What comes from applications wakes it.
+    hears_applications: bool,
     accept_errors: u64,
 }
 
@@ -55,6 +57,7 @@ impl SocketServer {
             pause_until: None,
             connections_max: usize::MAX,
             accepted: 0,
+            hears_applications: false,
             accept_errors: 0,
         })
     }
@@ -158,6 +161,12 @@ impl Carried for SocketServer {
     }
 
     fn wait(&mut self, until: Option<Instant>, _: &[BorrowedFd<'_>]) -> Result<(), Error> {
+        if !self.hears_applications
+            && let Some(fd) = self.cheetah.applications().fd()
+        {
+            self.hears_applications = true;
+            self.watch(fd)?;
+        }
         let may_accept = self.may_accept().then(clock::now);
         let pause = self.pause_until.filter(|_| self.has_newcomers);
         let until = [until, self.cheetah.poll_timeout(), may_accept, pause];

@@ -6,12 +6,16 @@ use std::io::IoSlice;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
 use exos_buf::Slice;
+use exos_inet::tcp::Reason;
 use rustix::io::{Errno, Result};
-use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, ipproto, sockopt};
+use rustix::net::{
+    AddressFamily, RecvFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType, ipproto, sockopt,
+};
 
 use super::reading::Reading;
 
@@ -48,6 +52,8 @@ pub(super) struct Connection {
     pub(super) rest: Vec<u8>,
     /// Nothing is read while `rest` is full; goes on with this then.
     pub(super) paused: Option<Reading>,
+    /// It is over for this reason, but not everything is consumed.
+    pub(super) over: Option<Reason>,
     /// What comes is thrown away.
     pub(super) discards: bool,
     /// The peer has finished.
@@ -75,6 +81,7 @@ impl Connection {
             stands,
             rest: Vec::new(),
             paused: None,
+            over: None,
             discards: false,
             is_peer_finished: false,
             is_to_write: false,
@@ -102,6 +109,13 @@ impl Connection {
     /// Both sides have finished.
     pub(super) fn is_over(&self) -> bool {
         self.is_shut && self.is_peer_finished
+    }
+
+    /// The kernel has no bytes of the peer's, nor its end or an error.
+    pub(super) fn is_silent(&self) -> bool {
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        let looked = rustix::net::recv(&self.socket, &mut [0; 1], flags);
+        matches!(looked, Err(Errno::AGAIN | Errno::INTR))
     }
 
     pub(super) fn send(&mut self, bytes: Slice) {
@@ -177,6 +191,12 @@ impl Connection {
         Ok(())
     }
 
+    /// What is queued goes nowhere: the peer takes no more.
+    pub(super) fn drop_queue(&mut self) {
+        self.queue.clear();
+        (self.sent, self.queued) = (0, 0);
+    }
+
     /// Has the peer reset when the socket is closed.
     pub(super) fn reset(&self) {
         reset_on_close(&self.socket);
@@ -218,4 +238,20 @@ pub(super) fn connect(socket: &OwnedFd, to: &SocketAddr) -> Result<()> {
         Err(Errno::INPROGRESS) => Ok(()),
         done => done,
     }
+}
+
+/// A connection to the Unix socket of this name.
+pub(super) fn connected_unix(path: &Path) -> Result<OwnedFd> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket)
+}
+
+/// Our end of a connection, and the peer's. What came over IPv4 has addresses of IPv4.
+pub(super) fn ends(socket: &OwnedFd) -> Option<(SocketAddr, SocketAddr)> {
+    let plain = |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port());
+    let ours = SocketAddr::try_from(rustix::net::getsockname(socket).ok()?).ok()?;
+    let theirs = SocketAddr::try_from(rustix::net::getpeername(socket).ok()??).ok()?;
+    Some((plain(ours), plain(theirs)))
 }

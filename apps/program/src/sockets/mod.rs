@@ -19,9 +19,10 @@ mod table;
 mod tests;
 
 use std::collections::VecDeque;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::Range;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::rc::Rc;
 
 use exos::clock;
@@ -71,6 +72,8 @@ pub struct Sockets {
     unread_max: usize,
     /// That the kernel has taken something is told.
     tells_of_taken: bool,
+    /// A peer that takes no more is still read to its end.
+    reads_to_the_end: bool,
     /// What others watch has become readable.
     was_told: bool,
     events: Vec<epoll::Event>,
@@ -100,6 +103,7 @@ impl Sockets {
             table: Table::default(),
             unread_max,
             tells_of_taken: false,
+            reads_to_the_end: false,
             was_told: false,
             events: Vec::with_capacity(EVENTS_MAX),
             ready: VecDeque::new(),
@@ -117,6 +121,12 @@ impl Sockets {
         self.tells_of_taken = true;
     }
 
+    /// A peer that takes no more, or has closed without reading everything, is still read to its end from now on: it may
+    /// have answered before.
+    pub fn read_to_the_end(&mut self) {
+        self.reads_to_the_end = true;
+    }
+
     /// A wait ends, too, whenever something comes to be read here, for as long as it is open.
     ///
     /// # Errors
@@ -131,6 +141,11 @@ impl Sockets {
     /// Whether something came to be read at a watched descriptor since the last call.
     pub fn was_told(&mut self) -> bool {
         std::mem::take(&mut self.was_told)
+    }
+
+    /// Readable when there are events: for who waits for other things, too, and then waits here for no time.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
     }
 
     /// How many connections there are.
@@ -161,6 +176,20 @@ impl Sockets {
             Err(errno) => self.news.push_back((id, EventSet::CLOSED, reason(errno))),
             Ok(()) => self.register(id).map_err(Shortage::Room)?,
         }
+        Ok(id)
+    }
+
+    /// Opens a connection to the Unix socket of this name, whose events are told with this token. It stands at once.
+    ///
+    /// # Errors
+    ///
+    /// There is none, nobody listens, we may not connect, as many as may wait do so already ([`Errno::AGAIN`]), or the
+    /// kernel has no room.
+    pub fn connect_unix(&mut self, path: &Path, token: u64) -> Result<ConnectionId> {
+        let socket = connection::connected_unix(path)?;
+        let connection = Connection::new(socket, Ipv4Addr::UNSPECIFIED.into(), token, true);
+        let id = self.table.insert(connection);
+        self.register(id)?;
         Ok(id)
     }
 
@@ -239,8 +268,14 @@ impl Sockets {
     }
 
     /// An event of a connection, if it is still there; it is gone when it is told that it is over.
+    /// Where a peer is read to its end, that waits until everything is consumed that came before.
     fn tell(&mut self, id: ConnectionId, set: EventSet, reason: Reason) -> Option<Event> {
-        let token = self.table.get(id)?.token;
+        let connection = self.table.get_mut(id)?;
+        let token = connection.token;
+        if set.contains(EventSet::CLOSED) && self.reads_to_the_end && !connection.rest.is_empty() {
+            connection.over = Some(reason);
+            return None;
+        }
         if set.contains(EventSet::CLOSED) {
             self.table.take(id);
         }
@@ -267,7 +302,7 @@ impl Sockets {
             let reading = Reading::new(id, flags);
             match &mut connection.paused {
                 // Nobody waits for what it still has to say.
-                Some(_) if reading.end == End::Failed => {
+                Some(_) if reading.end == End::Failed && !self.reads_to_the_end => {
                     return self.tell(id, EventSet::CLOSED, Reason::Reset);
                 }
                 Some(paused) => {
@@ -389,6 +424,8 @@ impl Sockets {
                     self.news.push_back((id, EventSet::CLOSED, Reason::Done));
                 }
             }
+            // What it has said before is there to be read, and then its end.
+            Err(Errno::PIPE | Errno::CONNRESET) if self.reads_to_the_end => connection.drop_queue(),
             Err(errno) => self.news.push_back((id, EventSet::CLOSED, reason(errno))),
         }
     }
@@ -445,9 +482,20 @@ impl Sockets {
         self.table.get(id).map(|connection| connection.peer)
     }
 
+    /// Our end of it, and the peer's, if they are addresses of IP.
+    pub fn ends(&self, id: ConnectionId) -> Option<(SocketAddr, SocketAddr)> {
+        connection::ends(&self.table.get(id)?.socket)
+    }
+
     /// Bytes of what was sent that the kernel has not taken.
     pub fn unsent(&self, id: ConnectionId) -> usize {
         self.table.get(id).map_or(0, Connection::queued)
+    }
+
+    /// Whether the kernel has nothing of the peer's that was not read: no bytes, no end, no error.
+    pub fn is_silent(&self, id: ConnectionId) -> bool {
+        let connection = self.table.get(id);
+        connection.is_some_and(|connection| connection.rest.is_empty() && connection.is_silent())
     }
 
     /// Bytes that came in order and were not consumed.
@@ -466,6 +514,7 @@ impl Sockets {
                 if let Some(connection) = self.table.get_mut(id) {
                     connection.rest.drain(..count);
                     self.resume_reading(id);
+                    self.tell_of_over(id);
                 }
             }
         }
@@ -478,6 +527,17 @@ impl Sockets {
             connection.discards = true;
             connection.rest = Vec::new();
             self.resume_reading(id);
+            self.tell_of_over(id);
+        }
+    }
+
+    /// A connection that was over before everything was consumed is told of when it is.
+    fn tell_of_over(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.table.get_mut(id)
+            && connection.rest.is_empty()
+            && let Some(reason) = connection.over.take()
+        {
+            self.news.push_back((id, EventSet::CLOSED, reason));
         }
     }
 

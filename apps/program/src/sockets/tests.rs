@@ -403,3 +403,74 @@ fn parts_of_files() {
     assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
     std::fs::remove_file(&path).unwrap();
 }
+
+/// A peer at a Unix socket that answers without reading what it was sent, and closes, is read to its end.
+#[test]
+fn what_a_peer_said_before_it_took_no_more_is_read() {
+    let name = format!("exos-sockets-{}", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let mut world = World::new();
+    world.sockets.read_to_the_end();
+    let id = world.sockets.connect_unix(&path, TOKEN).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert!(world.sockets.connect_unix(&path, TOKEN).is_err());
+    assert_eq!(world.sockets.ends(id), None, "it has no addresses of IP");
+    let (mut peer, _) = listener.accept().unwrap();
+    world.sockets.send(id, slice(pattern(8 << 20)));
+    world.sockets.wait(Some(Instant::START)).unwrap();
+    peer.write_all(b"enough").unwrap();
+    drop(peer);
+    let mut said = Vec::new();
+    loop {
+        let (_, set, _) = world.event();
+        if set.contains(EventSet::READABLE) {
+            said.extend_from_slice(world.sockets.readable(id));
+            world.sockets.consume(id, world.sockets.readable(id).len());
+        }
+        if set.contains(EventSet::FINISHED) || set.contains(EventSet::CLOSED) {
+            break;
+        }
+    }
+    assert_eq!(said, b"enough");
+    assert_eq!(world.sockets.unsent(id), 0);
+}
+
+#[test]
+fn both_ends_are_known() {
+    let mut world = World::new();
+    let (id, peer) = world.connect();
+    let ends = (peer.peer_addr().unwrap(), peer.local_addr().unwrap());
+    assert_eq!(world.sockets.ends(id), Some(ends));
+}
+
+/// What a peer said before it was gone waits for who takes it slowly; that the connection is over is told behind it.
+#[test]
+fn the_end_waits_for_what_is_not_consumed() {
+    let name = format!("exos-sockets-end-{}", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let mut world = World::new();
+    world.sockets.read_to_the_end();
+    let id = world.sockets.connect_unix(&path, TOKEN).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let (mut peer, _) = listener.accept().unwrap();
+    assert!(world.sockets.is_silent(id));
+    world.sockets.send(id, slice(b"asked".to_vec()));
+    assert!(world.sockets.poll_event().is_none());
+    peer.write_all(b"answer").unwrap();
+    assert!(!world.sockets.is_silent(id));
+    // It has not read what it was asked: that is told as a reset.
+    drop(peer);
+    assert_eq!(world.event().1, EventSet::READABLE);
+    world.sockets.consume(id, 2);
+    for _ in 0..3 {
+        world.sockets.wait(Some(exos_inet::Instant::START)).unwrap();
+        assert!(world.sockets.poll_event().is_none());
+    }
+    assert_eq!(world.sockets.readable(id), b"swer");
+    world.sockets.consume(id, 3);
+    assert!(world.sockets.poll_event().is_none());
+    world.sockets.consume(id, 1);
+    assert_eq!(world.event(), (TOKEN, EventSet::CLOSED, Reason::Reset));
+}

@@ -43,7 +43,7 @@ const SECTIONS: [(&str, &[&str]); 7] = [
             "min_head_rate",
         ],
     ),
-    ("Documents", &["document_max"]),
+    ("Documents", &["document_max", "fastcgi"]),
     ("To compare", &["sockets", "without"]),
 ];
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use exos::{Error, clock};
 use exos_program::{SharingLinkArgs, Stream, TcpArgs, UserArgs};
 
-use crate::config::{CacheSize, Config, DEFAULT_PORT, Root};
+use crate::config::{CacheSize, Config, DEFAULT_PORT, FastcgiArg, Root, add_args};
 use crate::connections::{BoundsArgs, Specialisation};
 use crate::log::{Log, LogArgs, Target};
 use crate::serve::content::reload::Read;
@@ -25,7 +25,7 @@ pub struct ServeArgs {
     #[arg(value_name = "DIR")]
     pub directory: Option<PathBuf>,
     /// Read the configuration from this TOML file (docs/serve.md); options on the command line override it
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["directory", "port", "document_max", "listing"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["directory", "port", "document_max", "listing", "fastcgi"])]
     pub config: Option<PathBuf>,
     /// Check the configuration, print what would be served or all errors, and exit
     #[arg(long)]
@@ -79,6 +79,10 @@ pub struct ServeArgs {
     /// List the files of directories that have no index document
     #[arg(long)]
     pub listing: bool,
+    /// Have a FastCGI application answer requests for an extension or a path: .php=/run/php/php-fpm.sock or
+    /// "/app/*=127.0.0.1:9000"; several times for several
+    #[arg(long, value_name = "WHAT=ADDRESS", requires = "directory")]
+    pub fastcgi: Vec<FastcgiArg>,
     /// Print the statistics as one line of JSON on standard output
     #[arg(long)]
     pub json: bool,
@@ -138,7 +142,11 @@ impl ServeArgs {
             config.limits.document_len = mib << 20;
         }
         for site in &mut config.sites {
-            Arc::make_mut(&mut site.settings).listing = self.listing;
+            let settings = Arc::make_mut(&mut site.settings);
+            settings.listing = self.listing;
+            if let (Some(directory), false) = (&self.directory, self.fastcgi.is_empty()) {
+                add_args(settings, &self.fastcgi, directory);
+            }
         }
         config
     }

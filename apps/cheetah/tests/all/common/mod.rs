@@ -133,7 +133,9 @@ impl<'s> Client<'s> {
             match handled.next {
                 Next::Send => assert!(responses > 0, "a call with room makes progress"),
                 Next::Receive => return,
-                Next::Wait(_) | Next::Tail(_) => panic!("all documents are in memory"),
+                Next::Wait(_) | Next::Tail(_) | Next::Ask(_) => {
+                    panic!("all documents are in memory")
+                }
                 Next::Close => {
                     assert!(
                         self.received.is_empty(),

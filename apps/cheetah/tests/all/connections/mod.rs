@@ -1,5 +1,6 @@
-//! Connections: their limits, slow and bad ones, and the kernel's sockets.
+//! Connections: their limits, slow and bad ones, applications, and the kernel's sockets.
 
+mod applications;
 mod limits;
 mod slow_readers;
 mod sockets;

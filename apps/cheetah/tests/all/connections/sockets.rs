@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use exos::clock;
-use exos_cheetah::connections::Carried as _;
+use exos_cheetah::connections::{Bounds, Carried as _};
 use exos_cheetah::site::{Description, Document, Sites};
 use exos_cheetah::sockets::SocketServer;
 use exos_cheetah::{Server, Status};
@@ -36,7 +36,7 @@ fn listen_with(site: impl Into<Sites>) -> SocketServer {
 }
 
 /// A server in a thread of its own.
-struct Running {
+pub(super) struct Running {
     address: SocketAddr,
     stop: Arc<AtomicBool>,
     /// Gives how many connections were left, and how many responses there were.
@@ -49,11 +49,19 @@ impl Running {
     }
 
     fn start_with<S: Into<Sites>>(site: impl FnOnce() -> S + Send + 'static) -> Self {
+        Self::start_bounded(Bounds::default(), site)
+    }
+
+    pub(super) fn start_bounded<S: Into<Sites>>(
+        bounds: Bounds,
+        site: impl FnOnce() -> S + Send + 'static,
+    ) -> Self {
         let (tell, told) = std::sync::mpsc::channel();
         let stop = Arc::new(AtomicBool::new(false));
         let is_over = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
             let mut server = listen_with(site());
+            server.set_bounds(bounds, None);
             tell.send(server.address().expect("it listens")).unwrap();
             while !is_over.load(Ordering::Relaxed) {
                 server
@@ -77,7 +85,7 @@ impl Running {
         }
     }
 
-    fn connect(&self) -> TcpStream {
+    pub(super) fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(self.address).expect("it listens");
         stream
             .set_read_timeout(Some(Duration::from_secs(60)))

@@ -3,10 +3,13 @@
 //! What is checked of each input stands in `fuzz/bodies/http.rs`, which the fuzz target includes
 //! too. A failure names its input.
 
+#[path = "../../../../../fuzz/bodies/fastcgi.rs"]
+pub mod fastcgi;
+
 #[path = "../../../../../fuzz/bodies/http.rs"]
 pub mod bodies;
 
-use exos_testing::{Random, corpus, run};
+use exos_testing::{Random, corpus, replay, run};
 
 #[test]
 fn requests() {
@@ -33,4 +36,14 @@ fn mutations() {
         let input = Random(seed).bytes(120);
         run(&format!("seed {seed}"), &input, bodies::mutations);
     }
+}
+
+#[test]
+fn records_of_applications() {
+    replay(corpus("fastcgi_records"), 3000, fastcgi::records);
+}
+
+#[test]
+fn chunked_bodies() {
+    replay(corpus("fastcgi_chunks"), 3000, fastcgi::chunks);
 }

@@ -5,9 +5,14 @@ use crate::common;
 use common::{
     Client, Closed, NOW_SECS, Open, check, exchange, exchange_in_pieces, get, server, tag_of,
 };
+use std::sync::Arc;
+
+use exos_cheetah::fastcgi::rules::{Rule, Rules, Scope};
+use exos_cheetah::fastcgi::{Address, Application};
 use exos_cheetah::http::Attempt;
 use exos_cheetah::log::Unfinished;
-use exos_cheetah::{Server, ServerConnection, Status};
+use exos_cheetah::site::{Description, Document, Settings};
+use exos_cheetah::{Server, ServerConnection, Site, Status};
 
 /// The response to a plain GET, to the letter.
 #[test]
@@ -361,4 +366,26 @@ fn every_answer_and_every_fault_is_counted() {
     assert_eq!(of("http_responses_400"), Some(1));
     assert_eq!(of("http_fault_host_missing"), Some(1));
     assert_eq!(server.counters().response_count(), 3);
+}
+
+/// A document that is a script by its name, of which no application is asked: a bare extension has no name before it.
+#[test]
+fn the_source_of_a_script_is_refused_where_nothing_runs_it() {
+    let address = Address::parse("/run/app").unwrap();
+    let rule = Rule {
+        scope: Scope::extension(".php").unwrap(),
+        application: Arc::new(Application::at(address)),
+    };
+    let mut site = Site::with(Arc::new(Settings {
+        fastcgi: Rules::new(vec![rule]),
+        ..Settings::default()
+    }));
+    let source = Document::new(b"<?php source", &Description::plain("text/plain", 0));
+    site.insert(b"/a/.php", source);
+    let mut server = Server::new(site, NOW_SECS);
+    let mut client = Client::new(&mut server, usize::MAX);
+    client.send(get("/a/.php", "").as_bytes());
+    let outcome = client.end();
+    assert_eq!(outcome.statuses(), [403]);
+    assert!(!outcome.text().contains("source"));
 }

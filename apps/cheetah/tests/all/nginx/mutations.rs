@@ -90,7 +90,7 @@ fn ours(stream: &[u8]) -> (Vec<(Answer, &[u8])>, &[u8]) {
         match handled.next {
             Next::Send => {}
             Next::Receive | Next::Close => return (all, rest),
-            Next::Wait(_) | Next::Tail(_) => panic!("all documents are in memory"),
+            Next::Wait(_) | Next::Tail(_) | Next::Ask(_) => panic!("all documents are in memory"),
         }
     }
 }

@@ -273,7 +273,7 @@ fn answer(target: &[u8], status: Status) -> Answer<'_> {
         peer: "10.0.0.1".parse().unwrap(),
         begun: exos_inet::Instant::START,
         asked: LoggedRequest::Bytes(target),
-        status,
+        code: status.code(),
         head_len: 100,
         len: 300,
     }

@@ -295,3 +295,96 @@ fn files_that_are_none_are_refused() {
         assert!(said.starts_with(file) && said.contains(what), "{said}");
     }
 }
+
+#[test]
+fn applications_have_defaults_and_a_place() {
+    let site = "[[site]]\nroot = \"www\"\n";
+    let config = parse(&format!(
+        "{site}[[site.fastcgi]]\nextension = \".php\"\nto = \"/run/app\"\n\
+         [[site.fastcgi]]\npath = \"/app/*\"\nto = \"127.0.0.1:9000\"\nroot = \"/elsewhere/\"\ntimeout = \"1.5s\"\nkeep = 2\nbody = \"1MiB\""
+    ));
+    let settings = config.unwrap().sites[0].settings.clone();
+    assert_eq!(settings.index, ["index.php", "index.html"]);
+    let all: Vec<_> = settings
+        .fastcgi
+        .iter()
+        .map(|rule| &rule.application)
+        .collect();
+    assert_eq!(all.len(), 2);
+    let (path, extension) = (all[0], all[1]);
+    assert_eq!(extension.address.to_string(), "/run/app");
+    assert_eq!(
+        (&extension.root[..], &path.root[..]),
+        (&b"/etc/exos/www"[..], &b"/elsewhere"[..])
+    );
+    assert_eq!(
+        (extension.timeout.as_secs(), path.timeout.as_millis()),
+        (60, 1500)
+    );
+    assert_eq!((extension.keep, path.keep), (0, 2));
+    assert_eq!((extension.body_max, path.body_max), (8 << 20, 1 << 20));
+    assert_eq!((extension.connections, path.connections), (64, 64));
+    let own = parse(
+        "[[site]]\nroot = \"www\"\nindex = [\"a.html\"]\n[[site.fastcgi]]\nextension = \".php\"\nto = \"/run/app\"",
+    );
+    assert_eq!(own.unwrap().sites[0].settings.index, ["a.html"]);
+}
+
+#[test]
+fn what_is_wrong_with_applications_is_said() {
+    let site =
+        "[[site]]\nroot = \"www\"\n[site.error_pages]\n404 = \"/404.php\"\n[[site.fastcgi]]\n";
+    for (keys, wanted) in [
+        ("extension = \".php\"", "5: nobody answers; write to ="),
+        (
+            "to = \"/run/app\"",
+            "5: the rule is about nothing; write extension =",
+        ),
+        (
+            "extension = \"php\"\nto = \"/run/app\"",
+            "6: \"php\" is no extension",
+        ),
+        (
+            "path = \"*.php\"\nto = \"/run/app\"",
+            "6: \"*.php\" is no path of an application",
+        ),
+        (
+            "path = \"/a\"\nextension = \".php\"\nto = \"/run/app\"",
+            "6: a rule is about an extension or",
+        ),
+        (
+            "path = \"/a\"\nto = \"run/app\"",
+            "7: \"run/app\" is no address of an application",
+        ),
+        (
+            "path = \"/a\"\nto = \"/run/app\"\nroot = \"www\"",
+            "8: \"www\" is no root",
+        ),
+        (
+            "path = \"/a\"\nto = \"/run/app\"\ntimeout = \"2h\"",
+            "8: \"2h\" is",
+        ),
+        (
+            "path = \"/a\"\nto = \"/run/app\"\ntimeout = \"0s\"",
+            "8: \"0s\" is out of bounds",
+        ),
+        (
+            "path = \"/a\"\nto = \"/run/app\"\nconnections = 0",
+            "8: 0 is out of bounds",
+        ),
+        (
+            "path = \"/a\"\nto = \"/run/app\"\n[[site.fastcgi]]\npath = \"/a\"\nto = \"/b\"",
+            "9: \"/a\" is there in line 6 too",
+        ),
+        (
+            "extension = \".php\"\nto = \"/run/app\"",
+            "4: the error page 404 is a script",
+        ),
+    ] {
+        let said = complaints(&format!("{site}{keys}"));
+        assert!(
+            said.iter().any(|line| line.starts_with(wanted)),
+            "{keys}: {said:?}"
+        );
+    }
+}

@@ -143,6 +143,7 @@ fn site_with_users(folder: &Folder, users: &str) -> (Config, Tree) {
 fn judge(config: &Config, peer: [u8; 4], sent: &str) -> Verdict {
     let access = &config.sites[0].settings.access;
     let asks = Asks {
+        script: None,
         path: b"/a.txt",
         peer: std::net::Ipv4Addr::from(peer).into(),
         now: exos_inet::Instant::START,

@@ -34,6 +34,8 @@ pub struct AccessRules(Vec<AccessRule>);
 pub struct Asks<'a> {
     /// The resolved path.
     pub path: &'a [u8],
+    /// The script that it begins with, if there is more behind that: rules about the script hold too.
+    pub script: Option<&'a [u8]>,
     /// Who asks.
     pub peer: IpAddr,
     /// When.
@@ -96,13 +98,13 @@ impl AccessRules {
 
     /// What becomes of a request; `index` has the names of documents that directories are answered with.
     pub fn judge(&self, asks: &Asks, index: &[String]) -> Verdict {
-        let paths = paths_of(asks.path, index);
+        let mut paths = paths_of(asks.path, index);
+        paths.extend(asks.script.map(<[u8]>::to_vec));
         if !paths.iter().all(|path| self.allows(path, asks.peer)) {
             return Verdict::Denied;
         }
         if asks.is_new
-            && let Some(rate) = self.first(asks.path, |rule| rule.rate.as_ref())
-            && let Some(Err(secs)) = rate.1.as_ref().map(|rate| rate.take(asks.peer, asks.now))
+            && let Some(secs) = self.limits(asks)
         {
             return Verdict::Limited(secs);
         }
@@ -147,6 +149,17 @@ impl AccessRules {
         let rules = self.0.iter().enumerate();
         let mut matching = rules.filter(|(_, rule)| rule.pattern.matches(path));
         matching.find_map(|(at, rule)| Some((at, aspect(rule)?)))
+    }
+
+    /// By how many seconds it comes too early, by each rule once.
+    fn limits(&self, asks: &Asks) -> Option<u64> {
+        let rate = |path| self.first(path, |rule| rule.rate.as_ref());
+        let of_path = rate(asks.path);
+        let of_script = asks.script.and_then(rate);
+        let of_script = of_script.filter(|(at, _)| of_path.is_none_or(|(other, _)| *at != other));
+        let rates = of_path.into_iter().chain(of_script);
+        let mut rates = rates.filter_map(|(_, rate)| rate.as_ref());
+        rates.find_map(|rate| rate.take(asks.peer, asks.now).err())
     }
 
     fn allows(&self, path: &[u8], peer: IpAddr) -> bool {
@@ -195,6 +208,7 @@ mod tests {
     fn asks(path: &str) -> Asks<'_> {
         Asks {
             path: path.as_bytes(),
+            script: None,
             peer: "192.0.2.1".parse().expect("an address"),
             now: Instant::from_millis(1),
             is_new: true,
@@ -225,6 +239,30 @@ mod tests {
             ..asks("/open/b")
         };
         assert_eq!(rules.judge(&again, &[]), Verdict::Pass, "it was counted");
+    }
+
+    /// `/admin.php/anything` runs `/admin.php`.
+    #[test]
+    fn what_holds_for_a_script_holds_for_what_is_behind_it() {
+        let rules = AccessRules::new(vec![
+            rule("/admin.php", Some(&["deny all"]), None),
+            rule("/slow.php", None, Some(1)),
+            rule("/all.php*", None, Some(1)),
+        ]);
+        let judge = |path, script: &'static str| {
+            let script = Some(script.as_bytes());
+            let asks = Asks {
+                script,
+                ..asks(path)
+            };
+            rules.judge(&asks, &[])
+        };
+        assert_eq!(judge("/admin.php/x", "/admin.php"), Verdict::Denied);
+        assert_eq!(judge("/other.php/x", "/other.php"), Verdict::Pass);
+        assert_eq!(judge("/slow.php/x", "/slow.php"), Verdict::Pass);
+        assert_eq!(judge("/slow.php/y", "/slow.php"), Verdict::Limited(1));
+        let counted_once = judge("/all.php/x", "/all.php");
+        assert_eq!(counted_once, Verdict::Pass);
     }
 
     #[test]

@@ -1,0 +1,192 @@
+//! How a request that an application answers ends: whole, refused, too late, or with its client.
+
+use exos_program::Timed as _;
+
+use super::failure::{Failure, tell};
+use super::{Answering, Stage, Step, Upload};
+use crate::connections::connection::{Connection, Outcome, Shared, Turn};
+use crate::connections::transport::Transport;
+use crate::connections::wait::Wait;
+use crate::fastcgi::record;
+use crate::fastcgi::reply::{Framing, Reply, ReplyError};
+use crate::http::asking::Said;
+use crate::message::Status;
+
+/// What the log says of a request whose client went away before there was an answer: nginx's number for that.
+const CLIENT_GONE: Said = Said {
+    code: 499,
+    head_len: 0,
+    len: 0,
+};
+
+impl Connection {
+    /// An application closed a connection that was kept, before it read the request: that is asked once more, over another.
+    pub(super) fn asks_again<T: Transport>(
+        &mut self,
+        answering: &mut Answering,
+        turn: &mut Turn<'_, T>,
+    ) -> bool {
+        let Stage::Asked {
+            upstream,
+            was_kept: true,
+        } = answering.stage
+        else {
+            return false;
+        };
+        if !answering.reply.is_fresh() || !answering.asking.may_be_repeated() {
+            return false;
+        }
+        turn.shared.applications.close(upstream);
+        answering.stage = Stage::Collecting;
+        answering.reply = Reply::default();
+        answering.was_repeated = true;
+        self.ask(answering, false, turn).is_ok()
+    }
+
+    /// The application gives no answer, or not the rest.
+    pub(super) fn fail<T: Transport>(
+        &mut self,
+        failure: &Failure,
+        answering: &mut Answering,
+        turn: &mut Turn<'_, T>,
+    ) -> Step {
+        turn.shared.counters.application_failures += 1;
+        tell(
+            &mut turn.shared.applications,
+            &answering.asking,
+            failure,
+            turn.now,
+        );
+        match &mut answering.begun {
+            // What has come still goes: without a last chunk, or all of its length, the client knows that it is not all.
+            Some(begun) if matches!(begun.framing, Framing::Chunked | Framing::Length(_)) => {
+                begun.persistent = false;
+                turn.shared.counters.broken_off += 1;
+                Step::Whole
+            }
+            Some(_) => Step::Broken,
+            None => self.refuse_asking(failure.status(), answering.skip(), answering, turn),
+        }
+    }
+
+    /// The body is none that can be handed on: nobody knows where it ends.
+    pub(super) fn refuse_body<T: Transport>(
+        &mut self,
+        status: Status,
+        answering: &mut Answering,
+        turn: &mut Turn<'_, T>,
+    ) -> Step {
+        self.refuse_asking(status, None, answering, turn)
+    }
+
+    pub(super) fn refuse_asking<T: Transport>(
+        &mut self,
+        status: Status,
+        skip: Option<u64>,
+        answering: &mut Answering,
+        turn: &mut Turn<'_, T>,
+    ) -> Step {
+        self.give_back(answering, turn.shared);
+        let shared = &mut *turn.shared;
+        let persistent = skip.is_some() && !shared.stopping;
+        let (server, out) = (&mut shared.server, &mut shared.out);
+        let http = self.http_mut();
+        http.refuse_asking(server, status, &answering.asking, persistent, out);
+        http.answered_by_application(persistent, skip.unwrap_or(0));
+        self.send_out(&mut shared.out, turn.transport);
+        Step::Whole
+    }
+
+    /// What it waits for has not come in time.
+    pub(in crate::connections) fn end_wait_answering<T: Transport>(
+        &mut self,
+        turn: &mut Turn<'_, T>,
+    ) -> Outcome {
+        let Some(mut answering) = self.answering.take() else {
+            return Outcome::Broken;
+        };
+        let step = match (self.waits_for(), &answering.begun) {
+            (Wait::Body, None) => self.refuse_body(Status::RequestTimeout, &mut answering, turn),
+            (Wait::Body, Some(_)) => Step::Broken,
+            _ => self.fail(&Failure::Late, &mut answering, turn),
+        };
+        match step {
+            Step::Whole => {
+                self.end_answering(*answering, turn);
+                self.serve_behind(turn)
+            }
+            Step::GoesOn | Step::Broken => {
+                self.answering = Some(answering);
+                Outcome::Broken
+            }
+        }
+    }
+
+    /// The response is queued whole.
+    pub(super) fn end_answering<T: Transport>(
+        &mut self,
+        mut answering: Answering,
+        turn: &mut Turn<'_, T>,
+    ) {
+        if let Some(begun) = answering.begun {
+            if let Stage::Asked { upstream, .. } = answering.stage
+                && matches!(answering.upload, Upload::Over)
+                && answering.reply.is_at_a_record()
+            {
+                let application = &answering.asking.asked.application;
+                turn.shared.applications.release(upstream, application);
+                answering.stage = Stage::Collecting;
+            }
+            if begun.is_too_long {
+                let failure = Failure::Reply(ReplyError::Long);
+                tell(
+                    &mut turn.shared.applications,
+                    &answering.asking,
+                    &failure,
+                    turn.now,
+                );
+            }
+            let skip = answering.skip();
+            let persistent = begun.persistent && skip.is_some();
+            let http = self.http_mut();
+            http.answered_by_application(persistent, skip.unwrap_or(0));
+            http.log_application(&mut turn.shared.server, &answering.asking, begun.said);
+        }
+        self.give_back(&mut answering, turn.shared);
+        self.wait(turn.now, Wait::Sending);
+        self.begin_next(turn);
+    }
+
+    /// The connection to the application is not needed any more, or none will be.
+    pub(super) fn give_back(&mut self, answering: &mut Answering, shared: &mut Shared) {
+        let applications = &mut shared.applications;
+        applications.uncollect(std::mem::take(&mut answering.collected));
+        match answering.stage {
+            Stage::Collecting => {}
+            Stage::Waiting => {
+                applications.forget(self.id(), &answering.asking.asked.application.address)
+            }
+            Stage::Asked { upstream, .. } => {
+                if !answering.reply.is_over() {
+                    let mut abort = Vec::new();
+                    record::abort(&mut abort);
+                    applications.send(upstream, abort);
+                }
+                applications.close(upstream);
+            }
+        }
+        answering.stage = Stage::Collecting;
+    }
+
+    /// The connection is over, in the middle of this.
+    pub(in crate::connections) fn abandon_answering(&mut self, shared: &mut Shared) {
+        let Some(mut answering) = self.answering.take() else {
+            return;
+        };
+        self.give_back(&mut answering, shared);
+        let said = answering.begun.map_or(CLIENT_GONE, |begun| begun.said);
+        let server = &mut shared.server;
+        self.http_mut()
+            .log_application(server, &answering.asking, said);
+    }
+}

@@ -1,0 +1,125 @@
+//! What can be wrong with an application: what its client is answered, and what the operator reads.
+
+use exos_inet::Instant;
+use exos_inet::tcp::Reason;
+use rustix::io::Errno;
+
+use super::Answering;
+use crate::fastcgi::pool::Refusal;
+use crate::fastcgi::reply::ReplyError;
+use crate::fastcgi::{Address, Applications};
+use crate::http::Asking;
+use crate::message::Status;
+
+/// Why an application has given no answer.
+#[derive(Debug)]
+pub(super) enum Failure {
+    Refused(Refusal),
+    Reply(ReplyError),
+    /// It has closed the connection, or never had it.
+    Ended(Reason),
+    /// It says nothing.
+    Late,
+}
+
+impl Failure {
+    pub(super) fn status(&self) -> Status {
+        match self {
+            Failure::Refused(Refusal::Busy) | Failure::Reply(ReplyError::Overloaded) => {
+                Status::ServiceUnavailable
+            }
+            Failure::Ended(Reason::TimedOut) | Failure::Late => Status::GatewayTimeout,
+            _ => Status::BadGateway,
+        }
+    }
+
+    /// What the operator reads.
+    fn text(&self, asking: &Asking) -> String {
+        let application = &asking.asked.application;
+        let is_unix = matches!(application.address, Address::Unix(_));
+        match self {
+            Failure::Refused(Refusal::Busy) => {
+                "too many requests wait for it; give it more processes, and more `connections`".to_owned()
+            }
+            Failure::Refused(Refusal::Failed(Errno::NOENT)) => {
+                "there is no such socket; start the application, or correct its address".to_owned()
+            }
+            Failure::Refused(Refusal::Failed(Errno::CONNREFUSED)) | Failure::Ended(Reason::Refused) => {
+                "nobody listens there; start the application, or correct its address".to_owned()
+            }
+            Failure::Refused(Refusal::Failed(Errno::ACCESS | Errno::PERM)) if is_unix => {
+                "this server's user may not connect to it; see listen.owner and listen.mode of php-fpm".to_owned()
+            }
+            Failure::Refused(Refusal::Failed(errno)) => format!("cannot connect: {errno}"),
+            Failure::Reply(error) => error.to_string(),
+            Failure::Ended(Reason::Done | Reason::Reset) => {
+                "it closed the connection before the end of its answer".to_owned()
+            }
+            Failure::Ended(reason) => format!("the connection to it is over: {reason:?}"),
+            Failure::Late => {
+                let secs = application.timeout.as_secs_f64();
+                format!("it said nothing for {secs} s; see `timeout`")
+            }
+        }
+    }
+}
+
+/// Tells the operator what is wrong with an application, not too often.
+pub(super) fn tell(
+    applications: &mut Applications,
+    asking: &Asking,
+    failure: &Failure,
+    now: Instant,
+) {
+    let address = &asking.asked.application.address;
+    if applications.may_tell(address, now) {
+        let script = String::from_utf8_lossy(&asking.asked.script);
+        let what = failure.text(asking);
+        exos_program::warn!(
+            "exos serve: {address}, asked for {}: {what}",
+            script.escape_debug()
+        );
+    }
+}
+
+/// Tells the operator what an application says, not too much.
+pub(super) fn tell_warnings(
+    answering: &mut Answering,
+    applications: &mut Applications,
+    now: Instant,
+) {
+    for line in answering.reply.take_warnings() {
+        let address = &answering.asking.asked.application.address;
+        if !applications.may_warn(address, now) {
+            return;
+        }
+        exos_program::warn!("exos serve: {address} says: {line}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_with_an_application_has_a_status() {
+        for (failure, status) in [
+            (Failure::Refused(Refusal::Busy), Status::ServiceUnavailable),
+            (
+                Failure::Refused(Refusal::Failed(Errno::NOENT)),
+                Status::BadGateway,
+            ),
+            (
+                Failure::Reply(ReplyError::Overloaded),
+                Status::ServiceUnavailable,
+            ),
+            (Failure::Reply(ReplyError::NoHead), Status::BadGateway),
+            (Failure::Ended(Reason::Done), Status::BadGateway),
+            (Failure::Ended(Reason::Refused), Status::BadGateway),
+            (Failure::Ended(Reason::TimedOut), Status::GatewayTimeout),
+            (Failure::Late, Status::GatewayTimeout),
+        ] {
+            assert_eq!(failure.status(), status, "{failure:?}");
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Bytes between a client and an application: the body there, the answer back, each as far as the other side takes it.
+
+use exos_buf::{Buffer, Slice};
+use exos_inet::tcp::ConnectionId;
+use exos_program::Timed as _;
+
+use super::failure::{Failure, tell_warnings};
+use super::{Answering, Begun, Upload};
+use crate::connections::connection::{Connection, Shared, Turn};
+use crate::connections::streaming::queue_wanted;
+use crate::connections::transport::Transport;
+use crate::connections::wait::Wait;
+use crate::fastcgi::Applications;
+use crate::fastcgi::head::Head;
+use crate::fastcgi::record::{self, Stream};
+use crate::fastcgi::reply::Framing;
+use crate::fastcgi::upload::BodyError;
+use crate::http::asking::Said;
+use crate::limits::{APPLICATION_READ_LEN, BODY_BEGUN_LEN, BODY_QUEUE_LEN, REACH_MIN};
+
+/// An application takes more of a body now.
+pub(super) fn has_room(applications: &Applications, upstream: ConnectionId) -> bool {
+    applications.unsent(upstream) < BODY_QUEUE_LEN
+}
+
+impl Connection {
+    /// Collects what of the body has to be there before anybody is asked; true when it is.
+    pub(super) fn collect<T: Transport>(
+        &mut self,
+        answering: &mut Answering,
+        turn: &mut Turn<'_, T>,
+    ) -> Result<bool, BodyError> {
+        let bytes = turn.transport.readable(self.id());
+        match &mut answering.upload {
+            Upload::Over => Ok(true),
+            Upload::Length(len) => {
+                let is_enough = bytes.len() as u64 >= (*len).min(BODY_BEGUN_LEN);
+                if answering.body_pace.has_grown_to(bytes.len()) {
+                    self.wait_for_body(answering, turn);
+                }
+                Ok(is_enough)
+            }
+            Upload::Chunked(body) => {
+                let before = body.content.len();
+                let count = body.take(bytes)?;
+                let grown = body.content.len() - before;
+                if !turn.shared.applications.collect(grown) {
+                    return Err(BodyError::NoRoom);
+                }
+                answering.collected += grown;
+                turn.transport.consume(self.id(), count);
+                let is_over = body.is_over();
+                if count > 0 {
+                    answering.body_pace.came(count);
+                    self.wait_for_body(answering, turn);
+                }
+                Ok(is_over)
+            }
+        }
+    }
+
+    /// Hands on what has come of a body whose length is said, as far as the application takes it; true when there is more to
+    /// come from the client.
+    pub(super) fn upload<T: Transport>(
+        &mut self,
+        upstream: ConnectionId,
+        answering: &mut Answering,
+        turn: &mut Turn<'_, T>,
+    ) -> bool {
+        let Upload::Length(left) = &mut answering.upload else {
+            return false;
+        };
+        let applications = &mut turn.shared.applications;
+        let is_ended = applications.end_of(upstream).is_some();
+        let room = BODY_QUEUE_LEN.saturating_sub(applications.unsent(upstream));
+        let bytes = turn.transport.readable(self.id());
+        let count = bytes
+            .len()
+            .min(room)
+            .min(usize::try_from(*left).unwrap_or(usize::MAX));
+        if count == 0 || is_ended {
+            let is_the_clients = room > 0 && !is_ended;
+            if is_the_clients && self.waits_for() == Wait::Application {
+                answering.body_pace.begin(turn.now);
+                self.wait_for_body(answering, turn);
+            }
+            return is_the_clients;
+        }
+        let mut records = Vec::with_capacity(count + 32);
+        record::part(&mut records, Stream::Stdin, &bytes[..count]);
+        turn.transport.consume(self.id(), count);
+        answering.body_pace.came(count);
+        *left -= count as u64;
+        let is_over = *left == 0;
+        if is_over {
+            record::end(&mut records, Stream::Stdin);
+            answering.upload = Upload::Over;
+        }
+        applications.send(upstream, records);
+        if is_over || !has_room(applications, upstream) {
+            self.wait_for_application(turn.now, answering.asking.asked.application.timeout);
+        } else {
+            self.wait_for_body(answering, turn);
+        }
+        !is_over
+    }
+
+    /// More of the body is to come from the client, in its time, and as fast as clients have to send.
+    pub(super) fn wait_for_body<T: Transport>(
+        &mut self,
+        answering: &Answering,
+        turn: &Turn<'_, T>,
+    ) {
+        let pace = &answering.body_pace;
+        let least = pace.until(&turn.shared.bounds);
+        let silent_until = turn.now + Wait::Body.time();
+        self.wait_until(
+            Wait::Body,
+            least.map_or(silent_until, |at| at.min(silent_until)),
+        );
+    }
+
+    /// Takes what has come of the answer, as far as its client does; true when it is queued whole.
+    pub(super) fn download<T: Transport>(
+        &mut self,
+        upstream: ConnectionId,
+        answering: &mut Answering,
+        turn: &mut Turn<'_, T>,
+    ) -> Result<bool, Failure> {
+        let id = self.id();
+        if turn.transport.unacknowledged(id) == 0 {
+            self.begin_pace(turn.now);
+        }
+        let (mut content, mut has_come) = (Vec::new(), false);
+        let is_whole = loop {
+            let queued = turn.transport.unacknowledged(id);
+            if queued >= queue_wanted(queued - turn.transport.unsent(id), REACH_MIN) {
+                break false;
+            }
+            let bytes = turn.shared.applications.readable(upstream);
+            let part = &bytes[..bytes.len().min(APPLICATION_READ_LEN)];
+            if part.is_empty() {
+                match turn.shared.applications.end_of(upstream) {
+                    Some(reason) => return Err(Failure::Ended(reason)),
+                    None => break false,
+                }
+            }
+            content.clear();
+            let asking = &answering.asking;
+            let taken = answering
+                .reply
+                .take(part, |name| asking.is_set(name), &mut content);
+            tell_warnings(answering, &mut turn.shared.applications, turn.now);
+            let (count, head) = taken.map_err(Failure::Reply)?;
+            turn.shared.applications.consume(upstream, count);
+            has_come = true;
+            let mut out = Vec::with_capacity(content.len() + 512);
+            if let Some(head) = head {
+                self.begin_answer(&head, answering, &mut out, turn.shared);
+            }
+            let is_over = answering.reply.is_over();
+            let mut is_short = Ok(());
+            if let Some(begun) = &mut answering.begun {
+                begun.is_too_long |= !begun.framing.push(&content, &mut out);
+                if is_over {
+                    is_short = begun.framing.end(&mut out);
+                }
+                begun.said.len += out.len();
+            }
+            if !out.is_empty() {
+                self.send(Slice::from(Buffer::from(out)), turn.transport);
+            }
+            is_short.map_err(Failure::Reply)?;
+            if is_over || answering.begun.is_some_and(|begun| begun.has_all()) {
+                break true;
+            }
+        };
+        if !is_whole && has_come {
+            self.wait_on_answering(answering, turn);
+        }
+        Ok(is_whole)
+    }
+
+    /// The head of the answer is whole.
+    pub(super) fn begin_answer(
+        &mut self,
+        head: &Head,
+        answering: &mut Answering,
+        out: &mut Vec<u8>,
+        shared: &mut Shared,
+    ) {
+        let framing = answering.asking.framing(head);
+        let is_last = framing == Framing::Close || shared.stopping;
+        let persistent = !is_last && answering.skip().is_some();
+        let bytes = shared
+            .server
+            .application_head(&answering.asking, head, framing, persistent);
+        out.extend_from_slice(&bytes);
+        answering.begun = Some(Begun {
+            framing,
+            persistent,
+            said: Said {
+                code: head.code,
+                head_len: bytes.len(),
+                len: 0,
+            },
+            is_too_long: false,
+        });
+    }
+
+    /// Something has come of an answer, of which there is more.
+    pub(super) fn wait_on_answering<T: Transport>(
+        &mut self,
+        answering: &Answering,
+        turn: &Turn<'_, T>,
+    ) {
+        if turn.transport.unacknowledged(self.id()) > 0 {
+            self.wait(turn.now, Wait::Sending);
+        } else if matches!(answering.upload, Upload::Over) {
+            self.wait_for_application(turn.now, answering.asking.asked.application.timeout);
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! An application that answers requests, as it is configured.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::limits::{
+    APPLICATION_BODY_LEN, APPLICATION_CONNECTIONS, APPLICATION_TIME, UNIX_NAME_LEN_MAX,
+};
+
+/// Where an application listens.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Address {
+    /// At a Unix socket.
+    Unix(PathBuf),
+    /// At a port of this host or another.
+    Tcp(SocketAddr),
+}
+
+impl Address {
+    /// Reads an address.
+    ///
+    /// # Errors
+    ///
+    /// What to write instead.
+    pub fn parse(text: &str) -> Result<Address, String> {
+        let path = text.strip_prefix("unix:").unwrap_or(text);
+        if path.starts_with('/') && path.len() <= UNIX_NAME_LEN_MAX && !path.contains('\0') {
+            return Ok(Address::Unix(path.into()));
+        }
+        if let Some(port) = text
+            .strip_prefix("localhost:")
+            .and_then(|port| port.parse().ok())
+        {
+            return Ok(Address::Tcp(
+                (IpAddr::from(Ipv4Addr::LOCALHOST), port).into(),
+            ));
+        }
+        match text.parse() {
+            Ok(address) => Ok(Address::Tcp(address)),
+            Err(_) => Err(format!(
+                "{text:?} is no address of an application; write \"/run/php/php-fpm.sock\", \"127.0.0.1:9000\" or \"[::1]:9000\""
+            )),
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Unix(path) => path.display().fmt(f),
+            Address::Tcp(address) => address.fmt(f),
+        }
+    }
+}
+
+/// An application, and what it is given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Application {
+    /// Where it listens.
+    pub address: Address,
+    /// Where it finds the site's documents; without a slash at the end.
+    pub root: Vec<u8>,
+    /// How long it may say nothing.
+    pub timeout: Duration,
+    /// The longest body of a request.
+    pub body_max: u64,
+    /// Connections to it at once, of a loop.
+    pub connections: usize,
+    /// Of those, how many are kept open without a request.
+    pub keep: usize,
+}
+
+impl Application {
+    /// Everything by default.
+    pub fn at(address: Address) -> Application {
+        Application {
+            address,
+            root: Vec::new(),
+            timeout: APPLICATION_TIME,
+            body_max: APPLICATION_BODY_LEN,
+            connections: APPLICATION_CONNECTIONS,
+            keep: 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_names_of_sockets_or_ports() {
+        for (text, wanted) in [
+            ("/run/php.sock", "/run/php.sock"),
+            ("unix:/run/php.sock", "/run/php.sock"),
+            ("127.0.0.1:9000", "127.0.0.1:9000"),
+            ("localhost:9000", "127.0.0.1:9000"),
+            ("[::1]:9000", "[::1]:9000"),
+        ] {
+            assert_eq!(Address::parse(text).unwrap().to_string(), wanted);
+        }
+        let long = format!("/{}", "x".repeat(UNIX_NAME_LEN_MAX));
+        for text in [
+            "",
+            "php.sock",
+            "127.0.0.1",
+            "localhost",
+            "localhost:x",
+            "host:9000",
+            "::1:9000x",
+            &long,
+        ] {
+            assert!(Address::parse(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! Requests that applications answer, over FastCGI: what is asked, what comes back, and the connections to them.
+//!
+//! All but [`pool`] performs nothing: bytes of a client and of an application in, bytes for them out.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | [`application`], [`rules`] | an application as it is configured, and which requests are for it |
+//! | [`record`] | the records of FastCGI 1.0: written, and read wherever they are cut |
+//! | [`variables`] | a request as variables of CGI/1.1 (RFC 3875) |
+//! | [`upload`] | a request's body on its way to the application |
+//! | [`head`], [`reply`] | what an application answers, as HTTP |
+//! | [`pool`] | connections to applications, over the kernel's sockets |
+
+pub mod application;
+pub mod head;
+pub mod pool;
+pub mod record;
+pub mod reply;
+pub mod rules;
+pub mod upload;
+pub mod variables;
+
+pub use application::{Address, Application};
+pub use pool::Applications;
+pub use rules::{Asked, Rules};

@@ -1,0 +1,80 @@
+//! What a loop has of one application: connections, clients that wait for one, and what was told of it.
+//!
+//! A client waits in `waiting` or in `ready`. [`Group::wake`] moves those for whom there is room from the one to the other,
+//! and is to be called after whatever makes room.
+
+use std::collections::VecDeque;
+
+use exos_inet::tcp::ConnectionId;
+use exos_inet::{Duration, Instant};
+
+use crate::limits::WARNINGS_MAX;
+
+/// Those to one application.
+#[derive(Debug, Default)]
+pub(super) struct Group {
+    pub(super) open: usize,
+    pub(super) idle: Vec<ConnectionId>,
+    pub(super) waiting: VecDeque<Waiting>,
+    /// Those of them that may ask, and were not named yet: room is kept for them.
+    pub(super) ready: VecDeque<Waiting>,
+    /// Its own queue is full: nobody asks before.
+    pub(super) full_until: Option<Instant>,
+    /// When it was last told that something is wrong with it.
+    told_at: Option<Instant>,
+    /// Since when lines of its own were told, and how many.
+    warned: Option<(Instant, usize)>,
+}
+
+/// A client that waits, and how many connections there may be with its own.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waiting {
+    pub(super) client: ConnectionId,
+    pub(super) connections: usize,
+}
+
+impl Group {
+    /// Connections that carry a request, or will.
+    pub(super) fn busy(&self) -> usize {
+        self.open - self.idle.len() + self.ready.len()
+    }
+
+    /// Lets those ask for whom there is room, in order.
+    pub(super) fn wake(&mut self) {
+        if self.full_until.is_some() {
+            return;
+        }
+        // Of rules with one address each has its own bound.
+        let has_room = |group: &Group, waiting: &Waiting| group.busy() < waiting.connections;
+        while let Some(at) = self.waiting.iter().position(|next| has_room(self, next)) {
+            self.ready.extend(self.waiting.remove(at));
+        }
+    }
+
+    /// Its own queue is full: those who may ask wait on, in their order.
+    pub(super) fn pause(&mut self, until: Instant) {
+        self.full_until = Some(until);
+        while let Some(ready) = self.ready.pop_back() {
+            self.waiting.push_front(ready);
+        }
+    }
+
+    /// Whether to tell that something is wrong: once a second.
+    pub(super) fn may_tell(&mut self, now: Instant) -> bool {
+        let is_new = (self.told_at).is_none_or(|at| now >= at + Duration::from_secs(1));
+        if is_new {
+            self.told_at = Some(now);
+        }
+        is_new
+    }
+
+    /// Whether to tell a line of the application's.
+    pub(super) fn may_warn(&mut self, now: Instant) -> bool {
+        let (since, count) = self
+            .warned
+            .filter(|(since, _)| now < *since + Duration::from_secs(1))
+            .unwrap_or((now, 0));
+        self.warned = Some((since, count + 1));
+        count < WARNINGS_MAX
+    }
+}

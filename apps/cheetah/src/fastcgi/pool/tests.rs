@@ -1,0 +1,305 @@
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+
+use exos::clock;
+use exos_inet::Duration;
+
+use super::*;
+use crate::limits::WARNINGS_MAX;
+
+/// An application that does what a test says.
+struct World {
+    path: PathBuf,
+    listener: UnixListener,
+    application: Application,
+    applications: Applications,
+}
+
+impl World {
+    fn new(name: &str, connections: usize, keep: usize) -> World {
+        let name = format!("exos-pool-{}-{name}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let _ = std::fs::remove_file(&path);
+        let listener = UnixListener::bind(&path).unwrap();
+        let application = Application {
+            connections,
+            keep,
+            ..Application::at(Address::Unix(path.clone()))
+        };
+        World {
+            path,
+            listener,
+            application,
+            applications: Applications::default(),
+        }
+    }
+
+    fn ask(&mut self, client: u64, may_be_kept: bool, has_waited: bool) -> Result<Opened, Refusal> {
+        let client = ConnectionId::from_bits(client);
+        let now = clock::now();
+        self.applications
+            .open(&self.application, client, may_be_kept, has_waited, now)
+    }
+
+    /// A connection for a client, and whether it was kept.
+    fn connect(&mut self, client: u64, has_waited: bool) -> (ConnectionId, bool) {
+        match self.ask(client, true, has_waited) {
+            Ok(Opened::Connected { upstream, was_kept }) => (upstream, was_kept),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn waits(&mut self, client: u64) {
+        assert!(matches!(self.ask(client, true, false), Ok(Opened::Waits)));
+    }
+
+    /// The client that is told next, within a time that is long.
+    fn told(&mut self) -> u64 {
+        let until = clock::now() + Duration::from_secs(60);
+        loop {
+            self.applications.turn(clock::now());
+            if let Some(client) = self.applications.poll() {
+                return client.to_bits();
+            }
+            assert!(clock::now() < until, "nobody is told");
+        }
+    }
+
+    fn accept(&self) -> UnixStream {
+        self.listener.accept().unwrap().0
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+#[test]
+fn requests_beyond_wait_in_order() {
+    let mut world = World::new("order", 1, 0);
+    let (first, _) = world.connect(1, false);
+    for client in [2, 3, 4] {
+        world.waits(client);
+    }
+    world.applications.release(first, &world.application);
+    assert_eq!(world.told(), 2);
+    let (second, was_kept) = world.connect(2, true);
+    world.waits(5);
+    assert!(!was_kept);
+    // One that goes gives its place on, before it was told and after.
+    let address = world.application.address.clone();
+    (world.applications).forget(ConnectionId::from_bits(3), &address);
+    world.applications.close(second);
+    (world.applications).forget(ConnectionId::from_bits(4), &address);
+    assert_eq!(world.told(), 5);
+}
+
+#[test]
+fn no_more_wait_than_may() {
+    let mut world = World::new("busy", 1, 0);
+    world.connect(0, false);
+    for client in 1..=APPLICATION_WAITING_MAX as u64 {
+        world.waits(client);
+    }
+    assert_eq!(world.ask(9999, true, false).err(), Some(Refusal::Busy));
+}
+
+#[test]
+fn connections_are_kept_as_far_as_is_said() {
+    let mut world = World::new("kept", 3, 1);
+    let (first, second) = (world.connect(1, false).0, world.connect(2, false).0);
+    let (mut of_first, mut of_second) = (world.accept(), world.accept());
+    world.applications.send(first, b"asked".to_vec());
+    world.applications.turn(clock::now());
+    let mut got = [0; 5];
+    of_first.read_exact(&mut got).unwrap();
+    of_first.write_all(b"answered").unwrap();
+    // That the request was taken is told, too.
+    while world.applications.readable(first).is_empty() {
+        assert_eq!(world.told(), 1);
+    }
+    assert_eq!(world.applications.readable(first), b"answered");
+    world.applications.consume(first, 8);
+    world.applications.release(first, &world.application);
+    world.applications.release(second, &world.application);
+    assert_eq!(of_second.read(&mut got).unwrap(), 0, "one is kept, no more");
+    assert_eq!(world.connect(3, false), (first, true));
+    world.applications.release(first, &world.application);
+    // What cannot be asked again is not asked over one that may be closed by now.
+    let fresh = world.ask(4, false, false);
+    assert!(matches!(
+        fresh,
+        Ok(Opened::Connected {
+            was_kept: false,
+            ..
+        })
+    ));
+    assert_eq!(of_first.read(&mut got).unwrap(), 0);
+}
+
+#[test]
+fn a_kept_connection_that_says_anything_is_closed() {
+    let mut world = World::new("closed", 3, 2);
+    let (first, _) = world.connect(1, false);
+    let mut peer = world.accept();
+    world.applications.release(first, &world.application);
+    peer.write_all(b"unasked").unwrap();
+    let mut got = [0; 1];
+    peer.set_nonblocking(true).unwrap();
+    let until = clock::now() + Duration::from_secs(60);
+    // Closed with bytes that nobody has read it may be told of as a reset.
+    while matches!(peer.read(&mut got), Err(e) if e.kind() == std::io::ErrorKind::WouldBlock) {
+        world.applications.turn(clock::now());
+        assert_eq!(world.applications.poll(), None);
+        assert!(clock::now() < until, "it is closed");
+    }
+    assert!(!world.connect(2, false).1);
+}
+
+#[test]
+fn where_nobody_listens_is_said_and_told_once_a_second() {
+    let mut world = World::new("nobody", 1, 0);
+    std::fs::remove_file(&world.path).unwrap();
+    let refused = world.ask(1, true, false).err();
+    assert_eq!(refused, Some(Refusal::Failed(Errno::NOENT)));
+    let (address, now) = (world.application.address.clone(), clock::now());
+    let secs = |secs| now + Duration::from_secs(secs);
+    assert!(world.applications.may_tell(&address, now));
+    assert!(!world.applications.may_tell(&address, now));
+    assert!(world.applications.may_tell(&address, secs(1)));
+    let warned = |applications: &mut Applications, at| {
+        let asked = (0..100).filter(|_| applications.may_warn(&address, at));
+        asked.count()
+    };
+    assert_eq!(warned(&mut world.applications, now), WARNINGS_MAX);
+    assert_eq!(warned(&mut world.applications, secs(1)), WARNINGS_MAX);
+}
+
+#[test]
+fn bodies_that_are_collected_have_a_bound_together() {
+    let mut applications = Applications::default();
+    assert!(applications.collect(COLLECTED_LEN_MAX));
+    assert!(!applications.collect(1));
+    applications.uncollect(1);
+    assert!(applications.collect(1));
+}
+
+/// What else happens to a client that waits gives it no second place, and no other's.
+#[test]
+fn a_client_waits_in_one_place() {
+    let mut world = World::new("place", 1, 0);
+    let (first, _) = world.connect(1, false);
+    for client in [2, 3] {
+        world.waits(client);
+    }
+    for _ in 0..2 * APPLICATION_WAITING_MAX {
+        assert!(matches!(world.ask(3, true, true), Ok(Opened::Waits)));
+    }
+    world.waits(4);
+    world.applications.close(first);
+    for client in [2, 3, 4] {
+        assert!(matches!(world.ask(client, true, true), Ok(Opened::Waits)));
+    }
+    for client in [2, 3, 4] {
+        assert_eq!(world.told(), client);
+        let (upstream, _) = world.connect(client, true);
+        world.applications.close(upstream);
+    }
+    world.applications.turn(clock::now());
+    assert_eq!(world.applications.poll(), None);
+}
+
+/// The application ends, and those that wait hear so: none is left behind, and who comes later asks at once.
+#[test]
+fn a_connection_that_fails_is_the_next_ones() {
+    let mut world = World::new("restart", 2, 0);
+    let upstreams = [1, 2].map(|client| world.connect(client, false).0);
+    for client in 3..10 {
+        world.waits(client);
+    }
+    std::fs::remove_file(&world.path).unwrap();
+    for upstream in upstreams {
+        world.applications.close(upstream);
+    }
+    for client in 3..10 {
+        assert_eq!(world.told(), client);
+        let refused = world.ask(client, true, true).err();
+        assert_eq!(refused, Some(Refusal::Failed(Errno::NOENT)));
+    }
+    world.listener = UnixListener::bind(&world.path).unwrap();
+    world.connect(10, false);
+}
+
+/// A client that was named and does not ask keeps nobody waiting.
+#[test]
+fn what_a_client_does_not_use_is_the_next_ones() {
+    let mut world = World::new("unused", 1, 0);
+    let (first, _) = world.connect(1, false);
+    for client in [2, 3] {
+        world.waits(client);
+    }
+    world.applications.close(first);
+    assert_eq!(world.told(), 2);
+    assert_eq!(world.told(), 3);
+    world.connect(3, true);
+}
+
+#[test]
+fn rules_with_one_address_have_each_its_own_bound() {
+    let mut world = World::new("rules", 1, 0);
+    let (first, _) = world.connect(1, false);
+    world.waits(2);
+    world.application.connections = 2;
+    let (second, _) = world.connect(3, false);
+    world.waits(4);
+    world.applications.close(first);
+    assert_eq!(world.told(), 4, "there is no room for the one before it");
+    let (third, _) = world.connect(4, true);
+    world.applications.close(second);
+    world.applications.close(third);
+    assert_eq!(world.told(), 2);
+}
+
+/// Those that wait because the application's own queue is full are as many as others, and keep their order.
+#[test]
+fn an_application_whose_queue_is_full_is_asked_later() {
+    let mut world = World::new("full", 4000, 0);
+    // Of those that are not accepted there may be one.
+    rustix::net::listen(&world.listener, 0).unwrap();
+    world.connect(1, false);
+    for client in 2..2 + APPLICATION_WAITING_MAX as u64 {
+        world.waits(client);
+    }
+    assert_eq!(world.ask(9999, true, false).err(), Some(Refusal::Busy));
+    assert!(world.applications.poll_timeout().is_some());
+    // Each time it was asked in vain the first stays the first.
+    for client in [2, 2, 2] {
+        assert_eq!(world.told(), client);
+        assert!(matches!(world.ask(client, true, true), Ok(Opened::Waits)));
+    }
+    let mut accepted = Vec::new();
+    for client in 2..5 {
+        assert_eq!(world.told(), client);
+        accepted.push(world.accept());
+        world.connect(client, true);
+    }
+}
+
+/// That a connection has ended is seen when it is to be used, whether it was told of or not.
+#[test]
+fn a_kept_connection_that_has_ended_is_not_used() {
+    let mut world = World::new("ended", 3, 2);
+    let (first, _) = world.connect(1, false);
+    let peer = world.accept();
+    world.applications.release(first, &world.application);
+    drop(peer);
+    assert!(!world.connect(2, false).1);
+    let (second, _) = world.connect(3, false);
+    let (_, mut peer) = (world.accept(), world.accept());
+    world.applications.release(second, &world.application);
+    peer.write_all(b"unasked").unwrap();
+    assert!(!world.connect(4, false).1);
+}

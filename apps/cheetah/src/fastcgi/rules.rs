@@ -1,0 +1,374 @@
+//! Which requests are for an application: those of an extension, or those of some paths.
+//!
+//! **The source of a script is never sent.** A document with an extension that is an application's is found here before it is
+//! looked for as a document, by every name that it has: its own, one with more behind it, and its directory's. A redirect from
+//! the script's own path (`/index.php` to `/`) leaves it its directory's. Where a rule does not look for documents, what is
+//! below a document is none of its scripts: an application that cuts a path back until there is a file would run that
+//! (`/upload/a.jpg/x.php`, cgi.fix_pathinfo of PHP).
+//!
+//! | rule | request | `SCRIPT_NAME` | `PATH_INFO` |
+//! |---|---|---|---|
+//! | extension `.php` | `/a/b.php` | `/a/b.php` | |
+//! | | `/a/b.php/c/d` | `/a/b.php` | `/c/d` |
+//! | | `/a/`, with the index `index.php` | `/a/index.php` | |
+//! | path `/app` | `/app` | `/app` | |
+//! | path `/app/*` | `/app/c/d` | `/app` | `/c/d` |
+//!
+//! A rule about paths comes before one about an extension, and of several the most specific decides.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use super::application::Application;
+use crate::site::rules::pattern::Pattern;
+use crate::site::{Entry, Site};
+
+/// What a rule is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Scripts whose names end so, with the dot. If so, those alone that are documents of the site.
+    Extension(String, bool),
+    /// Paths, of which nothing has to be there.
+    Path(Pattern),
+}
+
+impl Scope {
+    /// An extension, with its dot.
+    ///
+    /// # Errors
+    ///
+    /// What to write instead.
+    pub fn extension(text: &str) -> Result<Scope, String> {
+        let name = text.strip_prefix('.').unwrap_or_default();
+        if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
+            return Err(format!(
+                "{text:?} is no extension; write it with its dot, as \".php\""
+            ));
+        }
+        Ok(Scope::Extension(text.to_owned(), true))
+    }
+
+    /// A path, or all below one.
+    ///
+    /// # Errors
+    ///
+    /// What to write instead.
+    pub fn path(text: &str) -> Result<Scope, String> {
+        let pattern = Pattern::parse(text)?;
+        let is_below = text.ends_with("/*");
+        if !text.starts_with('/') || pattern.has_star() != is_below {
+            return Err(format!(
+                "{text:?} is no path of an application; write one as \"/app\" or \"/app/*\""
+            ));
+        }
+        Ok(Scope::Path(pattern))
+    }
+}
+
+/// A rule, and the application that it leads to.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    /// Which requests.
+    pub scope: Scope,
+    /// To there.
+    pub application: Arc<Application>,
+}
+
+/// What is asked of an application.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// It.
+    pub application: Arc<Application>,
+    /// The path of the script.
+    pub script: Vec<u8>,
+    /// What is behind that in the request's path.
+    pub info: Vec<u8>,
+}
+
+/// All rules of a site.
+#[derive(Clone, Debug, Default)]
+pub struct Rules(Vec<Rule>);
+
+impl Rules {
+    /// From rules in any order.
+    pub fn new(mut rules: Vec<Rule>) -> Rules {
+        rules.sort_by_key(|rule| match &rule.scope {
+            Scope::Path(pattern) => Reverse(Some(pattern.precedence())),
+            Scope::Extension(..) => Reverse(None),
+        });
+        Rules(rules)
+    }
+
+    /// Nothing is for an application.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Rule> {
+        self.0.iter()
+    }
+
+    /// Whether a document at this path is a script.
+    pub fn is_script(&self, path: &[u8]) -> bool {
+        self.0.iter().any(|rule| match &rule.scope {
+            Scope::Extension(extension, _) => path.ends_with(extension.as_bytes()),
+            Scope::Path(_) => false,
+        })
+    }
+
+    /// The script that a request for a path runs, where its path has more behind the name.
+    pub fn script_before_more(&self, path: &[u8], site: &Site) -> Option<Vec<u8>> {
+        let asked = self.find(path, site)?;
+        let is_by_name = self.is_script(&asked.script);
+        (is_by_name && !asked.info.is_empty()).then_some(asked.script)
+    }
+
+    /// What a request for a path asks of an application, if it does.
+    pub fn find(&self, path: &[u8], site: &Site) -> Option<Asked> {
+        let is_document = |path: &[u8]| site.find(path).is_some_and(Entry::is_document);
+        self.0.iter().find_map(|rule| {
+            let (script, info) = match &rule.scope {
+                Scope::Path(pattern) => {
+                    let below = pattern.star(path)?.len();
+                    let end = path.len() - below - usize::from(pattern.has_star());
+                    path.split_at(end)
+                }
+                Scope::Extension(extension, is_checked) => {
+                    let is_there = |path: &[u8]| match is_checked {
+                        true => is_document(path),
+                        false => !above(path).any(|path| site.is_index(path)),
+                    };
+                    match split(path, extension.as_bytes(), is_there) {
+                        Some(split) => split,
+                        None => {
+                            let script =
+                                index(path, &site.settings().index, |path| site.is_index(path))?;
+                            let is_script = script.ends_with(extension.as_bytes());
+                            return is_script.then(|| rule.asked(script, Vec::new()));
+                        }
+                    }
+                }
+            };
+            Some(rule.asked(script.to_vec(), info.to_vec()))
+        })
+    }
+}
+
+impl Rule {
+    fn asked(&self, script: Vec<u8>, info: Vec<u8>) -> Asked {
+        let application = self.application.clone();
+        Asked {
+            application,
+            script,
+            info,
+        }
+    }
+}
+
+/// The first script in a path, and what is behind it.
+fn split<'p>(
+    path: &'p [u8],
+    extension: &[u8],
+    is_there: impl Fn(&[u8]) -> bool,
+) -> Option<(&'p [u8], &'p [u8])> {
+    let ends = (1..=path.len()).filter(|&end| path.get(end).is_none_or(|&b| b == b'/'));
+    let mut scripts = ends.map(|end| path.split_at(end)).filter(|(script, _)| {
+        let stem = script.strip_suffix(extension);
+        stem.is_some_and(|stem| !stem.ends_with(b"/"))
+    });
+    scripts.find(|(script, _)| is_there(script))
+}
+
+/// The paths that a path is below.
+fn above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let slashes = (1..path.len()).filter(|&at| path[at] == b'/');
+    slashes.map(|at| &path[..at])
+}
+
+/// The path of the document that a directory is answered with.
+fn index(path: &[u8], names: &[String], is_document: impl Fn(&[u8]) -> bool) -> Option<Vec<u8>> {
+    if !path.ends_with(b"/") {
+        return None;
+    }
+    let mut documents = names.iter().map(|name| [path, name.as_bytes()].concat());
+    documents.find(|document| is_document(document))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fastcgi::Address;
+    use crate::message::Status;
+    use crate::site::document::Description;
+    use crate::site::rules::redirect::{Destination, Redirect, Redirects};
+    use crate::site::{Document, Settings};
+
+    fn rule(scope: Scope, port: u16) -> Rule {
+        let address = Address::Tcp(([127, 0, 0, 1], port).into());
+        let application = Arc::new(Application::at(address));
+        Rule { scope, application }
+    }
+
+    fn site() -> Site {
+        site_with(Redirects::default())
+    }
+
+    fn site_with(redirects: Redirects) -> Site {
+        let rules = vec![
+            rule(Scope::extension(".php").unwrap(), 1),
+            rule(Scope::path("/app/*").unwrap(), 2),
+            rule(Scope::path("/app/deep/*").unwrap(), 3),
+            rule(Scope::path("/one").unwrap(), 4),
+            rule(Scope::Extension(".cgi".to_owned(), false), 5),
+        ];
+        let mut site = Site::with(Arc::new(Settings {
+            index: vec!["index.php".to_owned(), "index.html".to_owned()],
+            fastcgi: Rules::new(rules),
+            redirects,
+            ..Settings::default()
+        }));
+        for path in [
+            "/index.php",
+            "/a/index.html",
+            "/a/b.php",
+            "/d.php/c.php",
+            "/x.html",
+            "/app/static.css",
+            "/h/index.html",
+            "/h/index.php",
+        ] {
+            let document = Document::new(b"source", &Description::plain("text/html", 0));
+            site.insert(path.as_bytes(), document);
+        }
+        site
+    }
+
+    #[test]
+    fn a_path_is_a_script_and_what_is_behind_it() {
+        let site = site();
+        for (path, wanted) in [
+            ("/index.php", Some(("/index.php", "", 1))),
+            ("/index.php/", Some(("/index.php", "/", 1))),
+            ("/index.php/c/d.php", Some(("/index.php", "/c/d.php", 1))),
+            ("/", Some(("/index.php", "", 1))),
+            ("/h/", Some(("/h/index.php", "", 1))),
+            ("/a/", None),
+            ("/a/b.php", Some(("/a/b.php", "", 1))),
+            ("/a/b.phpx", None),
+            ("/a/b.PHP", None),
+            ("/none.php", None),
+            ("/.php", None),
+            ("/x.html/y.php", None),
+            // A directory is no script, whatever its name.
+            ("/d.php/c.php/e", Some(("/d.php/c.php", "/e", 1))),
+            ("/d.php/", None),
+            ("/app", None),
+            ("/app/", Some(("/app", "/", 2))),
+            ("/app/static.css", Some(("/app", "/static.css", 2))),
+            ("/app/x.php", Some(("/app", "/x.php", 2))),
+            ("/app/deep/x", Some(("/app/deep", "/x", 3))),
+            ("/one", Some(("/one", "", 4))),
+            ("/one/", None),
+            ("/elsewhere.cgi/i", Some(("/elsewhere.cgi", "/i", 5))),
+            // A path below a document, which an application might run instead.
+            ("/x.html/y.cgi", None),
+            ("/x.html/z/y.cgi/i", None),
+        ] {
+            let asked = site.settings().fastcgi.find(path.as_bytes(), &site);
+            let asked = asked.map(|asked| {
+                let Address::Tcp(address) = asked.application.address else {
+                    unreachable!("all are ports")
+                };
+                (asked.script, asked.info, address.port())
+            });
+            let wanted = wanted.map(|(script, info, port)| (script.into(), info.into(), port));
+            assert_eq!(asked, wanted, "{path}");
+        }
+    }
+
+    /// `/index.php` leads to `/`, which the script answers: as many sites have it.
+    #[test]
+    fn a_script_that_is_redirected_is_still_its_directorys() {
+        let to_root = Redirect {
+            from: Pattern::parse("/index.php").unwrap(),
+            to: Destination::parse("/").unwrap(),
+            status: Status::MovedPermanently,
+            keep_query: true,
+        };
+        let mut site = site_with(Redirects::new(vec![to_root]).unwrap());
+        let script = |site: &Site, path: &[u8]| {
+            let asked = site.settings().fastcgi.find(path, site);
+            asked.map(|asked| String::from_utf8(asked.script).unwrap())
+        };
+        assert_eq!(script(&site, b"/").as_deref(), Some("/index.php"));
+        // The address that is redirected is no script's, with more behind it either.
+        assert_eq!(script(&site, b"/index.php"), None);
+        assert_eq!(script(&site, b"/index.php/more"), None);
+        for path in ["/", "/index.php"] {
+            let entry = site.find(path.as_bytes());
+            assert!(!entry.is_some_and(Entry::is_document), "{path}");
+        }
+        site.remove(b"/index.php");
+        assert_eq!(script(&site, b"/"), None);
+        assert!(!site.find(b"/").is_some_and(Entry::is_document));
+    }
+
+    #[test]
+    fn the_source_of_a_script_is_never_its_directorys_entry() {
+        let mut site = site();
+        assert!(!site.find(b"/").is_some_and(Entry::is_document));
+        // Where two are there, the other one goes.
+        site.remove(b"/h/index.html");
+        assert!(!site.find(b"/h/").is_some_and(Entry::is_document));
+        assert!(site.find(b"/a/").is_some_and(Entry::is_document));
+    }
+
+    #[test]
+    fn a_script_with_more_behind_it_is_known_by_its_own_path() {
+        let site = site();
+        let rules = &site.settings().fastcgi;
+        for (path, wanted) in [
+            ("/a/b.php/c", Some("/a/b.php")),
+            ("/a/b.php", None),
+            ("/app/c", None),
+            ("/none.php/c", None),
+        ] {
+            let script = rules.script_before_more(path.as_bytes(), &site);
+            assert_eq!(script.as_deref(), wanted.map(str::as_bytes), "{path}");
+        }
+    }
+
+    #[test]
+    fn no_document_is_sent_that_is_a_script() {
+        let site = site();
+        for path in [
+            "/index.php",
+            "/a/b.php",
+            "/d.php/c.php",
+            "/",
+            "/h/",
+            "/h/index.php",
+        ] {
+            assert!(
+                site.settings()
+                    .fastcgi
+                    .find(path.as_bytes(), &site)
+                    .is_some(),
+                "{path}"
+            );
+        }
+    }
+
+    #[test]
+    fn scopes_are_extensions_and_paths() {
+        for text in ["", "php", ".", ".a.b", "./x", ".p*p"] {
+            assert!(Scope::extension(text).is_err(), "{text}");
+        }
+        for text in ["", "*", "*.php", "/a*", "/a/*.php", "app/*", "//x", "/a/**"] {
+            assert!(Scope::path(text).is_err(), "{text}");
+        }
+        assert!(Scope::path("/*").is_ok() && Scope::path("/a").is_ok());
+    }
+}

@@ -1,0 +1,156 @@
+//! A request as variables of CGI/1.1 (RFC 3875 §4.1), and those beside that PHP and others look for.
+
+use std::net::SocketAddr;
+
+use super::record::pair;
+use super::rules::Asked;
+use crate::message::request::Request;
+
+/// Our end of a connection, and the client's.
+pub type Ends = (SocketAddr, SocketAddr);
+
+/// What is known of a request beside its head.
+#[derive(Clone, Copy, Debug)]
+pub struct About<'a> {
+    /// What is asked of the application.
+    pub asked: &'a Asked,
+    /// Our end of the connection, and the client's.
+    pub ends: Ends,
+    /// The length of the body, if the request has one.
+    pub length: Option<u64>,
+}
+
+/// Fields that are no variables: what is about the connection, what has a variable of another name, and `Proxy`, for which
+/// `HTTP_PROXY` would be taken that is the environment's ("httpoxy").
+const NO_VARIABLES: [&str; 12] = [
+    "connection",
+    "content-length",
+    "content-type",
+    "expect",
+    "host",
+    "keep-alive",
+    "proxy",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// Appends the variables of a request.
+pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
+    let About {
+        asked,
+        ends: (ours, theirs),
+        length,
+    } = *about;
+    let root = &asked.application.root;
+    let (uri, authority) = local_part(request.target);
+    let host = authority.or(request.host);
+    let query = uri
+        .iter()
+        .position(|&b| b == b'?')
+        .map_or(&b""[..], |at| &uri[at + 1..]);
+    let mut put = |name: &str, value: &[u8]| pair(out, name.as_bytes(), value);
+    put("GATEWAY_INTERFACE", b"CGI/1.1");
+    put("SERVER_SOFTWARE", b"exos");
+    let version = [b"HTTP/1.", &[b'0' + request.minor_version][..]].concat();
+    put("SERVER_PROTOCOL", &version);
+    put("SERVER_ADDR", ours.ip().to_string().as_bytes());
+    put("SERVER_PORT", ours.port().to_string().as_bytes());
+    let name = host.map(name_of).filter(|name| !name.is_empty());
+    let address = ours.ip().to_string();
+    put("SERVER_NAME", name.unwrap_or(address.as_bytes()));
+    put("REMOTE_ADDR", theirs.ip().to_string().as_bytes());
+    put("REMOTE_PORT", theirs.port().to_string().as_bytes());
+    put("REQUEST_SCHEME", b"http");
+    put("REQUEST_METHOD", request.method_name.as_bytes());
+    put("REQUEST_URI", if uri.is_empty() { b"/" } else { uri });
+    put("QUERY_STRING", query);
+    put("DOCUMENT_ROOT", root);
+    put("DOCUMENT_URI", &[&*asked.script, &asked.info].concat());
+    put("SCRIPT_NAME", &asked.script);
+    put("SCRIPT_FILENAME", &[root, &*asked.script].concat());
+    if !asked.info.is_empty() {
+        put("PATH_INFO", &asked.info);
+        put("PATH_TRANSLATED", &[root, &*asked.info].concat());
+    }
+    // PHP answers nobody but a server that says so (cgi.force_redirect).
+    put("REDIRECT_STATUS", b"200");
+    let length = length.map(|length| length.to_string()).unwrap_or_default();
+    put("CONTENT_LENGTH", length.as_bytes());
+    let mut types = request
+        .fields
+        .iter()
+        .filter(|f| f.name.eq_ignore_ascii_case("content-type"));
+    put(
+        "CONTENT_TYPE",
+        types.next().map_or(b"", |field| field.value),
+    );
+    if let Some(host) = host {
+        put("HTTP_HOST", host);
+    }
+    push_fields(out, request);
+}
+
+/// The header fields, those of one name together (RFC 3875 §4.1.18).
+fn push_fields(out: &mut Vec<u8>, request: &Request<'_, '_>) {
+    for (at, field) in request.fields.iter().enumerate() {
+        let is_named = |other: &httparse::Header<'_>| other.name.eq_ignore_ascii_case(field.name);
+        let is_said = request.fields[..at].iter().any(is_named);
+        if is_said || !is_variable(field.name) {
+            continue;
+        }
+        // RFC 9113 §8.2.3: the one that is joined in another way.
+        let between: &[u8] = match field.name.eq_ignore_ascii_case("cookie") {
+            true => b"; ",
+            false => b", ",
+        };
+        let values = request.fields[at..].iter().filter(|other| is_named(other));
+        let values: Vec<&[u8]> = values.map(|field| field.value).collect();
+        let name = field.name.replace('-', "_").to_ascii_uppercase();
+        pair(
+            out,
+            format!("HTTP_{name}").as_bytes(),
+            &values.join(between),
+        );
+    }
+}
+
+/// Whether a field has a variable. One with an underscore would have that of one with a hyphen, which a proxy may have set.
+fn is_variable(name: &str) -> bool {
+    let is_plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    is_plain
+        && !NO_VARIABLES
+            .iter()
+            .any(|other| other.eq_ignore_ascii_case(name))
+}
+
+/// Path and query of a target, which is a path or a whole address, and the host of such.
+fn local_part(target: &[u8]) -> (&[u8], Option<&[u8]>) {
+    if target.starts_with(b"/") {
+        return (target, None);
+    }
+    let Some(colon) = target.windows(3).position(|w| w == b"://") else {
+        return (target, None);
+    };
+    let rest = &target[colon + 3..];
+    let end = rest
+        .iter()
+        .position(|b| matches!(b, b'/' | b'?'))
+        .unwrap_or(rest.len());
+    (&rest[end..], Some(&rest[..end]))
+}
+
+/// A host without its port.
+fn name_of(host: &[u8]) -> &[u8] {
+    let end = match host.first() {
+        Some(b'[') => host.iter().position(|&b| b == b']').map(|at| at + 1),
+        _ => host.iter().position(|&b| b == b':'),
+    };
+    &host[..end.unwrap_or(host.len())]
+}
+
+#[cfg(test)]
+#[path = "variables/tests.rs"]
+mod tests;

@@ -1,0 +1,248 @@
+//! Requests that an application answers: which they are, and what becomes of its answer.
+//!
+//! The head of such a request is consumed, and kept beside what is asked. Its body, and the bytes of the answer, are the
+//! caller's to move; here they get the lines that make a response of ours.
+
+use std::net::IpAddr;
+
+use exos_buf::Slice;
+use exos_inet::Instant;
+
+use super::exchange::Exchange;
+use super::missing::Unanswered;
+use super::opening::{self, Persistence};
+use super::server::{Response, Server, log_answer};
+use crate::fastcgi::head::Head;
+use crate::fastcgi::record::{self, Stream};
+use crate::fastcgi::reply::Framing;
+use crate::fastcgi::variables::{self, About};
+use crate::fastcgi::{Application, Asked};
+use crate::log::{Answer, LoggedRequest, Unfinished};
+use crate::message::request::{Body, FieldStore, Method, Request, parse};
+use crate::message::{Fault, Status};
+
+/// A request that an application answers.
+#[derive(Debug)]
+pub struct Asking {
+    /// What is asked, and of which.
+    pub asked: Asked,
+    /// The head as it came.
+    pub head: Box<[u8]>,
+    /// What comes behind it.
+    pub body: Body,
+    /// The client waits for leave before it sends the body.
+    pub expects_continue: bool,
+    /// It wants another request on this connection.
+    pub persistent: bool,
+    /// 0 for HTTP/1.0, 1 for HTTP/1.1.
+    pub minor_version: u8,
+    asks_head: bool,
+    /// It asks for nothing to be done (RFC 9110 §9.2.1), so that it may be asked twice.
+    is_safe: bool,
+    site: usize,
+    /// The fields that rules set, as lines.
+    more_fields: Option<Slice>,
+    peer: IpAddr,
+    begun: Instant,
+}
+
+/// What has been said of an application's answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Said {
+    /// Its status.
+    pub code: u16,
+    /// Bytes of the head.
+    pub head_len: usize,
+    /// Bytes of all.
+    pub len: usize,
+}
+
+impl Asking {
+    /// How the client knows where the answer ends.
+    pub fn framing(&self, head: &Head) -> Framing {
+        Framing::of(head, self.asks_head, self.minor_version)
+    }
+
+    /// Whether a rule sets a field.
+    pub fn is_set(&self, name: &str) -> bool {
+        let lines = self.more_fields.as_ref().map_or(&b""[..], Slice::as_bytes);
+        let mut names = lines
+            .split(|&b| b == b'\n')
+            .filter_map(|line| line.split(|&b| b == b':').next());
+        names.any(|set| set.eq_ignore_ascii_case(name.as_bytes()))
+    }
+
+    /// The request has a body.
+    pub fn has_body(&self) -> bool {
+        self.body != Body::Length(0)
+    }
+
+    /// It may go over a connection that was kept, and be asked once more if the application closes that (RFC 9110 §9.2.2).
+    pub fn may_be_repeated(&self) -> bool {
+        self.is_safe && !self.has_body()
+    }
+
+    /// Begins the request to the application: its variables. `keeps` has that leave the connection open.
+    pub fn records(&self, ends: variables::Ends, length: Option<u64>, keeps: bool) -> Vec<u8> {
+        let mut out = Vec::new();
+        record::begin(&mut out, keeps);
+        let mut store = FieldStore::new();
+        // It was parsed before.
+        if let Ok(Some(request)) = parse(&self.head, &mut store) {
+            let mut params = Vec::with_capacity(2 * self.head.len());
+            let about = About {
+                asked: &self.asked,
+                ends,
+                length,
+            };
+            variables::push(&mut params, &request, &about);
+            record::part(&mut out, Stream::Params, &params);
+        }
+        record::end(&mut out, Stream::Params);
+        out
+    }
+}
+
+impl Server {
+    /// What a request for a path asks of an application, if it does. A redirect comes before that.
+    pub(super) fn asked(&self, site: usize, path: &[u8], query: Option<&[u8]>) -> Option<Asked> {
+        let site = self.sites.get(site);
+        let asked = site.settings().fastcgi.find(path, site)?;
+        site.redirect(path, query).is_none().then_some(asked)
+    }
+
+    /// Has an application asked, or refuses what none can be asked.
+    pub(super) fn ask(
+        &mut self,
+        mut exchange: Exchange<'_, '_, '_>,
+        site: usize,
+        path: &[u8],
+        asked: Asked,
+        out: &mut Vec<Slice>,
+    ) -> Result<Response, Unanswered> {
+        let request = exchange.request;
+        exchange.answered.is_for_all = false;
+        if let Err(fault) = check(request, &asked.application) {
+            self.sender.counters.faults[fault as usize] += 1;
+            exchange.answered.persistent &= fault.is_survivable();
+            let status = self.refuse_with(fault.status(), None, &exchange, out);
+            let answered = exchange.answered;
+            return Ok(Response {
+                status,
+                answered,
+                tail: None,
+            });
+        }
+        Err(Unanswered::Asks(Box::new(Asking {
+            asked,
+            head: Box::default(),
+            body: request.body,
+            expects_continue: request.expects_continue,
+            persistent: request.persistent,
+            minor_version: request.minor_version,
+            asks_head: request.method == Method::Head,
+            is_safe: matches!(request.method, Method::Get | Method::Head | Method::Options),
+            site,
+            more_fields: self.sites.get_mut(site).rule_fields(path),
+            peer: exchange.attempt.peer,
+            begun: exchange.attempt.begun,
+        })))
+    }
+
+    /// The head of a response that an application gives.
+    pub(crate) fn application_head(
+        &mut self,
+        asking: &Asking,
+        head: &Head,
+        framing: Framing,
+        persistent: bool,
+    ) -> Vec<u8> {
+        let how = persistence(asking, persistent);
+        let mut out =
+            opening::text(self.sender.now_secs(), head.code, &head.reason, how).into_bytes();
+        if let Some(lines) = &asking.more_fields {
+            out.extend_from_slice(lines.as_bytes());
+        }
+        out.extend_from_slice(&head.fields);
+        framing.push_fields(head, &mut out);
+        out.extend_from_slice(b"\r\n");
+        self.sender.counters.count_code(head.code);
+        out
+    }
+
+    /// Answers a request that no application has answered.
+    pub(super) fn refuse_asking(
+        &mut self,
+        status: Status,
+        asking: &Asking,
+        persistent: bool,
+        lines: &mut Unfinished,
+        out: &mut Vec<Slice>,
+    ) {
+        let before = out.len();
+        let page = self
+            .sender
+            .page(status, self.sites.get_or_default(asking.site));
+        let rest = match asking.asks_head {
+            true => page.fields(),
+            false => page.whole(),
+        };
+        let rest = asking.more_fields.clone().into_iter().chain([rest]);
+        self.sender
+            .push(status, persistence(asking, persistent), rest, out);
+        let response = &out[before..];
+        if let Some(log) = &mut self.log {
+            let attempt = super::Attempt::default().of(asking.peer, asking.begun, asking.begun);
+            asking
+                .with_logged(|asked| log_answer(log, asked, status, response, 0, &attempt, lines));
+        }
+    }
+
+    /// The line of what an application has answered.
+    pub(super) fn log_application(&mut self, asking: &Asking, said: Said, lines: &mut Unfinished) {
+        let Some(log) = &mut self.log else {
+            return;
+        };
+        asking.with_logged(|asked| {
+            let answer = Answer {
+                peer: asking.peer,
+                begun: asking.begun,
+                asked,
+                code: said.code,
+                head_len: said.head_len,
+                len: said.len,
+            };
+            log.answered(&answer, lines);
+        });
+    }
+}
+
+impl Asking {
+    fn with_logged(&self, log: impl FnOnce(LoggedRequest<'_>)) {
+        let mut store = FieldStore::new();
+        match parse(&self.head, &mut store) {
+            Ok(Some(request)) => log(LoggedRequest::of(&request)),
+            _ => log(LoggedRequest::Bytes(&self.head)),
+        }
+    }
+}
+
+fn persistence(asking: &Asking, persistent: bool) -> Persistence {
+    match (persistent, asking.minor_version) {
+        (false, _) => Persistence::Close,
+        (true, 0) => Persistence::KeepAlive,
+        (true, _) => Persistence::Implied,
+    }
+}
+
+/// What refuses a request whatever the application says.
+fn check(request: &Request, application: &Application) -> Result<(), Fault> {
+    match request.body {
+        // A tunnel, and what shows a client's secrets to scripts in pages (RFC 9110 §9.3.8).
+        _ if matches!(request.method_name, "CONNECT" | "TRACE") => Err(Fault::MethodNotAllowed),
+        Body::UnknownCoding => Err(Fault::CodingUnknown),
+        Body::Length(length) if length > application.body_max => Err(Fault::BodyTooLong),
+        _ if request.expects_unknown => Err(Fault::ExpectationUnknown),
+        Body::Length(_) | Body::Chunked => Ok(()),
+    }
+}
