@@ -34,13 +34,14 @@ pub(super) fn confine() -> Result<()> {
 }
 
 /// Calls that reach other processes, by what they are used for here: the signal of a panic that aborts, and the limits of
-/// this process. Nobody gets a signal as the owner of a descriptor either. And of a process's attributes the names of
-/// threads alone.
-fn guards() -> [Guard; 8] {
+/// this process. A thread moves no other to another processor. Nobody gets a signal as the owner of a descriptor either. And of
+/// a process's attributes the names of threads alone.
+fn guards() -> [Guard; 9] {
     [
         Guard::Only(libc::SYS_prctl, 0, libc::PR_SET_NAME as u32),
         Guard::itself(libc::SYS_tgkill),
         Guard::Only(libc::SYS_prlimit64, 0, 0),
+        Guard::Only(libc::SYS_sched_setaffinity, 0, 0),
         Guard::Never(libc::SYS_fcntl, 1, libc::F_SETOWN as u32),
         Guard::Never(libc::SYS_fcntl, 1, F_SETOWN_EX),
         Guard::Never(libc::SYS_fcntl, 1, F_SETSIG),
@@ -65,6 +66,8 @@ const ALWAYS: &[c_long] = &[
     libc::SYS_exit,
     libc::SYS_exit_group,
     libc::SYS_futex,
+    // Where the vDSO does not say it.
+    libc::SYS_getcpu,
     libc::SYS_getegid,
     libc::SYS_geteuid,
     libc::SYS_getpid,
@@ -85,6 +88,7 @@ const ALWAYS: &[c_long] = &[
     libc::SYS_rt_sigprocmask,
     libc::SYS_rt_sigreturn,
     libc::SYS_sched_getaffinity,
+    libc::SYS_sched_setaffinity,
     libc::SYS_sched_yield,
     libc::SYS_set_robust_list,
     libc::SYS_set_tid_address,
