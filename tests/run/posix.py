@@ -47,7 +47,7 @@ KNOWN = [
     (r"bound\S* waits connect2 bind", r"ECONNREFUSED \| EINVAL -> ECONNREFUSED \| 0", "and can have another"),
     (r"connecting \S+ shut[012] \S+", r"0 \| .* -> 0 \| .*",
      "one that is shut down while it connects is as new, without an error that tells of it"),
-    (r"(listening|waiting)\S* \S+ shut[02] connect2?", r"0 \| (0|EINPROGRESS|ECONNREFUSED) -> 0 \| EALREADY",
+    (r"(listening|waiting)\S* \S+ shut[02] connect2?", r"0 \| (0|EINPROGRESS|ECONNREFUSED) -> 0 \| (EALREADY|ECONNABORTED)",
      "one that listened does not connect"),
     (r"(listening|waiting)\S* \S+ shut[02] connect-none", r"0 \| EINVAL EINVAL EAFNOSUPPORT EINVAL -> 0 \| EALREADY EINVAL EALREADY EINVAL",
      "whatever the address"),
