@@ -41,6 +41,7 @@ state >"$work/before"
 both=(--link xdp:eth1 --address 10.0.1.1/24 --address fd00:1::1/64 --link xdp:eth2 --address 10.0.2.1/24 --address fd00:2::1/64)
 # start OPTIONS...: the server on both.
 start() { launch "http://\[fd00:2" ip netns exec "$host" "$exos" serve "$work/site" --via none "${both[@]}" "$@"; }
+told_of_both() { [ "$(fetch "$east" http://10.0.1.1/.exos/metrics | grep -c '^exos_serve_core_responses_total{core="[0-9]*",interface="eth[12]"}')" = 2 ]; }
 fetch() { local net=$1; shift; on "$net" curl -sS -m 30 "$@"; }
 # page NET URL WANTED: what is there begins so.
 page() { [[ $(fetch "$1" "$2") == "$3"* ]]; }
@@ -96,7 +97,8 @@ for cores in 1 2; do
     # An interface has its own addresses, and no other's.
     ip -n "$east" route replace 10.0.2.0/24 via 10.0.1.1 2>/dev/null
     on "$east" curl -s -m 0.3 http://10.0.2.1/ >"$work/got" && bad "an interface answers for another's address" || ok "an interface answers for none of another's"
-    expect "Prometheus is told of both" [ "$(fetch "$east" http://10.0.1.1/.exos/metrics | grep -c '^exos_serve_core_responses_total{core="[0-9]*",interface="eth[12]"}')" = 2 ]
+    # Each core says so within its first second.
+    expect "Prometheus is told of both" await told_of_both
     expect "so is the page for people" eval 'fetch "$west" http://10.0.2.1/.exos/ | grep -q "interface eth1"'
     echo "version $cores" >"$work/site/index.html"; kill -HUP "$server"
     await grep -q "read again" "$work/err"
