@@ -115,7 +115,7 @@ impl Connection {
     pub(super) fn is_silent(&self) -> bool {
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
         let looked = rustix::net::recv(&self.socket, &mut [0; 1], flags);
-        matches!(looked, Err(Errno::AGAIN | Errno::INTR))
+        matches!(looked, Err(Errno::AGAIN))
     }
 
     pub(super) fn send(&mut self, bytes: Slice) {
