@@ -75,7 +75,7 @@ if await eval 'client ip -d link show wire | grep -q prog/xdp' && start --syn-ha
     # Before it has gone for good, when nobody answers any more: the one download keeps it.
     said=
     while kill -0 "$server" 2>/dev/null && [[ $said != *refused* ]]; do
-        said=$(client curl -v -m 10 -o /dev/null http://10.10.0.10/ 2>&1)
+        said=$(client curl -v -m 60 -o /dev/null http://10.10.0.10/ 2>&1)
     done
     has "after a signal to end, who is new is refused" "refused" "$said"
     wait $slow

@@ -71,15 +71,15 @@ compressed() {
     for coding in br zstd gzip; do
         [ -e "$site/page.txt.$(case $coding in br) echo br ;; zstd) echo zst ;; gzip) echo gz ;; esac)" ] ||
             { echo "SKIPPED: $coding: no program to compress with (apt-get install brotli zstd gzip)"; continue; }
-        has "$where: $coding is sent" "Content-Encoding: $coding" "$($runner curl -sS -m 10 -o /dev/null -D - -H "Accept-Encoding: $coding" "$url")"
+        has "$where: $coding is sent" "Content-Encoding: $coding" "$($runner curl -sS -m 60 -o /dev/null -D - -H "Accept-Encoding: $coding" "$url")"
         if curl -V | grep -qw "$([ $coding = br ] && echo brotli || { [ $coding = zstd ] && echo zstd || echo libz; })"; then
-            $runner curl -sS -m 10 --compressed -H "Accept-Encoding: $coding" -o "$work/got" "$url"
+            $runner curl -sS -m 60 --compressed -H "Accept-Encoding: $coding" -o "$work/got" "$url"
             check "$where: curl --compressed decodes $coding" cmp "$work/got" "$site/page.txt"
         else
             echo "SKIPPED: curl cannot decode $coding"
         fi
     done
-    same "$where: without Accept-Encoding it is sent as it is" 0 "$($runner curl -sS -m 10 -o "$work/got" -w '%{exitcode}' "$url")"
+    same "$where: without Accept-Encoding it is sent as it is" 0 "$($runner curl -sS -m 60 -o "$work/got" -w '%{exitcode}' "$url")"
     check "$where: and is the original" cmp "$work/got" "$site/page.txt"
 }
 
@@ -182,7 +182,7 @@ if start lab "$site" --link "xdp:$wire" --address 10.10.0.10/24 --address fd10::
     same "If-Modified-Since" 304 "$(code -H "If-Modified-Since: $modified" $v4/small.txt)"
     same "a directory is redirected" "301 $v4/dir/" "$(client curl -sS -m 60 -o /dev/null -w '%{http_code} %{redirect_url}' $v4/dir)"
     same "a directory's index" "<title>dir</title>" "$(client curl -sS -m 60 $v4/dir/)"
-    has "a directory without one is listed" "/dir/empty/" "$(client curl -sS -m 10 $v4/dir/empty/)"
+    has "a directory without one is listed" "/dir/empty/" "$(client curl -sS -m 60 $v4/dir/empty/)"
     same "no such document" 404 "$(code $v4/none)"
     same "POST" 405 "$(code -X POST $v4/)"
     same "a link that leaves the directory" 403 "$(code $v4/escape.txt)"

@@ -103,7 +103,7 @@ pub const LINGER_TIME: Duration = Duration::from_secs(30);
 /// How long a stop lets in who has begun to connect, when others share the port and have what is new: some round trips.
 pub const LAST_CONNECTS_TIME: Duration = Duration::from_millis(200);
 
-/// How long a stop waits for clients to answer our FIN before they are reset: a few round trips.
+/// How long a stop waits for clients to answer our FIN, after the last response, before they are reset: a few round trips.
 pub const GOODBYE_TIME: Duration = Duration::from_secs(1);
 
 /// Connections reset in one go: a quarter of the answers that a stack queues.
@@ -116,8 +116,11 @@ pub const OUTAGE_PAUSE: Duration = Duration::from_millis(100);
 /// The shortest such sleep, where something is due: what it cannot send meanwhile keeps no core busy.
 pub const OUTAGE_PAUSE_MIN: Duration = Duration::from_millis(1);
 
-/// How long a stop waits for responses under way.
-pub const STOP_TIME: Duration = Duration::from_secs(10);
+/// How long a stop waits for responses under way, unless the operator says how long.
+pub const SHUTDOWN_TIME: Duration = Duration::from_secs(10);
+
+/// The longest that an operator can have it wait: a day.
+pub const SHUTDOWN_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// Response bytes queued on one connection before further pipelined requests wait. The bytes are
 /// references to documents; the bound is for what a client can make us remember.

@@ -67,6 +67,7 @@ pub(super) struct ClientsTable {
     pub(super) max_peer_connections: Option<Number>,
     pub(super) min_read_rate: Option<Number>,
     pub(super) min_head_rate: Option<Number>,
+    pub(super) shutdown_timeout: Option<Text>,
 }
 
 /// `[cache]`: how much of it is in memory.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum as _;
 
 use super::schema::{ClientsTable, LogTable, Number, StatusTable};
-use crate::connections::BoundsArgs;
+use crate::connections::{BoundsArgs, parse_shutdown_timeout};
 use crate::log::{Format, LogArgs};
 use crate::site::rules::access::networks::parse_network;
 use crate::status::{StatusArgs, parse_path};
@@ -48,6 +48,10 @@ pub(super) fn bounds(source: &Source, table: &ClientsTable) -> BoundsArgs {
         max_peer_connections: number(&table.max_peer_connections),
         min_read_rate: number(&table.min_read_rate),
         min_head_rate: number(&table.min_head_rate),
+        shutdown_timeout: table
+            .shutdown_timeout
+            .as_ref()
+            .and_then(|t| source.value(t, parse_shutdown_timeout)),
     }
 }
 

@@ -1,4 +1,5 @@
-//! Limits that an operator sets: connections, also of each peer, and the least rates of clients.
+//! Limits that an operator sets: connections, also of each peer, the least rates of clients, and how long they may keep a
+//! server that is to stop.
 //!
 //! Connections in all are the stack's limit: beyond it SYNs are not answered, which costs nothing, and the client's next
 //! try may find room.
@@ -7,8 +8,11 @@ use std::time::Duration;
 
 use exos::requests::Capacity;
 use exos_inet::Instant;
+use exos_program::units::parse_duration;
 
-use crate::limits::{HEAD_GRACE_TIME, READ_RATE_TIME, REQUEST_TIME};
+use crate::limits::{
+    HEAD_GRACE_TIME, READ_RATE_TIME, REQUEST_TIME, SHUTDOWN_TIME, SHUTDOWN_TIME_MAX,
+};
 
 /// What is limited, and how much; without a number, not at all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,6 +41,24 @@ pub struct BoundsArgs {
     /// Bytes a second that a client sends of a request's head, or body for an application, at least; slower ones get 408
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..))]
     pub min_head_rate: Option<u32>,
+    /// How long responses under way may still take after SIGTERM or SIGINT, such as 30s or 5m [default: 10s]
+    #[arg(long, value_name = "TIME", value_parser = parse_shutdown_timeout)]
+    pub shutdown_timeout: Option<Duration>,
+}
+
+/// A time that a stop may wait for responses.
+///
+/// # Errors
+///
+/// What is wrong with it.
+pub(crate) fn parse_shutdown_timeout(text: &str) -> Result<Duration, String> {
+    match parse_duration(text)? {
+        time if time > SHUTDOWN_TIME_MAX => Err(format!(
+            "{text:?} is out of bounds; write a time up to {} h",
+            SHUTDOWN_TIME_MAX.as_secs() / 3600
+        )),
+        time => Ok(time),
+    }
 }
 
 impl BoundsArgs {
@@ -48,6 +70,7 @@ impl BoundsArgs {
             max_peer_connections: self.max_peer_connections.or(file.max_peer_connections),
             min_read_rate: self.min_read_rate.or(file.min_read_rate),
             min_head_rate: self.min_head_rate.or(file.min_head_rate),
+            shutdown_timeout: self.shutdown_timeout.or(file.shutdown_timeout),
         }
     }
 
@@ -59,6 +82,11 @@ impl BoundsArgs {
             peer_connections: self.max_peer_connections,
             ..most
         }
+    }
+
+    /// How long a stop waits for responses under way.
+    pub(crate) fn shutdown_time(&self) -> Duration {
+        self.shutdown_timeout.unwrap_or(SHUTDOWN_TIME)
     }
 
     /// The limits of each client.

@@ -34,6 +34,7 @@ mod transport;
 mod wait;
 pub mod without;
 
+pub(crate) use bounds::parse_shutdown_timeout;
 pub use bounds::{Bounds, BoundsArgs};
 pub use carried::Carried;
 pub use cheetah::Cheetah;

@@ -41,6 +41,7 @@ const SECTIONS: [(&str, &[&str]); 7] = [
             "max_peer_connections",
             "min_read_rate",
             "min_head_rate",
+            "shutdown_timeout",
         ],
     ),
     ("Documents", &["document_max", "fastcgi"]),

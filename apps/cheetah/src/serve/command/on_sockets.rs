@@ -55,7 +55,12 @@ pub(super) fn run(
         interface: None,
     };
     let worker = Worker::make([place])?.remove(0);
-    let mut server = ServerLoop::new(server, worker, feeds.remove(0))?;
+    let mut server = ServerLoop::new(
+        server,
+        worker,
+        feeds.remove(0),
+        config.bounds.shutdown_time(),
+    )?;
     let lead = Leader {
         signals: &signals,
         reporter: &reporter,

@@ -208,6 +208,7 @@ pub(in crate::serve) fn open(
     setup: Setup,
 ) -> Result<ServerLoop<StackServer>, Error> {
     let config = &setup.config;
+    let shutdown_time = config.bounds.shutdown_time();
     let mut server = Server::new(setup.fresh.into_sites(), clock::unix_secs());
     if let Some(log) = setup.log {
         server.set_log(log);
@@ -239,7 +240,7 @@ pub(in crate::serve) fn open(
         links: setup.links,
         without,
     };
-    ServerLoop::new(served, setup.worker, setup.feed)
+    ServerLoop::new(served, setup.worker, setup.feed, shutdown_time)
 }
 
 /// What reads long files for the loop of the calling thread: io_uring, or a thread on these cores, which the first loop

@@ -15,7 +15,7 @@ use super::worker::{Asks, Worker};
 use crate::connections::Carried;
 use crate::connections::Cheetah;
 use crate::http::Server;
-use crate::limits::{GOODBYE_TIME, LAST_CONNECTS_TIME, STOP_TIME};
+use crate::limits::{GOODBYE_TIME, LAST_CONNECTS_TIME};
 use crate::serve::content::files::Feed;
 
 pub(in crate::serve) struct ServerLoop<S> {
@@ -24,17 +24,25 @@ pub(in crate::serve) struct ServerLoop<S> {
     documents: Documents,
     /// How often the documents' descriptor had become another when it was looked at last.
     feeds: u64,
+    /// How long a stop waits for responses under way.
+    shutdown_time: Duration,
 }
 
 impl<S: Carried> ServerLoop<S> {
     /// Not begun yet; `feed` tells of changes of the documents.
-    pub(in crate::serve) fn new(served: S, worker: Worker, feed: Feed) -> Result<Self, Error> {
+    pub(in crate::serve) fn new(
+        served: S,
+        worker: Worker,
+        feed: Feed,
+        shutdown_time: Duration,
+    ) -> Result<Self, Error> {
         served.watch(worker.fd())?;
         let mut new = ServerLoop {
             served,
             worker,
             documents: Documents::new(feed),
             feeds: 0,
+            shutdown_time,
         };
         new.watch_documents()?;
         Ok(new)
@@ -119,27 +127,27 @@ impl<S: Carried> ServerLoop<S> {
         }
         self.documents.end_exchanges();
         self.served.stop();
-        let stopped = clock::now();
-        while let Some(patience) = self.patience()
-            && clock::now() < stopped + patience
-        {
+        let last = clock::now() + self.shutdown_time;
+        let mut goodbye = clock::now() + GOODBYE_TIME;
+        while self.cheetah().connections() > 0 {
             let asks = self.handle_asks()?;
             self.turn()?;
             each(self, asks);
-            if let Some(patience) = self.patience() {
-                self.wait(Some(stopped + patience), fds)?;
+            let now = clock::now();
+            let until = if self.cheetah().is_busy() {
+                goodbye = now + GOODBYE_TIME;
+                last
+            } else {
+                goodbye
+            };
+            if now >= until {
+                break;
+            }
+            if self.cheetah().connections() > 0 {
+                self.wait(Some(until), fds)?;
             }
         }
         self.served.abort_all()
-    }
-
-    /// For how long after a stop those that are left are waited for.
-    fn patience(&self) -> Option<Duration> {
-        match self.cheetah() {
-            cheetah if cheetah.is_busy() => Some(STOP_TIME),
-            cheetah if cheetah.connections() > 0 => Some(GOODBYE_TIME),
-            _ => None,
-        }
     }
 
     /// The last that it says: its numbers, and what is left of its log. That of the first core waits for the log's thread,

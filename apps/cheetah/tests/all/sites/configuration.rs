@@ -1,6 +1,7 @@
 //! Configurations: what is understood, and what is said about what is not.
 
 use std::path::Path;
+use std::time::Duration;
 
 use exos_cheetah::config::{CacheSize, Config, Root};
 
@@ -56,6 +57,26 @@ fn little_is_needed_and_the_rest_has_defaults() {
     assert_eq!(config.limits.files, 500_000);
     assert_eq!(config.cache, CacheSize::HalfOfAvailable);
     assert!(config.link.link.is_none() && !config.tcp.no_sack);
+}
+
+#[test]
+fn a_stop_waits_as_long_as_is_said() {
+    let clients = |keys: &str| format!("[clients]\n{keys}\n[[site]]\nroot = \"www\"");
+    for (keys, wanted) in [
+        ("", None),
+        ("shutdown_timeout = \"5m\"", Some(300)),
+        ("shutdown_timeout = \"0s\"", Some(0)),
+        ("shutdown_timeout = \"24h\"", Some(86_400)),
+    ] {
+        let config = parse(&clients(keys)).unwrap();
+        let said = config.bounds.shutdown_timeout;
+        assert_eq!(said, wanted.map(Duration::from_secs), "{keys}");
+    }
+    let said = complaints(&clients("shutdown_timeout = \"25h\""));
+    assert_eq!(
+        said,
+        ["2: \"25h\" is out of bounds; write a time up to 24 h"]
+    );
 }
 
 #[test]
