@@ -1757,6 +1757,26 @@ def limited(host, port):
     os.execvpe(os.path.basename(sys.executable), again, environment)
 
 
+def locked(host, port):
+    """A process that locks all of its memory has the memory of shared sockets as it is used, before and after that is there."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    current, future = 1, 2
+
+    def shared_kib():
+        return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("RssShmem:"))
+
+    assert libc.mlockall(future) == 0, os.strerror(ctypes.get_errno())
+    with socket.create_connection((host, int(port)), 20) as c:
+        assert os.readlink(f"/proc/self/fd/{c.fileno()}").startswith("anon_inode:")
+        assert shared_kib() < 1 << 20, "locked with what comes"
+        assert libc.mlockall(current | future) == 0, os.strerror(ctypes.get_errno())
+        assert shared_kib() < 1 << 20, "locked with what is there"
+        c.sendall(b"GET /small HTTP/1.0\r\n\r\n")
+        assert read_all(c).endswith(b"hello\n")
+    assert libc.mlockall(0) == -1 and ctypes.get_errno() == errno.EINVAL
+    assert libc.munlockall() == 0
+
+
 def time_limits(host, ours):
     """A call waits as long as its socket says (SO_RCVTIMEO, SO_SNDTIMEO), also of a listener that was passed on, and connections come as before."""
     def limit(s, which, seconds):

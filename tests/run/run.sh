@@ -91,6 +91,7 @@ check "python3: options that are set before connect and listen" run -- python3 "
 [ "$way" ] || check "python3: as many bytes as a program wants to be told of" run -- python3 "$here/run.py" low_water $ip
 if [ ! "$way" ]; then
     check "python3: the memory is opened by the first call that needs it" run -- python3 "$here/without-memory.py"
+    check "python3: a process that locks its memory" run -- python3 "$here/run.py" locked 10.10.0.2 8000
     check "python3: a process that may have little address space" run -- python3 "$here/run.py" limited 10.10.0.2 8000
     has "and that it goes by intercepted calls is said" "may not have the address space for shared sockets (RLIMIT_AS)" "$(cat "$work/said")"
     said=$(run -- python3 "$here/run.py" kernels_datagrams 10.10.0.2 2>&1)

@@ -22,6 +22,7 @@ macro_rules! on_shared {
 mod credentials;
 mod descriptors;
 mod limits;
+mod locking;
 mod numbered;
 mod reading;
 mod signals;

@@ -3,6 +3,7 @@
 
 use super::descriptors::{close, close_range, dup, dup2, dup3, fcntl64, fstat64, ioctl, lseek64};
 use super::limits::{getrlimit, prlimit, setrlimit};
+use super::locking::mlockall;
 use super::reading::{preadv64v2, read, readv, recvfrom, recvmmsg, recvmsg};
 use super::sockets::{
     accept, accept4, bind, connect, getpeername, getsockname, getsockopt, listen, setsockopt,
@@ -93,6 +94,7 @@ unsafe fn known(number: i64, [a, b, c, d, e, f]: [usize; 6]) -> Option<i64> {
                 n::PPOLL => ppoll(at(a), b as u64, at(c), at(d)),
                 n::SELECT => select(fd, at(b), at(c), at(d), at(e)),
                 n::GETRLIMIT => getrlimit(fd, at(b)),
+                n::MLOCKALL => mlockall(fd),
                 n::SETRLIMIT => setrlimit(fd, at(b)),
                 n::PRLIMIT64 => prlimit(fd, b as i32, at(c), at(d)),
                 n::PSELECT6 => pselect(fd, at(b), at(c), at(d), at(e), mask_of(f)),
