@@ -13,10 +13,12 @@
 //!
 //! A variable begins with its first assignment and is the whole handler's. What is written is read again as what it was.
 
+mod error;
 mod lexer;
 mod parser;
 mod words;
 mod write;
 
-pub use parser::{TextError, parse};
+pub use error::TextError;
+pub use parser::parse;
 pub(crate) use words::is_name;

@@ -1,6 +1,6 @@
 //! Text to words, numbers and signs, each with its place.
 
-use super::parser::TextError;
+use super::error::{Place, TextError};
 use crate::limits::TEXT_MAX;
 
 /// A piece of text.
@@ -10,13 +10,6 @@ pub(super) enum Token<'a> {
     Number(u64),
     Sign(&'static str),
     End,
-}
-
-/// A place in the text, from 1 on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) line: usize,
-    pub(super) column: usize,
 }
 
 /// Signs, longer ones before those that they begin with.

@@ -4,45 +4,12 @@ mod expression;
 mod layer;
 mod statement;
 
-use std::fmt;
-
-use layer::Added;
-
-use super::lexer::{Place, Token, tokens};
+use super::error::{Place, TextError};
+use super::lexer::{Token, tokens};
 use super::words::is_name;
 use crate::check::{Budget, CheckError, Checked, check};
 use crate::code::{Block, Handler, Region, RegionKind, Variable, VariableId, VariableKind};
 use crate::layers::Layers;
-
-/// Why a text is no handler.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TextError {
-    /// The line, from 1 on.
-    pub line: usize,
-    /// The character in the line, from 1 on.
-    pub column: usize,
-    /// What is wrong, and what to do.
-    pub what: String,
-}
-
-impl TextError {
-    pub(super) fn at(place: Place, what: String) -> Self {
-        let Place { line, column } = place;
-        Self { line, column, what }
-    }
-}
-
-impl fmt::Display for TextError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "line {}, column {}: {}",
-            self.line, self.column, self.what
-        )
-    }
-}
-
-impl std::error::Error for TextError {}
 
 /// Reads a handler and [checks](check) it.
 ///
@@ -94,6 +61,16 @@ struct Parser<'a> {
     added: Added,
     depth: usize,
     budget: Budget,
+}
+
+/// Where what layers below add to each verdict stands in the text, and how much that is.
+#[derive(Default)]
+struct Added {
+    /// Of each statement of commits below, and of those within them.
+    places: Vec<Place>,
+    /// Words and signs of commits and headers of those below, and how many were added to verdicts so far.
+    tokens: usize,
+    total: usize,
 }
 
 impl<'a> Parser<'a> {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::thread::{MembarrierCommand, MembarrierQuery, membarrier, membarrier_query};
 
-use super::{Item, answer, invalid};
+use super::item::{Item, answer, invalid};
 use crate::ash::code::{BE16, BE32};
 use crate::ash::{Builder, CheckError, Checked, Word as _};
 use crate::download::Downloaded;

@@ -8,7 +8,8 @@ use std::collections::HashSet;
 use exos_inet::tcp::ListenerId;
 use exos_inet::{Duration, Instant};
 
-use super::{Item, Shape, answer, invalid};
+use super::answers::Shape;
+use super::item::{Item, answer, invalid};
 use crate::Error;
 use crate::node::Exos;
 use crate::requests::{Capacity, Requests, Response};

@@ -1,7 +1,8 @@
 //! Commands read, and their answers, those of memcached 1.6 in its classic protocol.
 
+use super::cache::Cache;
+use super::item::{KEY_MAX, VALUE_MAX, write_value};
 use super::store::{RELATIVE_MAX, Store, number};
-use super::{Cache, KEY_MAX, VALUE_MAX, write_value};
 
 /// Bytes of a command's line. A `get` may have many keys.
 const LINE_MAX: usize = 8192;

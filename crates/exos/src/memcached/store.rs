@@ -1,7 +1,8 @@
 //! Commands that store: `set`, `add`, `replace`, `append`, `prepend`, `cas`; and those that change what is stored: `incr`, `decr`, `touch`.
 
+use super::cache::Cache;
+use super::item::{Item, KEY_MAX, VALUE_MAX};
 use super::protocol::{BAD_LINE, Step};
-use super::{Cache, Item, KEY_MAX, VALUE_MAX};
 
 /// A time of expiry up to this many seconds counts from now on, a larger one from 1970.
 pub(super) const RELATIVE_MAX: i32 = 60 * 60 * 24 * 30;

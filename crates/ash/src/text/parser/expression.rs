@@ -1,9 +1,10 @@
 //! Words that are computed, and what decides.
 
-use super::{Parsed, Parser, TextError};
+use super::{Parsed, Parser};
 use crate::check::Budget;
 use crate::code::{Condition, Expression};
-use crate::text::lexer::{Place, Token};
+use crate::text::error::{Place, TextError};
+use crate::text::lexer::Token;
 use crate::text::words::{COMPARISONS, OPERATORS, format_named, named};
 
 /// What stands between parentheses may be either.

@@ -1,19 +1,10 @@
 //! Text of a layer, [joined](crate::layers) with the rest as it is read.
 
-use super::{Parsed, Parser, TextError};
+use super::{Parsed, Parser};
 use crate::code::{Block, Statement};
 use crate::limits::TEXT_MAX;
-use crate::text::lexer::{Place, Token};
-
-/// Where what layers below add to each verdict stands in the text, and how much that is.
-#[derive(Default)]
-pub(super) struct Added {
-    /// Of each statement of commits below, and of those within them.
-    places: Vec<Place>,
-    /// Words and signs of commits and headers of those below, and how many were added to verdicts so far.
-    tokens: usize,
-    total: usize,
-}
+use crate::text::error::{Place, TextError};
+use crate::text::lexer::Token;
 
 impl Parser<'_> {
     /// Behind `layer`: its name, its header's length, and its block, which is added to the handler's.

@@ -1,8 +1,9 @@
 //! Statements.
 
-use super::{Parsed, Parser, TextError};
+use super::{Parsed, Parser};
 use crate::code::{Block, Change, Expression, Part, Pipe, Statement, VariableId, VariableKind};
-use crate::text::lexer::{Place, Token};
+use crate::text::error::{Place, TextError};
+use crate::text::lexer::Token;
 use crate::text::words::format_named;
 
 /// Changes that are written as calls, with one value.
