@@ -24,6 +24,7 @@ mod general_table;
 pub mod generals;
 mod groups;
 mod guards;
+mod handler_tables;
 pub mod handlers;
 mod layouts;
 mod live;

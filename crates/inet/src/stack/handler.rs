@@ -1,13 +1,13 @@
 //! What deals with messages before a program's sockets and events do: code of the program's that the stack runs as it takes messages in.
 //! Datagrams (`datagrams`) and messages of connections (`streams`) each have handlers by their port.
 
+mod framing;
 mod streams;
 
 use crate::limits::HANDLED_BYTES_MAX;
-use crate::stack::state::Stack;
 
-pub use streams::Framing;
-pub(in crate::stack) use streams::StreamHandling;
+pub use framing::Framing;
+pub(in crate::stack) use framing::StreamHandling;
 
 /// What deals with the messages that come to a port.
 pub trait MessageHandler {
@@ -27,10 +27,10 @@ pub enum Handled {
     Reply(usize),
 }
 
-impl Stack {
-    /// All messages are the program's.
-    pub fn stop_handling(&mut self) {
-        self.handling.clear();
-        self.streams.clear();
-    }
+/// A handler of datagrams, and its port.
+pub(in crate::stack) struct Handling {
+    pub(in crate::stack) port: u16,
+    /// Room for a reply and its headers.
+    pub(in crate::stack) frame: Vec<u8>,
+    pub(in crate::stack) handler: Box<dyn MessageHandler>,
 }

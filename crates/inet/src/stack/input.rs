@@ -24,7 +24,6 @@ use crate::stack::state::Stack;
 use crate::tcp::{Ecn, Flow, Segment};
 use crate::time::Instant;
 
-pub(super) use datagrams::Handling;
 pub(super) use packet::{Arrival, Packet};
 
 /// Whom else a frame concerns, where several stacks have an address together.

@@ -1,74 +1,14 @@
 //! Segments that came in fragments, where somebody else may have their connection (`Stack::take_on`): who has it sees whole packets, and
 //! these are whole first here. They wait for it to be asked.
 
-use exos_wire::tcp::{TcpFlags, TcpView};
+mod segment;
 
 use crate::stack::input::{Concern, Packet};
 use crate::stack::state::Stack;
-use crate::tcp::{Ecn, Flow, Segment};
 use crate::time::Instant;
 
-/// A segment that was joined of fragments, its checksum right.
-#[derive(Clone, Debug)]
-pub struct JoinedSegment {
-    flow: Flow,
-    ecn: Ecn,
-    /// From TCP's header on.
-    bytes: Vec<u8>,
-    is_shared: bool,
-}
-
-impl JoinedSegment {
-    /// Whose it is, if anybody's.
-    pub fn flow(&self) -> Flow {
-        self.flow
-    }
-
-    /// Whether other stacks have the address, too: each has joined it, or will.
-    pub fn is_shared(&self) -> bool {
-        self.is_shared
-    }
-
-    fn segment(&self) -> Option<Segment<'_>> {
-        let view = TcpView::parse(&self.bytes).ok()?;
-        Some(Segment {
-            ecn: self.ecn,
-            ..Segment::from_view(&view)
-        })
-    }
-
-    /// Its sequence number.
-    pub fn seq(&self) -> Option<u32> {
-        Some(self.segment()?.seq.0)
-    }
-
-    /// The number behind its data; `None` of a SYN or FIN.
-    pub fn data_end(&self) -> Option<u32> {
-        let segment = self.segment()?;
-        let has_data_alone = !segment.has(TcpFlags::SYN) && !segment.has(TcpFlags::FIN);
-        has_data_alone.then(|| (segment.seq + segment.len()).0)
-    }
-
-    /// What it acknowledges; `None` also of a SYN.
-    pub fn ack(&self) -> Option<u32> {
-        let segment = self.segment()?;
-        let acknowledges = segment.has(TcpFlags::ACK) && !segment.has(TcpFlags::SYN);
-        acknowledges.then_some(segment.ack.0)
-    }
-}
-
-/// The one that waits, if any does.
-#[derive(Debug, Default)]
-pub(super) struct Joined {
-    is_held: bool,
-    waits: Option<Box<JoinedSegment>>,
-}
-
-impl Joined {
-    pub(super) fn is_held(&self) -> bool {
-        self.is_held
-    }
-}
+pub(super) use segment::Joined;
+pub use segment::JoinedSegment;
 
 impl Stack {
     /// Whether segments that were joined of fragments wait from now on until they are asked for ([`Self::take_joined`]): after each frame,

@@ -26,7 +26,6 @@ use exos_xok::message::Answering;
 use super::Gate;
 use super::pins::find_tcx;
 use crate::random::random;
-pub(super) use places::forget_handlers;
 
 /// What handlers are to know of their interface.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use exos_filter::gate::{Maps, Slot};
 use exos_host::bpf::Map;
 use exos_host::error::Result;
 
-use super::handlers::forget_handlers;
+use super::handler_tables::forget_handlers;
 use crate::ledger::SlotId;
 
 /// Where what is left of slots that are closed is found.

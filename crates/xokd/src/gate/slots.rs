@@ -22,7 +22,7 @@ use exos_host::bpf::{Link, TcxHook};
 use exos_host::error::Result;
 
 use super::Gate;
-use super::handlers::forget_handlers;
+use super::handler_tables::forget_handlers;
 use super::pins::attach_tc;
 use super::remains::{Remains, check_name, forget_memory, forget_secret, ring_name};
 use crate::ledger::SlotId;

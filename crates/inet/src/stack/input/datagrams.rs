@@ -16,19 +16,11 @@ use exos_wire::{Mac, Sum, protocol};
 use crate::icmp::Problem;
 use crate::limits::{HANDLED_BYTES_MAX, HOP_LIMIT};
 use crate::route::Delivery;
-use crate::stack::handler::{Handled, MessageHandler};
+use crate::stack::handler::{Handled, Handling, MessageHandler};
 use crate::stack::input::Packet;
 use crate::stack::state::Stack;
 use crate::time::Instant;
 use crate::udp::{self, Delivered, HeaderFields, UdpDrop};
-
-/// A handler, and its port.
-pub(in crate::stack) struct Handling {
-    port: u16,
-    /// Room for a reply and its headers.
-    frame: Vec<u8>,
-    handler: Box<dyn MessageHandler>,
-}
 
 impl Stack {
     /// Has a handler deal with the datagrams to a port before sockets get them, in place of the one before at this port.
