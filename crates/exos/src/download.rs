@@ -7,6 +7,7 @@
 
 mod here;
 mod in_kernel;
+mod kept;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -16,7 +17,7 @@ use exos_host::bpf::MappedArray;
 use exos_inet::Framing;
 
 use self::here::Here;
-pub(crate) use self::in_kernel::InKernelHandlers;
+pub(crate) use self::kept::InKernelHandlers;
 use crate::node::Exos;
 use crate::via;
 use crate::{Error, ErrorKind};

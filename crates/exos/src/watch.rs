@@ -25,6 +25,7 @@ mod name;
 mod offer;
 mod question;
 mod sockets;
+mod telling;
 mod watcher;
 
 use std::os::unix::fs::MetadataExt as _;

@@ -16,6 +16,7 @@ use exos_link::Link;
 use rustix::io::Errno;
 
 use super::invalid;
+use super::kept::One;
 use crate::Error;
 use crate::handlers::needs_interface;
 use crate::limits::HANDLED_PORTS_MAX;
@@ -23,30 +24,6 @@ use crate::node::Exos;
 use crate::requests::Requests;
 
 const ON_AF_XDP: &str = "the kernel runs handlers of datagrams on AF_XDP only";
-
-/// The handlers of datagrams that the kernel runs for us.
-#[derive(Default)]
-pub(crate) struct InKernelHandlers(Vec<One>);
-
-#[derive(Clone)]
-struct One {
-    port: u16,
-    handler: Checked,
-    memory: Arc<MappedArray>,
-}
-
-impl InKernelHandlers {
-    /// Others are in their place, or none.
-    pub(crate) fn were_replaced(&mut self) {
-        self.0.clear();
-    }
-
-    /// Those of other ports than this.
-    fn others(&self, port: u16) -> Vec<One> {
-        let others = self.0.iter().filter(|one| one.port != port);
-        others.cloned().collect()
-    }
-}
 
 impl Exos {
     /// Gives the handler's memory. One that ran here is done with: what it has not seen by now the kernel's has.

@@ -183,7 +183,7 @@ impl Cache {
         }
     }
 
-    /// Keeps an item under a key of 1 to [`KEY_MAX`] bytes, in place of the one before. Where it has no room, the one before is gone, too:
+    /// Keeps an item under a key of 1 to [`KEY_MAX`](super::KEY_MAX) bytes, in place of the one before. Where it has no room, the one before is gone, too:
     /// nobody is to be answered with what has been replaced.
     ///
     /// # Errors

@@ -8,8 +8,9 @@ use exos_host::bpf::MappedArray;
 use exos_inet::tcp::ListenerId;
 use exos_xok::message::{Answering, Secret};
 
+use super::capacity::Capacity;
 use super::shared::Part;
-use super::{Capacity, Requests, random};
+use super::{Requests, random};
 use crate::Error;
 use crate::node::Exos;
 use crate::via::Via;

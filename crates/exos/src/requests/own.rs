@@ -10,9 +10,10 @@ use exos_host::bpf::{Map, MappedArray};
 use exos_inet::tcp::ListenerId;
 use exos_link::XdpLink;
 
+use super::capacity::Capacity;
 use super::memory::Memory;
+use super::random;
 use super::shared::{Part, Shared};
-use super::{Capacity, random};
 use crate::Error;
 use crate::handlers::needs_interface;
 use crate::node::Exos;

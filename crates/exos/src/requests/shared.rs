@@ -7,7 +7,7 @@ use exos_filter::handler::web::layout;
 use exos_host::bpf::Map;
 use exos_inet::Stack;
 
-use super::Capacity;
+use super::capacity::Capacity;
 use super::looks::Looks;
 use super::memory::Memory;
 use super::room::{PeerRoom, Room};

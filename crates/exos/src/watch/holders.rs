@@ -2,11 +2,8 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
 
 use super::sockets::{Protocol, Socket};
-use crate::Exos;
-use crate::node::{BLOCKED_SLEEP, SLEEP_MAX};
 
 /// Holders of a socket that are told. Of a server with more workers these have the listener, and each its own connections.
 pub(super) const HOLDERS: usize = 4;
@@ -74,25 +71,6 @@ impl Holders {
         all.dedup();
         all.truncate(HOLDERS);
         all
-    }
-}
-
-impl Exos {
-    /// Answers those that ask for the program's sockets, which the loop does otherwise, with `holders`, which is called when somebody
-    /// asks. To be called once a turn, and again within the time that it gives.
-    pub fn tell_sockets(&mut self, holders: impl FnOnce() -> Holders) -> Duration {
-        let now = self.now();
-        let Some(answers) = &mut self.answers else {
-            return SLEEP_MAX;
-        };
-        answers.leave_to_program();
-        if answers.is_asked() {
-            answers.answer(now, &self.stack, &holders());
-        }
-        match answers.expects_more(now) {
-            true => BLOCKED_SLEEP,
-            false => SLEEP_MAX,
-        }
     }
 }
 
