@@ -6,13 +6,21 @@
 //! the counters tell how rare.
 //!
 //! What waits for a core is bounded ([`WAITING_MAX`]). A frame for which there is no room is lost like one on a wire.
+//!
+//! Copies of a segment that begins a connection may come to several cores before any of them has begun it: that is left to one
+//! (`beginnings.rs`).
+
+mod beginnings;
 
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use exos_host::{Error, Waker};
+use exos_inet::tcp::Flow;
 use exos_inet::{Concern, Instant, JoinedSegment, RxChecksum, Stack};
+
+use self::beginnings::Beginnings;
 
 /// Frames that wait for one core. Of the longest, super-packets of 64 KiB, that is 16 MiB.
 const WAITING_MAX: usize = 256;
@@ -49,8 +57,17 @@ impl Content {
 enum Audience {
     /// Every core gets one.
     All,
-    /// It is for the core that knows it. This many are still to be asked after this one, the last of them where it came.
-    One(usize),
+    /// It is for the core that knows it.
+    One(Question),
+}
+
+/// On its way from each core to the next, to the one where it came.
+#[derive(Copy, Clone)]
+struct Question {
+    /// This many are still to be asked after this one, the last of them where it came.
+    left: usize,
+    /// The connection that it begins there, if none knows it.
+    begins: Option<Flow>,
 }
 
 /// Another core.
@@ -66,6 +83,7 @@ pub struct Handoff {
     waker: Arc<Waker>,
     /// The others, from the next one on.
     others: Vec<Peer>,
+    beginnings: Beginnings<Content>,
     /// It may have been woken by its descriptor, which is to be read then.
     slept: bool,
     handed_on: u64,
@@ -94,6 +112,7 @@ impl Handoff {
                 frames,
                 waker,
                 others,
+                beginnings: Beginnings::of_core(n, cores),
                 slept: false,
                 handed_on: 0,
                 lost: 0,
@@ -113,7 +132,8 @@ impl Handoff {
         let content = || Content::Frame(frame.into(), checksum);
         match stack.handle_frame_among(now, frame, checksum) {
             Concern::Nobody => {}
-            Concern::Another => self.ask(content(), self.others.len() + 1),
+            Concern::Another => self.ask(content()),
+            Concern::Begins(flow) => self.begin(now, flow, content()),
             Concern::Everybody => {
                 for n in 0..self.others.len() {
                     self.pass(n, content(), Audience::All);
@@ -123,8 +143,8 @@ impl Handoff {
     }
 
     /// Has the core that knows its connection take in what this one, which does not, has joined; or this one, where none does.
-    pub fn ask_about(&mut self, joined: JoinedSegment) {
-        self.ask(Content::Joined(Box::new(joined)), self.others.len() + 1);
+    pub fn ask_about(&mut self, now: Instant, joined: JoinedSegment) {
+        self.begin(now, joined.flow(), Content::Joined(Box::new(joined)));
     }
 
     /// Takes in what others have handed on, each after what `before` does; returns how many frames.
@@ -138,6 +158,7 @@ impl Handoff {
             // Before the frames are taken: anyone who hands one on after this wakes us again.
             self.waker.clear();
         }
+        self.lost += self.beginnings.give_up(now);
         let mut count = 0;
         while count < WAITING_MAX
             && let Ok(Passed { content, audience }) = self.frames.try_recv()
@@ -146,36 +167,84 @@ impl Handoff {
             before(stack);
             match audience {
                 Audience::All => drop(content.take_in_among(stack, now)),
-                Audience::One(0) => {
-                    // Here it came, and all others do not know it: it is nobody's, or begins a connection.
-                    if content.take_in_among(stack, now) == Concern::Another {
-                        content.take_in(stack, now);
-                    }
+                Audience::One(Question { left: 0, begins }) => {
+                    self.take_in_at_last(stack, now, content, begins)
                 }
-                Audience::One(left) => {
-                    if content.take_in_among(stack, now) == Concern::Another {
-                        self.ask(content, left);
-                    }
-                }
+                Audience::One(question) => match content.take_in_among(stack, now) {
+                    Concern::Another => drop(self.pass_on(content, question)),
+                    Concern::Begins(flow) => self.meet(flow, content, question),
+                    Concern::Nobody | Concern::Everybody => {}
+                },
             }
         }
         count
     }
 
-    /// Asks the next of `left`, this one not counted.
-    fn ask(&mut self, content: Content, left: usize) {
-        self.pass(0, content, Audience::One(left - 1));
+    /// Here it came, and all others do not know it: it is nobody's, or begins a connection, of which others' copies may have waited.
+    fn take_in_at_last(
+        &mut self,
+        stack: &mut Stack,
+        now: Instant,
+        content: Content,
+        begins: Option<Flow>,
+    ) {
+        let copies = begins.map(|flow| self.beginnings.end(&flow));
+        for content in [content].into_iter().chain(copies.into_iter().flatten()) {
+            let concern = content.take_in_among(stack, now);
+            if matches!(concern, Concern::Another | Concern::Begins(_)) {
+                content.take_in(stack, now);
+            }
+        }
     }
 
-    fn pass(&mut self, to: usize, content: Content, audience: Audience) {
-        let peer = &self.others[to];
-        match peer.frames.try_send(Passed { content, audience }) {
-            Ok(()) => {
-                self.handed_on += 1;
-                peer.waker.wake();
-            }
-            Err(_) => self.lost += 1,
+    /// Asks the others about what begins a connection here if none of them has it.
+    fn begin(&mut self, now: Instant, flow: Flow, content: Content) {
+        let is_asked = self.beginnings.is_asked(&flow);
+        if !self.beginnings.begin(now, flow) {
+            self.lost += 1;
+            return;
         }
+        let (left, begins) = (self.others.len() + 1, Some(flow));
+        if !self.pass_on(content, Question { left, begins }) && !is_asked {
+            self.beginnings.end(&flow);
+        }
+    }
+
+    /// What begins a connection if none has it has come from another core: it goes on, unless this one begins that.
+    fn meet(&mut self, flow: Flow, content: Content, question: Question) {
+        let Question { left, begins } = question;
+        let goes_on = begins.is_some() && self.beginnings.is_of_an_earlier_core(left);
+        if self.beginnings.is_asked(&flow) && !goes_on {
+            self.lost += u64::from(!self.beginnings.keep(&flow, content));
+            return;
+        }
+        self.pass_on(content, question);
+        let behind = self.beginnings.end(&flow);
+        behind.into_iter().for_each(|copy| self.ask(copy));
+    }
+
+    /// Asks all others.
+    fn ask(&mut self, content: Content) {
+        let (left, begins) = (self.others.len() + 1, None);
+        self.pass_on(content, Question { left, begins });
+    }
+
+    /// Asks the next one. False where there is no room.
+    fn pass_on(&mut self, content: Content, question: Question) -> bool {
+        let left = question.left - 1;
+        self.pass(0, content, Audience::One(Question { left, ..question }))
+    }
+
+    fn pass(&mut self, to: usize, content: Content, audience: Audience) -> bool {
+        let peer = &self.others[to];
+        let is_passed = peer.frames.try_send(Passed { content, audience }).is_ok();
+        if is_passed {
+            self.handed_on += 1;
+            peer.waker.wake();
+        } else {
+            self.lost += 1;
+        }
+        is_passed
     }
 
     /// Frames handed on and lost, by name.

@@ -280,7 +280,8 @@ impl Exos {
         take_on(stack);
         if let (Some(handoff), Some(requests)) = (&mut self.handoff, &mut self.requests) {
             let asked_about = requests.take_asked_about();
-            asked_about.into_iter().for_each(|it| handoff.ask_about(it));
+            let ask = |it| handoff.ask_about(now, it);
+            asked_about.into_iter().for_each(ask);
         }
         // What is due is news too: the program hears of it in this turn.
         self.stack.handle_timeout(self.now);

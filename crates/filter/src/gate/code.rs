@@ -55,6 +55,19 @@ pub(super) enum Amount {
     One,
     /// By the frame's length.
     Length,
+    /// By the length of the frame that a handler has answered.
+    Arrived,
+}
+
+impl Amount {
+    /// The field that says how much; none is one.
+    const fn field(self) -> Option<i16> {
+        match self {
+            Self::One => None,
+            Self::Length => Some(LENGTH),
+            Self::Arrived => Some(ARRIVED),
+        }
+    }
 }
 
 /// A program in the making.
@@ -92,6 +105,12 @@ impl<'a> Code<'a> {
             self.put_imm(field, 0);
         }
         self.put_imm(ICMP_TYPE, NO_TYPE);
+        self.clear_ends();
+    }
+
+    /// Gives those fields a value that a program reads which goes on with a decided packet, and need not have set.
+    pub(super) fn clear_ends(&mut self) {
+        self.put_imm(TAPS, 0);
         self.put_imm(PEER, i32::from(TapRecord::NO_SLOT));
     }
 
@@ -225,18 +244,18 @@ impl<'a> Code<'a> {
         for (counter, amount) in counters {
             let offset = *counter as i16 * 8;
             if self.side == Side::Batch {
-                match amount {
-                    Amount::One => self.asm.set(Reg::R1, 1),
-                    Amount::Length => self.get(Reg::R1, LENGTH),
+                match amount.field() {
+                    None => self.asm.set(Reg::R1, 1),
+                    Some(field) => self.get(Reg::R1, field),
                 }
                 self.asm.push(Insn::atomic_add(Reg::R0, offset, Reg::R1));
                 continue;
             }
             self.load(Size::Double, Reg::R1, Reg::R0, offset);
-            match amount {
-                Amount::One => self.asm.alu(Alu::Add, Reg::R1, 1),
-                Amount::Length => {
-                    self.get(Reg::R2, LENGTH);
+            match amount.field() {
+                None => self.asm.alu(Alu::Add, Reg::R1, 1),
+                Some(field) => {
+                    self.get(Reg::R2, field);
                     self.asm.alu(Alu::Add, Reg::R1, Reg::R2);
                 }
             }

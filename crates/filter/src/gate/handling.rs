@@ -23,8 +23,8 @@ use exos_wire::protocol::TCP;
 
 use super::code::share::{SLOT_TX, TOKENS};
 use super::code::{
-    Amount, CELL, CHARGE, Code, DESTINATION_PORT, FRAGMENT, HANDLED, HANDLED_PLACE, ICMP_TYPE,
-    LENGTH, NO_TYPE, PROTOCOL, RESULT, SLOT, Side, TAPS, VERDICT, fragment, scratch,
+    ARRIVED, Amount, CELL, CHARGE, Code, DESTINATION_PORT, FRAGMENT, HANDLED, HANDLED_PLACE,
+    ICMP_TYPE, LENGTH, NO_TYPE, PROTOCOL, RESULT, SLOT, Side, TAPS, VERDICT, fragment, scratch,
 };
 use super::counter::Counter;
 use super::incoming::CONFIG_TAPS;
@@ -57,6 +57,13 @@ const SEGMENT_OF_64: i32 = 30;
 const READ_FRAME_MAX: i32 = REQUEST_MAX as i32 + 18 + 60 + 60;
 /// Offset in [`super::Config`].
 const CONFIG_IFINDEX: i16 = 4;
+
+/// What a message counts that was answered, whether the reply leaves or not.
+const ANSWERED: [(Counter, Amount); 3] = [
+    (Counter::RxPackets, Amount::One),
+    (Counter::RxBytes, Amount::Arrived),
+    (Counter::HandlerAnswered, Amount::One),
+];
 
 /// How a handler ends: which program of the gate it goes on in, by its place in the map `outcomes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,8 +128,7 @@ impl Steps {
 pub fn outcome(maps: &MapFds, outcome: Outcome) -> Program {
     let mut code = Code::new(maps, Side::In);
     let lost = code.asm.label();
-    code.clear();
-    code.measure();
+    code.clear_ends();
     code.lookup_index(maps.scratch, Side::In.scratch_index(), lost);
     code.resume_field(SLOT, scratch::SLOT);
     code.resume_field(LENGTH, scratch::LENGTH);
@@ -133,6 +139,7 @@ pub fn outcome(maps: &MapFds, outcome: Outcome) -> Program {
             code.answered(outcome, lost);
         }
     }
+    // Nobody got it.
     code.asm.bind(lost);
     code.asm.set(Reg::R0, xdp::DROP);
     code.asm.exit();
@@ -297,28 +304,20 @@ impl Code<'_> {
 
     /// The message has been dealt with, and the frame is the reply, which may be more than the slot's share.
     fn answered(&mut self, outcome: Outcome, lost: Label) {
-        self.count(
-            SLOT,
-            &[
-                (Counter::RxPackets, Amount::One),
-                (Counter::RxBytes, Amount::Length),
-                (Counter::HandlerAnswered, Amount::One),
-            ],
-        );
+        let over = self.asm.label();
+        self.get(Reg::R1, LENGTH);
+        self.put(ARRIVED, Reg::R1);
         match outcome {
             Outcome::Announced => self.announce(lost),
             _ => self.measure(),
         }
         self.find_slot();
-        let over = self.refuse(Counter::TxOverShare);
         self.police(SLOT_TX, LINK_TX, over);
-        self.count(
-            SLOT,
-            &[
-                (Counter::TxPackets, Amount::One),
-                (Counter::TxBytes, Amount::Length),
-            ],
-        );
+        let sent = [
+            (Counter::TxPackets, Amount::One),
+            (Counter::TxBytes, Amount::Length),
+        ];
+        self.count(SLOT, &[&ANSWERED[..], &sent].concat());
         self.put_imm(VERDICT, i32::from(Verdict::Slot.to_byte()));
         match outcome {
             Outcome::Redirected => {
@@ -332,6 +331,10 @@ impl Code<'_> {
             _ => self.put_imm(RESULT, xdp::TX),
         }
         self.finish();
+        self.asm.bind(over);
+        self.count(SLOT, &ANSWERED);
+        let dropped = self.refuse(Counter::TxOverShare);
+        self.asm.jump(dropped);
     }
 
     /// Says whose second stage is to complete the frame, and takes the length that it will have.

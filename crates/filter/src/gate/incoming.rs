@@ -18,8 +18,8 @@ use super::code::parse::{Faults, OFFSET};
 use super::code::share::SLOT_RX;
 use super::code::splice::splice;
 use super::code::{
-    Amount, CELL, Code, DESTINATION, ETHERNET, ICMP_TYPE, IP, IS_V6, LENGTH, RESULT, SHAPES, SLOT,
-    STRAY, Side, TAPS, TARGET, TRANSPORT, VERDICT, half, scratch, tcx,
+    Amount, CELL, Code, DESTINATION, ETHERNET, ICMP_TYPE, IP, IS_V6, RESULT, SHAPES, SLOT, STRAY,
+    Side, TAPS, TARGET, TRANSPORT, VERDICT, half, scratch, tcx,
 };
 use super::counter::Counter;
 use super::layout::{AddressFlags, LINK_RX, SlotKind};
@@ -31,8 +31,6 @@ use crate::filter::Filter;
 use crate::layers::{ARP, IPV4, IPV6};
 use crate::program::{CompileError, Program, xdp};
 
-/// Ethernet and the shortest IPv4 header: what is shorter is nobody's.
-pub(super) const SHORTEST: i32 = 34;
 /// Offsets in [`super::Config`].
 const CONFIG_SHAPES: i16 = 0;
 const CONFIG_MAC: i16 = 8;
@@ -74,10 +72,7 @@ fn receiving(maps: &MapFds, side: Side) -> Program {
         code.leave_slots_alone(ends.pass);
     }
     code.measure();
-    code.get(Reg::R1, LENGTH);
-    code.asm
-        .jump_if(Reg::R1, Condition::Less, SHORTEST, ends.pass);
-    code.load_bytes(0, SHORTEST, ETHERNET, ends.pass);
+    code.load_headers(ends.pass);
     code.configuration(ends.pass);
     code.by_type(ends);
     code.emit_ends(ends);

@@ -21,11 +21,10 @@ use super::code::classify::Local;
 use super::code::parse::Faults;
 use super::code::share::{SEGMENT_SIZE, SLOT_RX, SLOT_TX};
 use super::code::{
-    Amount, CELL, Code, DESTINATION, ETHERNET, FRAGMENT, ICMP_TYPE, IS_V6, LENGTH, ODD, PEER,
-    PROTOCOL, RESULT, SENDER, SHAPES, SLOT, Side, TAPS, UNCHECKED, VERDICT, fragment, half,
+    Amount, CELL, Code, DESTINATION, ETHERNET, FRAGMENT, ICMP_TYPE, IS_V6, ODD, PEER, PROTOCOL,
+    RESULT, SENDER, SHAPES, SLOT, Side, TAPS, UNCHECKED, VERDICT, fragment, half,
 };
 use super::counter::Counter;
-use super::incoming::SHORTEST;
 use super::layout::{AddressFlags, LINK_RX, LINK_TX, SlotKind};
 use super::limits::SEGMENT_SIZE_MIN;
 use super::maps::MapFds;
@@ -154,10 +153,7 @@ impl Code<'_> {
             self.load(Size::Word, Reg::R1, Reg::R6, 20);
             self.asm.jump_if(Reg::R1, Condition::NotEqual, 0, bad_type);
         }
-        self.get(Reg::R1, LENGTH);
-        self.asm
-            .jump_if(Reg::R1, Condition::Less, SHORTEST, bad_header);
-        self.load_bytes(0, SHORTEST, ETHERNET, bad_header);
+        self.load_headers(bad_header);
     }
 
     /// The source is the station of the slot that r7 points to.

@@ -4,6 +4,7 @@ mod common;
 mod corpus;
 mod gate;
 mod gate_agreement;
+mod gate_steps;
 mod gate_times;
 mod gate_verified;
 mod gate_wire;

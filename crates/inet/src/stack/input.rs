@@ -33,6 +33,8 @@ pub enum Concern {
     Nobody,
     /// Anyone who knows the connection: this stack does not, and has done nothing.
     Another,
+    /// Likewise; where nobody knows it, the segment begins this connection: it brings back a cookie of who answers SYNs for the stacks.
+    Begins(Flow),
     /// Everybody: a neighbour's answer, an ICMP error, a fragment.
     Everybody,
 }
@@ -44,8 +46,9 @@ impl Stack {
     /// hashes than what they are about, and fragments have no ports.
     ///
     /// The caller hands the frame on as the result says: [`Concern::Everybody`] to this method of all others, whose
-    /// results no longer matter; [`Concern::Another`] to this method of the next, and so on, and when nobody knows it to
-    /// [`Self::handle_frame`] of any, which answers it as what belongs to nobody.
+    /// results no longer matter; [`Concern::Another`] and [`Concern::Begins`] to this method of the next, and so on, and when nobody knows it to
+    /// [`Self::handle_frame`] of any, which answers it as what belongs to nobody, or begins its connection. Copies of a segment that begins
+    /// one may come to several stacks before any of them does: the caller sees to it that one alone begins it.
     ///
     /// The stacks are to be made with the same seed: then a cookie of one is good in another, and sequence numbers grow
     /// over a connection's next lives, wherever each is led.
@@ -62,11 +65,12 @@ impl Stack {
     pub(super) fn among(&mut self, take_in: impl FnOnce(&mut Self)) -> Concern {
         self.tcp.addresses_shared = true;
         (self.tcp.belongs_elsewhere, self.for_every_stack) = (false, false);
+        self.tcp.begins = None;
         take_in(self);
         self.tcp.addresses_shared = false;
-        match (self.tcp.belongs_elsewhere, self.for_every_stack) {
-            (_, true) => Concern::Everybody,
-            (true, false) => Concern::Another,
+        match (self.for_every_stack, self.tcp.belongs_elsewhere) {
+            (true, _) => Concern::Everybody,
+            (false, true) => self.tcp.begins.map_or(Concern::Another, Concern::Begins),
             (false, false) => Concern::Nobody,
         }
     }

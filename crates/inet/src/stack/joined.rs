@@ -37,12 +37,6 @@ impl Stack {
         self.among(|stack| stack.handle_joined(now, joined))
     }
 
-    /// Whether it brings a cookie back, given out by who answers SYNs for the stack: it begins a connection, unless that stands already.
-    pub fn joined_begins(&self, now: Instant, joined: &JoinedSegment) -> bool {
-        let brings_cookie = |segment| self.tcp.opens_anew(now, &joined.flow, &segment);
-        joined.segment().is_some_and(brings_cookie)
-    }
-
     /// It waits, if it is a segment that would be taken in.
     pub(super) fn hold(&mut self, packet: &Packet<'_>) {
         let Some((flow, segment)) = self.expect_segment(packet) else {

@@ -124,7 +124,7 @@ impl Wire {
             let server = &mut self.servers[(first + n) % of];
             match server.handle_frame_among(self.now, frame, link) {
                 Concern::Nobody => return,
-                Concern::Another => self.passed_on += 1,
+                Concern::Another | Concern::Begins(_) => self.passed_on += 1,
                 Concern::Everybody => {
                     for other in (1..of).map(|n| (first + n) % of) {
                         self.servers[other].handle_frame_among(self.now, frame, link);

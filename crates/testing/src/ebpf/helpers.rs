@@ -47,11 +47,21 @@ impl<W: Borrow<AtomicU64>> Program<'_, W> {
         run.registers[0] = result;
     }
 
-    /// `void *bpf_map_lookup_elem(map, key)`, of an array.
+    /// `void *bpf_map_lookup_elem(map, key)`, of an array or a table.
     fn look_up(&self, run: &Run) -> u64 {
-        let key = self.bytes(run, run.get(2), 4).first_chunk();
-        let at = u32::from_ne_bytes(*key.expect("four bytes"));
-        self.value(run, run.get(1), at).unwrap_or(0)
+        let map = run.get(1);
+        let at = match self.maps.get(map.wrapping_sub(MAPS) as usize) {
+            Some((_, Map::Table { keys, .. })) => {
+                let len = keys.first().map_or(0, Vec::len);
+                let key = self.bytes(run, run.get(2), len);
+                keys.iter().position(|one| one == key).map(|at| at as u32)
+            }
+            _ => {
+                let key = self.bytes(run, run.get(2), 4).first_chunk();
+                Some(u32::from_ne_bytes(*key.expect("four bytes")))
+            }
+        };
+        at.and_then(|at| self.value(run, map, at)).unwrap_or(0)
     }
 
     /// `long bpf_tail_call(ctx, prog_array, index)`: there is no such program, and this one goes on.

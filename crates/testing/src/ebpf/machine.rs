@@ -23,8 +23,30 @@ pub enum Map<'a, W = AtomicU64> {
         /// Bytes of one: whole words.
         value_len: usize,
     },
+    /// A table: a value of this many bytes for each key, all of them of one length.
+    Table {
+        /// The keys.
+        keys: &'a [Vec<u8>],
+        /// Their values, one after the other.
+        words: &'a [W],
+        /// Bytes of one: whole words.
+        value_len: usize,
+    },
     /// Programs to go on to, of which none is there.
     Programs,
+}
+
+impl<W> Map<'_, W> {
+    /// All values, and the bytes of one.
+    pub(super) const fn values(&self) -> Option<(&[W], usize)> {
+        match self {
+            Self::Array { words, value_len }
+            | Self::Table {
+                words, value_len, ..
+            } => Some((words, *value_len)),
+            Self::Programs => None,
+        }
+    }
 }
 
 /// A packet on its way through a program.
@@ -134,8 +156,8 @@ impl<'a, W: Borrow<AtomicU64>> Program<'a, W> {
     /// If the words of an array are no whole values.
     pub fn new(words: &'a [u64], maps: Vec<(i32, Map<'a, W>)>) -> Self {
         for (fd, map) in &maps {
-            if let Map::Array { words, value_len } = map {
-                let is_whole = *value_len > 0
+            if let Some((words, value_len)) = map.values() {
+                let is_whole = value_len > 0
                     && value_len.is_multiple_of(8)
                     && words.len().is_multiple_of(value_len / 8);
                 assert!(is_whole, "map {fd}: values of {value_len} bytes");

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::insn::{Access, Insn, class};
 use super::layout::{CONTEXT, MAPS, PACKET, STACK, STACK_LEN, VALUES};
-use super::machine::{Map, Program, Run};
+use super::machine::{Program, Run};
 
 /// Where something lies.
 enum Target<'a> {
@@ -72,11 +72,12 @@ impl<W: Borrow<AtomicU64>> Program<'_, W> {
     /// The value of a map at this place among all of them, if it is there.
     pub(super) fn value(&self, run: &Run, map: u64, at: u32) -> Option<u64> {
         let number = map.wrapping_sub(MAPS);
-        let Some((_, Map::Array { words, value_len })) = self.maps.get(number as usize) else {
-            run.refuse("no array");
+        let map = self.maps.get(number as usize);
+        let Some((words, value_len)) = map.and_then(|(_, map)| map.values()) else {
+            run.refuse("no map of values");
         };
         let is_there = (at as usize) < words.len() * 8 / value_len;
-        is_there.then(|| VALUES + (number << 32) + u64::from(at) * *value_len as u64)
+        is_there.then(|| VALUES + (number << 32) + u64::from(at) * value_len as u64)
     }
 
     /// This many bytes, as a number.
@@ -149,7 +150,8 @@ impl<W: Borrow<AtomicU64>> Program<'_, W> {
             STACK if is_within(STACK_LEN) => Target::Stack(at),
             VALUES.. if at % 8 + len <= 8 => {
                 let number = (address - VALUES) >> 32;
-                let Some((_, Map::Array { words, .. })) = self.maps.get(number as usize) else {
+                let map = self.maps.get(number as usize);
+                let Some((words, _)) = map.and_then(|(_, map)| map.values()) else {
                     run.refuse("no such map");
                 };
                 match words.get(at / 8) {

@@ -41,10 +41,8 @@ impl Connections {
             return turn.stack.handle_joined(now, &joined);
         }
         let is_first = self.cores[0] as u64 == self.own.start;
-        if turn.stack.handle_joined_among(now, &joined) == Concern::Another
-            && is_first
-            && turn.stack.joined_begins(now, &joined)
-        {
+        let concern = turn.stack.handle_joined_among(now, &joined);
+        if is_first && matches!(concern, Concern::Begins(_)) {
             close(turn, at);
             self.asked_about.push(*joined);
         }

@@ -1,17 +1,18 @@
 //! What becomes of connections, on plain memory.
 
+mod cores;
+
 use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use exos_filter::handler::web::layout::entry;
-use exos_inet::tcp::{ListenOptions, State, SynCookies};
+use exos_inet::tcp::{ListenOptions, State};
 use exos_inet::{Config, Neighbors, RouteTo, RxChecksum};
 use exos_wire::{Mac, Sum};
 
 use super::fate::QUIET;
 use super::*;
-use crate::handoff::Handoff;
 use crate::requests::room::{Admission, Room};
 use crate::requests::table::Response;
 
@@ -28,6 +29,11 @@ fn now() -> Instant {
     Instant::from_micros(100_000_000)
 }
 
+fn memory() -> Arc<Memory> {
+    let words = (0..ENTRIES.memory_len_with_reports() / 8).map(|_| 0.into());
+    Arc::new(Memory::Plain(words.collect()))
+}
+
 /// The memory, and a stack that listens.
 struct Bench {
     memory: Arc<Memory>,
@@ -39,7 +45,10 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        let words = (0..ENTRIES.memory_len_with_reports() / 8).map(|_| 0.into());
+        Self::on(memory())
+    }
+
+    fn on(memory: Arc<Memory>) -> Self {
         let mut config = Config::new(Mac([2, 0, 0, 0, 0, 1]), 1500);
         config.neighbors = Neighbors::External;
         config.addresses = vec![("10.0.0.1".parse().unwrap(), 24)];
@@ -53,7 +62,7 @@ impl Bench {
         stack.set_neighbor(now(), gateway, Mac([2, 0, 0, 0, 0, 2]));
         let listener = stack.tcp.listen(None, 80, ListenOptions::default());
         Self {
-            memory: Arc::new(Memory::Plain(words.collect())),
+            memory,
             table: Mutex::new(Table::new(ENTRIES, 7, false)),
             stack,
             reports: Reports::new(ENTRIES, false),
@@ -611,123 +620,4 @@ fn fragments_that_have_come_before_reset_nothing() {
         assert_eq!(bench.memory.get(at + slot::LOCK), 0, "{what}");
         assert_eq!(bench.received(), None, "{what}");
     }
-}
-
-/// Two cores, and what a client's segment acknowledges that brings back a cookie of theirs, the segment being the next behind the SYN with
-/// this number.
-struct Cores {
-    cores: [Bench; 2],
-    ends: Vec<Handoff>,
-    ack: u32,
-}
-
-const SYN_SEQ: u32 = 999;
-
-impl Cores {
-    fn new() -> Self {
-        let mut cores = [Bench::new(), Bench::new()];
-        cores[1].memory = cores[0].memory.clone();
-        for (number, core) in cores.iter_mut().enumerate() {
-            core.connections.cores = vec![number];
-            core.stack.hold_joined(true);
-        }
-        let mut ack = 0;
-        for core in &mut cores {
-            let (listener, always) = (
-                core.connections.listener,
-                ListenOptions {
-                    syn_cookies: SynCookies::Always,
-                    ..ListenOptions::default()
-                },
-            );
-            core.stack.tcp.close_listener(listener);
-            let listener = core.stack.tcp.listen(None, 80, always).unwrap();
-            core.connections.listener = listener;
-            let syn = frame(&segment((SYN_SEQ, 0), 2, &[]), 0);
-            core.stack.handle_frame(now(), &syn, RxChecksum::Unknown);
-            let answer = core.stack.poll_transmit(now()).expect("a SYN-ACK");
-            let seq = answer.head[38..42].try_into().unwrap();
-            ack = u32::from_be_bytes(seq).wrapping_add(1);
-            core.stack.offload_syns(now(), listener);
-        }
-        let ends = Handoff::between(2).unwrap();
-        Self { cores, ends, ack }
-    }
-
-    /// Fragments come to every core; which of them then ask the others.
-    fn come(&mut self, numbers: (u32, u32)) -> [bool; 2] {
-        let mut ask = [false; 2];
-        for ((core, end), asks) in self.cores.iter_mut().zip(&mut self.ends).zip(&mut ask) {
-            for frame in in_fragments(numbers, ACK) {
-                let (now, checksum) = (now(), RxChecksum::Unknown);
-                core.stack.handle_frame_among(now, &frame, checksum);
-            }
-            core.take_joined_in();
-            let about = core.connections.take_asked_about();
-            *asks = !about.is_empty();
-            about.into_iter().for_each(|joined| end.ask_about(joined));
-        }
-        ask
-    }
-
-    /// The cores have turns: the second, the first.
-    fn turn(&mut self) {
-        for number in [1, 0] {
-            let stack = &mut self.cores[number].stack;
-            self.ends[number].receive(stack, now(), |_| {});
-        }
-    }
-
-    fn received(&self) -> [Option<usize>; 2] {
-        self.cores.each_ref().map(Bench::received)
-    }
-
-    fn is_closed(&self) -> bool {
-        let flow = Flow::new("10.0.0.1:80".parse().unwrap(), PEER.parse().unwrap());
-        let (ends, ports) = ends(&flow);
-        let at = slot_of(self.cores[0].connections.key, ends, ports);
-        assert_eq!(self.cores[0].memory.get(at + slot::LOCK), 0);
-        self.cores[0].memory.get(at + slot::CLOSED) > now().millis()
-    }
-}
-
-/// A first request in fragments whose handshake's acknowledgement was lost: all cores join it, and one begins its connection.
-#[test]
-fn fragments_begin_a_connection_on_one_core() {
-    let mut cores = Cores::new();
-    assert_eq!(cores.come((SYN_SEQ + 1, cores.ack)), [true, false]);
-    assert!(
-        cores.is_closed(),
-        "it does not begin in the kernel meanwhile"
-    );
-    assert_eq!(cores.received(), [None, None]);
-    cores.turn();
-    assert_eq!(cores.received(), [Some(REQUEST.len()), None]);
-    // It comes again, for its acknowledgement was lost.
-    assert_eq!(cores.come((SYN_SEQ + 1, cores.ack)), [false, false]);
-    cores.turn();
-    assert_eq!(cores.received(), [Some(REQUEST.len()), None]);
-}
-
-/// Where another core has the connection, it begins on none.
-#[test]
-fn fragments_begin_no_connection_that_another_core_has() {
-    let mut cores = Cores::new();
-    let whole = frame(&segment((SYN_SEQ + 1, cores.ack), ACK, REQUEST), 0);
-    let (now, checksum) = (now(), RxChecksum::Unknown);
-    cores.cores[1].stack.handle_frame(now, &whole, checksum);
-    assert_eq!(cores.received(), [None, Some(REQUEST.len())]);
-    assert_eq!(cores.come((SYN_SEQ + 1, cores.ack)), [true, false]);
-    cores.turn();
-    assert_eq!(cores.received(), [None, Some(REQUEST.len())]);
-}
-
-/// What brings no cookie back asks nobody, and closes no slot.
-#[test]
-fn fragments_without_a_cookie_ask_nobody() {
-    let mut cores = Cores::new();
-    let wrong = cores.ack.wrapping_add(1);
-    assert_eq!(cores.come((SYN_SEQ + 1, wrong)), [false, false]);
-    assert_eq!(cores.come((SYN_SEQ + 2, cores.ack)), [false, false]);
-    assert!(!cores.is_closed());
 }

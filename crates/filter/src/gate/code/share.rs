@@ -86,9 +86,10 @@ impl Code<'_> {
         self.asm.bind(go);
     }
 
-    /// Takes what is in [`CHARGE`] from the bucket at this offset of what r8 points to, or goes to `over`. Uses r9.
+    /// Takes what is in [`CHARGE`] from the bucket at this offset of what r8 points to, or goes to `over`. Uses r9. The time is that of the kernel's
+    /// last tick, which costs a fraction of a clock's: a bucket that holds what several ticks give fills as fast.
     pub(in crate::gate) fn spend(&mut self, bucket: i16, over: Label) {
-        self.asm.call(Helper::KtimeGetNs);
+        self.asm.call(Helper::KtimeGetCoarseNs);
         self.asm.set(NOW, Reg::R0);
         self.refill(LINK, bucket);
         self.need_tokens(LINK, bucket, over);

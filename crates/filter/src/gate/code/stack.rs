@@ -71,13 +71,15 @@ pub(in crate::gate) const PLACE: i16 = -504;
 /// [`crate::gate::layout::Handled`], of the handler at this place of the slot's.
 pub(in crate::gate) const HANDLED: i16 = -496;
 pub(in crate::gate) const HANDLED_PLACE: Unlearned = Unlearned::half(-504);
+/// Bytes of the frame that a handler has answered.
+pub(in crate::gate) const ARRIVED: i16 = END;
 /// Four bytes: the slot whose secret the sender of live frames knows.
 pub(in crate::gate) const HOLDER: i16 = -512;
 /// [`crate::gate::layout::FragmentValue`]: 48 bytes.
 pub(in crate::gate) const FRAGMENT_VALUE: i16 = -440;
 
 /// Fields that are zero until something is found.
-pub(super) const ZERO: [i16; 3] = [SHAPES, TAPS, CELL];
+pub(super) const ZERO: [i16; 2] = [SHAPES, CELL];
 pub(super) const UNLEARNED_ZERO: [Unlearned; 11] = [
     PROTOCOL,
     SOURCE_PORT,

@@ -115,7 +115,8 @@ impl Tcp {
     }
 
     /// Of several stacks with one address this is not the one that knows the connection, unless the segment brings a
-    /// cookie back. Where cookies are given out all the time, it may be one that has made the connection in another stack.
+    /// cookie back. Where cookies are given out all the time, it may be one that has made the connection in another stack: then
+    /// it begins one once the others have said that they have none.
     fn leave_to_others(
         &mut self,
         arrived: Arrived<'_>,
@@ -131,7 +132,11 @@ impl Tcp {
         match redeemed {
             Redeemed::Made(id) => return Some(id),
             Redeemed::Full | Redeemed::Probe => {}
-            Redeemed::Wrong | Redeemed::No => self.belongs_elsewhere = true,
+            Redeemed::Wrong | Redeemed::No => {
+                let Arrived { now, flow, seg, .. } = arrived;
+                self.begins = self.opens_anew(now, &flow, seg).then_some(flow);
+                self.belongs_elsewhere = true;
+            }
         }
         None
     }

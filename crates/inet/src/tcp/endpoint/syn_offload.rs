@@ -109,7 +109,7 @@ impl Tcp {
 
     /// Whether a segment, of no connection that we know or saying something else than that, brings back a cookie, given out by who answers
     /// for us.
-    pub(crate) fn opens_anew(&self, now: Instant, flow: &Flow, seg: &Segment<'_>) -> bool {
+    pub(super) fn opens_anew(&self, now: Instant, flow: &Flow, seg: &Segment<'_>) -> bool {
         let only_acknowledges =
             seg.has(TcpFlags::ACK) && !seg.has(TcpFlags::SYN) && !seg.has(TcpFlags::RST);
         self.offloads_syns

@@ -68,6 +68,8 @@ pub struct Tcp {
     pub(crate) addresses_shared: bool,
     /// It is of none that is known here, and was left as it is.
     pub(crate) belongs_elsewhere: bool,
+    /// The connection that it begins, by a cookie of who answers SYNs for us, unless another stack has that.
+    pub(crate) begins: Option<Flow>,
     /// Headers are predicted, and several segments asked of a connection at once.
     pub(super) fast_paths: bool,
     /// The segment that left last, or leaves.
@@ -99,6 +101,7 @@ impl Tcp {
             room: Room::new(connections_max),
             addresses_shared: false,
             belongs_elsewhere: false,
+            begins: None,
             fast_paths: true,
             outgoing: Outgoing::NONE,
         }
