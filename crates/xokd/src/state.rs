@@ -366,13 +366,8 @@ fn began_in(stat: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn what_is_written_is_read_and_the_rest_is_nothing() {
-        let name = format!("test-{}", std::process::id());
-        if write(&name, State::default()).is_err() {
-            eprintln!("SKIPPED: {FOLDER} cannot be written (not root)");
-            return;
-        }
+    /// One with something of each kind.
+    fn state() -> State {
         let slot = Slot {
             slot: 3,
             who: Who {
@@ -401,7 +396,7 @@ mod tests {
             filters: vec![(7, "icmp".to_owned())],
             since_ms: 12,
         };
-        let state = State {
+        State {
             version: VERSION,
             leftovers: vec![slot.leftover()],
             slots: vec![slot],
@@ -431,7 +426,17 @@ mod tests {
                 program: "forward".to_owned(),
                 until_ms: 10,
             }],
-        };
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_the_rest_is_nothing() {
+        let name = format!("test-{}", std::process::id());
+        if write(&name, State::default()).is_err() {
+            eprintln!("SKIPPED: {FOLDER} cannot be written (not root)");
+            return;
+        }
+        let state = state();
         write(&name, state.clone()).expect("it was written before");
         assert_eq!(read(&name).expect("readable"), state);
         // As earlier daemons wrote it.

@@ -194,7 +194,12 @@ fn records_become_packets_with_names_and_losses() {
         all: true,
     };
     assert!(asked.contains(&expected), "{asked:?}");
-    let content = std::fs::read(&file).expect("a file");
+    holds_three_packets(&file);
+}
+
+/// The file has the first three, with their programs and verdicts, and says how many are lost.
+fn holds_three_packets(file: &Path) {
+    let content = std::fs::read(file).expect("a file");
     let mut reader = CaptureReader::new(&content[..]).expect("a capture");
     let mut seen = Vec::new();
     while let Some(packet) = reader.next_packet().expect("whole") {

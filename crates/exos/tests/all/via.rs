@@ -15,6 +15,7 @@ use exos::via::{Lost, News};
 use exos::{Daemon, Error, ErrorKind, Exos, Place, Role};
 use exos_buf::Buffer;
 use exos_inet::tcp::EventSet;
+use exos_link::Offer;
 use exos_xok::message::{
     Answer, Farewell, Mode, Notice, PortWish, Refusal, Request, Revoked, VERSION,
 };
@@ -57,6 +58,36 @@ fn bounce(socket: &mut TcpStream, text: &[u8]) {
     assert_eq!(back, text);
 }
 
+/// The daemon's side: it lends the link, grants port 7 of both protocols there, and finds the neighbour when it is asked for.
+fn lends_with_ports(listener: &Listener, wire: &Wire, lent: &Lent) -> (Peer, Offer) {
+    let peer = listener.accept();
+    let (request, offer) = peer.lend(lent, wire);
+    let Request::Attach {
+        interface, mode, ..
+    } = request
+    else {
+        panic!("{request:?}");
+    };
+    assert_eq!((interface.as_str(), mode), (NAME, Mode::Auto));
+    for (grant, protocol) in [(1, Protocol::Tcp), (2, Protocol::Udp)] {
+        peer.grant(grant, |request| {
+            let asked = Request::Claim {
+                protocol,
+                local: Some(IpAddr::V4(OURS)),
+                port: PortWish::Number(7),
+                remote: None,
+            };
+            assert_eq!(*request, asked);
+            claim(protocol, 7, None)
+        });
+    }
+    let (tag, request) = peer.request();
+    assert_eq!(request, Request::Resolve { ip: THEIRS.into() });
+    peer.answer(tag, &Answer::Done, &[]);
+    lent.learn(&wire.neighbour());
+    (peer, offer)
+}
+
 /// From the greeting to a connection over the link that was lent; through the daemon's death, while which the
 /// connection goes on; its return; a neighbour learned late; and the end that it asks for.
 #[test]
@@ -76,34 +107,7 @@ fn a_lent_link_works_and_outlives_the_daemon() {
         let kernel = &wire.kernel;
         let (listener, wire) = (&listener, &wire);
         scope.spawn(move || {
-            let peer = listener.accept();
-            let (request, offer) = peer.lend(&lent, wire);
-            let Request::Attach {
-                interface, mode, ..
-            } = request
-            else {
-                panic!("{request:?}");
-            };
-            assert_eq!((interface.as_str(), mode), (NAME, Mode::Auto));
-            for (grant, protocol) in [(1, Protocol::Tcp), (2, Protocol::Udp)] {
-                peer.grant(grant, |request| {
-                    let port = PortWish::Number(7);
-                    let local = Some(IpAddr::V4(OURS));
-                    let asked = Request::Claim {
-                        protocol,
-                        local,
-                        port,
-                        remote: None,
-                    };
-                    assert_eq!(*request, asked);
-                    claim(protocol, 7, None)
-                });
-            }
-            // The neighbour is found when it is asked for.
-            let (tag, request) = peer.request();
-            assert_eq!(request, Request::Resolve { ip: THEIRS.into() });
-            peer.answer(tag, &Answer::Done, &[]);
-            lent.learn(&wire.neighbour());
+            let (peer, offer) = lends_with_ports(listener, wire, &lent);
             // Killed when the test says so, and back.
             from_test.recv().unwrap();
             drop(peer);
@@ -141,52 +145,71 @@ fn a_lent_link_works_and_outlives_the_daemon() {
             }
         });
         let mut news = Vec::new();
-        let mut turns_until =
-            |what: &str, exos: &mut Exos, done: &mut dyn FnMut(&[News]) -> bool| {
-                until_so(what, || {
-                    echo_turn(exos);
-                    news.extend(exos.poll_news());
-                    done(&news)
-                });
-            };
-        turns_until("an echo", &mut exos, &mut |_| {
-            client_done.try_recv().is_ok()
-        });
+        let mut turns_until = |what: &str, exos: &mut Exos, done: &dyn Fn(&[News]) -> bool| {
+            until_so(what, || {
+                echo_turn(exos);
+                news.extend(exos.poll_news());
+                done(&news)
+            });
+        };
+        let is_echoed = |_: &[News]| client_done.try_recv().is_ok();
+        turns_until("an echo", &mut exos, &is_echoed);
         to_daemon.send(()).unwrap();
-        turns_until("the daemon's end", &mut exos, &mut |news| {
-            news == [News::Away]
-        });
+        turns_until("the daemon's end", &mut exos, &|news| news == [News::Away]);
         go.send(()).unwrap();
-        turns_until("an echo without it", &mut exos, &mut |_| {
-            client_done.try_recv().is_ok()
-        });
-        let refused =
-            exos.via()
-                .unwrap()
-                .claim(Protocol::Tcp, OURS.into(), PortWish::Ephemeral, None);
+        turns_until("an echo without it", &mut exos, &is_echoed);
+        let via = exos.via().unwrap();
+        let refused = via.claim(Protocol::Tcp, OURS.into(), PortWish::Ephemeral, None);
         let refused = Error::from(refused.unwrap_err()).to_string();
         assert!(refused.contains("not there now"), "{refused}");
         to_daemon.send(()).unwrap();
-        turns_until("its return", &mut exos, &mut |news| {
+        turns_until("its return", &mut exos, &|news| {
             news == [News::Away, News::Back]
         });
         assert_eq!(from_daemon.recv(), Ok("reattached"));
         go.send(()).unwrap();
-        turns_until("an echo with it again", &mut exos, &mut |_| {
-            client_done.try_recv().is_ok()
-        });
+        turns_until("an echo with it again", &mut exos, &is_echoed);
         to_daemon.send(()).unwrap();
         let revoked = News::Revoked {
             what: Lost::Link,
             within: Duration::from_millis(500),
             reason: "the administrator wants it".into(),
         };
-        turns_until("the revocation", &mut exos, &mut |news| {
+        turns_until("the revocation", &mut exos, &|news| {
             news[2..] == [revoked.clone()]
         });
         to_daemon.send(()).unwrap();
         go.send(()).unwrap();
     });
+}
+
+/// The daemon's side: it grants a port of its choice for a connection there, keeps what is left of that, and has the grant back.
+fn lends_with_a_port_of_its_choice(listener: &Listener, wire: &Wire, lent: &Lent, to: SocketAddr) {
+    let peer = listener.accept();
+    let (_, _offer) = peer.lend(lent, wire);
+    peer.grant(9, |request| {
+        let there = Endpoint {
+            ip: to.ip(),
+            port: to.port(),
+        };
+        let asked = Request::Claim {
+            protocol: Protocol::Tcp,
+            local: Some(OURS.into()),
+            port: PortWish::Ephemeral,
+            remote: Some(there),
+        };
+        assert_eq!(*request, asked);
+        claim(Protocol::Tcp, 50_123, Some(there))
+    });
+    let (tag, request) = peer.request();
+    let Request::TimeWait { grant: 9, entries } = request else {
+        panic!("{request:?}");
+    };
+    assert_eq!(entries.len(), exos_inet::tcp::TIME_WAIT_RECORD_LEN);
+    peer.answer(tag, &Answer::Done, &[]);
+    let (tag, request) = peer.request();
+    assert_eq!(request, Request::Release { grant: 9 });
+    peer.answer(tag, &Answer::Done, &[]);
 }
 
 /// A program that connects gets a port for that connection alone, and leaves its end with the daemon.
@@ -203,39 +226,7 @@ fn a_connection_has_a_port_of_the_daemons_choice() {
         .unwrap();
     let to = SocketAddr::new(THEIRS.into(), server.local_addr().unwrap().port());
     thread::scope(|scope| {
-        let (listener_, wire) = (&listener, &wire);
-        scope.spawn(move || {
-            let peer = listener_.accept();
-            let (_, _offer) = peer.lend(&lent, wire);
-            peer.grant(9, |request| {
-                let Request::Claim {
-                    protocol,
-                    local,
-                    port,
-                    remote,
-                } = *request
-                else {
-                    panic!("{request:?}");
-                };
-                assert_eq!((protocol, local), (Protocol::Tcp, Some(OURS.into())));
-                assert_eq!(port, PortWish::Ephemeral);
-                let there = Endpoint {
-                    ip: to.ip(),
-                    port: to.port(),
-                };
-                assert_eq!(remote, Some(there));
-                claim(Protocol::Tcp, 50_123, remote)
-            });
-            let (tag, request) = peer.request();
-            let Request::TimeWait { grant: 9, entries } = request else {
-                panic!("{request:?}");
-            };
-            assert_eq!(entries.len(), exos_inet::tcp::TIME_WAIT_RECORD_LEN);
-            peer.answer(tag, &Answer::Done, &[]);
-            let (tag, request) = peer.request();
-            assert_eq!(request, Request::Release { grant: 9 });
-            peer.answer(tag, &Answer::Done, &[]);
-        });
+        scope.spawn(|| lends_with_a_port_of_its_choice(&listener, &wire, &lent, to));
         let mut exos = Exos::attach(wanted(&listener, 0)).unwrap();
         let source = exos.source(to, None).unwrap().unwrap();
         assert_eq!(source, SocketAddr::new(OURS.into(), 50_123));

@@ -1,7 +1,6 @@
 //! All integration tests of this crate, in one program: each module has its own first line.
 
 mod allocations;
-mod among;
 mod checksums;
 mod corners;
 mod corpus;

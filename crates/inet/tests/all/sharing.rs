@@ -1,5 +1,7 @@
 //! Listeners that share an address and port: in one stack, and in two to which the same frames come.
 
+mod among;
+
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 

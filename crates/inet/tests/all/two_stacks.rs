@@ -69,8 +69,8 @@ impl Pair {
     }
 }
 
-fn exchange(family: usize) {
-    let mut pair = Pair::new();
+/// A connection from the first to the second: both ends of it.
+fn connect(pair: &mut Pair, family: usize) -> (ConnectionId, ConnectionId) {
     let server = SocketAddr::new(ADDRESSES[1][family].parse().unwrap(), 80);
     pair.stacks[1]
         .tcp
@@ -86,6 +86,33 @@ fn exchange(family: usize) {
     assert!(id == client && set.contains(EventSet::CONNECTED));
     let (accepted, set, _) = pair.event(1).unwrap();
     assert!(set.contains(EventSet::ACCEPTED));
+    (client, accepted)
+}
+
+/// What the first receives until the second has finished.
+fn receive_all(pair: &mut Pair) -> Vec<u8> {
+    let mut got = Vec::new();
+    let mut finished = false;
+    for _ in 0..200 {
+        pair.settle();
+        while let Some((id, set, _)) = pair.event(0) {
+            let bytes = pair.stacks[0].tcp.readable(id).to_vec();
+            pair.stacks[0].tcp.consume(id, bytes.len());
+            got.extend(bytes);
+            finished |= set.contains(EventSet::FINISHED);
+        }
+        if finished {
+            break;
+        }
+        pair.now += Duration::from_millis(50);
+    }
+    assert!(finished);
+    got
+}
+
+fn exchange(family: usize) {
+    let mut pair = Pair::new();
+    let (client, accepted) = connect(&mut pair, family);
 
     let request = Buffer::from(b"GET / HTTP/1.1\r\n\r\n".to_vec());
     pair.stacks[0].tcp.send(client, request.into());
@@ -105,22 +132,7 @@ fn exchange(family: usize) {
         .tcp
         .send(accepted, buffer.slice(300_001..1_000_000));
     pair.stacks[1].tcp.finish(accepted);
-    let mut got = Vec::new();
-    let mut finished = false;
-    for _ in 0..200 {
-        pair.settle();
-        while let Some((id, set, _)) = pair.event(0) {
-            let bytes = pair.stacks[0].tcp.readable(id).to_vec();
-            pair.stacks[0].tcp.consume(id, bytes.len());
-            got.extend(bytes);
-            finished |= set.contains(EventSet::FINISHED);
-        }
-        if finished {
-            break;
-        }
-        pair.now += Duration::from_millis(50);
-    }
-    assert!(finished && got == body);
+    assert!(receive_all(&mut pair) == body);
     pair.stacks[0].tcp.finish(client);
     pair.settle();
     let last = std::iter::from_fn(|| pair.event(0)).last().unwrap();

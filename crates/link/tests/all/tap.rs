@@ -206,12 +206,20 @@ fn the_kernel_looks_at_our_checksums() {
     });
 }
 
+fn send_and_take_back(mut stream: TcpStream) {
+    const BYTES: usize = 20 << 20;
+    stream.write_all(&pattern(BYTES)).unwrap();
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut echoed = Vec::new();
+    stream.read_to_end(&mut echoed).unwrap();
+    assert!(echoed == pattern(BYTES), "{} bytes came back", echoed.len());
+}
+
 /// Two kernels talk TCP through two TAP links, each in a namespace: what one
 /// sends uncut and unfinished the other takes so. Every byte arrives.
 #[test]
 fn large_segments_pass_uncut_between_two_kernels() {
     privileged("large_segments_pass_uncut_between_two_kernels", || {
-        const BYTES: usize = 20 << 20;
         let (macs, ips) = ([OUR_MAC, Mac([2, 0, 0, 0, 0, 2])], [OURS, THEIRS]);
         // Each kernel's neighbour is the other's interface, behind our two ends.
         let (server_link, server_mac, listener) = in_new_namespace(|| {
@@ -224,12 +232,7 @@ fn large_segments_pass_uncut_between_two_kernels() {
             in_new_namespace(|| {
                 let (link, mac) = open(ips[1], ips[0], macs[1], macs[1]);
                 client_link.send((link, mac)).unwrap();
-                let mut stream = TcpStream::connect((ips[1], 80)).unwrap();
-                stream.write_all(&pattern(BYTES)).unwrap();
-                stream.shutdown(std::net::Shutdown::Write).unwrap();
-                let mut echoed = Vec::new();
-                stream.read_to_end(&mut echoed).unwrap();
-                assert!(echoed == pattern(BYTES), "{} bytes came back", echoed.len());
+                send_and_take_back(TcpStream::connect((ips[1], 80)).unwrap());
                 finished.send(()).unwrap();
             });
         });
@@ -255,16 +258,9 @@ fn large_segments_pass_uncut_between_two_kernels() {
             }
         }
         for link in [&client_link, &server_link] {
-            assert!(
-                counter(link, "rx_gso_frames") > 100,
-                "{:?}",
-                link.counters()
-            );
-            assert!(
-                counter(link, "tx_gso_frames") > 100,
-                "{:?}",
-                link.counters()
-            );
+            for name in ["rx_gso_frames", "tx_gso_frames"] {
+                assert!(counter(link, name) > 100, "{:?}", link.counters());
+            }
             assert_eq!(counter(link, "tx_refused"), 0);
         }
         namespace.join().unwrap();

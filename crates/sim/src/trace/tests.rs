@@ -10,6 +10,7 @@ use exos_wire::ipv4::Ipv4Header;
 use exos_wire::ipv6::Ipv6Header;
 use exos_wire::tcp::{TcpFlags, TcpHeader, TcpOptions};
 use exos_wire::{Mac, protocol};
+use std::net::Ipv4Addr;
 
 const CLIENT: Mac = Mac([2, 0, 0, 0, 0, 1]);
 const SERVER: Mac = Mac([2, 0, 0, 0, 0, 2]);
@@ -234,28 +235,25 @@ fn a_difference_is_shown_in_place() {
     assert_eq!(whole.lines().count(), 7);
 }
 
-#[test]
-fn other_protocols() {
-    let mut trace = trace();
+fn arp(operation: u16, sender: (Mac, Ipv4Addr), target: (Mac, Ipv4Addr)) -> Vec<u8> {
+    let mut packet = vec![0; 28];
+    ArpPacket {
+        operation,
+        sender_mac: sender.0,
+        sender_ip: sender.1,
+        target_mac: target.0,
+        target_ip: target.1,
+    }
+    .emit(&mut packet);
+    packet
+}
+
+/// A frame of each protocol but TCP, and one of none.
+fn frames_of_each() -> Vec<Vec<u8>> {
     let (client, server) = ("10.0.0.1", "10.0.0.2");
-    let mut arp = vec![0; 28];
-    ArpPacket {
-        operation: 1,
-        sender_mac: CLIENT,
-        sender_ip: client.parse().unwrap(),
-        target_mac: Mac::ZERO,
-        target_ip: server.parse().unwrap(),
-    }
-    .emit(&mut arp);
-    let mut reply = vec![0; 28];
-    ArpPacket {
-        operation: 2,
-        sender_mac: SERVER,
-        sender_ip: server.parse().unwrap(),
-        target_mac: CLIENT,
-        target_ip: client.parse().unwrap(),
-    }
-    .emit(&mut reply);
+    let [ours, theirs] = [client, server].map(|ip| ip.parse().unwrap());
+    let question = arp(1, (CLIENT, ours), (Mac::ZERO, theirs));
+    let answer = arp(2, (SERVER, theirs), (CLIENT, ours));
     let mut ping = vec![0; 8 + 56];
     Icmpv4::EchoRequest {
         ident: 7,
@@ -284,9 +282,9 @@ fn other_protocols() {
     );
     let mut udp = vec![0; 8 + 1000];
     udp[..8].copy_from_slice(&[0x13, 0x88, 0, 53, 3, 0xf0, 0, 0]);
-    let frames = [
-        framed(ETHERTYPE_ARP, &arp),
-        framed(ETHERTYPE_ARP, &reply),
+    vec![
+        framed(ETHERTYPE_ARP, &question),
+        framed(ETHERTYPE_ARP, &answer),
         over_v4(client, server, protocol::ICMP, false, &ping),
         over_v4(server, client, protocol::ICMP, false, &unreachable),
         over_v6("fd10::1", group, protocol::ICMPV6, &asked),
@@ -295,8 +293,13 @@ fn other_protocols() {
         over_v4(client, server, 99, false, &[0; 10]),
         framed(0x88cc, &[0; 46]),
         vec![1, 2, 3],
-    ];
-    for frame in frames {
+    ]
+}
+
+#[test]
+fn other_protocols() {
+    let mut trace = trace();
+    for frame in frames_of_each() {
         trace.record(Instant::START, &frame, Fate::Delivered);
     }
     let expected = "

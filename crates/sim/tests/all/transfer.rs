@@ -180,6 +180,35 @@ fn echo_in_both_directions() {
     }
 }
 
+/// Fifteen connections each that fetch, that upload, that the server aborts, and that the client does.
+fn open_many(sim: &mut Sim) {
+    sim.server.listen(80, Plan::serve(20_000));
+    sim.server.listen(81, Plan::LISTEN);
+    let aborted = Plan {
+        then: Then::Abort,
+        ..Plan::serve(3000)
+    };
+    sim.server.listen(82, aborted);
+    let to = |port| std::net::SocketAddr::new(sim.server.ip(), port);
+    let (to_80, to_81, to_82) = (to(80), to(81), to(82));
+    let options = Options::default();
+    for _ in 0..15 {
+        let aborting = Plan {
+            then: Then::Abort,
+            ..Plan::upload(5000)
+        };
+        for (to, plan) in [
+            (to_80, Plan::fetch()),
+            (to_81, Plan::upload(20_000)),
+            (to_82, Plan::fetch()),
+            (to_81, aborting),
+        ] {
+            sim.client.connect_with(to, plan, &options);
+        }
+        sim.run_for(ms(5));
+    }
+}
+
 /// Many connections share the wire, each with its own ending: fetched, uploaded, aborted on either
 /// side.
 #[test]
@@ -188,52 +217,19 @@ fn many_connections_at_once() {
         let mut sim = Sim::new(seed)
             .ipv6(seed.0 % 2 == 1)
             .conditions(wire(seed, 0.02));
-        sim.server.listen(80, Plan::serve(20_000));
-        sim.server.listen(81, Plan::LISTEN);
-        sim.server.listen(
-            82,
-            Plan {
-                then: Then::Abort,
-                ..Plan::serve(3000)
-            },
-        );
-        let to = |port| std::net::SocketAddr::new(sim.server.ip(), port);
-        let (to_80, to_81, to_82) = (to(80), to(81), to(82));
-        for _ in 0..15 {
-            sim.client
-                .connect_with(to_80, Plan::fetch(), &Options::default());
-            sim.client
-                .connect_with(to_81, Plan::upload(20_000), &Options::default());
-            sim.client
-                .connect_with(to_82, Plan::fetch(), &Options::default());
-            sim.client.connect_with(
-                to_81,
-                Plan {
-                    then: Then::Abort,
-                    ..Plan::upload(5000)
-                },
-                &Options::default(),
-            );
-            sim.run_for(ms(5));
-        }
+        open_many(&mut sim);
         sim.run_for(secs(300));
         for endpoint in sim.client.endpoints.iter().chain(&sim.server.endpoints) {
             assert!(endpoint.received_pattern(), "wrong bytes");
         }
-        let complete = sim
-            .client
-            .endpoints
-            .iter()
-            .filter(|e| e.received.len() == 20_000)
-            .count();
-        assert!(complete >= 14, "{complete} of 15 fetched");
-        // Whose peer's reset was lost finds out when it next says something.
+        let fetched = sim.client.endpoints.iter();
+        let fetched = fetched.filter(|e| e.received.len() == 20_000).count();
+        assert!(fetched >= 14, "{fetched} of 15 fetched");
+        // A host whose peer's reset was lost finds out when it next says something.
         sim.link().set_conditions(Conditions::PERFECT);
         for host in [&mut sim.client, &mut sim.server] {
-            for conn in (0..host.endpoints.len())
-                .map(|n| host.nth(n))
-                .collect::<Vec<_>>()
-            {
+            for n in 0..host.endpoints.len() {
+                let conn = host.nth(n);
                 if host.closed(conn).is_none() {
                     host.send(conn, b"?");
                 }
@@ -241,14 +237,9 @@ fn many_connections_at_once() {
         }
         sim.run_for(secs(200));
         for host in [&sim.client, &sim.server] {
-            assert_eq!(
-                (
-                    host.stack.tcp.connections(),
-                    host.stack.tcp.time_wait_connections()
-                ),
-                (0, 0),
-                "left behind"
-            );
+            let tcp = &host.stack.tcp;
+            let left = (tcp.connections(), tcp.time_wait_connections());
+            assert_eq!(left, (0, 0), "left behind");
         }
     }
 }

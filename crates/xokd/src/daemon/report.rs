@@ -8,7 +8,7 @@ use exos_xok::Protocol;
 use serde_json::{Map, Value, json};
 
 use super::Daemon;
-use super::successors::dropped;
+use super::grants::dropped;
 use crate::clock::now;
 use crate::interface::Interface;
 use crate::ledger::SlotId;

@@ -13,7 +13,7 @@ use exos_xok::message::{Answer, PortWish, Refusal, Request, VERSION};
 use super::Daemon;
 use super::answers::{AnswerWithFds, Answered, Refused, RequestId, plain, refuse};
 use super::attachment::Change;
-use super::claims::Wish;
+use super::grants::Wish;
 use super::slots::Wanted;
 use super::taps::Wanted as TapWanted;
 use crate::clock::now;
@@ -80,14 +80,7 @@ impl Daemon {
         request: Request,
     ) -> Result<Option<AnswerWithFds>, Refused> {
         let id = request_id.connection;
-        let connection = self.server.connection(id);
-        let connection = connection.filter(|connection| !connection.has_hung_up());
-        let connection = connection.ok_or_else(|| refuse(Refusal::NotFound, "gone"))?;
-        let (who, pid) = (connection.who(), connection.peer.pid);
-        if connection.is_behind() && is_answered_with_descriptors(&request) {
-            let text = "read the answers that wait before asking for what descriptors come with";
-            return Err(refuse(Refusal::Limit, text));
-        }
+        let (who, pid) = self.asker(id, &request)?;
         let later = |()| None;
         match request {
             Request::Attach {
@@ -142,6 +135,18 @@ impl Daemon {
         }
     }
 
+    /// Who asks for this, and by which process, where it may be answered on its connection now.
+    fn asker(&self, id: ConnectionId, request: &Request) -> Result<(Who, u32), Refused> {
+        let connection = self.server.connection(id);
+        let connection = connection.filter(|connection| !connection.has_hung_up());
+        let connection = connection.ok_or_else(|| refuse(Refusal::NotFound, "gone"))?;
+        if connection.is_behind() && is_answered_with_descriptors(request) {
+            let text = "read the answers that wait before asking for what descriptors come with";
+            return Err(refuse(Refusal::Limit, text));
+        }
+        Ok((connection.who(), connection.peer.pid))
+    }
+
     /// Does what takes no time.
     fn answer_now(
         &mut self,
@@ -194,19 +199,8 @@ impl Daemon {
             Request::Import { ticket } => self.import(self.slot(id)?, &ticket),
             Request::Resolve { ip } => self.resolve(self.slot(id)?, ip),
             Request::RemoveHandler { port } => self.remove_handler(self.slot(id)?, port),
-            Request::Status => {
-                let (bytes, fd) = self.lend_report()?;
-                let asker = self.report_asker(who).to_string();
-                Ok((Answer::Report { bytes, asker }, vec![fd.into()]))
-            }
-            Request::StepAside => {
-                if who.uid != rustix::process::geteuid().as_raw() {
-                    let text = "only the user that the daemon runs as may replace it";
-                    return Err(refuse(Refusal::NotAllowed, text));
-                }
-                self.replaced = true;
-                plain(Answer::Done)
-            }
+            Request::Status => self.status(who),
+            Request::StepAside => self.step_aside(who),
             Request::Untap { tap } => self.untap(id, tap),
             Request::TimeWait { grant, entries } => {
                 self.keep_time_wait(self.slot(id)?, grant, &entries)
@@ -218,6 +212,21 @@ impl Daemon {
             | Request::AnswerRequests(_)
             | Request::Tap { .. } => unreachable!("answered later"),
         }
+    }
+
+    fn status(&mut self, who: &Who) -> Answered {
+        let (bytes, fd) = self.lend_report()?;
+        let asker = self.report_asker(who).to_string();
+        Ok((Answer::Report { bytes, asker }, vec![fd.into()]))
+    }
+
+    fn step_aside(&mut self, who: &Who) -> Answered {
+        if who.uid != rustix::process::geteuid().as_raw() {
+            let text = "only the user that the daemon runs as may replace it";
+            return Err(refuse(Refusal::NotAllowed, text));
+        }
+        self.replaced = true;
+        plain(Answer::Done)
     }
 
     fn hello(&mut self, version: u16) -> Answered {

@@ -141,10 +141,12 @@ fn tagged(mut frame: Vec<u8>) -> Vec<u8> {
 }
 
 /// Whose a frame is, its name, and the frame, which ends with that.
-type Case = (Whose, &'static str, Vec<u8>);
+type Case = (Whose, String, Vec<u8>);
 
-fn case(whose: Whose, name: &'static str, frame: impl FnOnce(&str) -> Vec<u8>) -> Case {
-    (whose, name, frame(name))
+fn case(way: &str, whose: Whose, name: &str, frame: &dyn Fn(&str) -> Vec<u8>) -> Case {
+    let name = format!("{way}, {name}");
+    let frame = frame(&name);
+    (whose, name, frame)
 }
 
 /// The names of those among `frames` that end with one, of `all`.
@@ -154,9 +156,9 @@ fn names<'a>(frames: &[Vec<u8>], all: &[&'a str]) -> Vec<&'a str> {
 }
 
 /// The names of frames that are somebody's.
-fn of(cases: &[Case], whose: Whose) -> Vec<&'static str> {
+fn of(cases: &[Case], whose: Whose) -> Vec<&str> {
     let their = cases.iter().filter(|(of, ..)| *of == whose);
-    their.map(|(_, name, _)| *name).collect()
+    their.map(|(_, name, _)| name.as_str()).collect()
 }
 
 /// What arrives at a ring, up to the last.
@@ -253,7 +255,7 @@ impl World {
             let sent = rustix::net::send(&self.far, frame, SendFlags::empty());
             assert_eq!(sent, Ok(frame.len()));
         }
-        let all: Vec<&str> = cases.iter().map(|(_, name, _)| *name).collect();
+        let all: Vec<&str> = cases.iter().map(|(_, name, _)| name.as_str()).collect();
         for (link, whose) in [(&mut self.whole, Whole), (&mut self.beside, Beside)] {
             let frames = received(link);
             assert_eq!(names(&frames, &all), of(cases, whose), "{whose:?}");
@@ -262,7 +264,7 @@ impl World {
 
     /// Both send all of it: what leaves is whose it is.
     fn goes_out(&mut self, cases: &[Case], last: [Vec<u8>; 2]) {
-        let all: Vec<&str> = cases.iter().map(|(_, name, _)| *name).collect();
+        let all: Vec<&str> = cases.iter().map(|(_, name, _)| name.as_str()).collect();
         let senders = [(&mut self.whole, Whole), (&mut self.beside, Beside)];
         for ((link, whose), last) in senders.into_iter().zip(last) {
             cases.iter().for_each(|(.., frame)| send(link, frame));
@@ -273,6 +275,56 @@ impl World {
     }
 }
 
+/// Frames between the far end and an address of which a program has all ports of a protocol: by an end of that program, of the one
+/// beside it, of that one by another protocol, of nobody, and the first with a wrong Ethernet address. `sole` is who has later
+/// pieces of others: those that come in are the only one's that has ports there, and none may be sent.
+fn about_a_protocol(
+    way: &str,
+    [ours, theirs, beside, nobodys, station]: &[FrameEnds; 5],
+    sole: Whose,
+) -> [Case; 18] {
+    let case = |whose, name, frame: &dyn Fn(&str) -> Vec<u8>| case(way, whose, name, frame);
+    let error = |about, protocol, name: &str| error_about(&turned(about), protocol, name);
+    [
+        case(Whole, "any port", &|name| udp(ours, name)),
+        case(Whole, "a port that a program has of TCP", &|name| {
+            udp(beside, name)
+        }),
+        case(Beside, "another address", &|name| udp(theirs, name)),
+        case(Nobodys, "nobody's port there", &|name| udp(nobodys, name)),
+        case(Beside, "a port of TCP", &|name| tcp(beside, name)),
+        case(Nobodys, "nobody's of TCP", &|name| tcp(ours, name)),
+        case(Nobodys, "another protocol", &|name| {
+            named(ours, GRE, &[0; 8], name)
+        }),
+        case(Nobodys, "an echo request", &|name| echo(ours, name)),
+        case(Whole, "a later piece", &|name| {
+            later(ours, protocol::UDP, name)
+        }),
+        case(sole, "of another address", &|name| {
+            later(theirs, protocol::UDP, name)
+        }),
+        case(sole, "of another protocol", &|name| {
+            later(ours, protocol::TCP, name)
+        }),
+        case(Whole, "an error", &|name| error(ours, protocol::UDP, name)),
+        case(Beside, "an error of others", &|name| {
+            error(theirs, protocol::UDP, name)
+        }),
+        case(Beside, "an error of TCP", &|name| {
+            error(beside, protocol::TCP, name)
+        }),
+        case(Nobodys, "an error of nobody's", &|name| {
+            error(ours, protocol::TCP, name)
+        }),
+        case(Nobodys, "an error by another", &|name| {
+            error_by(theirs, &turned(ours), protocol::UDP, name)
+        }),
+        case(Nobodys, "another network", &|name| tagged(udp(ours, name))),
+        case(Nobodys, "another station", &|name| udp(station, name)),
+    ]
+}
+
 /// All ports of one protocol, beside a port of another protocol of the same address and one of the protocol elsewhere.
 #[test]
 fn all_ports_of_a_protocol() {
@@ -281,110 +333,54 @@ fn all_ports_of_a_protocol() {
         return;
     };
     let macs = Macs::new(&world.lab);
-    let (ours, theirs) = (macs.to(OURS, 9), macs.to(OTHER, 4000));
-    let beside = macs.to(OURS, 4000);
-    let nobodys = macs.to(OTHER, 9);
-    let elsewhere = FrameEnds {
-        to_mac: Mac([2, 9, 9, 9, 9, 9]),
+    let ends = [(OURS, 9), (OTHER, 4000), (OURS, 4000), (OTHER, 9)];
+    let ends = ends.map(|(ip, port)| macs.to(ip, port));
+    let wrong = Mac([2, 9, 9, 9, 9, 9]);
+
+    let [ours, theirs, beside, nobodys] = ends;
+    let to_another = FrameEnds {
+        to_mac: wrong,
         ..ours
     };
-    let cases = [
-        case(Whole, "in, any port", |name| udp(&ours, name)),
-        case(Whole, "in, a port that a program has of TCP", |name| {
-            udp(&beside, name)
-        }),
-        case(Beside, "in, another address", |name| udp(&theirs, name)),
-        case(Nobodys, "in, nobody's port there", |name| {
-            udp(&nobodys, name)
-        }),
-        case(Beside, "in, a port of TCP", |name| tcp(&beside, name)),
-        case(Nobodys, "in, nobody's of TCP", |name| tcp(&ours, name)),
-        case(Nobodys, "in, another protocol", |name| {
-            named(&ours, GRE, &[0; 8], name)
-        }),
-        case(Nobodys, "in, an echo request", |name| echo(&ours, name)),
-        case(Whole, "in, a later piece", |name| {
-            later(&ours, protocol::UDP, name)
-        }),
-        // The only one with ports there.
-        case(Beside, "in, of another address", |name| {
-            later(&theirs, protocol::UDP, name)
-        }),
-        case(Beside, "in, of another protocol", |name| {
-            later(&ours, protocol::TCP, name)
-        }),
-        case(Whole, "in, an error", |name| {
-            error_about(&turned(&ours), protocol::UDP, name)
-        }),
-        case(Beside, "in, an error of others", |name| {
-            error_about(&turned(&theirs), protocol::UDP, name)
-        }),
-        case(Beside, "in, an error of TCP", |name| {
-            error_about(&turned(&beside), protocol::TCP, name)
-        }),
-        case(Nobodys, "in, an error of nobody's", |name| {
-            error_about(&turned(&ours), protocol::TCP, name)
-        }),
-        case(Nobodys, "in, an error gone astray", |name| {
-            error_by(&theirs, &turned(&ours), protocol::UDP, name)
-        }),
-        case(Nobodys, "in, another network", |name| {
-            tagged(udp(&ours, name))
-        }),
-        case(Nobodys, "in, another station", |name| udp(&elsewhere, name)),
-    ];
+    let cases = about_a_protocol("in", &[ours, theirs, beside, nobodys, to_another], Beside);
     world.comes_in(&cases, [udp(&ours, LAST), udp(&theirs, LAST)]);
 
-    let [ours, theirs, beside, nobodys] = [ours, theirs, beside, nobodys].map(|ends| turned(&ends));
-    let another = FrameEnds {
-        from_mac: Mac([2, 9, 9, 9, 9, 9]),
+    let [ours, theirs, beside, nobodys] = ends.map(|ends| turned(&ends));
+    let by_another = FrameEnds {
+        from_mac: wrong,
         ..ours
     };
-    let cases = [
-        case(Whole, "out, any port", |name| udp(&ours, name)),
-        case(Whole, "out, a port that a program has of TCP", |name| {
-            udp(&beside, name)
-        }),
-        case(Beside, "out, another address", |name| udp(&theirs, name)),
-        case(Nobodys, "out, nobody's port there", |name| {
-            udp(&nobodys, name)
-        }),
-        case(Beside, "out, a port of TCP", |name| tcp(&beside, name)),
-        case(Nobodys, "out, nobody's of TCP", |name| tcp(&ours, name)),
-        case(Nobodys, "out, another protocol", |name| {
-            named(&ours, GRE, &[0; 8], name)
-        }),
-        case(Nobodys, "out, an echo request", |name| echo(&ours, name)),
-        case(Whole, "out, a later piece", |name| {
-            later(&ours, protocol::UDP, name)
-        }),
-        case(Nobodys, "out, of another address", |name| {
-            later(&theirs, protocol::UDP, name)
-        }),
-        case(Nobodys, "out, of another protocol", |name| {
-            later(&ours, protocol::TCP, name)
-        }),
-        case(Whole, "out, an error", |name| {
-            error_about(&turned(&ours), protocol::UDP, name)
-        }),
-        case(Beside, "out, an error of others", |name| {
-            error_about(&turned(&theirs), protocol::UDP, name)
-        }),
-        case(Beside, "out, an error of TCP", |name| {
-            error_about(&turned(&beside), protocol::TCP, name)
-        }),
-        case(Nobodys, "out, an error of nobody's", |name| {
-            error_about(&turned(&ours), protocol::TCP, name)
-        }),
-        case(Nobodys, "out, an error in another's name", |name| {
-            error_by(&theirs, &turned(&ours), protocol::UDP, name)
-        }),
-        case(Nobodys, "out, another network", |name| {
-            tagged(udp(&ours, name))
-        }),
-        case(Nobodys, "out, another station", |name| udp(&another, name)),
-    ];
+    let cases = about_a_protocol("out", &[ours, theirs, beside, nobodys, by_another], Nobodys);
     world.goes_out(&cases, [udp(&ours, LAST), udp(&theirs, LAST)]);
+}
+
+/// Frames between the far end and an address that a program has all of, and another address with one port of a program's.
+fn about_an_address(way: &str, [ours, theirs, there]: &[FrameEnds; 3]) -> [Case; 12] {
+    let case = |whose, name, frame: &dyn Fn(&str) -> Vec<u8>| case(way, whose, name, frame);
+    [
+        case(Whole, "a datagram", &|name| udp(ours, name)),
+        case(Whole, "a segment", &|name| tcp(ours, name)),
+        case(Whole, "another protocol", &|name| {
+            named(ours, GRE, &[0; 8], name)
+        }),
+        case(Whole, "an echo request", &|name| echo(ours, name)),
+        case(Whole, "a later piece", &|name| later(ours, GRE, name)),
+        case(Whole, "an error", &|name| {
+            error_about(&turned(ours), GRE, name)
+        }),
+        case(Beside, "another address", &|name| udp(theirs, name)),
+        case(Nobodys, "a segment there", &|name| tcp(theirs, name)),
+        case(Nobodys, "another protocol there", &|name| {
+            named(there, GRE, &[0; 8], name)
+        }),
+        case(Nobodys, "an echo request there", &|name| echo(there, name)),
+        case(Nobodys, "a later piece there", &|name| {
+            later(there, GRE, name)
+        }),
+        case(Nobodys, "an error there", &|name| {
+            error_about(&turned(there), GRE, name)
+        }),
+    ]
 }
 
 /// All of an address, beside a port of another.
@@ -395,62 +391,9 @@ fn all_of_an_address() {
         return;
     };
     let macs = Macs::new(&world.lab);
-    let (ours, theirs) = (macs.to(OURS, 9), macs.to(OTHER, 4000));
-    let there = macs.to(OTHER, 9);
-    let cases = [
-        case(Whole, "in, a datagram", |name| udp(&ours, name)),
-        case(Whole, "in, a segment", |name| tcp(&ours, name)),
-        case(Whole, "in, another protocol", |name| {
-            named(&ours, GRE, &[0; 8], name)
-        }),
-        case(Whole, "in, an echo request", |name| echo(&ours, name)),
-        case(Whole, "in, a later piece", |name| later(&ours, GRE, name)),
-        case(Whole, "in, an error", |name| {
-            error_about(&turned(&ours), GRE, name)
-        }),
-        case(Beside, "in, another address", |name| udp(&theirs, name)),
-        case(Nobodys, "in, a segment there", |name| tcp(&theirs, name)),
-        case(Nobodys, "in, another protocol there", |name| {
-            named(&there, GRE, &[0; 8], name)
-        }),
-        case(Nobodys, "in, an echo request there", |name| {
-            echo(&there, name)
-        }),
-        case(Nobodys, "in, a later piece there", |name| {
-            later(&there, GRE, name)
-        }),
-        case(Nobodys, "in, an error there", |name| {
-            error_about(&turned(&there), GRE, name)
-        }),
-    ];
-    world.comes_in(&cases, [udp(&ours, LAST), udp(&theirs, LAST)]);
-
-    let [ours, theirs, there] = [ours, theirs, there].map(|ends| turned(&ends));
-    let cases = [
-        case(Whole, "out, a datagram", |name| udp(&ours, name)),
-        case(Whole, "out, a segment", |name| tcp(&ours, name)),
-        case(Whole, "out, another protocol", |name| {
-            named(&ours, GRE, &[0; 8], name)
-        }),
-        case(Whole, "out, an echo request", |name| echo(&ours, name)),
-        case(Whole, "out, a later piece", |name| later(&ours, GRE, name)),
-        case(Whole, "out, an error", |name| {
-            error_about(&turned(&ours), GRE, name)
-        }),
-        case(Beside, "out, another address", |name| udp(&theirs, name)),
-        case(Nobodys, "out, a segment there", |name| tcp(&theirs, name)),
-        case(Nobodys, "out, another protocol there", |name| {
-            named(&there, GRE, &[0; 8], name)
-        }),
-        case(Nobodys, "out, an echo request there", |name| {
-            echo(&there, name)
-        }),
-        case(Nobodys, "out, a later piece there", |name| {
-            later(&there, GRE, name)
-        }),
-        case(Nobodys, "out, an error there", |name| {
-            error_about(&turned(&there), GRE, name)
-        }),
-    ];
-    world.goes_out(&cases, [udp(&ours, LAST), udp(&theirs, LAST)]);
+    let ends = [(OURS, 9), (OTHER, 4000), (OTHER, 9)].map(|(ip, port)| macs.to(ip, port));
+    let lasts = |ends: &[FrameEnds; 3]| [udp(&ends[0], LAST), udp(&ends[1], LAST)];
+    world.comes_in(&about_an_address("in", &ends), lasts(&ends));
+    let ends = ends.map(|ends| turned(&ends));
+    world.goes_out(&about_an_address("out", &ends), lasts(&ends));
 }

@@ -62,13 +62,8 @@ fn forged(source: [u8; 4], to: ([u8; 6], [u8; 4], u16), text: &str) -> Vec<u8> {
     [&mac[..], &somebody, &[8, 0], &ip, &ports, text.as_bytes()].concat()
 }
 
-/// What is granted comes, on the program's queue alone; what it sends nobody looks at.
-#[test]
-fn a_queue_receives_what_is_granted_and_sends_anything() {
-    let Some(mut lab) = Lab::with_queues("queue", 4) else {
-        return;
-    };
-    // Nothing comes by queues that are not in use, and nobody gets them.
+/// Both sides of the wire use two of their queues.
+fn leave_two_in_use(lab: &Lab) {
     for side in ['a', 'b'] {
         let side = NetNs::open(&lab.side(side)).expect("it is there");
         let ethtool = side.ethtool().expect("a socket");
@@ -79,6 +74,16 @@ fn a_queue_receives_what_is_granted_and_sends_anything() {
         };
         ethtool.set_channels("wire", two).expect("a veth has them");
     }
+}
+
+/// What is granted comes, on the program's queue alone; what it sends nobody looks at.
+#[test]
+fn a_queue_receives_what_is_granted_and_sends_anything() {
+    let Some(mut lab) = Lab::with_queues("queue", 4) else {
+        return;
+    };
+    // Nothing comes by queues that are not in use, and nobody gets them.
+    leave_two_in_use(&lab);
     lab.start(&[]);
     let tables = tables(&lab);
     let program = Program::connect(&lab);
@@ -103,10 +108,24 @@ fn a_queue_receives_what_is_granted_and_sends_anything() {
     });
     assert!(all, "{came} came, {} on the wrong queue", wrong());
     assert!(came > 0 && wrong() > 0, "{came} came, {} did not", wrong());
-    // Another has the other queue, a third none; who does not ask is shared, as root's rule has it.
     let second = Program::connect(&lab);
     assert!(second.attached_by(Mode::Direct(None)).direct);
-    let third = Program::connect(&lab);
+    a_third_gets_none(&lab);
+    // The host does not reach it.
+    lab.on_the_host(|| {
+        let socket = UdpSocket::bind("10.78.0.1:0").expect("free");
+        socket
+            .send_to(b"from the host", (OURS, 5353))
+            .expect("a route");
+    });
+    let dropped = || counted(&tables, has.slot, Counter::NoRing) == 1;
+    assert!(within(Duration::from_secs(3), dropped), "it was counted");
+    sends_in_nobodys_name(&lab, &mut has.link);
+}
+
+/// Another has the other queue: a third gets none, and is shared where it does not ask for one, as root's rule has it.
+fn a_third_gets_none(lab: &Lab) {
+    let third = Program::connect(lab);
     for (mode, code, words) in [
         (Mode::Direct(None), Refusal::Held, "held by test (pid "),
         (Mode::Direct(Some(1)), Refusal::Held, "queue 1 is held by"),
@@ -122,28 +141,19 @@ fn a_queue_receives_what_is_granted_and_sends_anything() {
         assert!(text.contains(words), "{text}");
     }
     assert!(!third.attached().direct);
-    // The host does not reach it.
-    lab.on_the_host(|| {
-        let socket = UdpSocket::bind("10.78.0.1:0").expect("free");
-        socket
-            .send_to(b"from the host", (OURS, 5353))
-            .expect("a route");
-    });
-    let dropped = || counted(&tables, has.slot, Counter::NoRing) == 1;
-    assert!(within(Duration::from_secs(3), dropped), "it was counted");
+}
+
+/// A datagram from an address that no grant covers leaves, and arrives.
+fn sends_in_nobodys_name(lab: &Lab, link: &mut Link) {
     let peer = lab.over_there(|| UdpSocket::bind("10.78.0.2:4444").expect("free"));
     peer.set_read_timeout(Some(Duration::from_secs(2)))
         .expect("a time");
     let there = lab.over_there(|| exos_host::netlink::Netlink::new().expect("a socket"));
-    let mac = there
-        .link_by_name("wire")
-        .expect("it is there")
-        .mac
-        .expect("Ethernet");
-    let to = (mac, [10, 78, 0, 2], 4444);
+    let wire = there.link_by_name("wire").expect("it is there");
+    let to = (wire.mac.expect("Ethernet"), [10, 78, 0, 2], 4444);
     let frame = forged([10, 78, 0, 99], to, "from nobody");
-    assert!(has.link.transmit(&frame, &[], TxMeta::default()));
-    has.link.flush().expect("it is up");
+    assert!(link.transmit(&frame, &[], TxMeta::default()));
+    link.flush().expect("it is up");
     let mut text = [0; 64];
     let (len, from) = peer.recv_from(&mut text).expect("nobody stopped it");
     assert_eq!(&text[..len], b"from nobody");

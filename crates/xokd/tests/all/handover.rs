@@ -291,28 +291,13 @@ fn what_is_not_taken_stays_and_what_was_not_given_is_refused() {
     ours = not.stream;
     drop(clone);
     // The other process answers no, ends without an answer, says what is no answer, is silent.
-    let mut overheard = Vec::new();
+    let mut said = Vec::new();
     for (answer, kind) in [
         (&b"R\x03why"[..], ErrorKind::ConnectionRefused),
         (b"", ErrorKind::UnexpectedEof),
         (b"?", ErrorKind::InvalidData),
     ] {
-        let (near, mut far) = UnixStream::pair().unwrap();
-        let other = thread::spawn(move || {
-            let said = overhear(&mut far);
-            far.write_all(answer).unwrap();
-            said
-        });
-        // What is unread moves, and comes back.
-        theirs.write_all(b"before").unwrap();
-        while !matches!(ours.peek(&mut [0; 10]), Ok(6)) {}
-        let NotHandedOver { stream, error } = ours.hand_over(&near).unwrap_err();
-        assert_eq!(error.kind(), kind, "{error}");
-        ours = stream;
-        overheard.push(other.join().unwrap());
-        let mut before = [0; 6];
-        ours.read_exact(&mut before).unwrap();
-        assert_eq!(&before, b"before");
+        (ours, said) = not_taken(ours, &mut theirs, answer, kind);
         talk(&mut ours, &mut theirs);
     }
     let (near, far) = UnixStream::pair().unwrap();
@@ -325,22 +310,7 @@ fn what_is_not_taken_stays_and_what_was_not_given_is_refused() {
     let late = net::TcpStream::take_over(&taker, &far).unwrap_err();
     assert_eq!(late.kind(), ErrorKind::PermissionDenied);
     talk(&mut ours, &mut theirs);
-    // A ticket that nobody wrote, no ticket, bytes of another connection, damaged ones.
-    let said = overheard.pop().unwrap();
-    let changed = |at: usize, bit: u8| {
-        let mut changed = said.clone();
-        changed[at] ^= bit;
-        changed
-    };
-    assert_eq!(
-        takes(&taker, &changed(9, 1)),
-        Err(ErrorKind::PermissionDenied)
-    );
-    let mut without = changed(4, 1);
-    without[5..21].fill(0);
-    assert_eq!(takes(&taker, &without), Err(ErrorKind::Unsupported));
-    assert_eq!(takes(&taker, &changed(0, 1)), Err(ErrorKind::InvalidData));
-    assert_eq!(takes(&taker, &changed(25, 1)), Err(ErrorKind::InvalidData));
+    changed_bytes_are_refused(&taker, &said);
     // While it is offered, by its ticket; later that is of no use.
     let other_port = |said: &mut Vec<u8>| said[25 + 10 + 34] ^= 1;
     let (near, mut far) = UnixStream::pair().unwrap();
@@ -375,6 +345,51 @@ fn what_is_not_taken_stays_and_what_was_not_given_is_refused() {
     taking.unwrap();
     assert_eq!(theirs.read(&mut [0; 10]).unwrap(), 0, "its end");
     assert_eq!(takes(&taker, &said), Err(ErrorKind::PermissionDenied));
+}
+
+/// The other process answers this to a connection that is handed over: its giver has it again, with what was unread. Also what was
+/// said to the other process.
+fn not_taken(
+    mut ours: net::TcpStream,
+    theirs: &mut TcpStream,
+    answer: &'static [u8],
+    kind: ErrorKind,
+) -> (net::TcpStream, Vec<u8>) {
+    let (near, mut far) = UnixStream::pair().unwrap();
+    let other = thread::spawn(move || {
+        let said = overhear(&mut far);
+        far.write_all(answer).unwrap();
+        said
+    });
+    theirs.write_all(b"before").unwrap();
+    while !matches!(ours.peek(&mut [0; 10]), Ok(6)) {}
+    let NotHandedOver { stream, error } = ours.hand_over(&near).unwrap_err();
+    assert_eq!(error.kind(), kind, "{error}");
+    ours = stream;
+    let said = other.join().unwrap();
+    let mut before = [0; 6];
+    ours.read_exact(&mut before).unwrap();
+    assert_eq!(&before, b"before");
+    (ours, said)
+}
+
+/// A ticket that nobody wrote, no ticket, bytes of another connection, damaged ones.
+fn changed_bytes_are_refused(taker: &net::Net, said: &[u8]) {
+    let changed = |at: usize, bit: u8| {
+        let mut changed = said.to_vec();
+        changed[at] ^= bit;
+        changed
+    };
+    let mut without = changed(4, 1);
+    without[5..21].fill(0);
+    for (bytes, kind) in [
+        (changed(9, 1), ErrorKind::PermissionDenied),
+        (without, ErrorKind::Unsupported),
+        (changed(0, 1), ErrorKind::InvalidData),
+        (changed(25, 1), ErrorKind::InvalidData),
+    ] {
+        assert_eq!(takes(taker, &bytes), Err(kind));
+    }
 }
 
 /// Hears what a giver says, has a taker hear it, and hears what that one says.

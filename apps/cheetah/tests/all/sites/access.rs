@@ -70,6 +70,29 @@ fn paths_without_rules_are_rendered() {
     }
 }
 
+/// A request with a password that is not known waits until that is verified, and is answered with this status then.
+fn is_verified_first(server: &mut Server, sent: &str, want: &str) {
+    let request = format!("GET /admin/ HTTP/1.1\r\nHost: h\r\nAuthorization: Basic {sent}\r\n\r\n");
+    let mut out = Vec::new();
+    let handled =
+        ServerConnection::new().handle_bytes(server, request.as_bytes(), 1 << 20, &mut out);
+    assert_eq!(handled.consumed, 0, "it waits to be verified");
+    let Next::Wait(missing) = handled.next else {
+        panic!("it waits to be verified");
+    };
+    // When too many wait it is not, and that is no wrong password.
+    let attempt = Attempt::after_waiting(Some(&missing.document));
+    let mut connection = ServerConnection::new();
+    connection.handle_again(server, request.as_bytes(), 1 << 20, attempt, &mut out);
+    let busy: Vec<u8> = out.iter().flat_map(Slice::as_bytes).copied().collect();
+    let busy = String::from_utf8(busy).unwrap();
+    assert_eq!(status(&busy), "503");
+    assert_eq!(values(&busy, "Retry-After"), ["1"]);
+    let (site, wanted) = missing.document;
+    server.sites().get(site).settings().access.verify(&wanted);
+    assert_eq!(status(&ask(server, &request)), want);
+}
+
 /// Networks, passwords and rates, from the text of a file to the responses.
 #[test]
 fn rules_about_access_decide_before_documents() {
@@ -124,30 +147,7 @@ fn rules_about_access_decide_before_documents() {
         ("YW5uOkhlbGxvIHdvcmxkIQ==", "200"),
         ("YW5uOnNlY3JldA==", "401"),
     ] {
-        let request =
-            format!("GET /admin/ HTTP/1.1\r\nHost: h\r\nAuthorization: Basic {sent}\r\n\r\n");
-        let mut out = Vec::new();
-        let handled = ServerConnection::new().handle_bytes(
-            &mut server,
-            request.as_bytes(),
-            1 << 20,
-            &mut out,
-        );
-        assert_eq!(handled.consumed, 0, "it waits to be verified");
-        let Next::Wait(missing) = handled.next else {
-            panic!("it waits to be verified");
-        };
-        // When too many wait it is not, and that is no wrong password.
-        let attempt = Attempt::after_waiting(Some(&missing.document));
-        let mut connection = ServerConnection::new();
-        connection.handle_again(&mut server, request.as_bytes(), 1 << 20, attempt, &mut out);
-        let busy: Vec<u8> = out.iter().flat_map(Slice::as_bytes).copied().collect();
-        let busy = String::from_utf8(busy).unwrap();
-        assert_eq!(status(&busy), "503");
-        assert_eq!(values(&busy, "Retry-After"), ["1"]);
-        let (site, wanted) = missing.document;
-        server.sites().get(site).settings().access.verify(&wanted);
-        assert_eq!(status(&ask(&mut server, &request)), want);
+        is_verified_first(&mut server, sent, want);
     }
     let counters = server.counters();
     let counted = [

@@ -509,6 +509,20 @@ fn answers_are_those_of_a_site_without_bounds() {
     }
 }
 
+/// What was received is one response for each of these documents, with its content.
+fn are_documents(received: &[u8], numbers: &[usize]) {
+    let mut rest = received;
+    for &number in numbers {
+        let head = rest.windows(4).position(|w| w == b"\r\n\r\n");
+        let head = head.expect("a whole head");
+        assert!(rest.starts_with(b"HTTP/1.1 200 "), "{number}");
+        let (body, after) = rest[head + 4..].split_at(content(number).len());
+        assert!(body == content(number), "{number}");
+        rest = after;
+    }
+    assert!(rest.is_empty());
+}
+
 /// Many clients before a stack: pipelined requests for all documents, in any order, while the store is slow.
 #[test]
 fn many_clients_get_what_they_ask_for() {
@@ -555,18 +569,7 @@ fn many_clients_get_what_they_ask_for() {
         }
     }
     for (side, numbers) in visit.connections.iter().zip(&wanted) {
-        let mut rest = &side.received[..];
-        for &number in numbers {
-            let head = rest
-                .windows(4)
-                .position(|w| w == b"\r\n\r\n")
-                .expect("a whole head");
-            assert!(rest.starts_with(b"HTTP/1.1 200 "), "{number}");
-            let (body, after) = rest[head + 4..].split_at(content(number).len());
-            assert!(body == content(number), "{number}");
-            rest = after;
-        }
-        assert!(rest.is_empty());
+        are_documents(&side.received, numbers);
     }
     // Each was a hit or a miss, once, however often it had to wait.
     let counters = visit.cheetah.server().counters();
@@ -577,6 +580,13 @@ fn many_clients_get_what_they_ask_for() {
     assert!(figures.evictions > 0 && figures.fetched > figures.evictions);
     assert_eq!((figures.limit, figures.held), (LIMIT, cache.lock().held()));
     drop(folder);
+}
+
+/// The number in a document's [`name`].
+fn number_of(path: &[u8]) -> usize {
+    let name = String::from_utf8_lossy(path);
+    let (_, name) = name.rsplit_once('/').unwrap();
+    name.strip_suffix(".bin").unwrap().parse().unwrap()
 }
 
 /// Asked for from several threads at once, more documents than the queue holds, while files change.
@@ -626,15 +636,8 @@ fn the_keeper_reads_what_threads_ask_for() {
                 let read = is_read(&change).then(|| change.path().clone());
                 site.apply(change);
                 if let Some(path) = read {
-                    let number = String::from_utf8_lossy(&path);
-                    let number = number
-                        .rsplit('/')
-                        .next()
-                        .unwrap()
-                        .strip_suffix(".bin")
-                        .unwrap();
                     let document = site.find(&path).and_then(Entry::document).unwrap();
-                    assert_eq!(document.body().as_bytes(), content(number.parse().unwrap()));
+                    assert_eq!(document.body().as_bytes(), content(number_of(&path)));
                 }
             }
             assert!(taken <= CHANGES_QUEUED, "a turn is bounded");

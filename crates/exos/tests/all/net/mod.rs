@@ -229,6 +229,33 @@ fn each_family_has_sockets_for_datagrams_of_its_own() {
     assert_eq!(v4.recv(&mut [0; 100]).unwrap(), 5);
 }
 
+/// Accepts connections of any of them until there are as many: how many each has accepted.
+fn accept_up_to(
+    net: &Net,
+    listeners: &[TcpListener],
+    streams: &mut Vec<TcpStream>,
+    most: usize,
+) -> Vec<usize> {
+    let poll = Poll::new(net).unwrap();
+    let mut accepted = vec![0; listeners.len()];
+    for _ in 0..PATIENCE.as_millis() {
+        let wait = Duration::from_millis(1);
+        poll.wait(&mut Events::default(), Some(wait)).unwrap();
+        for (count, listener) in accepted.iter_mut().zip(listeners) {
+            if streams.len() < most
+                && let Ok((stream, _)) = listener.accept()
+            {
+                *count += 1;
+                streams.push(stream);
+            }
+        }
+        if streams.len() == most {
+            break;
+        }
+    }
+    accepted
+}
+
 /// Connections are spread over all that share a port, and none is lost when one of them goes.
 #[test]
 fn listeners_share_a_port() {
@@ -254,37 +281,12 @@ fn listeners_share_a_port() {
             socket.read_exact(&mut [0]).unwrap();
         }
     });
-    // Half of them are accepted; what waits for the first goes to the others then.
-    let poll = Poll::new(&net).unwrap();
-    let mut accepted = [0; 3];
     let mut streams = Vec::new();
-    for _ in 0..PATIENCE.as_millis() {
-        let wait = Duration::from_millis(1);
-        poll.wait(&mut Events::default(), Some(wait)).unwrap();
-        for (count, listener) in accepted.iter_mut().zip(&listeners) {
-            if streams.len() < CLIENTS / 2
-                && let Ok((stream, _)) = listener.accept()
-            {
-                *count += 1;
-                streams.push(stream);
-            }
-        }
-        if streams.len() == CLIENTS / 2 {
-            break;
-        }
-    }
+    let accepted = accept_up_to(&net, &listeners, &mut streams, CLIENTS / 2);
     assert!(accepted.iter().all(|count| *count > 0), "{accepted:?}");
+    // What waits for the first goes to the others then.
     listeners.remove(0);
-    for _ in 0..PATIENCE.as_millis() {
-        let wait = Duration::from_millis(1);
-        poll.wait(&mut Events::default(), Some(wait)).unwrap();
-        for listener in &listeners {
-            streams.extend(listener.accept().map(|(stream, _)| stream));
-        }
-        if streams.len() == CLIENTS {
-            break;
-        }
-    }
+    accept_up_to(&net, &listeners, &mut streams, CLIENTS);
     assert_eq!(streams.len(), CLIENTS);
     for stream in &mut streams {
         stream.write_all(b"x").unwrap();

@@ -108,6 +108,24 @@ fn each_kind_is_told_in_one_wait() {
     assert!(events.is_empty(), "it is waited for no more");
 }
 
+/// Connections of the kernel's that send in turns, and take back what each has sent.
+fn hear_echoes(at: SocketAddr, count: usize) {
+    let sockets: Vec<_> = (0..count)
+        .map(|_| std::net::TcpStream::connect_timeout(&at, PATIENCE).unwrap())
+        .collect();
+    for round in 0..3_u8 {
+        for (i, mut socket) in sockets.iter().enumerate() {
+            socket.write_all(&[round, i as u8]).unwrap();
+        }
+        for (i, mut socket) in sockets.iter().enumerate() {
+            socket.set_read_timeout(Some(PATIENCE)).unwrap();
+            let mut back = [0; 2];
+            socket.read_exact(&mut back).unwrap();
+            assert_eq!(back, [round, i as u8]);
+        }
+    }
+}
+
 #[test]
 fn many_are_waited_for_together() {
     let Some((net, _)) = attach("many_are_waited_for_together") else {
@@ -119,20 +137,7 @@ fn many_are_waited_for_together() {
     let at = SocketAddr::new(ours(&net), listener.local_addr().unwrap().port());
     let (kernel, mut told) = std::os::unix::net::UnixStream::pair().unwrap();
     let clients = thread::spawn(move || {
-        let sockets: Vec<_> = (0..CLIENTS)
-            .map(|_| std::net::TcpStream::connect_timeout(&at, PATIENCE).unwrap())
-            .collect();
-        for round in 0..3_u8 {
-            for (i, mut socket) in sockets.iter().enumerate() {
-                socket.write_all(&[round, i as u8]).unwrap();
-            }
-            for (i, mut socket) in sockets.iter().enumerate() {
-                socket.set_read_timeout(Some(PATIENCE)).unwrap();
-                let mut back = [0; 2];
-                socket.read_exact(&mut back).unwrap();
-                assert_eq!(back, [round, i as u8]);
-            }
-        }
+        hear_echoes(at, CLIENTS);
         told.write_all(b"end").unwrap();
     });
     let poll = Poll::new(&net).unwrap();

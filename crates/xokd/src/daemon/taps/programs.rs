@@ -10,7 +10,7 @@ use exos_xok::message::{Answer, Refusal};
 
 use super::state::Arrival;
 use crate::daemon::answers::{Refused, RequestId, refuse};
-use crate::daemon::generals::check_words;
+use crate::daemon::grants::check_words;
 use crate::daemon::{Daemon, End};
 use crate::gate::taps::TapPrograms;
 use crate::interface::Interface;

@@ -184,6 +184,16 @@ fn sending_what_does_not_lie_in_the_filter() {
     );
 }
 
+/// How many grants a slot has.
+fn held(world: &World, slot: u32) -> usize {
+    let report = world.report();
+    let slots = report["interfaces"][0]["slots"].as_array().cloned();
+    let slots = slots.expect("a list");
+    let slot = slots.iter().find(|s| s["slot"] == slot);
+    let grants = slot.expect("it is there")["grants"].as_array();
+    grants.expect("a list").len()
+}
+
 /// What was given back or taken is neither received nor sent any more.
 #[test]
 fn going_on_after_the_filter_is_gone() {
@@ -224,21 +234,9 @@ fn going_on_after_the_filter_is_gone() {
             world.far.send(&packets::udp(&to_us(OURS, 7000), LAST));
             attacker.must_say("again");
             world.set_policy(|text| text.replace("filters = [\"udp", "filters = [\"tcp"));
-            let held = || {
-                let report = world.report();
-                let slots = report["interfaces"][0]["slots"].as_array().cloned();
-                let slots = slots.expect("a list");
-                let slot = slots
-                    .iter()
-                    .find(|s| s["slot"] == slot)
-                    .expect("it is there");
-                slot["grants"].as_array().expect("a list").len()
-            };
-            assert_eq!(held(), 2);
-            assert!(
-                crate::attacks::world::within(|| held() == 1),
-                "it was taken"
-            );
+            assert_eq!(held(world, slot), 2);
+            let is_taken = || held(world, slot) == 1;
+            assert!(crate::attacks::world::within(is_taken), "it was taken");
             attacker.tell("taken");
             must_be_clean(&world.far.seen_up_to(LAST));
             world.must_count(slot, "tx_bad_source", 2);

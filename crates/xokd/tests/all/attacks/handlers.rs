@@ -3,6 +3,8 @@
 //! What the handler itself could do wrong its language cannot say (`exos_ash`), and what it says is checked by the daemon, which gets text
 //! and nothing else.
 
+mod requests;
+
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 

@@ -19,10 +19,10 @@
 //! | `filters` | what others have, by filters that are claimed |
 //! | `fuzzed` | what others have, by packets of any form against filters that are in force |
 //! | `handlers` | others' packets and the machine, by code that is downloaded |
+//! | `handlers::requests` | others' packets and the machine, by the memory of the handler that answers requests |
 //! | `histories` | all of them, by requests of every kind in any order, through deaths of the daemon |
 //! | `keeping` | the machine's memory, by what is kept of slots that are given back |
 //! | `reading` | others' packets, and the memory that all read |
-//! | `requests` | others' packets and the machine, by the memory of the handler that answers requests |
 //! | `revoking` | what is asked back, by cutting it up and handing it on |
 //! | `rings` | the kernel, by what is written to memory that it shares |
 //! | `sending` | others' addresses, by what is sent |
@@ -39,13 +39,11 @@ mod crowding;
 mod dying;
 mod filters;
 mod fuzzed;
-mod games;
 mod handlers;
 mod harness;
 mod histories;
 mod keeping;
 mod reading;
-mod requests;
 mod revoking;
 mod rings;
 mod sending;
@@ -55,4 +53,4 @@ mod talking;
 mod turns;
 mod wire;
 
-use harness::{attacker, far_end, program, raw_rings, world};
+use harness::{attacker, far_end, games, program, raw_rings, world};

@@ -51,6 +51,52 @@ fn reads_only_its_own(hostile: &Hostile, program: &mut Program) {
     hostile.say("only mine");
 }
 
+/// Not to the device, its queues, whatever else there may be: it is bound, once and for all, with its rings and its memory.
+fn cannot_be_bound_again(xdp: &OwnedFd) {
+    for interface in 0..16 {
+        for queue in [0, 1] {
+            let error = games::bind_xdp(xdp, interface, queue, None);
+            assert_eq!(error, Err(Errno::BUSY), "{interface} {queue}");
+        }
+        let error = games::bind_xdp(xdp, interface, 0, Some(xdp));
+        assert!(error.is_err(), "{interface}: {error:?}");
+    }
+    for option in [
+        libc::XDP_RX_RING,
+        libc::XDP_TX_RING,
+        libc::XDP_UMEM_FILL_RING,
+        libc::XDP_UMEM_COMPLETION_RING,
+    ] {
+        let error = games::set_option(xdp, libc::SOL_XDP, option, &4096_u32);
+        assert!(error.is_err(), "{option}: {error:?}");
+    }
+    let region = [0_u64; 4];
+    assert!(games::set_option(xdp, libc::SOL_XDP, libc::XDP_UMEM_REG, &region).is_err());
+}
+
+/// The packet socket may be bound to what is in its namespace, which is its own end, and have no ring.
+fn has_its_own_end_alone(packet: &OwnedFd) {
+    let bound: Vec<u32> = (0..64)
+        .filter(|interface| games::bind_packets(packet, *interface).is_ok())
+        .collect();
+    assert!(bound.len() <= 3, "all, loopback and its own: {bound:?}");
+    games::bind_packets(packet, 0).expect("all of its namespace");
+    let ring = libc::tpacket_req {
+        tp_block_size: 1 << 20,
+        tp_block_nr: 64,
+        tp_frame_size: 2048,
+        tp_frame_nr: 64 * 512,
+    };
+    for option in [libc::PACKET_RX_RING, libc::PACKET_TX_RING] {
+        let error = games::set_option(packet, libc::SOL_PACKET, option, &ring);
+        assert_eq!(
+            error,
+            Err(Errno::BUSY),
+            "kernel memory that nobody accounts for"
+        );
+    }
+}
+
 #[test]
 fn by_the_sockets_bound_anew() {
     case(
@@ -60,47 +106,8 @@ fn by_the_sockets_bound_anew() {
             let [xdp, _memory, packet] = &program.descriptors[..] else {
                 panic!("three descriptors")
             };
-            // The device, its queues, whatever else there may be: it is bound, once and for all.
-            for interface in 0..16 {
-                for queue in [0, 1] {
-                    let error = games::bind_xdp(xdp, interface, queue, None);
-                    assert_eq!(error, Err(Errno::BUSY), "{interface} {queue}");
-                }
-                let error = games::bind_xdp(xdp, interface, 0, Some(xdp));
-                assert!(error.is_err(), "{interface}: {error:?}");
-            }
-            // Other rings and other memory.
-            for option in [
-                libc::XDP_RX_RING,
-                libc::XDP_TX_RING,
-                libc::XDP_UMEM_FILL_RING,
-                libc::XDP_UMEM_COMPLETION_RING,
-            ] {
-                let error = games::set_option(xdp, libc::SOL_XDP, option, &4096_u32);
-                assert!(error.is_err(), "{option}: {error:?}");
-            }
-            let region = [0_u64; 4];
-            assert!(games::set_option(xdp, libc::SOL_XDP, libc::XDP_UMEM_REG, &region).is_err());
-            // The packet socket may be bound to what is in its namespace, which is its own end.
-            let bound: Vec<u32> = (0..64)
-                .filter(|interface| games::bind_packets(packet, *interface).is_ok())
-                .collect();
-            assert!(bound.len() <= 3, "all, loopback and its own: {bound:?}");
-            games::bind_packets(packet, 0).expect("all of its namespace");
-            let ring = libc::tpacket_req {
-                tp_block_size: 1 << 20,
-                tp_block_nr: 64,
-                tp_frame_size: 2048,
-                tp_frame_nr: 64 * 512,
-            };
-            for option in [libc::PACKET_RX_RING, libc::PACKET_TX_RING] {
-                let error = games::set_option(packet, libc::SOL_PACKET, option, &ring);
-                assert_eq!(
-                    error,
-                    Err(Errno::BUSY),
-                    "kernel memory that nobody accounts for"
-                );
-            }
+            cannot_be_bound_again(xdp);
+            has_its_own_end_alone(packet);
             reads_only_its_own(hostile, &mut program);
             let mut buffer = vec![0; 1 << 16];
             while let Ok((len, _)) = rustix::net::recv(

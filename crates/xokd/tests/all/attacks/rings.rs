@@ -212,11 +212,36 @@ fn with_places_to_receive_that_are_not_its_own() {
     );
 }
 
+/// Sends the packet at 2 of the memory many times, while its descriptors change under the kernel's eyes.
+fn send_with_changing_lengths(rings: &RawRings, len: u32) {
+    const ROUNDS: u32 = 20_000;
+    let batch = rings.tx.entries() / 4;
+    let mut index = 0;
+    while index < ROUNDS {
+        for at in index..index + batch {
+            let (len, options) = match at % 7 {
+                0 => (20, libc::XDP_PKT_CONTD),
+                _ => (len, 0),
+            };
+            rings.tx.put(at, &descriptor(2, len, options));
+        }
+        rings.submit(batch);
+        while rings.tx.consumer().load(Ordering::Acquire) != index + batch {
+            rings.tx.put(index + 3, &descriptor(2, u32::MAX, 0));
+            rings.tx.put(index + 3, &descriptor(2, len, 0));
+            // What was sent has to be taken back for more to be sent.
+            let done = rings.completion.producer().load(Ordering::Acquire);
+            rings.completion.consumer().store(done, Ordering::Release);
+            rings.kick();
+        }
+        index += batch;
+    }
+}
+
 /// The packet changes between its submission and its check, and between its check and its leaving: what is checked
 /// is a copy, and the copy is what leaves.
 #[test]
 fn with_packets_that_change_after_submission() {
-    const ROUNDS: u32 = 20_000;
     case(
         |hostile| {
             let program = hostile.attach();
@@ -239,29 +264,7 @@ fn with_packets_that_change_after_submission() {
                     }
                 }
             });
-            let batch = rings.tx.entries() / 4;
-            let mut index = 0;
-            while index < ROUNDS {
-                // The lengths change under the kernel's eyes, too.
-                for at in index..index + batch {
-                    let pieces = at % 7 == 0;
-                    let options = if pieces { libc::XDP_PKT_CONTD } else { 0 };
-                    let len = if pieces { 20 } else { honest.len() as u32 };
-                    rings.tx.put(at, &descriptor(2, len, options));
-                }
-                rings.submit(batch);
-                while rings.tx.consumer().load(Ordering::Acquire) != index + batch {
-                    rings.tx.put(index + 3, &descriptor(2, u32::MAX, 0));
-                    rings
-                        .tx
-                        .put(index + 3, &descriptor(2, honest.len() as u32, 0));
-                    // What was sent has to be taken back for more to be sent.
-                    let done = rings.completion.producer().load(Ordering::Acquire);
-                    rings.completion.consumer().store(done, Ordering::Release);
-                    rings.kick();
-                }
-                index += batch;
-            }
+            send_with_changing_lengths(&rings, honest.len() as u32);
             ends.store(true, Ordering::Relaxed);
             flipper.join().expect("it does not panic");
             hostile.say(&program.slot.to_string());

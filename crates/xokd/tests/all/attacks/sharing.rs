@@ -84,6 +84,61 @@ fn receivers(world: &World, local: &str, programs: &mut [&mut Program]) -> Vec<u
     FLOWS.map(receiver).collect()
 }
 
+/// A program of another user has nothing of a port that others share, by no request.
+fn gets_no_part(connection: &Connection, grant: GrantId) {
+    let claim = |port| Request::Claim {
+        protocol: Protocol::Udp,
+        local: Some(OURS.parse().expect("an address")),
+        port: exos_xok::message::PortWish::Number(port),
+        remote: None,
+    };
+    let held = [
+        divided(Protocol::Udp, OURS, SHARED),
+        divided(Protocol::Udp, OURS_V6, SHARED),
+        claim(SHARED),
+    ];
+    must_be_refused(connection, Refusal::Held, &held);
+    let not_ours = [
+        Request::Retire { grant },
+        Request::Share { grant },
+        Request::Release { grant },
+        Request::Import {
+            ticket: Secret([0; 16]),
+        },
+    ];
+    must_be_refused(connection, Refusal::NotFound, &not_ours);
+    let not_allowed = [
+        divided(Protocol::Udp, OURS, 53),
+        divided(Protocol::Udp, "10.79.0.8", SHARED),
+    ];
+    must_be_refused(connection, Refusal::NotAllowed, &not_allowed);
+    let own = connection.must_claim(7000);
+    let senseless = [
+        Request::Retire { grant: own },
+        divided(Protocol::Icmp, OURS, 7000),
+    ];
+    must_be_refused(connection, Refusal::BadRequest, &senseless);
+}
+
+/// Of two programs that share a port each receives a part of its flows, and answers that, and none the other's: `dropped` counts the
+/// answers of both that have been dropped by then.
+fn each_has_its_own(world: &World, programs: &mut [Program; 2], local: &str, dropped: u64) {
+    let [one, other] = programs;
+    let who = receivers(world, local, &mut [one, other]);
+    let firsts = who.iter().filter(|who| **who == 0).count();
+    assert!((8..56).contains(&firsts), "{firsts} of 64 are the first's");
+    for (port, who) in FLOWS.zip(&who) {
+        let sender = if *who == 0 { &mut *other } else { &mut *one };
+        sender.send(&packets::udp(&back(local, port), MARK));
+    }
+    let wrong = |program: &Program| world.counted(program.slot, "tx_bad_source");
+    assert!(within(|| wrong(one) + wrong(other) == dropped));
+    let (port, who) = (FLOWS.start, who[0]);
+    let sender = if who == 0 { &mut *one } else { &mut *other };
+    sender.send(&packets::udp(&back(local, port), LAST));
+    must_be_clean(&world.far.seen_up_to(LAST));
+}
+
 /// Another user's program asks for it in every manner, and sends as if it had it.
 #[test]
 fn by_another_user() {
@@ -91,38 +146,7 @@ fn by_another_user() {
         |hostile| {
             let mut program = hostile.attach();
             let grant: GrantId = hostile.hear().parse().expect("a number");
-            let claim = |port| Request::Claim {
-                protocol: Protocol::Udp,
-                local: Some(OURS.parse().expect("an address")),
-                port: exos_xok::message::PortWish::Number(port),
-                remote: None,
-            };
-            let held = [
-                divided(Protocol::Udp, OURS, SHARED),
-                divided(Protocol::Udp, OURS_V6, SHARED),
-                claim(SHARED),
-            ];
-            must_be_refused(&program.connection, Refusal::Held, &held);
-            let not_ours = [
-                Request::Retire { grant },
-                Request::Share { grant },
-                Request::Release { grant },
-                Request::Import {
-                    ticket: Secret([0; 16]),
-                },
-            ];
-            must_be_refused(&program.connection, Refusal::NotFound, &not_ours);
-            let not_allowed = [
-                divided(Protocol::Udp, OURS, 53),
-                divided(Protocol::Udp, "10.79.0.8", SHARED),
-            ];
-            must_be_refused(&program.connection, Refusal::NotAllowed, &not_allowed);
-            let own = program.connection.must_claim(7000);
-            let senseless = [
-                Request::Retire { grant: own },
-                divided(Protocol::Icmp, OURS, 7000),
-            ];
-            must_be_refused(&program.connection, Refusal::BadRequest, &senseless);
+            gets_no_part(&program.connection, grant);
             for port in FLOWS {
                 for local in [OURS, OURS_V6] {
                     program.send(&packets::udp(&back(local, port), MARK));
@@ -146,23 +170,8 @@ fn by_another_user() {
             attacker.tell(&grants[0][0].to_string());
             let slot = attacker.says().parse().expect("its slot");
             world.must_count(slot, "tx_bad_source", 2 * FLOWS.len() as u64);
-            let [one, other] = &mut programs;
-            for local in [OURS, OURS_V6] {
-                let who = receivers(world, local, &mut [one, other]);
-                let firsts = who.iter().filter(|who| **who == 0).count();
-                assert!((8..56).contains(&firsts), "{firsts} of 64 are the first's");
-                // Each answers its own, and nobody the other's.
-                for (port, who) in FLOWS.zip(&who) {
-                    let sender = if *who == 0 { &mut *other } else { &mut *one };
-                    sender.send(&packets::udp(&back(local, port), MARK));
-                }
-                let wrong = |program: &Program| world.counted(program.slot, "tx_bad_source");
-                let expected = FLOWS.len() as u64 * if local == OURS { 1 } else { 2 };
-                assert!(within(|| wrong(one) + wrong(other) == expected));
-                let (port, who) = (FLOWS.start, who[0]);
-                let sender = if who == 0 { &mut *one } else { &mut *other };
-                sender.send(&packets::udp(&back(local, port), LAST));
-                must_be_clean(&world.far.seen_up_to(LAST));
+            for (local, wrong) in [(OURS, 1), (OURS_V6, 2)] {
+                each_has_its_own(world, &mut programs, local, wrong * FLOWS.len() as u64);
             }
             attacker.tell("go");
             attacker.finish();

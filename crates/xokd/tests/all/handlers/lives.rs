@@ -37,6 +37,27 @@ fn a_handler_goes_with_its_program() {
     next.must_count("handler_answered", 0);
 }
 
+/// Counts a message by the number that it begins with.
+const NOTED: &str = "handler noted {
+    words seen[4096];
+    need 4;
+    place = &seen[be32(0)];
+    add(place, 1);
+    done;
+}";
+
+/// Each asker sends numbers from zero on, slowly, until that is over: how many.
+fn send_numbers(askers: &[Asker], is_over: &AtomicBool) -> usize {
+    let numbers = (0..4096_u32).take_while(|_| !is_over.load(Ordering::Relaxed));
+    let sent = numbers.map(|number| {
+        for asker in askers {
+            asker.0.send(&number.to_be_bytes()).expect("a neighbour");
+        }
+        std::thread::sleep(Duration::from_micros(300));
+    });
+    sent.count()
+}
+
 /// Datagrams are numbered, and come while handlers come and go: the handler has each, or the program. Those of another port its own
 /// handler has all the time.
 #[test]
@@ -45,20 +66,13 @@ fn no_message_is_lost_while_handlers_come_and_go() {
         return;
     };
     let mut holder = Holder::new(&lab, PORT);
-    let noted = "handler noted {
-        words seen[4096];
-        need 4;
-        place = &seen[be32(0)];
-        add(place, 1);
-        done;
-    }";
     let beside = PORT + 1;
     port_of(
         &holder
             .program
             .claim(Protocol::Udp, PortWish::Number(beside)),
     );
-    let all_the_time = holder.download(beside, noted, 4096).expect("it is sound");
+    let all_the_time = holder.download(beside, NOTED, 4096).expect("it is sound");
     let askers = [PORT, beside].map(|port| Asker::of(&lab, port));
     let (mut by_program, mut memories) = (vec![0_u64; 4096], Vec::new());
     let mut hear = |holder: &mut Holder| {
@@ -73,18 +87,9 @@ fn no_message_is_lost_while_handlers_come_and_go() {
     };
     let is_over = AtomicBool::new(false);
     let sent = std::thread::scope(|scope| {
-        let sender = scope.spawn(|| {
-            let numbers = (0..4096_u32).take_while(|_| !is_over.load(Ordering::Relaxed));
-            let sent = numbers.map(|number| {
-                for asker in &askers {
-                    asker.0.send(&number.to_be_bytes()).expect("a neighbour");
-                }
-                std::thread::sleep(Duration::from_micros(300));
-            });
-            sent.count()
-        });
+        let sender = scope.spawn(|| send_numbers(&askers, &is_over));
         for _ in 0..4 {
-            memories.push(holder.download(PORT, noted, 4096).expect("it is sound"));
+            memories.push(holder.download(PORT, NOTED, 4096).expect("it is sound"));
             hear(&mut holder);
             std::thread::sleep(Duration::from_millis(10));
             holder.remove(Some(PORT));

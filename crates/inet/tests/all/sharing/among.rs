@@ -10,6 +10,8 @@ use exos_inet::{Concern, Config, Instant, RxChecksum, Stack};
 use exos_testing::Random;
 use exos_wire::Mac;
 
+use super::frames;
+
 const ADDRESSES: [[&str; 2]; 2] = [["10.0.0.1", "fd00::1"], ["10.0.0.2", "fd00::2"]];
 const REQUEST: usize = 20_000;
 
@@ -18,15 +20,6 @@ fn stack(n: usize) -> Stack {
     let ip = |s: &str| s.parse::<IpAddr>().unwrap();
     config.addresses = vec![(ip(ADDRESSES[n][0]), 24), (ip(ADDRESSES[n][1]), 64)];
     Stack::new(config, 42 + n as u64, Instant::from_millis(1)).unwrap()
-}
-
-fn frames(stack: &mut Stack, now: Instant) -> Vec<Vec<u8>> {
-    stack.handle_timeout(now);
-    let mut frames = Vec::new();
-    while let Some(t) = stack.poll_transmit(now) {
-        frames.push([&[t.head], t.body.parts()].concat().concat());
-    }
-    frames
 }
 
 /// How the device chooses among the servers.

@@ -1,6 +1,6 @@
 //! Claims by filter: what policy and the ledger say, and what the packet path and a successor are told.
 //!
-//! Texts are read, and programs compiled and verified, beside the loop ([`super::work`]), so a claim comes in three steps: the
+//! Texts are read, and programs compiled and verified, beside the loop ([`crate::daemon::work`]), so a claim comes in three steps: the
 //! text is read; policy and the ledger are asked, and from then on its packets are nobody else's; programs are made and put
 //! in force, and the asker is told. What is to become of a slot's filters ([`Change`]) is done one after another, and each
 //! change begins with what policy and the ledger say then.
@@ -16,10 +16,10 @@ use exos_filter::{Filter, ParseError};
 use exos_host::warn;
 use exos_xok::message::{Answer, GrantId, Refusal, Revoked};
 
-use super::Daemon;
-use super::answers::{Refused, RequestId, plain, refuse};
-use super::attachment::Change;
 use crate::clock::{Now, now};
+use crate::daemon::Daemon;
+use crate::daemon::answers::{Refused, RequestId, plain, refuse};
+use crate::daemon::attachment::Change;
 use crate::gate::generals::GeneralPrograms;
 use crate::gate::{Gate, GeneralFilters};
 use crate::interface::Interface;
@@ -29,7 +29,7 @@ use crate::policy::{Rule, Who};
 
 impl Daemon {
     /// A program asks for a filter. It is answered when that is in force, or refused.
-    pub(super) fn claim_filter(
+    pub(in crate::daemon) fn claim_filter(
         &mut self,
         request_id: RequestId,
         who: &Who,
@@ -76,7 +76,7 @@ impl Daemon {
     }
 
     /// Has a slot's filters changed when the changes before are done.
-    pub(super) fn change_filters(&mut self, slot: SlotId, change: Change) {
+    pub(in crate::daemon) fn change_filters(&mut self, slot: SlotId, change: Change) {
         self.attachment_mut(slot).changes.waiting.push_back(change);
         self.next_change(slot);
     }
@@ -212,12 +212,12 @@ impl Daemon {
     }
 
     /// Whether a grant is a filter of a slot's.
-    pub(super) fn is_filter(&self, slot: SlotId, grant: GrantId) -> bool {
+    pub(in crate::daemon) fn is_filter(&self, slot: SlotId, grant: GrantId) -> bool {
         self.ledger.generals_of(slot).any(|(id, _)| id == grant)
     }
 
     /// Takes the programs of a slot's filters out of the packet path.
-    pub(super) fn forget_filters(&mut self, interface: u32, slot: SlotId) {
+    pub(in crate::daemon) fn forget_filters(&mut self, interface: u32, slot: SlotId) {
         let mut interfaces = self.interfaces.iter_mut();
         let interface = interfaces.find(|i| i.link.index == interface);
         if let Some(Err(error)) = interface.map(|i| i.gate.clear_general(slot)) {
@@ -226,7 +226,7 @@ impl Daemon {
     }
 
     /// The filters of a slot whose programs an earlier daemon left, and the check of what it sends.
-    pub(super) fn adopt_filters(&mut self, slot: SlotId) {
+    pub(in crate::daemon) fn adopt_filters(&mut self, slot: SlotId) {
         let attachment = &self.attachments[&slot];
         let interface = attachment.interface;
         let origin = Rc::clone(&self.owner(slot).who);
@@ -271,7 +271,7 @@ impl Daemon {
     }
 
     /// What slots may send by their filters may be another by now.
-    pub(super) fn renew_filters_of_all(&mut self) {
+    pub(in crate::daemon) fn renew_filters_of_all(&mut self) {
         for slot in self.attachments.keys() {
             if self.ledger.generals_of(*slot).next().is_some() {
                 self.renewals.insert(*slot, now());
@@ -280,7 +280,7 @@ impl Daemon {
     }
 
     /// Renews the filters of the slots for which it is time.
-    pub(super) fn renew_due_filters(&mut self, now: Now) {
+    pub(in crate::daemon) fn renew_due_filters(&mut self, now: Now) {
         let due: Vec<SlotId> = self
             .renewals
             .extract_if(.., |_, at| *at <= now)
@@ -294,7 +294,7 @@ impl Daemon {
     }
 
     /// Whether policy lets the holder, or who claimed it, have a filter.
-    pub(super) fn may_have(&self, slot: SlotId, general: &General) -> bool {
+    pub(in crate::daemon) fn may_have(&self, slot: SlotId, general: &General) -> bool {
         let Some(rights) = self.ledger.owner(slot).map(|o| [&o.who, &general.origin]) else {
             return false;
         };
@@ -352,7 +352,7 @@ impl Daemon {
 }
 
 /// Refuses what would take the kernel long to verify. The filters of a slot, or of copies, are one program.
-pub(super) fn check_words(filter: &Filter) -> Result<(), Refused> {
+pub(in crate::daemon) fn check_words(filter: &Filter) -> Result<(), Refused> {
     let words = filter.words();
     if words > FILTER_WORDS_MAX {
         let text = format!(

@@ -14,9 +14,9 @@ use exos_xok::limits::SUCCESSOR_MS_MAX;
 use exos_xok::message::{Answer, GrantId, Refusal, Revoked};
 use serde_json::{Value, json};
 
-use super::Daemon;
-use super::answers::{Answered, plain, refuse};
 use crate::clock::{Now, now};
+use crate::daemon::Daemon;
+use crate::daemon::answers::{Answered, plain, refuse};
 use crate::gate::FoundGrant;
 use crate::interface::Interface;
 use crate::ledger::{Awaited, Owner, SlotId};
@@ -25,7 +25,12 @@ use crate::policy::Who;
 use crate::state::{self, GroupLists, State};
 
 impl Daemon {
-    pub(super) fn await_successor(&mut self, slot: SlotId, grant: GrantId, ms: u32) -> Answered {
+    pub(in crate::daemon) fn await_successor(
+        &mut self,
+        slot: SlotId,
+        grant: GrantId,
+        ms: u32,
+    ) -> Answered {
         if ms > SUCCESSOR_MS_MAX {
             let text = format!("a successor is awaited for {SUCCESSOR_MS_MAX} ms at most");
             return Err(refuse(Refusal::BadRequest, text));
@@ -42,7 +47,7 @@ impl Daemon {
     }
 
     /// A program that ends leaves to a successor what policy still allows, and nothing else.
-    pub(super) fn check_promises(&mut self, slot: SlotId) {
+    pub(in crate::daemon) fn check_promises(&mut self, slot: SlotId) {
         let all = self.ledger.promised().filter(|(of, ..)| *of == slot);
         let promised: Vec<GrantId> = all.map(|(_, grant, _)| grant).collect();
         if promised.is_empty() || !self.attachments.contains_key(&slot) {
@@ -58,7 +63,7 @@ impl Daemon {
     }
 
     /// Awaits nobody any more whose time is over.
-    pub(super) fn end_awaited(&mut self, now: Now) {
+    pub(in crate::daemon) fn end_awaited(&mut self, now: Now) {
         if self.ledger.awaited_until().is_some_and(|at| at <= now) {
             let ended = self
                 .ledger
@@ -68,7 +73,7 @@ impl Daemon {
     }
 
     /// Nor for what policy does not allow any more.
-    pub(super) fn end_awaited_not_allowed(&mut self) {
+    pub(in crate::daemon) fn end_awaited_not_allowed(&mut self) {
         let all = self.ledger.awaited();
         let refused = all.filter(|(_, claim, of)| !self.may_await(claim, &of.owner.who));
         let refused: Vec<Claim> = refused.map(|(_, claim, _)| *claim).collect();
@@ -79,7 +84,7 @@ impl Daemon {
     }
 
     /// Nor for what lies in a claim that the successor has made, which has its packets instead.
-    pub(super) fn end_awaited_within(&mut self, claim: &Claim) {
+    pub(in crate::daemon) fn end_awaited_within(&mut self, claim: &Claim) {
         let lies_within = |inner: &Claim, _: &Awaited| inner.is_subset_of(claim);
         for change in self.ledger.end_awaited(lies_within, now()) {
             self.apply(&change);
@@ -97,7 +102,7 @@ impl Daemon {
     }
 
     /// What slots of an interface have promised, for a successor of this daemon.
-    pub(super) fn saved_promises(&self, index: u32) -> Vec<state::Promised> {
+    pub(in crate::daemon) fn saved_promises(&self, index: u32) -> Vec<state::Promised> {
         let is_here = |slot: &SlotId| {
             self.attachments
                 .get(slot)
@@ -113,7 +118,11 @@ impl Daemon {
     }
 
     /// What is awaited on an interface, likewise.
-    pub(super) fn saved_awaited(&self, index: u32, groups: &mut GroupLists) -> Vec<state::Awaited> {
+    pub(in crate::daemon) fn saved_awaited(
+        &self,
+        index: u32,
+        groups: &mut GroupLists,
+    ) -> Vec<state::Awaited> {
         let all = self.ledger.awaited();
         let here = all.filter(|(_, claim, _)| claim.interface == index);
         let saved = here.map(|(grant, _, Awaited { owner, until })| state::Awaited {
@@ -128,7 +137,11 @@ impl Daemon {
     }
 
     /// Whose successor gets a grant that an earlier daemon has left to nobody, or to a program that has ended meanwhile.
-    pub(super) fn left_to_successor(&self, saved: &State, found: &FoundGrant) -> Option<Awaited> {
+    pub(in crate::daemon) fn left_to_successor(
+        &self,
+        saved: &State,
+        found: &FoundGrant,
+    ) -> Option<Awaited> {
         let (id, claim) = (found.id, found.claim);
         let slot = found.members.first()?.0;
         let (who, pid, program, until) = if slot == NOBODY {
@@ -158,7 +171,7 @@ impl Daemon {
     }
 
     /// Takes over what programs that are there have promised to theirs.
-    pub(super) fn adopt_promises(&mut self, saved: &State) {
+    pub(in crate::daemon) fn adopt_promises(&mut self, saved: &State) {
         for promised in &saved.promised {
             let ms = promised.ms.min(SUCCESSOR_MS_MAX.into());
             let time = Duration::from_millis(ms);
@@ -170,7 +183,7 @@ impl Daemon {
     }
 
     /// What is awaited on an interface, for the report.
-    pub(super) fn report_awaited(&self, interface: &Interface) -> Vec<Value> {
+    pub(in crate::daemon) fn report_awaited(&self, interface: &Interface) -> Vec<Value> {
         let index = interface.link.index;
         let here = self.ledger.awaited();
         let here = here.filter(|(_, claim, _)| claim.interface == index);
@@ -190,7 +203,7 @@ impl Daemon {
 }
 
 /// How many packets were dropped while a successor of theirs was awaited.
-pub(super) fn dropped(interface: &Interface) -> u64 {
+pub(in crate::daemon) fn dropped(interface: &Interface) -> u64 {
     let counters = interface.gate.counters(NOBODY).unwrap_or_default();
     let dropped = counters.get(Counter::NoRing as usize);
     dropped.copied().unwrap_or_default()

@@ -14,10 +14,10 @@
 use exos_xok::Claim;
 use exos_xok::message::{Farewell, GrantId, Notice, Revoked};
 
-use super::Daemon;
-use super::attachment::{Attachment, Change, Terms};
-use super::bounds::own_user;
 use crate::clock::{Now, now};
+use crate::daemon::Daemon;
+use crate::daemon::attachment::{Attachment, Change, Terms};
+use crate::daemon::bounds::own_user;
 use crate::gate::shares;
 use crate::ledger::SlotId;
 use crate::limits::REVOKE_TIME;
@@ -60,7 +60,7 @@ impl Daemon {
     }
 
     /// Asks for everything that policy does not allow and was not asked for yet.
-    pub(super) fn enforce(&mut self) -> usize {
+    pub(in crate::daemon) fn enforce(&mut self) -> usize {
         let at = now() + REVOKE_TIME;
         let mut asked = 0;
         for slot in self.attachments.keys().copied().collect::<Vec<_>>() {
@@ -84,7 +84,7 @@ impl Daemon {
     }
 
     /// What a slot has that policy does not allow.
-    pub(super) fn not_allowed(&self, slot: SlotId) -> Vec<Revoked> {
+    pub(in crate::daemon) fn not_allowed(&self, slot: SlotId) -> Vec<Revoked> {
         if self.rule_of(slot).is_none() {
             return vec![Revoked::Slot];
         }
@@ -98,7 +98,7 @@ impl Daemon {
 
     /// Whether policy lets the holder of a slot, or who claimed it first, have a claim: its address is one that the policy
     /// (or the host, where they are shared) has on the interface, which an earlier daemon's need not be.
-    pub(super) fn may_hold(&self, slot: SlotId, claim: &Claim, origin: &Who) -> bool {
+    pub(in crate::daemon) fn may_hold(&self, slot: SlotId, claim: &Claim, origin: &Who) -> bool {
         let interface = self.interface(claim.interface);
         let (Some(interface), Some(owner)) = (interface, self.ledger.owner(slot)) else {
             return false;
@@ -167,7 +167,7 @@ impl Daemon {
     }
 
     /// Tells a program that has come back what it is to give back.
-    pub(super) fn remind(&mut self, slot: SlotId) {
+    pub(in crate::daemon) fn remind(&mut self, slot: SlotId) {
         let revoked = &self.attachments[&slot].revoked;
         let mut all = revoked.taken.clone();
         if let Some((terms, at)) = revoked.terms
@@ -192,7 +192,7 @@ impl Daemon {
     }
 
     /// Takes what was asked for and not given back in time, and what was made of it since.
-    pub(super) fn take_revoked(&mut self, now: Now) {
+    pub(in crate::daemon) fn take_revoked(&mut self, now: Now) {
         let due =
             |attachment: &Attachment| attachment.revoked.deadline().is_some_and(|at| at <= now);
         if !self.attachments.values().any(due) {

@@ -6,9 +6,9 @@ use std::ops::RangeInclusive;
 use exos_xok::message::{Answer, GrantId, PortWish, Refusal, Secret};
 use exos_xok::{Claim, Endpoint, Protocol};
 
-use super::Daemon;
-use super::answers::{Answered, Refused, plain, refuse};
 use crate::clock::now;
+use crate::daemon::Daemon;
+use crate::daemon::answers::{Answered, Refused, plain, refuse};
 use crate::interface::Interface;
 use crate::ledger::{Change, SlotId};
 use crate::limits::{EPHEMERAL_ATTEMPTS, EPHEMERAL_PORTS};
@@ -16,15 +16,15 @@ use crate::policy::Who;
 use crate::random::random;
 
 /// What a program wants to have.
-pub(super) struct Wish {
-    pub(super) protocol: Protocol,
-    pub(super) local: Option<IpAddr>,
-    pub(super) port: PortWish,
-    pub(super) remote: Option<Endpoint>,
+pub(in crate::daemon) struct Wish {
+    pub(in crate::daemon) protocol: Protocol,
+    pub(in crate::daemon) local: Option<IpAddr>,
+    pub(in crate::daemon) port: PortWish,
+    pub(in crate::daemon) remote: Option<Endpoint>,
 }
 
 impl Daemon {
-    pub(super) fn claim(&mut self, slot: SlotId, who: &Who, wish: &Wish) -> Answered {
+    pub(in crate::daemon) fn claim(&mut self, slot: SlotId, who: &Who, wish: &Wish) -> Answered {
         let (wanted, ports) = self.wanted(slot, who, wish)?;
         if wish.port == PortWish::Ephemeral {
             return self.claim_ephemeral(slot, wanted, &ports);
@@ -38,7 +38,12 @@ impl Daemon {
     }
 
     /// A port that is held together with other programs.
-    pub(super) fn claim_divided(&mut self, slot: SlotId, who: &Who, wish: &Wish) -> Answered {
+    pub(in crate::daemon) fn claim_divided(
+        &mut self,
+        slot: SlotId,
+        who: &Who,
+        wish: &Wish,
+    ) -> Answered {
         let (wanted, _) = self.wanted(slot, who, wish)?;
         self.check_divisible(slot)?;
         let is_new = !self.ledger.has(&wanted);
@@ -116,7 +121,7 @@ impl Daemon {
     }
 
     /// A connection out of what a program holds, while policy allows it: what is asked back is not kept in parts.
-    pub(super) fn narrow(
+    pub(in crate::daemon) fn narrow(
         &mut self,
         slot: SlotId,
         grant: GrantId,
@@ -150,7 +155,11 @@ impl Daemon {
 
     /// Keeps the host from the port of a new grant where the address is the host's, too; else takes it back. Not for what
     /// is held already: that goes on as it is, also where the host took the port while there was no daemon.
-    pub(super) fn reserve(&mut self, slot: SlotId, change: &Change) -> Result<(), Refused> {
+    pub(in crate::daemon) fn reserve(
+        &mut self,
+        slot: SlotId,
+        change: &Change,
+    ) -> Result<(), Refused> {
         if !self.is_shared(&change.claim) {
             return Ok(());
         }
@@ -163,7 +172,7 @@ impl Daemon {
     }
 
     /// Whether the host's own stack has the address of a claim.
-    pub(super) fn is_shared(&self, claim: &Claim) -> bool {
+    pub(in crate::daemon) fn is_shared(&self, claim: &Claim) -> bool {
         let interface = self.interface(claim.interface);
         let mut addresses = interface.iter().flat_map(|i| &i.addresses);
         addresses.any(|a| a.ip == claim.local && !a.ours_alone)
@@ -188,13 +197,13 @@ impl Daemon {
     }
 
     /// Others get the new flows of a grant that is shared.
-    pub(super) fn retire(&mut self, slot: SlotId, grant: GrantId) -> Answered {
+    pub(in crate::daemon) fn retire(&mut self, slot: SlotId, grant: GrantId) -> Answered {
         let change = self.ledger.retire(slot, grant)?;
         self.enter(&change)?;
         plain(Answer::Done)
     }
 
-    pub(super) fn release(&mut self, slot: SlotId, grant: GrantId) -> Answered {
+    pub(in crate::daemon) fn release(&mut self, slot: SlotId, grant: GrantId) -> Answered {
         self.note_passed_on(grant);
         if let Some(change) = self.ledger.release(slot, grant, now())? {
             self.apply(&change);
@@ -203,7 +212,7 @@ impl Daemon {
     }
 
     /// Connections in TIME-WAIT of a grant of the asker's, for which slot 0 answers once the grant is gone.
-    pub(super) fn keep_time_wait(
+    pub(in crate::daemon) fn keep_time_wait(
         &mut self,
         slot: SlotId,
         grant: GrantId,
@@ -230,7 +239,7 @@ impl Daemon {
     }
 
     /// Presents a ticket, for what policy allows: what is asked back does not go to another slot instead.
-    pub(super) fn import(&mut self, slot: SlotId, ticket: &Secret) -> Answered {
+    pub(in crate::daemon) fn import(&mut self, slot: SlotId, ticket: &Secret) -> Answered {
         let now = now();
         if let Some(grant) = self.ledger.grant_of_ticket(ticket, now) {
             self.check_right(slot, &grant.claim, &grant.origin)?;
@@ -244,7 +253,7 @@ impl Daemon {
     }
 
     /// Writes a ticket for another holder.
-    pub(super) fn share(&mut self, slot: SlotId, grant: GrantId) -> Answered {
+    pub(in crate::daemon) fn share(&mut self, slot: SlotId, grant: GrantId) -> Answered {
         let secret = Secret(random());
         self.ledger.write_ticket(slot, grant, secret, now())?;
         self.unsaved.insert(self.attachments[&slot].interface);
@@ -252,7 +261,7 @@ impl Daemon {
     }
 
     /// Takes back what was offered of a grant.
-    pub(super) fn withdraw(&mut self, slot: SlotId, grant: GrantId) -> Answered {
+    pub(in crate::daemon) fn withdraw(&mut self, slot: SlotId, grant: GrantId) -> Answered {
         self.ledger.withdraw(slot, grant, now())?;
         self.unsaved.insert(self.attachments[&slot].interface);
         plain(Answer::Done)

@@ -392,6 +392,37 @@ fn must_have_answered(
     assert!((50..=sent).contains(&packets), "{packets}");
 }
 
+/// What makes no sense of what is asked for.
+const SENSELESS: [fn(&mut Answering); 12] = [
+    |it| it.requests = 0,
+    |it| it.requests = 5,
+    |it| it.requests = 1 << 17,
+    |it| it.response_max = 0,
+    |it| it.response_max = 1368,
+    |it| it.response_max = 1359,
+    |it| it.recipe.epoch_us = 0,
+    |it| it.recipe.epoch_us = u32::MAX,
+    |it| it.recipe.v6.scale = 255,
+    |it| it.cores = 0,
+    |it| it.cores = 65,
+    |it| it.core = 1,
+];
+
+/// The largest numbers that do make sense.
+fn extreme() -> Answering {
+    Answering {
+        recipe: Recipe {
+            key: [u64::MAX; 2],
+            cookie_salt: u32::MAX,
+            sequence_salt: u32::MAX,
+            epoch_us: i32::MAX as u32,
+            ..answering(PORT).recipe
+        },
+        key: u64::MAX,
+        ..answering(PORT)
+    }
+}
+
 /// Ports of others, numbers that make no sense, more memory than a user may have: the daemon says no, and goes on.
 #[test]
 fn for_what_it_may_not_have() {
@@ -404,21 +435,7 @@ fn for_what_it_may_not_have() {
                 let refused = answer_requests(connection, answering(port));
                 assert_eq!(refusal(&refused), Refusal::NotFound);
             }
-            let changes: [fn(&mut Answering); 12] = [
-                |it| it.requests = 0,
-                |it| it.requests = 5,
-                |it| it.requests = 1 << 17,
-                |it| it.response_max = 0,
-                |it| it.response_max = 1368,
-                |it| it.response_max = 1359,
-                |it| it.recipe.epoch_us = 0,
-                |it| it.recipe.epoch_us = u32::MAX,
-                |it| it.recipe.v6.scale = 255,
-                |it| it.cores = 0,
-                |it| it.cores = 65,
-                |it| it.core = 1,
-            ];
-            for change in changes {
+            for change in SENSELESS {
                 let mut it = answering(PORT);
                 change(&mut it);
                 let refused = answer_requests(connection, it.clone());
@@ -430,18 +447,7 @@ fn for_what_it_may_not_have() {
             };
             let refused = answer_requests(connection, large);
             assert_eq!(refusal(&refused), Refusal::Limit);
-            let extreme = Answering {
-                recipe: Recipe {
-                    key: [u64::MAX; 2],
-                    cookie_salt: u32::MAX,
-                    sequence_salt: u32::MAX,
-                    epoch_us: i32::MAX as u32,
-                    ..answering(PORT).recipe
-                },
-                key: u64::MAX,
-                ..answering(PORT)
-            };
-            let done = answer_requests(connection, extreme);
+            let done = answer_requests(connection, extreme());
             assert_eq!(done, Answer::Downloaded);
             hostile.say("done");
             hostile.wait_for("go");
