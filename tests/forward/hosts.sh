@@ -83,7 +83,12 @@ clients_outlive() {
     await some_are_withheld
     touch "$work/knock.enough"
     local name="clients that come while a server is killed are served"
-    if wait $clients; then ok "$name"; else bad "$name" "$(tail -n 1 "$work/knocked")"; fi
+    if wait $clients; then ok "$name"; else
+        # Who has refused: the forwarder itself, or a server whose word it has passed on.
+        local refusals="" counter
+        for counter in flows_moved refusals_withheld refused_no_server drop_no_port; do refusals+=" $counter $(counters $counter)"; done
+        bad "$name" "$(tail -n 1 "$work/knocked");$refusals; $(grep -o '"protocol":"tcp".\{0,400\}' "$work/out" | tail -n 2 | tr '\n' ' ')"
+    fi
     echo "# $(head -n 1 "$work/knocked")"
 }
 some_are_withheld() { [ "$(counters refusals_withheld)" -ge 1 ]; }
