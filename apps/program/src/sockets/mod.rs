@@ -55,6 +55,9 @@ const EVERYTHING: EventFlags = EventFlags::IN
     .union(EventFlags::RDHUP)
     .union(EventFlags::ET);
 
+/// What it is to tell of one that takes all that is sent, as far as is known.
+const ALL_BUT_ROOM: EventFlags = EVERYTHING.difference(EventFlags::OUT);
+
 /// Why a connection could not be opened.
 #[derive(Clone, Copy, Debug)]
 pub enum Shortage {
@@ -187,7 +190,9 @@ impl Sockets {
     /// kernel has no room.
     pub fn connect_unix(&mut self, path: &Path, token: u64) -> Result<ConnectionId> {
         let socket = connection::connected_unix(path)?;
-        let connection = Connection::new(socket, Ipv4Addr::UNSPECIFIED.into(), token, true);
+        let mut connection = Connection::new(socket, Ipv4Addr::UNSPECIFIED.into(), token, true);
+        // That it has room is known: being told so would end a wait for nothing.
+        connection.events = ALL_BUT_ROOM;
         let id = self.table.insert(connection);
         self.register(id)?;
         Ok(id)
@@ -210,7 +215,7 @@ impl Sockets {
             return Ok(());
         };
         let data = EventData::new_u64(id.to_bits());
-        let added = epoll::add(&self.epoll, &connection.socket, data, EVERYTHING);
+        let added = epoll::add(&self.epoll, &connection.socket, data, connection.events);
         if added.is_err() {
             self.table.take(id);
         }
@@ -244,6 +249,11 @@ impl Sockets {
             }
         }
         Ok(())
+    }
+
+    /// Whether the last wait took as many events as it takes at once: there may be more.
+    pub fn may_have_more(&self) -> bool {
+        self.events.len() == EVENTS_MAX
     }
 
     /// What happened next. What a connection read before is gone or kept.
@@ -389,7 +399,7 @@ impl Sockets {
         } else if let Some(connection) = self.table.get(reading.id) {
             // Being registered again it is told of again. It cannot fail for a descriptor that was added.
             let data = EventData::new_u64(reading.id.to_bits());
-            let _ = epoll::modify(&self.epoll, &connection.socket, data, EVERYTHING);
+            let _ = epoll::modify(&self.epoll, &connection.socket, data, connection.events);
         }
     }
 
@@ -417,6 +427,12 @@ impl Sockets {
         connection.is_to_write = false;
         match connection.write() {
             Ok(taken) => {
+                if connection.queued() > 0 && connection.events == ALL_BUT_ROOM {
+                    connection.events = EVERYTHING;
+                    let data = EventData::new_u64(id.to_bits());
+                    // It cannot fail for a descriptor that was added.
+                    let _ = epoll::modify(&self.epoll, &connection.socket, data, EVERYTHING);
+                }
                 if taken > 0 && self.tells_of_taken {
                     (self.news).push_back((id, EventSet::ACKNOWLEDGED, Reason::Done));
                 }
@@ -484,7 +500,7 @@ impl Sockets {
 
     /// Our end of it, and the peer's, if they are addresses of IP.
     pub fn ends(&self, id: ConnectionId) -> Option<(SocketAddr, SocketAddr)> {
-        connection::ends(&self.table.get(id)?.socket)
+        self.table.get(id)?.ends()
     }
 
     /// Bytes of what was sent that the kernel has not taken.
