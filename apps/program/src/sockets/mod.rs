@@ -45,8 +45,9 @@ const READ_LEN: usize = 64 * 1024;
 /// Events taken at once: as many connections as are served between two looks at the clock.
 const EVENTS_MAX: usize = 256;
 
-/// What epoll says of descriptors that others watch.
+/// What epoll says of descriptors that others watch, and of those that only end waits.
 const OTHERS: u64 = u64::MAX;
+const WAKERS: u64 = u64::MAX - 1;
 
 /// What epoll is to tell of a connection.
 const EVERYTHING: EventFlags = EventFlags::IN
@@ -136,9 +137,22 @@ impl Sockets {
     ///
     /// The kernel has no memory for it.
     pub fn watch(&self, fd: BorrowedFd<'_>) -> Result<()> {
+        self.watch_as(fd, OTHERS)
+    }
+
+    /// As [`Sockets::watch`], but what comes there is not told by [`Sockets::was_told`]: its reader looks in each turn.
+    ///
+    /// # Errors
+    ///
+    /// The kernel has no memory for it.
+    pub fn wake_by(&self, fd: BorrowedFd<'_>) -> Result<()> {
+        self.watch_as(fd, WAKERS)
+    }
+
+    fn watch_as(&self, fd: BorrowedFd<'_>, number: u64) -> Result<()> {
         // Told once for each time: one that nobody reads any more does not keep the loop awake.
         let flags = EventFlags::IN | EventFlags::ET;
-        epoll::add(&self.epoll, fd, EventData::new_u64(OTHERS), flags)
+        epoll::add(&self.epoll, fd, EventData::new_u64(number), flags)
     }
 
     /// Whether something came to be read at a watched descriptor since the last call.
@@ -245,6 +259,7 @@ impl Sockets {
         for event in &self.events {
             match event.data.u64() {
                 OTHERS => self.was_told = true,
+                WAKERS => {}
                 bits => (self.ready).push_back((ConnectionId::from_bits(bits), event.flags)),
             }
         }

@@ -445,6 +445,21 @@ fn both_ends_are_known() {
     assert_eq!(world.sockets.ends(id), Some(ends));
 }
 
+#[test]
+fn what_only_ends_a_wait_is_not_told() {
+    let mut world = World::new();
+    let pair = || std::os::unix::net::UnixStream::pair().unwrap();
+    let ((waker, mut wakes), (watched, mut tells)) = (pair(), pair());
+    world.sockets.wake_by(waker.as_fd()).unwrap();
+    world.sockets.watch(watched.as_fd()).unwrap();
+    wakes.write_all(b"x").unwrap();
+    world.sockets.wait(None).unwrap();
+    assert!(!world.sockets.was_told());
+    tells.write_all(b"x").unwrap();
+    world.sockets.wait(None).unwrap();
+    assert!(world.sockets.was_told());
+}
+
 /// A connection to a Unix socket stands and has room: nobody is woken to be told so. Where it had none, it is told of more.
 #[test]
 fn a_unix_socket_is_told_of_room_where_it_had_none() {
