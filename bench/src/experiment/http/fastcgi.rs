@@ -73,7 +73,7 @@ outcomes! {
         application_us_per_request: f64 as median, "application us" 1;
         /// Processor time of the server's processes for one request.
         server_cpu_us_per_request: f64 as median, "server us" 1;
-        /// For how long a server of ours had something to do for one request, by what it says of itself; `null` of nginx.
+        /// For how long ours on packets had something to do for one request, by what it says of itself; `null` of others.
         server_busy_us_per_request: Option<f64> as known_median, "with work us" 1;
         /// What is left of the core's time without the application's: the server's processes, and soft interrupts.
         rest_us_per_request: f64 as median, "rest us" 1;
