@@ -12,6 +12,7 @@ use crate::experiment::tcp::{self, TcpArgs};
 use crate::stage::exchange::{Answerer, Asker};
 use crate::stage::helper::{Entry, entry};
 use crate::stage::packets::Visit;
+use crate::stage::web::Responder;
 use exos_host::{Error, Result};
 use std::process::ExitCode;
 
@@ -25,10 +26,10 @@ pub struct BenchArgs {
 /// The experiments.
 #[derive(clap::Subcommand, Debug)]
 pub enum BenchCommand {
-    /// Static documents over HTTP: exos serve compared with nginx, h2o, lighttpd, and the packet limit of the link
+    /// Documents and pages of FastCGI over HTTP: exos serve compared with nginx, h2o, lighttpd, and the packet limit of the link
     ///
     /// Makes a lab of its own and removes it. Needs root, wrk, two cores or more, and an otherwise idle machine; skips
-    /// servers that are not installed. A full run takes an hour and a half; --quick, --only, --groups, --servers,
+    /// servers and applications that are not installed. A full run takes an hour and three quarters; --quick, --only, --groups, --servers,
     /// --sizes and others select parts of it.
     Http(HttpArgs),
     /// Load generators: exos load, with and without its optimisations, compared with wrk, ab and httperf
@@ -90,8 +91,9 @@ pub enum BenchCommand {
 }
 
 /// All helpers.
-const HELPERS: [Entry; 26] = [
+const HELPERS: [Entry; 27] = [
     entry::<Visit>(),
+    entry::<Responder>(),
     entry::<Asker>(),
     entry::<Answerer>(),
     entry::<tcp::Listener>(),

@@ -14,7 +14,7 @@
 //!
 //! | experiment | |
 //! |---|---|
-//! | [`http`] | static documents, each request on a new connection or many on persistent ones, beside nginx and others |
+//! | [`http`] | documents and pages of FastCGI, each request on a new connection or many on persistent ones, beside nginx and others |
 //! | [`load`] | load generators beside one another |
 //! | [`forward`] | forwarders beside one another |
 //! | [`tcp`] | the stack beside Linux's under loss, delay and attack |

@@ -62,10 +62,10 @@ pub fn records(bytes: &[u8]) {
         }
         assert!(!head.reason.contains(['\r', '\n', '\0']));
         let mut framing = Framing::of(head, false, 1);
-        let mut out = Vec::new();
-        framing.push(&all.content, &mut out);
-        let _ = framing.end(&mut out);
-        assert!(out.len() <= all.content.len() + 32);
+        let (mut before, mut content) = (Vec::new(), all.content.clone());
+        framing.frame(&mut content, &mut before);
+        let _ = framing.end(&mut content);
+        assert!(before.len() + content.len() <= all.content.len() + 32);
     }
 }
 

@@ -155,6 +155,11 @@ def well():
     ask("/app/?stderr")
     say("what it says to the operator is a message, without controls", wait_until(lambda: "says:  [31mwoe  to you" in read(MESSAGES)))
     say("rules of access come before", (ask("/closed/?hello").status, ask("/app/secret/?hello").status) == (403, 403))
+    ask("/app/users/?hello", fields=["Authorization: Basic bmFtZTp3b3Jk"])
+    named = ask("/app/users/?echo", fields=["Authorization: Basic bmFtZTp3b3Jk"]).body.decode().split("\n")
+    say("whose password it is, is said", "REMOTE_USER=name" in named and "AUTH_TYPE=Basic" in named, named)
+    say("and of nobody where none is wanted", b"REMOTE_USER" not in ask("/app/?echo", fields=["Authorization: Basic bmFtZTp3b3Jk"]).body)
+    say("a wrong one is no user", ask("/app/users/?echo", fields=["Authorization: Basic bmFtZTp3cm9uZw=="]).status == 401)
     say("rules about fields", ask("/app/?hello").field("X-Rule") == "yes")
     say("a redirect comes before", ask("/app/old").status == 301)
 

@@ -34,6 +34,8 @@ cleanup() {
 beside() { "$exos" lab exec --name "$lab" a -- "$@" >>"$work/beside" 2>&1 </dev/null & others+=($!); }
 
 mkdir "$work/site" && chmod 755 "$work"
+# "word", by openssl passwd -5.
+echo 'name:$5$salt$h/7Zr.6Jk/Yek5pgiWNJ/ymZJAZLBbwl.Q90ZedYE67' >"$work/users"
 echo static >"$work/site/static.txt"
 cat >"$work/serve.toml" <<END
 [log]
@@ -62,6 +64,9 @@ rules = ["deny all"]
 [[site.access]]
 path = "/app/secret/*"
 rules = ["deny all"]
+[[site.access]]
+path = "/app/users/*"
+users = "$work/users"
 [[site.fields]]
 path = "/app/*"
 set = { X-Rule = "yes" }
@@ -110,7 +115,7 @@ cat >"$php/say.php" <<'END'
 <?php
 header("Content-Type: text/plain");
 $own = ["SERVER_SOFTWARE", "REMOTE_PORT", "REQUEST_TIME", "REQUEST_TIME_FLOAT", "HTTP_CONNECTION", "SERVER_PORT", "SERVER_ADDR", "HTTPS", "FCGI_ROLE", "USER", "HOME", "PATH_TRANSLATED", "PATH_INFO",
-    "HTTP_CONTENT_LENGTH", "HTTP_CONTENT_TYPE", "HTTP_EXPECT", "HTTP_TRANSFER_ENCODING", "REMOTE_USER"];
+    "HTTP_CONTENT_LENGTH", "HTTP_CONTENT_TYPE", "HTTP_EXPECT", "HTTP_TRANSFER_ENCODING", "REMOTE_USER", "AUTH_TYPE"];
 ksort($_SERVER);
 foreach ($_SERVER as $name => $value) if (!in_array($name, $own)) echo "$name=", is_array($value) ? implode(",", $value) : $value, "\n";
 echo "PATH_INFO=", $_SERVER["PATH_INFO"] ?? "", "\n", "GET ", json_encode($_GET), " POST ", json_encode($_POST), " COOKIE ", json_encode($_COOKIE), "\n";
@@ -166,6 +171,8 @@ answer() {
     sha256sum <"$work/body"
     head -c 3000 "$work/body"
 }
+# kept: how many connections to php-fpm the server has.
+kept() { inside a -- ss -xH state established 2>/dev/null | grep -c "$work/fpm.sock"; }
 # alike NAME PATH ARGUMENTS...: the server says what nginx says.
 alike() {
     local name=$1 path=$2 theirs ours; shift 2
@@ -243,6 +250,42 @@ if launch_in_lab --config "$work/moved.toml" --sockets; then
     stop
 else
     bad "the server starts with a script that is redirected" "$(cat "$work/err")"
+fi
+# A front, which finds in REQUEST_URI what it is asked for, beside nginx with try_files; then a reload that has other rules.
+mkdir -p "$php/blog/empty" "$php/blog/listed" && cp "$php/say.php" "$php/blog/front.php" && echo document >"$php/blog/page.html" && echo index >"$php/blog/listed/index.html"
+sed "s,location ~ ,location /blog { try_files \$uri \$uri/ /blog/front.php\$is_args\$args; }\n&," "$work/nginx.conf" >"$work/front.conf"
+sed -i "s/listen 8000/listen 8001/; s/nginx.pid/front.pid/; s/index index.php/index index.php index.html/" "$work/front.conf"
+beside nginx -c "$work/front.conf"
+await inside a -- bash -c '</dev/tcp/10.10.0.1/8001'
+front() { printf '[[site]]\nroot = "php"\n[[site.fastcgi]]\nextension = ".php"\nto = "%s"\n%s\n' "$work/fpm.sock" "$1" >"$work/front.toml"; }
+front 'front = "/blog/front.php"
+keep = 2
+[[site.access]]
+path = "/blog/front.php"
+users = "'"$work/users"'"'
+if launch_in_lab --config "$work/front.toml" --sockets; then
+    url=http://10.10.0.1
+    of_documents='^(last-modified|etag|accept-ranges|content-type|vary):'
+    for what in "/blog/2026/a%20title?x=1" /blog/none.html/more/ /blog/page.html /blog/listed/ /say.php/x; do
+        theirs=$(answer "http://10.10.0.1:8001$what" -u name:word | grep -vE "$of_documents")
+        ours=$(answer "$url$what" -u name:word | grep -vE "$of_documents")
+        same "a front as of nginx: $what" "$theirs" "$ours"
+    done
+    # code PATH ARGUMENTS...
+    code() { client curl -sS -m 60 -o /dev/null -w '%{http_code}' --path-as-is "${@:2}" "$url$1"; }
+    same "a front is closed where its script is" "401 401" "$(code /blog/2026) $(code /blog/2026 -u name:wrong)"
+    same "a script that is not there is nothing, too" 200 "$(code /blog/none.php -u name:word)"
+    same "what is elsewhere is none of its" 404 "$(code /none)"
+    same "a directory without an index neither" 403 "$(code /blog/empty/)"
+    await eval '[ "$(kept)" = 1 ]'
+    same "one connection is kept" 1 "$(kept)"
+    front ''
+    kill -HUP "$server"
+    if await eval '[ "$(kept)" = 0 ]'; then ok "a reload closes what is kept no more"; else bad "a reload closes what is kept no more" "$(kept)"; fi
+    same "the front is no more" 404 "$(code /blog/2026)"
+    stop
+else
+    bad "the server starts with a front" "$(cat "$work/err")"
 fi
 printf '[[site]]\nroot = "php"\n[[site.fastcgi]]\nextension = ".php"\nto = "%s"\n[[site.access]]\npath = "/say.php"\nrules = ["deny all"]\n' "$work/fpm.sock" >"$work/closed.toml"
 if launch_in_lab --config "$work/closed.toml" --sockets; then

@@ -320,6 +320,9 @@ pub const CHUNKED_BODY_LEN_MAX: u64 = 1024 * 1024;
 /// Chunked bodies that are collected at once, in each loop: more are answered with 503.
 pub const COLLECTED_LEN_MAX: usize = 64 * 1024 * 1024;
 
+/// Of these, one client's: a quarter, which is 16 of the longest, so that nobody takes the others' room.
+pub const COLLECTED_PEER_LEN_MAX: usize = COLLECTED_LEN_MAX / 4;
+
 /// What of a body has to be there before an application is asked, if it is longer: so those who send slowly keep none of
 /// its processes busy for what is short.
 pub const BODY_BEGUN_LEN: u64 = 16 * 1024;
@@ -342,14 +345,15 @@ pub const APPLICATION_CONNECTIONS_MAX: i64 = 4096;
 /// Requests that wait for a connection to an application: what it answers in some seconds. More are answered with 503.
 pub const APPLICATION_WAITING_MAX: usize = 1024;
 
-/// How often in a turn it is looked what applications have sent, before the clients have their turn.
-pub const APPLICATION_ROUNDS: usize = 8;
-
 /// How long a request waits before it asks again an application whose queue of connections is full.
 pub const APPLICATION_RETRY_TIME: Duration = Duration::from_millis(10);
 
 /// What an application may have sent and no client taken, beside what is queued for that client: one read.
 pub const APPLICATION_READ_LEN: usize = 64 * 1024;
+
+/// Content of an application's that is copied behind the head of its response: a few segments, for which a buffer of its own costs
+/// as much.
+pub const JOINED_LEN_MAX: usize = 4 * 1024;
 
 /// The longest head of an application's answer: several times the cookies and policies that browsers take.
 pub const APPLICATION_HEAD_LEN_MAX: usize = 32 * 1024;

@@ -69,6 +69,12 @@ impl<C: ?Sized, O> Column<C, O> {
         Self { head, value }
     }
 
+    /// What it says of a contender.
+    #[cfg(test)]
+    pub fn shown(&self, case: &C, outcome: &O) -> String {
+        (self.value)(case, outcome)
+    }
+
     /// A column of numbers.
     pub const fn number(text: &'static str, value: fn(&C, &O) -> String) -> Self {
         let is_text = false;

@@ -83,9 +83,27 @@ pub fn ticks_to_us(ticks: u64) -> f64 {
 
 /// The time of a process and all its descendants, so far.
 pub fn of_family(pid: u32) -> Result<ProcessTime> {
+    let family = family(pid)?;
+    Ok(ProcessTime {
+        user: family.iter().map(|s| s.utime).sum(),
+        system: family.iter().map(|s| s.stime).sum(),
+    })
+}
+
+/// The time of a process and all its descendants so far, in nanoseconds: of many processes, each of which has done little,
+/// ticks would tell next to nothing. The time of those that run may be a tick old.
+pub fn of_family_ns(pid: u32) -> Result<u64> {
+    let all = family(pid)?.into_iter();
+    // One that has ended meanwhile has no more time to tell.
+    let told = all.filter_map(|s| of_threads(s.pid as u32).ok());
+    Ok(told.map(|threads| threads.all_ns).sum())
+}
+
+/// What is known of a process and all its descendants.
+fn family(pid: u32) -> Result<Vec<Stat>> {
     let all = all_processes().map_err(unreadable("the processes"))?;
     // One that has ended meanwhile has no more time to tell.
-    let stats: Vec<Stat> = all.flatten().filter_map(|p| p.stat().ok()).collect();
+    let mut stats: Vec<Stat> = all.flatten().filter_map(|p| p.stat().ok()).collect();
     let mut family = vec![pid as i32];
     // Children may come before their parents in the list; each round finds at least one or is the last.
     loop {
@@ -96,11 +114,8 @@ pub fn of_family(pid: u32) -> Result<ProcessTime> {
         }
         family.extend(new);
     }
-    let own = || stats.iter().filter(|s| family.contains(&s.pid));
-    Ok(ProcessTime {
-        user: own().map(|s| s.utime).sum(),
-        system: own().map(|s| s.stime).sum(),
-    })
+    stats.retain(|s| family.contains(&s.pid));
+    Ok(stats)
 }
 
 /// Processor time of the threads of one of our programs, in nanoseconds.
@@ -289,10 +304,13 @@ mod tests {
             .expect("sleep is everywhere");
         let mut pids = all_processes().expect("readable").flatten().map(|p| p.pid);
         assert!(pids.any(|pid| pid == child.id() as i32));
+        let own = |pid| of_family_ns(pid).expect("readable");
+        let (childs, ours) = (own(child.id()), own(std::process::id()));
         child.kill().expect("ours");
         child.wait().expect("it ends");
         let after = of_family(std::process::id()).expect("readable");
         assert!(after.user >= before.user);
+        assert!(0 < childs && childs < ours, "{childs} {ours}");
         assert!(of_core(0).expect("there is a first core").idle > 0);
     }
 }

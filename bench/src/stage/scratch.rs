@@ -71,6 +71,13 @@ pub(crate) fn write(path: &Path, contents: impl AsRef<[u8]>) -> Result<()> {
     std::fs::write(path, contents).context(|| format!("cannot write {}", path.display()))
 }
 
+/// A text with values in place of its marks.
+pub(crate) fn fill(text: &str, values: &[(&str, String)]) -> String {
+    values.iter().fold(text.to_owned(), |text, (mark, value)| {
+        text.replace(mark, value)
+    })
+}
+
 impl Drop for Scratch {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.path);

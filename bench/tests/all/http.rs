@@ -189,6 +189,62 @@ fn two_cores_are_measured_against_one() {
     assert!(report.html().contains("Two cores against one"));
 }
 
+/// Both applications, where php-fpm is there, behind all servers that have FastCGI, which keep connections and do not.
+#[test]
+fn pages_of_applications_are_measured() {
+    let arguments = [
+        "--servers",
+        "exos,sockets,nginx,lighttpd",
+        "--groups",
+        "fastcgi",
+    ];
+    let cells = [
+        "--connection",
+        "persistent",
+        "--only",
+        "php-fpm",
+        "--only",
+        "/1K",
+    ];
+    let Some(report) = measured("f", "300ms", &[&arguments[..], &cells].concat()) else {
+        return;
+    };
+    let has_php = !report
+        .setting
+        .left_out
+        .iter()
+        .any(|why| why.contains("php-fpm"));
+    assert_eq!(
+        report.fastcgi.len(),
+        1 + usize::from(has_php),
+        "{:?}",
+        report.fastcgi
+    );
+    for case in &report.fastcgi {
+        let names: Vec<&str> = case.results.iter().map(|r| r.server.as_str()).collect();
+        let each = ["exos", "exos-sockets", "nginx"];
+        let wanted = each
+            .map(|name| [name.to_owned(), format!("{name}-kept")])
+            .concat();
+        assert_eq!(names, wanted);
+        for result in &case.results {
+            assert!(result.requests_per_sec > 1.0, "{}: {result:?}", case.name);
+            assert!(
+                result.application_us_per_request > 0.0,
+                "{}: {result:?}",
+                case.name
+            );
+            assert!(
+                result.rest_us_per_request > 0.0,
+                "{}: {result:?}",
+                case.name
+            );
+            assert_eq!(result.errors, 0, "{}: {result:?}", case.name);
+        }
+    }
+    assert!(report.html().contains("Pages of FastCGI applications"));
+}
+
 #[test]
 fn what_cannot_be_measured_is_said_before_anything_is_made() {
     assert_refused(measure, &OF_SERVERS_REFUSED);

@@ -165,6 +165,12 @@ impl Exos {
         self.waiting = Waiting::without_spinning();
     }
 
+    /// Sleeps at once when there is nothing to do, for as long as it is held: others of this host are waited for, who may want
+    /// this core.
+    pub fn hold_spins(&mut self, is_held: bool) {
+        self.waiting.hold(is_held);
+    }
+
     /// The time of this turn: taken when `receive` began.
     pub fn now(&self) -> Instant {
         self.now

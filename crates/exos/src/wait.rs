@@ -25,6 +25,8 @@ pub struct Waiting {
     spin: Duration,
     /// Spins are no longer than that.
     spin_max: Duration,
+    /// There are no spins for now.
+    is_held: bool,
     /// When the spin under way began.
     since: Option<Instant>,
     /// Sleeps so far.
@@ -36,6 +38,7 @@ impl Default for Waiting {
         Self {
             spin: SPIN_MAX,
             spin_max: SPIN_MAX,
+            is_held: false,
             since: None,
             sleeps: 0,
         }
@@ -52,6 +55,11 @@ impl Waiting {
         }
     }
 
+    /// Has it sleep at once from now on, or spin again where that is worth it.
+    pub fn hold(&mut self, is_held: bool) {
+        self.is_held = is_held;
+    }
+
     /// The turn moved frames.
     pub fn worked(&mut self) {
         if self.since.take().is_some() {
@@ -61,6 +69,11 @@ impl Waiting {
 
     /// The turn moved nothing: true when the loop shall look again at once, false when to sleep.
     pub fn should_spin(&mut self, now: Instant) -> bool {
+        if self.is_held {
+            // What comes meanwhile says nothing about spins.
+            self.since = None;
+            return false;
+        }
         let since = *self.since.get_or_insert(now);
         if now - since < self.spin {
             return true;
@@ -108,6 +121,21 @@ mod tests {
             assert!(!waiting.should_spin(Instant::START + Duration::from_micros(micros)));
             waiting.worked();
         }
+    }
+
+    #[test]
+    fn who_is_held_sleeps_at_once_and_spins_as_long_as_before_then() {
+        let mut waiting = Waiting::default();
+        let at = |micros| Instant::START + Duration::from_micros(micros);
+        assert!(waiting.should_spin(at(0)));
+        waiting.hold(true);
+        for micros in [1, 2, 3] {
+            assert!(!waiting.should_spin(at(micros)));
+            waiting.worked();
+        }
+        waiting.hold(false);
+        assert!(waiting.should_spin(at(100)) && waiting.should_spin(at(149)));
+        assert!(!waiting.should_spin(at(150)));
     }
 
     #[test]

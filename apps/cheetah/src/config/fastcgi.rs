@@ -28,17 +28,19 @@ pub(super) fn fastcgi(source: &Source, folder: &Path, table: &SiteTable) -> Rule
     let rules = table.fastcgi.iter();
     Rules::new(
         rules
-            .filter_map(|t| rule(source, folder, site_root, t))
+            .filter_map(|t| rules_of(source, folder, site_root, t))
+            .flatten()
             .collect(),
     )
 }
 
-fn rule(
+/// What a table says: a rule, and another one where it has a front.
+fn rules_of(
     source: &Source,
     folder: &Path,
     site_root: &str,
     table: &Spanned<FastcgiTable>,
-) -> Option<Rule> {
+) -> Option<Vec<Rule>> {
     let (span, table) = (table.span(), table.get_ref());
     let scope = match (&table.extension, &table.path) {
         (Some(extension), None) => source.value(extension, Scope::extension),
@@ -62,14 +64,26 @@ fn rule(
     }
     let address = source.value(table.to.as_ref()?, Address::parse);
     let application = application(source, folder, site_root, table, address?);
-    let scope = match scope? {
-        Scope::Extension(extension, _) => Scope::Extension(extension, table.files.unwrap_or(true)),
-        scope => scope,
+    let scopes = [front(source, table), scope].into_iter().flatten();
+    let application = Arc::new(application);
+    let rule = |scope: Scope| Rule {
+        scope: scope.checked(table.files.unwrap_or(true)),
+        application: application.clone(),
     };
-    Some(Rule {
-        scope,
-        application: Arc::new(application),
-    })
+    Some(scopes.map(rule).collect())
+}
+
+/// What the script is for that the site has nothing for.
+fn front(source: &Source, table: &FastcgiTable) -> Option<Scope> {
+    let text = table.front.as_ref()?;
+    match &table.extension {
+        Some(extension) => source.value(text, |text| Scope::front(text, extension.get_ref())),
+        None => {
+            let what = "a front is a script; write it in the rule about its extension";
+            source.note(&text.span(), what);
+            None
+        }
+    }
 }
 
 fn application(
@@ -138,7 +152,7 @@ pub(super) fn add_index(settings: &mut Settings) {
         .iter()
         .filter_map(|rule| match &rule.scope {
             Scope::Extension(extension, _) => Some(format!("index{extension}")),
-            Scope::Path(_) => None,
+            Scope::Path(_) | Scope::Front(..) => None,
         });
     let scripts: Vec<String> = extensions.collect();
     settings.index.splice(0..0, scripts);

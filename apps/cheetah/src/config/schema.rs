@@ -113,6 +113,7 @@ pub(super) struct FastcgiTable {
     pub(super) to: Option<Text>,
     pub(super) root: Option<Text>,
     pub(super) files: Option<bool>,
+    pub(super) front: Option<Text>,
     pub(super) timeout: Option<Text>,
     pub(super) body: Option<Text>,
     pub(super) connections: Option<Number>,

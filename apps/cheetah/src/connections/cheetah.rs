@@ -15,7 +15,7 @@ use super::transport::Transport;
 use super::wait::{Ends, Wait};
 use crate::fastcgi::Applications;
 use crate::http::{Missing, Server};
-use crate::limits::{ABORTS_AT_ONCE, APPLICATION_ROUNDS};
+use crate::limits::ABORTS_AT_ONCE;
 use crate::log::Log;
 use crate::site::Change;
 use crate::site::Wanted;
@@ -294,6 +294,12 @@ impl Cheetah {
     /// Looks again for all that requests wait for, because everything is served again.
     pub fn retry_all(&mut self, now: Instant, unix_secs: u64, transport: &mut impl Transport) {
         self.set_time(now, unix_secs);
+        let Shared {
+            server,
+            applications,
+            ..
+        } = &mut self.shared;
+        applications.follow(server.sites().iter().map(|site| &site.settings().fastcgi));
         for id in self.fetching.take_all() {
             self.resume(now, id, None, transport);
         }
@@ -375,20 +381,10 @@ impl Cheetah {
 
     /// Hears what applications say, and gives it to those who wait.
     fn turn_applications<T: Transport>(&mut self, now: Instant, transport: &mut T) {
-        for _ in 0..APPLICATION_ROUNDS {
-            if !self.shared.applications.turn(now) {
-                return;
-            }
-            let mut has_news = false;
-            while let Some(client) = self.shared.applications.poll() {
-                has_news = true;
-                self.with(now, client, transport, Connection::go_on_answering);
-            }
-            if !has_news {
-                return;
-            }
+        self.shared.applications.turn(now);
+        while let Some(client) = self.shared.applications.poll() {
+            self.with(now, client, transport, Connection::go_on_answering);
         }
-        self.shared.applications.look_again();
     }
 
     // The end.

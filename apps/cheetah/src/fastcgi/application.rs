@@ -46,6 +46,16 @@ impl Address {
     }
 }
 
+impl Address {
+    /// It is on this host.
+    pub fn is_here(&self) -> bool {
+        match self {
+            Address::Unix(_) => true,
+            Address::Tcp(address) => address.ip().to_canonical().is_loopback(),
+        }
+    }
+}
+
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -100,6 +110,9 @@ mod tests {
             ("[::1]:9000", "[::1]:9000"),
         ] {
             assert_eq!(Address::parse(text).unwrap().to_string(), wanted);
+        }
+        for (text, is_here) in [("/run/a", true), ("[::1]:1", true), ("192.0.2.1:1", false)] {
+            assert_eq!(Address::parse(text).unwrap().is_here(), is_here, "{text}");
         }
         let long = format!("/{}", "x".repeat(UNIX_NAME_LEN_MAX));
         for text in [

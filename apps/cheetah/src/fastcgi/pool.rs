@@ -8,26 +8,28 @@
 //! that is configured: an application like PHP has a process for each open connection, whether it is asked or not.
 //!
 //! All of this wakes the loop by one descriptor. In each turn [`Applications::turn`], then [`Applications::poll`] until
-//! there is none: whose news it is. What has come is there to be read until the next call.
+//! there is none: whose news it is. What has come is there to be read until the next call; what was sent has left behind the last.
 
+mod collected;
 mod counters;
 mod group;
+mod upstreams;
 
 use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 
-use exos_buf::Buffer;
 use exos_inet::Instant;
-use exos_inet::tcp::{ConnectionId, EventSet, Reason};
-use exos_program::sockets::{Shortage, Sockets};
+use exos_inet::tcp::{ConnectionId, Reason};
 use rustix::io::Errno;
 
 use super::application::{Address, Application};
-use crate::limits::{
-    APPLICATION_READ_LEN, APPLICATION_RETRY_TIME, APPLICATION_WAITING_MAX, COLLECTED_LEN_MAX,
-};
+use super::rules::Rules;
+use crate::limits::{APPLICATION_RETRY_TIME, APPLICATION_WAITING_MAX};
+use collected::Collected;
 use counters::Counters;
 use group::{Group, Waiting};
+use upstreams::{News, Upstreams};
 
 /// What became of a request for a connection.
 #[derive(Debug)]
@@ -52,27 +54,17 @@ pub enum Refusal {
     Failed(Errno),
 }
 
-/// A connection.
-#[derive(Debug)]
-struct Upstream {
-    address: Address,
-    /// For whom; nobody where it is kept open.
-    client: Option<ConnectionId>,
-    end: Option<Reason>,
-}
-
 /// The connections of a loop to all applications.
 #[derive(Default)]
 pub struct Applications {
-    sockets: Option<Sockets>,
-    upstreams: HashMap<ConnectionId, Upstream>,
+    upstreams: Upstreams,
     groups: HashMap<Address, Group>,
     /// Clients that wait, whether they may ask or not.
     queued: HashSet<ConnectionId>,
-    /// Bytes of chunked bodies that are not whole.
-    collected: usize,
-    /// Something was asked of the sockets since the last turn.
-    is_touched: bool,
+    /// Chunked bodies that are not whole.
+    collected: Collected,
+    /// How many connections to each application the rules keep, since they were other rules for the first time.
+    keeps: Option<HashMap<Address, usize>>,
     counters: Counters,
 }
 
@@ -121,10 +113,9 @@ impl Applications {
             return self.queue(&application.address, waiting, has_waited);
         }
         if let Some(upstream) = self.take_idle(&application.address) {
-            if may_be_kept && self.is_silent(upstream) {
+            if may_be_kept && self.upstreams.is_silent(upstream) {
                 self.counters.kept += 1;
-                let kept = self.upstreams.get_mut(&upstream);
-                kept.into_iter().for_each(|kept| kept.client = Some(client));
+                self.upstreams.give(upstream, Some(client));
                 return Ok(Opened::Connected {
                     upstream,
                     was_kept: true,
@@ -132,15 +123,9 @@ impl Applications {
             }
             self.leave(upstream);
         }
-        match self.connect(&application.address) {
+        match self.upstreams.connect(&application.address, client) {
             Ok(upstream) => {
                 self.counters.opened += 1;
-                let made = Upstream {
-                    address: application.address.clone(),
-                    client: Some(client),
-                    end: None,
-                };
-                self.upstreams.insert(upstream, made);
                 let group = self.groups.entry(application.address.clone()).or_default();
                 group.open += 1;
                 Ok(Opened::Connected {
@@ -184,97 +169,56 @@ impl Applications {
         self.groups.get_mut(address)?.idle.pop()
     }
 
-    /// Nothing was said on a connection that nobody asked for, and it is open.
-    fn is_silent(&self, upstream: ConnectionId) -> bool {
-        let is_open = self.end_of(upstream).is_none() && self.readable(upstream).is_empty();
-        let sockets = self.sockets.as_ref();
-        is_open && sockets.is_some_and(|sockets| sockets.is_silent(upstream))
-    }
-
-    fn connect(&mut self, address: &Address) -> Result<ConnectionId, Errno> {
-        self.is_touched = true;
-        let sockets = match &mut self.sockets {
-            Some(sockets) => sockets,
-            none => {
-                let mut sockets = Sockets::new(APPLICATION_READ_LEN)?;
-                sockets.tell_of_taken();
-                sockets.read_to_the_end();
-                none.insert(sockets)
-            }
-        };
-        match address {
-            Address::Unix(path) => sockets.connect_unix(path, 0),
-            Address::Tcp(to) => sockets.connect(to, 0).map_err(|shortage| match shortage {
-                Shortage::Room(errno) | Shortage::Ports(errno) => errno,
-            }),
-        }
-    }
-
-    /// Bytes of a chunked body are to be kept; false when there is no room for them.
-    pub fn collect(&mut self, len: usize) -> bool {
-        let has_room = len <= COLLECTED_LEN_MAX - self.collected;
-        self.collected += if has_room { len } else { 0 };
-        has_room
+    /// Bytes of a client's chunked body are to be kept; false when there is no room for them.
+    pub fn collect(&mut self, ip: IpAddr, len: usize) -> bool {
+        self.collected.add(ip, len)
     }
 
     /// So many are not kept any more.
-    pub fn uncollect(&mut self, len: usize) {
-        self.collected -= len;
+    pub fn uncollect(&mut self, ip: IpAddr, len: usize) {
+        self.collected.remove(ip, len);
     }
 
     // The connection of a client.
 
     /// Sends this.
     pub fn send(&mut self, upstream: ConnectionId, bytes: Vec<u8>) {
-        self.is_touched = true;
-        if let Some(sockets) = &mut self.sockets {
-            sockets.send(upstream, Buffer::from(bytes).into());
-        }
+        self.upstreams.send(upstream, bytes);
     }
 
     /// Bytes that the kernel has not taken.
     pub fn unsent(&self, upstream: ConnectionId) -> usize {
-        self.sockets
-            .as_ref()
-            .map_or(0, |sockets| sockets.unsent(upstream))
+        self.upstreams.unsent(upstream)
     }
 
     /// What has come and was not taken.
     pub fn readable(&self, upstream: ConnectionId) -> &[u8] {
-        self.sockets
-            .as_ref()
-            .map_or(&[], |sockets| sockets.readable(upstream))
+        self.upstreams.readable(upstream)
     }
 
     /// Takes this many bytes of that.
     pub fn consume(&mut self, upstream: ConnectionId, count: usize) {
-        self.is_touched = true;
-        if let Some(sockets) = &mut self.sockets {
-            sockets.consume(upstream, count);
-        }
+        self.upstreams.consume(upstream, count);
     }
 
     /// Why nothing more comes than what is there, if so.
     pub fn end_of(&self, upstream: ConnectionId) -> Option<Reason> {
-        match self.upstreams.get(&upstream) {
-            Some(upstream) => upstream.end,
-            None => Some(Reason::Reset),
-        }
+        self.upstreams.end_of(upstream)
     }
 
     /// A request is over and was answered whole, to the end of a record: its connection is kept, if there is room and the
     /// application leaves it open.
     pub fn release(&mut self, upstream: ConnectionId, application: &Application) {
-        let is_clean = self.readable(upstream).is_empty() && self.unsent(upstream) == 0;
-        let is_open = self.end_of(upstream).is_none();
         let group = self.groups.entry(application.address.clone()).or_default();
-        if !(is_clean && is_open && group.idle.len() < application.keep) {
+        // The request may have begun under other rules.
+        let keeps = self.keeps.as_ref();
+        let keep_max = keeps.map_or(usize::MAX, |keeps| keep_of(keeps, &application.address));
+        let has_room = group.idle.len() < application.keep.min(keep_max);
+        if !(has_room && self.upstreams.is_clean(upstream)) {
             return self.close(upstream);
         }
         group.idle.push(upstream);
-        if let Some(upstream) = self.upstreams.get_mut(&upstream) {
-            upstream.client = None;
-        }
+        self.upstreams.give(upstream, None);
         self.wake(&application.address);
     }
 
@@ -287,11 +231,7 @@ impl Applications {
 
     /// Closes a connection, and gives its application's address.
     fn leave(&mut self, upstream: ConnectionId) -> Option<Address> {
-        self.is_touched = true;
-        if let Some(sockets) = &mut self.sockets {
-            sockets.leave(upstream);
-        }
-        let Upstream { address, .. } = self.upstreams.remove(&upstream)?;
+        let address = self.upstreams.leave(upstream)?;
         if let Some(group) = self.groups.get_mut(&address) {
             group.open -= 1;
             group.idle.retain(|idle| *idle != upstream);
@@ -299,11 +239,32 @@ impl Applications {
         Some(address)
     }
 
+    /// Other rules hold from now on, those of all sites: connections that none of them keeps are closed, and what is known of
+    /// applications that none of them names is forgotten, when nobody asks them any more.
+    pub fn follow<'r>(&mut self, rules: impl Iterator<Item = &'r Rules>) {
+        let mut keeps: HashMap<Address, usize> = HashMap::new();
+        for rule in rules.flat_map(Rules::iter) {
+            let keep = keeps.entry(rule.application.address.clone()).or_default();
+            *keep = (*keep).max(rule.application.keep);
+        }
+        let beyond = |(address, group): (&Address, &Group)| {
+            let idle = group.idle.iter().skip(keep_of(&keeps, address));
+            idle.copied().collect::<Vec<_>>()
+        };
+        let beyond: Vec<ConnectionId> = self.groups.iter().flat_map(beyond).collect();
+        beyond.into_iter().for_each(|idle| self.close(idle));
+        self.groups
+            .retain(|address, group| keeps.contains_key(address) || group.is_in_use());
+        self.keeps = Some(keeps);
+    }
+
     /// Lets those ask an application for whom there is room.
     fn wake(&mut self, address: &Address) {
         if let Some(group) = self.groups.get_mut(address) {
             group.wake();
-            self.is_touched |= !group.ready.is_empty();
+            if !group.ready.is_empty() {
+                self.upstreams.touch();
+            }
         }
     }
 
@@ -335,12 +296,12 @@ impl Applications {
 
     /// Readable when there is news; nothing before the first connection.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.sockets.as_ref().map(Sockets::fd)
+        self.upstreams.fd()
     }
 
     /// When there is something to do, whatever happens.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        match self.is_touched {
+        match self.upstreams.is_pressing() {
             true => Some(Instant::START),
             false => {
                 let groups = self.groups.values();
@@ -349,57 +310,37 @@ impl Applications {
         }
     }
 
-    /// Hears what has happened: [`poll`](Applications::poll) tells of it. False when there is nothing.
-    pub fn turn(&mut self, now: Instant) -> bool {
-        let mut may_ask = false;
+    /// Hears what has happened: [`poll`](Applications::poll) tells of it.
+    pub fn turn(&mut self, now: Instant) {
         for group in self.groups.values_mut() {
             group.full_until.take_if(|until| *until <= now);
             group.wake();
-            may_ask |= !group.ready.is_empty();
         }
-        if self.upstreams.is_empty() && !may_ask && !self.is_touched {
-            return false;
-        }
-        self.is_touched = false;
-        if let Some(sockets) = &mut self.sockets {
-            // For no time: a kernel that refuses that has nothing to tell.
-            let _ = sockets.wait(Some(Instant::START));
-        }
-        may_ask || self.sockets.is_some()
+        self.upstreams.look();
     }
 
-    /// There may be more: the next turn is at once.
-    pub fn look_again(&mut self) {
-        self.is_touched = true;
+    /// An application of this host has a request, and may want the core of this loop for it.
+    pub fn is_asked_here(&self) -> bool {
+        let mut groups = self.groups.iter();
+        groups.any(|(address, group)| address.is_here() && group.open > group.idle.len())
     }
 
     /// The next client with news, or that may ask. What connections say comes first: that one that is kept has ended is known
     /// before it is given to anybody.
     pub fn poll(&mut self) -> Option<ConnectionId> {
-        while let Some(event) = self.sockets.as_mut().and_then(Sockets::poll_event) {
-            let (id, set) = (event.connection, event.set);
-            let Some(upstream) = self.upstreams.get_mut(&id) else {
-                continue;
-            };
-            if set.contains(EventSet::FINISHED) {
-                upstream.end.get_or_insert(Reason::Done);
-            }
-            if set.contains(EventSet::CLOSED) {
-                upstream.end = Some(event.reason);
-            }
-            match upstream.client {
-                Some(client) => return Some(client),
-                // Nothing is to come on one that is kept but its end.
-                None if upstream.end.is_some() || set.contains(EventSet::READABLE) => {
-                    self.close(id);
-                }
-                None => {}
+        while let Some(news) = self.upstreams.poll() {
+            match news {
+                News::Of(client) => return Some(client),
+                News::Useless(kept) => self.close(kept),
             }
         }
         let mut groups = self.groups.values_mut();
-        let named = groups.find_map(|group| group.ready.pop_front())?.client;
-        // Whatever it does, there is another look at who may ask.
-        self.is_touched = true;
+        let next = groups.find_map(|group| {
+            // One that was named before may not have come.
+            group.wake();
+            group.ready.pop_front()
+        });
+        let named = next?.client;
         self.queued.remove(&named);
         Some(named)
     }
@@ -408,6 +349,11 @@ impl Applications {
     pub fn counters(&self) -> [(&'static str, u64); 4] {
         self.counters.list()
     }
+}
+
+/// How many connections to an application are kept.
+fn keep_of(keeps: &HashMap<Address, usize>, address: &Address) -> usize {
+    keeps.get(address).copied().unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -228,28 +228,26 @@ impl Framing {
         }
     }
 
-    /// Appends content. False when there is more than was said, which is left out.
-    pub fn push(&mut self, content: &[u8], out: &mut Vec<u8>) -> bool {
+    /// Makes content what its client gets, without copying it: what comes before is appended to `before`, and behind the content
+    /// what follows it. False when there is more than was said, which is left out.
+    pub fn frame(&mut self, content: &mut Vec<u8>, before: &mut Vec<u8>) -> bool {
         match self {
             _ if content.is_empty() => true,
-            Framing::Without => true,
-            Framing::Close => {
-                out.extend_from_slice(content);
+            Framing::Without => {
+                content.clear();
                 true
             }
+            Framing::Close => true,
             Framing::Chunked => {
-                out.extend(format!("{:x}\r\n", content.len()).into_bytes());
-                out.extend_from_slice(content);
-                out.extend_from_slice(b"\r\n");
+                before.extend(format!("{:x}\r\n", content.len()).into_bytes());
+                content.extend_from_slice(b"\r\n");
                 true
             }
             Framing::Length(left) => {
-                let len = usize::try_from(*left)
-                    .unwrap_or(usize::MAX)
-                    .min(content.len());
-                out.extend_from_slice(&content[..len]);
-                *left -= len as u64;
-                len == content.len()
+                let all = content.len();
+                content.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
+                *left -= content.len() as u64;
+                content.len() == all
             }
         }
     }

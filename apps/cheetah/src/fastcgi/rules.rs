@@ -1,4 +1,4 @@
-//! Which requests are for an application: those of an extension, or those of some paths.
+//! Which requests are for an application: those of an extension, those of some paths, or all for which the site has nothing.
 //!
 //! **The source of a script is never sent.** A document with an extension that is an application's is found here before it is
 //! looked for as a document, by every name that it has: its own, one with more behind it, and its directory's. A redirect from
@@ -13,8 +13,11 @@
 //! | | `/a/`, with the index `index.php` | `/a/index.php` | |
 //! | path `/app` | `/app` | `/app` | |
 //! | path `/app/*` | `/app/c/d` | `/app` | `/c/d` |
+//! | front `/blog/index.php` | `/blog/2026/title`, where nothing is | `/blog/index.php` | |
 //!
-//! A rule about paths comes before one about an extension, and of several the most specific decides.
+//! A rule about paths comes before one about an extension, and of several the most specific decides. What none of them is about,
+//! and no document, directory or redirect is at, is the front's in whose directory it is; a front finds in `REQUEST_URI` what it
+//! is asked for.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -30,6 +33,9 @@ pub enum Scope {
     Extension(String, bool),
     /// Paths, of which nothing has to be there.
     Path(Pattern),
+    /// What the site has nothing for, in the directory of this script and below. If so, only where the script is a document of the
+    /// site.
+    Front(String, bool),
 }
 
 impl Scope {
@@ -63,6 +69,32 @@ impl Scope {
         }
         Ok(Scope::Path(pattern))
     }
+
+    /// A script with this extension for what the site has nothing for.
+    ///
+    /// # Errors
+    ///
+    /// What to write instead.
+    pub fn front(text: &str, extension: &str) -> Result<Scope, String> {
+        let pattern = Pattern::parse(text)?;
+        let stem = text.strip_suffix(extension).unwrap_or_default();
+        if !text.starts_with('/') || pattern.has_star() || stem.is_empty() || stem.ends_with('/') {
+            return Err(format!(
+                "{text:?} is no path of a script; write one as \"/index{extension}\""
+            ));
+        }
+        Ok(Scope::Front(text.to_owned(), true))
+    }
+
+    /// The same only where the scripts are documents of the site, or wherever they are.
+    #[must_use]
+    pub fn checked(self, is_checked: bool) -> Scope {
+        match self {
+            Scope::Extension(extension, _) => Scope::Extension(extension, is_checked),
+            Scope::Front(script, _) => Scope::Front(script, is_checked),
+            Scope::Path(pattern) => Scope::Path(pattern),
+        }
+    }
 }
 
 /// A rule, and the application that it leads to.
@@ -83,6 +115,8 @@ pub struct Asked {
     pub script: Vec<u8>,
     /// What is behind that in the request's path.
     pub info: Vec<u8>,
+    /// The site has nothing at the path: a front answers.
+    pub is_front: bool,
 }
 
 /// All rules of a site.
@@ -93,8 +127,9 @@ impl Rules {
     /// From rules in any order.
     pub fn new(mut rules: Vec<Rule>) -> Rules {
         rules.sort_by_key(|rule| match &rule.scope {
-            Scope::Path(pattern) => Reverse(Some(pattern.precedence())),
-            Scope::Extension(..) => Reverse(None),
+            Scope::Path(pattern) => (0, Reverse(Some(pattern.precedence())), Reverse(0)),
+            Scope::Extension(..) => (1, Reverse(None), Reverse(0)),
+            Scope::Front(script, _) => (2, Reverse(None), Reverse(directory(script).len())),
         });
         Rules(rules)
     }
@@ -114,57 +149,80 @@ impl Rules {
     pub fn is_script(&self, path: &[u8]) -> bool {
         self.0.iter().any(|rule| match &rule.scope {
             Scope::Extension(extension, _) => path.ends_with(extension.as_bytes()),
-            Scope::Path(_) => false,
+            Scope::Path(_) | Scope::Front(..) => false,
         })
     }
 
-    /// The script that a request for a path runs, where its path has more behind the name.
-    pub fn script_before_more(&self, path: &[u8], site: &Site) -> Option<Vec<u8>> {
+    /// The script that a request for a path runs, where that is known by its name and has another one: more is behind it in the
+    /// path, or it is a front.
+    pub fn script_by_another_path(&self, path: &[u8], site: &Site) -> Option<Vec<u8>> {
         let asked = self.find(path, site)?;
-        let is_by_name = self.is_script(&asked.script);
-        (is_by_name && !asked.info.is_empty()).then_some(asked.script)
+        let has_another = asked.is_front || !asked.info.is_empty();
+        (has_another && self.is_script(&asked.script)).then_some(asked.script)
     }
 
     /// What a request for a path asks of an application, if it does.
     pub fn find(&self, path: &[u8], site: &Site) -> Option<Asked> {
-        let is_document = |path: &[u8]| site.find(path).is_some_and(Entry::is_document);
-        self.0.iter().find_map(|rule| {
-            let (script, info) = match &rule.scope {
-                Scope::Path(pattern) => {
-                    let below = pattern.star(path)?.len();
-                    let end = path.len() - below - usize::from(pattern.has_star());
-                    path.split_at(end)
-                }
-                Scope::Extension(extension, is_checked) => {
-                    let is_there = |path: &[u8]| match is_checked {
-                        true => is_document(path),
-                        false => !above(path).any(|path| site.is_index(path)),
-                    };
-                    match split(path, extension.as_bytes(), is_there) {
-                        Some(split) => split,
-                        None => {
-                            let script =
-                                index(path, &site.settings().index, |path| site.is_index(path))?;
-                            let is_script = script.ends_with(extension.as_bytes());
-                            return is_script.then(|| rule.asked(script, Vec::new()));
-                        }
-                    }
-                }
-            };
-            Some(rule.asked(script.to_vec(), info.to_vec()))
+        self.0.iter().find_map(|rule| match &rule.scope {
+            Scope::Path(pattern) => {
+                let below = pattern.star(path)?.len();
+                let end = path.len() - below - usize::from(pattern.has_star());
+                let (script, info) = path.split_at(end);
+                Some(rule.asked(script, info))
+            }
+            Scope::Extension(extension, is_checked) => {
+                rule.find_script(path, site, extension.as_bytes(), *is_checked)
+            }
+            Scope::Front(script, is_checked) => {
+                let is_there = !is_checked || site.is_index(script.as_bytes());
+                let is_below = path.starts_with(directory(script).as_bytes());
+                let is_redirected = site.settings().redirects.find(path).is_some();
+                let is_free = site.find(path).is_none() && !is_redirected;
+                (is_below && is_there && is_free).then(|| Asked {
+                    is_front: true,
+                    ..rule.asked(script.as_bytes(), b"")
+                })
+            }
         })
     }
 }
 
 impl Rule {
-    fn asked(&self, script: Vec<u8>, info: Vec<u8>) -> Asked {
-        let application = self.application.clone();
+    fn asked(&self, script: &[u8], info: &[u8]) -> Asked {
         Asked {
-            application,
-            script,
-            info,
+            application: self.application.clone(),
+            script: script.into(),
+            info: info.into(),
+            is_front: false,
         }
     }
+
+    /// A script with this extension in a path, or as a directory's index.
+    fn find_script(
+        &self,
+        path: &[u8],
+        site: &Site,
+        extension: &[u8],
+        is_checked: bool,
+    ) -> Option<Asked> {
+        let is_there = |path: &[u8]| match is_checked {
+            true => site.find(path).is_some_and(Entry::is_document),
+            false => !above(path).any(|path| site.is_index(path)),
+        };
+        if let Some((script, info)) = split(path, extension, is_there) {
+            return Some(self.asked(script, info));
+        }
+        let script = index(path, &site.settings().index, |path| site.is_index(path))?;
+        script
+            .ends_with(extension)
+            .then(|| self.asked(&script, b""))
+    }
+}
+
+/// The directory of a script, with its slash.
+fn directory(script: &str) -> &str {
+    let end = script.rfind('/').map_or(0, |slash| slash + 1);
+    &script[..end]
 }
 
 /// The first script in a path, and what is behind it.
@@ -222,6 +280,10 @@ mod tests {
             rule(Scope::path("/app/deep/*").unwrap(), 3),
             rule(Scope::path("/one").unwrap(), 4),
             rule(Scope::Extension(".cgi".to_owned(), false), 5),
+            rule(Scope::front("/front.php", ".php").unwrap(), 6),
+            rule(Scope::front("/h/front.php", ".php").unwrap(), 7),
+            rule(Scope::front("/a/none.php", ".php").unwrap(), 8),
+            rule(Scope::front("/w/x.cgi", ".cgi").unwrap().checked(false), 9),
         ];
         let mut site = Site::with(Arc::new(Settings {
             index: vec!["index.php".to_owned(), "index.html".to_owned()],
@@ -238,6 +300,8 @@ mod tests {
             "/app/static.css",
             "/h/index.html",
             "/h/index.php",
+            "/front.php",
+            "/h/front.php",
         ] {
             let document = Document::new(b"source", &Description::plain("text/html", 0));
             site.insert(path.as_bytes(), document);
@@ -256,11 +320,11 @@ mod tests {
             ("/h/", Some(("/h/index.php", "", 1))),
             ("/a/", None),
             ("/a/b.php", Some(("/a/b.php", "", 1))),
-            ("/a/b.phpx", None),
-            ("/a/b.PHP", None),
-            ("/none.php", None),
-            ("/.php", None),
-            ("/x.html/y.php", None),
+            ("/a/b.phpx", Some(("/front.php", "", 6))),
+            ("/a/b.PHP", Some(("/front.php", "", 6))),
+            ("/none.php", Some(("/front.php", "", 6))),
+            ("/.php", Some(("/front.php", "", 6))),
+            ("/x.html/y.php", Some(("/front.php", "", 6))),
             // A directory is no script, whatever its name.
             ("/d.php/c.php/e", Some(("/d.php/c.php", "/e", 1))),
             ("/d.php/", None),
@@ -270,11 +334,21 @@ mod tests {
             ("/app/x.php", Some(("/app", "/x.php", 2))),
             ("/app/deep/x", Some(("/app/deep", "/x", 3))),
             ("/one", Some(("/one", "", 4))),
-            ("/one/", None),
+            ("/one/", Some(("/front.php", "", 6))),
             ("/elsewhere.cgi/i", Some(("/elsewhere.cgi", "/i", 5))),
             // A path below a document, which an application might run instead.
-            ("/x.html/y.cgi", None),
-            ("/x.html/z/y.cgi/i", None),
+            ("/x.html/y.cgi", Some(("/front.php", "", 6))),
+            ("/x.html/z/y.cgi/i", Some(("/front.php", "", 6))),
+            // What is there is no front's: documents, directories with an index or without.
+            ("/x.html", None),
+            ("/a", None),
+            ("/d.php", None),
+            ("*", None),
+            // The front of the nearest directory that has one; a script that is not there is none.
+            ("/h/pretty/url/", Some(("/h/front.php", "", 7))),
+            ("/hpretty", Some(("/front.php", "", 6))),
+            ("/a/pretty", Some(("/front.php", "", 6))),
+            ("/w/pretty", Some(("/w/x.cgi", "", 9))),
         ] {
             let asked = site.settings().fastcgi.find(path.as_bytes(), &site);
             let asked = asked.map(|asked| {
@@ -305,7 +379,8 @@ mod tests {
         assert_eq!(script(&site, b"/").as_deref(), Some("/index.php"));
         // The address that is redirected is no script's, with more behind it either.
         assert_eq!(script(&site, b"/index.php"), None);
-        assert_eq!(script(&site, b"/index.php/more"), None);
+        let front = script(&site, b"/index.php/more");
+        assert_eq!(front.as_deref(), Some("/front.php"));
         for path in ["/", "/index.php"] {
             let entry = site.find(path.as_bytes());
             assert!(!entry.is_some_and(Entry::is_document), "{path}");
@@ -326,16 +401,18 @@ mod tests {
     }
 
     #[test]
-    fn a_script_with_more_behind_it_is_known_by_its_own_path() {
+    fn a_script_is_known_by_its_own_path() {
         let site = site();
         let rules = &site.settings().fastcgi;
         for (path, wanted) in [
             ("/a/b.php/c", Some("/a/b.php")),
             ("/a/b.php", None),
             ("/app/c", None),
-            ("/none.php/c", None),
+            ("/pretty/url", Some("/front.php")),
+            ("/front.php", None),
+            ("/", None),
         ] {
-            let script = rules.script_before_more(path.as_bytes(), &site);
+            let script = rules.script_by_another_path(path.as_bytes(), &site);
             assert_eq!(script.as_deref(), wanted.map(str::as_bytes), "{path}");
         }
     }
@@ -370,5 +447,17 @@ mod tests {
             assert!(Scope::path(text).is_err(), "{text}");
         }
         assert!(Scope::path("/*").is_ok() && Scope::path("/a").is_ok());
+        for text in [
+            "",
+            "index.php",
+            "/index.html",
+            "/*.php",
+            "/.php",
+            "/a/",
+            "/a/.php",
+            "//a.php",
+        ] {
+            assert!(Scope::front(text, ".php").is_err(), "{text}");
+        }
     }
 }

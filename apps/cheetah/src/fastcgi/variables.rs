@@ -18,6 +18,8 @@ pub struct About<'a> {
     pub ends: Ends,
     /// The length of the body, if the request has one.
     pub length: Option<u64>,
+    /// Whose password it has, where the site's rules want one.
+    pub user: Option<&'a [u8]>,
 }
 
 /// Fields that are no variables: what is about the connection, what has a variable of another name, and `Proxy`, for which
@@ -43,6 +45,7 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
         asked,
         ends: (ours, theirs),
         length,
+        user,
     } = *about;
     let root = &asked.application.root;
     let (uri, authority) = local_part(request.target);
@@ -56,13 +59,17 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
     put("SERVER_SOFTWARE", b"exos");
     let version = [b"HTTP/1.", &[b'0' + request.minor_version][..]].concat();
     put("SERVER_PROTOCOL", &version);
-    put("SERVER_ADDR", ours.ip().to_string().as_bytes());
+    let address = ours.ip().to_string();
+    put("SERVER_ADDR", address.as_bytes());
     put("SERVER_PORT", ours.port().to_string().as_bytes());
     let name = host.map(name_of).filter(|name| !name.is_empty());
-    let address = ours.ip().to_string();
     put("SERVER_NAME", name.unwrap_or(address.as_bytes()));
     put("REMOTE_ADDR", theirs.ip().to_string().as_bytes());
     put("REMOTE_PORT", theirs.port().to_string().as_bytes());
+    if let Some(user) = user {
+        put("AUTH_TYPE", b"Basic");
+        put("REMOTE_USER", user);
+    }
     put("REQUEST_SCHEME", b"http");
     put("REQUEST_METHOD", request.method_name.as_bytes());
     put("REQUEST_URI", if uri.is_empty() { b"/" } else { uri });
@@ -95,6 +102,8 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
 
 /// The header fields, those of one name together (RFC 3875 §4.1.18).
 fn push_fields(out: &mut Vec<u8>, request: &Request<'_, '_>) {
+    const PREFIX: &[u8] = b"HTTP_";
+    let mut name = PREFIX.to_vec();
     for (at, field) in request.fields.iter().enumerate() {
         let is_named = |other: &httparse::Header<'_>| other.name.eq_ignore_ascii_case(field.name);
         let is_said = request.fields[..at].iter().any(is_named);
@@ -106,14 +115,19 @@ fn push_fields(out: &mut Vec<u8>, request: &Request<'_, '_>) {
             true => b"; ",
             false => b", ",
         };
+        name.truncate(PREFIX.len());
+        name.extend(field.name.bytes().map(|b| match b {
+            b'-' => b'_',
+            b => b.to_ascii_uppercase(),
+        }));
+        let mut others = request.fields[at + 1..].iter().filter(|f| is_named(f));
+        if others.next().is_none() {
+            pair(out, &name, field.value);
+            continue;
+        }
         let values = request.fields[at..].iter().filter(|other| is_named(other));
         let values: Vec<&[u8]> = values.map(|field| field.value).collect();
-        let name = field.name.replace('-', "_").to_ascii_uppercase();
-        pair(
-            out,
-            format!("HTTP_{name}").as_bytes(),
-            &values.join(between),
-        );
+        pair(out, &name, &values.join(between));
     }
 }
 

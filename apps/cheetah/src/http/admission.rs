@@ -39,7 +39,7 @@ pub(super) fn admit(
     let field = fields.find(|field| is_password(field.name));
     let script = match settings.fastcgi.is_empty() {
         true => None,
-        false => settings.fastcgi.script_before_more(path, site),
+        false => settings.fastcgi.script_by_another_path(path, site),
     };
     let asks = Asks {
         path,

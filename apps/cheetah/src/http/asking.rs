@@ -20,6 +20,8 @@ use crate::fastcgi::{Application, Asked};
 use crate::log::{Answer, LoggedRequest, Unfinished};
 use crate::message::request::{Body, FieldStore, Method, Request, parse};
 use crate::message::{Fault, Status};
+use crate::site::Settings;
+use crate::site::rules::access::user_of;
 
 /// A request that an application answers.
 #[derive(Debug)]
@@ -42,6 +44,8 @@ pub struct Asking {
     site: usize,
     /// The fields that rules set, as lines.
     more_fields: Option<Slice>,
+    /// Whose password let it in.
+    user: Option<Box<[u8]>>,
     peer: IpAddr,
     begun: Instant,
 }
@@ -58,6 +62,11 @@ pub struct Said {
 }
 
 impl Asking {
+    /// Who asks.
+    pub fn peer(&self) -> IpAddr {
+        self.peer
+    }
+
     /// How the client knows where the answer ends.
     pub fn framing(&self, head: &Head) -> Framing {
         Framing::of(head, self.asks_head, self.minor_version)
@@ -94,6 +103,7 @@ impl Asking {
                 asked: &self.asked,
                 ends,
                 length,
+                user: self.user.as_deref(),
             };
             variables::push(&mut params, &request, &about);
             record::part(&mut out, Stream::Params, &params);
@@ -104,11 +114,21 @@ impl Asking {
 }
 
 impl Server {
-    /// What a request for a path asks of an application, if it does. A redirect comes before that.
-    pub(super) fn asked(&self, site: usize, path: &[u8], query: Option<&[u8]>) -> Option<Asked> {
+    /// What a request for a path asks of an application, if it does. A redirect comes before that, and before a front a status
+    /// page that the peer may see.
+    pub(super) fn asked(
+        &mut self,
+        site: usize,
+        path: &[u8],
+        query: Option<&[u8]>,
+        peer: IpAddr,
+    ) -> Option<Asked> {
         let site = self.sites.get(site);
         let asked = site.settings().fastcgi.find(path, site)?;
-        site.redirect(path, query).is_none().then_some(asked)
+        let is_redirected = site.redirect(path, query).is_some();
+        let pages = self.status_pages_mut().filter(|_| asked.is_front);
+        let is_status_page = pages.is_some_and(|pages| pages.find(path, peer).is_some());
+        (!is_redirected && !is_status_page).then_some(asked)
     }
 
     /// Has an application asked, or refuses what none can be asked.
@@ -133,8 +153,11 @@ impl Server {
                 tail: None,
             });
         }
+        let settings = self.sites.get(site).settings();
+        let user = user(settings, request, path, &asked.script);
         Err(Unanswered::Asks(Box::new(Asking {
             asked,
+            user,
             head: Box::default(),
             body: request.body,
             expects_continue: request.expects_continue,
@@ -233,6 +256,16 @@ fn persistence(asking: &Asking, persistent: bool) -> Persistence {
         (true, 0) => Persistence::KeepAlive,
         (true, _) => Persistence::Implied,
     }
+}
+
+/// Whose password a request that was admitted has, where the rules want one.
+fn user(settings: &Settings, request: &Request, path: &[u8], script: &[u8]) -> Option<Box<[u8]>> {
+    let is_password = |name: &str| name.eq_ignore_ascii_case("authorization");
+    let mut fields = request.fields.iter();
+    let field = fields.find(|field| is_password(field.name))?;
+    let wants_one = |path: &[u8]| settings.access.wants_password(path, &settings.index);
+    let is_known = wants_one(path) || wants_one(script);
+    is_known.then(|| user_of(field.value))?
 }
 
 /// What refuses a request whatever the application says.

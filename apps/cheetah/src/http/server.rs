@@ -273,7 +273,7 @@ impl Server {
         }
         if self.sites.has_applications()
             && let (Some(site), Ok(target)) = (site, &target)
-            && let Some(asked) = self.asked(site, &target.path, target.query)
+            && let Some(asked) = self.asked(site, &target.path, target.query, attempt.peer)
         {
             return self.ask(exchange, site, &target.path, asked, out);
         }

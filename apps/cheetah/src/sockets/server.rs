@@ -175,7 +175,8 @@ impl Carried for SocketServer {
     }
 
     fn watch(&self, fd: BorrowedFd<'_>) -> Result<(), Error> {
-        let watched = self.sockets.watch(fd);
+        // Whether newcomers wait is told by the listener alone.
+        let watched = self.sockets.wake_by(fd);
         watched.map_err(|e| Error::io("cannot wait for connections", e))
     }
 

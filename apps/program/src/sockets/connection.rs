@@ -1,5 +1,6 @@
 //! One connection: a socket that does not block, and what of its bytes waits.
 
+use std::cell::OnceCell;
 use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::io::IoSlice;
@@ -12,11 +13,13 @@ use std::time::Duration;
 
 use exos_buf::Slice;
 use exos_inet::tcp::Reason;
+use rustix::event::epoll::EventFlags;
 use rustix::io::{Errno, Result};
 use rustix::net::{
     AddressFamily, RecvFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType, ipproto, sockopt,
 };
 
+use super::EVERYTHING;
 use super::reading::Reading;
 
 /// Slices in one call: a response is two or three, a batch of pipelined ones more.
@@ -34,6 +37,9 @@ pub trait File: Debug {
     fn is_unchanged(&self) -> bool;
 }
 
+/// Our end of a connection, and the peer's.
+type Ends = (SocketAddr, SocketAddr);
+
 #[derive(Debug)]
 enum Piece {
     Bytes(Slice),
@@ -44,8 +50,12 @@ enum Piece {
 pub(super) struct Connection {
     pub(super) socket: OwnedFd,
     pub(super) peer: IpAddr,
+    /// Our end and the peer's, once somebody has asked.
+    ends: OnceCell<Ends>,
     /// What its events are told with.
     pub(super) token: u64,
+    /// What epoll is to tell of it.
+    pub(super) events: EventFlags,
     /// The handshake is over.
     pub(super) stands: bool,
     /// Bytes that were read and that nobody has consumed.
@@ -77,7 +87,9 @@ impl Connection {
         Connection {
             socket,
             peer,
+            ends: OnceCell::new(),
             token,
+            events: EVERYTHING,
             stands,
             rest: Vec::new(),
             paused: None,
@@ -99,6 +111,13 @@ impl Connection {
             Ok(Ok(())) => None,
             Ok(Err(errno)) | Err(errno) => Some(errno),
         }
+    }
+
+    /// Our end and the peer's, if they are addresses of IP; of one that stands the kernel is asked once.
+    pub(super) fn ends(&self) -> Option<Ends> {
+        let known = self.ends.get().copied();
+        let ends = known.or_else(|| ends(&self.socket))?;
+        Some(*self.ends.get_or_init(|| ends))
     }
 
     /// Bytes that the kernel has not taken.
@@ -249,7 +268,7 @@ pub(super) fn connected_unix(path: &Path) -> Result<OwnedFd> {
 }
 
 /// Our end of a connection, and the peer's. What came over IPv4 has addresses of IPv4.
-pub(super) fn ends(socket: &OwnedFd) -> Option<(SocketAddr, SocketAddr)> {
+fn ends(socket: &OwnedFd) -> Option<Ends> {
     let plain = |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port());
     let ours = SocketAddr::try_from(rustix::net::getsockname(socket).ok()?).ok()?;
     let theirs = SocketAddr::try_from(rustix::net::getpeername(socket).ok()??).ok()?;

@@ -45,8 +45,9 @@ const READ_LEN: usize = 64 * 1024;
 /// Events taken at once: as many connections as are served between two looks at the clock.
 const EVENTS_MAX: usize = 256;
 
-/// What epoll says of descriptors that others watch.
+/// What epoll says of descriptors that others watch, and of those that only end waits.
 const OTHERS: u64 = u64::MAX;
+const WAKERS: u64 = u64::MAX - 1;
 
 /// What epoll is to tell of a connection.
 const EVERYTHING: EventFlags = EventFlags::IN
@@ -54,6 +55,9 @@ const EVERYTHING: EventFlags = EventFlags::IN
     .union(EventFlags::PRI)
     .union(EventFlags::RDHUP)
     .union(EventFlags::ET);
+
+/// What it is to tell of one that takes all that is sent, as far as is known.
+const ALL_BUT_ROOM: EventFlags = EVERYTHING.difference(EventFlags::OUT);
 
 /// Why a connection could not be opened.
 #[derive(Clone, Copy, Debug)]
@@ -133,9 +137,22 @@ impl Sockets {
     ///
     /// The kernel has no memory for it.
     pub fn watch(&self, fd: BorrowedFd<'_>) -> Result<()> {
+        self.watch_as(fd, OTHERS)
+    }
+
+    /// As [`Sockets::watch`], but what comes there is not told by [`Sockets::was_told`]: its reader looks in each turn.
+    ///
+    /// # Errors
+    ///
+    /// The kernel has no memory for it.
+    pub fn wake_by(&self, fd: BorrowedFd<'_>) -> Result<()> {
+        self.watch_as(fd, WAKERS)
+    }
+
+    fn watch_as(&self, fd: BorrowedFd<'_>, number: u64) -> Result<()> {
         // Told once for each time: one that nobody reads any more does not keep the loop awake.
         let flags = EventFlags::IN | EventFlags::ET;
-        epoll::add(&self.epoll, fd, EventData::new_u64(OTHERS), flags)
+        epoll::add(&self.epoll, fd, EventData::new_u64(number), flags)
     }
 
     /// Whether something came to be read at a watched descriptor since the last call.
@@ -187,7 +204,9 @@ impl Sockets {
     /// kernel has no room.
     pub fn connect_unix(&mut self, path: &Path, token: u64) -> Result<ConnectionId> {
         let socket = connection::connected_unix(path)?;
-        let connection = Connection::new(socket, Ipv4Addr::UNSPECIFIED.into(), token, true);
+        let mut connection = Connection::new(socket, Ipv4Addr::UNSPECIFIED.into(), token, true);
+        // That it has room is known: being told so would end a wait for nothing.
+        connection.events = ALL_BUT_ROOM;
         let id = self.table.insert(connection);
         self.register(id)?;
         Ok(id)
@@ -210,7 +229,7 @@ impl Sockets {
             return Ok(());
         };
         let data = EventData::new_u64(id.to_bits());
-        let added = epoll::add(&self.epoll, &connection.socket, data, EVERYTHING);
+        let added = epoll::add(&self.epoll, &connection.socket, data, connection.events);
         if added.is_err() {
             self.table.take(id);
         }
@@ -240,10 +259,16 @@ impl Sockets {
         for event in &self.events {
             match event.data.u64() {
                 OTHERS => self.was_told = true,
+                WAKERS => {}
                 bits => (self.ready).push_back((ConnectionId::from_bits(bits), event.flags)),
             }
         }
         Ok(())
+    }
+
+    /// Whether the last wait took as many events as it takes at once: there may be more.
+    pub fn may_have_more(&self) -> bool {
+        self.events.len() == EVENTS_MAX
     }
 
     /// What happened next. What a connection read before is gone or kept.
@@ -389,7 +414,7 @@ impl Sockets {
         } else if let Some(connection) = self.table.get(reading.id) {
             // Being registered again it is told of again. It cannot fail for a descriptor that was added.
             let data = EventData::new_u64(reading.id.to_bits());
-            let _ = epoll::modify(&self.epoll, &connection.socket, data, EVERYTHING);
+            let _ = epoll::modify(&self.epoll, &connection.socket, data, connection.events);
         }
     }
 
@@ -417,6 +442,12 @@ impl Sockets {
         connection.is_to_write = false;
         match connection.write() {
             Ok(taken) => {
+                if connection.queued() > 0 && connection.events == ALL_BUT_ROOM {
+                    connection.events = EVERYTHING;
+                    let data = EventData::new_u64(id.to_bits());
+                    // It cannot fail for a descriptor that was added.
+                    let _ = epoll::modify(&self.epoll, &connection.socket, data, EVERYTHING);
+                }
                 if taken > 0 && self.tells_of_taken {
                     (self.news).push_back((id, EventSet::ACKNOWLEDGED, Reason::Done));
                 }
@@ -484,7 +515,7 @@ impl Sockets {
 
     /// Our end of it, and the peer's, if they are addresses of IP.
     pub fn ends(&self, id: ConnectionId) -> Option<(SocketAddr, SocketAddr)> {
-        connection::ends(&self.table.get(id)?.socket)
+        self.table.get(id)?.ends()
     }
 
     /// Bytes of what was sent that the kernel has not taken.

@@ -5,6 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
 use exos_buf::Buffer;
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{AddressFamily, SocketType, sockopt};
 
 use super::reading::READS_MAX;
@@ -442,6 +443,53 @@ fn both_ends_are_known() {
     let (id, peer) = world.connect();
     let ends = (peer.peer_addr().unwrap(), peer.local_addr().unwrap());
     assert_eq!(world.sockets.ends(id), Some(ends));
+}
+
+#[test]
+fn what_only_ends_a_wait_is_not_told() {
+    let mut world = World::new();
+    let pair = || std::os::unix::net::UnixStream::pair().unwrap();
+    let ((waker, mut wakes), (watched, mut tells)) = (pair(), pair());
+    world.sockets.wake_by(waker.as_fd()).unwrap();
+    world.sockets.watch(watched.as_fd()).unwrap();
+    wakes.write_all(b"x").unwrap();
+    world.sockets.wait(None).unwrap();
+    assert!(!world.sockets.was_told());
+    tells.write_all(b"x").unwrap();
+    world.sockets.wait(None).unwrap();
+    assert!(world.sockets.was_told());
+}
+
+/// A connection to a Unix socket stands and has room: nobody is woken to be told so. Where it had none, it is told of more.
+#[test]
+fn a_unix_socket_is_told_of_room_where_it_had_none() {
+    const LEN: usize = 8 << 20;
+    let name = format!("exos-sockets-room-{}", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let mut world = World::new();
+    world.sockets.tell_of_taken();
+    let id = world.sockets.connect_unix(&path, TOKEN).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let (mut peer, _) = listener.accept().unwrap();
+    let fd = world.sockets.fd();
+    let ready = poll(
+        &mut [PollFd::new(&fd, PollFlags::IN)],
+        Some(&Timespec::default()),
+    );
+    assert_eq!(ready, Ok(0));
+    world.sockets.send(id, slice(pattern(LEN)));
+    world.sockets.wait(Some(Instant::START)).unwrap();
+    assert!(world.sockets.unsent(id) > 0);
+    let reader = std::thread::spawn(move || {
+        let mut all = vec![0; LEN];
+        peer.read_exact(&mut all).unwrap();
+        all
+    });
+    while world.sockets.unsent(id) > 0 {
+        assert_eq!(world.event().1, EventSet::ACKNOWLEDGED);
+    }
+    assert!(reader.join().unwrap() == pattern(LEN));
 }
 
 /// What a peer said before it was gone waits for who takes it slowly; that the connection is over is told behind it.

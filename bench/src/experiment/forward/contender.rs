@@ -6,6 +6,7 @@ use super::network::{FORWARDER, Host, Network, OURS, SERVER};
 use crate::stage::args::shown_as_on_the_command_line;
 use crate::stage::daemon::Daemon;
 use crate::stage::process::{find_program, version};
+use crate::stage::scratch;
 use crate::stage::{Stage, Started};
 use exos_host::{Error, Result, error::Context as _};
 use exos_lab::INTERFACE;
@@ -275,8 +276,7 @@ fn fill(text: &str, own: &[(&str, String)]) -> String {
     ];
     let uncommented = text.lines().filter(|line| !line.starts_with('#'));
     let text = uncommented.fold(String::new(), |text, line| text + line + "\n");
-    let all = common.iter().chain(own);
-    all.fold(text, |text, (mark, value)| text.replace(mark, value))
+    scratch::fill(&scratch::fill(&text, &common), own)
 }
 
 #[cfg(test)]

@@ -24,6 +24,8 @@ pub enum Group {
     /// exos serve on two cores compared with one: what a request costs on each, and packets that arrive at the wrong
     /// core
     Cores,
+    /// Pages that a FastCGI application makes (php-fpm, and one that takes next to no time), by exos serve and nginx
+    Fastcgi,
 }
 
 /// Who loads the server.
@@ -53,7 +55,7 @@ pub struct HttpArgs {
     #[command(flatten)]
     pub web: WebArgs,
     /// Groups to measure, separated by commas
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Group::Documents, Group::Specialisations, Group::Latency, Group::Readers, Group::Cores])]
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Group::Documents, Group::Specialisations, Group::Latency, Group::Readers, Group::Cores, Group::Fastcgi])]
     pub groups: Vec<Group>,
     /// Servers to measure, in this order, separated by commas; skips those not installed
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = all::<Server>())]

@@ -104,7 +104,7 @@ impl Load {
 }
 
 /// For how long a server of ours had something to do for a request, by what it says of itself.
-fn busy_us(told: &Value) -> Option<f64> {
+pub(super) fn busy_us(told: &Value) -> Option<f64> {
     let counters = told["counters"].as_object()?;
     let responses = counters
         .iter()

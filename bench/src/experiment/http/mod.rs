@@ -7,6 +7,7 @@
 //! | `specialisations` | what each specialisation is worth: the paper's Table 2 |
 //! | `readers` | fast readers beside many slow ones: what is left to them, and what memory a slow one takes |
 //! | `cores` | `exos serve` on two cores against one: what a request costs each of them |
+//! | `fastcgi` | pages that a FastCGI application makes, behind `exos serve` and behind nginx |
 //!
 //! Set-up: a lab of its own; the server in namespace a on one core, the client in namespace b on another. Servers take
 //! turns in each run of a cell, and the ratio of each run is taken before the median over the runs. Peers have the
@@ -23,6 +24,7 @@
 mod args;
 mod cores;
 mod documents;
+mod fastcgi;
 mod latency;
 mod load;
 mod readers;
@@ -32,6 +34,7 @@ mod specialisations;
 pub use args::{Client, Group, HttpArgs};
 pub use cores::{CoresOutcome, CoresResults, CoresRun};
 pub use documents::{Documents, Limit};
+pub use fastcgi::{Fastcgi, FastcgiOutcome, FastcgiRun};
 pub use latency::{Latency, LatencyOutcome};
 pub use load::{CoreUse, Loaded, Outcome, Run};
 pub use readers::{Readers, ReadersOutcome, ReadersRun};
@@ -54,6 +57,7 @@ fn names(args: &HttpArgs) -> Vec<String> {
     names.extend(latency::cells(args).iter().map(ToString::to_string));
     names.extend(readers::cells(args).iter().map(ToString::to_string));
     names.extend(cores::cells(args).iter().map(ToString::to_string));
+    names.extend(fastcgi::cells(args).iter().map(ToString::to_string));
     names
 }
 
@@ -86,6 +90,8 @@ pub struct Report {
     pub specialisations: Vec<Specialised>,
     /// The server on two cores against one, for each client and kind of connection.
     pub cores: Vec<CoresResults>,
+    /// Pages that a FastCGI application makes, for each application, kind of connection and size.
+    pub fastcgi: Vec<Fastcgi>,
 }
 
 impl Results for Report {
@@ -97,6 +103,7 @@ impl Results for Report {
             latency::section(&self.latency, &self.setting.series()),
             Section::of("Slow readers", readers::NOTE, &self.readers),
             Section::of("Two cores against one", cores::NOTE, &self.cores),
+            fastcgi::section(&self.fastcgi),
         ];
         let versions = Named::lines(&self.setting.servers);
         let about = ("exos bench http", "Documents over HTTP");
@@ -111,9 +118,12 @@ pub fn measure(args: &HttpArgs) -> Result<Report> {
         documents::sizes(args),
         specialisations::sizes(args),
         vec![latency::DOCUMENT, readers::FAST, readers::SLOW],
+        fastcgi::sizes(),
     ];
     let web = WebStage::new(args, &sizes.concat())?.with_wire(args.wire_args);
-    let (servers, left_out) = available(&args.servers, &web.program)?;
+    let (servers, mut left_out) = available(&args.servers, &web.program)?;
+    let (applications, missing) = fastcgi::available(args, &web.program);
+    left_out.extend(missing);
     if args.clients.contains(&Client::Wrk) {
         wrk::find()?;
     }
@@ -122,6 +132,7 @@ pub fn measure(args: &HttpArgs) -> Result<Report> {
     let session = &Session {
         args,
         servers: servers.into_iter().map(|(server, _)| server).collect(),
+        applications,
         web,
     };
     let (documents, limits) = documents::measure(session)?;
@@ -131,6 +142,7 @@ pub fn measure(args: &HttpArgs) -> Result<Report> {
         latency: latency::measure(session)?,
         readers: readers::measure(session)?,
         cores: cores::measure(session)?,
+        fastcgi: fastcgi::measure(session)?,
         // What was noted meanwhile is known now.
         setting: Setting {
             notes: session.notes(),

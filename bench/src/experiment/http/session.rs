@@ -3,7 +3,7 @@
 use super::args::HttpArgs;
 use crate::stage::packets::Visit;
 use crate::stage::request::{Connection, Size};
-use crate::stage::web::{Server, Serving, WebStage};
+use crate::stage::web::{Application, Server, Serving, WebStage};
 use exos_host::Result;
 use exos_lab::Lab;
 use std::time::Duration;
@@ -17,6 +17,8 @@ pub(super) struct Session<'a> {
     pub(super) args: &'a HttpArgs,
     pub(super) web: WebStage,
     pub(super) servers: Vec<Server>,
+    /// Applications that are there, with what each calls itself.
+    pub(super) applications: Vec<(Application, String)>,
 }
 
 impl std::ops::Deref for Session<'_> {

@@ -2,23 +2,28 @@
 //!
 //! `stage` is what all stand on, `server` starts servers and `check` sees that they answer rightly; `wrk`, `exos_load` and the client
 //! of packets ([`super::packets`]) load them, the former two by a `load`, and `seen` is what they saw; `limit` is what the link could
-//! carry of such a load.
+//! carry of such a load. `application` starts FastCGI applications behind them, of which `responder` is one of ours.
 
+mod application;
 mod args;
 mod check;
 mod exos_load;
 mod limit;
 mod load;
+mod responder;
 mod seen;
 mod server;
 mod stage;
 pub(crate) mod wrk;
 
+pub use application::Application;
+pub(crate) use application::Behind;
 pub use args::{ReceiveOn, WebArgs, WireArgs};
 pub(crate) use check::await_document;
 pub(crate) use exos_load::LoadReport;
 pub(crate) use limit::{bare as bare_calls, measure as packet_limit};
 pub(crate) use load::{WebLoad, whole};
+pub(crate) use responder::Responder;
 pub(crate) use seen::Seen;
 pub use server::Server;
 pub(crate) use server::{Lent, NGINX_CONF, Serving, Setup, available};

@@ -1,9 +1,10 @@
 //! The servers: where each answers, and how it is started.
 
+use super::application::{self, Behind};
 use super::stage::WebStage;
 use crate::stage::daemon::Daemon;
 use crate::stage::process::{self, Available, find_program, output_of, version};
-use crate::stage::scratch::write;
+use crate::stage::scratch::{fill, write};
 use crate::stage::session::Started;
 use exos_host::{Error, Result};
 use exos_lab::{INTERFACE, Lab, Side};
@@ -62,6 +63,7 @@ const EXOS: Ipv4Addr = Ipv4Addr::new(10, 10, 0, 10);
 const PORT: u16 = 80;
 
 pub(crate) const NGINX_CONF: &str = include_str!("../../../nginx/nginx.conf");
+const NGINX_FASTCGI_CONF: &str = include_str!("../../../nginx/fastcgi.conf");
 const H2O_CONF: &str = include_str!("../../../h2o/h2o.conf");
 const LIGHTTPD_CONF: &str = include_str!("../../../lighttpd/lighttpd.conf");
 
@@ -73,6 +75,8 @@ pub(crate) struct Setup {
     pub without: &'static [&'static str],
     /// Ours: this many cores, of an interface with as many queues.
     pub cores: u32,
+    /// Ours and nginx: what answers in its place.
+    pub behind: Option<Behind>,
 }
 
 impl From<Server> for Setup {
@@ -81,6 +85,7 @@ impl From<Server> for Setup {
             server,
             without: &[],
             cores: 1,
+            behind: None,
         }
     }
 }
@@ -159,37 +164,6 @@ impl Server {
             false => Ok(of_program),
         }
     }
-
-    /// Writes the configuration of a peer, and says where it is.
-    fn configure(self, stage: &WebStage, documents: &str, command: &mut Command) -> Result<()> {
-        let prefix = stage.scratch.directory(&self.to_string())?;
-        let file = prefix.join("configuration");
-        let text = match self {
-            Server::Nginx | Server::Run | Server::RunIntercept => NGINX_CONF,
-            Server::H2o => H2O_CONF,
-            _ => LIGHTTPD_CONF,
-        };
-        let fill = [
-            ("@ADDRESS@", self.address().to_string()),
-            ("@HOST@", KERNEL.to_string()),
-            ("@PORT@", PORT.to_string()),
-            ("@DOCUMENTS@", documents.to_owned()),
-            ("@PREFIX@", prefix.to_string_lossy().into_owned()),
-        ];
-        let filled = fill.iter().fold(text.to_owned(), |text, (mark, value)| {
-            text.replace(mark, value)
-        });
-        write(&file, filled)?;
-        match self {
-            Server::Nginx | Server::Run | Server::RunIntercept => {
-                command.arg("-p").arg(&prefix).arg("-c")
-            }
-            Server::H2o => command.args(["-m", "worker", "-c"]),
-            _ => command.args(["-D", "-f"]),
-        };
-        command.arg(file);
-        Ok(())
-    }
 }
 
 impl Setup {
@@ -214,21 +188,13 @@ impl Setup {
 
     fn launch(self, stage: &WebStage, lab: &Lab, lent: Option<Lent<'_>>) -> Result<Started> {
         let server = self.server;
-        let documents = stage.scratch.directory("documents")?;
-        let documents = documents.to_string_lossy().into_owned();
         let mut command = match lent {
             Some(lent) => lent.command(lab, &stage.program)?,
             None if server.is_run() => lab.command(Side::A, &stage.program)?,
             None => lab.command(Side::A, server.program(&stage.program)?)?,
         };
         if server.is_ours() {
-            command.args(["serve", &documents, "--port", &PORT.to_string(), "--json"]);
-            command.args(self.without.iter().flat_map(|one| ["--without", one]));
-            command.args((server == Server::Handlers).then_some("--syn-handler"));
-            command.args((server == Server::Kernel).then_some("--in-kernel"));
-            if self.cores > 1 {
-                command.args(["--cores", &self.cores.to_string()]);
-            }
+            self.tell_ours(stage, &mut command)?;
         }
         match (server, lent) {
             (_, Some(lent)) => lent.give(&mut command),
@@ -238,15 +204,104 @@ impl Setup {
                 on_interface(&mut command);
                 command.args((server == Server::RunIntercept).then_some("--intercept"));
                 command.arg("--").arg(server.program(&stage.program)?);
-                server.configure(stage, &documents, &mut command)?;
+                self.configure(stage, &mut command)?;
             }
             (Server::Sockets, _) => {
                 command.args(["--sockets", "--address", &format!("{KERNEL}/24")]);
             }
-            _ => server.configure(stage, &documents, &mut command)?,
+            _ => self.configure(stage, &mut command)?,
         }
         let cores = &stage.cores[..stage.cores.len().min(self.cores as usize)];
         stage.start_on(&server.to_string(), command, cores)
+    }
+
+    /// Where the documents are, or what an application makes of them.
+    fn documents(self, stage: &WebStage) -> Result<String> {
+        match self.behind {
+            Some(behind) => behind.application.documents(stage),
+            None => Ok(stage
+                .scratch
+                .directory("documents")?
+                .to_string_lossy()
+                .into_owned()),
+        }
+    }
+
+    /// Tells a server of ours what it serves.
+    fn tell_ours(self, stage: &WebStage, command: &mut Command) -> Result<()> {
+        command.arg("serve");
+        let documents = self.documents(stage)?;
+        match self.behind {
+            Some(behind) => {
+                let most = stage.connections;
+                let keep = if behind.kept { most } else { 0 };
+                let socket = application::socket(stage);
+                let text = format!(
+                    "[[site]]\nroot = {documents:?}\n[[site.fastcgi]]\nextension = \".html\"\nto = {socket:?}\n\
+                     connections = {most}\nkeep = {keep}\n"
+                );
+                let file = stage.scratch.write("serve.toml", text)?;
+                command.arg("--config").arg(file);
+            }
+            None => {
+                command.args([&documents, "--port", &PORT.to_string()]);
+            }
+        }
+        command.arg("--json");
+        command.args(self.without.iter().flat_map(|one| ["--without", one]));
+        command.args((self.server == Server::Handlers).then_some("--syn-handler"));
+        command.args((self.server == Server::Kernel).then_some("--in-kernel"));
+        if self.cores > 1 {
+            command.args(["--cores", &self.cores.to_string()]);
+        }
+        Ok(())
+    }
+
+    /// Writes the configuration of a peer, and says where it is.
+    fn configure(self, stage: &WebStage, command: &mut Command) -> Result<()> {
+        let server = self.server;
+        let prefix = stage.scratch.directory(&server.to_string())?;
+        let file = prefix.join("configuration");
+        let text = match (server, self.behind) {
+            (Server::Nginx | Server::Run | Server::RunIntercept, None) => NGINX_CONF,
+            (Server::Nginx | Server::Run | Server::RunIntercept, Some(_)) => NGINX_FASTCGI_CONF,
+            (Server::H2o, _) => H2O_CONF,
+            _ => LIGHTTPD_CONF,
+        };
+        // As nginx's documentation of `keepalive` has it for FastCGI.
+        let (keepalive, keep_conn) = match self.behind {
+            Some(Behind { kept: true, .. }) => {
+                let most = stage.connections;
+                (
+                    format!("keepalive {most}; keepalive_requests 1000000000;"),
+                    "on",
+                )
+            }
+            _ => (String::new(), "off"),
+        };
+        let values = [
+            ("@ADDRESS@", server.address().to_string()),
+            ("@HOST@", KERNEL.to_string()),
+            ("@PORT@", PORT.to_string()),
+            ("@DOCUMENTS@", self.documents(stage)?),
+            ("@PREFIX@", prefix.to_string_lossy().into_owned()),
+            (
+                "@SOCKET@",
+                application::socket(stage).to_string_lossy().into_owned(),
+            ),
+            ("@KEEPALIVE@", keepalive),
+            ("@KEEP_CONN@", keep_conn.to_owned()),
+        ];
+        write(&file, fill(text, &values))?;
+        match server {
+            Server::Nginx | Server::Run | Server::RunIntercept => {
+                command.arg("-p").arg(&prefix).arg("-c")
+            }
+            Server::H2o => command.args(["-m", "worker", "-c"]),
+            _ => command.args(["-D", "-f"]),
+        };
+        command.arg(file);
+        Ok(())
     }
 }
 
@@ -316,6 +371,10 @@ mod tests {
         let common = ["@DOCUMENTS@", "@PREFIX@"];
         for (text, own) in [
             (NGINX_CONF, &["@ADDRESS@"][..]),
+            (
+                NGINX_FASTCGI_CONF,
+                &["@ADDRESS@", "@SOCKET@", "@KEEPALIVE@", "@KEEP_CONN@"],
+            ),
             (H2O_CONF, &["@HOST@", "@PORT@"]),
             (LIGHTTPD_CONF, &["@HOST@", "@PORT@"]),
         ] {

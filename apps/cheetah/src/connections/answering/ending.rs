@@ -1,5 +1,7 @@
 //! How a request that an application answers ends: whole, refused, too late, or with its client.
 
+use std::mem::take;
+
 use exos_program::Timed as _;
 
 use super::failure::{Failure, tell};
@@ -160,7 +162,7 @@ impl Connection {
     /// The connection to the application is not needed any more, or none will be.
     pub(super) fn give_back(&mut self, answering: &mut Answering, shared: &mut Shared) {
         let applications = &mut shared.applications;
-        applications.uncollect(std::mem::take(&mut answering.collected));
+        applications.uncollect(answering.asking.peer(), take(&mut answering.collected));
         match answering.stage {
             Stage::Collecting => {}
             Stage::Waiting => {

@@ -15,6 +15,8 @@ mod ending;
 mod failure;
 mod relaying;
 
+use std::mem::take;
+
 use exos_buf::Buffer;
 use exos_inet::Instant;
 use exos_inet::tcp::ConnectionId;
@@ -285,7 +287,7 @@ impl Connection {
         let mut records = answering.asking.records(ends, answering.length(), keeps);
         if let Upload::Chunked(body) = &answering.upload {
             record::part(&mut records, Stream::Stdin, &body.content);
-            applications.uncollect(std::mem::take(&mut answering.collected));
+            applications.uncollect(answering.asking.peer(), take(&mut answering.collected));
             answering.upload = Upload::Over;
         }
         if matches!(answering.upload, Upload::Over) {

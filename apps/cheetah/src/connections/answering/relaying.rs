@@ -16,7 +16,9 @@ use crate::fastcgi::record::{self, Stream};
 use crate::fastcgi::reply::Framing;
 use crate::fastcgi::upload::BodyError;
 use crate::http::asking::Said;
-use crate::limits::{APPLICATION_READ_LEN, BODY_BEGUN_LEN, BODY_QUEUE_LEN, REACH_MIN};
+use crate::limits::{
+    APPLICATION_READ_LEN, BODY_BEGUN_LEN, BODY_QUEUE_LEN, JOINED_LEN_MAX, REACH_MIN,
+};
 
 /// An application takes more of a body now.
 pub(super) fn has_room(applications: &Applications, upstream: ConnectionId) -> bool {
@@ -44,7 +46,8 @@ impl Connection {
                 let before = body.content.len();
                 let count = body.take(bytes)?;
                 let grown = body.content.len() - before;
-                if !turn.shared.applications.collect(grown) {
+                let peer = answering.asking.peer();
+                if !turn.shared.applications.collect(peer, grown) {
                     return Err(BodyError::NoRoom);
                 }
                 answering.collected += grown;
@@ -131,7 +134,7 @@ impl Connection {
         if turn.transport.unacknowledged(id) == 0 {
             self.begin_pace(turn.now);
         }
-        let (mut content, mut has_come) = (Vec::new(), false);
+        let mut has_come = false;
         let is_whole = loop {
             let queued = turn.transport.unacknowledged(id);
             if queued >= queue_wanted(queued - turn.transport.unsent(id), REACH_MIN) {
@@ -145,7 +148,7 @@ impl Connection {
                     None => break false,
                 }
             }
-            content.clear();
+            let mut content = Vec::with_capacity(part.len());
             let asking = &answering.asking;
             let taken = answering
                 .reply
@@ -154,22 +157,20 @@ impl Connection {
             let (count, head) = taken.map_err(Failure::Reply)?;
             turn.shared.applications.consume(upstream, count);
             has_come = true;
-            let mut out = Vec::with_capacity(content.len() + 512);
+            let mut before = Vec::new();
             if let Some(head) = head {
-                self.begin_answer(&head, answering, &mut out, turn.shared);
+                before = self.begin_answer(&head, answering, turn.shared);
             }
             let is_over = answering.reply.is_over();
             let mut is_short = Ok(());
             if let Some(begun) = &mut answering.begun {
-                begun.is_too_long |= !begun.framing.push(&content, &mut out);
+                begun.is_too_long |= !begun.framing.frame(&mut content, &mut before);
                 if is_over {
-                    is_short = begun.framing.end(&mut out);
+                    is_short = begun.framing.end(&mut content);
                 }
-                begun.said.len += out.len();
+                begun.said.len += before.len() + content.len();
             }
-            if !out.is_empty() {
-                self.send(Slice::from(Buffer::from(out)), turn.transport);
-            }
+            self.send_part(before, content, turn.transport);
             is_short.map_err(Failure::Reply)?;
             if is_over || answering.begun.is_some_and(|begun| begun.has_all()) {
                 break true;
@@ -181,21 +182,19 @@ impl Connection {
         Ok(is_whole)
     }
 
-    /// The head of the answer is whole.
+    /// The head of the answer is whole: that of ours.
     pub(super) fn begin_answer(
         &mut self,
         head: &Head,
         answering: &mut Answering,
-        out: &mut Vec<u8>,
         shared: &mut Shared,
-    ) {
+    ) -> Vec<u8> {
         let framing = answering.asking.framing(head);
         let is_last = framing == Framing::Close || shared.stopping;
         let persistent = !is_last && answering.skip().is_some();
         let bytes = shared
             .server
             .application_head(&answering.asking, head, framing, persistent);
-        out.extend_from_slice(&bytes);
         answering.begun = Some(Begun {
             framing,
             persistent,
@@ -206,6 +205,23 @@ impl Connection {
             },
             is_too_long: false,
         });
+        bytes
+    }
+
+    /// Sends a part of the answer: long content as it is, short content in one buffer with what comes before it.
+    fn send_part(&mut self, mut before: Vec<u8>, content: Vec<u8>, transport: &mut impl Transport) {
+        let is_long = content.len() > JOINED_LEN_MAX;
+        if !is_long {
+            before.extend_from_slice(&content);
+        }
+        for bytes in [Some(before), is_long.then_some(content)]
+            .into_iter()
+            .flatten()
+        {
+            if !bytes.is_empty() {
+                self.send(Slice::from(Buffer::from(bytes)), transport);
+            }
+        }
     }
 
     /// Something has come of an answer, of which there is more.

@@ -34,6 +34,11 @@ pub(super) struct Waiting {
 }
 
 impl Group {
+    /// Somebody asks it, or wants to.
+    pub(super) fn is_in_use(&self) -> bool {
+        self.open > 0 || !self.waiting.is_empty() || !self.ready.is_empty()
+    }
+
     /// Connections that carry a request, or will.
     pub(super) fn busy(&self) -> usize {
         self.open - self.idle.len() + self.ready.len()

@@ -1,11 +1,13 @@
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use exos::clock;
 use exos_inet::Duration;
 
 use super::*;
+use crate::fastcgi::rules::{Rule, Scope};
 use crate::limits::WARNINGS_MAX;
 
 /// An application that does what a test says.
@@ -178,13 +180,42 @@ fn where_nobody_listens_is_said_and_told_once_a_second() {
     assert_eq!(warned(&mut world.applications, secs(1)), WARNINGS_MAX);
 }
 
+/// A reload that names an application no more closes what was kept of it, and keeps none of what is under way.
 #[test]
-fn bodies_that_are_collected_have_a_bound_together() {
-    let mut applications = Applications::default();
-    assert!(applications.collect(COLLECTED_LEN_MAX));
-    assert!(!applications.collect(1));
-    applications.uncollect(1);
-    assert!(applications.collect(1));
+fn connections_that_no_rule_keeps_are_closed() {
+    let mut world = World::new("reload", 4, 2);
+    let rules = |application: &Application, keep| {
+        let application = Application {
+            keep,
+            ..application.clone()
+        };
+        Rules::new(vec![Rule {
+            scope: Scope::extension(".php").unwrap(),
+            application: Arc::new(application),
+        }])
+    };
+    let upstreams = [1, 2, 3].map(|client| world.connect(client, false).0);
+    let mut peers = [(); 3].map(|()| world.accept());
+    world.applications.release(upstreams[0], &world.application);
+    world.applications.release(upstreams[1], &world.application);
+    let keeps_all = rules(&world.application, 2);
+    let keeps_one = rules(&world.application, 1);
+    world.applications.follow([&keeps_all].into_iter());
+    assert_eq!(world.connect(4, false), (upstreams[1], true));
+    world.applications.release(upstreams[1], &world.application);
+    world.applications.follow([&keeps_one].into_iter());
+    let mut byte = [0];
+    assert_eq!(peers[1].read(&mut byte).unwrap(), 0, "one is kept, no more");
+    assert_eq!(world.connect(5, false), (upstreams[0], true));
+    world.applications.release(upstreams[0], &world.application);
+    world.applications.follow([&Rules::default()].into_iter());
+    assert_eq!(peers[0].read(&mut byte).unwrap(), 0, "none is kept");
+    // The request that is under way began when it would have been.
+    world.applications.release(upstreams[2], &world.application);
+    assert_eq!(peers[2].read(&mut byte).unwrap(), 0);
+    assert!(world.applications.groups.len() == 1);
+    world.applications.follow([&Rules::default()].into_iter());
+    assert!(world.applications.groups.is_empty());
 }
 
 /// What else happens to a client that waits gives it no second place, and no other's.

@@ -146,10 +146,12 @@ fn content_ends_as_its_client_understands() {
         let mut framing = Framing::of(&head, asks_head, minor);
         let (mut said, mut out) = (Vec::new(), Vec::new());
         framing.push_fields(&head, &mut said);
-        framing.push(b"", &mut out);
-        let is_all = framing.push(b"abc", &mut out);
+        assert!(framing.frame(&mut Vec::new(), &mut out) && out.is_empty());
+        let mut content = b"abc".to_vec();
+        let is_all = framing.frame(&mut content, &mut out);
         assert_eq!(is_all, head.length != Some(2));
-        framing.end(&mut out).unwrap();
+        framing.end(&mut content).unwrap();
+        out.extend(content);
         assert_eq!(
             (&*said, &*out),
             (fields.as_bytes(), body.as_bytes()),

@@ -22,6 +22,7 @@ fn variables(
         application: Arc::new(application),
         script: script.into(),
         info: info.into(),
+        is_front: false,
     };
     let ends = (
         "10.0.0.1:80".parse().unwrap(),
@@ -35,6 +36,7 @@ fn variables(
             asked: &asked,
             ends,
             length,
+            user: (script == "/for/a").then_some(&b"a"[..]),
         },
     );
     let (mut all, mut rest) = (BTreeMap::new(), &out[..]);
@@ -93,6 +95,16 @@ fn a_request_is_variables() {
         ("SERVER_PROTOCOL", Some("HTTP/1.1")),
     ] {
         assert_eq!(all.get(name).map(String::as_str), value, "{name}");
+    }
+}
+
+#[test]
+fn whose_password_it_was_is_said_where_one_is_wanted() {
+    let head = "GET / HTTP/1.1\r\nHost: h\r\nAuthorization: Basic YTpi\r\n\r\n";
+    for (script, user, kind) in [("/for/a", Some("a"), Some("Basic")), ("/x", None, None)] {
+        let all = variables(head, script, "", None);
+        let said = ["REMOTE_USER", "AUTH_TYPE"].map(|name| all.get(name).map(String::as_str));
+        assert_eq!(said, [user, kind]);
     }
 }
 

@@ -133,6 +133,8 @@ impl Carried for StackServer {
         {
             return Ok(());
         }
+        let is_asked = self.cheetah.applications().is_asked_here();
+        self.exos.hold_spins(is_asked);
         self.exos.wait(until, &fds)
     }
 

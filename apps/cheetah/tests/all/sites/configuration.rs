@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use exos_cheetah::config::{CacheSize, Config, Root};
+use exos_cheetah::fastcgi::rules::Scope;
 
 fn parse(text: &str) -> Result<Config, String> {
     Config::parse(Path::new("/etc/exos/serve.toml"), text).map_err(|errors| errors.to_string())
@@ -352,6 +353,21 @@ fn applications_have_defaults_and_a_place() {
 }
 
 #[test]
+fn a_front_is_a_rule_behind_that_of_its_extension() {
+    for (files, is_checked) in [("", true), ("files = false\n", false)] {
+        let config = parse(&format!(
+            "[[site]]\nroot = \"www\"\n[[site.fastcgi]]\nextension = \".php\"\nto = \"/run/app\"\n{files}front = \"/blog/index.php\""
+        ));
+        let settings = config.unwrap().sites[0].settings.clone();
+        let scopes: Vec<_> = settings.fastcgi.iter().map(|rule| &rule.scope).collect();
+        let extension = Scope::extension(".php").unwrap().checked(is_checked);
+        let front = Scope::Front("/blog/index.php".to_owned(), is_checked);
+        assert_eq!(scopes, [&extension, &front]);
+        assert_eq!(settings.index, ["index.php", "index.html"]);
+    }
+}
+
+#[test]
 fn what_is_wrong_with_applications_is_said() {
     let site =
         "[[site]]\nroot = \"www\"\n[site.error_pages]\n404 = \"/404.php\"\n[[site.fastcgi]]\n";
@@ -396,6 +412,18 @@ fn what_is_wrong_with_applications_is_said() {
         (
             "path = \"/a\"\nto = \"/run/app\"\n[[site.fastcgi]]\npath = \"/a\"\nto = \"/b\"",
             "9: \"/a\" is there in line 6 too",
+        ),
+        (
+            "path = \"/a/*\"\nto = \"/run/app\"\nfront = \"/a/index.php\"",
+            "8: a front is a script",
+        ),
+        (
+            "extension = \".php\"\nto = \"/run/app\"\nfront = \"index.php\"",
+            "8: \"index.php\" is no",
+        ),
+        (
+            "extension = \".php\"\nto = \"/run/app\"\nfront = \"/index.html\"",
+            "8: \"/index.html\" is no path of a script",
         ),
         (
             "extension = \".php\"\nto = \"/run/app\"",

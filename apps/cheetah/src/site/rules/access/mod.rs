@@ -16,3 +16,4 @@ pub mod users;
 
 pub(crate) use rules::client_of;
 pub use rules::{AccessRule, AccessRules, Asks, Verdict, is_password};
+pub use users::user_of;

@@ -34,7 +34,7 @@ pub struct AccessRules(Vec<AccessRule>);
 pub struct Asks<'a> {
     /// The resolved path.
     pub path: &'a [u8],
-    /// The script that it begins with, if there is more behind that: rules about the script hold too.
+    /// The script that it runs, if that has another path: rules about the script hold too.
     pub script: Option<&'a [u8]>,
     /// Who asks.
     pub peer: IpAddr,
@@ -124,6 +124,16 @@ impl AccessRules {
                 && rate.is_none_or(|(_, rate)| rate.is_none())
                 && users.is_none_or(|(_, users)| users.is_none())
         })
+    }
+
+    /// Whether a request for a path needs a password; `index` as there.
+    pub fn wants_password(&self, path: &[u8], index: &[String]) -> bool {
+        let mut paths = paths_of(path, index).into_iter();
+        !self.is_empty()
+            && paths.any(|path| {
+                let users = self.first(&path, |rule| rule.users.as_ref());
+                users.is_some_and(|(_, users)| users.is_some())
+            })
     }
 
     /// Finds out about a password, as a verdict says. Takes long.

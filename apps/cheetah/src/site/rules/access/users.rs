@@ -240,6 +240,11 @@ fn credentials(value: &[u8]) -> Option<Vec<u8>> {
     sent.contains(&b':').then_some(sent)
 }
 
+/// The name in an Authorization field, if there is one.
+pub fn user_of(authorization: &[u8]) -> Option<Box<[u8]>> {
+    credentials(authorization).map(|sent| name(&sent).into())
+}
+
 /// The name in `NAME:PASSWORD`.
 fn name(sent: &[u8]) -> &[u8] {
     sent.split(|&b| b == b':').next().unwrap_or_default()

@@ -1,0 +1,84 @@
+//! Bytes of bodies that are kept until they are whole: a bound for all together, and one for each client, so that none of them
+//! takes the others' room.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::net::IpAddr;
+
+use crate::limits::{COLLECTED_LEN_MAX, COLLECTED_PEER_LEN_MAX};
+use crate::site::rules::access::peer::Peer;
+
+/// What is kept.
+#[derive(Debug, Default)]
+pub(super) struct Collected {
+    len: usize,
+    /// Of each client that has some.
+    of_peers: HashMap<Peer, usize>,
+}
+
+impl Collected {
+    /// Bytes of a client's are to be kept; false when there is no room for them.
+    pub(super) fn add(&mut self, ip: IpAddr, len: usize) -> bool {
+        let peer = Peer::of(ip);
+        let before = self.of_peers.get(&peer).copied().unwrap_or(0);
+        let has_room =
+            len <= COLLECTED_LEN_MAX - self.len && len <= COLLECTED_PEER_LEN_MAX - before;
+        if has_room && len > 0 {
+            self.len += len;
+            self.of_peers.insert(peer, before + len);
+        }
+        has_room
+    }
+
+    /// So many of a client's are not kept any more.
+    pub(super) fn remove(&mut self, ip: IpAddr, len: usize) {
+        let Entry::Occupied(mut of_peer) = self.of_peers.entry(Peer::of(ip)) else {
+            return;
+        };
+        self.len -= len;
+        *of_peer.get_mut() -= len;
+        if *of_peer.get() == 0 {
+            of_peer.remove();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_client_has_its_share_and_leaves_the_others_theirs() {
+        let mut collected = Collected::default();
+        let greedy = ip("10.0.0.1");
+        assert!(collected.add(greedy, COLLECTED_PEER_LEN_MAX));
+        assert!(!collected.add(greedy, 1));
+        // Addresses of one network are one client's.
+        assert!(collected.add(ip("2001:db8::1"), COLLECTED_PEER_LEN_MAX));
+        assert!(!collected.add(ip("2001:db8::2"), 1));
+        assert!(collected.add(ip("10.0.0.2"), 1));
+        collected.remove(greedy, 1);
+        assert!(collected.add(greedy, 1));
+    }
+
+    #[test]
+    fn all_clients_have_a_bound_together() {
+        let mut collected = Collected::default();
+        let clients: Vec<IpAddr> = (1..=100).map(|n| IpAddr::from([10, 0, 0, n])).collect();
+        let full = COLLECTED_LEN_MAX / COLLECTED_PEER_LEN_MAX;
+        for client in &clients[..full] {
+            assert!(collected.add(*client, COLLECTED_PEER_LEN_MAX));
+        }
+        assert!(!collected.add(clients[full], 1));
+        for client in &clients[..full] {
+            collected.remove(*client, COLLECTED_PEER_LEN_MAX);
+        }
+        // Nothing is left of those that have nothing.
+        assert!(collected.of_peers.is_empty() && collected.len == 0);
+        assert!(collected.add(clients[full], 0) && collected.of_peers.is_empty());
+    }
+}

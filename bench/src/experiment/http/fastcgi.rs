@@ -1,0 +1,322 @@
+//! Pages that a FastCGI application makes: `exos serve` and nginx before one and the same application, on one core with it.
+//!
+//! With php-fpm the interpreter is most of a request; with a responder that has its answers the server is. Processor time of
+//! the application is told by itself, and what is left of the core's is the server's: its process, and what the kernel does
+//! for both. Each server is measured with a connection to the application for each request, which is what both do by
+//! themselves, and with connections that are kept.
+
+use super::args::{Client, Group, HttpArgs};
+use super::load::busy_us;
+use super::session::Session;
+use crate::experiment::cells::{compare, measure_cells};
+use crate::report::{
+    Case, Column, Ratio, Section, known_median, limited_by, median, outcomes, sum, usual,
+};
+use crate::stage::cpu;
+use crate::stage::process;
+use crate::stage::request::{Connection, Size};
+use crate::stage::web::{Application, Behind, Seen, Server, Setup, Used};
+use exos_host::Result;
+use exos_lab::{Lab, WireKind};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::fmt;
+use std::path::Path;
+
+/// What php-fpm says: hello, in a hundred bytes.
+const HELLO: Size = Size::of_bytes(100);
+/// What the responder says: a page in one segment, and one of many.
+const ANSWERS: [Size; 2] = [Size::of_bytes(1024), Size::of_bytes(100 * 1024)];
+
+/// The servers that have FastCGI.
+const SERVERS: [Server; 3] = [Server::Exos, Server::Sockets, Server::Nginx];
+
+/// One application, client, kind of connection and size.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Fastcgi {
+    /// `fastcgi/APPLICATION/CLIENT/CONNECTION/SIZE`.
+    pub name: String,
+    /// Who answers.
+    pub application: Application,
+    /// What it calls itself.
+    pub application_version: String,
+    /// Who loads the servers.
+    pub client: Client,
+    /// How requests were spread over the client's connections.
+    pub connection: Connection,
+    /// The size of the page in bytes.
+    pub size_bytes: u64,
+    /// What each server did.
+    pub results: Vec<FastcgiOutcome>,
+    /// Requests a second, of each of ours by each other.
+    pub ratios: Vec<Ratio>,
+    /// Time of the server's core without that of the application, of each other by each of ours: how many times more they need.
+    pub server_ratios: Vec<Ratio>,
+}
+
+outcomes! {
+    /// One server before the application: medians over the runs, errors summed.
+    pub struct FastcgiOutcome of
+    /// `exos`, `exos-sockets`: on the kernel's sockets, `nginx`: each with a connection to the application for each request; and with
+    /// `-kept` behind that, with connections that stay open.
+    server: String, "server";
+    /// One measurement.
+    pub struct FastcgiRun {
+        /// Answers received in a second; our client counts those that were whole and right.
+        requests_per_sec: f64 as median, "requests/s" 0;
+        /// A megabyte is 1,000,000 bytes, heads of answers included.
+        megabytes_per_sec: f64 as median, "MB/s" 1;
+        /// Time that the core of server and application was busy for one request, soft interrupts included. Ours on packets looks for
+        /// packets while it waits, which counts as busy.
+        core_us_per_request: f64 as median, "core us" 1;
+        /// Of that, processor time of the application's processes.
+        application_us_per_request: f64 as median, "application us" 1;
+        /// Processor time of the server's processes for one request.
+        server_cpu_us_per_request: f64 as median, "server us" 1;
+        /// For how long ours on packets had something to do for one request, by what it says of itself; `null` of others.
+        server_busy_us_per_request: Option<f64> as known_median, "with work us" 1;
+        /// What is left of the core's time without the application's: the server's processes, and soft interrupts.
+        rest_us_per_request: f64 as median, "rest us" 1;
+        /// Part of the core's time that the application had, 0 to 1.
+        application_share: f64 as median, "application part" 2;
+        /// Part of the time that the core of server and application was busy, 0 to 1.
+        core_busy: f64 as median;
+        /// Part of the time that the client's core was busy, 0 to 1; of our client, that it had something to do.
+        client_busy: f64 as median, "busy %" 0 |r| [r.core_busy, r.client_busy].map(|part| 100.0 * part);
+        /// Who had no time left: `client`, `server` (which is also the application) or `neither`; of several runs, in most.
+        limited_by: &'static str as usual, "limited by";
+        /// The median of the time from a request to its whole answer.
+        latency_p50_us: f64 as median, "p50 us" 0;
+        /// The 99th percentile of that.
+        latency_p99_us: f64 as median, "p99 us" 0;
+        /// Errors of all kinds.
+        errors: u64 as sum, "errors";
+    }
+}
+
+impl Case for Fastcgi {
+    type Outcome = FastcgiOutcome;
+    const NAMES: &'static str = "fastcgi/application/client/connections/size";
+    const MORE: &'static [Column<Self, FastcgiOutcome>] = &[
+        Column::text("x nginx", |case, r| {
+            Ratio::shown(&case.ratios, &r.server, &peer_of(&r.server))
+        }),
+        Column::text("rest x nginx", |case, r| {
+            Ratio::shown(&case.server_ratios, &r.server, &peer_of(&r.server))
+        }),
+    ];
+
+    fn parts(&self) -> (&str, &[FastcgiOutcome]) {
+        (&self.name, &self.results)
+    }
+}
+
+/// nginx with the same kind of connections to the application.
+fn peer_of(server: &str) -> String {
+    named(&Server::Nginx, server.ends_with(KEPT))
+}
+
+const KEPT: &str = "-kept";
+
+fn named(server: &Server, kept: bool) -> String {
+    format!("{server}{}", if kept { KEPT } else { "" })
+}
+
+pub(super) const NOTE: &str = "Server and application on one core, the client on another; as many processes or threads of the application as \
+    connections. Core: all that the core did for a request; application and server: processor time of their processes; with work: turns of \
+    ours in which there was something to do; rest: the core's time without the application's. x nginx: ratio of the rates, and of the rests \
+    (nginx's by ours), to nginx with the same kind of connections to the application, median of the runs.";
+
+pub(super) fn section(cases: &[Fastcgi]) -> Section {
+    Section::of("Pages of FastCGI applications", NOTE, cases)
+}
+
+impl Fastcgi {
+    pub(super) fn new(cell: Cell, version: &str, results: Vec<FastcgiOutcome>) -> Self {
+        Self {
+            name: cell.to_string(),
+            application: cell.application,
+            application_version: version.to_owned(),
+            client: cell.client,
+            connection: cell.connection,
+            size_bytes: cell.size.bytes(),
+            ratios: Ratio::among(&results, |run| run.requests_per_sec),
+            server_ratios: Ratio::among(&results, |run| 1.0 / run.rest_us_per_request),
+            results,
+        }
+    }
+}
+
+/// What is asked of whom.
+#[derive(Clone, Copy)]
+pub(super) struct Cell {
+    pub application: Application,
+    pub client: Client,
+    pub connection: Connection,
+    pub size: Size,
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (application, client) = (self.application, self.client);
+        let (connection, size) = (self.connection, self.size.name());
+        write!(f, "fastcgi/{application}/{client}/{connection}/{size}")
+    }
+}
+
+/// The sizes of all pages.
+pub(super) fn sizes() -> Vec<Size> {
+    [&[HELLO], &ANSWERS[..]].concat()
+}
+
+pub(super) fn cells(args: &HttpArgs) -> Vec<Cell> {
+    // Ours rather than wrk, which takes more of its core's time.
+    let Some(&client) = args.clients.iter().max_by_key(|c| **c == Client::Packets) else {
+        return Vec::new();
+    };
+    let pages = [
+        (Application::PhpFpm, &[HELLO][..]),
+        (Application::Responder, &ANSWERS),
+    ];
+    let pages = pages.into_iter();
+    let pages =
+        pages.flat_map(|(application, sizes)| sizes.iter().map(move |&size| (application, size)));
+    let cells = pages.flat_map(|(application, size)| {
+        args.connection.iter().map(move |&connection| Cell {
+            application,
+            client,
+            connection,
+            size,
+        })
+    });
+    args.wanted(Group::Fastcgi, cells)
+}
+
+/// Of the applications that are asked for those that are there, with what each calls itself, and why the others are not.
+pub(super) fn available(args: &HttpArgs, exos: &Path) -> (Vec<(Application, String)>, Vec<String>) {
+    let cells = cells(args);
+    let is_asked =
+        |application: &Application| cells.iter().any(|cell| cell.application == *application);
+    let all = [Application::PhpFpm, Application::Responder];
+    let asked: Vec<Application> = all.into_iter().filter(is_asked).collect();
+    if asked.is_empty() {
+        return Default::default();
+    }
+    // Where none is there, that is all that is to be said.
+    process::available(&asked, |application| application.version(exos))
+        .unwrap_or_else(|error| (Vec::new(), vec![error.to_string()]))
+}
+
+/// A server, and whether it keeps connections.
+#[derive(Clone, Copy)]
+struct Contender {
+    server: Server,
+    kept: bool,
+}
+
+impl fmt::Display for Contender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&named(&self.server, self.kept))
+    }
+}
+
+/// Measures them.
+pub(super) fn measure(session: &Session<'_>) -> Result<Vec<Fastcgi>> {
+    let version = |cell: &Cell| {
+        let mut there = session.applications.iter();
+        there.find(|(application, _)| *application == cell.application)
+    };
+    let mut cells = cells(session.args);
+    cells.retain(|cell| version(cell).is_some());
+    let servers = session
+        .servers
+        .iter()
+        .filter(|server| SERVERS.contains(server));
+    let of = |&server: &Server| [false, true].map(|kept| Contender { server, kept });
+    let contenders: Vec<Contender> = servers.flat_map(of).collect();
+    if cells.is_empty() || contenders.is_empty() {
+        return Ok(Vec::new());
+    }
+    let lab = session.lab(WireKind::Plain)?;
+    measure_cells(session, &cells, contenders.len(), |&cell| {
+        let run = |contender: &Contender| run(session, &lab, cell, *contender);
+        let results = compare(session, cell, &contenders, Contender::to_string, run)?;
+        let version = version(&cell).map_or("", |(_, version)| version);
+        Ok(vec![Fastcgi::new(cell, version, results)])
+    })
+}
+
+/// Starts the application and a server before it, has that loaded, and stops both.
+fn run(session: &Session<'_>, lab: &Lab, cell: Cell, contender: Contender) -> Result<FastcgiRun> {
+    let Cell {
+        application,
+        client,
+        connection,
+        size,
+    } = cell;
+    let mut answers = application.start(session, size)?;
+    let behind = Some(Behind {
+        application,
+        kept: contender.kept,
+    });
+    let setup = Setup {
+        behind,
+        ..contender.server.into()
+    };
+    let serving = session.serve(lab, setup, size)?;
+    let watch = || {
+        let application_ns = cpu::of_family_ns(answers.running.pid())?;
+        Ok((session.times(&serving)?, application_ns))
+    };
+    let (seen, [before, after]) = match client {
+        Client::Wrk => session.load(lab, &serving, (connection, size), watch)?,
+        Client::Packets => {
+            let visit = session.prepare_visit(lab, &serving, connection, size)?;
+            let (visited, watched) = session.visit(lab, &serving, &visit, watch)?;
+            (Seen::from(&visited), watched)
+        }
+    };
+    let application_ns = after.1.saturating_sub(before.1);
+    let mut used = after.0.since(&before.0);
+    if client == Client::Wrk {
+        // It is its requests that the processors' time is divided by, however long it took to start.
+        used.seconds = seen.seconds;
+    }
+    let told = session.end(WireKind::Plain, serving)?;
+    answers.running.check()?;
+    answers.stop()?;
+    let busy_us = contender.server.is_ours().then(|| busy_us(&told)).flatten();
+    Ok(FastcgiRun::new(&seen, used, application_ns, busy_us))
+}
+
+impl FastcgiRun {
+    /// What a client saw, and server and application did.
+    pub(super) fn new(seen: &Seen, used: Used, application_ns: u64, busy_us: Option<f64>) -> Self {
+        let requests = used.seconds * seen.per_sec();
+        let ticks_us = |ticks: u64| cpu::ticks_to_us(ticks) / requests;
+        let core_us = ticks_us(used.server.busy);
+        let application_us = application_ns as f64 / 1e3 / requests;
+        let core_busy = used.server.busy_share();
+        let client_busy = seen.busy.unwrap_or(used.client.busy_share());
+        Self {
+            requests_per_sec: seen.per_sec(),
+            megabytes_per_sec: seen.megabytes_per_sec(),
+            core_us_per_request: core_us,
+            application_us_per_request: application_us,
+            server_cpu_us_per_request: ticks_us(used.process.user + used.process.system),
+            server_busy_us_per_request: busy_us,
+            rest_us_per_request: (core_us - application_us).max(f64::MIN_POSITIVE),
+            application_share: application_us / core_us,
+            core_busy,
+            client_busy,
+            limited_by: limited_by(core_busy, client_busy),
+            latency_p50_us: seen.latency_us[0],
+            latency_p99_us: seen.latency_us[1],
+            errors: seen.errors.total(),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "fastcgi_tests.rs"]
+pub(super) mod tests;
