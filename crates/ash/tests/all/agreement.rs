@@ -41,10 +41,17 @@ pub fn handlers() -> u32 {
 /// Of which versions of IP a handler's addresses may be: it begins in another way if they are of both.
 const VERSIONS: [&[bool]; 3] = [&[false, true], &[false], &[true]];
 
+/// On a link of its own at addresses of these versions, or as every fourth behind a gate, which has both.
+fn bench_of(handler: &Checked, number: u32) -> (Bench, &'static [bool]) {
+    match VERSIONS.get(number as usize % (VERSIONS.len() + 1)) {
+        Some(versions) => (Bench::of_versions(handler, versions), versions),
+        None => (Bench::behind_gate(handler), VERSIONS[0]),
+    }
+}
+
 /// How many messages were given up, done with, answered.
 fn agree(handler: &Checked, random: &mut Random, number: u32) -> [u32; 3] {
-    let versions = VERSIONS[number as usize % VERSIONS.len()];
-    let bench = Bench::of_versions(handler, versions);
+    let (bench, versions) = bench_of(handler, number);
     let layout = Layout::of(handler.handler());
     let ours = words(&layout);
     let memory = Memory::new(&ours, &layout, handler.handler());
@@ -74,7 +81,11 @@ fn agree(handler: &Checked, random: &mut Random, number: u32) -> [u32; 3] {
         }] += 1;
     }
     let counted = [Counter::Done, Counter::Answered].map(|counter| bench.counted(counter));
-    assert_eq!(counted, [counts[1], counts[2]].map(u64::from));
+    let expected = [counts[1], counts[2]].map(u64::from);
+    assert!(
+        counted == [None; 2] || counted == expected.map(Some),
+        "{counted:?}"
+    );
     counts
 }
 

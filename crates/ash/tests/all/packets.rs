@@ -1,14 +1,16 @@
 //! Packets made and read by etherparse, and a handler's program run on them by the kernel.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use etherparse::{PacketBuilder, SlicedPacket, TransportSlice};
 use exos_ash::kernel::InKernel;
 use exos_ash::{Checked, Layout, Memory, Outcome};
-use exos_filter::Counter;
+use exos_filter::gate::handling::{self, OUTCOMES};
 use exos_filter::handler::Handler as _;
 use exos_filter::handler::forward::WayOut;
+use exos_filter::{Counter, Program};
 use exos_host::bpf::{Map, MappedArray, Prog, TestRun, permitted};
 use exos_testing::ebpf::disassemble;
 use exos_wire::Mac;
@@ -120,9 +122,16 @@ pub fn allowed(test: &str) -> bool {
 pub struct Bench {
     pub prog: Prog,
     pub memory: MappedArray,
-    counters: Map,
+    /// None behind a gate, which counts itself.
+    counters: Option<Map>,
     /// Kept, for the program goes on to what is in it.
     _slots: Map,
+}
+
+/// What a program gives as its verdict, and does nothing else.
+fn verdict(verdict: u32) -> Prog {
+    let words = [u64::from(verdict) << 32 | 0xb7, 0x95];
+    Prog::load(&words, "verdict", true).expect("two instructions")
 }
 
 impl Bench {
@@ -140,42 +149,38 @@ impl Bench {
 
     /// At these of our addresses.
     pub fn at(handler: &Checked, may_be_partial: bool, ours: &[IpAddr]) -> Self {
-        let layout = Layout::of(handler.handler());
-        let memory = MappedArray::new("ash", layout.bytes() as usize, 1).unwrap();
+        let memory = memory_of(handler);
         let counters = Map::percpu_array("counters", 8, Counter::COUNT).unwrap();
         let slots = Map::prog_array(2).unwrap();
-        let program = InKernel {
-            handler,
-            memory_fd: memory.raw_fd(),
-            mac: OURS,
-            addresses: ours.to_vec(),
-            not_from: vec![BROADCAST],
-            port: PORT,
-            may_be_partial,
-            way_out: WayOut::Transmit,
-        }
-        .program(slots.raw_fd(), counters.raw_fd());
-        wait_for_freed();
-        let words = program.words();
-        let around = FRAME_OF_BODY + 40 * ours.len() as u64;
-        let most = handler.instructions() + around;
-        assert!(
-            words.len() as u64 <= most,
-            "{} of {most}\n{}",
-            words.len(),
-            handler.handler()
-        );
-        let prog = Prog::load(&words, "ash", false).unwrap_or_else(|e| {
-            let text = handler.handler();
-            let log: Vec<_> = e.log.lines().collect();
-            let log = log[log.len().saturating_sub(60)..].join("\n");
-            panic!("{text}\n{}\n{log}\n{e}", disassemble(&words))
-        });
+        let program = in_kernel(handler, &memory, may_be_partial, ours);
+        let program = program.program(slots.raw_fd(), counters.raw_fd());
         Self {
-            prog,
+            prog: load(handler, &program, ours, false),
             memory,
-            counters,
+            counters: Some(counters),
             _slots: slots,
+        }
+    }
+
+    /// As the daemon makes it, behind a gate that has looked at addresses, and ends as the handler says.
+    pub fn behind_gate(handler: &Checked) -> Self {
+        let memory = memory_of(handler);
+        let outcomes = Map::prog_array(OUTCOMES).unwrap();
+        for (outcome, becomes) in [
+            (handling::Outcome::GaveUp, PASS),
+            (handling::Outcome::Done, DROP),
+            (handling::Outcome::Transmitted, TX),
+        ] {
+            let program = verdict(becomes);
+            outcomes.set_fd(outcome as u32, program.as_fd()).unwrap();
+        }
+        let program = in_kernel(handler, &memory, true, &[]);
+        let program = program.in_gate(outcomes.raw_fd());
+        Self {
+            prog: load(handler, &program, &[], true),
+            memory,
+            counters: None,
+            _slots: outcomes,
         }
     }
 
@@ -198,8 +203,10 @@ impl Bench {
         }
     }
 
-    pub fn counted(&self, counter: Counter) -> u64 {
-        self.counters.sum_percpu_u64(counter as u32).unwrap()[0]
+    /// None behind a gate.
+    pub fn counted(&self, counter: Counter) -> Option<u64> {
+        let counters = self.counters.as_ref()?;
+        Some(counters.sum_percpu_u64(counter as u32).unwrap()[0])
     }
 
     pub fn seen<'a>(&'a self, layout: &'a Layout, handler: &'a Checked) -> Memory<'a> {
@@ -207,27 +214,60 @@ impl Bench {
     }
 }
 
-/// Loads a handler as a slot of a shared interface has it, for both versions of IP and sums that are still to be made.
-/// Returns how many instructions the verifier followed: loading takes as long as that.
-pub fn load_in_gate(handler: &Checked) -> u32 {
+fn memory_of(handler: &Checked) -> MappedArray {
     let layout = Layout::of(handler.handler());
-    let memory = MappedArray::new("ash", layout.bytes() as usize, 1).unwrap();
-    let outcomes = Map::prog_array(4).unwrap();
-    let program = InKernel {
+    MappedArray::new("ash", layout.bytes() as usize, 1).unwrap()
+}
+
+fn in_kernel<'a>(
+    handler: &'a Checked,
+    memory: &MappedArray,
+    may_be_partial: bool,
+    ours: &[IpAddr],
+) -> InKernel<'a> {
+    InKernel {
         handler,
         memory_fd: memory.raw_fd(),
         mac: OURS,
-        addresses: Vec::new(),
+        addresses: ours.to_vec(),
         not_from: vec![BROADCAST],
         port: PORT,
-        may_be_partial: true,
+        may_be_partial,
+        way_out: WayOut::Transmit,
+    }
+}
+
+fn load(handler: &Checked, program: &Program, ours: &[IpAddr], fragments: bool) -> Prog {
+    wait_for_freed();
+    let words = program.words();
+    let around = FRAME_OF_BODY + 40 * ours.len() as u64;
+    let most = handler.instructions() + around;
+    assert!(
+        words.len() as u64 <= most,
+        "{} of {most}\n{}",
+        words.len(),
+        handler.handler()
+    );
+    Prog::load(&words, "ash", fragments).unwrap_or_else(|e| {
+        let text = handler.handler();
+        let log: Vec<_> = e.log.lines().collect();
+        let log = log[log.len().saturating_sub(60)..].join("\n");
+        panic!("{text}\n{}\n{log}\n{e}", disassemble(&words))
+    })
+}
+
+/// Loads a handler as a slot of a shared interface has it, for both versions of IP and sums that are still to be made.
+/// Returns how many instructions the verifier followed: loading takes as long as that.
+pub fn load_in_gate(handler: &Checked) -> u32 {
+    let memory = memory_of(handler);
+    let outcomes = Map::prog_array(OUTCOMES).unwrap();
+    let program = InKernel {
         way_out: WayOut::Redirect(1),
+        ..in_kernel(handler, &memory, true, &[])
     };
-    let words = program.in_gate(outcomes.raw_fd()).words();
-    let loaded = Prog::load(&words, "ash", true);
-    let program =
-        loaded.unwrap_or_else(|e| panic!("{e}: {}\n{}", handler.handler(), disassemble(&words)));
-    program.info().unwrap().verified_insns
+    let program = program.in_gate(outcomes.raw_fd());
+    let loaded = load(handler, &program, &[], true);
+    loaded.info().unwrap().verified_insns
 }
 
 /// A thousand programs that are freed at once fill a queue of the kernel's, for which loads wait (Linux 6.18: for ever).
