@@ -5,6 +5,7 @@
 //! `wait`.
 
 mod nested;
+pub(crate) mod set;
 mod wait;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +14,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::by_number::ByNumber;
 use crate::memory::DESCRIPTORS;
 use crate::process::{Found, Here, NO_WATCHER};
-use crate::set::{Member, Set};
 use crate::sharing::unshare_fd;
 use crate::signals::Section;
 use crate::system::{
@@ -22,6 +22,7 @@ use crate::system::{
 };
 
 use nested::{Teller, collect, lie_down, teller, waited_alone, without_doubles};
+use set::{Member, Set};
 
 pub use nested::{among, readiness, watch};
 pub use wait::wait;
@@ -163,6 +164,19 @@ fn may_be(what: i32, before: u32, events: u32) -> Result<(), i32> {
     }
 }
 
+/// Whether a set takes in, changes or lets go of a socket by this descriptor, of which it has this.
+fn may_be_done(what: i32, fd: i32, member: Option<&Member>) -> Result<(), i32> {
+    match (what, member) {
+        // The kernel's sets know a socket by each of its descriptors, ours by its number.
+        (EPOLL_CTL_ADD, Some(member)) if member.fd != fd => Err(NO_WATCHER),
+        (_, Some(member)) if member.fd != fd => Err(ENOENT),
+        (EPOLL_CTL_ADD, Some(_)) => Err(EEXIST),
+        (EPOLL_CTL_MOD | EPOLL_CTL_DEL, None) => Err(ENOENT),
+        (EPOLL_CTL_ADD | EPOLL_CTL_MOD | EPOLL_CTL_DEL, _) => Ok(()),
+        _ => Err(EINVAL),
+    }
+}
+
 /// epoll_ctl(2) of a shared socket.
 pub fn control(
     at: i32,
@@ -186,22 +200,11 @@ pub fn control(
         {
             set.members.remove(&found.number);
         }
-        let is_other = |member: &Member| member.fd != fd;
-        match what {
-            // The kernel's sets know a socket by each of its descriptors, ours by its number.
-            EPOLL_CTL_ADD if set.members.get(&found.number).is_some_and(is_other) => {
-                return Err(NO_WATCHER);
-            }
-            _ if set.members.get(&found.number).is_some_and(is_other) => return Err(ENOENT),
-            EPOLL_CTL_DEL => {
-                set.members.remove(&found.number).ok_or(ENOENT)?;
-                here.shared.watch(found.number, waker.watcher, false);
-                return Ok(());
-            }
-            EPOLL_CTL_ADD if set.members.contains_key(&found.number) => return Err(EEXIST),
-            EPOLL_CTL_MOD if !set.members.contains_key(&found.number) => return Err(ENOENT),
-            EPOLL_CTL_ADD | EPOLL_CTL_MOD => {}
-            _ => return Err(EINVAL),
+        may_be_done(what, fd, set.members.get(&found.number))?;
+        if what == EPOLL_CTL_DEL {
+            set.members.remove(&found.number);
+            here.shared.watch(found.number, waker.watcher, false);
+            return Ok(());
         }
         let event = event.ok_or(EFAULT)?;
         let before = set

@@ -58,8 +58,6 @@ mod poll;
 #[cfg(exos_preload)]
 mod process;
 #[cfg(exos_preload)]
-mod set;
-#[cfg(exos_preload)]
 mod sharing;
 #[cfg(exos_preload)]
 mod signals;

@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
 use crate::epoll;
+use crate::epoll::set::readiness;
 use crate::process::{AGAIN, Found, Here, here};
-use crate::set::readiness;
 use crate::sharing::{find, unshare_fd};
 use crate::system::{self, ERR, HUP, IN, PollFd, Timespec};
 use crate::wait::until;

@@ -1,5 +1,7 @@
 //! Bytes of a connection: what all reading and writing calls come to.
 
+mod files;
+
 use std::sync::atomic::{Ordering, fence};
 
 use crate::control::Wishes;
@@ -8,10 +10,9 @@ use crate::memory::state::{
     DATAGRAMS, FINISHED, HAS_MORE, LISTENS, NO_READS, NO_WRITES, OVER, STANDS, WANTS_ROOM,
 };
 use crate::process::Found;
-use crate::sharing::find;
 use crate::system::{
-    self, EAGAIN, EBADF, EINVAL, ENOTCONN, EOPNOTSUPP, EPIPE, Iovec, MSG_ERRQUEUE, MSG_NOSIGNAL,
-    MSG_OOB, MSG_PEEK, MSG_TRUNC, MSG_WAITALL, SEEK_CUR, SIGPIPE,
+    self, EAGAIN, EINVAL, ENOTCONN, EOPNOTSUPP, EPIPE, Iovec, MSG_ERRQUEUE, MSG_NOSIGNAL, MSG_OOB,
+    MSG_PEEK, MSG_TRUNC, MSG_WAITALL, SIGPIPE,
 };
 use crate::wait::Patience;
 
@@ -306,73 +307,5 @@ impl Found {
             unsafe { system::raise(SIGPIPE) };
         }
         Err(ended)
-    }
-
-    /// Writes a part of a file (sendfile(2)), from where it is, or from an offset.
-    pub fn transmit_file(
-        self,
-        file: i32,
-        offset: Option<i64>,
-        wanted: usize,
-    ) -> Result<usize, i32> {
-        // As the kernel says of a pipe or a terminal, whose bytes would be waited for while handlers wait.
-        // SAFETY: always.
-        if find(file).is_some() || unsafe { system::lseek64(file, 0, SEEK_CUR) } < 0 {
-            return Err(match system::errno() {
-                EBADF if find(file).is_none() => EBADF,
-                _ => EINVAL,
-            });
-        }
-        if offset.is_some_and(|offset| offset < 0) {
-            return Err(EINVAL);
-        }
-        if self.is_datagrams() {
-            return self.transmit_file_whole(file, offset, wanted);
-        }
-        let (mut at, mut left) = (offset, wanted);
-        // Of nothing at all the kernel does not ask whether it can be written.
-        let has_ended = || {
-            let mut byte = 0;
-            // SAFETY: a descriptor of this process, and room for a byte.
-            unsafe {
-                let at = at.unwrap_or_else(|| system::lseek64(file, 0, SEEK_CUR));
-                system::pread64(file, &raw mut byte, 1, at) == 0
-            }
-        };
-        let may_fail =
-            !self.is_writable() || self.has_error() || self.socket().is(OVER | NO_WRITES | LISTENS);
-        if wanted == 0 || (may_fail && has_ended()) {
-            return Ok(0);
-        }
-        self.fill(wanted, 0, |found| {
-            let ring = found.here.shared.outward(found.number);
-            let mut count = 0;
-            while left > 0 {
-                let (to, room) = ring.room();
-                let now = room.min(left);
-                if now == 0 {
-                    break;
-                }
-                let read = match at {
-                    // SAFETY: there is room for these at `to`, which the other side does not look at before they are written.
-                    Some(at) => unsafe { system::pread64(file, to, now, at) },
-                    // SAFETY: as above.
-                    None => unsafe { system::read(file, to, now) },
-                };
-                match read {
-                    1.. => {
-                        ring.written(read as usize);
-                        count += read as usize;
-                        left -= read as usize;
-                        at = at.map(|at| at + read as i64);
-                    }
-                    // The file ends.
-                    0 => return Ok((count, true)),
-                    _ if count > 0 => break,
-                    _ => return Err(system::errno()),
-                }
-            }
-            Ok((count, false))
-        })
     }
 }

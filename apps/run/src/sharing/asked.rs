@@ -58,21 +58,7 @@ impl Sharing {
                 let listens = matches!(entry.map(|entry| &entry.kind), Some(Kind::Listening(_)));
                 write(&cx.calls, call, value, &tcp_info(info.as_ref(), listens))?;
             }
-            Some(Ask::Datagrams) => {
-                let descriptor = Descriptor::of(call, fd)?;
-                // These two hold as long as the socket, and are not asked for again.
-                let Some(family) = descriptor.udp_family() else {
-                    return fails(libc::EPROTOTYPE);
-                };
-                if descriptor.is_bound() {
-                    return fails(libc::EINVAL);
-                }
-                let Some(part) = self.part_asking(call) else {
-                    return fails(libc::ENOPROTOOPT);
-                };
-                self.sockets
-                    .share_datagrams(cx, (call, part), &descriptor, family)?;
-            }
+            Some(Ask::Datagrams) => return self.asked_for_datagrams(cx, call, fd),
             Some(Ask::Port) => self.sockets.bind_for_use(cx, fd as u32)?,
             Some(Ask::Source) => {
                 let from = read_address(&cx.calls, call, value, ADDRESS_LEN)?;
@@ -84,6 +70,24 @@ impl Sharing {
             Some(Ask::NoRoom) => self.say_no_room(call),
             None => return fails(libc::ENOPROTOOPT),
         }
+        Ok(Answer::Value(0))
+    }
+
+    /// A socket for datagrams is to be shared.
+    fn asked_for_datagrams(&mut self, cx: &Context, call: &Call, fd: i32) -> io::Result<Answer> {
+        let descriptor = Descriptor::of(call, fd)?;
+        // These two hold as long as the socket, and are not asked for again.
+        let Some(family) = descriptor.udp_family() else {
+            return fails(libc::EPROTOTYPE);
+        };
+        if descriptor.is_bound() {
+            return fails(libc::EINVAL);
+        }
+        let Some(part) = self.part_asking(call) else {
+            return fails(libc::ENOPROTOOPT);
+        };
+        self.sockets
+            .share_datagrams(cx, (call, part), &descriptor, family)?;
         Ok(Answer::Value(0))
     }
 

@@ -14,25 +14,15 @@ use exos_filter::gate::{
     self as gates, AddressFlags, Bucket, Counter, Direction, FlowKey, Slot, SlotKind, SlotSet, Tap,
     TapRecord, Verdict,
 };
-use exos_host::bpf::{Map, RingbufReader, permitted};
+use exos_host::bpf::{Map, Prog, RingbufReader};
 use exos_host::netlink::Netlink;
 use exos_host::netns::NetNs;
 use gate::packets::{arp, ethernet, ip, mapped, ports, tcp};
 use gate::wire::{PATIENCE, Wire, checksum};
-use gate::{MAC, PEER_MAC, TCP, Tables, UDP, grant, sa, v};
+use gate::{MAC, PEER_MAC, TCP, Tables, UDP, grant, in_namespace, sa, v};
 use std::net::UdpSocket;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
-
-pub fn in_namespace(test: &str, work: impl FnOnce() + Send) {
-    if let Err(error) = permitted() {
-        return common::skipped(&format!("{test}: {error}"));
-    }
-    match NetNs::anonymous() {
-        Ok(namespace) => namespace.run(work).unwrap(),
-        Err(error) => common::skipped(&format!("{test}: {error}")),
-    }
-}
 
 const OURS: &str = "192.0.2.7:80";
 const PEER: &str = "198.51.100.9:50000";
@@ -296,45 +286,50 @@ fn super_packets_pass_whole() {
     });
 }
 
+/// Has packets of these filters and slots copied: what reads the copies, and the programs.
+fn tapped(
+    wire: &Wire,
+    taps: [(&str, Option<SlotSet>, u32); 3],
+) -> (Vec<RingbufReader>, Vec<(Prog, Prog)>) {
+    let size = 1 << 16;
+    let maps = &wire.tables.0;
+    let mut config = wire.model.config;
+    config.taps = taps.len() as u32;
+    let mut readers = Vec::new();
+    let mut programs = Vec::new();
+    for (index, (filter, slots, snap_len)) in taps.into_iter().enumerate() {
+        let ring = Map::ringbuf("tap", size).unwrap();
+        let tap = Tap {
+            index: index as u32,
+            filter: Filter::parse(filter).unwrap(),
+            slots,
+            snap_len,
+            ring_fd: ring.raw_fd(),
+        };
+        let [incoming, outgoing] = gates::tap(&wire.tables.fds(), &tap).unwrap();
+        let (incoming, outgoing) = (gate::load_xdp(&incoming), gate::load_tc(&outgoing));
+        maps.taps_in.set_fd(tap.index, incoming.as_fd()).unwrap();
+        maps.taps_out.set_fd(tap.index, outgoing.as_fd()).unwrap();
+        let fd = ring.as_fd().try_clone_to_owned().unwrap();
+        readers.push(RingbufReader::new(fd, size as usize).unwrap());
+        programs.push((incoming, outgoing));
+    }
+    let key = 0u32.to_ne_bytes();
+    maps.config.update(&key, &config.to_bytes()).unwrap();
+    (readers, programs)
+}
+
 /// One client sees slot 1 only, another everything; a third is too slow.
 #[test]
 fn taps_copy_what_they_may_see() {
     in_namespace("taps_copy_what_they_may_see", || {
         let wire = wire();
-        let size = 1 << 16;
         let taps = [
             ("tcp", Some(SlotSet::from_iter([1, 700])), 40),
             ("ip or arp", None, SNAP_LEN_MAX),
             ("tcp dst port 80", Some(SlotSet::from_iter([1])), 1518),
         ];
-        let mut config = wire.model.config;
-        config.taps = taps.len() as u32;
-        let key = 0u32.to_ne_bytes();
-        let mut readers = Vec::new();
-        let mut programs = Vec::new();
-        for (index, (filter, slots, snap_len)) in taps.into_iter().enumerate() {
-            let ring = Map::ringbuf("tap", size).unwrap();
-            let tap = Tap {
-                index: index as u32,
-                filter: Filter::parse(filter).unwrap(),
-                slots,
-                snap_len,
-                ring_fd: ring.raw_fd(),
-            };
-            let [incoming, outgoing] = gates::tap(&wire.tables.fds(), &tap).unwrap();
-            let (incoming, outgoing) = (gate::load_xdp(&incoming), gate::load_tc(&outgoing));
-            let maps = &wire.tables.0;
-            maps.taps_in.set_fd(tap.index, incoming.as_fd()).unwrap();
-            maps.taps_out.set_fd(tap.index, outgoing.as_fd()).unwrap();
-            let fd = ring.as_fd().try_clone_to_owned().unwrap();
-            readers.push(RingbufReader::new(fd, size as usize).unwrap());
-            programs.push((incoming, outgoing));
-        }
-        wire.tables
-            .0
-            .config
-            .update(&key, &config.to_bytes())
-            .unwrap();
+        let (mut readers, _programs) = tapped(&wire, taps);
 
         let [first, second] = [80, 443].map(|port| tcp(PEER, &format!("192.0.2.7:{port}")));
         let (answer, refused) = (sent(OURS, PEER, TCP), sent("192.0.2.7:443", PEER, TCP));
@@ -378,19 +373,22 @@ fn taps_copy_what_they_may_see() {
         };
         wait_until(&mut has_all);
         assert!(has_all(), "{all:?}");
-        // 64 KiB hold 42 records of 1,542 bytes; the rest is lost, and said so.
-        let mut full = first.clone();
-        full.resize(1514, 0);
-        (0..100).for_each(|_| wire.peer.send(&full));
-        assert!(wire.slots[1].receive(|frame| frame.len() == 1514).is_some());
-        let counts = || wire.tables.0.tap_counts.sum_percpu_u64(2).unwrap();
-        let all_seen = || counts().iter().sum::<u64>() >= 101;
-        wait_until(all_seen);
-        assert!(all_seen(), "{:?}", counts());
-        let kept = records(&mut readers[2]).len() as u64;
-        assert_eq!((counts()[0], counts()[0] + counts()[1]), (kept, 101));
-        assert!((41..=43).contains(&kept), "{kept}");
+        lost_copies_are_counted(&wire, &mut readers[2], first);
     });
+}
+
+/// 64 KiB hold 42 records of 1,542 bytes; of a hundred frames the rest is lost, and said so.
+fn lost_copies_are_counted(wire: &Wire, reader: &mut RingbufReader, mut frame: Vec<u8>) {
+    frame.resize(1514, 0);
+    (0..100).for_each(|_| wire.peer.send(&frame));
+    assert!(wire.slots[1].receive(|frame| frame.len() == 1514).is_some());
+    let counts = || wire.tables.0.tap_counts.sum_percpu_u64(2).unwrap();
+    let all_seen = || counts().iter().sum::<u64>() >= 101;
+    wait_until(all_seen);
+    assert!(all_seen(), "{:?}", counts());
+    let kept = records(reader).len() as u64;
+    assert_eq!((counts()[0], counts()[0] + counts()[1]), (kept, 101));
+    assert!((41..=43).contains(&kept), "{kept}");
 }
 
 fn records(reader: &mut RingbufReader) -> Vec<(TapRecord, Vec<u8>)> {

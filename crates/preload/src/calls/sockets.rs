@@ -3,7 +3,7 @@
 use super::descriptors::close;
 use super::*;
 use crate::addresses::{address_at, family_of};
-use crate::memory::state::HAS_PORT;
+use crate::memory::state::{HAS_PORT, OVER, STANDS};
 use crate::trace::number as n;
 
 #[unsafe(no_mangle)]
@@ -61,32 +61,9 @@ pub(super) unsafe extern "C" fn accept(fd: i32, name: *mut u8, name_len: *mut u3
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn connect(fd: i32, name: *const u8, name_len: u32) -> i32 {
     traced!(n::CONNECT, [fd, name.addr(), name_len], {
-        use crate::memory::state::{OVER, STANDS};
         let Some(found) = find(fd) else {
-            begin_for(fd);
             // SAFETY: as above.
-            let result = match may_share() {
-                // SAFETY: as above.
-                false => unsafe { system::connect(fd, name, name_len) },
-                // SAFETY: as above; the kernel looks at the first three arguments.
-                true => unsafe {
-                    system::marked(number::CONNECT, fd, name.addr(), name_len as usize)
-                },
-            };
-            let number = errno();
-            // SAFETY: the kernel has read it.
-            if result == 0 && unsafe { addresses::is_unspecified(name, name_len) } {
-                datagrams::kernels::has_disconnected();
-            }
-            move_in(fd);
-            if result < 0
-                && number != EINPROGRESS
-                && let Some(found) = find(fd)
-            {
-                let _ = found.renew(fd, 0);
-            }
-            set_errno(number);
-            return result;
+            return unsafe { connect_first(fd, name, name_len) };
         };
         if found.is_datagrams() {
             // SAFETY: as above.
@@ -98,8 +75,49 @@ pub(super) unsafe extern "C" fn connect(fd: i32, name: *const u8, name_len: u32)
             Ok(address) if family_of(address) == AF_UNSPEC => return done(found.disconnect(fd)),
             Ok(_) => {}
         }
-        let socket = found.socket();
-        let result = if socket.is(STANDS) && !socket.is(OVER) && socket.has(UNHEARD) {
+        if let Some(result) = connect_again(fd, found) {
+            return done(result);
+        }
+        // SAFETY: as above.
+        unsafe { await_connection(fd, found, name, name_len) }
+    })
+}
+
+/// connect(2) of a socket that the kernel has, and that may be shared from then on.
+///
+/// # Safety
+///
+/// As for `connect`.
+unsafe fn connect_first(fd: i32, name: *const u8, name_len: u32) -> i32 {
+    begin_for(fd);
+    // SAFETY: as above.
+    let result = match may_share() {
+        // SAFETY: as above.
+        false => unsafe { system::connect(fd, name, name_len) },
+        // SAFETY: as above.
+        true => unsafe { ask_to_connect(fd, name, name_len) },
+    };
+    let number = errno();
+    // SAFETY: the kernel has read it.
+    if result == 0 && unsafe { addresses::is_unspecified(name, name_len) } {
+        datagrams::kernels::has_disconnected();
+    }
+    move_in(fd);
+    if result < 0
+        && number != EINPROGRESS
+        && let Some(found) = find(fd)
+    {
+        let _ = found.renew(fd, 0);
+    }
+    set_errno(number);
+    result
+}
+
+/// What connect(2) says of a shared socket at once; `None` where its connection is being made, and the call waits for it.
+fn connect_again(fd: i32, found: Found) -> Option<Result<(), i32>> {
+    let socket = found.socket();
+    Some(
+        if socket.is(STANDS) && !socket.is(OVER) && socket.has(UNHEARD) {
             socket.set_option(UNHEARD, false);
             Ok(())
         } else if found.listens() || socket.is(STANDS) {
@@ -113,20 +131,36 @@ pub(super) unsafe extern "C" fn connect(fd: i32, name: *const u8, name_len: u32)
         } else if socket.has(NONBLOCK) {
             Err(EALREADY)
         } else {
-            // As long as the socket says, once more.
-            // SAFETY: as above; the kernel looks at the first three arguments.
-            let result =
-                unsafe { system::marked(number::CONNECT, fd, name.addr(), name_len as usize) };
-            let number = errno();
-            match result {
-                0 => socket.set_option(UNHEARD, false),
-                _ => drop(found.renew(fd, 0)),
-            }
-            set_errno(number);
-            return result;
-        };
-        done(result)
-    })
+            return None;
+        },
+    )
+}
+
+/// Waits for a shared socket's connection, as long as the socket says, once more.
+///
+/// # Safety
+///
+/// As for `connect`.
+unsafe fn await_connection(fd: i32, found: Found, name: *const u8, name_len: u32) -> i32 {
+    // SAFETY: as above.
+    let result = unsafe { ask_to_connect(fd, name, name_len) };
+    let number = errno();
+    match result {
+        0 => found.socket().set_option(UNHEARD, false),
+        _ => drop(found.renew(fd, 0)),
+    }
+    set_errno(number);
+    result
+}
+
+/// connect(2) by the other side.
+///
+/// # Safety
+///
+/// As for `connect`.
+unsafe fn ask_to_connect(fd: i32, name: *const u8, name_len: u32) -> i32 {
+    // SAFETY: the caller's promise; the kernel looks at the first three arguments.
+    unsafe { system::marked(number::CONNECT, fd, name.addr(), name_len as usize) }
 }
 
 #[unsafe(no_mangle)]

@@ -60,6 +60,28 @@ pub unsafe fn time(time: *const Timespec) -> Option<Duration> {
     ))
 }
 
+/// Waits for a set in the library; `None` where the kernel is to.
+///
+/// # Safety
+///
+/// As for `epoll_pwait`.
+#[inline]
+unsafe fn wait_for_set(
+    set: i32,
+    (events, most): (*mut EpollEvent, i32),
+    limit: Option<Duration>,
+    mask: *const u8,
+) -> Option<i32> {
+    if most <= 0 || events.is_null() {
+        return None;
+    }
+    // SAFETY: the caller's promise.
+    unsafe {
+        let events = std::slice::from_raw_parts_mut(events, most as usize);
+        epoll::wait(set, events, limit, mask).map(number)
+    }
+}
+
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn epoll_pwait(
     set: i32,
@@ -74,13 +96,8 @@ pub(super) unsafe extern "C" fn epoll_pwait(
         {
             // SAFETY: as above.
             unsafe {
-                if most > 0 && !events.is_null() {
-                    let events = std::slice::from_raw_parts_mut(events, most as usize);
-                    if let Some(result) = epoll::wait(set, events, limit(timeout), mask) {
-                        return number(result);
-                    }
-                }
-                system::epoll_pwait(set, events, most, timeout, mask)
+                let found = wait_for_set(set, (events, most), limit(timeout), mask);
+                found.unwrap_or_else(|| system::epoll_pwait(set, events, most, timeout, mask))
             }
         }
     )
@@ -114,11 +131,8 @@ pub(super) unsafe extern "C" fn epoll_pwait2(
             // SAFETY: as above.
             unsafe {
                 let limit = time(timeout);
-                if most > 0 && !events.is_null() {
-                    let events = std::slice::from_raw_parts_mut(events, most as usize);
-                    if let Some(result) = epoll::wait(set, events, limit, mask) {
-                        return number(result);
-                    }
+                if let Some(found) = wait_for_set(set, (events, most), limit, mask) {
+                    return found;
                 }
                 let ms = limit.map_or(-1, |limit| limit.as_nanos().div_ceil(1_000_000) as i32);
                 system::epoll_pwait(set, events, most, ms, mask)

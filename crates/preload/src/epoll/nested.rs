@@ -4,10 +4,10 @@
 //! waits for the outer set has its own watcher hear of them, too, and asks the inner set whether any is ready. What is asked takes
 //! nothing out of the inner set. By edge (`EPOLLET`) the outer set tells once for each time that something came into the inner one.
 
+use super::set::{Nested, Set};
 use super::{Sets, unshare_in, with};
 use crate::memory::Watcher;
 use crate::process::{Here, NO_WATCHER};
-use crate::set::Nested;
 use crate::system::{
     self, EDGE, EPOLL_CTL_ADD, EPOLL_CTL_MOD, EpollEvent, IN, ONESHOT, PollFd, RDNORM,
 };
@@ -94,7 +94,7 @@ impl Sets {
             .iter()
             .for_each(|waker| waker.wake_sleepers(here));
         let inner = set.waker;
-        let is_around = |set: &crate::set::Set| set.nested.values().any(|inner| inner.of == number);
+        let is_around = |set: &Set| set.nested.values().any(|inner| inner.of == number);
         let around = self.all.iter().filter(|(_, set)| is_around(set));
         let around: Vec<u64> = around.map(|(&around, _)| around).collect();
         for outer in around {

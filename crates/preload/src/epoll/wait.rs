@@ -3,9 +3,9 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
+use super::set::OURS;
 use super::{Teller, with_set};
 use crate::process::{Here, here};
-use crate::set::OURS;
 use crate::sharing::unshare_fd;
 use crate::system::{self, EpollEvent};
 

@@ -5,8 +5,9 @@ mod defaults;
 mod headers;
 mod low_water;
 mod tcp;
+mod timeouts;
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 
 use crate::calls::of_interfaces;
 use crate::memory::options::{IPV6, KEEPALIVE, LINGER, NODELAY, REUSE, REUSE_PORT};
@@ -36,46 +37,26 @@ impl Found {
         len: *mut u32,
     ) -> Result<(), i32> {
         let socket = self.socket();
-        let has = |option| i32::from(socket.has(option));
         let of_datagrams = self
             .is_datagrams()
             .then(|| self.datagram_option((level, option)));
-        let time = |limit: &AtomicU32| {
-            let ms = i64::from(limit.load(Ordering::Relaxed));
-            [ms / 1000, ms % 1000 * 1000]
-        };
         let number = match (level, option) {
             _ if let Some(Some(value)) = of_datagrams => value?,
             _ if let Some(value) = self.header_option((level, option)) => value,
-            (SOL_SOCKET, SO_ERROR) => self.take_error().err().unwrap_or(0),
-            (SOL_SOCKET, SO_TYPE) => SOCK_STREAM,
-            (SOL_SOCKET, SO_DOMAIN) => match socket.has(IPV6) {
-                true => AF_INET6,
-                false => AF_INET,
-            },
-            (SOL_SOCKET, SO_PROTOCOL) => IPPROTO_TCP,
-            (SOL_SOCKET, SO_ACCEPTCONN) => i32::from(self.listens()),
-            (SOL_SOCKET, SO_REUSEADDR) => has(REUSE),
-            (SOL_SOCKET, SO_REUSEPORT) => has(REUSE_PORT),
-            (SOL_SOCKET, SO_KEEPALIVE) => has(KEEPALIVE),
+            _ if let Some(value) = self.number_option((level, option)) => value,
             _ if let Some(value) = self.buffer_option((level, option)) => value,
             (SOL_SOCKET, SO_LINGER) => {
-                let linger = [has(LINGER), socket.linger.load(Ordering::Relaxed) as i32];
+                let is_on = i32::from(socket.has(LINGER));
+                let linger = [is_on, socket.linger.load(Ordering::Relaxed) as i32];
                 let bytes = linger.map(i32::to_ne_bytes).concat();
                 // SAFETY: the caller's promise.
                 return unsafe { put(&bytes, value, len) };
             }
             (SOL_SOCKET, SO_RCVTIMEO | SO_SNDTIMEO | SO_RCVTIMEO_NEW | SO_SNDTIMEO_NEW) => {
-                let limit = match option {
-                    SO_RCVTIMEO | SO_RCVTIMEO_NEW => &socket.receive_timeout,
-                    _ => &socket.send_timeout,
-                };
-                let bytes = time(limit).map(i64::to_ne_bytes).concat();
+                let bytes = self.timeout(option).map(i64::to_ne_bytes).concat();
                 // SAFETY: the caller's promise.
                 return unsafe { put(&bytes, value, len) };
             }
-            (SOL_SOCKET, SO_RCVLOWAT) => self.low_water() as i32,
-            (SOL_SOCKET, SO_SNDLOWAT) => 1,
             // SAFETY: the caller's promise.
             (SOL_SOCKET, SO_BINDTODEVICE) => return unsafe { put(&[], value, len) },
             (IPPROTO_TCP, TCP_CONGESTION) => {
@@ -96,6 +77,28 @@ impl Found {
         };
         // SAFETY: the caller's promise.
         unsafe { put(&number.to_ne_bytes(), value, len) }
+    }
+
+    /// The value of one that is a number and has no other home; `None` for other options.
+    fn number_option(self, option: (i32, i32)) -> Option<i32> {
+        let socket = self.socket();
+        let has = |option| i32::from(socket.has(option));
+        Some(match option {
+            (SOL_SOCKET, SO_ERROR) => self.take_error().err().unwrap_or(0),
+            (SOL_SOCKET, SO_TYPE) => SOCK_STREAM,
+            (SOL_SOCKET, SO_DOMAIN) => match socket.has(IPV6) {
+                true => AF_INET6,
+                false => AF_INET,
+            },
+            (SOL_SOCKET, SO_PROTOCOL) => IPPROTO_TCP,
+            (SOL_SOCKET, SO_ACCEPTCONN) => i32::from(self.listens()),
+            (SOL_SOCKET, SO_REUSEADDR) => has(REUSE),
+            (SOL_SOCKET, SO_REUSEPORT) => has(REUSE_PORT),
+            (SOL_SOCKET, SO_KEEPALIVE) => has(KEEPALIVE),
+            (SOL_SOCKET, SO_RCVLOWAT) => self.low_water() as i32,
+            (SOL_SOCKET, SO_SNDLOWAT) => 1,
+            _ => return None,
+        })
     }
 
     /// Sets an option (setsockopt(2)). Those that say how packets are sent are taken, and left to our TCP.
@@ -122,23 +125,7 @@ impl Found {
                 socket.set_option(LINGER, number(0)? != 0);
             }
             (SOL_SOCKET, SO_RCVTIMEO | SO_SNDTIMEO | SO_RCVTIMEO_NEW | SO_SNDTIMEO_NEW) => {
-                let word = |at: usize| {
-                    let bytes = value.get(at..at + 8).ok_or(EINVAL)?;
-                    Ok::<_, i32>(i64::from_ne_bytes(bytes.try_into().expect("eight")))
-                };
-                let (seconds, micros) = (word(0)?, word(8)?);
-                if !(0..1_000_000).contains(&micros) {
-                    return Err(EDOM);
-                }
-                let ms = seconds
-                    .saturating_mul(1000)
-                    .saturating_add((micros + 999) / 1000);
-                let limit = match option {
-                    SO_RCVTIMEO | SO_RCVTIMEO_NEW => &socket.receive_timeout,
-                    _ => &socket.send_timeout,
-                };
-                limit.store(ms.clamp(0, u32::MAX.into()) as u32, Ordering::Relaxed);
-                return Ok(());
+                return self.set_timeout(option, value);
             }
             (
                 SOL_SOCKET,

@@ -3,7 +3,8 @@
 use super::settings::ForwardHandler;
 use super::shape::{CONTEXT, END, FRAME, LENGTH, PACKET, Shape};
 use crate::ebpf::{Alu, Assembler, Condition, Label, Reg, Size};
-use crate::handler::arithmetic::{add_words, fold, half};
+use crate::handler::arithmetic::half;
+use crate::handler::syn::expect::expect_header_sum;
 use crate::packet::{ANY_FRAGMENT, ETHERTYPE, NETWORK as IP, expect_ipv6, expect_station};
 use crate::program::classifier;
 use exos_wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6};
@@ -48,6 +49,7 @@ impl ForwardHandler {
             asm.jump_if(Reg::R1, Condition::NotEqual, 0x45, other);
             asm.load(Size::Half, Reg::R1, FRAME, IP + 6);
             asm.jump_if(Reg::R1, Condition::Set, half(ANY_FRAGMENT), other);
+            // RFC 1812 §5.2.2: a forwarder verifies the header's checksum.
             expect_header_sum(asm, other);
             asm.load(Size::Half, length, FRAME, IP + 2);
         }
@@ -75,15 +77,6 @@ impl ForwardHandler {
         let protocol = if ipv6 { IP + 6 } else { IP + 9 };
         asm.load(Size::Byte, Reg::R1, FRAME, protocol);
     }
-}
-
-/// RFC 1812 §5.2.2: who forwards verifies the header's checksum.
-fn expect_header_sum(asm: &mut Assembler, other: Label) {
-    let sum = Reg::R3;
-    asm.set(sum, 0);
-    add_words(asm, sum, FRAME, IP, ipv4::LEN / 4);
-    fold(asm, sum, Reg::R2);
-    asm.jump_if(sum, Condition::NotEqual, 0xffff, other);
 }
 
 /// Goes to the shape of the protocol in r1.

@@ -4,13 +4,15 @@ pub mod packets;
 pub mod sender;
 pub mod wire;
 
+use crate::common;
 use exos_filter::gate::maps::SPECS;
 use exos_filter::gate::{
     Counter, FlowKey, FlowValue, FragmentKey, FragmentValue, MapSpec, Maps, MemberFlow, Slot,
 };
 use exos_filter::{Filter, Program, gate};
-use exos_host::bpf::{Map, MapKind, Prog};
+use exos_host::bpf::{Map, MapKind, Prog, permitted};
 use exos_host::netlink::Netlink;
+use exos_host::netns::NetNs;
 use exos_testing::ebpf::disassemble;
 use model::Model;
 use std::net::{IpAddr, SocketAddr};
@@ -147,6 +149,17 @@ impl Tables {
             .unwrap()
             .unwrap();
         gate::Bucket::from_bytes(&bytes).unwrap()
+    }
+}
+
+/// In a namespace of its own, where interfaces can be made; says so when that is not allowed.
+pub fn in_namespace(test: &str, work: impl FnOnce() + Send) {
+    if let Err(error) = permitted() {
+        return common::skipped(&format!("{test}: {error}"));
+    }
+    match NetNs::anonymous() {
+        Ok(namespace) => namespace.run(work).unwrap(),
+        Err(error) => common::skipped(&format!("{test}: {error}")),
     }
 }
 

@@ -1,13 +1,42 @@
 //! ICMP errors: whose they are by the packet that they quote, and which may be sent.
 
 use super::*;
+use std::net::IpAddr;
+
+/// What is done to a frame with an error: the quoted packet begins 14 + 20 + 8, or 14 + 40 + 8, bytes behind its beginning.
+type Change = fn(&mut Vec<u8>);
+
+/// An address of ours, and one of theirs.
+fn ends(is_v4: bool) -> [IpAddr; 2] {
+    match is_v4 {
+        true => [v("192.0.2.7"), v("198.51.100.9")],
+        false => [v("2001:db8::7"), v("2001:db8::9")],
+    }
+}
+
+/// An ICMP error from one to the other, about a datagram that went the other way between these ports.
+fn error([from, to]: [IpAddr; 2], ports: (u16, u16), change: Change) -> Vec<u8> {
+    let is_v4 = from.is_ipv4();
+    let header = gate::packets::ports(UDP, ports.0, ports.1, 8);
+    let quoted = gate::packets::ip(to, from, UDP, None, &[], &header);
+    let (protocol, kind, ethertype) = match is_v4 {
+        true => (ICMP, 3, 0x0800),
+        false => (ICMPV6, 1, 0x86dd),
+    };
+    let error = gate::packets::icmp(kind, 0, &quoted);
+    let packet = gate::packets::ip(from, to, protocol, None, &[], &error);
+    let mut frame = gate::packets::ethernet(MAC, MAC, ethertype, &packet);
+    change(&mut frame);
+    if is_v4 {
+        gate::packets::sum_header(&mut frame[14..]);
+    }
+    frame
+}
 
 /// An ICMP error that a program sends says which of its own flows it is about, or goes nowhere, whatever plain ICMP it may
 /// send: receivers may read what the gate does not.
 #[test]
 fn errors_that_the_gate_does_not_read_are_not_sent() {
-    type Change = fn(&mut Vec<u8>);
-    // The quoted packet begins 14 + 20 + 8, or 14 + 40 + 8, bytes behind the frame's beginning.
     let changes: [(&str, bool, Change); 11] = [
         ("its own flow", true, |_| {}),
         ("a later fragment", true, |frame| frame[42 + 7] = 1),
@@ -37,25 +66,7 @@ fn errors_that_the_gate_does_not_read_are_not_sent() {
             let tables = gate::create();
             tables.fill(&model);
             let programs = programs(&tables, &model);
-            let (ours, theirs) = if is_v4 {
-                (v("192.0.2.7"), v("198.51.100.9"))
-            } else {
-                (v("2001:db8::7"), v("2001:db8::9"))
-            };
-            let header = gate::packets::ports(UDP, 50000, 80, 8);
-            let quoted = gate::packets::ip(theirs, ours, UDP, None, &[], &header);
-            let (protocol, kind, ethertype) = if is_v4 {
-                (1, 3, 0x0800)
-            } else {
-                (58, 1, 0x86dd)
-            };
-            let error = gate::packets::icmp(kind, 0, &quoted);
-            let packet = gate::packets::ip(ours, theirs, protocol, None, &[], &error);
-            let mut frame = gate::packets::ethernet(MAC, MAC, ethertype, &packet);
-            change(&mut frame);
-            if is_v4 {
-                gate::packets::sum_header(&mut frame[14..]);
-            }
+            let frame = error(ends(is_v4), (50000, 80), change);
             let expected = if what == "its own flow" {
                 To::Wire
             } else {
@@ -70,7 +81,6 @@ fn errors_that_the_gate_does_not_read_are_not_sent() {
 /// An ICMP error that does not say whose it is goes to nobody who has the address's ICMP only: it may be about the host's flows.
 #[test]
 fn errors_about_unknown_flows_are_the_hosts() {
-    type Change = fn(&mut Vec<u8>);
     let changes: [(&str, bool, Change); 7] = [
         ("another's flow", true, |_| {}),
         ("a later fragment", true, |frame| frame[42 + 7] = 1),
@@ -83,20 +93,9 @@ fn errors_about_unknown_flows_are_the_hosts() {
     in_namespace("errors_about_unknown_flows_are_the_hosts", || {
         let interface = gate::interfaces(2)[1];
         for (what, is_v4, change) in changes {
-            let (ours, theirs, icmp, kind, ethertype) = if is_v4 {
-                (v("192.0.2.7"), v("198.51.100.9"), ICMP, 3, 0x0800)
-            } else {
-                (v("2001:db8::7"), v("2001:db8::9"), ICMPV6, 1, 0x86dd)
-            };
-            let header = gate::packets::ports(UDP, 4000, 50000, 8);
-            let quoted = gate::packets::ip(ours, theirs, UDP, None, &[], &header);
-            let error = gate::packets::icmp(kind, 0, &quoted);
-            let packet = gate::packets::ip(theirs, ours, icmp, None, &[], &error);
-            let mut frame = gate::packets::ethernet(MAC, MAC, ethertype, &packet);
-            change(&mut frame);
-            if is_v4 {
-                gate::packets::sum_header(&mut frame[14..]);
-            }
+            let [ours, theirs] = ends(is_v4);
+            let frame = error([theirs, ours], (4000, 50000), change);
+            let icmp = if is_v4 { ICMP } else { ICMPV6 };
             let whole = FlowKey::address(ours);
             for (key, to) in [
                 (FlowKey::protocol(icmp, ours), To::Host),

@@ -86,6 +86,32 @@ fn live_frames_are_given_back_where_they_would_be_lost() {
     });
 }
 
+/// Too short, too long, with a bit of the secret changed, of other slots.
+fn wrong_metadata(secret: [u8; SECRET_LEN]) -> Vec<Vec<u8>> {
+    let other = |at: usize| {
+        let mut secret = secret;
+        secret[at] ^= 1;
+        metadata(1, secret)
+    };
+    let right = metadata(1, secret);
+    vec![
+        vec![],
+        right[..METADATA_LEN - 4].to_vec(),
+        [&right[..], &[0; 4]].concat(),
+        [&[0; 8], &right[..]].concat(),
+        other(0).to_vec(),
+        other(7).to_vec(),
+        other(8).to_vec(),
+        other(15).to_vec(),
+        metadata(2, secret).to_vec(),
+        metadata(0, secret).to_vec(),
+        metadata(u32::MAX, secret).to_vec(),
+        // Slots that nobody sends live frames for.
+        metadata(2, [0; SECRET_LEN]).to_vec(),
+        metadata(0, [0; SECRET_LEN]).to_vec(),
+    ]
+}
+
 /// By the secret alone it is known whose frames they are, and there is none where nobody was lent one.
 #[test]
 fn without_the_secret_nothing_is_taken() {
@@ -94,30 +120,9 @@ fn without_the_secret_nothing_is_taken() {
         &PASS,
         |wire, sender| {
             let secret: [u8; SECRET_LEN] = [8; SECRET_LEN];
-            let other = |at: usize| {
-                let mut secret = secret;
-                secret[at] ^= 1;
-                metadata(1, secret)
-            };
             let right = metadata(1, secret);
             sender.put(&vec![allowed(); 60]);
-            let wrong = [
-                vec![],
-                right[..METADATA_LEN - 4].to_vec(),
-                [&right[..], &[0; 4]].concat(),
-                [&[0; 8], &right[..]].concat(),
-                other(0).to_vec(),
-                other(7).to_vec(),
-                other(8).to_vec(),
-                other(15).to_vec(),
-                metadata(2, secret).to_vec(),
-                metadata(0, secret).to_vec(),
-                metadata(u32::MAX, secret).to_vec(),
-                // Slots that nobody sends live frames for.
-                metadata(2, [0; SECRET_LEN]).to_vec(),
-                metadata(0, [0; SECRET_LEN]).to_vec(),
-            ];
-            for metadata in wrong {
+            for metadata in wrong_metadata(secret) {
                 run(sender, &metadata, 40);
                 assert_eq!(sender.word(TAKEN), 0, "{metadata:x?}");
             }

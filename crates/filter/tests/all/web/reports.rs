@@ -32,41 +32,46 @@ impl Bench {
     }
 }
 
+/// Flags and data behind the response; whether they acknowledge it; what is reported.
+type Case = (&'static str, u8, &'static [u8], bool, Option<bool>);
+
+/// Where the connection stays open.
+const OPEN: [Case; 8] = [
+    ("an acknowledgement", ACK, &[], true, Some(true)),
+    ("the end", ACK | FIN, &[], true, Some(true)),
+    ("the next request", ACK | PSH, REQUEST, true, Some(true)),
+    ("an unknown one", ACK | PSH, b"GET /other", true, Some(true)),
+    ("a long one", ACK | PSH, UNREAD, true, None),
+    ("a reset", ACK | RST, &[], false, Some(false)),
+    ("the end before it", ACK | FIN, &[], false, None),
+    ("an old acknowledgement", ACK, &[], false, None),
+];
+
+/// Where the response is the last.
+const CLOSING: [Case; 7] = [
+    ("an acknowledgement", ACK, &[], true, Some(true)),
+    ("the end", ACK | FIN, &[], true, Some(true)),
+    (
+        "data that nobody reads",
+        ACK | PSH,
+        REQUEST,
+        true,
+        Some(true),
+    ),
+    ("data that is not looked at", ACK | PSH, UNREAD, true, None),
+    ("a reset", ACK | RST, &[], false, Some(false)),
+    ("the end before it", ACK | FIN, &[], false, None),
+    ("an old acknowledgement", ACK, &[], false, None),
+];
+
 /// Each answer is reported once, when it is known what became of the response, however that comes to be known.
 #[test]
 fn each_answer_is_reported_once() {
     let Some(bench) = Bench::new(true) else {
         return;
     };
-    // Flags and data behind the response; whether they acknowledge it; what is reported.
-    type Case<'a> = (&'a str, u8, &'a [u8], bool, Option<bool>);
-    let open: [Case<'_>; 8] = [
-        ("an acknowledgement", ACK, &[], true, Some(true)),
-        ("the end", ACK | FIN, &[], true, Some(true)),
-        ("the next request", ACK | PSH, REQUEST, true, Some(true)),
-        ("an unknown one", ACK | PSH, b"GET /other", true, Some(true)),
-        ("a long one", ACK | PSH, UNREAD, true, None),
-        ("a reset", ACK | RST, &[], false, Some(false)),
-        ("the end before it", ACK | FIN, &[], false, None),
-        ("an old acknowledgement", ACK, &[], false, None),
-    ];
-    let closing: [Case<'_>; 7] = [
-        ("an acknowledgement", ACK, &[], true, Some(true)),
-        ("the end", ACK | FIN, &[], true, Some(true)),
-        (
-            "data that nobody reads",
-            ACK | PSH,
-            REQUEST,
-            true,
-            Some(true),
-        ),
-        ("data that is not looked at", ACK | PSH, UNREAD, true, None),
-        ("a reset", ACK | RST, &[], false, Some(false)),
-        ("the end before it", ACK | FIN, &[], false, None),
-        ("an old acknowledgement", ACK, &[], false, None),
-    ];
     let mut port = 4000;
-    for (closes, cases) in [(false, &open[..]), (true, &closing)] {
+    for (closes, cases) in [(false, &OPEN[..]), (true, &CLOSING)] {
         let at = bench.enter(REQUEST, RESPONSE, closes);
         let note = 7 + u64::from(closes);
         for number in 0..2 {

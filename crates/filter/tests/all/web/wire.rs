@@ -6,8 +6,8 @@
 //! ```
 
 use super::{ACK, Bench, Client, FIN, OURS, PSH, REQUEST};
+use crate::gate::in_namespace;
 use crate::gate::wire::Packets;
-use crate::gate_wire::in_namespace;
 
 use exos_filter::Counter;
 use exos_filter::handler::forward::WayOut;
