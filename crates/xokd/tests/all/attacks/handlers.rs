@@ -3,8 +3,10 @@
 //! What the handler itself could do wrong its language cannot say (`exos_ash`), and what it says is checked by the daemon, which gets text
 //! and nothing else.
 
+mod racing;
 mod requests;
 
+use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -103,11 +105,7 @@ fn that_answers_everything() {
             let slot = attacker.says().parse().expect("a slot");
             for from in [OURS, "10.79.0.255", "255.255.255.255", "127.0.0.1"] {
                 let forged = packets::FrameEnds {
-                    from: (
-                        from.parse::<std::net::IpAddr>().expect("an address"),
-                        BESIDE,
-                    )
-                        .into(),
+                    from: (from.parse::<IpAddr>().expect("an address"), BESIDE).into(),
                     ..to_us(OURS, PORT)
                 };
                 world.far.send(&packets::udp(&forged, MARK));
