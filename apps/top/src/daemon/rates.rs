@@ -5,6 +5,8 @@
 
 use exos_program::status::{InterfaceStatus, SlotStatus, Status};
 
+use crate::reason::Reason;
+
 /// Counters that count no drops. All others do, also those of a newer daemon: a drop that is shown under
 /// a strange name is better than one that is not shown.
 const NO_DROPS: [&str; 8] = [
@@ -46,17 +48,6 @@ pub struct Row {
     pub drops: u64,
     /// Why, with its counter's total and rate; only those that are not zero.
     pub reasons: Vec<Reason>,
-}
-
-/// A reason for drops.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Reason {
-    /// The counter's name.
-    pub name: String,
-    /// Packets so far.
-    pub total: u64,
-    /// Packets per second.
-    pub rate: Option<f64>,
 }
 
 /// The programs of all interfaces.

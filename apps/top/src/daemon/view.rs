@@ -13,8 +13,9 @@ use exos_program::text::plain;
 
 use super::app::{App, Column};
 use super::rates::{Rates, Row};
+use crate::reason::reason_lines;
 use crate::screen::{BOLD, CHOSEN, column_title, draw_foot, draw_help, draw_title};
-use crate::units::{bits, duration, known, memory, rate, short};
+use crate::units::{bits, duration, known, memory, rate};
 
 /// Draws everything.
 pub fn draw(app: &App, frame: &mut Frame<'_>) {
@@ -137,7 +138,10 @@ fn draw_programs(app: &App, frame: &mut Frame<'_>, area: Rect) {
     if let Some(row) = app.programs.chosen_row() {
         let title = format!("dropped of {}", plain(&row.slot.program));
         let block = Block::bordered().title(title);
-        frame.render_widget(Paragraph::new(reason_lines(row)).block(block), below);
+        frame.render_widget(
+            Paragraph::new(reason_lines(&row.reasons, 20)).block(block),
+            below,
+        );
     }
 }
 
@@ -157,17 +161,6 @@ fn cells(row: &Row) -> [String; 11] {
         of(|r| r.tx_bits),
         of(|r| r.drops),
     ]
-}
-
-fn reason_lines(row: &Row) -> Text<'static> {
-    if row.reasons.is_empty() {
-        return Text::from("nothing");
-    }
-    let lines = row.reasons.iter().map(|reason| {
-        let (name, total) = (plain(&reason.name), short(reason.total as f64));
-        Line::from(format!("{name:<20} {total:>7}  {:>7}/s", rate(reason.rate)))
-    });
-    Text::from_iter(lines)
 }
 
 /// All about one program.

@@ -2,9 +2,10 @@
 
 use std::cmp::Ordering;
 
-use super::rates::{Rates, Reason, Row, listeners, reasons, servers};
+use super::rates::{Rates, Row, listeners, reasons, servers};
 use super::status::Status;
 use crate::list::{self, List, Listed};
+use crate::reason::Reason;
 
 /// What servers are sorted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

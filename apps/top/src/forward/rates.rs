@@ -4,6 +4,7 @@
 //! has started again.
 
 use super::status::{Figures, Server, Status};
+use crate::reason::Reason;
 
 /// What went through per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -35,17 +36,6 @@ pub struct Row {
     pub rates: Option<Rates>,
     /// All about it, if it is a server.
     pub server: Option<Server>,
-}
-
-/// Packets that were not sent on, for a reason.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Reason {
-    /// The counter's name.
-    pub name: String,
-    /// So far.
-    pub total: u64,
-    /// Per second.
-    pub rate: Option<f64>,
 }
 
 /// The time between two statuses of one forwarder, in seconds.

@@ -11,6 +11,7 @@ use ratatui::widgets::{Block, Paragraph, Row as TableRow, Table, TableState};
 use super::app::{App, Column};
 use super::rates::{Rates, Row};
 use super::status::{Server, Status};
+use crate::reason::reason_lines;
 use crate::screen::{BOLD, CHOSEN, column_title, draw_foot, draw_help, draw_title};
 use crate::units::{duration, known, rate, short};
 
@@ -43,7 +44,10 @@ pub fn draw(app: &App, frame: &mut Frame<'_>) {
         _ => draw_servers(app, frame, body),
     }
     let block = Block::bordered().title("not sent on");
-    frame.render_widget(Paragraph::new(reason_lines(app)).block(block), below);
+    frame.render_widget(
+        Paragraph::new(reason_lines(&app.reasons, 28)).block(block),
+        below,
+    );
     draw_foot(frame, foot);
 }
 
@@ -128,17 +132,6 @@ fn draw_servers(app: &App, frame: &mut Frame<'_>, area: Rect) {
     let mut state = TableState::new().with_selected(app.servers.chosen_at());
     let table = table("SERVER", &app.servers.rows, app, true);
     frame.render_stateful_widget(table, area, &mut state);
-}
-
-fn reason_lines(app: &App) -> Text<'static> {
-    if app.reasons.is_empty() {
-        return Text::from("nothing");
-    }
-    let lines = app.reasons.iter().map(|reason| {
-        let (name, total) = (plain(&reason.name), short(reason.total as f64));
-        Line::from(format!("{name:<28} {total:>7}  {:>7}/s", rate(reason.rate)))
-    });
-    Text::from_iter(lines)
 }
 
 /// All about one server.

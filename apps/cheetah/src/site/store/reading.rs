@@ -44,31 +44,14 @@ impl Tree {
         if self.is_being_written(path, version) {
             return Ok(known.is_some());
         }
-        if known.is_none() && self.nodes.file_count() >= self.limits.files {
-            let limit = self.limits.files;
-            return Err(Reason::TooManyFiles { limit });
-        }
-        let limit = self.limits.document_len;
-        if version.len > limit {
-            return Err(Reason::TooLong { limit });
-        }
+        self.has_room_for(version, known.is_none())?;
         exposure::note(path, stat);
         self.remove_below(path, sink);
-        // One with variants has a document of its own.
-        let is_shared = |other: &SitePath| self.holds(other) && !self.joined.contains(other);
-        let same = || self.nodes.same(path, version).filter(is_shared);
-        let is_long = version.len > self.limits.memory_len;
-        if !written
-            && !is_long
-            && let Some(other) = same()
-        {
-            self.nodes.record(path, version);
-            self.say_same(path, &other, version, sink);
-            self.doubt_variants(path);
+        if version.len > self.limits.memory_len {
+            self.publish_long(path, real, version, sink)?;
             return Ok(true);
         }
-        if is_long {
-            self.publish_long(path, real, version, sink)?;
+        if !written && self.is_another_name(path, version, sink) {
             return Ok(true);
         }
         if !self.is_worth_reading(path, version) {
@@ -85,6 +68,32 @@ impl Tree {
         }
         self.publish(path, version, &content, sink);
         Ok(true)
+    }
+
+    /// Whether the site may have a file, by how many and how long they may be.
+    fn has_room_for(&self, version: Version, is_new: bool) -> Result<(), Reason> {
+        let limit = self.limits.files;
+        if is_new && self.nodes.file_count() >= limit {
+            return Err(Reason::TooManyFiles { limit });
+        }
+        let limit = self.limits.document_len;
+        if version.len > limit {
+            return Err(Reason::TooLong { limit });
+        }
+        Ok(())
+    }
+
+    /// Whether the file has a document by another of its names, which it then has by this one, too.
+    fn is_another_name(&mut self, path: &SitePath, version: Version, sink: &mut Sink) -> bool {
+        // One with variants has a document of its own.
+        let is_shared = |other: &SitePath| self.holds(other) && !self.joined.contains(other);
+        let Some(other) = self.nodes.same(path, version).filter(is_shared) else {
+            return false;
+        };
+        self.nodes.record(path, version);
+        self.say_same(path, &other, version, sink);
+        self.doubt_variants(path);
+        true
     }
 
     /// Makes documents of a file that is not read, for all its names: each has its own, since all that they share is in
