@@ -4,6 +4,7 @@ use crate::experiment::ash::{self, AshArgs};
 use crate::experiment::cost::{self, CostArgs};
 use crate::experiment::forward::{self, ForwardArgs};
 use crate::experiment::http::{self, HttpArgs};
+use crate::experiment::iolite::{self, IoliteArgs};
 use crate::experiment::link::{self, LinkArgs};
 use crate::experiment::load::{self, LoadArgs};
 use crate::experiment::sharing::{self, SharingArgs};
@@ -80,6 +81,11 @@ pub enum BenchCommand {
     /// and removes it. Needs root, two cores or more, and an otherwise idle machine. A full run takes five minutes; --quick,
     /// --only, --groups and --ways select parts of it.
     Link(LinkArgs),
+    /// Bytes from process to process by shared buffers, compared with the kernel's pipes, vmsplice and Unix sockets
+    ///
+    /// Throughput of messages, and the round trip of one byte between processes that poll and that sleep. Needs two cores and an
+    /// otherwise idle machine, and no privilege. A full run takes four minutes; --quick and --only select parts of it.
+    Iolite(IoliteArgs),
     /// A part of an experiment that needs a process of its own, which starts it
     #[command(hide = true)]
     Helper {
@@ -91,7 +97,7 @@ pub enum BenchCommand {
 }
 
 /// All helpers.
-const HELPERS: [Entry; 27] = [
+const HELPERS: [Entry; 31] = [
     entry::<Visit>(),
     entry::<Responder>(),
     entry::<Asker>(),
@@ -115,6 +121,10 @@ const HELPERS: [Entry; 27] = [
     entry::<ash::Receiving>(),
     entry::<link::Sender>(),
     entry::<link::Receiver>(),
+    entry::<iolite::Consuming>(),
+    entry::<iolite::Producing>(),
+    entry::<iolite::Answering>(),
+    entry::<iolite::Timing>(),
     entry::<cost::Replay>(),
     entry::<cost::IdleConnections>(),
     entry::<cost::WaitingConnections>(),
@@ -133,6 +143,7 @@ pub fn run(args: BenchArgs) -> Result<ExitCode> {
         BenchCommand::Sockets(args) => sockets::run(&args),
         BenchCommand::Ash(args) => ash::run(&args),
         BenchCommand::Link(args) => link::run(&args),
+        BenchCommand::Iolite(args) => iolite::run(&args),
         BenchCommand::Helper { name, settings } => {
             let helper = HELPERS.iter().find(|(known, _)| *known == name);
             let (_, run) =

@@ -22,6 +22,7 @@
 //! | [`sockets`] | unmodified programs by `exos run` beside themselves on the kernel's sockets |
 //! | [`ash`] | handlers in the kernel beside programs and the kernel's sockets |
 //! | [`link`] | what each way of sending frames carries and costs |
+//! | [`iolite`] | bytes from process to process by shared buffers beside the kernel's pipes and sockets |
 //! | [`cost`] | what a segment, a connection and a timer cost, in memory |
 
 #![deny(unsafe_code)]
@@ -33,7 +34,7 @@ mod report;
 mod stage;
 
 pub use cli::{BenchArgs, BenchCommand, run};
-pub use experiment::{ash, cost, forward, http, link, load, sharing, sockets, tcp};
+pub use experiment::{ash, cost, forward, http, iolite, link, load, sharing, sockets, tcp};
 pub use report::Results;
 pub use stage::process::find_program;
 
@@ -41,7 +42,7 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 
 /// The JSON of each experiment, by its command.
-pub fn schemas() -> [(&'static str, Schema); 9] {
+pub fn schemas() -> [(&'static str, Schema); 10] {
     fn of<R: JsonSchema>() -> Schema {
         let settings = SchemaSettings::default().for_serialize();
         settings.into_generator().into_root_schema_for::<R>()
@@ -56,5 +57,6 @@ pub fn schemas() -> [(&'static str, Schema); 9] {
         ("exos bench sockets", of::<sockets::Report>()),
         ("exos bench sharing", of::<sharing::Report>()),
         ("exos bench link", of::<link::Report>()),
+        ("exos bench iolite", of::<iolite::Report>()),
     ]
 }

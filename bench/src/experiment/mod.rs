@@ -10,6 +10,7 @@ pub mod cost;
 mod figure;
 pub mod forward;
 pub mod http;
+pub mod iolite;
 pub mod link;
 pub mod load;
 pub mod sharing;

@@ -3,6 +3,7 @@
 mod ash;
 mod common;
 mod http;
+mod iolite;
 mod link;
 mod load;
 mod sharing;

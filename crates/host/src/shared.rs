@@ -35,11 +35,7 @@ const SEALS: SealFlags = SealFlags::SHRINK
 /// An empty memory file of its own user and nobody else's: anyone who has a descriptor of it, for reading or for its name alone,
 /// can neither open it for writing through /proc nor hang attributes on it, which would be the kernel's memory for as long
 /// as the file is there (the kernel makes memory files with mode 0777, and `user.*` attributes ask for write permission).
-pub(crate) fn memory_file(
-    name: &str,
-    flags: MemfdFlags,
-    mode: Mode,
-) -> rustix::io::Result<OwnedFd> {
+pub fn memory_file(name: &str, flags: MemfdFlags, mode: Mode) -> rustix::io::Result<OwnedFd> {
     let file = memfd_create(name, flags | MemfdFlags::CLOEXEC)?;
     rustix::fs::fchmod(&file, mode)?;
     Ok(file)

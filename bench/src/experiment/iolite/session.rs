@@ -1,0 +1,114 @@
+//! Two processes for each way, one way after the other.
+
+use super::round_trip::{Answering, Timing};
+use super::stream::{Consuming, Producing};
+use super::way::{OURS, Way};
+use super::{Cell, Job};
+use crate::experiment::figure::{Figures, Goal};
+use crate::stage::Stage;
+use crate::stage::args::CommonArgs;
+use exos_host::Result;
+use std::process::Command;
+
+/// The length for which the goals of throughput are.
+const LONG: u32 = 65536;
+
+pub(super) struct Session {
+    pub stage: Stage,
+    pub seconds: f64,
+}
+
+impl Session {
+    /// Three runs of two seconds, unless other numbers were asked for.
+    pub fn new(args: &CommonArgs) -> Result<Self> {
+        let stage = Stage::new(args, args.runs(3))?;
+        stage.note_other_load()?;
+        let seconds = args.seconds(if args.quick { 1.0 } else { 2.0 });
+        Ok(Self { stage, seconds })
+    }
+
+    /// A run of a cell.
+    pub fn measure(&self, cell: Cell, figures: &mut Figures) -> Result<()> {
+        match cell {
+            Cell::Stream(bytes, job) => self.streams(cell, bytes, job, figures),
+            Cell::RoundTrip { is_polling } => self.round_trips(cell, is_polling, figures),
+        }
+    }
+
+    fn streams(&self, cell: Cell, bytes: u32, job: Job, figures: &mut Figures) -> Result<()> {
+        let mut rates = Vec::new();
+        for way in Way::OF_STREAMS {
+            let path = self.stage.new_file("iolite");
+            let (seconds, command) = (self.seconds, || Command::new(&self.stage.helpers));
+            let consuming = Consuming {
+                way,
+                bytes,
+                job,
+                path: path.clone(),
+                seconds,
+            };
+            let consumer = self
+                .stage
+                .help(command(), self.stage.cores[0], &consuming)?;
+            let producing = Producing { way, bytes, path };
+            let producer = self
+                .stage
+                .begin(command(), self.stage.cores[1], &producing)?;
+            let rate = consumer.measured(&self.stage, seconds)?;
+            producer.measured(&self.stage, seconds)?;
+            figures.add(format!("{cell}/{way}"), "MB/s", rate);
+            rates.push((way, rate));
+        }
+        // The kernel's pipe of either size, whichever is faster.
+        let of = |asked: &[Way]| {
+            let asked = rates.iter().filter(|(way, _)| asked.contains(way));
+            asked.map(|(_, rate)| *rate).fold(0.0, f64::max)
+        };
+        let ours = of(&[OURS]);
+        for (name, peers, goal) in [
+            ("by-pipe", &[Way::Pipe, Way::LargePipe][..], 5.0),
+            ("by-vmsplice", &[Way::Vmsplice], 1.5),
+        ] {
+            let (name, ratio) = (format!("{cell}/{name}"), ours / of(peers));
+            match bytes == LONG && job == Job::Sum {
+                true => figures.add_goal(name, "", Goal::AtLeast(goal), ratio),
+                false => figures.add(name, "", ratio),
+            }
+        }
+        Ok(())
+    }
+
+    fn round_trips(&self, cell: Cell, is_polling: bool, figures: &mut Figures) -> Result<()> {
+        let (mut ours, mut pipe) = (0.0, 0.0);
+        for way in Way::OF_ROUND_TRIPS {
+            let path = self.stage.new_file("iolite");
+            let (seconds, command) = (self.seconds, || Command::new(&self.stage.helpers));
+            let answering = Answering {
+                way,
+                is_polling,
+                path: path.clone(),
+            };
+            let answerer = self
+                .stage
+                .help(command(), self.stage.cores[0], &answering)?;
+            let timing = Timing {
+                way,
+                is_polling,
+                path,
+                seconds,
+            };
+            let asker = self.stage.begin(command(), self.stage.cores[1], &timing)?;
+            let ns = asker.measured(&self.stage, seconds)?;
+            answerer.measured(&self.stage, seconds)?;
+            figures.add(format!("{cell}/{way}"), "ns", ns);
+            match way {
+                Way::Pipe => pipe = ns,
+                Way::Ours { .. } => ours = ns,
+                _ => {}
+            }
+        }
+        let goal = Goal::AtMost(if is_polling { 0.2 } else { 1.0 });
+        figures.add_goal(format!("{cell}/by-pipe"), "", goal, ours / pipe);
+        Ok(())
+    }
+}

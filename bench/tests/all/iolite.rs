@@ -1,0 +1,53 @@
+//! A short session on the real kernel. Without root it says SKIPPED and passes.
+
+use crate::common::{Session, assert_refused, assert_unwritable_files_are_told};
+use exos_bench::iolite::{IoliteArgs, measure, run};
+
+#[test]
+fn what_cannot_be_measured_is_said_before_anything_is_made() {
+    let cases = [
+        (["--runs", "0"], "--runs"),
+        (["--only", "no-such"], "no cell"),
+    ];
+    assert_refused(measure, &cases);
+    assert_unwritable_files_are_told(run);
+}
+
+/// No speed is looked at.
+#[test]
+fn pipes_are_measured_beside_the_kernels() {
+    let Some(session) = Session::begin("biol-t", &[]) else {
+        return;
+    };
+    let args: IoliteArgs = session.args(&["--quick", "--duration", "100ms"]);
+    let report = measure(&args).expect("all is there");
+    let figure = |name: &str| report.figures.iter().find(|figure| figure.name == name);
+    let streams = ["sum", "take"].into_iter().flat_map(|job| {
+        let ways = [
+            "ours",
+            "ours-sleeping",
+            "ours-untrusted",
+            "pipe",
+            "large-pipe",
+            "vmsplice",
+            "socket",
+        ];
+        ways.map(|way| (format!("pipes/65536/{job}/{way}"), false))
+    });
+    let trips = ["polling", "sleeping"].into_iter().flat_map(|how| {
+        let ways = ["ours", "pipe", "socket"];
+        ways.map(|way| (format!("pipes/1/{how}/{way}"), false))
+    });
+    let goals = [
+        "pipes/65536/sum/by-pipe",
+        "pipes/65536/sum/by-vmsplice",
+        "pipes/1/polling/by-pipe",
+        "pipes/1/sleeping/by-pipe",
+    ];
+    let goals = goals.map(|name| (name.to_owned(), true));
+    for (name, has_goal) in streams.chain(trips).chain(goals) {
+        let figure = figure(&name).unwrap_or_else(|| panic!("{name} was not measured"));
+        assert!(figure.value > 0.0, "{name}: {}", figure.value);
+        assert_eq!(figure.goal.is_some(), has_goal, "{name}");
+    }
+}

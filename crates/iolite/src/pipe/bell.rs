@@ -1,0 +1,123 @@
+//! Waking a peer that sleeps, and hearing of its end: a pipe of the kernel's, of which each side has one end. One that sleeps reads it, in
+//! one call, which also ends when the peer does; and programs that wait for many things poll it.
+//!
+//! A process that has such an end ignores SIGPIPE, as programs in Rust do unless they ask for it.
+
+use crate::error::{Error, Refused as _, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{Errno, ReadWriteFlags, pwritev2, read};
+use rustix::pipe::{PipeFlags, pipe_with};
+use std::io::IoSlice;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+/// Both ends of a new bell.
+pub(crate) fn bell() -> Result<(Sleeper, OwnedFd)> {
+    let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC).refused("cannot make a pipe")?;
+    Ok((Sleeper(ours), theirs))
+}
+
+/// Wakes the peer.
+#[derive(Debug)]
+pub(crate) struct Waker(pub OwnedFd);
+
+impl Waker {
+    /// Never waits: a peer that does not read what wakes it is awake already, or wants to sleep.
+    pub fn wake(&self) {
+        let byte = [IoSlice::new(b"x")];
+        // At the end of the file, whichever that is, as write(2) does.
+        let written = pwritev2(&self.0, &byte, u64::MAX, ReadWriteFlags::NOWAIT);
+        // Kernels before 6.4.
+        if written == Err(Errno::OPNOTSUPP) && is_ready(self.0.as_fd(), PollFlags::OUT) {
+            let _ = rustix::io::write(&self.0, b"x");
+        }
+    }
+}
+
+/// Sleeps until the peer wakes it.
+#[derive(Debug)]
+pub(crate) struct Sleeper(pub OwnedFd);
+
+impl Sleeper {
+    /// Sleeps until it is woken, or this long; perhaps for nothing.
+    ///
+    /// # Errors
+    ///
+    /// The peer has ended.
+    pub fn sleep(&self, at_most: Option<Duration>) -> Result<()> {
+        if at_most.is_some() && !sleep_for_any([self], at_most) {
+            return Ok(());
+        }
+        match read(&self.0, &mut [0; 64]) {
+            Ok(0) => Err(Error::PeerGone),
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            // The peer has made it one that does not wait. That costs it, and us, processor time.
+            Err(Errno::AGAIN) => Ok(()),
+            Err(error) => Err(Error::System("cannot sleep", error.into())),
+        }
+    }
+
+    /// Takes what has woken it, if anything has.
+    pub fn clear(&self) {
+        // That the peer has ended is found when it is waited for.
+        let _ = self.sleep(Some(Duration::ZERO));
+    }
+
+    /// Whether the peer has ended, or closed its end.
+    pub fn is_alone(&self) -> bool {
+        is_ready(self.0.as_fd(), PollFlags::empty())
+    }
+}
+
+impl AsFd for Sleeper {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Sleeps until one of these is woken, or its peer has ended, or this long; false when that was not so.
+pub(super) fn sleep_for_any<'a>(
+    sleepers: impl IntoIterator<Item = &'a Sleeper>,
+    at_most: Option<Duration>,
+) -> bool {
+    let fds = sleepers
+        .into_iter()
+        .map(|s| PollFd::new(&s.0, PollFlags::IN));
+    let mut fds: Vec<PollFd<'_>> = fds.collect();
+    // What is too long to be told is for good.
+    let time = at_most.and_then(|time| Timespec::try_from(time).ok());
+    poll(&mut fds, time.as_ref()).is_ok_and(|ready| ready > 0)
+}
+
+/// Whether something is so now, or the other end is gone.
+fn is_ready(fd: BorrowedFd<'_>, flags: PollFlags) -> bool {
+    let mut fds = [PollFd::from_borrowed_fd(fd, flags)];
+    poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_that_sleeps_is_woken_and_hears_of_the_end() {
+        let (sleeper, other) = bell().expect("descriptors");
+        let waker = Waker(other);
+        let short = Some(Duration::from_millis(1));
+        assert!(sleeper.sleep(short).is_ok() && !sleeper.is_alone());
+        waker.wake();
+        assert!(sleeper.sleep(None).is_ok());
+        // Nobody reads.
+        (0..100_000).for_each(|_| waker.wake());
+        drop(waker);
+        assert!(sleeper.is_alone());
+        while sleeper.sleep(None).is_ok() {}
+    }
+
+    #[test]
+    fn nobody_is_woken_and_that_is_no_harm() {
+        let (sleeper, other) = bell().expect("descriptors");
+        drop(sleeper);
+        Waker(other).wake();
+    }
+}

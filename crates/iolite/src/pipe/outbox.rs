@@ -1,0 +1,144 @@
+//! What was sent and not taken yet: the sender keeps its references until the consumer says that it has its own.
+//!
+//! A sender that is dropped leaves that behind, and it stays until it is taken, or the consumer ends: all of a thread's are known here, and
+//! looked through when a pool has no buffer left.
+
+use super::bell::Sleeper;
+use super::ring::Producer;
+use crate::error::{Error, Result};
+use crate::pool::owner::MemberId;
+use crate::slice::{Slice, Source};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+thread_local! {
+    static OUTBOXES: RefCell<Vec<Rc<RefCell<Outbox>>>> = const { RefCell::new(Vec::new()) };
+}
+
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    pub ring: Producer,
+    /// Woken when there is room; and by whose end the consumer's is known.
+    pub sleeper: Rc<Sleeper>,
+    /// The position behind each, the bytes, and whose account they are on, where the pool is our own.
+    sent: VecDeque<(u64, Slice, Option<MemberId>)>,
+    /// How many of these are in pools of other processes, whose owners wait for them.
+    others: usize,
+    /// The sender is no more.
+    is_left: bool,
+    is_broken: bool,
+}
+
+impl Outbox {
+    /// A new one, which is known.
+    pub fn new(ring: Producer, sleeper: Sleeper) -> Rc<RefCell<Self>> {
+        let outbox = Rc::new(RefCell::new(Self {
+            ring,
+            sleeper: Rc::new(sleeper),
+            sent: VecDeque::new(),
+            others: 0,
+            is_left: false,
+            is_broken: false,
+        }));
+        OUTBOXES.with_borrow_mut(|all| all.push(Rc::clone(&outbox)));
+        outbox
+    }
+
+    /// Keeps a reference to what was sent.
+    #[inline]
+    pub fn keep(&mut self, behind: u64, slice: Slice, account: Option<MemberId>) {
+        self.others += usize::from(account.is_none());
+        self.sent.push_back((behind, slice, account));
+    }
+
+    /// Lets go of what was taken.
+    ///
+    /// # Errors
+    ///
+    /// The consumer does not do as agreed.
+    #[inline]
+    pub fn collect(&mut self) -> Result<()> {
+        if self.is_broken {
+            return Err(Error::PeerGone);
+        }
+        match self.ring.look() {
+            Ok(head) => self.let_go(head),
+            Err(fault) => {
+                self.give_up();
+                return Err(fault);
+            }
+        }
+        Ok(())
+    }
+
+    /// How much was taken, where something was not; `None` where all was.
+    pub fn taken_before_rest(&self) -> Option<u64> {
+        (!self.sent.is_empty()).then(|| self.ring.taken())
+    }
+
+    /// The consumer takes nothing any more.
+    pub fn give_up(&mut self) {
+        self.is_broken = true;
+        self.let_go(u64::MAX);
+    }
+
+    /// Nothing is sent any more.
+    pub fn leave(&mut self) {
+        self.is_left = true;
+        self.ring.close();
+    }
+
+    fn let_go(&mut self, head: u64) {
+        while let Some((_, slice, account)) = self.sent.pop_front_if(|(behind, ..)| *behind <= head)
+        {
+            match (&slice.source, account) {
+                (Source::Own(own), Some(member)) => own.core.arrived(member, own.index),
+                _ => self.others -= 1,
+            }
+        }
+    }
+
+    /// Collects, and looks whether the consumer has ended. True when something came of it.
+    pub fn look(&mut self) -> bool {
+        let before = self.sent.len();
+        // A consumer that does not do as agreed has nothing under way any more.
+        let _ = self.collect();
+        if !self.is_broken && self.sleeper.is_alone() {
+            self.give_up();
+        }
+        self.sent.len() < before
+    }
+
+    /// Nothing is left to be done.
+    fn is_over(&self) -> bool {
+        self.is_left && self.sent.is_empty()
+    }
+}
+
+/// Lets go of all that was taken of what this thread sent, or will not be.
+pub(crate) fn collect_all() {
+    // When the thread ends nobody sends from its pools any more.
+    let _ = OUTBOXES.try_with(|all| {
+        let mut done = Vec::new();
+        if let Ok(mut all) = all.try_borrow_mut() {
+            let is_done = |outbox: &mut Rc<RefCell<Outbox>>| {
+                outbox.try_borrow_mut().is_ok_and(|mut outbox| {
+                    outbox.look();
+                    outbox.is_over()
+                })
+            };
+            done.extend(all.extract_if(.., is_done));
+        }
+    });
+}
+
+/// Those of this thread by which buffers of other processes are under way: while it sleeps, it is to let go of them when they are taken.
+pub(super) fn with_others() -> Vec<Rc<RefCell<Outbox>>> {
+    let of = |all: &RefCell<Vec<Rc<RefCell<Outbox>>>>| {
+        let all = all.borrow();
+        let has_some = |outbox: &&Rc<RefCell<Outbox>>| outbox.borrow().others > 0;
+        all.iter().filter(has_some).cloned().collect()
+    };
+    OUTBOXES.try_with(of).unwrap_or_default()
+}

@@ -1,0 +1,224 @@
+//! The end of a pipe that is read from.
+
+use super::bell::{Sleeper, Waker};
+use super::ring::{self, Consumer, Descriptor, Reference};
+use super::setup;
+use super::wait::{Wait, Waiting, wait};
+use crate::aggregate::Aggregate;
+use crate::error::{Error, Result};
+use crate::memory::{Access, Region, sealed_len};
+use crate::pool::Trust;
+use crate::pool::member::MemberPool;
+use crate::slice::Slice;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::rc::Rc;
+
+/// What was read.
+#[derive(Debug)]
+pub enum Read {
+    /// Bytes, at least one.
+    Data(Aggregate),
+    /// Nothing is there now.
+    Nothing,
+    /// The producer has closed the pipe, and all was read.
+    End,
+}
+
+/// The end of a pipe that is read from.
+#[derive(Debug)]
+pub struct Receiver {
+    ring: Consumer,
+    pools: Vec<Rc<MemberPool>>,
+    socket: OwnedFd,
+    sleeper: Sleeper,
+    waker: Waker,
+    trust: Trust,
+    /// What is left of a slice of which less was wanted.
+    rest: Aggregate,
+    lost: u64,
+}
+
+impl Receiver {
+    /// Waits until the process at the other end of a socket makes this one its consumer.
+    ///
+    /// # Errors
+    ///
+    /// It has gone, does not do as agreed, or no memory or descriptor is left.
+    pub fn accept(socket: OwnedFd, trust: Trust) -> Result<Self> {
+        let consumed = setup::receive_pipe(&socket)?;
+        if sealed_len(&consumed.ring)? != ring::file_len(consumed.slots) {
+            return Err(Error::PeerFault(
+                "its ring is of another length than it says",
+            ));
+        }
+        let region = Region::map(&consumed.ring, Access::Write)?;
+        Ok(Self {
+            ring: Consumer::new(region, consumed.slots),
+            pools: Vec::new(),
+            socket,
+            sleeper: Sleeper(consumed.sleeper),
+            waker: Waker(consumed.waker),
+            trust,
+            rest: Aggregate::new(),
+            lost: 0,
+        })
+    }
+
+    /// Takes what is there, at most this many bytes, without waiting.
+    ///
+    /// # Errors
+    ///
+    /// This process keeps as many buffers of a pool as it may ([`Error::ShareExceeded`]), after which it goes on once it has let go of some;
+    /// bytes were lost with a process that had sent them on ([`Error::Lost`]), after which it goes on behind them; the producer does not do as
+    /// agreed.
+    #[inline]
+    pub fn read(&mut self, at_most: usize) -> Result<Read> {
+        let mut data = std::mem::take(&mut self.rest);
+        let result = self.fill(&mut data, at_most);
+        if data.len() > at_most {
+            self.rest = data.split(at_most);
+        }
+        if !data.is_empty() {
+            return Ok(Read::Data(data));
+        }
+        result?;
+        // What was sent before it was closed is there when it is closed.
+        if self.ring.is_closed() && self.rest.is_empty() && self.ring.peek()?.is_none() {
+            return Ok(Read::End);
+        }
+        Ok(Read::Nothing)
+    }
+
+    /// Takes what is there, and waits until something is.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read), and when the producer has ended without closing the pipe, behind all that it has sent.
+    #[inline]
+    pub fn read_wait(&mut self, at_most: usize, how: Wait) -> Result<Read> {
+        loop {
+            match self.read(at_most)? {
+                Read::Nothing if at_most > 0 => {}
+                read => return Ok(read),
+            }
+            if !wait(self, how)? {
+                return Ok(Read::Nothing);
+            }
+        }
+    }
+
+    /// Says that this side waits at its descriptor ([`AsFd`]) for something to read, and whether something is there already. After that the
+    /// descriptor is polled, and [`woken`](Self::woken) called before anything is read.
+    ///
+    /// # Errors
+    ///
+    /// The producer does not do as agreed.
+    pub fn arm(&mut self) -> Result<bool> {
+        self.ring.falls_asleep();
+        self.is_there()
+    }
+
+    /// This side does not wait any more.
+    pub fn woken(&mut self) {
+        self.ring.is_awake();
+        self.sleeper.clear();
+    }
+
+    /// Slices that were lost with processes that had sent them on.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    #[inline]
+    fn fill(&mut self, data: &mut Aggregate, at_most: usize) -> Result<()> {
+        let mut has_taken = false;
+        let mut result = Ok(());
+        while data.len() < at_most {
+            let descriptor = match self.ring.peek() {
+                Ok(Some(descriptor)) => descriptor,
+                Ok(None) => break,
+                Err(fault) => {
+                    result = Err(fault);
+                    break;
+                }
+            };
+            let slice = match descriptor {
+                Descriptor::Inline { len, bytes } => Ok(Slice::inline(bytes, len)),
+                Descriptor::Buffer(reference) => self.take(reference),
+            };
+            match slice {
+                Ok(slice) => data.append(slice),
+                Err(Error::Lost) if !data.is_empty() => break,
+                Err(error) => {
+                    result = Err(error);
+                    if !matches!(result, Err(Error::Lost)) {
+                        break;
+                    }
+                    self.lost += 1;
+                }
+            }
+            // Behind the hold.
+            self.ring.advance();
+            has_taken = true;
+            if result.is_err() {
+                break;
+            }
+        }
+        if has_taken && self.ring.must_wake() {
+            self.waker.wake();
+        }
+        result
+    }
+
+    /// Takes bytes of a pool of which the producer has told.
+    #[inline]
+    fn take(&mut self, reference: Reference) -> Result<Slice> {
+        let number = usize::from(reference.pool);
+        if number == self.pools.len() {
+            let pool = setup::receive_pool(&self.socket, number)?;
+            self.pools.push(Rc::new(pool));
+        }
+        let pool = self.pools.get(number);
+        let pool = pool.ok_or(Error::PeerFault(
+            "it sends from a pool of which it did not tell",
+        ))?;
+        let end = reference.start.checked_add(reference.len);
+        if end.is_none_or(|end| end > pool.shape.buffer_len) {
+            return Err(Error::PeerFault(
+                "it sends bytes behind the end of a buffer",
+            ));
+        }
+        let held = pool.take(reference.buffer, reference.generation)?;
+        let slice = Slice::held(held, reference.start, reference.len);
+        Ok(match self.trust {
+            Trust::Trusted => slice,
+            Trust::Untrusted => slice.settled(),
+        })
+    }
+}
+
+impl Waiting for Receiver {
+    #[inline]
+    fn is_there(&mut self) -> Result<bool> {
+        Ok(!self.rest.is_empty() || self.ring.peek()?.is_some() || self.ring.is_closed())
+    }
+
+    fn falls_asleep(&self) {
+        self.ring.falls_asleep();
+    }
+
+    fn is_awake(&self) {
+        self.ring.is_awake();
+    }
+
+    fn sleeper(&self) -> &Sleeper {
+        &self.sleeper
+    }
+}
+
+impl AsFd for Receiver {
+    /// Readable when something came, after [`arm`](Self::arm), and when the producer has ended.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.sleeper.as_fd()
+    }
+}

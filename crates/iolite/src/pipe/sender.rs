@@ -1,0 +1,378 @@
+//! The end of a pipe that is written to.
+
+use super::bell::{Sleeper, Waker, bell};
+use super::outbox::Outbox;
+use super::ring::{self, Descriptor, Producer, Reference};
+use super::setup::{self, Consumed, SPARES_MAX};
+use super::wait::{Wait, Waiting, wait};
+use crate::aggregate::Aggregate;
+use crate::error::{Error, Result};
+use crate::limits::{POOLS_MAX, SLOTS_MAX};
+use crate::memory::{self, Access, Region};
+use crate::pool::member::MemberPool;
+use crate::pool::owner::{Core, MemberId};
+use crate::pool::{Draft, Invitation, Pool};
+use crate::slice::{Slice, Source};
+use std::cell::RefCell;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::rc::Rc;
+
+/// How a pipe is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// Slices that fit into it, a power of two.
+    pub slots: usize,
+    /// How many processes the consumer may let in to each of our pools, by sending on what it gets without a copy; up to 8.
+    pub spares: u32,
+}
+
+impl Default for Options {
+    /// 64 slices, and nobody.
+    fn default() -> Self {
+        Self {
+            slots: 64,
+            spares: 0,
+        }
+    }
+}
+
+/// A pool of which the consumer was told; its number in the pipe is its place.
+#[derive(Debug)]
+enum Told {
+    Own(Rc<Core>, MemberId),
+    Another(Rc<MemberPool>),
+}
+
+/// The end of a pipe that is written to.
+#[derive(Debug)]
+pub struct Sender {
+    outbox: Rc<RefCell<Outbox>>,
+    /// Where bytes are copied to that are in no pool.
+    pool: Rc<Core>,
+    told: Vec<Told>,
+    socket: OwnedFd,
+    waker: Waker,
+    sleeper: Rc<Sleeper>,
+    spares: u32,
+    copied: u64,
+    /// How much was taken when no more could be sent though the ring had room: more can be when more is taken.
+    stuck_at: Option<u64>,
+}
+
+impl Sender {
+    /// Makes the process at the other end of a socket the consumer. What is not in a pool is copied into this one when it is written.
+    ///
+    /// # Errors
+    ///
+    /// The options are beyond the limits, no memory or descriptor is left, or the peer has gone.
+    pub fn connect(socket: OwnedFd, pool: &Pool, options: Options) -> Result<Self> {
+        let slots = options.slots;
+        if !slots.is_power_of_two() || slots > SLOTS_MAX {
+            return Err(Error::Shape(
+                "a pipe has a power of two of slots, at most 4,096",
+            ));
+        }
+        if options.spares > SPARES_MAX {
+            return Err(Error::Shape("a consumer may let in 8 processes at most"));
+        }
+        let ring = memory::file("iolite-pipe", ring::file_len(slots))?;
+        let region = Region::map(&ring, Access::Write)?;
+        let (sleeper, wakes_us) = bell()?;
+        let (wakes_them, ours) = bell()?;
+        let consumed = Consumed {
+            ring,
+            slots,
+            sleeper: wakes_them.0,
+            waker: wakes_us,
+        };
+        setup::send_pipe(&socket, &consumed)?;
+        let outbox = Outbox::new(Producer::new(region, slots), sleeper);
+        let sleeper = Rc::clone(&outbox.borrow().sleeper);
+        Ok(Self {
+            outbox,
+            pool: Rc::clone(&pool.0),
+            told: Vec::new(),
+            socket,
+            waker: Waker(ours),
+            sleeper,
+            spares: options.spares,
+            copied: 0,
+            stuck_at: None,
+        })
+    }
+
+    /// Writes as much from the front of an aggregate as there is room for, without waiting; what was written is taken out of it. How
+    /// many bytes that were.
+    ///
+    /// # Errors
+    ///
+    /// Nothing was written, and nothing is under way of which the end could be waited for: the consumer keeps too many buffers, or no
+    /// buffer is left to copy to; or the consumer has gone or does not do as agreed.
+    #[inline]
+    pub fn write(&mut self, aggregate: &mut Aggregate) -> Result<usize> {
+        self.outbox.borrow_mut().collect()?;
+        self.stuck_at = None;
+        let before = aggregate.len();
+        let result = self.fill(aggregate);
+        let written = before - aggregate.len();
+        if written > 0 {
+            if self.outbox.borrow().ring.must_wake() {
+                self.waker.wake();
+            }
+            return Ok(written);
+        }
+        if matches!(
+            result,
+            Err(Error::ShareExceeded { .. } | Error::Exhausted { .. })
+        ) {
+            self.stuck_at = self.outbox.borrow().taken_before_rest();
+        }
+        match self.stuck_at {
+            Some(_) => Ok(0),
+            None => result.map(|()| 0),
+        }
+    }
+
+    #[inline]
+    fn fill(&mut self, aggregate: &mut Aggregate) -> Result<()> {
+        while self.outbox.borrow().ring.has_room() {
+            let Some(slice) = aggregate.pop_first() else {
+                break;
+            };
+            if matches!(slice.source, Source::Local(_)) && slice.to_inline().is_none() {
+                self.copy_first(slice, aggregate)?;
+                continue;
+            }
+            let kept = slice.clone();
+            self.send(slice).inspect_err(|_| aggregate.prepend(kept))?;
+        }
+        Ok(())
+    }
+
+    /// Writes all of an aggregate, and waits for room as often as that takes.
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Self::write); what was written before has been sent.
+    pub fn write_all(&mut self, mut aggregate: Aggregate, how: Wait) -> Result<()> {
+        while !aggregate.is_empty() {
+            if self.write(&mut aggregate)? == 0 {
+                self.wait_for_room(how)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until there is room for a slice. False when the time has passed.
+    ///
+    /// # Errors
+    ///
+    /// The consumer has gone, or does not do as agreed.
+    pub fn wait_for_room(&mut self, how: Wait) -> Result<bool> {
+        let waited = wait(self, how);
+        if matches!(waited, Err(Error::PeerGone)) {
+            self.outbox.borrow_mut().give_up();
+        }
+        waited
+    }
+
+    /// Lets go of what was taken. Writing does that too.
+    ///
+    /// # Errors
+    ///
+    /// The consumer does not do as agreed.
+    pub fn collect(&mut self) -> Result<()> {
+        self.outbox.borrow_mut().collect()
+    }
+
+    /// Says that this side waits at its descriptor ([`AsFd`]) for room, and whether there is some already. After that the descriptor is
+    /// polled, and [`woken`](Self::woken) called before anything is written.
+    ///
+    /// # Errors
+    ///
+    /// The consumer does not do as agreed.
+    pub fn arm(&mut self) -> Result<bool> {
+        self.falls_asleep();
+        self.is_there()
+    }
+
+    /// This side does not wait any more.
+    pub fn woken(&mut self) {
+        self.is_awake();
+        self.sleeper.clear();
+    }
+
+    /// Whether the consumer has ended, or closed the pipe. Asks the kernel.
+    pub fn is_peer_gone(&self) -> bool {
+        self.sleeper.is_alone()
+    }
+
+    /// Bytes that were copied, since they were in no pool that the consumer may read.
+    pub fn copied_bytes(&self) -> u64 {
+        self.copied
+    }
+
+    /// Puts a copy of a slice, in our pool, in front of an aggregate.
+    fn copy_first(&mut self, slice: Slice, aggregate: &mut Aggregate) -> Result<()> {
+        let mut rest = std::mem::take(aggregate);
+        let most = self.pool.shape.buffer_len as usize;
+        let mut at = 0;
+        let copied = loop {
+            if at == slice.len() {
+                break Ok(());
+            }
+            let now = most.min(slice.len() - at);
+            let mut draft = match Draft::new(&self.pool, now) {
+                Ok(draft) => draft,
+                Err(error) => break Err(error),
+            };
+            slice.copy_to(at, draft.bytes_mut());
+            aggregate.append(draft.freeze());
+            self.copied += now as u64;
+            at += now;
+        };
+        // What found no room stays as it was; it is an error where nothing did.
+        let result = if at == 0 { copied } else { Ok(()) };
+        if at < slice.len() {
+            rest.prepend(slice.sub(at..slice.len()));
+        }
+        aggregate.concatenate(rest);
+        result
+    }
+
+    /// Sends a slice; there is room.
+    #[inline]
+    fn send(&mut self, slice: Slice) -> Result<()> {
+        if let Some(bytes) = slice.to_inline() {
+            let len = slice.len() as u32;
+            self.outbox
+                .borrow_mut()
+                .ring
+                .push(Descriptor::Inline { len, bytes });
+            return Ok(());
+        }
+        let (pool, account, buffer, generation) = match &slice.source {
+            Source::Own(own) => {
+                let (pool, member) = self.tell_own(&own.core)?;
+                own.core.pass(member, own.index)?;
+                (pool, Some(member), own.index, own.generation)
+            }
+            Source::Held(held) => match self.tell_another(&held.pool)? {
+                Some(pool) => (pool, None, held.index, held.generation),
+                None => return self.send_copy(slice),
+            },
+            Source::Local(_) | Source::Inline(_) => unreachable!("these are copied before"),
+        };
+        let range = slice.range();
+        let reference = Reference {
+            pool: pool as u8,
+            buffer,
+            generation,
+            start: range.start as u32,
+            len: range.len() as u32,
+        };
+        let mut outbox = self.outbox.borrow_mut();
+        let behind = outbox.ring.push(Descriptor::Buffer(reference));
+        outbox.keep(behind, slice, account);
+        Ok(())
+    }
+
+    /// Sends a copy of what the consumer may not read in place. It is not longer than the other's buffer, and may be of two of ours.
+    fn send_copy(&mut self, slice: Slice) -> Result<()> {
+        let most = self.pool.shape.buffer_len as usize;
+        if slice.len() > most {
+            let len = slice.len();
+            return Err(Error::TooLong { len, most });
+        }
+        let mut draft = Draft::new(&self.pool, slice.len())?;
+        slice.copy_to(0, draft.bytes_mut());
+        self.copied += slice.len() as u64;
+        self.send(draft.freeze())
+    }
+
+    /// The number of a pool of ours, of which the consumer is told now if it was not before.
+    #[inline]
+    fn tell_own(&mut self, core: &Rc<Core>) -> Result<(usize, MemberId)> {
+        let known = self
+            .told
+            .iter()
+            .enumerate()
+            .find_map(|(n, told)| match told {
+                Told::Own(known, member) if Rc::ptr_eq(known, core) => Some((n, *member)),
+                _ => None,
+            });
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let (member, invitation) = core.invite()?;
+        let spare = (0..self.spares).map(|_| core.invite().map(|(_, spare)| spare));
+        let spare = spare.collect::<Result<Vec<Invitation>>>()?;
+        let number = self.tell(&invitation, &spare)?;
+        self.told.push(Told::Own(Rc::clone(core), member));
+        Ok((number, member))
+    }
+
+    /// The number of another's pool, if the consumer may read it: by an invitation that its owner gave us for that.
+    fn tell_another(&mut self, pool: &Rc<MemberPool>) -> Result<Option<usize>> {
+        let is_it = |told: &Told| matches!(told, Told::Another(known) if Rc::ptr_eq(known, pool));
+        if let Some(number) = self.told.iter().position(is_it) {
+            return Ok(Some(number));
+        }
+        let Some(invitation) = pool.spare.borrow_mut().pop() else {
+            return Ok(None);
+        };
+        let number = self.tell(&invitation, &[])?;
+        self.told.push(Told::Another(Rc::clone(pool)));
+        Ok(Some(number))
+    }
+
+    fn tell(&self, invitation: &Invitation, spare: &[Invitation]) -> Result<usize> {
+        let number = self.told.len();
+        if number == POOLS_MAX {
+            return Err(Error::Shape("a pipe carries buffers of 16 pools at most"));
+        }
+        setup::send_pool(&self.socket, number, invitation, spare)?;
+        Ok(number)
+    }
+}
+
+impl Waiting for Sender {
+    #[inline]
+    fn is_there(&mut self) -> Result<bool> {
+        let mut outbox = self.outbox.borrow_mut();
+        outbox.collect()?;
+        let is_stuck = self
+            .stuck_at
+            .is_some_and(|head| outbox.taken_before_rest() == Some(head));
+        Ok(outbox.ring.has_room() && !is_stuck)
+    }
+
+    fn falls_asleep(&self) {
+        self.outbox.borrow().ring.falls_asleep();
+    }
+
+    fn is_awake(&self) {
+        self.outbox.borrow().ring.is_awake();
+    }
+
+    fn sleeper(&self) -> &Sleeper {
+        &self.sleeper
+    }
+}
+
+impl AsFd for Sender {
+    /// Readable when the consumer has made room, after [`arm`](Sender::arm), and when it has ended.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.sleeper.as_fd()
+    }
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        self.outbox.borrow_mut().leave();
+        if self.outbox.borrow().ring.must_wake() {
+            self.waker.wake();
+        }
+        super::collect_all();
+    }
+}

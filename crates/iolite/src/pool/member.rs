@@ -1,0 +1,156 @@
+//! A member's side of a pool: which of another process's buffers this one has.
+
+use super::owner::next_number;
+use super::{Invitation, Shape};
+use crate::error::{Error, Result};
+use crate::memory::{Access, Region, sealed_len};
+use crate::protocol::{Take, Words};
+use std::cell::{Cell, RefCell};
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::sync::atomic::{Ordering, fence};
+
+/// What a consumer makes of a producer's promise not to change what it has handed on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Trust {
+    /// It is believed. Bytes are looked at where they are, and never copied. Should the promise be broken, what is read is other bytes
+    /// than were read before, and nothing worse.
+    Trusted,
+    /// It is not. Bytes are copied when they are read from the pipe, before anybody looks at them.
+    #[default]
+    Untrusted,
+}
+
+/// A pool of another process.
+#[derive(Debug)]
+pub(crate) struct MemberPool {
+    pub number: u64,
+    pub shape: Shape,
+    region: Region,
+    column: Region,
+    /// As long as this is open, the owner believes the column.
+    _life: OwnedFd,
+    /// How many references this process has to each buffer.
+    references: RefCell<Vec<u32>>,
+    held: Cell<u32>,
+    /// What the owner gave to have other processes be members too.
+    pub spare: RefCell<Vec<Invitation>>,
+}
+
+/// A buffer of another process's pool that this process has.
+#[derive(Debug)]
+pub(crate) struct HeldBuffer {
+    pub pool: Rc<MemberPool>,
+    pub index: u32,
+    pub generation: u64,
+}
+
+/// The words of one buffer, to a member.
+struct Seen<'a> {
+    pool: &'a MemberPool,
+    buffer: u32,
+}
+
+impl Words for Seen<'_> {
+    #[inline]
+    fn generation(&self) -> u64 {
+        let word = self.pool.shape.generation_of(self.buffer);
+        self.pool.region.word(word).load(Ordering::Acquire)
+    }
+
+    fn set_generation(&self, _: u64) {
+        unreachable!("members have no writable mapping")
+    }
+
+    fn hold_from(&self, _: usize) -> Option<(usize, u64)> {
+        unreachable!("members do not see each other's holds")
+    }
+
+    #[inline]
+    fn set_hold(&self, generation: u64) {
+        let word = self.pool.column.word(self.buffer as usize);
+        word.store(generation, Ordering::Release);
+        fence(Ordering::SeqCst);
+    }
+}
+
+impl MemberPool {
+    /// Maps a pool that this process was invited to.
+    pub fn join(invitation: Invitation, len_max: usize) -> Result<Self> {
+        if sealed_len(&invitation.pool)? > len_max {
+            return Err(Error::PeerFault("its pool is longer than is mapped"));
+        }
+        let region = Region::map(&invitation.pool, Access::Read)?;
+        let shape = Shape::read(&region)?;
+        if sealed_len(&invitation.column)? != shape.column_len() {
+            return Err(Error::PeerFault("its pool has holds of another length"));
+        }
+        Ok(Self {
+            number: next_number(),
+            shape,
+            region,
+            column: Region::map(&invitation.column, Access::Write)?,
+            _life: invitation.life,
+            references: RefCell::new(vec![0; shape.buffers as usize]),
+            held: Cell::new(0),
+            spare: RefCell::default(),
+        })
+    }
+
+    /// Takes a buffer that this process was told of.
+    #[inline]
+    pub fn take(self: &Rc<Self>, index: u32, generation: u64) -> Result<HeldBuffer> {
+        if index >= self.shape.buffers || generation == 0 {
+            return Err(Error::PeerFault("it sends a buffer that its pool has not"));
+        }
+        let mut references = self.references.borrow_mut();
+        let count = &mut references[index as usize];
+        let words = Seen {
+            pool: self,
+            buffer: index,
+        };
+        if *count > 0 {
+            // As long as it is held it is of one generation, unless it was lost to those who have no hold.
+            if self.column.word(index as usize).load(Ordering::Relaxed) != generation {
+                return Err(Error::Lost);
+            }
+        } else {
+            let (held, share) = (self.held.get(), self.shape.share);
+            if held >= share {
+                return Err(Error::ShareExceeded { held, share });
+            }
+            if !Take::run(generation, &words) {
+                return Err(Error::Lost);
+            }
+            self.held.set(held + 1);
+        }
+        *count += 1;
+        Ok(HeldBuffer {
+            pool: Rc::clone(self),
+            index,
+            generation,
+        })
+    }
+
+    /// Copies bytes of a buffer out.
+    #[inline]
+    pub fn copy_out(&self, index: u32, start: usize, out: &mut [u8]) {
+        self.region
+            .copy_out(self.shape.start_of(index) + start, out);
+    }
+}
+
+impl Drop for HeldBuffer {
+    #[inline]
+    fn drop(&mut self) {
+        let mut references = self.pool.references.borrow_mut();
+        let count = &mut references[self.index as usize];
+        *count -= 1;
+        if *count == 0 {
+            self.pool.held.set(self.pool.held.get() - 1);
+            // Behind all that was read of it; nothing is looked at afterwards.
+            let word = self.pool.column.word(self.index as usize);
+            word.store(0, Ordering::Release);
+        }
+    }
+}

@@ -1,0 +1,399 @@
+//! The owner's side of a pool: which buffers are used, by whom, and which can be used again.
+
+use super::{Invitation, Shape, Usage};
+use crate::error::{Error, Refused as _, Result};
+use crate::limits::{MEMBERS_MAX, REST_LEN_MIN};
+use crate::memory::{self, Access, Region};
+use crate::protocol::{Reclaim, State, Words};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::pipe::{PipeFlags, pipe_with};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::rc::{Rc, Weak};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+/// How many of those that were let go of are looked at before a buffer is taken that was not used for longer.
+const LOOKS: usize = 2;
+
+/// Numbers of the pools of this process, its own and those of which it is a member.
+static NUMBERS: AtomicU64 = AtomicU64::new(0);
+
+pub(crate) fn next_number() -> u64 {
+    NUMBERS.fetch_add(1, Ordering::Relaxed)
+}
+
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub shape: Shape,
+    pub number: u64,
+    file: OwnedFd,
+    region: Region,
+    buffers: RefCell<Buffers>,
+    members: RefCell<Members>,
+    /// The buffer in which small drafts are made, as long as it is used, and how much of it is given out.
+    current: RefCell<(Weak<OwnBuffer>, u32)>,
+}
+
+#[derive(Debug)]
+struct Buffers {
+    states: Vec<State>,
+    free: Vec<u32>,
+    /// Released and advanced ones, those that were let go of first in front.
+    waiting: VecDeque<u32>,
+}
+
+type Members = Vec<Option<Member>>;
+
+/// Which member. Its place is another's when it has ended, its number is not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct MemberId {
+    place: usize,
+    number: u64,
+}
+
+/// A process that may read the buffers.
+#[derive(Debug)]
+struct Member {
+    number: u64,
+    column: Region,
+    /// Whose other end goes with the process.
+    life: OwnedFd,
+    /// How often each buffer is under way to it, by this owner's pipes.
+    under_way: Vec<u32>,
+    /// Buffers that were passed to it, and not seen to be let go of.
+    passed: Vec<bool>,
+    count: u32,
+}
+
+impl Member {
+    fn hold(&self, buffer: u32) -> u64 {
+        self.column.word(buffer as usize).load(Ordering::Acquire)
+    }
+
+    /// It has let go of a buffer.
+    fn forget(&mut self, buffer: u32) {
+        if std::mem::take(&mut self.passed[buffer as usize]) {
+            self.count -= 1;
+        }
+    }
+
+    /// How many buffers it says that it has.
+    fn holds(&self) -> u32 {
+        let buffers = 0..self.passed.len() as u32;
+        buffers.filter(|&buffer| self.hold(buffer) != 0).count() as u32
+    }
+
+    /// Whether the process has ended, or closed its end.
+    fn has_ended(&self) -> bool {
+        let mut life = [PollFd::new(&self.life, PollFlags::empty())];
+        poll(&mut life, Some(&Timespec::default())).is_ok() && !life[0].revents().is_empty()
+    }
+
+    /// Forgets all that it has let go of.
+    fn sweep(&mut self) {
+        for buffer in 0..self.passed.len() as u32 {
+            if self.under_way[buffer as usize] == 0 && self.hold(buffer) == 0 {
+                self.forget(buffer);
+            }
+        }
+    }
+}
+
+/// A buffer that is used, with one reference for each slice and draft of this process.
+#[derive(Debug)]
+pub(crate) struct OwnBuffer {
+    pub core: Rc<Core>,
+    pub index: u32,
+    pub generation: u64,
+}
+
+impl OwnBuffer {
+    /// # Safety
+    ///
+    /// No draft has these bytes.
+    ///
+    /// # Panics
+    ///
+    /// When they are not of the buffer.
+    #[inline]
+    pub unsafe fn bytes(&self, range: Range<usize>) -> &[u8] {
+        // SAFETY: the owner alone can write the file, the bytes lie behind the words, and no draft has them, says the caller.
+        unsafe { self.core.region.bytes(self.range(range)) }
+    }
+
+    /// # Safety
+    ///
+    /// One draft has these bytes, and it is borrowed as long as they are.
+    ///
+    /// # Panics
+    ///
+    /// When they are not of the buffer.
+    #[inline]
+    #[expect(clippy::mut_from_ref, reason = "the draft is borrowed, not the buffer")]
+    pub unsafe fn bytes_mut(&self, range: Range<usize>) -> &mut [u8] {
+        // SAFETY: the owner's mapping is for writing and its file's only one; the caller's promise.
+        unsafe { self.core.region.bytes_mut(self.range(range)) }
+    }
+
+    #[inline]
+    fn range(&self, range: Range<usize>) -> Range<usize> {
+        let len = self.core.shape.buffer_len as usize;
+        assert!(range.end <= len, "{range:?} of a buffer of {len} bytes");
+        let start = self.core.shape.start_of(self.index);
+        start + range.start..start + range.end
+    }
+}
+
+impl Drop for OwnBuffer {
+    fn drop(&mut self) {
+        let mut buffers = self.core.buffers.borrow_mut();
+        buffers.states[self.index as usize] = State::Released;
+        buffers.waiting.push_back(self.index);
+    }
+}
+
+/// The words of one buffer, to its owner.
+struct Seen<'a> {
+    core: &'a Core,
+    members: &'a Members,
+    buffer: u32,
+}
+
+impl Words for Seen<'_> {
+    #[inline]
+    fn generation(&self) -> u64 {
+        self.core.generation(self.buffer)
+    }
+
+    #[inline]
+    fn set_generation(&self, generation: u64) {
+        let word = self.core.shape.generation_of(self.buffer);
+        self.core
+            .region
+            .word(word)
+            .store(generation, Ordering::Release);
+        fence(Ordering::SeqCst);
+    }
+
+    #[inline]
+    fn hold_from(&self, member: usize) -> Option<(usize, u64)> {
+        let later = self.members.iter().enumerate().skip(member);
+        let mut living = later.filter_map(|(n, member)| member.as_ref().map(|m| (n, m)));
+        living
+            .next()
+            .map(|(n, member)| (n, member.hold(self.buffer)))
+    }
+
+    fn set_hold(&self, _: u64) {
+        unreachable!("an owner is no member of its own pool")
+    }
+}
+
+impl Core {
+    pub fn new(name: &str, shape: Shape) -> Result<Self> {
+        let shape = shape.check()?;
+        let file = memory::file(name, shape.file_len())?;
+        let region = Region::map(&file, Access::Write)?;
+        memory::seal_writing(&file)?;
+        shape.write(&region);
+        Ok(Self {
+            shape,
+            number: next_number(),
+            file,
+            region,
+            buffers: RefCell::new(Buffers {
+                states: vec![State::Free; shape.buffers as usize],
+                // The first is taken first.
+                free: (0..shape.buffers).rev().collect(),
+                waiting: VecDeque::new(),
+            }),
+            members: RefCell::default(),
+            current: RefCell::default(),
+        })
+    }
+
+    fn generation(&self, buffer: u32) -> u64 {
+        let word = self.shape.generation_of(buffer);
+        self.region.word(word).load(Ordering::Relaxed)
+    }
+
+    /// Room for a draft: in which buffer, and where.
+    #[inline]
+    pub fn room(self: &Rc<Self>, len: u32) -> Result<(Rc<OwnBuffer>, u32)> {
+        let rest = |used: u32| self.shape.buffer_len - used;
+        let mut current = self.current.borrow_mut();
+        let (buffer, used) = &mut *current;
+        if rest(*used) >= len
+            && let Some(buffer) = buffer.upgrade()
+        {
+            let start = *used;
+            *used += len;
+            return Ok((buffer, start));
+        }
+        let index = self.take_free()?;
+        let buffer = Rc::new(OwnBuffer {
+            core: Rc::clone(self),
+            index,
+            generation: self.generation(index),
+        });
+        if rest(len) as usize >= REST_LEN_MIN {
+            *current = (Rc::downgrade(&buffer), len);
+        }
+        Ok((buffer, 0))
+    }
+
+    /// A buffer that nobody has; it is used now.
+    fn take_free(&self) -> Result<u32> {
+        let waiting = self.buffers.borrow().waiting.len();
+        (0..LOOKS.min(waiting)).for_each(|_| self.look_at_first());
+        if let Some(index) = self.pop_free() {
+            return Ok(index);
+        }
+        self.look_everywhere();
+        self.pop_free().ok_or_else(|| self.exhausted())
+    }
+
+    fn pop_free(&self) -> Option<u32> {
+        let mut buffers = self.buffers.borrow_mut();
+        let index = buffers.free.pop()?;
+        buffers.states[index as usize] = State::Used;
+        Some(index)
+    }
+
+    /// Looks whether the first of those that wait is free; if not, it is the last.
+    fn look_at_first(&self) {
+        let mut buffers = self.buffers.borrow_mut();
+        let Some(buffer) = buffers.waiting.pop_front() else {
+            return;
+        };
+        let mut members = self.members.borrow_mut();
+        let words = Seen {
+            core: self,
+            members: &members,
+            buffer,
+        };
+        let state = Reclaim::run(buffers.states[buffer as usize], &words);
+        buffers.states[buffer as usize] = state;
+        if state == State::Free {
+            members.iter_mut().flatten().for_each(|m| m.forget(buffer));
+            buffers.free.push(buffer);
+        } else {
+            buffers.waiting.push_back(buffer);
+        }
+    }
+
+    /// Looks what was taken of what was sent, who has ended, and at all buffers that wait.
+    pub fn look_everywhere(&self) {
+        crate::pipe::collect_all();
+        self.look_who_ended();
+        let waiting = self.buffers.borrow().waiting.len();
+        (0..waiting).for_each(|_| self.look_at_first());
+    }
+
+    fn exhausted(&self) -> Error {
+        let members = self.members.borrow();
+        Error::Exhausted {
+            buffers: self.shape.buffers,
+            most_held: members
+                .iter()
+                .flatten()
+                .map(Member::holds)
+                .max()
+                .unwrap_or(0),
+        }
+    }
+
+    pub fn usage(&self) -> Usage {
+        let buffers = self.buffers.borrow();
+        let (free, waiting) = (buffers.free.len() as u32, buffers.waiting.len() as u32);
+        Usage {
+            free,
+            own: self.shape.buffers - free - waiting,
+            released: waiting,
+            members: self.members.borrow().iter().flatten().count() as u32,
+        }
+    }
+
+    // Members.
+
+    /// Another member, and its number.
+    pub fn invite(&self) -> Result<(MemberId, Invitation)> {
+        self.look_who_ended();
+        let mut members = self.members.borrow_mut();
+        let place = members.iter().position(Option::is_none);
+        let place = place.unwrap_or(members.len());
+        if place == MEMBERS_MAX {
+            return Err(Error::Members);
+        }
+        let column = memory::file("iolite-holds", self.shape.column_len())?;
+        let (life, theirs) = pipe_with(PipeFlags::CLOEXEC).refused("cannot make a pipe")?;
+        let number = next_number();
+        let member = Member {
+            number,
+            column: Region::map(&column, Access::Read)?,
+            life,
+            under_way: vec![0; self.shape.buffers as usize],
+            passed: vec![false; self.shape.buffers as usize],
+            count: 0,
+        };
+        let invitation = Invitation {
+            pool: self.file.try_clone().refused("no descriptor is left")?,
+            column,
+            life: theirs,
+        };
+        match members.get_mut(place) {
+            Some(free) => *free = Some(member),
+            None => members.push(Some(member)),
+        }
+        Ok((MemberId { place, number }, invitation))
+    }
+
+    /// Forgets members that have ended, and those that say that they have more buffers than a member may have: no member of this
+    /// library does, so nothing is asked of what they say.
+    pub fn look_who_ended(&self) {
+        for place in self.members.borrow_mut().iter_mut() {
+            let is_over = |member: &Member| member.has_ended() || member.holds() > self.shape.share;
+            if place.as_ref().is_some_and(is_over) {
+                *place = None;
+            }
+        }
+    }
+
+    /// A buffer is about to be sent to a member.
+    #[inline]
+    pub fn pass(&self, member: MemberId, buffer: u32) -> Result<()> {
+        let mut members = self.members.borrow_mut();
+        let member = find(&mut members, member).ok_or(Error::PeerGone)?;
+        let place = buffer as usize;
+        if !member.passed[place] {
+            let share = self.shape.share;
+            if member.count >= share {
+                member.sweep();
+            }
+            if member.count >= share {
+                let held = member.count;
+                return Err(Error::ShareExceeded { held, share });
+            }
+            member.passed[place] = true;
+            member.count += 1;
+        }
+        member.under_way[place] += 1;
+        Ok(())
+    }
+
+    /// A buffer that was sent to a member was taken, or never will be.
+    #[inline]
+    pub fn arrived(&self, member: MemberId, buffer: u32) {
+        if let Some(member) = find(&mut self.members.borrow_mut(), member) {
+            member.under_way[buffer as usize] -= 1;
+        }
+    }
+}
+
+#[inline]
+fn find(members: &mut Members, id: MemberId) -> Option<&mut Member> {
+    let member = members.get_mut(id.place)?.as_mut()?;
+    (member.number == id.number).then_some(member)
+}

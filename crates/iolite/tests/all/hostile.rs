@@ -1,0 +1,320 @@
+//! Peers that do not do as agreed: made by hand, without this crate. Nothing panics, nothing is read out of bounds.
+
+use crate::common::{SMALL, bytes, pool, sockets};
+use exos_iolite::{Aggregate, Error, Options, Receiver, Sender, Trust};
+use exos_testing::Random;
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+const KIND_PIPE: u32 = 0x696f_0001;
+const KIND_POOL: u32 = 0x696f_0002;
+/// Of a ring of 4 slots, and of pools and columns of 8 buffers of 4,096 bytes.
+const RING_LEN: u64 = 4096;
+const POOL_LEN: u64 = 9 * 4096;
+const MAGIC: u64 = u64::from_be_bytes(*b"iolite\0\x01");
+/// Words of the ring.
+const HEAD: u64 = 16;
+const SLOTS: u64 = 64;
+
+fn send(socket: &OwnedFd, words: [u32; 4], fds: &[BorrowedFd<'_>]) {
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !fds.is_empty() {
+        assert!(ancillary.push(SendAncillaryMessage::ScmRights(fds)));
+    }
+    sendmsg(
+        socket,
+        &[IoSlice::new(&bytes)],
+        &mut ancillary,
+        SendFlags::empty(),
+    )
+    .expect("room");
+}
+
+fn receive(socket: &OwnedFd) -> Vec<OwnedFd> {
+    let (mut bytes, mut fds) = ([0; 16], Vec::new());
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut parts = [IoSliceMut::new(&mut bytes)];
+    recvmsg(socket, &mut parts, &mut ancillary, RecvFlags::empty()).expect("a message");
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(passed) = message {
+            fds.extend(passed);
+        }
+    }
+    fds
+}
+
+fn memory(len: u64, seals: SealFlags) -> OwnedFd {
+    let flags = MemfdFlags::ALLOW_SEALING | MemfdFlags::CLOEXEC;
+    let file = memfd_create("exos-test", flags).expect("memory");
+    rustix::fs::ftruncate(&file, len).expect("room");
+    fcntl_add_seals(&file, seals).expect("new");
+    file
+}
+
+fn sealed(len: u64) -> OwnedFd {
+    memory(len, SealFlags::SHRINK | SealFlags::GROW)
+}
+
+fn set(file: &OwnedFd, word: u64, value: u64) {
+    rustix::io::pwrite(file, &value.to_ne_bytes(), 8 * word).expect("not sealed against it");
+}
+
+fn bells() -> (OwnedFd, OwnedFd) {
+    rustix::pipe::pipe().expect("descriptors")
+}
+
+/// A pool as it is to be, of 8 buffers of 4,096 bytes.
+fn good_pool() -> OwnedFd {
+    let file = sealed(POOL_LEN);
+    for (word, value) in [MAGIC, 4096, 8, 4].into_iter().enumerate() {
+        set(&file, word as u64, value);
+    }
+    (8..16).for_each(|word| set(&file, word, 1));
+    file
+}
+
+/// Writes a descriptor into the slot of a position.
+fn put(ring: &OwnedFd, position: u64, words: [u64; 3]) {
+    let slot = SLOTS + 8 * (position % 4);
+    for (n, word) in words.into_iter().enumerate() {
+        set(ring, slot + 1 + n as u64, word);
+    }
+    set(ring, slot, position + 1);
+}
+
+#[test]
+fn what_is_no_pipe_is_refused() {
+    let (one, other) = bells();
+    let ends = [one.as_fd(), other.as_fd()];
+    let good = sealed(RING_LEN);
+    let (longer, open) = (sealed(8192), memory(RING_LEN, SealFlags::GROW));
+    let none = sealed(0);
+    for (kind, slots, ring) in [
+        (KIND_POOL, 4, &good),
+        (KIND_PIPE, 3, &good),
+        (KIND_PIPE, 0, &good),
+        (KIND_PIPE, 1 << 30, &good),
+        (KIND_PIPE, 4, &longer),
+        (KIND_PIPE, 4, &open),
+        (KIND_PIPE, 4, &none),
+        (KIND_PIPE, 4, &one),
+    ] {
+        let (socket, peer) = sockets();
+        send(
+            &peer,
+            [kind, slots, 0, 0],
+            &[ring.as_fd(), ends[0], ends[1]],
+        );
+        assert!(
+            Receiver::accept(socket, Trust::Trusted).is_err(),
+            "{kind:x} {slots}"
+        );
+    }
+    let (socket, peer) = sockets();
+    send(&peer, [KIND_PIPE, 4, 0, 0], &[good.as_fd()]);
+    assert!(Receiver::accept(socket, Trust::Trusted).is_err());
+    let (socket, peer) = sockets();
+    drop(peer);
+    assert!(matches!(
+        Receiver::accept(socket, Trust::Trusted),
+        Err(Error::PeerGone)
+    ));
+}
+
+/// A consumer of this crate, whose producer is made by hand.
+struct Victim {
+    receiver: Receiver,
+    ring: OwnedFd,
+    peer: OwnedFd,
+    _bells: [OwnedFd; 2],
+}
+
+fn victim() -> Victim {
+    let (socket, peer) = sockets();
+    let ((sleeps, wakes), (theirs, wakes_us)) = (bells(), bells());
+    let ring = sealed(RING_LEN);
+    let fds = [ring.as_fd(), sleeps.as_fd(), wakes_us.as_fd()];
+    send(&peer, [KIND_PIPE, 4, 0, 0], &fds);
+    Victim {
+        receiver: Receiver::accept(socket, Trust::Trusted).expect("a good beginning"),
+        ring,
+        peer,
+        _bells: [wakes, theirs],
+    }
+}
+
+const BUFFER: u64 = 1 << 56;
+
+#[test]
+fn what_is_no_pool_is_refused() {
+    let (_, life) = bells();
+    let column = sealed(4096);
+    let with = |word, value| {
+        let pool = good_pool();
+        set(&pool, word, value);
+        pool
+    };
+    let open = memory(POOL_LEN, SealFlags::GROW);
+    for (pool, column, number) in [
+        (&with(0, 1), &column, 0),
+        (&with(1, 100), &column, 0),
+        (&with(1, u64::MAX), &column, 0),
+        (&with(2, 9), &column, 0),
+        (&with(2, 1 << 40), &column, 0),
+        (&with(3, 0), &column, 0),
+        (&sealed(4096), &column, 0),
+        (&sealed(0), &column, 0),
+        (&sealed(8 << 30), &column, 0),
+        (&open, &column, 0),
+        (&good_pool(), &sealed(0), 0),
+        (&good_pool(), &sealed(8192), 0),
+        (&good_pool(), &life, 0),
+        (&good_pool(), &column, 1),
+    ] {
+        let mut victim = victim();
+        let fds = [pool.as_fd(), column.as_fd(), life.as_fd()];
+        send(&victim.peer, [KIND_POOL, number, 0, 0], &fds);
+        put(&victim.ring, 0, [BUFFER, 1, 100]);
+        assert!(victim.receiver.read(1000).is_err());
+    }
+    let mut victim = victim();
+    put(&victim.ring, 0, [BUFFER, 1, 100]);
+    assert!(victim.receiver.read(1000).is_err(), "no pool was told of");
+}
+
+#[test]
+fn references_out_of_bounds_are_refused() {
+    let ((_, life), column) = (bells(), sealed(4096));
+    let start = |start: u64, len: u64| start << 32 | len;
+    for words in [
+        [BUFFER | 8, 1, 100],
+        [BUFFER | 0xffff_ffff, 1, 100],
+        [BUFFER | 1 << 48, 1, 100],
+        [BUFFER | 255 << 48, 1, 100],
+        [BUFFER, 0, 100],
+        [BUFFER, 1, start(0, 4097)],
+        [BUFFER, 1, start(4096, 1)],
+        [BUFFER, 1, start(u64::from(u32::MAX), 2)],
+        [BUFFER, 2, 100],
+    ] {
+        let mut victim = victim();
+        let pool = good_pool();
+        let fds = [pool.as_fd(), column.as_fd(), life.as_fd()];
+        send(&victim.peer, [KIND_POOL, 0, 0, 0], &fds);
+        put(&victim.ring, 0, [BUFFER | 7, 1, start(1, 4095)]);
+        put(&victim.ring, 1, words);
+        assert!(victim.receiver.read(4095).is_ok(), "the first is good");
+        assert!(victim.receiver.read(1000).is_err(), "{words:x?}");
+    }
+}
+
+/// Any words anywhere, while it reads.
+#[test]
+fn a_producer_that_writes_anything_is_borne() {
+    let ((_, life), column) = (bells(), sealed(4096));
+    for seed in 0..200 {
+        let (mut random, mut victim, pool) = (Random(seed), victim(), good_pool());
+        let fds = [pool.as_fd(), column.as_fd(), life.as_fd()];
+        send(&victim.peer, [KIND_POOL, 0, 0, 0], &fds);
+        let mut kept = Aggregate::new();
+        for position in 0..50 {
+            let generation = u64::from(!random.one_in(8));
+            let (start, len) = (random.below(3000) as u64, random.below(1500) as u64);
+            let buffer = BUFFER | random.below(9) as u64;
+            put(
+                &victim.ring,
+                position,
+                [buffer, generation, start << 32 | len],
+            );
+            for _ in 0..random.below(4) {
+                let value = random.next() >> random.below(64);
+                set(&victim.ring, random.below(96) as u64, value);
+                set(&pool, random.below(600) as u64, value);
+            }
+            if let Ok(exos_iolite::Read::Data(data)) = victim.receiver.read(random.below(5000)) {
+                kept.concatenate(data);
+            }
+            kept.to_vec();
+            kept.truncate(10_000);
+        }
+    }
+}
+
+/// A producer of this crate, and the memory that its consumer, made by hand, has.
+fn attacked(pool: &exos_iolite::Pool) -> (Sender, OwnedFd, Vec<OwnedFd>) {
+    let (socket, peer) = sockets();
+    let options = Options {
+        slots: 4,
+        spares: 0,
+    };
+    let sender = Sender::connect(socket, pool, options).expect("a pipe");
+    let fds = receive(&peer);
+    (sender, peer, fds)
+}
+
+#[test]
+fn a_consumer_that_says_that_it_took_what_was_not_there_is_told_of() {
+    for head in [2, u64::MAX, 1 << 63] {
+        let pool = pool(SMALL);
+        let (mut sender, _peer, fds) = attacked(&pool);
+        sender
+            .write(&mut bytes(&pool, 1, 100).into())
+            .expect("room");
+        set(&fds[0], HEAD, head);
+        let mut more: Aggregate = bytes(&pool, 1, 100).into();
+        assert!(matches!(sender.write(&mut more), Err(Error::PeerFault(_))));
+        assert!(matches!(sender.write(&mut more), Err(Error::PeerGone)));
+    }
+}
+
+/// Holds of what it never got, and of all there is: it is no member any more.
+#[test]
+fn a_consumer_that_says_that_it_has_everything_is_not_believed() {
+    let pool = pool(SMALL);
+    let (mut sender, peer, _pipe) = attacked(&pool);
+    sender
+        .write(&mut bytes(&pool, 1, 100).into())
+        .expect("room");
+    let told = receive(&peer);
+    let column = &told[1];
+    (0..4).for_each(|buffer| set(column, buffer, u64::MAX));
+    let others: Vec<_> = (0..8).map_while(|_| pool.draft(4096).ok()).collect();
+    assert!(others.len() >= 3, "it keeps its share at most");
+    drop(others);
+    (0..8).for_each(|buffer| set(column, buffer, 1));
+    let usage = pool.look();
+    assert_eq!((usage.free, usage.own, usage.members), (7, 1, 0));
+    let mut more: Aggregate = bytes(&pool, 1, 100).into();
+    assert!(matches!(sender.write(&mut more), Err(Error::PeerGone)));
+}
+
+/// What has the pool's descriptor cannot write it.
+#[test]
+fn a_consumer_cannot_write_the_pool() {
+    let pool = pool(SMALL);
+    let (mut sender, peer, _pipe) = attacked(&pool);
+    let slice = bytes(&pool, 1, 100);
+    sender.write(&mut slice.clone().into()).expect("room");
+    let told = receive(&peer);
+    let hole = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
+    assert!(rustix::io::pwrite(&told[0], &[7; 100], 4096).is_err());
+    assert!(rustix::fs::ftruncate(&told[0], 0).is_err());
+    assert!(rustix::fs::fallocate(&told[0], hole, 0, POOL_LEN).is_err());
+    let path = format!(
+        "/proc/self/fd/{}",
+        std::os::fd::AsRawFd::as_raw_fd(&told[0])
+    );
+    let opened = std::fs::File::options().read(true).write(true).open(path);
+    let written = opened.and_then(|file| std::os::unix::fs::FileExt::write_at(&file, &[7], 4096));
+    assert!(written.is_err());
+    assert_eq!(slice.as_bytes().expect("ours"), [1; 100]);
+}

@@ -1,0 +1,7 @@
+//! Pools, aggregates and pipes within one process, and peers that do not do as agreed.
+
+mod aggregates;
+mod common;
+mod hostile;
+mod pipes;
+mod pools;

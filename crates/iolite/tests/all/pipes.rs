@@ -1,0 +1,246 @@
+//! Pipes with both ends in one process.
+
+use crate::common::{SMALL, bytes, pipe, pool, read};
+use exos_iolite::{Aggregate, Error, Options, Read, Shape, Slice, Trust, Wait};
+use exos_testing::Random;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+const FOUR: Options = Options {
+    slots: 4,
+    spares: 0,
+};
+
+fn is_readable(end: &impl AsFd) -> bool {
+    let mut fds = [PollFd::new(end, PollFlags::IN)];
+    poll(&mut fds, Some(&Timespec::default())).expect("it can be polled") > 0
+}
+
+/// Slices of all kinds, read in pieces of any length, trusted and not.
+#[test]
+fn bytes_come_out_as_they_went_in() {
+    for (seed, trust) in (0..60).flat_map(|seed| [(seed, Trust::Trusted), (seed, Trust::Untrusted)])
+    {
+        let (mut random, pool) = (Random(seed), pool(SMALL));
+        let (mut sender, mut receiver) = pipe(&pool, FOUR, trust);
+        let (mut sent, mut received) = (Vec::new(), Vec::new());
+        let mut waiting = Aggregate::new();
+        for _ in 0..200 {
+            if random.one_in(2) && waiting.is_empty() {
+                let len = random.pick(&[1, 7, 32, 33, 100, 4096, 9000]);
+                let bytes = random.bytes(len);
+                waiting = match (random.one_in(2), pool.copy(&bytes)) {
+                    (true, Ok(copy)) => copy,
+                    _ => Slice::from(exos_buf::Buffer::from(&bytes[..]).whole()).into(),
+                };
+                sent.extend(bytes);
+            }
+            sender.write(&mut waiting).expect("a good consumer");
+            let at_most = random.below(6000);
+            if let Read::Data(data) = receiver.read(at_most).expect("a good producer") {
+                assert!(data.len() <= at_most && !data.is_empty());
+                received.extend(data.to_vec());
+            }
+        }
+        while received.len() < sent.len() {
+            sender.write(&mut waiting).expect("a good consumer");
+            received.extend(read(&mut receiver, usize::MAX).to_vec());
+        }
+        assert!(sent == received, "seed {seed}");
+        drop(sender);
+        assert!(matches!(receiver.read(1), Ok(Read::End)));
+        assert_eq!(pool.look().free, SMALL.buffers, "seed {seed}");
+    }
+}
+
+#[test]
+fn trusted_bytes_stay_where_they_are_until_the_last_lets_go() {
+    let pool = pool(SMALL);
+    let (mut sender, mut receiver) = pipe(&pool, FOUR, Trust::Trusted);
+    sender
+        .write(&mut bytes(&pool, b'a', 4096).into())
+        .expect("room");
+    assert_eq!(pool.look().own, 1, "under way");
+    let data = read(&mut receiver, 3000);
+    sender.collect().expect("good");
+    assert_eq!(
+        (pool.look().own, pool.look().released),
+        (0, 1),
+        "with the consumer"
+    );
+    let rest = read(&mut receiver, usize::MAX);
+    let both = (data.to_vec(), rest.to_vec());
+    assert_eq!(both, (vec![b'a'; 3000], vec![b'a'; 1096]));
+    let slice = data.first().expect("one").clone();
+    assert!(
+        slice.as_bytes().is_none(),
+        "no reference to what another can write"
+    );
+    drop((data, rest));
+    assert_eq!(pool.look().free, 7);
+    // The consumer has what it has, whatever the pipe and the pool come to.
+    drop((sender, receiver, pool));
+    assert_eq!(slice.settled().as_bytes().expect("its own"), [b'a'; 3000]);
+}
+
+#[test]
+fn what_is_not_trusted_is_copied_before_it_is_seen() {
+    let pool = pool(SMALL);
+    let (mut sender, mut receiver) = pipe(&pool, FOUR, Trust::Untrusted);
+    sender
+        .write(&mut bytes(&pool, b'a', 100).into())
+        .expect("room");
+    let data = read(&mut receiver, usize::MAX);
+    assert_eq!(pool.look().free, 8, "it is not needed any more");
+    assert_eq!(
+        data.first().expect("one").as_bytes().expect("a copy"),
+        [b'a'; 100]
+    );
+}
+
+#[test]
+fn a_consumer_keeps_its_share_and_its_producer_is_told() {
+    let pool = pool(SMALL);
+    let (mut sender, mut receiver) = pipe(&pool, Options::default(), Trust::Trusted);
+    let mut kept = Vec::new();
+    for n in 0..4 {
+        sender
+            .write(&mut bytes(&pool, n, 4096).into())
+            .expect("within its share");
+    }
+    let mut more: Aggregate = bytes(&pool, 9, 4096).into();
+    assert_eq!(sender.write(&mut more).expect("it has not read yet"), 0);
+    assert!(
+        !sender
+            .wait_for_room(Wait::SleepAtMost(Duration::ZERO))
+            .expect("good")
+    );
+    kept.push(read(&mut receiver, 4096));
+    assert!(
+        sender.wait_for_room(Wait::Sleep).expect("good"),
+        "one was taken"
+    );
+    kept.push(read(&mut receiver, usize::MAX));
+    let error = sender.write(&mut more).expect_err("it keeps too many");
+    assert!(
+        matches!(error, Error::ShareExceeded { held: 4, share: 4 }),
+        "{error}"
+    );
+    assert_eq!(more.len(), 4096, "nothing was taken out");
+    // Others have the rest.
+    let (mut sender2, mut receiver2) = pipe(&pool, Options::default(), Trust::Trusted);
+    for n in 0..100 {
+        sender2
+            .write(&mut bytes(&pool, n, 4096).into())
+            .expect("not its affair");
+        assert_eq!(read(&mut receiver2, usize::MAX).to_vec(), [n; 4096]);
+    }
+    kept.pop();
+    assert_eq!(sender.write(&mut more).expect("it let go of some"), 4096);
+}
+
+#[test]
+fn what_a_sender_left_behind_is_there_until_it_is_taken() {
+    let pool = pool(SMALL);
+    let (mut sender, mut receiver) = pipe(&pool, FOUR, Trust::Trusted);
+    let mut all: Aggregate = (0..4).map(|n| bytes(&pool, n, 4096)).collect();
+    sender.write(&mut all).expect("room");
+    drop(sender);
+    for _ in 0..100 {
+        let others: Vec<_> = (0..4).map(|_| bytes(&pool, 9, 4096)).collect();
+        assert!(pool.draft(4096).is_err());
+        drop(others);
+    }
+    for n in 0..4 {
+        assert_eq!(read(&mut receiver, 4096).to_vec(), [n; 4096]);
+    }
+    assert!(matches!(receiver.read(1), Ok(Read::End)));
+    assert_eq!(pool.look().free, 8);
+}
+
+#[test]
+fn a_consumer_that_goes_gives_all_back() {
+    let pool = pool(SMALL);
+    let (mut sender, mut receiver) = pipe(&pool, FOUR, Trust::Trusted);
+    let mut all: Aggregate = (0..4).map(|n| bytes(&pool, n, 4096)).collect();
+    sender.write(&mut all).expect("room");
+    let kept = read(&mut receiver, 2 * 4096);
+    drop(receiver);
+    assert!(sender.is_peer_gone());
+    assert_eq!(pool.look().free, 6, "it has two still");
+    drop(kept);
+    assert_eq!((pool.look().free, pool.look().members), (8, 0));
+    let gone = sender.write(&mut bytes(&pool, 1, 4096).into());
+    assert!(matches!(gone, Err(Error::PeerGone)));
+    assert!(sender.wait_for_room(Wait::Sleep).is_err());
+}
+
+/// Through a process in the middle: in place where the owner lets others in, copied where it does not.
+#[test]
+fn what_is_sent_on_is_not_copied_if_the_owner_lets_others_in() {
+    for (spares, copied, is_here) in [(1, 0, true), (0, 4096, false)] {
+        let (origin, middle) = (pool(SMALL), pool(SMALL));
+        let options = Options { slots: 4, spares };
+        let (mut first, mut between) = pipe(&origin, options, Trust::Trusted);
+        let (mut second, mut last) = pipe(&middle, FOUR, Trust::Trusted);
+        first
+            .write(&mut bytes(&origin, b'a', 4096).into())
+            .expect("room");
+        second
+            .write(&mut read(&mut between, usize::MAX))
+            .expect("room");
+        assert_eq!(second.copied_bytes(), copied);
+        let data = read(&mut last, usize::MAX);
+        drop((second, between));
+        first.collect().expect("good");
+        assert_eq!(origin.look().released > 0, is_here);
+        assert_eq!(data.to_vec(), [b'a'; 4096]);
+        drop(data);
+        assert_eq!((origin.look().free, middle.look().free), (8, 8));
+    }
+}
+
+/// Programs that wait for many things poll either end.
+#[test]
+fn both_ends_can_be_polled() {
+    let pool = pool(Shape::of(64));
+    let (mut sender, mut receiver) = pipe(&pool, FOUR, Trust::Trusted);
+    assert!(!receiver.arm().expect("good") && !is_readable(&receiver));
+    let mut all: Aggregate = (0..5).map(|n| bytes(&pool, n, 100)).collect();
+    assert_eq!(sender.write(&mut all).expect("room"), 400);
+    assert!(is_readable(&receiver));
+    receiver.woken();
+    assert!(!is_readable(&receiver));
+    assert!(receiver.arm().expect("good"), "there is something");
+    receiver.woken();
+    assert!(!sender.arm().expect("good") && !is_readable(&sender));
+    read(&mut receiver, usize::MAX);
+    assert!(is_readable(&sender));
+    sender.woken();
+    assert!(!is_readable(&sender) && sender.arm().expect("good"));
+    drop(receiver);
+    assert!(is_readable(&sender), "the peer has gone");
+}
+
+#[test]
+fn the_end_is_told_apart_from_a_peer_that_has_gone() {
+    let pool = pool(SMALL);
+    let (sender, mut receiver) = pipe(&pool, FOUR, Trust::Trusted);
+    let short = Wait::SleepAtMost(Duration::from_millis(2));
+    for how in [short, Wait::SleepAtMost(Duration::ZERO)] {
+        assert!(matches!(receiver.read_wait(1, how), Ok(Read::Nothing)));
+    }
+    drop(sender);
+    for how in [
+        Wait::Poll,
+        Wait::Sleep,
+        Wait::PollFor(Duration::ZERO),
+        short,
+    ] {
+        assert!(
+            matches!(receiver.read_wait(1, how), Ok(Read::End)),
+            "{how:?}"
+        );
+    }
+}
