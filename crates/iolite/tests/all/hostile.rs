@@ -1,7 +1,7 @@
 //! Peers that do not do as agreed: made by hand, without this crate. Nothing panics, nothing is read out of bounds.
 
 use crate::common::{SMALL, bytes, pool, sockets};
-use exos_iolite::{Aggregate, Error, Options, Receiver, Sender, Trust};
+use exos_iolite::{Aggregate, Error, Options, Receiver, Sender, Shape, Trust};
 use exos_testing::Random;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::net::{
@@ -11,6 +11,8 @@ use rustix::net::{
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 const KIND_PIPE: u32 = 0x696f_0001;
 const KIND_POOL: u32 = 0x696f_0002;
@@ -295,6 +297,38 @@ fn a_consumer_that_says_that_it_has_everything_is_not_believed() {
     assert_eq!((usage.free, usage.own, usage.members), (7, 1, 0));
     let mut more: Aggregate = bytes(&pool, 1, 100).into();
     assert!(matches!(sender.write(&mut more), Err(Error::PeerGone)));
+}
+
+/// One that lets go of a buffer and then takes another, while its words are read one by one, is a member.
+#[test]
+fn a_member_that_takes_and_lets_go_keeps_to_its_share() {
+    let shape = Shape {
+        buffer_len: 64,
+        buffers: 4096,
+        share: 1,
+    };
+    let pool = pool(shape);
+    let (mut sender, peer, _pipe) = attacked(&pool);
+    sender.write(&mut bytes(&pool, 1, 64).into()).expect("room");
+    let column = receive(&peer);
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for take in (1_u64..).take_while(|_| !is_over.load(Relaxed)) {
+                for buffer in [1, 4000] {
+                    set(&column[1], buffer, take << 48 | 1);
+                    set(&column[1], buffer, 0);
+                }
+            }
+        });
+        let end = Instant::now() + Duration::from_millis(300);
+        let mut members = 1;
+        while members == 1 && Instant::now() < end {
+            members = pool.look().members;
+        }
+        is_over.store(true, Relaxed);
+        assert_eq!(members, 1, "it is a member no more");
+    });
 }
 
 /// What has the pool's descriptor cannot write it.
