@@ -16,6 +16,7 @@ use crate::slice::{Slice, Source};
 use std::cell::RefCell;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
+use std::time::Instant;
 
 /// How a pipe is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -149,18 +150,20 @@ impl Sender {
         Ok(())
     }
 
-    /// Writes all of an aggregate, and waits for room as often as that takes.
+    /// Writes all of an aggregate, and waits for room as often as that takes. False when the time has passed; what was not written
+    /// then, or before an error, is left in it.
     ///
     /// # Errors
     ///
-    /// As [`write`](Self::write); what was written before has been sent.
-    pub fn write_all(&mut self, mut aggregate: Aggregate, how: Wait) -> Result<()> {
+    /// As [`write`](Self::write).
+    pub fn write_all(&mut self, aggregate: &mut Aggregate, how: Wait) -> Result<bool> {
+        let end = how.end();
         while !aggregate.is_empty() {
-            if self.write(&mut aggregate)? == 0 {
-                self.wait_for_room(how)?;
+            if self.write(aggregate)? == 0 && !self.wait_until(how, end)? {
+                return Ok(false);
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Waits until there is room for a slice. False when the time has passed.
@@ -169,7 +172,11 @@ impl Sender {
     ///
     /// The consumer has gone, or does not do as agreed.
     pub fn wait_for_room(&mut self, how: Wait) -> Result<bool> {
-        let waited = wait(self, how);
+        self.wait_until(how, how.end())
+    }
+
+    fn wait_until(&mut self, how: Wait, end: Option<Instant>) -> Result<bool> {
+        let waited = wait(self, how, end);
         if matches!(waited, Err(Error::PeerGone)) {
             self.outbox.borrow_mut().give_up();
         }
@@ -186,20 +193,27 @@ impl Sender {
     }
 
     /// Says that this side waits at its descriptor ([`AsFd`]) for room, and whether there is some already. After that the descriptor is
-    /// polled, and [`woken`](Self::woken) called before anything is written.
+    /// polled, and [`woken`](Self::woken) called before anything is written. The descriptor is readable whenever something was taken, so an
+    /// event loop that sends on what is another's arms this also while there is room, and calls [`collect`](Self::collect) when it is woken:
+    /// the owner waits for what was taken to be let go of.
     ///
     /// # Errors
     ///
     /// The consumer does not do as agreed.
     pub fn arm(&mut self) -> Result<bool> {
+        self.outbox.borrow_mut().is_armed = true;
         self.falls_asleep();
         self.is_there()
     }
 
-    /// This side does not wait any more.
+    /// This side does not wait any more. If the consumer has ended, whatever is written next says so.
     pub fn woken(&mut self) {
         self.is_awake();
-        self.sleeper.clear();
+        let mut outbox = self.outbox.borrow_mut();
+        outbox.is_armed = false;
+        if self.sleeper.clear().is_err() {
+            outbox.give_up();
+        }
     }
 
     /// Whether the consumer has ended, or closed the pipe. Asks the kernel.

@@ -1,7 +1,7 @@
 //! Peers that do not do as agreed: made by hand, without this crate. Nothing panics, nothing is read out of bounds.
 
-use crate::common::{SMALL, bytes, pool, sockets};
-use exos_iolite::{Aggregate, Error, Options, Receiver, Sender, Shape, Trust};
+use crate::common::{SMALL, bytes, is_readable, pool, sockets};
+use exos_iolite::{Aggregate, Error, Options, Read, Receiver, Sender, Shape, Trust};
 use exos_testing::Random;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::net::{
@@ -121,6 +121,13 @@ fn what_is_no_pipe_is_refused() {
             "{kind:x} {slots}"
         );
     }
+    for bells in [[good.as_fd(), ends[1]], [ends[0], good.as_fd()]] {
+        let (socket, peer) = sockets();
+        let fds = [good.as_fd(), bells[0], bells[1]];
+        send(&peer, [KIND_PIPE, 4, 0, 0], &fds);
+        let refused = Receiver::accept(socket, Trust::Trusted);
+        assert!(matches!(refused, Err(Error::PeerFault(_))), "no bell");
+    }
     let (socket, peer) = sockets();
     send(&peer, [KIND_PIPE, 4, 0, 0], &[good.as_fd()]);
     assert!(Receiver::accept(socket, Trust::Trusted).is_err());
@@ -137,7 +144,7 @@ struct Victim {
     receiver: Receiver,
     ring: OwnedFd,
     peer: OwnedFd,
-    _bells: [OwnedFd; 2],
+    bells: [OwnedFd; 2],
 }
 
 fn victim() -> Victim {
@@ -150,11 +157,57 @@ fn victim() -> Victim {
         receiver: Receiver::accept(socket, Trust::Trusted).expect("a good beginning"),
         ring,
         peer,
-        _bells: [wakes, theirs],
+        bells: [wakes, theirs],
     }
 }
 
 const BUFFER: u64 = 1 << 56;
+const INLINE: u64 = 2 << 56;
+
+/// An event loop hears of the end behind the last bytes.
+#[test]
+fn a_producer_that_ends_is_heard_of_when_its_bell_has_rung() {
+    let mut victim = victim();
+    assert!(!victim.receiver.arm().expect("good") && !is_readable(&victim.receiver));
+    put(&victim.ring, 0, [INLINE, 0, 4]);
+    drop(victim.bells);
+    assert!(is_readable(&victim.receiver));
+    victim.receiver.woken();
+    assert!(matches!(victim.receiver.read(9), Ok(Read::Data(data)) if data.len() == 4));
+    let gone = victim.receiver.read(9);
+    assert!(matches!(gone, Err(Error::PeerGone)), "{gone:?}");
+}
+
+/// One that writes as fast as it is read has its consumer go on for as long as the pipe is, not for good.
+#[test]
+fn a_call_ends_though_there_is_always_more() {
+    let mut victim = victim();
+    let (ring, is_over) = (&victim.ring, AtomicBool::new(false));
+    let follow = || {
+        let mut position = 0;
+        while !is_over.load(Relaxed) {
+            for ahead in 0..4 {
+                put(ring, position + ahead, [INLINE, 0, 1]);
+            }
+            let mut head = [0; 8];
+            rustix::io::pread(ring, &mut head, 8 * HEAD).expect("memory");
+            position = u64::from_ne_bytes(head);
+        }
+    };
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(follow);
+        let end = Instant::now() + Duration::from_secs(1);
+        let mut most = 0;
+        while Instant::now() < end && most <= 4 {
+            if let Ok(Read::Data(data)) = victim.receiver.read(1000) {
+                most = most.max(data.len());
+            }
+        }
+        is_over.store(true, Relaxed);
+        writer.join().expect("it only writes");
+        assert!((1..=4).contains(&most), "{most}");
+    });
+}
 
 #[test]
 fn what_is_no_pool_is_refused() {
@@ -242,7 +295,7 @@ fn a_producer_that_writes_anything_is_borne() {
                 set(&victim.ring, random.below(96) as u64, value);
                 set(&pool, random.below(600) as u64, value);
             }
-            if let Ok(exos_iolite::Read::Data(data)) = victim.receiver.read(random.below(5000)) {
+            if let Ok(Read::Data(data)) = victim.receiver.read(random.below(5000)) {
                 kept.concatenate(data);
             }
             kept.to_vec();
@@ -321,7 +374,7 @@ fn a_member_that_takes_and_lets_go_keeps_to_its_share() {
                 }
             }
         });
-        let end = Instant::now() + Duration::from_millis(300);
+        let end = Instant::now() + Duration::from_secs(1);
         let mut members = 1;
         while members == 1 && Instant::now() < end {
             members = pool.look().members;

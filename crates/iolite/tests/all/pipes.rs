@@ -1,21 +1,14 @@
 //! Pipes with both ends in one process.
 
-use crate::common::{SMALL, bytes, pipe, pool, read};
+use crate::common::{SMALL, bytes, is_readable, pipe, pool, read};
 use exos_iolite::{Aggregate, Error, Options, Read, Shape, Slice, Trust, Wait};
 use exos_testing::Random;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::os::fd::AsFd;
 use std::time::Duration;
 
 const FOUR: Options = Options {
     slots: 4,
     spares: 0,
 };
-
-fn is_readable(end: &impl AsFd) -> bool {
-    let mut fds = [PollFd::new(end, PollFlags::IN)];
-    poll(&mut fds, Some(&Timespec::default())).expect("it can be polled") > 0
-}
 
 /// Slices of all kinds, read in pieces of any length, trusted and not.
 #[test]

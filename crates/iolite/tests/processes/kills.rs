@@ -149,9 +149,9 @@ fn send_on(socket: OwnedFd) -> exos_iolite::Result<()> {
     let mut kept = Kept::default();
     loop {
         match receiver.read_wait(LEN, Wait::Sleep) {
-            Ok(Read::Data(data)) => {
+            Ok(Read::Data(mut data)) => {
                 kept.put(data.clone());
-                sender.write_all(data, Wait::Sleep)?;
+                sender.write_all(&mut data, Wait::Sleep)?;
                 kept.messages.drain(1..);
             }
             Ok(_) => return Ok(()),
