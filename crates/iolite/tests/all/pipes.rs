@@ -194,6 +194,39 @@ fn what_is_sent_on_is_not_copied_if_the_owner_lets_others_in() {
     }
 }
 
+/// Also from buffers that are longer than those it is copied to.
+#[test]
+fn what_is_sent_on_is_cut_where_it_does_not_fit() {
+    let longer = Shape {
+        buffer_len: 8192,
+        ..SMALL
+    };
+    let (origin, middle) = (pool(longer), pool(SMALL));
+    let (mut first, mut between) = pipe(&origin, FOUR, Trust::Trusted);
+    let (mut second, mut last) = pipe(&middle, FOUR, Trust::Trusted);
+    let mut data = bytes(&origin, b'a', 8000).into();
+    first.write(&mut data).expect("room");
+    let mut data = read(&mut between, usize::MAX);
+    assert_eq!(second.write(&mut data).expect("room"), 8000);
+    assert_eq!(read(&mut last, usize::MAX).to_vec(), [b'a'; 8000]);
+    assert_eq!(second.copied_bytes(), 8000);
+}
+
+/// A pipe carries buffers of 16 pools, one of them that to which those of all others are copied.
+#[test]
+fn buffers_of_more_pools_than_a_pipe_carries_are_copied() {
+    let (own, mut others) = (pool(SMALL), Vec::new());
+    let (mut sender, mut receiver) = pipe(&own, FOUR, Trust::Trusted);
+    for n in 0..20 {
+        let another = pool(SMALL);
+        let mut data = bytes(&another, n, 100).into();
+        assert_eq!(sender.write(&mut data).expect("room"), 100, "{n}");
+        assert_eq!(read(&mut receiver, usize::MAX).to_vec(), [n; 100]);
+        others.push(another);
+    }
+    assert_eq!(sender.copied_bytes(), 500, "the last five");
+}
+
 /// Programs that wait for many things poll either end.
 #[test]
 fn both_ends_can_be_polled() {
