@@ -148,13 +148,17 @@ struct Victim {
 }
 
 fn victim() -> Victim {
+    victim_with(Trust::Trusted)
+}
+
+fn victim_with(trust: Trust) -> Victim {
     let (socket, peer) = sockets();
     let ((sleeps, wakes), (theirs, wakes_us)) = (bells(), bells());
     let ring = sealed(RING_LEN);
     let fds = [ring.as_fd(), sleeps.as_fd(), wakes_us.as_fd()];
     send(&peer, [KIND_PIPE, 4, 0, 0], &fds);
     Victim {
-        receiver: Receiver::accept(socket, Trust::Trusted).expect("a good beginning"),
+        receiver: Receiver::accept(socket, trust).expect("a good beginning"),
         ring,
         peer,
         bells: [wakes, theirs],
@@ -219,31 +223,40 @@ fn what_is_no_pool_is_refused() {
         pool
     };
     let open = memory(POOL_LEN, SealFlags::GROW);
-    for (pool, column, number) in [
-        (&with(0, 1), &column, 0),
-        (&with(1, 100), &column, 0),
-        (&with(1, u64::MAX), &column, 0),
-        (&with(2, 9), &column, 0),
-        (&with(2, 1 << 40), &column, 0),
-        (&with(3, 0), &column, 0),
-        (&sealed(4096), &column, 0),
-        (&sealed(0), &column, 0),
-        (&sealed(8 << 30), &column, 0),
-        (&open, &column, 0),
-        (&good_pool(), &sealed(0), 0),
-        (&good_pool(), &sealed(8192), 0),
-        (&good_pool(), &life, 0),
-        (&good_pool(), &column, 1),
+    for (pool, column, number, why) in [
+        (&with(0, 1), &column, 0, "no pool of this version"),
+        (&with(1, 100), &column, 0, "from 64 bytes to 1 MiB"),
+        (&with(1, u64::MAX), &column, 0, "no such shape"),
+        (&with(2, 9), &column, 0, "another length than it says"),
+        (&with(2, 1 << 40), &column, 0, "no such shape"),
+        (&with(3, 0), &column, 0, "a share is of one buffer"),
+        (&sealed(4096), &column, 0, "no pool of this version"),
+        (&sealed(0), &column, 0, "no memory"),
+        (&sealed(8 << 30), &column, 0, "longer than is mapped"),
+        (&open, &column, 0, "may change its length"),
+        (&good_pool(), &sealed(0), 0, "holds of another length"),
+        (&good_pool(), &sealed(8192), 0, "holds of another length"),
+        (&good_pool(), &life, 0, "no memory file"),
+        (&good_pool(), &column, 1, "of which it did not tell"),
     ] {
-        let mut victim = victim();
         let fds = [pool.as_fd(), column.as_fd(), life.as_fd()];
-        send(&victim.peer, [KIND_POOL, number, 0, 0], &fds);
-        put(&victim.ring, 0, [BUFFER, 1, 100]);
-        assert!(victim.receiver.read(1000).is_err());
+        let refused = read_from(&fds, number).expect_err(why).to_string();
+        assert!(refused.contains(why), "{refused}: {why}");
     }
+    let fds = [good_pool(), column, life];
+    let good = read_from(&fds.each_ref().map(AsFd::as_fd), 0);
+    assert!(matches!(good, Ok(Read::Data(_))), "{good:?}");
     let mut victim = victim();
     put(&victim.ring, 0, [BUFFER, 1, 100]);
     assert!(victim.receiver.read(1000).is_err(), "no pool was told of");
+}
+
+/// What a consumer reads from a pool of which it is told.
+fn read_from(fds: &[BorrowedFd<'_>], number: u32) -> exos_iolite::Result<Read> {
+    let mut victim = victim();
+    send(&victim.peer, [KIND_POOL, number, 0, 0], fds);
+    put(&victim.ring, 0, [BUFFER, 1, 100]);
+    victim.receiver.read(1000)
 }
 
 #[test]
@@ -276,30 +289,56 @@ fn references_out_of_bounds_are_refused() {
 #[test]
 fn a_producer_that_writes_anything_is_borne() {
     let ((_, life), column) = (bells(), sealed(4096));
-    for seed in 0..200 {
-        let (mut random, mut victim, pool) = (Random(seed), victim(), good_pool());
+    let (mut read, mut refused) = (0, 0);
+    for (seed, trust) in (0..60).flat_map(|seed| [(seed, Trust::Trusted), (seed, Trust::Untrusted)])
+    {
+        let (mut victim, pool) = (victim_with(trust), good_pool());
         let fds = [pool.as_fd(), column.as_fd(), life.as_fd()];
         send(&victim.peer, [KIND_POOL, 0, 0, 0], &fds);
-        let mut kept = Aggregate::new();
-        for position in 0..50 {
-            let generation = u64::from(!random.one_in(8));
-            let (start, len) = (random.below(3000) as u64, random.below(1500) as u64);
-            let buffer = BUFFER | random.below(9) as u64;
-            put(
-                &victim.ring,
-                position,
-                [buffer, generation, start << 32 | len],
-            );
-            for _ in 0..random.below(4) {
-                let value = random.next() >> random.below(64);
-                set(&victim.ring, random.below(96) as u64, value);
-                set(&pool, random.below(600) as u64, value);
+        let (ring, is_over) = (&victim.ring, AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| write_anything(ring, &pool, Random(seed), &is_over));
+            let mut random = Random(!seed);
+            let (mut kept, end) = (Aggregate::new(), Instant::now() + Duration::from_millis(5));
+            while Instant::now() < end {
+                match victim.receiver.read(random.below(5000)) {
+                    Ok(Read::Data(data)) => {
+                        read += 1;
+                        kept.concatenate(data);
+                    }
+                    Ok(_) => {}
+                    Err(_) => refused += 1,
+                }
+                kept.to_vec();
+                let (keep, drop) = (kept.len().min(10_000), kept.len().saturating_sub(10_000));
+                kept = kept.split(drop);
+                assert_eq!(kept.len(), keep);
             }
-            if let Ok(Read::Data(data)) = victim.receiver.read(random.below(5000)) {
-                kept.concatenate(data);
-            }
-            kept.to_vec();
-            kept.truncate(10_000);
+            is_over.store(true, Relaxed);
+        });
+    }
+    assert!(
+        read > 100 && refused > 100,
+        "{read} read, {refused} refused"
+    );
+}
+
+/// Descriptors at the place where the consumer looks, most of them good, and any words beside them.
+fn write_anything(ring: &OwnedFd, pool: &OwnedFd, mut random: Random, is_over: &AtomicBool) {
+    while !is_over.load(Relaxed) {
+        let mut head = [0; 8];
+        rustix::io::pread(ring, &mut head, 8 * HEAD).expect("memory");
+        let buffer = BUFFER | random.below(9) as u64;
+        let (start, len) = (random.below(3000) as u64, random.below(1500) as u64);
+        let generation = u64::from(!random.one_in(8));
+        let words = [buffer, generation, start << 32 | len];
+        put(ring, u64::from_ne_bytes(head), words);
+        if random.one_in(4) {
+            let value = random.next() >> random.below(64);
+            // The head is the consumer's, by which it is followed here; the slots have 96 words.
+            let word = random.below(96) as u64;
+            set(ring, if word == HEAD { 0 } else { word }, value);
+            set(pool, random.below(600) as u64, value);
         }
     }
 }

@@ -194,6 +194,61 @@ fn what_is_sent_on_is_not_copied_if_the_owner_lets_others_in() {
     }
 }
 
+/// The last may have its share, however it came to be a member, and is one still when it has it.
+#[test]
+fn one_that_was_let_in_has_a_share_of_its_own() {
+    let (origin, middle) = (pool(SMALL), pool(SMALL));
+    let forwards = Options {
+        slots: 4,
+        spares: 1,
+    };
+    let (mut first, mut between) = pipe(&origin, forwards, Trust::Trusted);
+    let (mut second, mut last) = pipe(&middle, FOUR, Trust::Trusted);
+    let mut kept = Vec::new();
+    for n in 0..5 {
+        let mut data = bytes(&origin, n, 4096).into();
+        first.write(&mut data).expect("the one between keeps none");
+        let mut data = read(&mut between, usize::MAX);
+        assert_eq!(second.write(&mut data).expect("room"), 4096);
+        if n < 4 {
+            kept.push(read(&mut last, usize::MAX));
+        }
+        second.collect().expect("good");
+    }
+    let full = last.read(usize::MAX);
+    let is_share = matches!(full, Err(Error::ShareExceeded { held: 4, share: 4 }));
+    assert!(is_share, "{full:?}");
+    let usage = origin.look();
+    assert_eq!((usage.members, usage.free), (2, 3));
+    drop(kept.remove(0));
+    kept.push(read(&mut last, usize::MAX));
+    for (n, data) in (1..).zip(&kept) {
+        assert_eq!(data.to_vec(), [n; 4096]);
+    }
+    assert_eq!(origin.look().members, 2);
+}
+
+/// An invitation to let another in is there for the next, if the first has gone before it came.
+#[test]
+fn an_invitation_that_did_not_pass_is_not_used() {
+    let (origin, middle) = (pool(SMALL), pool(SMALL));
+    let forwards = Options {
+        slots: 4,
+        spares: 1,
+    };
+    let (mut first, mut between) = pipe(&origin, forwards, Trust::Trusted);
+    let mut data = bytes(&origin, 1, 4096).into();
+    first.write(&mut data).expect("room");
+    let mut data = read(&mut between, usize::MAX);
+    let (mut gone, receiver) = pipe(&middle, FOUR, Trust::Trusted);
+    drop(receiver);
+    assert!(matches!(gone.write(&mut data), Err(Error::PeerGone)));
+    let (mut second, mut last) = pipe(&middle, FOUR, Trust::Trusted);
+    assert_eq!(second.write(&mut data).expect("room"), 4096);
+    assert_eq!(second.copied_bytes(), 0);
+    assert_eq!(read(&mut last, usize::MAX).to_vec(), [1; 4096]);
+}
+
 /// Also from buffers that are longer than those it is copied to.
 #[test]
 fn what_is_sent_on_is_cut_where_it_does_not_fit() {
