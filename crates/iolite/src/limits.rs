@@ -15,7 +15,8 @@ pub const POOL_LEN_MAX: usize = 1 << 30;
 /// The most members of a pool: each is looked at when a buffer is used again.
 pub const MEMBERS_MAX: usize = 64;
 
-/// The most pools of which a pipe carries buffers, each with a mapping and three descriptors at the consumer.
+/// The most pools of which a pipe carries buffers, each with two mappings and a descriptor at the consumer, and three more
+/// descriptors for each process that it may let in.
 pub const POOLS_MAX: usize = 16;
 
 /// The most slots of a pipe: 256 KiB of descriptors.

@@ -45,7 +45,7 @@ pub(crate) enum State {
     Used,
     /// The owner does not have it, members may.
     Released,
-    /// It is of no generation that anybody was told of; a member may have it all the same.
+    /// Nobody was told of its generation yet; a member may still have it by the one before.
     Advanced,
 }
 

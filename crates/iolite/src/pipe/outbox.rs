@@ -1,7 +1,7 @@
 //! What was sent and not taken yet: the sender keeps its references until the consumer says that it has its own.
 //!
 //! A sender that is dropped leaves that behind, and it stays until it is taken, or the consumer ends: all of a thread's are known here, and
-//! looked through when a pool has no buffer left.
+//! looked through when a pool has no buffer left. They go with the thread.
 
 use super::bell::Sleeper;
 use super::ring::Producer;

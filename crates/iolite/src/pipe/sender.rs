@@ -23,7 +23,8 @@ use std::time::Instant;
 pub struct Options {
     /// Slices that fit into it, a power of two.
     pub slots: usize,
-    /// How many processes the consumer may let in to each of our pools, by sending on what it gets without a copy; up to 8.
+    /// How many processes the consumer may let in to each of our pools, by sending on what it gets without a copy; up to 8. The consumer is
+    /// trusted with their holds, and each has a share (see the crate's text on trust).
     pub spares: u32,
 }
 
