@@ -188,14 +188,19 @@ fn a_call_ends_though_there_is_always_more() {
     let mut victim = victim();
     let (ring, is_over) = (&victim.ring, AtomicBool::new(false));
     let follow = || {
-        let mut position = 0;
+        let mut head = [0; 8];
         while !is_over.load(Relaxed) {
-            for ahead in 0..4 {
-                put(ring, position + ahead, [INLINE, 0, 1]);
-            }
-            let mut head = [0; 8];
             rustix::io::pread(ring, &mut head, 8 * HEAD).expect("memory");
-            position = u64::from_ne_bytes(head);
+            let head = u64::from_ne_bytes(head);
+            // All four slots at once: one call for each would be slower than the reader.
+            let mut slots = [[0_u8; 8]; 32];
+            for position in head..head + 4 {
+                let slot = 8 * (position % 4) as usize;
+                for (n, word) in [position + 1, INLINE, 0, 1].into_iter().enumerate() {
+                    slots[slot + n] = word.to_ne_bytes();
+                }
+            }
+            rustix::io::pwrite(ring, slots.as_flattened(), 8 * SLOTS).expect("memory");
         }
     };
     std::thread::scope(|scope| {
