@@ -22,14 +22,15 @@ pub fn write_lines(socket: OwnedFd, count: u32) -> Result<()> {
     for number in 0..count {
         let line = format!("line {number}\n");
         if draft.bytes_mut().len() - used < line.len() {
-            sender.write_all(draft.freeze_first(used).into(), Wait::Sleep)?;
+            sender.write_all(&mut draft.freeze_first(used).into(), Wait::Sleep)?;
             draft = pool.draft(pool.shape().buffer_len as usize)?;
             used = 0;
         }
         draft.bytes_mut()[used..used + line.len()].copy_from_slice(line.as_bytes());
         used += line.len();
     }
-    sender.write_all(draft.freeze_first(used).into(), Wait::Sleep)
+    sender.write_all(&mut draft.freeze_first(used).into(), Wait::Sleep)?;
+    Ok(())
 }
 
 /// How many lines there are, and how many that have the word.

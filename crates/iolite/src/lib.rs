@@ -14,15 +14,29 @@
 //! | `memory` | mappings, and all unsafe code that has to do with them |
 //! | `error`, `limits` | what can go wrong, and how much there can be |
 //!
-//! All of these belong to one thread, as `exos_buf`'s do.
+//! All of these belong to one thread, as `exos_buf`'s do. A thread that ends lets go of what it has sent and was not taken yet: of what it
+//! has sent on of another's pool the bytes may be lost then, as when its process ends.
+//!
+//! # What a process has to see to
+//!
+//! - It ignores SIGPIPE, as programs in Rust do unless they ask for it: a bell is rung by writing, also to a peer that has ended.
+//! - A child that it forks only executes another program or ends (`_exit`). The mappings are not there in the child, and its copies of
+//!   descriptors keep peers from hearing of the parent's end until they are closed, which executing does.
 //!
 //! # Who has to trust whom
 //!
-//! Nobody, for anything but bytes: whatever a peer writes into shared memory, this crate reads within bounds and does not panic. A consumer
-//! that keeps buffers, or says that it does, keeps its share of a pool from its owner and no more. A producer can change the bytes of what it
-//! has handed on. A consumer that believes it will not ([`Trust::Trusted`]) gets no reference to these bytes, for Rust
-//! could not bear it if they changed: they are copied out, or looked at in blocks that are ([`Slice::for_each_block`]). One that does not
-//! has them copied when it reads them from the pipe.
+//! For this crate to stay within bounds and not to panic nobody has to be trusted, whatever a peer writes into shared memory.
+//!
+//! A consumer that keeps buffers, or says that it does, keeps its share of a pool from the owner. If it says so of more it is a member no
+//! longer, unless it goes on changing what it says while that is counted.
+//!
+//! A consumer that may let others in ([`Options::spares`]) is trusted with more. It is given what makes each of them a member, so it can be
+//! these members itself and keep a share for each; and it can read and write the holds of those that it lets in, also afterwards: if it
+//! clears them, bytes change while another has them.
+//!
+//! A producer can change the bytes of what it has handed on. A consumer that believes it will not ([`Trust::Trusted`]) gets no reference
+//! to these bytes, since what a reference of Rust points to may not change: they are copied out, or looked at in blocks that are
+//! ([`Slice::for_each_block`]). One that does not has them copied when it reads them from the pipe.
 
 mod aggregate;
 mod error;

@@ -1,5 +1,7 @@
 //! The limits of this crate, each with its reason.
 
+use std::time::Duration;
+
 /// The longest buffer: what is longer is an aggregate. Recycled buffers of a megabyte are in no near cache anyway.
 pub const BUFFER_LEN_MAX: usize = 1 << 20;
 
@@ -13,7 +15,8 @@ pub const POOL_LEN_MAX: usize = 1 << 30;
 /// The most members of a pool: each is looked at when a buffer is used again.
 pub const MEMBERS_MAX: usize = 64;
 
-/// The most pools of which a pipe carries buffers, each with a mapping and three descriptors at the consumer.
+/// The most pools of which a pipe carries buffers, each with two mappings and a descriptor at the consumer, and three more
+/// descriptors for each process that it may let in.
 pub const POOLS_MAX: usize = 16;
 
 /// The most slots of a pipe: 256 KiB of descriptors.
@@ -37,3 +40,6 @@ pub const SUMS_MAX: usize = 512;
 
 /// How often an empty ring is looked at before its peer is asked whether it is there still: about every millisecond.
 pub const SPINS_PER_CHECK: u32 = 1 << 14;
+
+/// How often a process that sleeps looks whether what it sent on was taken, where the bell of that is an event loop's to hear.
+pub(crate) const LOOKS_EVERY: Duration = Duration::from_millis(10);

@@ -2,7 +2,7 @@
 //!
 //! Every shared word has one writer. The owner of a pool writes a *generation* for each buffer, which counts how often it was
 //! used. Each *member* of the pool, that is each other process that was let in, writes a column of *holds*, a word for each buffer:
-//! 0, or the generation that it has. There is no count that two processes change, so none that one of them can leave wrong: of a member that
+//! 0, or the generation that it has, with a number of the [take](hold_word). There is no count that two processes change, so none that one of them can leave wrong: of a member that
 //! has ended the owner ignores the column, and when the owner has ended nobody writes the buffers again.
 //!
 //! A member that was told of a buffer, as (buffer, generation), announces its hold and looks at the generation then ([`Take`]). The owner
@@ -23,6 +23,19 @@
 //! | `Advanced` | no member that lives has a hold | `Free` |
 //! | `Advanced` | one has: it takes, or has taken, what a process that ended had sent on | `Advanced` |
 
+/// Bits of a generation: a buffer that is used a million times a second reaches its last in nine years.
+const GENERATION_BITS: u32 = 48;
+
+/// The last generation.
+pub(crate) const GENERATION_MAX: u64 = (1 << GENERATION_BITS) - 1;
+
+/// The word of a hold: the generation, and how often the member took this buffer. So a word that is the same twice is the same hold
+/// ([`Census`]): it would take 65,536 holds of one generation between two looks, by what others send on, for another to look like it.
+#[inline]
+pub(crate) fn hold_word(generation: u64, take: u16) -> u64 {
+    u64::from(take) << GENERATION_BITS | generation
+}
+
 /// What the owner knows of a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum State {
@@ -32,7 +45,7 @@ pub(crate) enum State {
     Used,
     /// The owner does not have it, members may.
     Released,
-    /// It is of no generation that anybody was told of; a member may have it all the same.
+    /// Nobody was told of its generation yet; a member may still have it by the one before.
     Advanced,
 }
 
@@ -143,5 +156,39 @@ impl Reclaim {
     }
 }
 
+/// Counting what a member has at one moment, though it lets go and takes while its words are read one by one: each is read twice, and
+/// those count that are the same hold both times. All of these were held when the first reading was over. One reading would count
+/// what was let go of during it and what was taken in its place, and find more than a member that keeps to its share ever had.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub(crate) struct Census {
+    first: Vec<u64>,
+    read_again: usize,
+    /// How many were held.
+    pub held: u32,
+}
+
+impl Census {
+    /// Reads a word; true when that was the last.
+    pub fn step(&mut self, buffers: usize, hold: impl Fn(usize) -> u64) -> bool {
+        if self.first.len() < buffers {
+            self.first.push(hold(self.first.len()));
+        } else {
+            let (buffer, before) = (self.read_again, self.first[self.read_again]);
+            self.held += u32::from(before != 0 && hold(buffer) == before);
+            self.read_again += 1;
+        }
+        self.read_again == buffers
+    }
+
+    /// Whether a member has more than its share.
+    pub fn is_more(buffers: usize, share: u32, hold: impl Fn(usize) -> u64) -> bool {
+        let mut census = Self::default();
+        while !census.step(buffers, &hold) {}
+        census.held > share
+    }
+}
+
 #[cfg(test)]
 mod model;
+#[cfg(test)]
+mod share_model;

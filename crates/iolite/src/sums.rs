@@ -9,7 +9,8 @@ use crate::slice::{Identity, Slice};
 use exos_wire::checksum::Sum;
 use std::collections::HashMap;
 
-/// Sums of slices. What was not asked for twice in a row of [`SUMS_MAX`] others is forgotten.
+/// Sums of slices. One is forgotten once [`SUMS_MAX`] others were asked for since it was, at the latest, and half as many at
+/// the earliest.
 #[derive(Debug, Default)]
 pub struct SumCache {
     /// Those that were asked for lately, and those before.

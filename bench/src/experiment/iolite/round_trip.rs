@@ -158,7 +158,7 @@ impl Both {
         match self {
             Self::Ours(sender, _, wait, pool) => {
                 let byte = byte(pool);
-                byte.is_ok_and(|byte| sender.write_all(byte, *wait).is_ok())
+                byte.is_ok_and(|mut byte| sender.write_all(&mut byte, *wait).is_ok())
             }
             Self::Pipes(writing, _) => write_all(writing, b"x"),
             Self::Socket(socket) => write_all(socket, b"x"),

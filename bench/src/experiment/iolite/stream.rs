@@ -196,8 +196,8 @@ fn make_ours(mut sender: Sender, pool: &Pool, wait: Wait, bytes: usize) -> Resul
     loop {
         let mut draft = pool.draft(bytes).map_err(told)?;
         fill(draft.bytes_mut());
-        match sender.write_all(draft.freeze().into(), wait) {
-            Ok(()) => {}
+        match sender.write_all(&mut draft.freeze().into(), wait) {
+            Ok(_) => {}
             Err(exos_iolite::Error::PeerGone) => return Ok(()),
             Err(error) => return Err(told(error)),
         }

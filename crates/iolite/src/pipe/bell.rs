@@ -5,9 +5,10 @@
 
 use crate::error::{Error, Refused as _, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::{Errno, ReadWriteFlags, pwritev2, read};
+use rustix::fs::{FileType, OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev2, read};
 use rustix::pipe::{PipeFlags, pipe_with};
-use std::io::IoSlice;
+use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
@@ -27,8 +28,8 @@ impl Waker {
         let byte = [IoSlice::new(b"x")];
         // At the end of the file, whichever that is, as write(2) does.
         let written = pwritev2(&self.0, &byte, u64::MAX, ReadWriteFlags::NOWAIT);
-        // Kernels before 6.4.
-        if written == Err(Errno::OPNOTSUPP) && is_ready(self.0.as_fd(), PollFlags::OUT) {
+        // Kernels before 6.4, and pipes that have a name.
+        if written == Err(Errno::OPNOTSUPP) && does_not_wait(&self.0) {
             let _ = rustix::io::write(&self.0, b"x");
         }
     }
@@ -45,22 +46,41 @@ impl Sleeper {
     ///
     /// The peer has ended.
     pub fn sleep(&self, at_most: Option<Duration>) -> Result<()> {
-        if at_most.is_some() && !sleep_for_any([self], at_most) {
-            return Ok(());
+        if at_most.is_some() {
+            sleep_for_any([self], at_most);
+            return self.clear();
         }
         match read(&self.0, &mut [0; 64]) {
-            Ok(0) => Err(Error::PeerGone),
-            Ok(_) | Err(Errno::INTR) => Ok(()),
-            // The peer has made it one that does not wait. That costs it, and us, processor time.
-            Err(Errno::AGAIN) => Ok(()),
-            Err(error) => Err(Error::System("cannot sleep", error.into())),
+            // It is one that does not wait.
+            Err(Errno::AGAIN) => {
+                sleep_for_any([self], None);
+                self.clear()
+            }
+            other => heard(other),
         }
     }
 
-    /// Takes what has woken it, if anything has.
-    pub fn clear(&self) {
-        // That the peer has ended is found when it is waited for.
-        let _ = self.sleep(Some(Duration::ZERO));
+    /// Takes what has woken it, if anything has, and never waits: what was there may be taken by a peer that has kept our end.
+    ///
+    /// # Errors
+    ///
+    /// The peer has ended.
+    pub fn clear(&self) -> Result<()> {
+        let mut bytes = [0; 64];
+        let parts = &mut [IoSliceMut::new(&mut bytes)];
+        let mut taken = preadv2(&self.0, parts, u64::MAX, ReadWriteFlags::NOWAIT);
+        if taken == Err(Errno::OPNOTSUPP) {
+            if !does_not_wait(&self.0) {
+                return Err(Error::PeerFault("its bell waits"));
+            }
+            taken = read(&self.0, &mut [0; 64]);
+        }
+        heard(taken)
+    }
+
+    /// Whether something is there to be taken, or the peer has ended.
+    pub fn has_rung(&self) -> bool {
+        is_ready(self.0.as_fd(), PollFlags::IN)
     }
 
     /// Whether the peer has ended, or closed its end.
@@ -73,6 +93,29 @@ impl AsFd for Sleeper {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
+}
+
+fn heard(read: rustix::io::Result<usize>) -> Result<()> {
+    match read {
+        Ok(0) => Err(Error::PeerGone),
+        Ok(_) | Err(Errno::INTR | Errno::AGAIN) => Ok(()),
+        Err(error) => Err(Error::System("cannot sleep", error.into())),
+    }
+}
+
+/// An end of a bell that a peer has made: a pipe of the kernel's, as nothing else has calls that do not wait.
+pub(super) fn passed(end: OwnedFd) -> Result<OwnedFd> {
+    let status = rustix::fs::fstat(&end).refused("cannot look at a bell")?;
+    match FileType::from_raw_mode(status.st_mode) {
+        FileType::Fifo => Ok(end),
+        _ => Err(Error::PeerFault("its bell is no pipe")),
+    }
+}
+
+/// Makes a pipe one that does not wait, where single calls cannot be.
+fn does_not_wait(fd: &OwnedFd) -> bool {
+    let set = |flags: OFlags| fcntl_setfl(fd, flags | OFlags::NONBLOCK);
+    fcntl_getfl(fd).and_then(set).is_ok()
 }
 
 /// Sleeps until one of these is woken, or its peer has ended, or this long; false when that was not so.
@@ -112,6 +155,18 @@ mod tests {
         drop(waker);
         assert!(sleeper.is_alone());
         while sleeper.sleep(None).is_ok() {}
+    }
+
+    #[test]
+    fn what_another_has_taken_is_not_waited_for() {
+        let (sleeper, _other) = bell().expect("descriptors");
+        for _ in 0..2 {
+            assert!(sleeper.clear().is_ok(), "nothing is there");
+            // From here on as one of a kernel whose calls cannot be told not to wait.
+            assert!(does_not_wait(&sleeper.0));
+        }
+        let short = Some(Duration::from_millis(1));
+        assert!(sleeper.sleep(short).is_ok());
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod receiver;
 mod ring;
 mod sender;
 mod setup;
+mod told;
 mod wait;
 
 pub(crate) use outbox::collect_all;

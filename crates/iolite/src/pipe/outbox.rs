@@ -1,7 +1,7 @@
 //! What was sent and not taken yet: the sender keeps its references until the consumer says that it has its own.
 //!
 //! A sender that is dropped leaves that behind, and it stays until it is taken, or the consumer ends: all of a thread's are known here, and
-//! looked through when a pool has no buffer left.
+//! looked through when a pool has no buffer left. They go with the thread.
 
 use super::bell::Sleeper;
 use super::ring::Producer;
@@ -25,6 +25,8 @@ pub(crate) struct Outbox {
     sent: VecDeque<(u64, Slice, Option<MemberId>)>,
     /// How many of these are in pools of other processes, whose owners wait for them.
     others: usize,
+    /// An event loop waits for its bell: what has rung, and that it is to ring, stays so.
+    pub is_armed: bool,
     /// The sender is no more.
     is_left: bool,
     is_broken: bool,
@@ -38,6 +40,7 @@ impl Outbox {
             sleeper: Rc::new(sleeper),
             sent: VecDeque::new(),
             others: 0,
+            is_armed: false,
             is_left: false,
             is_broken: false,
         }));
@@ -86,6 +89,7 @@ impl Outbox {
     /// Nothing is sent any more.
     pub fn leave(&mut self) {
         self.is_left = true;
+        self.is_armed = false;
         self.ring.close();
     }
 

@@ -1,6 +1,6 @@
 //! The end of a pipe that is read from.
 
-use super::bell::{Sleeper, Waker};
+use super::bell::{Sleeper, Waker, passed};
 use super::ring::{self, Consumer, Descriptor, Reference};
 use super::setup;
 use super::wait::{Wait, Waiting, wait};
@@ -36,6 +36,8 @@ pub struct Receiver {
     /// What is left of a slice of which less was wanted.
     rest: Aggregate,
     lost: u64,
+    /// The bell has told that the producer has ended: what is there now is all.
+    is_alone: bool,
 }
 
 impl Receiver {
@@ -56,19 +58,20 @@ impl Receiver {
             ring: Consumer::new(region, consumed.slots),
             pools: Vec::new(),
             socket,
-            sleeper: Sleeper(consumed.sleeper),
-            waker: Waker(consumed.waker),
+            sleeper: Sleeper(passed(consumed.sleeper)?),
+            waker: Waker(passed(consumed.waker)?),
             trust,
             rest: Aggregate::new(),
             lost: 0,
+            is_alone: false,
         })
     }
 
-    /// Takes what is there, at most this many bytes, without waiting.
+    /// Takes what is there, at most this many bytes and as many slices as the pipe has slots, without waiting.
     ///
     /// # Errors
     ///
-    /// This process keeps as many buffers of a pool as it may ([`Error::ShareExceeded`]), after which it goes on once it has let go of some;
+    /// [`woken`](Self::woken) found that the producer has ended, without closing the pipe, and all that it sent was read; this process keeps as many buffers of a pool as it may ([`Error::ShareExceeded`]), after which it goes on once it has let go of some;
     /// bytes were lost with a process that had sent them on ([`Error::Lost`]), after which it goes on behind them; the producer does not do as
     /// agreed.
     #[inline]
@@ -86,6 +89,9 @@ impl Receiver {
         if self.ring.is_closed() && self.rest.is_empty() && self.ring.peek()?.is_none() {
             return Ok(Read::End);
         }
+        if self.is_alone && at_most > 0 && !self.is_there()? {
+            return Err(Error::PeerGone);
+        }
         Ok(Read::Nothing)
     }
 
@@ -96,12 +102,13 @@ impl Receiver {
     /// As [`read`](Self::read), and when the producer has ended without closing the pipe, behind all that it has sent.
     #[inline]
     pub fn read_wait(&mut self, at_most: usize, how: Wait) -> Result<Read> {
+        let end = how.end();
         loop {
             match self.read(at_most)? {
                 Read::Nothing if at_most > 0 => {}
                 read => return Ok(read),
             }
-            if !wait(self, how)? {
+            if !wait(self, how, end)? {
                 return Ok(Read::Nothing);
             }
         }
@@ -118,10 +125,10 @@ impl Receiver {
         self.is_there()
     }
 
-    /// This side does not wait any more.
+    /// This side does not wait any more. If the producer has ended, [`read`](Self::read) says so behind the last bytes.
     pub fn woken(&mut self) {
         self.ring.is_awake();
-        self.sleeper.clear();
+        self.is_alone |= self.sleeper.clear().is_err();
     }
 
     /// Slices that were lost with processes that had sent them on.
@@ -131,9 +138,10 @@ impl Receiver {
 
     #[inline]
     fn fill(&mut self, data: &mut Aggregate, at_most: usize) -> Result<()> {
-        let mut has_taken = false;
+        let mut taken = 0;
         let mut result = Ok(());
-        while data.len() < at_most {
+        // A producer that is as fast as we are would keep us here, and what it waits for from being told.
+        while data.len() < at_most && taken < self.ring.slots() {
             let descriptor = match self.ring.peek() {
                 Ok(Some(descriptor)) => descriptor,
                 Ok(None) => break,
@@ -159,12 +167,12 @@ impl Receiver {
             }
             // Behind the hold.
             self.ring.advance();
-            has_taken = true;
+            taken += 1;
             if result.is_err() {
                 break;
             }
         }
-        if has_taken && self.ring.must_wake() {
+        if taken > 0 && self.ring.must_wake() {
             self.waker.wake();
         }
         result

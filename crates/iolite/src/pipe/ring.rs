@@ -233,6 +233,11 @@ impl Consumer {
         Self { ring, head: 0 }
     }
 
+    /// How many descriptors fit into it.
+    pub fn slots(&self) -> u64 {
+        self.ring.slots
+    }
+
     /// The next descriptor, which stays.
     #[inline]
     pub fn peek(&self) -> Result<Option<Descriptor>> {

@@ -4,25 +4,27 @@ use super::bell::{Sleeper, Waker, bell};
 use super::outbox::Outbox;
 use super::ring::{self, Descriptor, Producer, Reference};
 use super::setup::{self, Consumed, SPARES_MAX};
+use super::told::Told;
 use super::wait::{Wait, Waiting, wait};
 use crate::aggregate::Aggregate;
 use crate::error::{Error, Result};
-use crate::limits::{POOLS_MAX, SLOTS_MAX};
+use crate::limits::SLOTS_MAX;
 use crate::memory::{self, Access, Region};
-use crate::pool::member::MemberPool;
-use crate::pool::owner::{Core, MemberId};
-use crate::pool::{Draft, Invitation, Pool};
+use crate::pool::owner::Core;
+use crate::pool::{Draft, Pool};
 use crate::slice::{Slice, Source};
 use std::cell::RefCell;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
+use std::time::Instant;
 
 /// How a pipe is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
     /// Slices that fit into it, a power of two.
     pub slots: usize,
-    /// How many processes the consumer may let in to each of our pools, by sending on what it gets without a copy; up to 8.
+    /// How many processes the consumer may let in to each of our pools, by sending on what it gets without a copy; up to 8. The consumer is
+    /// trusted with their holds, and each has a share (see the crate's text on trust).
     pub spares: u32,
 }
 
@@ -36,24 +38,15 @@ impl Default for Options {
     }
 }
 
-/// A pool of which the consumer was told; its number in the pipe is its place.
-#[derive(Debug)]
-enum Told {
-    Own(Rc<Core>, MemberId),
-    Another(Rc<MemberPool>),
-}
-
 /// The end of a pipe that is written to.
 #[derive(Debug)]
 pub struct Sender {
     outbox: Rc<RefCell<Outbox>>,
     /// Where bytes are copied to that are in no pool.
     pool: Rc<Core>,
-    told: Vec<Told>,
-    socket: OwnedFd,
+    told: Told,
     waker: Waker,
     sleeper: Rc<Sleeper>,
-    spares: u32,
     copied: u64,
     /// How much was taken when no more could be sent though the ring had room: more can be when more is taken.
     stuck_at: Option<u64>,
@@ -91,11 +84,9 @@ impl Sender {
         Ok(Self {
             outbox,
             pool: Rc::clone(&pool.0),
-            told: Vec::new(),
-            socket,
+            told: Told::new(socket, options.spares),
             waker: Waker(ours),
             sleeper,
-            spares: options.spares,
             copied: 0,
             stuck_at: None,
         })
@@ -139,28 +130,33 @@ impl Sender {
             let Some(slice) = aggregate.pop_first() else {
                 break;
             };
-            if matches!(slice.source, Source::Local(_)) && slice.to_inline().is_none() {
-                self.copy_first(slice, aggregate)?;
-                continue;
-            }
             let kept = slice.clone();
-            self.send(slice).inspect_err(|_| aggregate.prepend(kept))?;
+            match self.send(slice) {
+                Ok(true) => {}
+                Ok(false) => self.copy_first(kept, aggregate)?,
+                Err(error) => {
+                    aggregate.prepend(kept);
+                    return Err(error);
+                }
+            }
         }
         Ok(())
     }
 
-    /// Writes all of an aggregate, and waits for room as often as that takes.
+    /// Writes all of an aggregate, and waits for room as often as that takes. False when the time has passed; what was not written
+    /// then, or before an error, is left in it.
     ///
     /// # Errors
     ///
-    /// As [`write`](Self::write); what was written before has been sent.
-    pub fn write_all(&mut self, mut aggregate: Aggregate, how: Wait) -> Result<()> {
+    /// As [`write`](Self::write).
+    pub fn write_all(&mut self, aggregate: &mut Aggregate, how: Wait) -> Result<bool> {
+        let end = how.end();
         while !aggregate.is_empty() {
-            if self.write(&mut aggregate)? == 0 {
-                self.wait_for_room(how)?;
+            if self.write(aggregate)? == 0 && !self.wait_until(how, end)? {
+                return Ok(false);
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Waits until there is room for a slice. False when the time has passed.
@@ -169,7 +165,11 @@ impl Sender {
     ///
     /// The consumer has gone, or does not do as agreed.
     pub fn wait_for_room(&mut self, how: Wait) -> Result<bool> {
-        let waited = wait(self, how);
+        self.wait_until(how, how.end())
+    }
+
+    fn wait_until(&mut self, how: Wait, end: Option<Instant>) -> Result<bool> {
+        let waited = wait(self, how, end);
         if matches!(waited, Err(Error::PeerGone)) {
             self.outbox.borrow_mut().give_up();
         }
@@ -186,20 +186,27 @@ impl Sender {
     }
 
     /// Says that this side waits at its descriptor ([`AsFd`]) for room, and whether there is some already. After that the descriptor is
-    /// polled, and [`woken`](Self::woken) called before anything is written.
+    /// polled, and [`woken`](Self::woken) called before anything is written. The descriptor is readable whenever something was taken, so an
+    /// event loop that sends on what is another's arms this also while there is room, and calls [`collect`](Self::collect) when it is woken:
+    /// the owner waits for what was taken to be let go of.
     ///
     /// # Errors
     ///
     /// The consumer does not do as agreed.
     pub fn arm(&mut self) -> Result<bool> {
+        self.outbox.borrow_mut().is_armed = true;
         self.falls_asleep();
         self.is_there()
     }
 
-    /// This side does not wait any more.
+    /// This side does not wait any more. If the consumer has ended, whatever is written next says so.
     pub fn woken(&mut self) {
         self.is_awake();
-        self.sleeper.clear();
+        let mut outbox = self.outbox.borrow_mut();
+        outbox.is_armed = false;
+        if self.sleeper.clear().is_err() {
+            outbox.give_up();
+        }
     }
 
     /// Whether the consumer has ended, or closed the pipe. Asks the kernel.
@@ -240,28 +247,31 @@ impl Sender {
         result
     }
 
-    /// Sends a slice; there is room.
+    /// Sends a slice; there is room. False when the consumer may not read it in place: it is to be copied.
     #[inline]
-    fn send(&mut self, slice: Slice) -> Result<()> {
+    fn send(&mut self, slice: Slice) -> Result<bool> {
         if let Some(bytes) = slice.to_inline() {
             let len = slice.len() as u32;
             self.outbox
                 .borrow_mut()
                 .ring
                 .push(Descriptor::Inline { len, bytes });
-            return Ok(());
+            return Ok(true);
         }
         let (pool, account, buffer, generation) = match &slice.source {
             Source::Own(own) => {
-                let (pool, member) = self.tell_own(&own.core)?;
+                let is_ours = Rc::ptr_eq(&own.core, &self.pool);
+                let Some((pool, member)) = self.told.own(&own.core, is_ours)? else {
+                    return Ok(false);
+                };
                 own.core.pass(member, own.index)?;
                 (pool, Some(member), own.index, own.generation)
             }
-            Source::Held(held) => match self.tell_another(&held.pool)? {
+            Source::Held(held) => match self.told.another(&held.pool)? {
                 Some(pool) => (pool, None, held.index, held.generation),
-                None => return self.send_copy(slice),
+                None => return Ok(false),
             },
-            Source::Local(_) | Source::Inline(_) => unreachable!("these are copied before"),
+            Source::Local(_) | Source::Inline(_) => return Ok(false),
         };
         let range = slice.range();
         let reference = Reference {
@@ -274,65 +284,7 @@ impl Sender {
         let mut outbox = self.outbox.borrow_mut();
         let behind = outbox.ring.push(Descriptor::Buffer(reference));
         outbox.keep(behind, slice, account);
-        Ok(())
-    }
-
-    /// Sends a copy of what the consumer may not read in place. It is not longer than the other's buffer, and may be of two of ours.
-    fn send_copy(&mut self, slice: Slice) -> Result<()> {
-        let most = self.pool.shape.buffer_len as usize;
-        if slice.len() > most {
-            let len = slice.len();
-            return Err(Error::TooLong { len, most });
-        }
-        let mut draft = Draft::new(&self.pool, slice.len())?;
-        slice.copy_to(0, draft.bytes_mut());
-        self.copied += slice.len() as u64;
-        self.send(draft.freeze())
-    }
-
-    /// The number of a pool of ours, of which the consumer is told now if it was not before.
-    #[inline]
-    fn tell_own(&mut self, core: &Rc<Core>) -> Result<(usize, MemberId)> {
-        let known = self
-            .told
-            .iter()
-            .enumerate()
-            .find_map(|(n, told)| match told {
-                Told::Own(known, member) if Rc::ptr_eq(known, core) => Some((n, *member)),
-                _ => None,
-            });
-        if let Some(known) = known {
-            return Ok(known);
-        }
-        let (member, invitation) = core.invite()?;
-        let spare = (0..self.spares).map(|_| core.invite().map(|(_, spare)| spare));
-        let spare = spare.collect::<Result<Vec<Invitation>>>()?;
-        let number = self.tell(&invitation, &spare)?;
-        self.told.push(Told::Own(Rc::clone(core), member));
-        Ok((number, member))
-    }
-
-    /// The number of another's pool, if the consumer may read it: by an invitation that its owner gave us for that.
-    fn tell_another(&mut self, pool: &Rc<MemberPool>) -> Result<Option<usize>> {
-        let is_it = |told: &Told| matches!(told, Told::Another(known) if Rc::ptr_eq(known, pool));
-        if let Some(number) = self.told.iter().position(is_it) {
-            return Ok(Some(number));
-        }
-        let Some(invitation) = pool.spare.borrow_mut().pop() else {
-            return Ok(None);
-        };
-        let number = self.tell(&invitation, &[])?;
-        self.told.push(Told::Another(Rc::clone(pool)));
-        Ok(Some(number))
-    }
-
-    fn tell(&self, invitation: &Invitation, spare: &[Invitation]) -> Result<usize> {
-        let number = self.told.len();
-        if number == POOLS_MAX {
-            return Err(Error::Shape("a pipe carries buffers of 16 pools at most"));
-        }
-        setup::send_pool(&self.socket, number, invitation, spare)?;
-        Ok(number)
+        Ok(true)
     }
 }
 

@@ -3,7 +3,7 @@
 use super::bell::Sleeper;
 use super::outbox::{self, Outbox};
 use crate::error::{Error, Result};
-use crate::limits::SPINS_PER_CHECK;
+use crate::limits::{LOOKS_EVERY, SPINS_PER_CHECK};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -22,6 +22,17 @@ pub enum Wait {
     SleepAtMost(Duration),
 }
 
+impl Wait {
+    /// When it ends, if it does, for calls that wait several times.
+    pub(super) fn end(self) -> Option<Instant> {
+        match self {
+            // What is too long to be told is for good.
+            Self::SleepAtMost(time) => Instant::now().checked_add(time),
+            _ => None,
+        }
+    }
+}
+
 /// What is waited for, on one side of a ring.
 pub(super) trait Waiting {
     /// It is so.
@@ -33,16 +44,15 @@ pub(super) trait Waiting {
     fn sleeper(&self) -> &Sleeper;
 }
 
-/// Waits; false when time has passed and it is not so. A peer that has ended may leave it so first.
-pub(super) fn wait(waiting: &mut impl Waiting, how: Wait) -> Result<bool> {
+/// Waits; false when it is not so by [`Wait::end`]. A peer that has ended may leave it so first.
+pub(super) fn wait(waiting: &mut impl Waiting, how: Wait, end: Option<Instant>) -> Result<bool> {
     match how {
         Wait::Poll => look(waiting, None),
-        Wait::Sleep => sleep(waiting, None),
+        Wait::Sleep | Wait::SleepAtMost(_) => sleep(waiting, end),
         Wait::PollFor(time) => match look(waiting, Some(time))? {
             true => Ok(true),
             false => sleep(waiting, None),
         },
-        Wait::SleepAtMost(time) => sleep(waiting, Some(time)),
     }
 }
 
@@ -56,7 +66,8 @@ fn look(waiting: &mut impl Waiting, at_most: Option<Duration>) -> Result<bool> {
             // The clock costs as much as some looks.
             if let Some(at_most) = at_most.filter(|_| spin % 64 == 63) {
                 let now = Instant::now();
-                if now >= *end.get_or_insert(now + at_most) {
+                let end = end.get_or_insert_with(|| now.checked_add(at_most));
+                if end.is_some_and(|end| now >= end) {
                     return Ok(false);
                 }
             }
@@ -69,8 +80,7 @@ fn look(waiting: &mut impl Waiting, at_most: Option<Duration>) -> Result<bool> {
     }
 }
 
-fn sleep(waiting: &mut impl Waiting, at_most: Option<Duration>) -> Result<bool> {
-    let end = at_most.and_then(|time| Instant::now().checked_add(time));
+fn sleep(waiting: &mut impl Waiting, end: Option<Instant>) -> Result<bool> {
     loop {
         if waiting.is_there()? {
             return Ok(true);
@@ -114,12 +124,22 @@ fn sleep_with(
         outbox.ring.falls_asleep();
         is_nothing_taken &= !outbox.look();
     }
-    let all = bells.iter().map(|bell| &**bell).chain([sleeper]);
+    // What has rung for an event loop stays rung for it, so it is no bell that wakes us: we look from time to time.
+    let (mut all, mut at_most) = (vec![sleeper], at_most);
+    for (bell, outbox) in bells.iter().zip(others) {
+        if outbox.borrow().is_armed && bell.has_rung() {
+            at_most = Some(at_most.map_or(LOOKS_EVERY, |time| time.min(LOOKS_EVERY)));
+        } else {
+            all.push(bell);
+        }
+    }
     let is_woken = is_nothing_taken && super::bell::sleep_for_any(all, at_most);
     for outbox in others {
         let mut outbox = outbox.borrow_mut();
-        outbox.ring.is_awake();
-        outbox.sleeper.clear();
+        if !outbox.is_armed {
+            outbox.ring.is_awake();
+            let _ = outbox.sleeper.clear();
+        }
         outbox.look();
     }
     match is_woken {

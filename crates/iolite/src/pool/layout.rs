@@ -7,7 +7,7 @@
 //!
 //! column, which its member alone writes:
 //! word    0 ...
-//!         hold of each buffer
+//!         hold of each buffer: generation (48 bits), and above it the number of the take (16)
 //! ```
 
 use super::Shape;

@@ -4,7 +4,7 @@ use super::owner::next_number;
 use super::{Invitation, Shape};
 use crate::error::{Error, Result};
 use crate::memory::{Access, Region, sealed_len};
-use crate::protocol::{Take, Words};
+use crate::protocol::{GENERATION_MAX, Take, Words, hold_word};
 use std::cell::{Cell, RefCell};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -30,11 +30,21 @@ pub(crate) struct MemberPool {
     column: Region,
     /// As long as this is open, the owner believes the column.
     _life: OwnedFd,
-    /// How many references this process has to each buffer.
-    references: RefCell<Vec<u32>>,
+    buffers: RefCell<Vec<Had>>,
     held: Cell<u32>,
     /// What the owner gave to have other processes be members too.
     pub spare: RefCell<Vec<Invitation>>,
+}
+
+/// What this process knows by itself of a buffer; the column, which others may have been given, is not read back.
+#[derive(Clone, Copy, Default, Debug)]
+struct Had {
+    /// How many references it has to it.
+    references: u32,
+    /// How often it took it.
+    takes: u16,
+    /// Of which generation it is, where there are references.
+    generation: u64,
 }
 
 /// A buffer of another process's pool that this process has.
@@ -49,6 +59,8 @@ pub(crate) struct HeldBuffer {
 struct Seen<'a> {
     pool: &'a MemberPool,
     buffer: u32,
+    /// Which take this is.
+    take: u16,
 }
 
 impl Words for Seen<'_> {
@@ -69,7 +81,11 @@ impl Words for Seen<'_> {
     #[inline]
     fn set_hold(&self, generation: u64) {
         let word = self.pool.column.word(self.buffer as usize);
-        word.store(generation, Ordering::Release);
+        let hold = match generation {
+            0 => 0,
+            _ => hold_word(generation, self.take),
+        };
+        word.store(hold, Ordering::Release);
         fence(Ordering::SeqCst);
     }
 }
@@ -91,7 +107,7 @@ impl MemberPool {
             region,
             column: Region::map(&invitation.column, Access::Write)?,
             _life: invitation.life,
-            references: RefCell::new(vec![0; shape.buffers as usize]),
+            buffers: RefCell::new(vec![Had::default(); shape.buffers as usize]),
             held: Cell::new(0),
             spare: RefCell::default(),
         })
@@ -100,18 +116,14 @@ impl MemberPool {
     /// Takes a buffer that this process was told of.
     #[inline]
     pub fn take(self: &Rc<Self>, index: u32, generation: u64) -> Result<HeldBuffer> {
-        if index >= self.shape.buffers || generation == 0 {
+        if index >= self.shape.buffers || !(1..=GENERATION_MAX).contains(&generation) {
             return Err(Error::PeerFault("it sends a buffer that its pool has not"));
         }
-        let mut references = self.references.borrow_mut();
-        let count = &mut references[index as usize];
-        let words = Seen {
-            pool: self,
-            buffer: index,
-        };
-        if *count > 0 {
+        let mut buffers = self.buffers.borrow_mut();
+        let had = &mut buffers[index as usize];
+        if had.references > 0 {
             // As long as it is held it is of one generation, unless it was lost to those who have no hold.
-            if self.column.word(index as usize).load(Ordering::Relaxed) != generation {
+            if had.generation != generation {
                 return Err(Error::Lost);
             }
         } else {
@@ -119,12 +131,19 @@ impl MemberPool {
             if held >= share {
                 return Err(Error::ShareExceeded { held, share });
             }
+            had.takes = had.takes.wrapping_add(1);
+            let words = Seen {
+                pool: self,
+                buffer: index,
+                take: had.takes,
+            };
             if !Take::run(generation, &words) {
                 return Err(Error::Lost);
             }
             self.held.set(held + 1);
+            had.generation = generation;
         }
-        *count += 1;
+        had.references += 1;
         Ok(HeldBuffer {
             pool: Rc::clone(self),
             index,
@@ -143,10 +162,10 @@ impl MemberPool {
 impl Drop for HeldBuffer {
     #[inline]
     fn drop(&mut self) {
-        let mut references = self.pool.references.borrow_mut();
-        let count = &mut references[self.index as usize];
-        *count -= 1;
-        if *count == 0 {
+        let mut buffers = self.pool.buffers.borrow_mut();
+        let had = &mut buffers[self.index as usize];
+        had.references -= 1;
+        if had.references == 0 {
             self.pool.held.set(self.pool.held.get() - 1);
             // Behind all that was read of it; nothing is looked at afterwards.
             let word = self.pool.column.word(self.index as usize);

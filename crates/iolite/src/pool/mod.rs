@@ -2,8 +2,9 @@
 //! is taken determines who can read it).
 //!
 //! The owner takes a [`Draft`], writes it, and freezes it: from then on the bytes are a [`Slice`](crate::Slice), and do not change
-//! until nobody has them. Small drafts share a buffer. A buffer that nobody has is used again, that which was let go of first being the
-//! first: so as few are in use as the consumers keep, and they stay in the caches (the paper's recycling, section 2.2).
+//! until nobody has them. Small drafts share a buffer. A buffer that nobody has is used again, the one that was found to be free last
+//! being the first: so as few are in use as the consumers keep, and they stay in the caches (the paper's recycling, section 2.2). Of those
+//! that were let go of, the first is looked at first.
 //!
 //! `protocol` says when nobody has a buffer. `owner` is the owner's side of it, `member` a member's, `layout` the memory.
 

@@ -4,7 +4,7 @@ use super::{Invitation, Shape, Usage};
 use crate::error::{Error, Refused as _, Result};
 use crate::limits::{MEMBERS_MAX, REST_LEN_MIN};
 use crate::memory::{self, Access, Region};
-use crate::protocol::{Reclaim, State, Words};
+use crate::protocol::{Census, Reclaim, State, Words};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::cell::RefCell;
@@ -79,10 +79,17 @@ impl Member {
         }
     }
 
-    /// How many buffers it says that it has.
+    /// How many buffers it says that it has, about: it may take and let go while that is read.
     fn holds(&self) -> u32 {
         let buffers = 0..self.passed.len() as u32;
         buffers.filter(|&buffer| self.hold(buffer) != 0).count() as u32
+    }
+
+    /// Whether it says of more than a share that it has them, all at one moment.
+    fn has_more(&self, share: u32) -> bool {
+        let hold = |buffer| self.hold(buffer as u32);
+        // Mostly one reading says that it has not.
+        self.holds() > share && Census::is_more(self.passed.len(), share, hold)
     }
 
     /// Whether the process has ended, or closed its end.
@@ -354,7 +361,7 @@ impl Core {
     /// library does, so nothing is asked of what they say.
     pub fn look_who_ended(&self) {
         for place in self.members.borrow_mut().iter_mut() {
-            let is_over = |member: &Member| member.has_ended() || member.holds() > self.shape.share;
+            let is_over = |member: &Member| member.has_ended() || member.has_more(self.shape.share);
             if place.as_ref().is_some_and(is_over) {
                 *place = None;
             }

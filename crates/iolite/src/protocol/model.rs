@@ -1,6 +1,9 @@
 //! Every order of every step of three processes, each of which may end between any two: the owner of a pool, a member that sends
 //! on what it got, and a member that gets it from both. One buffer, used twice.
 //!
+//! Steps are in one order for all that look (sequential consistency). That real loads pass real stores is not in the model: full barriers in
+//! `Words` keep the two apart where a step looks behind what the step before it wrote.
+//!
 //! In every state that is reached: no member that lives has bytes other than those it was told of (*none freed that is in use*), what one
 //! that lives has sent is got, and once all that live have let go of what they have, the owner, where it lives, has the buffer back (*none lost for good*).
 

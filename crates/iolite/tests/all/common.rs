@@ -1,7 +1,8 @@
 //! Pools, and pipes with both ends here.
 
 use exos_iolite::{Aggregate, Options, Pool, Read, Receiver, Sender, Shape, Slice, Trust};
-use std::os::fd::OwnedFd;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 pub const SMALL: Shape = Shape {
@@ -38,4 +39,10 @@ pub fn read(receiver: &mut Receiver, at_most: usize) -> Aggregate {
         Read::Data(data) => data,
         other => panic!("{other:?}"),
     }
+}
+
+/// Whether an end would wake a program that polls it.
+pub fn is_readable(end: &impl AsFd) -> bool {
+    let mut fds = [PollFd::new(end, PollFlags::IN)];
+    poll(&mut fds, Some(&Timespec::default())).expect("it can be polled") > 0
 }

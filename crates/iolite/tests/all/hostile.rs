@@ -1,7 +1,7 @@
 //! Peers that do not do as agreed: made by hand, without this crate. Nothing panics, nothing is read out of bounds.
 
-use crate::common::{SMALL, bytes, pool, sockets};
-use exos_iolite::{Aggregate, Error, Options, Receiver, Sender, Trust};
+use crate::common::{SMALL, bytes, is_readable, pool, sockets};
+use exos_iolite::{Aggregate, Error, Options, Read, Receiver, Sender, Shape, Trust};
 use exos_testing::Random;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::net::{
@@ -11,6 +11,8 @@ use rustix::net::{
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 const KIND_PIPE: u32 = 0x696f_0001;
 const KIND_POOL: u32 = 0x696f_0002;
@@ -119,6 +121,13 @@ fn what_is_no_pipe_is_refused() {
             "{kind:x} {slots}"
         );
     }
+    for bells in [[good.as_fd(), ends[1]], [ends[0], good.as_fd()]] {
+        let (socket, peer) = sockets();
+        let fds = [good.as_fd(), bells[0], bells[1]];
+        send(&peer, [KIND_PIPE, 4, 0, 0], &fds);
+        let refused = Receiver::accept(socket, Trust::Trusted);
+        assert!(matches!(refused, Err(Error::PeerFault(_))), "no bell");
+    }
     let (socket, peer) = sockets();
     send(&peer, [KIND_PIPE, 4, 0, 0], &[good.as_fd()]);
     assert!(Receiver::accept(socket, Trust::Trusted).is_err());
@@ -135,24 +144,79 @@ struct Victim {
     receiver: Receiver,
     ring: OwnedFd,
     peer: OwnedFd,
-    _bells: [OwnedFd; 2],
+    bells: [OwnedFd; 2],
 }
 
 fn victim() -> Victim {
+    victim_with(Trust::Trusted)
+}
+
+fn victim_with(trust: Trust) -> Victim {
     let (socket, peer) = sockets();
     let ((sleeps, wakes), (theirs, wakes_us)) = (bells(), bells());
     let ring = sealed(RING_LEN);
     let fds = [ring.as_fd(), sleeps.as_fd(), wakes_us.as_fd()];
     send(&peer, [KIND_PIPE, 4, 0, 0], &fds);
     Victim {
-        receiver: Receiver::accept(socket, Trust::Trusted).expect("a good beginning"),
+        receiver: Receiver::accept(socket, trust).expect("a good beginning"),
         ring,
         peer,
-        _bells: [wakes, theirs],
+        bells: [wakes, theirs],
     }
 }
 
 const BUFFER: u64 = 1 << 56;
+const INLINE: u64 = 2 << 56;
+
+/// An event loop hears of the end behind the last bytes.
+#[test]
+fn a_producer_that_ends_is_heard_of_when_its_bell_has_rung() {
+    let mut victim = victim();
+    assert!(!victim.receiver.arm().expect("good") && !is_readable(&victim.receiver));
+    put(&victim.ring, 0, [INLINE, 0, 4]);
+    drop(victim.bells);
+    assert!(is_readable(&victim.receiver));
+    victim.receiver.woken();
+    assert!(matches!(victim.receiver.read(9), Ok(Read::Data(data)) if data.len() == 4));
+    let gone = victim.receiver.read(9);
+    assert!(matches!(gone, Err(Error::PeerGone)), "{gone:?}");
+}
+
+/// One that writes as fast as it is read has its consumer go on for as long as the pipe is, not for good.
+#[test]
+fn a_call_ends_though_there_is_always_more() {
+    let mut victim = victim();
+    let (ring, is_over) = (&victim.ring, AtomicBool::new(false));
+    let follow = || {
+        let mut head = [0; 8];
+        while !is_over.load(Relaxed) {
+            rustix::io::pread(ring, &mut head, 8 * HEAD).expect("memory");
+            let head = u64::from_ne_bytes(head);
+            // All four slots at once: one call for each would be slower than the reader.
+            let mut slots = [[0_u8; 8]; 32];
+            for position in head..head + 4 {
+                let slot = 8 * (position % 4) as usize;
+                for (n, word) in [position + 1, INLINE, 0, 1].into_iter().enumerate() {
+                    slots[slot + n] = word.to_ne_bytes();
+                }
+            }
+            rustix::io::pwrite(ring, slots.as_flattened(), 8 * SLOTS).expect("memory");
+        }
+    };
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(follow);
+        let end = Instant::now() + Duration::from_secs(1);
+        let mut most = 0;
+        while Instant::now() < end && most <= 4 {
+            if let Ok(Read::Data(data)) = victim.receiver.read(1000) {
+                most = most.max(data.len());
+            }
+        }
+        is_over.store(true, Relaxed);
+        writer.join().expect("it only writes");
+        assert!((1..=4).contains(&most), "{most}");
+    });
+}
 
 #[test]
 fn what_is_no_pool_is_refused() {
@@ -164,31 +228,40 @@ fn what_is_no_pool_is_refused() {
         pool
     };
     let open = memory(POOL_LEN, SealFlags::GROW);
-    for (pool, column, number) in [
-        (&with(0, 1), &column, 0),
-        (&with(1, 100), &column, 0),
-        (&with(1, u64::MAX), &column, 0),
-        (&with(2, 9), &column, 0),
-        (&with(2, 1 << 40), &column, 0),
-        (&with(3, 0), &column, 0),
-        (&sealed(4096), &column, 0),
-        (&sealed(0), &column, 0),
-        (&sealed(8 << 30), &column, 0),
-        (&open, &column, 0),
-        (&good_pool(), &sealed(0), 0),
-        (&good_pool(), &sealed(8192), 0),
-        (&good_pool(), &life, 0),
-        (&good_pool(), &column, 1),
+    for (pool, column, number, why) in [
+        (&with(0, 1), &column, 0, "no pool of this version"),
+        (&with(1, 100), &column, 0, "from 64 bytes to 1 MiB"),
+        (&with(1, u64::MAX), &column, 0, "no such shape"),
+        (&with(2, 9), &column, 0, "another length than it says"),
+        (&with(2, 1 << 40), &column, 0, "no such shape"),
+        (&with(3, 0), &column, 0, "a share is of one buffer"),
+        (&sealed(4096), &column, 0, "no pool of this version"),
+        (&sealed(0), &column, 0, "no memory"),
+        (&sealed(8 << 30), &column, 0, "longer than is mapped"),
+        (&open, &column, 0, "may change its length"),
+        (&good_pool(), &sealed(0), 0, "holds of another length"),
+        (&good_pool(), &sealed(8192), 0, "holds of another length"),
+        (&good_pool(), &life, 0, "no memory file"),
+        (&good_pool(), &column, 1, "of which it did not tell"),
     ] {
-        let mut victim = victim();
         let fds = [pool.as_fd(), column.as_fd(), life.as_fd()];
-        send(&victim.peer, [KIND_POOL, number, 0, 0], &fds);
-        put(&victim.ring, 0, [BUFFER, 1, 100]);
-        assert!(victim.receiver.read(1000).is_err());
+        let refused = read_from(&fds, number).expect_err(why).to_string();
+        assert!(refused.contains(why), "{refused}: {why}");
     }
+    let fds = [good_pool(), column, life];
+    let good = read_from(&fds.each_ref().map(AsFd::as_fd), 0);
+    assert!(matches!(good, Ok(Read::Data(_))), "{good:?}");
     let mut victim = victim();
     put(&victim.ring, 0, [BUFFER, 1, 100]);
     assert!(victim.receiver.read(1000).is_err(), "no pool was told of");
+}
+
+/// What a consumer reads from a pool of which it is told.
+fn read_from(fds: &[BorrowedFd<'_>], number: u32) -> exos_iolite::Result<Read> {
+    let mut victim = victim();
+    send(&victim.peer, [KIND_POOL, number, 0, 0], fds);
+    put(&victim.ring, 0, [BUFFER, 1, 100]);
+    victim.receiver.read(1000)
 }
 
 #[test]
@@ -221,30 +294,56 @@ fn references_out_of_bounds_are_refused() {
 #[test]
 fn a_producer_that_writes_anything_is_borne() {
     let ((_, life), column) = (bells(), sealed(4096));
-    for seed in 0..200 {
-        let (mut random, mut victim, pool) = (Random(seed), victim(), good_pool());
+    let (mut read, mut refused) = (0, 0);
+    for (seed, trust) in (0..60).flat_map(|seed| [(seed, Trust::Trusted), (seed, Trust::Untrusted)])
+    {
+        let (mut victim, pool) = (victim_with(trust), good_pool());
         let fds = [pool.as_fd(), column.as_fd(), life.as_fd()];
         send(&victim.peer, [KIND_POOL, 0, 0, 0], &fds);
-        let mut kept = Aggregate::new();
-        for position in 0..50 {
-            let generation = u64::from(!random.one_in(8));
-            let (start, len) = (random.below(3000) as u64, random.below(1500) as u64);
-            let buffer = BUFFER | random.below(9) as u64;
-            put(
-                &victim.ring,
-                position,
-                [buffer, generation, start << 32 | len],
-            );
-            for _ in 0..random.below(4) {
-                let value = random.next() >> random.below(64);
-                set(&victim.ring, random.below(96) as u64, value);
-                set(&pool, random.below(600) as u64, value);
+        let (ring, is_over) = (&victim.ring, AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| write_anything(ring, &pool, Random(seed), &is_over));
+            let mut random = Random(!seed);
+            let (mut kept, end) = (Aggregate::new(), Instant::now() + Duration::from_millis(5));
+            while Instant::now() < end {
+                match victim.receiver.read(random.below(5000)) {
+                    Ok(Read::Data(data)) => {
+                        read += 1;
+                        kept.concatenate(data);
+                    }
+                    Ok(_) => {}
+                    Err(_) => refused += 1,
+                }
+                kept.to_vec();
+                let (keep, drop) = (kept.len().min(10_000), kept.len().saturating_sub(10_000));
+                kept = kept.split(drop);
+                assert_eq!(kept.len(), keep);
             }
-            if let Ok(exos_iolite::Read::Data(data)) = victim.receiver.read(random.below(5000)) {
-                kept.concatenate(data);
-            }
-            kept.to_vec();
-            kept.truncate(10_000);
+            is_over.store(true, Relaxed);
+        });
+    }
+    assert!(
+        read > 100 && refused > 100,
+        "{read} read, {refused} refused"
+    );
+}
+
+/// Descriptors at the place where the consumer looks, most of them good, and any words beside them.
+fn write_anything(ring: &OwnedFd, pool: &OwnedFd, mut random: Random, is_over: &AtomicBool) {
+    while !is_over.load(Relaxed) {
+        let mut head = [0; 8];
+        rustix::io::pread(ring, &mut head, 8 * HEAD).expect("memory");
+        let buffer = BUFFER | random.below(9) as u64;
+        let (start, len) = (random.below(3000) as u64, random.below(1500) as u64);
+        let generation = u64::from(!random.one_in(8));
+        let words = [buffer, generation, start << 32 | len];
+        put(ring, u64::from_ne_bytes(head), words);
+        if random.one_in(4) {
+            let value = random.next() >> random.below(64);
+            // The head is the consumer's, by which it is followed here; the slots have 96 words.
+            let word = random.below(96) as u64;
+            set(ring, if word == HEAD { 0 } else { word }, value);
+            set(pool, random.below(600) as u64, value);
         }
     }
 }
@@ -295,6 +394,38 @@ fn a_consumer_that_says_that_it_has_everything_is_not_believed() {
     assert_eq!((usage.free, usage.own, usage.members), (7, 1, 0));
     let mut more: Aggregate = bytes(&pool, 1, 100).into();
     assert!(matches!(sender.write(&mut more), Err(Error::PeerGone)));
+}
+
+/// One that lets go of a buffer and then takes another, while its words are read one by one, is a member.
+#[test]
+fn a_member_that_takes_and_lets_go_keeps_to_its_share() {
+    let shape = Shape {
+        buffer_len: 64,
+        buffers: 4096,
+        share: 1,
+    };
+    let pool = pool(shape);
+    let (mut sender, peer, _pipe) = attacked(&pool);
+    sender.write(&mut bytes(&pool, 1, 64).into()).expect("room");
+    let column = receive(&peer);
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for take in (1_u64..).take_while(|_| !is_over.load(Relaxed)) {
+                for buffer in [1, 4000] {
+                    set(&column[1], buffer, take << 48 | 1);
+                    set(&column[1], buffer, 0);
+                }
+            }
+        });
+        let end = Instant::now() + Duration::from_secs(1);
+        let mut members = 1;
+        while members == 1 && Instant::now() < end {
+            members = pool.look().members;
+        }
+        is_over.store(true, Relaxed);
+        assert_eq!(members, 1, "it is a member no more");
+    });
 }
 
 /// What has the pool's descriptor cannot write it.

@@ -5,3 +5,4 @@ mod common;
 mod hostile;
 mod pipes;
 mod pools;
+mod waits;

@@ -1,21 +1,14 @@
 //! Pipes with both ends in one process.
 
-use crate::common::{SMALL, bytes, pipe, pool, read};
+use crate::common::{SMALL, bytes, is_readable, pipe, pool, read};
 use exos_iolite::{Aggregate, Error, Options, Read, Shape, Slice, Trust, Wait};
 use exos_testing::Random;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::os::fd::AsFd;
 use std::time::Duration;
 
 const FOUR: Options = Options {
     slots: 4,
     spares: 0,
 };
-
-fn is_readable(end: &impl AsFd) -> bool {
-    let mut fds = [PollFd::new(end, PollFlags::IN)];
-    poll(&mut fds, Some(&Timespec::default())).expect("it can be polled") > 0
-}
 
 /// Slices of all kinds, read in pieces of any length, trusted and not.
 #[test]
@@ -199,6 +192,94 @@ fn what_is_sent_on_is_not_copied_if_the_owner_lets_others_in() {
         drop(data);
         assert_eq!((origin.look().free, middle.look().free), (8, 8));
     }
+}
+
+/// The last may have its share, however it came to be a member, and is one still when it has it.
+#[test]
+fn one_that_was_let_in_has_a_share_of_its_own() {
+    let (origin, middle) = (pool(SMALL), pool(SMALL));
+    let forwards = Options {
+        slots: 4,
+        spares: 1,
+    };
+    let (mut first, mut between) = pipe(&origin, forwards, Trust::Trusted);
+    let (mut second, mut last) = pipe(&middle, FOUR, Trust::Trusted);
+    let mut kept = Vec::new();
+    for n in 0..5 {
+        let mut data = bytes(&origin, n, 4096).into();
+        first.write(&mut data).expect("the one between keeps none");
+        let mut data = read(&mut between, usize::MAX);
+        assert_eq!(second.write(&mut data).expect("room"), 4096);
+        if n < 4 {
+            kept.push(read(&mut last, usize::MAX));
+        }
+        second.collect().expect("good");
+    }
+    let full = last.read(usize::MAX);
+    let is_share = matches!(full, Err(Error::ShareExceeded { held: 4, share: 4 }));
+    assert!(is_share, "{full:?}");
+    let usage = origin.look();
+    assert_eq!((usage.members, usage.free), (2, 3));
+    drop(kept.remove(0));
+    kept.push(read(&mut last, usize::MAX));
+    for (n, data) in (1..).zip(&kept) {
+        assert_eq!(data.to_vec(), [n; 4096]);
+    }
+    assert_eq!(origin.look().members, 2);
+}
+
+/// An invitation to let another in is there for the next, if the first has gone before it came.
+#[test]
+fn an_invitation_that_did_not_pass_is_not_used() {
+    let (origin, middle) = (pool(SMALL), pool(SMALL));
+    let forwards = Options {
+        slots: 4,
+        spares: 1,
+    };
+    let (mut first, mut between) = pipe(&origin, forwards, Trust::Trusted);
+    let mut data = bytes(&origin, 1, 4096).into();
+    first.write(&mut data).expect("room");
+    let mut data = read(&mut between, usize::MAX);
+    let (mut gone, receiver) = pipe(&middle, FOUR, Trust::Trusted);
+    drop(receiver);
+    assert!(matches!(gone.write(&mut data), Err(Error::PeerGone)));
+    let (mut second, mut last) = pipe(&middle, FOUR, Trust::Trusted);
+    assert_eq!(second.write(&mut data).expect("room"), 4096);
+    assert_eq!(second.copied_bytes(), 0);
+    assert_eq!(read(&mut last, usize::MAX).to_vec(), [1; 4096]);
+}
+
+/// Also from buffers that are longer than those it is copied to.
+#[test]
+fn what_is_sent_on_is_cut_where_it_does_not_fit() {
+    let longer = Shape {
+        buffer_len: 8192,
+        ..SMALL
+    };
+    let (origin, middle) = (pool(longer), pool(SMALL));
+    let (mut first, mut between) = pipe(&origin, FOUR, Trust::Trusted);
+    let (mut second, mut last) = pipe(&middle, FOUR, Trust::Trusted);
+    let mut data = bytes(&origin, b'a', 8000).into();
+    first.write(&mut data).expect("room");
+    let mut data = read(&mut between, usize::MAX);
+    assert_eq!(second.write(&mut data).expect("room"), 8000);
+    assert_eq!(read(&mut last, usize::MAX).to_vec(), [b'a'; 8000]);
+    assert_eq!(second.copied_bytes(), 8000);
+}
+
+/// A pipe carries buffers of 16 pools, one of them that to which those of all others are copied.
+#[test]
+fn buffers_of_more_pools_than_a_pipe_carries_are_copied() {
+    let (own, mut others) = (pool(SMALL), Vec::new());
+    let (mut sender, mut receiver) = pipe(&own, FOUR, Trust::Trusted);
+    for n in 0..20 {
+        let another = pool(SMALL);
+        let mut data = bytes(&another, n, 100).into();
+        assert_eq!(sender.write(&mut data).expect("room"), 100, "{n}");
+        assert_eq!(read(&mut receiver, usize::MAX).to_vec(), [n; 100]);
+        others.push(another);
+    }
+    assert_eq!(sender.copied_bytes(), 500, "the last five");
 }
 
 /// Programs that wait for many things poll either end.

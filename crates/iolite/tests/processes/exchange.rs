@@ -55,8 +55,8 @@ fn send_back(socket: OwnedFd, how: Wait) {
     let mut receiver = Receiver::accept(clone, Trust::Trusted).expect("a pipe");
     let pool = pool(Shape::of(64));
     let mut sender = Sender::connect(socket, &pool, Options::default()).expect("a pipe");
-    while let Read::Data(data) = receiver.read_wait(usize::MAX, how).expect("it closes it") {
-        sender.write_all(data, how).expect("it reads");
+    while let Read::Data(mut data) = receiver.read_wait(usize::MAX, how).expect("it closes it") {
+        sender.write_all(&mut data, how).expect("it reads");
     }
 }
 
@@ -67,8 +67,8 @@ fn pass_on(socket: OwnedFd) {
     let pool = pool(SMALL);
     let sender = Sender::connect(next.expect("open"), &pool, Options::default());
     let mut sender = sender.expect("a pipe");
-    while let Read::Data(data) = receiver.read_wait(4096, Wait::Sleep).expect("it closes it") {
-        sender.write_all(data, Wait::Sleep).expect("it reads");
+    while let Read::Data(mut data) = receiver.read_wait(4096, Wait::Sleep).expect("it closes it") {
+        sender.write_all(&mut data, Wait::Sleep).expect("it reads");
     }
 }
 
@@ -94,7 +94,9 @@ fn messages_go_round_between_processes() {
             let byte = round as u8;
             let len = [1, 100, 65_536][round % 3];
             let data = bytes(&echo.pool, byte, len);
-            echo.sender.write_all(data.into(), how).expect("it reads");
+            echo.sender
+                .write_all(&mut data.into(), how)
+                .expect("it reads");
             let mut back = 0;
             while back < len {
                 let Ok(Read::Data(data)) = echo.receiver.read_wait(usize::MAX, how) else {
@@ -179,7 +181,7 @@ fn a_consumer_that_is_killed_is_heard_of() {
         echo.process.wait().expect("ours");
         let sent = (0..1000).try_for_each(|_| {
             let data = echo.pool.draft(4096)?.freeze();
-            echo.sender.write_all(data.into(), how)
+            echo.sender.write_all(&mut data.into(), how).map(drop)
         });
         assert!(matches!(sent, Err(Error::PeerGone)), "{sent:?}");
         assert!(matches!(
