@@ -129,7 +129,11 @@ impl Rules {
         rules.sort_by_key(|rule| match &rule.scope {
             Scope::Path(pattern) => (0, Reverse(Some(pattern.precedence())), Reverse(0)),
             Scope::Extension(..) => (1, Reverse(None), Reverse(0)),
-            Scope::Front(script, _) => (2, Reverse(None), Reverse(directory(script).len())),
+            Scope::Front(script, _) => (
+                2,
+                Reverse(None),
+                Reverse(directory(script.as_bytes()).len()),
+            ),
         });
         Rules(rules)
     }
@@ -153,12 +157,26 @@ impl Rules {
         })
     }
 
-    /// The script that a request for a path runs, where that is known by its name and has another one: more is behind it in the
-    /// path, or it is a front.
-    pub fn script_by_another_path(&self, path: &[u8], site: &Site) -> Option<Vec<u8>> {
-        let asked = self.find(path, site)?;
-        let has_another = asked.is_front || !asked.info.is_empty();
-        (has_another && self.is_script(&asked.script)).then_some(asked.script)
+    /// Paths whose rules of access hold for a request beside those of its own: the script's that it runs, where that is known by
+    /// its name and more is behind it in the path, or it is a front; and behind a front's name what that takes such a request
+    /// for. Frameworks cut their front out of `REQUEST_URI`: to them `/index.php/admin` is `/admin`.
+    pub fn other_paths(&self, path: &[u8], site: &Site) -> Vec<Vec<u8>> {
+        let asked = self.find(path, site);
+        let named = asked.filter(|asked| asked.is_front || !asked.info.is_empty());
+        let Some(Asked { script, .. }) = named.filter(|asked| self.is_script(&asked.script)) else {
+            return Vec::new();
+        };
+        let behind = path.strip_prefix(&*script);
+        let behind = behind.filter(|_| self.is_front(&script));
+        let taken_for = behind.and_then(|behind| behind.strip_prefix(b"/"));
+        let taken_for = taken_for.map(|behind| [directory(&script), behind].concat());
+        [script].into_iter().chain(taken_for).collect()
+    }
+
+    fn is_front(&self, path: &[u8]) -> bool {
+        let mut rules = self.0.iter();
+        rules
+            .any(|rule| matches!(&rule.scope, Scope::Front(script, _) if script.as_bytes() == path))
     }
 
     /// What a request for a path asks of an application, if it does.
@@ -175,7 +193,7 @@ impl Rules {
             }
             Scope::Front(script, is_checked) => {
                 let is_there = !is_checked || site.is_index(script.as_bytes());
-                let is_below = path.starts_with(directory(script).as_bytes());
+                let is_below = path.starts_with(directory(script.as_bytes()));
                 let is_redirected = site.settings().redirects.find(path).is_some();
                 let is_free = site.find(path).is_none() && !is_redirected;
                 (is_below && is_there && is_free).then(|| Asked {
@@ -220,8 +238,9 @@ impl Rule {
 }
 
 /// The directory of a script, with its slash.
-fn directory(script: &str) -> &str {
-    let end = script.rfind('/').map_or(0, |slash| slash + 1);
+fn directory(script: &[u8]) -> &[u8] {
+    let slash = script.iter().rposition(|&b| b == b'/');
+    let end = slash.map_or(0, |slash| slash + 1);
     &script[..end]
 }
 
@@ -401,20 +420,39 @@ mod tests {
     }
 
     #[test]
-    fn a_script_is_known_by_its_own_path() {
+    fn a_script_is_known_by_its_own_path_and_behind_a_front_by_what_follows() {
         let site = site();
         let rules = &site.settings().fastcgi;
         for (path, wanted) in [
-            ("/a/b.php/c", Some("/a/b.php")),
-            ("/a/b.php", None),
-            ("/app/c", None),
-            ("/pretty/url", Some("/front.php")),
-            ("/front.php", None),
-            ("/", None),
+            ("/a/b.php/c", &["/a/b.php"][..]),
+            ("/a/b.php", &[]),
+            ("/app/c", &[]),
+            ("/pretty/url", &["/front.php"]),
+            ("/front.php", &[]),
+            ("/front.php/", &["/front.php", "/"]),
+            ("/front.php/c/d", &["/front.php", "/c/d"]),
+            ("/h/front.php/c", &["/h/front.php", "/h/c"]),
+            ("/h/c/front.php/d", &["/h/front.php"]),
+            ("/", &[]),
         ] {
-            let script = rules.script_by_another_path(path.as_bytes(), &site);
-            assert_eq!(script.as_deref(), wanted.map(str::as_bytes), "{path}");
+            let others = rules.other_paths(path.as_bytes(), &site);
+            let wanted: Vec<&[u8]> = wanted.iter().map(|path| path.as_bytes()).collect();
+            assert_eq!(others, wanted, "{path}");
         }
+    }
+
+    /// The front answers for its own address with more behind it, too, where that is redirected.
+    #[test]
+    fn a_front_that_is_redirected_is_taken_for_what_follows() {
+        let away = Redirect {
+            from: Pattern::parse("/front.php").unwrap(),
+            to: Destination::parse("/").unwrap(),
+            status: Status::MovedPermanently,
+            keep_query: true,
+        };
+        let site = site_with(Redirects::new(vec![away]).unwrap());
+        let others = (site.settings().fastcgi).other_paths(b"/front.php/admin/x", &site);
+        assert_eq!(others, [&b"/front.php"[..], b"/admin/x"]);
     }
 
     #[test]

@@ -20,8 +20,6 @@ use crate::fastcgi::{Application, Asked};
 use crate::log::{Answer, LoggedRequest, Unfinished};
 use crate::message::request::{Body, FieldStore, Method, Request, parse};
 use crate::message::{Fault, Status};
-use crate::site::Settings;
-use crate::site::rules::access::user_of;
 
 /// A request that an application answers.
 #[derive(Debug)]
@@ -153,11 +151,9 @@ impl Server {
                 tail: None,
             });
         }
-        let settings = self.sites.get(site).settings();
-        let user = user(settings, request, path, &asked.script);
         Err(Unanswered::Asks(Box::new(Asking {
             asked,
-            user,
+            user: exchange.user,
             head: Box::default(),
             body: request.body,
             expects_continue: request.expects_continue,
@@ -256,16 +252,6 @@ fn persistence(asking: &Asking, persistent: bool) -> Persistence {
         (true, 0) => Persistence::KeepAlive,
         (true, _) => Persistence::Implied,
     }
-}
-
-/// Whose password a request that was admitted has, where the rules want one.
-fn user(settings: &Settings, request: &Request, path: &[u8], script: &[u8]) -> Option<Box<[u8]>> {
-    let is_password = |name: &str| name.eq_ignore_ascii_case("authorization");
-    let mut fields = request.fields.iter();
-    let field = fields.find(|field| is_password(field.name))?;
-    let wants_one = |path: &[u8]| settings.access.wants_password(path, &settings.index);
-    let is_known = wants_one(path) || wants_one(script);
-    is_known.then(|| user_of(field.value))?
 }
 
 /// What refuses a request whatever the application says.
