@@ -248,7 +248,8 @@ impl Applications {
             *keep = (*keep).max(rule.application.keep);
         }
         let beyond = |(address, group): (&Address, &Group)| {
-            let idle = group.idle.iter().skip(keep_of(&keeps, address));
+            // The newest, which are used first, have the longest to live.
+            let idle = group.idle.iter().rev().skip(keep_of(&keeps, address));
             idle.copied().collect::<Vec<_>>()
         };
         let beyond: Vec<ConnectionId> = self.groups.iter().flat_map(beyond).collect();

@@ -4,6 +4,7 @@
 //! caller's to move; here they get the lines that make a response of ours.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use exos_buf::Slice;
 use exos_inet::Instant;
@@ -40,6 +41,8 @@ pub struct Asking {
     /// It asks for nothing to be done (RFC 9110 §9.2.1), so that it may be asked twice.
     is_safe: bool,
     site: usize,
+    /// What that calls itself.
+    server_name: Option<Arc<[u8]>>,
     /// The fields that rules set, as lines.
     more_fields: Option<Slice>,
     /// Whose password let it in.
@@ -101,6 +104,7 @@ impl Asking {
                 asked: &self.asked,
                 ends,
                 length,
+                server_name: self.server_name.as_deref(),
                 user: self.user.as_deref(),
             };
             variables::push(&mut params, &request, &about);
@@ -162,6 +166,7 @@ impl Server {
             asks_head: request.method == Method::Head,
             is_safe: matches!(request.method, Method::Get | Method::Head | Method::Options),
             site,
+            server_name: self.sites.own_name(site).cloned(),
             more_fields: self.sites.get_mut(site).rule_fields(path),
             peer: exchange.attempt.peer,
             begun: exchange.attempt.begun,

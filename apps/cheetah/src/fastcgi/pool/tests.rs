@@ -205,11 +205,11 @@ fn connections_that_no_rule_keeps_are_closed() {
     world.applications.release(upstreams[1], &world.application);
     world.applications.follow([&keeps_one].into_iter());
     let mut byte = [0];
-    assert_eq!(peers[1].read(&mut byte).unwrap(), 0, "one is kept, no more");
-    assert_eq!(world.connect(5, false), (upstreams[0], true));
-    world.applications.release(upstreams[0], &world.application);
+    assert_eq!(peers[0].read(&mut byte).unwrap(), 0, "one is kept, no more");
+    assert_eq!(world.connect(5, false), (upstreams[1], true), "the newest");
+    world.applications.release(upstreams[1], &world.application);
     world.applications.follow([&Rules::default()].into_iter());
-    assert_eq!(peers[0].read(&mut byte).unwrap(), 0, "none is kept");
+    assert_eq!(peers[1].read(&mut byte).unwrap(), 0, "none is kept");
     // The request that is under way began when it would have been.
     world.applications.release(upstreams[2], &world.application);
     assert_eq!(peers[2].read(&mut byte).unwrap(), 0);

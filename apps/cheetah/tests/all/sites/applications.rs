@@ -102,3 +102,23 @@ fn a_front_is_no_way_around_a_password() {
         }
     }
 }
+
+/// A client that says another host does not change what the site calls itself.
+#[test]
+fn the_servers_name_is_the_sites_first_without_a_star() {
+    let folder = Folder::new(&[("www/a.txt", "")]);
+    for (names, wanted) in [
+        (
+            "[\"*.own.test\", \"own.test\", \"www.own.test\"]",
+            "own.test",
+        ),
+        ("[\"*.own.test\"]", "client.test"),
+    ] {
+        let mut server = folder.server(&format!(
+            "[[site]]\nroot = \"www\"\nnames = {names}\ndefault = true\n\
+             [[site.fastcgi]]\npath = \"/*\"\nto = \"/run/app\"\n"
+        ));
+        let name = variable(&mut server, "GET /", "", "SERVER_NAME");
+        assert_eq!(name, Ok(wanted.to_owned()));
+    }
+}
