@@ -46,7 +46,7 @@ root = "site"
 path = "/app/*"
 to = "$work/app.sock"
 timeout = "2s"
-connections = 3
+connections = 12
 body = "4MiB"
 [[site.fastcgi]]
 path = "/keep/*"

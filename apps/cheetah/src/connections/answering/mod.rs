@@ -269,8 +269,9 @@ impl Connection {
         let application = answering.asking.asked.application.clone();
         let applications = &mut turn.shared.applications;
         let may_be_kept = !answering.was_repeated && answering.asking.may_be_repeated();
+        let (id, peer) = (self.id(), answering.asking.peer());
         let opened =
-            applications.open(&application, self.id(), may_be_kept, has_waited, turn.now)?;
+            applications.open(&application, id, peer, may_be_kept, has_waited, turn.now)?;
         let Opened::Connected { upstream, was_kept } = opened else {
             if !has_waited {
                 self.wait_for_application(turn.now, application.timeout);
