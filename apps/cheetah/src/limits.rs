@@ -314,7 +314,7 @@ pub const APPLICATION_BODY_LEN: u64 = 8 * 1024 * 1024;
 /// length.
 pub const CHUNKED_BODY_LEN_MAX: u64 = 1024 * 1024;
 
-/// Chunked bodies that are collected at once, in each loop: more are answered with 503.
+/// Chunked bodies that are collected at once, in each loop, and not yet handed on: more are answered with 503.
 pub const COLLECTED_LEN_MAX: usize = 64 * 1024 * 1024;
 
 /// One client has this part of what all have together of an application, that is a quarter, so that nobody takes the others' room.
