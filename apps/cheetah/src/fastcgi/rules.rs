@@ -29,12 +29,12 @@ use crate::site::{Entry, Site};
 /// What a rule is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// Scripts whose names end so, with the dot. If so, those alone that are documents of the site.
+    /// Scripts whose names end so, with the dot; if true, those alone that are documents of the site.
     Extension(String, bool),
     /// Paths, of which nothing has to be there.
     Path(Pattern),
-    /// What the site has nothing for, in the directory of this script and below. If so, only where the script is a document of the
-    /// site.
+    /// What the site has nothing for, in the directory of this script and below; if true, only where the script is a document of
+    /// the site.
     Front(String, bool),
 }
 
@@ -86,12 +86,12 @@ impl Scope {
         Ok(Scope::Front(text.to_owned(), true))
     }
 
-    /// The same only where the scripts are documents of the site, or wherever they are.
+    /// Whether it is about those scripts only that are documents of the site, or about scripts wherever they are.
     #[must_use]
-    pub fn checked(self, is_checked: bool) -> Scope {
+    pub fn only_documents(self, is_only: bool) -> Scope {
         match self {
-            Scope::Extension(extension, _) => Scope::Extension(extension, is_checked),
-            Scope::Front(script, _) => Scope::Front(script, is_checked),
+            Scope::Extension(extension, _) => Scope::Extension(extension, is_only),
+            Scope::Front(script, _) => Scope::Front(script, is_only),
             Scope::Path(pattern) => Scope::Path(pattern),
         }
     }
@@ -173,6 +173,14 @@ impl Rules {
         [script].into_iter().chain(taken_for).collect()
     }
 
+    /// Scripts that answer what the site has nothing for, where they have to be documents of the site.
+    pub fn fronts(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter_map(|rule| match &rule.scope {
+            Scope::Front(script, true) => Some(script.as_str()),
+            _ => None,
+        })
+    }
+
     fn is_front(&self, path: &[u8]) -> bool {
         let mut rules = self.0.iter();
         rules
@@ -188,11 +196,11 @@ impl Rules {
                 let (script, info) = path.split_at(end);
                 Some(rule.asked(script, info))
             }
-            Scope::Extension(extension, is_checked) => {
-                rule.find_script(path, site, extension.as_bytes(), *is_checked)
+            Scope::Extension(extension, only_documents) => {
+                rule.find_script(path, site, extension.as_bytes(), *only_documents)
             }
-            Scope::Front(script, is_checked) => {
-                let is_there = !is_checked || site.is_index(script.as_bytes());
+            Scope::Front(script, only_documents) => {
+                let is_there = !only_documents || site.is_index(script.as_bytes());
                 let is_below = path.starts_with(directory(script.as_bytes()));
                 let is_redirected = site.settings().redirects.find(path).is_some();
                 let is_free = site.find(path).is_none() && !is_redirected;
@@ -221,9 +229,9 @@ impl Rule {
         path: &[u8],
         site: &Site,
         extension: &[u8],
-        is_checked: bool,
+        only_documents: bool,
     ) -> Option<Asked> {
-        let is_there = |path: &[u8]| match is_checked {
+        let is_there = |path: &[u8]| match only_documents {
             true => site.find(path).is_some_and(Entry::is_document),
             false => !above(path).any(|path| site.is_index(path)),
         };
@@ -302,7 +310,12 @@ mod tests {
             rule(Scope::front("/front.php", ".php").unwrap(), 6),
             rule(Scope::front("/h/front.php", ".php").unwrap(), 7),
             rule(Scope::front("/a/none.php", ".php").unwrap(), 8),
-            rule(Scope::front("/w/x.cgi", ".cgi").unwrap().checked(false), 9),
+            rule(
+                Scope::front("/w/x.cgi", ".cgi")
+                    .unwrap()
+                    .only_documents(false),
+                9,
+            ),
         ];
         let mut site = Site::with(Arc::new(Settings {
             index: vec!["index.php".to_owned(), "index.html".to_owned()],

@@ -214,7 +214,7 @@ impl Connection {
         Ok(is_whole)
     }
 
-    /// The head of the answer is whole: that of ours.
+    /// The head of the application's answer is whole; gives the bytes of the head that the client gets.
     pub(super) fn begin_answer(
         &mut self,
         head: &Head,

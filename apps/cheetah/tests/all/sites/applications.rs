@@ -122,3 +122,20 @@ fn the_servers_name_is_the_sites_first_without_a_star() {
         assert_eq!(name, Ok(wanted.to_owned()));
     }
 }
+
+/// A configuration whose front is not there cannot stand, as one whose error page is not.
+#[test]
+fn a_front_that_is_not_there_is_an_error() {
+    let folder = Folder::new(&[("www/a.txt", ""), ("www/there.php", "")]);
+    let load = |front: &str| {
+        folder.load(&format!(
+            "[[site]]\nroot = \"www\"\n[[site.fastcgi]]\nextension = \".php\"\nto = \"/run/php\"\n{front}"
+        ))
+    };
+    let errors = load("front = \"/index.php\"\n").unwrap_err();
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    let is_placed = errors[0].contains("serve.toml:6: there is no script /index.php");
+    assert!(is_placed, "{errors:?}");
+    assert!(load("front = \"/there.php\"\n").is_ok());
+    assert!(load("front = \"/index.php\"\nfiles = false\n").is_ok());
+}
