@@ -3,7 +3,7 @@
 
     fastcgi.py ADDRESS PORT APPLICATION-LOG SERVER-MESSAGES ACCESS-LOG
 
-The application (application.py) has `/app/*` with a timeout of 2 s, 3 connections at once and bodies up to 4 MiB, and
+The application (application.py) has `/app/*` with a timeout of 2 s, 12 connections at once, of which a client has 3, and bodies up to 4 MiB, and
 `/keep/*` with connections that are kept; at `/nobody/*` nobody listens; `/closed/*` is for nobody. Prints "ok NAME" or
 "not ok NAME: why" lines; ends with 1 when one was not ok.
 """
@@ -255,7 +255,7 @@ def clients():
         thread.start()
     for thread in threads:
         thread.join()
-    say("twenty at once over three connections", results == [b"slept"] * 20, results)
+    say("twenty at once over the three connections of a client", results == [b"slept"] * 20, results)
 
 
 def kept():

@@ -317,11 +317,14 @@ pub const APPLICATION_BODY_LEN: u64 = 8 * 1024 * 1024;
 /// length.
 pub const CHUNKED_BODY_LEN_MAX: u64 = 1024 * 1024;
 
-/// Chunked bodies that are collected at once, in each loop: more are answered with 503.
+/// Chunked bodies that are collected at once, in each loop, and not yet handed on: more are answered with 503.
 pub const COLLECTED_LEN_MAX: usize = 64 * 1024 * 1024;
 
-/// Of these, one client's: a quarter, which is 16 of the longest, so that nobody takes the others' room.
-pub const COLLECTED_PEER_LEN_MAX: usize = COLLECTED_LEN_MAX / 4;
+/// One client has this part of what all have together of an application, that is a quarter, so that nobody takes the others' room.
+pub const CLIENT_SHARE: usize = 4;
+
+/// Of chunked bodies one client's: 16 of the longest.
+pub const COLLECTED_PEER_LEN_MAX: usize = COLLECTED_LEN_MAX / CLIENT_SHARE;
 
 /// What of a body has to be there before an application is asked, if it is longer: so those who send slowly keep none of
 /// its processes busy for what is short.

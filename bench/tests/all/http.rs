@@ -234,11 +234,9 @@ fn pages_of_applications_are_measured() {
                 "{}: {result:?}",
                 case.name
             );
-            assert!(
-                result.rest_us_per_request > 0.0,
-                "{}: {result:?}",
-                case.name
-            );
+            // A server takes a part of each request's time that can be seen, and not all of it.
+            let part = result.rest_us_per_request / result.core_us_per_request;
+            assert!((0.02..1.0).contains(&part), "{}: {result:?}", case.name);
             assert_eq!(result.errors, 0, "{}: {result:?}", case.name);
         }
     }

@@ -67,7 +67,7 @@ fn rules_of(
     let scopes = [front(source, table), scope].into_iter().flatten();
     let application = Arc::new(application);
     let rule = |scope: Scope| Rule {
-        scope: scope.checked(table.files.unwrap_or(true)),
+        scope: scope.only_documents(table.files.unwrap_or(true)),
         application: application.clone(),
     };
     Some(scopes.map(rule).collect())

@@ -24,11 +24,16 @@ pub(super) fn folder_of(file: &Path) -> PathBuf {
     file.parent().map(Path::to_path_buf).unwrap_or_default()
 }
 
+fn fronts(table: &SiteTable) -> impl Iterator<Item = &super::schema::Text> {
+    let rules = table.fastcgi.iter();
+    rules.filter_map(|rule| rule.get_ref().front.as_ref())
+}
+
 #[derive(Clone, Debug, Default)]
 struct SiteLines {
     root: usize,
-    /// By the path of an error page.
-    pages: HashMap<String, usize>,
+    /// By the path of a document that has to be there: an error page, or a front.
+    documents: HashMap<String, usize>,
     /// By the file of passwords, in full.
     users: HashMap<PathBuf, usize>,
 }
@@ -40,9 +45,10 @@ impl Lines {
         };
         let site = |table: &SiteTable| SiteLines {
             root: line(&table.root),
-            pages: table
+            documents: table
                 .error_pages
                 .values()
+                .chain(fronts(table))
                 .map(|page| (page.get_ref().clone(), source.line(&page.span())))
                 .collect(),
             users: table
@@ -79,10 +85,10 @@ impl Lines {
         self.place(self.sites.get(site).map_or(0, |lines| lines.root), error)
     }
 
-    /// An error about an error page of a site, by its path.
-    pub fn place_page(&self, site: usize, page: &str, error: Error) -> Error {
+    /// An error about a document of a site that has to be there, by its path.
+    pub fn place_document(&self, site: usize, path: &str, error: Error) -> Error {
         let lines = self.sites.get(site);
-        let line = lines.and_then(|lines| lines.pages.get(page)).copied();
+        let line = lines.and_then(|lines| lines.documents.get(path)).copied();
         self.place(line.unwrap_or(0), error)
     }
 

@@ -1,7 +1,8 @@
 //! Connections to applications, over the kernel's sockets, and requests that wait for one.
 //!
 //! A connection carries one request at a time. Of each application a loop has a bounded number; requests beyond wait in
-//! order, a bounded number of them too. A client waits in one place at most, and asks again when [`Applications::poll`] has
+//! order, a bounded number of them too. Of both each address has its share at most: while it uses that, those behind it come first. A
+//! client waits in one place at most, and asks again when [`Applications::poll`] has
 //! named it, not before: what else happens to it changes nothing. As many are named as there is room for, which is looked at
 //! after each change and in each turn, so whatever becomes of a client that was named, those behind it follow. Where an
 //! application's own queue is full, all wait for a moment. What is not needed any more is closed, or kept open for the next request where
@@ -13,6 +14,7 @@
 mod collected;
 mod counters;
 mod group;
+mod shares;
 mod upstreams;
 
 use std::collections::{HashMap, HashSet};
@@ -25,10 +27,11 @@ use rustix::io::Errno;
 
 use super::application::{Address, Application};
 use super::rules::Rules;
-use crate::limits::{APPLICATION_RETRY_TIME, APPLICATION_WAITING_MAX};
+use crate::limits::APPLICATION_RETRY_TIME;
 use collected::Collected;
 use counters::Counters;
 use group::{Group, Waiting};
+use shares::counted;
 use upstreams::{News, Upstreams};
 
 /// What became of a request for a connection.
@@ -69,7 +72,7 @@ pub struct Applications {
 }
 
 impl Applications {
-    /// Gives a client a connection, or has it wait. `may_be_kept` where what is asked can be asked again if the application has
+    /// Gives a client at an address a connection, or has it wait. `may_be_kept` where what is asked can be asked again if the application has
     /// closed a connection that was kept; `has_waited` when it was told to wait. One that waits and was not named still does.
     ///
     /// # Errors
@@ -79,6 +82,7 @@ impl Applications {
         &mut self,
         application: &Application,
         client: ConnectionId,
+        ip: IpAddr,
         may_be_kept: bool,
         has_waited: bool,
         now: Instant,
@@ -86,7 +90,12 @@ impl Applications {
         if self.queued.contains(&client) {
             return Ok(Opened::Waits);
         }
-        let opened = self.open_now(application, client, may_be_kept, has_waited, now);
+        let asks = Waiting {
+            client,
+            peer: counted(ip),
+            connections: application.connections,
+        };
+        let opened = self.open_now(application, asks, may_be_kept, has_waited, now);
         // What it was named for and has not used is another's.
         self.wake(&application.address);
         opened
@@ -95,27 +104,25 @@ impl Applications {
     fn open_now(
         &mut self,
         application: &Application,
-        client: ConnectionId,
+        asks: Waiting,
         may_be_kept: bool,
         has_waited: bool,
         now: Instant,
     ) -> Result<Opened, Refusal> {
-        let waiting = Waiting {
-            client,
-            connections: application.connections,
-        };
         let group = self.groups.entry(application.address.clone()).or_default();
         if !has_waited {
             // Those who wait come first.
             group.wake();
         }
-        if group.full_until.is_some() || group.busy() >= application.connections {
-            return self.queue(&application.address, waiting, has_waited);
+        if group.full_until.is_some() || !group.has_room_for(&asks) {
+            return self.queue(&application.address, asks, has_waited);
         }
         if let Some(upstream) = self.take_idle(&application.address) {
             if may_be_kept && self.upstreams.is_silent(upstream) {
                 self.counters.kept += 1;
-                self.upstreams.give(upstream, Some(client));
+                self.upstreams.give(upstream, Some(asks.client));
+                let group = self.groups.entry(application.address.clone()).or_default();
+                group.shares.begin(upstream, asks.peer);
                 return Ok(Opened::Connected {
                     upstream,
                     was_kept: true,
@@ -123,11 +130,12 @@ impl Applications {
             }
             self.leave(upstream);
         }
-        match self.upstreams.connect(&application.address, client) {
+        match self.upstreams.connect(&application.address, asks.client) {
             Ok(upstream) => {
                 self.counters.opened += 1;
                 let group = self.groups.entry(application.address.clone()).or_default();
                 group.open += 1;
+                group.shares.begin(upstream, asks.peer);
                 Ok(Opened::Connected {
                     upstream,
                     was_kept: false,
@@ -137,7 +145,7 @@ impl Applications {
             Err(Errno::AGAIN) if matches!(application.address, Address::Unix(_)) => {
                 let group = self.groups.entry(application.address.clone()).or_default();
                 group.pause(now + APPLICATION_RETRY_TIME);
-                self.queue(&application.address, waiting, has_waited)
+                self.queue(&application.address, asks, has_waited)
             }
             Err(errno) => Err(Refusal::Failed(errno)),
         }
@@ -153,7 +161,7 @@ impl Applications {
         let group = self.groups.entry(address.clone()).or_default();
         if has_waited {
             group.waiting.push_front(waiting);
-        } else if group.waiting.len() + group.ready.len() >= APPLICATION_WAITING_MAX {
+        } else if !group.has_place_for(&waiting) {
             self.counters.refused += 1;
             return Err(Refusal::Busy);
         } else {
@@ -218,6 +226,7 @@ impl Applications {
             return self.close(upstream);
         }
         group.idle.push(upstream);
+        group.shares.end(upstream);
         self.upstreams.give(upstream, None);
         self.wake(&application.address);
     }
@@ -235,6 +244,7 @@ impl Applications {
         if let Some(group) = self.groups.get_mut(&address) {
             group.open -= 1;
             group.idle.retain(|idle| *idle != upstream);
+            group.shares.end(upstream);
         }
         Some(address)
     }
@@ -248,7 +258,8 @@ impl Applications {
             *keep = (*keep).max(rule.application.keep);
         }
         let beyond = |(address, group): (&Address, &Group)| {
-            let idle = group.idle.iter().skip(keep_of(&keeps, address));
+            // The newest, which are used first, have the longest to live.
+            let idle = group.idle.iter().rev().skip(keep_of(&keeps, address));
             idle.copied().collect::<Vec<_>>()
         };
         let beyond: Vec<ConnectionId> = self.groups.iter().flat_map(beyond).collect();

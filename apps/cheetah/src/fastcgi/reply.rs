@@ -228,8 +228,9 @@ impl Framing {
         }
     }
 
-    /// Makes content what its client gets, without copying it: what comes before is appended to `before`, and behind the content
-    /// what follows it. False when there is more than was said, which is left out.
+    /// Frames a part of the answer for the client without copying it: appends the line of its chunk to `before` and the end of that
+    /// to `content`, or cuts `content` where the client gets no more. Returns false when the application has said more than the
+    /// length that it announced; the excess is cut off.
     pub fn frame(&mut self, content: &mut Vec<u8>, before: &mut Vec<u8>) -> bool {
         match self {
             _ if content.is_empty() => true,

@@ -29,12 +29,12 @@ use crate::site::{Entry, Site};
 /// What a rule is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// Scripts whose names end so, with the dot. If so, those alone that are documents of the site.
+    /// Scripts whose names end so, with the dot; if true, those alone that are documents of the site.
     Extension(String, bool),
     /// Paths, of which nothing has to be there.
     Path(Pattern),
-    /// What the site has nothing for, in the directory of this script and below. If so, only where the script is a document of the
-    /// site.
+    /// What the site has nothing for, in the directory of this script and below; if true, only where the script is a document of
+    /// the site.
     Front(String, bool),
 }
 
@@ -86,12 +86,12 @@ impl Scope {
         Ok(Scope::Front(text.to_owned(), true))
     }
 
-    /// The same only where the scripts are documents of the site, or wherever they are.
+    /// Whether it is about those scripts only that are documents of the site, or about scripts wherever they are.
     #[must_use]
-    pub fn checked(self, is_checked: bool) -> Scope {
+    pub fn only_documents(self, is_only: bool) -> Scope {
         match self {
-            Scope::Extension(extension, _) => Scope::Extension(extension, is_checked),
-            Scope::Front(script, _) => Scope::Front(script, is_checked),
+            Scope::Extension(extension, _) => Scope::Extension(extension, is_only),
+            Scope::Front(script, _) => Scope::Front(script, is_only),
             Scope::Path(pattern) => Scope::Path(pattern),
         }
     }
@@ -129,7 +129,11 @@ impl Rules {
         rules.sort_by_key(|rule| match &rule.scope {
             Scope::Path(pattern) => (0, Reverse(Some(pattern.precedence())), Reverse(0)),
             Scope::Extension(..) => (1, Reverse(None), Reverse(0)),
-            Scope::Front(script, _) => (2, Reverse(None), Reverse(directory(script).len())),
+            Scope::Front(script, _) => (
+                2,
+                Reverse(None),
+                Reverse(directory(script.as_bytes()).len()),
+            ),
         });
         Rules(rules)
     }
@@ -153,12 +157,34 @@ impl Rules {
         })
     }
 
-    /// The script that a request for a path runs, where that is known by its name and has another one: more is behind it in the
-    /// path, or it is a front.
-    pub fn script_by_another_path(&self, path: &[u8], site: &Site) -> Option<Vec<u8>> {
-        let asked = self.find(path, site)?;
-        let has_another = asked.is_front || !asked.info.is_empty();
-        (has_another && self.is_script(&asked.script)).then_some(asked.script)
+    /// Paths whose rules of access hold for a request beside those of its own: the script's that it runs, where that is known by
+    /// its name and more is behind it in the path, or it is a front; and behind a front's name what that takes such a request
+    /// for. Frameworks cut their front out of `REQUEST_URI`: to them `/index.php/admin` is `/admin`.
+    pub fn other_paths(&self, path: &[u8], site: &Site) -> Vec<Vec<u8>> {
+        let asked = self.find(path, site);
+        let named = asked.filter(|asked| asked.is_front || !asked.info.is_empty());
+        let Some(Asked { script, .. }) = named.filter(|asked| self.is_script(&asked.script)) else {
+            return Vec::new();
+        };
+        let behind = path.strip_prefix(&*script);
+        let behind = behind.filter(|_| self.is_front(&script));
+        let taken_for = behind.and_then(|behind| behind.strip_prefix(b"/"));
+        let taken_for = taken_for.map(|behind| [directory(&script), behind].concat());
+        [script].into_iter().chain(taken_for).collect()
+    }
+
+    /// Scripts that answer what the site has nothing for, where they have to be documents of the site.
+    pub fn fronts(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter_map(|rule| match &rule.scope {
+            Scope::Front(script, true) => Some(script.as_str()),
+            _ => None,
+        })
+    }
+
+    fn is_front(&self, path: &[u8]) -> bool {
+        let mut rules = self.0.iter();
+        rules
+            .any(|rule| matches!(&rule.scope, Scope::Front(script, _) if script.as_bytes() == path))
     }
 
     /// What a request for a path asks of an application, if it does.
@@ -170,12 +196,12 @@ impl Rules {
                 let (script, info) = path.split_at(end);
                 Some(rule.asked(script, info))
             }
-            Scope::Extension(extension, is_checked) => {
-                rule.find_script(path, site, extension.as_bytes(), *is_checked)
+            Scope::Extension(extension, only_documents) => {
+                rule.find_script(path, site, extension.as_bytes(), *only_documents)
             }
-            Scope::Front(script, is_checked) => {
-                let is_there = !is_checked || site.is_index(script.as_bytes());
-                let is_below = path.starts_with(directory(script).as_bytes());
+            Scope::Front(script, only_documents) => {
+                let is_there = !only_documents || site.is_index(script.as_bytes());
+                let is_below = path.starts_with(directory(script.as_bytes()));
                 let is_redirected = site.settings().redirects.find(path).is_some();
                 let is_free = site.find(path).is_none() && !is_redirected;
                 (is_below && is_there && is_free).then(|| Asked {
@@ -203,9 +229,9 @@ impl Rule {
         path: &[u8],
         site: &Site,
         extension: &[u8],
-        is_checked: bool,
+        only_documents: bool,
     ) -> Option<Asked> {
-        let is_there = |path: &[u8]| match is_checked {
+        let is_there = |path: &[u8]| match only_documents {
             true => site.find(path).is_some_and(Entry::is_document),
             false => !above(path).any(|path| site.is_index(path)),
         };
@@ -220,8 +246,9 @@ impl Rule {
 }
 
 /// The directory of a script, with its slash.
-fn directory(script: &str) -> &str {
-    let end = script.rfind('/').map_or(0, |slash| slash + 1);
+fn directory(script: &[u8]) -> &[u8] {
+    let slash = script.iter().rposition(|&b| b == b'/');
+    let end = slash.map_or(0, |slash| slash + 1);
     &script[..end]
 }
 
@@ -283,7 +310,12 @@ mod tests {
             rule(Scope::front("/front.php", ".php").unwrap(), 6),
             rule(Scope::front("/h/front.php", ".php").unwrap(), 7),
             rule(Scope::front("/a/none.php", ".php").unwrap(), 8),
-            rule(Scope::front("/w/x.cgi", ".cgi").unwrap().checked(false), 9),
+            rule(
+                Scope::front("/w/x.cgi", ".cgi")
+                    .unwrap()
+                    .only_documents(false),
+                9,
+            ),
         ];
         let mut site = Site::with(Arc::new(Settings {
             index: vec!["index.php".to_owned(), "index.html".to_owned()],
@@ -401,20 +433,39 @@ mod tests {
     }
 
     #[test]
-    fn a_script_is_known_by_its_own_path() {
+    fn a_script_is_known_by_its_own_path_and_behind_a_front_by_what_follows() {
         let site = site();
         let rules = &site.settings().fastcgi;
         for (path, wanted) in [
-            ("/a/b.php/c", Some("/a/b.php")),
-            ("/a/b.php", None),
-            ("/app/c", None),
-            ("/pretty/url", Some("/front.php")),
-            ("/front.php", None),
-            ("/", None),
+            ("/a/b.php/c", &["/a/b.php"][..]),
+            ("/a/b.php", &[]),
+            ("/app/c", &[]),
+            ("/pretty/url", &["/front.php"]),
+            ("/front.php", &[]),
+            ("/front.php/", &["/front.php", "/"]),
+            ("/front.php/c/d", &["/front.php", "/c/d"]),
+            ("/h/front.php/c", &["/h/front.php", "/h/c"]),
+            ("/h/c/front.php/d", &["/h/front.php"]),
+            ("/", &[]),
         ] {
-            let script = rules.script_by_another_path(path.as_bytes(), &site);
-            assert_eq!(script.as_deref(), wanted.map(str::as_bytes), "{path}");
+            let others = rules.other_paths(path.as_bytes(), &site);
+            let wanted: Vec<&[u8]> = wanted.iter().map(|path| path.as_bytes()).collect();
+            assert_eq!(others, wanted, "{path}");
         }
+    }
+
+    /// The front answers for its own address with more behind it, too, where that is redirected.
+    #[test]
+    fn a_front_that_is_redirected_is_taken_for_what_follows() {
+        let away = Redirect {
+            from: Pattern::parse("/front.php").unwrap(),
+            to: Destination::parse("/").unwrap(),
+            status: Status::MovedPermanently,
+            keep_query: true,
+        };
+        let site = site_with(Redirects::new(vec![away]).unwrap());
+        let others = (site.settings().fastcgi).other_paths(b"/front.php/admin/x", &site);
+        assert_eq!(others, [&b"/front.php"[..], b"/admin/x"]);
     }
 
     #[test]

@@ -18,7 +18,9 @@ pub struct About<'a> {
     pub ends: Ends,
     /// The length of the body, if the request has one.
     pub length: Option<u64>,
-    /// Whose password it has, where the site's rules want one.
+    /// What the site calls itself, if it has a name of its own.
+    pub server_name: Option<&'a [u8]>,
+    /// Whose password let the request in, where the site's rules want one.
     pub user: Option<&'a [u8]>,
 }
 
@@ -45,6 +47,7 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
         asked,
         ends: (ours, theirs),
         length,
+        server_name,
         user,
     } = *about;
     let root = &asked.application.root;
@@ -62,7 +65,9 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
     let address = ours.ip().to_string();
     put("SERVER_ADDR", address.as_bytes());
     put("SERVER_PORT", ours.port().to_string().as_bytes());
-    let name = host.map(name_of).filter(|name| !name.is_empty());
+    // What a client says of the host counts only where the site does not say who it is.
+    let of_client = host.map(name_of).filter(|name| !name.is_empty());
+    let name = server_name.or(of_client);
     put("SERVER_NAME", name.unwrap_or(address.as_bytes()));
     put("REMOTE_ADDR", theirs.ip().to_string().as_bytes());
     put("REMOTE_PORT", theirs.port().to_string().as_bytes());
@@ -72,7 +77,10 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
     }
     put("REQUEST_SCHEME", b"http");
     put("REQUEST_METHOD", request.method_name.as_bytes());
-    put("REQUEST_URI", if uri.is_empty() { b"/" } else { uri });
+    // RFC 9112 §3.2.1: an empty path is sent as "/".
+    let has_path = !uri.is_empty() && !uri.starts_with(b"?");
+    let slash: &[u8] = if has_path { b"" } else { b"/" };
+    put("REQUEST_URI", &[slash, uri].concat());
     put("QUERY_STRING", query);
     put("DOCUMENT_ROOT", root);
     put("DOCUMENT_URI", &[&*asked.script, &asked.info].concat());

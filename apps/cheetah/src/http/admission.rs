@@ -14,6 +14,8 @@ pub(super) enum Admitted {
     Yes {
         /// The rules ask nothing about clients.
         is_for_all: bool,
+        /// Whose password let it in, where they want one.
+        user: Option<Box<[u8]>>,
     },
     /// It is answered when its password has been verified.
     Waits(Box<Missing>),
@@ -31,28 +33,31 @@ pub(super) fn admit(
 ) -> Admitted {
     let settings = site.settings();
     if settings.access.is_empty() {
-        return Admitted::Yes { is_for_all: true };
+        return Admitted::Yes {
+            is_for_all: true,
+            user: None,
+        };
     }
     let (number, attempt) = (exchange.resource.site, exchange.attempt);
     let is_password = |name: &str| name.eq_ignore_ascii_case("authorization");
     let mut fields = exchange.request.fields.iter();
     let field = fields.find(|field| is_password(field.name));
-    let script = match settings.fastcgi.is_empty() {
-        true => None,
-        false => settings.fastcgi.script_by_another_path(path, site),
+    let others = match settings.fastcgi.is_empty() {
+        true => Vec::new(),
+        false => settings.fastcgi.other_paths(path, site),
     };
     let asks = Asks {
         path,
-        script: script.as_deref(),
+        others: &others,
         peer: attempt.peer,
         now: attempt.begun,
         is_new: !attempt.has_waited,
         authorization: field.map(|field| field.value),
     };
     let lets_all = |path: &[u8]| settings.access.lets_all(path, &settings.index);
-    let is_for_all = lets_all(path) && script.as_deref().is_none_or(lets_all);
+    let is_for_all = lets_all(path) && others.iter().all(|path| lets_all(path));
     let verdict = match is_for_all {
-        true => Verdict::Pass,
+        true => Verdict::PASS,
         false if attempt.is_for_all => Verdict::Denied,
         false => settings.access.judge(&asks, &settings.index),
     };
@@ -61,7 +66,7 @@ pub(super) fn admit(
         Admitted::No(status, Buffer::from(fields).into())
     };
     match verdict {
-        Verdict::Pass => Admitted::Yes { is_for_all },
+        Verdict::Pass { user } => Admitted::Yes { is_for_all, user },
         Verdict::Denied => {
             counters.access_denied += 1;
             no(Status::Forbidden, String::new())

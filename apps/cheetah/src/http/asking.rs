@@ -4,6 +4,7 @@
 //! caller's to move; here they get the lines that make a response of ours.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use exos_buf::Slice;
 use exos_inet::Instant;
@@ -20,8 +21,6 @@ use crate::fastcgi::{Application, Asked};
 use crate::log::{Answer, LoggedRequest, Unfinished};
 use crate::message::request::{Body, FieldStore, Method, Request, parse};
 use crate::message::{Fault, Status};
-use crate::site::Settings;
-use crate::site::rules::access::user_of;
 
 /// A request that an application answers.
 #[derive(Debug)]
@@ -42,6 +41,8 @@ pub struct Asking {
     /// It asks for nothing to be done (RFC 9110 §9.2.1), so that it may be asked twice.
     is_safe: bool,
     site: usize,
+    /// What that calls itself.
+    server_name: Option<Arc<[u8]>>,
     /// The fields that rules set, as lines.
     more_fields: Option<Slice>,
     /// Whose password let it in.
@@ -103,6 +104,7 @@ impl Asking {
                 asked: &self.asked,
                 ends,
                 length,
+                server_name: self.server_name.as_deref(),
                 user: self.user.as_deref(),
             };
             variables::push(&mut params, &request, &about);
@@ -153,11 +155,9 @@ impl Server {
                 tail: None,
             });
         }
-        let settings = self.sites.get(site).settings();
-        let user = user(settings, request, path, &asked.script);
         Err(Unanswered::Asks(Box::new(Asking {
             asked,
-            user,
+            user: exchange.user,
             head: Box::default(),
             body: request.body,
             expects_continue: request.expects_continue,
@@ -166,6 +166,7 @@ impl Server {
             asks_head: request.method == Method::Head,
             is_safe: matches!(request.method, Method::Get | Method::Head | Method::Options),
             site,
+            server_name: self.sites.own_name(site).cloned(),
             more_fields: self.sites.get_mut(site).rule_fields(path),
             peer: exchange.attempt.peer,
             begun: exchange.attempt.begun,
@@ -256,16 +257,6 @@ fn persistence(asking: &Asking, persistent: bool) -> Persistence {
         (true, 0) => Persistence::KeepAlive,
         (true, _) => Persistence::Implied,
     }
-}
-
-/// Whose password a request that was admitted has, where the rules want one.
-fn user(settings: &Settings, request: &Request, path: &[u8], script: &[u8]) -> Option<Box<[u8]>> {
-    let is_password = |name: &str| name.eq_ignore_ascii_case("authorization");
-    let mut fields = request.fields.iter();
-    let field = fields.find(|field| is_password(field.name))?;
-    let wants_one = |path: &[u8]| settings.access.wants_password(path, &settings.index);
-    let is_known = wants_one(path) || wants_one(script);
-    is_known.then(|| user_of(field.value))?
 }
 
 /// What refuses a request whatever the application says.

@@ -56,6 +56,8 @@ pub(super) struct Exchange<'a, 'b, 'f> {
     pub(super) answered: Answered,
     pub(super) resource: Resource<'a>,
     pub(super) attempt: &'a Attempt<'a>,
+    /// Whose password let it in, where the rules of access want one.
+    pub(super) user: Option<Box<[u8]>>,
 }
 
 impl Exchange<'_, '_, '_> {

@@ -251,6 +251,7 @@ impl Server {
             answered: what_follows(request),
             resource,
             attempt,
+            user: None,
         };
         if self.sites.has_access_rules()
             && let Ok(target) = &target
@@ -258,7 +259,10 @@ impl Server {
         {
             let rules = self.sites.get(resource.site);
             match admit(rules, &target.path, &exchange, &mut self.sender.counters) {
-                Admitted::Yes { is_for_all } => exchange.answered.is_for_all = is_for_all,
+                Admitted::Yes { is_for_all, user } => {
+                    exchange.answered.is_for_all = is_for_all;
+                    exchange.user = user;
+                }
                 Admitted::Waits(missing) => return Err(missing.into()),
                 Admitted::No(status, field) => {
                     exchange.answered.is_for_all = false;

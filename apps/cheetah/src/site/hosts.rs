@@ -101,6 +101,8 @@ impl fmt::Display for HostName {
 #[derive(Debug)]
 pub struct Sites {
     sites: Vec<Site>,
+    /// What each calls itself: its first name without a star.
+    own_names: Vec<Option<Arc<[u8]>>>,
     exact: HashMap<Box<[u8]>, usize>,
     below: HashMap<Box<[u8]>, usize>,
     default: usize,
@@ -131,6 +133,7 @@ impl Sites {
         assert!(default < named.len(), "the default site is one of them");
         let mut sites = Sites {
             sites: Vec::with_capacity(named.len()),
+            own_names: Vec::with_capacity(named.len()),
             exact: HashMap::new(),
             below: HashMap::new(),
             default,
@@ -141,6 +144,11 @@ impl Sites {
             ended: Figures::default(),
         };
         for (at, (names, site)) in named.into_iter().enumerate() {
+            let own_name = names.iter().find_map(|name| match name {
+                HostName::Exact(name) => Some(name.as_bytes().into()),
+                HostName::Below(_) => None,
+            });
+            sites.own_names.push(own_name);
             for name in names {
                 let (table, name) = match name {
                     HostName::Exact(name) => (&mut sites.exact, name),
@@ -228,6 +236,11 @@ impl Sites {
     #[inline]
     pub fn get(&self, number: usize) -> &Site {
         &self.sites[number]
+    }
+
+    /// What the site with a number calls itself: its first name without a star, if it has one.
+    pub fn own_name(&self, number: usize) -> Option<&Arc<[u8]>> {
+        self.own_names[number].as_ref()
     }
 
     /// The site with a number, to be changed.

@@ -16,10 +16,11 @@ use crate::stage::cpu;
 use crate::stage::process;
 use crate::stage::request::{Connection, Size};
 use crate::stage::web::{Application, Behind, Seen, Server, Setup, Used};
-use exos_host::Result;
+use exos_host::{Error, Result};
 use exos_lab::{Lab, WireKind};
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::Value;
 use std::fmt;
 use std::path::Path;
 
@@ -285,27 +286,59 @@ fn run(session: &Session<'_>, lab: &Lab, cell: Cell, contender: Contender) -> Re
     let told = session.end(WireKind::Plain, serving)?;
     answers.running.check()?;
     answers.stop()?;
+    if contender.kept && contender.server.is_ours() {
+        check_reuse(&told, session.web.connections)?;
+    }
     let busy_us = contender.server.is_ours().then(|| busy_us(&told)).flatten();
-    Ok(FastcgiRun::new(&seen, used, application_ns, busy_us))
+    FastcgiRun::new(&seen, used, application_ns, busy_us)
+}
+
+/// Refuses what a server says of connections that it was to keep, if it has opened more than one for each of its client's and for
+/// a tenth of the requests.
+fn check_reuse(told: &Value, connections: u32) -> Result<()> {
+    let counter = |name: &str| told["counters"][name].as_u64().unwrap_or(0);
+    let opened = counter("fastcgi_connections");
+    let reused = counter("fastcgi_connections_reused");
+    let beyond = opened.saturating_sub(u64::from(connections));
+    if reused > 0 && beyond * 10 <= opened + reused {
+        return Ok(());
+    }
+    let what = format!(
+        "of connections to the application that were to be kept {opened} were opened, and used again {reused} times"
+    );
+    Err(Error::new(what).mend("look why the application closes them, or the server"))
 }
 
 impl FastcgiRun {
-    /// What a client saw, and server and application did.
-    pub(super) fn new(seen: &Seen, used: Used, application_ns: u64, busy_us: Option<f64>) -> Self {
+    /// What a client saw, and server and application did; an error where the application had more of the core's time than there was.
+    pub(super) fn new(
+        seen: &Seen,
+        used: Used,
+        application_ns: u64,
+        busy_us: Option<f64>,
+    ) -> Result<Self> {
         let requests = used.seconds * seen.per_sec();
         let ticks_us = |ticks: u64| cpu::ticks_to_us(ticks) / requests;
         let core_us = ticks_us(used.server.busy);
         let application_us = application_ns as f64 / 1e3 / requests;
+        if application_us >= core_us {
+            let what = format!(
+                "the application had {application_us:.1} us for a request, and its core {core_us:.1} us"
+            );
+            return Err(
+                Error::new(what).mend("hold it to the server's core, and measure for longer")
+            );
+        }
         let core_busy = used.server.busy_share();
         let client_busy = seen.busy.unwrap_or(used.client.busy_share());
-        Self {
+        Ok(Self {
             requests_per_sec: seen.per_sec(),
             megabytes_per_sec: seen.megabytes_per_sec(),
             core_us_per_request: core_us,
             application_us_per_request: application_us,
             server_cpu_us_per_request: ticks_us(used.process.user + used.process.system),
             server_busy_us_per_request: busy_us,
-            rest_us_per_request: (core_us - application_us).max(f64::MIN_POSITIVE),
+            rest_us_per_request: core_us - application_us,
             application_share: application_us / core_us,
             core_busy,
             client_busy,
@@ -313,7 +346,7 @@ impl FastcgiRun {
             latency_p50_us: seen.latency_us[0],
             latency_p99_us: seen.latency_us[1],
             errors: seen.errors.total(),
-        }
+        })
     }
 }
 

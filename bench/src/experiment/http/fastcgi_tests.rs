@@ -4,6 +4,10 @@ use crate::stage::cpu::{CoreTime, ProcessTime};
 
 /// So many answers in two seconds, for which the application took 20 us each.
 fn run(requests: u64) -> FastcgiRun {
+    run_with(requests, 20).expect("a run")
+}
+
+fn run_with(requests: u64, application_us: u64) -> Result<FastcgiRun> {
     let core = CoreTime {
         busy: 200,
         user: 120,
@@ -28,7 +32,7 @@ fn run(requests: u64) -> FastcgiRun {
         latency_us: [100.0, 300.0],
         ..Seen::default()
     };
-    FastcgiRun::new(&seen, used, 20_000 * requests, Some(5.0))
+    FastcgiRun::new(&seen, used, application_us * 1000 * requests, Some(5.0))
 }
 
 /// Pages of php-fpm by two servers, each in both ways.
@@ -59,6 +63,36 @@ fn what_is_left_of_the_cores_time_is_the_servers() {
     assert_eq!(run.rest_us_per_request, 30.0);
     assert_eq!(run.server_cpu_us_per_request, 20.0);
     assert_eq!(run.limited_by, "server");
+}
+
+#[test]
+fn an_application_that_had_more_than_the_core_is_no_result() {
+    assert!(run_with(40_000, 49).is_ok());
+    let error = run_with(40_000, 50).expect_err("nothing is left");
+    assert!(error.to_string().contains("50.0 us"), "{error}");
+}
+
+/// Connections that were to be kept and were not would be compared with nginx's that were.
+#[test]
+fn kept_connections_have_been_used_again() {
+    for (opened, reused, is_right) in [
+        (64, 10_000, true),
+        (1064, 10_000, true),
+        (64, 1, true),
+        (64, 0, false),
+        (5000, 5000, false),
+        (0, 0, false),
+    ] {
+        let told = serde_json::json!({ "counters": {
+            "fastcgi_connections": opened,
+            "fastcgi_connections_reused": reused,
+        } });
+        assert_eq!(
+            check_reuse(&told, 64).is_ok(),
+            is_right,
+            "{opened} {reused}"
+        );
+    }
 }
 
 #[test]

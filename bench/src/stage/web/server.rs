@@ -235,10 +235,12 @@ impl Setup {
             Some(behind) => {
                 let most = stage.connections;
                 let keep = if behind.kept { most } else { 0 };
+                // One client may have a quarter; the most that may be configured.
+                let connections = (4 * most).min(4096);
                 let socket = application::socket(stage);
                 let text = format!(
                     "[[site]]\nroot = {documents:?}\n[[site.fastcgi]]\nextension = \".html\"\nto = {socket:?}\n\
-                     connections = {most}\nkeep = {keep}\n"
+                     connections = {connections}\nkeep = {keep}\n"
                 );
                 let file = stage.scratch.write("serve.toml", text)?;
                 command.arg("--config").arg(file);

@@ -62,6 +62,8 @@ enum Upload {
     Length(u64),
     /// What the chunks say.
     Chunked(Chunked),
+    /// Nothing of the client; of the content of chunks, this many bytes have been handed on.
+    Whole(Vec<u8>, usize),
     /// Nothing.
     Over,
 }
@@ -131,6 +133,7 @@ impl Answering {
     fn length(&self) -> Option<u64> {
         match (&self.asking.body, &self.upload) {
             (_, Upload::Chunked(body)) => Some(body.content.len() as u64),
+            (_, Upload::Whole(content, _)) => Some(content.len() as u64),
             (Body::Length(0), _) => None,
             (Body::Length(len), _) => Some(*len),
             _ => None,
@@ -140,7 +143,7 @@ impl Answering {
     /// Bytes of the body that will still come, if another request may follow them.
     fn skip(&self) -> Option<u64> {
         let skip = match &self.upload {
-            Upload::Over => Some(0),
+            Upload::Over | Upload::Whole(..) => Some(0),
             Upload::Length(left) if self.asking.persistent => Some(*left),
             Upload::Chunked(body) if body.is_over() => Some(0),
             Upload::Length(_) | Upload::Chunked(_) => None,
@@ -243,6 +246,7 @@ impl Connection {
         let Stage::Asked { upstream, .. } = answering.stage else {
             return Step::GoesOn;
         };
+        self.hand_on(upstream, answering, turn);
         let is_uploading = self.upload(upstream, answering, turn);
         match self.download(upstream, answering, turn) {
             Ok(true) => return Step::Whole,
@@ -269,8 +273,9 @@ impl Connection {
         let application = answering.asking.asked.application.clone();
         let applications = &mut turn.shared.applications;
         let may_be_kept = !answering.was_repeated && answering.asking.may_be_repeated();
+        let (id, peer) = (self.id(), answering.asking.peer());
         let opened =
-            applications.open(&application, self.id(), may_be_kept, has_waited, turn.now)?;
+            applications.open(&application, id, peer, may_be_kept, has_waited, turn.now)?;
         let Opened::Connected { upstream, was_kept } = opened else {
             if !has_waited {
                 self.wait_for_application(turn.now, application.timeout);
@@ -285,10 +290,8 @@ impl Connection {
         let ends = turn.transport.ends(self.id()).unwrap_or((nobody, nobody));
         let keeps = application.keep > 0;
         let mut records = answering.asking.records(ends, answering.length(), keeps);
-        if let Upload::Chunked(body) = &answering.upload {
-            record::part(&mut records, Stream::Stdin, &body.content);
-            applications.uncollect(answering.asking.peer(), take(&mut answering.collected));
-            answering.upload = Upload::Over;
+        if let Upload::Chunked(body) = &mut answering.upload {
+            answering.upload = Upload::Whole(take(&mut body.content), 0);
         }
         if matches!(answering.upload, Upload::Over) {
             record::end(&mut records, Stream::Stdin);

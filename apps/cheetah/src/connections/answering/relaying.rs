@@ -1,5 +1,7 @@
 //! Bytes between a client and an application: the body there, the answer back, each as far as the other side takes it.
 
+use std::mem::take;
+
 use exos_buf::{Buffer, Slice};
 use exos_inet::tcp::ConnectionId;
 use exos_program::Timed as _;
@@ -34,7 +36,7 @@ impl Connection {
     ) -> Result<bool, BodyError> {
         let bytes = turn.transport.readable(self.id());
         match &mut answering.upload {
-            Upload::Over => Ok(true),
+            Upload::Over | Upload::Whole(..) => Ok(true),
             Upload::Length(len) => {
                 let is_enough = bytes.len() as u64 >= (*len).min(BODY_BEGUN_LEN);
                 if answering.body_pace.has_grown_to(bytes.len()) {
@@ -106,6 +108,36 @@ impl Connection {
             self.wait_for_body(answering, turn);
         }
         !is_over
+    }
+
+    /// Hands on what was collected of a body, as far as the application takes it. It counts as collected until all of it has been.
+    pub(super) fn hand_on<T: Transport>(
+        &mut self,
+        upstream: ConnectionId,
+        answering: &mut Answering,
+        turn: &mut Turn<'_, T>,
+    ) {
+        let Upload::Whole(content, at) = &mut answering.upload else {
+            return;
+        };
+        let applications = &mut turn.shared.applications;
+        let room = BODY_QUEUE_LEN.saturating_sub(applications.unsent(upstream));
+        let part = &content[*at..];
+        let part = &part[..part.len().min(room)];
+        let is_last = *at + part.len() == content.len();
+        if part.is_empty() && !is_last || applications.end_of(upstream).is_some() {
+            return;
+        }
+        let mut records = Vec::with_capacity(part.len() + 32);
+        record::part(&mut records, Stream::Stdin, part);
+        *at += part.len();
+        if is_last {
+            record::end(&mut records, Stream::Stdin);
+            applications.uncollect(answering.asking.peer(), take(&mut answering.collected));
+            answering.upload = Upload::Over;
+        }
+        applications.send(upstream, records);
+        self.wait_for_application(turn.now, answering.asking.asked.application.timeout);
     }
 
     /// More of the body is to come from the client, in its time, and as fast as clients have to send.
@@ -182,7 +214,7 @@ impl Connection {
         Ok(is_whole)
     }
 
-    /// The head of the answer is whole: that of ours.
+    /// The head of the application's answer is whole; gives the bytes of the head that the client gets.
     pub(super) fn begin_answer(
         &mut self,
         head: &Head,
@@ -232,7 +264,7 @@ impl Connection {
     ) {
         if turn.transport.unacknowledged(self.id()) > 0 {
             self.wait(turn.now, Wait::Sending);
-        } else if matches!(answering.upload, Upload::Over) {
+        } else if matches!(answering.upload, Upload::Over | Upload::Whole(..)) {
             self.wait_for_application(turn.now, answering.asking.asked.application.timeout);
         }
     }

@@ -1,10 +1,11 @@
-//! Bytes of bodies that are kept until they are whole: a bound for all together, and one for each client, so that none of them
-//! takes the others' room.
+//! Bytes of bodies that are kept until they are whole: a bound for all together, and one for each client that counts
+//! ([`counted`]), so that none of them takes the others' room.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::net::IpAddr;
 
+use super::shares::counted;
 use crate::limits::{COLLECTED_LEN_MAX, COLLECTED_PEER_LEN_MAX};
 use crate::site::rules::access::peer::Peer;
 
@@ -19,23 +20,27 @@ pub(super) struct Collected {
 impl Collected {
     /// Bytes of a client's are to be kept; false when there is no room for them.
     pub(super) fn add(&mut self, ip: IpAddr, len: usize) -> bool {
-        let peer = Peer::of(ip);
-        let before = self.of_peers.get(&peer).copied().unwrap_or(0);
-        let has_room =
-            len <= COLLECTED_LEN_MAX - self.len && len <= COLLECTED_PEER_LEN_MAX - before;
+        let peer = counted(ip);
+        let before = peer.and_then(|peer| self.of_peers.get(&peer));
+        let before = before.copied().unwrap_or(0);
+        let has_share = peer.is_none() || len <= COLLECTED_PEER_LEN_MAX - before;
+        let has_room = has_share && len <= COLLECTED_LEN_MAX - self.len;
         if has_room && len > 0 {
             self.len += len;
-            self.of_peers.insert(peer, before + len);
+            if let Some(peer) = peer {
+                self.of_peers.insert(peer, before + len);
+            }
         }
         has_room
     }
 
     /// So many of a client's are not kept any more.
     pub(super) fn remove(&mut self, ip: IpAddr, len: usize) {
-        let Entry::Occupied(mut of_peer) = self.of_peers.entry(Peer::of(ip)) else {
+        self.len -= len;
+        let Some(Entry::Occupied(mut of_peer)) = counted(ip).map(|peer| self.of_peers.entry(peer))
+        else {
             return;
         };
-        self.len -= len;
         *of_peer.get_mut() -= len;
         if *of_peer.get() == 0 {
             of_peer.remove();
@@ -63,6 +68,13 @@ mod tests {
         assert!(collected.add(ip("10.0.0.2"), 1));
         collected.remove(greedy, 1);
         assert!(collected.add(greedy, 1));
+        // What ends TLS on this host asks for all of its clients.
+        for here in ["127.0.0.1", "::1", "::ffff:127.0.0.2"] {
+            let more = COLLECTED_PEER_LEN_MAX + 1;
+            assert!(collected.add(ip(here), more), "{here}");
+            collected.remove(ip(here), more);
+        }
+        assert_eq!(collected.len, 2 * COLLECTED_PEER_LEN_MAX + 1);
     }
 
     #[test]

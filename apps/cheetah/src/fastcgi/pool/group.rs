@@ -8,13 +8,17 @@ use std::collections::VecDeque;
 use exos_inet::tcp::ConnectionId;
 use exos_inet::{Duration, Instant};
 
-use crate::limits::WARNINGS_MAX;
+use super::shares::{Shares, share_of};
+use crate::limits::{APPLICATION_WAITING_MAX, WARNINGS_MAX};
+use crate::site::rules::access::peer::Peer;
 
 /// Those to one application.
 #[derive(Debug, Default)]
 pub(super) struct Group {
     pub(super) open: usize,
     pub(super) idle: Vec<ConnectionId>,
+    /// Whose requests the others carry.
+    pub(super) shares: Shares,
     pub(super) waiting: VecDeque<Waiting>,
     /// Those of them that may ask, and were not named yet: room is kept for them.
     pub(super) ready: VecDeque<Waiting>,
@@ -30,6 +34,8 @@ pub(super) struct Group {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiting {
     pub(super) client: ConnectionId,
+    /// Whom it is counted as, if it is.
+    pub(super) peer: Option<Peer>,
     pub(super) connections: usize,
 }
 
@@ -49,11 +55,31 @@ impl Group {
         if self.full_until.is_some() {
             return;
         }
-        // Of rules with one address each has its own bound.
-        let has_room = |group: &Group, waiting: &Waiting| group.busy() < waiting.connections;
-        while let Some(at) = self.waiting.iter().position(|next| has_room(self, next)) {
+        while let Some(at) = (self.waiting.iter()).position(|next| self.has_room_for(next)) {
             self.ready.extend(self.waiting.remove(at));
         }
+    }
+
+    /// A connection may carry a client's request: of rules with one address each has its own bound, and of that each client has
+    /// its share.
+    pub(super) fn has_room_for(&self, asks: &Waiting) -> bool {
+        let has_share = || {
+            asks.peer.is_none_or(|peer| {
+                let ready = self.ready.iter().filter(|ready| ready.peer == asks.peer);
+                self.shares.count(peer) + ready.count() < share_of(asks.connections)
+            })
+        };
+        self.busy() < asks.connections && has_share()
+    }
+
+    /// One more client may wait, and this one more of its own.
+    pub(super) fn has_place_for(&self, asks: &Waiting) -> bool {
+        let places = || self.waiting.iter().chain(&self.ready);
+        let has_share = || {
+            let of_peer = places().filter(|other| other.peer == asks.peer);
+            asks.peer.is_none() || of_peer.count() < share_of(APPLICATION_WAITING_MAX)
+        };
+        self.waiting.len() + self.ready.len() < APPLICATION_WAITING_MAX && has_share()
     }
 
     /// Its own queue is full: those who may ask wait on, in their order.

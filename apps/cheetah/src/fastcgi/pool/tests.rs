@@ -8,7 +8,7 @@ use exos_inet::Duration;
 
 use super::*;
 use crate::fastcgi::rules::{Rule, Scope};
-use crate::limits::WARNINGS_MAX;
+use crate::limits::{APPLICATION_WAITING_MAX, CLIENT_SHARE, WARNINGS_MAX};
 
 /// An application that does what a test says.
 struct World {
@@ -38,10 +38,21 @@ impl World {
     }
 
     fn ask(&mut self, client: u64, may_be_kept: bool, has_waited: bool) -> Result<Opened, Refusal> {
-        let client = ConnectionId::from_bits(client);
-        let now = clock::now();
+        self.ask_of("127.0.0.1", client, may_be_kept, has_waited)
+    }
+
+    /// Asks for a client at an address.
+    fn ask_of(
+        &mut self,
+        ip: &str,
+        client: u64,
+        may_be_kept: bool,
+        has_waited: bool,
+    ) -> Result<Opened, Refusal> {
+        let (client, ip) = (ConnectionId::from_bits(client), ip.parse().unwrap());
+        let (application, now) = (&self.application, clock::now());
         self.applications
-            .open(&self.application, client, may_be_kept, has_waited, now)
+            .open(application, client, ip, may_be_kept, has_waited, now)
     }
 
     /// A connection for a client, and whether it was kept.
@@ -205,11 +216,11 @@ fn connections_that_no_rule_keeps_are_closed() {
     world.applications.release(upstreams[1], &world.application);
     world.applications.follow([&keeps_one].into_iter());
     let mut byte = [0];
-    assert_eq!(peers[1].read(&mut byte).unwrap(), 0, "one is kept, no more");
-    assert_eq!(world.connect(5, false), (upstreams[0], true));
-    world.applications.release(upstreams[0], &world.application);
+    assert_eq!(peers[0].read(&mut byte).unwrap(), 0, "one is kept, no more");
+    assert_eq!(world.connect(5, false), (upstreams[1], true), "the newest");
+    world.applications.release(upstreams[1], &world.application);
     world.applications.follow([&Rules::default()].into_iter());
-    assert_eq!(peers[0].read(&mut byte).unwrap(), 0, "none is kept");
+    assert_eq!(peers[1].read(&mut byte).unwrap(), 0, "none is kept");
     // The request that is under way began when it would have been.
     world.applications.release(upstreams[2], &world.application);
     assert_eq!(peers[2].read(&mut byte).unwrap(), 0);
@@ -333,4 +344,41 @@ fn a_kept_connection_that_has_ended_is_not_used() {
     world.applications.release(second, &world.application);
     peer.write_all(b"unasked").unwrap();
     assert!(!world.connect(4, false).1);
+}
+
+/// One client, however many requests it has under way or waiting, leaves the others theirs.
+#[test]
+fn a_client_has_its_share_of_connections_and_of_places() {
+    let (greedy, other) = ("192.0.2.1", "192.0.2.2");
+    let mut world = World::new("share", 2 * CLIENT_SHARE, 1);
+    let opened = |opened: Result<Opened, Refusal>| match opened {
+        Ok(Opened::Connected { upstream, .. }) => Some(upstream),
+        Ok(Opened::Waits) => None,
+        Err(refusal) => panic!("{refusal:?}"),
+    };
+    let first = opened(world.ask_of(greedy, 1, true, false)).unwrap();
+    let second = opened(world.ask_of(greedy, 2, true, false)).unwrap();
+    let places = (APPLICATION_WAITING_MAX / CLIENT_SHARE) as u64;
+    for client in 3..3 + places {
+        assert_eq!(opened(world.ask_of(greedy, client, true, false)), None);
+    }
+    let beyond = world.ask_of(greedy, 9999, true, false);
+    assert_eq!(beyond.err(), Some(Refusal::Busy));
+    // Those that come later do not wait behind it; on this host somebody asks for many.
+    assert!(opened(world.ask_of(other, 10_000, true, false)).is_some());
+    for client in 10_001..10_006 {
+        let asked = world.ask_of("127.0.0.1", client, true, false);
+        assert!(opened(asked).is_some(), "{client}");
+    }
+    assert_eq!(opened(world.ask_of(other, 10_007, true, false)), None);
+    // What it gives back the next may have, and it itself in its turn: kept, closed or never used.
+    world.applications.release(first, &world.application);
+    assert_eq!(world.told(), 3);
+    let third = opened(world.ask_of(greedy, 3, true, true)).unwrap();
+    world.applications.close(second);
+    assert_eq!(world.told(), 4);
+    let fourth = opened(world.ask_of(greedy, 4, true, true)).unwrap();
+    world.applications.close(third);
+    world.applications.close(fourth);
+    assert_eq!([world.told(), world.told()], [5, 6]);
 }

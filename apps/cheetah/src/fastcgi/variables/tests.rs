@@ -36,6 +36,7 @@ fn variables(
             asked: &asked,
             ends,
             length,
+            server_name: (script == "/named").then_some(&b"own.test"[..]),
             user: (script == "/for/a").then_some(&b"a"[..]),
         },
     );
@@ -121,7 +122,7 @@ fn the_host_of_a_whole_address_decides_and_hosts_lose_their_port() {
             "GET http://a.test?b HTTP/1.1\r\nHost: other\r\n\r\n",
             "a.test",
             "a.test",
-            "?b",
+            "/?b",
         ),
         (
             "GET / HTTP/1.1\r\nHost: a.test:81\r\n\r\n",
@@ -145,6 +146,18 @@ fn the_host_of_a_whole_address_decides_and_hosts_lose_their_port() {
         (all.get("HTTP_HOST"), &*all["SERVER_NAME"]),
         (None, "10.0.0.1")
     );
+}
+
+#[test]
+fn a_site_that_has_a_name_says_it_whatever_the_client_does() {
+    let head = "GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n";
+    for (script, name) in [("/named", "own.test"), ("/x", "evil.test")] {
+        let all = variables(head, script, "", None);
+        assert_eq!(
+            (&*all["SERVER_NAME"], &*all["HTTP_HOST"]),
+            (name, "evil.test")
+        );
+    }
 }
 
 /// What a client could set that is somebody else's to say.

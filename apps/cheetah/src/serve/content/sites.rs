@@ -100,9 +100,11 @@ impl Fresh {
         tree.scan(&mut |site, change| changes[site].push(change))
             .map_err(say)?;
         say_omissions(&mut tree);
-        let missing = missing_pages(site, directory, &self.changes[number]);
-        let place = |(page, error)| self.config.lines.place_page(number, page, error);
-        let missing = missing.into_iter().map(place);
+        let changes = &self.changes[number];
+        let missing = missing_pages(site, directory, changes).into_iter();
+        let missing = missing.chain(missing_fronts(site, directory, changes));
+        let place = |(path, error)| self.config.lines.place_document(number, path, error);
+        let missing = missing.map(place);
         let wrong: Vec<Error> = missing.chain(self.passwords(number, &tree)).collect();
         if !wrong.is_empty() {
             return Err(wrong);
@@ -168,6 +170,25 @@ fn missing_pages<'a>(
         Error::new(what).mend(format!("write it, or leave the error page {code} out"))
     };
     missing.map(|of| (of.1.as_str(), error(of))).collect()
+}
+
+/// Fronts that are to be documents of the site and are not there, with their paths.
+fn missing_fronts<'a>(
+    site: &'a SiteConfig,
+    directory: &Path,
+    changes: &[Change],
+) -> Vec<(&'a str, Error)> {
+    let is_there = |path: &str| {
+        let mut changes = changes.iter();
+        changes.any(|change| change.puts_any_at(path.as_bytes()))
+    };
+    let missing = (site.settings.fastcgi.fronts()).filter(|front| !is_there(front));
+    let error = |front: &str| {
+        let what = format!("there is no script {front} in {}", directory.display());
+        Error::new(what)
+            .mend("write it, or files = false where the application alone has the scripts")
+    };
+    missing.map(|front| (front, error(front))).collect()
 }
 
 /// Tables that documents are being put into.

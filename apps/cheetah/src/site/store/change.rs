@@ -55,6 +55,12 @@ impl Change {
         }
     }
 
+    /// True when it puts a document at a path, wherever its content is.
+    pub fn puts_any_at(&self, path: &[u8]) -> bool {
+        let is_listed = matches!(self, Change::Listed(at, ..) if **at == *path);
+        is_listed || self.puts_at(path) || self.puts_long_at(path)
+    }
+
     /// The path that is another from now on.
     pub fn path(&self) -> &SitePath {
         match self {

@@ -12,6 +12,7 @@ use exos_cheetah::Site;
 use exos_cheetah::connections::Bounds;
 use exos_cheetah::fastcgi::rules::{Rule, Scope};
 use exos_cheetah::fastcgi::{Address, Application, Rules};
+use exos_cheetah::limits::{CHUNKED_BODY_LEN_MAX, COLLECTED_LEN_MAX};
 use exos_cheetah::site::Settings;
 
 use super::sockets::Running;
@@ -237,6 +238,35 @@ fn an_application_that_takes_no_body_is_late() {
     drop(client);
     drop(world);
     let _ = sending.join();
+}
+
+/// What was collected of chunked bodies is bounded until applications have taken it, and not only until they are asked.
+#[test]
+fn collected_bodies_count_until_they_are_handed_on() {
+    let world = World::new(|application| application.connections = 100);
+    let body = "x".repeat(CHUNKED_BODY_LEN_MAX as usize);
+    let post = |body: &str| {
+        format!(
+            "POST /a HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n",
+            body.len()
+        )
+    };
+    let full = COLLECTED_LEN_MAX / body.len();
+    let mut clients = Vec::new();
+    for _ in 0..full {
+        let client = world.client(&post(&body));
+        clients.push((client, world.accept()));
+    }
+    assert_eq!(status(&mut world.client(&post("x")), 0), "503");
+    let (client, asked) = &mut clients[full / 2];
+    assert!(hear(asked).ends_with(&body));
+    answer(asked, "x");
+    assert_eq!(status(client, 1), "200");
+    let mut next = world.client(&post("x"));
+    let mut asked = world.accept();
+    assert!(hear(&mut asked).trim_end_matches('\0').ends_with('x'));
+    answer(&mut asked, "x");
+    assert_eq!(status(&mut next, 1), "200");
 }
 
 #[test]

@@ -360,7 +360,7 @@ fn a_front_is_a_rule_behind_that_of_its_extension() {
         ));
         let settings = config.unwrap().sites[0].settings.clone();
         let scopes: Vec<_> = settings.fastcgi.iter().map(|rule| &rule.scope).collect();
-        let extension = Scope::extension(".php").unwrap().checked(is_checked);
+        let extension = Scope::extension(".php").unwrap().only_documents(is_checked);
         let front = Scope::Front("/blog/index.php".to_owned(), is_checked);
         assert_eq!(scopes, [&extension, &front]);
         assert_eq!(settings.index, ["index.php", "index.html"]);

@@ -2,6 +2,7 @@
 
 pub(crate) mod access;
 mod access_log;
+mod applications;
 mod configuration;
 mod loading;
 mod status;

@@ -143,7 +143,7 @@ fn site_with_users(folder: &Folder, users: &str) -> (Config, Tree) {
 fn judge(config: &Config, peer: [u8; 4], sent: &str) -> Verdict {
     let access = &config.sites[0].settings.access;
     let asks = Asks {
-        script: None,
+        others: &[],
         path: b"/a.txt",
         peer: std::net::Ipv4Addr::from(peer).into(),
         now: exos_inet::Instant::START,
@@ -180,11 +180,14 @@ fn passwords_are_verified_for_those_who_wait() {
             |change| matches!(&change, Change::Verified(of) if *of == wanted),
         );
     }
-    assert_eq!(judge(&config, [10, 0, 0, 1], RIGHT), Verdict::Pass);
+    let passes = Verdict::Pass {
+        user: Some(b"ann"[..].into()),
+    };
+    assert_eq!(judge(&config, [10, 0, 0, 1], RIGHT), passes);
     // A user that is taken out of the file is soon refused.
     folder.write(".users", "# nobody\n");
     let until = Instant::now() + Duration::from_secs(120);
-    while judge(&config, [10, 0, 0, 1], RIGHT) == Verdict::Pass {
+    while judge(&config, [10, 0, 0, 1], RIGHT) == passes {
         assert!(Instant::now() < until, "it is never read again");
         std::thread::sleep(Duration::from_millis(10));
     }

@@ -16,4 +16,3 @@ pub mod users;
 
 pub(crate) use rules::client_of;
 pub use rules::{AccessRule, AccessRules, Asks, Verdict, is_password};
-pub use users::user_of;

@@ -34,8 +34,8 @@ pub struct AccessRules(Vec<AccessRule>);
 pub struct Asks<'a> {
     /// The resolved path.
     pub path: &'a [u8],
-    /// The script that it runs, if that has another path: rules about the script hold too.
-    pub script: Option<&'a [u8]>,
+    /// What else it may be for: the script that it runs, and what that may take it for. Rules about these hold too.
+    pub others: &'a [Vec<u8>],
     /// Who asks.
     pub peer: IpAddr,
     /// When.
@@ -46,11 +46,20 @@ pub struct Asks<'a> {
     pub authorization: Option<&'a [u8]>,
 }
 
+impl<'a> Asks<'a> {
+    fn others(&self) -> impl Iterator<Item = &'a [u8]> {
+        self.others.iter().map(Vec::as_slice)
+    }
+}
+
 /// What becomes of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It may pass.
-    Pass,
+    Pass {
+        /// Whose password was right, where the rules want one.
+        user: Option<Box<[u8]>>,
+    },
     /// Its client may not.
     Denied,
     /// It comes too early by this many seconds.
@@ -59,6 +68,11 @@ pub enum Verdict {
     NeedsLogin(String),
     /// Its password has to be verified: what [`AccessRules::verify`] is to be told.
     Verify(SitePath),
+}
+
+impl Verdict {
+    /// It may pass without a password.
+    pub const PASS: Verdict = Verdict::Pass { user: None };
 }
 
 /// What is to be verified begins so, and no path does. Behind it stand the number of the rule, whom the client is counted as,
@@ -98,8 +112,8 @@ impl AccessRules {
 
     /// What becomes of a request; `index` has the names of documents that directories are answered with.
     pub fn judge(&self, asks: &Asks, index: &[String]) -> Verdict {
-        let mut paths = paths_of(asks.path, index);
-        paths.extend(asks.script.map(<[u8]>::to_vec));
+        let asked = [asks.path].into_iter().chain(asks.others());
+        let paths: Vec<Vec<u8>> = asked.flat_map(|path| paths_of(path, index)).collect();
         if !paths.iter().all(|path| self.allows(path, asks.peer)) {
             return Verdict::Denied;
         }
@@ -108,13 +122,18 @@ impl AccessRules {
         {
             return Verdict::Limited(secs);
         }
-        let mut logins = paths.iter().map(|path| self.login(path, asks));
-        logins
-            .find(|verdict| *verdict != Verdict::Pass)
-            .unwrap_or(Verdict::Pass)
+        let mut accepted = None;
+        for path in &paths {
+            match self.login(path, asks) {
+                Verdict::Pass { user } => accepted = accepted.or(user),
+                refusal => return refusal,
+            }
+        }
+        Verdict::Pass { user: accepted }
     }
 
-    /// Whether everybody may have it as often as they like, so that nothing need be known of a client; `index` as there.
+    /// Whether everybody may have it as often as they like, so that nothing need be known of a client; `index` has the names of documents
+    /// that directories are answered with.
     pub fn lets_all(&self, path: &[u8], index: &[String]) -> bool {
         paths_of(path, index).iter().all(|path| {
             let networks = self.first(path, |rule| rule.networks.as_ref());
@@ -124,16 +143,6 @@ impl AccessRules {
                 && rate.is_none_or(|(_, rate)| rate.is_none())
                 && users.is_none_or(|(_, users)| users.is_none())
         })
-    }
-
-    /// Whether a request for a path needs a password; `index` as there.
-    pub fn wants_password(&self, path: &[u8], index: &[String]) -> bool {
-        let mut paths = paths_of(path, index).into_iter();
-        !self.is_empty()
-            && paths.any(|path| {
-                let users = self.first(&path, |rule| rule.users.as_ref());
-                users.is_some_and(|(_, users)| users.is_some())
-            })
     }
 
     /// Finds out about a password, as a verdict says. Takes long.
@@ -163,13 +172,18 @@ impl AccessRules {
 
     /// By how many seconds it comes too early, by each rule once.
     fn limits(&self, asks: &Asks) -> Option<u64> {
-        let rate = |path| self.first(path, |rule| rule.rate.as_ref());
-        let of_path = rate(asks.path);
-        let of_script = asks.script.and_then(rate);
-        let of_script = of_script.filter(|(at, _)| of_path.is_none_or(|(other, _)| *at != other));
-        let rates = of_path.into_iter().chain(of_script);
-        let mut rates = rates.filter_map(|(_, rate)| rate.as_ref());
-        rates.find_map(|rate| rate.take(asks.peer, asks.now).err())
+        let mut counted = Vec::new();
+        for path in [asks.path].into_iter().chain(asks.others()) {
+            if let Some((at, Some(rate))) = self.first(path, |rule| rule.rate.as_ref())
+                && !counted.contains(&at)
+            {
+                counted.push(at);
+                if let Err(secs) = rate.take(asks.peer, asks.now) {
+                    return Some(secs);
+                }
+            }
+        }
+        None
     }
 
     fn allows(&self, path: &[u8], peer: IpAddr) -> bool {
@@ -179,10 +193,10 @@ impl AccessRules {
 
     fn login(&self, path: &[u8], asks: &Asks) -> Verdict {
         let Some((at, Some(users))) = self.first(path, |rule| rule.users.as_ref()) else {
-            return Verdict::Pass;
+            return Verdict::PASS;
         };
         match users.login(asks.authorization) {
-            Login::Right => Verdict::Pass,
+            Login::Right(name) => Verdict::Pass { user: Some(name) },
             Login::Refused => Verdict::NeedsLogin(users.challenge()),
             Login::Unknown(sent) => {
                 let [low, high] = (at as u16).to_le_bytes();
@@ -218,7 +232,7 @@ mod tests {
     fn asks(path: &str) -> Asks<'_> {
         Asks {
             path: path.as_bytes(),
-            script: None,
+            others: &[],
             peer: "192.0.2.1".parse().expect("an address"),
             now: Instant::from_millis(1),
             is_new: true,
@@ -236,19 +250,19 @@ mod tests {
         ]);
         let judge = |path| rules.judge(&asks(path), &["index.html".to_owned()]);
         assert_eq!(judge("/a"), Verdict::Denied);
-        assert_eq!(judge("/open/a"), Verdict::Pass);
+        assert_eq!(judge("/open/a"), Verdict::PASS);
         assert_eq!(
             judge("/open/b"),
             Verdict::Limited(1),
             "the rate is that of all"
         );
-        assert_eq!(judge("/open/often/a"), Verdict::Pass);
+        assert_eq!(judge("/open/often/a"), Verdict::PASS);
         assert_eq!(judge("/open/dir/"), Verdict::Denied, "its document is");
         let again = Asks {
             is_new: false,
             ..asks("/open/b")
         };
-        assert_eq!(rules.judge(&again, &[]), Verdict::Pass, "it was counted");
+        assert_eq!(rules.judge(&again, &[]), Verdict::PASS, "it was counted");
     }
 
     /// `/admin.php/anything` runs `/admin.php`.
@@ -259,20 +273,20 @@ mod tests {
             rule("/slow.php", None, Some(1)),
             rule("/all.php*", None, Some(1)),
         ]);
-        let judge = |path, script: &'static str| {
-            let script = Some(script.as_bytes());
+        let judge = |path, script: &str| {
+            let others = [script.as_bytes().to_vec()];
             let asks = Asks {
-                script,
+                others: &others,
                 ..asks(path)
             };
             rules.judge(&asks, &[])
         };
         assert_eq!(judge("/admin.php/x", "/admin.php"), Verdict::Denied);
-        assert_eq!(judge("/other.php/x", "/other.php"), Verdict::Pass);
-        assert_eq!(judge("/slow.php/x", "/slow.php"), Verdict::Pass);
+        assert_eq!(judge("/other.php/x", "/other.php"), Verdict::PASS);
+        assert_eq!(judge("/slow.php/x", "/slow.php"), Verdict::PASS);
         assert_eq!(judge("/slow.php/y", "/slow.php"), Verdict::Limited(1));
         let counted_once = judge("/all.php/x", "/all.php");
-        assert_eq!(counted_once, Verdict::Pass);
+        assert_eq!(counted_once, Verdict::PASS);
     }
 
     #[test]

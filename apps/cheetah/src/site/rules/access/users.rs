@@ -53,8 +53,8 @@ struct User {
 /// What is known of a request's password.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Login {
-    /// It is the user's.
-    Right,
+    /// It is this user's.
+    Right(Box<[u8]>),
     /// There is none, or it is wrong.
     Refused,
     /// It has to be verified: the user and the password as they were sent.
@@ -165,7 +165,7 @@ impl Users {
         let known = lock(&self.known);
         let right = known.by_name.get(name(&sent)).and_then(|user| user.right);
         if right.is_some_and(|right| is_same(&right, digest)) {
-            return Login::Right;
+            return Login::Right(name(&sent).into());
         }
         match known.wrong.contains(digest) {
             true => Login::Refused,
@@ -238,11 +238,6 @@ fn credentials(value: &[u8]) -> Option<Vec<u8>> {
     }
     let sent = STANDARD.decode(rest).ok()?;
     sent.contains(&b':').then_some(sent)
-}
-
-/// The name in an Authorization field, if there is one.
-pub fn user_of(authorization: &[u8]) -> Option<Box<[u8]>> {
-    credentials(authorization).map(|sent| name(&sent).into())
 }
 
 /// The name in `NAME:PASSWORD`.

@@ -14,6 +14,10 @@ fn users() -> Users {
     users
 }
 
+fn right(name: &str) -> Login {
+    Login::Right(name.as_bytes().into())
+}
+
 fn field(sent: &str) -> Vec<u8> {
     format!("Basic {}", STANDARD.encode(sent)).into_bytes()
 }
@@ -22,12 +26,12 @@ fn field(sent: &str) -> Vec<u8> {
 fn passwords_are_verified_once() {
     let users = users();
     for (sent, want) in [
-        ("ann:secret", Login::Right),
+        ("ann:secret", right("ann")),
         ("ann:Secret", Login::Refused),
         ("ann:", Login::Refused),
-        ("bob:Hello world!", Login::Right),
+        ("bob:Hello world!", right("bob")),
         ("bob:secret", Login::Refused),
-        ("eve:Hello world!", Login::Right),
+        ("eve:Hello world!", right("eve")),
         ("nobody:secret", Login::Refused),
         (":secret", Login::Refused),
     ] {
@@ -40,7 +44,7 @@ fn passwords_are_verified_once() {
     }
     assert_eq!(
         users.login(Some(&field("ann:secret"))),
-        Login::Right,
+        right("ann"),
         "after wrong ones"
     );
 }
@@ -125,12 +129,12 @@ fn a_changed_file_is_read_again() {
     for sent in ["ann:one", "bob:two", "ann:three"] {
         users.verify(sent.as_bytes());
     }
-    assert_eq!(users.login(Some(&two)), Login::Right);
+    assert_eq!(users.login(Some(&two)), right("bob"));
     put(&format!("ann:{ann}\n"));
     users.follow().expect("users");
     assert_eq!(
         users.login(Some(&one)),
-        Login::Right,
+        right("ann"),
         "nothing of it changed"
     );
     assert!(matches!(users.login(Some(&two)), Login::Unknown(_)));
@@ -143,11 +147,11 @@ fn a_changed_file_is_read_again() {
     fs::remove_file(&file).expect("it was there");
     users.follow().expect_err("no file");
     users.follow().expect("it was told");
-    assert_eq!(users.login(Some(&one)), Login::Right);
+    assert_eq!(users.login(Some(&one)), right("ann"));
     put(&format!("ann:{}\n", hash("three")));
     users.follow().expect("users");
     assert!(matches!(users.login(Some(&one)), Login::Unknown(_)));
     users.verify(b"ann:three");
-    assert_eq!(users.login(Some(&field("ann:three"))), Login::Right);
+    assert_eq!(users.login(Some(&field("ann:three"))), right("ann"));
     fs::remove_dir_all(&folder).expect("it was there");
 }
