@@ -371,7 +371,7 @@ impl File for Content {
 #[test]
 fn parts_of_files() {
     const LEN: usize = 12 << 20;
-    let path = std::env::temp_dir().join(format!("exos-sockets-{}", std::process::id()));
+    let path = std::env::temp_dir().join(format!("exos-sockets-file-{}", std::process::id()));
     let all = pattern(LEN);
     std::fs::write(&path, &all).unwrap();
     let file = || Rc::new(Content(std::fs::File::open(&path).unwrap()));
@@ -408,7 +408,7 @@ fn parts_of_files() {
 /// A peer at a Unix socket that answers without reading what it was sent, and closes, is read to its end.
 #[test]
 fn what_a_peer_said_before_it_took_no_more_is_read() {
-    let name = format!("exos-sockets-{}", std::process::id());
+    let name = format!("exos-sockets-said-{}", std::process::id());
     let path = std::env::temp_dir().join(name);
     let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
     let mut world = World::new();

@@ -2,7 +2,7 @@ use super::*;
 use crate::report::Contender as _;
 use crate::stage::cpu::{CoreTime, ProcessTime};
 
-/// So many answers in two seconds, for which the application took 20 us each.
+/// Answers in two seconds, for which the application took 20 us each.
 fn run(requests: u64) -> FastcgiRun {
     run_with(requests, 20).expect("a run")
 }

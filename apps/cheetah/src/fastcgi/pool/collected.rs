@@ -34,7 +34,7 @@ impl Collected {
         has_room
     }
 
-    /// So many of a client's are not kept any more.
+    /// This many bytes of a client's are not kept any more.
     pub(super) fn remove(&mut self, ip: IpAddr, len: usize) {
         self.len -= len;
         let Some(Entry::Occupied(mut of_peer)) = counted(ip).map(|peer| self.of_peers.entry(peer))
