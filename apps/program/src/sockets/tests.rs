@@ -405,19 +405,24 @@ fn parts_of_files() {
     std::fs::remove_file(&path).unwrap();
 }
 
-/// A peer at a Unix socket that answers without reading what it was sent, and closes, is read to its end.
-#[test]
-fn what_a_peer_said_before_it_took_no_more_is_read() {
-    let name = format!("exos-sockets-said-{}", std::process::id());
+/// A connection to a Unix socket of this name, which is gone again, and its peer.
+fn connect_unix(world: &mut World, name: &str) -> (ConnectionId, std::os::unix::net::UnixStream) {
+    let name = format!("exos-sockets-{name}-{}", std::process::id());
     let path = std::env::temp_dir().join(name);
     let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
-    let mut world = World::new();
-    world.sockets.read_to_the_end();
     let id = world.sockets.connect_unix(&path, TOKEN).unwrap();
     std::fs::remove_file(&path).unwrap();
     assert!(world.sockets.connect_unix(&path, TOKEN).is_err());
+    (id, listener.accept().unwrap().0)
+}
+
+/// A peer at a Unix socket that answers without reading what it was sent, and closes, is read to its end.
+#[test]
+fn what_a_peer_said_before_it_took_no_more_is_read() {
+    let mut world = World::new();
+    world.sockets.read_to_the_end();
+    let (id, mut peer) = connect_unix(&mut world, "said");
     assert_eq!(world.sockets.ends(id), None, "it has no addresses of IP");
-    let (mut peer, _) = listener.accept().unwrap();
     world.sockets.send(id, slice(pattern(8 << 20)));
     world.sockets.wait(Some(Instant::START)).unwrap();
     peer.write_all(b"enough").unwrap();
@@ -464,14 +469,9 @@ fn what_only_ends_a_wait_is_not_told() {
 #[test]
 fn a_unix_socket_is_told_of_room_where_it_had_none() {
     const LEN: usize = 8 << 20;
-    let name = format!("exos-sockets-room-{}", std::process::id());
-    let path = std::env::temp_dir().join(name);
-    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
     let mut world = World::new();
     world.sockets.tell_of_taken();
-    let id = world.sockets.connect_unix(&path, TOKEN).unwrap();
-    std::fs::remove_file(&path).unwrap();
-    let (mut peer, _) = listener.accept().unwrap();
+    let (id, mut peer) = connect_unix(&mut world, "room");
     let fd = world.sockets.fd();
     let ready = poll(
         &mut [PollFd::new(&fd, PollFlags::IN)],
@@ -495,14 +495,9 @@ fn a_unix_socket_is_told_of_room_where_it_had_none() {
 /// What a peer said before it was gone waits for who takes it slowly; that the connection is over is told behind it.
 #[test]
 fn the_end_waits_for_what_is_not_consumed() {
-    let name = format!("exos-sockets-end-{}", std::process::id());
-    let path = std::env::temp_dir().join(name);
-    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
     let mut world = World::new();
     world.sockets.read_to_the_end();
-    let id = world.sockets.connect_unix(&path, TOKEN).unwrap();
-    std::fs::remove_file(&path).unwrap();
-    let (mut peer, _) = listener.accept().unwrap();
+    let (id, mut peer) = connect_unix(&mut world, "end");
     assert!(world.sockets.is_silent(id));
     world.sockets.send(id, slice(b"asked".to_vec()));
     assert!(world.sockets.poll_event().is_none());

@@ -148,7 +148,7 @@ impl Fastcgi {
     }
 }
 
-/// What is asked of whom.
+/// One thing to measure: pages of this size by an application, asked for by a client in this way.
 #[derive(Clone, Copy)]
 pub(super) struct Cell {
     pub application: Application,
