@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 
-from common import failed, say, wait_until
+from common import PATIENCE, failed, say, wait_until
 
 HOST, PORT, APPLICATION, MESSAGES, ACCESS = sys.argv[1], int(sys.argv[2]), *sys.argv[3:6]
 
@@ -25,7 +25,7 @@ def read(path):
 
 
 def connect():
-    return socket.create_connection((HOST, PORT), 30)
+    return socket.create_connection((HOST, PORT), PATIENCE)
 
 
 class Answer:
@@ -109,7 +109,6 @@ def raw(text):
     with connect() as made:
         made.sendall(text)
         answer = Answer(made)
-        made.settimeout(3)
         try:
             is_closed = not answer.buffer and made.recv(1) == b""
         except OSError:

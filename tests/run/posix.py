@@ -538,7 +538,7 @@ class Peer:
     def of(self, case, key):
         with self.arrived:
             if case not in self.held:
-                assert self.arrived.wait_for(lambda: key in self.connections, 10), key
+                assert self.arrived.wait_for(lambda: key in self.connections, 60), key
                 self.held[case] = self.connections.pop(key)
             return self.held[case]
 

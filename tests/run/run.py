@@ -791,7 +791,7 @@ def ask(server, name):
     family = socket.AF_INET6 if ":" in server else socket.AF_INET
     labels = b"".join(bytes([len(label)]) + label.encode() for label in name.split("."))
     with socket.socket(family, socket.SOCK_DGRAM) as s:
-        s.settimeout(5)
+        s.settimeout(60)
         s.connect((server, 53))
         s.send(struct.pack("!6H", 77, 0x100, 1, 0, 0, 0) + labels + struct.pack("!x2H", 1, 1))
         answer = s.recv(1500)
@@ -1199,9 +1199,9 @@ def requests(url, path):
 
     with requests.Session() as session:
         for _ in range(5):
-            assert session.get(url, timeout=20).content == contents(path)
-        assert session.get(url + ".not", timeout=20).status_code == 404
-        assert session.post(url, data=bytes(100000), timeout=20).status_code == 501
+            assert session.get(url, timeout=60).content == contents(path)
+        assert session.get(url + ".not", timeout=60).status_code == 404
+        assert session.post(url, data=bytes(100000), timeout=60).status_code == 501
 
 
 def git_over_http(root):
@@ -1381,7 +1381,7 @@ def parent_of(pid):
 
 def listens(port=9400, backlog=4096):
     listener = socket.create_server(("", port), backlog=backlog)
-    listener.settimeout(10)
+    listener.settimeout(60)
     return listener
 
 
@@ -1391,7 +1391,7 @@ def many_by_loopback():
     descriptors = lambda: len(os.listdir(f"/proc/{supervisor}/fd"))
     with listens() as listener:
         before = descriptors()
-        waiting = [socket.create_connection(("127.0.0.1", 9400), 10) for _ in range(300)]
+        waiting = [socket.create_connection(("127.0.0.1", 9400), 60) for _ in range(300)]
         for i, s in enumerate(waiting):
             s.sendall(b"%d\n" % i)
         listener.accept()[0].close()
@@ -1418,15 +1418,15 @@ def many_by_loopback():
 def by_turns(ours):
     """Connections by the wire and by loopback are accepted by turns, and have the options that the listener was given last."""
     with listens(9404, backlog=4) as listener:
-        by_wire = [socket.create_connection((ours, 9404), 10) for _ in range(7)]
-        near = socket.create_connection(("127.0.0.1", 9404), 10)
+        by_wire = [socket.create_connection((ours, 9404), 60) for _ in range(7)]
+        near = socket.create_connection(("127.0.0.1", 9404), 60)
         accepted = [listener.accept() for _ in range(8)]
         at = [peer[0] for _, peer in accepted].index("127.0.0.1")
         assert at < 7, at
         if not os.readlink(f"/proc/self/fd/{listener.fileno()}").startswith("socket:"):
             for option in ((socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 77)):
                 listener.setsockopt(*option)
-                with socket.create_connection(("127.0.0.1", 9404), 10), listener.accept()[0] as s:
+                with socket.create_connection(("127.0.0.1", 9404), 60), listener.accept()[0] as s:
                     assert s.getsockopt(*option[:2]) == option[2], option
         for s in [near, *by_wire, *(s for s, _ in accepted)]:
             s.close()
@@ -1441,9 +1441,9 @@ def watched_before_listening():
             epoll.register(s, select.EPOLLIN)
             s.listen()
             assert not [event for event in epoll.poll(0.1) if event[1] & select.EPOLLIN]
-            with socket.create_connection(("127.0.0.1", 9401), 10):
-                assert epoll.poll(10, 8) == [(s.fileno(), select.EPOLLIN)]
-                s.settimeout(10)
+            with socket.create_connection(("127.0.0.1", 9401), 60):
+                assert epoll.poll(60, 8) == [(s.fileno(), select.EPOLLIN)]
+                s.settimeout(60)
                 s.accept()[0].close()
                 await_that(lambda: epoll.poll(0.1) == [])
                 with open(f"/proc/self/fdinfo/{epoll.fileno()}") as info:
@@ -1489,7 +1489,7 @@ def options_by_loopback():
                 said_last = 120000
             else:
                 said_last = 100000
-            with socket.create_connection(("127.0.0.1", listener.getsockname()[1]), 10), listener.accept()[0] as s:
+            with socket.create_connection(("127.0.0.1", listener.getsockname()[1]), 60), listener.accept()[0] as s:
                 assert s.getsockopt(of_socket, socket.SO_SNDBUF) == said_last
                 values.append([s.getsockopt(*option[:2]) for option in said if option[1] != socket.SO_SNDBUF])
     assert values[0] == values[1] and values[0][0] == 7, values
@@ -1559,8 +1559,8 @@ def options(ours):
         for s, at in ((v6, "::"), (v4, "0.0.0.0")):
             s.bind((at, 9300))
             s.listen()
-        with socket.create_connection((ours, 9300), 10):
-            assert select.select([v4, v6], [], [], 10)[0] == [v4]
+        with socket.create_connection((ours, 9300), 60):
+            assert select.select([v4, v6], [], [], 60)[0] == [v4]
 
 
 def refused_options():

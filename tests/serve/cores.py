@@ -166,7 +166,8 @@ def limits(host, peer, everybody):
             held.append(made)
             continue
         refused += 1
-        if refused > 4:
+        # A machine that is busy answers some too late.
+        if refused > 4 and len(held) >= everybody // 2:
             break
     most = everybody
     say("there are no more connections than there may be", len(held) <= most, f"{len(held)} of {most}")

@@ -17,6 +17,8 @@ pub struct Syn {
     pub at: Instant,
     /// What is known of its checksum.
     pub sums: Sums,
+    /// What a refusal of it acknowledges at least.
+    pub next: u32,
     id: FlowId,
     key: Key,
     len: usize,
@@ -32,7 +34,13 @@ pub struct Syns {
 
 impl Syns {
     /// Keeps a flow's SYN in the place of the one before, and of another flow's. One that is too long is not kept.
-    pub fn keep(&mut self, now: Instant, (id, key): (FlowId, Key), frame: &[u8], sums: Sums) {
+    pub fn keep(
+        &mut self,
+        now: Instant,
+        (id, key): (FlowId, Key),
+        (frame, next): (&[u8], u32),
+        sums: Sums,
+    ) {
         if frame.len() > SYN_LEN_MAX {
             return;
         }
@@ -43,6 +51,7 @@ impl Syns {
         self.kept[slot(id)] = Some(Syn {
             at: now,
             sums,
+            next,
             id,
             key,
             len: frame.len(),
@@ -55,6 +64,13 @@ impl Syns {
     pub fn get(&self, id: FlowId, key: &Key) -> Option<&Syn> {
         let syn = self.kept.get(slot(id))?.as_ref()?;
         (syn.id == id && syn.key == *key).then_some(syn)
+    }
+
+    /// It is answered.
+    pub fn forget(&mut self, id: FlowId, key: &Key) {
+        if self.get(id, key).is_some() {
+            self.kept[slot(id)] = None;
+        }
     }
 
     /// Takes it out, with a copy of its frame.
@@ -95,7 +111,7 @@ mod tests {
         let now = Instant::from_millis(7);
         let all = 2 * SYNS_MAX;
         for place in 0..all {
-            syns.keep(now, flow(place), &[place as u8; 60], Sums::Complete);
+            syns.keep(now, flow(place), (&[place as u8; 60], 1), Sums::Complete);
         }
         for place in 0..all {
             let (id, key) = flow(place);
@@ -109,7 +125,13 @@ mod tests {
         let (_, frame) = syns.take(id, &key).unwrap();
         assert_eq!(frame, [(all - 1) as u8; 60]);
         assert!(syns.take(id, &key).is_none());
-        syns.keep(now, (id, key), &[0; SYN_LEN_MAX + 1], Sums::Complete);
+        syns.keep(now, (id, key), (&[0; SYN_LEN_MAX + 1], 1), Sums::Complete);
+        assert!(syns.get(id, &key).is_none());
+        // Only the flow's own is answered.
+        syns.keep(now, (id, key), (&[0; 60], 1), Sums::Complete);
+        syns.forget(id, &other);
+        assert!(syns.get(id, &key).is_some());
+        syns.forget(id, &key);
         assert!(syns.get(id, &key).is_none());
     }
 }

@@ -269,6 +269,12 @@ impl State {
         }
     }
 
+    /// True where a server that refuses a SYN says that there is no connection.
+    #[inline]
+    pub(crate) const fn may_be_refused(self) -> bool {
+        matches!(self, Self::SynSeen | Self::Reset)
+    }
+
     /// True where a SYN of the client begins another connection by itself.
     #[inline]
     pub const fn begins_by_syn(self) -> bool {

@@ -4,6 +4,9 @@
 //! which was kept, at once. Nothing has been said to the client yet, so it cannot tell. A SYN that nobody has answered when the client
 //! sends it again goes to another server too. What comes of the first server later finds no flow, and is answered with a reset.
 //!
+//! A SYN of a flow that was reset goes to its server, for both may be forged. If the server refuses it, there is no connection any more:
+//! another server gets the SYN. That only the server can say; that it does not answer says nothing.
+//!
 //! This is for servers that are heard ([`Reach::hears_servers`](crate::packets::reach::Reach::hears_servers)): of others nobody knows here
 //! whether they have answered.
 
@@ -22,7 +25,7 @@ use crate::packets::rewrite::Sums;
 use crate::service::Affinity;
 
 impl Forwarder {
-    /// A segment of a connection that was asked for and not answered: the flow to go on with, or what becomes of a refusal.
+    /// A segment of a connection that was asked for and not answered, or was reset: the flow to go on with, or what becomes of a refusal.
     #[cold]
     pub(super) fn unanswered(
         &mut self,
@@ -33,7 +36,11 @@ impl Forwarder {
     ) -> Result<FlowId, Verdict> {
         let segment = Segment::read(upper);
         match direction {
-            Direction::ToServer if is_syn(&segment) && self.is_asked_again(now, id) => {
+            Direction::ToServer
+                if self.flows.get(id).state == State::SynSeen
+                    && is_syn(&segment)
+                    && self.is_asked_again(now, id) =>
+            {
                 let seen = self.flows.get(id).seen;
                 self.fails(tick_of(now), id, seen);
                 let stays = self.waits_for_its_server(id);
@@ -84,15 +91,23 @@ impl Forwarder {
         let may_move = flow.reach.hears_servers() && members.len() > 1;
         if may_move && is_syn(&segment) && packet.fragment.is_none() {
             let next = segment.seq.0.wrapping_add(1);
-            self.flows.note_expected(id, End::Server, next);
-            self.syns.keep(now, (id, key), frame, sums.of_copy());
+            // What a flow that was reset expects is not for a SYN to say that may be forged.
+            if flow.state == State::SynSeen {
+                self.flows.note_expected(id, End::Server, next);
+            }
+            self.syns
+                .keep(now, (id, key), (frame, next), sums.of_copy());
         }
     }
 
     /// True for a reset that answers the flow's SYN: a client would believe it (RFC 9293 §3.10.7.3).
     fn is_refusal(&self, id: FlowId, segment: &Segment) -> bool {
         let answers = TcpFlags(TcpFlags::RST.0 | TcpFlags::ACK.0);
-        let expected = self.flows.get(id).expects(End::Server);
+        let flow = self.flows.get(id);
+        let expected = match flow.state {
+            State::SynSeen => flow.expects(End::Server),
+            _ => self.syns.get(id, &flow.key).map(|syn| syn.next),
+        };
         // What was sent with the SYN may be acknowledged too.
         let fits = |next: u32| segment.ack.0.wrapping_sub(next) <= SYN_LEN_MAX as u32;
         segment.flags.contains(answers) && expected.is_some_and(fits)
@@ -110,6 +125,9 @@ impl Forwarder {
     /// A server refuses a flow, itself or by a router's word; `None` where nobody else can have it, and the client is to know.
     fn refused(&mut self, now: Instant, id: FlowId, by_server: bool) -> Option<Verdict> {
         let tick = tick_of(now);
+        if self.flows.get(id).state == State::Reset {
+            self.flows.forget_numbers(id);
+        }
         let before = *self.flows.get(id);
         self.fails(tick, id, before.seen);
         self.next_server(id)?;

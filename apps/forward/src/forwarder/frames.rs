@@ -131,7 +131,7 @@ impl Forwarder {
             },
             Whose::Nobody => return Verdict::Stack,
         };
-        if self.flows.get(id).state == State::SynSeen && packet.fragment.is_none() {
+        if self.flows.get(id).state.may_be_refused() && packet.fragment.is_none() {
             id = match self.unanswered(now, id, direction, upper) {
                 Ok(id) => id,
                 Err(verdict) => return verdict,
@@ -139,7 +139,7 @@ impl Forwarder {
         }
         self.note(tick, id, transport, direction, upper);
         let flow = *self.flows.get(id);
-        if flow.state == State::SynSeen && direction == Direction::ToServer {
+        if flow.state.may_be_refused() && direction == Direction::ToServer {
             self.keep_syn(now, id, packet, frame, sums);
         }
         let course = course(&flow, direction);

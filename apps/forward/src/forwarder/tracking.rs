@@ -120,6 +120,7 @@ impl Forwarder {
             for end in [End::Client, End::Server] {
                 self.flows.set_has_reset(id, end, false);
             }
+            self.syns.forget(id, &self.flows.get(id).key);
             self.flows.note_expected(id, End::Server, segment.ack.0);
             self.flows.set_server_isn(id, segment.seq.0);
             return;

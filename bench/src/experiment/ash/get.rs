@@ -6,8 +6,9 @@
 //! then fifty.
 
 use super::Cell;
+use super::asked::Question;
 use super::cache::{CacheServer, PORT};
-use super::client::{Answered, Question};
+use super::client::Answered;
 use super::sandbox::reflector;
 use super::session::{CLIENT, KERNEL, OURS, Session, socket_of};
 use crate::experiment::figure::{Figures, Goal};

@@ -23,6 +23,7 @@
 //! `server` and `client` are the two ends, those of `receive` are its own, `crowd` the other programs, `cache` and `get` a cache and who
 //! asks it; `stream`, `sandbox`, `places`, `layers` and `pipes` need no wire; `session` has all of it run, and `charts` draws what came of it.
 
+mod asked;
 mod cache;
 mod charts;
 mod client;

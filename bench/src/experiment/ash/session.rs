@@ -1,7 +1,8 @@
 //! The two ends, run in turn.
 
+use super::asked::Question;
 use super::cache::PORT as CACHE_PORT;
-use super::client::{Answered, Asking, Question};
+use super::client::{Answered, Asking};
 use super::crowd::Busy;
 #[cfg(target_arch = "x86_64")]
 use super::pipes;

@@ -1,10 +1,11 @@
 //! Connections that a server refuses or does not answer: another one gets them, and their clients do not know.
 
 use etherparse::{Icmpv4Type, Icmpv6Type, PacketBuilder, icmpv4, icmpv6};
+use exos_forward::flow::State;
 use exos_forward::limits::{ASKED_AGAIN_TIME, REFUSALS_MAX, SYNS_MAX};
 use exos_forward::packets::packet::Segment;
 
-use super::forged::{TWO, service};
+use super::forged::{TWO, service, state};
 use super::*;
 
 const TWO6: [&str; 2] = ["[fd00::11]:80", "[fd00::12]:80"];
@@ -101,6 +102,71 @@ fn a_refusal_goes_to_nobody_while_there_is_another() {
             }
         }
     }
+}
+
+/// A server is killed that has connections which wait for it, and resets them: their clients use the ports again at once. It refuses the
+/// SYNs, and another server has them; a reset that answers no SYN is passed on.
+#[test]
+fn a_flow_that_was_reset_is_refused_like_another() {
+    let mut forwarder = service(Transport::Tcp, 80, &TWO);
+    let (ours, server) = ask(&mut forwarder, START, at(CLIENT), VIP);
+    give(&mut forwarder, START, tcp(server, ours, SYN | ACK, 101)).unwrap();
+    give(
+        &mut forwarder,
+        START,
+        tcp(at(CLIENT), at(VIP), ACK, ISN + 1),
+    )
+    .unwrap();
+    for _ in 0..2 {
+        // It acknowledges what the SYN of that time did, too.
+        let reset = tcp(server, ours, RST | ACK, CLIENT_ISN + 1);
+        let passed = give(&mut forwarder, START, reset).unwrap();
+        assert_eq!(ends_of(&passed), (at(VIP), at(CLIENT)));
+        assert_eq!(state(&forwarder, at(CLIENT)), Some(State::Reset));
+    }
+    let again = tcp_at(at(CLIENT), at(VIP), SYN, 0, 5000);
+    let asked = give(&mut forwarder, START, again).unwrap();
+    assert_eq!(ends_of(&asked), (ours, server), "both may be forged");
+    let other = tcp_at(server, ours, RST | ACK, 5000, 0);
+    let passed = give(&mut forwarder, START, other).unwrap();
+    assert_eq!(ends_of(&passed), (at(VIP), at(CLIENT)));
+    let refusal = tcp_at(server, ours, RST | ACK, 5001, 0);
+    let moved = give_any(&mut forwarder, START, refusal).unwrap();
+    let (ours, second) = ends_of(&moved[0].1);
+    assert_ne!(second, server);
+    assert_eq!(segment(&moved[0].1).seq.0, 5000);
+    assert_eq!(forwarder.counters().flows_moved, 1);
+    // The other one may refuse it, which the client is to know.
+    let told = give(
+        &mut forwarder,
+        START,
+        tcp_at(second, ours, RST | ACK, 5001, 0),
+    );
+    assert_eq!(ends_of(&told.unwrap()), (at(VIP), at(CLIENT)));
+}
+
+/// A SYN of a flow that was reset, again and again without an answer: both may be forged, and nothing moves.
+#[test]
+fn a_flow_that_was_reset_stays_where_it_is_until_it_is_refused() {
+    let mut forwarder = service(Transport::Tcp, 80, &TWO);
+    let (ours, server) = ask(&mut forwarder, START, at(CLIENT), VIP);
+    give(&mut forwarder, START, tcp(server, ours, SYN | ACK, 101)).unwrap();
+    give(
+        &mut forwarder,
+        START,
+        tcp(at(CLIENT), at(VIP), ACK, ISN + 1),
+    )
+    .unwrap();
+    let guessed = tcp_at(at(CLIENT), at(VIP), RST, 0, CLIENT_ISN + 50);
+    give(&mut forwarder, START, guessed).unwrap();
+    for second in 0..4 {
+        let syn = tcp_at(at(CLIENT), at(VIP), SYN, 0, 5000);
+        let asked = give(&mut forwarder, START + secs(second), syn).unwrap();
+        assert_eq!(ends_of(&asked), (ours, server));
+    }
+    give(&mut forwarder, START, tcp(server, ours, ACK, 101)).unwrap();
+    assert_eq!(state(&forwarder, at(CLIENT)), Some(State::Established));
+    assert_eq!(forwarder.counters().flows_moved, 0);
 }
 
 /// A reset that does not answer the SYN is its client's to judge, and moves nothing.

@@ -8,7 +8,7 @@ use exos_inet::route::Routes;
 use super::*;
 
 /// How the flow of this client stands.
-fn state(forwarder: &Forwarder, client: SocketAddr) -> Option<State> {
+pub(super) fn state(forwarder: &Forwarder, client: SocketAddr) -> Option<State> {
     let flows = forwarder.flows();
     let mut its = flows.ids().map(|id| *flows.get(id));
     its.find(|flow| SocketAddr::from(flow.key.client) == client)
