@@ -17,10 +17,12 @@ use exos_wire::ndp::{
     NdpOptions, NeighborAdvertisement, NeighborSolicitation, RouterAdvertisement,
     RouterSolicitation,
 };
+use exos_wire::quic::{LongHeaderView, PacketType};
 use exos_wire::quoted::Quoted;
 use exos_wire::tcp::{
     self, FastOpenCookie, RawOptions, SackBlocks, TcpOptions, TcpView, Timestamps, options_len,
 };
+use exos_wire::tls::{HelloView, RecordView};
 use exos_wire::udp::{self, UdpView};
 use exos_wire::{SeqNumber, Sum, checksum, protocol};
 
@@ -266,6 +268,82 @@ pub fn ndp(data: &[u8]) {
     } else {
         read < data.len()
     });
+}
+
+/// The begin of a TLS connection, or of a QUIC datagram, as the first byte says: all accessors; cut anywhere, nothing else is read.
+pub fn hello(data: &[u8]) {
+    match data.split_first() {
+        Some((0, bytes)) => tls(bytes),
+        Some((more, bytes)) => quic(bytes, bytes.len() + usize::from(more - 1)),
+        None => {}
+    }
+}
+
+fn tls(bytes: &[u8]) {
+    let Ok(record) = RecordView::parse(bytes) else {
+        return;
+    };
+    assert!(record.fragment().len() <= record.length());
+    assert_eq!(record.is_whole(), bytes.len() >= 5 + record.length());
+    let _ = record.alert();
+    let Ok(hello) = HelloView::parse(record.fragment()) else {
+        return;
+    };
+    let all = Hello::of(&hello);
+    let step = record.fragment().len() / 64 + 1;
+    for len in (0..record.fragment().len()).step_by(step) {
+        let Ok(part) = HelloView::parse(&record.fragment()[..len]) else {
+            continue;
+        };
+        assert_eq!(part.kind(), hello.kind());
+        assert!(!part.is_whole() || hello.is_whole());
+        let part = Hello::of(&part);
+        assert!(all.suites.starts_with(&part.suites));
+        assert!(all.extensions.starts_with(&part.extensions));
+        assert!(part.server_name.is_none() || part.server_name == all.server_name);
+        assert!(part.protocols.is_empty() || part.protocols == all.protocols);
+    }
+}
+
+/// What a hello says.
+struct Hello<'a> {
+    suites: Vec<u16>,
+    extensions: Vec<(u16, &'a [u8])>,
+    server_name: Option<&'a [u8]>,
+    protocols: Vec<&'a [u8]>,
+}
+
+impl<'a> Hello<'a> {
+    fn of(hello: &HelloView<'a>) -> Self {
+        let extensions = hello.extensions();
+        assert!(
+            extensions
+                .client_versions()
+                .all(|version| version >> 8 == 3)
+        );
+        let _ = (hello.version(), extensions.server_version());
+        Self {
+            suites: hello.cipher_suites().collect(),
+            server_name: extensions.server_name(),
+            protocols: extensions.protocols().collect(),
+            extensions: extensions.collect(),
+        }
+    }
+}
+
+/// A datagram that may have been longer before it was cut.
+fn quic(bytes: &[u8], length: usize) {
+    let (mut rest, mut length) = (bytes, length);
+    while let Ok(packet) = LongHeaderView::parse(rest, length) {
+        let next = packet.next();
+        assert!(next.len() < rest.len(), "a header has five bytes at least");
+        let ids = packet.destination_id().len() + packet.source_id().len();
+        assert!(ids <= 40 && ids <= rest.len());
+        let negotiates = packet.packet_type() == PacketType::VersionNegotiation;
+        assert_eq!(negotiates, packet.version() == 0);
+        length -= rest.len() - next.len();
+        rest = next;
+    }
 }
 
 /// TCP options: the parser agrees with a slow and plain one, and options made of the same bytes

@@ -17,7 +17,7 @@
 //!
 //! A frame is read from the outside in: [`ethernet`], then [`arp`], [`ipv4`] or [`ipv6`], then
 //! [`icmpv4`], [`icmpv6`], [`udp`] or [`tcp`]. What ICMP errors quote of a packet is cut short;
-//! [`quoted`] reads that.
+//! [`quoted`] reads that. Of what TCP and UDP carry, [`tls`] and [`quic`] read as much as is in clear.
 //!
 //! All integers that the interface shows are in host order, all lengths and offsets in bytes.
 #![forbid(unsafe_code)]
@@ -25,6 +25,7 @@
 pub mod arp;
 mod bytes;
 pub mod checksum;
+mod cursor;
 mod error;
 pub mod ethernet;
 mod icmp;
@@ -32,7 +33,9 @@ pub mod ipv4;
 pub mod ipv6;
 pub mod limits;
 pub mod protocol;
+pub mod quic;
 pub mod tcp;
+pub mod tls;
 pub mod udp;
 mod values;
 

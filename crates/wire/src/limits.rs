@@ -29,3 +29,9 @@ pub const WINDOW_SHIFT_MAX: u8 = 14;
 /// Host bits of a prefix whose addresses are counted: of a larger one, which is IPv6's, the first 2^32. So sums over many
 /// prefixes, times the ports of each address, stay within 64 bits.
 pub const PREFIX_BITS_COUNTED_MAX: u32 = 32;
+
+/// Bytes of a TLS record's fragment: 2^14, and what encryption may add (RFC 5246 §6.2.3: 2048; RFC 8446 §5.2: 256).
+pub const TLS_FRAGMENT_LEN_MAX: usize = (1 << 14) + 2048;
+
+/// Bytes of a QUIC connection ID (RFC 9000 §17.2).
+pub const QUIC_CONNECTION_ID_LEN_MAX: usize = 20;

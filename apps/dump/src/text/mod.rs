@@ -9,7 +9,7 @@
 //! of a packet reaches the terminal.
 //!
 //! Other than tcpdump: only the protocols of this folder are read further, so that, say, NTP shows
-//! as `UDP, length 48`.
+//! as `UDP, length 48`; hellos and alerts of TLS and packets of QUIC show as such.
 
 mod arp;
 mod conversations;
@@ -24,8 +24,10 @@ mod ipv4;
 mod ipv6;
 mod line;
 mod part;
+mod quic;
 mod style;
 mod tcp;
+mod tls;
 mod udp;
 
 use crate::packet::Packet;

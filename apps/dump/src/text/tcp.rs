@@ -256,6 +256,8 @@ impl Line<'_> {
         let is = |port| segment.src_port == port || segment.dst_port == port;
         if http::PORTS.into_iter().any(is) {
             self.http(payload);
+        } else {
+            self.tls(payload);
         }
         Ok(())
     }

@@ -62,12 +62,13 @@ impl Line<'_> {
         }
     }
 
-    fn udp_payload(&mut self, payload: Part<'_>, (src, dst): (u16, u16)) -> Printed {
-        let is = |port| src == port || dst == port;
+    fn udp_payload(&mut self, payload: Part<'_>, ports: (u16, u16)) -> Printed {
+        let is = |port| ports.0 == port || ports.1 == port;
         if is(PORT_DOMAIN) || is(PORT_MDNS) {
             return self.dns(payload, is(PORT_MDNS) && !is(PORT_DOMAIN));
         }
         write!(self, "UDP, length {}", payload.len());
+        self.quic(payload, ports);
         Ok(())
     }
 }

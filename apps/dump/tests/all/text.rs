@@ -116,3 +116,98 @@ fn answers_end_somewhere() {
     let shown = text(verbose(3), &frame(&ipv4(17, &[udp, message].concat())));
     assert!(shown.len() < 100_000, "{} bytes", shown.len());
 }
+
+/// A hello, or another begin of a stream or datagram, of the fuzzer's corpus.
+fn sample(name: &str) -> Vec<u8> {
+    let all = exos_testing::corpus("wire_hello");
+    let found = all.into_iter().find(|(it, _)| it == name);
+    found.unwrap_or_else(|| panic!("{name} is in the corpus")).1[1..].to_vec()
+}
+
+fn udp(ports: (u16, u16), payload: &[u8]) -> Vec<u8> {
+    let len = (8 + payload.len()) as u16;
+    let words = [ports.0, ports.1, len, 0].map(u16::to_be_bytes);
+    frame(&ipv4(17, &[&words.concat()[..], payload].concat()))
+}
+
+/// The port of HTTP in clear text is not looked at for TLS, any other is.
+fn segment(payload: &[u8]) -> Vec<u8> {
+    let mut frame = tcp(0x18, &[], payload);
+    frame[36..38].copy_from_slice(&8443u16.to_be_bytes());
+    frame
+}
+
+#[test]
+fn hellos_are_shown() {
+    for (name, wanted) in [
+        (
+            "client-openssl-1.3",
+            ": TLS ClientHello www.example.org h2,http/1.1 1.3",
+        ),
+        ("client-openssl-1.2", ": TLS ClientHello a.example 1.2"),
+        ("server-1.3", ": TLS ServerHello 1.3"),
+        ("server-1.2-alpn", ": TLS ServerHello http/1.1 1.2"),
+        ("server-retry", ": TLS HelloRetryRequest 1.3"),
+        ("alert", ": TLS Alert fatal protocol_version"),
+    ] {
+        let shown = text(Style::default(), &segment(&sample(name)));
+        assert!(shown.ends_with(wanted), "{shown}");
+    }
+    let shown = text(verbose(1), &segment(&sample("server-1.3")));
+    assert!(shown.ends_with("1.3, suites 0x1302"), "{shown}");
+    // The rest is in the next segment, or beyond the capture's snap length.
+    let hello = sample("client-openssl-1.3");
+    let shown = text(Style::default(), &segment(&hello[..hello.len() - 40]));
+    assert!(
+        shown.contains("ClientHello www.example.org") && shown.ends_with(" ..."),
+        "{shown}"
+    );
+    let whole = segment(&hello);
+    let cut = Packet {
+        time_ns: 0,
+        bytes: &whole[..whole.len() - 40],
+        len: whole.len(),
+        origin: Origin::default(),
+    };
+    let mut out = String::new();
+    Printer::default().print(&cut, &mut out);
+    assert!(
+        out.contains("ClientHello www.example.org") && out.ends_with(" [|tls]"),
+        "{out}"
+    );
+}
+
+#[test]
+fn packets_of_quic_are_shown() {
+    for (name, ports, wanted) in [
+        ("quic-initial", (50000, 8443), ": QUIC Initial v1"),
+        (
+            "quic-coalesced",
+            (443, 50000),
+            ": QUIC Initial v1, Handshake v1",
+        ),
+        ("quic-retry-2", (443, 50000), ": QUIC Retry v2"),
+        (
+            "quic-negotiation",
+            (443, 50000),
+            ": QUIC Version Negotiation",
+        ),
+    ] {
+        let payload = sample(name);
+        let shown = text(Style::default(), &udp(ports, &payload));
+        assert!(
+            shown.ends_with(&format!("UDP, length {}{wanted}", payload.len())),
+            "{shown}"
+        );
+    }
+    let shown = text(
+        Style::default(),
+        &udp((50000, 8443), &sample("quic-negotiation")),
+    );
+    assert!(shown.ends_with("UDP, length 27"), "{shown}");
+    let shown = text(verbose(1), &udp((50000, 443), &sample("quic-initial")));
+    assert!(
+        shown.ends_with("QUIC Initial v1 to 8394c8f03e515708"),
+        "{shown}"
+    );
+}

@@ -40,3 +40,8 @@ fn checksums() {
 fn neighbour_discovery() {
     replay(corpus("wire_ndp"), MUTATIONS, bodies::ndp);
 }
+
+#[test]
+fn hellos() {
+    replay(corpus("wire_hello"), MUTATIONS, bodies::hello);
+}

@@ -5,6 +5,7 @@ mod bodies;
 mod checksum;
 mod common;
 mod corpus;
+mod hello;
 mod ipv6_extensions;
 mod ndp;
 mod oracle_etherparse;

@@ -1,0 +1,113 @@
+//! What is read in a certificate (RFC 5280 §4.1): how long it is valid.
+//!
+//! Who it is for, and who has signed it, is rustls' matter.
+
+use rustls_pki_types::CertificateDer;
+
+/// Seconds since 1970.
+pub type UnixSecs = i64;
+
+/// How long a certificate is valid.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Validity {
+    /// From then on.
+    pub from: UnixSecs,
+    /// The last moment.
+    pub until: UnixSecs,
+}
+
+/// Tags of DER (X.690 §8).
+const SEQUENCE: u8 = 0x30;
+const EXPLICIT_0: u8 = 0xa0;
+const UTC_TIME: u8 = 0x17;
+const GENERALIZED_TIME: u8 = 0x18;
+
+/// How long a certificate is valid; nothing where it is none.
+pub fn validity(certificate: &CertificateDer<'_>) -> Option<Validity> {
+    let (SEQUENCE, whole, _) = element(certificate)? else {
+        return None;
+    };
+    let (SEQUENCE, mut fields, _) = element(whole)? else {
+        return None;
+    };
+    let (tag, _, behind) = element(fields)?;
+    if tag == EXPLICIT_0 {
+        fields = behind; // The version.
+    }
+    // Serial number, algorithm, issuer.
+    for _ in 0..3 {
+        fields = element(fields)?.2;
+    }
+    let (SEQUENCE, times, _) = element(fields)? else {
+        return None;
+    };
+    let (from_tag, from, times) = element(times)?;
+    let (until_tag, until, _) = element(times)?;
+    Some(Validity {
+        from: time(from_tag, from)?,
+        until: time(until_tag, until)?,
+    })
+}
+
+/// The element that bytes begin with: its tag, its content, and what is behind it.
+fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+    let (&[tag, first], rest) = bytes.split_first_chunk()?;
+    let (len, rest) = match first {
+        0..=0x7f => (usize::from(first), rest),
+        0x81..=0x84 => {
+            let count = usize::from(first & 0x7f);
+            let (digits, rest) = rest.split_at_checked(count)?;
+            let len = digits
+                .iter()
+                .fold(0usize, |len, &digit| len << 8 | usize::from(digit));
+            (len, rest)
+        }
+        _ => return None,
+    };
+    let (content, behind) = rest.split_at_checked(len)?;
+    Some((tag, content, behind))
+}
+
+/// `YYMMDDHHMMSSZ` or `YYYYMMDDHHMMSSZ` (RFC 5280 §4.1.2.5).
+fn time(tag: u8, text: &[u8]) -> Option<UnixSecs> {
+    let digits = text.strip_suffix(b"Z")?;
+    let (year, rest) = match tag {
+        UTC_TIME => {
+            let (year, rest) = digits.split_at_checked(2)?;
+            let year = number(year)?;
+            (if year < 50 { 2000 + year } else { 1900 + year }, rest)
+        }
+        GENERALIZED_TIME => {
+            let (year, rest) = digits.split_at_checked(4)?;
+            (number(year)?, rest)
+        }
+        _ => return None,
+    };
+    let (&[m1, m2, d1, d2, h1, h2, i1, i2, s1, s2], []) = rest.split_first_chunk()? else {
+        return None;
+    };
+    let (month, day) = (number(&[m1, m2])?, number(&[d1, d2])?);
+    let (hour, minute, second) = (number(&[h1, h2])?, number(&[i1, i2])?, number(&[s1, s2])?);
+    if !(1..=12).contains(&month) || !(1..=31).contains(&day) || hour > 23 || minute > 59 {
+        return None;
+    }
+    Some(((days(year, month, day) * 24 + hour) * 60 + minute) * 60 + second)
+}
+
+fn number(digits: &[u8]) -> Option<i64> {
+    digits.iter().try_fold(0, |number, digit| {
+        digit
+            .is_ascii_digit()
+            .then(|| number * 10 + i64::from(digit - b'0'))
+    })
+}
+
+/// Days since 1970 of a date of the Gregorian calendar, whose years are made to begin in March, so that the day that leap
+/// years have more is their last one.
+fn days(year: i64, month: i64, day: i64) -> i64 {
+    let year = year - i64::from(month <= 2);
+    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    let of_era = of_era * 365 + of_era / 4 - of_era / 100 + of_year;
+    era * 146_097 + of_era - 719_468
+}

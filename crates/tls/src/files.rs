@@ -1,0 +1,183 @@
+//! Certificates and keys in files (PEM), with errors that say what to do.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use exos_host::Error;
+use rustls::crypto::CryptoProvider;
+use rustls::sign::CertifiedKey;
+use rustls_pki_types::pem::PemObject as _;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+
+use crate::certificate::{UnixSecs, Validity, validity};
+use crate::limits::PEM_LEN_MAX;
+
+/// Where a certificate and its key are.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Files {
+    /// The server's own certificate, and behind it those of who have signed it.
+    pub certificate: PathBuf,
+    /// The key.
+    pub key: PathBuf,
+    /// What the certificate's issuer says of it (OCSP), in DER.
+    pub ocsp: Option<PathBuf>,
+}
+
+/// A certificate with its key, as they are used.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// Both.
+    pub key: Arc<CertifiedKey>,
+    /// How long it is valid.
+    pub validity: Validity,
+    /// What an operator should know: who else can read the key, that it is not valid.
+    pub warnings: Vec<String>,
+}
+
+/// Reads a certificate and its key, which have to belong together. `now` is for warnings of one that is not valid.
+///
+/// # Errors
+///
+/// What stands in the way, and what to do.
+pub fn load(files: &Files, provider: &CryptoProvider, now: UnixSecs) -> Result<Loaded, Error> {
+    let chain = certificates(&files.certificate)?;
+    let (key, key_warning) = private_key(&files.key)?;
+    let of_key = |e: rustls::Error| {
+        let what = format!("cannot use the key in {}: {e}", files.key.display());
+        Error::new(what).mend(
+            "make one of RSA with 2048 to 8192 bits, of ECDSA with P-256 or P-384, or of Ed25519",
+        )
+    };
+    let signer = provider
+        .key_provider
+        .load_private_key(key)
+        .map_err(of_key)?;
+    let mut certified = CertifiedKey::new(chain, signer);
+    match certified.keys_match() {
+        Ok(()) | Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => {}
+        Err(error) => return Err(mismatch(files, &certified, &error)),
+    }
+    let mut warnings: Vec<String> = key_warning.into_iter().collect();
+    let leaf = &certified.cert[0];
+    let validity = validity(leaf).ok_or_else(|| no_certificate(&files.certificate))?;
+    warnings.extend(warning_of_validity(&files.certificate, validity, now));
+    if let Some(ocsp) = &files.ocsp {
+        certified.ocsp = Some(bytes(ocsp, "the OCSP answer")?);
+    }
+    Ok(Loaded {
+        key: Arc::new(certified),
+        validity,
+        warnings,
+    })
+}
+
+/// The certificates in a file, in their order.
+///
+/// # Errors
+///
+/// It cannot be read, or there is none in it.
+pub fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
+    let text = bytes(file, "the certificate")?;
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    let all = all.map_err(|e| {
+        let what = format!("a certificate in {} is broken: {e}", file.display());
+        Error::new(what).mend("write the file again, from what its issuer has sent")
+    })?;
+    match all.is_empty() {
+        true => Err(no_certificate(file)),
+        false => Ok(all),
+    }
+}
+
+fn no_certificate(file: &Path) -> Error {
+    let what = format!("there is no certificate in {}", file.display());
+    Error::new(what).mend(
+        "name a file of PEM, with lines as -----BEGIN CERTIFICATE-----, the server's own first",
+    )
+}
+
+/// The key in a file, and a warning where others than its owner can read it.
+fn private_key(file: &Path) -> Result<(PrivateKeyDer<'static>, Option<String>), Error> {
+    let text = bytes(file, "the key")?;
+    if let Ok(key) = PrivateKeyDer::from_pem_slice(&text) {
+        return Ok((key, warning_of_readers(file)));
+    }
+    let has = |what: &[u8]| text.windows(what.len()).any(|it| it == what);
+    let name = file.display();
+    Err(match () {
+        () if has(b"ENCRYPTED") => {
+            Error::new(format!("the key in {name} is encrypted")).mend(format!(
+                "write it in plain, readable by its owner alone: (umask 077; openssl pkey -in {name} -out FILE)"
+            ))
+        }
+        () if has(b"PRIVATE KEY") => Error::new(format!("the key in {name} is broken"))
+            .mend("write the file again, or make another key and have a certificate for it"),
+        () => Error::new(format!("there is no key in {name}"))
+            .mend("name a file of PEM, with a line as -----BEGIN PRIVATE KEY-----"),
+    })
+}
+
+fn warning_of_readers(file: &Path) -> Option<String> {
+    let mode = file.metadata().ok()?.mode();
+    (mode & 0o077 != 0).then(|| {
+        let name = file.display();
+        format!("others than its owner can read or write the key {name}; do: chmod 600 {name}")
+    })
+}
+
+fn warning_of_validity(file: &Path, validity: Validity, now: UnixSecs) -> Option<String> {
+    let name = file.display();
+    if now > validity.until {
+        let days = (now - validity.until) / (24 * 3600);
+        return Some(format!(
+            "the certificate in {name} has expired {days} days ago, and clients refuse it; get another"
+        ));
+    }
+    (now < validity.from)
+        .then(|| format!("the certificate in {name} is not valid yet; look at this host's clock"))
+}
+
+/// A key that belongs to another certificate, of the same file perhaps.
+fn mismatch(files: &Files, certified: &CertifiedKey, error: &rustls::Error) -> Error {
+    let (certificate, key) = (files.certificate.display(), files.key.display());
+    let of_another = certified.cert.iter().skip(1).any(|other| {
+        CertifiedKey::new(vec![other.clone()], certified.key.clone())
+            .keys_match()
+            .is_ok()
+    });
+    match error {
+        _ if of_another => Error::new(format!(
+            "the certificates in {certificate} are in the wrong order: that of the key {key} is not the first"
+        ))
+        .mend("put the server's own first, behind it the one that has signed it, and so on"),
+        rustls::Error::InconsistentKeys(_) => Error::new(format!(
+            "the key in {key} does not belong to the certificate in {certificate}"
+        ))
+        .mend("name the key with which the certificate was asked for"),
+        error => Error::new(format!(
+            "cannot use the certificate in {certificate}: {error}"
+        ))
+        .mend("write the file again, from what its issuer has sent"),
+    }
+}
+
+/// What is in a file, which is no longer than such files are.
+fn bytes(file: &Path, what: &str) -> Result<Vec<u8>, Error> {
+    let name = file.display();
+    let fail = |e: std::io::Error| {
+        let error = Error::io(format!("cannot read {what} {name}"), e);
+        error.mend("name a file that is there, and that the user may read who starts the program")
+    };
+    let mut bytes = Vec::new();
+    let opened = File::open(file).map_err(fail)?;
+    let read = opened.take(PEM_LEN_MAX + 1).read_to_end(&mut bytes);
+    read.map_err(fail)?;
+    if bytes.len() as u64 > PEM_LEN_MAX {
+        let long = format!("{name} is longer than {PEM_LEN_MAX} bytes");
+        return Err(Error::new(long).mend(format!("name the file of {what}")));
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,31 @@
+//! The limits of TLS sessions, each with its reason.
+
+/// The longest plaintext of a record (RFC 8446 §5.1).
+pub const PLAIN_LEN_MAX: usize = 1 << 14;
+
+/// What encryption may add to it in TLS 1.3 (RFC 8446 §5.2), and in TLS 1.2 (RFC 5246 §6.2.3).
+pub const EXPANSION_MAX: usize = 256;
+pub(crate) const EXPANSION_12_MAX: usize = 2048;
+
+/// Bytes of a record's header.
+pub const HEADER_LEN: usize = 5;
+
+/// What a session may have decrypted and nobody has consumed, before it takes no more: four of the longest records.
+pub const UNREAD_LEN: usize = 4 * PLAIN_LEN_MAX;
+
+/// Bytes of a handshake that are not whole: longer than any hello with post-quantum shares, or a chain of certificates of a client.
+/// rustls takes messages of 64 KiB at most.
+pub const HANDSHAKE_LEN_MAX: usize = 128 * 1024;
+
+/// Records after which a key is changed in TLS 1.3: of AES-GCM fewer than 2^24.5 may be encrypted (RFC 8446 §5.5).
+pub const RECORDS_MAX: u64 = 1 << 24;
+
+/// Records under one key after which TLS 1.2, which cannot change it, ends the connection. An attacker's chance
+/// is 2^-45 then, with records of full length (RFC 9147 §4.5.3, draft-irtf-cfrg-aead-limits).
+pub const RECORDS_12_MAX: u64 = 1 << 32;
+
+/// Records that bring nothing in a row: empty ones, warnings, changes of keys. rustls' bound for changes of keys, too.
+pub const USELESS_RECORDS_MAX: u8 = 32;
+
+/// The longest file of certificates or of a key: some hundred certificates.
+pub const PEM_LEN_MAX: u64 = 1 << 20;

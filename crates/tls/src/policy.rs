@@ -1,0 +1,89 @@
+//! Versions and suites by name, and the cryptographic provider.
+
+use std::sync::Arc;
+
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::version::{TLS12, TLS13};
+use rustls::{CipherSuite, SupportedCipherSuite, SupportedProtocolVersion};
+
+/// The newest first.
+static BOTH: &[&SupportedProtocolVersion] = &[&TLS13, &TLS12];
+
+/// The lowest version that is spoken.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum MinimumVersion {
+    /// TLS 1.2: all suites have forward secrecy and authenticated encryption.
+    #[default]
+    V12,
+    /// TLS 1.3 alone.
+    V13,
+}
+
+impl MinimumVersion {
+    /// As it is written in a configuration: `1.2` or `1.3`.
+    ///
+    /// # Errors
+    ///
+    /// It is another.
+    pub fn parse(text: &str) -> Result<MinimumVersion, String> {
+        match text {
+            "1.2" => Ok(MinimumVersion::V12),
+            "1.3" => Ok(MinimumVersion::V13),
+            "1.0" | "1.1" => Err(format!(
+                "TLS {text} is broken and not spoken here (RFC 8996); write \"1.2\" or \"1.3\""
+            )),
+            _ => Err(format!(
+                "{text:?} is no version of TLS; write \"1.2\" or \"1.3\""
+            )),
+        }
+    }
+
+    /// The versions that are spoken then.
+    pub fn versions(self) -> &'static [&'static SupportedProtocolVersion] {
+        match self {
+            MinimumVersion::V12 => BOTH,
+            MinimumVersion::V13 => &BOTH[..1],
+        }
+    }
+}
+
+/// The names of all suites that are known, those that are preferred first.
+pub fn suite_names() -> Vec<String> {
+    let all = ring::ALL_CIPHER_SUITES.iter();
+    all.map(|suite| suite_name(suite.suite())).collect()
+}
+
+/// A suite's name at IANA.
+pub fn suite_name(suite: CipherSuite) -> String {
+    // rustls writes `TLS13_` where IANA writes `TLS_`, to tell apart whose they are.
+    let name = format!("{suite:?}");
+    match name.strip_prefix("TLS13_") {
+        Some(rest) => format!("TLS_{rest}"),
+        None => name,
+    }
+}
+
+/// A suite by that name.
+///
+/// # Errors
+///
+/// It is none, or none that is sound.
+pub fn suite(name: &str) -> Result<SupportedCipherSuite, String> {
+    let all = ring::ALL_CIPHER_SUITES.iter();
+    let found = all.copied().find(|it| suite_name(it.suite()) == name);
+    found.ok_or_else(|| {
+        format!(
+            "{name:?} is no suite that is known here; write some of {}",
+            suite_names().join(", ")
+        )
+    })
+}
+
+/// What does the cryptography, with these suites in this order; with all of them where none are named.
+pub fn provider(suites: &[SupportedCipherSuite]) -> Arc<CryptoProvider> {
+    let mut provider = ring::default_provider();
+    if !suites.is_empty() {
+        provider.cipher_suites = suites.to_vec();
+    }
+    Arc::new(provider)
+}

@@ -1,0 +1,261 @@
+//! One connection's TLS, from its first byte to its end.
+
+use std::fmt;
+use std::sync::Arc;
+
+use rustls::{CipherSuite, CommonState, HandshakeKind, ProtocolVersion};
+use rustls_pki_types::ServerName;
+
+use crate::TlsError;
+use crate::handshake::Handshake;
+use crate::record::{Cipher, Version};
+use crate::traffic::Traffic;
+
+/// What a handshake has come to.
+#[derive(Clone, Debug, Default)]
+pub struct About {
+    /// The version.
+    pub version: Option<ProtocolVersion>,
+    /// The suite.
+    pub suite: Option<CipherSuite>,
+    /// The protocol that both agreed on (ALPN).
+    pub protocol: Option<Box<[u8]>>,
+    /// It goes on from an earlier session.
+    pub is_resumed: bool,
+    /// The peer has shown a certificate, of which somebody that is trusted says that it is good.
+    pub has_peer_certificate: bool,
+}
+
+impl About {
+    pub(crate) fn of(common: &CommonState) -> About {
+        let suite = common.negotiated_cipher_suite();
+        About {
+            version: common.protocol_version(),
+            suite: suite.map(|suite| suite.suite()),
+            protocol: common.alpn_protocol().map(Box::from),
+            is_resumed: common.handshake_kind() == Some(HandshakeKind::Resumed),
+            has_peer_certificate: common.peer_certificates().is_some(),
+        }
+    }
+
+    /// The version as people write it.
+    pub fn version_name(&self) -> &'static str {
+        match self.version {
+            Some(ProtocolVersion::TLSv1_2) => "TLSv1.2",
+            Some(ProtocolVersion::TLSv1_3) => "TLSv1.3",
+            _ => "",
+        }
+    }
+
+    /// The suite as RFC 8446 and IANA write it.
+    pub fn suite_name(&self) -> String {
+        self.suite.map_or(String::new(), crate::policy::suite_name)
+    }
+}
+
+enum State {
+    Handshake(Box<Handshake>),
+    Traffic(Box<Traffic>),
+    Over,
+}
+
+/// One connection's TLS. In which order its calls go says [the crate](crate).
+pub struct Session {
+    state: State,
+    /// What came behind a handshake in one piece with its end.
+    behind: Vec<u8>,
+    /// Plaintext, from `consumed` on.
+    plain: Vec<u8>,
+    consumed: usize,
+    about: About,
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = match &self.state {
+            State::Handshake(_) => "handshake",
+            State::Traffic(_) => "traffic",
+            State::Over => "over",
+        };
+        let mut session = f.debug_struct("Session");
+        session.field("state", &state).field("about", &self.about);
+        session.finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    /// A server's, which waits for a client's hello.
+    ///
+    /// # Errors
+    ///
+    /// The configuration is none that works.
+    pub fn server(config: Arc<rustls::ServerConfig>) -> Result<Session, TlsError> {
+        Ok(Session::of(Handshake::server(config)?))
+    }
+
+    /// A client's, for a server of this name. [`receive`](Session::receive) of nothing gives its hello.
+    ///
+    /// # Errors
+    ///
+    /// The configuration is none that works.
+    pub fn client(
+        config: Arc<rustls::ClientConfig>,
+        name: ServerName<'static>,
+    ) -> Result<Session, TlsError> {
+        Ok(Session::of(Handshake::client(config, name)?))
+    }
+
+    fn of(handshake: Handshake) -> Session {
+        Session {
+            state: State::Handshake(Box::new(handshake)),
+            behind: Vec::new(),
+            plain: Vec::new(),
+            consumed: 0,
+            about: About::default(),
+        }
+    }
+
+    // What arrives.
+
+    /// Takes in what was received, and appends to `out` what is to be sent at once. Gives how much it has taken: the rest is to be
+    /// given again, with what comes behind it, and when plaintext was consumed.
+    ///
+    /// # Errors
+    ///
+    /// The session is over, and what tells the peer is appended.
+    pub fn receive(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<usize, TlsError> {
+        let received = match &self.state {
+            State::Handshake(_) => self.receive_handshake(bytes, out),
+            State::Traffic(_) => self.receive_records(bytes, out),
+            State::Over => Err(TlsError::Over),
+        };
+        if let Err(error) = &received {
+            self.fail(error, out);
+        }
+        received
+    }
+
+    fn receive_handshake(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<usize, TlsError> {
+        let State::Handshake(handshake) = &mut self.state else {
+            return Err(TlsError::Over);
+        };
+        if handshake.receive(bytes, &mut self.plain, out)? {
+            let State::Handshake(handshake) = std::mem::replace(&mut self.state, State::Over)
+            else {
+                return Err(TlsError::Over);
+            };
+            let done = handshake.finish()?;
+            let version = match done.about.version {
+                Some(ProtocolVersion::TLSv1_3) => Version::V13,
+                _ => Version::V12,
+            };
+            let tx = Cipher::new(version, done.secrets.tx)?;
+            let rx = Cipher::new(version, done.secrets.rx)?;
+            let traffic = Traffic::new(version, tx, rx, done.kernel);
+            self.state = State::Traffic(Box::new(traffic));
+            self.about = done.about;
+            self.behind = done.rest;
+            self.receive_behind(out)?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn receive_records(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<usize, TlsError> {
+        if !self.behind.is_empty() {
+            self.behind.extend_from_slice(bytes);
+            self.receive_behind(out)?;
+            return Ok(bytes.len());
+        }
+        let State::Traffic(traffic) = &mut self.state else {
+            return Err(TlsError::Over);
+        };
+        traffic.receive(bytes, &mut self.plain, out)
+    }
+
+    fn receive_behind(&mut self, out: &mut Vec<u8>) -> Result<(), TlsError> {
+        let State::Traffic(traffic) = &mut self.state else {
+            return Err(TlsError::Over);
+        };
+        let taken = traffic.receive(&self.behind, &mut self.plain, out)?;
+        self.behind.drain(..taken);
+        if self.behind.is_empty() {
+            self.behind = Vec::new();
+        }
+        Ok(())
+    }
+
+    /// Plaintext that was not consumed.
+    pub fn readable(&self) -> &[u8] {
+        &self.plain[self.consumed..]
+    }
+
+    /// Takes this many bytes of it.
+    pub fn consume(&mut self, count: usize) {
+        self.consumed += count.min(self.plain.len() - self.consumed);
+        if self.consumed == self.plain.len() {
+            // An idle session has no buffer.
+            (self.plain, self.consumed) = (Vec::new(), 0);
+        }
+    }
+
+    // What leaves.
+
+    /// Appends records of these pieces of plaintext, one behind another.
+    ///
+    /// # Errors
+    ///
+    /// The session does not stand, or its key is used up.
+    pub fn seal(&mut self, pieces: &[&[u8]], out: &mut Vec<u8>) -> Result<(), TlsError> {
+        let sealed = match &mut self.state {
+            State::Traffic(traffic) => traffic.seal(pieces, out),
+            State::Handshake(_) | State::Over => Err(TlsError::Over),
+        };
+        if let Err(error) = &sealed {
+            self.fail(error, out);
+        }
+        sealed
+    }
+
+    /// Appends what ends our side: nothing is sealed afterwards.
+    pub fn close(&mut self, out: &mut Vec<u8>) {
+        match &mut self.state {
+            State::Traffic(traffic) => traffic.close(out),
+            State::Handshake(_) => self.state = State::Over,
+            State::Over => {}
+        }
+    }
+
+    fn fail(&mut self, error: &TlsError, out: &mut Vec<u8>) {
+        if let (State::Traffic(traffic), Some(alert)) = (&mut self.state, error.alert()) {
+            traffic.fail(alert, out);
+        }
+        self.state = State::Over;
+        self.behind = Vec::new();
+    }
+
+    // Getters.
+
+    /// The handshake is over, and plaintext may go both ways.
+    pub fn is_established(&self) -> bool {
+        matches!(self.state, State::Traffic(_))
+    }
+
+    /// The handshake is under way.
+    pub fn is_handshaking(&self) -> bool {
+        matches!(self.state, State::Handshake(_))
+    }
+
+    /// The peer has ended its side: no more plaintext comes.
+    pub fn is_peer_closed(&self) -> bool {
+        match &self.state {
+            State::Traffic(traffic) => traffic.is_peer_closed,
+            State::Handshake(_) => false,
+            State::Over => true,
+        }
+    }
+
+    /// What the handshake has come to.
+    pub fn about(&self) -> &About {
+        &self.about
+    }
+}

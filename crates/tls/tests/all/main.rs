@@ -1,0 +1,5 @@
+//! The tests of the crate's interface.
+
+mod files;
+mod peers;
+mod sessions;

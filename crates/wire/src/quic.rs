@@ -1,0 +1,174 @@
+//! QUIC's long headers (RFC 9000 §17.2, RFC 9369), as far as they are in clear. Short headers say nothing by which they could be
+//! told from other datagrams.
+//!
+//! ```text
+//!  0       1         5                6          6+n              7+n
+//!  | flags | version | length, n byte | dst id   | length, m byte | src id | by type
+//!
+//!  Initial:            token length (varint) | token | length (varint) | packet number, payload
+//!  0-RTT, Handshake:   length (varint) | packet number, payload
+//!  Retry:              token | integrity tag       Version Negotiation: versions
+//! ```
+//!
+//! A datagram may have several packets (§12.2): [`LongHeaderView::next`].
+
+use crate::WireError;
+use crate::bytes::be32;
+use crate::cursor::Cursor;
+use crate::limits::QUIC_CONNECTION_ID_LEN_MAX;
+
+/// Version 1 (RFC 9000).
+pub const VERSION_1: u32 = 1;
+/// Version 2 (RFC 9369).
+pub const VERSION_2: u32 = 0x6b33_43cf;
+
+/// The header is a long one.
+const LONG: u8 = 0x80;
+/// Set in all packets of versions 1 and 2, unless both ends have agreed on something else (RFC 9287).
+const FIXED: u8 = 0x40;
+
+/// What a packet with a long header is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PacketType {
+    /// The first packets of both ends: hellos.
+    Initial,
+    /// Data before the server has answered.
+    ZeroRtt,
+    /// The rest of the handshake.
+    Handshake,
+    /// A server has the client try again, with a token.
+    Retry,
+    /// A server says which versions it speaks (RFC 8999 §6).
+    VersionNegotiation,
+}
+
+/// A packet with a long header, as much of it as is there.
+#[derive(Clone, Copy, Debug)]
+pub struct LongHeaderView<'a> {
+    packet_type: PacketType,
+    version: u32,
+    destination: &'a [u8],
+    source: &'a [u8],
+    next: &'a [u8],
+}
+
+impl<'a> LongHeaderView<'a> {
+    /// Reads the packet with which these bytes begin, of a datagram of which `length` bytes follow from here on.
+    ///
+    /// # Errors
+    /// [`WireError::BadField`] and [`WireError::BadVersion`] when it is none of versions 1 and 2, nor one that negotiates versions;
+    /// [`WireError::BadLength`] when lengths contradict each other; [`WireError::Truncated`] of the first five bytes.
+    pub fn parse(bytes: &'a [u8], length: usize) -> Result<Self, WireError> {
+        let mut rest = Cursor::new(bytes, length, "quic");
+        let fixed = rest.array::<5>()?;
+        let version = be32::<1, _>(fixed);
+        let packet_type = packet_type(fixed[0], version)?;
+        let destination = connection_id(&mut rest)?;
+        let source = connection_id(&mut rest)?;
+        let has_length = match packet_type {
+            // What follows is all the datagram has.
+            PacketType::Retry | PacketType::VersionNegotiation => false,
+            PacketType::Initial => {
+                let token = varint(&mut rest)?;
+                rest.bytes(token)?;
+                true
+            }
+            PacketType::ZeroRtt | PacketType::Handshake => true,
+        };
+        if has_length {
+            let count = varint(&mut rest)?;
+            rest.bytes(count)?;
+        }
+        Ok(Self {
+            packet_type,
+            version,
+            destination,
+            source,
+            next: if has_length { rest.rest() } else { &[] },
+        })
+    }
+
+    /// What it is for.
+    #[must_use]
+    pub fn packet_type(&self) -> PacketType {
+        self.packet_type
+    }
+
+    /// Its version; 0 of one that negotiates.
+    #[must_use]
+    pub fn version(&self) -> u32 {
+        self.version
+    }
+
+    /// The connection's name at the receiver.
+    #[must_use]
+    pub fn destination_id(&self) -> &'a [u8] {
+        self.destination
+    }
+
+    /// The connection's name at the sender.
+    #[must_use]
+    pub fn source_id(&self) -> &'a [u8] {
+        self.source
+    }
+
+    /// What the datagram has behind this packet: another packet, or padding.
+    #[must_use]
+    pub fn next(&self) -> &'a [u8] {
+        self.next
+    }
+}
+
+fn packet_type(flags: u8, version: u32) -> Result<PacketType, WireError> {
+    use PacketType::{Handshake, Initial, Retry, VersionNegotiation, ZeroRtt};
+    let types = match version {
+        // RFC 8999 §6: all bits but the first mean nothing.
+        0 if flags & LONG != 0 => return Ok(VersionNegotiation),
+        VERSION_1 => [Initial, ZeroRtt, Handshake, Retry],
+        // RFC 9369 §3.2.
+        VERSION_2 => [Retry, Initial, ZeroRtt, Handshake],
+        _ => {
+            return Err(WireError::BadField {
+                layer: "quic",
+                field: "version",
+                value: version,
+            });
+        }
+    };
+    if flags & (LONG | FIXED) != LONG | FIXED {
+        return Err(WireError::BadField {
+            layer: "quic",
+            field: "flags",
+            value: flags.into(),
+        });
+    }
+    Ok(types[usize::from(flags >> 4 & 3)])
+}
+
+fn connection_id<'a>(rest: &mut Cursor<'a>) -> Result<&'a [u8], WireError> {
+    let id = rest.vector_u8()?;
+    if id.len() > QUIC_CONNECTION_ID_LEN_MAX {
+        return Err(WireError::BadLength {
+            layer: "quic",
+            length: id.len(),
+        });
+    }
+    Ok(id)
+}
+
+/// RFC 9000 §16: the first two bits say of how many bytes a number is. 0 where it is not all there.
+fn varint(rest: &mut Cursor<'_>) -> Result<usize, WireError> {
+    let &[first] = rest.bytes(1)? else {
+        return Ok(0);
+    };
+    let more = (1usize << (first >> 6)) - 1;
+    let low = rest.bytes(more)?;
+    if low.len() < more {
+        return Ok(0);
+    }
+    let number = low.iter().fold(u64::from(first & 0x3f), |number, byte| {
+        number << 8 | u64::from(*byte)
+    });
+    // What is beyond memory is longer than the datagram too.
+    Ok(usize::try_from(number).unwrap_or(usize::MAX))
+}
