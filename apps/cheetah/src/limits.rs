@@ -375,3 +375,15 @@ pub const UNIX_NAME_LEN_MAX: usize = 107;
 
 /// Rules about applications in a site: each is compared with the path of each request.
 pub const FASTCGI_RULES_MAX: usize = 64;
+
+/// Plaintext that is encrypted at once: four of the longest records, so that what leaves is few buffers, and what was given
+/// together leaves together.
+pub const SEALED_LEN: usize = 64 * 1024;
+
+/// Records that wait on a connection to be sent: with more, nothing is encrypted. What is under way beside them is as much as
+/// congestion control lets go; documents stay slices until then.
+pub const SEALED_AHEAD_LEN: usize = 128 * 1024;
+
+/// Handshakes that are gone on with in a turn: signing takes some 30 us with ECDSA, a millisecond with RSA, and others wait
+/// meanwhile.
+pub const HANDSHAKES_AT_ONCE: usize = 4;

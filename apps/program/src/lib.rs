@@ -31,6 +31,6 @@ pub use connections::{ConnectionTable, Timed};
 pub use exos_host::{error, info, message, say, units, warn};
 pub use link::{LinkArgs, LinkName, NamedLink, Needs, SharingLinkArgs, ViaName, mode};
 pub use news::{taken_back, tell_losses, tell_news};
-pub use options::{Congestion, Ecn, Idle, TcpArgs, UserArgs, with_options};
+pub use options::{Congestion, Ecn, Idle, TcpArgs, TlsArgs, UserArgs, with_options};
 pub use printer::{Printer, Stream};
 pub use reachable::{inside_hint, reachable, reachable_addresses};

@@ -12,7 +12,7 @@ use http::Uri;
 /// A web server.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// The URL, of scheme http.
+    /// The URL, of scheme http or https.
     pub url: Uri,
     /// Where that is: all addresses of its host, those first that this host has a way to. They decide which link is opened, so they
     /// are looked up before there is one.
@@ -20,6 +20,7 @@ pub struct Target {
 }
 
 const PORT: u16 = 80;
+const TLS_PORT: u16 = 443;
 
 impl Target {
     /// The server of a URL.
@@ -29,14 +30,18 @@ impl Target {
     /// It is no URL of HTTP's, or its host has no address.
     pub fn find(text: &str) -> Result<Self> {
         let url = url(text)?;
-        let host = url.host().expect("it was checked");
-        let port = url.port_u16().unwrap_or(PORT);
-        let bare = host.trim_start_matches('[').trim_end_matches(']');
-        let found = names::look_up("load", bare)?.into_iter();
+        let own = if is_secured(&url) { TLS_PORT } else { PORT };
+        let port = url.port_u16().unwrap_or(own);
+        let found = names::look_up("load", host(&url))?.into_iter();
         Ok(Self {
-            url,
             addresses: found.map(|ip| SocketAddr::new(ip, port)).collect(),
+            url,
         })
+    }
+
+    /// Its host's name or address, where TLS is spoken with it.
+    pub(crate) fn secured_host(&self) -> Option<&str> {
+        is_secured(&self.url).then(|| host(&self.url))
     }
 
     /// All addresses of its host, those first that this host has a way to.
@@ -134,22 +139,29 @@ pub(crate) fn is_ours(ip: IpAddr) -> Result<bool> {
     Ok(addresses.iter().any(|address| address.ip == ip))
 }
 
+/// TLS is spoken with the server of a URL.
+fn is_secured(url: &Uri) -> bool {
+    url.scheme_str() == Some("https")
+}
+
+/// The host of a URL that was checked.
+fn host(url: &Uri) -> &str {
+    let host = url.host().expect("it was checked");
+    host.trim_start_matches('[').trim_end_matches(']')
+}
+
 pub(crate) fn url(text: &str) -> Result<Uri> {
     let whole = if text.contains("://") {
         text.to_owned()
     } else {
         format!("http://{text}")
     };
-    let help = "write http://HOST[:PORT]/PATH";
+    let help = "write http://HOST[:PORT]/PATH or https://HOST[:PORT]/PATH";
     let url: Uri = whole
         .parse()
         .map_err(|e| Error::new(format!("{text:?} is no URL: {e}")).mend(help))?;
-    match url.scheme_str() {
-        Some("http") => (),
-        Some("https") => {
-            return Err(Error::new("TLS is not spoken yet").mend("give a URL of scheme http"));
-        }
-        _ => return Err(Error::new(format!("{text:?} is of no known scheme")).mend(help)),
+    if !matches!(url.scheme_str(), Some("http" | "https")) {
+        return Err(Error::new(format!("{text:?} is of no known scheme")).mend(help));
     }
     let authority = url.authority().map_or("", |a| a.as_str());
     if authority.contains('@') {
@@ -174,6 +186,8 @@ mod tests {
         assert_eq!(address("http://10.1.2.3"), "10.1.2.3:80");
         assert_eq!(address("10.1.2.3:8080/x"), "10.1.2.3:8080");
         assert_eq!(address("http://[fd00::1]:81/a?b"), "[fd00::1]:81");
+        assert_eq!(address("https://10.1.2.3/"), "10.1.2.3:443");
+        assert_eq!(address("https://[fd00::1]:8443/"), "[fd00::1]:8443");
         let url = Target::find("10.0.0.1").unwrap().url;
         assert_eq!(url.path(), "/");
     }
@@ -217,7 +231,6 @@ mod tests {
     #[test]
     fn what_is_none() {
         for (text, part) in [
-            ("https://10.0.0.1/", "TLS"),
             ("ftp://10.0.0.1/", "scheme"),
             ("http://10.0.0.1:0/", "no server"),
             ("http://a:b@10.0.0.1/", "user name"),

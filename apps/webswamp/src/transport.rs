@@ -24,6 +24,11 @@ pub trait Transport {
     /// Takes this many of them.
     fn consume(&mut self, id: ConnectionId, count: usize);
 
+    /// Connections are to be secured before anything is asked on them, and it is told when they are.
+    fn is_secured(&self) -> bool {
+        false
+    }
+
     /// Has the next bytes counted where they arrive, and not handed over: gives how many of them are still to come. Their
     /// end is told as an event, or what follows them. A transport that hands all bytes over gives 0 for none.
     fn skip(&mut self, _id: ConnectionId, _count: u32) -> u32 {

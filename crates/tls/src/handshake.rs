@@ -31,6 +31,8 @@ pub(crate) struct Handshake {
     incoming: Vec<u8>,
     /// Something was received.
     has_begun: bool,
+    /// The peer has ended its side already.
+    is_peer_closed: bool,
 }
 
 /// A handshake that is over.
@@ -40,6 +42,8 @@ pub(crate) struct Done {
     pub(crate) about: About,
     /// What was received behind it.
     pub(crate) rest: Vec<u8>,
+    /// The peer has ended its side already.
+    pub(crate) is_peer_closed: bool,
 }
 
 /// What one step of rustls came to.
@@ -72,6 +76,7 @@ impl Handshake {
             side,
             incoming: Vec::new(),
             has_begun: false,
+            is_peer_closed: false,
         }
     }
 
@@ -110,7 +115,8 @@ impl Handshake {
             self.incoming.drain(..discard);
             match step {
                 Ok(Step::Again) => {}
-                Ok(Step::Waits | Step::PeerClosed) => return failed.map_or(Ok(false), Err),
+                Ok(Step::PeerClosed) => self.is_peer_closed = true,
+                Ok(Step::Waits) => return failed.map_or(Ok(false), Err),
                 Ok(Step::Stands) => return failed.map_or(Ok(!self.is_handshaking()), Err),
                 Err(error) if failed.is_none() => failed = Some(TlsError::from(error)),
                 Err(error) => return Err(failed.unwrap_or(TlsError::from(error))),
@@ -140,6 +146,7 @@ impl Handshake {
             kernel,
             about,
             rest: self.incoming,
+            is_peer_closed: self.is_peer_closed,
         })
     }
 }
@@ -203,7 +210,7 @@ fn step<Data>(
             Step::Again
         }
         ConnectionState::WriteTraffic(_) => Step::Stands,
-        ConnectionState::PeerClosed | ConnectionState::Closed => Step::PeerClosed,
+        ConnectionState::PeerClosed => Step::PeerClosed,
         _ => Step::Waits,
     };
     (discard, Ok(step))

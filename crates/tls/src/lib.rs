@@ -33,6 +33,7 @@
 //! | [`handshake`] | its beginning, by rustls |
 //! | [`traffic`] | what follows: records in, records out, changes of keys, alerts |
 //! | [`record`] | one record: its header, its nonce, its encryption |
+//! | [`client`] | a client: whom it trusts, tickets with which it resumes |
 //! | [`files`] | certificates and keys in files, with errors for people |
 //! | [`certificate`] | what is read in a certificate: how long it is valid |
 //! | [`policy`] | versions and suites by name, and the cryptographic provider |
@@ -41,6 +42,7 @@
 #![forbid(unsafe_code)]
 
 pub mod certificate;
+pub mod client;
 pub mod error;
 pub mod files;
 mod handshake;

@@ -151,7 +151,8 @@ impl Session {
             };
             let tx = Cipher::new(version, done.secrets.tx)?;
             let rx = Cipher::new(version, done.secrets.rx)?;
-            let traffic = Traffic::new(version, tx, rx, done.kernel);
+            let mut traffic = Traffic::new(version, tx, rx, done.kernel);
+            traffic.is_peer_closed = done.is_peer_closed;
             self.state = State::Traffic(Box::new(traffic));
             self.about = done.about;
             self.behind = done.rest;

@@ -9,7 +9,8 @@ use super::cache::CacheSize;
 use super::lines::{Lines, folder_of};
 use super::site::{Root, SiteConfig};
 use super::stack::{LinkConfig, TcpConfig};
-use super::{cache, schema, site, stack, watch};
+use super::tls::TlsConfig;
+use super::{cache, schema, site, stack, tls, watch};
 use crate::connections::BoundsArgs;
 use crate::limits::{CHUNKS_LEN, CONFIG_LEN_MAX};
 use crate::log::LogArgs;
@@ -25,6 +26,8 @@ pub const DEFAULT_PORT: u16 = 80;
 pub struct Config {
     /// The TCP port.
     pub port: u16,
+    /// HTTPS, if it is wanted.
+    pub tls: Option<TlsConfig>,
     /// The user that serves.
     pub user: UserArgs,
     /// Where packets come from.
@@ -64,6 +67,7 @@ impl Config {
     pub fn of(root: Root) -> Config {
         Config {
             port: DEFAULT_PORT,
+            tls: None,
             user: UserArgs::default(),
             link: LinkConfig::default(),
             cores: None,
@@ -105,6 +109,7 @@ impl Config {
             port: port
                 .and_then(|port| source.number(port, 1, i64::from(u16::MAX)))
                 .map_or(DEFAULT_PORT, |port| port as u16),
+            tls: tls::tls(&source, &tables),
             user: stack::user(&source, tables.user.as_ref()),
             link: stack::links(&source, &tables.link),
             cores: stack::cores(&source, &tables.link),

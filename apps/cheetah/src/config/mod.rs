@@ -14,6 +14,7 @@ mod rules;
 mod schema;
 mod site;
 mod stack;
+mod tls;
 mod units;
 mod watch;
 
@@ -24,3 +25,4 @@ pub use file::{Config, DEFAULT_PORT};
 pub use lines::Lines;
 pub use site::{Root, SiteConfig};
 pub use stack::{LinkConfig, TcpConfig};
+pub use tls::{TlsArgs, TlsConfig};

@@ -19,6 +19,7 @@ pub(super) struct File {
     pub(super) user: Option<Text>,
     pub(super) link: LinkTables,
     pub(super) tcp: TcpTable,
+    pub(super) tls: Option<Spanned<TlsTable>>,
     pub(super) log: LogTable,
     pub(super) status: StatusTable,
     pub(super) clients: ClientsTable,
@@ -41,6 +42,29 @@ pub(super) struct TcpTable {
     pub(super) sack: Option<bool>,
     pub(super) nagle: Option<bool>,
     pub(super) receive_buffer: Option<Text>,
+}
+
+/// `[tls]`: HTTPS.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default, expecting = "a table: [tls]")]
+pub(super) struct TlsTable {
+    pub(super) port: Option<Number>,
+    pub(super) minimum_version: Option<Text>,
+    pub(super) suites: Vec<Text>,
+    pub(super) self_signed: bool,
+}
+
+/// `[[site.certificate]]`: a certificate of a site.
+#[derive(Deserialize, Default)]
+#[serde(
+    deny_unknown_fields,
+    default,
+    expecting = "a table: [[site.certificate]]"
+)]
+pub(super) struct CertificateTable {
+    pub(super) file: Option<Text>,
+    pub(super) key: Option<Text>,
+    pub(super) ocsp: Option<Text>,
 }
 
 /// `[log]`: the access log.
@@ -102,6 +126,7 @@ pub(super) struct SiteTable {
     pub(super) redirect: Vec<Spanned<RedirectTable>>,
     pub(super) access: Vec<Spanned<AccessTable>>,
     pub(super) fastcgi: Vec<Spanned<FastcgiTable>>,
+    pub(super) certificate: Vec<Spanned<CertificateTable>>,
 }
 
 /// `[[site.fastcgi]]`: what an application answers.

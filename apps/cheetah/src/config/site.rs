@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use toml::Spanned;
 
-use super::rules;
 use super::schema::{LimitsTable, SiteTable, Text};
 use super::units::size_within;
+use super::{rules, tls};
 use crate::limits::{CHUNKS_LEN, CHUNKS_LEN_MIN, MEMORY_LEN_MAX, SITE_FILES_MAX};
 use crate::site::hosts::{HostName, Unknown};
 use crate::site::{Limits, Settings};
 use exos_program::config::Source;
+use exos_tls::files::Files;
 
 /// Where the documents of a site are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +32,8 @@ pub struct SiteConfig {
     pub names: Vec<HostName>,
     /// Where its documents are.
     pub root: Root,
+    /// Its certificates, where it has its own.
+    pub certificates: Vec<Files>,
     /// How they are found, named and sent.
     pub settings: Arc<Settings>,
 }
@@ -40,6 +43,7 @@ impl SiteConfig {
     pub fn of(root: Root) -> SiteConfig {
         SiteConfig {
             names: Vec::new(),
+            certificates: Vec::new(),
             root,
             settings: Arc::default(),
         }
@@ -120,6 +124,7 @@ fn one(
     });
     SiteConfig {
         names: names.collect(),
+        certificates: tls::certificates(source, folder, &table.certificate),
         root: Root::Directory(folder.join(root)),
         settings: Arc::new(rules::settings(source, folder, &span, table)),
     }

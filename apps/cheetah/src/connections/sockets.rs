@@ -13,7 +13,9 @@ use super::transport::Transport;
 use crate::site::long::OpenFile;
 
 impl Transport for Sockets {
-    const SENDS_FILES: bool = true;
+    fn sends_files(&self, _id: ConnectionId) -> bool {
+        true
+    }
 
     fn poll_event(&mut self) -> Option<Event> {
         Sockets::poll_event(self)

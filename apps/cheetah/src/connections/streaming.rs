@@ -22,7 +22,7 @@ impl Connection {
         tail: Tail,
         turn: &mut Turn<'_, T>,
     ) -> bool {
-        if T::SENDS_FILES {
+        if turn.transport.sends_files(self.id()) {
             self.send_tail(tail, turn);
             return true;
         }

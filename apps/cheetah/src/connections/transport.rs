@@ -11,8 +11,16 @@ use crate::site::long::OpenFile;
 
 /// Connections. A call about one that is gone does nothing.
 pub trait Transport {
-    /// Whether it sends parts of files by itself, so that nobody has to read them before ([`Transport::send_file`]).
-    const SENDS_FILES: bool = false;
+    /// Whether it sends parts of files by itself on this connection, so that nobody has to read them before
+    /// ([`Transport::send_file`]).
+    fn sends_files(&self, _id: ConnectionId) -> bool {
+        false
+    }
+
+    /// Nobody reads on the way what is sent: it is HTTPS.
+    fn is_encrypted(&self, _id: ConnectionId) -> bool {
+        false
+    }
 
     /// The next news of a connection.
     fn poll_event(&mut self) -> Option<Event>;
@@ -37,7 +45,7 @@ pub trait Transport {
     /// Queues bytes.
     fn send(&mut self, id: ConnectionId, bytes: Slice);
 
-    /// Queues a part of a file, where [`SENDS_FILES`](Transport::SENDS_FILES) says so. The connection breaks if the file
+    /// Queues a part of a file, where [`sends_files`](Transport::sends_files) says so. The connection breaks if the file
     /// changes meanwhile.
     fn send_file(&mut self, _id: ConnectionId, _file: &Rc<OpenFile>, _range: Range<u64>) {
         unreachable!("this transport sends bytes only");

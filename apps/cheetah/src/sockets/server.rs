@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use exos::{Error, clock};
 use exos_inet::Instant;
@@ -14,13 +15,17 @@ use super::listener;
 use crate::connections::{Bounds, Carried, Cheetah};
 use crate::http::Server;
 use crate::limits::{ACCEPT_PAUSE, RECEIVE_BUFFER_LEN};
+use crate::secure::{Acceptor, Secured, Sessions};
 use crate::site::Change;
 
 /// The server on sockets.
 pub struct SocketServer {
     cheetah: Cheetah,
     sockets: Sockets,
-    listener: Option<OwnedFd>,
+    /// Where connections come from: the port of HTTP, and that of HTTPS.
+    listeners: Vec<OwnedFd>,
+    /// Those that are encrypted.
+    sessions: Option<Sessions>,
     /// Connections may wait to be accepted.
     has_newcomers: bool,
     /// None is accepted until then.
@@ -35,24 +40,37 @@ pub struct SocketServer {
 }
 
 impl SocketServer {
-    /// Listens; `server` answers.
+    /// Listens, for HTTPS too where there is what accepts it; `server` answers.
     ///
     /// # Errors
     ///
     /// The address is taken, or is none of this host's.
-    pub fn listen(address: SocketAddr, server: Server) -> Result<SocketServer, Error> {
-        let fail = |e: Errno| {
-            let what = format!("cannot listen at {address}");
+    pub fn listen(
+        address: SocketAddr,
+        server: Server,
+        acceptor: Option<Arc<Acceptor>>,
+    ) -> Result<SocketServer, Error> {
+        let fail = |what: SocketAddr, e: Errno| {
+            let what = format!("cannot listen at {what}");
             Error::io(what, e).mend("choose another --port, or an --address of this host")
         };
-        let mut sockets = Sockets::new(RECEIVE_BUFFER_LEN as usize).map_err(fail)?;
+        let failed = |e| fail(address, e);
+        let mut sockets = Sockets::new(RECEIVE_BUFFER_LEN as usize).map_err(failed)?;
         sockets.tell_of_taken();
-        let listener = listener::listen(address).map_err(fail)?;
-        sockets.watch(listener.as_fd()).map_err(fail)?;
+        let encrypted = acceptor
+            .iter()
+            .map(|it| SocketAddr::new(address.ip(), it.port()));
+        let mut listeners = Vec::new();
+        for address in [address].into_iter().chain(encrypted) {
+            let listener = listener::listen(address).map_err(|e| fail(address, e))?;
+            sockets.watch(listener.as_fd()).map_err(failed)?;
+            listeners.push(listener);
+        }
         Ok(SocketServer {
             cheetah: Cheetah::new(server, clock::now()),
             sockets,
-            listener: Some(listener),
+            listeners,
+            sessions: acceptor.map(Sessions::new),
             has_newcomers: false,
             pause_until: None,
             connections_max: usize::MAX,
@@ -68,7 +86,7 @@ impl SocketServer {
     ///
     /// It has stopped.
     pub fn address(&self) -> io::Result<SocketAddr> {
-        let listener = self.listener.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+        let listener = self.listeners.first().ok_or(io::ErrorKind::NotConnected)?;
         listener::address(listener)
     }
 
@@ -94,7 +112,12 @@ impl SocketServer {
         self.has_newcomers |= self.sockets.was_told();
         self.pause_until = self.pause_until.filter(|until| *until > now);
         self.accept(now);
-        self.cheetah.handle(now, unix_secs, &mut self.sockets);
+        if let Some(sessions) = &mut self.sessions {
+            sessions.begin_turn();
+        }
+        let mut transport = Secured::new(&mut self.sockets, self.sessions.as_mut());
+        self.cheetah.handle(now, unix_secs, &mut transport);
+        drop(transport);
         self.answer_what_follows(now);
         // Where some have ended, there may be room for others.
         while self.may_accept() {
@@ -105,7 +128,8 @@ impl SocketServer {
 
     /// What the kernel does with what was sent it says at once.
     fn answer_what_follows(&mut self, now: Instant) {
-        self.cheetah.handle_events(now, &mut self.sockets);
+        let mut transport = Secured::new(&mut self.sockets, self.sessions.as_mut());
+        self.cheetah.handle_events(now, &mut transport);
     }
 
     /// Connections may wait for which there is room. Those for which there is none wait in the kernel.
@@ -117,18 +141,12 @@ impl SocketServer {
     /// Takes connections that wait.
     fn accept(&mut self, now: Instant) {
         while self.may_accept() {
-            let Some(listener) = &self.listener else {
+            let mut all = self.listeners.iter();
+            let Some(next) = all.find_map(|it| listener::accept(it).transpose()) else {
                 self.has_newcomers = false;
                 return;
             };
-            let accepted = match listener::accept(listener) {
-                Ok(Some((socket, peer))) => self.sockets.adopt(socket, peer),
-                Ok(None) => {
-                    self.has_newcomers = false;
-                    return;
-                }
-                Err(e) => Err(e),
-            };
+            let accepted = next.and_then(|(socket, peer)| self.sockets.adopt(socket, peer));
             match accepted {
                 Ok(()) => self.accepted += 1,
                 // The kernel has no room: it is better asked later.
@@ -169,7 +187,9 @@ impl Carried for SocketServer {
         }
         let may_accept = self.may_accept().then(clock::now);
         let pause = self.pause_until.filter(|_| self.has_newcomers);
-        let until = [until, self.cheetah.poll_timeout(), may_accept, pause];
+        let is_waiting = self.sessions.as_ref().is_some_and(Sessions::is_waiting);
+        let soon = is_waiting.then(clock::now);
+        let until = [until, self.cheetah.poll_timeout(), may_accept, pause, soon];
         let waited = self.sockets.wait(until.into_iter().flatten().min());
         waited.map_err(|e| Error::io("cannot wait for connections", e))
     }
@@ -182,21 +202,27 @@ impl Carried for SocketServer {
 
     fn change(&mut self, site: usize, change: Change) {
         let (now, unix_secs) = (clock::now(), clock::unix_secs());
+        let mut transport = Secured::new(&mut self.sockets, self.sessions.as_mut());
         self.cheetah
-            .change(now, unix_secs, site, change, &mut self.sockets);
+            .change(now, unix_secs, site, change, &mut transport);
+        drop(transport);
         self.answer_what_follows(now);
     }
 
     fn retry_all(&mut self) {
         let (now, unix_secs) = (clock::now(), clock::unix_secs());
-        self.cheetah.retry_all(now, unix_secs, &mut self.sockets);
+        let mut transport = Secured::new(&mut self.sockets, self.sessions.as_mut());
+        self.cheetah.retry_all(now, unix_secs, &mut transport);
+        drop(transport);
         self.answer_what_follows(now);
     }
 
     fn stop(&mut self) {
-        self.listener = None;
+        self.listeners.clear();
         let (now, unix_secs) = (clock::now(), clock::unix_secs());
-        self.cheetah.stop(now, unix_secs, &mut self.sockets);
+        let mut transport = Secured::new(&mut self.sockets, self.sessions.as_mut());
+        self.cheetah.stop(now, unix_secs, &mut transport);
+        drop(transport);
         self.answer_what_follows(now);
     }
 
@@ -208,9 +234,12 @@ impl Carried for SocketServer {
     /// their peer are `http_peer_refusals`, and not among them.
     fn counters(&self) -> Vec<(String, u64)> {
         let accepted = self.accepted - self.cheetah.peer_refusals();
-        vec![
-            ("sockets_accepted".to_owned(), accepted),
-            ("sockets_accept_errors".to_owned(), self.accept_errors),
-        ]
+        let own = [
+            ("sockets_accepted", accepted),
+            ("sockets_accept_errors", self.accept_errors),
+        ];
+        let sessions = self.sessions.iter().flat_map(Sessions::counters);
+        let all = own.into_iter().chain(sessions);
+        all.map(|(name, count)| (name.to_owned(), count)).collect()
     }
 }

@@ -4,9 +4,10 @@
 //! sends is taken until it finishes too. A connection that the program opened ends when both have
 //! finished; one that it took (`--listen`) when the peer has, as with netcat.
 //!
-//! [`program`] is what is done with the connection, [`dial`] how it is opened, [`streams`] the standard
-//! streams, this file the set-up and the loop.
+//! [`program`] is what is done with the connection, [`dial`] how it is opened, [`carrier`] its bytes, with TLS or without,
+//! [`streams`] the standard streams, this file the set-up and the loop.
 
+mod carrier;
 mod dial;
 mod options;
 mod program;
@@ -20,6 +21,7 @@ use exos::{Error, Exos, clock};
 use exos_inet::tcp::ListenOptions;
 use exos_program::names::look_up_over;
 use exos_program::{Needs, Printer, Stream, reachable_addresses, taken_back, tell_news};
+use exos_tls::client::{Client, told};
 
 use crate::limits::GOODBYE_TIME;
 use crate::run::{failed, local_port, role};
@@ -32,6 +34,7 @@ pub use streams::Streams;
 /// Run until the connection has ended. Success when it ended in order in both directions.
 pub fn run(args: &CatArgs) -> Result<ExitCode, Error> {
     let side = args.side();
+    let client = args.client()?;
     let port = match (args.port, &side) {
         (None, Side::Connect(_)) => local_port(args.link.share_address)?,
         (port, _) => port,
@@ -45,7 +48,7 @@ pub fn run(args: &CatArgs) -> Result<ExitCode, Error> {
     let mut streams = Streams::start(std::io::stdin(), std::io::stdout())
         .map_err(|e| Error::io("cannot start the threads of the standard streams", e))?;
     let mut cat = match begin(args, beginning, &mut exos, &mut streams, &signals) {
-        Ok(Some(cat)) => cat,
+        Ok(Some(cat)) => secured(cat, client.as_ref())?,
         begun => {
             exos.send()?;
             exos.leave();
@@ -115,6 +118,16 @@ fn begin(
     Ok(Some(Cat::listening(listener, clock::now())))
 }
 
+/// With TLS on the connection, where that is spoken.
+fn secured(cat: Cat, client: Option<&Client>) -> Result<Cat, Error> {
+    let Some(client) = client else {
+        return Ok(cat);
+    };
+    let session = client.begin(false);
+    let session = session.map_err(|e| Error::new(format!("TLS cannot be spoken: {e}")))?;
+    Ok(cat.secured(session))
+}
+
 fn stopped() -> Error {
     Error::new("stopped by a signal before the connection had ended")
 }
@@ -169,6 +182,10 @@ fn end(
         (_, Some(e)) => Err(Error::io("cannot write to standard output", e)),
         (Verdict::Done, None) => Ok(()),
         (Verdict::Failed(peer, reason), None) => Err(failed(peer, reason)),
+        (Verdict::Unsecured(peer, error), None) => Err(told(&error, &peer.to_string())),
+        (Verdict::Cut(peer), None) => Err(Error::new(format!(
+            "{peer} has closed the connection without ending TLS: what it sent may be cut off"
+        ))),
         (Verdict::Input(kind), None) => {
             let source = std::io::Error::from(kind);
             Err(Error::io("cannot read standard input", source))

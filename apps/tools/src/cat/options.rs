@@ -1,7 +1,9 @@
 //! The command line of `exos cat`.
 
+use exos::Error;
 use exos_program::names::HostPort;
-use exos_program::{SharingLinkArgs, TcpArgs};
+use exos_program::{SharingLinkArgs, TcpArgs, TlsArgs};
+use exos_tls::client::Client;
 
 use super::program::Side;
 
@@ -25,6 +27,11 @@ pub struct CatArgs {
     /// Local port [default when connecting: any]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: Option<u16>,
+    /// Speak TLS on the connection; it then stays open until the server ends it, as with `openssl s_client -quiet`
+    #[arg(long, conflicts_with = "listen")]
+    pub(crate) tls: bool,
+    #[command(flatten)]
+    pub(crate) tls_args: TlsArgs,
     #[command(flatten)]
     pub(crate) link: SharingLinkArgs<true>,
     #[command(flatten)]
@@ -38,6 +45,16 @@ pub struct CatArgs {
 }
 
 impl CatArgs {
+    /// Speaks TLS with the host, where that is wanted.
+    pub(super) fn client(&self) -> Result<Option<Client>, Error> {
+        match &self.to {
+            Some(to) if self.tls => self.tls_args.client(&to.host, &[]).map(Some),
+            _ if self.tls_args.is_given() => Err(Error::new("no TLS is spoken")
+                .mend("say --tls, or leave --insecure, --cacert and --tls-name out")),
+            _ => Ok(None),
+        }
+    }
+
     pub(super) fn side(&self) -> Side {
         match (&self.to, self.port) {
             (Some(to), _) => Side::Connect(to.clone()),

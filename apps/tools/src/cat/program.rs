@@ -8,13 +8,14 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use exos::clock;
-use exos_buf::Buffer;
 use exos_inet::tcp::{ConnectionId, Event, EventSet, Info, ListenerId, Reason};
 use exos_inet::{Instant, Stack};
 use exos_program::names::HostPort;
+use exos_tls::{Session, TlsError};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::carrier::Carrier;
 use super::streams::{Input, Streams};
 use crate::limits::CAT_QUEUE_MAX;
 use crate::statistics;
@@ -29,12 +30,16 @@ pub enum Side {
 }
 
 /// How it went.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     /// Everything was delivered, and both sides finished.
     Done,
     /// The connection failed.
     Failed(SocketAddr, Reason),
+    /// TLS did.
+    Unsecured(SocketAddr, TlsError),
+    /// It ended before its TLS did, so that anybody may have cut it off (RFC 8446 §6.1).
+    Cut(SocketAddr),
     /// Standard input did.
     Input(ErrorKind),
 }
@@ -42,6 +47,7 @@ pub enum Verdict {
 /// A connection joined to the standard streams.
 pub struct Cat {
     id: Option<ConnectionId>,
+    carrier: Carrier,
     listener: Option<ListenerId>,
     /// The other end, once it is known.
     peer: Option<SocketAddr>,
@@ -93,6 +99,7 @@ impl Cat {
     ) -> Self {
         Self {
             id,
+            carrier: Carrier::default(),
             taken: listener.is_some(),
             listener,
             peer,
@@ -110,12 +117,20 @@ impl Cat {
         }
     }
 
+    /// With TLS on the connection.
+    #[must_use]
+    pub fn secured(mut self, session: Session) -> Self {
+        self.carrier = Carrier::secured(session);
+        self
+    }
+
     /// Move what can be moved.
     pub fn handle(&mut self, now: Instant, stack: &mut Stack, streams: &mut Streams) {
         streams.listen();
         while let Some(event) = stack.poll_event() {
             self.handle_event(now, &event, stack, streams);
         }
+        self.turn_carrier(stack);
         if self.verdict.is_none() && self.stands {
             self.take_input(stack, streams);
             self.give_output(stack, streams);
@@ -125,7 +140,19 @@ impl Cat {
 
     /// How it went, once the connection is over.
     pub fn verdict(&self) -> Option<Verdict> {
-        self.verdict
+        self.verdict.clone()
+    }
+
+    /// Goes on with TLS, where there is some.
+    fn turn_carrier(&mut self, stack: &mut Stack) {
+        let Some(id) = self.id.filter(|_| self.stands && self.verdict.is_none()) else {
+            return;
+        };
+        if let Err(error) = self.carrier.turn(stack, id) {
+            stack.tcp.finish(id);
+            let peer = self.peer.expect("it was known when the connection began");
+            self.verdict = Some(Verdict::Unsecured(peer, error));
+        }
     }
 
     fn handle_event(
@@ -162,21 +189,24 @@ impl Cat {
     fn closed(&mut self, reason: Reason, stack: &mut Stack, streams: &mut Streams) {
         let id = self.id.expect("it is the connection's event");
         self.observe(stack);
-        let rest = stack.tcp.readable(id).to_vec();
+        let unsecured = self.carrier.turn(stack, id).err();
+        let rest = self.carrier.readable(stack, id).to_vec();
         self.received += rest.len() as u64;
         streams.finish(rest);
         let peer = self.peer.expect("it was known when the connection began");
-        self.verdict = Some(match (self.broken, reason) {
-            (Some(kind), _) => Verdict::Input(kind),
-            (None, Reason::Done) => Verdict::Done,
-            (None, reason) => Verdict::Failed(peer, reason),
+        self.verdict = Some(match (self.broken, unsecured, reason) {
+            (Some(kind), ..) => Verdict::Input(kind),
+            (None, Some(error), _) => Verdict::Unsecured(peer, error),
+            (None, None, Reason::Done) if self.carrier.is_finished() => Verdict::Done,
+            (None, None, Reason::Done) => Verdict::Cut(peer),
+            (None, None, reason) => Verdict::Failed(peer, reason),
         });
     }
 
     /// From standard input, as far as the send queue has room.
     fn take_input(&mut self, stack: &mut Stack, streams: &mut Streams) {
         let Some(id) = self.id else { return };
-        while !self.input_ended {
+        while !self.input_ended && self.carrier.is_ready() {
             let queued = stack.tcp.connection(id).map_or(0, |c| c.unacknowledged());
             if queued >= CAT_QUEUE_MAX {
                 return;
@@ -185,10 +215,12 @@ impl Cat {
                 Input::Nothing => return,
                 Input::Bytes(bytes) => {
                     let count = bytes.len() as u64;
-                    if stack.tcp.send(id, Buffer::from(bytes).whole()) {
+                    if self.carrier.send(stack, id, bytes) {
                         self.queued += count;
                     }
                 }
+                // With TLS the rest of the answer would be lost.
+                Input::End if self.carrier.is_secured() => self.input_ended = true,
                 Input::End => self.finish(stack),
                 Input::Broken(kind) => {
                     self.input_ended = true;
@@ -202,7 +234,7 @@ impl Cat {
     fn finish(&mut self, stack: &mut Stack) {
         self.input_ended = true;
         if let Some(id) = self.id {
-            stack.tcp.finish(id);
+            self.carrier.finish(stack, id);
         }
     }
 
@@ -212,19 +244,24 @@ impl Cat {
         if self.output_finished {
             return;
         }
-        let bytes = stack.tcp.readable(id);
+        let bytes = self.carrier.readable(stack, id);
         let available = bytes.len();
         let Some(taken) = streams.offer(bytes) else {
             // Nobody takes the output any more: the error is told at the end.
             stack.tcp.abort(id);
             return;
         };
-        stack.tcp.consume(id, taken);
+        self.carrier.consume(stack, id, taken);
         self.received += taken as u64;
-        if self.peer_finished && taken == available {
+        let is_secured = self.carrier.is_secured();
+        let is_over = match is_secured {
+            true => self.peer_finished || self.carrier.is_finished(),
+            false => self.peer_finished,
+        };
+        if is_over && taken == available {
             self.output_finished = true;
             streams.finish(Vec::new());
-            if self.taken {
+            if self.taken || is_secured {
                 self.finish(stack);
             }
         }
@@ -235,13 +272,14 @@ impl Cat {
         let Some(tcp) = self.id.and_then(|id| stack.tcp.connection(id)) else {
             return;
         };
-        self.sent = self.queued - tcp.unacknowledged() as u64;
+        // Records are longer than what is in them.
+        self.sent = self.queued.saturating_sub(tcp.unacknowledged() as u64);
         self.info = Some(tcp.info());
     }
 
     /// Give the connection up, if it is not over.
     pub fn abort(&mut self, stack: &mut Stack) {
-        if let (None, Some(id)) = (self.verdict, self.id) {
+        if let (None, Some(id)) = (&self.verdict, self.id) {
             stack.tcp.abort(id);
         }
     }

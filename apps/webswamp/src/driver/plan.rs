@@ -191,7 +191,7 @@ fn weighted(path: &Path, common: &Common) -> Result<Plan> {
     let server = common.url.map(target::url).transpose()?;
     let list = List::parse(&text, server.as_ref())
         .map_err(|what| Error::new(format!("{}: {what}", path.display())))?;
-    let url = format!("http://{}/", list.authority);
+    let url = format!("{}://{}/", list.scheme, list.authority);
     let (content, seed, think) = (common.content.clone(), common.seed, common.think);
     let driver = move |part| -> Box<dyn Driver> {
         let requests = list.entries.iter().map(|entry| {

@@ -35,6 +35,8 @@ pub struct Entry {
 /// A list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct List {
+    /// Whether TLS is spoken with it: `http` or `https`.
+    pub scheme: &'static str,
     /// The server that all are of, as HOST[:PORT].
     pub authority: String,
     /// What is asked for, at least one.
@@ -51,22 +53,24 @@ impl List {
     ///
     /// What is wrong, with the number of the line where it is.
     pub fn parse(text: &str, server: Option<&Uri>) -> Result<Self, String> {
-        let mut authority = server.and_then(Uri::authority).map(|a| a.to_string());
+        let mut origin = server.and_then(origin_of);
         let mut entries = Vec::new();
         for (line, number) in text.lines().zip(1..) {
             let at = |what: String| format!("line {number}: {what}");
             let Some((weight, place)) = fields(line).map_err(at)? else {
                 continue;
             };
-            let (host, target) = parts(place).map_err(at)?;
-            match (&authority, host) {
-                (Some(one), Some(other)) if !is_same(one, &other) => {
-                    return Err(at(format!(
-                        "{other} is another server than {one}; a load is of one"
-                    )));
+            let (its, target) = parts(place).map_err(at)?;
+            match (&origin, its) {
+                (Some((scheme, one)), Some((other_scheme, other))) => {
+                    if *scheme != other_scheme || !is_same(one, &other, scheme) {
+                        return Err(at(format!(
+                            "{other_scheme}://{other} is another server than {scheme}://{one}; a load is of one"
+                        )));
+                    }
                 }
-                (None, Some(host)) => authority = Some(host),
-                _ => (),
+                (None, its) => origin = its,
+                (Some(_), None) => (),
             }
             if entries.len() == REQUESTS_MAX {
                 return Err(at(format!("there are more than {REQUESTS_MAX} lines")));
@@ -77,8 +81,12 @@ impl List {
             return Err("there is no URL in it; write one a line".to_owned());
         }
         let help = "no line names the server; write http://HOST/ before a path, or give a URL beside the list";
-        let authority = authority.ok_or(help)?;
-        Ok(Self { authority, entries })
+        let (scheme, authority) = origin.ok_or(help)?;
+        Ok(Self {
+            scheme,
+            authority,
+            entries,
+        })
     }
 }
 
@@ -109,26 +117,33 @@ fn weight(text: &str) -> Result<f64, String> {
     }
 }
 
-/// The server, if it is said, and path and query.
-fn parts(place: &str) -> Result<(Option<String>, String), String> {
-    let help = || format!("{place:?} is neither a path nor a URL of scheme http");
-    let uri: Uri = place.parse().map_err(|_| help())?;
-    let is_path = place.starts_with('/') && uri.authority().is_none();
-    let is_url = uri.scheme_str() == Some("http") && uri.authority().is_some();
-    if !is_path && !is_url {
-        return Err(help());
-    }
-    let host = uri.authority().map(|authority| authority.to_string());
-    Ok((host, target_of(&uri)))
+/// Scheme and server, as HOST[:PORT].
+type Origin = (&'static str, String);
+
+/// That of a URL of HTTP.
+fn origin_of(url: &Uri) -> Option<Origin> {
+    let scheme = ["http", "https"]
+        .into_iter()
+        .find(|scheme| url.scheme_str() == Some(scheme));
+    Some((scheme?, url.authority()?.to_string()))
 }
 
-/// Whether these are one server; HTTP's own port may be said or not.
-fn is_same(one: &str, other: &str) -> bool {
-    let bare = |text: &str| {
-        text.strip_suffix(":80")
-            .unwrap_or(text)
-            .to_ascii_lowercase()
-    };
+/// The server, if it is said, and path and query.
+fn parts(place: &str) -> Result<(Option<Origin>, String), String> {
+    let help = || format!("{place:?} is neither a path nor a URL of scheme http or https");
+    let uri: Uri = place.parse().map_err(|_| help())?;
+    let is_path = place.starts_with('/') && uri.authority().is_none();
+    let origin = origin_of(&uri);
+    if !is_path && origin.is_none() {
+        return Err(help());
+    }
+    Ok((origin, target_of(&uri)))
+}
+
+/// Whether these are one server; a scheme's own port may be said or not.
+fn is_same(one: &str, other: &str, scheme: &str) -> bool {
+    let port = if scheme == "https" { ":443" } else { ":80" };
+    let bare = |text: &str| text.strip_suffix(port).unwrap_or(text).to_ascii_lowercase();
     bare(one) == bare(other)
 }
 
@@ -211,7 +226,7 @@ mod tests {
     fn lines() {
         let text = "# all\r\n\nhttp://a.example\n10 /b?c # often\n\t.5  http://A.example:80/d#e\nhttp://a.example?f";
         let list = parse(text).unwrap();
-        assert_eq!(list.authority, "a.example");
+        assert_eq!((list.scheme, &*list.authority), ("http", "a.example"));
         let entries = [
             entry(1.0, "/"),
             entry(10.0, "/b?c"),
@@ -222,6 +237,8 @@ mod tests {
         let server = "http://[fd00::1]:81/".parse().unwrap();
         let list = List::parse("/a\n/b", Some(&server)).unwrap();
         assert_eq!((&*list.authority, list.entries.len()), ("[fd00::1]:81", 2));
+        let list = parse("https://a/\nhttps://a:443/b\n/c").unwrap();
+        assert_eq!((list.scheme, list.entries.len()), ("https", 3));
     }
 
     #[test]
@@ -235,7 +252,9 @@ mod tests {
             ("0 /b", "line 1", "no weight"),
             ("1 /b c", "line 1", "too much"),
             ("5", "line 1", "no URL behind"),
-            ("https://a/", "line 1", "scheme http"),
+            ("ftp://a/", "line 1", "scheme http"),
+            ("http://a/\nhttps://a/", "line 2", "another server"),
+            ("https://a/\nhttps://a:80/", "line 2", "another server"),
             ("a.html", "line 1", "neither a path"),
             ("", "no URL", "no URL"),
             ("# /a", "no URL", "no URL"),

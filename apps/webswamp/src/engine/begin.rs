@@ -139,7 +139,7 @@ impl Engine {
     }
 
     /// Sends the slot's request on its connection, and others behind it where several may be under way.
-    fn send_first(&mut self, slot: u32, now: Instant, transport: &mut impl Transport) {
+    pub(super) fn send_first(&mut self, slot: u32, now: Instant, transport: &mut impl Transport) {
         let it = &mut self.slots[slot as usize];
         it.stage = Stage::Head;
         let request = it.request;
@@ -172,6 +172,10 @@ impl Engine {
         self.has_opened(slot);
         let it = &self.slots[slot as usize];
         self.statistics.connected(it.begun, now);
+        if transport.is_secured() {
+            self.slots[slot as usize].stage = Stage::Securing;
+            return;
+        }
         if self.behaviour.merging {
             return self.send_first(slot, now, transport);
         }
@@ -189,7 +193,7 @@ impl Engine {
                 _ if it.generation != generation => (),
                 Stage::Connecting => self.send_first(slot, now, transport),
                 Stage::Closing => self.finish(slot, now, transport),
-                Stage::Idle | Stage::Head | Stage::Body(_) => (),
+                Stage::Idle | Stage::Securing | Stage::Head | Stage::Body(_) => (),
             }
         }
     }

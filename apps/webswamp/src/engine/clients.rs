@@ -260,13 +260,11 @@ impl Engine {
     pub fn handle_due(&mut self, now: Instant, transport: &mut impl Transport) {
         self.go_on_with_deferred(now, transport);
         while let Some(slot) = self.first_since(self.busy, self.behaviour.timeout, now) {
-            let is_open = self.slots[slot as usize].stage != Stage::Connecting;
-            let kind = if is_open {
-                ErrorKind::Timeout
-            } else {
-                ErrorKind::ConnectTimeout
-            };
-            self.fail(slot, kind, now, transport);
+            match self.slots[slot as usize].stage {
+                Stage::Connecting => self.fail(slot, ErrorKind::ConnectTimeout, now, transport),
+                Stage::Securing => self.not_secured(slot, "timeout", now, transport),
+                _ => self.fail(slot, ErrorKind::Timeout, now, transport),
+            }
         }
         while let Some(slot) = self.first_since(self.closing, CLOSING_TIME, now) {
             self.finish(slot, now, transport);
@@ -292,6 +290,15 @@ impl Engine {
         match it.stage {
             Stage::Idle => (),
             Stage::Closing => self.rest(slot, now, transport),
+            Stage::Securing => {
+                let reason = match reason {
+                    Reason::Done => "closed",
+                    Reason::TimedOut => "timeout",
+                    Reason::Reset | Reason::Aborted | Reason::Refused => "reset",
+                    Reason::Unreachable => "unreachable",
+                };
+                self.not_secured(slot, reason, now, transport);
+            }
             stage => {
                 let kind = match (reason, stage) {
                     (Reason::Refused, _) => ErrorKind::Refused,

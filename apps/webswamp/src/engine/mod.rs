@@ -3,7 +3,7 @@
 //! It performs nothing: a [`Transport`](crate::transport::Transport) opens and sends, and anyone who owns the loop hands in the time and the
 //! connections' events. In each turn:
 //!
-//! 1. [`Engine::handle_event`] for each event of a connection;
+//! 1. [`Engine::handle_event`] for each event of a connection, [`Engine::handle_handshake`] when it is secured or will not be;
 //! 2. [`Engine::handle_due`] for requests whose time has come, and for deadlines;
 //! 3. send; sleep until [`Engine::poll_timeout`] or the next event.
 //!
@@ -18,6 +18,7 @@
 //! | `slot` | a client's place |
 //! | `order` | whose deadline comes first |
 //! | `begin` | requests that begin |
+//! | `secure` | connections that are secured first |
 //! | `behind` | what was sent on a connection behind its first request |
 //! | `pipeline` | requests sent behind others |
 //! | `take` | responses that come |
@@ -28,6 +29,7 @@ mod behind;
 mod clients;
 mod order;
 mod pipeline;
+mod secure;
 mod slot;
 mod take;
 #[cfg(test)]

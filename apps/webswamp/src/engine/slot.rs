@@ -15,6 +15,8 @@ pub enum Stage {
     Idle,
     /// Its connection is being opened.
     Connecting,
+    /// Its connection stands, and is being secured.
+    Securing,
     /// A request was sent, and no head has come.
     Head,
     /// A body comes.
@@ -87,7 +89,10 @@ impl Default for Slot {
 impl Slot {
     /// A request is under way.
     pub(super) fn is_busy(&self) -> bool {
-        matches!(self.stage, Stage::Connecting | Stage::Head | Stage::Body(_))
+        match self.stage {
+            Stage::Connecting | Stage::Securing | Stage::Head | Stage::Body(_) => true,
+            Stage::Idle | Stage::Closing => false,
+        }
     }
 }
 

@@ -72,7 +72,9 @@ impl Engine {
                 transport.consume(id, taken.bytes);
                 Ok(self.took(slot, id, transport))
             }
-            Stage::Idle | Stage::Connecting | Stage::Closing => Err(Malformed::Unasked),
+            Stage::Idle | Stage::Connecting | Stage::Securing | Stage::Closing => {
+                Err(Malformed::Unasked)
+            }
         }
     }
 
@@ -129,7 +131,7 @@ impl Engine {
             }
             // A server closes connections that have been idle for long.
             Stage::Idle => self.let_go(slot, transport),
-            Stage::Connecting => (),
+            Stage::Connecting | Stage::Securing => (),
         }
     }
 

@@ -6,7 +6,7 @@ use exos::Prefixed;
 use exos_host::{Error, Result, affinity};
 use exos_inet::route::Prefix;
 use exos_program::cores::{self, by_links};
-use exos_program::{Idle, SharingLinkArgs, TcpArgs, UserArgs};
+use exos_program::{Idle, SharingLinkArgs, TcpArgs, TlsArgs, UserArgs};
 use http::Uri;
 
 use crate::driver::{Common, DriverArgs, Plan};
@@ -24,12 +24,12 @@ use exos_program::units::parse_duration;
 
 use super::output::{OutputArgs, ShowArgs};
 use super::rate::Step;
-use super::values::{header, range, some_time, token};
+use super::values::{header, range, share, some_time, token};
 
 /// A load.
 #[derive(clap::Args, Clone, Debug)]
 pub struct LoadArgs {
-    /// URL to request: http://HOST[:PORT]/PATH; with --urls, the server of its paths
+    /// URL to request: http://HOST[:PORT]/PATH or https://...; with --urls, the server of its paths
     #[arg(value_name = "URL", required_unless_present = "urls")]
     pub(crate) url: Option<String>,
     #[command(flatten)]
@@ -130,6 +130,11 @@ pub struct LoadArgs {
     pub(crate) link: SharingLinkArgs<false>,
     #[command(flatten)]
     pub(crate) tcp: TcpArgs,
+    #[command(flatten)]
+    pub(crate) tls: TlsArgs,
+    /// Share of the TLS handshakes that resume an earlier session, from 0 to 1
+    #[arg(long, value_name = "SHARE", value_parser = share, default_value_t = 0.0)]
+    pub(crate) tls_resume: f64,
     #[command(flatten)]
     pub(crate) show: ShowArgs,
     #[command(flatten)]

@@ -15,6 +15,14 @@ pub(crate) fn some_time(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("{text:?} is over at once; write what takes some time, as in 10s"))
 }
 
+/// A part of one.
+pub(crate) fn share(text: &str) -> Result<f64, String> {
+    let share = text.parse().ok();
+    share
+        .filter(|share| (0.0..=1.0).contains(share))
+        .ok_or_else(|| format!("{text:?} is no share; write a number from 0 to 1"))
+}
+
 pub(crate) fn token(text: &str) -> Result<String, String> {
     is_token(text.as_bytes())
         .then(|| text.to_owned())

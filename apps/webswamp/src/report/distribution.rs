@@ -22,6 +22,12 @@ pub const POINTS: [(&str, f64); 6] = [
 #[schemars(with = "Form")]
 pub struct Distribution(pub Histogram<u64>);
 
+impl Default for Distribution {
+    fn default() -> Self {
+        Self(histogram())
+    }
+}
+
 impl Distribution {
     /// The time that this part of all took no longer than; `None` when there are none.
     pub fn at(&self, quantile: f64) -> Option<u64> {

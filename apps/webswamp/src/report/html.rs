@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use super::distribution::{Distribution, POINTS};
 use super::numbers::micros;
 use super::results::{Generator, Results};
+use super::tls::Tls;
 use super::traffic::Traffic;
 use super::verdict::Verdict;
 use crate::statistics::Second;
@@ -84,7 +85,8 @@ impl Results {
             ),
             format!("{}{}.", verdict[..1].to_uppercase(), &verdict[1..]),
         ];
-        let rest = [self.bad_checksums_text(), self.log_text()].into_iter();
+        let tls = self.tls.as_ref().map(Tls::text);
+        let rest = [tls, self.bad_checksums_text(), self.log_text()].into_iter();
         let rest = rest.flatten().map(|line| line + ".");
         for line in lines.into_iter().chain(rest) {
             let _ = writeln!(out, "<p>{}</p>", escape(&line));

@@ -85,10 +85,14 @@ impl Results {
         }
         let (mine, its) = (&mut self.times_us, &other.times_us);
         mine.connect.add(&its.connect);
+        mine.handshake.add(&its.handshake);
         mine.first_byte.add(&its.first_byte);
         mine.service.add(&its.service);
         mine.total.add(&its.total);
         mine.slip.add(&its.slip);
+        if let Some(its) = &other.tls {
+            self.tls.get_or_insert_default().add(its);
+        }
         self.longest_silence = self.longest_silence.or(other.longest_silence);
         self.generators.extend(other.generators.iter().cloned());
     }

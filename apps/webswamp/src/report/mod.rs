@@ -15,6 +15,7 @@
 //! | `bound` | what `--find-peak` keeps to |
 //! | `threshold` | conditions under which a load has failed |
 //! | `traffic` | what went over the link |
+//! | `tls` | TLS's handshakes |
 //! | `numbers` | numbers as a person reads them |
 //! | `text` | the summary |
 //! | `html` | a page with figures |
@@ -34,6 +35,7 @@ mod read;
 mod results;
 mod text;
 mod threshold;
+mod tls;
 mod traffic;
 mod verdict;
 
@@ -47,6 +49,7 @@ pub use merge::{merge, warning};
 pub(crate) use numbers::micros;
 pub use results::{Generator, OnCore, Results, Times};
 pub use threshold::Threshold;
+pub use tls::Tls;
 pub use traffic::Traffic;
 pub use verdict::{Finding, Limit, Verdict};
 

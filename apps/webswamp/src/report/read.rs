@@ -7,6 +7,7 @@ use exos_host::{Error, Result};
 use serde_json::Value;
 
 use super::results::{Generator, OnCore, Results, SCHEMA};
+use super::tls::Tls;
 use crate::limits::{COUNTS_MAX, LOAD_SECS_MAX, PROCESSOR_SECS_MAX, RESULTS_LEN_MAX};
 use crate::statistics::Second;
 
@@ -82,6 +83,7 @@ impl Results {
         });
         let named = self.statuses.values().chain(self.errors.values());
         let named = named.chain(self.counters.values()).copied();
+        let handshakes = self.tls.iter().map(Tls::counted);
         let times = self.times_us.list().map(|(_, times)| times.0.len());
         let all = own
             .into_iter()
@@ -89,7 +91,9 @@ impl Results {
             .chain(logs)
             .chain(named)
             .chain(times);
-        all.map(u128::from).sum::<u128>() + self.seconds.iter().map(of_second).sum::<u128>()
+        all.map(u128::from).sum::<u128>()
+            + handshakes.sum::<u128>()
+            + self.seconds.iter().map(of_second).sum::<u128>()
     }
 }
 

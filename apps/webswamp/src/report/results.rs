@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::distribution::Distribution;
+use super::tls::Tls;
 use crate::driver::replay::Extent;
 use crate::statistics::{Second, Silence, Statistics};
 
@@ -65,6 +66,9 @@ pub struct OnCore {
 pub struct Times {
     /// To the end of the handshake.
     pub connect: Distribution,
+    /// Of TLS, from when connections stood to when it was agreed upon.
+    #[serde(default)]
+    pub handshake: Distribution,
     /// To the first byte.
     pub first_byte: Distribution,
     /// To the last byte, from when requests were begun.
@@ -77,9 +81,10 @@ pub struct Times {
 
 impl Times {
     /// With their names.
-    pub fn list(&self) -> [(&'static str, &Distribution); 5] {
+    pub fn list(&self) -> [(&'static str, &Distribution); 6] {
         [
             ("connect", &self.connect),
+            ("handshake", &self.handshake),
             ("first_byte", &self.first_byte),
             ("service", &self.service),
             ("total", &self.total),
@@ -120,6 +125,9 @@ pub struct Results {
     pub statuses: BTreeMap<u16, u64>,
     /// Requests without a whole response, by [kind](../load.md#what-the-times-mean); only kinds that happened.
     pub errors: BTreeMap<String, u64>,
+    /// TLS's handshakes; `null` where none was begun.
+    #[serde(default)]
+    pub tls: Option<Tls>,
     /// [How long things took](../load.md#what-the-times-mean).
     pub times_us: Times,
     /// The longest time in which the server was silent.
@@ -155,8 +163,10 @@ impl Results {
             errors: errors
                 .map(|(kind, count)| (<&str>::from(kind).to_owned(), count))
                 .collect(),
+            tls: Tls::of(&s.handshakes),
             times_us: Times {
                 connect: distribution(&s.connect),
+                handshake: distribution(&s.handshakes.times),
                 first_byte: distribution(&s.first),
                 service: distribution(&s.service),
                 total: distribution(&s.total),

@@ -11,7 +11,7 @@ use super::results::Results;
 use exos_program::units::parse_duration;
 
 /// How it is written, for anyone who wrote it otherwise.
-const HELP: &str = "write QUANTITY>VALUE (or >=, <, <=): [service:|connect:|first:]pNN|max|mean and a time, rate, errors, \
+const HELP: &str = "write QUANTITY>VALUE (or >=, <, <=): [service:|connect:|handshake:|first:]pNN|max|mean and a time, rate, errors, \
                     error-share, status-share:2xx or (of --find-peak) peak and a number";
 
 /// A condition that no load is to meet.
@@ -41,6 +41,7 @@ enum Which {
     Total,
     Service,
     Connect,
+    Handshake,
     First,
 }
 
@@ -120,6 +121,7 @@ impl FromStr for Quantity {
             "total" => Which::Total,
             "service" => Which::Service,
             "connect" => Which::Connect,
+            "handshake" => Which::Handshake,
             "first" => Which::First,
             _ => return Err(unknown()),
         };
@@ -207,6 +209,7 @@ impl Which {
             Self::Total => &times.total,
             Self::Service => &times.service,
             Self::Connect => &times.connect,
+            Self::Handshake => &times.handshake,
             Self::First => &times.first_byte,
         }
     }

@@ -8,6 +8,7 @@ use exos_inet::Instant;
 use crate::driver::replay::Extent;
 use crate::engine::Engine;
 use crate::report::{Effort, Generator, Live, Moment, OnCore, Results};
+use crate::secured::Sessions;
 use exos_program::Idle;
 
 use super::shown::Shown;
@@ -23,6 +24,8 @@ const OVER_SLEEP: Duration = Duration::from_secs(1);
 /// A load that runs.
 pub(super) struct Course<'a> {
     pub(super) engine: Engine,
+    /// Those of TLS, where it is spoken.
+    pub(super) sessions: Option<Sessions>,
     pub(super) worker: Worker<'a>,
     pub(super) start: Instant,
     /// Nothing begins from then on.

@@ -13,6 +13,7 @@ use crate::options::LoadArgs;
 use crate::packets::{Lent, Packets};
 use crate::ports::Ports;
 use crate::report::Results;
+use crate::secured::Secured;
 use crate::target;
 
 use super::course::Course;
@@ -154,7 +155,7 @@ fn settle(
             target::refuse_strangers(exos.stack.addresses(), address.ip())?;
         }
         if !args.no_probe {
-            probe::over_packets(exos, address, &options, worker)?;
+            probe::over_packets(exos, address, &options, setup.client.as_ref(), worker)?;
         }
         Ok(address)
     });
@@ -234,12 +235,17 @@ impl<'a> Load<'a> {
         let now = self.exos.now();
         while let Some(event) = self.exos.stack.poll_event() {
             let mut packets = packets(&mut self.exos, &mut self.ports, &self.options, self.to);
-            let (token, set, reason) = (event.token, event.set, event.reason);
-            let engine = &mut self.course.engine;
-            engine.handle_event(now, token, set, reason, &mut packets);
+            let course = &mut self.course;
+            Secured::new(&mut packets, course.sessions.as_mut()).handle_event(
+                &mut course.engine,
+                now,
+                &event,
+            );
         }
         let mut packets = packets(&mut self.exos, &mut self.ports, &self.options, self.to);
-        self.course.engine.handle_due(now, &mut packets);
+        let course = &mut self.course;
+        let mut secured = Secured::new(&mut packets, course.sessions.as_mut());
+        course.engine.handle_due(now, &mut secured);
         if let Some(shortage) = self.ports.poll_shortage() {
             exos_program::warn!("exos load: {shortage}");
         }
@@ -287,8 +293,10 @@ impl<'a> Load<'a> {
         loop {
             let now = self.exos.now();
             let mut packets = packets(&mut self.exos, &mut self.ports, &self.options, self.to);
-            let engine = &mut self.course.engine;
-            if engine.abort(now, self.aborts_at_once, &mut packets) {
+            let course = &mut self.course;
+            let mut secured = Secured::new(&mut packets, course.sessions.as_mut());
+            let engine = &mut course.engine;
+            if engine.abort(now, self.aborts_at_once, &mut secured) {
                 while self.exos.send()? > 0 {}
                 return Ok(());
             }

@@ -8,6 +8,7 @@ use exos_host::limits::raise_descriptors;
 use crate::driver::Driver;
 use crate::options::LoadArgs;
 use crate::report::Results;
+use crate::secured::Secured;
 use crate::sockets::Sockets;
 use crate::target;
 
@@ -34,7 +35,7 @@ pub(super) fn lead(
             target::refuse_strangers_of_host(address.ip())?;
         }
         if !args.no_probe {
-            probe::over_sockets(address, &worker)?;
+            probe::over_sockets(address, setup.client.as_ref(), &worker)?;
         }
         Ok(address)
     })?;
@@ -97,8 +98,9 @@ impl<'a> Load<'a> {
     fn make(mut self) -> Result<Results, Error> {
         self.run()?;
         self.course.stop(clock::now());
-        let engine = &mut self.course.engine;
-        engine.abort(clock::now(), usize::MAX, &mut self.sockets);
+        let course = &mut self.course;
+        let mut secured = Secured::new(&mut self.sockets, course.sessions.as_mut());
+        course.engine.abort(clock::now(), usize::MAX, &mut secured);
         Ok(self.course.results(Vec::new()))
     }
 
@@ -118,16 +120,16 @@ impl<'a> Load<'a> {
     /// Takes in, asks and sends: each event at its own time, because each costs system calls.
     fn turn(&mut self) {
         let begun = clock::now();
-        let (engine, sockets) = (&mut self.course.engine, &mut self.sockets);
+        let (engine, sessions) = (&mut self.course.engine, &mut self.course.sessions);
+        let mut secured = Secured::new(&mut self.sockets, sessions.as_mut());
         let under_way = engine.requests_under_way();
         let mut is_busy = false;
-        while let Some(event) = sockets.poll_event() {
-            let (token, set, reason) = (event.token, event.set, event.reason);
-            engine.handle_event(clock::now(), token, set, reason, sockets);
+        while let Some(event) = secured.transport().poll_event() {
+            secured.handle_event(engine, clock::now(), &event);
             is_busy = true;
         }
-        engine.handle_due(clock::now(), sockets);
-        if let Some(shortage) = sockets.poll_shortage() {
+        engine.handle_due(clock::now(), &mut secured);
+        if let Some(shortage) = self.sockets.poll_shortage() {
             exos_program::warn!("exos load: {shortage}");
         }
         if is_busy || engine.requests_under_way() != under_way {

@@ -1,14 +1,19 @@
-//! A look whether the server is there, before anything is measured: a connection that asks for nothing.
+//! A look whether the server is there, before anything is measured: a connection that asks for nothing, with a handshake of TLS
+//! where that is spoken, so that a certificate that is not good is told of first.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use exos::{Error, Exos, clock};
-use exos_inet::tcp::{ConnectionId, EventSet, Options, Reason};
+use exos_inet::tcp::{ConnectionId, Event, EventSet, Options, Reason};
+use exos_tls::TlsError;
+use exos_tls::client::{Client, told};
 
 use crate::limits::{GOODBYE_TIME, PROBE_TIME};
+use crate::packets::Packets;
+use crate::secured::Knock;
 use crate::sockets::Sockets;
-use crate::transport::{NOBODY, Transport as _};
+use crate::transport::{NOBODY, Transport};
 
 use super::worker::Worker;
 
@@ -16,18 +21,20 @@ use super::worker::Worker;
 ///
 /// # Errors
 ///
-/// The server does not take it, or a signal asks to stop.
+/// The server does not take it, TLS is not agreed upon, or a signal asks to stop.
 pub(super) fn over_packets(
     exos: &mut Exos,
     to: SocketAddr,
     options: &Options,
+    client: Option<&Client>,
     worker: &Worker<'_>,
 ) -> Result<(), Error> {
     let from = exos.source(to, None)?;
     let opened = exos.stack.tcp.connect(exos.now(), from, to, options);
     let id = opened.map_err(|e| Error::new(format!("{to} is not reached: {e}")))?;
     exos.stack.tcp.set_token(id, NOBODY);
-    let became = wait(exos, id, worker);
+    let look = Look::new(id, client);
+    let became = wait(exos, look, (to, options), worker);
     match became {
         Ok(()) => exos.stack.tcp.finish(id),
         Err(_) => exos.stack.tcp.abort(id),
@@ -39,25 +46,33 @@ pub(super) fn over_packets(
     became.map_err(|why| why.of(to))
 }
 
-/// Until the connection stands.
-fn wait(exos: &mut Exos, id: ConnectionId, worker: &Worker<'_>) -> Result<(), Why> {
+/// Until the connection stands, and TLS on it.
+fn wait(
+    exos: &mut Exos,
+    mut look: Look<'_>,
+    (to, options): (SocketAddr, &Options),
+    worker: &Worker<'_>,
+) -> Result<(), Why> {
     let until = exos.now() + PROBE_TIME;
     loop {
         exos.receive();
         while let Some(event) = exos.stack.poll_event() {
             // Of an address that was tried before.
-            if event.connection != id {
+            if event.connection != look.id {
                 continue;
             }
-            if event.set.contains(EventSet::CLOSED) {
-                return Err(match event.reason {
-                    Reason::Refused => Why::Refused,
-                    Reason::Unreachable => Why::Unreachable,
-                    _ => silence(exos),
-                });
-            }
-            if event.set.contains(EventSet::CONNECTED) {
+            let mut packets = Packets {
+                now: exos.now(),
+                stack: &mut exos.stack,
+                options,
+                to,
+                lent: None,
+            };
+            if look.handle_event(&event, &mut packets)? {
                 return Ok(());
+            }
+            if event.set.contains(EventSet::CLOSED) {
+                return Err(look.why_closed(event.reason, silence(exos)));
             }
         }
         exos.send().map_err(Why::Error)?;
@@ -66,10 +81,66 @@ fn wait(exos: &mut Exos, id: ConnectionId, worker: &Worker<'_>) -> Result<(), Wh
             return Err(Why::Stopped);
         }
         if exos.now() >= until {
-            return Err(silence(exos));
+            return Err(look.why_silent(silence(exos)));
         }
         let waited = exos.wait(Some(until), &worker.fds());
         waited.map_err(Why::Error)?;
+    }
+}
+
+/// What has become of the connection.
+struct Look<'a> {
+    id: ConnectionId,
+    /// Speaks TLS.
+    client: Option<&'a Client>,
+    /// The handshake, once the connection stands.
+    knock: Option<Knock>,
+}
+
+impl<'a> Look<'a> {
+    fn new(id: ConnectionId, client: Option<&'a Client>) -> Self {
+        Self {
+            id,
+            client,
+            knock: None,
+        }
+    }
+
+    /// True when all is well.
+    fn handle_event(&mut self, event: &Event, by: &mut impl Transport) -> Result<bool, Why> {
+        if event.set.contains(EventSet::CONNECTED) {
+            let Some(client) = self.client else {
+                return Ok(true);
+            };
+            let knock = Knock::begin(client, self.id, by).map_err(Why::Tls)?;
+            self.knock = Some(knock);
+        }
+        let Some(knock) = &mut self.knock else {
+            return Ok(false);
+        };
+        if event.set.contains(EventSet::READABLE) && knock.receive(by).map_err(Why::Tls)? {
+            return Ok(true);
+        }
+        if event.set.contains(EventSet::FINISHED) {
+            return Err(Why::Unsecured("closes"));
+        }
+        Ok(false)
+    }
+
+    fn why_closed(&self, reason: Reason, silence: Why) -> Why {
+        match reason {
+            _ if self.knock.is_some() => Why::Unsecured("closes"),
+            Reason::Refused => Why::Refused,
+            Reason::Unreachable => Why::Unreachable,
+            _ => silence,
+        }
+    }
+
+    fn why_silent(&self, silence: Why) -> Why {
+        match self.knock {
+            Some(_) => Why::Unsecured("does not answer on"),
+            None => silence,
+        }
     }
 }
 
@@ -99,34 +170,43 @@ fn refuse(exos: &mut Exos, time: Duration) -> Result<(), Error> {
 ///
 /// # Errors
 ///
-/// The server does not take it, or a signal asks to stop.
-pub(super) fn over_sockets(to: SocketAddr, worker: &Worker<'_>) -> Result<(), Error> {
+/// The server does not take it, TLS is not agreed upon, or a signal asks to stop.
+pub(super) fn over_sockets(
+    to: SocketAddr,
+    client: Option<&Client>,
+    worker: &Worker<'_>,
+) -> Result<(), Error> {
     let mut sockets = Sockets::new(to)?;
     for fd in worker.fds() {
         sockets.watch(fd)?;
     }
-    if let Err(e) = sockets.open(NOBODY) {
-        let shortage = sockets.poll_shortage();
-        return Err(shortage.unwrap_or_else(|| Error::new(format!("{to} is not reached: {e}"))));
+    match sockets.open(NOBODY) {
+        Ok(id) => {
+            let look = Look::new(id, client);
+            wait_over_sockets(&mut sockets, look, worker).map_err(|why| why.of(to))
+        }
+        Err(e) => {
+            let shortage = sockets.poll_shortage();
+            Err(shortage.unwrap_or_else(|| Error::new(format!("{to} is not reached: {e}"))))
+        }
     }
-    wait_over_sockets(&mut sockets, worker).map_err(|why| why.of(to))
 }
 
-/// Until the connection stands.
-fn wait_over_sockets(sockets: &mut Sockets, worker: &Worker<'_>) -> Result<(), Why> {
+/// Until the connection stands, and TLS on it.
+fn wait_over_sockets(
+    sockets: &mut Sockets,
+    mut look: Look<'_>,
+    worker: &Worker<'_>,
+) -> Result<(), Why> {
     let until = clock::now() + PROBE_TIME;
     loop {
         while let Some(event) = sockets.poll_event() {
-            // It may have been reset since.
-            if event.set.contains(EventSet::CONNECTED) {
+            // One that stands may have been reset since.
+            if look.handle_event(&event, sockets)? {
                 return Ok(());
             }
             if event.set.contains(EventSet::CLOSED) {
-                return Err(match event.reason {
-                    Reason::Refused => Why::Refused,
-                    Reason::Unreachable => Why::Unreachable,
-                    _ => Why::Silent,
-                });
+                return Err(look.why_closed(event.reason, Why::Silent));
             }
         }
         worker.clear_doorbell();
@@ -134,7 +214,7 @@ fn wait_over_sockets(sockets: &mut Sockets, worker: &Worker<'_>) -> Result<(), W
             return Err(Why::Stopped);
         }
         if clock::now() >= until {
-            return Err(Why::Silent);
+            return Err(look.why_silent(Why::Silent));
         }
         sockets.wait(Some(until)).map_err(Why::Error)?;
     }
@@ -149,6 +229,9 @@ enum Why {
     Unreachable,
     Silent,
     Stopped,
+    /// It does this to the connection before TLS is agreed upon.
+    Unsecured(&'static str),
+    Tls(TlsError),
     Error(Error),
 }
 
@@ -159,6 +242,11 @@ impl Why {
             Self::Refused => format!("{to} refuses connections: nobody listens there"),
             Self::Unreachable => format!("{ip} is unreachable: no host or route answers for it"),
             Self::Silent => format!("{to} does not answer within {} s", PROBE_TIME.as_secs()),
+            Self::Unsecured(does) => {
+                let what = format!("{to} {does} the connection before TLS is agreed upon");
+                return Error::new(what).mend("give a port at which TLS is spoken");
+            }
+            Self::Tls(error) => return told(&error, &to.to_string()),
             Self::Stopped => return Error::new(STOPPED),
             Self::Error(error) => return error,
         };

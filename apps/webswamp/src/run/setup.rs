@@ -16,16 +16,23 @@ use crate::moment;
 use crate::options::{LoadArgs, ShowArgs, command_line};
 use crate::report::{Effort, Generator, Live, Style};
 use crate::schedule::{Beat, Phase, Schedule};
+use crate::secured::Sessions;
 use crate::target::Target;
 use exos_program::Idle;
+use exos_tls::client::Client;
 
 use super::course::Course;
 use super::shown::Shown;
 use super::worker::{Beginning, ServerRoute, Worker};
 
+/// What is spoken above TLS (RFC 7301 §6).
+const HTTP: &str = "http/1.1";
+
 /// What is to be done, on all cores.
 pub(crate) struct Setup {
     pub(super) target: Target,
+    /// Speaks TLS with it.
+    pub(super) client: Option<Client>,
     driver: Maker,
     duration: Duration,
     phases: Vec<Phase>,
@@ -46,6 +53,14 @@ impl Setup {
             exos_program::info!("exos load: {note}");
         }
         let target = Target::find(&plan.url)?;
+        let client = target
+            .secured_host()
+            .map(|host| args.tls.client(host, &[HTTP]));
+        let client = client.transpose()?;
+        if client.is_none() && (args.tls.is_given() || args.tls_resume > 0.0) {
+            return Err(Error::new("no TLS is spoken with a server of scheme http")
+                .mend("give a URL of scheme https, or leave --insecure, --cacert, --tls-name and --tls-resume out"));
+        }
         let phases = if plan.beats.is_none() && args.is_open() {
             args.phases(duration)?
         } else {
@@ -53,6 +68,7 @@ impl Setup {
         };
         Ok(Self {
             target,
+            client,
             driver: plan.driver,
             log: plan.log,
             beats: plan.beats,
@@ -105,7 +121,10 @@ impl Setup {
         let shape = self.shape(args, start, &worker);
         let measured_from = start + args.warm_up;
         let style = style(args.show, &worker);
+        let seed = args.seed.wrapping_add(part.nth().into());
+        let sessions = self.client.as_ref();
         Ok(Course {
+            sessions: sessions.map(|client| Sessions::new(client, args.tls_resume, seed)),
             engine: Engine::new(behaviour, shape, driver, start, measured_from),
             start,
             until: start + self.duration,

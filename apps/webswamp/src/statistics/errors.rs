@@ -16,6 +16,9 @@ pub enum ErrorKind {
     Unreachable,
     /// No connection stood in the time that a request may take.
     ConnectTimeout,
+    /// The connection stood, and TLS could not be agreed upon, or was not in the time that a request may take.
+    #[strum(serialize = "tls_handshake")]
+    Handshake,
     /// The server reset the connection.
     Reset,
     /// It closed the connection before its response was whole.

@@ -6,6 +6,7 @@
 //! | | from | to |
 //! |---|---|---|
 //! | connect | the connection was begun | it stood |
+//! | handshake | it stood | TLS was agreed upon |
 //! | first | the request was begun: its connection, where it needed a new one | the first byte of its response |
 //! | service | the same | the last byte |
 //! | total | the request was *meant* to begin | the last byte |
@@ -16,6 +17,7 @@
 
 mod answered;
 mod errors;
+mod handshakes;
 mod histogram;
 mod seconds;
 
@@ -25,6 +27,7 @@ use serde::{Deserialize, Serialize};
 
 pub use answered::Answered;
 pub use errors::{ErrorKind, Errors};
+pub use handshakes::{Handshake, Handshakes};
 pub use histogram::histogram;
 pub(crate) use histogram::pairs;
 pub use seconds::{Second, Seconds};
@@ -38,6 +41,8 @@ pub struct Statistics {
     pub until: Instant,
     /// To the end of the handshake.
     pub connect: Histogram<u64>,
+    /// Those of TLS.
+    pub handshakes: Handshakes,
     /// To the first byte.
     pub first: Histogram<u64>,
     /// To the last byte, from when the request was begun.
@@ -93,6 +98,7 @@ impl Statistics {
             from,
             until: Instant::from_micros(u64::MAX),
             connect: histogram(),
+            handshakes: Handshakes::default(),
             first: histogram(),
             service: histogram(),
             total: histogram(),
@@ -118,6 +124,20 @@ impl Statistics {
         if self.counts(begun) {
             self.connections += 1;
             record(&mut self.connect, begun, now);
+        }
+    }
+
+    /// TLS was agreed upon, on a connection that was begun then.
+    pub fn secured(&mut self, begun: Instant, handshake: &Handshake) {
+        if self.counts(begun) {
+            self.handshakes.done(handshake);
+        }
+    }
+
+    /// TLS was not agreed upon, for this reason, on a connection that was begun then.
+    pub fn not_secured(&mut self, begun: Instant, reason: &'static str) {
+        if self.counts(begun) {
+            self.handshakes.failed(reason);
         }
     }
 

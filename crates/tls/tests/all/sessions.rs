@@ -190,6 +190,31 @@ fn an_end_is_told_from_a_cut() {
     }
 }
 
+/// The last message of a handshake, a request and the end may come in one piece.
+#[test]
+fn what_comes_with_the_end_of_a_handshake_is_read() {
+    for suite in [SUITES[0], SUITES[4]] {
+        let (server, client) = configs(MinimumVersion::V12, &[suite]);
+        let mut server = Session::server(server).unwrap();
+        let mut client = Session::client(client, name()).unwrap();
+        let mut to_server = Vec::new();
+        client.receive(&[], &mut to_server).unwrap();
+        while !client.is_established() {
+            let mut to_client = Vec::new();
+            server.receive(&to_server, &mut to_client).unwrap();
+            to_server.clear();
+            client.receive(&to_client, &mut to_server).unwrap();
+        }
+        client.seal(&[b"request"], &mut to_server).unwrap();
+        client.close(&mut to_server);
+        let mut out = Vec::new();
+        server.receive(&to_server, &mut out).unwrap();
+        assert!(server.is_established() && server.is_peer_closed(), "{suite}");
+        assert_eq!(server.readable(), b"request");
+        server.seal(&[b"answer"], &mut out).unwrap();
+    }
+}
+
 #[test]
 fn a_session_is_resumed() {
     for suite in [SUITES[0], SUITES[4]] {

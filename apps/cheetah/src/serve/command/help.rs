@@ -10,7 +10,7 @@ const COMMON: [&str; 10] = [
 ];
 
 /// The sections, in the order in which the command has their first options: clap keeps to that.
-const SECTIONS: [(&str, &[&str]); 7] = [
+const SECTIONS: [(&str, &[&str]); 8] = [
     (
         "Link",
         &[
@@ -43,6 +43,10 @@ const SECTIONS: [(&str, &[&str]); 7] = [
             "min_head_rate",
             "shutdown_timeout",
         ],
+    ),
+    (
+        "HTTPS",
+        &["tls_cert", "tls_key", "tls_self_signed", "tls_port"],
     ),
     ("Documents", &["document_max", "fastcgi"]),
     ("To compare", &["sockets", "without"]),

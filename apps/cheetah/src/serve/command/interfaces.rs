@@ -24,7 +24,7 @@ pub(super) struct Interface {
 /// All that takes privilege is done.
 pub(super) struct Opened {
     /// The first loop's stack, which listens.
-    pub(super) first: (Exos, ListenerId),
+    pub(super) first: (Exos, Vec<ListenerId>),
     /// The other loops', in the order of the links.
     pub(super) others: Vec<Core>,
     pub(super) interfaces: Vec<Interface>,
@@ -51,7 +51,7 @@ impl Opened {
     fn open_one(config: &Config, attachment: Attachment, cores: &[usize]) -> Result<Self, Error> {
         let is_inside = matches!(attachment.link, LinkKind::OwnTap(_));
         let listen = |exos: &mut Exos| listen(exos, config);
-        let (mut exos, listener) = config.user.attach(attachment, listen)?;
+        let (mut exos, listeners) = config.user.attach(attachment, listen)?;
         let interface = Interface {
             name: String::new(),
             description: exos.describe_link(),
@@ -60,7 +60,7 @@ impl Opened {
         };
         Ok(Self {
             others: exos.take_cores(),
-            first: (exos, listener),
+            first: (exos, listeners),
             interfaces: vec![interface],
             is_inside,
         })
@@ -80,13 +80,13 @@ impl Opened {
         let open = |opened: Vec<Vec<Core>>| {
             let interfaces = opened.iter().zip(places).map(interface).collect();
             let mut exos = Core::lead(opened.into_iter().flatten())?;
-            let listener = listen(&mut exos, config)?;
-            Ok((exos, listener, interfaces))
+            let listeners = listen(&mut exos, config)?;
+            Ok((exos, listeners, interfaces))
         };
-        let (mut exos, listener, interfaces) = config.user.open_each(attachments, open)?;
+        let (mut exos, listeners, interfaces) = config.user.open_each(attachments, open)?;
         Ok(Self {
             others: exos.take_cores(),
-            first: (exos, listener),
+            first: (exos, listeners),
             interfaces,
             is_inside: false,
         })

@@ -13,6 +13,7 @@ use super::options::{self, ServeArgs, place_of_addresses};
 use crate::config::Config;
 use crate::connections::Carried as _;
 use crate::http::Server;
+use crate::secure::Acceptor;
 use crate::serve::content::sites::Fresh;
 use crate::serve::cores::leader::{Leader, Reporter};
 use crate::serve::cores::server_loop::ServerLoop;
@@ -38,7 +39,8 @@ pub(super) fn run(
     }
     // Each connection is a descriptor.
     raise_descriptors()?;
-    let mut server = SocketServer::listen(address(config)?, server)?;
+    let acceptor = Acceptor::of(config)?;
+    let mut server = SocketServer::listen(address(config)?, server, acceptor)?;
     config.user.give_up()?;
     if let Some(logs) = options::open_logs(args, config, cores, 1)? {
         signals.catch_also(Ask::Reopen)?;

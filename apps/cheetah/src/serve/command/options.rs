@@ -6,7 +6,7 @@ use std::sync::Arc;
 use exos::{Error, clock};
 use exos_program::{SharingLinkArgs, Stream, TcpArgs, UserArgs};
 
-use crate::config::{CacheSize, Config, DEFAULT_PORT, FastcgiArg, Root, add_args};
+use crate::config::{CacheSize, Config, DEFAULT_PORT, FastcgiArg, Root, TlsArgs, add_args};
 use crate::connections::{BoundsArgs, Specialisation};
 use crate::log::{Log, LogArgs, Target};
 use crate::serve::content::reload::Read;
@@ -46,6 +46,8 @@ pub struct ServeArgs {
     pub(super) status: StatusArgs,
     #[command(flatten)]
     pub(super) bounds: BoundsArgs,
+    #[command(flatten)]
+    pub(super) tls: TlsArgs,
     /// TCP port to serve [default: 80]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     pub port: Option<u16>,
@@ -138,6 +140,7 @@ impl ServeArgs {
         let directory = self.directory.clone();
         let mut config = Config::of(directory.map_or(Root::Example, Root::Directory));
         config.port = self.port.unwrap_or(DEFAULT_PORT);
+        config.tls = self.tls.config();
         if let Some(mib) = self.document_max {
             config.limits.document_len = mib << 20;
         }

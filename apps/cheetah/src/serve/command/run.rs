@@ -22,6 +22,7 @@ use crate::connections::Specialisation;
 use crate::connections::in_kernel::Common;
 use crate::connections::peers::Peers;
 use crate::log::Log;
+use crate::secure::Acceptor;
 use crate::serve::content::files::Feed;
 use crate::serve::content::sites::{self, Fresh};
 use crate::serve::cores::leader::{Leader, Reporter};
@@ -84,7 +85,7 @@ struct Program<'a> {
 impl Program<'_> {
     fn serve(self, opened: Opened, fresh: Fresh, trees: Vec<Tree>) -> Result<ExitCode, Error> {
         let Opened {
-            first: (exos, listener),
+            first: (exos, listeners),
             others,
             interfaces,
             is_inside,
@@ -102,7 +103,7 @@ impl Program<'_> {
         let first = setups.next().ok_or_else(|| Error::new("no core"))?;
         thread::scope(|scope| {
             let mut threads = first.worker.threads(scope);
-            let mut server = on_packets::open(exos, listener, first)?;
+            let mut server = on_packets::open(exos, listeners, first)?;
             threads::start(&mut threads, self.threads(others, setups))?;
             announce(&server.served, &self.config, is_inside, &interfaces)?;
             let reporter = Reporter::start(self.args.json)?;
@@ -147,6 +148,7 @@ impl Program<'_> {
         let room = Arc::new(FreeRoom::new(most));
         let mut logs = logs.into_iter().flatten();
         let (peers, in_kernel) = (Peers::default(), Common::default());
+        let acceptor = Acceptor::of(&self.config)?;
         let setup = |(feed, worker): (Feed, Worker)| Setup {
             config: self.config.clone(),
             without: self.args.without.clone(),
@@ -155,6 +157,7 @@ impl Program<'_> {
             feed,
             log: logs.next(),
             peers: peers.clone(),
+            acceptor: acceptor.clone(),
             room: room.clone(),
             in_kernel: in_kernel.clone(),
             shares_core: is_shared(worker.place().core, &self.places),

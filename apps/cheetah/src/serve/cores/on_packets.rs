@@ -21,6 +21,7 @@ use crate::connections::{Cheetah, Packets, Specialisation, Without};
 use crate::http::Server;
 use crate::limits::RECEIVE_BUFFER_LEN;
 use crate::log::Log;
+use crate::secure::{Acceptor, Secured, Sessions};
 use crate::serve::content::files::Feed;
 use crate::serve::content::sites::Fresh;
 use crate::site::Change;
@@ -37,6 +38,8 @@ pub(in crate::serve) struct Setup {
     pub(in crate::serve) feed: Feed,
     pub(in crate::serve) log: Option<Log>,
     pub(in crate::serve) peers: Peers,
+    /// What accepts sessions of TLS, on all cores.
+    pub(in crate::serve) acceptor: Option<Arc<Acceptor>>,
     /// For connections, on all cores together; unless the kernel answers requests, and has it.
     pub(in crate::serve) room: Arc<FreeRoom>,
     /// What the cores have together of what the kernel answers.
@@ -52,7 +55,9 @@ pub(in crate::serve) struct Setup {
 pub(in crate::serve) struct StackServer {
     pub(in crate::serve) exos: Exos,
     cheetah: Cheetah,
-    listener: ListenerId,
+    listeners: Vec<ListenerId>,
+    /// The connections that are encrypted.
+    sessions: Option<Sessions>,
     /// Where there are several interfaces.
     outage: Option<Outage>,
     links: Option<Arc<str>>,
@@ -69,9 +74,11 @@ impl StackServer {
         }
     }
 
-    fn cheetah_and_packets(&mut self) -> (&mut Cheetah, Packets<'_>) {
-        let packets = Packets::without(&mut self.exos.stack, self.without.as_mut());
-        (&mut self.cheetah, packets)
+    /// Does something with the server on what carries it.
+    fn with<R>(&mut self, act: impl FnOnce(&mut Cheetah, &mut Secured<'_, Packets<'_>>) -> R) -> R {
+        let mut packets = Packets::without(&mut self.exos.stack, self.without.as_mut());
+        let mut transport = Secured::new(&mut packets, self.sessions.as_mut());
+        act(&mut self.cheetah, &mut transport)
     }
 }
 
@@ -100,8 +107,10 @@ impl Carried for StackServer {
         if let Some(requests) = self.exos.requests() {
             self.cheetah.hear_of_sent(requests);
         }
-        let (cheetah, mut packets) = self.cheetah_and_packets();
-        cheetah.handle(now, unix_secs, &mut packets);
+        if let Some(sessions) = &mut self.sessions {
+            sessions.begin_turn();
+        }
+        self.with(|cheetah, transport| cheetah.handle(now, unix_secs, transport));
         if let Some(requests) = self.exos.requests()
             && self.cheetah.turn_in_kernel(now, unix_secs, requests)
         {
@@ -123,7 +132,9 @@ impl Carried for StackServer {
         let here = self.exos.now();
         let requests = self.exos.requests();
         let soon = requests.map(|requests| requests.poll_timeout(here).unwrap_or_else(next_second));
-        let until = [until, self.cheetah.poll_timeout(), now, soon];
+        let is_waiting = self.sessions.as_ref().is_some_and(Sessions::is_waiting);
+        let sessions = is_waiting.then_some(here);
+        let until = [until, self.cheetah.poll_timeout(), now, soon, sessions];
         let mut fds = fds.to_vec();
         fds.extend(self.cheetah.streams().fd());
         fds.extend(self.cheetah.applications().fd());
@@ -140,14 +151,14 @@ impl Carried for StackServer {
 
     fn change(&mut self, site: usize, change: Change) {
         let now = self.now();
-        let (cheetah, mut packets) = self.cheetah_and_packets();
-        cheetah.change(now, clock::unix_secs(), site, change, &mut packets);
+        let unix_secs = clock::unix_secs();
+        self.with(|cheetah, transport| cheetah.change(now, unix_secs, site, change, transport));
     }
 
     fn retry_all(&mut self) {
         let now = self.now();
-        let (cheetah, mut packets) = self.cheetah_and_packets();
-        cheetah.retry_all(now, clock::unix_secs(), &mut packets);
+        let unix_secs = clock::unix_secs();
+        self.with(|cheetah, transport| cheetah.retry_all(now, unix_secs, transport));
     }
 
     fn leave_to_others(&mut self) -> bool {
@@ -160,11 +171,14 @@ impl Carried for StackServer {
             self.cheetah.end_in_kernel(now, unix_secs, &mut requests);
         }
         self.exos.answer_syns_here();
-        self.exos.stack.tcp.close_listener(self.listener);
-        let (cheetah, mut packets) = self.cheetah_and_packets();
-        // It hears of the connections that the kernel had, so that they end too.
-        cheetah.handle(now, unix_secs, &mut packets);
-        cheetah.stop(now, unix_secs, &mut packets);
+        for listener in self.listeners.drain(..) {
+            self.exos.stack.tcp.close_listener(listener);
+        }
+        self.with(|cheetah, transport| {
+            // It hears of the connections that the kernel had, so that they end too.
+            cheetah.handle(now, unix_secs, transport);
+            cheetah.stop(now, unix_secs, transport);
+        });
     }
 
     fn abort_all(&mut self) -> Result<(), Error> {
@@ -199,14 +213,16 @@ impl Carried for StackServer {
     }
 
     fn counters(&self) -> Vec<(String, u64)> {
-        self.exos.counters()
+        let sessions = self.sessions.iter().flat_map(Sessions::counters);
+        let sessions = sessions.map(|(name, count)| (name.to_owned(), count));
+        self.exos.counters().into_iter().chain(sessions).collect()
     }
 }
 
 /// On a stack that listens; tables and all else that belongs to this thread is made here.
 pub(in crate::serve) fn open(
     mut exos: Exos,
-    listener: ListenerId,
+    listeners: Vec<ListenerId>,
     setup: Setup,
 ) -> Result<ServerLoop<StackServer>, Error> {
     let config = &setup.config;
@@ -237,7 +253,8 @@ pub(in crate::serve) fn open(
     let served = StackServer {
         exos,
         cheetah,
-        listener,
+        listeners,
+        sessions: setup.acceptor.map(Sessions::new),
         outage: Outage::of(&setup.worker),
         links: setup.links,
         without,
@@ -261,8 +278,8 @@ fn streams(config: &Config, cores: &[usize], is_first: bool) -> Result<Streams, 
 /// What the thread of another core than the first does, from its start to its end.
 pub(in crate::serve) fn serve(core: Core, setup: Setup, ready: Ready) -> Result<(), Error> {
     let mut exos = core.start()?;
-    let listener = listen(&mut exos, &setup.config)?;
-    let mut server = open(exos, listener, setup)?;
+    let listeners = listen(&mut exos, &setup.config)?;
+    let mut server = open(exos, listeners, setup)?;
     ready.say();
     let mut revoked = false;
     while !revoked && !server.handle_asks()?.contains(Asks::STOP) {
@@ -287,8 +304,8 @@ fn next_second() -> Instant {
 }
 
 /// Listens on a stack, and has the kernel answer SYNs where that is wanted, which takes privilege.
-pub(in crate::serve) fn listen(exos: &mut Exos, config: &Config) -> Result<ListenerId, Error> {
-    let (port, mut connection) = (config.port, config.tcp.options());
+pub(in crate::serve) fn listen(exos: &mut Exos, config: &Config) -> Result<Vec<ListenerId>, Error> {
+    let mut connection = config.tcp.options();
     if config.tcp.receive_buffer.is_none() {
         // Requests need no more, and nobody can have us keep more.
         connection.receive_buffer_bytes = RECEIVE_BUFFER_LEN;
@@ -298,9 +315,12 @@ pub(in crate::serve) fn listen(exos: &mut Exos, config: &Config) -> Result<Liste
         connection,
         ..ListenOptions::default()
     };
-    let listener = exos.stack.tcp.listen(None, port, options);
-    let listener =
-        listener.map_err(|e| Error::new(format!("cannot listen on port {port}: {e}")))?;
+    let mut listen = |port| {
+        let listener = exos.stack.tcp.listen(None, port, options.clone());
+        listener.map_err(|e| Error::new(format!("cannot listen on port {port}: {e}")))
+    };
+    let listener = listen(config.port)?;
+    let encrypted = config.tls.as_ref().map(|tls| listen(tls.port));
     if config.in_kernel {
         let answers = exos.answer_requests_in_kernel(
             listener,
@@ -318,5 +338,8 @@ pub(in crate::serve) fn listen(exos: &mut Exos, config: &Config) -> Result<Liste
             _ => e.or_mend("leave --syn-handler out"),
         })?;
     }
-    Ok(listener)
+    Ok([listener]
+        .into_iter()
+        .chain(encrypted.transpose()?)
+        .collect())
 }

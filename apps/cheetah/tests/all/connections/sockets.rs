@@ -32,7 +32,7 @@ fn listen() -> SocketServer {
 fn listen_with(site: impl Into<Sites>) -> SocketServer {
     let server = Server::new(site, clock::unix_secs());
     let address = "127.0.0.1:0".parse().unwrap();
-    SocketServer::listen(address, server).expect("loopback has free ports")
+    SocketServer::listen(address, server, None).expect("loopback has free ports")
 }
 
 /// A server in a thread of its own.
@@ -334,7 +334,7 @@ fn an_address_that_is_taken_is_an_error_that_says_so() {
     let server = listen();
     let address = server.address().expect("it listens");
     let other = Server::new(site(), 0);
-    let error = SocketServer::listen(address, other)
+    let error = SocketServer::listen(address, other, None)
         .err()
         .expect("it is taken");
     assert!(error.to_string().contains("--port"), "{error}");

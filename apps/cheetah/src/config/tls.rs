@@ -1,0 +1,135 @@
+//! HTTPS: `[tls]` and `[[site.certificate]]`, and the options that say the same.
+
+use std::path::{Path, PathBuf};
+
+use exos_program::config::Source;
+use exos_tls::files::Files;
+use exos_tls::policy::{MinimumVersion, suite};
+use rustls::SupportedCipherSuite;
+use toml::Spanned;
+
+use super::schema::{CertificateTable, File, TlsTable};
+
+/// The port of HTTPS (RFC 9110 §4.2.2).
+const DEFAULT_PORT: u16 = 443;
+
+/// How HTTPS is spoken.
+#[derive(Clone, Debug)]
+pub struct TlsConfig {
+    /// The TCP port.
+    pub port: u16,
+    /// The lowest version.
+    pub minimum: MinimumVersion,
+    /// The suites, those that are preferred first; none for all that are sound, in the order of each client.
+    pub suites: Vec<SupportedCipherSuite>,
+    /// Certificates for all sites that have none of their own.
+    pub certificates: Vec<Files>,
+    /// A certificate for trying is made, too.
+    pub self_signed: bool,
+}
+
+/// The options about HTTPS.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct TlsArgs {
+    /// Serve HTTPS, with the certificate in this file (PEM): the server's own first, then those of its issuers; several times
+    /// for RSA and ECDSA side by side
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "tls_key",
+        conflicts_with = "config"
+    )]
+    pub tls_cert: Vec<PathBuf>,
+    /// The key of the certificate, in the order of --tls-cert
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Vec<PathBuf>,
+    /// Serve HTTPS with a certificate made at the start and signed by itself, to try it: browsers warn of it
+    #[arg(long, conflicts_with = "config")]
+    pub tls_self_signed: bool,
+    /// TCP port of HTTPS [default: 443]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub tls_port: Option<u16>,
+}
+
+impl TlsArgs {
+    /// HTTPS as the options have it, if they do.
+    pub(crate) fn config(&self) -> Option<TlsConfig> {
+        if self.tls_cert.is_empty() && !self.tls_self_signed {
+            return None;
+        }
+        let files = self.tls_cert.iter().zip(&self.tls_key);
+        Some(TlsConfig {
+            port: self.tls_port.unwrap_or(DEFAULT_PORT),
+            minimum: MinimumVersion::default(),
+            suites: Vec::new(),
+            certificates: files
+                .map(|(certificate, key)| of(certificate, key))
+                .collect(),
+            self_signed: self.tls_self_signed,
+        })
+    }
+}
+
+fn of(certificate: &Path, key: &Path) -> Files {
+    Files {
+        certificate: certificate.into(),
+        key: key.into(),
+        ocsp: None,
+    }
+}
+
+/// `[tls]`, or what it is by default where a site has a certificate.
+pub(super) fn tls(source: &Source, file: &File) -> Option<TlsConfig> {
+    let has_certificate =
+        |site: &Spanned<super::schema::SiteTable>| !site.get_ref().certificate.is_empty();
+    let is_certified = file.site.iter().any(has_certificate);
+    let (span, default) = (file.tls.as_ref().map(Spanned::span), TlsTable::default());
+    let table = match &file.tls {
+        Some(table) => table.get_ref(),
+        None if is_certified => &default,
+        None => return None,
+    };
+    if !is_certified && !table.self_signed {
+        let missing = "no site has a certificate; write [[site.certificate]] below one, with file and key, or self_signed = true here";
+        if let Some(span) = span {
+            source.note_missing(&span, missing);
+        }
+    }
+    let port = table.port.as_ref();
+    let port = port.and_then(|port| source.number(port, 1, i64::from(u16::MAX)));
+    let minimum = table.minimum_version.as_ref();
+    let minimum = minimum.and_then(|text| source.value(text, MinimumVersion::parse));
+    let suites = table.suites.iter();
+    Some(TlsConfig {
+        port: port.map_or(DEFAULT_PORT, |port| port as u16),
+        minimum: minimum.unwrap_or_default(),
+        suites: suites
+            .filter_map(|name| source.value(name, suite))
+            .collect(),
+        certificates: Vec::new(),
+        self_signed: table.self_signed,
+    })
+}
+
+/// Every `[[site.certificate]]`. `folder` is where relative paths begin.
+pub(super) fn certificates(
+    source: &Source,
+    folder: &Path,
+    tables: &[Spanned<CertificateTable>],
+) -> Vec<Files> {
+    let one = |table: &Spanned<CertificateTable>| {
+        let (span, table) = (table.span(), table.get_ref());
+        let (Some(file), Some(key)) = (&table.file, &table.key) else {
+            let missing =
+                "a certificate is two files; write file = \"cert.pem\" and key = \"key.pem\"";
+            source.note_missing(&span, missing);
+            return None;
+        };
+        Some(Files {
+            certificate: folder.join(file.get_ref()),
+            key: folder.join(key.get_ref()),
+            ocsp: table.ocsp.as_ref().map(|ocsp| folder.join(ocsp.get_ref())),
+        })
+    };
+    tables.iter().filter_map(one).collect()
+}

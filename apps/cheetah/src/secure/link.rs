@@ -1,0 +1,266 @@
+//! One connection: its session, what waits to be encrypted, and what of that its client has taken.
+//!
+//! Of plaintext that was given, the last part waits as slices (`waiting`); what comes before is in records on the transport, and a
+//! [`Flight`] remembers how many bytes of these are how many of plaintext.
+
+use std::collections::VecDeque;
+
+use exos_buf::{Buffer, Slice};
+use exos_inet::tcp::ConnectionId;
+use exos_tls::{Session, TlsError};
+
+use crate::connections::Transport;
+use crate::limits::{SEALED_AHEAD_LEN, SEALED_LEN};
+
+/// Plaintext that was encrypted together.
+#[derive(Clone, Copy, Debug)]
+struct Flight {
+    plain_len: usize,
+    records_len: usize,
+    /// Where it ends among all bytes that were given to the transport.
+    end: u64,
+}
+
+/// How far its end has come.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum End {
+    /// More may be sent.
+    Open,
+    /// It follows what waits.
+    Wanted,
+    /// It is sent.
+    Sent,
+}
+
+/// One connection.
+pub(super) struct Link {
+    id: ConnectionId,
+    session: Session,
+    waiting: VecDeque<Slice>,
+    waiting_len: usize,
+    flights: VecDeque<Flight>,
+    /// Bytes that were given to the transport.
+    sent: u64,
+    /// Plaintext that nobody will take any more.
+    lost: usize,
+    end: End,
+    /// It is in a list of those that are to be seen to in this turn.
+    pub(super) is_listed: bool,
+    /// Its handshake waits for another turn.
+    pub(super) is_deferred: bool,
+}
+
+/// What came of bytes that were received.
+#[derive(Debug, Default)]
+pub(super) struct Received {
+    /// There is more plaintext.
+    pub(super) is_readable: bool,
+    /// No more comes.
+    pub(super) is_finished: bool,
+    /// The handshake is over now.
+    pub(super) is_established: bool,
+    /// It is over.
+    pub(super) failed: Option<TlsError>,
+}
+
+impl Link {
+    pub(super) fn new(id: ConnectionId, session: Session) -> Link {
+        Link {
+            id,
+            session,
+            waiting: VecDeque::new(),
+            waiting_len: 0,
+            flights: VecDeque::new(),
+            sent: 0,
+            lost: 0,
+            end: End::Open,
+            is_listed: false,
+            is_deferred: false,
+        }
+    }
+
+    pub(super) fn id(&self) -> ConnectionId {
+        self.id
+    }
+
+    pub(super) fn session(&self) -> &Session {
+        &self.session
+    }
+
+    // What arrives.
+
+    /// Takes in what the transport has received.
+    pub(super) fn receive(&mut self, transport: &mut impl Transport) -> Received {
+        if self.end == End::Sent {
+            return Received::default(); // What still comes is thrown away.
+        }
+        let (was_handshaking, was_closed) =
+            (self.session.is_handshaking(), self.session.is_peer_closed());
+        let before = self.session.readable().len();
+        let mut out = Vec::new();
+        let taken = self.session.receive(transport.readable(self.id), &mut out);
+        self.give(out, transport);
+        let failed = match taken {
+            Ok(taken) => {
+                transport.consume(self.id, taken);
+                None
+            }
+            Err(error) => {
+                self.fail(&error, transport);
+                Some(error)
+            }
+        };
+        Received {
+            is_readable: self.session.readable().len() > before,
+            is_finished: self.session.is_peer_closed() && !was_closed,
+            is_established: was_handshaking && self.session.is_established(),
+            failed,
+        }
+    }
+
+    /// It cannot go on: its client hears why, if it can understand that, and nothing that still comes is looked at.
+    fn fail(&mut self, error: &TlsError, transport: &mut impl Transport) {
+        if let TlsError::NotTls { is_http: true } = error {
+            self.give(PLAIN_HTTP.to_vec(), transport);
+        }
+        self.lost += self.waiting_len;
+        self.waiting = VecDeque::new();
+        self.waiting_len = 0;
+        self.end = End::Sent;
+        transport.finish(self.id);
+        transport.discard_received(self.id);
+    }
+
+    pub(super) fn consume(&mut self, count: usize) {
+        self.session.consume(count);
+    }
+
+    // What leaves.
+
+    /// Plaintext to be sent. It is encrypted by [`flush`](Link::flush).
+    pub(super) fn send(&mut self, bytes: Slice) {
+        match self.end {
+            End::Open if bytes.is_empty() => {}
+            End::Open => {
+                self.waiting_len += bytes.len();
+                self.waiting.push_back(bytes);
+            }
+            End::Wanted | End::Sent => self.lost += bytes.len(),
+        }
+    }
+
+    /// Our side ends behind what waits.
+    pub(super) fn finish(&mut self) {
+        if self.end == End::Open {
+            self.end = End::Wanted;
+        }
+    }
+
+    /// Encrypts what waits, as far as the transport has not enough to send.
+    pub(super) fn flush(&mut self, transport: &mut impl Transport) -> Result<(), TlsError> {
+        self.forget_taken(transport);
+        while self.waiting_len > 0
+            && self.session.is_established()
+            && transport.unsent(self.id) < SEALED_AHEAD_LEN
+        {
+            if let Err(error) = self.seal_some(transport) {
+                self.fail(&error, transport);
+                return Err(error);
+            }
+        }
+        let is_all = self.waiting_len == 0 || self.session.is_handshaking();
+        if self.end == End::Wanted && is_all {
+            self.end = End::Sent;
+            let mut out = Vec::new();
+            self.session.close(&mut out);
+            self.give(out, transport);
+            transport.finish(self.id);
+        }
+        Ok(())
+    }
+
+    /// Encrypts some of what waits.
+    fn seal_some(&mut self, transport: &mut impl Transport) -> Result<(), TlsError> {
+        let mut slices = Vec::new();
+        let mut plain_len = 0;
+        while plain_len < SEALED_LEN
+            && let Some(slice) = self.waiting.pop_front()
+        {
+            let room = SEALED_LEN - plain_len;
+            if slice.len() > room {
+                self.waiting.push_front(slice.sub(room..slice.len()));
+            }
+            let slice = match slice.len() > room {
+                true => slice.sub(0..room),
+                false => slice,
+            };
+            plain_len += slice.len();
+            slices.push(slice);
+        }
+        self.waiting_len -= plain_len;
+        if self.waiting.is_empty() {
+            self.waiting = VecDeque::new(); // An idle connection has no queue.
+        }
+        let pieces: Vec<&[u8]> = slices.iter().map(Slice::as_bytes).collect();
+        let mut out = Vec::new();
+        let sealed = self.session.seal(&pieces, &mut out);
+        let records_len = out.len();
+        self.give(out, transport);
+        self.flights.push_back(Flight {
+            plain_len,
+            records_len,
+            end: self.sent,
+        });
+        sealed
+    }
+
+    /// Hands records to the transport.
+    fn give(&mut self, records: Vec<u8>, transport: &mut impl Transport) {
+        if !records.is_empty() {
+            self.sent += records.len() as u64;
+            transport.send(self.id, Buffer::from(records).into());
+        }
+    }
+
+    // How much of it is where.
+
+    /// Bytes of plaintext that the client has not taken.
+    pub(super) fn unacknowledged(&self, transport: &impl Transport) -> usize {
+        self.beyond(transport.unacknowledged(self.id))
+    }
+
+    /// Those that are not under way either.
+    pub(super) fn unsent(&self, transport: &impl Transport) -> usize {
+        self.beyond(transport.unsent(self.id))
+    }
+
+    /// Plaintext that is in the last bytes which were given to the transport, or waits.
+    fn beyond(&self, last: usize) -> usize {
+        let position = self.sent - last as u64;
+        let flights = self.flights.iter().rev();
+        let left =
+            flights.map_while(|flight| {
+                let records_left = flight.end.checked_sub(position).filter(|left| *left > 0)?;
+                Some(match records_left < flight.records_len as u64 {
+                    // In parts as of its records.
+                    true => (flight.plain_len as u64 * records_left)
+                        .div_ceil(flight.records_len as u64) as usize,
+                    false => flight.plain_len,
+                })
+            });
+        left.sum::<usize>() + self.waiting_len + self.lost
+    }
+
+    fn forget_taken(&mut self, transport: &impl Transport) {
+        let position = self.sent - transport.unacknowledged(self.id) as u64;
+        while self.flights.front().is_some_and(|it| it.end <= position) {
+            self.flights.pop_front();
+        }
+        if self.flights.is_empty() {
+            self.flights = VecDeque::new();
+        }
+    }
+}
+
+/// What a client gets that asks a port of TLS in plain text; nginx's words.
+const PLAIN_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: 64\r\nConnection: close\r\n\r\nThe plain HTTP request was sent to an HTTPS port: use https://\r\n";

@@ -1,0 +1,28 @@
+//! HTTPS: TLS between what carries a connection and HTTP.
+//!
+//! What carries connections has all of a loop's; those that came to a port of TLS have a session each in [`Sessions`]. For the
+//! time of a turn [`Secured`] is both together, and is to HTTP what any [`Transport`](crate::connections::Transport)
+//! is: it tells of plaintext, takes plaintext, and counts in bytes of plaintext. Other connections pass through.
+//!
+//! Plaintext that is sent stays what it was, slices of documents, until the connection has room for its records; then it is
+//! encrypted straight from there into what leaves.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | [`acceptor`] | what all cores share: certificates, policy, tickets |
+//! | [`names`] | which certificate a client gets |
+//! | [`link`] | one connection: its session, what waits to be encrypted, what is under way |
+//! | [`sessions`] | all of a loop |
+//! | [`secured`] | the transport |
+//! | [`counters`] | handshakes, and why they failed |
+
+pub mod acceptor;
+mod counters;
+mod link;
+pub mod names;
+mod secured;
+mod sessions;
+
+pub use acceptor::Acceptor;
+pub use secured::Secured;
+pub use sessions::Sessions;

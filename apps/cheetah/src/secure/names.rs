@@ -1,0 +1,92 @@
+//! Which certificate a client gets: one for the name that it asks for (SNI), that it can check.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use rustls::{CipherSuite, SignatureAlgorithm};
+
+/// Certificates of one name or site, those with shorter signatures first.
+type Choices = Vec<Arc<CertifiedKey>>;
+
+/// The certificates of a server.
+#[derive(Debug, Default)]
+pub struct Names {
+    exact: HashMap<String, Choices>,
+    /// By what stands behind the star and its point.
+    wildcards: HashMap<String, Choices>,
+    /// For clients that ask for no name, or for one that nobody has.
+    default: Choices,
+}
+
+impl Names {
+    /// Adds certificates for a name as `example.org` or `*.example.org`.
+    pub fn add(&mut self, name: &str, keys: &[Arc<CertifiedKey>]) {
+        let name = name.to_ascii_lowercase();
+        let (names, name) = match name.strip_prefix("*.") {
+            Some(rest) => (&mut self.wildcards, rest.to_owned()),
+            None => (&mut self.exact, name),
+        };
+        extend(names.entry(name).or_default(), keys);
+    }
+
+    /// Adds certificates for who asks for no name that is known.
+    pub fn add_default(&mut self, keys: &[Arc<CertifiedKey>]) {
+        extend(&mut self.default, keys);
+    }
+
+    /// Those that are meant by a name.
+    fn of(&self, name: Option<&str>) -> &Choices {
+        let Some(name) = name else {
+            return &self.default;
+        };
+        let name = name.to_ascii_lowercase();
+        // Behind the first point, the second, ...: the longest that there is.
+        let points = name.match_indices('.');
+        let mut behind = points.map(|(at, _)| &name[at + 1..]);
+        let exact = self.exact.get(&name);
+        exact
+            .or_else(|| behind.find_map(|rest| self.wildcards.get(rest)))
+            .unwrap_or(&self.default)
+    }
+}
+
+fn extend(choices: &mut Choices, keys: &[Arc<CertifiedKey>]) {
+    choices.extend_from_slice(keys);
+    choices.sort_by_key(|key| key.key.algorithm() == SignatureAlgorithm::RSA);
+}
+
+impl ResolvesServerCert for Names {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let choices = self.of(hello.server_name());
+        let fits = |key: &&Arc<CertifiedKey>| {
+            let can_check = key.key.choose_scheme(hello.signature_schemes()).is_some();
+            can_check && has_suite_for(key.key.algorithm(), hello.cipher_suites())
+        };
+        choices.iter().find(fits).or(choices.first()).cloned()
+    }
+}
+
+/// Whether a client has a suite for such signatures: those of TLS 1.2 say of which kind, those of TLS 1.3 do not.
+fn has_suite_for(algorithm: SignatureAlgorithm, suites: &[CipherSuite]) -> bool {
+    suites.iter().any(|suite| {
+        use CipherSuite as C;
+        match suite {
+            C::TLS13_AES_128_GCM_SHA256
+            | C::TLS13_AES_256_GCM_SHA384
+            | C::TLS13_CHACHA20_POLY1305_SHA256 => true,
+            C::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256
+            | C::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384
+            | C::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256 => {
+                algorithm == SignatureAlgorithm::RSA
+            }
+            C::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256
+            | C::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384
+            | C::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256 => {
+                algorithm != SignatureAlgorithm::RSA
+            }
+            _ => false,
+        }
+    })
+}

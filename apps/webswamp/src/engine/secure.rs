@@ -1,0 +1,51 @@
+//! Connections that are secured before anything is asked on them.
+
+use exos_inet::Instant;
+
+use super::clients::Engine;
+use super::slot::{Stage, of_token};
+use crate::statistics::{ErrorKind, Handshake};
+use crate::transport::Transport;
+
+impl Engine {
+    /// A connection stands that is to be secured.
+    pub fn awaits_handshake(&self, token: u64) -> bool {
+        let (slot, generation) = of_token(token);
+        let slot = self.slots.get(slot as usize);
+        slot.is_some_and(|it| it.generation == generation && it.stage == Stage::Securing)
+    }
+
+    /// A connection is secured, or will not be for this reason.
+    pub fn handle_handshake(
+        &mut self,
+        now: Instant,
+        token: u64,
+        handshake: Result<&Handshake, &'static str>,
+        transport: &mut impl Transport,
+    ) {
+        let (slot, _) = of_token(token);
+        match handshake {
+            _ if !self.awaits_handshake(token) => (),
+            Ok(handshake) => {
+                self.heard = now;
+                let begun = self.slots[slot as usize].begun;
+                self.statistics.secured(begun, handshake);
+                self.send_first(slot, now, transport);
+            }
+            Err(reason) => self.not_secured(slot, reason, now, transport),
+        }
+    }
+
+    /// The request for which a connection was opened has failed with it.
+    pub(super) fn not_secured(
+        &mut self,
+        slot: u32,
+        reason: &'static str,
+        now: Instant,
+        transport: &mut impl Transport,
+    ) {
+        let begun = self.slots[slot as usize].begun;
+        self.statistics.not_secured(begun, reason);
+        self.fail(slot, ErrorKind::Handshake, now, transport);
+    }
+}

@@ -1,0 +1,68 @@
+//! TLS's handshakes: how long they took, of which kind they were, and why those failed that did.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+use super::histogram::histogram;
+
+/// A handshake that is over.
+#[derive(Clone, Debug)]
+pub struct Handshake {
+    /// From when the connection stood.
+    pub took: Duration,
+    /// An earlier session was resumed.
+    pub is_resumed: bool,
+    /// The version and the cipher suite that were agreed upon, as `TLSv1.3 TLS_AES_128_GCM_SHA256`.
+    pub agreed: String,
+}
+
+/// All of them.
+#[derive(Clone, Debug)]
+pub struct Handshakes {
+    /// How long they took.
+    pub times: Histogram<u64>,
+    /// With a certificate and a signature.
+    pub full: u64,
+    /// With a ticket or a session's name of an earlier one.
+    pub resumed: u64,
+    /// Those that failed, by reason.
+    pub failed: BTreeMap<&'static str, u64>,
+    /// What was agreed upon.
+    pub agreed: BTreeMap<String, u64>,
+}
+
+impl Default for Handshakes {
+    fn default() -> Self {
+        Self {
+            times: histogram(),
+            full: 0,
+            resumed: 0,
+            failed: BTreeMap::new(),
+            agreed: BTreeMap::new(),
+        }
+    }
+}
+
+impl Handshakes {
+    pub(super) fn done(&mut self, handshake: &Handshake) {
+        self.times
+            .saturating_record(handshake.took.as_micros() as u64);
+        if handshake.is_resumed {
+            self.resumed += 1;
+        } else {
+            self.full += 1;
+        }
+        match self.agreed.get_mut(&handshake.agreed) {
+            Some(count) => *count += 1,
+            None => {
+                self.agreed.insert(handshake.agreed.clone(), 1);
+            }
+        }
+    }
+
+    pub(super) fn failed(&mut self, reason: &'static str) {
+        *self.failed.entry(reason).or_default() += 1;
+    }
+}

@@ -1,0 +1,103 @@
+//! The client's side: whom it trusts, whose name it asks for, and with which tickets it resumes sessions.
+//!
+//! The keys of its sessions are written to the file that the environment variable `SSLKEYLOGFILE` names, where it does, for
+//! programs that read captures.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `trust` | which certificates are good |
+//! | `tickets` | what sessions are resumed with |
+//! | `reason` | why a handshake failed, in a word and as a person is told |
+
+mod reason;
+mod tickets;
+mod trust;
+
+use std::fmt;
+use std::sync::Arc;
+
+use exos_host::Error;
+use rustls::{ClientConfig, KeyLogFile};
+use rustls_pki_types::ServerName;
+
+use crate::{Session, TlsError};
+use tickets::{Store, Tickets};
+
+pub use reason::{reason, told};
+pub use trust::Trust;
+
+/// Makes sessions with one server.
+#[derive(Clone)]
+pub struct Client {
+    /// What full handshakes are made with. They leave tickets.
+    full: Arc<ClientConfig>,
+    /// What sessions are resumed with.
+    resuming: Arc<ClientConfig>,
+    name: ServerName<'static>,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut client = f.debug_struct("Client");
+        client.field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// For a server of this name, or at this address, with which one of these protocols is spoken.
+    ///
+    /// # Errors
+    ///
+    /// The name is none, or certificates of those that are trusted cannot be read.
+    pub fn new(trust: &Trust, name: &str, protocols: &[&str]) -> Result<Self, Error> {
+        let bare = name.trim_start_matches('[').trim_end_matches(']');
+        let name = ServerName::try_from(bare.to_owned()).map_err(|e| {
+            Error::new(format!("no certificate can name {name:?}: {e}"))
+                .mend("give a host name or an address")
+        })?;
+        let provider = crate::policy::provider(&[]);
+        let verifier = trust.verifier(&provider)?;
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|e| Error::new(format!("TLS cannot be spoken: {e}")))?;
+        let mut config = builder
+            .dangerous()
+            .with_custom_certificate_verifier(verifier)
+            .with_no_client_auth();
+        config.alpn_protocols = protocols.iter().map(|it| it.as_bytes().to_vec()).collect();
+        config.key_log = Arc::new(KeyLogFile::new());
+        config.enable_secret_extraction = true;
+        Ok(Self::with(config, name))
+    }
+
+    fn with(config: ClientConfig, name: ServerName<'static>) -> Self {
+        let tickets = Arc::new(Tickets::default());
+        let with = |gives| {
+            let store = Store::new(tickets.clone(), gives);
+            let mut config = config.clone();
+            config.resumption = rustls::client::Resumption::store(Arc::new(store));
+            Arc::new(config)
+        };
+        Self {
+            full: with(false),
+            resuming: with(true),
+            name,
+        }
+    }
+
+    /// This client with tickets of its own, for another core.
+    #[must_use]
+    pub fn with_own_tickets(&self) -> Self {
+        Self::with(ClientConfig::clone(&self.full), self.name.clone())
+    }
+
+    /// Begins a session, resuming an earlier one where that is wanted and there is a ticket.
+    ///
+    /// # Errors
+    ///
+    /// The configuration is none that works.
+    pub fn begin(&self, resumes: bool) -> Result<Session, TlsError> {
+        let config = if resumes { &self.resuming } else { &self.full };
+        Session::client(config.clone(), self.name.clone())
+    }
+}

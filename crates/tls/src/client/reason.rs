@@ -1,0 +1,92 @@
+//! Why a handshake failed, as a client sees it: in a word, for counters, and what a person can do about it.
+
+use rustls::{AlertDescription, CertificateError, Error};
+
+use crate::TlsError;
+
+/// A word for it.
+#[must_use]
+pub fn reason(error: &TlsError) -> &'static str {
+    match error {
+        TlsError::NotTls { .. } => "not_tls",
+        TlsError::Handshake(Error::InvalidCertificate(error)) => certificate(error),
+        TlsError::Handshake(Error::NoCertificatesPresented) => "no_certificate",
+        TlsError::Handshake(Error::PeerIncompatible(_)) => "incompatible",
+        TlsError::Handshake(Error::NoApplicationProtocol) => "no_application_protocol",
+        TlsError::Handshake(Error::AlertReceived(alert)) | TlsError::Alert(alert) => {
+            alerted(*alert)
+        }
+        TlsError::Handshake(_) => "malformed",
+        TlsError::BadRecord | TlsError::TooLong => "bad_record",
+        TlsError::Unexpected | TlsError::Useless => "unexpected_message",
+        TlsError::Exhausted | TlsError::Over => "over",
+    }
+}
+
+fn certificate(error: &CertificateError) -> &'static str {
+    match error {
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "certificate_expired"
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "certificate_not_valid_yet"
+        }
+        CertificateError::UnknownIssuer => "certificate_not_trusted",
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "certificate_of_another_name"
+        }
+        _ => "certificate_invalid",
+    }
+}
+
+/// The server has broken off.
+fn alerted(alert: AlertDescription) -> &'static str {
+    match alert {
+        AlertDescription::HandshakeFailure => "alert_handshake_failure",
+        AlertDescription::ProtocolVersion => "alert_protocol_version",
+        AlertDescription::UnrecognisedName => "alert_unrecognized_name",
+        AlertDescription::CertificateRequired => "alert_certificate_required",
+        AlertDescription::NoApplicationProtocol => "alert_no_application_protocol",
+        AlertDescription::InternalError => "alert_internal_error",
+        _ => "alert",
+    }
+}
+
+/// What went wrong with this server, for a person, and what can be done about it.
+#[must_use]
+pub fn told(error: &TlsError, server: &str) -> exos_host::Error {
+    let what = match (reason(error), error) {
+        ("certificate_not_trusted", _) => {
+            "no authority that is trusted here has signed its certificate".to_owned()
+        }
+        ("certificate_expired", _) => "its certificate has expired".to_owned(),
+        ("certificate_not_valid_yet", _) => "its certificate is not valid yet".to_owned(),
+        (_, TlsError::Handshake(Error::InvalidCertificate(error))) => {
+            format!("its certificate is not good: {error}")
+        }
+        _ => error.to_string(),
+    };
+    let told = exos_host::Error::new(format!("no TLS with {server}: {what}"));
+    match mend(reason(error)) {
+        Some(mend) => told.mend(mend),
+        None => told,
+    }
+}
+
+fn mend(reason: &str) -> Option<&'static str> {
+    Some(match reason {
+        "not_tls" => "give a port at which TLS is spoken, or leave TLS out",
+        "certificate_not_trusted" => {
+            "give the authority's certificate, or this one if nobody else has signed it, with --cacert; or have nothing checked, with --insecure"
+        }
+        "certificate_of_another_name" => {
+            "give the certificate's name with --tls-name; or have nothing checked, with --insecure"
+        }
+        "certificate_expired" | "certificate_not_valid_yet" => {
+            "renew the certificate, or set the clock; or have nothing checked, with --insecure"
+        }
+        "certificate_invalid" => "if it is yours, have nothing checked, with --insecure",
+        "alert_unrecognized_name" => "give a name that the server has with --tls-name",
+        _ => return None,
+    })
+}

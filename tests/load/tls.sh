@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# `exos load https://` against nginx, over packets and over sockets: its handshakes, full and resumed, are those that nginx's log has,
+# of TLS 1.3 and 1.2; certificates that are not good are told of; what was asked for comes whole. Prints "ok NAME",
+# "not ok NAME: why" or "SKIPPED: ..." lines.
+#
+#   tests/load/tls.sh PATH/TO/exos
+#
+# Everything happens in namespaces of a lab of its own. Nothing here judges how fast it is.
+. "$(dirname "$0")/common.sh"
+need_root "the load generator over TLS"
+need_programs "the load generator over TLS" nginx python3 openssl
+be_alone "$@"
+begin
+lab=load-tls-$$
+mkdir -p "$work/site"
+head -c 100 /dev/urandom >"$work/site/small"
+head -c 300000 /dev/urandom >"$work/site/large"
+
+# certificate NAME DAYS: of our authority, for the server's name and address.
+certificate() {
+    openssl x509 -req -in "$work/request" -CA "$work/ca.pem" -CAkey "$work/ca.key" -CAcreateserial -copy_extensions copy -days "$2" -out "$work/$1.pem" 2>/dev/null
+}
+key() { openssl req "$@" -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes 2>/dev/null; }
+key -x509 -keyout "$work/ca.key" -out "$work/ca.pem" -days 30 -subj '/CN=an authority'
+key -keyout "$work/key" -out "$work/request" -subj /CN=www.lab.test -addext 'subjectAltName=DNS:www.lab.test,IP:10.10.0.1'
+certificate good 9
+certificate expired -1
+key -x509 -keyout "$work/own.key" -out "$work/own.pem" -days 9 -subj /CN=own.lab.test -addext 'subjectAltName=DNS:own.lab.test'
+# listens PORT VERSIONS CERTIFICATE KEY
+listens() { echo "server { listen 10.10.0.1:$1 ssl; ssl_protocols $2; ssl_certificate $work/$3.pem; ssl_certificate_key $work/$4; }"; }
+configure_nginx "log_format tls '\$server_port \$ssl_protocol \$ssl_session_reused \$ssl_server_name \$status'; access_log $work/nginx/log tls;
+    keepalive_requests 100000; ssl_session_cache shared:s:10m; ssl_session_tickets on;
+    $(listens 443 TLSv1.3 good key) $(listens 8443 TLSv1.2 good key) $(listens 9443 TLSv1.3 expired key) $(listens 7443 TLSv1.3 own own.key)" \
+    "listen 10.10.0.1:80;"
+lab_up || { bad "lab up"; exit 1; }
+start_nginx
+
+# load CARRIER PORT ARGUMENTS...: its results are in $work/load.
+load() {
+    local by=(--link xdp:wire --address 10.10.0.20/24) port=$2
+    [ "$1" = packets ] || by=(--sockets)
+    shift 2
+    : >"$work/nginx/log"
+    timeout 200 "$exos" lab exec --name "$lab" b -- "$exos" load "https://10.10.0.1:$port/$document" "${by[@]}" --json --timeout 60s "$@" >"$work/load" 2>"$work/load.err"
+}
+got() { python3 -S -c "import json; r = json.load(open('$work/load')); t = r['tls']; print($1)" 2>&1; }
+# logged PATTERN: lines of nginx's log that match, once nothing more comes.
+logged() { grep -cE "$1" "$work/nginx/log"; }
+document=small
+
+for carrier in packets sockets; do
+    about="$carrier: "
+    for port in 443 8443; do
+        version=TLSv1.3; [ $port = 443 ] || version=TLSv1.2
+        load $carrier $port --cacert "$work/ca.pem" -c 4 -n 200 --requests-per-connection 1
+        same "$version: all are answered" "200 200 {}" "$(got "r['responses'], r['connections'], r['errors']")"
+        same "$version: all handshakes are full" "200 0 {} 200" "$(got "t['handshakes_full'], t['handshakes_resumed'], t['handshakes_failed'], r['times_us']['handshake']['count']")"
+        same "$version: that is what was agreed on" True "$(got "all(a.startswith('$version ') for a in t['agreed']) and sum(t['agreed'].values()) == 200")"
+        same "$version: nginx has seen them" 200 "$(logged "^$port $version \. - 200")"
+        for share in 1 0.5; do
+            load $carrier $port --cacert "$work/ca.pem" -c 4 -n 200 --requests-per-connection 1 --tls-resume $share
+            same "$version: all are answered that resume $share" "200 {}" "$(got "r['responses'], r['errors']")"
+            same "$version: nginx has resumed as many" "$(logged "^$port $version r - 200") $(logged "^$port $version \. - 200")" "$(got "t['handshakes_resumed'], t['handshakes_full']")"
+            # The first connections of each client have no ticket yet.
+            most=$(got "t['handshakes_resumed'] >= 190 if $share == 1 else 70 <= t['handshakes_resumed'] <= 130")
+            same "$version: that are as many as was said" True "$most"
+        done
+    done
+    load $carrier 443 --cacert "$work/ca.pem" --tls-name www.lab.test -c 3 -n 300 --pipeline 4
+    same "connections are kept, a handshake each" "300 3 {}" "$(got "r['responses'], t['handshakes_full'], r['errors']")"
+    same "the name that was given is asked for" 300 "$(logged '^443 TLSv1.3 . www.lab.test 200')"
+    load $carrier 443 --cacert "$work/ca.pem" -r 200 -d 1s --requests-per-connection 2
+    same "at a rate, a handshake for each connection" "200 True {}" "$(got "r['responses'], t['handshakes_full'] == r['connections'] >= 100, r['errors']")"
+    document=large
+    load $carrier 443 --cacert "$work/ca.pem" -c 2 -n 40 --expect-sha256 "$(sha256sum <"$work/site/large" | cut -d ' ' -f 1)"
+    same "large documents come whole" "40 12000000 {}" "$(got "r['responses'], r['content_bytes'], r['errors']")"
+    document=small
+
+    load $carrier 443 -n 1
+    has "an authority that nobody knows" "no authority that is trusted" "$(cat "$work/load.err")"
+    has "and what to do" "--cacert" "$(cat "$work/load.err")"
+    load $carrier 9443 --cacert "$work/ca.pem" -n 1
+    has "a certificate that has expired" "expired" "$(cat "$work/load.err")"
+    load $carrier 443 --cacert "$work/ca.pem" --tls-name other.lab.test -n 1
+    has "a certificate of another name" "www.lab.test" "$(cat "$work/load.err")"
+    load $carrier 80 -n 1
+    has "no TLS there" "port at which TLS is spoken" "$(cat "$work/load.err")"
+    load $carrier 9443 --insecure -n 5 -c 1
+    same "nothing is checked" "5 {}" "$(got "r['responses'], r['errors']")"
+    load $carrier 7443 --cacert "$work/own.pem" --tls-name own.lab.test -n 5 -c 1
+    same "a certificate that is trusted itself" "5 {}" "$(got "r['responses'], r['errors']")"
+    load $carrier 7443 --cacert "$work/own.pem" -n 1
+    has "not for another name" "own.lab.test" "$(cat "$work/load.err")"
+    load $carrier 9443 --cacert "$work/ca.pem" -c 2 -n 10 --no-probe
+    same "what fails is counted, by reason" "0 {'tls_handshake': 10} {'certificate_expired': 10}" "$(got "r['responses'], r['errors'], t['handshakes_failed']")"
+done
+exit $((failures > 0))
