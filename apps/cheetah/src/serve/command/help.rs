@@ -44,7 +44,7 @@ const SECTIONS: [(&str, &[&str]); 7] = [
             "shutdown_timeout",
         ],
     ),
-    ("Documents", &["document_max", "fastcgi"]),
+    ("Documents", &["document_max", "fastcgi", "application"]),
     ("To compare", &["sockets", "without"]),
 ];
 
