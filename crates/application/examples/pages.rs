@@ -6,7 +6,7 @@
 //! | `/kept/N` | a page of N bytes that is made once |
 //! | `/fresh/N` | one that is made each time |
 //! | `/template/N` | a kept head and foot, and N fresh bytes between |
-//! | `/stream/N` | N bytes, 10,000 at a time, without a length |
+//! | `/stream/N` | N bytes, some 10,000 at a time, without a length |
 //! | `/echo` | the request's body |
 //! | `/variables` | the variables of the request |
 //! | `/status/N` | a status and nothing else |
@@ -18,13 +18,15 @@ use exos_application::{Application, Event, Head, RequestId};
 use exos_iolite::{Aggregate, Result, Shape};
 use std::collections::HashMap;
 
-/// Bytes of a stream that are made at once.
-const STREAM_PART: usize = 10_000;
+/// Bytes of a stream that are made at once: whole lines of a page.
+const STREAM_PART: usize = 160 * LINE.len();
+
+/// What pages are made of.
+const LINE: &[u8] = b"What an application says: these are sixty-three bytes of text.\n";
 
 /// A page of so many bytes, which any other program can make too.
 fn page(len: usize) -> Vec<u8> {
-    let line = b"What an application says: these are sixty-three bytes of text.\n";
-    line.iter().copied().cycle().take(len).collect()
+    LINE.iter().copied().cycle().take(len).collect()
 }
 
 #[derive(Default)]
