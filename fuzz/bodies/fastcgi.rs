@@ -2,9 +2,9 @@
 //!
 //! Included by the fuzz targets and by `apps/cheetah/tests/all/http/corpus.rs`.
 
-use exos_cheetah::fastcgi::head::Head;
-use exos_cheetah::fastcgi::reply::{Framing, Reply, ReplyError};
-use exos_cheetah::fastcgi::upload::{BodyError, Chunked};
+use exos_cheetah::applications::head::Head;
+use exos_cheetah::applications::reply::{Content, Framing, Reply, ReplyError};
+use exos_cheetah::applications::upload::{BodyError, Chunked};
 
 /// An answer, as far as it has come.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -62,10 +62,12 @@ pub fn records(bytes: &[u8]) {
         }
         assert!(!head.reason.contains(['\r', '\n', '\0']));
         let mut framing = Framing::of(head, false, 1);
-        let (mut before, mut content) = (Vec::new(), all.content.clone());
-        framing.frame(&mut content, &mut before);
-        let _ = framing.end(&mut content);
-        assert!(before.len() + content.len() <= all.content.len() + 32);
+        let (mut before, mut behind) = (Vec::new(), Vec::new());
+        let mut content = Content::Bytes(all.content.clone());
+        framing.frame(&mut content, &mut before, &mut behind);
+        let _ = framing.end(&mut behind);
+        let len = before.len() + content.len() + behind.len();
+        assert!(len <= all.content.len() + 32);
     }
 }
 

@@ -351,6 +351,12 @@ pub const APPLICATION_WAITING_MAX: usize = 1024;
 /// How long a request waits before it asks again an application whose queue of connections is full.
 pub const APPLICATION_RETRY_TIME: Duration = Duration::from_millis(10);
 
+/// How long an application that shares its buffers is left alone when it failed without an answer, for the first time.
+pub const LINK_REST_TIME: Duration = Duration::from_millis(10);
+
+/// The longest such rest, after several failures: as long as it takes to start again.
+pub const LINK_REST_TIME_MAX: Duration = Duration::from_secs(1);
+
 /// What an application may have sent and no client taken, beside what is queued for that client: one read.
 pub const APPLICATION_READ_LEN: usize = 64 * 1024;
 
@@ -374,7 +380,7 @@ pub const WARNINGS_MAX: usize = 16;
 pub const UNIX_NAME_LEN_MAX: usize = 107;
 
 /// Rules about applications in a site: each is compared with the path of each request.
-pub const FASTCGI_RULES_MAX: usize = 64;
+pub const APPLICATION_RULES_MAX: usize = 64;
 
 /// Plaintext that is encrypted at once: four of the longest records, so that what leaves is few buffers, and what was given
 /// together leaves together.

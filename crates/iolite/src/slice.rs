@@ -70,6 +70,13 @@ impl Slice {
         Self { source, start, len }
     }
 
+    /// Bytes that travel in a descriptor, in no pool; nothing where they are more than fit into one ([`INLINE_LEN_MAX`]).
+    pub fn of_few(bytes: &[u8]) -> Option<Self> {
+        let mut all = [0; INLINE_LEN_MAX];
+        all.get_mut(..bytes.len())?.copy_from_slice(bytes);
+        Some(Self::inline(all, bytes.len() as u32))
+    }
+
     /// Length in bytes.
     #[inline]
     pub fn len(&self) -> usize {

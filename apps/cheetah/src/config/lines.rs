@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use exos::Error;
 use exos_program::config::Source;
 
+use super::applications;
 use super::schema::{File, SiteTable};
 
 /// Lines from 1; 0 for what the file does not say.
@@ -22,11 +23,6 @@ pub struct Lines {
 /// Where a file lies: relative paths in it begin there.
 pub(super) fn folder_of(file: &Path) -> PathBuf {
     file.parent().map(Path::to_path_buf).unwrap_or_default()
-}
-
-fn fronts(table: &SiteTable) -> impl Iterator<Item = &super::schema::Text> {
-    let rules = table.fastcgi.iter();
-    rules.filter_map(|rule| rule.get_ref().front.as_ref())
 }
 
 #[derive(Clone, Debug, Default)]
@@ -48,7 +44,7 @@ impl Lines {
             documents: table
                 .error_pages
                 .values()
-                .chain(fronts(table))
+                .chain(applications::fronts(table))
                 .map(|page| (page.get_ref().clone(), source.line(&page.span())))
                 .collect(),
             users: table

@@ -5,8 +5,8 @@
 //! one site, so there is one kind of configuration, and `docs/serve.md` describes it.
 
 mod access;
+mod applications;
 mod cache;
-mod fastcgi;
 mod file;
 mod lines;
 mod placement;
@@ -18,9 +18,9 @@ mod tls;
 mod units;
 mod watch;
 
+pub use applications::{ApplicationArg, add_args};
 pub use cache::CacheSize;
 pub use exos_program::config::{ConfigError, ConfigErrors};
-pub use fastcgi::{FastcgiArg, add_args};
 pub use file::{Config, DEFAULT_PORT};
 pub use lines::Lines;
 pub use site::{Root, SiteConfig};

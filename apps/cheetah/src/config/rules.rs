@@ -8,7 +8,7 @@ use std::path::Path;
 use toml::Spanned;
 
 use super::schema::{FieldsTable, OneOrMany, RedirectTable, SiteTable, Text};
-use super::{access, fastcgi};
+use super::{access, applications};
 use crate::message::Status;
 use crate::site::rules::fields::{self, FieldRule, FieldRules};
 use crate::site::rules::pattern::Pattern;
@@ -52,14 +52,10 @@ pub(super) fn settings(
     let patterns = table.access.iter();
     once(source, patterns.filter_map(|t| t.get_ref().path.as_ref()));
     settings.access = access::access(source, folder, table);
-    let scopes = table.fastcgi.iter().map(|t| t.get_ref());
-    once(
-        source,
-        scopes.filter_map(|t| t.extension.as_ref().or(t.path.as_ref())),
-    );
-    settings.fastcgi = fastcgi::fastcgi(source, folder, table);
+    once(source, applications::scopes(table));
+    settings.applications = applications::rules(source, folder, table);
     if table.index.is_none() {
-        fastcgi::add_index(&mut settings);
+        applications::add_index(&mut settings);
     }
     note_script_pages(source, table, &settings);
     settings
@@ -68,7 +64,7 @@ pub(super) fn settings(
 /// Takes note of error pages that are scripts: their source would be sent.
 fn note_script_pages(source: &Source, table: &SiteTable, settings: &Settings) {
     for (code, page) in &table.error_pages {
-        if settings.fastcgi.is_script(page.get_ref().as_bytes()) {
+        if settings.applications.is_script(page.get_ref().as_bytes()) {
             let what =
                 format!("the error page {code} is a script, which nobody runs; write a document");
             source.note(&page.span(), what);

@@ -127,6 +127,7 @@ pub(super) struct SiteTable {
     pub(super) access: Vec<Spanned<AccessTable>>,
     pub(super) fastcgi: Vec<Spanned<FastcgiTable>>,
     pub(super) certificate: Vec<Spanned<CertificateTable>>,
+    pub(super) application: Vec<Spanned<ApplicationTable>>,
 }
 
 /// `[[site.fastcgi]]`: what an application answers.
@@ -143,6 +144,25 @@ pub(super) struct FastcgiTable {
     pub(super) body: Option<Text>,
     pub(super) connections: Option<Number>,
     pub(super) keep: Option<Number>,
+}
+
+/// `[[site.application]]`: what an application answers that shares its buffers.
+#[derive(Deserialize, Default)]
+#[serde(
+    deny_unknown_fields,
+    default,
+    expecting = "a table: [[site.application]]"
+)]
+pub(super) struct ApplicationTable {
+    pub(super) extension: Option<Text>,
+    pub(super) path: Option<Text>,
+    pub(super) to: Option<Text>,
+    pub(super) root: Option<Text>,
+    pub(super) files: Option<bool>,
+    pub(super) front: Option<Text>,
+    pub(super) timeout: Option<Text>,
+    pub(super) body: Option<Text>,
+    pub(super) requests: Option<Number>,
 }
 
 /// `[[site.access]]`: who may have some paths.

@@ -13,7 +13,7 @@ use super::peers::Peers;
 use super::sent::SentByKernel;
 use super::transport::Transport;
 use super::wait::{Ends, Wait};
-use crate::fastcgi::Applications;
+use crate::applications::Applications;
 use crate::http::{Missing, Server};
 use crate::limits::ABORTS_AT_ONCE;
 use crate::log::Log;
@@ -299,7 +299,12 @@ impl Cheetah {
             applications,
             ..
         } = &mut self.shared;
-        applications.follow(server.sites().iter().map(|site| &site.settings().fastcgi));
+        applications.follow(
+            server
+                .sites()
+                .iter()
+                .map(|site| &site.settings().applications),
+        );
         for id in self.fetching.take_all() {
             self.resume(now, id, None, transport);
         }

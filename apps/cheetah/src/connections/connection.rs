@@ -14,7 +14,7 @@ use super::sent::{Sent, SentByKernel};
 use super::stream::Stream;
 use super::transport::Transport;
 use super::wait::{Ends, Wait};
-use crate::fastcgi::Applications;
+use crate::applications::Applications;
 use crate::http::{Attempt, Missing, Next, Server, ServerConnection};
 use crate::limits::{QUEUE_LEN_MAX, REQUEST_TIME};
 use crate::message::Status;

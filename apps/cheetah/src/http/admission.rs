@@ -42,9 +42,9 @@ pub(super) fn admit(
     let is_password = |name: &str| name.eq_ignore_ascii_case("authorization");
     let mut fields = exchange.request.fields.iter();
     let field = fields.find(|field| is_password(field.name));
-    let others = match settings.fastcgi.is_empty() {
+    let others = match settings.applications.is_empty() {
         true => Vec::new(),
-        false => settings.fastcgi.other_paths(path, site),
+        false => settings.applications.other_paths(path, site),
     };
     let asks = Asks {
         path,

@@ -13,11 +13,10 @@ use super::exchange::Exchange;
 use super::missing::Unanswered;
 use super::opening::{self, Persistence};
 use super::server::{Response, Server, log_answer};
-use crate::fastcgi::head::Head;
-use crate::fastcgi::record::{self, Stream};
-use crate::fastcgi::reply::Framing;
-use crate::fastcgi::variables::{self, About};
-use crate::fastcgi::{Application, Asked};
+use crate::applications::head::Head;
+use crate::applications::reply::Framing;
+use crate::applications::variables::{self, About};
+use crate::applications::{Application, Asked};
 use crate::log::{Answer, LoggedRequest, Unfinished};
 use crate::message::request::{Body, FieldStore, Method, Request, parse};
 use crate::message::{Fault, Status};
@@ -92,14 +91,13 @@ impl Asking {
         self.is_safe && !self.has_body()
     }
 
-    /// Begins the request to the application: its variables. `keeps` has that leave the connection open.
-    pub fn records(&self, ends: variables::Ends, length: Option<u64>, keeps: bool) -> Vec<u8> {
+    /// What the application is told: the request's variables, in FastCGI's form.
+    pub fn variables(&self, ends: variables::Ends, length: Option<u64>) -> Vec<u8> {
         let mut out = Vec::new();
-        record::begin(&mut out, keeps);
         let mut store = FieldStore::new();
         // It was parsed before.
         if let Ok(Some(request)) = parse(&self.head, &mut store) {
-            let mut params = Vec::with_capacity(2 * self.head.len());
+            out.reserve(2 * self.head.len());
             let about = About {
                 asked: &self.asked,
                 ends,
@@ -107,10 +105,8 @@ impl Asking {
                 server_name: self.server_name.as_deref(),
                 user: self.user.as_deref(),
             };
-            variables::push(&mut params, &request, &about);
-            record::part(&mut out, Stream::Params, &params);
+            variables::push(&mut out, &request, &about);
         }
-        record::end(&mut out, Stream::Params);
         out
     }
 }
@@ -126,7 +122,7 @@ impl Server {
         peer: IpAddr,
     ) -> Option<Asked> {
         let site = self.sites.get(site);
-        let asked = site.settings().fastcgi.find(path, site)?;
+        let asked = site.settings().applications.find(path, site)?;
         let is_redirected = site.redirect(path, query).is_some();
         let pages = self.status_pages_mut().filter(|_| asked.is_front);
         let is_status_page = pages.is_some_and(|pages| pages.find(path, peer).is_some());

@@ -37,7 +37,7 @@ pub(super) fn choose<'s>(
         return Ok(Choice::Refuse(Status::MisdirectedRequest));
     };
     let (number, site) = (site, sites.get(site));
-    let scripts = &site.settings().fastcgi;
+    let scripts = &site.settings().applications;
     Ok(match site.find(path) {
         // Applications were looked for before; what none of them runs is nobody's to read.
         Some(Entry::Document(_) | Entry::Listed(..)) if scripts.is_script(path) => {

@@ -157,7 +157,7 @@ impl Sites {
                 table.entry(name.into_bytes().into()).or_insert(at);
             }
             sites.has_access_rules |= !site.settings().access.is_empty();
-            sites.has_applications |= !site.settings().fastcgi.is_empty();
+            sites.has_applications |= !site.settings().applications.is_empty();
             sites.sites.push(site);
         }
         sites

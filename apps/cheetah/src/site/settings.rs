@@ -6,7 +6,7 @@ use super::document::Description;
 use super::media_type;
 use super::rules::fields::FieldRules;
 use super::rules::redirect::Redirects;
-use crate::fastcgi;
+use crate::applications;
 use crate::message::Status;
 use crate::site::rules::access::AccessRules;
 
@@ -26,7 +26,7 @@ pub struct Settings {
     /// Who may have what, by path.
     pub access: AccessRules,
     /// Which requests are for applications.
-    pub fastcgi: fastcgi::Rules,
+    pub applications: applications::Rules,
     /// Paths of the documents that are sent as error pages.
     pub error_pages: Vec<(Status, String)>,
 }
@@ -40,7 +40,7 @@ impl Default for Settings {
             fields: FieldRules::default(),
             redirects: Redirects::default(),
             access: AccessRules::default(),
-            fastcgi: fastcgi::Rules::default(),
+            applications: applications::Rules::default(),
             error_pages: Vec::new(),
         }
     }

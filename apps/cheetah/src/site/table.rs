@@ -139,7 +139,7 @@ impl Site {
 
     /// A script is never the entry of its directory, which is answered by what it says and not by its source.
     fn put_document(&mut self, path: &[u8], entry: Entry) {
-        if self.settings.fastcgi.is_script(path) {
+        if self.settings.applications.is_script(path) {
             if self.settings.redirects.find(path).is_some() {
                 self.redirected_scripts.insert(path.into());
             }
@@ -199,7 +199,7 @@ impl Site {
             let paths = names
                 .iter()
                 .map(|index| [directory, index.as_bytes()].concat());
-            let documents = paths.filter(|path| !self.settings.fastcgi.is_script(path));
+            let documents = paths.filter(|path| !self.settings.applications.is_script(path));
             let mut entries = documents.filter_map(|path| self.find(&path).cloned());
             let next = entries.find(Entry::is_document);
             self.put(directory, next.unwrap_or(Entry::Forbidden));

@@ -35,7 +35,7 @@ pub struct SocketServer {
     /// Connections that the kernel gave.
     accepted: u64,
     /// What comes from applications wakes it.
-    hears_applications: bool,
+    hears_applications: [bool; 2],
     accept_errors: u64,
 }
 
@@ -75,7 +75,7 @@ impl SocketServer {
             pause_until: None,
             connections_max: usize::MAX,
             accepted: 0,
-            hears_applications: false,
+            hears_applications: [false; 2],
             accept_errors: 0,
         })
     }
@@ -179,11 +179,14 @@ impl Carried for SocketServer {
     }
 
     fn wait(&mut self, until: Option<Instant>, _: &[BorrowedFd<'_>]) -> Result<(), Error> {
-        if !self.hears_applications
-            && let Some(fd) = self.cheetah.applications().fd()
-        {
-            self.hears_applications = true;
-            self.watch(fd)?;
+        if self.hears_applications != [true; 2] {
+            let fds = self.cheetah.applications().fds();
+            let heard = self.hears_applications;
+            let new = fds.iter().zip(heard).filter(|(_, is_heard)| !is_heard);
+            for fd in new.filter_map(|(fd, _)| *fd) {
+                self.watch(fd)?;
+            }
+            self.hears_applications = fds.map(|fd| fd.is_some());
         }
         let may_accept = self.may_accept().then(clock::now);
         let pause = self.pause_until.filter(|_| self.has_newcomers);

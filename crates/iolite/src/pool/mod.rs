@@ -51,8 +51,8 @@ pub struct Invitation {
     pub(crate) life: OwnedFd,
 }
 
-/// Buffers of this process, for its members to read.
-#[derive(Debug)]
+/// Buffers of this process, for its members to read. A clone is the same pool.
+#[derive(Clone, Debug)]
 pub struct Pool(pub(crate) Rc<Core>);
 
 /// How the buffers of a pool are used.

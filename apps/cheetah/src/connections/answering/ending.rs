@@ -6,11 +6,10 @@ use exos_program::Timed as _;
 
 use super::failure::{Failure, tell};
 use super::{Answering, Stage, Step, Upload};
+use crate::applications::reply::{Framing, Reply, ReplyError};
 use crate::connections::connection::{Connection, Outcome, Shared, Turn};
 use crate::connections::transport::Transport;
 use crate::connections::wait::Wait;
-use crate::fastcgi::record;
-use crate::fastcgi::reply::{Framing, Reply, ReplyError};
 use crate::http::asking::Said;
 use crate::message::Status;
 
@@ -170,9 +169,7 @@ impl Connection {
             }
             Stage::Asked { upstream, .. } => {
                 if !answering.reply.is_over() {
-                    let mut abort = Vec::new();
-                    record::abort(&mut abort);
-                    applications.send(upstream, abort);
+                    applications.abort(upstream);
                 }
                 applications.close(upstream);
             }

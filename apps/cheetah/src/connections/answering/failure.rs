@@ -5,9 +5,9 @@ use exos_inet::tcp::Reason;
 use rustix::io::Errno;
 
 use super::Answering;
-use crate::fastcgi::pool::Refusal;
-use crate::fastcgi::reply::ReplyError;
-use crate::fastcgi::{Address, Applications};
+use crate::applications::pool::Refusal;
+use crate::applications::reply::ReplyError;
+use crate::applications::{Address, Applications};
 use crate::http::Asking;
 use crate::message::Status;
 

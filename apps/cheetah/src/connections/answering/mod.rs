@@ -19,18 +19,16 @@ use std::mem::take;
 
 use exos_buf::Buffer;
 use exos_inet::Instant;
-use exos_inet::tcp::ConnectionId;
 use exos_program::Timed as _;
 
 use super::bounds::BodyPace;
 use super::connection::{Connection, Outcome, Turn};
 use super::transport::Transport;
 use super::wait::Wait;
-use crate::fastcgi::Applications;
-use crate::fastcgi::pool::{Opened, Refusal};
-use crate::fastcgi::record::{self, Stream};
-use crate::fastcgi::reply::{Framing, Reply};
-use crate::fastcgi::upload::{BodyError, Chunked};
+use crate::applications::Applications;
+use crate::applications::pool::{Opened, Refusal, Upstream};
+use crate::applications::reply::{Framing, Reply};
+use crate::applications::upload::{BodyError, Chunked};
 use crate::http::asking::Said;
 use crate::http::{Asking, Attempt};
 use crate::limits::{BODY_SKIP_LEN_MAX, CHUNKED_BODY_LEN_MAX};
@@ -75,10 +73,7 @@ enum Stage {
     /// For a connection to the application.
     Waiting,
     /// Over this connection. It may be one that others were answered over before.
-    Asked {
-        upstream: ConnectionId,
-        was_kept: bool,
-    },
+    Asked { upstream: Upstream, was_kept: bool },
 }
 
 /// An answer of which the client has the head.
@@ -289,14 +284,12 @@ impl Connection {
         let nobody = (std::net::Ipv4Addr::UNSPECIFIED, 0).into();
         let ends = turn.transport.ends(self.id()).unwrap_or((nobody, nobody));
         let keeps = application.keep > 0;
-        let mut records = answering.asking.records(ends, answering.length(), keeps);
+        let variables = answering.asking.variables(ends, answering.length());
         if let Upload::Chunked(body) = &mut answering.upload {
             answering.upload = Upload::Whole(take(&mut body.content), 0);
         }
-        if matches!(answering.upload, Upload::Over) {
-            record::end(&mut records, Stream::Stdin);
-        }
-        applications.send(upstream, records);
+        let has_body = !matches!(answering.upload, Upload::Over);
+        applications.begin(upstream, &variables, has_body, keeps);
         Ok(())
     }
 
@@ -307,7 +300,7 @@ impl Connection {
         };
         let timeout = answering.asking.asked.application.timeout;
         let is_full = match answering.stage {
-            Stage::Asked { upstream, .. } => !relaying::has_room(applications, upstream),
+            Stage::Asked { upstream, .. } => applications.body_room(upstream) == 0,
             Stage::Collecting | Stage::Waiting => false,
         };
         match answering.upload {

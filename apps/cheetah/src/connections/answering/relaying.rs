@@ -2,30 +2,23 @@
 
 use std::mem::take;
 
-use exos_buf::{Buffer, Slice};
-use exos_inet::tcp::ConnectionId;
+use exos_buf::Buffer;
+use exos_inet::Instant;
 use exos_program::Timed as _;
 
 use super::failure::{Failure, tell_warnings};
 use super::{Answering, Begun, Upload};
+use crate::applications::Applications;
+use crate::applications::head::Head;
+use crate::applications::pool::Upstream;
+use crate::applications::reply::{Content, Framing};
+use crate::applications::upload::BodyError;
 use crate::connections::connection::{Connection, Shared, Turn};
 use crate::connections::streaming::queue_wanted;
 use crate::connections::transport::Transport;
 use crate::connections::wait::Wait;
-use crate::fastcgi::Applications;
-use crate::fastcgi::head::Head;
-use crate::fastcgi::record::{self, Stream};
-use crate::fastcgi::reply::Framing;
-use crate::fastcgi::upload::BodyError;
 use crate::http::asking::Said;
-use crate::limits::{
-    APPLICATION_READ_LEN, BODY_BEGUN_LEN, BODY_QUEUE_LEN, JOINED_LEN_MAX, REACH_MIN,
-};
-
-/// An application takes more of a body now.
-pub(super) fn has_room(applications: &Applications, upstream: ConnectionId) -> bool {
-    applications.unsent(upstream) < BODY_QUEUE_LEN
-}
+use crate::limits::{APPLICATION_READ_LEN, BODY_BEGUN_LEN, JOINED_LEN_MAX, REACH_MIN};
 
 impl Connection {
     /// Collects what of the body has to be there before anybody is asked; true when it is.
@@ -68,7 +61,7 @@ impl Connection {
     /// come from the client.
     pub(super) fn upload<T: Transport>(
         &mut self,
-        upstream: ConnectionId,
+        upstream: Upstream,
         answering: &mut Answering,
         turn: &mut Turn<'_, T>,
     ) -> bool {
@@ -77,7 +70,7 @@ impl Connection {
         };
         let applications = &mut turn.shared.applications;
         let is_ended = applications.end_of(upstream).is_some();
-        let room = BODY_QUEUE_LEN.saturating_sub(applications.unsent(upstream));
+        let room = applications.body_room(upstream);
         let bytes = turn.transport.readable(self.id());
         let count = bytes
             .len()
@@ -91,18 +84,15 @@ impl Connection {
             }
             return is_the_clients;
         }
-        let mut records = Vec::with_capacity(count + 32);
-        record::part(&mut records, Stream::Stdin, &bytes[..count]);
-        turn.transport.consume(self.id(), count);
-        answering.body_pace.came(count);
         *left -= count as u64;
         let is_over = *left == 0;
+        applications.send_body(upstream, &bytes[..count], is_over);
+        turn.transport.consume(self.id(), count);
+        answering.body_pace.came(count);
         if is_over {
-            record::end(&mut records, Stream::Stdin);
             answering.upload = Upload::Over;
         }
-        applications.send(upstream, records);
-        if is_over || !has_room(applications, upstream) {
+        if is_over || applications.body_room(upstream) == 0 {
             self.wait_for_application(turn.now, answering.asking.asked.application.timeout);
         } else {
             self.wait_for_body(answering, turn);
@@ -113,7 +103,7 @@ impl Connection {
     /// Hands on what was collected of a body, as far as the application takes it. It counts as collected until all of it has been.
     pub(super) fn hand_on<T: Transport>(
         &mut self,
-        upstream: ConnectionId,
+        upstream: Upstream,
         answering: &mut Answering,
         turn: &mut Turn<'_, T>,
     ) {
@@ -121,22 +111,19 @@ impl Connection {
             return;
         };
         let applications = &mut turn.shared.applications;
-        let room = BODY_QUEUE_LEN.saturating_sub(applications.unsent(upstream));
+        let room = applications.body_room(upstream);
         let part = &content[*at..];
         let part = &part[..part.len().min(room)];
         let is_last = *at + part.len() == content.len();
         if part.is_empty() && !is_last || applications.end_of(upstream).is_some() {
             return;
         }
-        let mut records = Vec::with_capacity(part.len() + 32);
-        record::part(&mut records, Stream::Stdin, part);
+        applications.send_body(upstream, part, is_last);
         *at += part.len();
         if is_last {
-            record::end(&mut records, Stream::Stdin);
             applications.uncollect(answering.asking.peer(), take(&mut answering.collected));
             answering.upload = Upload::Over;
         }
-        applications.send(upstream, records);
         self.wait_for_application(turn.now, answering.asking.asked.application.timeout);
     }
 
@@ -158,7 +145,7 @@ impl Connection {
     /// Takes what has come of the answer, as far as its client does; true when it is queued whole.
     pub(super) fn download<T: Transport>(
         &mut self,
-        upstream: ConnectionId,
+        upstream: Upstream,
         answering: &mut Answering,
         turn: &mut Turn<'_, T>,
     ) -> Result<bool, Failure> {
@@ -172,37 +159,26 @@ impl Connection {
             if queued >= queue_wanted(queued - turn.transport.unsent(id), REACH_MIN) {
                 break false;
             }
-            let bytes = turn.shared.applications.readable(upstream);
-            let part = &bytes[..bytes.len().min(APPLICATION_READ_LEN)];
-            if part.is_empty() {
-                match turn.shared.applications.end_of(upstream) {
-                    Some(reason) => return Err(Failure::Ended(reason)),
-                    None => break false,
-                }
-            }
-            let mut content = Vec::with_capacity(part.len());
-            let asking = &answering.asking;
-            let taken = answering
-                .reply
-                .take(part, |name| asking.is_set(name), &mut content);
-            tell_warnings(answering, &mut turn.shared.applications, turn.now);
-            let (count, head) = taken.map_err(Failure::Reply)?;
-            turn.shared.applications.consume(upstream, count);
+            let next = next_part(upstream, answering, turn.shared, turn.now)?;
+            let Some((head, mut content)) = next else {
+                break false;
+            };
             has_come = true;
-            let mut before = Vec::new();
+            let (mut before, mut behind) = (Vec::new(), Vec::new());
             if let Some(head) = head {
                 before = self.begin_answer(&head, answering, turn.shared);
             }
             let is_over = answering.reply.is_over();
             let mut is_short = Ok(());
             if let Some(begun) = &mut answering.begun {
-                begun.is_too_long |= !begun.framing.frame(&mut content, &mut before);
+                let is_all = begun.framing.frame(&mut content, &mut before, &mut behind);
+                begun.is_too_long |= !is_all;
                 if is_over {
-                    is_short = begun.framing.end(&mut content);
+                    is_short = begun.framing.end(&mut behind);
                 }
-                begun.said.len += before.len() + content.len();
+                begun.said.len += before.len() + content.len() + behind.len();
             }
-            self.send_part(before, content, turn.transport);
+            self.send_part(before, content, behind, turn.transport);
             is_short.map_err(Failure::Reply)?;
             if is_over || answering.begun.is_some_and(|begun| begun.has_all()) {
                 break true;
@@ -241,18 +217,28 @@ impl Connection {
     }
 
     /// Sends a part of the answer: long content as it is, short content in one buffer with what comes before it.
-    fn send_part(&mut self, mut before: Vec<u8>, content: Vec<u8>, transport: &mut impl Transport) {
-        let is_long = content.len() > JOINED_LEN_MAX;
-        if !is_long {
-            before.extend_from_slice(&content);
-        }
-        for bytes in [Some(before), is_long.then_some(content)]
-            .into_iter()
-            .flatten()
-        {
-            if !bytes.is_empty() {
-                self.send(Slice::from(Buffer::from(bytes)), transport);
+    fn send_part(
+        &mut self,
+        mut before: Vec<u8>,
+        content: Content,
+        mut behind: Vec<u8>,
+        transport: &mut impl Transport,
+    ) {
+        let mut slice = None;
+        match content {
+            Content::Slice(content) => slice = Some(content),
+            Content::Bytes(content) if content.len() <= JOINED_LEN_MAX => {
+                before.extend_from_slice(&content);
+                before.append(&mut behind);
             }
+            Content::Bytes(mut content) => {
+                content.append(&mut behind);
+                slice = Some(Buffer::from(content).whole());
+            }
+        }
+        let of = |bytes: Vec<u8>| (!bytes.is_empty()).then(|| Buffer::from(bytes).whole());
+        for slice in [of(before), slice, of(behind)].into_iter().flatten() {
+            self.send(slice, transport);
         }
     }
 
@@ -267,5 +253,62 @@ impl Connection {
         } else if matches!(answering.upload, Upload::Over | Upload::Whole(..)) {
             self.wait_for_application(turn.now, answering.asking.asked.application.timeout);
         }
+    }
+}
+
+/// The next part of what has come of an answer: its head, if that is whole now, and content. Nothing when there is none.
+fn next_part(
+    upstream: Upstream,
+    answering: &mut Answering,
+    shared: &mut Shared,
+    now: Instant,
+) -> Result<Option<(Option<Head>, Content)>, Failure> {
+    let applications = &mut shared.applications;
+    let asking = &answering.asking;
+    let is_set = |name: &str| asking.is_set(name);
+    let mut content = Content::NONE;
+    let taken = match upstream {
+        Upstream::Connection(connection) => {
+            let bytes = applications.readable(connection);
+            let part = &bytes[..bytes.len().min(APPLICATION_READ_LEN)];
+            if part.is_empty() {
+                return nothing(applications, upstream);
+            }
+            let mut bytes = Vec::with_capacity(part.len());
+            let taken = answering.reply.take(part, is_set, &mut bytes);
+            content = Content::Bytes(bytes);
+            taken.map(|(count, head)| {
+                applications.consume(connection, count);
+                head
+            })
+        }
+        Upstream::Request(request) => {
+            let Some(part) = applications.take_part(request) else {
+                return nothing(applications, upstream);
+            };
+            let mut taken = answering.reply.take_part(part, is_set, &mut content);
+            // A head and what is behind it leave together, and so does the end.
+            while let Ok(head) = &mut taken
+                && (content.is_empty() || applications.is_at_end(request))
+                && let Some(part) = applications.take_part(request)
+            {
+                match answering.reply.take_part(part, is_set, &mut content) {
+                    Ok(more) => *head = head.take().or(more),
+                    Err(error) => taken = Err(error),
+                }
+            }
+            taken
+        }
+    };
+    tell_warnings(answering, &mut shared.applications, now);
+    let head = taken.map_err(Failure::Reply)?;
+    Ok(Some((head, content)))
+}
+
+/// Nothing has come: an error where nothing will.
+fn nothing<T>(applications: &Applications, upstream: Upstream) -> Result<Option<T>, Failure> {
+    match applications.end_of(upstream) {
+        Some(reason) => Err(Failure::Ended(reason)),
+        None => Ok(None),
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use exos::{Error, clock};
 use exos_program::{SharingLinkArgs, Stream, TcpArgs, UserArgs};
 
-use crate::config::{CacheSize, Config, DEFAULT_PORT, FastcgiArg, Root, TlsArgs, add_args};
+use crate::config::{ApplicationArg, CacheSize, Config, DEFAULT_PORT, Root, TlsArgs, add_args};
 use crate::connections::{BoundsArgs, Specialisation};
 use crate::log::{Log, LogArgs, Target};
 use crate::serve::content::reload::Read;
@@ -25,7 +25,7 @@ pub struct ServeArgs {
     #[arg(value_name = "DIR")]
     pub directory: Option<PathBuf>,
     /// Read the configuration from this TOML file (docs/serve.md); options on the command line override it
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["directory", "port", "document_max", "listing", "fastcgi"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["directory", "port", "document_max", "listing", "fastcgi", "application"])]
     pub config: Option<PathBuf>,
     /// Check the configuration, print what would be served or all errors, and exit
     #[arg(long)]
@@ -83,8 +83,12 @@ pub struct ServeArgs {
     pub listing: bool,
     /// Have a FastCGI application answer requests for an extension or a path: .php=/run/php/php-fpm.sock or
     /// "/app/*=127.0.0.1:9000"; several times for several
-    #[arg(long, value_name = "WHAT=ADDRESS", requires = "directory")]
-    pub fastcgi: Vec<FastcgiArg>,
+    #[arg(long, value_name = "WHAT=ADDRESS", requires = "directory", value_parser = ApplicationArg::fastcgi)]
+    pub fastcgi: Vec<ApplicationArg>,
+    /// Have an application that shares its buffers answer requests for a path or an extension: "/app/*=/run/pages.sock"; several times for
+    /// several
+    #[arg(long, value_name = "WHAT=SOCKET", requires = "directory", value_parser = ApplicationArg::shared)]
+    pub application: Vec<ApplicationArg>,
     /// Print the statistics as one line of JSON on standard output
     #[arg(long)]
     pub json: bool,
@@ -147,8 +151,9 @@ impl ServeArgs {
         for site in &mut config.sites {
             let settings = Arc::make_mut(&mut site.settings);
             settings.listing = self.listing;
-            if let (Some(directory), false) = (&self.directory, self.fastcgi.is_empty()) {
-                add_args(settings, &self.fastcgi, directory);
+            let applications = || self.fastcgi.iter().chain(&self.application);
+            if let (Some(directory), Some(_)) = (&self.directory, applications().next()) {
+                add_args(settings, applications(), directory);
             }
         }
         config

@@ -182,7 +182,7 @@ fn missing_fronts<'a>(
         let mut changes = changes.iter();
         changes.any(|change| change.puts_any_at(path.as_bytes()))
     };
-    let missing = (site.settings.fastcgi.fronts()).filter(|front| !is_there(front));
+    let missing = (site.settings.applications.fronts()).filter(|front| !is_there(front));
     let error = |front: &str| {
         let what = format!("there is no script {front} in {}", directory.display());
         Error::new(what)

@@ -137,7 +137,7 @@ impl Carried for StackServer {
         let until = [until, self.cheetah.poll_timeout(), now, soon, sessions];
         let mut fds = fds.to_vec();
         fds.extend(self.cheetah.streams().fd());
-        fds.extend(self.cheetah.applications().fd());
+        fds.extend(self.cheetah.applications().fds().into_iter().flatten());
         let until = until.into_iter().flatten().min();
         if let Some(outage) = &self.outage
             && outage.sleep(until, &fds)?

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use exos_cheetah::Site;
+use exos_cheetah::applications::rules::{Rule, Scope};
+use exos_cheetah::applications::{Address, Application, Rules};
 use exos_cheetah::connections::Bounds;
-use exos_cheetah::fastcgi::rules::{Rule, Scope};
-use exos_cheetah::fastcgi::{Address, Application, Rules};
 use exos_cheetah::limits::{CHUNKED_BODY_LEN_MAX, COLLECTED_LEN_MAX};
 use exos_cheetah::site::Settings;
 
@@ -47,7 +47,7 @@ impl World {
         let mut application = Application::at(Address::Unix(path.clone()));
         change(&mut application);
         let settings = move || Settings {
-            fastcgi: Rules::new(vec![Rule {
+            applications: Rules::new(vec![Rule {
                 scope: Scope::path("/*").unwrap(),
                 application: Arc::new(application),
             }]),

@@ -7,8 +7,8 @@ use common::{
 };
 use std::sync::Arc;
 
-use exos_cheetah::fastcgi::rules::{Rule, Rules, Scope};
-use exos_cheetah::fastcgi::{Address, Application};
+use exos_cheetah::applications::rules::{Rule, Rules, Scope};
+use exos_cheetah::applications::{Address, Application};
 use exos_cheetah::http::Attempt;
 use exos_cheetah::log::Unfinished;
 use exos_cheetah::site::{Description, Document, Settings};
@@ -377,7 +377,7 @@ fn the_source_of_a_script_is_refused_where_nothing_runs_it() {
         application: Arc::new(Application::at(address)),
     };
     let mut site = Site::with(Arc::new(Settings {
-        fastcgi: Rules::new(vec![rule]),
+        applications: Rules::new(vec![rule]),
         ..Settings::default()
     }));
     let source = Document::new(b"<?php source", &Description::plain("text/plain", 0));

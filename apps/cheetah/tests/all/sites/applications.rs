@@ -23,8 +23,8 @@ fn variable(server: &mut Server, line: &str, fields: &str, name: &str) -> Result
             }
             Next::Ask(asking) => {
                 let end = ([192, 0, 2, 1], 80).into();
-                let records = asking.records((end, end), None, false);
-                return Ok(value(&records, name));
+                let variables = asking.variables((end, end), None);
+                return Ok(value(&variables, name));
             }
             _ => {
                 let answer: Vec<u8> = out.iter().flat_map(Slice::as_bytes).copied().collect();
@@ -34,13 +34,13 @@ fn variable(server: &mut Server, line: &str, fields: &str, name: &str) -> Result
     }
 }
 
-/// The value of a variable in records, where it is short; `-` where there is none.
-fn value(records: &[u8], name: &str) -> String {
-    let mut names = records.windows(name.len());
+/// The value of a variable, where it is short; `-` where there is none.
+fn value(variables: &[u8], name: &str) -> String {
+    let mut names = variables.windows(name.len());
     let Some(at) = names.position(|window| window == name.as_bytes()) else {
         return "-".to_owned();
     };
-    let value = &records[at + name.len()..][..usize::from(records[at - 1])];
+    let value = &variables[at + name.len()..][..usize::from(variables[at - 1])];
     String::from_utf8_lossy(value).into_owned()
 }
 

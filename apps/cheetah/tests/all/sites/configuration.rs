@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
+use exos_cheetah::applications::rules::Scope;
 use exos_cheetah::config::{CacheSize, Config, Root};
-use exos_cheetah::fastcgi::rules::Scope;
 
 fn parse(text: &str) -> Result<Config, String> {
     Config::parse(Path::new("/etc/exos/serve.toml"), text).map_err(|errors| errors.to_string())
@@ -328,7 +328,7 @@ fn applications_have_defaults_and_a_place() {
     let settings = config.unwrap().sites[0].settings.clone();
     assert_eq!(settings.index, ["index.php", "index.html"]);
     let all: Vec<_> = settings
-        .fastcgi
+        .applications
         .iter()
         .map(|rule| &rule.application)
         .collect();
@@ -359,7 +359,11 @@ fn a_front_is_a_rule_behind_that_of_its_extension() {
             "[[site]]\nroot = \"www\"\n[[site.fastcgi]]\nextension = \".php\"\nto = \"/run/app\"\n{files}front = \"/blog/index.php\""
         ));
         let settings = config.unwrap().sites[0].settings.clone();
-        let scopes: Vec<_> = settings.fastcgi.iter().map(|rule| &rule.scope).collect();
+        let scopes: Vec<_> = settings
+            .applications
+            .iter()
+            .map(|rule| &rule.scope)
+            .collect();
         let extension = Scope::extension(".php").unwrap().only_documents(is_checked);
         let front = Scope::Front("/blog/index.php".to_owned(), is_checked);
         assert_eq!(scopes, [&extension, &front]);

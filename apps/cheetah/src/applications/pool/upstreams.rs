@@ -9,7 +9,7 @@ use exos_inet::tcp::{ConnectionId, EventSet, Reason};
 use exos_program::sockets::{Shortage, Sockets};
 use rustix::io::Errno;
 
-use crate::fastcgi::application::Address;
+use crate::applications::application::Address;
 use crate::limits::APPLICATION_READ_LEN;
 
 /// A connection.
@@ -60,6 +60,7 @@ impl Upstreams {
         };
         let id = match address {
             Address::Unix(path) => sockets.connect_unix(path, 0)?,
+            Address::Shared(_) => return Err(Errno::PROTOTYPE),
             Address::Tcp(to) => sockets.connect(to, 0).map_err(|shortage| match shortage {
                 Shortage::Room(errno) | Shortage::Ports(errno) => errno,
             })?,

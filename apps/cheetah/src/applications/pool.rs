@@ -1,6 +1,6 @@
-//! Connections to applications, over the kernel's sockets, and requests that wait for one.
+//! Connections to applications, over the kernel's sockets, requests over links of shared buffers, and those that wait for either.
 //!
-//! A connection carries one request at a time. Of each application a loop has a bounded number; requests beyond wait in
+//! A connection carries one request at a time, a link any number; to those who wait a request under way on a link is as a connection. Of each application a loop has a bounded number; requests beyond wait in
 //! order, a bounded number of them too. Of both each address has its share at most: while it uses that, those behind it come first. A
 //! client waits in one place at most, and asks again when [`Applications::poll`] has
 //! named it, not before: what else happens to it changes nothing. As many are named as there is room for, which is looked at
@@ -14,6 +14,7 @@
 mod collected;
 mod counters;
 mod group;
+mod links;
 mod shares;
 mod upstreams;
 
@@ -21,18 +22,31 @@ use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 
+use exos_application::asking::Part;
 use exos_inet::Instant;
 use exos_inet::tcp::{ConnectionId, Reason};
 use rustix::io::Errno;
 
 use super::application::{Address, Application};
+use super::record::{self, Stream};
 use super::rules::Rules;
-use crate::limits::APPLICATION_RETRY_TIME;
+use crate::limits::{APPLICATION_RETRY_TIME, BODY_QUEUE_LEN};
 use collected::Collected;
 use counters::Counters;
 use group::{Group, Waiting};
+use links::Links;
+pub use links::RequestId;
 use shares::counted;
 use upstreams::{News, Upstreams};
+
+/// What carries a request to an application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Upstream {
+    /// A connection, which speaks FastCGI.
+    Connection(ConnectionId),
+    /// A link, where it has a number.
+    Request(RequestId),
+}
 
 /// What became of a request for a connection.
 #[derive(Debug)]
@@ -40,7 +54,7 @@ pub enum Opened {
     /// It is there, or comes to stand; or it was kept open.
     Connected {
         /// It.
-        upstream: ConnectionId,
+        upstream: Upstream,
         /// Others were answered over it before, and the application may have closed it meanwhile.
         was_kept: bool,
     },
@@ -61,6 +75,7 @@ pub enum Refusal {
 #[derive(Default)]
 pub struct Applications {
     upstreams: Upstreams,
+    links: Links,
     groups: HashMap<Address, Group>,
     /// Clients that wait, whether they may ask or not.
     queued: HashSet<ConnectionId>,
@@ -117,10 +132,11 @@ impl Applications {
         if group.full_until.is_some() || !group.has_room_for(&asks) {
             return self.queue(&application.address, asks, has_waited);
         }
-        if let Some(upstream) = self.take_idle(&application.address) {
-            if may_be_kept && self.upstreams.is_silent(upstream) {
+        if let Some(connection) = self.take_idle(&application.address) {
+            let upstream = Upstream::Connection(connection);
+            if may_be_kept && self.upstreams.is_silent(connection) {
                 self.counters.kept += 1;
-                self.upstreams.give(upstream, Some(asks.client));
+                self.upstreams.give(connection, Some(asks.client));
                 let group = self.groups.entry(application.address.clone()).or_default();
                 group.shares.begin(upstream, asks.peer);
                 return Ok(Opened::Connected {
@@ -130,9 +146,8 @@ impl Applications {
             }
             self.leave(upstream);
         }
-        match self.upstreams.connect(&application.address, asks.client) {
+        match self.connect(&application.address, asks.client, now) {
             Ok(upstream) => {
-                self.counters.opened += 1;
                 let group = self.groups.entry(application.address.clone()).or_default();
                 group.open += 1;
                 group.shares.begin(upstream, asks.peer);
@@ -142,13 +157,30 @@ impl Applications {
                 })
             }
             // As many as may wait to be accepted do so.
-            Err(Errno::AGAIN) if matches!(application.address, Address::Unix(_)) => {
+            Err(Errno::AGAIN) if !matches!(application.address, Address::Tcp(_)) => {
+                let until = self.links.rests_until(&application.address);
+                let until = until.filter(|until| *until > now);
                 let group = self.groups.entry(application.address.clone()).or_default();
-                group.pause(now + APPLICATION_RETRY_TIME);
+                group.pause(until.unwrap_or(now + APPLICATION_RETRY_TIME));
                 self.queue(&application.address, asks, has_waited)
             }
             Err(errno) => Err(Refusal::Failed(errno)),
         }
+    }
+
+    fn connect(
+        &mut self,
+        address: &Address,
+        client: ConnectionId,
+        now: Instant,
+    ) -> Result<Upstream, Errno> {
+        if let Address::Shared(path) = address {
+            let begun = self.links.begin(path, client, now, &mut self.counters)?;
+            return Ok(Upstream::Request(begun));
+        }
+        let connection = self.upstreams.connect(address, client)?;
+        self.counters.opened += 1;
+        Ok(Upstream::Connection(connection))
     }
 
     /// Has a client wait, behind those who do; one that has waited keeps its place before them.
@@ -187,63 +219,126 @@ impl Applications {
         self.collected.remove(ip, len);
     }
 
-    // The connection of a client.
+    // The connection of a client, or its request.
 
-    /// Sends this.
-    pub fn send(&mut self, upstream: ConnectionId, bytes: Vec<u8>) {
-        self.upstreams.send(upstream, bytes);
+    /// Begins a request with these variables; `keeps` has a connection stay open behind it.
+    pub fn begin(&mut self, upstream: Upstream, variables: &[u8], has_body: bool, keeps: bool) {
+        match upstream {
+            Upstream::Connection(connection) => {
+                let mut records = Vec::with_capacity(variables.len() + 64);
+                record::begin(&mut records, keeps);
+                record::part(&mut records, Stream::Params, variables);
+                record::end(&mut records, Stream::Params);
+                if !has_body {
+                    record::end(&mut records, Stream::Stdin);
+                }
+                self.upstreams.send(connection, records);
+            }
+            Upstream::Request(request) => self.links.ask(request, variables, has_body),
+        }
     }
 
-    /// Bytes that the kernel has not taken.
-    pub fn unsent(&self, upstream: ConnectionId) -> usize {
-        self.upstreams.unsent(upstream)
+    /// Sends a part of its body.
+    pub fn send_body(&mut self, upstream: Upstream, bytes: &[u8], is_last: bool) {
+        match upstream {
+            Upstream::Connection(connection) => {
+                let mut records = Vec::with_capacity(bytes.len() + 32);
+                record::part(&mut records, Stream::Stdin, bytes);
+                if is_last {
+                    record::end(&mut records, Stream::Stdin);
+                }
+                self.upstreams.send(connection, records);
+            }
+            Upstream::Request(request) => self.links.send_body(request, bytes, is_last),
+        }
     }
 
-    /// What has come and was not taken.
-    pub fn readable(&self, upstream: ConnectionId) -> &[u8] {
-        self.upstreams.readable(upstream)
+    /// How much of its body is taken now.
+    pub fn body_room(&self, upstream: Upstream) -> usize {
+        match upstream {
+            Upstream::Connection(connection) => {
+                BODY_QUEUE_LEN.saturating_sub(self.upstreams.unsent(connection))
+            }
+            Upstream::Request(request) => self.links.body_room(request),
+        }
+    }
+
+    /// What has come on a connection and was not taken.
+    pub fn readable(&self, connection: ConnectionId) -> &[u8] {
+        self.upstreams.readable(connection)
     }
 
     /// Takes this many bytes of that.
-    pub fn consume(&mut self, upstream: ConnectionId, count: usize) {
-        self.upstreams.consume(upstream, count);
+    pub fn consume(&mut self, connection: ConnectionId, count: usize) {
+        self.upstreams.consume(connection, count);
+    }
+
+    /// Takes the next part of the answer to a request on a link.
+    pub fn take_part(&mut self, request: RequestId) -> Option<Part> {
+        self.links.take(request)
+    }
+
+    /// Of the answer to a request on a link there is nothing left but its end, which has come.
+    pub fn is_at_end(&self, request: RequestId) -> bool {
+        self.links.is_at_end(request)
     }
 
     /// Why nothing more comes than what is there, if so.
-    pub fn end_of(&self, upstream: ConnectionId) -> Option<Reason> {
-        self.upstreams.end_of(upstream)
+    pub fn end_of(&self, upstream: Upstream) -> Option<Reason> {
+        match upstream {
+            Upstream::Connection(connection) => self.upstreams.end_of(connection),
+            Upstream::Request(request) => self.links.end_of(request),
+        }
     }
 
     /// A request is over and was answered whole, to the end of a record: its connection is kept, if there is room and the
     /// application leaves it open.
-    pub fn release(&mut self, upstream: ConnectionId, application: &Application) {
+    pub fn release(&mut self, upstream: Upstream, application: &Application) {
+        let Upstream::Connection(connection) = upstream else {
+            return self.close(upstream);
+        };
         let group = self.groups.entry(application.address.clone()).or_default();
         // The request may have begun under other rules.
         let keeps = self.keeps.as_ref();
         let keep_max = keeps.map_or(usize::MAX, |keeps| keep_of(keeps, &application.address));
         let has_room = group.idle.len() < application.keep.min(keep_max);
-        if !(has_room && self.upstreams.is_clean(upstream)) {
+        if !(has_room && self.upstreams.is_clean(connection)) {
             return self.close(upstream);
         }
-        group.idle.push(upstream);
+        group.idle.push(connection);
         group.shares.end(upstream);
-        self.upstreams.give(upstream, None);
+        self.upstreams.give(connection, None);
         self.wake(&application.address);
     }
 
-    /// Nobody wants a connection any more. What was sent on it still goes, as far as the kernel takes it at once.
-    pub fn close(&mut self, upstream: ConnectionId) {
+    /// Nobody wants the answer: says so, before [`close`](Self::close).
+    pub fn abort(&mut self, upstream: Upstream) {
+        if let Upstream::Connection(connection) = upstream {
+            let mut abort = Vec::new();
+            record::abort(&mut abort);
+            self.upstreams.send(connection, abort);
+        }
+    }
+
+    /// Nobody wants a connection any more, or an answer on a link. What was sent on a connection still goes, as far as the kernel takes it at
+    /// once.
+    pub fn close(&mut self, upstream: Upstream) {
         if let Some(address) = self.leave(upstream) {
             self.wake(&address);
         }
     }
 
-    /// Closes a connection, and gives its application's address.
-    fn leave(&mut self, upstream: ConnectionId) -> Option<Address> {
-        let address = self.upstreams.leave(upstream)?;
+    /// Closes a connection, or leaves a request, and gives its application's address.
+    fn leave(&mut self, upstream: Upstream) -> Option<Address> {
+        let address = match upstream {
+            Upstream::Connection(connection) => self.upstreams.leave(connection),
+            Upstream::Request(request) => self.links.leave(request),
+        }?;
         if let Some(group) = self.groups.get_mut(&address) {
             group.open -= 1;
-            group.idle.retain(|idle| *idle != upstream);
+            group
+                .idle
+                .retain(|idle| Upstream::Connection(*idle) != upstream);
             group.shares.end(upstream);
         }
         Some(address)
@@ -263,7 +358,9 @@ impl Applications {
             idle.copied().collect::<Vec<_>>()
         };
         let beyond: Vec<ConnectionId> = self.groups.iter().flat_map(beyond).collect();
-        beyond.into_iter().for_each(|idle| self.close(idle));
+        let beyond = beyond.into_iter().map(Upstream::Connection);
+        beyond.for_each(|idle| self.close(idle));
+        self.links.keep_only(|address| keeps.contains_key(address));
         self.groups
             .retain(|address, group| keeps.contains_key(address) || group.is_in_use());
         self.keeps = Some(keeps);
@@ -305,14 +402,14 @@ impl Applications {
 
     // The loop.
 
-    /// Readable when there is news; nothing before the first connection.
-    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.upstreams.fd()
+    /// Readable when there is news, each of them; none before the first connection, or link.
+    pub fn fds(&self) -> [Option<BorrowedFd<'_>>; 2] {
+        [self.upstreams.fd(), self.links.fd()]
     }
 
     /// When there is something to do, whatever happens.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        match self.upstreams.is_pressing() {
+        match self.upstreams.is_pressing() || self.links.is_pressing() {
             true => Some(Instant::START),
             false => {
                 let groups = self.groups.values();
@@ -328,6 +425,7 @@ impl Applications {
             group.wake();
         }
         self.upstreams.look();
+        self.links.look(now);
     }
 
     /// An application of this host has a request, and may want the core of this loop for it.
@@ -342,16 +440,23 @@ impl Applications {
         while let Some(news) = self.upstreams.poll() {
             match news {
                 News::Of(client) => return Some(client),
-                News::Useless(kept) => self.close(kept),
+                News::Useless(kept) => self.close(Upstream::Connection(kept)),
             }
         }
+        if let Some(client) = self.links.poll() {
+            return Some(client);
+        }
         let mut groups = self.groups.values_mut();
-        let next = groups.find_map(|group| {
+        let next: Option<Waiting> = groups.find_map(|group| {
             // One that was named before may not have come.
             group.wake();
             group.ready.pop_front()
         });
-        let named = next?.client;
+        let Some(Waiting { client: named, .. }) = next else {
+            // Behind the last that was asked.
+            self.links.flush();
+            return None;
+        };
         self.queued.remove(&named);
         Some(named)
     }

@@ -284,7 +284,7 @@ fn index(path: &[u8], names: &[String], is_document: impl Fn(&[u8]) -> bool) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fastcgi::Address;
+    use crate::applications::Address;
     use crate::message::Status;
     use crate::site::document::Description;
     use crate::site::rules::redirect::{Destination, Redirect, Redirects};
@@ -319,7 +319,7 @@ mod tests {
         ];
         let mut site = Site::with(Arc::new(Settings {
             index: vec!["index.php".to_owned(), "index.html".to_owned()],
-            fastcgi: Rules::new(rules),
+            applications: Rules::new(rules),
             redirects,
             ..Settings::default()
         }));
@@ -382,7 +382,7 @@ mod tests {
             ("/a/pretty", Some(("/front.php", "", 6))),
             ("/w/pretty", Some(("/w/x.cgi", "", 9))),
         ] {
-            let asked = site.settings().fastcgi.find(path.as_bytes(), &site);
+            let asked = site.settings().applications.find(path.as_bytes(), &site);
             let asked = asked.map(|asked| {
                 let Address::Tcp(address) = asked.application.address else {
                     unreachable!("all are ports")
@@ -405,7 +405,7 @@ mod tests {
         };
         let mut site = site_with(Redirects::new(vec![to_root]).unwrap());
         let script = |site: &Site, path: &[u8]| {
-            let asked = site.settings().fastcgi.find(path, site);
+            let asked = site.settings().applications.find(path, site);
             asked.map(|asked| String::from_utf8(asked.script).unwrap())
         };
         assert_eq!(script(&site, b"/").as_deref(), Some("/index.php"));
@@ -435,7 +435,7 @@ mod tests {
     #[test]
     fn a_script_is_known_by_its_own_path_and_behind_a_front_by_what_follows() {
         let site = site();
-        let rules = &site.settings().fastcgi;
+        let rules = &site.settings().applications;
         for (path, wanted) in [
             ("/a/b.php/c", &["/a/b.php"][..]),
             ("/a/b.php", &[]),
@@ -464,7 +464,7 @@ mod tests {
             keep_query: true,
         };
         let site = site_with(Redirects::new(vec![away]).unwrap());
-        let others = (site.settings().fastcgi).other_paths(b"/front.php/admin/x", &site);
+        let others = (site.settings().applications).other_paths(b"/front.php/admin/x", &site);
         assert_eq!(others, [&b"/front.php"[..], b"/admin/x"]);
     }
 
@@ -481,7 +481,7 @@ mod tests {
         ] {
             assert!(
                 site.settings()
-                    .fastcgi
+                    .applications
                     .find(path.as_bytes(), &site)
                     .is_some(),
                 "{path}"

@@ -3,6 +3,9 @@
 use std::fmt;
 use std::mem::take;
 
+use exos_application::asking::Part;
+use exos_buf::Slice;
+
 use super::head::{Head, HeadError};
 use super::record::{Decoder, Ending, Piece, RecordError};
 use crate::limits::{APPLICATION_HEAD_LEN_MAX, WARNING_LEN_MAX, WARNINGS_MAX};
@@ -110,6 +113,34 @@ impl Reply {
         Ok((at, head))
     }
 
+    /// Takes a part of an answer that comes over shared buffers; otherwise as [`Reply::take`], but for content in pieces.
+    ///
+    /// # Errors
+    ///
+    /// It is no answer.
+    pub fn take_part(
+        &mut self,
+        part: Part,
+        is_set: impl Fn(&str) -> bool,
+        content: &mut Content,
+    ) -> Result<Option<Head>, ReplyError> {
+        self.has_begun = true;
+        match part {
+            Part::Said(bytes) => self.note(&bytes),
+            Part::Head(bytes) => {
+                let head = Head::parse(&bytes, is_set).map_err(ReplyError::Head)?;
+                let whole = head.filter(|(_, len)| *len == bytes.len());
+                self.has_head = true;
+                let no_head = ReplyError::Head(HeadError::Syntax);
+                return whole.map(|(head, _)| Some(head)).ok_or(no_head);
+            }
+            Part::Bytes(bytes) => *content = Content::Bytes(bytes),
+            Part::Slice(slice) => *content = Content::Slice(slice),
+            Part::End => self.is_over = true,
+        }
+        Ok(None)
+    }
+
     /// The application has ended the request.
     pub fn is_over(&self) -> bool {
         self.is_over
@@ -187,6 +218,41 @@ impl Reply {
     }
 }
 
+/// A piece of an answer's content.
+#[derive(Clone, Debug)]
+pub enum Content {
+    /// Bytes that are nobody else's.
+    Bytes(Vec<u8>),
+    /// A part of a buffer.
+    Slice(Slice),
+}
+
+impl Content {
+    /// Nothing.
+    pub const NONE: Content = Content::Bytes(Vec::new());
+
+    /// Bytes.
+    pub fn len(&self) -> usize {
+        match self {
+            Content::Bytes(bytes) => bytes.len(),
+            Content::Slice(slice) => slice.len(),
+        }
+    }
+
+    /// There are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn truncate(&mut self, len: usize) {
+        match self {
+            Content::Bytes(bytes) => bytes.truncate(len),
+            Content::Slice(slice) if len < slice.len() => *slice = slice.sub(0..len),
+            Content::Slice(_) => {}
+        }
+    }
+}
+
 /// How a client knows where the content ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
@@ -229,19 +295,24 @@ impl Framing {
     }
 
     /// Frames a part of the answer for the client without copying it: appends the line of its chunk to `before` and the end of that
-    /// to `content`, or cuts `content` where the client gets no more. Returns false when the application has said more than the
+    /// to `behind`, or cuts `content` where the client gets no more. Returns false when the application has said more than the
     /// length that it announced; the excess is cut off.
-    pub fn frame(&mut self, content: &mut Vec<u8>, before: &mut Vec<u8>) -> bool {
+    pub fn frame(
+        &mut self,
+        content: &mut Content,
+        before: &mut Vec<u8>,
+        behind: &mut Vec<u8>,
+    ) -> bool {
         match self {
             _ if content.is_empty() => true,
             Framing::Without => {
-                content.clear();
+                *content = Content::NONE;
                 true
             }
             Framing::Close => true,
             Framing::Chunked => {
                 before.extend(format!("{:x}\r\n", content.len()).into_bytes());
-                content.extend_from_slice(b"\r\n");
+                behind.extend_from_slice(b"\r\n");
                 true
             }
             Framing::Length(left) => {

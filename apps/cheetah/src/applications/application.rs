@@ -9,13 +9,15 @@ use crate::limits::{
     APPLICATION_BODY_LEN, APPLICATION_CONNECTIONS, APPLICATION_TIME, UNIX_NAME_LEN_MAX,
 };
 
-/// Where an application listens.
+/// Where an application listens, and what it speaks there.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Address {
-    /// At a Unix socket.
+    /// FastCGI at a Unix socket.
     Unix(PathBuf),
-    /// At a port of this host or another.
+    /// FastCGI at a port of this host or another.
     Tcp(SocketAddr),
+    /// Requests and answers over buffers that both share, agreed on at a Unix socket.
+    Shared(PathBuf),
 }
 
 impl Address {
@@ -25,9 +27,8 @@ impl Address {
     ///
     /// What to write instead.
     pub fn parse(text: &str) -> Result<Address, String> {
-        let path = text.strip_prefix("unix:").unwrap_or(text);
-        if path.starts_with('/') && path.len() <= UNIX_NAME_LEN_MAX && !path.contains('\0') {
-            return Ok(Address::Unix(path.into()));
+        if let Some(path) = unix(text) {
+            return Ok(Address::Unix(path));
         }
         if let Some(port) = text
             .strip_prefix("localhost:")
@@ -44,13 +45,22 @@ impl Address {
             )),
         }
     }
-}
 
-impl Address {
+    /// Reads where an application listens that shares its buffers.
+    ///
+    /// # Errors
+    ///
+    /// What to write instead.
+    pub fn parse_shared(text: &str) -> Result<Address, String> {
+        unix(text).map(Address::Shared).ok_or_else(|| {
+            format!("{text:?} is no address of an application that shares its buffers; write its Unix socket, as \"/run/pages.sock\"")
+        })
+    }
+
     /// It is on this host.
     pub fn is_here(&self) -> bool {
         match self {
-            Address::Unix(_) => true,
+            Address::Unix(_) | Address::Shared(_) => true,
             Address::Tcp(address) => address.ip().to_canonical().is_loopback(),
         }
     }
@@ -59,10 +69,17 @@ impl Address {
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Address::Unix(path) => path.display().fmt(f),
+            Address::Unix(path) | Address::Shared(path) => path.display().fmt(f),
             Address::Tcp(address) => address.fmt(f),
         }
     }
+}
+
+/// The path of a Unix socket.
+fn unix(text: &str) -> Option<PathBuf> {
+    let path = text.strip_prefix("unix:").unwrap_or(text);
+    let is_path = path.starts_with('/') && !path.contains('\0');
+    (is_path && path.len() <= UNIX_NAME_LEN_MAX).then(|| path.into())
 }
 
 /// An application, and what it is given.
@@ -113,6 +130,9 @@ mod tests {
         }
         for (text, is_here) in [("/run/a", true), ("[::1]:1", true), ("192.0.2.1:1", false)] {
             assert_eq!(Address::parse(text).unwrap().is_here(), is_here, "{text}");
+        }
+        for (text, is_good) in [("unix:/run/a", true), ("/run/a", true), ("[::1]:1", false)] {
+            assert_eq!(Address::parse_shared(text).is_ok(), is_good, "{text}");
         }
         let long = format!("/{}", "x".repeat(UNIX_NAME_LEN_MAX));
         for text in [

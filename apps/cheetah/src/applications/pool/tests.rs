@@ -7,7 +7,7 @@ use exos::clock;
 use exos_inet::Duration;
 
 use super::*;
-use crate::fastcgi::rules::{Rule, Scope};
+use crate::applications::rules::{Rule, Scope};
 use crate::limits::{APPLICATION_WAITING_MAX, CLIENT_SHARE, WARNINGS_MAX};
 
 /// An application that does what a test says.
@@ -56,7 +56,7 @@ impl World {
     }
 
     /// A connection for a client, and whether it was kept.
-    fn connect(&mut self, client: u64, has_waited: bool) -> (ConnectionId, bool) {
+    fn connect(&mut self, client: u64, has_waited: bool) -> (Upstream, bool) {
         match self.ask(client, true, has_waited) {
             Ok(Opened::Connected { upstream, was_kept }) => (upstream, was_kept),
             other => panic!("{other:?}"),
@@ -125,17 +125,20 @@ fn connections_are_kept_as_far_as_is_said() {
     let mut world = World::new("kept", 3, 1);
     let (first, second) = (world.connect(1, false).0, world.connect(2, false).0);
     let (mut of_first, mut of_second) = (world.accept(), world.accept());
-    world.applications.send(first, b"asked".to_vec());
+    let Upstream::Connection(connection) = first else {
+        panic!("{first:?}");
+    };
+    world.applications.send_body(first, b"asked", false);
     world.applications.turn(clock::now());
     let mut got = [0; 5];
     of_first.read_exact(&mut got).unwrap();
     of_first.write_all(b"answered").unwrap();
     // That the request was taken is told, too.
-    while world.applications.readable(first).is_empty() {
+    while world.applications.readable(connection).is_empty() {
         assert_eq!(world.told(), 1);
     }
-    assert_eq!(world.applications.readable(first), b"answered");
-    world.applications.consume(first, 8);
+    assert_eq!(world.applications.readable(connection), b"answered");
+    world.applications.consume(connection, 8);
     world.applications.release(first, &world.application);
     world.applications.release(second, &world.application);
     assert_eq!(of_second.read(&mut got).unwrap(), 0, "one is kept, no more");

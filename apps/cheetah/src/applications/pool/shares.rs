@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::net::IpAddr;
 
-use exos_inet::tcp::ConnectionId;
+use super::Upstream;
 
 use crate::limits::CLIENT_SHARE;
 use crate::site::rules::access::peer::Peer;
@@ -26,13 +26,13 @@ pub(super) fn share_of(all: usize) -> usize {
 #[derive(Debug, Default)]
 pub(super) struct Shares {
     /// Whose request each carries.
-    of_connections: HashMap<ConnectionId, Peer>,
+    of_connections: HashMap<Upstream, Peer>,
     counts: HashMap<Peer, usize>,
 }
 
 impl Shares {
     /// A connection carries a request from now on, which ends nothing that it carried before.
-    pub(super) fn begin(&mut self, connection: ConnectionId, peer: Option<Peer>) {
+    pub(super) fn begin(&mut self, connection: Upstream, peer: Option<Peer>) {
         if let Some(peer) = peer
             && self.of_connections.insert(connection, peer).is_none()
         {
@@ -41,7 +41,7 @@ impl Shares {
     }
 
     /// A connection carries none any more, if it did.
-    pub(super) fn end(&mut self, connection: ConnectionId) {
+    pub(super) fn end(&mut self, connection: Upstream) {
         let Some(peer) = self.of_connections.remove(&connection) else {
             return;
         };

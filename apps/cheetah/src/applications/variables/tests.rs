@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::*;
-use crate::fastcgi::{Address, Application};
+use crate::applications::{Address, Application};
 use crate::message::request::{FieldStore, parse};
 
 /// Variables by name, of which none is there twice.

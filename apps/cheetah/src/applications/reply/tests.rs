@@ -1,3 +1,4 @@
+use exos_buf::Buffer;
 use exos_testing::Random;
 
 use super::*;
@@ -146,12 +147,25 @@ fn content_ends_as_its_client_understands() {
         let mut framing = Framing::of(&head, asks_head, minor);
         let (mut said, mut out) = (Vec::new(), Vec::new());
         framing.push_fields(&head, &mut said);
-        assert!(framing.frame(&mut Vec::new(), &mut out) && out.is_empty());
-        let mut content = b"abc".to_vec();
-        let is_all = framing.frame(&mut content, &mut out);
+        let mut behind = Vec::new();
+        let mut nothing = Content::NONE;
+        assert!(framing.frame(&mut nothing, &mut out, &mut behind));
+        assert!(out.is_empty() && behind.is_empty());
+        // Of both kinds of content.
+        let mut twin = (framing, out.clone(), behind.clone());
+        let mut content = Content::Bytes(b"abc".to_vec());
+        let is_all = framing.frame(&mut content, &mut out, &mut behind);
         assert_eq!(is_all, head.length != Some(2));
-        framing.end(&mut content).unwrap();
-        out.extend(content);
+        let mut slice = Content::Slice(Buffer::from_static(b"abc").whole());
+        let is_all_too = twin.0.frame(&mut slice, &mut twin.1, &mut twin.2);
+        assert_eq!((is_all, &out, &behind), (is_all_too, &twin.1, &twin.2));
+        framing.end(&mut behind).unwrap();
+        let (Content::Bytes(bytes), len) = (content, slice.len()) else {
+            unreachable!("it stays what it is")
+        };
+        assert_eq!(bytes.len(), len);
+        out.extend(bytes);
+        out.extend(behind);
         assert_eq!(
             (&*said, &*out),
             (fields.as_bytes(), body.as_bytes()),

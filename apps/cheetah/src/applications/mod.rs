@@ -1,4 +1,4 @@
-//! Requests that applications answer, over FastCGI: what is asked, what comes back, and the connections to them.
+//! Requests that applications answer, over FastCGI or over buffers that both share: what is asked, what comes back, and the connections to them.
 //!
 //! All but [`pool`] performs nothing: bytes of a client and of an application in, bytes for them out.
 //!
@@ -9,7 +9,7 @@
 //! | [`variables`] | a request as variables of CGI/1.1 (RFC 3875) |
 //! | [`upload`] | a request's body on its way to the application |
 //! | [`head`], [`reply`] | what an application answers, as HTTP |
-//! | [`pool`] | connections to applications, over the kernel's sockets |
+//! | [`pool`] | connections to applications, over the kernel's sockets, and links over shared buffers |
 
 pub mod application;
 pub mod head;

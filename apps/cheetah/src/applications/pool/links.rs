@@ -1,0 +1,255 @@
+//! Links to applications that share their buffers: one to each, which carries all requests of a loop.
+//!
+//! A link that has failed stays until its last request was left, for what came before. An application that failed without an answer is not
+//! connected to at once, but after a rest that doubles each time.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use exos_application::asking::{Link, Part};
+use exos_inet::tcp::{ConnectionId, Reason};
+use exos_inet::{Duration, Instant};
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
+
+use super::counters::Counters;
+use crate::applications::application::Address;
+use crate::limits::{LINK_REST_TIME, LINK_REST_TIME_MAX};
+
+/// A request, among all of a loop's links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RequestId {
+    link: u64,
+    number: u32,
+}
+
+/// A link, and to which application.
+#[derive(Debug)]
+struct Linked {
+    link: Link,
+    path: PathBuf,
+    /// Its failure was told.
+    is_failed: bool,
+}
+
+/// All links of a loop.
+#[derive(Debug, Default)]
+pub(super) struct Links {
+    epoll: Option<OwnedFd>,
+    all: HashMap<u64, Linked>,
+    /// Those that have not failed.
+    current: HashMap<PathBuf, u64>,
+    next: u64,
+    /// Of applications that failed without an answer: how long they rest, and until when.
+    rests: HashMap<PathBuf, (Duration, Instant)>,
+    /// Something was asked or taken since all was sent, or there is more to hear.
+    is_touched: bool,
+    /// Where to look for news next.
+    order: Vec<u64>,
+}
+
+impl Links {
+    /// Reserves a number for a client's request, on a link that stands or is made.
+    pub(super) fn begin(
+        &mut self,
+        path: &Path,
+        client: ConnectionId,
+        now: Instant,
+        counters: &mut Counters,
+    ) -> Result<RequestId, Errno> {
+        let id = match self.current.get(path) {
+            Some(id) => *id,
+            None => {
+                if self.rests.get(path).is_some_and(|(_, until)| now < *until) {
+                    return Err(Errno::AGAIN);
+                }
+                let id = self.connect(path)?;
+                counters.opened += 1;
+                id
+            }
+        };
+        let linked = self.all.get_mut(&id).ok_or(Errno::NOTCONN)?;
+        let number = linked.link.reserve(client.to_bits());
+        self.is_touched = true;
+        Ok(RequestId { link: id, number })
+    }
+
+    fn connect(&mut self, path: &Path) -> Result<u64, Errno> {
+        let link = Link::connect(path)?;
+        let epoll = match &mut self.epoll {
+            Some(epoll) => epoll,
+            none => none.insert(epoll::create(epoll::CreateFlags::CLOEXEC)?),
+        };
+        let id = self.next;
+        let data = epoll::EventData::new_u64(id);
+        epoll::add(&*epoll, link.as_fd(), data, epoll::EventFlags::IN)?;
+        self.next += 1;
+        let (path, is_failed) = (path.to_owned(), false);
+        self.current.insert(path.clone(), id);
+        self.all.insert(
+            id,
+            Linked {
+                link,
+                path,
+                is_failed,
+            },
+        );
+        Ok(id)
+    }
+
+    /// Until when an application rests that has failed.
+    pub(super) fn rests_until(&self, address: &Address) -> Option<Instant> {
+        match address {
+            Address::Shared(path) => self.rests.get(path).map(|(_, until)| *until),
+            Address::Unix(_) | Address::Tcp(_) => None,
+        }
+    }
+
+    // A request.
+
+    pub(super) fn ask(&mut self, request: RequestId, variables: &[u8], has_body: bool) {
+        if let Some(link) = self.touch(request) {
+            link.ask(request.number, variables, has_body);
+        }
+    }
+
+    pub(super) fn send_body(&mut self, request: RequestId, bytes: &[u8], is_last: bool) {
+        if let Some(link) = self.touch(request) {
+            link.send_body(request.number, bytes, is_last);
+        }
+    }
+
+    pub(super) fn body_room(&self, request: RequestId) -> usize {
+        let linked = self.all.get(&request.link);
+        linked.map_or(0, |linked| linked.link.body_room(request.number))
+    }
+
+    pub(super) fn take(&mut self, request: RequestId) -> Option<Part> {
+        self.touch(request)?.take(request.number)
+    }
+
+    pub(super) fn is_at_end(&self, request: RequestId) -> bool {
+        let linked = self.all.get(&request.link);
+        linked.is_some_and(|linked| linked.link.is_at_end(request.number))
+    }
+
+    /// Why nothing more comes than what is there, if so.
+    pub(super) fn end_of(&self, request: RequestId) -> Option<Reason> {
+        match self.all.get(&request.link) {
+            Some(linked) => linked.link.failure().map(|_| Reason::Reset),
+            None => Some(Reason::Reset),
+        }
+    }
+
+    /// Nobody wants its answer, or it was taken whole; gives its application's address.
+    pub(super) fn leave(&mut self, request: RequestId) -> Option<Address> {
+        let link = self.touch(request)?;
+        link.leave(request.number);
+        let linked = self.all.get(&request.link)?;
+        let address = Address::Shared(linked.path.clone());
+        if linked.is_failed && linked.link.requests() == 0 {
+            self.all.remove(&request.link);
+        }
+        Some(address)
+    }
+
+    fn touch(&mut self, request: RequestId) -> Option<&mut Link> {
+        self.is_touched = true;
+        Some(&mut self.all.get_mut(&request.link)?.link)
+    }
+
+    /// Links to other applications are given up, as far as nobody is asking there.
+    pub(super) fn keep_only(&mut self, is_kept: impl Fn(&Address) -> bool) {
+        let is_over = |linked: &Linked| {
+            linked.link.requests() == 0 && !is_kept(&Address::Shared(linked.path.clone()))
+        };
+        self.all.retain(|_, linked| !is_over(linked));
+        self.current.retain(|_, id| self.all.contains_key(id));
+        self.rests
+            .retain(|path, _| is_kept(&Address::Shared(path.clone())));
+    }
+
+    // The loop.
+
+    /// Readable when there is something to hear; nothing before the first link.
+    pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.epoll.as_ref().map(|epoll| epoll.as_fd())
+    }
+
+    /// Whether there is something to do at once.
+    pub(super) fn is_pressing(&self) -> bool {
+        self.is_touched
+    }
+
+    /// Hears what has come, which [`Links::poll`] tells then.
+    pub(super) fn look(&mut self, now: Instant) {
+        self.is_touched = false;
+        let Some(epoll) = self.epoll.as_ref().filter(|_| !self.all.is_empty()) else {
+            return;
+        };
+        let mut events = Vec::with_capacity(self.all.len());
+        let spare = rustix::buffer::spare_capacity(&mut events);
+        // For no time.
+        let _ = epoll::wait(epoll, spare, Some(&Timespec::default()));
+        let rung: Vec<u64> = events.iter().map(|event| event.data.u64()).collect();
+        for (id, linked) in &mut self.all {
+            linked.link.look(rung.contains(id));
+        }
+        self.see_to_failures(now);
+        self.order = self.all.keys().copied().collect();
+    }
+
+    /// The next client with news.
+    pub(super) fn poll(&mut self) -> Option<ConnectionId> {
+        while let Some(id) = self.order.last() {
+            let token = self.all.get_mut(id).and_then(|linked| linked.link.poll());
+            if let Some(token) = token {
+                return Some(ConnectionId::from_bits(token));
+            }
+            self.order.pop();
+        }
+        None
+    }
+
+    /// Sends what there is to be sent.
+    pub(super) fn flush(&mut self) {
+        let mut has_more = false;
+        for linked in self.all.values_mut().filter(|linked| !linked.is_failed) {
+            has_more |= linked.link.flush();
+            // It is seen to in the next turn.
+            has_more |= linked.link.failure().is_some();
+        }
+        self.is_touched = has_more;
+    }
+
+    /// Links that have failed carry no new requests; those that carry none are no more.
+    fn see_to_failures(&mut self, now: Instant) {
+        let (current, rests) = (&mut self.current, &mut self.rests);
+        for linked in self.all.values_mut() {
+            let Some(failure) = linked.link.failure().filter(|_| !linked.is_failed) else {
+                continue;
+            };
+            if !matches!(failure, exos_iolite::Error::PeerGone) {
+                let path = linked.path.display();
+                exos_program::warn!(
+                    "exos serve: {path}: the link to this application ends: {failure}"
+                );
+            }
+            current.remove(&linked.path);
+            if linked.link.answered() == 0 {
+                let before = rests.get(&linked.path).map(|(time, _)| *time);
+                let time = before.map_or(LINK_REST_TIME, |time| (time * 2).min(LINK_REST_TIME_MAX));
+                rests.insert(linked.path.clone(), (time, now + time));
+            } else {
+                rests.remove(&linked.path);
+            }
+            if let Some(epoll) = &self.epoll {
+                let _ = epoll::delete(epoll, linked.link.as_fd());
+            }
+            linked.is_failed = true;
+        }
+        self.all
+            .retain(|_, linked| !linked.is_failed || linked.link.requests() > 0);
+    }
+}

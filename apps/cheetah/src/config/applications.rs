@@ -1,0 +1,290 @@
+//! Requests for applications: `[[site.fastcgi]]` and `[[site.application]]`, and `--fastcgi` and `--application` of the command line.
+
+use std::ops::Range;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::schema::{ApplicationTable, FastcgiTable, Number, SiteTable, Text};
+use super::units::size_within;
+use crate::applications::rules::{Rule, Scope};
+use crate::applications::{Address, Application, Rules};
+use crate::limits::{APPLICATION_CONNECTIONS_MAX, APPLICATION_RULES_MAX, APPLICATION_TIME_MAX};
+use crate::site::Settings;
+use exos_program::config::Source;
+use exos_program::units::parse_duration;
+
+/// The longest body that may be let through.
+const BODY_LEN_MAX: u64 = 1 << 40;
+
+/// What both kinds of tables say of an application.
+struct Said<'t> {
+    extension: &'t Option<Text>,
+    path: &'t Option<Text>,
+    to: &'t Option<Text>,
+    root: &'t Option<Text>,
+    files: Option<bool>,
+    front: &'t Option<Text>,
+    timeout: &'t Option<Text>,
+    body: &'t Option<Text>,
+    /// Requests at once.
+    connections: &'t Option<Number>,
+    keep: &'t Option<Number>,
+    /// How its address is read, and what one looks like.
+    address: fn(&str) -> Result<Address, String>,
+    example: &'static str,
+}
+
+impl<'t> Said<'t> {
+    fn fastcgi(table: &'t FastcgiTable) -> Said<'t> {
+        Said {
+            extension: &table.extension,
+            path: &table.path,
+            to: &table.to,
+            root: &table.root,
+            files: table.files,
+            front: &table.front,
+            timeout: &table.timeout,
+            body: &table.body,
+            connections: &table.connections,
+            keep: &table.keep,
+            address: Address::parse,
+            example: "to = \"/run/php/php-fpm.sock\" or to = \"127.0.0.1:9000\"",
+        }
+    }
+
+    fn application(table: &'t ApplicationTable) -> Said<'t> {
+        Said {
+            extension: &table.extension,
+            path: &table.path,
+            to: &table.to,
+            root: &table.root,
+            files: table.files,
+            front: &table.front,
+            timeout: &table.timeout,
+            body: &table.body,
+            connections: &table.requests,
+            keep: &None,
+            address: Address::parse_shared,
+            example: "to = \"/run/pages.sock\"",
+        }
+    }
+}
+
+/// What the tables of a site say, with their places.
+fn all(table: &SiteTable) -> impl Iterator<Item = (Range<usize>, Said<'_>)> {
+    let fastcgi = table.fastcgi.iter();
+    let fastcgi = fastcgi.map(|t| (t.span(), Said::fastcgi(t.get_ref())));
+    let others = table.application.iter();
+    fastcgi.chain(others.map(|t| (t.span(), Said::application(t.get_ref()))))
+}
+
+/// What the rules of a site are about, where two may not be about the same.
+pub(super) fn scopes(table: &SiteTable) -> impl Iterator<Item = &Text> {
+    all(table).filter_map(|(_, said)| said.extension.as_ref().or(said.path.as_ref()))
+}
+
+/// The fronts of a site.
+pub(super) fn fronts(table: &SiteTable) -> impl Iterator<Item = &Text> {
+    all(table).filter_map(|(_, said)| said.front.as_ref())
+}
+
+/// The rules of a site. Relative paths begin in `folder`.
+pub(super) fn rules(source: &Source, folder: &Path, table: &SiteTable) -> Rules {
+    if let Some((beyond, _)) = all(table).nth(APPLICATION_RULES_MAX) {
+        let what =
+            format!("more than {APPLICATION_RULES_MAX} rules about applications; write fewer");
+        source.note(&beyond, what);
+    }
+    let site_root = table.root.as_ref().map_or("", |root| root.get_ref());
+    let rules = all(table)
+        .filter_map(|(span, said)| rules_of(source, folder, site_root, &span, &said))
+        .flatten();
+    Rules::new(rules.collect())
+}
+
+/// What a table says: a rule, and another one where it has a front.
+fn rules_of(
+    source: &Source,
+    folder: &Path,
+    site_root: &str,
+    span: &Range<usize>,
+    table: &Said<'_>,
+) -> Option<Vec<Rule>> {
+    let scope = match (table.extension, table.path) {
+        (Some(extension), None) => source.value(extension, Scope::extension),
+        (None, Some(path)) => source.value(path, Scope::path),
+        (None, None) => {
+            let what =
+                "the rule is about nothing; write extension = \".php\", or path = \"/app/*\"";
+            source.note_missing(span, what);
+            None
+        }
+        (Some(_), Some(path)) => {
+            let what = "a rule is about an extension or about a path; write two rules";
+            source.note(&path.span(), what);
+            None
+        }
+    };
+    if table.to.is_none() {
+        let what = format!("nobody answers; write {}", table.example);
+        source.note_missing(span, what);
+    }
+    let address = source.value(table.to.as_ref()?, table.address);
+    let application = application(source, folder, site_root, table, address?);
+    let scopes = [front(source, table), scope].into_iter().flatten();
+    let application = Arc::new(application);
+    let rule = |scope: Scope| Rule {
+        scope: scope.only_documents(table.files.unwrap_or(true)),
+        application: application.clone(),
+    };
+    Some(scopes.map(rule).collect())
+}
+
+/// What the script is for that the site has nothing for.
+fn front(source: &Source, table: &Said<'_>) -> Option<Scope> {
+    let text = table.front.as_ref()?;
+    match table.extension {
+        Some(extension) => source.value(text, |text| Scope::front(text, extension.get_ref())),
+        None => {
+            let what = "a front is a script; write it in the rule about its extension";
+            source.note(&text.span(), what);
+            None
+        }
+    }
+}
+
+fn application(
+    source: &Source,
+    folder: &Path,
+    site_root: &str,
+    table: &Said<'_>,
+    address: Address,
+) -> Application {
+    let mut application = Application::at(address);
+    application.root = match table.root {
+        Some(root) => source.value(root, check_root).unwrap_or_default(),
+        None => absolute(&folder.join(site_root)),
+    };
+    if let Some(time) = table
+        .timeout
+        .as_ref()
+        .and_then(|t| source.value(t, timeout))
+    {
+        application.timeout = time;
+    }
+    let size = |text: &Text| source.value(text, |text| size_within(text, 0, BODY_LEN_MAX));
+    if let Some(len) = table.body.as_ref().and_then(size) {
+        application.body_max = len;
+    }
+    let number = |number: &Option<Number>, from| {
+        let number = source.number(number.as_ref()?, from, APPLICATION_CONNECTIONS_MAX);
+        number.map(|number| number as usize)
+    };
+    application.connections = number(table.connections, 1).unwrap_or(application.connections);
+    application.keep = number(table.keep, 0).unwrap_or(application.keep);
+    application
+}
+
+fn timeout(text: &str) -> Result<std::time::Duration, String> {
+    match parse_duration(text)? {
+        time if time.is_zero() || time > APPLICATION_TIME_MAX => Err(format!(
+            "{text:?} is out of bounds; write a time of more than 0 s and up to {} s",
+            APPLICATION_TIME_MAX.as_secs()
+        )),
+        time => Ok(time),
+    }
+}
+
+/// Where an application finds the documents, which may be elsewhere than here.
+fn check_root(text: &str) -> Result<Vec<u8>, String> {
+    match text.starts_with('/') && !text.contains('\0') {
+        true => Ok(text.trim_end_matches('/').into()),
+        false => Err(format!(
+            "{text:?} is no root; write where the application finds the documents, as \"/srv/www\""
+        )),
+    }
+}
+
+/// A directory as another program finds it, without a slash at the end.
+fn absolute(directory: &Path) -> Vec<u8> {
+    let directory = std::path::absolute(directory).unwrap_or_else(|_| directory.into());
+    let bytes = directory.as_os_str().as_bytes();
+    bytes.strip_suffix(b"/").unwrap_or(bytes).into()
+}
+
+/// Where an extension is an application's and nothing else is said, a directory's index may be a script.
+pub(super) fn add_index(settings: &mut Settings) {
+    let extensions = settings
+        .applications
+        .iter()
+        .filter_map(|rule| match &rule.scope {
+            Scope::Extension(extension, _) => Some(format!("index{extension}")),
+            Scope::Path(_) | Scope::Front(..) => None,
+        });
+    let scripts: Vec<String> = extensions.collect();
+    settings.index.splice(0..0, scripts);
+}
+
+/// What `--fastcgi` and `--application` say: an extension or a path, and an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApplicationArg {
+    scope: Scope,
+    address: Address,
+}
+
+impl ApplicationArg {
+    /// What `--fastcgi` says.
+    ///
+    /// # Errors
+    ///
+    /// What to write instead.
+    pub fn fastcgi(text: &str) -> Result<ApplicationArg, String> {
+        Self::parse(text, Address::parse, ".php=/run/php/php-fpm.sock")
+    }
+
+    /// What `--application` says.
+    ///
+    /// # Errors
+    ///
+    /// What to write instead.
+    pub fn shared(text: &str) -> Result<ApplicationArg, String> {
+        Self::parse(text, Address::parse_shared, "\"/app/*=/run/pages.sock\"")
+    }
+
+    fn parse(
+        text: &str,
+        address: fn(&str) -> Result<Address, String>,
+        example: &str,
+    ) -> Result<ApplicationArg, String> {
+        let (scope, to) = text.split_once('=').ok_or_else(|| {
+            format!("write what is for the application, and where it listens, as {example}")
+        })?;
+        let scope = match scope.starts_with('.') {
+            true => Scope::extension(scope)?,
+            false => Scope::path(scope)?,
+        };
+        Ok(ApplicationArg {
+            scope,
+            address: address(to)?,
+        })
+    }
+}
+
+/// Gives a site the rules of the command line.
+pub fn add_args<'a>(
+    settings: &mut Settings,
+    args: impl Iterator<Item = &'a ApplicationArg>,
+    directory: &Path,
+) {
+    let rules = args.map(|arg| {
+        let mut application = Application::at(arg.address.clone());
+        application.root = absolute(directory);
+        Rule {
+            scope: arg.scope.clone(),
+            application: Arc::new(application),
+        }
+    });
+    settings.applications = Rules::new(rules.collect());
+    add_index(settings);
+}

@@ -1,0 +1,171 @@
+//! An application with pages of several kinds, as tests and measurements want them:
+//! `cargo run -p exos-application --example pages -- /run/pages.sock`, and `exos serve DIR --application "/app/*=/run/pages.sock"`.
+//!
+//! | path behind the application's own | answer |
+//! |---|---|
+//! | `/kept/N` | a page of N bytes that is made once |
+//! | `/fresh/N` | one that is made each time |
+//! | `/template/N` | a kept head and foot, and N fresh bytes between |
+//! | `/stream/N` | N bytes, some 10,000 at a time, without a length |
+//! | `/echo` | the request's body |
+//! | `/variables` | the variables of the request |
+//! | `/status/N` | a status and nothing else |
+//! | `/never` | none |
+//! | `/end` | none: the application ends |
+//! | `/fail` | it fails to make one |
+
+use exos_application::{Application, Event, Head, RequestId};
+use exos_iolite::{Aggregate, Result, Shape};
+use std::collections::HashMap;
+
+/// Bytes of a stream that are made at once: whole lines of a page.
+const STREAM_PART: usize = 160 * LINE.len();
+
+/// What pages are made of.
+const LINE: &[u8] = b"What an application says: these are sixty-three bytes of text.\n";
+
+/// A page of so many bytes, which any other program can make too.
+fn page(len: usize) -> Vec<u8> {
+    LINE.iter().copied().cycle().take(len).collect()
+}
+
+#[derive(Default)]
+struct Pages {
+    /// By their length: what was made once, and stays.
+    kept: HashMap<usize, Aggregate>,
+    /// What is left of streams.
+    streams: HashMap<RequestId, usize>,
+    /// Bodies that come.
+    bodies: HashMap<RequestId, ()>,
+}
+
+impl Pages {
+    fn kept(&mut self, application: &Application, len: usize) -> Result<Aggregate> {
+        if let Some(kept) = self.kept.get(&len) {
+            return Ok(kept.clone());
+        }
+        let made = application.pool().copy(&page(len))?;
+        self.kept.insert(len, made.clone());
+        Ok(made)
+    }
+
+    fn answer(&mut self, application: &mut Application, id: RequestId) -> Result<()> {
+        let Some(request) = application.request(id) else {
+            return Ok(());
+        };
+        let path = request.variable("PATH_INFO").unwrap_or_default();
+        let path = String::from_utf8_lossy(path).into_owned();
+        let mut parts = path.split('/').skip(1);
+        let (what, number) = (parts.next().unwrap_or_default(), parts.next());
+        let len: usize = number.and_then(|n| n.parse().ok()).unwrap_or(0);
+        let head = Head::new(200).field("Content-Type", "text/plain");
+        match what {
+            "kept" => {
+                let content = self.kept(application, len)?;
+                application.begin(id, &head.length(len as u64));
+                application.send_kept(id, content);
+            }
+            "fresh" => {
+                let content = application.pool().copy(&page(len))?;
+                application.begin(id, &head.length(len as u64));
+                application.send(id, content);
+            }
+            "template" => {
+                let (around, middle) = (
+                    self.kept(application, 4000)?,
+                    application.pool().copy(&page(len))?,
+                );
+                application.begin(id, &head.length((8000 + len) as u64));
+                application.send_kept(id, around.clone());
+                application.send(id, middle);
+                application.send_kept(id, around);
+            }
+            "stream" => {
+                application.begin(id, &head);
+                self.streams.insert(id, len);
+                return self.stream(application, id);
+            }
+            "echo" => {
+                application.begin(id, &head);
+                self.bodies.insert(id, ());
+                return self.echo(application, id);
+            }
+            "variables" => {
+                let lines = request
+                    .variables()
+                    .flat_map(|(name, value)| [name, b"=", value, b"\n"].concat());
+                let content = application.pool().copy(&lines.collect::<Vec<u8>>())?;
+                application.begin(id, &head);
+                application.send(id, content);
+            }
+            "status" => application.begin(id, &Head::new(len.clamp(200, 599) as u16)),
+            "never" => return Ok(()),
+            "end" => std::process::exit(0),
+            "fail" => {
+                application.say(id, "it was told to fail");
+                application.begin(id, &Head::new(500));
+            }
+            _ => application.begin(id, &Head::new(404)),
+        }
+        application.end(id);
+        Ok(())
+    }
+
+    /// Goes on with a stream as far as there is room: a slow client has it wait.
+    fn stream(&mut self, application: &mut Application, id: RequestId) -> Result<()> {
+        let Some(left) = self.streams.get_mut(&id) else {
+            return Ok(());
+        };
+        while *left > 0 && application.queued(id) < STREAM_PART {
+            let part = STREAM_PART.min(*left);
+            *left -= part;
+            application.send(id, application.pool().copy(&page(part))?);
+        }
+        if *left == 0 {
+            self.streams.remove(&id);
+            application.end(id);
+        }
+        Ok(())
+    }
+
+    fn echo(&mut self, application: &mut Application, id: RequestId) -> Result<()> {
+        if !self.bodies.contains_key(&id) {
+            return Ok(());
+        }
+        let bytes = application.read_body(id);
+        application.send(id, application.pool().copy(&bytes)?);
+        if application.body_is_whole(id) {
+            self.bodies.remove(&id);
+            application.end(id);
+        }
+        Ok(())
+    }
+}
+
+fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
+    let socket = std::env::args()
+        .nth(1)
+        .ok_or("write where to listen, as /run/pages.sock")?;
+    let mut application = Application::listen(socket, Shape::of(1024))?;
+    let mut pages = Pages::default();
+    loop {
+        let Some(event) = application.wait(None)? else {
+            continue;
+        };
+        let (id, done) = match event {
+            Event::Request(id) => (id, pages.answer(&mut application, id)),
+            Event::Body(id) => (id, pages.echo(&mut application, id)),
+            Event::Room(id) => (id, pages.stream(&mut application, id)),
+            Event::Left(id) => {
+                pages.streams.remove(&id);
+                pages.bodies.remove(&id);
+                (id, Ok(()))
+            }
+        };
+        if let Err(error) = done {
+            application.say(id, &error.to_string());
+            application.begin(id, &Head::new(500));
+            application.end(id);
+        }
+    }
+}

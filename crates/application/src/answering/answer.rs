@@ -1,0 +1,81 @@
+//! An answer: a head, and content that is made of slices.
+
+use exos_iolite::Aggregate;
+
+/// The head of an answer: a status and header fields (RFC 3875 §6).
+#[derive(Clone, Debug)]
+pub struct Head(Vec<u8>);
+
+impl Head {
+    /// A head with this status, from 200 to 599.
+    pub fn new(status: u16) -> Self {
+        Self(format!("Status: {status}\r\n").into_bytes())
+    }
+
+    /// With a field more. Line ends in it become spaces.
+    #[must_use]
+    pub fn field(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
+        let plain = |byte: &u8| {
+            if matches!(byte, b'\r' | b'\n') {
+                b' '
+            } else {
+                *byte
+            }
+        };
+        self.0.extend(name.as_bytes().iter().map(plain));
+        self.0.extend_from_slice(b": ");
+        self.0.extend(value.as_ref().iter().map(plain));
+        self.0.extend_from_slice(b"\r\n");
+        self
+    }
+
+    /// With the length of the content, where that is known before: else it is sent in chunks.
+    #[must_use]
+    pub fn length(self, length: u64) -> Self {
+        self.field("Content-Length", length.to_string())
+    }
+
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        [&*self.0, b"\r\n"].concat()
+    }
+}
+
+/// An answer that is whole.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    pub(super) head: Head,
+    /// Its content, and which parts of it are kept.
+    pub(super) parts: Vec<(Aggregate, bool)>,
+}
+
+impl Answer {
+    /// One without content. Its length is said in the head when it is sent.
+    pub fn new(head: Head) -> Self {
+        let parts = Vec::new();
+        Self { head, parts }
+    }
+
+    /// With content behind what it has that was made for this answer.
+    #[must_use]
+    pub fn fresh(mut self, content: impl Into<Aggregate>) -> Self {
+        self.parts.push((content.into(), false));
+        self
+    }
+
+    /// With content behind what it has that the application keeps and will send again: servers remember it.
+    #[must_use]
+    pub fn kept(mut self, content: impl Into<Aggregate>) -> Self {
+        self.parts.push((content.into(), true));
+        self
+    }
+
+    /// Bytes of its content.
+    pub fn len(&self) -> usize {
+        self.parts.iter().map(|(part, _)| part.len()).sum()
+    }
+
+    /// It has no content.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}

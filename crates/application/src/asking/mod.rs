@@ -1,0 +1,8 @@
+//! What a server does: it asks an application over a [`Link`], and takes its answers in parts.
+
+mod asked;
+mod kept;
+mod link;
+
+pub use asked::Part;
+pub use link::Link;

@@ -1,0 +1,58 @@
+//! The limits of this crate, each with its reason.
+
+use std::time::Duration;
+
+/// Content of an answer that an application may send before the server gives it more room: a page of 200 KB goes at once, and a client
+/// that takes nothing costs the server no more than that.
+pub const CONTENT_ROOM: usize = 256 * 1024;
+
+/// Bytes of a request's body that a server may send before the application gives it more room: as much as a socket takes.
+pub const BODY_ROOM: usize = 64 * 1024;
+
+/// The longest variables of a request: those of a head of 32 KiB, whose names and paths are said more than once.
+pub const VARIABLES_LEN_MAX: usize = 256 * 1024;
+
+/// The longest head of an answer: several times the cookies and policies that browsers take.
+pub const HEAD_LEN_MAX: usize = 32 * 1024;
+
+/// What an application says to the operator about one request, until that is taken: 16 lines of a kilobyte. The rest is left out.
+pub const SAID_LEN_MAX: usize = 16 * 1024;
+
+/// Pieces of content that are shorter are put together by a copy: a reference to each costs as much.
+pub const GATHERED_LEN_MAX: usize = 2048;
+
+/// Bytes that are put together into one piece at most.
+pub const GATHER_LEN_MAX: usize = 64 * 1024;
+
+/// Pieces that an application keeps are remembered from this length on: looking for a shorter one costs more than its copy.
+pub const KEPT_LEN_MIN: usize = 512;
+
+/// Bytes of an application's kept pieces that a server remembers for a link: what a site's templates have.
+pub const KEPT_TOTAL_MAX: usize = 32 * 1024 * 1024;
+
+/// What a remembered piece costs beside its bytes: its entry, and its buffer.
+pub const KEPT_COST: usize = 192;
+
+/// Descriptors under way to an application: requests are put together, so each is many.
+pub const REQUEST_SLOTS: usize = 64;
+
+/// Descriptors under way to a server: some hundred answers.
+pub const ANSWER_SLOTS: usize = 512;
+
+/// Buffers of 64 KiB of which a server sends requests and bodies: as many as bodies of all requests at once are likely to want.
+pub const REQUEST_BUFFERS: u32 = 128;
+
+/// Bytes of records that are put together into one draft.
+pub const DRAFT_LEN: usize = 32 * 1024;
+
+/// Links that wait to begin at an application: more servers than have loops.
+pub const BEGINNING_MAX: usize = 64;
+
+/// Links to an application at once: members of its pool.
+pub const LINKS_MAX: usize = 48;
+
+/// How long an application waits before it accepts again when no descriptor was left.
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// How often an application that always has something to answer looks who connects, in turns.
+pub const LOOKS_EVERY: u32 = 64;

@@ -1,0 +1,232 @@
+//! One of both does not keep to the rules: the other goes on with the next.
+
+use crate::common::{Server, pattern, socket, variables};
+use exos_application::limits::{BODY_ROOM, CONTENT_ROOM, HEAD_LEN_MAX};
+use exos_application::record::{Header, Kind};
+use exos_application::{Answer, Application, Head};
+use exos_iolite::{Aggregate, Error, Options, Pool, Read, Receiver, Sender, Shape, Trust, Wait};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+use std::io::{IoSlice, IoSliceMut, Write as _};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::thread::{self, JoinHandle};
+
+/// Accepts a server, and hears its first words: the sockets of requests and of answers.
+fn accept(listener: &UnixListener) -> (OwnedFd, OwnedFd) {
+    let (requests, _) = listener.accept().expect("a server");
+    let mut bytes = [0; 16];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut parts = [IoSliceMut::new(&mut bytes)];
+    recvmsg(&requests, &mut parts, &mut ancillary, RecvFlags::empty()).expect("a hello");
+    let mut fds = ancillary.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
+        _ => None,
+    });
+    (requests.into(), fds.next().expect("a descriptor"))
+}
+
+/// An application that answers the first request with these bytes, whose request has number 1, and reads on until the server goes.
+fn application(path: PathBuf, said: Vec<u8>) -> JoinHandle<()> {
+    let listener = UnixListener::bind(path).expect("a socket");
+    thread::spawn(move || {
+        let (requests, answers) = accept(&listener);
+        let mut requests = Receiver::accept(requests, Trust::Untrusted).expect("a pipe");
+        let pool = Pool::new("hostile", Shape::of(32)).expect("memory");
+        let mut answers = Sender::connect(answers, &pool, Options::default()).expect("a pipe");
+        let mut has_answered = false;
+        while let Ok(Read::Data(_)) = requests.read_wait(usize::MAX, Wait::Sleep) {
+            if !std::mem::replace(&mut has_answered, true) {
+                let mut said: Aggregate = pool.copy(&said).expect("room");
+                let _ = answers.write_all(&mut said, Wait::Sleep);
+            }
+        }
+    })
+}
+
+fn record(header: Header, bytes: &[u8]) -> Vec<u8> {
+    [&header.bytes()[..], bytes].concat()
+}
+
+fn head() -> Vec<u8> {
+    record(Header::new(Kind::Head, 1, 4), b"\r\n\r\n")
+}
+
+#[test]
+fn an_application_that_breaks_the_rules_is_left() {
+    let content = |len| record(Header::new(Kind::Content, 1, len), &vec![7; len]);
+    let last = record(Header::new(Kind::Content, 1, 0).last(true), b"");
+    let head_len = HEAD_LEN_MAX + 1;
+    for (what, said) in [
+        ("no record", vec![9; 16]),
+        (
+            "flags that mean nothing",
+            vec![5, 8, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+        ),
+        ("content without a head", content(1)),
+        ("two heads", [head(), head()].concat()),
+        (
+            "a head that is too long",
+            record(Header::new(Kind::Head, 1, head_len), &vec![b'a'; head_len]),
+        ),
+        (
+            "content behind the end",
+            [head(), last.clone(), content(1)].concat(),
+        ),
+        ("two ends", [head(), last.clone(), last.clone()].concat()),
+        (
+            "more than there is room for",
+            [head(), content(CONTENT_ROOM), content(1)].concat(),
+        ),
+        ("more room than there was", record(Header::room(1, 1), b"")),
+        (
+            "all the room that there is",
+            record(Header::room(1, u32::MAX as usize), b""),
+        ),
+        (
+            "what servers send",
+            record(Header::new(Kind::Leave, 1, 0), b""),
+        ),
+    ] {
+        let path = socket();
+        let running = application(path.clone(), said);
+        let mut server = Server::new(&path);
+        let request = server.ask("/");
+        let before = server.ask("/");
+        server.await_true(|link| link.failure().is_some());
+        assert!(
+            matches!(server.link.failure(), Some(Error::PeerFault(_))),
+            "{what}"
+        );
+        // Both hear of it, and there is nothing to be asked any more.
+        assert!(!server.take(before).is_whole);
+        server.link.leave(request);
+        assert!(!server.link.flush() && server.link.body_room(request) == 0);
+        drop(server);
+        running.join().expect("no panic");
+        std::fs::remove_file(path).expect("its socket");
+    }
+}
+
+#[test]
+fn requests_that_nobody_made_are_nobodys() {
+    let page = pattern(3000);
+    let other = Header::new(Kind::Head, 77, 10);
+    let said = [
+        record(other, &[7; 10]),
+        record(Header::new(Kind::Content, 4_000_000_000, 3000), &page),
+        record(Header::room(55, BODY_ROOM), b""),
+        head(),
+        record(Header::new(Kind::Content, 1, 3000).last(true), &page),
+    ];
+    let path = socket();
+    let running = application(path.clone(), said.concat());
+    let mut server = Server::new(&path);
+    let request = server.ask("/");
+    let got = server.take(request);
+    assert!(got.is_whole && got.content == page && server.link.failure().is_none());
+    drop(server);
+    running.join().expect("no panic");
+    std::fs::remove_file(path).expect("its socket");
+}
+
+#[test]
+fn one_that_is_no_application_is_left() {
+    for said in [&b""[..], b"x", &[0; 16], &[1; 100]] {
+        let path = socket();
+        let listener = UnixListener::bind(&path).expect("a socket");
+        let running = thread::spawn(move || {
+            let (_requests, answers) = accept(&listener);
+            // Also out of band, which a call that waits would pass over.
+            let _ = rustix::net::send(&answers, b"!", SendFlags::OOB | SendFlags::NOSIGNAL);
+            let _ = UnixStream::from(answers).write_all(said);
+        });
+        let mut server = Server::new(&path);
+        let request = server.ask("/");
+        assert!(!server.take(request).is_whole);
+        running.join().expect("no panic");
+        std::fs::remove_file(path).expect("its socket");
+    }
+}
+
+fn serve(path: &Path) {
+    let path = path.to_owned();
+    thread::spawn(move || {
+        let mut application = Application::listen(path, Shape::of(64)).expect("a socket");
+        application.serve(|_, pool| Ok(Answer::new(Head::new(200)).fresh(pool.copy(b"served")?)))
+    });
+}
+
+fn is_served(path: &Path) {
+    let mut server = Server::new(path);
+    let request = server.ask("/");
+    assert_eq!(server.take(request).content, b"served");
+}
+
+#[test]
+fn a_server_that_breaks_the_rules_is_left() {
+    let path = socket();
+    serve(&path);
+    is_served(&path);
+    let ask = |number| record(Header::new(Kind::Request, number, 13), &variables("/"));
+    for said in [
+        vec![9; 16],
+        [ask(1), ask(2), ask(1)].concat(),
+        record(Header::new(Kind::Head, 1, 0), b""),
+        // A body beyond what there is room for.
+        [
+            ask(1),
+            record(
+                Header::new(Kind::Body, 1, BODY_ROOM + 1),
+                &vec![1; BODY_ROOM + 1],
+            ),
+        ]
+        .concat(),
+    ] {
+        let made = UnixStream::connect(&path).expect("it listens");
+        let (answers, theirs) = UnixStream::pair().expect("descriptors");
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let fds = [theirs.as_fd()];
+        assert!(ancillary.push(SendAncillaryMessage::ScmRights(&fds)));
+        let hello = [IoSlice::new(b"exos-application")];
+        sendmsg(&made, &hello, &mut ancillary, SendFlags::empty()).expect("it reads");
+        drop(theirs);
+        let pool = Pool::new("hostile", Shape::of(8)).expect("memory");
+        let mut sender = Sender::connect(made.into(), &pool, Options::default()).expect("a pipe");
+        let mut answers = Receiver::accept(answers.into(), Trust::Untrusted).expect("a pipe");
+        let mut said: Aggregate = pool.copy(&said).expect("room");
+        sender.write_all(&mut said, Wait::Sleep).expect("it reads");
+        // It leaves, perhaps behind some answers.
+        while let Ok(Read::Data(_)) = answers.read_wait(usize::MAX, Wait::Sleep) {}
+        is_served(&path);
+    }
+    std::fs::remove_file(path).expect("its socket");
+}
+
+#[test]
+fn those_that_are_no_servers_are_left() {
+    let path = socket();
+    serve(&path);
+    is_served(&path);
+    let mut silent = Vec::new();
+    for said in [
+        &b""[..],
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"exos-application",
+        &[0; 1000],
+    ] {
+        let mut made = UnixStream::connect(&path).expect("it listens");
+        let _ = made.write_all(said);
+        silent.push(made);
+        is_served(&path);
+    }
+    drop(silent);
+    is_served(&path);
+    std::fs::remove_file(path).expect("its socket");
+}
