@@ -24,7 +24,8 @@ pub enum Group {
     /// exos serve on two cores compared with one: what a request costs on each, and packets that arrive at the wrong
     /// core
     Cores,
-    /// Pages that a FastCGI application makes (php-fpm, and one that takes next to no time), by exos serve and nginx
+    /// Pages that an application makes (php-fpm, and one that takes next to no time) over FastCGI, by exos serve and nginx, and over
+    /// buffers that it shares with exos serve
     Fastcgi,
 }
 

@@ -1,9 +1,10 @@
-//! Pages that a FastCGI application makes: `exos serve` and nginx before one and the same application, on one core with it.
+//! Pages that an application makes: `exos serve` and nginx before one and the same application, on one core with it.
 //!
 //! With php-fpm the interpreter is most of a request; with a responder that has its answers the server is. Processor time of
 //! the application is told by itself, and what is left of the core's is the server's: its process, and what the kernel does
 //! for both. Each server is measured with a connection to the application for each request, which is what both do by
-//! themselves, and with connections that are kept.
+//! themselves, and with connections that are kept; ours also with buffers that the application shares with it, and beside that with the same
+//! pages as documents of its own.
 
 use super::args::{Client, Group, HttpArgs};
 use super::load::busy_us;
@@ -15,7 +16,7 @@ use crate::report::{
 use crate::stage::cpu;
 use crate::stage::process;
 use crate::stage::request::{Connection, Size};
-use crate::stage::web::{Application, Behind, Seen, Server, Setup, Used};
+use crate::stage::web::{Application, Behind, Reached, Seen, Server, Setup, Used};
 use exos_host::{Error, Result};
 use exos_lab::{Lab, WireKind};
 use schemars::JsonSchema;
@@ -26,8 +27,13 @@ use std::path::Path;
 
 /// What php-fpm says: hello, in a hundred bytes.
 const HELLO: Size = Size::of_bytes(100);
-/// What the responder says: a page in one segment, and one of many.
-const ANSWERS: [Size; 2] = [Size::of_bytes(1024), Size::of_bytes(100 * 1024)];
+/// What the responder says: from a page in one segment to one of many.
+const ANSWERS: [Size; 4] = [
+    Size::of_bytes(1024),
+    Size::of_bytes(10 * 1024),
+    Size::of_bytes(100 * 1024),
+    Size::of_bytes(200 * 1024),
+];
 
 /// The servers that have FastCGI.
 const SERVERS: [Server; 3] = [Server::Exos, Server::Sockets, Server::Nginx];
@@ -58,8 +64,9 @@ pub struct Fastcgi {
 outcomes! {
     /// One server before the application: medians over the runs, errors summed.
     pub struct FastcgiOutcome of
-    /// `exos`, `exos-sockets`: on the kernel's sockets, `nginx`: each with a connection to the application for each request; and with
-    /// `-kept` behind that, with connections that stay open.
+    /// `exos`, `exos-sockets`: on the kernel's sockets, `nginx`: each with a connection to the application for each request; with
+    /// `-kept` behind that, with connections that stay open; with `-shared`, with buffers that the application shares and a page that it keeps;
+    /// with `-fresh`, and a page that it copies for each request; with `-static`, with the page as a document of its own.
     server: String, "server";
     /// One measurement.
     pub struct FastcgiRun {
@@ -105,6 +112,9 @@ impl Case for Fastcgi {
         Column::text("rest x nginx", |case, r| {
             Ratio::shown(&case.server_ratios, &r.server, &peer_of(&r.server))
         }),
+        Column::text("x static", |case, r| {
+            Ratio::shown(&case.ratios, &r.server, &static_of(&r.server))
+        }),
     ];
 
     fn parts(&self) -> (&str, &[FastcgiOutcome]) {
@@ -112,21 +122,52 @@ impl Case for Fastcgi {
     }
 }
 
-/// nginx with the same kind of connections to the application.
+/// nginx with the same kind of connections to the application; of what has none, nginx with kept ones.
 fn peer_of(server: &str) -> String {
-    named(&Server::Nginx, server.ends_with(KEPT))
+    let is_new = [Server::Exos, Server::Sockets, Server::Nginx];
+    let is_new = is_new.iter().any(|new| new.to_string() == server);
+    let how = if is_new {
+        How::Reached(Reached::New)
+    } else {
+        How::Reached(Reached::Kept)
+    };
+    named(&Server::Nginx, how)
 }
 
-const KEPT: &str = "-kept";
+/// The same server with the page as a document of its own.
+fn static_of(server: &str) -> String {
+    let of = if server.starts_with(&Server::Sockets.to_string()) {
+        Server::Sockets
+    } else {
+        Server::Exos
+    };
+    named(&of, How::Static)
+}
 
-fn named(server: &Server, kept: bool) -> String {
-    format!("{server}{}", if kept { KEPT } else { "" })
+/// How a server comes by the page.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum How {
+    Reached(Reached),
+    /// It is a document of its own.
+    Static,
+}
+
+fn named(server: &Server, how: How) -> String {
+    let how = match how {
+        How::Reached(Reached::New) => "",
+        How::Reached(Reached::Kept) => "-kept",
+        How::Reached(Reached::Shared) => "-shared",
+        How::Reached(Reached::Fresh) => "-fresh",
+        How::Static => "-static",
+    };
+    format!("{server}{how}")
 }
 
 pub(super) const NOTE: &str = "Server and application on one core, the client on another; as many processes or threads of the application as \
     connections. Core: all that the core did for a request; application and server: processor time of their processes; with work: turns of \
     ours in which there was something to do; rest: the core's time without the application's. x nginx: ratio of the rates, and of the rests \
-    (nginx's by ours), to nginx with the same kind of connections to the application, median of the runs.";
+    (nginx's by ours), to nginx with the same kind of connections to the application, of shared buffers and documents with kept ones, median of \
+    the runs; x static: of the rates, to the same page as a document of the server's own.";
 
 pub(super) fn section(cases: &[Fastcgi]) -> Section {
     Section::of("Pages of FastCGI applications", NOTE, cases)
@@ -208,16 +249,34 @@ pub(super) fn available(args: &HttpArgs, exos: &Path) -> (Vec<(Application, Stri
         .unwrap_or_else(|error| (Vec::new(), vec![error.to_string()]))
 }
 
-/// A server, and whether it keeps connections.
+/// A server, and how it comes by the page.
 #[derive(Clone, Copy)]
 struct Contender {
     server: Server,
-    kept: bool,
+    how: How,
+}
+
+/// Each server, in each way that there is: only ours shares buffers, and only the responder does.
+fn contenders(servers: &[&Server], application: Application) -> Vec<Contender> {
+    let connections = [Reached::New, Reached::Kept].map(How::Reached);
+    let more = [
+        How::Reached(Reached::Shared),
+        How::Reached(Reached::Fresh),
+        How::Static,
+    ];
+    let of = |&&server: &&Server| {
+        let has_more = server.is_ours() && application == Application::Responder;
+        let more = if has_more { &more[..] } else { &[] };
+        let ways = connections.iter().chain(more).copied();
+        ways.map(|how| Contender { server, how })
+            .collect::<Vec<_>>()
+    };
+    servers.iter().flat_map(of).collect()
 }
 
 impl fmt::Display for Contender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&named(&self.server, self.kept))
+        f.write_str(&named(&self.server, self.how))
     }
 }
 
@@ -233,13 +292,14 @@ pub(super) fn measure(session: &Session<'_>) -> Result<Vec<Fastcgi>> {
         .servers
         .iter()
         .filter(|server| SERVERS.contains(server));
-    let of = |&server: &Server| [false, true].map(|kept| Contender { server, kept });
-    let contenders: Vec<Contender> = servers.flat_map(of).collect();
-    if cells.is_empty() || contenders.is_empty() {
+    let servers: Vec<&Server> = servers.collect();
+    if cells.is_empty() || servers.is_empty() {
         return Ok(Vec::new());
     }
+    let most = contenders(&servers, Application::Responder).len();
     let lab = session.lab(WireKind::Plain)?;
-    measure_cells(session, &cells, contenders.len(), |&cell| {
+    measure_cells(session, &cells, most, |&cell| {
+        let contenders = contenders(&servers, cell.application);
         let run = |contender: &Contender| run(session, &lab, cell, *contender);
         let results = compare(session, cell, &contenders, Contender::to_string, run)?;
         let version = version(&cell).map_or("", |(_, version)| version);
@@ -255,11 +315,17 @@ fn run(session: &Session<'_>, lab: &Lab, cell: Cell, contender: Contender) -> Re
         connection,
         size,
     } = cell;
-    let mut answers = application.start(session, size)?;
-    let behind = Some(Behind {
-        application,
-        kept: contender.kept,
-    });
+    let (behind, reached) = match contender.how {
+        How::Static => (None, Reached::New),
+        How::Reached(reached) => {
+            let behind = Behind {
+                application,
+                reached,
+            };
+            (Some(behind), reached)
+        }
+    };
+    let mut answers = application.start(session, size, reached)?;
     let setup = Setup {
         behind,
         ..contender.server.into()
@@ -286,7 +352,7 @@ fn run(session: &Session<'_>, lab: &Lab, cell: Cell, contender: Contender) -> Re
     let told = session.end(WireKind::Plain, serving)?;
     answers.running.check()?;
     answers.stop()?;
-    if contender.kept && contender.server.is_ours() {
+    if contender.how == How::Reached(Reached::Kept) && contender.server.is_ours() {
         check_reuse(&told, session.web.connections)?;
     }
     let busy_us = contender.server.is_ours().then(|| busy_us(&told)).flatten();

@@ -245,7 +245,7 @@ fn the_tables_as_people_see_them() {
         "readers/64 exos 1000 900 0.90 700 0 64 0",
         "cores/packets/persistent/1K 1 200000 5.00 6.00 1.000 0.0000 0 -",
         "2 370370 2.70 6.00 1.100 0.0500 0 1.85 (1.67 to 2.00)",
-        "fastcgi/php-fpm/wrk/persistent/100 exos 20000 5.0 50.0 20.0 20.0 5.0 30.0 0.40 100/50 server 100 300 0 2.00 2.67",
+        "fastcgi/php-fpm/wrk/persistent/100 exos 20000 5.0 50.0 20.0 20.0 5.0 30.0 0.40 100/50 server 100 300 0 2.00 2.67 -",
         "left out: h2o is not installed; install it: apt install h2o",
         "note: core 0 was 80 % busy <before>",
     ];

@@ -26,12 +26,31 @@ pub enum Application {
 
 shown_as_on_the_command_line!(Application);
 
+/// How an application is reached.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reached {
+    /// By a connection for each request.
+    New,
+    /// By connections that are kept.
+    Kept,
+    /// By buffers that it shares with the server, with a page that it keeps.
+    Shared,
+    /// The same way, with a page that it copies for each request.
+    Fresh,
+}
+
+impl Reached {
+    /// By shared buffers.
+    pub(super) fn is_shared(self) -> bool {
+        matches!(self, Self::Shared | Self::Fresh)
+    }
+}
+
 /// An application behind a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Behind {
     pub application: Application,
-    /// The server keeps connections to it open.
-    pub kept: bool,
+    pub reached: Reached,
 }
 
 const PHP_FPM_CONF: &str = include_str!("../../../php-fpm/php-fpm.conf");
@@ -58,14 +77,18 @@ impl Application {
     }
 
     /// Starts it on the server's core, with a document of this size.
-    pub(crate) fn start(self, stage: &WebStage, size: Size) -> Result<Started> {
-        let socket = socket(stage);
-        let _ = std::fs::remove_file(&socket);
+    pub(crate) fn start(self, stage: &WebStage, size: Size, reached: Reached) -> Result<Started> {
+        let (socket, shared) = (socket(stage), shared_socket(stage));
+        for socket in [&socket, &shared] {
+            let _ = std::fs::remove_file(socket);
+        }
         match self {
             Self::PhpFpm => self.start_php_fpm(stage, size, &socket),
             Self::Responder => {
                 let responder = Responder {
                     socket,
+                    shared: reached.is_shared().then_some(shared),
+                    is_fresh: reached == Reached::Fresh,
                     size_bytes: size.bytes(),
                     threads: stage.connections,
                 };
@@ -100,6 +123,11 @@ impl Application {
 /// Where it listens.
 pub(super) fn socket(stage: &WebStage) -> PathBuf {
     stage.scratch.file("application.sock")
+}
+
+/// Where it listens for servers that share its buffers.
+pub(super) fn shared_socket(stage: &WebStage) -> PathBuf {
+    stage.scratch.file("application-shared.sock")
 }
 
 /// A script that says a document, and its length, as the checks and the client of packets want to know it.

@@ -17,7 +17,7 @@ mod stage;
 pub(crate) mod wrk;
 
 pub use application::Application;
-pub(crate) use application::Behind;
+pub(crate) use application::{Behind, Reached};
 pub use args::{ReceiveOn, WebArgs, WireArgs};
 pub(crate) use check::await_document;
 pub(crate) use exos_load::LoadReport;

@@ -1,13 +1,16 @@
-//! A FastCGI application that is not the limit: each of its threads takes a connection, reads a request, writes the answer that
-//! it has, and takes the next, as the processes of php-fpm do. What it says and what comes is one system call each.
+//! An application that is not the limit: each of its threads takes a connection of FastCGI, reads a request, writes the answer that
+//! it has, and takes the next, as the processes of php-fpm do. What it says and what comes is one system call each. Where that is wanted one
+//! thread answers over buffers that it shares with the server instead.
 
 use crate::stage::helper::{Helper, say_ready};
 use crate::stage::request::{Size, body};
-use exos_host::{Result, error::Context as _};
+use exos_application::{Answer, Application, Head, Request};
+use exos_host::{Error, Result, error::Context as _};
+use exos_iolite::{Pool, Shape};
 use serde::{Deserialize, Serialize};
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
 
 /// The types of FastCGI's records.
@@ -27,6 +30,10 @@ const CONTENT_LEN_MAX: usize = 65_528;
 pub(crate) struct Responder {
     /// Where it listens.
     pub socket: PathBuf,
+    /// Where it listens for servers that share its buffers, if it does.
+    pub shared: Option<PathBuf>,
+    /// These get a copy of the document for each request.
+    pub is_fresh: bool,
     pub size_bytes: u64,
     /// Connections that it serves at once.
     pub threads: u32,
@@ -37,6 +44,9 @@ impl Helper for Responder {
     type Measured = ();
 
     fn run(self) -> Result<()> {
+        if let Some(shared) = self.shared {
+            return share(&shared, Size::of_bytes(self.size_bytes), self.is_fresh);
+        }
         let what = || format!("cannot listen at {}", self.socket.display());
         let listener = UnixListener::bind(&self.socket).context(what)?;
         // More than the 128 of the library: all that a server opens at once.
@@ -56,6 +66,23 @@ impl Helper for Responder {
         });
         Ok(())
     }
+}
+
+/// Answers requests over shared buffers: with a document that stays, or with a copy of it.
+fn share(socket: &Path, size: Size, is_fresh: bool) -> Result<()> {
+    let failed = |error: exos_iolite::Error| Error::new(format!("shared buffers: {error}"));
+    let mut application = Application::listen(socket, Shape::of(1024)).map_err(failed)?;
+    let document = body(size);
+    let kept = application.pool().copy(&document).map_err(failed)?;
+    say_ready()?;
+    let answer = |_: &Request, pool: &Pool| {
+        let answer = Answer::new(Head::new(200).field("Content-Type", "text/html"));
+        Ok(match is_fresh {
+            true => answer.fresh(pool.copy(&document)?),
+            false => answer.kept(kept.clone()),
+        })
+    };
+    application.serve(answer).map_err(failed)
 }
 
 /// Answers the requests of a connection until it ends, or its client wants it to.

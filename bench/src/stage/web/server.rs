@@ -1,6 +1,6 @@
 //! The servers: where each answers, and how it is started.
 
-use super::application::{self, Behind};
+use super::application::{self, Behind, Reached};
 use super::stage::WebStage;
 use crate::stage::daemon::Daemon;
 use crate::stage::process::{self, Available, find_program, output_of, version};
@@ -234,14 +234,25 @@ impl Setup {
         match self.behind {
             Some(behind) => {
                 let most = stage.connections;
-                let keep = if behind.kept { most } else { 0 };
+                let keep = if behind.reached == Reached::Kept {
+                    most
+                } else {
+                    0
+                };
                 // One client may have a quarter; the most that may be configured.
                 let connections = (4 * most).min(4096);
                 let socket = application::socket(stage);
-                let text = format!(
-                    "[[site]]\nroot = {documents:?}\n[[site.fastcgi]]\nextension = \".html\"\nto = {socket:?}\n\
+                let shared = application::shared_socket(stage);
+                let text = match behind.reached.is_shared() {
+                    true => format!(
+                        "[[site]]\nroot = {documents:?}\n[[site.application]]\nextension = \".html\"\nto = {shared:?}\n\
+                         requests = {connections}\n"
+                    ),
+                    false => format!(
+                        "[[site]]\nroot = {documents:?}\n[[site.fastcgi]]\nextension = \".html\"\nto = {socket:?}\n\
                      connections = {connections}\nkeep = {keep}\n"
-                );
+                    ),
+                };
                 let file = stage.scratch.write("serve.toml", text)?;
                 command.arg("--config").arg(file);
             }
@@ -272,7 +283,10 @@ impl Setup {
         };
         // As nginx's documentation of `keepalive` has it for FastCGI.
         let (keepalive, keep_conn) = match self.behind {
-            Some(Behind { kept: true, .. }) => {
+            Some(Behind {
+                reached: Reached::Kept,
+                ..
+            }) => {
                 let most = stage.connections;
                 (
                     format!("keepalive {most}; keepalive_requests 1000000000;"),

@@ -130,7 +130,7 @@ fn connections_are_kept_as_far_as_is_said() {
     };
     world.applications.send_body(first, b"asked", false);
     world.applications.turn(clock::now());
-    let mut got = [0; 5];
+    let mut got = [0; 16];
     of_first.read_exact(&mut got).unwrap();
     of_first.write_all(b"answered").unwrap();
     // That the request was taken is told, too.
