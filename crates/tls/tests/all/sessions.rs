@@ -209,7 +209,10 @@ fn what_comes_with_the_end_of_a_handshake_is_read() {
         client.close(&mut to_server);
         let mut out = Vec::new();
         server.receive(&to_server, &mut out).unwrap();
-        assert!(server.is_established() && server.is_peer_closed(), "{suite}");
+        assert!(
+            server.is_established() && server.is_peer_closed(),
+            "{suite}"
+        );
         assert_eq!(server.readable(), b"request");
         server.seal(&[b"answer"], &mut out).unwrap();
     }
