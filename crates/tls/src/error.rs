@@ -22,6 +22,8 @@ pub enum TlsError {
     TooLong,
     /// A message that has no place there.
     Unexpected,
+    /// A value that a message may not have.
+    Illegal,
     /// Too many records that bring nothing.
     Useless,
     /// The key has encrypted as much as it may.
@@ -46,7 +48,7 @@ impl TlsError {
             TlsError::Handshake(E::General(_)) => "no_certificate",
             TlsError::Handshake(_) => "malformed",
             TlsError::BadRecord | TlsError::TooLong => "bad_record",
-            TlsError::Unexpected | TlsError::Useless => "unexpected_message",
+            TlsError::Unexpected | TlsError::Illegal | TlsError::Useless => "unexpected_message",
             TlsError::Exhausted | TlsError::Over => "over",
         }
     }
@@ -72,7 +74,9 @@ impl TlsError {
             TlsError::BadRecord => Some(AlertDescription::BadRecordMac),
             TlsError::TooLong => Some(AlertDescription::RecordOverflow),
             TlsError::Unexpected | TlsError::Useless => Some(AlertDescription::UnexpectedMessage),
-            TlsError::Exhausted => Some(AlertDescription::CloseNotify),
+            TlsError::Illegal => Some(AlertDescription::IllegalParameter),
+            // No end in order: what came before is not whole.
+            TlsError::Exhausted => Some(AlertDescription::InternalError),
             // rustls has queued its own; the others are no sessions, or over.
             TlsError::Handshake(_)
             | TlsError::NotTls { .. }
@@ -94,6 +98,7 @@ impl fmt::Display for TlsError {
             TlsError::BadRecord => f.write_str("a record was changed on its way"),
             TlsError::TooLong => f.write_str("a record is longer than allowed"),
             TlsError::Unexpected => f.write_str("a message has no place there"),
+            TlsError::Illegal => f.write_str("a message has a value that it may not have"),
             TlsError::Useless => f.write_str("too many records that bring nothing"),
             TlsError::Exhausted => f.write_str("the key has encrypted as much as it may"),
             TlsError::Over => f.write_str("the session is over"),

@@ -10,7 +10,7 @@ use rustls::{CommonState, Error, ExtractedSecrets};
 use rustls_pki_types::ServerName;
 
 use crate::TlsError;
-use crate::limits::HANDSHAKE_LEN_MAX;
+use crate::limits::{EXPANSION_12_MAX, HANDSHAKE_LEN_MAX, HEADER_LEN, PLAIN_LEN_MAX};
 use crate::session::About;
 
 /// What is left of rustls' connection: it makes the next keys, and takes a client's tickets.
@@ -31,8 +31,6 @@ pub(crate) struct Handshake {
     incoming: Vec<u8>,
     /// Something was received.
     has_begun: bool,
-    /// The peer has ended its side already.
-    is_peer_closed: bool,
 }
 
 /// A handshake that is over.
@@ -40,10 +38,6 @@ pub(crate) struct Done {
     pub(crate) secrets: ExtractedSecrets,
     pub(crate) kernel: Kernel,
     pub(crate) about: About,
-    /// What was received behind it.
-    pub(crate) rest: Vec<u8>,
-    /// The peer has ended its side already.
-    pub(crate) is_peer_closed: bool,
 }
 
 /// What one step of rustls came to.
@@ -53,20 +47,31 @@ enum Step {
     Waits,
     /// Application data may go both ways.
     Stands,
-    PeerClosed,
+}
+
+/// Of a configuration whose sessions cannot come to stand here.
+fn unfit() -> TlsError {
+    let why = "a configuration needs enable_secret_extraction, and no early data";
+    TlsError::Handshake(Error::General(why.to_owned()))
 }
 
 impl Handshake {
     pub(crate) fn server(config: Arc<rustls::ServerConfig>) -> Result<Handshake, TlsError> {
+        // Early data would come before its keys are ours.
+        if !config.enable_secret_extraction || config.max_early_data_size > 0 {
+            return Err(unfit());
+        }
         let connection = UnbufferedServerConnection::new(config)?;
         Ok(Handshake::of(Side::Server(connection)))
     }
 
-    /// Begins at once: [`go_on`](Handshake::go_on) gives what is to be sent.
     pub(crate) fn client(
         config: Arc<rustls::ClientConfig>,
         name: ServerName<'static>,
     ) -> Result<Handshake, TlsError> {
+        if !config.enable_secret_extraction || config.enable_early_data {
+            return Err(unfit());
+        }
         let connection = UnbufferedClientConnection::new(config, name)?;
         Ok(Handshake::of(Side::Client(connection)))
     }
@@ -76,50 +81,66 @@ impl Handshake {
             side,
             incoming: Vec::new(),
             has_begun: false,
-            is_peer_closed: false,
         }
     }
 
-    /// Takes what was received, and goes on as far as it can: messages for the peer are appended to `out`, early plaintext to
-    /// `plain`. Gives all that there is when it is over.
+    /// Takes whole records one by one, until it is over: those behind are not its own. Messages for the peer are appended to
+    /// `out`. Gives how much it has taken, and whether it is over.
     pub(crate) fn receive(
         &mut self,
         bytes: &[u8],
-        plain: &mut Vec<u8>,
         out: &mut Vec<u8>,
-    ) -> Result<bool, TlsError> {
-        if !self.has_begun && !bytes.is_empty() {
-            self.has_begun = true;
+    ) -> Result<(usize, bool), TlsError> {
+        if matches!(self.side, Side::Server(_)) && !self.has_begun && !bytes.is_empty() {
             looks_like_tls(bytes)?;
         }
-        if self.incoming.len() + bytes.len() > HANDSHAKE_LEN_MAX {
-            return Err(TlsError::TooLong);
+        // A client begins without anything received.
+        if matches!(self.side, Side::Client(_)) && !self.has_begun {
+            self.go_on(out)?;
         }
-        self.incoming.extend_from_slice(bytes);
-        self.go_on(plain, out)
+        self.has_begun |= !bytes.is_empty() || matches!(self.side, Side::Client(_));
+        let mut taken = 0;
+        while let Some(len) = unchecked_record_len(&bytes[taken..]) {
+            if self.incoming.len() + len > HANDSHAKE_LEN_MAX {
+                return Err(TlsError::TooLong);
+            }
+            self.incoming.extend_from_slice(&bytes[taken..taken + len]);
+            taken += len;
+            if self.go_on(out)? {
+                return Ok((taken, true));
+            }
+        }
+        Ok((taken, false))
     }
 
-    /// Goes on without anything received; true when it is over.
-    pub(crate) fn go_on(
-        &mut self,
-        plain: &mut Vec<u8>,
-        out: &mut Vec<u8>,
-    ) -> Result<bool, TlsError> {
-        let mut failed = None;
+    /// Has rustls go on as far as it can; true when it is over.
+    fn go_on(&mut self, out: &mut Vec<u8>) -> Result<bool, TlsError> {
         loop {
-            if failed.is_some() {
-                // Nothing is looked at any more: what follows is the alert.
-                self.incoming.clear();
-            }
-            let (discard, step) = self.side.step(&mut self.incoming, plain, out);
-            self.incoming.drain(..discard);
+            let (discard, step) = self.side.step(&mut self.incoming, out);
             match step {
                 Ok(Step::Again) => {}
-                Ok(Step::PeerClosed) => self.is_peer_closed = true,
-                Ok(Step::Waits) => return failed.map_or(Ok(false), Err),
-                Ok(Step::Stands) => return failed.map_or(Ok(!self.is_handshaking()), Err),
-                Err(error) if failed.is_none() => failed = Some(TlsError::from(error)),
-                Err(error) => return Err(failed.unwrap_or(TlsError::from(error))),
+                Ok(Step::Waits) => {
+                    self.incoming.drain(..discard);
+                    return Ok(false);
+                }
+                Ok(Step::Stands) => {
+                    self.incoming.drain(..discard);
+                    return Ok(!self.is_handshaking());
+                }
+                Err(error) => {
+                    self.take_alerts(out);
+                    return Err(error.into());
+                }
+            }
+            self.incoming.drain(..discard);
+        }
+    }
+
+    /// Takes what rustls has queued to tell the peer why it has failed. What was received it must not look at again.
+    fn take_alerts(&mut self, out: &mut Vec<u8>) {
+        while self.side.common().wants_write() {
+            if self.side.step(&mut self.incoming, out).1.is_err() {
+                return;
             }
         }
     }
@@ -145,8 +166,6 @@ impl Handshake {
             secrets,
             kernel,
             about,
-            rest: self.incoming,
-            is_peer_closed: self.is_peer_closed,
         })
     }
 }
@@ -159,15 +178,10 @@ impl Side {
         }
     }
 
-    fn step(
-        &mut self,
-        incoming: &mut [u8],
-        plain: &mut Vec<u8>,
-        out: &mut Vec<u8>,
-    ) -> (usize, Result<Step, Error>) {
+    fn step(&mut self, incoming: &mut [u8], out: &mut Vec<u8>) -> (usize, Result<Step, Error>) {
         match self {
-            Side::Server(connection) => step(connection.process_tls_records(incoming), plain, out),
-            Side::Client(connection) => step(connection.process_tls_records(incoming), plain, out),
+            Side::Server(connection) => step(connection.process_tls_records(incoming), out),
+            Side::Client(connection) => step(connection.process_tls_records(incoming), out),
         }
     }
 }
@@ -175,27 +189,13 @@ impl Side {
 /// Does what rustls asks for; gives how much of what was received it has done with.
 fn step<Data>(
     status: UnbufferedStatus<'_, '_, Data>,
-    plain: &mut Vec<u8>,
     out: &mut Vec<u8>,
 ) -> (usize, Result<Step, Error>) {
-    let mut discard = status.discard;
     let state = match status.state {
         Ok(state) => state,
-        Err(error) => return (discard, Err(error)),
+        Err(error) => return (status.discard, Err(error)),
     };
     let step = match state {
-        ConnectionState::ReadTraffic(mut records) => {
-            while let Some(record) = records.next_record() {
-                match record {
-                    Ok(record) => {
-                        discard += record.discard;
-                        plain.extend_from_slice(record.payload);
-                    }
-                    Err(error) => return (discard, Err(error)),
-                }
-            }
-            Step::Again
-        }
         ConnectionState::EncodeTlsData(mut message) => {
             let begin = out.len();
             if let Err(EncodeError::InsufficientSize(need)) = message.encode(&mut []) {
@@ -210,16 +210,28 @@ fn step<Data>(
             Step::Again
         }
         ConnectionState::WriteTraffic(_) => Step::Stands,
-        ConnectionState::PeerClosed => Step::PeerClosed,
-        _ => Step::Waits,
+        ConnectionState::BlockedHandshake => Step::Waits,
+        // Application data comes behind the handshake, where it is not rustls' any more.
+        _ => return (status.discard, Err(Error::HandshakeNotComplete)),
     };
-    (discard, Ok(step))
+    (status.discard, Ok(step))
 }
 
-/// The first byte of TLS is a handshake record's type.
+/// The length of the record that bytes begin with, if it is whole. One that is longer than any counts as its header alone:
+/// rustls knows what is wrong with it.
+fn unchecked_record_len(bytes: &[u8]) -> Option<usize> {
+    let (&[_, _, _, high, low], _) = bytes.split_first_chunk::<HEADER_LEN>()?;
+    let len = usize::from(u16::from_be_bytes([high, low]));
+    match len > PLAIN_LEN_MAX + EXPANSION_12_MAX {
+        true => Some(HEADER_LEN),
+        false => Some(HEADER_LEN + len).filter(|len| *len <= bytes.len()),
+    }
+}
+
+/// The first byte of TLS is a handshake record's type, or an alert's.
 fn looks_like_tls(bytes: &[u8]) -> Result<(), TlsError> {
     match bytes[0] {
-        22 => Ok(()),
+        21 | 22 => Ok(()),
         first => Err(TlsError::NotTls {
             is_http: first.is_ascii_alphabetic(),
         }),

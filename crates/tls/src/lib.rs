@@ -4,7 +4,7 @@
 //! and appends to a vector what is to be sent to the peer at once: handshake messages, alerts, answers to a change of keys.
 //! Plaintext lies in [`Session::readable`] until [`Session::consume`]. [`Session::seal`] appends records of plaintext
 //! pieces, each of which is copied once, to where it is encrypted in place. [`Session::close`] appends the last alert. When
-//! a call fails, the alert is appended already: send it, and end the connection.
+//! a call fails, the alert is appended already, where the peer can be told by one: send it, and end the connection.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), exos_tls::TlsError> {

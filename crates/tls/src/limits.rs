@@ -13,16 +13,17 @@ pub const HEADER_LEN: usize = 5;
 /// What a session may have decrypted and nobody has consumed, before it takes no more: four of the longest records.
 pub const UNREAD_LEN: usize = 4 * PLAIN_LEN_MAX;
 
-/// Bytes of a handshake that are not whole: longer than any hello with post-quantum shares, or a chain of certificates of a client.
-/// rustls takes messages of 64 KiB at most.
-pub const HANDSHAKE_LEN_MAX: usize = 128 * 1024;
+/// Bytes of a handshake's message that is not whole: 64 KiB, as much as rustls takes, and what its records have beside.
+pub const HANDSHAKE_LEN_MAX: usize = 72 * 1024;
+
+/// Bytes of a message that is not whole, behind the handshake: tickets are the longest.
+pub const MESSAGE_LEN_MAX: usize = 64 * 1024;
 
 /// Records after which a key is changed in TLS 1.3: of AES-GCM fewer than 2^24.5 may be encrypted (RFC 8446 §5.5).
 pub const RECORDS_MAX: u64 = 1 << 24;
 
-/// Records under one key after which TLS 1.2, which cannot change it, ends the connection. An attacker's chance
-/// is 2^-45 then, with records of full length (RFC 9147 §4.5.3, draft-irtf-cfrg-aead-limits).
-pub const RECORDS_12_MAX: u64 = 1 << 32;
+/// Records after which TLS 1.2, which cannot change its key, ends the connection (RFC 9325 §4.4).
+pub const RECORDS_12_MAX: u64 = RECORDS_MAX;
 
 /// Records that bring nothing in a row: empty ones, warnings, changes of keys. rustls' bound for changes of keys, too.
 pub const USELESS_RECORDS_MAX: u8 = 32;
@@ -32,3 +33,5 @@ pub const PEM_LEN_MAX: u64 = 1 << 20;
 
 /// Tickets of a server that a client keeps: a load resumes on as many connections at once, and each takes a kilobyte.
 pub const TICKETS_MAX: usize = 16 * 1024;
+/// How long before a certificate's end it is warned of: two weeks, of which those who renew them by programs need none.
+pub const EXPIRY_WARNING_SECS: i64 = 14 * 24 * 3600;

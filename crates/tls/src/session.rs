@@ -62,8 +62,6 @@ enum State {
 /// One connection's TLS. In which order its calls go says [the crate](crate).
 pub struct Session {
     state: State,
-    /// What came behind a handshake in one piece with its end.
-    behind: Vec<u8>,
     /// Plaintext, from `consumed` on.
     plain: Vec<u8>,
     consumed: usize,
@@ -108,7 +106,6 @@ impl Session {
     fn of(handshake: Handshake) -> Session {
         Session {
             state: State::Handshake(Box::new(handshake)),
-            behind: Vec::new(),
             plain: Vec::new(),
             consumed: 0,
             about: About::default(),
@@ -139,50 +136,34 @@ impl Session {
         let State::Handshake(handshake) = &mut self.state else {
             return Err(TlsError::Over);
         };
-        if handshake.receive(bytes, &mut self.plain, out)? {
-            let State::Handshake(handshake) = std::mem::replace(&mut self.state, State::Over)
-            else {
-                return Err(TlsError::Over);
-            };
-            let done = handshake.finish()?;
-            let version = match done.about.version {
-                Some(ProtocolVersion::TLSv1_3) => Version::V13,
-                _ => Version::V12,
-            };
-            let tx = Cipher::new(version, done.secrets.tx)?;
-            let rx = Cipher::new(version, done.secrets.rx)?;
-            let mut traffic = Traffic::new(version, tx, rx, done.kernel);
-            traffic.is_peer_closed = done.is_peer_closed;
-            self.state = State::Traffic(Box::new(traffic));
-            self.about = done.about;
-            self.behind = done.rest;
-            self.receive_behind(out)?;
+        let (taken, is_over) = handshake.receive(bytes, out)?;
+        if !is_over {
+            return Ok(taken);
         }
-        Ok(bytes.len())
+        let State::Handshake(handshake) = std::mem::replace(&mut self.state, State::Over) else {
+            return Err(TlsError::Over);
+        };
+        let done = handshake.finish()?;
+        let version = match done.about.version {
+            Some(ProtocolVersion::TLSv1_3) => Version::V13,
+            _ => Version::V12,
+        };
+        let tx = Cipher::new(version, done.secrets.tx)?;
+        let rx = Cipher::new(version, done.secrets.rx)?;
+        let traffic = Traffic::new(version, tx, rx, done.kernel);
+        self.state = State::Traffic(Box::new(traffic));
+        self.about = done.about;
+        Ok(taken + self.receive_records(&bytes[taken..], out)?)
     }
 
     fn receive_records(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<usize, TlsError> {
-        if !self.behind.is_empty() {
-            self.behind.extend_from_slice(bytes);
-            self.receive_behind(out)?;
-            return Ok(bytes.len());
-        }
         let State::Traffic(traffic) = &mut self.state else {
             return Err(TlsError::Over);
         };
+        // What was consumed is no reason to wait.
+        self.plain.drain(..self.consumed);
+        self.consumed = 0;
         traffic.receive(bytes, &mut self.plain, out)
-    }
-
-    fn receive_behind(&mut self, out: &mut Vec<u8>) -> Result<(), TlsError> {
-        let State::Traffic(traffic) = &mut self.state else {
-            return Err(TlsError::Over);
-        };
-        let taken = traffic.receive(&self.behind, &mut self.plain, out)?;
-        self.behind.drain(..taken);
-        if self.behind.is_empty() {
-            self.behind = Vec::new();
-        }
-        Ok(())
     }
 
     /// Plaintext that was not consumed.
@@ -211,7 +192,9 @@ impl Session {
             State::Traffic(traffic) => traffic.seal(pieces, out),
             State::Handshake(_) | State::Over => Err(TlsError::Over),
         };
-        if let Err(error) = &sealed {
+        if let Err(error) = &sealed
+            && *error != TlsError::Over
+        {
             self.fail(error, out);
         }
         sealed
@@ -231,7 +214,6 @@ impl Session {
             traffic.fail(alert, out);
         }
         self.state = State::Over;
-        self.behind = Vec::new();
     }
 
     // Getters.
@@ -246,13 +228,14 @@ impl Session {
         matches!(self.state, State::Handshake(_))
     }
 
-    /// The peer has ended its side: no more plaintext comes.
+    /// The peer has ended its side, and nobody else for it: no more plaintext comes.
     pub fn is_peer_closed(&self) -> bool {
-        match &self.state {
-            State::Traffic(traffic) => traffic.is_peer_closed,
-            State::Handshake(_) => false,
-            State::Over => true,
-        }
+        matches!(&self.state, State::Traffic(traffic) if traffic.is_peer_closed)
+    }
+
+    /// It has failed, or was closed in its handshake.
+    pub fn is_over(&self) -> bool {
+        matches!(self.state, State::Over)
     }
 
     /// What the handshake has come to.

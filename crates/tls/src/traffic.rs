@@ -5,7 +5,8 @@ use rustls::{AlertDescription, HandshakeType};
 use crate::TlsError;
 use crate::handshake::Kernel;
 use crate::limits::{
-    HEADER_LEN, PLAIN_LEN_MAX, RECORDS_12_MAX, RECORDS_MAX, UNREAD_LEN, USELESS_RECORDS_MAX,
+    HEADER_LEN, MESSAGE_LEN_MAX, PLAIN_LEN_MAX, RECORDS_12_MAX, RECORDS_MAX, UNREAD_LEN,
+    USELESS_RECORDS_MAX,
 };
 use crate::record::{Cipher, ContentType, Header, Opened, Version};
 
@@ -25,6 +26,12 @@ pub(crate) struct Traffic {
     tx: Cipher,
     rx: Cipher,
     kernel: Kernel,
+    /// Of a message behind the handshake, what has come.
+    message: Vec<u8>,
+    /// The peer wants us to change our key: before what we send next, so that who reads nothing is sent nothing (RFC 8446 §4.6.3).
+    owes_key: bool,
+    /// A renegotiation was refused.
+    has_refused: bool,
     /// Records in a row that brought nothing.
     useless: u8,
     /// The peer has ended its side.
@@ -40,6 +47,9 @@ impl Traffic {
             tx,
             rx,
             kernel,
+            message: Vec::new(),
+            owes_key: false,
+            has_refused: false,
             useless: 0,
             is_peer_closed: false,
             is_closed: false,
@@ -68,6 +78,9 @@ impl Traffic {
             }
             let opened = self.rx.open(header, payload, plain)?;
             taken += HEADER_LEN + header.len;
+            if opened.content_type != ContentType::Handshake && !self.message.is_empty() {
+                return Err(TlsError::Unexpected); // RFC 8446 §5.1
+            }
             if opened.content_type == ContentType::Data && opened.len > 0 {
                 self.useless = 0;
                 continue;
@@ -108,23 +121,35 @@ impl Traffic {
         };
         match AlertDescription::from(description) {
             AlertDescription::CloseNotify => self.is_peer_closed = true,
-            AlertDescription::UserCanceled => {}
+            AlertDescription::UserCanceled if level == WARNING => {}
             _ if level == WARNING && self.version == Version::V12 => {}
             alert => return Err(TlsError::Alert(alert)),
         }
         Ok(())
     }
 
-    /// Messages of the handshake behind the handshake, whole ones.
-    fn take_handshake(&mut self, mut messages: &[u8], out: &mut Vec<u8>) -> Result<(), TlsError> {
-        while !messages.is_empty() {
-            let header = messages.split_first_chunk::<MESSAGE_HEADER_LEN>();
-            let (&[kind, a, b, c], rest) = header.ok_or(TlsError::Unexpected)?;
-            let len = u32::from_be_bytes([0, a, b, c]) as usize;
-            let (content, rest) = rest.split_at_checked(len).ok_or(TlsError::Unexpected)?;
-            self.take_handshake_message(HandshakeType::from(kind), content, rest.is_empty(), out)?;
-            messages = rest;
+    /// Messages of the handshake behind the handshake, which may be in several records.
+    fn take_handshake(&mut self, part: &[u8], out: &mut Vec<u8>) -> Result<(), TlsError> {
+        if part.is_empty() {
+            return Err(TlsError::Unexpected); // RFC 8446 §5.1
         }
+        let mut messages = std::mem::take(&mut self.message);
+        messages.extend_from_slice(part);
+        let mut rest = &messages[..];
+        while let Some((&[kind, a, b, c], behind)) = rest.split_first_chunk::<MESSAGE_HEADER_LEN>()
+        {
+            let len = u32::from_be_bytes([0, a, b, c]) as usize;
+            if len > MESSAGE_LEN_MAX {
+                return Err(TlsError::TooLong);
+            }
+            let Some((content, behind)) = behind.split_at_checked(len) else {
+                break;
+            };
+            let kind = HandshakeType::from(kind);
+            self.take_handshake_message(kind, content, behind.is_empty(), out)?;
+            rest = behind;
+        }
+        self.message = rest.to_vec();
         Ok(())
     }
 
@@ -137,34 +162,39 @@ impl Traffic {
     ) -> Result<(), TlsError> {
         match (self.version, kind, &mut self.kernel) {
             // Behind it other keys are used, so nothing may follow in its record.
-            (Version::V13, HandshakeType::KeyUpdate, _) if is_last => {
-                self.change_keys(content, out)
-            }
+            (Version::V13, HandshakeType::KeyUpdate, _) if is_last => self.change_keys(content),
             (Version::V13, HandshakeType::NewSessionTicket, Kernel::Client(kernel)) => {
                 kernel.handle_new_session_ticket(content)?;
                 Ok(())
             }
             // Renegotiation, which nobody needs, and which is refused (RFC 5746 §4.5).
             (Version::V12, HandshakeType::ClientHello, Kernel::Server(_))
-            | (Version::V12, HandshakeType::HelloRequest, Kernel::Client(_)) => {
-                self.send_alert(WARNING, AlertDescription::NoRenegotiation, out)
+            | (Version::V12, HandshakeType::HelloRequest, Kernel::Client(_))
+                if !self.has_refused =>
+            {
+                self.has_refused = true;
+                match self.is_closed {
+                    true => Ok(()),
+                    false => self.send_alert(WARNING, AlertDescription::NoRenegotiation, out),
+                }
             }
             _ => Err(TlsError::Unexpected),
         }
     }
 
     /// The peer has changed its key, and may want us to change ours (RFC 8446 §4.6.3).
-    fn change_keys(&mut self, content: &[u8], out: &mut Vec<u8>) -> Result<(), TlsError> {
+    fn change_keys(&mut self, content: &[u8]) -> Result<(), TlsError> {
         let secrets = match &mut self.kernel {
             Kernel::Server(kernel) => kernel.update_rx_secret(),
             Kernel::Client(kernel) => kernel.update_rx_secret(),
         };
         self.rx = Cipher::new(self.version, secrets?)?;
         match content {
-            [UPDATE_NOT_REQUESTED] => Ok(()),
-            [UPDATE_REQUESTED] => self.change_our_key(out),
-            _ => Err(TlsError::Unexpected),
+            [UPDATE_NOT_REQUESTED] => {}
+            [UPDATE_REQUESTED] => self.owes_key = true,
+            _ => return Err(TlsError::Illegal),
         }
+        Ok(())
     }
 
     fn change_our_key(&mut self, out: &mut Vec<u8>) -> Result<(), TlsError> {
@@ -177,6 +207,7 @@ impl Traffic {
             Kernel::Client(kernel) => kernel.update_tx_secret(),
         };
         self.tx = Cipher::new(self.version, secrets?)?;
+        self.owes_key = false;
         Ok(())
     }
 
@@ -206,7 +237,9 @@ impl Traffic {
     /// A key may encrypt so much and no more.
     fn see_to_our_key(&mut self, out: &mut Vec<u8>) -> Result<(), TlsError> {
         match self.version {
-            Version::V13 if self.tx.records() >= RECORDS_MAX => self.change_our_key(out),
+            Version::V13 if self.owes_key || self.tx.records() >= RECORDS_MAX => {
+                self.change_our_key(out)
+            }
             Version::V12 if self.tx.records() >= RECORDS_12_MAX => Err(TlsError::Exhausted),
             _ => Ok(()),
         }
@@ -225,11 +258,7 @@ impl Traffic {
     pub(crate) fn fail(&mut self, alert: AlertDescription, out: &mut Vec<u8>) {
         if !self.is_closed {
             self.is_closed = true;
-            let level = match alert {
-                AlertDescription::CloseNotify => WARNING,
-                _ => FATAL,
-            };
-            let _ = self.send_alert(level, alert, out);
+            let _ = self.send_alert(FATAL, alert, out);
         }
     }
 

@@ -24,7 +24,6 @@ pub struct Opened {
 }
 
 /// The key of one direction, and how many records it has had.
-#[derive(Debug)]
 pub struct Cipher {
     key: LessSafeKey,
     iv: [u8; NONCE_LEN],
@@ -113,7 +112,10 @@ impl Cipher {
             Aad::from(&aad[..aad_len]),
             &mut out[from..],
         );
-        let tag = tag.map_err(|_| TlsError::Exhausted)?;
+        let Ok(tag) = tag else {
+            out.truncate(begin); // No plaintext stays there.
+            return Err(TlsError::Exhausted);
+        };
         out.extend_from_slice(tag.as_ref());
         self.sequence += 1;
         Ok(())
@@ -166,6 +168,10 @@ impl Cipher {
             .open_in_place(nonce, Aad::from(&aad[..aad_len]), &mut plain[from..]);
         opened.map_err(|_| TlsError::BadRecord)?;
         self.sequence += 1;
+        let inner_type = usize::from(self.version == Version::V13);
+        if plain_len > PLAIN_LEN_MAX + inner_type {
+            return Err(TlsError::TooLong);
+        }
         let mut opened = Opened {
             content_type: header.content_type,
             len: plain_len,
@@ -179,9 +185,6 @@ impl Cipher {
                 content_type: ContentType::parse(inner[at])?,
                 len: at,
             };
-        }
-        if opened.len > PLAIN_LEN_MAX {
-            return Err(TlsError::TooLong);
         }
         Ok(opened)
     }

@@ -75,13 +75,13 @@ impl Header {
     ///
     /// There is none, or the record is longer than this version allows.
     pub fn parse(bytes: &[u8], version: Version) -> Result<Option<Header>, TlsError> {
-        let Some((&[content_type, major, _, high, low], _)) =
+        let Some((&[content_type, major, minor, high, low], _)) =
             bytes.split_first_chunk::<HEADER_LEN>()
         else {
             return Ok(None);
         };
         let content_type = ContentType::parse(content_type)?;
-        if major != 3 {
+        if (major, minor) != (3, 3) {
             return Err(TlsError::Unexpected);
         }
         let len = usize::from(u16::from_be_bytes([high, low]));

@@ -99,14 +99,22 @@ proptest! {
         crate::peers::with_rustls(server, client, &there, &back, cut);
     }
 
-    /// Whatever comes in place of a hello, a session ends or waits, and no more.
+    /// Whatever comes in place of a hello, or behind the beginning of one, a session ends or waits, and no more.
     #[test]
-    fn garbage_is_refused(bytes in proptest::collection::vec(any::<u8>(), 1..600)) {
-        let (server, _) = configs(MinimumVersion::V12, &[]);
+    fn garbage_is_refused(
+        begins in 0..4usize,
+        bytes in proptest::collection::vec(any::<u8>(), 1..600),
+    ) {
+        let (server, client) = configs(MinimumVersion::V12, &[]);
+        let mut hello = Vec::new();
+        Session::client(client, name()).unwrap().receive(&[], &mut hello).unwrap();
+        let begin = [&[][..], &[22, 3, 1, 0, bytes.len() as u8], &hello[..20], &hello];
         let mut session = Session::server(server).unwrap();
         let mut out = Vec::new();
+        let bytes = [begin[begins], &bytes].concat();
         let taken = session.receive(&bytes, &mut out);
-        prop_assert!(taken.is_ok_and(|taken| taken == bytes.len()) || session.is_peer_closed());
+        prop_assert_eq!(taken.is_err(), session.is_over());
+        prop_assert!(!session.is_established() && !session.is_peer_closed());
         prop_assert!(session.readable().is_empty());
     }
 
@@ -121,11 +129,15 @@ proptest! {
         let at = at % records.len();
         records[at] ^= with;
         let mut out = Vec::new();
-        // A header that says more is to come is waited for.
-        if let Err(error) = pair.server.receive(&records, &mut out) {
-            prop_assert_ne!(error.reason(), "over");
-            prop_assert!(!out.is_empty(), "an alert says why");
-            prop_assert!(pair.server.is_peer_closed());
+        let (before, after) = records.split_at(5);
+        let says_more = usize::from(u16::from_be_bytes([before[3], before[4]])) > after.len();
+        match pair.server.receive(&records, &mut out) {
+            Err(error) => {
+                prop_assert_ne!(error.reason(), "over");
+                prop_assert!(!out.is_empty(), "an alert says why");
+                prop_assert!(pair.server.is_over() && !pair.server.is_peer_closed());
+            }
+            Ok(taken) => prop_assert!(says_more && taken == 0),
         }
         prop_assert!(pair.server.readable().is_empty());
     }
@@ -172,8 +184,8 @@ fn a_session_takes_no_more_than_it_may_hold() {
 
 #[test]
 fn an_end_is_told_from_a_cut() {
-    for minimum in [MinimumVersion::V12, MinimumVersion::V13] {
-        let (server, client) = configs(minimum, &[]);
+    for suite in [SUITES[0], SUITES[4]] {
+        let (server, client) = configs(MinimumVersion::V12, &[suite]);
         let mut pair = Pair::new(server, client, 5000);
         pair.shake_hands();
         assert!(!pair.server.is_peer_closed());
@@ -187,6 +199,74 @@ fn an_end_is_told_from_a_cut() {
         // Its own side still goes.
         pair.server.seal(&[b"last"], &mut answer).unwrap();
         pair.server.close(&mut answer);
+    }
+}
+
+/// What was found by reading: messages behind one that fails, in its record or in the next, are not looked at.
+#[test]
+fn what_is_behind_a_failure_is_not_looked_at() {
+    let (config, _) = configs(MinimumVersion::V12, &[]);
+    for bytes in [
+        &[22, 3, 1, 0, 1, 1, 255, 3, 1, 0, 1, 0][..],
+        &[22, 3, 1, 0, 8, 1, 0, 0, 0, 1, 0, 0, 0],
+        &[22, 3, 1, 0, 5, 1, 0, 0, 0, 1],
+        &[22, 3, 1, 0, 0, 22, 3, 1, 0, 0],
+        &[22, 3, 1, 255, 255, 1, 2, 3],
+        &[21, 3, 1, 0, 2, 2, 40],
+    ] {
+        for cut in 1..=bytes.len() {
+            let mut session = Session::server(config.clone()).unwrap();
+            let mut waiting = Vec::new();
+            for piece in bytes.chunks(cut) {
+                waiting.extend_from_slice(piece);
+                let mut out = Vec::new();
+                match session.receive(&waiting, &mut out) {
+                    Ok(taken) => drop(waiting.drain(..taken)),
+                    Err(_) => break,
+                }
+            }
+            assert!(!session.is_established(), "{bytes:?}");
+        }
+    }
+}
+
+/// An untrusted certificate, behind which in its record the rest of the handshake comes.
+#[test]
+fn an_untrusted_server_is_refused() {
+    for suite in [SUITES[0], SUITES[4]] {
+        let (server, _) = configs(MinimumVersion::V12, &[suite]);
+        let (_, client) = configs(MinimumVersion::V12, &[suite]);
+        let mut server = Session::server(server).unwrap();
+        let mut client = Session::client(client, name()).unwrap();
+        let (mut to_server, mut to_client) = (Vec::new(), Vec::new());
+        client.receive(&[], &mut to_server).unwrap();
+        server.receive(&to_server, &mut to_client).unwrap();
+        to_server.clear();
+        client.receive(&to_client, &mut to_server).unwrap_err();
+        assert!(client.is_over() && !to_server.is_empty(), "{suite}");
+        let error = server.receive(&to_server, &mut to_client).unwrap_err();
+        assert_eq!(error.reason(), "peer_alert", "{suite}");
+    }
+}
+
+/// A program that reads a little at a time, and leaves the rest.
+#[test]
+fn what_is_left_unread_stops_nothing_for_good() {
+    let (server, client) = configs(MinimumVersion::V12, &[]);
+    let mut pair = Pair::new(server, client, 5000);
+    pair.shake_hands();
+    let mut records = Vec::new();
+    pair.client
+        .seal(&[&vec![1; 5 * limits::PLAIN_LEN_MAX]], &mut records)
+        .unwrap();
+    let (mut out, mut rest) = (Vec::new(), &records[..]);
+    while !rest.is_empty() {
+        let taken = pair.server.receive(rest, &mut out).unwrap();
+        assert!(taken > 0);
+        rest = &rest[taken..];
+        let len = pair.server.readable().len();
+        pair.server.consume(len - 36);
+        assert_eq!(pair.server.readable().len(), 36);
     }
 }
 
@@ -209,7 +289,10 @@ fn what_comes_with_the_end_of_a_handshake_is_read() {
         client.close(&mut to_server);
         let mut out = Vec::new();
         server.receive(&to_server, &mut out).unwrap();
-        assert!(server.is_established() && server.is_peer_closed(), "{suite}");
+        assert!(
+            server.is_established() && server.is_peer_closed(),
+            "{suite}"
+        );
         assert_eq!(server.readable(), b"request");
         server.seal(&[b"answer"], &mut out).unwrap();
     }
