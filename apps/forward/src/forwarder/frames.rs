@@ -14,7 +14,7 @@ use super::links::Links;
 use super::shown::{Prefetch, Whose};
 use super::verdict::{NoFlow, NoServer, Verdict};
 use crate::counters::Counters;
-use crate::flow::{Flow, FlowId, FlowTable, State, Tick};
+use crate::flow::{Flow, FlowId, FlowTable, Tick};
 use crate::limits::{CHECK_PORTS, EXPIRED_AT_ONCE, LINK_MTU};
 use crate::packets::endpoint::{Address, Endpoint};
 use crate::packets::fragments::{Fragments, Onward};
