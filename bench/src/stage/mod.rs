@@ -7,6 +7,7 @@
 //! | `args` | what the user may choose of every experiment |
 //! | `process`, `scratch`, `helper` | programs, their files, and parts of this program in processes of their own |
 //! | `cpu`, `calls`, `memory` | what was used of the machine |
+//! | `crypto` | what the cryptography of TLS takes by itself |
 //! | `link`, `daemon` | the wire, and the daemon that shares it |
 //! | `xdp`, `frames` | programs of XDP that send frames back, and frames that are made once |
 //! | `echo` | an echo service and its clients, on Linux's sockets |
@@ -17,6 +18,7 @@
 pub(crate) mod args;
 pub(crate) mod calls;
 pub(crate) mod cpu;
+pub(crate) mod crypto;
 pub(crate) mod daemon;
 pub(crate) mod echo;
 pub(crate) mod exchange;

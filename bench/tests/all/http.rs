@@ -243,6 +243,30 @@ fn pages_of_applications_are_measured() {
     assert!(report.html().contains("Pages of FastCGI applications"));
 }
 
+/// Ours on packets and on sockets, and nginx, over TLS: handshakes that resume sessions do, and answers are whole.
+#[test]
+fn documents_over_tls_are_measured() {
+    let arguments = ["--servers", "exos,sockets,nginx,h2o", "--groups", "tls"];
+    let cells = ["--only", "tls/resumed", "--only", "persistent/100K"];
+    let Some(report) = measured("t", "300ms", &[&arguments[..], &cells].concat()) else {
+        return;
+    };
+    assert_eq!(report.tls.len(), 2, "{:?}", report.tls);
+    for case in &report.tls {
+        let names: Vec<&str> = case.results.iter().map(|r| r.server.as_str()).collect();
+        assert_eq!(names, ["exos", "exos-sockets", "nginx"]);
+        assert!(case.cryptography_us > 0.0, "{case:?}");
+        for result in &case.results {
+            assert!(result.requests_per_sec > 1.0, "{}: {result:?}", case.name);
+            let bytes = result.megabytes_per_sec * 1e6;
+            assert!(bytes > result.requests_per_sec * case.size_bytes as f64 * 0.99);
+            assert_eq!(result.errors, 0, "{}: {result:?}", case.name);
+            assert!(result.handshakes_full > 0, "{}: {result:?}", case.name);
+        }
+    }
+    assert!(report.html().contains("Documents over TLS"));
+}
+
 #[test]
 fn what_cannot_be_measured_is_said_before_anything_is_made() {
     assert_refused(measure, &OF_SERVERS_REFUSED);

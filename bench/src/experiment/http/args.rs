@@ -27,6 +27,8 @@ pub enum Group {
     /// Pages that an application makes (php-fpm, and one that takes next to no time) over FastCGI, by exos serve and nginx, and over
     /// buffers that it shares with exos serve
     Fastcgi,
+    /// Documents over TLS: full and resumed handshakes, and standing connections, by exos serve and nginx
+    Tls,
 }
 
 /// Who loads the server.
@@ -56,7 +58,7 @@ pub struct HttpArgs {
     #[command(flatten)]
     pub web: WebArgs,
     /// Groups to measure, separated by commas
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Group::Documents, Group::Specialisations, Group::Latency, Group::Readers, Group::Cores, Group::Fastcgi])]
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Group::Documents, Group::Specialisations, Group::Latency, Group::Readers, Group::Cores, Group::Fastcgi, Group::Tls])]
     pub groups: Vec<Group>,
     /// Servers to measure, in this order, separated by commas; skips those not installed
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = all::<Server>())]

@@ -8,6 +8,7 @@
 //! | `readers` | fast readers beside many slow ones: what is left to them, and what memory a slow one takes |
 //! | `cores` | `exos serve` on two cores against one: what a request costs each of them |
 //! | `fastcgi` | pages that a FastCGI application makes, behind `exos serve` and behind nginx |
+//! | `tls` | documents over TLS: full and resumed handshakes, and standing connections |
 //!
 //! Set-up: a lab of its own; the server in namespace a on one core, the client in namespace b on another. Servers take
 //! turns in each run of a cell, and the ratio of each run is taken before the median over the runs. Peers have the
@@ -30,6 +31,7 @@ mod load;
 mod readers;
 mod session;
 mod specialisations;
+mod tls;
 
 pub use args::{Client, Group, HttpArgs};
 pub use cores::{CoresOutcome, CoresResults, CoresRun};
@@ -39,6 +41,7 @@ pub use latency::{Latency, LatencyOutcome};
 pub use load::{CoreUse, Loaded, Outcome, Run};
 pub use readers::{Readers, ReadersOutcome, ReadersRun};
 pub use specialisations::{Specialised, Worth};
+pub use tls::{Kind, Tls, TlsOutcome, TlsRun};
 
 use session::Session;
 
@@ -58,6 +61,7 @@ fn names(args: &HttpArgs) -> Vec<String> {
     names.extend(readers::cells(args).iter().map(ToString::to_string));
     names.extend(cores::cells(args).iter().map(ToString::to_string));
     names.extend(fastcgi::cells(args).iter().map(ToString::to_string));
+    names.extend(tls::cells(args).iter().map(ToString::to_string));
     names
 }
 
@@ -69,7 +73,7 @@ pub fn run(args: &HttpArgs) -> Result<ExitCode> {
 /// Everything that a session measured: medians for people, all of it for programs.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Report {
-    /// The schema's name: `exos.bench.http/5`.
+    /// The schema's name: `exos.bench.http/6`.
     pub schema: &'static str,
     /// Where and how it measured.
     #[serde(flatten)]
@@ -92,6 +96,8 @@ pub struct Report {
     pub cores: Vec<CoresResults>,
     /// Pages that a FastCGI application makes, for each application, kind of connection and size.
     pub fastcgi: Vec<Fastcgi>,
+    /// Documents over TLS, for each kind of handshake and size.
+    pub tls: Vec<Tls>,
 }
 
 impl Results for Report {
@@ -104,6 +110,7 @@ impl Results for Report {
             Section::of("Slow readers", readers::NOTE, &self.readers),
             Section::of("Two cores against one", cores::NOTE, &self.cores),
             fastcgi::section(&self.fastcgi),
+            tls::section(&self.tls),
         ];
         let versions = Named::lines(&self.setting.servers);
         let about = ("exos bench http", "Documents over HTTP");
@@ -119,6 +126,7 @@ pub fn measure(args: &HttpArgs) -> Result<Report> {
         specialisations::sizes(args),
         vec![latency::DOCUMENT, readers::FAST, readers::SLOW],
         fastcgi::sizes(),
+        tls::sizes(),
     ];
     let web = WebStage::new(args, &sizes.concat())?.with_wire(args.wire_args);
     let (servers, mut left_out) = available(&args.servers, &web.program)?;
@@ -137,12 +145,13 @@ pub fn measure(args: &HttpArgs) -> Result<Report> {
     };
     let (documents, limits) = documents::measure(session)?;
     Ok(Report {
-        schema: "exos.bench.http/5",
+        schema: "exos.bench.http/6",
         specialisations: specialisations::measure(session)?,
         latency: latency::measure(session)?,
         readers: readers::measure(session)?,
         cores: cores::measure(session)?,
         fastcgi: fastcgi::measure(session)?,
+        tls: tls::measure(session)?,
         // What was noted meanwhile is known now.
         setting: Setting {
             notes: session.notes(),

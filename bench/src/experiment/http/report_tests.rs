@@ -5,6 +5,7 @@ use super::fastcgi::tests::pages;
 use super::latency::Cell;
 use super::load::{Alone, Load};
 use super::specialisations::tests::specialised;
+use super::tls::tests::handshakes;
 use super::*;
 use crate::report::tests::{assert_has_rows, assert_page};
 use crate::report::{Contender as _, Ratio, limited_by, setting_of_tests as setting};
@@ -227,6 +228,7 @@ fn report() -> Report {
         specialisations: vec![specialised(Size::of_bytes(100))],
         cores: vec![cores()],
         fastcgi: vec![pages()],
+        tls: vec![handshakes()],
     }
 }
 
@@ -246,6 +248,7 @@ fn the_tables_as_people_see_them() {
         "cores/packets/persistent/1K 1 200000 5.00 6.00 1.000 0.0000 0 -",
         "2 370370 2.70 6.00 1.100 0.0500 0 1.85 (1.67 to 2.00)",
         "fastcgi/php-fpm/wrk/persistent/100 exos 20000 5.0 50.0 20.0 20.0 5.0 30.0 0.40 100/50 server 100 300 0 2.00 2.67 -",
+        "tls/full/100 exos 20000 6.0 25.0 12.5 100/50 server 70 300 2 80.2 2.00 4.00",
         "left out: h2o is not installed; install it: apt install h2o",
         "note: core 0 was 80 % busy <before>",
     ];

@@ -19,7 +19,24 @@ pub(crate) struct LoadReport {
     pub measured_secs: f64,
     /// The part of the time in which it had something to do.
     pub busy_share: f64,
+    /// Of all answers, heads included.
+    #[serde(default)]
+    pub response_bytes: u64,
     errors: Map<String, Value>,
+    #[serde(default)]
+    times_us: Map<String, Value>,
+    /// Over TLS.
+    #[serde(default)]
+    pub tls: Option<Handshakes>,
+}
+
+/// Handshakes of TLS that it made.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub(crate) struct Handshakes {
+    #[serde(rename = "handshakes_full")]
+    pub full: u64,
+    #[serde(rename = "handshakes_resumed")]
+    pub resumed: u64,
 }
 
 impl WebLoad {
@@ -33,6 +50,9 @@ impl WebLoad {
         command.args(["--duration", &format!("{milliseconds}ms")]);
         if self.connection == Connection::New {
             command.args(["--requests-per-connection", "1"]);
+        }
+        if let Some(share) = self.resuming {
+            command.args(["--insecure", "--tls-resume", &share.to_string()]);
         }
         if has_stack {
             command.args(["--via", "none", "--link", &format!("xdp:{INTERFACE}")]);
@@ -54,6 +74,12 @@ impl LoadReport {
     /// Answers that were wrong or did not come, connections that could not be made.
     pub fn errors(&self) -> u64 {
         self.errors.values().filter_map(Value::as_u64).sum()
+    }
+
+    /// A point of a distribution of times, by their names, in microseconds.
+    pub fn time_us(&self, which: &str, point: &str) -> f64 {
+        let times = self.times_us.get(which);
+        times.and_then(|it| it[point].as_f64()).unwrap_or(0.0)
     }
 
     /// Answers a second.

@@ -14,6 +14,8 @@ pub(crate) struct WebLoad {
     pub at: SocketAddrV4,
     /// What it is asked for.
     pub size: Size,
+    /// Over TLS: the share of its handshakes that resume a session, 0 to 1.
+    pub resuming: Option<f64>,
 }
 
 impl WebLoad {
@@ -24,7 +26,8 @@ impl WebLoad {
 
     /// What is asked for, and where.
     pub fn url(&self) -> String {
-        format!("http://{}/{}", self.at, self.size.document())
+        let scheme = self.resuming.map_or("http", |_| "https");
+        format!("{scheme}://{}/{}", self.at, self.size.document())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::application::{self, Behind, Reached};
 use super::stage::WebStage;
+use super::tls::Files;
 use crate::stage::daemon::Daemon;
 use crate::stage::process::{self, Available, find_program, output_of, version};
 use crate::stage::scratch::{fill, write};
@@ -77,6 +78,8 @@ pub(crate) struct Setup {
     pub cores: u32,
     /// Ours and nginx: what answers in its place.
     pub behind: Option<Behind>,
+    /// It serves HTTPS, too.
+    pub tls: bool,
 }
 
 impl From<Server> for Setup {
@@ -86,6 +89,7 @@ impl From<Server> for Setup {
             without: &[],
             cores: 1,
             behind: None,
+            tls: false,
         }
     }
 }
@@ -260,6 +264,9 @@ impl Setup {
                 command.args([&documents, "--port", &PORT.to_string()]);
             }
         }
+        if self.tls {
+            Files::of(stage)?.tell_ours(command);
+        }
         command.arg("--json");
         command.args(self.without.iter().flat_map(|one| ["--without", one]));
         command.args((self.server == Server::Handlers).then_some("--syn-handler"));
@@ -295,6 +302,10 @@ impl Setup {
             }
             _ => (String::new(), "off"),
         };
+        let tls = match self.tls {
+            true => Files::of(stage)?.of_nginx(server.tls_address()),
+            false => String::new(),
+        };
         let values = [
             ("@ADDRESS@", server.address().to_string()),
             ("@HOST@", KERNEL.to_string()),
@@ -307,6 +318,7 @@ impl Setup {
             ),
             ("@KEEPALIVE@", keepalive),
             ("@KEEP_CONN@", keep_conn.to_owned()),
+            ("@TLS@", tls),
         ];
         write(&file, fill(text, &values))?;
         match server {
@@ -386,7 +398,7 @@ mod tests {
     fn every_configuration_has_all_its_places() {
         let common = ["@DOCUMENTS@", "@PREFIX@"];
         for (text, own) in [
-            (NGINX_CONF, &["@ADDRESS@"][..]),
+            (NGINX_CONF, &["@ADDRESS@", "@TLS@"][..]),
             (
                 NGINX_FASTCGI_CONF,
                 &["@ADDRESS@", "@SOCKET@", "@KEEPALIVE@", "@KEEP_CONN@"],

@@ -192,6 +192,7 @@ impl WebStage {
             connection,
             at: server.address(),
             size,
+            resuming: None,
         }
     }
 

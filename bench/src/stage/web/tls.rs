@@ -1,0 +1,75 @@
+//! HTTPS of the servers: one certificate for all of them, and how each is told.
+
+use super::server::Server;
+use crate::stage::process::{find_program, output_of};
+use crate::stage::session::Stage;
+use exos_host::Result;
+use std::net::SocketAddrV4;
+use std::path::PathBuf;
+use std::process::Command;
+
+const PORT: u16 = 443;
+
+/// Certificate and key in files.
+pub(super) struct Files {
+    certificate: PathBuf,
+    key: PathBuf,
+}
+
+impl Files {
+    /// A key of ECDSA with P-256 and a certificate of its own, made once for a stage.
+    pub fn of(stage: &Stage) -> Result<Files> {
+        let folder = stage.scratch.directory("tls")?;
+        let files = Files {
+            certificate: folder.join("certificate.pem"),
+            key: folder.join("key.pem"),
+        };
+        if !files.certificate.exists() {
+            let made = [&files.key, &files.certificate].map(|file| file.to_string_lossy());
+            let asked = ["req", "-x509", "-newkey", "ec", "-nodes", "-days", "30"];
+            let key = ["-pkeyopt", "ec_paramgen_curve:prime256v1"];
+            let rest = [
+                "-subj",
+                "/CN=exos bench",
+                "-keyout",
+                &made[0],
+                "-out",
+                &made[1],
+            ];
+            let openssl = find_program("openssl", "openssl")?;
+            output_of(&openssl, &[&asked[..], &key, &rest].concat())?;
+        }
+        Ok(files)
+    }
+
+    /// The options of `exos serve`.
+    pub fn tell_ours(&self, command: &mut Command) {
+        command.arg("--tls-cert").arg(&self.certificate);
+        command.arg("--tls-key").arg(&self.key);
+    }
+
+    /// What nginx's configuration of a server says: as its documentation advises, with sessions resumed by tickets, which ours has,
+    /// too. Who asks chooses the suite, of both.
+    pub fn of_nginx(&self, at: SocketAddrV4) -> String {
+        let (certificate, key) = (self.certificate.display(), self.key.display());
+        format!(
+            "listen {at} ssl backlog=4096; ssl_certificate {certificate}; ssl_certificate_key {key}; \
+             ssl_protocols TLSv1.2 TLSv1.3; ssl_session_cache shared:tls:10m; ssl_session_tickets on;"
+        )
+    }
+}
+
+impl Server {
+    /// Where it answers over TLS.
+    pub(crate) fn tls_address(self) -> SocketAddrV4 {
+        SocketAddrV4::new(*self.address().ip(), PORT)
+    }
+
+    /// Whether it is measured over TLS.
+    pub(crate) fn has_tls(self) -> bool {
+        matches!(
+            self,
+            Server::Exos | Server::Xokd | Server::Sockets | Server::Nginx
+        )
+    }
+}
