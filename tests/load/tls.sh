@@ -108,7 +108,7 @@ ask() {
 chmod -R a+rX "$work"
 printf 'https://10.10.0.1/small\n3 /large\n' >"$work/list"
 printf '10.0.0.1 - - [10/Oct/2025:13:55:36 +0000] "GET /small HTTP/1.1" 200 100\n%.0s' {1..50} >"$work/log"
-launch http "$exos" lab exec --name "$lab" a -- "$exos" serve "$work/site" --sockets --address 10.10.0.1 --tls-cert "$work/good.pem" --tls-key "$work/key" ||
+launch http "$exos" lab exec --name "$lab" a -- "$exos" serve "$work/site" --sockets --tls-cert "$work/good.pem" --tls-key "$work/key" ||
     { bad "starts" "$(cat "$work/err")"; exit 1; }
 for by in "--link xdp:wire --address 10.10.0.20/24" --sockets; do
     carrier=packets; [ "$by" = --sockets ] && carrier=sockets

@@ -18,7 +18,7 @@ pub fn reason(error: &TlsError) -> &'static str {
         }
         TlsError::Handshake(_) => "malformed",
         TlsError::BadRecord | TlsError::TooLong => "bad_record",
-        TlsError::Unexpected | TlsError::Useless => "unexpected_message",
+        TlsError::Unexpected | TlsError::Useless | TlsError::Illegal => "unexpected_message",
         TlsError::Exhausted | TlsError::Over => "over",
     }
 }
