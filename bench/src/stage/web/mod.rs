@@ -21,7 +21,7 @@ pub use application::Application;
 pub(crate) use application::{Behind, Reached};
 pub use args::{ReceiveOn, WebArgs, WireArgs};
 pub(crate) use check::await_document;
-pub(crate) use exos_load::{Handshakes, LoadReport};
+pub(crate) use exos_load::LoadReport;
 pub(crate) use limit::{bare as bare_calls, measure as packet_limit};
 pub(crate) use load::{WebLoad, whole};
 pub(crate) use responder::Responder;
