@@ -6,11 +6,11 @@ use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::kernel::KernelConnection;
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
-use rustls::{CommonState, Error, ExtractedSecrets};
+use rustls::{CommonState, ExtractedSecrets};
 use rustls_pki_types::ServerName;
 
 use crate::TlsError;
-use crate::limits::HANDSHAKE_LEN_MAX;
+use crate::limits::{EXPANSION_12_MAX, FRAGMENTS_LEN_MAX, HEADER_LEN, PLAIN_LEN_MAX};
 use crate::session::About;
 
 /// What is left of rustls' connection: it makes the next keys, and takes a client's tickets.
@@ -19,20 +19,23 @@ pub(crate) enum Kernel {
     Client(KernelConnection<ClientConnectionData>),
 }
 
+const NO_EXTRACTION: &str = "enable_secret_extraction is to be set: records are encrypted here";
+
 enum Side {
     Server(UnbufferedServerConnection),
     Client(UnbufferedClientConnection),
 }
 
 /// A handshake under way.
+///
+/// rustls sees one whole record after another, and none behind the one that ends the handshake: that is for the keys which
+/// come of it. So nothing is decrypted twice, and rustls gets no message that it would answer behind our back.
 pub(crate) struct Handshake {
     side: Side,
-    /// What was received and rustls has not done with: it decrypts in place.
+    /// Fragments of a message that rustls is in the middle of, and a record: it decrypts and puts together in place.
     incoming: Vec<u8>,
     /// Something was received.
     has_begun: bool,
-    /// The peer has ended its side already.
-    is_peer_closed: bool,
 }
 
 /// A handshake that is over.
@@ -40,10 +43,8 @@ pub(crate) struct Done {
     pub(crate) secrets: ExtractedSecrets,
     pub(crate) kernel: Kernel,
     pub(crate) about: About,
-    /// What was received behind it.
-    pub(crate) rest: Vec<u8>,
-    /// The peer has ended its side already.
-    pub(crate) is_peer_closed: bool,
+    /// Its last record ended within another message.
+    pub(crate) is_cut: bool,
 }
 
 /// What one step of rustls came to.
@@ -51,22 +52,30 @@ enum Step {
     Again,
     /// Nothing happens before more is received.
     Waits,
-    /// Application data may go both ways.
-    Stands,
-    PeerClosed,
 }
 
 impl Handshake {
     pub(crate) fn server(config: Arc<rustls::ServerConfig>) -> Result<Handshake, TlsError> {
+        if !config.enable_secret_extraction {
+            return Err(TlsError::Config(NO_EXTRACTION));
+        }
+        if config.max_early_data_size > 0 {
+            return Err(TlsError::Config(
+                "early data is not taken: max_early_data_size is to be 0",
+            ));
+        }
         let connection = UnbufferedServerConnection::new(config)?;
         Ok(Handshake::of(Side::Server(connection)))
     }
 
-    /// Begins at once: [`go_on`](Handshake::go_on) gives what is to be sent.
+    /// Begins at once: [`receive`](Handshake::receive) of nothing gives what is to be sent.
     pub(crate) fn client(
         config: Arc<rustls::ClientConfig>,
         name: ServerName<'static>,
     ) -> Result<Handshake, TlsError> {
+        if !config.enable_secret_extraction {
+            return Err(TlsError::Config(NO_EXTRACTION));
+        }
         let connection = UnbufferedClientConnection::new(config, name)?;
         Ok(Handshake::of(Side::Client(connection)))
     }
@@ -76,56 +85,73 @@ impl Handshake {
             side,
             incoming: Vec::new(),
             has_begun: false,
-            is_peer_closed: false,
         }
     }
 
-    /// Takes what was received, and goes on as far as it can: messages for the peer are appended to `out`, early plaintext to
-    /// `plain`. Gives all that there is when it is over.
+    /// Takes whole records, until it is over: what is behind is not its own. Messages for the peer are appended to `out`. Gives
+    /// how much it has taken, and whether it is over.
     pub(crate) fn receive(
         &mut self,
         bytes: &[u8],
-        plain: &mut Vec<u8>,
         out: &mut Vec<u8>,
-    ) -> Result<bool, TlsError> {
-        if !self.has_begun && !bytes.is_empty() {
+    ) -> Result<(usize, bool), TlsError> {
+        if let (false, Some(&first)) = (self.has_begun, bytes.first()) {
             self.has_begun = true;
-            looks_like_tls(bytes)?;
+            looks_like_tls(first)?;
         }
-        if self.incoming.len() + bytes.len() > HANDSHAKE_LEN_MAX {
-            return Err(TlsError::TooLong);
+        if self.side.common().wants_write() {
+            self.go_on(out)?; // A client's hello, for which nothing has to come.
         }
-        self.incoming.extend_from_slice(bytes);
-        self.go_on(plain, out)
+        let mut taken = 0;
+        while let Some(record) = first_record(&bytes[taken..]) {
+            self.incoming.extend_from_slice(record);
+            taken += record.len();
+            self.go_on(out)?;
+            if !self.side.common().is_handshaking() {
+                return Ok((taken, true));
+            }
+            if self.incoming.len() > FRAGMENTS_LEN_MAX {
+                return Err(self.refuse(out));
+            }
+        }
+        Ok((taken, false))
     }
 
-    /// Goes on without anything received; true when it is over.
-    pub(crate) fn go_on(
-        &mut self,
-        plain: &mut Vec<u8>,
-        out: &mut Vec<u8>,
-    ) -> Result<bool, TlsError> {
-        let mut failed = None;
+    /// Has rustls go on with what there is.
+    fn go_on(&mut self, out: &mut Vec<u8>) -> Result<(), TlsError> {
         loop {
-            if failed.is_some() {
-                // Nothing is looked at any more: what follows is the alert.
-                self.incoming.clear();
-            }
-            let (discard, step) = self.side.step(&mut self.incoming, plain, out);
-            self.incoming.drain(..discard);
+            let (discard, step) = self.side.step(&mut self.incoming, out);
             match step {
-                Ok(Step::Again) => {}
-                Ok(Step::PeerClosed) => self.is_peer_closed = true,
-                Ok(Step::Waits) => return failed.map_or(Ok(false), Err),
-                Ok(Step::Stands) => return failed.map_or(Ok(!self.is_handshaking()), Err),
-                Err(error) if failed.is_none() => failed = Some(TlsError::from(error)),
-                Err(error) => return Err(failed.unwrap_or(TlsError::from(error))),
+                Ok(step) => {
+                    self.incoming.drain(..discard);
+                    if matches!(step, Step::Waits) {
+                        return Ok(());
+                    }
+                }
+                Err(error) => {
+                    self.say_why(out);
+                    return Err(error.into());
+                }
             }
         }
     }
 
-    fn is_handshaking(&self) -> bool {
-        self.side.common().is_handshaking()
+    /// Appends the alert with which rustls has failed. It gives what it has to send before it looks at what was received, and
+    /// then it must not look: it remembers places there of messages that it will not come to.
+    fn say_why(&mut self, out: &mut Vec<u8>) {
+        while self.side.common().wants_write() {
+            if self.side.step(&mut self.incoming, out).1.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// A message has come in too many fragments. rustls alone can tell the peer: it is made to, by a header that it refuses.
+    fn refuse(&mut self, out: &mut Vec<u8>) -> TlsError {
+        self.incoming.extend_from_slice(&[22, 3, 3, 0xff, 0xff]);
+        match self.go_on(out) {
+            Ok(()) | Err(_) => TlsError::TooLong,
+        }
     }
 
     /// Takes out what it has come to.
@@ -145,8 +171,7 @@ impl Handshake {
             secrets,
             kernel,
             about,
-            rest: self.incoming,
-            is_peer_closed: self.is_peer_closed,
+            is_cut: !self.incoming.is_empty(),
         })
     }
 }
@@ -162,12 +187,11 @@ impl Side {
     fn step(
         &mut self,
         incoming: &mut [u8],
-        plain: &mut Vec<u8>,
         out: &mut Vec<u8>,
-    ) -> (usize, Result<Step, Error>) {
+    ) -> (usize, Result<Step, rustls::Error>) {
         match self {
-            Side::Server(connection) => step(connection.process_tls_records(incoming), plain, out),
-            Side::Client(connection) => step(connection.process_tls_records(incoming), plain, out),
+            Side::Server(connection) => step(connection.process_tls_records(incoming), out),
+            Side::Client(connection) => step(connection.process_tls_records(incoming), out),
         }
     }
 }
@@ -175,27 +199,9 @@ impl Side {
 /// Does what rustls asks for; gives how much of what was received it has done with.
 fn step<Data>(
     status: UnbufferedStatus<'_, '_, Data>,
-    plain: &mut Vec<u8>,
     out: &mut Vec<u8>,
-) -> (usize, Result<Step, Error>) {
-    let mut discard = status.discard;
-    let state = match status.state {
-        Ok(state) => state,
-        Err(error) => return (discard, Err(error)),
-    };
-    let step = match state {
-        ConnectionState::ReadTraffic(mut records) => {
-            while let Some(record) = records.next_record() {
-                match record {
-                    Ok(record) => {
-                        discard += record.discard;
-                        plain.extend_from_slice(record.payload);
-                    }
-                    Err(error) => return (discard, Err(error)),
-                }
-            }
-            Step::Again
-        }
+) -> (usize, Result<Step, rustls::Error>) {
+    let step = status.state.map(|state| match state {
         ConnectionState::EncodeTlsData(mut message) => {
             let begin = out.len();
             if let Err(EncodeError::InsufficientSize(need)) = message.encode(&mut []) {
@@ -209,19 +215,28 @@ fn step<Data>(
             sent.done();
             Step::Again
         }
-        ConnectionState::WriteTraffic(_) => Step::Stands,
-        ConnectionState::PeerClosed => Step::PeerClosed,
+        // Its end, too. It does not come to data, of which it sees no record; early data is refused by a configuration.
         _ => Step::Waits,
-    };
-    (discard, Ok(step))
+    });
+    (status.discard, step)
 }
 
-/// The first byte of TLS is a handshake record's type.
-fn looks_like_tls(bytes: &[u8]) -> Result<(), TlsError> {
-    match bytes[0] {
-        22 => Ok(()),
+/// What comes first is a handshake record, or an alert from a peer that has not understood the hello.
+fn looks_like_tls(first: u8) -> Result<(), TlsError> {
+    match first {
+        21 | 22 => Ok(()),
         first => Err(TlsError::NotTls {
             is_http: first.is_ascii_alphabetic(),
         }),
+    }
+}
+
+/// The record that bytes begin with, if it is whole. Of one that is longer than any that is its header, which rustls refuses.
+fn first_record(bytes: &[u8]) -> Option<&[u8]> {
+    let &[_, _, _, high, low] = bytes.first_chunk::<HEADER_LEN>()?;
+    let len = usize::from(u16::from_be_bytes([high, low]));
+    match len > PLAIN_LEN_MAX + EXPANSION_12_MAX {
+        true => bytes.get(..HEADER_LEN),
+        false => bytes.get(..HEADER_LEN + len),
     }
 }

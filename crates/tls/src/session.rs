@@ -8,6 +8,7 @@ use rustls_pki_types::ServerName;
 
 use crate::TlsError;
 use crate::handshake::Handshake;
+use crate::limits::UNREAD_LEN;
 use crate::record::{Cipher, Version};
 use crate::traffic::Traffic;
 
@@ -62,11 +63,10 @@ enum State {
 /// One connection's TLS. In which order its calls go says [the crate](crate).
 pub struct Session {
     state: State,
-    /// What came behind a handshake in one piece with its end.
-    behind: Vec<u8>,
     /// Plaintext, from `consumed` on.
     plain: Vec<u8>,
     consumed: usize,
+    is_peer_closed: bool,
     about: About,
 }
 
@@ -108,9 +108,9 @@ impl Session {
     fn of(handshake: Handshake) -> Session {
         Session {
             state: State::Handshake(Box::new(handshake)),
-            behind: Vec::new(),
             plain: Vec::new(),
             consumed: 0,
+            is_peer_closed: false,
             about: About::default(),
         }
     }
@@ -118,71 +118,66 @@ impl Session {
     // What arrives.
 
     /// Takes in what was received, and appends to `out` what is to be sent at once. Gives how much it has taken: the rest is to be
-    /// given again, with what comes behind it, and when plaintext was consumed.
+    /// given again, with what comes behind it. It takes whole records, and none while [`UNREAD_LEN`] is not consumed: behind [`consume`](Session::consume) it may take more of what there is.
     ///
     /// # Errors
     ///
-    /// The session is over, and what tells the peer is appended.
+    /// The session is over, and what tells the peer is appended, if it can be told.
     pub fn receive(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<usize, TlsError> {
-        let received = match &self.state {
-            State::Handshake(_) => self.receive_handshake(bytes, out),
-            State::Traffic(_) => self.receive_records(bytes, out),
-            State::Over => Err(TlsError::Over),
-        };
+        self.compact();
+        let received = self.take_in(bytes, out);
         if let Err(error) = &received {
             self.fail(error, out);
         }
         received
     }
 
-    fn receive_handshake(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<usize, TlsError> {
-        let State::Handshake(handshake) = &mut self.state else {
-            return Err(TlsError::Over);
-        };
-        if handshake.receive(bytes, &mut self.plain, out)? {
-            let State::Handshake(handshake) = std::mem::replace(&mut self.state, State::Over)
-            else {
-                return Err(TlsError::Over);
-            };
-            let done = handshake.finish()?;
-            let version = match done.about.version {
-                Some(ProtocolVersion::TLSv1_3) => Version::V13,
-                _ => Version::V12,
-            };
-            let tx = Cipher::new(version, done.secrets.tx)?;
-            let rx = Cipher::new(version, done.secrets.rx)?;
-            let mut traffic = Traffic::new(version, tx, rx, done.kernel);
-            traffic.is_peer_closed = done.is_peer_closed;
-            self.state = State::Traffic(Box::new(traffic));
-            self.about = done.about;
-            self.behind = done.rest;
-            self.receive_behind(out)?;
-        }
-        Ok(bytes.len())
-    }
-
-    fn receive_records(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<usize, TlsError> {
-        if !self.behind.is_empty() {
-            self.behind.extend_from_slice(bytes);
-            self.receive_behind(out)?;
-            return Ok(bytes.len());
+    fn take_in(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<usize, TlsError> {
+        let mut taken = 0;
+        if let State::Handshake(handshake) = &mut self.state {
+            let (count, is_over) = handshake.receive(bytes, out)?;
+            if !is_over {
+                return Ok(count);
+            }
+            taken = count;
+            self.begin_traffic()?;
         }
         let State::Traffic(traffic) = &mut self.state else {
             return Err(TlsError::Over);
         };
-        traffic.receive(bytes, &mut self.plain, out)
+        let len_max = self.consumed + UNREAD_LEN;
+        taken += traffic.receive(&bytes[taken..], &mut self.plain, len_max, out)?;
+        self.is_peer_closed = traffic.is_peer_closed();
+        Ok(taken)
     }
 
-    fn receive_behind(&mut self, out: &mut Vec<u8>) -> Result<(), TlsError> {
-        let State::Traffic(traffic) = &mut self.state else {
+    /// The handshake is over: its keys are ours from now on.
+    fn begin_traffic(&mut self) -> Result<(), TlsError> {
+        let State::Handshake(handshake) = std::mem::replace(&mut self.state, State::Over) else {
             return Err(TlsError::Over);
         };
-        let taken = traffic.receive(&self.behind, &mut self.plain, out)?;
-        self.behind.drain(..taken);
-        if self.behind.is_empty() {
-            self.behind = Vec::new();
+        let done = handshake.finish()?;
+        let version = match done.about.version {
+            Some(ProtocolVersion::TLSv1_3) => Version::V13,
+            _ => Version::V12,
+        };
+        let tx = Cipher::new(version, done.secrets.tx)?;
+        let rx = Cipher::new(version, done.secrets.rx)?;
+        let traffic = Traffic::new(version, tx, rx, done.kernel);
+        self.state = State::Traffic(Box::new(traffic));
+        self.about = done.about;
+        match done.is_cut {
+            true => Err(TlsError::Unexpected),
+            false => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Gives back what consumed plaintext takes, when that is more than what has to be moved for it.
+    fn compact(&mut self) {
+        if self.consumed > self.plain.len() / 2 {
+            self.plain.drain(..self.consumed);
+            self.consumed = 0;
+        }
     }
 
     /// Plaintext that was not consumed.
@@ -205,7 +200,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// The session does not stand, or its key is used up.
+    /// The session does not stand, or our side has ended: nothing changes. Or its key is used up: it is over.
     pub fn seal(&mut self, pieces: &[&[u8]], out: &mut Vec<u8>) -> Result<(), TlsError> {
         let sealed = match &mut self.state {
             State::Traffic(traffic) => traffic.seal(pieces, out),
@@ -227,11 +222,13 @@ impl Session {
     }
 
     fn fail(&mut self, error: &TlsError, out: &mut Vec<u8>) {
+        if let TlsError::Over = error {
+            return; // What was asked for too late or too early harms nothing.
+        }
         if let (State::Traffic(traffic), Some(alert)) = (&mut self.state, error.alert()) {
             traffic.fail(alert, out);
         }
         self.state = State::Over;
-        self.behind = Vec::new();
     }
 
     // Getters.
@@ -246,13 +243,15 @@ impl Session {
         matches!(self.state, State::Handshake(_))
     }
 
-    /// The peer has ended its side: no more plaintext comes.
+    /// It has failed, or was closed before its handshake was over.
+    pub fn is_over(&self) -> bool {
+        matches!(self.state, State::Over)
+    }
+
+    /// The peer has ended its side, and nobody else can have: no more plaintext comes. Where a connection ends and this is not
+    /// so, it was cut off (RFC 8446 §6.1).
     pub fn is_peer_closed(&self) -> bool {
-        match &self.state {
-            State::Traffic(traffic) => traffic.is_peer_closed,
-            State::Handshake(_) => false,
-            State::Over => true,
-        }
+        self.is_peer_closed
     }
 
     /// What the handshake has come to.

@@ -8,6 +8,7 @@ use crate::TlsError;
 #[must_use]
 pub fn reason(error: &TlsError) -> &'static str {
     match error {
+        TlsError::Config(_) => "configuration",
         TlsError::NotTls { .. } => "not_tls",
         TlsError::Handshake(Error::InvalidCertificate(error)) => certificate(error),
         TlsError::Handshake(Error::NoCertificatesPresented) => "no_certificate",
@@ -18,7 +19,7 @@ pub fn reason(error: &TlsError) -> &'static str {
         }
         TlsError::Handshake(_) => "malformed",
         TlsError::BadRecord | TlsError::TooLong => "bad_record",
-        TlsError::Unexpected | TlsError::Useless => "unexpected_message",
+        TlsError::Unexpected | TlsError::Illegal | TlsError::Useless => "unexpected_message",
         TlsError::Exhausted | TlsError::Over => "over",
     }
 }

@@ -1,5 +1,10 @@
 //! The tests of the crate's interface.
 
+mod cuts;
 mod files;
+mod forger;
+mod handshakes;
+mod openssl;
 mod peers;
 mod sessions;
+mod traffic;
