@@ -94,4 +94,33 @@ for carrier in packets sockets; do
     load $carrier 9443 --cacert "$work/ca.pem" -c 2 -n 10 --no-probe
     same "what fails is counted, by reason" "0 {'tls_handshake': 10} {'certificate_expired': 10}" "$(got "r['responses'], r['errors'], t['handshakes_failed']")"
 done
+
+# Everything that makes requests works over TLS, against our own server, on several cores too.
+about="exos serve: "
+end $peer; peer=
+# ask NAME WANTED ARGUMENTS...: a load of our server from the lab's other side.
+ask() {
+    local name=$1 wanted=$2; shift 2
+    timeout 200 "$exos" lab exec --name "$lab" b -- "$exos" load --json --timeout 60s --cacert "$work/ca.pem" "$@" >"$work/load" 2>"$work/load.err"
+    same "$name" "$wanted" "$(got "$query")"
+}
+"$exos" load surge-files "$work/site/set" --files 50 --seed 1 >/dev/null
+chmod -R a+rX "$work"
+printf 'https://10.10.0.1/small\n3 /large\n' >"$work/list"
+printf '10.0.0.1 - - [10/Oct/2025:13:55:36 +0000] "GET /small HTTP/1.1" 200 100\n%.0s' {1..50} >"$work/log"
+launch http "$exos" lab exec --name "$lab" a -- "$exos" serve "$work/site" --sockets --tls-cert "$work/good.pem" --tls-key "$work/key" ||
+    { bad "starts" "$(cat "$work/err")"; exit 1; }
+for by in "--link xdp:wire --address 10.10.0.20/24" --sockets; do
+    carrier=packets; [ "$by" = --sockets ] && carrier=sockets
+    query="r['responses'], t['handshakes_full'] + t['handshakes_resumed'] == r['connections'], r['errors']"
+    # shellcheck disable=SC2086
+    {
+        ask "$carrier: connections for each request" "200 True {}" https://10.10.0.1/small $by -n 200 -c 4 --requests-per-connection 1 --tls-resume 0.5
+        ask "$carrier: on two cores" "200 True {}" https://10.10.0.1/small $by -n 200 -c 4 --requests-per-connection 5 --cores 2
+        ask "$carrier: a list" "100 True {}" --urls "$work/list" $by -n 100 -c 4
+        ask "$carrier: a log" "50 True {}" https://10.10.0.1/ --replay "$work/log" --as-fast-as-possible $by -c 4
+        query="r['responses'] > 0, t['handshakes_full'] > 0, r['errors']"
+        ask "$carrier: SURGE's users" "True True {}" https://10.10.0.1/set/ --surge "$work/site/set" $by -c 20 -d 3s
+    }
+done
 exit $((failures > 0))

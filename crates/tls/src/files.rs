@@ -13,7 +13,7 @@ use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::certificate::{UnixSecs, Validity, validity};
-use crate::limits::PEM_LEN_MAX;
+use crate::limits::{EXPIRY_WARNING_SECS, PEM_LEN_MAX};
 
 /// Where a certificate and its key are.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -134,6 +134,12 @@ fn warning_of_validity(file: &Path, validity: Validity, now: UnixSecs) -> Option
         let days = (now - validity.until) / (24 * 3600);
         return Some(format!(
             "the certificate in {name} has expired {days} days ago, and clients refuse it; get another"
+        ));
+    }
+    if validity.until - now < EXPIRY_WARNING_SECS && validity.from <= now {
+        let days = (validity.until - now) / (24 * 3600);
+        return Some(format!(
+            "the certificate in {name} expires in {days} days; get another"
         ));
     }
     (now < validity.from)

@@ -35,3 +35,6 @@ pub const PEM_LEN_MAX: u64 = 1 << 20;
 
 /// Tickets of a server that a client keeps: a load resumes on as many connections at once, and each takes a kilobyte.
 pub const TICKETS_MAX: usize = 16 * 1024;
+
+/// How long before a certificate's end it is warned of: two weeks, of which those who renew them by programs need none.
+pub const EXPIRY_WARNING_SECS: i64 = 14 * 24 * 3600;

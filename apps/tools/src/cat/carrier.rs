@@ -88,9 +88,11 @@ impl Carrier {
         self.session.as_ref().is_none_or(Session::is_peer_closed)
     }
 
-    /// Sends nothing more.
-    pub(super) fn finish(&mut self, stack: &mut Stack, id: ConnectionId) {
-        if let Some(session) = &mut self.session {
+    /// Sends nothing more. TLS is ended where the peer has not gone without ending it: such a one would reset the connection.
+    pub(super) fn finish(&mut self, stack: &mut Stack, id: ConnectionId, is_peer_gone: bool) {
+        if let Some(session) = &mut self.session
+            && (session.is_peer_closed() || !is_peer_gone)
+        {
             let mut out = Vec::new();
             session.close(&mut out);
             if !out.is_empty() {

@@ -130,7 +130,7 @@ impl Cat {
         while let Some(event) = stack.poll_event() {
             self.handle_event(now, &event, stack, streams);
         }
-        self.turn_carrier(stack);
+        self.turn_carrier(stack, streams);
         if self.verdict.is_none() && self.stands {
             self.take_input(stack, streams);
             self.give_output(stack, streams);
@@ -144,12 +144,15 @@ impl Cat {
     }
 
     /// Goes on with TLS, where there is some.
-    fn turn_carrier(&mut self, stack: &mut Stack) {
+    fn turn_carrier(&mut self, stack: &mut Stack, streams: &mut Streams) {
         let Some(id) = self.id.filter(|_| self.stands && self.verdict.is_none()) else {
             return;
         };
         if let Err(error) = self.carrier.turn(stack, id) {
             stack.tcp.finish(id);
+            let rest = self.carrier.readable(stack, id).to_vec();
+            self.received += rest.len() as u64;
+            streams.finish(rest);
             let peer = self.peer.expect("it was known when the connection began");
             self.verdict = Some(Verdict::Unsecured(peer, error));
         }
@@ -234,7 +237,7 @@ impl Cat {
     fn finish(&mut self, stack: &mut Stack) {
         self.input_ended = true;
         if let Some(id) = self.id {
-            self.carrier.finish(stack, id);
+            self.carrier.finish(stack, id, self.peer_finished);
         }
     }
 

@@ -4,6 +4,7 @@ mod counted;
 mod many;
 mod parts;
 mod pipeline;
+mod secure;
 
 use std::time::Duration;
 
@@ -45,6 +46,8 @@ struct Wire {
     skipping: Vec<u32>,
     did: Vec<(usize, Did)>,
     refusals: u32,
+    /// Connections are to be secured first.
+    is_secured: bool,
 }
 
 impl Transport for Wire {
@@ -72,6 +75,10 @@ impl Transport for Wire {
 
     fn consume(&mut self, id: ConnectionId, count: usize) {
         self.received[at(id)].drain(..count);
+    }
+
+    fn is_secured(&self) -> bool {
+        self.is_secured
     }
 
     fn skip(&mut self, id: ConnectionId, count: u32) -> u32 {

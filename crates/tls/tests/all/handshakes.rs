@@ -26,6 +26,10 @@ fn fatal(alert: AlertDescription) -> [u8; 7] {
     [21, 3, 3, 0, 2, 2, u8::from(alert)]
 }
 
+/// A record of nothing, and one that is longer than any.
+const NOTHING: &[u8] = &[22, 3, 1, 0, 0, 22, 3, 1, 0, 0];
+const TOO_LONG: &[u8] = &[22, 3, 1, 255, 255, 1, 2, 3];
+
 #[test]
 fn a_bad_hello_with_more_behind_it_is_answered_by_an_alert() {
     let (server, _) = configs(MinimumVersion::V12, &[]);
@@ -33,6 +37,8 @@ fn a_bad_hello_with_more_behind_it_is_answered_by_an_alert() {
         FRAGMENT_AND_NONSENSE,
         BAD_HELLO_AND_MORE,
         BAD_HELLO_AND_A_BYTE,
+        NOTHING,
+        TOO_LONG,
     ] {
         for cut in 1..=bytes.len() {
             let mut session = Session::server(server.clone()).unwrap();

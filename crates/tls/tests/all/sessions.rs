@@ -99,17 +99,23 @@ proptest! {
         crate::peers::with_rustls(server, client, &there, &back, cut);
     }
 
-    /// Whatever comes in place of a hello, a session ends or waits, and no more.
+    /// Whatever comes in place of a hello, or behind the beginning of one, a session ends or waits, and no more.
     #[test]
-    fn garbage_is_refused(bytes in proptest::collection::vec(any::<u8>(), 1..600)) {
-        let (server, _) = configs(MinimumVersion::V12, &[]);
+    fn garbage_is_refused(
+        begins in 0..4usize,
+        bytes in proptest::collection::vec(any::<u8>(), 1..600),
+    ) {
+        let (server, client) = configs(MinimumVersion::V12, &[]);
+        let mut hello = Vec::new();
+        Session::client(client, name()).unwrap().receive(&[], &mut hello).unwrap();
+        let begin = [&[][..], &[22, 3, 1, 0, bytes.len() as u8], &hello[..20], &hello];
         let mut session = Session::server(server).unwrap();
         let mut out = Vec::new();
-        match session.receive(&bytes, &mut out) {
-            Ok(taken) => prop_assert!(taken <= bytes.len() && session.is_handshaking()),
-            Err(_) => prop_assert!(session.is_over()),
-        }
-        prop_assert!(session.readable().is_empty() && !session.is_peer_closed());
+        let bytes = [begin[begins], &bytes].concat();
+        let taken = session.receive(&bytes, &mut out);
+        prop_assert_eq!(taken.is_err(), session.is_over());
+        prop_assert!(!session.is_established() && !session.is_peer_closed());
+        prop_assert!(session.readable().is_empty());
     }
 
     /// A byte that is changed on its way ends the session, and nothing of its record is read.
@@ -123,11 +129,15 @@ proptest! {
         let at = at % records.len();
         records[at] ^= with;
         let mut out = Vec::new();
-        // A header that says more is to come is waited for.
-        if let Err(error) = pair.server.receive(&records, &mut out) {
-            prop_assert_ne!(error.reason(), "over");
-            prop_assert!(!out.is_empty(), "an alert says why");
-            prop_assert!(pair.server.is_over() && !pair.server.is_peer_closed());
+        let (before, after) = records.split_at(5);
+        let says_more = usize::from(u16::from_be_bytes([before[3], before[4]])) > after.len();
+        match pair.server.receive(&records, &mut out) {
+            Err(error) => {
+                prop_assert_ne!(error.reason(), "over");
+                prop_assert!(!out.is_empty(), "an alert says why");
+                prop_assert!(pair.server.is_over() && !pair.server.is_peer_closed());
+            }
+            Ok(taken) => prop_assert!(says_more && taken == 0),
         }
         prop_assert!(pair.server.readable().is_empty());
     }

@@ -1,0 +1,90 @@
+//! Connections that are secured before anything is asked on them.
+
+use super::*;
+use crate::statistics::Handshake;
+
+impl World {
+    fn secured(slots: u32) -> Self {
+        let mut world = Self::closed(behaviour(slots, 2));
+        world.wire.is_secured = true;
+        world
+    }
+
+    fn handshake(&mut self, id: usize, became: Result<bool, &'static str>) -> &mut Self {
+        let done = |is_resumed| Handshake {
+            took: Duration::from_millis(3),
+            is_resumed,
+            agreed: "TLSv1.3".to_owned(),
+        };
+        let became = became.map(done);
+        let became = became.as_ref().map_err(|reason| *reason);
+        let token = self.wire.tokens[id];
+        self.engine
+            .handle_handshake(self.now, token, became, &mut self.wire);
+        self.turn()
+    }
+}
+
+/// Nothing is asked before the handshake is over; it is a time of its own, and part of the request's.
+#[test]
+fn nothing_is_asked_before() {
+    let mut world = World::secured(1);
+    world.turn();
+    world.pass(2).connect(0);
+    assert_eq!(world.did(), [(0, Open)]);
+    world.pass(3).handshake(0, Ok(false));
+    assert_eq!(world.did(), [(0, BETWEEN)]);
+    world.pass(5).data(0, OK).data_and(0, OK, DATA.with(END));
+    world.connect(1).handshake(1, Ok(true));
+    let seen = &world.engine.statistics;
+    assert_eq!((seen.responses, seen.connections), (2, 2));
+    assert_eq!((seen.handshakes.full, seen.handshakes.resumed), (1, 1));
+    assert_eq!(seen.handshakes.times.len(), 2);
+    assert_eq!(seen.handshakes.agreed["TLSv1.3"], 2);
+    assert_eq!((seen.connect.max(), seen.total.max() / 10), (2000, 1000));
+}
+
+#[test]
+fn handshakes_fail_in_many_ways() {
+    let ways: [(&str, fn(&mut World)); 4] = [
+        ("certificate_expired", |w| {
+            w.handshake(0, Err("certificate_expired"));
+        }),
+        ("timeout", |w| {
+            w.pass(10_000);
+        }),
+        ("closed", |w| {
+            w.event(0, EventSet::CLOSED);
+        }),
+        ("reset", |w| {
+            w.event_for(0, EventSet::CLOSED, Reason::Reset);
+        }),
+    ];
+    for (reason, fail) in ways {
+        let mut world = World::secured(1);
+        world.turn().connect(0);
+        fail(&mut world);
+        assert_eq!(world.errors(), [(ErrorKind::Handshake, 1)], "{reason}");
+        let failed = &world.engine.statistics.handshakes.failed;
+        assert_eq!(failed.clone(), [(reason, 1)].into(), "{reason}");
+        // Word of it that comes late concerns nobody, and the client goes on.
+        world.handshake(0, Ok(false)).handshake(0, Err("late"));
+        world.pass(100).connect(1).handshake(1, Ok(false));
+        world.data(1, OK);
+        assert_eq!(
+            (world.responses(), world.errors().len()),
+            (1, 1),
+            "{reason}"
+        );
+    }
+}
+
+/// A connection that nobody has in hand any more when the load ends is given up with what is asked on it.
+#[test]
+fn a_load_ends_within_a_handshake() {
+    let mut world = World::secured(2);
+    world.turn().connect(0).connect(1).handshake(1, Ok(false));
+    assert!(world.engine.abort(world.now, 10, &mut world.wire));
+    assert_eq!(world.errors(), [(ErrorKind::Unfinished, 2)]);
+    assert!(world.engine.statistics.handshakes.failed.is_empty());
+}
