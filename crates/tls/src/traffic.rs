@@ -162,9 +162,7 @@ impl Traffic {
     ) -> Result<(), TlsError> {
         match (self.version, kind, &mut self.kernel) {
             // Behind it other keys are used, so nothing may follow in its record.
-            (Version::V13, HandshakeType::KeyUpdate, _) if is_last => {
-                self.change_keys(content)
-            }
+            (Version::V13, HandshakeType::KeyUpdate, _) if is_last => self.change_keys(content),
             (Version::V13, HandshakeType::NewSessionTicket, Kernel::Client(kernel)) => {
                 kernel.handle_new_session_ticket(content)?;
                 Ok(())

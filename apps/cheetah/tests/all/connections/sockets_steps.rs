@@ -42,7 +42,8 @@ impl Stepped {
     fn of(site: Site) -> Self {
         let server = Server::new(site, clock::unix_secs());
         let address = "127.0.0.1:0".parse().unwrap();
-        let mut server = SocketServer::listen(address, server, None).expect("loopback has free ports");
+        let mut server =
+            SocketServer::listen(address, server, None).expect("loopback has free ports");
         server.change(0, Change::Listed(path("/late.txt"), About::default()));
         let address = server.address().expect("it listens");
         Self { server, address }
