@@ -1,6 +1,6 @@
 //! Why a handshake failed, as a client sees it: in a word, for counters, and what a person can do about it.
 
-use rustls::{AlertDescription, CertificateError, Error};
+use rustls::{AlertDescription, CertificateError, Error, InvalidMessage};
 
 use crate::TlsError;
 
@@ -8,7 +8,10 @@ use crate::TlsError;
 #[must_use]
 pub fn reason(error: &TlsError) -> &'static str {
     match error {
-        TlsError::NotTls { .. } => "not_tls",
+        TlsError::NotTls { .. }
+        | TlsError::Handshake(Error::InvalidMessage(InvalidMessage::InvalidContentType)) => {
+            "not_tls"
+        }
         TlsError::Handshake(Error::InvalidCertificate(error)) => certificate(error),
         TlsError::Handshake(Error::NoCertificatesPresented) => "no_certificate",
         TlsError::Handshake(Error::PeerIncompatible(_)) => "incompatible",
@@ -59,6 +62,7 @@ pub fn told(error: &TlsError, server: &str) -> exos_host::Error {
         ("certificate_not_trusted", _) => {
             "no authority that is trusted here has signed its certificate".to_owned()
         }
+        ("not_tls", _) => "what it answers is none".to_owned(),
         ("certificate_expired", _) => "its certificate has expired".to_owned(),
         ("certificate_not_valid_yet", _) => "its certificate is not valid yet".to_owned(),
         (_, TlsError::Handshake(Error::InvalidCertificate(error))) => {
