@@ -19,6 +19,10 @@ pub(crate) enum Kernel {
     Client(KernelConnection<ClientConnectionData>),
 }
 
+/// What records are of that may come first.
+const ALERT: u8 = 21;
+const HANDSHAKE: u8 = 22;
+
 const NO_EXTRACTION: &str = "enable_secret_extraction is to be set: records are encrypted here";
 
 enum Side {
@@ -97,7 +101,7 @@ impl Handshake {
     ) -> Result<(usize, bool), TlsError> {
         if let (false, Some(&first)) = (self.has_begun, bytes.first()) {
             self.has_begun = true;
-            looks_like_tls(first)?;
+            self.looks_like_tls(first)?;
         }
         if self.side.common().wants_write() {
             self.go_on(out)?; // A client's hello, for which nothing has to come.
@@ -115,6 +119,16 @@ impl Handshake {
             }
         }
         Ok((taken, false))
+    }
+
+    /// What comes first is a handshake record, or an alert of a peer that cannot do with the hello.
+    fn looks_like_tls(&self, first: u8) -> Result<(), TlsError> {
+        match first {
+            ALERT | HANDSHAKE => Ok(()),
+            first => Err(TlsError::NotTls {
+                is_http: matches!(self.side, Side::Server(_)) && first.is_ascii_alphabetic(),
+            }),
+        }
     }
 
     /// Has rustls go on with what there is.
@@ -148,7 +162,8 @@ impl Handshake {
 
     /// A message has come in too many fragments. rustls alone can tell the peer: it is made to, by a header that it refuses.
     fn refuse(&mut self, out: &mut Vec<u8>) -> TlsError {
-        self.incoming.extend_from_slice(&[22, 3, 3, 0xff, 0xff]);
+        self.incoming
+            .extend_from_slice(&[HANDSHAKE, 3, 3, 0xff, 0xff]);
         match self.go_on(out) {
             Ok(()) | Err(_) => TlsError::TooLong,
         }
@@ -219,16 +234,6 @@ fn step<Data>(
         _ => Step::Waits,
     });
     (status.discard, step)
-}
-
-/// What comes first is a handshake record, or an alert from a peer that has not understood the hello.
-fn looks_like_tls(first: u8) -> Result<(), TlsError> {
-    match first {
-        21 | 22 => Ok(()),
-        first => Err(TlsError::NotTls {
-            is_http: first.is_ascii_alphabetic(),
-        }),
-    }
 }
 
 /// The record that bytes begin with, if it is whole. Of one that is longer than any that is its header, which rustls refuses.

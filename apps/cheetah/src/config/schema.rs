@@ -52,6 +52,8 @@ pub(super) struct TlsTable {
     pub(super) minimum_version: Option<Text>,
     pub(super) suites: Vec<Text>,
     pub(super) self_signed: bool,
+    pub(super) client_ca: Option<Text>,
+    pub(super) client_certificate: Option<Text>,
 }
 
 /// `[[site.certificate]]`: a certificate of a site.
@@ -127,6 +129,8 @@ pub(super) struct SiteTable {
     pub(super) access: Vec<Spanned<AccessTable>>,
     pub(super) fastcgi: Vec<Spanned<FastcgiTable>>,
     pub(super) certificate: Vec<Spanned<CertificateTable>>,
+    pub(super) https_only: bool,
+    pub(super) hsts: Option<Text>,
 }
 
 /// `[[site.fastcgi]]`: what an application answers.

@@ -60,6 +60,7 @@ pub fn told(error: &TlsError, server: &str) -> exos_host::Error {
         ("certificate_not_trusted", _) => {
             "no authority that is trusted here has signed its certificate".to_owned()
         }
+        ("not_tls", _) => "what it answers is none".to_owned(),
         ("certificate_expired", _) => "its certificate has expired".to_owned(),
         ("certificate_not_valid_yet", _) => "its certificate is not valid yet".to_owned(),
         (_, TlsError::Handshake(Error::InvalidCertificate(error))) => {

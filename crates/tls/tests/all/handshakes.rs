@@ -166,7 +166,7 @@ fn a_client_hears_an_alert_in_place_of_a_hello() {
     assert!(!session.is_peer_closed());
     let mut session = Session::client(client, name()).unwrap();
     let heard = session.receive(b"HTTP/1.1 400 Bad Request", &mut out);
-    assert_eq!(heard, Err(TlsError::NotTls { is_http: true }));
+    assert_eq!(heard, Err(TlsError::NotTls { is_http: false }));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The tests of the crate's interface.
 
+mod corpus;
 mod cuts;
 mod files;
 mod forger;
