@@ -102,6 +102,7 @@ impl Traffic {
         let begin = plain.len();
         let opened = self.rx.open(header, payload, plain)?;
         if !self.cut.is_empty() && opened.content_type != ContentType::Handshake {
+            plain.truncate(begin);
             return Err(TlsError::Unexpected); // Within a message (RFC 8446 §5.1).
         }
         if opened.content_type == ContentType::Data && opened.len > 0 {

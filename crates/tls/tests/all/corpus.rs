@@ -1,7 +1,7 @@
 //! Replays the fuzzing corpora, and damaged copies of each of their inputs, with the ordinary compiler.
 
 #[path = "../../../../fuzz/bodies/tls.rs"]
-mod body;
+pub(crate) mod body;
 
 use exos_testing::{corpus, replay};
 
@@ -15,4 +15,12 @@ fn hello_corpus() {
 #[test]
 fn certificate_corpus() {
     replay(corpus("tls_certificate"), MUTATIONS, body::validity);
+}
+
+/// A handshake comes before each.
+const HANDSHAKES: usize = MUTATIONS / 4;
+
+#[test]
+fn records_corpus() {
+    replay(corpus("tls_records"), HANDSHAKES, body::records);
 }

@@ -3,7 +3,6 @@
 mod corpus;
 mod cuts;
 mod files;
-mod forger;
 mod handshakes;
 mod openssl;
 mod peers;

@@ -4,11 +4,29 @@ use std::io::Write as _;
 
 use exos_tls::policy::MinimumVersion::{self, V12, V13};
 use exos_tls::{Session, TlsError, limits};
-use rustls::{AlertDescription, ClientConnection, Connection};
+use rustls::{AlertDescription, ClientConnection, Connection, ServerConnection};
 
-use crate::forger::{self, ALERT, DATA, Forger, HANDSHAKE};
+use crate::corpus::body::forger::{ALERT, DATA, Forger, HANDSHAKE};
 use crate::peers::{Pair, take};
 use crate::sessions::{SUITES, configs, name};
+
+/// A server's session of this version, and its client.
+fn of_server(version: MinimumVersion) -> (Session, Forger) {
+    let (server, client) = configs(V12, &[suite(version)]);
+    let client = ClientConnection::new(client, name()).unwrap();
+    let mut session = Session::server(server).unwrap();
+    let forger = Forger::new(&mut session, client.into());
+    (session, forger)
+}
+
+/// A client's session of this version, and its server.
+fn of_client(version: MinimumVersion) -> (Session, Forger) {
+    let (server, client) = configs(V12, &[suite(version)]);
+    let server = ServerConnection::new(server).unwrap();
+    let mut session = Session::client(client, name()).unwrap();
+    let forger = Forger::new(&mut session, server.into());
+    (session, forger)
+}
 
 /// Gives a session records that it refuses with this error, of which the peer is told by this alert.
 fn refuses(
@@ -22,6 +40,7 @@ fn refuses(
     let told = forger.open(&out);
     assert_eq!(told, (ALERT, vec![2, u8::from(alert)]), "{error}");
     assert!(session.is_over() && !session.is_peer_closed());
+    assert!(session.readable().is_empty());
 }
 
 #[test]
@@ -55,7 +74,7 @@ fn messages_that_have_no_place_are_refused() {
         (V13, ALERT, &[1], unexpected.clone()),
         (V13, 20, &[1], unexpected),
     ] {
-        let (session, mut forger) = forger::of_server(version);
+        let (session, mut forger) = of_server(version);
         let record = forger.record(kind, content);
         refuses((session, forger), &record, &error, alert);
     }
@@ -64,12 +83,12 @@ fn messages_that_have_no_place_are_refused() {
 #[test]
 fn a_warning_that_a_peer_was_interrupted_is_no_end_and_an_error_is() {
     let cancelled = u8::from(AlertDescription::UserCanceled);
-    let (mut session, mut forger) = forger::of_server(V13);
+    let (mut session, mut forger) = of_server(V13);
     let mut records = forger.record(ALERT, &[1, cancelled]);
     records.extend(forger.record(ALERT, &[1, 0]));
     session.receive(&records, &mut Vec::new()).unwrap();
     assert!(session.is_peer_closed() && !session.is_over());
-    let (mut session, mut forger) = forger::of_server(V13);
+    let (mut session, mut forger) = of_server(V13);
     let record = forger.record(ALERT, &[2, cancelled]);
     let error = TlsError::Alert(AlertDescription::UserCanceled);
     assert_eq!(session.receive(&record, &mut Vec::new()), Err(error));
@@ -79,11 +98,11 @@ fn a_warning_that_a_peer_was_interrupted_is_no_end_and_an_error_is() {
 #[test]
 fn padding_counts_for_a_records_length() {
     let longest = limits::PLAIN_LEN_MAX;
-    let (mut session, mut forger) = forger::of_server(V13);
+    let (mut session, mut forger) = of_server(V13);
     let record = forger.padded(DATA, &[7; 100], longest - 100);
     session.receive(&record, &mut Vec::new()).unwrap();
     assert_eq!(session.readable(), [7; 100]);
-    let (session, mut forger) = forger::of_server(V13);
+    let (session, mut forger) = of_server(V13);
     let record = forger.padded(DATA, &[7; 100], longest - 99);
     let alert = AlertDescription::RecordOverflow;
     refuses((session, forger), &record, &TlsError::TooLong, alert);
@@ -92,7 +111,7 @@ fn padding_counts_for_a_records_length() {
 #[test]
 fn a_header_of_another_version_is_refused() {
     for version in [V12, V13] {
-        let (session, mut forger) = forger::of_server(version);
+        let (session, mut forger) = of_server(version);
         let mut record = forger.record(DATA, b"x");
         record[2] = 4;
         let alert = AlertDescription::UnexpectedMessage;
@@ -110,7 +129,7 @@ fn a_message_may_be_cut_over_records() {
     ]
     .concat();
     for len in 1..ticket.len() {
-        let (mut session, mut forger) = forger::of_client(V13);
+        let (mut session, mut forger) = of_client(V13);
         let pieces = ticket.chunks(len);
         let mut records: Vec<u8> = pieces
             .flat_map(|piece| forger.record(HANDSHAKE, piece))
@@ -121,13 +140,13 @@ fn a_message_may_be_cut_over_records() {
         assert_eq!(session.readable(), b"data");
         assert!(out.is_empty());
         // Cut short.
-        let (session, mut forger) = forger::of_client(V13);
+        let (session, mut forger) = of_client(V13);
         let mut records = forger.record(HANDSHAKE, &ticket[..len]);
         records.extend(forger.record(DATA, b"data"));
         let alert = AlertDescription::UnexpectedMessage;
         refuses((session, forger), &records, &TlsError::Unexpected, alert);
     }
-    let (session, mut forger) = forger::of_client(V13);
+    let (session, mut forger) = of_client(V13);
     let record = forger.record(HANDSHAKE, &[4, 0, 0, 1, 0]);
     let mut session = session;
     let mut out = Vec::new();
@@ -185,7 +204,7 @@ fn many_changes_of_keys_are_answered_by_one() {
 #[test]
 fn renegotiation_is_refused_once() {
     let hello = [1, 0, 0, 2, 3, 3];
-    let (mut session, mut forger) = forger::of_server(V12);
+    let (mut session, mut forger) = of_server(V12);
     let mut out = Vec::new();
     let record = forger.record(HANDSHAKE, &hello);
     session.receive(&record, &mut out).unwrap();
@@ -195,7 +214,7 @@ fn renegotiation_is_refused_once() {
     let alert = AlertDescription::UnexpectedMessage;
     refuses((session, forger), &record, &TlsError::Unexpected, alert);
     // An end that has ended its side says nothing more.
-    let (mut session, mut forger) = forger::of_server(V12);
+    let (mut session, mut forger) = of_server(V12);
     session.close(&mut Vec::new());
     let mut out = Vec::new();
     let record = forger.record(HANDSHAKE, &hello);

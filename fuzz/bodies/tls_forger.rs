@@ -1,17 +1,13 @@
-//! A peer that has the keys of a session, and sends what rustls never would.
+//! A peer that has the keys of a TLS session, and sends what rustls never would: for fuzzing, and for the tests of `crates/tls`.
 
 use exos_tls::Session;
-use exos_tls::policy::MinimumVersion;
 use ring::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
-use rustls::{ClientConnection, Connection, ConnectionTrafficSecrets, ServerConnection};
-
-use crate::peers::take;
-use crate::sessions::{SUITES, configs, name};
+use rustls::{Connection, ConnectionTrafficSecrets, ProtocolVersion};
 
 /// What records are of.
-pub(crate) const ALERT: u8 = 21;
-pub(crate) const HANDSHAKE: u8 = 22;
-pub(crate) const DATA: u8 = 23;
+pub const ALERT: u8 = 21;
+pub const HANDSHAKE: u8 = 22;
+pub const DATA: u8 = 23;
 
 /// The key of one direction, as RFC 8446 §5 and RFC 5288 §3 have it, of AES-128-GCM.
 struct Direction {
@@ -44,67 +40,46 @@ impl Direction {
 }
 
 /// One end of a session.
-pub(crate) struct Forger {
+pub struct Forger {
     is_13: bool,
     tx: Direction,
     rx: Direction,
 }
 
-/// A server's session of this version, and its client.
-pub(crate) fn of_server(version: MinimumVersion) -> (Session, Forger) {
-    let (server, client) = configs(MinimumVersion::V12, &[suite(version)]);
-    let client = ClientConnection::new(client, name()).unwrap();
-    shake_hands(Session::server(server).unwrap(), client.into(), version)
-}
-
-/// A client's session of this version, and its server.
-pub(crate) fn of_client(version: MinimumVersion) -> (Session, Forger) {
-    let (server, client) = configs(MinimumVersion::V12, &[suite(version)]);
-    let server = ServerConnection::new(server).unwrap();
-    let session = Session::client(client, name()).unwrap();
-    shake_hands(session, server.into(), version)
-}
-
-fn suite(version: MinimumVersion) -> &'static str {
-    match version {
-        MinimumVersion::V12 => SUITES[4],
-        MinimumVersion::V13 => SUITES[1],
-    }
-}
-
-fn shake_hands(
-    mut session: Session,
-    mut theirs: Connection,
-    version: MinimumVersion,
-) -> (Session, Forger) {
-    for _ in 0..4 {
-        let mut out = Vec::new();
-        session.receive(&take(&mut theirs), &mut out).unwrap();
-        theirs.read_tls(&mut &out[..]).unwrap();
-        theirs.process_new_packets().unwrap();
-    }
-    assert!(session.is_established() && !theirs.is_handshaking());
-    let secrets = match theirs {
-        Connection::Client(it) => it.dangerous_extract_secrets(),
-        Connection::Server(it) => it.dangerous_extract_secrets(),
-    };
-    let secrets = secrets.unwrap();
-    let forger = Forger {
-        is_13: version == MinimumVersion::V13,
-        tx: Direction::of(secrets.tx),
-        rx: Direction::of(secrets.rx),
-    };
-    (session, forger)
-}
-
 impl Forger {
+    /// Shakes hands as rustls' end, with a suite of AES-128-GCM, and goes on alone.
+    pub fn new(session: &mut Session, mut theirs: Connection) -> Forger {
+        for _ in 0..4 {
+            let mut to_ours = Vec::new();
+            while theirs.wants_write() {
+                theirs.write_tls(&mut to_ours).unwrap();
+            }
+            let mut out = Vec::new();
+            session.receive(&to_ours, &mut out).unwrap();
+            theirs.read_tls(&mut &out[..]).unwrap();
+            theirs.process_new_packets().unwrap();
+        }
+        assert!(session.is_established() && !theirs.is_handshaking());
+        let is_13 = theirs.protocol_version() == Some(ProtocolVersion::TLSv1_3);
+        let secrets = match theirs {
+            Connection::Client(it) => it.dangerous_extract_secrets(),
+            Connection::Server(it) => it.dangerous_extract_secrets(),
+        };
+        let secrets = secrets.unwrap();
+        Forger {
+            is_13,
+            tx: Direction::of(secrets.tx),
+            rx: Direction::of(secrets.rx),
+        }
+    }
+
     /// A record of this kind.
-    pub(crate) fn record(&mut self, kind: u8, content: &[u8]) -> Vec<u8> {
+    pub fn record(&mut self, kind: u8, content: &[u8]) -> Vec<u8> {
         self.padded(kind, content, 0)
     }
 
     /// A record of this kind, with padding where its version has any.
-    pub(crate) fn padded(&mut self, kind: u8, content: &[u8], padding: usize) -> Vec<u8> {
+    pub fn padded(&mut self, kind: u8, content: &[u8], padding: usize) -> Vec<u8> {
         let (nonce, sequence) = (self.tx.nonce(), self.tx.sequence.to_be_bytes());
         self.tx.sequence += 1;
         let mut inner = content.to_vec();
@@ -131,7 +106,7 @@ impl Forger {
     }
 
     /// The one record that bytes are: its kind, and what it carries.
-    pub(crate) fn open(&mut self, record: &[u8]) -> (u8, Vec<u8>) {
+    pub fn open(&mut self, record: &[u8]) -> (u8, Vec<u8>) {
         let sequence = self.rx.sequence.to_be_bytes();
         let mut nonce = self.rx.nonce();
         self.rx.sequence += 1;
