@@ -12,6 +12,7 @@ need_programs "the load generator over TLS" nginx python3 openssl
 be_alone "$@"
 begin
 lab=load-tls-$$
+queues=2
 mkdir -p "$work/site"
 head -c 100 /dev/urandom >"$work/site/small"
 head -c 300000 /dev/urandom >"$work/site/large"

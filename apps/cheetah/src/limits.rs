@@ -393,3 +393,9 @@ pub const SEALED_AHEAD_LEN: usize = 128 * 1024;
 /// Handshakes that are gone on with in a turn: signing takes some 30 us with ECDSA, a millisecond with RSA, and others wait
 /// meanwhile.
 pub const HANDSHAKES_AT_ONCE: usize = 4;
+
+/// How often it is looked whether certificates and keys have changed.
+pub const CERTIFICATES_TIME: Duration = Duration::from_secs(10);
+
+/// How often it is told that a certificate is about to end: every day.
+pub const CERTIFICATES_TELL_TIME: Duration = Duration::from_secs(24 * 3600);

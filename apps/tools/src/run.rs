@@ -52,7 +52,7 @@ struct Program<'a> {
 fn serve(args: &CommonArgs, kind: Kind, limits: Limits, port: u16) -> Result<ExitCode, Error> {
     let needs = Needs {
         datagrams: true,
-        ..Needs::new(Role::Serve(port))
+        ..Needs::new(Role::Serve(vec![port]))
     };
     let attachment = args.link.attachment(&needs)?;
     let is_inside = matches!(attachment.link, LinkKind::OwnTap(_));
@@ -119,7 +119,7 @@ fn connect(
 
 /// Connects from this port, or from whichever.
 pub(crate) fn role(port: Option<u16>) -> Role {
-    port.map_or(Role::Connect(Vec::new()), Role::Serve)
+    port.map_or(Role::Connect(Vec::new()), |port| Role::Serve(vec![port]))
 }
 
 /// A port that the host lets us have, where connections come from the host's own address.

@@ -34,7 +34,7 @@ fn main() -> Result<(), Error> {
     let mut exos = match (arguments.next(), arguments.next()) {
         (None, None) => Exos::attach(Daemon {
             datagrams: true,
-            ..Daemon::new(Role::Serve(PORT))
+            ..Daemon::new(Role::Serve(vec![PORT]))
         })?,
         (Some(interface), Some(address)) => {
             let ours = Addresses::new([address.parse()?])?;

@@ -7,6 +7,8 @@ use rustls::AlertDescription;
 /// Why a session cannot begin or go on.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TlsError {
+    /// The configuration cannot be used here, and why.
+    Config(&'static str),
     /// What came first is no TLS: a request for HTTP in plain text, or something else.
     NotTls {
         /// It looks like a request.
@@ -22,7 +24,7 @@ pub enum TlsError {
     TooLong,
     /// A message that has no place there.
     Unexpected,
-    /// A value that a message may not have.
+    /// A value that is none in a message.
     Illegal,
     /// Too many records that bring nothing.
     Useless,
@@ -37,6 +39,7 @@ impl TlsError {
     pub fn reason(&self) -> &'static str {
         use rustls::Error as E;
         match self {
+            TlsError::Config(_) => "configuration",
             TlsError::NotTls { is_http: true } => "plain_http",
             TlsError::NotTls { is_http: false } => "not_tls",
             TlsError::Handshake(E::PeerIncompatible(_)) => "incompatible",
@@ -54,7 +57,8 @@ impl TlsError {
     }
 
     /// All that [`reason`](TlsError::reason) gives.
-    pub const REASONS: [&str; 11] = [
+    pub const REASONS: [&str; 12] = [
+        "configuration",
         "plain_http",
         "not_tls",
         "incompatible",
@@ -68,20 +72,22 @@ impl TlsError {
         "over",
     ];
 
-    /// The alert that tells the peer.
+    /// The alert that tells the peer of a session whose handshake is over. In a handshake rustls tells it.
     pub(crate) fn alert(&self) -> Option<AlertDescription> {
         match self {
             TlsError::BadRecord => Some(AlertDescription::BadRecordMac),
             TlsError::TooLong => Some(AlertDescription::RecordOverflow),
             TlsError::Unexpected | TlsError::Useless => Some(AlertDescription::UnexpectedMessage),
             TlsError::Illegal => Some(AlertDescription::IllegalParameter),
-            // No end in order: what came before is not whole.
-            TlsError::Exhausted => Some(AlertDescription::InternalError),
-            // rustls has queued its own; the others are no sessions, or over.
-            TlsError::Handshake(_)
-            | TlsError::NotTls { .. }
-            | TlsError::Alert(_)
-            | TlsError::Over => None,
+            TlsError::Handshake(rustls::Error::InvalidMessage(message)) => {
+                Some(AlertDescription::from(*message))
+            }
+            // Not a close_notify: what was sent is not all, and must not seem to be.
+            TlsError::Handshake(_) | TlsError::Exhausted => Some(AlertDescription::InternalError),
+            // It has ended the session itself, or there is none.
+            TlsError::Alert(_) | TlsError::NotTls { .. } | TlsError::Config(_) | TlsError::Over => {
+                None
+            }
         }
     }
 }
@@ -89,6 +95,7 @@ impl TlsError {
 impl fmt::Display for TlsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            TlsError::Config(what) => write!(f, "this configuration of TLS does not work: {what}"),
             TlsError::NotTls { is_http: true } => {
                 f.write_str("a request for HTTP came in plain text where TLS is spoken")
             }
@@ -98,7 +105,7 @@ impl fmt::Display for TlsError {
             TlsError::BadRecord => f.write_str("a record was changed on its way"),
             TlsError::TooLong => f.write_str("a record is longer than allowed"),
             TlsError::Unexpected => f.write_str("a message has no place there"),
-            TlsError::Illegal => f.write_str("a message has a value that it may not have"),
+            TlsError::Illegal => f.write_str("a message has a value that it cannot have"),
             TlsError::Useless => f.write_str("too many records that bring nothing"),
             TlsError::Exhausted => f.write_str("the key has encrypted as much as it may"),
             TlsError::Over => f.write_str("the session is over"),

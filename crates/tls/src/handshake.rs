@@ -6,11 +6,11 @@ use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::kernel::KernelConnection;
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
-use rustls::{CommonState, Error, ExtractedSecrets};
+use rustls::{CommonState, ExtractedSecrets};
 use rustls_pki_types::ServerName;
 
 use crate::TlsError;
-use crate::limits::{EXPANSION_12_MAX, HANDSHAKE_LEN_MAX, HEADER_LEN, PLAIN_LEN_MAX};
+use crate::limits::{EXPANSION_12_MAX, FRAGMENTS_LEN_MAX, HEADER_LEN, PLAIN_LEN_MAX};
 use crate::session::About;
 
 /// What is left of rustls' connection: it makes the next keys, and takes a client's tickets.
@@ -19,15 +19,24 @@ pub(crate) enum Kernel {
     Client(KernelConnection<ClientConnectionData>),
 }
 
+/// What records are of that may come first.
+const ALERT: u8 = 21;
+const HANDSHAKE: u8 = 22;
+
+const NO_EXTRACTION: &str = "enable_secret_extraction is to be set: records are encrypted here";
+
 enum Side {
     Server(UnbufferedServerConnection),
     Client(UnbufferedClientConnection),
 }
 
 /// A handshake under way.
+///
+/// rustls sees one whole record after another, and none behind the one that ends the handshake: that is for the keys which
+/// come of it. So nothing is decrypted twice, and rustls gets no message that it would answer behind our back.
 pub(crate) struct Handshake {
     side: Side,
-    /// What was received and rustls has not done with: it decrypts in place.
+    /// Fragments of a message that rustls is in the middle of, and a record: it decrypts and puts together in place.
     incoming: Vec<u8>,
     /// Something was received.
     has_begun: bool,
@@ -38,6 +47,8 @@ pub(crate) struct Done {
     pub(crate) secrets: ExtractedSecrets,
     pub(crate) kernel: Kernel,
     pub(crate) about: About,
+    /// Its last record ended within another message.
+    pub(crate) is_cut: bool,
 }
 
 /// What one step of rustls came to.
@@ -45,32 +56,29 @@ enum Step {
     Again,
     /// Nothing happens before more is received.
     Waits,
-    /// Application data may go both ways.
-    Stands,
-}
-
-/// Of a configuration whose sessions cannot come to stand here.
-fn unfit() -> TlsError {
-    let why = "a configuration needs enable_secret_extraction, and no early data";
-    TlsError::Handshake(Error::General(why.to_owned()))
 }
 
 impl Handshake {
     pub(crate) fn server(config: Arc<rustls::ServerConfig>) -> Result<Handshake, TlsError> {
-        // Early data would come before its keys are ours.
-        if !config.enable_secret_extraction || config.max_early_data_size > 0 {
-            return Err(unfit());
+        if !config.enable_secret_extraction {
+            return Err(TlsError::Config(NO_EXTRACTION));
+        }
+        if config.max_early_data_size > 0 {
+            return Err(TlsError::Config(
+                "early data is not taken: max_early_data_size is to be 0",
+            ));
         }
         let connection = UnbufferedServerConnection::new(config)?;
         Ok(Handshake::of(Side::Server(connection)))
     }
 
+    /// Begins at once: [`receive`](Handshake::receive) of nothing gives what is to be sent.
     pub(crate) fn client(
         config: Arc<rustls::ClientConfig>,
         name: ServerName<'static>,
     ) -> Result<Handshake, TlsError> {
-        if !config.enable_secret_extraction || config.enable_early_data {
-            return Err(unfit());
+        if !config.enable_secret_extraction {
+            return Err(TlsError::Config(NO_EXTRACTION));
         }
         let connection = UnbufferedClientConnection::new(config, name)?;
         Ok(Handshake::of(Side::Client(connection)))
@@ -84,60 +92,67 @@ impl Handshake {
         }
     }
 
-    /// Takes whole records one by one, until it is over: those behind are not its own. Messages for the peer are appended to
-    /// `out`. Gives how much it has taken, and whether it is over.
+    /// Takes whole records, until it is over: what is behind is not its own. Messages for the peer are appended to `out`. Gives
+    /// how much it has taken, and whether it is over.
     pub(crate) fn receive(
         &mut self,
         bytes: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<(usize, bool), TlsError> {
-        if matches!(self.side, Side::Server(_)) && !self.has_begun && !bytes.is_empty() {
-            looks_like_tls(bytes)?;
+        if let (false, Some(&first)) = (self.has_begun, bytes.first()) {
+            self.has_begun = true;
+            self.looks_like_tls(first)?;
         }
-        // A client begins without anything received.
-        if matches!(self.side, Side::Client(_)) && !self.has_begun {
-            self.go_on(out)?;
+        if self.side.common().wants_write() {
+            self.go_on(out)?; // A client's hello, for which nothing has to come.
         }
-        self.has_begun |= !bytes.is_empty() || matches!(self.side, Side::Client(_));
         let mut taken = 0;
-        while let Some(len) = unchecked_record_len(&bytes[taken..]) {
-            if self.incoming.len() + len > HANDSHAKE_LEN_MAX {
-                return Err(TlsError::TooLong);
-            }
-            self.incoming.extend_from_slice(&bytes[taken..taken + len]);
-            taken += len;
-            if self.go_on(out)? {
+        while let Some(record) = first_record(&bytes[taken..]) {
+            self.incoming.extend_from_slice(record);
+            taken += record.len();
+            self.go_on(out)?;
+            if !self.side.common().is_handshaking() {
                 return Ok((taken, true));
+            }
+            if self.incoming.len() > FRAGMENTS_LEN_MAX {
+                return Err(self.refuse(out));
             }
         }
         Ok((taken, false))
     }
 
-    /// Has rustls go on as far as it can; true when it is over.
-    fn go_on(&mut self, out: &mut Vec<u8>) -> Result<bool, TlsError> {
-        loop {
-            let (discard, step) = self.side.step(&mut self.incoming, out);
-            match step {
-                Ok(Step::Again) => {}
-                Ok(Step::Waits) => {
-                    self.incoming.drain(..discard);
-                    return Ok(false);
-                }
-                Ok(Step::Stands) => {
-                    self.incoming.drain(..discard);
-                    return Ok(!self.is_handshaking());
-                }
-                Err(error) => {
-                    self.take_alerts(out);
-                    return Err(error.into());
-                }
-            }
-            self.incoming.drain(..discard);
+    /// What comes first is a handshake record, or an alert of a peer that cannot do with the hello.
+    fn looks_like_tls(&self, first: u8) -> Result<(), TlsError> {
+        match first {
+            ALERT | HANDSHAKE => Ok(()),
+            first => Err(TlsError::NotTls {
+                is_http: matches!(self.side, Side::Server(_)) && first.is_ascii_alphabetic(),
+            }),
         }
     }
 
-    /// Takes what rustls has queued to tell the peer why it has failed. What was received it must not look at again.
-    fn take_alerts(&mut self, out: &mut Vec<u8>) {
+    /// Has rustls go on with what there is.
+    fn go_on(&mut self, out: &mut Vec<u8>) -> Result<(), TlsError> {
+        loop {
+            let (discard, step) = self.side.step(&mut self.incoming, out);
+            match step {
+                Ok(step) => {
+                    self.incoming.drain(..discard);
+                    if matches!(step, Step::Waits) {
+                        return Ok(());
+                    }
+                }
+                Err(error) => {
+                    self.say_why(out);
+                    return Err(error.into());
+                }
+            }
+        }
+    }
+
+    /// Appends the alert with which rustls has failed. It gives what it has to send before it looks at what was received, and
+    /// then it must not look: it remembers places there of messages that it will not come to.
+    fn say_why(&mut self, out: &mut Vec<u8>) {
         while self.side.common().wants_write() {
             if self.side.step(&mut self.incoming, out).1.is_err() {
                 return;
@@ -145,8 +160,13 @@ impl Handshake {
         }
     }
 
-    fn is_handshaking(&self) -> bool {
-        self.side.common().is_handshaking()
+    /// A message has come in too many fragments. rustls alone can tell the peer: it is made to, by a header that it refuses.
+    fn refuse(&mut self, out: &mut Vec<u8>) -> TlsError {
+        self.incoming
+            .extend_from_slice(&[HANDSHAKE, 3, 3, 0xff, 0xff]);
+        match self.go_on(out) {
+            Ok(()) | Err(_) => TlsError::TooLong,
+        }
     }
 
     /// Takes out what it has come to.
@@ -166,6 +186,7 @@ impl Handshake {
             secrets,
             kernel,
             about,
+            is_cut: !self.incoming.is_empty(),
         })
     }
 }
@@ -178,7 +199,11 @@ impl Side {
         }
     }
 
-    fn step(&mut self, incoming: &mut [u8], out: &mut Vec<u8>) -> (usize, Result<Step, Error>) {
+    fn step(
+        &mut self,
+        incoming: &mut [u8],
+        out: &mut Vec<u8>,
+    ) -> (usize, Result<Step, rustls::Error>) {
         match self {
             Side::Server(connection) => step(connection.process_tls_records(incoming), out),
             Side::Client(connection) => step(connection.process_tls_records(incoming), out),
@@ -190,12 +215,8 @@ impl Side {
 fn step<Data>(
     status: UnbufferedStatus<'_, '_, Data>,
     out: &mut Vec<u8>,
-) -> (usize, Result<Step, Error>) {
-    let state = match status.state {
-        Ok(state) => state,
-        Err(error) => return (status.discard, Err(error)),
-    };
-    let step = match state {
+) -> (usize, Result<Step, rustls::Error>) {
+    let step = status.state.map(|state| match state {
         ConnectionState::EncodeTlsData(mut message) => {
             let begin = out.len();
             if let Err(EncodeError::InsufficientSize(need)) = message.encode(&mut []) {
@@ -209,31 +230,18 @@ fn step<Data>(
             sent.done();
             Step::Again
         }
-        ConnectionState::WriteTraffic(_) => Step::Stands,
-        ConnectionState::BlockedHandshake => Step::Waits,
-        // Application data comes behind the handshake, where it is not rustls' any more.
-        _ => return (status.discard, Err(Error::HandshakeNotComplete)),
-    };
-    (status.discard, Ok(step))
+        // Its end, too. It does not come to data, of which it sees no record; early data is refused by a configuration.
+        _ => Step::Waits,
+    });
+    (status.discard, step)
 }
 
-/// The length of the record that bytes begin with, if it is whole. One that is longer than any counts as its header alone:
-/// rustls knows what is wrong with it.
-fn unchecked_record_len(bytes: &[u8]) -> Option<usize> {
-    let (&[_, _, _, high, low], _) = bytes.split_first_chunk::<HEADER_LEN>()?;
+/// The record that bytes begin with, if it is whole. Of one that is longer than any that is its header, which rustls refuses.
+fn first_record(bytes: &[u8]) -> Option<&[u8]> {
+    let &[_, _, _, high, low] = bytes.first_chunk::<HEADER_LEN>()?;
     let len = usize::from(u16::from_be_bytes([high, low]));
     match len > PLAIN_LEN_MAX + EXPANSION_12_MAX {
-        true => Some(HEADER_LEN),
-        false => Some(HEADER_LEN + len).filter(|len| *len <= bytes.len()),
-    }
-}
-
-/// The first byte of TLS is a handshake record's type, or an alert's.
-fn looks_like_tls(bytes: &[u8]) -> Result<(), TlsError> {
-    match bytes[0] {
-        21 | 22 => Ok(()),
-        first => Err(TlsError::NotTls {
-            is_http: first.is_ascii_alphabetic(),
-        }),
+        true => bytes.get(..HEADER_LEN),
+        false => bytes.get(..HEADER_LEN + len),
     }
 }

@@ -1,10 +1,12 @@
 //! TLS 1.3 and 1.2 without I/O, for a server and a client: sessions that know neither sockets nor HTTP.
 //!
 //! A [`Session`] is one connection's TLS. What was received goes into [`Session::receive`], which says how much of it was taken,
-//! and appends to a vector what is to be sent to the peer at once: handshake messages, alerts, answers to a change of keys.
-//! Plaintext lies in [`Session::readable`] until [`Session::consume`]. [`Session::seal`] appends records of plaintext
-//! pieces, each of which is copied once, to where it is encrypted in place. [`Session::close`] appends the last alert. When
-//! a call fails, the alert is appended already, where the peer can be told by one: send it, and end the connection.
+//! and appends to a vector what is to be sent to the peer at once: handshake messages and alerts. It takes whole
+//! records, of which the longest has [`limits::RECORD_LEN_MAX`] bytes, and holds none itself: what it has not taken is given again when
+//! more has come, and when plaintext was consumed. Plaintext lies in [`Session::readable`] until [`Session::consume`]. [`Session::seal`] appends records
+//! of plaintext pieces, each of which is copied once, to where it is encrypted in place. [`Session::close`] appends the
+//! last alert. When a call fails and the session is over, the alert that tells the peer is appended already, where there is
+//! one: send it, and end the connection.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), exos_tls::TlsError> {
@@ -48,7 +50,7 @@ pub mod files;
 mod handshake;
 pub mod limits;
 pub mod policy;
-pub mod record;
+mod record;
 pub mod self_signed;
 pub mod session;
 mod traffic;

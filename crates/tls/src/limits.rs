@@ -10,20 +10,22 @@ pub(crate) const EXPANSION_12_MAX: usize = 2048;
 /// Bytes of a record's header.
 pub const HEADER_LEN: usize = 5;
 
+/// The longest record, with its header: what carries a session has to give as much in one piece.
+pub const RECORD_LEN_MAX: usize = HEADER_LEN + PLAIN_LEN_MAX + EXPANSION_12_MAX;
+
 /// What a session may have decrypted and nobody has consumed, before it takes no more: four of the longest records.
 pub const UNREAD_LEN: usize = 4 * PLAIN_LEN_MAX;
 
-/// Bytes of a handshake's message that is not whole: 64 KiB, as much as rustls takes, and what its records have beside.
-pub const HANDSHAKE_LEN_MAX: usize = 72 * 1024;
+/// Bytes that one message of a handshake may take before it is whole: rustls takes messages of 64 KiB at most, and an eighth of that
+/// is for headers and tags of records, which may be as short as 512 bytes (RFC 6066 §4). A record comes on top.
+pub const FRAGMENTS_LEN_MAX: usize = 72 * 1024;
 
-/// Bytes of a message that is not whole, behind the handshake: tickets are the longest.
-pub const MESSAGE_LEN_MAX: usize = 64 * 1024;
+/// The longest message behind a handshake: a ticket has some hundred bytes, or some thousand with a chain of certificates in it.
+pub const MESSAGE_LEN_MAX: usize = PLAIN_LEN_MAX;
 
-/// Records after which a key is changed in TLS 1.3: of AES-GCM fewer than 2^24.5 may be encrypted (RFC 8446 §5.5).
+/// Records under one key of AES-GCM: fewer than 2^24.5 may be encrypted (RFC 8446 §5.5, RFC 9325 §4.4). TLS 1.3 changes the key then,
+/// TLS 1.2 cannot and ends the session. With ChaCha20-Poly1305 no session comes to an end by it.
 pub const RECORDS_MAX: u64 = 1 << 24;
-
-/// Records after which TLS 1.2, which cannot change its key, ends the connection (RFC 9325 §4.4).
-pub const RECORDS_12_MAX: u64 = RECORDS_MAX;
 
 /// Records that bring nothing in a row: empty ones, warnings, changes of keys. rustls' bound for changes of keys, too.
 pub const USELESS_RECORDS_MAX: u8 = 32;

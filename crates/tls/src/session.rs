@@ -8,6 +8,7 @@ use rustls_pki_types::ServerName;
 
 use crate::TlsError;
 use crate::handshake::Handshake;
+use crate::limits::UNREAD_LEN;
 use crate::record::{Cipher, Version};
 use crate::traffic::Traffic;
 
@@ -65,6 +66,7 @@ pub struct Session {
     /// Plaintext, from `consumed` on.
     plain: Vec<u8>,
     consumed: usize,
+    is_peer_closed: bool,
     about: About,
 }
 
@@ -108,6 +110,7 @@ impl Session {
             state: State::Handshake(Box::new(handshake)),
             plain: Vec::new(),
             consumed: 0,
+            is_peer_closed: false,
             about: About::default(),
         }
     }
@@ -115,31 +118,41 @@ impl Session {
     // What arrives.
 
     /// Takes in what was received, and appends to `out` what is to be sent at once. Gives how much it has taken: the rest is to be
-    /// given again, with what comes behind it, and when plaintext was consumed.
+    /// given again, with what comes behind it. It takes whole records, and none while [`UNREAD_LEN`] is not consumed: behind [`consume`](Session::consume) it may take more of what there is.
     ///
     /// # Errors
     ///
-    /// The session is over, and what tells the peer is appended.
+    /// The session is over, and what tells the peer is appended, if it can be told.
     pub fn receive(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<usize, TlsError> {
-        let received = match &self.state {
-            State::Handshake(_) => self.receive_handshake(bytes, out),
-            State::Traffic(_) => self.receive_records(bytes, out),
-            State::Over => Err(TlsError::Over),
-        };
+        self.compact();
+        let received = self.take_in(bytes, out);
         if let Err(error) = &received {
             self.fail(error, out);
         }
         received
     }
 
-    fn receive_handshake(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<usize, TlsError> {
-        let State::Handshake(handshake) = &mut self.state else {
+    fn take_in(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<usize, TlsError> {
+        let mut taken = 0;
+        if let State::Handshake(handshake) = &mut self.state {
+            let (count, is_over) = handshake.receive(bytes, out)?;
+            if !is_over {
+                return Ok(count);
+            }
+            taken = count;
+            self.begin_traffic()?;
+        }
+        let State::Traffic(traffic) = &mut self.state else {
             return Err(TlsError::Over);
         };
-        let (taken, is_over) = handshake.receive(bytes, out)?;
-        if !is_over {
-            return Ok(taken);
-        }
+        let len_max = self.consumed + UNREAD_LEN;
+        taken += traffic.receive(&bytes[taken..], &mut self.plain, len_max, out)?;
+        self.is_peer_closed = traffic.is_peer_closed();
+        Ok(taken)
+    }
+
+    /// The handshake is over: its keys are ours from now on.
+    fn begin_traffic(&mut self) -> Result<(), TlsError> {
         let State::Handshake(handshake) = std::mem::replace(&mut self.state, State::Over) else {
             return Err(TlsError::Over);
         };
@@ -153,17 +166,18 @@ impl Session {
         let traffic = Traffic::new(version, tx, rx, done.kernel);
         self.state = State::Traffic(Box::new(traffic));
         self.about = done.about;
-        Ok(taken + self.receive_records(&bytes[taken..], out)?)
+        match done.is_cut {
+            true => Err(TlsError::Unexpected),
+            false => Ok(()),
+        }
     }
 
-    fn receive_records(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<usize, TlsError> {
-        let State::Traffic(traffic) = &mut self.state else {
-            return Err(TlsError::Over);
-        };
-        // What was consumed is no reason to wait.
-        self.plain.drain(..self.consumed);
-        self.consumed = 0;
-        traffic.receive(bytes, &mut self.plain, out)
+    /// Gives back what consumed plaintext takes, when that is more than what has to be moved for it.
+    fn compact(&mut self) {
+        if self.consumed > self.plain.len() / 2 {
+            self.plain.drain(..self.consumed);
+            self.consumed = 0;
+        }
     }
 
     /// Plaintext that was not consumed.
@@ -186,15 +200,13 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// The session does not stand, or its key is used up.
+    /// The session does not stand, or our side has ended: nothing changes. Or its key is used up: it is over.
     pub fn seal(&mut self, pieces: &[&[u8]], out: &mut Vec<u8>) -> Result<(), TlsError> {
         let sealed = match &mut self.state {
             State::Traffic(traffic) => traffic.seal(pieces, out),
             State::Handshake(_) | State::Over => Err(TlsError::Over),
         };
-        if let Err(error) = &sealed
-            && *error != TlsError::Over
-        {
+        if let Err(error) = &sealed {
             self.fail(error, out);
         }
         sealed
@@ -210,6 +222,9 @@ impl Session {
     }
 
     fn fail(&mut self, error: &TlsError, out: &mut Vec<u8>) {
+        if let TlsError::Over = error {
+            return; // What was asked for too late or too early harms nothing.
+        }
         if let (State::Traffic(traffic), Some(alert)) = (&mut self.state, error.alert()) {
             traffic.fail(alert, out);
         }
@@ -228,14 +243,15 @@ impl Session {
         matches!(self.state, State::Handshake(_))
     }
 
-    /// The peer has ended its side, and nobody else for it: no more plaintext comes.
-    pub fn is_peer_closed(&self) -> bool {
-        matches!(&self.state, State::Traffic(traffic) if traffic.is_peer_closed)
-    }
-
-    /// It has failed, or was closed in its handshake.
+    /// It has failed, or was closed before its handshake was over.
     pub fn is_over(&self) -> bool {
         matches!(self.state, State::Over)
+    }
+
+    /// The peer has ended its side, and nobody else can have: no more plaintext comes. Where a connection ends and this is not
+    /// so, it was cut off (RFC 8446 §6.1).
+    pub fn is_peer_closed(&self) -> bool {
+        self.is_peer_closed
     }
 
     /// What the handshake has come to.

@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let link: Attachment = match args().nth(2).as_deref() {
         None => OwnPair::new().into(),
         Some("--kernel") => return by_the_kernel(port),
-        Some(interface) => SharedInterface::new(interface, Role::Serve(port)).into(),
+        Some(interface) => SharedInterface::new(interface, Role::Serve(vec![port])).into(),
     };
     let net = Net::attach(link)?;
     let listener = TcpListener::bind(&net, (Ipv4Addr::UNSPECIFIED, port))?;

@@ -22,6 +22,8 @@ pub struct About<'a> {
     pub server_name: Option<&'a [u8]>,
     /// Whose password let the request in, where the site's rules want one.
     pub user: Option<&'a [u8]>,
+    /// It came by HTTPS.
+    pub is_encrypted: bool,
 }
 
 /// Fields that are no variables: what is about the connection, what has a variable of another name, and `Proxy`, for which
@@ -49,6 +51,7 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
         length,
         server_name,
         user,
+        is_encrypted,
     } = *about;
     let root = &asked.application.root;
     let (uri, authority) = local_part(request.target);
@@ -75,7 +78,13 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
         put("AUTH_TYPE", b"Basic");
         put("REMOTE_USER", user);
     }
-    put("REQUEST_SCHEME", b"http");
+    if is_encrypted {
+        put("HTTPS", b"on");
+    }
+    put(
+        "REQUEST_SCHEME",
+        if is_encrypted { b"https" } else { b"http" },
+    );
     put("REQUEST_METHOD", request.method_name.as_bytes());
     // RFC 9112 §3.2.1: an empty path is sent as "/".
     let has_path = !uri.is_empty() && !uri.starts_with(b"?");

@@ -105,11 +105,11 @@ impl Config {
         let source = Source::new(file, text);
         let tables: schema::File = tables::read(&source);
         let port = tables.port.as_ref();
-        let config = Config {
+        let mut config = Config {
             port: port
                 .and_then(|port| source.number(port, 1, i64::from(u16::MAX)))
                 .map_or(DEFAULT_PORT, |port| port as u16),
-            tls: tls::tls(&source, &tables),
+            tls: tls::tls(&source, &folder_of(file), &tables),
             user: stack::user(&source, tables.user.as_ref()),
             link: stack::links(&source, &tables.link),
             cores: stack::cores(&source, &tables.link),
@@ -127,6 +127,8 @@ impl Config {
             lines: Lines::of(&source, file, &tables),
             unknown_hosts: site::unknown_hosts(&source, tables.unknown_hosts.as_ref()),
         };
+        let Config { tls, sites, .. } = &mut config;
+        tls::name_port(&source, &tables.site, tls.as_ref(), sites);
         source.finish(config)
     }
 }

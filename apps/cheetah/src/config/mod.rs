@@ -25,4 +25,4 @@ pub use file::{Config, DEFAULT_PORT};
 pub use lines::Lines;
 pub use site::{Root, SiteConfig};
 pub use stack::{LinkConfig, TcpConfig};
-pub use tls::{TlsArgs, TlsConfig};
+pub use tls::{Clients, TlsArgs, TlsConfig};

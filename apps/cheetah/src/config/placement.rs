@@ -13,6 +13,12 @@ impl Config {
         self.cores.map_or(listed, |cores| cores as usize)
     }
 
+    /// The ports at which it listens.
+    fn ports(&self) -> Vec<u16> {
+        let encrypted = self.tls.as_ref().map(|tls| tls.port);
+        [self.port].into_iter().chain(encrypted).collect()
+    }
+
     /// What is asked of the library for each link, which has these [places](Self::places).
     ///
     /// # Errors
@@ -21,7 +27,7 @@ impl Config {
     pub(crate) fn attachments(&self, places: &[Vec<usize>]) -> Result<Vec<Attachment>, Error> {
         let needs = places.iter().map(|cores| Needs {
             cores: cores.len().max(1) as u32,
-            ..Needs::new(Role::Serve(self.port))
+            ..Needs::new(Role::Serve(self.ports()))
         });
         self.link.attachments(&needs.collect::<Vec<_>>())
     }

@@ -8,7 +8,7 @@ use std::path::Path;
 use toml::Spanned;
 
 use super::schema::{FieldsTable, OneOrMany, RedirectTable, SiteTable, Text};
-use super::{access, applications};
+use super::{access, applications, tls};
 use crate::message::Status;
 use crate::site::rules::fields::{self, FieldRule, FieldRules};
 use crate::site::rules::pattern::Pattern;
@@ -33,7 +33,7 @@ pub(super) fn settings(
     settings.types = types(source, table);
     settings.error_pages = error_pages(source, table);
     let all = table.fields.iter().filter_map(|t| field_rule(source, t));
-    let all: Vec<FieldRule> = all.collect();
+    let all: Vec<FieldRule> = all.chain(tls::hsts(source, span, table)).collect();
     let patterns = table
         .fields
         .iter()
@@ -51,6 +51,7 @@ pub(super) fn settings(
     settings.redirects = Redirects::new(all).map_err(whole).unwrap_or_default();
     let patterns = table.access.iter();
     once(source, patterns.filter_map(|t| t.get_ref().path.as_ref()));
+    settings.https_only = table.https_only.then_some(tls::DEFAULT_PORT);
     settings.access = access::access(source, folder, table);
     once(source, applications::scopes(table));
     settings.applications = applications::rules(source, folder, table);

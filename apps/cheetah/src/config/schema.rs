@@ -52,6 +52,8 @@ pub(super) struct TlsTable {
     pub(super) minimum_version: Option<Text>,
     pub(super) suites: Vec<Text>,
     pub(super) self_signed: bool,
+    pub(super) client_ca: Option<Text>,
+    pub(super) client_certificate: Option<Text>,
 }
 
 /// `[[site.certificate]]`: a certificate of a site.
@@ -128,6 +130,8 @@ pub(super) struct SiteTable {
     pub(super) fastcgi: Vec<Spanned<FastcgiTable>>,
     pub(super) certificate: Vec<Spanned<CertificateTable>>,
     pub(super) application: Vec<Spanned<ApplicationTable>>,
+    pub(super) https_only: bool,
+    pub(super) hsts: Option<Text>,
 }
 
 /// `[[site.fastcgi]]`: what an application answers.

@@ -1,17 +1,23 @@
 //! HTTPS: `[tls]` and `[[site.certificate]]`, and the options that say the same.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use exos_program::config::Source;
+use exos_program::units::parse_duration;
 use exos_tls::files::Files;
 use exos_tls::policy::{MinimumVersion, suite};
 use rustls::SupportedCipherSuite;
 use toml::Spanned;
 
-use super::schema::{CertificateTable, File, TlsTable};
+use super::schema::{CertificateTable, File, SiteTable, TlsTable};
+use super::site::SiteConfig;
+use crate::site::rules::fields::FieldRule;
+use crate::site::rules::pattern::Pattern;
 
 /// The port of HTTPS (RFC 9110 §4.2.2).
-const DEFAULT_PORT: u16 = 443;
+pub(super) const DEFAULT_PORT: u16 = 443;
 
 /// How HTTPS is spoken.
 #[derive(Clone, Debug)]
@@ -26,6 +32,17 @@ pub struct TlsConfig {
     pub certificates: Vec<Files>,
     /// A certificate for trying is made, too.
     pub self_signed: bool,
+    /// Whose certificates clients show, if they are to show any.
+    pub clients: Option<Clients>,
+}
+
+/// Clients that show certificates.
+#[derive(Clone, Debug)]
+pub struct Clients {
+    /// Who signs them.
+    pub authorities: PathBuf,
+    /// Those that show none are sent away.
+    pub are_required: bool,
 }
 
 /// The options about HTTPS.
@@ -66,6 +83,7 @@ impl TlsArgs {
                 .map(|(certificate, key)| of(certificate, key))
                 .collect(),
             self_signed: self.tls_self_signed,
+            clients: None,
         })
     }
 }
@@ -79,9 +97,8 @@ fn of(certificate: &Path, key: &Path) -> Files {
 }
 
 /// `[tls]`, or what it is by default where a site has a certificate.
-pub(super) fn tls(source: &Source, file: &File) -> Option<TlsConfig> {
-    let has_certificate =
-        |site: &Spanned<super::schema::SiteTable>| !site.get_ref().certificate.is_empty();
+pub(super) fn tls(source: &Source, folder: &Path, file: &File) -> Option<TlsConfig> {
+    let has_certificate = |site: &Spanned<SiteTable>| !site.get_ref().certificate.is_empty();
     let is_certified = file.site.iter().any(has_certificate);
     let (span, default) = (file.tls.as_ref().map(Spanned::span), TlsTable::default());
     let table = match &file.tls {
@@ -108,7 +125,68 @@ pub(super) fn tls(source: &Source, file: &File) -> Option<TlsConfig> {
             .collect(),
         certificates: Vec::new(),
         self_signed: table.self_signed,
+        clients: clients(source, folder, table),
     })
+}
+
+/// `client_ca` and `client_certificate`.
+fn clients(source: &Source, folder: &Path, table: &TlsTable) -> Option<Clients> {
+    let are_required = table.client_certificate.as_ref().and_then(|text| {
+        let is_known = source.value(text, |text| match text {
+            "required" => Ok(true),
+            "optional" => Ok(false),
+            _ => Err(format!(
+                "{text:?} is not understood; write \"required\" or \"optional\""
+            )),
+        })?;
+        if table.client_ca.is_none() {
+            let missing =
+                "nobody is named who signs certificates of clients; write client_ca = \"ca.pem\"";
+            source.note_missing(&text.span(), missing);
+        }
+        Some(is_known)
+    });
+    let authorities = folder.join(table.client_ca.as_ref()?.get_ref());
+    Some(Clients {
+        authorities,
+        are_required: are_required.unwrap_or(true),
+    })
+}
+
+/// The rule that sets `Strict-Transport-Security` (RFC 6797), where a site wants that: plain requests get none, for they
+/// are redirected.
+pub(super) fn hsts(source: &Source, span: &Range<usize>, table: &SiteTable) -> Option<FieldRule> {
+    let time = source.value(table.hsts.as_ref()?, parse_duration)?;
+    if !table.https_only {
+        let missing = "hsts has browsers use HTTPS alone; write https_only = true beside it";
+        source.note_missing(span, missing);
+    }
+    let value = format!("max-age={}", time.as_secs());
+    Some(FieldRule {
+        pattern: Pattern::parse("/*").ok()?,
+        fields: vec![("Strict-Transport-Security".to_owned(), vec![value])],
+    })
+}
+
+/// Has plain requests be sent to the port of HTTPS, of the sites that are `https_only`.
+pub(super) fn name_port(
+    source: &Source,
+    tables: &[Spanned<SiteTable>],
+    tls: Option<&TlsConfig>,
+    sites: &mut [SiteConfig],
+) {
+    for (table, site) in tables.iter().zip(sites) {
+        if !table.get_ref().https_only {
+            continue;
+        }
+        match tls {
+            Some(tls) => Arc::make_mut(&mut site.settings).https_only = Some(tls.port),
+            None => source.note_missing(
+                &table.span(),
+                "the site is https_only, and there is no HTTPS; write [[site.certificate]] below it",
+            ),
+        }
+    }
 }
 
 /// Every `[[site.certificate]]`. `folder` is where relative paths begin.

@@ -73,6 +73,11 @@ pub trait Carried {
         0
     }
 
+    /// When the first certificate ends, in seconds since 1970.
+    fn certificate_expires(&self) -> Option<i64> {
+        None
+    }
+
     /// What that counts, by name.
     fn counters(&self) -> Vec<(String, u64)>;
 }

@@ -224,8 +224,9 @@ impl Cheetah {
             return;
         }
         let is_admitted = most.is_some();
-        self.connections
-            .insert(Connection::new(id, peer, is_admitted, now));
+        let connection = Connection::new(id, peer, is_admitted, now);
+        let is_encrypted = transport.is_encrypted(id);
+        self.connections.insert(connection.encrypted(is_encrypted));
         if let Some(sent) = self.shared.sent_by_kernel.remove(&id) {
             self.with(now, id, transport, |connection, turn| {
                 connection.goes_on_behind(sent, turn);

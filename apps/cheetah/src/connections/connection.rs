@@ -87,6 +87,8 @@ pub(super) struct Connection {
     peer: IpAddr,
     /// The limit of its peer's connections counts it.
     is_admitted: bool,
+    /// Nobody reads on the way what is sent.
+    is_encrypted: bool,
     /// Requests wait to be read for room in the send queue.
     held: bool,
     /// The client has finished.
@@ -131,11 +133,21 @@ impl Connection {
             pace: Pace::new(now, 0),
             peer,
             is_admitted,
+            is_encrypted: false,
             held: false,
             client_finished: false,
             finished: false,
             stream: None,
             answering: None,
+        }
+    }
+
+    /// Whether nobody reads on the way what is sent.
+    #[must_use]
+    pub(super) fn encrypted(self, is_encrypted: bool) -> Connection {
+        Connection {
+            is_encrypted,
+            ..self
         }
     }
 
@@ -365,12 +377,14 @@ impl Connection {
             self.begun = now;
         }
         let attempt = attempt.of(self.peer, self.begun, now);
+        let attempt = attempt.by_https(self.is_encrypted);
         let bytes_len = bytes.len();
         let http = &mut self.http;
         let hits = shared.server.counters().cache_hits;
         let handled = http.handle_again(&mut shared.server, bytes, room, attempt, &mut shared.out);
         // No other is rendered for the kernel, so none need be tried.
         if let Some(in_kernel) = &mut shared.in_kernel
+            && !self.is_encrypted
             && handled.responses == 1
             && handled.are_for_all
             && handled.consumed == bytes_len

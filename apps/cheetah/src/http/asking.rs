@@ -48,6 +48,7 @@ pub struct Asking {
     user: Option<Box<[u8]>>,
     peer: IpAddr,
     begun: Instant,
+    is_encrypted: bool,
 }
 
 /// What has been said of an application's answer.
@@ -104,6 +105,7 @@ impl Asking {
                 length,
                 server_name: self.server_name.as_deref(),
                 user: self.user.as_deref(),
+                is_encrypted: self.is_encrypted,
             };
             variables::push(&mut out, &request, &about);
         }
@@ -166,6 +168,7 @@ impl Server {
             more_fields: self.sites.get_mut(site).rule_fields(path),
             peer: exchange.attempt.peer,
             begun: exchange.attempt.begun,
+            is_encrypted: exchange.attempt.is_encrypted,
         })))
     }
 

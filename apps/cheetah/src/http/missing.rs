@@ -48,6 +48,8 @@ impl Missing {
 pub struct Attempt<'a> {
     /// Who asks.
     pub peer: IpAddr,
+    /// Nobody reads it on its way: it came by HTTPS.
+    pub is_encrypted: bool,
     /// It is answered only with what anyone would get whatever its address is.
     pub is_for_all: bool,
     /// When the first bytes of the first of them came. Each of the others begins when the one ahead of it is answered.
@@ -65,6 +67,7 @@ impl Default for Attempt<'_> {
     fn default() -> Self {
         Attempt {
             peer: Ipv4Addr::UNSPECIFIED.into(),
+            is_encrypted: false,
             is_for_all: false,
             begun: Instant::START,
             now: Instant::START,
@@ -91,6 +94,15 @@ impl<'a> Attempt<'a> {
             peer,
             begun,
             now,
+            ..self
+        }
+    }
+
+    /// Whether nobody reads the requests on their way.
+    #[must_use]
+    pub fn by_https(self, is_encrypted: bool) -> Attempt<'a> {
+        Attempt {
+            is_encrypted,
             ..self
         }
     }

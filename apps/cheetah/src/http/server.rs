@@ -15,7 +15,7 @@ use super::sending::Sender;
 use super::tail::Tail;
 use crate::log::{Answer, Log, LoggedRequest, Unfinished};
 use crate::message::request::{Method, Request};
-use crate::message::target::Target;
+use crate::message::target::{Target, encode, https_url};
 use crate::message::{Fault, Status};
 use crate::site::hosts::is_address;
 use crate::site::{Change, Document, Sites, page};
@@ -253,6 +253,15 @@ impl Server {
             attempt,
             user: None,
         };
+        if !attempt.is_encrypted
+            && let (Some(number), Ok(target)) = (site, &target)
+            && let Some(port) = self.sites.get(number).settings().https_only
+        {
+            exchange.answered.is_for_all = false;
+            // The site's fields are for what it answers by HTTPS (RFC 6797 §7.2).
+            exchange.resource.path = None;
+            return Ok(self.send_to_https(port, host, target, &exchange, out));
+        }
         if self.sites.has_access_rules()
             && let Ok(target) = &target
             && (site.is_some() || self.is_status_host(host))
@@ -282,6 +291,37 @@ impl Server {
             return self.ask(exchange, site, &target.path, asked, out);
         }
         self.send_chosen(exchange, &target, site, host, out)
+    }
+
+    /// Sends a plain request to where it would be encrypted.
+    fn send_to_https(
+        &mut self,
+        port: u16,
+        host: Option<&[u8]>,
+        target: &Target,
+        exchange: &Exchange,
+        out: &mut Vec<Slice>,
+    ) -> Response {
+        let path = encode(&target.path, target.query);
+        let own = self.sites.own_name(exchange.resource.site);
+        let host = own.map(|name| &**name).or(host);
+        let status = match (exchange.request.method, https_url(host, port, &path)) {
+            (_, None) => self.refuse_with(Status::BadRequest, None, exchange, out),
+            // Browsers repeat only what they ask for as GET (RFC 9110 §15.4.2).
+            (Method::Get | Method::Head, Some(url)) => {
+                let page = page::redirect(Status::MovedPermanently, &url);
+                self.send_page(Status::MovedPermanently, &page, exchange, out)
+            }
+            (_, Some(url)) => {
+                let page = page::redirect(Status::PermanentRedirect, &url);
+                self.send_page(Status::PermanentRedirect, &page, exchange, out)
+            }
+        };
+        Response {
+            status,
+            answered: exchange.answered,
+            tail: None,
+        }
     }
 
     /// Sends what a request that is admitted is for, or why it gets nothing.

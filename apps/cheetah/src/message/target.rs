@@ -192,6 +192,24 @@ fn resolve(path: &[u8]) -> Result<Vec<u8>, Fault> {
     Ok(out)
 }
 
+/// Where a path of a host is by HTTPS; nothing where the host is none. The host's own port is left out.
+pub fn https_url(host: Option<&[u8]>, port: u16, path: &str) -> Option<String> {
+    let host = std::str::from_utf8(host?).ok()?;
+    let end = match host.starts_with('[') {
+        true => host.find(']')? + 1,
+        false => host.find(':').unwrap_or(host.len()),
+    };
+    let host = &host[..end];
+    let is_host = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
+    if host.is_empty() || !host.bytes().all(is_host) {
+        return None;
+    }
+    Some(match port {
+        443 => format!("https://{host}{path}"),
+        port => format!("https://{host}:{port}{path}"),
+    })
+}
+
 /// A resolved path as it is written in a Location field, query added.
 pub fn encode(path: &[u8], query: Option<&[u8]>) -> String {
     let mut out = String::with_capacity(path.len() + 16);
@@ -229,6 +247,23 @@ mod tests {
     fn path(target: &str) -> Result<String, Fault> {
         let target = Target::parse(target.as_bytes())?;
         Ok(String::from_utf8_lossy(&target.path).into_owned())
+    }
+
+    #[test]
+    fn a_host_has_another_port_by_https() {
+        for (host, port, url) in [
+            (Some(&b"h"[..]), 443, Some("https://h/a")),
+            (Some(b"h:80"), 443, Some("https://h/a")),
+            (Some(b"h:80"), 8443, Some("https://h:8443/a")),
+            (Some(b"[::1]:80"), 8443, Some("https://[::1]:8443/a")),
+            (Some(b"[::1"), 443, None),
+            (Some(b"h/x"), 443, None),
+            (Some(b"u@h"), 443, None),
+            (Some(b""), 443, None),
+            (None, 443, None),
+        ] {
+            assert_eq!(https_url(host, port, "/a").as_deref(), url, "{host:?}");
+        }
     }
 
     #[test]

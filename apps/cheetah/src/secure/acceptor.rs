@@ -1,19 +1,28 @@
 //! What all cores share of TLS: certificates, policy and the keys of tickets. Another configuration may come at any time: new
 //! sessions begin with it, others go on with theirs, and tickets stay good.
+//!
+//! A thread looks whether the files have changed ([`Acceptor::follow`]), and takes them when they belong together: who
+//! writes a certificate and its key writes one of them first.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::time::Instant;
 
 use exos::{Error, clock};
+use exos_host::affinity;
 use exos_tls::certificate::{UnixSecs, Validity};
 use exos_tls::policy::provider;
 use exos_tls::{files, self_signed};
-use rustls::ServerConfig;
 use rustls::crypto::CryptoProvider;
-use rustls::server::ProducesTickets;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{ProducesTickets, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
+use rustls::{RootCertStore, ServerConfig};
 
 use super::names::Names;
-use crate::config::{Config, TlsConfig};
+use crate::config::{Clients, Config, TlsConfig};
+use crate::limits::{CERTIFICATES_TELL_TIME, CERTIFICATES_TIME};
 use crate::site::hosts::HostName;
 
 /// What accepts sessions. All loops have the same one.
@@ -27,9 +36,16 @@ pub struct Acceptor {
 #[derive(Debug)]
 struct Current {
     config: Arc<ServerConfig>,
-    /// How long the first certificate that ends is valid.
+    /// When the first certificate ends.
     expires: Option<UnixSecs>,
+    /// Of what it was made.
+    source: Config,
+    /// The files that it was read from, as they were.
+    stamps: Vec<Stamp>,
 }
+
+/// A file as it was: when it was changed, which it is, how long it is.
+type Stamp = (PathBuf, Option<(i64, i64, u64, u64)>);
 
 impl Acceptor {
     /// Of a configuration, if that wants TLS. What an operator should know of its certificates is said on standard error.
@@ -66,6 +82,60 @@ impl Acceptor {
         Ok(())
     }
 
+    /// Has a thread on these cores look whether the files change, for as long as anybody has this.
+    ///
+    /// # Errors
+    ///
+    /// There is no thread to be had.
+    pub fn follow(self: &Arc<Self>, cores: &[usize]) -> Result<(), Error> {
+        let acceptor = Arc::downgrade(self);
+        let follow = move || {
+            let mut told = Instant::now();
+            loop {
+                std::thread::sleep(CERTIFICATES_TIME);
+                let Some(acceptor) = acceptor.upgrade() else {
+                    return;
+                };
+                let is_due = told.elapsed() >= CERTIFICATES_TELL_TIME;
+                if is_due {
+                    told = Instant::now();
+                }
+                acceptor.look_again(is_due);
+            }
+        };
+        let started = affinity::spawn("certificates", cores, follow);
+        let what = "cannot start following certificates";
+        started.map(drop).map_err(|e| Error::io(what, e))
+    }
+
+    /// Takes files that have changed, or looks at them in any case: so that it is told when one is about to end.
+    fn look_again(&self, in_any_case: bool) {
+        let (config, stamps) = {
+            let current = self.current();
+            (current.source.clone(), current.stamps.clone())
+        };
+        let has_changed = stamps
+            .iter()
+            .any(|(file, stamp)| stamp_of(file).1 != *stamp);
+        if !has_changed && !in_any_case {
+            return;
+        }
+        match self.reload(&config) {
+            Ok(()) if has_changed => exos_program::info!("exos serve: certificates read again"),
+            Ok(()) => {}
+            Err(error) => {
+                exos_program::warn!(
+                    "exos serve: {error}; what was read before stays in use until that is mended"
+                );
+                // Told once, until they change again.
+                let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+                for (file, stamp) in &mut current.stamps {
+                    *stamp = stamp_of(file).1;
+                }
+            }
+        }
+    }
+
     /// The port of TLS.
     pub fn port(&self) -> u16 {
         self.port
@@ -81,7 +151,7 @@ impl Acceptor {
         self.current().expires
     }
 
-    fn current(&self) -> std::sync::RwLockReadGuard<'_, Current> {
+    fn current(&self) -> RwLockReadGuard<'_, Current> {
         self.current.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -92,17 +162,20 @@ impl Current {
         tls: &TlsConfig,
         tickets: &Arc<dyn ProducesTickets>,
     ) -> Result<Current, Error> {
+        let stamps = files(config, tls).map(|file| stamp_of(file)).collect();
         let provider = provider(&tls.suites);
         let (names, expires) = names(config, tls, &provider)?;
-        let builder = ServerConfig::builder_with_provider(provider);
+        let builder = ServerConfig::builder_with_provider(provider.clone());
         let builder = builder.with_protocol_versions(tls.minimum.versions());
         let builder = builder.map_err(|e| {
             let what = format!("these suites are of no version that is spoken: {e}");
             Error::new(what).mend("name some of TLS 1.3 too (TLS_AES_128_GCM_SHA256)")
         })?;
-        let mut server = builder
-            .with_no_client_auth()
-            .with_cert_resolver(Arc::new(names));
+        let builder = match &tls.clients {
+            None => builder.with_no_client_auth(),
+            Some(clients) => builder.with_client_cert_verifier(verifier(clients, provider)?),
+        };
+        let mut server = builder.with_cert_resolver(Arc::new(names));
         server.enable_secret_extraction = true; // Records are ours.
         server.ticketer = tickets.clone();
         server.alpn_protocols = vec![b"http/1.1".to_vec()];
@@ -111,8 +184,49 @@ impl Current {
         Ok(Current {
             config: Arc::new(server),
             expires,
+            source: config.clone(),
+            stamps,
         })
     }
+}
+
+/// All files that are read.
+fn files<'a>(config: &'a Config, tls: &'a TlsConfig) -> impl Iterator<Item = &'a PathBuf> {
+    let of_sites = config.sites.iter().flat_map(|site| &site.certificates);
+    let all = tls.certificates.iter().chain(of_sites);
+    let all = all.flat_map(|one| {
+        let ocsp = one.ocsp.as_ref();
+        [&one.certificate, &one.key].into_iter().chain(ocsp)
+    });
+    all.chain(tls.clients.as_ref().map(|clients| &clients.authorities))
+}
+
+fn stamp_of(file: &Path) -> Stamp {
+    let about = file.metadata().ok();
+    let stamp = about.map(|it| (it.mtime(), it.mtime_nsec(), it.ino(), it.len()));
+    (file.to_path_buf(), stamp)
+}
+
+/// What says whether a client's certificate is good.
+fn verifier(
+    clients: &Clients,
+    provider: Arc<CryptoProvider>,
+) -> Result<Arc<dyn ClientCertVerifier>, Error> {
+    let name = clients.authorities.display();
+    let fail = |e: String| {
+        let what = format!("cannot have clients verified by {name}: {e}");
+        Error::new(what).mend("name the certificates of who signs theirs")
+    };
+    let mut roots = RootCertStore::empty();
+    for certificate in files::certificates(&clients.authorities)? {
+        roots.add(certificate).map_err(|e| fail(e.to_string()))?;
+    }
+    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+    let builder = match clients.are_required {
+        true => builder,
+        false => builder.allow_unauthenticated(),
+    };
+    builder.build().map_err(|e| fail(e.to_string()))
 }
 
 /// Reads all certificates of a configuration; gives when the first of them ends, too.

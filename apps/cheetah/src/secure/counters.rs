@@ -21,6 +21,7 @@ pub(super) struct Counters {
 
 /// Their names, in the order of [`TlsError::REASONS`].
 const FAILED: [&str; TlsError::REASONS.len()] = [
+    "tls_failed_configuration",
     "tls_failed_plain_http",
     "tls_failed_not_tls",
     "tls_failed_incompatible",

@@ -91,7 +91,7 @@ impl Link {
 
     /// Takes in what the transport has received.
     pub(super) fn receive(&mut self, transport: &mut impl Transport) -> Received {
-        if self.end == End::Sent {
+        if self.end == End::Sent || self.session.is_over() {
             return Received::default(); // What still comes is thrown away.
         }
         let (was_handshaking, was_closed) =

@@ -49,6 +49,11 @@ impl Sessions {
         self.counters.list()
     }
 
+    /// When the first certificate ends, in seconds since 1970.
+    pub fn expires(&self) -> Option<i64> {
+        self.acceptor.expires()
+    }
+
     /// Something is to be done at once.
     pub fn is_waiting(&self) -> bool {
         !self.deferred.is_empty() || !self.resumed.is_empty() || !self.news.is_empty()

@@ -23,6 +23,8 @@ pub struct Settings {
     pub fields: FieldRules,
     /// Redirects by path.
     pub redirects: Redirects,
+    /// Plain requests are sent to this port, by HTTPS.
+    pub https_only: Option<u16>,
     /// Who may have what, by path.
     pub access: AccessRules,
     /// Which requests are for applications.
@@ -39,6 +41,7 @@ impl Default for Settings {
             types: MediaTypes::default(),
             fields: FieldRules::default(),
             redirects: Redirects::default(),
+            https_only: None,
             access: AccessRules::default(),
             applications: applications::Rules::default(),
             error_pages: Vec::new(),

@@ -233,6 +233,10 @@ impl Carried for SocketServer {
         "the kernel's sockets".to_owned()
     }
 
+    fn certificate_expires(&self) -> Option<i64> {
+        self.sessions.as_ref().and_then(Sessions::expires)
+    }
+
     /// Connections that were accepted, and those that the kernel did not give. Those that were reset at once because of
     /// their peer are `http_peer_refusals`, and not among them.
     fn counters(&self) -> Vec<(String, u64)> {

@@ -35,6 +35,10 @@ pub(super) fn text(snapshot: &Snapshot) -> String {
     ] {
         text.single(name, Kind::Gauge, value);
     }
+    if let Some(at) = snapshot.certificate_expires {
+        let name = "exos_serve_certificate_expiry_timestamp_seconds";
+        text.single(name, Kind::Gauge, at as f64);
+    }
     let responses = "exos_serve_http_responses_total";
     text.begin(responses, Kind::Counter);
     for (name, value) in &snapshot.counters {

@@ -15,9 +15,10 @@ const HEAD: &str = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\"
     td:last-child{text-align:right;font-variant-numeric:tabular-nums}</style>\n<h1>exos serve</h1>\n";
 
 /// The groups of counters: what their names begin with, and what the group is called.
-const GROUPS: [(&str, &str); 5] = [
+const GROUPS: [(&str, &str); 6] = [
     ("http_responses_", "Responses by status"),
     ("http_", "HTTP"),
+    ("tls_", "TLS"),
     ("cache_", "Cache"),
     ("link_", "Link"),
     ("", "Stack"),

@@ -20,6 +20,8 @@ pub struct Snapshot {
     pub cpu: Duration,
     /// What the link is, in words.
     pub link: String,
+    /// When the first certificate ends, in seconds since 1970.
+    pub certificate_expires: Option<i64>,
     /// Open connections.
     pub connections: usize,
     /// Connections in TIME-WAIT.
@@ -133,6 +135,7 @@ impl Snapshot {
             schema: "exos.serve.statistics/1",
             uptime_seconds: self.uptime.as_secs_f64(),
             cpu_seconds: self.cpu.as_secs_f64(),
+            certificate_expires_unix_seconds: self.certificate_expires,
             connections: self.connections,
             time_wait_connections: self.time_wait,
             documents: self.documents,
@@ -157,6 +160,10 @@ pub struct Statistics {
     uptime_seconds: f64,
     /// Processor time since the start, of all processors.
     cpu_seconds: f64,
+    /// When the first certificate ends, in seconds since 1970; of a server without HTTPS, or with no certificate from a file,
+    /// it is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    certificate_expires_unix_seconds: Option<i64>,
     /// TCP connections that are open.
     connections: usize,
     /// Connections in TIME-WAIT.

@@ -21,13 +21,13 @@ fn refusal(args: &LinkArgs, cores: u32, pools: &[&str]) -> String {
     let needs = Needs {
         cores,
         pools: pools.iter().map(|pool| pool.parse().unwrap()).collect(),
-        ..Needs::new(Role::Serve(80))
+        ..Needs::new(Role::Serve(vec![80]))
     };
     args.attachment(&needs).unwrap_err().to_string()
 }
 
 fn link(args: &LinkArgs) -> LinkKind {
-    let needs = Needs::new(Role::Serve(80));
+    let needs = Needs::new(Role::Serve(vec![80]));
     args.attachment(&needs).unwrap().link
 }
 
@@ -127,7 +127,8 @@ fn several_cores_need_a_queue_each() {
             .to_string()
             .contains("a program for each core")
     );
-    let LinkKind::Daemon(daemon) = lent.attachment(&needs(Role::Serve(80))).unwrap().link else {
+    let LinkKind::Daemon(daemon) = lent.attachment(&needs(Role::Serve(vec![80]))).unwrap().link
+    else {
         panic!("the daemon lends it");
     };
     assert_eq!(daemon.cores, 2);
@@ -159,7 +160,7 @@ fn who_lends_the_link() {
         LinkKind::from(Daemon {
             interface: interface.map(str::to_owned),
             socket: "/nowhere".into(),
-            ..Daemon::new(Role::Serve(80))
+            ..Daemon::new(Role::Serve(vec![80]))
         })
     };
     let tap = |via: Option<&str>| {
@@ -342,7 +343,10 @@ fn what_two_links_may_not_have_in_common() {
 #[test]
 fn each_of_several_links_is_asked_for() {
     let args = parse("--link xdp:eth0 --address 192.0.2.7/24 --link xdp:eth1").unwrap();
-    let needs = [Needs::new(Role::Serve(80)), Needs::new(Role::Serve(80))];
+    let needs = [
+        Needs::new(Role::Serve(vec![80])),
+        Needs::new(Role::Serve(vec![80])),
+    ];
     let error = args.attachments(&needs).unwrap_err().to_string();
     assert!(error.contains("on eth1: no address"), "{error}");
     let error = args.attachment(&needs[0]).unwrap_err().to_string();

@@ -229,7 +229,7 @@ pub(super) fn attached((at, port): (IpAddr, u16), daemon: Option<PathBuf>) -> Re
     Exos::attach(Daemon {
         socket,
         datagrams: true,
-        ..Daemon::new(Role::Serve(port))
+        ..Daemon::new(Role::Serve(vec![port]))
     })
 }
 

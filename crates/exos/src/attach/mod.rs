@@ -19,7 +19,7 @@
 //! let two_cores = OwnPair::new().with_cores(2);
 //! let ours = Addresses::new(["192.0.2.7/24".parse().unwrap()])?.with_gateways(["192.0.2.1".parse().unwrap()])?;
 //! let queue = Interface { queues: Queues::One(3), ..Interface::new("eth0", ours) };
-//! let server = SharedInterface::new("eth0", Role::Serve(80));
+//! let server = SharedInterface::new("eth0", Role::Serve(vec![80]));
 //! let replayed = Attachment { seed: Some(7), ..server.into() };
 //! # Ok(()) }
 //! ```
@@ -120,13 +120,13 @@ impl LinkKind {
                     .mend("name the peers, or attach with an address of our own")
             }
             Self::SharedInterface(SharedInterface {
-                role: Role::Serve(0),
+                role: Role::Serve(ports),
                 ..
             })
             | Self::Daemon(Daemon {
-                role: Role::Serve(0),
+                role: Role::Serve(ports),
                 ..
-            }) => {
+            }) if ports.contains(&0) => {
                 Error::new("nobody can be served at port 0").mend("choose a port from 1 to 65535")
             }
             Self::Daemon(Daemon { cores: 0, .. }) => {

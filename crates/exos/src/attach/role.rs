@@ -9,8 +9,8 @@ use exos_host::Error;
 /// What a program does on addresses that others use too.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Role {
-    /// It has this TCP port, to listen at or to connect from.
-    Serve(u16),
+    /// It has these TCP ports, to listen at or to connect from.
+    Serve(Vec<u16>),
     /// It connects, from ports that it gets for each connection. Beside the host it must be said to whom.
     Connect(Vec<SocketAddr>),
 }

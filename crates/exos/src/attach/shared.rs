@@ -67,11 +67,15 @@ impl SharedInterface {
                 local_ports = Some(range);
                 rules
             }
-            Role::Serve(port) => {
-                for address in ours {
-                    reservations.push(ports::reserve(SocketAddr::new(address.ip, *port))?);
+            Role::Serve(ports) => {
+                let mut rules = Vec::new();
+                for &port in ports {
+                    for address in ours {
+                        reservations.push(ports::reserve(SocketAddr::new(address.ip, port))?);
+                    }
+                    rules.extend(rules_for_port(ours, port)?);
                 }
-                rules_for_port(ours, *port)?
+                rules
             }
         };
         let settings = XdpConfig {

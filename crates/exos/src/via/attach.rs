@@ -33,9 +33,9 @@ fn lend(daemon: &Daemon, wanted: &StackSettings, part: Part) -> Result<Core, Err
     let interface = daemon.interface.as_deref();
     let (mut via, link) = Via::open(&daemon.socket, interface, daemon.mode, &program_name())?;
     let named: Vec<IpAddr> = daemon.addresses.iter().map(|a| a.ip).collect();
-    let addresses = match daemon.role {
+    let addresses = match &daemon.role {
         Role::Connect(_) => usable(&via, &named)?,
-        Role::Serve(port) => claim_all(&mut via, &named, port, daemon)?,
+        Role::Serve(ports) => claim_each(&mut via, &named, ports, daemon)?,
     };
     let config = config(&via, &link, &addresses);
     via.addresses = addresses;
@@ -76,6 +76,27 @@ fn usable(via: &Via, wanted: &[IpAddr]) -> Result<Vec<LocalAddress>, Error> {
         }
     }
     Ok(meant)
+}
+
+/// Claims these ports; gives the addresses that have all of them.
+fn claim_each(
+    via: &mut Via,
+    named: &[IpAddr],
+    ports: &[u16],
+    wanted: &Daemon,
+) -> Result<Vec<LocalAddress>, Error> {
+    let mut granted: Option<Vec<LocalAddress>> = None;
+    for &port in ports {
+        let of_port = claim_all(via, named, port, wanted)?;
+        granted = Some(match granted {
+            None => of_port,
+            Some(before) => before
+                .into_iter()
+                .filter(|it| of_port.contains(it))
+                .collect(),
+        });
+    }
+    Ok(granted.unwrap_or_default())
 }
 
 /// Claims the port of every address that is meant. What policy does not allow is left out when no

@@ -99,7 +99,7 @@ fn a_server_has_what_comes_by_every_queue() {
     };
     let exos = Exos::attach(interface(Queues::default()));
     serve(&there, exos.unwrap(), "10.79.0.7");
-    let exos = Exos::attach(SharedInterface::new("wire", Role::Serve(80)));
+    let exos = Exos::attach(SharedInterface::new("wire", Role::Serve(vec![80])));
     serve(&there, exos.unwrap(), "10.79.0.1");
 }
 

@@ -316,7 +316,7 @@ fn a_handler_whose_memory_cannot_be_mapped_does_not_stay_with_the_daemon() {
 fn what_is_in_the_way_is_said() {
     let at = |socket| Daemon {
         socket,
-        ..Daemon::new(Role::Serve(80))
+        ..Daemon::new(Role::Serve(vec![80]))
     };
     let error = Exos::attach(at("/nowhere/xokd.sock".into()));
     let error = error.map(drop).unwrap_err();

@@ -8,6 +8,7 @@ use crate::TlsError;
 #[must_use]
 pub fn reason(error: &TlsError) -> &'static str {
     match error {
+        TlsError::Config(_) => "configuration",
         TlsError::NotTls { .. } => "not_tls",
         TlsError::Handshake(Error::InvalidCertificate(error)) => certificate(error),
         TlsError::Handshake(Error::NoCertificatesPresented) => "no_certificate",
@@ -18,7 +19,7 @@ pub fn reason(error: &TlsError) -> &'static str {
         }
         TlsError::Handshake(_) => "malformed",
         TlsError::BadRecord | TlsError::TooLong => "bad_record",
-        TlsError::Unexpected | TlsError::Useless | TlsError::Illegal => "unexpected_message",
+        TlsError::Unexpected | TlsError::Illegal | TlsError::Useless => "unexpected_message",
         TlsError::Exhausted | TlsError::Over => "over",
     }
 }
@@ -59,6 +60,7 @@ pub fn told(error: &TlsError, server: &str) -> exos_host::Error {
         ("certificate_not_trusted", _) => {
             "no authority that is trusted here has signed its certificate".to_owned()
         }
+        ("not_tls", _) => "what it answers is none".to_owned(),
         ("certificate_expired", _) => "its certificate has expired".to_owned(),
         ("certificate_not_valid_yet", _) => "its certificate is not valid yet".to_owned(),
         (_, TlsError::Handshake(Error::InvalidCertificate(error))) => {

@@ -7,7 +7,7 @@ use rustls::ConnectionTrafficSecrets;
 
 use super::{ContentType, Header, Version};
 use crate::TlsError;
-use crate::limits::{HEADER_LEN, PLAIN_LEN_MAX};
+use crate::limits::{HEADER_LEN, PLAIN_LEN_MAX, RECORDS_MAX};
 
 /// Bytes of a nonce, of its part that TLS 1.2 sends along with AES-GCM, and of the tag.
 const NONCE_LEN: usize = 12;
@@ -16,21 +16,21 @@ const TAG_LEN: usize = 16;
 
 /// What a record was.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Opened {
+pub(crate) struct Opened {
     /// Its real type.
-    pub content_type: ContentType,
+    pub(crate) content_type: ContentType,
     /// Bytes of its plaintext.
-    pub len: usize,
+    pub(crate) len: usize,
 }
 
-/// The key of one direction, and how many records it has had.
-pub struct Cipher {
+/// The key of one direction, and how many records it has had. It is a secret: it has no `Debug`.
+pub(crate) struct Cipher {
     key: LessSafeKey,
     iv: [u8; NONCE_LEN],
     sequence: u64,
     version: Version,
-    /// A part of the nonce is sent along.
-    is_explicit: bool,
+    /// AES-GCM. In TLS 1.2 a part of its nonce is sent along.
+    is_gcm: bool,
 }
 
 impl Cipher {
@@ -39,7 +39,7 @@ impl Cipher {
     /// # Errors
     ///
     /// The suite is none that is known here.
-    pub fn new(
+    pub(crate) fn new(
         version: Version,
         (sequence, secrets): (u64, ConnectionTrafficSecrets),
     ) -> Result<Cipher, TlsError> {
@@ -57,19 +57,24 @@ impl Cipher {
             iv,
             sequence,
             version,
-            is_explicit: is_gcm && version == Version::V12,
+            is_gcm,
         })
     }
 
-    /// How many records it has had.
-    pub fn records(&self) -> u64 {
-        self.sequence
+    /// A part of the nonce is sent along.
+    fn is_explicit(&self) -> bool {
+        self.is_gcm && self.version == Version::V12
+    }
+
+    /// It has encrypted as many records as it may.
+    pub(crate) fn is_used_up(&self) -> bool {
+        self.is_gcm && self.sequence >= RECORDS_MAX
     }
 
     /// What a record takes beside its plaintext.
-    pub fn overhead(&self) -> usize {
+    pub(crate) fn overhead(&self) -> usize {
         let inner_type = usize::from(self.version == Version::V13);
-        let explicit = if self.is_explicit { EXPLICIT_LEN } else { 0 };
+        let explicit = if self.is_explicit() { EXPLICIT_LEN } else { 0 };
         HEADER_LEN + explicit + inner_type + TAG_LEN
     }
 
@@ -77,23 +82,36 @@ impl Cipher {
     ///
     /// # Errors
     ///
-    /// The cipher refuses, which it does of no such length.
-    pub fn seal<'a>(
+    /// They are longer, and nothing is appended.
+    pub(crate) fn seal<'a>(
         &mut self,
         content_type: ContentType,
         pieces: impl Iterator<Item = &'a [u8]>,
         out: &mut Vec<u8>,
     ) -> Result<(), TlsError> {
         let begin = out.len();
+        let sealed = self.seal_behind(content_type, pieces, begin, out);
+        if sealed.is_err() {
+            out.truncate(begin); // Plaintext does not leave.
+        }
+        sealed
+    }
+
+    fn seal_behind<'a>(
+        &mut self,
+        content_type: ContentType,
+        pieces: impl Iterator<Item = &'a [u8]>,
+        begin: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<(), TlsError> {
         out.extend_from_slice(&[0; HEADER_LEN]);
         let nonce = self.nonce();
-        if self.is_explicit {
+        if self.is_explicit() {
             out.extend_from_slice(&nonce[NONCE_LEN - EXPLICIT_LEN..]);
         }
         let from = out.len();
         pieces.for_each(|piece| out.extend_from_slice(piece));
-        let plain_len = out.len() - from;
-        debug_assert!(plain_len <= PLAIN_LEN_MAX);
+        let plain_len = len_of(out.len() - from)?;
         if self.version == Version::V13 {
             out.push(content_type.number());
         }
@@ -102,20 +120,15 @@ impl Cipher {
                 Version::V13 => ContentType::Data,
                 Version::V12 => content_type,
             },
-            len: out.len() - begin - HEADER_LEN + TAG_LEN,
+            len: len_of(out.len() - begin - HEADER_LEN + TAG_LEN)?,
         };
         out[begin..begin + HEADER_LEN].copy_from_slice(&header.to_bytes());
         let nonce = Nonce::assume_unique_for_key(nonce);
         let (aad, aad_len) = self.aad(header, plain_len);
-        let tag = self.key.seal_in_place_separate_tag(
-            nonce,
-            Aad::from(&aad[..aad_len]),
-            &mut out[from..],
-        );
-        let Ok(tag) = tag else {
-            out.truncate(begin); // No plaintext stays there.
-            return Err(TlsError::Exhausted);
-        };
+        let aad = Aad::from(&aad[..aad_len]);
+        let key = &self.key;
+        let tag = key.seal_in_place_separate_tag(nonce, aad, &mut out[from..]);
+        let tag = tag.map_err(|_| TlsError::TooLong)?;
         out.extend_from_slice(tag.as_ref());
         self.sequence += 1;
         Ok(())
@@ -126,7 +139,7 @@ impl Cipher {
     /// # Errors
     ///
     /// It is not what the peer has sent, and nothing is left of it.
-    pub fn open(
+    pub(crate) fn open(
         &mut self,
         header: Header,
         payload: &[u8],
@@ -150,7 +163,7 @@ impl Cipher {
     ) -> Result<Opened, TlsError> {
         let mut nonce = self.nonce();
         let mut encrypted = payload;
-        if self.is_explicit {
+        if self.is_explicit() {
             let (explicit, rest) = payload
                 .split_first_chunk::<EXPLICIT_LEN>()
                 .ok_or(TlsError::BadRecord)?;
@@ -162,20 +175,23 @@ impl Cipher {
         let plain_len = plain_len.ok_or(TlsError::BadRecord)?;
         plain.extend_from_slice(encrypted);
         let nonce = Nonce::assume_unique_for_key(nonce);
-        let (aad, aad_len) = self.aad(header, plain_len);
+        let (aad, aad_len) = self.aad(header, len_of(plain_len)?);
         let opened = self
             .key
             .open_in_place(nonce, Aad::from(&aad[..aad_len]), &mut plain[from..]);
         opened.map_err(|_| TlsError::BadRecord)?;
         self.sequence += 1;
-        let inner_type = usize::from(self.version == Version::V13);
-        if plain_len > PLAIN_LEN_MAX + inner_type {
-            return Err(TlsError::TooLong);
-        }
         let mut opened = Opened {
             content_type: header.content_type,
             len: plain_len,
         };
+        let mut len_max = PLAIN_LEN_MAX;
+        if self.version == Version::V13 {
+            len_max += 1; // Its type, and padding, if there is room for some (RFC 8446 §5.4).
+        }
+        if plain_len > len_max {
+            return Err(TlsError::TooLong);
+        }
         if self.version == Version::V13 {
             // The real type is the last byte that is not zero (RFC 8446 §5.4).
             let inner = &plain[from..from + plain_len];
@@ -201,7 +217,7 @@ impl Cipher {
 
     /// What is authenticated beside the plaintext, and how long it is: the header, and in TLS 1.2 the number of the record before
     /// it (RFC 5246 §6.2.3.3).
-    fn aad(&self, header: Header, plain_len: usize) -> ([u8; EXPLICIT_LEN + HEADER_LEN], usize) {
+    fn aad(&self, header: Header, plain_len: u16) -> ([u8; EXPLICIT_LEN + HEADER_LEN], usize) {
         let mut aad = [0; EXPLICIT_LEN + HEADER_LEN];
         match self.version {
             Version::V13 => {
@@ -219,4 +235,9 @@ impl Cipher {
             }
         }
     }
+}
+
+/// A length as a header has it.
+fn len_of(count: usize) -> Result<u16, TlsError> {
+    u16::try_from(count).map_err(|_| TlsError::TooLong)
 }

@@ -9,14 +9,14 @@
 
 mod cipher;
 
-pub use cipher::{Cipher, Opened};
+pub(crate) use cipher::{Cipher, Opened};
 
 use crate::TlsError;
 use crate::limits::{EXPANSION_12_MAX, EXPANSION_MAX, HEADER_LEN, PLAIN_LEN_MAX};
 
 /// What a record carries.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum ContentType {
+pub(crate) enum ContentType {
     /// A message for middleboxes, and of TLS 1.2 in a handshake.
     ChangeCipherSpec,
     /// The session ends, or something is wrong.
@@ -29,7 +29,7 @@ pub enum ContentType {
 
 impl ContentType {
     /// By its number.
-    pub fn parse(number: u8) -> Result<ContentType, TlsError> {
+    pub(crate) fn parse(number: u8) -> Result<ContentType, TlsError> {
         Ok(match number {
             20 => ContentType::ChangeCipherSpec,
             21 => ContentType::Alert,
@@ -40,7 +40,7 @@ impl ContentType {
     }
 
     /// Its number.
-    pub fn number(self) -> u8 {
+    pub(crate) fn number(self) -> u8 {
         match self {
             ContentType::ChangeCipherSpec => 20,
             ContentType::Alert => 21,
@@ -52,20 +52,23 @@ impl ContentType {
 
 /// Which version, where it matters.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Version {
+pub(crate) enum Version {
     /// TLS 1.2.
     V12,
     /// TLS 1.3.
     V13,
 }
 
+/// What headers say of the version, whichever it is.
+const VERSION: [u8; 2] = [3, 3];
+
 /// The header of a record.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Header {
+pub(crate) struct Header {
     /// Of TLS 1.3 it says `Data` of all that is encrypted.
-    pub content_type: ContentType,
+    pub(crate) content_type: ContentType,
     /// Bytes that follow.
-    pub len: usize,
+    pub(crate) len: u16,
 }
 
 impl Header {
@@ -74,30 +77,30 @@ impl Header {
     /// # Errors
     ///
     /// There is none, or the record is longer than this version allows.
-    pub fn parse(bytes: &[u8], version: Version) -> Result<Option<Header>, TlsError> {
+    pub(crate) fn parse(bytes: &[u8], version: Version) -> Result<Option<Header>, TlsError> {
         let Some((&[content_type, major, minor, high, low], _)) =
             bytes.split_first_chunk::<HEADER_LEN>()
         else {
             return Ok(None);
         };
         let content_type = ContentType::parse(content_type)?;
-        if (major, minor) != (3, 3) {
-            return Err(TlsError::Unexpected);
+        if [major, minor] != VERSION {
+            return Err(TlsError::Unexpected); // It is authenticated with the rest of the header.
         }
-        let len = usize::from(u16::from_be_bytes([high, low]));
+        let len = u16::from_be_bytes([high, low]);
         let most = match version {
             Version::V12 => PLAIN_LEN_MAX + EXPANSION_12_MAX,
             Version::V13 => PLAIN_LEN_MAX + EXPANSION_MAX,
         };
-        if len > most {
+        if usize::from(len) > most {
             return Err(TlsError::TooLong);
         }
         Ok(Some(Header { content_type, len }))
     }
 
     /// As bytes.
-    pub fn to_bytes(self) -> [u8; HEADER_LEN] {
-        let [high, low] = (self.len as u16).to_be_bytes();
-        [self.content_type.number(), 3, 3, high, low]
+    pub(crate) fn to_bytes(self) -> [u8; HEADER_LEN] {
+        let ([major, minor], [high, low]) = (VERSION, self.len.to_be_bytes());
+        [self.content_type.number(), major, minor, high, low]
     }
 }

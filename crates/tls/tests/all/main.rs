@@ -1,5 +1,10 @@
 //! The tests of the crate's interface.
 
+mod corpus;
+mod cuts;
 mod files;
+mod handshakes;
+mod openssl;
 mod peers;
 mod sessions;
+mod traffic;

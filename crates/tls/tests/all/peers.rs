@@ -36,8 +36,17 @@ impl Pair {
     }
 }
 
+/// All that rustls has to send.
+pub(crate) fn take(connection: &mut rustls::Connection) -> Vec<u8> {
+    let mut out = Vec::new();
+    while connection.wants_write() {
+        connection.write_tls(&mut out).unwrap();
+    }
+    out
+}
+
 /// Gives a session what was sent to it, in pieces; what it leaves is given again. Gives what it sends.
-fn give(session: &mut Session, bytes: &[u8], cut: usize) -> Vec<u8> {
+pub(crate) fn give(session: &mut Session, bytes: &[u8], cut: usize) -> Vec<u8> {
     let mut out = Vec::new();
     let mut waiting = Vec::new();
     for piece in bytes.chunks(cut) {

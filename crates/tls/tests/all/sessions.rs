@@ -44,7 +44,7 @@ pub(crate) fn name() -> ServerName<'static> {
     ServerName::try_from("localhost").unwrap()
 }
 
-const SUITES: [&str; 9] = [
+pub(crate) const SUITES: [&str; 9] = [
     "TLS_AES_256_GCM_SHA384",
     "TLS_AES_128_GCM_SHA256",
     "TLS_CHACHA20_POLY1305_SHA256",
@@ -199,74 +199,6 @@ fn an_end_is_told_from_a_cut() {
         // Its own side still goes.
         pair.server.seal(&[b"last"], &mut answer).unwrap();
         pair.server.close(&mut answer);
-    }
-}
-
-/// What was found by reading: messages behind one that fails, in its record or in the next, are not looked at.
-#[test]
-fn what_is_behind_a_failure_is_not_looked_at() {
-    let (config, _) = configs(MinimumVersion::V12, &[]);
-    for bytes in [
-        &[22, 3, 1, 0, 1, 1, 255, 3, 1, 0, 1, 0][..],
-        &[22, 3, 1, 0, 8, 1, 0, 0, 0, 1, 0, 0, 0],
-        &[22, 3, 1, 0, 5, 1, 0, 0, 0, 1],
-        &[22, 3, 1, 0, 0, 22, 3, 1, 0, 0],
-        &[22, 3, 1, 255, 255, 1, 2, 3],
-        &[21, 3, 1, 0, 2, 2, 40],
-    ] {
-        for cut in 1..=bytes.len() {
-            let mut session = Session::server(config.clone()).unwrap();
-            let mut waiting = Vec::new();
-            for piece in bytes.chunks(cut) {
-                waiting.extend_from_slice(piece);
-                let mut out = Vec::new();
-                match session.receive(&waiting, &mut out) {
-                    Ok(taken) => drop(waiting.drain(..taken)),
-                    Err(_) => break,
-                }
-            }
-            assert!(!session.is_established(), "{bytes:?}");
-        }
-    }
-}
-
-/// An untrusted certificate, behind which in its record the rest of the handshake comes.
-#[test]
-fn an_untrusted_server_is_refused() {
-    for suite in [SUITES[0], SUITES[4]] {
-        let (server, _) = configs(MinimumVersion::V12, &[suite]);
-        let (_, client) = configs(MinimumVersion::V12, &[suite]);
-        let mut server = Session::server(server).unwrap();
-        let mut client = Session::client(client, name()).unwrap();
-        let (mut to_server, mut to_client) = (Vec::new(), Vec::new());
-        client.receive(&[], &mut to_server).unwrap();
-        server.receive(&to_server, &mut to_client).unwrap();
-        to_server.clear();
-        client.receive(&to_client, &mut to_server).unwrap_err();
-        assert!(client.is_over() && !to_server.is_empty(), "{suite}");
-        let error = server.receive(&to_server, &mut to_client).unwrap_err();
-        assert_eq!(error.reason(), "peer_alert", "{suite}");
-    }
-}
-
-/// A program that reads a little at a time, and leaves the rest.
-#[test]
-fn what_is_left_unread_stops_nothing_for_good() {
-    let (server, client) = configs(MinimumVersion::V12, &[]);
-    let mut pair = Pair::new(server, client, 5000);
-    pair.shake_hands();
-    let mut records = Vec::new();
-    pair.client
-        .seal(&[&vec![1; 5 * limits::PLAIN_LEN_MAX]], &mut records)
-        .unwrap();
-    let (mut out, mut rest) = (Vec::new(), &records[..]);
-    while !rest.is_empty() {
-        let taken = pair.server.receive(rest, &mut out).unwrap();
-        assert!(taken > 0);
-        rest = &rest[taken..];
-        let len = pair.server.readable().len();
-        pair.server.consume(len - 36);
-        assert_eq!(pair.server.readable().len(), 36);
     }
 }
 

@@ -38,6 +38,7 @@ fn variables(
             length,
             server_name: (script == "/named").then_some(&b"own.test"[..]),
             user: (script == "/for/a").then_some(&b"a"[..]),
+            is_encrypted: false,
         },
     );
     let (mut all, mut rest) = (BTreeMap::new(), &out[..]);

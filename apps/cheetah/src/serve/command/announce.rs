@@ -1,6 +1,7 @@
 //! What a person is told at the start: what is served, and where.
 
 use std::io::Write as _;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use exos::{Error, Exos};
@@ -33,10 +34,9 @@ pub(super) fn announce(
     for interface in interfaces {
         tell_of(interface, interfaces.len() == 1);
         for address in &interface.addresses {
-            let url = url(*address, config.port);
-            match place {
-                Stream::Output => exos_program::say!("{url}"),
-                Stream::Error => exos_program::info!("exos serve: {url}"),
+            say(place, &url(*address, config.port));
+            if let Some(tls) = &config.tls {
+                say(place, &https_url(*address, tls.port));
             }
         }
     }
@@ -44,6 +44,14 @@ pub(super) fn announce(
         show_from_inside(exos, config.port)?;
     }
     Ok(())
+}
+
+/// An address of the site.
+pub(super) fn say(place: Stream, url: &str) {
+    match place {
+        Stream::Output => exos_program::say!("{url}"),
+        Stream::Error => exos_program::info!("exos serve: {url}"),
+    }
 }
 
 /// What the interface is, and which cores have it.
@@ -101,16 +109,27 @@ fn describe_one(site: &SiteConfig, loaded: &Site) -> String {
     }
 }
 
-pub(super) fn url(ip: std::net::IpAddr, port: u16) -> String {
-    let host = if ip.is_ipv6() {
-        format!("[{ip}]")
-    } else {
-        ip.to_string()
-    };
+pub(super) fn url(ip: IpAddr, port: u16) -> String {
+    let host = host(ip);
     if port == 80 {
         format!("http://{host}/")
     } else {
         format!("http://{host}:{port}/")
+    }
+}
+
+pub(super) fn https_url(ip: IpAddr, port: u16) -> String {
+    let host = host(ip);
+    match port {
+        443 => format!("https://{host}/"),
+        port => format!("https://{host}:{port}/"),
+    }
+}
+
+fn host(ip: IpAddr) -> String {
+    match ip.is_ipv6() {
+        true => format!("[{ip}]"),
+        false => ip.to_string(),
     }
 }
 

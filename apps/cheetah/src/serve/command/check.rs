@@ -12,6 +12,7 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 use super::announce::{describe, list};
 use crate::config::Config;
 use crate::log::Target;
+use crate::secure::Acceptor;
 use crate::serve::content::sites::{load, tell_all};
 
 /// Says what would be served, or everything that stands in the way.
@@ -32,8 +33,9 @@ pub(super) fn check(config: &Config, on_sockets: bool) -> Result<ExitCode, Error
         true => Vec::new(),
         false => interfaces(config),
     };
+    let keys = Acceptor::of(config).err();
     let log = config.user.as_user(|| log(config)).err();
-    let others = log.into_iter().chain(links);
+    let others = log.into_iter().chain(keys).chain(links);
     let others = others.chain(places.as_ref().err().map(copy));
     let (sites, wrong) = match sites {
         Ok(sites) => (Some(sites), Vec::new()),
@@ -45,7 +47,10 @@ pub(super) fn check(config: &Config, on_sockets: bool) -> Result<ExitCode, Error
     };
     let cores: Vec<usize> = places.concat();
     let cores = (cores.len() > 1).then(|| format!("on cores {}", list(&cores)));
-    let lines = [format!("port {}", config.port)].into_iter().chain(cores);
+    let encrypted = config.tls.as_ref();
+    let encrypted = encrypted.map(|tls| format!("port {} for HTTPS", tls.port));
+    let lines = [format!("port {}", config.port)].into_iter();
+    let lines = lines.chain(encrypted).chain(cores);
     let lines = lines.chain([format!("cache {}", config.cache)]);
     let lines = lines.chain(describe(config, &sites));
     // Nobody is told that all is well where that could not be said.

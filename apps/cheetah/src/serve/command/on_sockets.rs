@@ -8,7 +8,7 @@ use exos::{Error, clock};
 use exos_host::limits::raise_descriptors;
 use exos_program::Stream;
 
-use super::announce::{describe, url};
+use super::announce::{describe, https_url, say, url};
 use super::options::{self, ServeArgs, place_of_addresses};
 use crate::config::Config;
 use crate::connections::Carried as _;
@@ -40,7 +40,7 @@ pub(super) fn run(
     // Each connection is a descriptor.
     raise_descriptors()?;
     let acceptor = Acceptor::of(config)?;
-    let mut server = SocketServer::listen(address(config)?, server, acceptor)?;
+    let mut server = SocketServer::listen(address(config)?, server, acceptor.clone())?;
     config.user.give_up()?;
     if let Some(logs) = options::open_logs(args, config, cores, 1)? {
         signals.catch_also(Ask::Reopen)?;
@@ -48,9 +48,14 @@ pub(super) fn run(
         logs.into_iter().for_each(|log| http.set_log(log));
     }
     server.set_bounds(config.bounds.bounds(), config.bounds.max_connections);
-    announce(&server, place_of_addresses(config))?;
+    let encrypted = config.tls.as_ref().map(|tls| tls.port);
+    announce(&server, encrypted, place_of_addresses(config))?;
     let reporter = Reporter::start(args.json)?;
-    let (mut upkeep, mut feeds) = Upkeep::start(args.reader(), trees, cores.to_vec(), 1, &signals)?;
+    if let Some(acceptor) = &acceptor {
+        acceptor.follow(cores)?;
+    }
+    let reader = args.reader(acceptor);
+    let (mut upkeep, mut feeds) = Upkeep::start(reader, trees, cores.to_vec(), 1, &signals)?;
     let core = config.link.core.first().unwrap_or(&cores[0]);
     let place = Place {
         core: *core,
@@ -97,7 +102,7 @@ fn has_ipv6() -> bool {
     std::path::Path::new("/proc/net/if_inet6").exists()
 }
 
-fn announce(server: &SocketServer, place: Stream) -> Result<(), Error> {
+fn announce(server: &SocketServer, encrypted: Option<u16>, place: Stream) -> Result<(), Error> {
     let what = |e| Error::io("cannot tell where the server listens", e);
     let address = server.address().map_err(what)?;
     let ip = match address.ip() {
@@ -105,10 +110,9 @@ fn announce(server: &SocketServer, place: Stream) -> Result<(), Error> {
         ip => ip,
     };
     exos_program::info!("exos serve: on the kernel's sockets, listening at {address}");
-    let url = url(ip, address.port());
-    match place {
-        Stream::Output => exos_program::say!("{url}"),
-        Stream::Error => exos_program::info!("exos serve: {url}"),
+    say(place, &url(ip, address.port()));
+    if let Some(port) = encrypted {
+        say(place, &https_url(ip, port));
     }
     Ok(())
 }

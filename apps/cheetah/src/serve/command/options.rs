@@ -9,6 +9,7 @@ use exos_program::{SharingLinkArgs, Stream, TcpArgs, UserArgs};
 use crate::config::{ApplicationArg, CacheSize, Config, DEFAULT_PORT, Root, TlsArgs, add_args};
 use crate::connections::{BoundsArgs, Specialisation};
 use crate::log::{Log, LogArgs, Target};
+use crate::secure::Acceptor;
 use crate::serve::content::reload::Read;
 use crate::serve::content::sites::Fresh;
 use crate::status::StatusArgs;
@@ -131,12 +132,16 @@ impl ServeArgs {
         })
     }
 
-    /// What a reload reads: the file again, and everything that it names.
-    pub(super) fn reader(&self) -> Read {
+    /// What a reload reads: the file again, and everything that it names. Certificates come into use at once.
+    pub(super) fn reader(&self, acceptor: Option<Arc<Acceptor>>) -> Read {
         let args = self.clone();
         Arc::new(move || {
             let config = args.configuration().map_err(|e| vec![e])?;
-            Fresh::read(config, true)
+            let read = Fresh::read(config.clone(), true)?;
+            if let Some(acceptor) = &acceptor {
+                acceptor.reload(&config).map_err(|e| vec![e])?;
+            }
+            Ok(read)
         })
     }
 

@@ -59,11 +59,14 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
     for attachment in &mut attachments {
         attachment.segmentation &= !args.without.contains(&Specialisation::SuperPackets);
     }
+    // Keys may be such as only who starts it can read.
+    let acceptor = Acceptor::of(&config)?;
     let opened = Opened::open(&config, attachments, &places)?;
     let signals = Signals::catch()?;
     let program = Program {
         args,
         config,
+        acceptor,
         allowed,
         places,
         signals: &signals,
@@ -75,6 +78,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
 struct Program<'a> {
     args: &'a ServeArgs,
     config: Config,
+    acceptor: Option<Arc<Acceptor>>,
     /// Where other threads than the loops may run.
     allowed: Vec<usize>,
     /// Where the loops of each link run; none for one loop that runs anywhere.
@@ -97,8 +101,11 @@ impl Program<'_> {
         }
         let allowed = self.allowed.clone();
         // Not earlier: a program of several threads may enter no user namespace.
-        let (mut upkeep, feeds) =
-            Upkeep::start(self.args.reader(), trees, allowed, count, self.signals)?;
+        if let Some(acceptor) = &self.acceptor {
+            acceptor.follow(&allowed)?;
+        }
+        let reader = self.args.reader(self.acceptor.clone());
+        let (mut upkeep, feeds) = Upkeep::start(reader, trees, allowed, count, self.signals)?;
         let mut setups = self.setups(fresh, feeds, logs, &interfaces)?.into_iter();
         let first = setups.next().ok_or_else(|| Error::new("no core"))?;
         thread::scope(|scope| {
@@ -148,7 +155,6 @@ impl Program<'_> {
         let room = Arc::new(FreeRoom::new(most));
         let mut logs = logs.into_iter().flatten();
         let (peers, in_kernel) = (Peers::default(), Common::default());
-        let acceptor = Acceptor::of(&self.config)?;
         let setup = |(feed, worker): (Feed, Worker)| Setup {
             config: self.config.clone(),
             without: self.args.without.clone(),
@@ -157,7 +163,7 @@ impl Program<'_> {
             feed,
             log: logs.next(),
             peers: peers.clone(),
-            acceptor: acceptor.clone(),
+            acceptor: self.acceptor.clone(),
             room: room.clone(),
             in_kernel: in_kernel.clone(),
             shares_core: is_shared(worker.place().core, &self.places),

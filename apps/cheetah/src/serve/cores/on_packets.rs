@@ -212,6 +212,10 @@ impl Carried for StackServer {
         self.exos.stack.tcp.time_wait_connections()
     }
 
+    fn certificate_expires(&self) -> Option<i64> {
+        self.sessions.as_ref().and_then(Sessions::expires)
+    }
+
     fn counters(&self) -> Vec<(String, u64)> {
         let sessions = self.sessions.iter().flat_map(Sessions::counters);
         let sessions = sessions.map(|(name, count)| (name.to_owned(), count));

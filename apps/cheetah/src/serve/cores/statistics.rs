@@ -59,6 +59,7 @@ fn snapshot(served: &impl Carried, worker: &Worker) -> Snapshot {
     let snapshot = Snapshot {
         uptime: served.now() - served.cheetah().started(),
         link: served.describe(),
+        certificate_expires: served.certificate_expires(),
         cpu: clock::process_time(),
         documents: http.sites().iter().map(Site::document_count).sum(),
         content_bytes: http.sites().iter().map(Site::content_len).sum(),

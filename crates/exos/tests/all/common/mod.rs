@@ -226,7 +226,7 @@ impl Wire {
 pub fn wanted(listener: &Listener, port: u16) -> Daemon {
     let role = match port {
         0 => Role::Connect(Vec::new()),
-        port => Role::Serve(port),
+        port => Role::Serve(vec![port]),
     };
     Daemon {
         interface: Some(NAME.to_owned()),

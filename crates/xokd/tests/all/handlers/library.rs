@@ -60,7 +60,7 @@ fn datagrams_and_requests_are_answered_beside_each_other() {
     };
     let mut exos = Exos::attach(Daemon {
         socket: lab.socket(),
-        ..Daemon::new(Role::Serve(memcached::PORT))
+        ..Daemon::new(Role::Serve(vec![memcached::PORT]))
     })
     .expect("the daemon lends a link");
     let mut server = memcached::Server::new(&mut exos).expect("free ports");

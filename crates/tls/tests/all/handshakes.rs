@@ -1,0 +1,272 @@
+//! Handshakes that fail, by peers that are honest and others: a session ends with an error and an alert, and never otherwise.
+
+use std::sync::Arc;
+
+use exos_tls::{Session, TlsError, self_signed};
+use proptest::prelude::*;
+use rustls::server::WebPkiClientVerifier;
+use rustls::{AlertDescription, ClientConfig, ClientConnection, RootCertStore, ServerConfig};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+
+use crate::peers::Pair;
+use crate::sessions::{configs, name};
+use exos_tls::policy::{MinimumVersion, provider};
+
+/// A fragment of a message, and then a record of a kind that there is not.
+const FRAGMENT_AND_NONSENSE: &[u8] = &[22, 3, 1, 0, 1, 1, 0xff, 3, 1, 0, 1, 0];
+
+/// A hello that is none, and another message in its record.
+const BAD_HELLO_AND_MORE: &[u8] = &[22, 3, 1, 0, 8, 1, 0, 0, 0, 1, 0, 0, 0];
+
+/// A hello that is none, and a byte of another message.
+const BAD_HELLO_AND_A_BYTE: &[u8] = &[22, 3, 1, 0, 5, 1, 0, 0, 0, 1];
+
+/// What a session sends when it fails in clear text: an alert of this kind.
+fn fatal(alert: AlertDescription) -> [u8; 7] {
+    [21, 3, 3, 0, 2, 2, u8::from(alert)]
+}
+
+/// A record of nothing, and one that is longer than any.
+const NOTHING: &[u8] = &[22, 3, 1, 0, 0, 22, 3, 1, 0, 0];
+const TOO_LONG: &[u8] = &[22, 3, 1, 255, 255, 1, 2, 3];
+
+#[test]
+fn a_bad_hello_with_more_behind_it_is_answered_by_an_alert() {
+    let (server, _) = configs(MinimumVersion::V12, &[]);
+    for bytes in [
+        FRAGMENT_AND_NONSENSE,
+        BAD_HELLO_AND_MORE,
+        BAD_HELLO_AND_A_BYTE,
+        NOTHING,
+        TOO_LONG,
+    ] {
+        for cut in 1..=bytes.len() {
+            let mut session = Session::server(server.clone()).unwrap();
+            let mut out = Vec::new();
+            let mut waiting = Vec::new();
+            let failed = bytes.chunks(cut).find_map(|piece| {
+                waiting.extend_from_slice(piece);
+                let received = session.receive(&waiting, &mut out);
+                received.map(|taken| waiting.drain(..taken)).err()
+            });
+            assert!(
+                matches!(failed, Some(TlsError::Handshake(_))),
+                "{bytes:?}: {failed:?}"
+            );
+            assert_eq!(out[2..], fatal(AlertDescription::DecodeError)[2..]);
+            assert!(session.is_over() && !session.is_peer_closed());
+        }
+    }
+}
+
+/// One end's certificate, that nobody has signed whom the other trusts.
+fn stranger() -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
+    let (certificate, key) = self_signed::certificate(&["localhost".to_owned()]).unwrap();
+    (vec![certificate], key)
+}
+
+/// Shakes hands until one of them fails; gives that error, and what told the peer.
+fn fail(server: &mut Session, client: &mut Session) -> (TlsError, Vec<u8>) {
+    let mut to_server = Vec::new();
+    client.receive(&[], &mut to_server).unwrap();
+    for _ in 0..4 {
+        let mut to_client = Vec::new();
+        if let Err(error) = server.receive(&to_server, &mut to_client) {
+            return (error, to_client);
+        }
+        to_server.clear();
+        if let Err(error) = client.receive(&to_client, &mut to_server) {
+            return (error, to_server);
+        }
+    }
+    panic!("nothing has failed");
+}
+
+/// A client packs its certificate, its signature and its end into one record, of which the first is refused.
+#[test]
+fn a_clients_certificate_that_is_not_trusted_is_refused() {
+    for versions in [&rustls::version::TLS12, &rustls::version::TLS13] {
+        let (_, trusting) = configs(MinimumVersion::V12, &[]);
+        let mut roots = RootCertStore::empty();
+        roots.add(stranger().0[0].clone()).unwrap();
+        let provider = provider(&[]);
+        let verifier =
+            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone());
+        let (chain, key) = stranger();
+        let mut mine = RootCertStore::empty();
+        mine.add(chain[0].clone()).unwrap();
+        let server = ServerConfig::builder_with_provider(provider.clone());
+        let mut server = server
+            .with_protocol_versions(&[versions])
+            .unwrap()
+            .with_client_cert_verifier(verifier.build().unwrap())
+            .with_single_cert(chain, key)
+            .unwrap();
+        server.enable_secret_extraction = true;
+        let (chain, key) = stranger();
+        let client = ClientConfig::builder_with_provider(provider);
+        let mut client = client
+            .with_protocol_versions(&[versions])
+            .unwrap()
+            .with_root_certificates(mine)
+            .with_client_auth_cert(chain, key)
+            .unwrap();
+        client.enable_secret_extraction = trusting.enable_secret_extraction;
+        let mut pair = Pair::new(Arc::new(server), Arc::new(client), 5000);
+        let (error, out) = fail(&mut pair.server, &mut pair.client);
+        assert_eq!(error.reason(), "client_certificate");
+        assert!(!out.is_empty() && pair.server.is_over());
+    }
+}
+
+/// A server packs its whole flight into one record, and the client refuses a part of it.
+#[test]
+fn a_servers_certificate_that_is_not_trusted_is_refused() {
+    for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
+        let (server, _) = configs(MinimumVersion::V12, &[]);
+        let (_, client) = configs(MinimumVersion::V12, &[]); // It trusts another.
+        let mut client = ClientConfig::clone(&client);
+        client.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let only = ClientConfig::builder_with_provider(provider(&[]));
+        let mut roots = RootCertStore::empty();
+        roots.add(stranger().0[0].clone()).unwrap();
+        let only = only.with_protocol_versions(&[version]).unwrap();
+        let mut only = only.with_root_certificates(roots).with_no_client_auth();
+        only.enable_secret_extraction = true;
+        for client in [client, only] {
+            let mut pair = Pair::new(server.clone(), Arc::new(client), 5000);
+            let (error, out) = fail(&mut pair.server, &mut pair.client);
+            assert!(
+                matches!(
+                    error,
+                    TlsError::Handshake(rustls::Error::InvalidCertificate(_))
+                ),
+                "{error:?}"
+            );
+            assert!(!out.is_empty() && pair.client.is_over());
+            // The server hears why.
+            let mut answer = Vec::new();
+            let told = pair.server.receive(&out, &mut answer);
+            assert!(matches!(told, Err(TlsError::Alert(_))), "{told:?}");
+        }
+    }
+}
+
+/// A server that has nothing in common with the client sends an alert first.
+#[test]
+fn a_client_hears_an_alert_in_place_of_a_hello() {
+    let (_, client) = configs(MinimumVersion::V12, &[]);
+    let mut session = Session::client(client.clone(), name()).unwrap();
+    let mut out = Vec::new();
+    session.receive(&[], &mut out).unwrap();
+    let alert = fatal(AlertDescription::HandshakeFailure);
+    let heard = session.receive(&alert, &mut out);
+    let alert = TlsError::Alert(AlertDescription::HandshakeFailure);
+    assert_eq!(heard, Err(alert));
+    assert!(!session.is_peer_closed());
+    let mut session = Session::client(client, name()).unwrap();
+    let heard = session.receive(b"HTTP/1.1 400 Bad Request", &mut out);
+    assert_eq!(heard, Err(TlsError::NotTls { is_http: false }));
+}
+
+#[test]
+fn a_configuration_that_would_not_work_is_refused_at_once() {
+    let (server, client) = configs(MinimumVersion::V12, &[]);
+    let mut no_secrets = ServerConfig::clone(&server);
+    no_secrets.enable_secret_extraction = false;
+    let mut early = ServerConfig::clone(&server);
+    early.max_early_data_size = 1000;
+    for config in [no_secrets, early] {
+        let error = Session::server(Arc::new(config)).unwrap_err();
+        assert_eq!(error.reason(), "configuration");
+    }
+    let mut no_secrets = ClientConfig::clone(&client);
+    no_secrets.enable_secret_extraction = false;
+    let error = Session::client(Arc::new(no_secrets), name()).unwrap_err();
+    assert!(error.to_string().contains("enable_secret_extraction"));
+}
+
+/// A message in pieces of a byte takes more than a message may: it is refused, and the peer is told.
+#[test]
+fn a_message_in_too_many_fragments_is_refused() {
+    let (server, _) = configs(MinimumVersion::V12, &[]);
+    let mut session = Session::server(server).unwrap();
+    let mut records = vec![22, 3, 1, 0, 4, 1, 0, 0xff, 0xff];
+    for _ in 0..20_000 {
+        records.extend_from_slice(&[22, 3, 1, 0, 1, 7]);
+    }
+    let mut out = Vec::new();
+    assert_eq!(session.receive(&records, &mut out), Err(TlsError::TooLong));
+    assert_eq!(out, fatal(AlertDescription::DecodeError));
+}
+
+/// What is asked for too early or too late changes nothing.
+#[test]
+fn a_call_out_of_its_time_harms_nothing() {
+    let (server, client) = configs(MinimumVersion::V12, &[]);
+    let mut pair = Pair::new(server, client, 5000);
+    let mut out = Vec::new();
+    assert_eq!(pair.server.seal(&[b"early"], &mut out), Err(TlsError::Over));
+    assert!(pair.server.is_handshaking());
+    pair.shake_hands();
+    pair.server.close(&mut out);
+    let len = out.len();
+    assert_eq!(pair.server.seal(&[b"late"], &mut out), Err(TlsError::Over));
+    assert_eq!(out.len(), len);
+    // Its other half still goes.
+    let mut records = Vec::new();
+    pair.client.seal(&[b"more"], &mut records).unwrap();
+    pair.server.receive(&records, &mut out).unwrap();
+    assert_eq!(pair.server.readable(), b"more");
+    assert!(!pair.server.is_over());
+}
+
+/// The first record of a client, as rustls writes it.
+fn hello() -> Vec<u8> {
+    let (_, client) = configs(MinimumVersion::V12, &[]);
+    let mut client = ClientConnection::new(client, name()).unwrap();
+    let mut out = Vec::new();
+    client.write_tls(&mut out).unwrap();
+    out
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Records of a handshake with anything in them, and a hello that was changed, cut anywhere: a session waits or ends, and says
+    /// nothing but alerts and what rustls answers.
+    #[test]
+    fn records_of_nonsense_are_refused(
+        records in proptest::collection::vec(
+            (prop_oneof![Just(22u8), 20..24u8, any::<u8>()], proptest::collection::vec(any::<u8>(), 0..40)),
+            1..5,
+        ),
+        is_behind_hello in any::<bool>(),
+        changes in proptest::collection::vec((0..500usize, any::<u8>()), 0..3),
+        cut in 1..300usize,
+    ) {
+        let mut bytes = Vec::new();
+        if is_behind_hello {
+            bytes = hello();
+            let len = bytes.len();
+            changes.iter().for_each(|(at, with)| bytes[at % len] = *with);
+        }
+        for (kind, content) in &records {
+            bytes.extend_from_slice(&[*kind, 3, 1, 0, content.len() as u8]);
+            bytes.extend_from_slice(content);
+        }
+        let (server, _) = configs(MinimumVersion::V12, &[]);
+        let mut session = Session::server(server).unwrap();
+        let mut out = Vec::new();
+        let mut waiting = Vec::new();
+        for piece in bytes.chunks(cut) {
+            waiting.extend_from_slice(piece);
+            match session.receive(&waiting, &mut out) {
+                Ok(taken) => drop(waiting.drain(..taken)),
+                Err(_) => break,
+            }
+        }
+        prop_assert!(!session.is_established());
+        prop_assert!(session.readable().is_empty());
+    }
+}
