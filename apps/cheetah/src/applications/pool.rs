@@ -11,6 +11,7 @@
 //! All of this wakes the loop by one descriptor. In each turn [`Applications::turn`], then [`Applications::poll`] until
 //! there is none: whose news it is. What has come is there to be read until the next call; what was sent has left behind the last.
 
+mod carriers;
 mod collected;
 mod counters;
 mod group;
@@ -22,31 +23,20 @@ use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 
-use exos_application::asking::Part;
 use exos_inet::Instant;
-use exos_inet::tcp::{ConnectionId, Reason};
+use exos_inet::tcp::ConnectionId;
 use rustix::io::Errno;
 
 use super::application::{Address, Application};
-use super::record::{self, Stream};
 use super::rules::Rules;
-use crate::limits::{APPLICATION_RETRY_TIME, BODY_QUEUE_LEN};
+use crate::limits::APPLICATION_RETRY_TIME;
+pub use carriers::{Carriers, Upstream};
 use collected::Collected;
 use counters::Counters;
 use group::{Group, Waiting};
-use links::Links;
 pub use links::RequestId;
 use shares::counted;
-use upstreams::{News, Upstreams};
-
-/// What carries a request to an application.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Upstream {
-    /// A connection, which speaks FastCGI.
-    Connection(ConnectionId),
-    /// A link, where it has a number.
-    Request(RequestId),
-}
+use upstreams::News;
 
 /// What became of a request for a connection.
 #[derive(Debug)]
@@ -74,8 +64,7 @@ pub enum Refusal {
 /// The connections of a loop to all applications.
 #[derive(Default)]
 pub struct Applications {
-    upstreams: Upstreams,
-    links: Links,
+    carriers: Carriers,
     groups: HashMap<Address, Group>,
     /// Clients that wait, whether they may ask or not.
     queued: HashSet<ConnectionId>,
@@ -134,9 +123,9 @@ impl Applications {
         }
         if let Some(connection) = self.take_idle(&application.address) {
             let upstream = Upstream::Connection(connection);
-            if may_be_kept && self.upstreams.is_silent(connection) {
+            if may_be_kept && self.carriers.upstreams.is_silent(connection) {
                 self.counters.kept += 1;
-                self.upstreams.give(connection, Some(asks.client));
+                self.carriers.upstreams.give(connection, Some(asks.client));
                 let group = self.groups.entry(application.address.clone()).or_default();
                 group.shares.begin(upstream, asks.peer);
                 return Ok(Opened::Connected {
@@ -146,8 +135,12 @@ impl Applications {
             }
             self.leave(upstream);
         }
-        match self.connect(&application.address, asks.client, now) {
-            Ok(upstream) => {
+        let connected = self
+            .carriers
+            .connect(&application.address, asks.client, now);
+        match connected {
+            Ok((upstream, is_new)) => {
+                self.counters.opened += u64::from(is_new);
                 let group = self.groups.entry(application.address.clone()).or_default();
                 group.open += 1;
                 group.shares.begin(upstream, asks.peer);
@@ -158,7 +151,7 @@ impl Applications {
             }
             // As many as may wait to be accepted do so.
             Err(Errno::AGAIN) if !matches!(application.address, Address::Tcp(_)) => {
-                let until = self.links.rests_until(&application.address);
+                let until = self.carriers.links.rests_until(&application.address);
                 let until = until.filter(|until| *until > now);
                 let group = self.groups.entry(application.address.clone()).or_default();
                 group.pause(until.unwrap_or(now + APPLICATION_RETRY_TIME));
@@ -166,21 +159,6 @@ impl Applications {
             }
             Err(errno) => Err(Refusal::Failed(errno)),
         }
-    }
-
-    fn connect(
-        &mut self,
-        address: &Address,
-        client: ConnectionId,
-        now: Instant,
-    ) -> Result<Upstream, Errno> {
-        if let Address::Shared(path) = address {
-            let begun = self.links.begin(path, client, now, &mut self.counters)?;
-            return Ok(Upstream::Request(begun));
-        }
-        let connection = self.upstreams.connect(address, client)?;
-        self.counters.opened += 1;
-        Ok(Upstream::Connection(connection))
     }
 
     /// Has a client wait, behind those who do; one that has waited keeps its place before them.
@@ -219,76 +197,14 @@ impl Applications {
         self.collected.remove(ip, len);
     }
 
-    // The connection of a client, or its request.
-
-    /// Begins a request with these variables; `keeps` has a connection stay open behind it.
-    pub fn begin(&mut self, upstream: Upstream, variables: &[u8], has_body: bool, keeps: bool) {
-        match upstream {
-            Upstream::Connection(connection) => {
-                let mut records = Vec::with_capacity(variables.len() + 64);
-                record::begin(&mut records, keeps);
-                record::part(&mut records, Stream::Params, variables);
-                record::end(&mut records, Stream::Params);
-                if !has_body {
-                    record::end(&mut records, Stream::Stdin);
-                }
-                self.upstreams.send(connection, records);
-            }
-            Upstream::Request(request) => self.links.ask(request, variables, has_body),
-        }
+    /// What carries requests, for one of which there is a client.
+    pub fn carriers(&mut self) -> &mut Carriers {
+        &mut self.carriers
     }
 
-    /// Sends a part of its body.
-    pub fn send_body(&mut self, upstream: Upstream, bytes: &[u8], is_last: bool) {
-        match upstream {
-            Upstream::Connection(connection) => {
-                let mut records = Vec::with_capacity(bytes.len() + 32);
-                record::part(&mut records, Stream::Stdin, bytes);
-                if is_last {
-                    record::end(&mut records, Stream::Stdin);
-                }
-                self.upstreams.send(connection, records);
-            }
-            Upstream::Request(request) => self.links.send_body(request, bytes, is_last),
-        }
-    }
-
-    /// How much of its body is taken now.
+    /// How much of a request's body is taken now.
     pub fn body_room(&self, upstream: Upstream) -> usize {
-        match upstream {
-            Upstream::Connection(connection) => {
-                BODY_QUEUE_LEN.saturating_sub(self.upstreams.unsent(connection))
-            }
-            Upstream::Request(request) => self.links.body_room(request),
-        }
-    }
-
-    /// What has come on a connection and was not taken.
-    pub fn readable(&self, connection: ConnectionId) -> &[u8] {
-        self.upstreams.readable(connection)
-    }
-
-    /// Takes this many bytes of that.
-    pub fn consume(&mut self, connection: ConnectionId, count: usize) {
-        self.upstreams.consume(connection, count);
-    }
-
-    /// Takes the next part of the answer to a request on a link.
-    pub fn take_part(&mut self, request: RequestId) -> Option<Part> {
-        self.links.take(request)
-    }
-
-    /// Of the answer to a request on a link there is nothing left but its end, which has come.
-    pub fn is_at_end(&self, request: RequestId) -> bool {
-        self.links.is_at_end(request)
-    }
-
-    /// Why nothing more comes than what is there, if so.
-    pub fn end_of(&self, upstream: Upstream) -> Option<Reason> {
-        match upstream {
-            Upstream::Connection(connection) => self.upstreams.end_of(connection),
-            Upstream::Request(request) => self.links.end_of(request),
-        }
+        self.carriers.body_room(upstream)
     }
 
     /// A request is over and was answered whole, to the end of a record: its connection is kept, if there is room and the
@@ -302,22 +218,13 @@ impl Applications {
         let keeps = self.keeps.as_ref();
         let keep_max = keeps.map_or(usize::MAX, |keeps| keep_of(keeps, &application.address));
         let has_room = group.idle.len() < application.keep.min(keep_max);
-        if !(has_room && self.upstreams.is_clean(connection)) {
+        if !(has_room && self.carriers.upstreams.is_clean(connection)) {
             return self.close(upstream);
         }
         group.idle.push(connection);
         group.shares.end(upstream);
-        self.upstreams.give(connection, None);
+        self.carriers.upstreams.give(connection, None);
         self.wake(&application.address);
-    }
-
-    /// Nobody wants the answer: says so, before [`close`](Self::close).
-    pub fn abort(&mut self, upstream: Upstream) {
-        if let Upstream::Connection(connection) = upstream {
-            let mut abort = Vec::new();
-            record::abort(&mut abort);
-            self.upstreams.send(connection, abort);
-        }
     }
 
     /// Nobody wants a connection any more, or an answer on a link. What was sent on a connection still goes, as far as the kernel takes it at
@@ -330,10 +237,7 @@ impl Applications {
 
     /// Closes a connection, or leaves a request, and gives its application's address.
     fn leave(&mut self, upstream: Upstream) -> Option<Address> {
-        let address = match upstream {
-            Upstream::Connection(connection) => self.upstreams.leave(connection),
-            Upstream::Request(request) => self.links.leave(request),
-        }?;
+        let address = self.carriers.leave(upstream)?;
         if let Some(group) = self.groups.get_mut(&address) {
             group.open -= 1;
             group
@@ -360,7 +264,9 @@ impl Applications {
         let beyond: Vec<ConnectionId> = self.groups.iter().flat_map(beyond).collect();
         let beyond = beyond.into_iter().map(Upstream::Connection);
         beyond.for_each(|idle| self.close(idle));
-        self.links.keep_only(|address| keeps.contains_key(address));
+        self.carriers
+            .links
+            .keep_only(|address| keeps.contains_key(address));
         self.groups
             .retain(|address, group| keeps.contains_key(address) || group.is_in_use());
         self.keeps = Some(keeps);
@@ -371,7 +277,7 @@ impl Applications {
         if let Some(group) = self.groups.get_mut(address) {
             group.wake();
             if !group.ready.is_empty() {
-                self.upstreams.touch();
+                self.carriers.upstreams.touch();
             }
         }
     }
@@ -404,12 +310,12 @@ impl Applications {
 
     /// Readable when there is news, each of them; none before the first connection, or link.
     pub fn fds(&self) -> [Option<BorrowedFd<'_>>; 2] {
-        [self.upstreams.fd(), self.links.fd()]
+        [self.carriers.upstreams.fd(), self.carriers.links.fd()]
     }
 
     /// When there is something to do, whatever happens.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        match self.upstreams.is_pressing() || self.links.is_pressing() {
+        match self.carriers.is_pressing() {
             true => Some(Instant::START),
             false => {
                 let groups = self.groups.values();
@@ -424,8 +330,13 @@ impl Applications {
             group.full_until.take_if(|until| *until <= now);
             group.wake();
         }
-        self.upstreams.look();
-        self.links.look(now);
+        self.carriers.upstreams.look();
+        self.carriers.links.look(now);
+        for (address, what) in self.carriers.links.take_faults() {
+            if self.may_tell(&address, now) {
+                exos_program::warn!("exos serve: {address}: its link ends: {what}");
+            }
+        }
     }
 
     /// An application of this host has a request, and may want the core of this loop for it.
@@ -437,13 +348,13 @@ impl Applications {
     /// The next client with news, or that may ask. What connections say comes first: that one that is kept has ended is known
     /// before it is given to anybody.
     pub fn poll(&mut self) -> Option<ConnectionId> {
-        while let Some(news) = self.upstreams.poll() {
+        while let Some(news) = self.carriers.upstreams.poll() {
             match news {
                 News::Of(client) => return Some(client),
                 News::Useless(kept) => self.close(Upstream::Connection(kept)),
             }
         }
-        if let Some(client) = self.links.poll() {
+        if let Some(client) = self.carriers.links.poll() {
             return Some(client);
         }
         let mut groups = self.groups.values_mut();
@@ -454,7 +365,7 @@ impl Applications {
         });
         let Some(Waiting { client: named, .. }) = next else {
             // Behind the last that was asked.
-            self.links.flush();
+            self.carriers.links.flush();
             return None;
         };
         self.queued.remove(&named);

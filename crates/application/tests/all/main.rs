@@ -1,5 +1,6 @@
 //! Servers and applications in one process, on two threads.
 
 mod common;
+mod corpus;
 mod good;
 mod hostile;

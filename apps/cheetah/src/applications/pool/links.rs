@@ -13,7 +13,6 @@ use exos_inet::{Duration, Instant};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
-use super::counters::Counters;
 use crate::applications::application::Address;
 use crate::limits::{LINK_REST_TIME, LINK_REST_TIME_MAX};
 
@@ -47,6 +46,8 @@ pub(super) struct Links {
     is_touched: bool,
     /// Where to look for news next.
     order: Vec<u64>,
+    /// What applications did against the rules, to be told.
+    faults: Vec<(Address, String)>,
 }
 
 impl Links {
@@ -56,23 +57,21 @@ impl Links {
         path: &Path,
         client: ConnectionId,
         now: Instant,
-        counters: &mut Counters,
-    ) -> Result<RequestId, Errno> {
-        let id = match self.current.get(path) {
-            Some(id) => *id,
+    ) -> Result<(RequestId, bool), Errno> {
+        let known = self.current.get(path).copied();
+        let id = match known {
+            Some(id) => id,
             None => {
                 if self.rests.get(path).is_some_and(|(_, until)| now < *until) {
                     return Err(Errno::AGAIN);
                 }
-                let id = self.connect(path)?;
-                counters.opened += 1;
-                id
+                self.connect(path)?
             }
         };
         let linked = self.all.get_mut(&id).ok_or(Errno::NOTCONN)?;
         let number = linked.link.reserve(client.to_bits());
         self.is_touched = true;
-        Ok(RequestId { link: id, number })
+        Ok((RequestId { link: id, number }, known.is_none()))
     }
 
     fn connect(&mut self, path: &Path) -> Result<u64, Errno> {
@@ -200,6 +199,11 @@ impl Links {
         self.order = self.all.keys().copied().collect();
     }
 
+    /// What applications did against the rules, for which their links ended.
+    pub(super) fn take_faults(&mut self) -> Vec<(Address, String)> {
+        std::mem::take(&mut self.faults)
+    }
+
     /// The next client with news.
     pub(super) fn poll(&mut self) -> Option<ConnectionId> {
         while let Some(id) = self.order.last() {
@@ -231,10 +235,8 @@ impl Links {
                 continue;
             };
             if !matches!(failure, exos_iolite::Error::PeerGone) {
-                let path = linked.path.display();
-                exos_program::warn!(
-                    "exos serve: {path}: the link to this application ends: {failure}"
-                );
+                let address = Address::Shared(linked.path.clone());
+                self.faults.push((address, failure.to_string()));
             }
             current.remove(&linked.path);
             if linked.link.answered() == 0 {

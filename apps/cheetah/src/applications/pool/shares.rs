@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::net::IpAddr;
 
-use super::Upstream;
+use super::carriers::Upstream;
 
 use crate::limits::CLIENT_SHARE;
 use crate::site::rules::access::peer::Peer;

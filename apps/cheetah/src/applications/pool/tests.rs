@@ -128,17 +128,28 @@ fn connections_are_kept_as_far_as_is_said() {
     let Upstream::Connection(connection) = first else {
         panic!("{first:?}");
     };
-    world.applications.send_body(first, b"asked", false);
+    world
+        .applications
+        .carriers()
+        .send_body(first, b"asked", false);
     world.applications.turn(clock::now());
     let mut got = [0; 16];
     of_first.read_exact(&mut got).unwrap();
     of_first.write_all(b"answered").unwrap();
     // That the request was taken is told, too.
-    while world.applications.readable(connection).is_empty() {
+    while world
+        .applications
+        .carriers()
+        .readable(connection)
+        .is_empty()
+    {
         assert_eq!(world.told(), 1);
     }
-    assert_eq!(world.applications.readable(connection), b"answered");
-    world.applications.consume(connection, 8);
+    assert_eq!(
+        world.applications.carriers().readable(connection),
+        b"answered"
+    );
+    world.applications.carriers().consume(connection, 8);
     world.applications.release(first, &world.application);
     world.applications.release(second, &world.application);
     assert_eq!(of_second.read(&mut got).unwrap(), 0, "one is kept, no more");

@@ -169,7 +169,7 @@ impl Connection {
             }
             Stage::Asked { upstream, .. } => {
                 if !answering.reply.is_over() {
-                    applications.abort(upstream);
+                    applications.carriers().abort(upstream);
                 }
                 applications.close(upstream);
             }

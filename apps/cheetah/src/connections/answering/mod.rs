@@ -289,7 +289,9 @@ impl Connection {
             answering.upload = Upload::Whole(take(&mut body.content), 0);
         }
         let has_body = !matches!(answering.upload, Upload::Over);
-        applications.begin(upstream, &variables, has_body, keeps);
+        applications
+            .carriers()
+            .begin(upstream, &variables, has_body, keeps);
         Ok(())
     }
 

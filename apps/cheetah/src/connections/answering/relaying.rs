@@ -8,9 +8,8 @@ use exos_program::Timed as _;
 
 use super::failure::{Failure, tell_warnings};
 use super::{Answering, Begun, Upload};
-use crate::applications::Applications;
 use crate::applications::head::Head;
-use crate::applications::pool::Upstream;
+use crate::applications::pool::{Carriers, Upstream};
 use crate::applications::reply::{Content, Framing};
 use crate::applications::upload::BodyError;
 use crate::connections::connection::{Connection, Shared, Turn};
@@ -69,7 +68,7 @@ impl Connection {
             return false;
         };
         let applications = &mut turn.shared.applications;
-        let is_ended = applications.end_of(upstream).is_some();
+        let is_ended = applications.carriers().end_of(upstream).is_some();
         let room = applications.body_room(upstream);
         let bytes = turn.transport.readable(self.id());
         let count = bytes
@@ -86,7 +85,9 @@ impl Connection {
         }
         *left -= count as u64;
         let is_over = *left == 0;
-        applications.send_body(upstream, &bytes[..count], is_over);
+        applications
+            .carriers()
+            .send_body(upstream, &bytes[..count], is_over);
         turn.transport.consume(self.id(), count);
         answering.body_pace.came(count);
         if is_over {
@@ -115,10 +116,10 @@ impl Connection {
         let part = &content[*at..];
         let part = &part[..part.len().min(room)];
         let is_last = *at + part.len() == content.len();
-        if part.is_empty() && !is_last || applications.end_of(upstream).is_some() {
+        if part.is_empty() && !is_last || applications.carriers().end_of(upstream).is_some() {
             return;
         }
-        applications.send_body(upstream, part, is_last);
+        applications.carriers().send_body(upstream, part, is_last);
         *at += part.len();
         if is_last {
             applications.uncollect(answering.asking.peer(), take(&mut answering.collected));
@@ -263,34 +264,34 @@ fn next_part(
     shared: &mut Shared,
     now: Instant,
 ) -> Result<Option<(Option<Head>, Content)>, Failure> {
-    let applications = &mut shared.applications;
+    let carriers = shared.applications.carriers();
     let asking = &answering.asking;
     let is_set = |name: &str| asking.is_set(name);
     let mut content = Content::NONE;
     let taken = match upstream {
         Upstream::Connection(connection) => {
-            let bytes = applications.readable(connection);
+            let bytes = carriers.readable(connection);
             let part = &bytes[..bytes.len().min(APPLICATION_READ_LEN)];
             if part.is_empty() {
-                return nothing(applications, upstream);
+                return nothing(carriers, upstream);
             }
             let mut bytes = Vec::with_capacity(part.len());
             let taken = answering.reply.take(part, is_set, &mut bytes);
             content = Content::Bytes(bytes);
             taken.map(|(count, head)| {
-                applications.consume(connection, count);
+                carriers.consume(connection, count);
                 head
             })
         }
         Upstream::Request(request) => {
-            let Some(part) = applications.take_part(request) else {
-                return nothing(applications, upstream);
+            let Some(part) = carriers.take_part(request) else {
+                return nothing(carriers, upstream);
             };
             let mut taken = answering.reply.take_part(part, is_set, &mut content);
             // A head and what is behind it leave together, and so does the end.
             while let Ok(head) = &mut taken
-                && (content.is_empty() || applications.is_at_end(request))
-                && let Some(part) = applications.take_part(request)
+                && (content.is_empty() || carriers.is_at_end(request))
+                && let Some(part) = carriers.take_part(request)
             {
                 match answering.reply.take_part(part, is_set, &mut content) {
                     Ok(more) => *head = head.take().or(more),
@@ -306,8 +307,8 @@ fn next_part(
 }
 
 /// Nothing has come: an error where nothing will.
-fn nothing<T>(applications: &Applications, upstream: Upstream) -> Result<Option<T>, Failure> {
-    match applications.end_of(upstream) {
+fn nothing<T>(carriers: &Carriers, upstream: Upstream) -> Result<Option<T>, Failure> {
+    match carriers.end_of(upstream) {
         Some(reason) => Err(Failure::Ended(reason)),
         None => Ok(None),
     }
