@@ -17,6 +17,7 @@ use std::net::IpAddr;
 
 use exos_filter::handler::SynHandler;
 use exos_host::Error;
+use exos_host::random::random_number;
 use exos_inet::tcp::ListenOptions;
 use exos_inet::{Config, Offload, Part, Stack};
 use exos_link::{Link, Offload as LinkOffload, XdpLink};
@@ -113,7 +114,7 @@ pub(crate) fn share_out(
     let count = links.len();
     let offload = links.first().map(XdpLink::offload);
     let config = settle(config, offload.unwrap_or_default(), wanted);
-    let seed = seed(wanted)?;
+    let seed = seed(wanted);
     let ends = match count {
         0 | 1 => Vec::new(),
         _ => Handoff::between(count)?,
@@ -140,7 +141,7 @@ pub(crate) fn share_out(
 pub(crate) fn join(link: Link, config: Config, wanted: &StackSettings) -> Result<Exos, Error> {
     let config = settle(config, link.offload(), wanted);
     let part = Part::all(1).next().expect("there is a first core");
-    Ok(Exos::new(stack(config, seed(wanted)?, part)?, link))
+    Ok(Exos::new(stack(config, seed(wanted), part)?, link))
 }
 
 /// The configuration with what the link does for the stack, as far as that is wanted.
@@ -155,15 +156,8 @@ fn settle(config: Config, offload: LinkOffload, wanted: &StackSettings) -> Confi
     }
 }
 
-pub(crate) fn seed(wanted: &StackSettings) -> Result<u64, Error> {
-    wanted.seed.map_or_else(secret, Ok)
-}
-
-fn secret() -> Result<u64, Error> {
-    let mut seed = [0; 8];
-    rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())
-        .map_err(|e| Error::io("cannot draw a secret for sequence numbers", e))?;
-    Ok(u64::from_le_bytes(seed))
+pub(crate) fn seed(wanted: &StackSettings) -> u64 {
+    wanted.seed.unwrap_or_else(random_number)
 }
 
 fn stack(config: Config, seed: u64, part: Part) -> Result<Stack, Error> {

@@ -29,8 +29,6 @@ use exos_filter::handler::web::layout;
 use exos_inet::tcp::ListenerId;
 use exos_inet::{Duration, Instant, JoinedSegment, Stack};
 
-use crate::Error;
-
 pub use capacity::Capacity;
 pub use exos_filter::handler::web::lines::{Reduced, reduce};
 pub use reports::{Named, Report};
@@ -234,11 +232,4 @@ impl Requests {
             self.shared.table().forget_unasked(memory, now, UNASKED);
         }
     }
-}
-
-fn random() -> Result<u64, Error> {
-    let mut drawn = [0; 8];
-    rustix::rand::getrandom(&mut drawn, rustix::rand::GetRandomFlags::empty())
-        .map_err(|e| Error::io("the kernel has no random numbers", e))?;
-    Ok(u64::from_ne_bytes(drawn))
 }

@@ -35,8 +35,10 @@ pub mod layout;
 mod lent;
 pub mod limits;
 pub mod maps;
+pub mod outcome;
 mod outgoing;
 mod record;
+pub mod steps;
 pub mod tap;
 
 pub use code::checksum::Checksum;

@@ -20,6 +20,7 @@ pub mod memory;
 pub mod message;
 mod network;
 mod process;
+pub mod random;
 pub mod shared;
 pub mod tcp_info;
 pub mod units;
@@ -27,7 +28,7 @@ pub mod uring;
 pub mod user_memory;
 mod waker;
 
-pub use network::{ethtool, multicast, netlink, netns, passing, ports, sysfs};
+pub use network::{ethtool, multicast, netlink, netns, passing, ports, sockets, sysfs};
 pub use process::{
     accounts, affinity, background, caps, children, holders, intercept, peer, priority, privilege,
     seccomp, signals,

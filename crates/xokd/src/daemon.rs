@@ -29,6 +29,7 @@ use std::path::PathBuf;
 use exos_host::error::Result;
 use exos_host::netlink::Netlink;
 use exos_host::netns::NetNs;
+use exos_host::random::random_number;
 use exos_xok::message::{Farewell, Notice};
 
 use attachment::Attachment;
@@ -45,7 +46,6 @@ use crate::interface::reservations::Reservations;
 use crate::ledger::{Ledger, SlotId};
 use crate::limits::REATTACH_TIME;
 use crate::policy::Policy;
-use crate::random::random;
 use crate::server::{Server, Turns, User};
 use crate::tables::Tables;
 use crate::worker::Worker;
@@ -115,7 +115,7 @@ impl Daemon {
             interfaces: opened.collect::<Result<_>>()?,
             server,
             taps: Taps::default(),
-            ledger: Ledger::new(u64::from_le_bytes(random())),
+            ledger: Ledger::new(random_number()),
             reservations: Reservations::default(),
             attachments: BTreeMap::new(),
             leftovers: Leftovers::default(),

@@ -14,6 +14,7 @@ use exos_host::ethtool::{Ethtool, Feature};
 use exos_host::multicast::Memberships;
 use exos_host::netlink::{LinkInfo, Netlink};
 use exos_host::netns::NetNs;
+use exos_host::random::random_number;
 use exos_wire::ndp::solicited_node;
 use exos_wire::{Mac, Prefix};
 use exos_xok::message::{InterfaceInfo, LocalAddress};
@@ -22,7 +23,6 @@ use exos_xok::tables::{Address, Interface as Row, Neighbour, NeighbourState, Rou
 use crate::clock::Now;
 use crate::gate::{Device, Gate, LiveFrames};
 use crate::policy;
-use crate::random::random;
 use crate::slot::{self, SlotPair, SlotPairConfig};
 use crate::state;
 use neighbours::Neighbours;
@@ -133,7 +133,7 @@ impl Interface {
         self.gate.add_slot(0, &entry)?;
         let ours = self.addresses.iter().filter(|a| a.ours_alone);
         let ours: Vec<_> = ours.map(|a| (a.ip, a.prefix)).collect();
-        let seed = u64::from_le_bytes(random());
+        let seed = random_number();
         Responder::start(place, &config, &ours, &self.policy.gateways, seed)
     }
 

@@ -27,7 +27,6 @@ pub mod ledger;
 pub mod limits;
 pub mod policy;
 pub mod pool;
-mod random;
 pub mod server;
 pub mod slot;
 pub mod state;

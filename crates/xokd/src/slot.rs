@@ -17,13 +17,13 @@ use exos_host::Error;
 use exos_host::error::Result;
 use exos_host::netlink::{LinkInfo, Netlink, VethEnd};
 use exos_host::netns::NetNs;
+use exos_host::random::random;
 use exos_inet::limits::CUT_MSS_MIN;
 use exos_link::{Feed, Held, Offer, OfferConfig};
 use exos_wire::Mac;
 
 use crate::ledger::SlotId;
 use crate::limits::PAIRS_DELETED_AT_ONCE;
-use crate::random::random;
 
 /// The program's end.
 pub const INNER: &str = "exos0";

@@ -46,7 +46,7 @@ pub(crate) use receive::{Flooding, Receiving};
 pub(crate) use server::Counters;
 
 use crate::experiment::cells::{in_rounds, some_cells};
-use crate::experiment::figure::{Figure, goals_met, sections};
+use crate::experiment::figure::{Figure, Figures, goals_met, sections};
 use crate::report::{self, Document, Environment, Results};
 use crate::stage::LabStage;
 use crate::stage::args::CommonArgs;
@@ -80,6 +80,32 @@ enum Cell {
     Pipes(u32),
     Get(Transport),
     Download,
+}
+
+impl Cell {
+    /// A run of it.
+    fn measure(self, session: &Session, figures: &mut Figures) -> Result<()> {
+        match self {
+            Self::Roundtrip => session.round_trips(figures),
+            Self::Rate(bytes) => session.rates(self, bytes, figures),
+            Self::Receive(bytes) => receive::measure(session, bytes, figures),
+            Self::Crowd(programs) => session.crowd(self, programs, figures),
+            Self::Stream => {
+                stream::compare(session.is_quick, figures);
+                Ok(())
+            }
+            Self::Sandbox => sandbox::compare(figures),
+            Self::Places => places::compare(figures),
+            Self::Layers => layers::compare(figures),
+            #[cfg(target_arch = "x86_64")]
+            Self::Pipes(bytes) => pipes::compare(bytes, session.is_quick, figures),
+            // There is nothing to compare with.
+            #[cfg(not(target_arch = "x86_64"))]
+            Self::Pipes(_) => Ok(()),
+            Self::Get(transport) => get::measure(session, transport, figures),
+            Self::Download => session.download(figures),
+        }
+    }
 }
 
 impl fmt::Display for Cell {
@@ -182,7 +208,7 @@ pub fn measure(args: &AshArgs) -> Result<Report> {
         stage: LabStage::up(&args.common, seconds)?,
     };
     let figures = in_rounds(&session, &cells, Cell::to_string, |cell, figures| {
-        session.measure(*cell, figures)
+        cell.measure(&session, figures)
     })?;
     Ok(Report {
         environment: Environment::of(&session, session.seconds)?,

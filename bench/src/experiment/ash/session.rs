@@ -1,13 +1,11 @@
 //! The two ends, run in turn.
 
+use super::Cell;
 use super::asked::Question;
 use super::cache::PORT as CACHE_PORT;
 use super::client::{Answered, Asking};
 use super::crowd::Busy;
-#[cfg(target_arch = "x86_64")]
-use super::pipes;
 use super::server::{Counters, PORT, Served, Way};
-use super::{Cell, get, layers, places, receive, sandbox, stream};
 use crate::experiment::figure::{Figures, Goal};
 use crate::stage::LabStage;
 use crate::stage::daemon::Daemon;
@@ -57,31 +55,7 @@ struct Seen {
 }
 
 impl Session {
-    /// A run of a cell.
-    pub fn measure(&self, cell: Cell, figures: &mut Figures) -> Result<()> {
-        match cell {
-            Cell::Roundtrip => self.round_trips(figures),
-            Cell::Rate(bytes) => self.rates(cell, bytes, figures),
-            Cell::Receive(bytes) => receive::measure(self, bytes, figures),
-            Cell::Crowd(programs) => self.crowd(cell, programs, figures),
-            Cell::Stream => {
-                stream::compare(self.is_quick, figures);
-                Ok(())
-            }
-            Cell::Sandbox => sandbox::compare(figures),
-            Cell::Places => places::compare(figures),
-            Cell::Layers => layers::compare(figures),
-            #[cfg(target_arch = "x86_64")]
-            Cell::Pipes(bytes) => pipes::compare(bytes, self.is_quick, figures),
-            // There is nothing to compare with.
-            #[cfg(not(target_arch = "x86_64"))]
-            Cell::Pipes(_) => Ok(()),
-            Cell::Get(transport) => get::measure(self, transport, figures),
-            Cell::Download => self.download(figures),
-        }
-    }
-
-    fn round_trips(&self, figures: &mut Figures) -> Result<()> {
+    pub fn round_trips(&self, figures: &mut Figures) -> Result<()> {
         let mut medians = Vec::new();
         for way in Way::ALL {
             let seen = self.load(way, SHORT, 1, None)?.answered;
@@ -102,7 +76,7 @@ impl Session {
         Ok(())
     }
 
-    fn rates(&self, cell: Cell, bytes: u16, figures: &mut Figures) -> Result<()> {
+    pub fn rates(&self, cell: Cell, bytes: u16, figures: &mut Figures) -> Result<()> {
         for way in Way::ALL {
             let seen = self.load(way, bytes, UNDER_WAY, None)?;
             let name = format!("{cell}/{way}");
@@ -115,7 +89,7 @@ impl Session {
     }
 
     /// Each way alone on its core, and then beside the others.
-    fn crowd(&self, cell: Cell, programs: u32, figures: &mut Figures) -> Result<()> {
+    pub fn crowd(&self, cell: Cell, programs: u32, figures: &mut Figures) -> Result<()> {
         let ways = [
             Way::Handler,
             Way::HandlerDaemon,
@@ -152,7 +126,7 @@ impl Session {
     }
 
     /// The program answers itself, and then has the kernel do it: on the interface, and by the daemon.
-    fn download(&self, figures: &mut Figures) -> Result<()> {
+    pub fn download(&self, figures: &mut Figures) -> Result<()> {
         for way in Way::ALL.into_iter().filter(|way| way.is_handler()) {
             let seen = self.load(way, SHORT, UNDER_WAY, Some(self.seconds / 2.0))?;
             let mut add = |what: &str, unit, most, value| {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use etherparse::{PacketBuilder, SlicedPacket, TransportSlice};
 use exos_ash::kernel::InKernel;
 use exos_ash::{Checked, Layout, Memory, Outcome};
-use exos_filter::gate::handling::{self, OUTCOMES};
+use exos_filter::gate::outcome::{self, OUTCOMES};
 use exos_filter::handler::Handler as _;
 use exos_filter::handler::forward::WayOut;
 use exos_filter::{Counter, Program};
@@ -167,9 +167,9 @@ impl Bench {
         let memory = memory_of(handler);
         let outcomes = Map::prog_array(OUTCOMES).unwrap();
         for (outcome, becomes) in [
-            (handling::Outcome::GaveUp, PASS),
-            (handling::Outcome::Done, DROP),
-            (handling::Outcome::Transmitted, TX),
+            (outcome::Outcome::GaveUp, PASS),
+            (outcome::Outcome::Done, DROP),
+            (outcome::Outcome::Transmitted, TX),
         ] {
             let program = verdict(becomes);
             outcomes.set_fd(outcome as u32, program.as_fd()).unwrap();

@@ -5,11 +5,11 @@
 //! each step gives what has become of lookups. The kind of sockets is a parameter: a stack's, or the kernel's.
 
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
 
+use exos_host::random::random_number;
 use exos_inet::Instant;
 use exos_names::{
     Action, Config, Error, ErrorKind, Event, Families, Files, LookupId, QueryId, Resolver,
@@ -63,10 +63,8 @@ impl<S: Socket> Driver<S> {
 
     /// As the program says.
     pub fn new(config: Config) -> Self {
-        // The standard library's hasher has keys of the system's random numbers.
-        let secret = RandomState::new().hash_one(0);
         Self {
-            resolver: Resolver::new(config, secret),
+            resolver: Resolver::new(config, random_number()),
             files: None,
             looked: Some(clock::now()),
             sockets: BTreeMap::new(),

@@ -5,12 +5,13 @@ use exos_filter::handler::WebHandler;
 use exos_filter::handler::web::layout::Entries;
 use exos_filter::{Counter, gate};
 use exos_host::bpf::MappedArray;
+use exos_host::random::random_number;
 use exos_inet::tcp::ListenerId;
 use exos_xok::message::{Answering, Secret};
 
+use super::Requests;
 use super::capacity::Capacity;
 use super::shared::Part;
-use super::{Requests, random};
 use crate::Error;
 use crate::node::Exos;
 use crate::via::Via;
@@ -42,7 +43,7 @@ impl Exos {
         capacity: Capacity,
         reports: bool,
     ) -> Result<Vec<WebHandler>, Error> {
-        let key = random()?;
+        let key = random_number();
         let syns = self.syn_handlers(listener)?;
         let rings = WebHandler::rings(entries, reports, syns.len() as u32);
         let handlers = syns.into_iter().map(|(syn, cores)| WebHandler {

@@ -7,12 +7,12 @@ use exos_filter::handler::web::SecondStage;
 use exos_filter::handler::web::layout::{Entries, Rings};
 use exos_filter::handler::{SynHandler, WebHandler};
 use exos_host::bpf::{Map, MappedArray};
+use exos_host::random::random_number;
 use exos_inet::tcp::ListenerId;
 use exos_link::XdpLink;
 
 use super::capacity::Capacity;
 use super::memory::Memory;
-use super::random;
 use super::shared::{Part, Shared};
 use crate::Error;
 use crate::handlers::needs_interface;
@@ -56,7 +56,7 @@ impl Exos {
             rings,
             memory: MappedArray::new("exos_web", rings.memory_len() as usize, 1)?,
             scratch: Map::percpu_array("exos_web_scratch", WebHandler::SCRATCH_LEN, 1)?,
-            key: random()?,
+            key: random_number(),
             reports,
             http: capacity.http,
         };
@@ -118,7 +118,7 @@ impl Common {
         let second_stage = match syn.way_out {
             WayOut::Redirect(interface) => Some(SecondStage {
                 interface,
-                mark: random()?,
+                mark: random_number(),
             }),
             _ => None,
         };

@@ -22,7 +22,7 @@ use crate::watch::program_name;
 /// A link of the daemon for each core. All are made with one seed: a flow may become another's, when programs come that share the port.
 pub(crate) fn open(daemon: &Daemon, wanted: &StackSettings) -> Result<Vec<Core>, Error> {
     let wanted = StackSettings {
-        seed: Some(seed(wanted)?),
+        seed: Some(seed(wanted)),
         ..*wanted
     };
     let parts = Part::all(daemon.cores);

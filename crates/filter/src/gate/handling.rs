@@ -10,7 +10,7 @@
 //! A handler is not written by the slot's holder but made by the daemon (`exos_ash`, or [`WebHandler`](crate::handler::WebHandler)): it
 //! reads its own messages, changes its own memory, and ends in one of the gate's programs ([`outcome`]). What it sends goes back where a message came from, which the tables let the
 //! slot send: the look-ups are the same both ways. Steps, which are nanoseconds of some processor, are taken from the slot's bucket beforehand: the
-//! most that a message can take, and what its arrival takes by its length; the handler of requests takes more before it does what few need ([`Steps`]). A
+//! most that a message can take, and what its arrival takes by its length; the handler of requests takes more before it does what few need ([`Steps`](super::steps::Steps)). A
 //! reply is charged to the share of sending by its length when it leaves, or dropped where nothing of that is left. Datagrams do not
 //! reach the handler then, but the program. A slot whose datagrams somebody copies has them delivered, so that all of them are seen.
 //!
@@ -21,7 +21,7 @@
 
 use exos_wire::protocol::TCP;
 
-use super::code::share::{SLOT_TX, TOKENS};
+use super::code::share::SLOT_TX;
 use super::code::{
     ARRIVED, Amount, CELL, CHARGE, Code, DESTINATION_PORT, FRAGMENT, HANDLED, HANDLED_PLACE,
     ICMP_TYPE, LENGTH, NO_TYPE, PROTOCOL, RESULT, SLOT, Side, TAPS, VERDICT, fragment, scratch,
@@ -31,8 +31,9 @@ use super::incoming::CONFIG_TAPS;
 use super::layout::{Handled, LINK_TX};
 use super::limits::HANDLERS_MAX;
 use super::maps::MapFds;
+use super::outcome::Outcome;
 use super::tap::Verdict;
-use crate::ebpf::{Alu, Assembler, Condition, Helper, Insn, Label, Reg, Size};
+use crate::ebpf::{Alu, Assembler, Condition, Helper, Label, Reg, Size};
 use crate::handler::web::announced;
 use crate::handler::web::layout::REQUEST_MAX;
 use crate::program::classifier::{self, field};
@@ -64,65 +65,6 @@ const ANSWERED: [(Counter, Amount); 3] = [
     (Counter::RxBytes, Amount::Arrived),
     (Counter::HandlerAnswered, Amount::One),
 ];
-
-/// How a handler ends: which program of the gate it goes on in, by its place in the map `outcomes`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum Outcome {
-    /// The message is the program's, as it came.
-    GaveUp = 0,
-    /// The message was dealt with.
-    Done = 1,
-    /// So it was, and the frame is the reply, which leaves by `XDP_TX`.
-    Transmitted = 2,
-    /// Likewise, by a redirection to the device.
-    Redirected = 3,
-    /// It is the beginning of the reply: a program of the slot's own completes it in traffic control, and has it leave ([`ingress`]).
-    Announced = 4,
-}
-
-impl Outcome {
-    /// All of them, in the order of their places.
-    pub const ALL: [Self; OUTCOMES as usize] = [
-        Self::GaveUp,
-        Self::Done,
-        Self::Transmitted,
-        Self::Redirected,
-        Self::Announced,
-    ];
-}
-
-/// How many outcomes there are.
-pub const OUTCOMES: u32 = 5;
-
-/// Where a handler takes steps from beside those that were taken for it beforehand: two maps of the gate.
-#[derive(Clone, Copy, Debug)]
-pub struct Steps {
-    /// [`Maps::scratch`](super::Maps::scratch).
-    pub scratch_fd: i32,
-    /// [`Maps::handler_budgets`](super::Maps::handler_budgets).
-    pub budgets_fd: i32,
-}
-
-impl Steps {
-    /// Takes as many as `steps_at` on the stack says, or goes to `none` where the slot has none left; what time gives, it was given when the packet
-    /// came. The key of maps stands `key_at` on the stack; r0 to r5 are lost.
-    pub(crate) fn take(self, asm: &mut Assembler, (key_at, steps_at): (i16, i16), none: Label) {
-        let (left, less) = (Reg::R1, Reg::R2);
-        let gates = Side::In.scratch_index();
-        asm.store_imm(Size::Word, Reg::R10, key_at, gates);
-        asm.look_up(self.scratch_fd, key_at, none);
-        asm.load(Size::Word, Reg::R1, Reg::R0, scratch::SLOT);
-        asm.store(Size::Word, Reg::R10, key_at, Reg::R1);
-        asm.look_up(self.budgets_fd, key_at, none);
-        asm.load(Size::Double, left, Reg::R0, TOKENS);
-        asm.jump_if(left, Condition::SignedLessOrEqual, 0, none);
-        asm.load(Size::Double, Reg::R1, Reg::R10, steps_at);
-        asm.set(less, 0);
-        asm.alu(Alu::Sub, less, Reg::R1);
-        asm.push(Insn::atomic_add(Reg::R0, TOKENS, less));
-    }
-}
 
 /// The program that a handler with this outcome goes on in.
 pub fn outcome(maps: &MapFds, outcome: Outcome) -> Program {

@@ -2,7 +2,6 @@
 
 use super::counter::Counter;
 use super::group::{Group, MemberFlow};
-use super::handling::OUTCOMES;
 use super::layout::{
     Bucket, Config, FlowKey, FlowValue, FragmentKey, FragmentValue, Handling, OwnerKey, Slot,
 };
@@ -10,6 +9,7 @@ use super::limits::{
     ADDRESSES_MAX, BATCH_PLACES, FLOWS_MAX, FRAGMENTS_MAX, GENERALS_MAX, GROUPS_MAX, HANDLERS_MAX,
     MEMBER_FLOWS_MAX, OWNERS_MAX, QUEUES_MAX, SLOTS, TAPS_MAX,
 };
+use super::outcome::OUTCOMES;
 use crate::arrivals::{VALUE_LEN, VALUES};
 use crate::transmit::QUEUE_WORDS;
 
@@ -121,7 +121,7 @@ maps! {
     handling: Array, 4 => Handling::LEN; SLOTS,
     /// Array: slot to the [`Bucket`] of steps, in place of bytes, that its handlers have together.
     handler_budgets: Array, 4 => Bucket::LEN; SLOTS,
-    /// XDP programs of the gate that handlers go on in: [`super::handling::Outcome`].
+    /// XDP programs of the gate that handlers go on in: [`super::outcome::Outcome`].
     outcomes: ProgArray, 4 => 4; OUTCOMES,
     /// XDP programs of general filters.
     generals: ProgArray, 4 => 4; GENERALS_MAX,

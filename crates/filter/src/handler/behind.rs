@@ -7,7 +7,8 @@
 use super::attached::{count, go_on};
 use super::forward::WayOut;
 use crate::ebpf::{Assembler, Helper, Insn, Reg};
-use crate::gate::handling::{Outcome, Steps};
+use crate::gate::outcome::Outcome;
+use crate::gate::steps::Steps;
 use crate::program::{Counter, xdp};
 
 /// Who has packets behind a handler.

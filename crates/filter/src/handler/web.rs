@@ -36,7 +36,7 @@ use super::attached::Handler;
 use super::behind::Behind;
 use super::syn::SynHandler;
 use crate::ebpf::{Alu, Assembler, Condition, Insn, Label, Reg, Size};
-use crate::gate::handling::Steps;
+use crate::gate::steps::Steps;
 use crate::handler::arithmetic::set_wide;
 use crate::program::{Counter, Program};
 use layout::{Entries, Rings, SLOT_COUNT, SLOT_LEN, SLOTS};

@@ -6,8 +6,9 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use exos_filter::Program;
-use exos_filter::gate::handling::{Outcome, outcome};
+use exos_filter::gate::handling::outcome;
 use exos_filter::gate::maps::{SCRATCH_LEN, SPECS};
+use exos_filter::gate::outcome::Outcome;
 use exos_filter::gate::{
     self as gates, Bucket, Config, Counter, FlowKey, FlowValue, Handled, Handling, MapFds, Share,
     Slot, SlotKind,

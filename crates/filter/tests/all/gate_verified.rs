@@ -4,7 +4,8 @@
 use crate::common;
 use crate::gate;
 
-use exos_filter::gate::handling::{self, Outcome};
+use exos_filter::gate::handling;
+use exos_filter::gate::outcome::Outcome;
 use exos_filter::gate::{self as gates, Tap};
 use exos_filter::{Filter, Program};
 use exos_host::bpf::{Map, Prog, permitted};

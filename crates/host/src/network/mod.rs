@@ -6,4 +6,5 @@ pub mod netlink;
 pub mod netns;
 pub mod passing;
 pub mod ports;
+pub mod sockets;
 pub mod sysfs;

@@ -8,9 +8,10 @@
 
 mod classic;
 
+use super::sockets::{bind_packets, open_packets, set_option};
 use crate::error::{Context as _, Result};
 use classic::{Step, Which};
-use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socket_with};
+use rustix::net::{RecvFlags, recv};
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
@@ -78,18 +79,13 @@ impl Passing {
 }
 
 fn open(interface: u32, program: &[Step]) -> io::Result<OwnedFd> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     // No protocol yet: nothing comes before the filter is there.
-    let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?;
+    let socket = open_packets()?;
     attach(&socket, program)?;
     // Without CAP_NET_ADMIN there is less room, not less function.
-    let _ = set(
-        &socket,
-        libc::SOL_SOCKET,
-        libc::SO_RCVBUFFORCE,
-        &WAITING_LEN,
-    );
-    bind(&socket, interface)?;
+    let room = libc::SO_RCVBUFFORCE;
+    let _ = set_option(&socket, libc::SOL_SOCKET, room, &WAITING_LEN);
+    bind_packets(&socket, interface, libc::ETH_P_ALL)?;
     Ok(socket)
 }
 
@@ -99,7 +95,7 @@ fn attach(socket: &impl AsFd, program: &[Step]) -> io::Result<()> {
         len: program.len() as u16,
         filter: program.as_ptr().cast_mut(),
     };
-    set(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+    set_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
 }
 
 /// Frames that a socket had no room for since it was asked last; 0 where the kernel does not say.
@@ -117,43 +113,5 @@ fn no_room(socket: &OwnedFd) -> u64 {
             &raw mut len,
         )
     };
-    done(result).map_or(0, |()| counts[1].into())
-}
-
-fn bind(socket: &OwnedFd, interface: u32) -> io::Result<()> {
-    let address = libc::sockaddr_ll {
-        sll_family: libc::AF_PACKET as u16,
-        sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
-        sll_ifindex: interface as i32,
-        sll_hatype: 0,
-        sll_pkttype: 0,
-        sll_halen: 0,
-        sll_addr: [0; 8],
-    };
-    let len = size_of_val(&address) as libc::socklen_t;
-    // SAFETY: the address lives through the call and is of the length given.
-    let result = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) };
-    done(result)
-}
-
-fn set<T>(socket: &impl AsFd, level: i32, option: i32, value: &T) -> io::Result<()> {
-    let len = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the value, and what it points to, live through the call, and it is of the length given.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_fd().as_raw_fd(),
-            level,
-            option,
-            std::ptr::from_ref(value).cast(),
-            len,
-        )
-    };
-    done(result)
-}
-
-fn done(result: libc::c_int) -> io::Result<()> {
-    match result {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    if result == 0 { counts[1].into() } else { 0 }
 }

@@ -6,12 +6,12 @@
 //! attached: the filter, or a handler ──> slot of the filter
 //! ```
 
-use std::hash::{BuildHasher as _, RandomState};
 use std::os::fd::AsFd as _;
 
 use exos_filter::handler::{FILTER_SLOT, Handler};
 use exos_filter::{Action, Counter, Rule, compile_classifier};
 use exos_host::bpf::{Map, Prog, TcxHook, TcxLink};
+use exos_host::random::random_number;
 
 use crate::Error;
 
@@ -32,7 +32,7 @@ pub(super) struct Program {
 
 /// A mark that other programs on the machine do not use by chance.
 pub(super) fn draw_mark() -> u32 {
-    RandomState::new().hash_one(std::process::id()) as u32 | 1
+    random_number() as u32 | 1
 }
 
 impl Program {

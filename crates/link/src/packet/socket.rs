@@ -1,11 +1,13 @@
 //! The system calls on packet sockets: many frames at a time, each behind a virtio-net header.
 
 use std::io;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+
+use exos_host::sockets::{bind_packets, open_packets, set_option};
 
 use crate::limits::{GSO_FRAME_LEN_MAX, PACKET_RECEIVE_BUFFER_LEN, RX_BATCH_MIN};
 use crate::vnet;
-use crate::xdp::calls::{get_option, set_option};
+use crate::xdp::calls::get_option;
 
 /// Frames of one system call.
 pub(super) const BATCH: usize = RX_BATCH_MIN as usize;
@@ -119,19 +121,12 @@ fn messages_over(pieces: &mut [libc::iovec; BATCH]) -> [libc::mmsghdr; BATCH] {
 
 /// A socket that receives what has this mark of the packets of a protocol, in the namespace of the calling thread.
 pub(super) fn open(interface: u32, protocol: i32, mark: u32) -> io::Result<OwnedFd> {
-    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-    // SAFETY: plain system call; protocol 0 receives nothing.
-    let fd = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the descriptor was just made and is nobody else's.
-    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    let socket = open_packets()?;
     set_option(&socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1_i32)?;
     let room = PACKET_RECEIVE_BUFFER_LEN;
     set_option(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &room)?;
     take_marked(&socket, mark)?;
-    bind(&socket, interface, protocol)?;
+    bind_packets(&socket, interface, protocol)?;
     Ok(socket)
 }
 
@@ -158,20 +153,6 @@ fn take_marked(socket: &OwnedFd, mark: u32) -> io::Result<()> {
         filter: steps.as_mut_ptr(),
     };
     set_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
-}
-
-fn bind(socket: &OwnedFd, interface: u32, protocol: i32) -> io::Result<()> {
-    // SAFETY: all-zero is a valid sockaddr_ll.
-    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-    address.sll_family = libc::AF_PACKET as u16;
-    address.sll_protocol = (protocol as u16).to_be();
-    address.sll_ifindex = interface as i32;
-    let len = size_of::<libc::sockaddr_ll>() as u32;
-    // SAFETY: the address lives through the call and is of the length given.
-    match unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
 }
 
 /// Packets that a socket had no room for since this was asked last; 0 where the kernel does not say.

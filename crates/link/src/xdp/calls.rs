@@ -7,7 +7,9 @@
 //! so that a socket can be made ready by one process and used by another.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+
+use exos_host::sockets::{open_xdp, set_option};
 
 use crate::limits::{
     BUSY_POLL_BUDGET, BUSY_POLL_US, CHUNKS, RX_RING_SIZE, SEND_BUFFER_LEN, TX_BUDGET,
@@ -49,11 +51,7 @@ pub(super) fn new_socket(
     chunk_size: u32,
     sizes: RingSizes,
 ) -> io::Result<OwnedFd> {
-    // SAFETY: a call without pointers.
-    let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
-    done(fd)?;
-    // SAFETY: the kernel has just given it to us.
-    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    let fd = open_xdp()?;
     let region = libc::xdp_umem_reg {
         addr: memory.start().as_ptr() as u64,
         len: memory.len() as u64,
@@ -118,18 +116,6 @@ pub(super) fn prefer_busy_poll(fd: impl AsFd) -> io::Result<()> {
         set_option(fd, libc::SOL_SOCKET, option, &value)?;
     }
     Ok(())
-}
-
-pub(crate) fn set_option<T: Copy>(
-    fd: impl AsFd,
-    level: i32,
-    name: i32,
-    value: &T,
-) -> io::Result<()> {
-    let len = size_of::<T>() as u32;
-    let fd = fd.as_fd().as_raw_fd();
-    // SAFETY: a pointer to a value of the length given.
-    done(unsafe { libc::setsockopt(fd, level, name, std::ptr::from_ref(value).cast(), len) })
 }
 
 /// Reads an option. `T` is an integer or one of the kernel's structures of them; a kernel with a

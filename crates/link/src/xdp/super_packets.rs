@@ -12,9 +12,10 @@
 //! does not cut what the device cannot, it drops it.
 
 use std::io::{self, IoSlice};
-use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 
-use super::calls::set_option;
+use exos_host::sockets::{bind_packets, open_packets, set_option};
+
 use crate::Error;
 use crate::limits::{GSO_FRAME_LEN_MAX, SUPER_PACKET_BUFFER_LEN, SUPER_PACKET_PIECES_MAX};
 use crate::mapping::Mapping;
@@ -146,24 +147,14 @@ pub(crate) fn explain(source: io::Error) -> Error {
 
 /// A packet socket that sends, and receives nothing.
 pub(crate) fn open_socket(interface: u32) -> io::Result<OwnedFd> {
-    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-    // SAFETY: plain system call; protocol 0 receives nothing.
-    let fd = check(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })?;
-    // SAFETY: the descriptor was just made and is nobody else's.
-    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    let socket = open_packets()?;
     set_option(&socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1_i32)?;
     let room = SUPER_PACKET_BUFFER_LEN;
     // Without CAP_NET_ADMIN the system's limit bounds it: less room, not less function.
     if set_option(&socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &room).is_err() {
         set_option(&socket, libc::SOL_SOCKET, libc::SO_SNDBUF, &room)?;
     }
-    // SAFETY: all-zero is a valid sockaddr_ll.
-    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-    address.sll_family = libc::AF_PACKET as u16;
-    address.sll_ifindex = interface as i32;
-    let len = size_of::<libc::sockaddr_ll>() as u32;
-    // SAFETY: the address lives through the call and is of the length given.
-    check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) })?;
+    bind_packets(&socket, interface, 0)?;
     Ok(socket)
 }
 
@@ -180,13 +171,5 @@ pub(crate) fn send(socket: &OwnedFd, pieces: &[IoSlice<'_>]) -> io::Result<()> {
         Err(io::Error::last_os_error())
     } else {
         Ok(())
-    }
-}
-
-fn check(result: i32) -> io::Result<i32> {
-    if result < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(result)
     }
 }

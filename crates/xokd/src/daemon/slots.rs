@@ -9,6 +9,7 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use exos_filter::gate::{Slot, SlotKind};
+use exos_host::random::random;
 use exos_host::shared::LentMemory;
 use exos_host::warn;
 use exos_link::{Facts as LinkFacts, Feed};
@@ -24,7 +25,6 @@ use crate::interface::Interface;
 use crate::ledger::{Change, Owner, SlotId};
 use crate::limits::{AGAIN_AFTER, NOBODY, REATTACH_TIME};
 use crate::policy::{Rule, Who};
-use crate::random::random;
 use crate::server::ConnectionId;
 use crate::slot::{self, SlotPair, SlotPairConfig};
 use crate::state;

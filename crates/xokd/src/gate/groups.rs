@@ -11,10 +11,10 @@ use exos_filter::gate::limits::GROUPS_MAX;
 use exos_filter::gate::{FlowKey, FlowValue, Group, Maps, Member};
 use exos_host::bpf::Map;
 use exos_host::error::{Error, Result};
+use exos_host::random::random_number;
 
 use crate::clock::now;
 use crate::ledger::SlotId;
-use crate::random::random;
 
 /// The groups of one gate.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ impl Groups {
     fn free(&self, grant: u32) -> Result<(u32, Group)> {
         for number in 0..GROUPS_MAX {
             if self.read(number)?.1.grant == 0 {
-                let seed = u64::from_ne_bytes(random());
+                let seed = random_number();
                 let group = Group {
                     seed,
                     grant,

@@ -12,7 +12,9 @@ use std::sync::Arc;
 
 use exos_ash::kernel::InKernel;
 use exos_ash::{Checked, Layout};
-use exos_filter::gate::handling::{Outcome, Steps, ingress, outcome};
+use exos_filter::gate::handling::{ingress, outcome};
+use exos_filter::gate::outcome::Outcome;
+use exos_filter::gate::steps::Steps;
 use exos_filter::gate::{Handled, Maps};
 use exos_filter::handler::forward::WayOut;
 use exos_filter::handler::web::SecondStage;
@@ -20,12 +22,12 @@ use exos_filter::handler::web::layout::{Entries, Rings};
 use exos_filter::handler::{SynHandler, WebHandler};
 use exos_host::bpf::{Map, Prog, TcxHook, TcxLink};
 use exos_host::error::Result;
+use exos_host::random::random_number;
 use exos_wire::{Mac, protocol};
 use exos_xok::message::Answering;
 
 use super::Gate;
 use super::pins::find_tcx;
-use crate::random::random;
 
 /// What handlers are to know of their interface.
 #[derive(Debug)]
@@ -253,7 +255,7 @@ fn second_stage(way_out: WayOut) -> Option<SecondStage> {
     match way_out {
         WayOut::Redirect(interface) => Some(SecondStage {
             interface,
-            mark: u64::from_ne_bytes(random()),
+            mark: random_number(),
         }),
         _ => None,
     }

@@ -21,6 +21,7 @@ use exos_host::bpf::{KernelTypes, Map, Nowhere, Prog, Question, refusal_to_attac
 use exos_host::error::{Context as _, Error, Result};
 use exos_host::netlink::Netdev;
 use exos_host::netns::NetNs;
+use exos_host::random::random;
 use exos_host::sysfs::Sysfs;
 use exos_wire::ethernet;
 
@@ -28,7 +29,6 @@ use super::device::Device;
 use super::pins::are_private;
 use super::{guards, remains};
 use crate::ledger::SlotId;
-use crate::random::random;
 
 /// Who is lent the program of live frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]

@@ -6,6 +6,7 @@ use exos::signals::{Ask, Signals};
 use exos::{Core, Error, Exos, clock};
 use exos_filter::handler::forward::flows::HashKey;
 use exos_host::affinity;
+use exos_host::random::random_number;
 use exos_program::{Idle, Printer, Stream};
 
 use super::program::{Program, Started};
@@ -206,7 +207,7 @@ fn services(names: &Names) -> Result<Services, Error> {
 /// The forwarder for these services on these links.
 fn forwarder(services: Services, links: &Links, wanted: &Wanted) -> Result<Forwarder, Error> {
     let facts = links.facts();
-    let mut forwarder = Forwarder::new(services, facts[0].0, wanted.flows, secret()?);
+    let mut forwarder = Forwarder::new(services, facts[0].0, wanted.flows, random_number());
     forwarder.set_links(&facts);
     set_rules(&mut forwarder, wanted);
     // A client belongs to the same server from the first packet on.
@@ -234,7 +235,7 @@ fn table(names: &Names, links: &mut Links, wanted: &Wanted) -> Result<Table, Err
 
 /// The part of the kernel, which forwards packets of known flows.
 fn in_kernel(links: &mut Links, forwarder: &mut Forwarder) -> Result<Kernel, Error> {
-    let key = HashKey::new([secret()?, secret()?]);
+    let key = HashKey::new([random_number(), random_number()]);
     let kernel = Kernel::start(links, forwarder, key);
     let kernel = kernel.map_err(|e| e.or_mend("leave --in-kernel out"))?;
     forwarder.set_seen_elsewhere();
@@ -251,11 +252,4 @@ fn predecessor(args: &ForwardArgs, wanted: &Wanted) -> Result<Option<Predecessor
                 .mend("give both --control PATH"),
         ),
     }
-}
-
-fn secret() -> Result<u64, Error> {
-    let mut seed = [0; 8];
-    rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())
-        .map_err(|e| Error::io("cannot draw a secret for the table of flows", e))?;
-    Ok(u64::from_le_bytes(seed))
 }

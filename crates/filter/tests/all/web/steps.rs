@@ -2,8 +2,8 @@
 
 use super::*;
 use exos_filter::gate::Bucket;
-use exos_filter::gate::handling::Steps;
 use exos_filter::gate::maps::SCRATCH_LEN;
+use exos_filter::gate::steps::Steps;
 use exos_host::bpf::{Map, Prog};
 
 const SLOT: u32 = 2;

@@ -1,5 +1,6 @@
 //! Claims of programs: what policy and the ledger say, what the host has of it, and what is left at the end.
 
+use exos_host::random::random;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
@@ -13,7 +14,6 @@ use crate::interface::Interface;
 use crate::ledger::{Change, SlotId};
 use crate::limits::{EPHEMERAL_ATTEMPTS, EPHEMERAL_PORTS};
 use crate::policy::Who;
-use crate::random::random;
 
 /// What a program wants to have.
 pub(in crate::daemon) struct Wish {
