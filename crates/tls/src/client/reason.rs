@@ -32,7 +32,10 @@ fn certificate(error: &CertificateError) -> &'static str {
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
             "certificate_not_valid_yet"
         }
-        CertificateError::UnknownIssuer => "certificate_not_trusted",
+        // Of an authority that has the name of one that is trusted.
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            "certificate_not_trusted"
+        }
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
             "certificate_of_another_name"
         }
@@ -87,7 +90,9 @@ fn mend(reason: &str) -> Option<&'static str> {
         "certificate_expired" | "certificate_not_valid_yet" => {
             "renew the certificate, or set the clock; or have nothing checked, with --insecure"
         }
-        "certificate_invalid" => "if it is yours, have nothing checked, with --insecure",
+        "certificate_invalid" => {
+            "if it is yours, trust it with --cacert; or have nothing checked, with --insecure"
+        }
         "alert_unrecognized_name" => "give a name that the server has with --tls-name",
         _ => return None,
     })

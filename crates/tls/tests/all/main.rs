@@ -1,5 +1,6 @@
 //! The tests of the crate's interface.
 
+mod client;
 mod corpus;
 mod cuts;
 mod files;

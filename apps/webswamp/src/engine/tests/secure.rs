@@ -44,9 +44,12 @@ fn nothing_is_asked_before() {
     assert_eq!((seen.connect.max(), seen.total.max() / 10), (2000, 1000));
 }
 
+/// Something that happens.
+type Event = fn(&mut World);
+
 #[test]
 fn handshakes_fail_in_many_ways() {
-    let ways: [(&str, fn(&mut World)); 4] = [
+    let ways: [(&str, Event); 4] = [
         ("certificate_expired", |w| {
             w.handshake(0, Err("certificate_expired"));
         }),
