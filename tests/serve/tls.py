@@ -127,7 +127,7 @@ def truncated():
         with plain() as raw:
             raw.sendall(hello[:cut])
     for garbage in (b"\x00" * 300, b"\x16\x03\x01\xff\xff" + b"x" * 65535, b"\x16\x03\x01\x00\x00" * 50,
-                    b"\x15\x03\x01\x00\x02\x02\x28", b"\x17\x03\x03\x00\x20" + b"y" * 32, os.urandom(5000),
+                    b"\x15\x03\x01\x00\x02\x02\x28", b"\x17\x03\x03\x00\x20" + b"y" * 32, b"\x80" + os.urandom(5000),
                     b"\x16\x03\x01\x00\x04\x01\x00\xff\xff"):
         with plain() as raw:
             try:
@@ -147,6 +147,40 @@ def hello_of():
     except ssl.SSLWantReadError:
         pass
     return outgoing.read()
+
+
+def half_closed():
+    """A client that sends more requests than are looked at at once, and ends its side behind them."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = context().wrap_bio(incoming, outgoing, server_hostname="a.test")
+    with plain() as raw:
+        while True:
+            try:
+                tls.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                raw.sendall(outgoing.read())
+                incoming.write(raw.recv(65536))
+        count = 4000
+        tls.write(get(b"/small.txt") * count)
+        data = outgoing.read()
+
+        def send():
+            raw.sendall(data)
+            raw.shutdown(socket.SHUT_WR)
+
+        sender = threading.Thread(target=send)
+        sender.start()
+        incoming.write(read_all(raw))
+        sender.join()
+        answer = b""
+        try:
+            while piece := tls.read(65536):
+                answer += piece
+        except (ssl.SSLWantReadError, ssl.SSLZeroReturnError):
+            pass
+        got = answer.count(b"HTTP/1.1 200 OK")
+        note(got == count, f"half closed: {got} answers of {count}")
 
 
 def giant_hello():
@@ -201,7 +235,7 @@ def no_close_notify():
         note(b"200 OK" in read_all(tls), "half closed: no answer")
 
 
-for test in (pipeline, many, piecemeal, close_notify, truncated, giant_hello, changed_record, no_close_notify, pipeline):
+for test in (pipeline, half_closed, many, piecemeal, close_notify, truncated, giant_hello, changed_record, no_close_notify, pipeline):
     test()
 for what in wrong:
     print(what)

@@ -1,6 +1,6 @@
 //! Certificates and keys in files (PEM), with errors that say what to do.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -65,7 +65,7 @@ pub fn load(files: &Files, provider: &CryptoProvider, now: UnixSecs) -> Result<L
     let validity = validity(leaf).ok_or_else(|| no_certificate(&files.certificate))?;
     warnings.extend(warning_of_validity(&files.certificate, validity, now));
     if let Some(ocsp) = &files.ocsp {
-        certified.ocsp = Some(bytes(ocsp, "the OCSP answer")?);
+        certified.ocsp = Some(contents(ocsp, "the OCSP answer")?.0);
     }
     Ok(Loaded {
         key: Arc::new(certified),
@@ -80,7 +80,7 @@ pub fn load(files: &Files, provider: &CryptoProvider, now: UnixSecs) -> Result<L
 ///
 /// It cannot be read, or there is none in it.
 pub fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
-    let text = bytes(file, "the certificate")?;
+    let (text, _) = contents(file, "the certificate")?;
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     let all = all.map_err(|e| {
         let what = format!("a certificate in {} is broken: {e}", file.display());
@@ -101,9 +101,9 @@ fn no_certificate(file: &Path) -> Error {
 
 /// The key in a file, and a warning where others than its owner can read it.
 fn private_key(file: &Path) -> Result<(PrivateKeyDer<'static>, Option<String>), Error> {
-    let text = bytes(file, "the key")?;
+    let (text, metadata) = contents(file, "the key")?;
     if let Ok(key) = PrivateKeyDer::from_pem_slice(&text) {
-        return Ok((key, warning_of_readers(file)));
+        return Ok((key, warning_of_readers(file, &metadata)));
     }
     let has = |what: &[u8]| text.windows(what.len()).any(|it| it == what);
     let name = file.display();
@@ -120,11 +120,17 @@ fn private_key(file: &Path) -> Result<(PrivateKeyDer<'static>, Option<String>), 
     })
 }
 
-fn warning_of_readers(file: &Path) -> Option<String> {
-    let mode = file.metadata().ok()?.mode();
-    (mode & 0o077 != 0).then(|| {
-        let name = file.display();
-        format!("others than its owner can read or write the key {name}; do: chmod 600 {name}")
+fn warning_of_readers(file: &Path, metadata: &Metadata) -> Option<String> {
+    let name = file.display();
+    if metadata.mode() & 0o077 != 0 {
+        return Some(format!(
+            "others than its owner can read or write the key {name}; do: chmod 600 {name}"
+        ));
+    }
+    let owner = metadata.uid();
+    let own = Path::new("/proc/self").metadata().ok()?.uid();
+    (owner != 0 && owner != own).then(|| {
+        format!("the key {name} is another user's, who can read it; do: chown {own} {name}")
     })
 }
 
@@ -170,20 +176,26 @@ fn mismatch(files: &Files, certified: &CertifiedKey, error: &rustls::Error) -> E
     }
 }
 
-/// What is in a file, which is no longer than such files are.
-fn bytes(file: &Path, what: &str) -> Result<Vec<u8>, Error> {
+/// What is in a file, which is no longer than such files are, and whose it is: of what was read, not of what has that name now.
+fn contents(file: &Path, what: &str) -> Result<(Vec<u8>, Metadata), Error> {
     let name = file.display();
     let fail = |e: std::io::Error| {
         let error = Error::io(format!("cannot read {what} {name}"), e);
         error.mend("name a file that is there, and that the user may read who starts the program")
     };
+    // Before it is opened: a pipe would keep that waiting for a writer.
+    if !file.metadata().map_err(fail)?.is_file() {
+        let none = format!("cannot read {what} {name}: it is no file");
+        return Err(Error::new(none).mend(format!("write {what} into a file, and name that")));
+    }
     let mut bytes = Vec::new();
     let opened = File::open(file).map_err(fail)?;
+    let metadata = opened.metadata().map_err(fail)?;
     let read = opened.take(PEM_LEN_MAX + 1).read_to_end(&mut bytes);
     read.map_err(fail)?;
     if bytes.len() as u64 > PEM_LEN_MAX {
         let long = format!("{name} is longer than {PEM_LEN_MAX} bytes");
         return Err(Error::new(long).mend(format!("name the file of {what}")));
     }
-    Ok(bytes)
+    Ok((bytes, metadata))
 }

@@ -1,5 +1,7 @@
 //! The limits of TLS sessions, each with its reason.
 
+use std::time::Duration;
+
 /// The longest plaintext of a record (RFC 8446 §5.1).
 pub const PLAIN_LEN_MAX: usize = 1 << 14;
 
@@ -38,3 +40,9 @@ pub const TICKETS_MAX: usize = 16 * 1024;
 
 /// How long before a certificate's end it is warned of: two weeks, of which those who renew them by programs need none.
 pub const EXPIRY_WARNING_SECS: i64 = 14 * 24 * 3600;
+
+/// How long a certificate for trying is valid: a year, for it is made again with each start, and clients refuse what is valid for much longer.
+pub const SELF_SIGNED_FOR: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// Since when it is: a day, by which clocks of clients may be late.
+pub const SELF_SIGNED_SINCE: Duration = Duration::from_secs(24 * 3600);

@@ -1,9 +1,14 @@
 //! A certificate for trying, signed by itself: browsers warn of it, and nobody is kept from reading what they send.
 
-use rcgen::{CertificateParams, DnType, KeyPair, PKCS_ECDSA_P256_SHA256};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rcgen::{CertificateParams, DnType, KeyPair, PKCS_ECDSA_P256_SHA256, date_time_ymd};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
-/// A certificate for these host names or addresses, and its key (ECDSA with P-256).
+use crate::limits::{SELF_SIGNED_FOR, SELF_SIGNED_SINCE};
+
+/// A certificate for these host names or addresses, and its key (ECDSA with P-256). It is valid for a year, and since yesterday for
+/// clients whose clocks are late.
 ///
 /// # Errors
 ///
@@ -16,6 +21,10 @@ pub fn certificate(
         let mut params = CertificateParams::new(names)?;
         let name = "exos, signed by itself";
         params.distinguished_name.push(DnType::CommonName, name);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now = date_time_ymd(1970, 1, 1) + now.unwrap_or_default();
+        params.not_before = now - SELF_SIGNED_SINCE;
+        params.not_after = now + SELF_SIGNED_FOR;
         Ok((params.self_signed(&key)?, key))
     };
     let (certificate, key) = make().map_err(|e: rcgen::Error| e.to_string())?;

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 
 use exos_buf::{Buffer, Slice};
 use exos_inet::tcp::ConnectionId;
+use exos_tls::limits::UNREAD_LEN;
 use exos_tls::{Session, TlsError};
 
 use crate::connections::Transport;
@@ -48,6 +49,8 @@ pub(super) struct Link {
     pub(super) is_listed: bool,
     /// Its handshake waits for another turn.
     pub(super) is_deferred: bool,
+    /// The client has ended its side of the connection, which is told behind what it has sent.
+    pub(super) owes_end: bool,
 }
 
 /// What came of bytes that were received.
@@ -76,6 +79,7 @@ impl Link {
             end: End::Open,
             is_listed: false,
             is_deferred: false,
+            owes_end: false,
         }
     }
 
@@ -129,6 +133,15 @@ impl Link {
         self.end = End::Sent;
         transport.finish(self.id);
         transport.discard_received(self.id);
+    }
+
+    /// The client's end, if all that came before it has been looked at.
+    pub(super) fn take_end(&mut self, transport: &impl Transport) -> bool {
+        let is_full = self.session.readable().len() >= UNREAD_LEN;
+        let waits = is_full && !transport.readable(self.id).is_empty();
+        let is_told = self.owes_end && !self.is_deferred && !waits;
+        self.owes_end &= !is_told;
+        is_told
     }
 
     pub(super) fn consume(&mut self, count: usize) {
@@ -236,7 +249,7 @@ impl Link {
 
     /// Plaintext that is in the last bytes which were given to the transport, or waits.
     fn beyond(&self, last: usize) -> usize {
-        let position = self.sent - last as u64;
+        let position = self.sent.saturating_sub(last as u64);
         let flights = self.flights.iter().rev();
         let left =
             flights.map_while(|flight| {
@@ -252,7 +265,8 @@ impl Link {
     }
 
     fn forget_taken(&mut self, transport: &impl Transport) {
-        let position = self.sent - transport.unacknowledged(self.id) as u64;
+        let unacknowledged = transport.unacknowledged(self.id) as u64;
+        let position = self.sent.saturating_sub(unacknowledged);
         while self.flights.front().is_some_and(|it| it.end <= position) {
             self.flights.pop_front();
         }

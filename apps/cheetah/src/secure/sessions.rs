@@ -121,6 +121,7 @@ impl Sessions {
             };
             link.is_deferred = false;
             let set = self.receive(id, transport);
+            let set = set.with(self.take_end(id, transport));
             if !set.is_empty() {
                 return Some(event_of(id, set));
             }
@@ -144,16 +145,18 @@ impl Sessions {
             self.remove(id);
             return Some(event);
         }
-        let others = [
-            EventSet::ACCEPTED,
-            EventSet::ACKNOWLEDGED,
-            EventSet::FINISHED,
-        ];
+        let others = [EventSet::ACCEPTED, EventSet::ACKNOWLEDGED];
         let others = others.into_iter().filter(|one| set.contains(*one));
         let mut told = others.fold(EventSet::NONE, EventSet::with);
+        if set.contains(EventSet::FINISHED)
+            && let Some(link) = self.find_mut(id)
+        {
+            link.owes_end = true;
+        }
         if set.contains(EventSet::READABLE) {
             told = told.with(self.receive(id, transport));
         }
+        told = told.with(self.take_end(id, transport));
         if set.contains(EventSet::ACKNOWLEDGED) {
             // There may be room for more records.
             self.find_to_give(id);
@@ -198,6 +201,14 @@ impl Sessions {
             self.count_handshake(id);
         }
         self.told(received)
+    }
+
+    fn take_end(&mut self, id: ConnectionId, transport: &impl Transport) -> EventSet {
+        let is_told = self.find_mut(id).is_some_and(|it| it.take_end(transport));
+        match is_told {
+            true => EventSet::FINISHED,
+            false => EventSet::NONE,
+        }
     }
 
     fn told(&mut self, received: Received) -> EventSet {
