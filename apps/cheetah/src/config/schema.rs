@@ -131,7 +131,7 @@ pub(super) struct SiteTable {
     pub(super) certificate: Vec<Spanned<CertificateTable>>,
     pub(super) application: Vec<Spanned<ApplicationTable>>,
     pub(super) https_only: bool,
-    pub(super) hsts: Option<Text>,
+    pub(super) hsts_days: Option<Number>,
 }
 
 /// `[[site.fastcgi]]`: what an application answers.
