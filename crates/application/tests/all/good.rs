@@ -269,7 +269,8 @@ fn when_an_application_ends_what_came_before_is_there() {
     for step in [Step::Begin, Step::Send(100), Step::Send(5000)] {
         steps.send(step).expect("it runs");
     }
-    (hear(), hear());
+    hear();
+    hear();
     steps.send(Step::Die).expect("it runs");
     let got = server.take(request);
     assert!(!got.is_whole && got.content == [pattern(100), pattern(5000)].concat());

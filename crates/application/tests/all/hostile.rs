@@ -140,16 +140,21 @@ fn one_that_is_no_application_is_left() {
     for said in [&b""[..], b"x", &[0; 16], &[1; 100]] {
         let path = socket();
         let listener = UnixListener::bind(&path).expect("a socket");
+        let (make, made) = std::sync::mpsc::channel();
         let running = thread::spawn(move || {
             let (_requests, answers) = accept(&listener);
+            // The server's side of the link is made before any of it goes.
+            let is_made = made.recv();
             // Also out of band, which a call that waits would pass over.
             let _ = rustix::net::send(&answers, b"!", SendFlags::OOB | SendFlags::NOSIGNAL);
             let _ = UnixStream::from(answers).write_all(said);
+            is_made
         });
         let mut server = Server::new(&path);
+        make.send(()).expect("it runs");
         let request = server.ask("/");
         assert!(!server.take(request).is_whole);
-        running.join().expect("no panic");
+        running.join().expect("no panic").expect("it was told");
         std::fs::remove_file(path).expect("its socket");
     }
 }
