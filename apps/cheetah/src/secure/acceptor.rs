@@ -92,7 +92,8 @@ impl Acceptor {
         started.map(drop).map_err(|e| Error::io(what, e))
     }
 
-    /// Takes files that have changed, or looks at them in any case: so that it is told when one is about to end.
+    /// Takes files that have changed, or looks at them in any case: so that it is told when one is about to end. A change that is
+    /// of no use is told of once, until they change again.
     fn look_again(&self, in_any_case: bool) {
         let mut source = self.source();
         let has_changed = source.stamps.have_changed();
@@ -103,30 +104,26 @@ impl Acceptor {
         let Some(tls) = &config.tls else {
             return;
         };
-        match self.take(&mut source, &config, Stamps::of(&config, tls)) {
+        let stamps = Stamps::of(&config, tls);
+        match self.take(&mut source, &config, stamps.clone()) {
             Ok(()) if has_changed => exos_program::info!("exos serve: certificates read again"),
             Ok(()) => {}
-            Err(error) => tell(error, &config),
+            Err(error) => {
+                source.stamps = stamps;
+                tell(error, &config);
+            }
         }
     }
 
-    /// Reads a configuration, whose files are so now. A change that is of no use is looked at once: until they change again.
+    /// Reads a configuration, whose files are so now.
     fn take(&self, source: &mut Source, config: &Config, stamps: Stamps) -> Result<(), Error> {
         let Some(tls) = &config.tls else {
             return Ok(());
         };
-        let before = stamps.clone();
-        match read(config, tls, stamps, Some(source)) {
-            Ok((new, current)) => {
-                *source = new;
-                *self.current.write().unwrap_or_else(PoisonError::into_inner) = current;
-                Ok(())
-            }
-            Err(error) => {
-                source.stamps.update(&before);
-                Err(error)
-            }
-        }
+        let (new, current) = read(config, tls, stamps, Some(source))?;
+        *source = new;
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = current;
+        Ok(())
     }
 
     /// The port of TLS.

@@ -34,15 +34,6 @@ impl Stamps {
             ![now, *before].contains(&Stamp::Unknown) && now != *before
         })
     }
-
-    /// Those of the same files are as these from now on.
-    pub(super) fn update(&mut self, newer: &Stamps) {
-        for (file, stamp) in &mut self.0 {
-            if let Some((_, now)) = newer.0.iter().find(|(other, _)| other == file) {
-                *stamp = *now;
-            }
-        }
-    }
 }
 
 impl Stamp {
