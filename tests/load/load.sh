@@ -34,7 +34,7 @@ refused() {
 
 lab_up || { bad "lab up"; exit 1; }
 
-refused "a URL of TLS" "TLS is not spoken" https://10.10.0.10/
+refused "options of TLS without TLS" "no TLS is spoken" http://10.10.0.10/ --insecure
 refused "a host that nobody knows" "there is no host no-such-host.invalid" http://no-such-host.invalid/
 refused "a file that is not there" "cannot read" http://10.10.0.10/ --body "$work/none"
 refused "a warm-up without an end" "takes the whole load" http://10.10.0.10/ -d 1s --warm-up 1s
@@ -57,7 +57,7 @@ over_sockets http://10.10.0.10/ --pool 10.20.0.0/16
 has "a pool, by sockets" "cannot be used with" "$(cat "$work/load.err")"
 refused "a list with a wrong weight" "line 2" --urls "$work/list"
 printf 'http://10.10.0.10/\nhttp://10.10.0.11/\n' >"$work/list"
-refused "a list of two servers" "line 2: 10.10.0.11 is another server" --urls "$work/list"
+refused "a list of two servers" "line 2: http://10.10.0.11 is another server" --urls "$work/list"
 refused "a set of documents that is not there" "surge-files" http://10.10.0.10/ --surge "$work/none"
 refused "a log that is none" "no line of it is a request" http://10.10.0.10/ --replay "$work/list"
 refused "nobody there" "10.10.0.11 is unreachable" http://10.10.0.11/
