@@ -32,6 +32,10 @@ issue new ec middle "subjectAltName=DNS:a.test"
 issue near ec middle "subjectAltName=DNS:a.test" -days 5
 issue client ec root "extendedKeyUsage=clientAuth"
 for name in a a-rsa wild new near; do cat $name.crt middle.crt >$name.pem; done
+# What the issuer says of a certificate.
+printf 'V\t%s\t\t%s\tunknown\t/CN=new\n' "$(date -u -d '+90 days' +%y%m%d%H%M%SZ)" "$(openssl x509 -in new.crt -noout -serial | cut -d= -f2)" >index.txt
+openssl ocsp -issuer middle.crt -cert new.crt -no_nonce -reqout new.req >/dev/null 2>&1
+openssl ocsp -index index.txt -rsigner middle.crt -rkey middle.key -CA middle.crt -reqin new.req -respout new.ocsp -ndays 7 >/dev/null 2>&1
 cat middle.crt a.crt >turned.pem
 openssl pkey -in a.key -aes256 -passout pass:x -out a-encrypted.key 2>/dev/null
 cp a.key a-open.key && chmod 644 a-open.key
@@ -69,7 +73,7 @@ key = "ca/a-rsa.key"
 names = ["*.w.test"]
 root = "wild"
 https_only = true
-hsts = "24h"
+hsts_days = 1
 [[site.certificate]]
 file = "ca/wild.pem"
 key = "ca/wild.key"
@@ -166,11 +170,13 @@ fi
 
 about=
 # A client's certificate.
-sed -i 's,^\[tls\],[tls]\nclient_ca = "ca/root.crt",' "$work/serve.toml"
+sed -i 's,^\[tls\],[tls]\nclient_ca = "ca/root.crt",; s,^key = "ca/a.key",&\nocsp = "ca/new.ocsp",' "$work/serve.toml"
 if launch "https://" "$exos" serve --sockets --config "$work/serve.toml"; then
     c="curl -sS -m 60 --cacert $ca/root.crt --resolve a.test:8443:127.0.0.1 https://a.test:8443/"
     same "a client with a certificate" home "$($c --cert "$ca/client.crt" --key "$ca/client.key" 2>&1)"
     has "one without" "alert" "$($c 2>&1)"
+    got=$(openssl s_client -connect 127.0.0.1:8443 -servername a.test -status -cert "$ca/client.crt" -key "$ca/client.key" </dev/null 2>&1)
+    has "what the issuer says of a certificate is stapled" "OCSP Response Status: successful" "$got"
     has "one with another's" "alert" "$($c --cert "$ca/new.crt" --key "$ca/new.key" 2>&1)"
     stop
 else
@@ -199,7 +205,7 @@ suites = ["TLS_NULL"]
 client_certificate = "maybe"
 [[site]]
 root = "site"
-hsts = "1h"
+hsts_days = 1
 [[site.certificate]]
 file = "ca/a.pem"
 END

@@ -393,3 +393,6 @@ pub const CERTIFICATES_TIME: Duration = Duration::from_secs(10);
 
 /// How often it is told that a certificate is about to end: every day.
 pub const CERTIFICATES_TELL_TIME: Duration = Duration::from_secs(24 * 3600);
+
+/// How many days browsers may be told to remember that a site is for HTTPS alone: ten years.
+pub const HSTS_DAYS_MAX: i64 = 3650;

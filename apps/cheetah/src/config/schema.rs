@@ -130,7 +130,7 @@ pub(super) struct SiteTable {
     pub(super) fastcgi: Vec<Spanned<FastcgiTable>>,
     pub(super) certificate: Vec<Spanned<CertificateTable>>,
     pub(super) https_only: bool,
-    pub(super) hsts: Option<Text>,
+    pub(super) hsts_days: Option<Number>,
 }
 
 /// `[[site.fastcgi]]`: what an application answers.

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use exos_program::config::Source;
-use exos_program::units::parse_duration;
 use exos_tls::files::Files;
 use exos_tls::policy::{MinimumVersion, suite};
 use rustls::SupportedCipherSuite;
@@ -13,6 +12,7 @@ use toml::Spanned;
 
 use super::schema::{CertificateTable, File, SiteTable, TlsTable};
 use super::site::SiteConfig;
+use crate::limits::HSTS_DAYS_MAX;
 use crate::site::rules::fields::FieldRule;
 use crate::site::rules::pattern::Pattern;
 
@@ -156,12 +156,12 @@ fn clients(source: &Source, folder: &Path, table: &TlsTable) -> Option<Clients> 
 /// The rule that sets `Strict-Transport-Security` (RFC 6797), where a site wants that: plain requests get none, for they
 /// are redirected.
 pub(super) fn hsts(source: &Source, span: &Range<usize>, table: &SiteTable) -> Option<FieldRule> {
-    let time = source.value(table.hsts.as_ref()?, parse_duration)?;
+    let days = source.number(table.hsts_days.as_ref()?, 1, HSTS_DAYS_MAX)?;
     if !table.https_only {
-        let missing = "hsts has browsers use HTTPS alone; write https_only = true beside it";
+        let missing = "hsts_days has browsers use HTTPS alone; write https_only = true beside it";
         source.note_missing(span, missing);
     }
-    let value = format!("max-age={}", time.as_secs());
+    let value = format!("max-age={}", days * 24 * 3600);
     Some(FieldRule {
         pattern: Pattern::parse("/*").ok()?,
         fields: vec![("Strict-Transport-Security".to_owned(), vec![value])],
