@@ -77,12 +77,14 @@ fn handshakes_that_are_not_what_they_were_to_be_are_no_result() {
         (Kind::Full, [1000, 1], false),
         (Kind::Full, [0, 0], false),
         (Kind::Resumed, [64, 10_000], true),
-        (Kind::Resumed, [64, 100], false),
+        (Kind::Resumed, [64, 68], true),
+        (Kind::Resumed, [64, 0], false),
+        (Kind::Resumed, [400, 100], false),
         (Kind::Persistent, [64, 0], true),
         (Kind::Persistent, [0, 0], false),
     ] {
         let cell = Cell { kind, ..FULL };
-        let checked = run(10_000, handshakes, None).check(cell);
+        let checked = run(10_000, handshakes, None).check(cell, 64);
         assert_eq!(
             checked.is_ok(),
             is_right,
