@@ -5,7 +5,7 @@
 #   tests/serve/tls.sh PATH/TO/exos
 . "$(dirname "$0")/../common.sh"
 need_root "HTTPS"
-need_programs "HTTPS" curl:curl openssl:openssl python3:python3
+need_programs "HTTPS" curl:curl openssl:openssl python3:python3 ethtool:ethtool
 be_alone "$@"
 begin
 lab=tls-$$
@@ -77,13 +77,23 @@ hsts_days = 1
 [[site.certificate]]
 file = "ca/wild.pem"
 key = "ca/wild.key"
+[[site]]
+names = ["b.test", "www.b.test"]
+root = "wild"
+https_only = true
+[[site.certificate]]
+file = "ca/wild.pem"
+key = "ca/wild.key"
 END
 
 # by RUNNER IP: what clients see, who ask this address.
 by() {
     local run=$1 ip=$2 version got name
+    # Says nothing, until the server has enough of it.
+    $run timeout 120 bash -c "exec 3<>/dev/tcp/$ip/8443; cat <&3" >/dev/null 2>&1 &
+    local silent=$!
     local curl="$run curl -sS -m 60 --cacert $ca/root.crt"
-    local at="--resolve a.test:8443:$ip --resolve x.w.test:8443:$ip --resolve x.w.test:8080:$ip --resolve other.test:8443:$ip"
+    local at="--resolve a.test:8443:$ip --resolve x.w.test:8443:$ip --resolve x.w.test:8080:$ip --resolve www.b.test:8080:$ip --resolve other.test:8443:$ip"
     for version in 1.2 1.3; do
         local only="--tlsv$version --tls-max $version"
         same "TLS $version: a page" home "$($curl $at $only https://a.test:8443/ 2>&1)"
@@ -108,6 +118,7 @@ by() {
     has "an unknown name gets the default site's certificate" "no alternative certificate subject name matches" "$($curl $at https://other.test:8443/ 2>&1)"
     has "plain HTTP at the port of HTTPS is told so" "400" "$($run curl -sS -m 60 -o /dev/null -w '%{http_code}' "http://$ip:8443/" 2>&1)"
     has "a site for HTTPS alone redirects" "301 https://x.w.test:8443/p?q" "$($curl $at -o /dev/null -w '%{http_code} %{redirect_url}' "http://x.w.test:8080/p?q" 2>&1)"
+    has "and keeps the host, if that is the site's" "301 https://www.b.test:8443/p" "$($curl $at -o /dev/null -w '%{http_code} %{redirect_url}' "http://www.b.test:8080/p" 2>&1)"
     has "and repeats other methods" "308" "$($curl $at -d x -o /dev/null -w '%{http_code}' "http://x.w.test:8080/p" 2>&1)"
     has "and has browsers remember that" "Strict-Transport-Security: max-age=86400" "$($curl $at -I https://x.w.test:8443/ 2>&1)"
     same "but not by plain HTTP" "" "$($curl $at -I http://x.w.test:8080/ | grep -i strict)"
@@ -125,13 +136,19 @@ by() {
     got=$($curl $at https://a.test:8443/status/metrics)
     has "metrics say when a certificate ends" "exos_serve_certificate_expiry_timestamp_seconds" "$got"
     has "metrics count handshakes" "exos_serve_tls_handshakes_resumed_total" "$got"
+    wait "$silent"
+    # The page may be a second old.
+    timed_out() { $curl $at https://a.test:8443/status/metrics | grep -q 'tls_handshake_timeouts_total [1-9]'; }
+    check "a client that says nothing has ten seconds" await timed_out
     check "many connections at once" $run python3 "$here/tls.py" "$ip" 8443 "$ca/root.crt" "$site"
 }
 here() { "$@"; }
 
 about="sockets: "
-if launch "https://" "$exos" serve --sockets --config "$work/serve.toml"; then
+if launch "https://" "$exos" serve --sockets --config "$work/serve.toml" --log "$work/access.log"; then
     by here 127.0.0.1
+    cp "$site/long.bin" "$site/failing.bin"
+    check "a session that fails is not logged as delivered" python3 "$here/tls-failed.py" 127.0.0.1 8443 "$ca/root.crt" failing.bin 20000000 "$work/access.log"
     cp "$ca/new.pem" "$ca/a.pem" && cp "$ca/new.key" "$ca/a.key"
     serial() { here openssl s_client -connect 127.0.0.1:8443 -servername a.test </dev/null 2>/dev/null | openssl x509 -noout -serial; }
     new=$(openssl x509 -in "$ca/new.crt" -noout -serial)
@@ -146,6 +163,22 @@ if launch "https://" "$exos" serve --sockets --config "$work/serve.toml"; then
     kill -HUP "$server"
     check "a key of another certificate is not taken" await grep -q "does not belong" "$work/err"
     check "and what there was stays in use" is_new
+    cp "$ca/near.key" "$ca/a.key"
+    cp "$work/serve.toml" "$work/kept.toml"
+    sed -i 's/^port = 8443/port = 8444/; s/^default = true/&\nhttps_only = true/' "$work/serve.toml"
+    kill -HUP "$server"
+    check "another port takes a restart" await grep -q "another port takes a restart" "$work/err"
+    at_w="curl -sS -m 60 --resolve x.w.test:8080:127.0.0.1 http://x.w.test:8080/"
+    status_of() { curl -sS -m 60 -o /dev/null -w '%{http_code}' "http://127.0.0.1:8080/$1"; }
+    is_https_only() { [ "$(status_of small.txt)" = 301 ]; }
+    check "a default site for HTTPS alone redirects" await is_https_only
+    same "but a status page that an address is asked for" 200 "$(status_of status)"
+    has "and redirects go to the one that there is" "https://x.w.test:8443/" "$($at_w -o /dev/null -w '%{redirect_url}' 2>&1)"
+    printf 'port = 8080\n[[site]]\nroot = "site"\n' >"$work/serve.toml"
+    kill -HUP "$server"
+    check "so does an end of HTTPS" await grep -q "no HTTPS any more takes a restart" "$work/err"
+    check "and HTTPS stays" is_new
+    cp "$work/kept.toml" "$work/serve.toml"
     check "it ends in order" stop
 else
     bad "it starts" "$(cat "$work/err")"
@@ -168,8 +201,83 @@ else
     bad "a shared address: it starts" "$(cat "$work/err")"
 fi
 
+client ethtool -K wire gro on
+if launch_in_lab "$site" --link xdp:wire --address 10.10.0.10/24 --port 8080 --tls-port 8443 --tls-self-signed --in-kernel --json; then
+    plain() { client curl -sS -m 60 http://10.10.0.10:8080/small.txt -o /dev/null http://10.10.0.10:8080/small.txt -o /dev/null; }
+    in_kernel() { plain; kill -USR1 "$server"; grep -q '"link_xdp_answered":[1-9]' "$work/out"; }
+    check "in the kernel: it answers HTTP" await in_kernel
+    same "in the kernel: HTTPS beside it" home "$(client curl -sSk -m 60 https://10.10.0.10:8443/ 2>&1)"
+    check "in the kernel: it ends in order" stop
+else
+    bad "in the kernel: it starts" "$(cat "$work/err")"
+fi
+"$exos" lab down --name "$lab" >/dev/null 2>&1
+if [ "$(nproc)" -ge 2 ] && lab_up --queues 2 && launch_in_lab "$site" --link xdp:wire --address 10.10.0.10/24 --port 8080 --tls-port 8443 --tls-self-signed --cores 2; then
+    s_client() { client openssl s_client -connect 10.10.0.10:8443 "$@" 2>&1; }
+    s_client -sess_out "$work/session" -ign_eof >/dev/null <<<$'GET / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r'
+    got=$(for _ in $(seq 16); do s_client -sess_in "$work/session" </dev/null | grep -c ^Reused; done | sort | uniq -c)
+    same "two cores: a session is resumed on either" "16 1" "$(echo $got)"
+    check "two cores: it ends in order" stop
+else
+    bad "two cores: it starts" "$(cat "$work/err")"
+fi
+
 about=
-# A client's certificate.
+# FastCGI is told that it is HTTPS.
+python3 "$here/../fastcgi/application.py" "$work/app.sock" "$work/app.log" >/dev/null 2>&1 &
+peer=$!
+await test -S "$work/app.sock"
+if launch "https://" "$exos" serve --sockets "$site" --port 8080 --tls-port 8443 --tls-self-signed --fastcgi "/app/*=$work/app.sock"; then
+    got=$(curl -sSk -m 60 "https://127.0.0.1:8443/app/x?echo" 2>&1)
+    for says in HTTPS=on REQUEST_SCHEME=https SERVER_PORT=8443; do has "FastCGI by HTTPS: $says" "$says" "$got"; done
+    got=$(curl -sS -m 60 "http://127.0.0.1:8080/app/x?echo" 2>&1)
+    same "FastCGI by HTTP is not told so" "REQUEST_SCHEME=http" "$(grep -e ^HTTPS= -e ^REQUEST_SCHEME= <<<"$got")"
+    key_now() { openssl s_client -connect 127.0.0.1:8443 </dev/null 2>/dev/null | openssl x509 -noout -fingerprint; }
+    before=$(key_now)
+    kill -HUP "$server"
+    check "a reload is done" await grep -q "reload\|serv.*again" "$work/err"
+    same "a certificate for trying outlives a reload" "$before" "$(key_now)"
+    stop
+else
+    bad "FastCGI" "$(cat "$work/err")"
+fi
+end "$peer"; peer=
+
+# A user that cannot read the keys.
+chmod 755 "$work"
+cp "$work/serve.toml" "$work/kept.toml"
+if id nobody >/dev/null 2>&1 && launch "https://" "$exos" serve --sockets --config "$work/serve.toml" --user nobody; then
+    has "a key that the user cannot read is told of" "nobody cannot read" "$(cat "$work/err")"
+    printf '[[site]]\nnames = ["n.test"]\nroot = "wild"\n' >>"$work/serve.toml"
+    kill -HUP "$server"
+    check "SIGHUP says what stays" await grep -q "have nobody read it.*stays in use" "$work/err"
+    is_there() { [ "$(curl -sS -m 60 -H 'Host: n.test' http://127.0.0.1:8080/)" = wild ]; }
+    check "and takes the rest" await is_there
+    has "and HTTPS goes on" "home" "$(curl -sS -m 60 --cacert "$ca/root.crt" --resolve a.test:8443:127.0.0.1 https://a.test:8443/ 2>&1)"
+    stop
+else
+    bad "a user" "$(cat "$work/err")"
+fi
+cp "$work/kept.toml" "$work/serve.toml"
+
+# A client's certificate. Tickets from before it was asked for are of no use.
+if launch "https://" "$exos" serve --sockets --config "$work/serve.toml"; then
+    for version in 1_2 1_3; do
+        openssl s_client -connect 127.0.0.1:8443 -servername a.test -tls$version -sess_out "$work/session$version" -ign_eof >/dev/null 2>&1 <<<$'GET / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r'
+    done
+    sed -i 's,^\[tls\],[tls]\nclient_ca = "ca/root.crt",' "$work/serve.toml"
+    kill -HUP "$server"
+    is_shut() { ! curl -sS -m 60 --cacert "$ca/root.crt" --resolve a.test:8443:127.0.0.1 https://a.test:8443/; }
+    check "client_ca comes by a reload" await is_shut
+    for version in 1_2 1_3; do
+        got=$(openssl s_client -connect 127.0.0.1:8443 -servername a.test -tls$version -sess_in "$work/session$version" -ign_eof 2>&1 <<<$'GET / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r')
+        check "and tickets from before are refused ($version)" [ "${got/200 OK/}" = "$got" ]
+    done
+    stop
+else
+    bad "client_ca by a reload" "$(cat "$work/err")"
+fi
+cp "$work/kept.toml" "$work/serve.toml"
 sed -i 's,^\[tls\],[tls]\nclient_ca = "ca/root.crt",; s,^key = "ca/a.key",&\nocsp = "ca/new.ocsp",' "$work/serve.toml"
 if launch "https://" "$exos" serve --sockets --config "$work/serve.toml"; then
     c="curl -sS -m 60 --cacert $ca/root.crt --resolve a.test:8443:127.0.0.1 https://a.test:8443/"
@@ -198,6 +306,11 @@ refused "a certificate in place of a key" "there is no key in" --tls-cert "$ca/n
 cp "$ca/a-open.key" "$ca/old.key" && cat "$ca/a.crt" "$ca/middle.crt" >"$ca/old.pem"
 refused "a chain in the wrong order" "in the wrong order" --tls-cert "$ca/turned.pem" --tls-key "$ca/old.key"
 refused "a key that others can read" "chmod 600" --tls-cert "$ca/old.pem" --tls-key "$ca/a-open.key"
+refused "a port of HTTPS alone" "--tls-port is given, and no certificate" --tls-port 8443
+refused "fewer keys than certificates" "--tls-cert is given 2 times, --tls-key 1 times" --tls-cert "$ca/new.pem" --tls-cert "$ca/a.pem" --tls-key "$ca/new.key"
+refused "one port for both" "cannot both have port 8080" --tls-self-signed --tls-port 8080
+printf '[[site]]\nnames = ["a.test"]\nroot = "site"\ndefault = true\nhttps_only = true\n[[site]]\nnames = ["b.test"]\nroot = "wild"\n[[site.certificate]]\nfile = "ca/new.pem"\nkey = "ca/new.key"\n' >"$work/none.toml"
+has "a site for HTTPS alone without a certificate" "a.test is https_only, and there is no certificate" "$("$exos" serve --check --config "$work/none.toml" 2>&1)"
 cat >"$work/bad.toml" <<END
 [tls]
 minimum_version = "1.1"

@@ -394,6 +394,13 @@ pub const SEALED_AHEAD_LEN: usize = 128 * 1024;
 /// meanwhile.
 pub const HANDSHAKES_AT_ONCE: usize = 4;
 
+/// How long a client may take to come to a session of TLS, from its connection's beginning: some round trips and as many losses. Until
+/// then it has cost memory, and asked for nothing.
+pub const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+
+/// The longest hello of a client, in bytes of its records: as long as BoringSSL takes, where usual ones have less than two thousand.
+pub const HELLO_LEN_MAX: usize = 16 * 1024;
+
 /// How often it is looked whether certificates and keys have changed.
 pub const CERTIFICATES_TIME: Duration = Duration::from_secs(10);
 

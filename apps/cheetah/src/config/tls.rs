@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use exos::Error;
 use exos_program::config::Source;
 use exos_tls::files::Files;
 use exos_tls::policy::{MinimumVersion, suite};
@@ -64,18 +65,36 @@ pub struct TlsArgs {
     #[arg(long, conflicts_with = "config")]
     pub tls_self_signed: bool,
     /// TCP port of HTTPS [default: 443]
-    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(
+        long,
+        value_name = "PORT",
+        value_parser = clap::value_parser!(u16).range(1..),
+        conflicts_with = "config"
+    )]
     pub tls_port: Option<u16>,
 }
 
 impl TlsArgs {
     /// HTTPS as the options have it, if they do.
-    pub(crate) fn config(&self) -> Option<TlsConfig> {
-        if self.tls_cert.is_empty() && !self.tls_self_signed {
-            return None;
+    ///
+    /// # Errors
+    ///
+    /// They do not go together.
+    pub(crate) fn config(&self) -> Result<Option<TlsConfig>, Error> {
+        let (certificates, keys) = (self.tls_cert.len(), self.tls_key.len());
+        if certificates != keys {
+            let what = format!("--tls-cert is given {certificates} times, --tls-key {keys} times");
+            return Err(Error::new(what).mend("give each certificate its key, in the same order"));
+        }
+        if certificates == 0 && !self.tls_self_signed {
+            return match self.tls_port {
+                Some(_) => Err(Error::new("--tls-port is given, and no certificate")
+                    .mend("give --tls-cert and --tls-key, or --tls-self-signed")),
+                None => Ok(None),
+            };
         }
         let files = self.tls_cert.iter().zip(&self.tls_key);
-        Some(TlsConfig {
+        Ok(Some(TlsConfig {
             port: self.tls_port.unwrap_or(DEFAULT_PORT),
             minimum: MinimumVersion::default(),
             suites: Vec::new(),
@@ -84,7 +103,7 @@ impl TlsArgs {
                 .collect(),
             self_signed: self.tls_self_signed,
             clients: None,
-        })
+        }))
     }
 }
 

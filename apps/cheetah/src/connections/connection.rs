@@ -89,6 +89,8 @@ pub(super) struct Connection {
     is_admitted: bool,
     /// Nobody reads on the way what is sent.
     is_encrypted: bool,
+    /// Its session of TLS has failed: nothing more is told of it.
+    has_failed: bool,
     /// Requests wait to be read for room in the send queue.
     held: bool,
     /// The client has finished.
@@ -134,6 +136,7 @@ impl Connection {
             peer,
             is_admitted,
             is_encrypted: false,
+            has_failed: false,
             held: false,
             client_finished: false,
             finished: false,
@@ -144,11 +147,12 @@ impl Connection {
 
     /// Whether nobody reads on the way what is sent.
     #[must_use]
-    pub(super) fn encrypted(self, is_encrypted: bool) -> Connection {
-        Connection {
-            is_encrypted,
-            ..self
+    pub(super) fn encrypted(mut self, is_encrypted: bool) -> Connection {
+        self.is_encrypted = is_encrypted;
+        if is_encrypted {
+            self.wait(self.begun, Wait::Handshake);
         }
+        self
     }
 
     // Getters.
@@ -232,6 +236,12 @@ impl Connection {
         set: EventSet,
         turn: &mut Turn<'_, T>,
     ) -> Outcome {
+        if self.is_encrypted && self.ends_failed(turn) {
+            return Outcome::GoesOn;
+        }
+        if self.wait == Wait::Handshake && set.contains(EventSet::READABLE) {
+            self.wait_until(Wait::Request, self.begun + REQUEST_TIME);
+        }
         self.client_finished |= set.contains(EventSet::FINISHED);
         let acknowledged = set.contains(EventSet::ACKNOWLEDGED);
         let has_stream = self.stream.is_some();
@@ -313,9 +323,37 @@ impl Connection {
         new
     }
 
+    /// Ends it, if its session has failed: its client hears why, and will not take what it has not taken.
+    fn ends_failed<T: Transport>(&mut self, turn: &mut Turn<'_, T>) -> bool {
+        if self.has_failed || !turn.transport.has_failed(self.id) {
+            return self.has_failed;
+        }
+        self.has_failed = true;
+        let pending = turn.transport.unacknowledged(self.id);
+        let new = self.taken(self.given.saturating_sub(pending as u64));
+        turn.shared.server.count_taken(new);
+        self.abandon_answering(turn.shared);
+        let left = self.stream.as_ref().map_or(0, |s| s.left()) as usize;
+        let server = &mut turn.shared.server;
+        self.http.acknowledged(server, pending + left);
+        self.http.end(server);
+        if let Some(stream) = self.stream.take() {
+            stream.end(&mut turn.shared.streams);
+        }
+        self.finish(turn);
+        if self.wait != Wait::Handshake {
+            self.wait(turn.now, Wait::Lingering);
+        }
+        true
+    }
+
     /// What it waits for has not come in time.
     pub(super) fn end_wait<T: Transport>(&mut self, turn: &mut Turn<'_, T>) -> Outcome {
         let is_idle = self.http.is_between_requests();
+        if self.wait == Wait::Handshake && !turn.transport.is_handshaking(self.id) {
+            self.wait_until(Wait::Request, self.begun + REQUEST_TIME);
+            return Outcome::GoesOn;
+        }
         // A head that was given less time came too slowly.
         let is_slow_head = self.wait == Wait::Request
             && !is_idle
@@ -331,7 +369,9 @@ impl Connection {
             Wait::Fetching => self.give_up(Status::ServiceUnavailable, turn),
             Wait::Request | Wait::Idle => self.finish(turn),
             Wait::Body | Wait::Application => return self.end_wait_answering(turn),
-            Wait::Sending | Wait::Reading | Wait::Lingering => return Outcome::Broken,
+            Wait::Sending | Wait::Reading | Wait::Lingering | Wait::Handshake => {
+                return Outcome::Broken;
+            }
         }
         Outcome::GoesOn
     }
@@ -512,6 +552,9 @@ impl Connection {
 
     /// Finished: first the client takes what is sent, then it finishes too.
     fn wait_for_the_end<T: Transport>(&mut self, turn: &Turn<'_, T>) {
+        if turn.transport.is_handshaking(self.id) {
+            return; // Without a session there is nothing to take: its time stays what it was.
+        }
         let is_taken = turn.transport.unacknowledged(self.id) == 0;
         let wait = if is_taken {
             Wait::Lingering
@@ -523,6 +566,7 @@ impl Connection {
 
     /// It is over; `done` when its client has taken everything.
     pub(super) fn close(mut self, done: bool, shared: &mut Shared) {
+        let done = done && !self.has_failed;
         if done {
             let new = self.taken(self.given);
             shared.server.count_taken(new);

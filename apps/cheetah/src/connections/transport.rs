@@ -22,6 +22,16 @@ pub trait Transport {
         false
     }
 
+    /// It is HTTPS, and its handshake has come to no session.
+    fn is_handshaking(&self, _id: ConnectionId) -> bool {
+        false
+    }
+
+    /// It was HTTPS, until something went wrong: what was sent and not taken never will be.
+    fn has_failed(&self, _id: ConnectionId) -> bool {
+        false
+    }
+
     /// The next news of a connection.
     fn poll_event(&mut self) -> Option<Event>;
 

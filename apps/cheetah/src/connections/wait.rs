@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::limits::{
-    APPLICATION_TIME, BODY_TIME, FETCH_TIME, IDLE_TIME, LINGER_TIME, READ_TIME, REQUEST_TIME,
-    SEND_TIME,
+    APPLICATION_TIME, BODY_TIME, FETCH_TIME, HANDSHAKE_TIME, IDLE_TIME, LINGER_TIME, READ_TIME,
+    REQUEST_TIME, SEND_TIME,
 };
 
 /// What a connection waits for.
@@ -26,10 +26,12 @@ pub(super) enum Wait {
     Body,
     /// An application to answer; the time is the application's own.
     Application,
+    /// The client to come to a session of TLS.
+    Handshake,
 }
 
 /// For each wait its longest time, and the counter of those that have reached it.
-const ABOUT: [(Duration, &str); 8] = [
+const ABOUT: [(Duration, &str); 9] = [
     (REQUEST_TIME, "http_request_timeouts"),
     (IDLE_TIME, "http_idle_timeouts"),
     (FETCH_TIME, "http_fetch_timeouts"),
@@ -38,6 +40,7 @@ const ABOUT: [(Duration, &str); 8] = [
     (LINGER_TIME, "http_linger_timeouts"),
     (BODY_TIME, "http_body_timeouts"),
     (APPLICATION_TIME, "fastcgi_timeouts"),
+    (HANDSHAKE_TIME, "tls_handshake_timeouts"),
 ];
 
 impl Wait {

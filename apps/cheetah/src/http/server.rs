@@ -2,6 +2,8 @@
 //! request into slices: `admission` says whether its client may have anything, `choice` what the request leads to,
 //! `sending` what is sent of that.
 
+use std::net::IpAddr;
+
 use exos_buf::Slice;
 
 use super::admission::{Admitted, admit};
@@ -256,6 +258,7 @@ impl Server {
         if !attempt.is_encrypted
             && let (Some(number), Ok(target)) = (site, &target)
             && let Some(port) = self.sites.get(number).settings().https_only
+            && !self.is_status(host, &target.path, attempt.peer)
         {
             exchange.answered.is_for_all = false;
             // The site's fields are for what it answers by HTTPS (RFC 6797 §7.2).
@@ -303,8 +306,11 @@ impl Server {
         out: &mut Vec<Slice>,
     ) -> Response {
         let path = encode(&target.path, target.query);
-        let own = self.sites.own_name(exchange.resource.site);
-        let host = own.map(|name| &**name).or(host);
+        let site = exchange.resource.site;
+        // A name of the site's is kept; any other is not one to send anybody to.
+        let kept = host.filter(|host| self.sites.is_name_of(host, site));
+        let own = self.sites.own_name(site).map(|name| &**name);
+        let host = kept.or(own).or(host);
         let status = match (exchange.request.method, https_url(host, port, &path)) {
             (_, None) => self.refuse_with(Status::BadRequest, None, exchange, out),
             // Browsers repeat only what they ask for as GET (RFC 9110 §15.4.2).
@@ -411,6 +417,13 @@ impl Server {
     /// rules of the default site are about them.
     fn is_status_host(&self, host: Option<&[u8]>) -> bool {
         self.status_pages.is_some() && host.is_some_and(is_address)
+    }
+
+    /// Whether a status page is asked for by an address, which no certificate is for: it needs no HTTPS.
+    fn is_status(&mut self, host: Option<&[u8]>, path: &[u8], peer: IpAddr) -> bool {
+        let is_host = self.is_status_host(host);
+        let pages = self.status_pages.as_mut().filter(|_| is_host);
+        pages.is_some_and(|pages| pages.find(path, peer).is_some())
     }
 
     /// Where no site has anything, there may be a status page: that it would be refused with this status says so.

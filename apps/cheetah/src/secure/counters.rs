@@ -13,7 +13,7 @@ pub(super) struct Counters {
     pub(super) version_12: u64,
     /// Connections that ended before their handshake was over.
     pub(super) left: u64,
-    /// Handshakes that waited for another turn.
+    /// Handshakes that waited for another turn, each once.
     pub(super) deferred: u64,
     /// Why others came to an end, in the order of [`TlsError::REASONS`].
     failed: [u64; TlsError::REASONS.len()],

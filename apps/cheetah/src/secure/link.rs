@@ -11,7 +11,7 @@ use exos_tls::limits::UNREAD_LEN;
 use exos_tls::{Session, TlsError};
 
 use crate::connections::Transport;
-use crate::limits::{SEALED_AHEAD_LEN, SEALED_LEN};
+use crate::limits::{HELLO_LEN_MAX, SEALED_AHEAD_LEN, SEALED_LEN};
 
 /// Plaintext that was encrypted together.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +49,14 @@ pub(super) struct Link {
     pub(super) is_listed: bool,
     /// Its handshake waits for another turn.
     pub(super) is_deferred: bool,
+    /// It has done so before.
+    pub(super) was_deferred: bool,
+    /// The handshake has come to a session.
+    has_stood: bool,
+    /// It came to an end by what went wrong.
+    has_failed: bool,
+    /// Bytes of a hello that was not answered.
+    hello_len: usize,
     /// The client has ended its side of the connection, which is told behind what it has sent.
     pub(super) owes_end: bool,
 }
@@ -79,6 +87,10 @@ impl Link {
             end: End::Open,
             is_listed: false,
             is_deferred: false,
+            was_deferred: false,
+            has_stood: false,
+            has_failed: false,
+            hello_len: 0,
             owes_end: false,
         }
     }
@@ -89,6 +101,16 @@ impl Link {
 
     pub(super) fn session(&self) -> &Session {
         &self.session
+    }
+
+    /// It came to an end by what went wrong: what was given to it and not taken never will be.
+    pub(super) fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+
+    /// The handshake has come to a session, whatever has become of that.
+    pub(super) fn has_stood(&self) -> bool {
+        self.has_stood
     }
 
     // What arrives.
@@ -102,10 +124,18 @@ impl Link {
             (self.session.is_handshaking(), self.session.is_peer_closed());
         let before = self.session.readable().len();
         let mut out = Vec::new();
-        let taken = self.session.receive(transport.readable(self.id), &mut out);
+        let bytes = transport.readable(self.id);
+        let hello_len = self.hello_len + bytes.len();
+        let taken = self.session.receive(bytes, &mut out);
         self.give(out, transport);
+        let is_unanswered = self.session.is_handshaking() && self.sent == 0;
+        let taken = match taken {
+            Ok(_) if is_unanswered && hello_len > HELLO_LEN_MAX => Err(too_long()),
+            taken => taken,
+        };
         let failed = match taken {
             Ok(taken) => {
+                self.hello_len += taken;
                 transport.consume(self.id, taken);
                 None
             }
@@ -114,10 +144,12 @@ impl Link {
                 Some(error)
             }
         };
+        let is_established = was_handshaking && self.session.is_established();
+        self.has_stood |= is_established;
         Received {
             is_readable: self.session.readable().len() > before,
             is_finished: self.session.is_peer_closed() && !was_closed,
-            is_established: was_handshaking && self.session.is_established(),
+            is_established,
             failed,
         }
     }
@@ -127,6 +159,7 @@ impl Link {
         if let TlsError::NotTls { is_http: true } = error {
             self.give(PLAIN_HTTP.to_vec(), transport);
         }
+        self.has_failed = true;
         self.lost += self.waiting_len;
         self.waiting = VecDeque::new();
         self.waiting_len = 0;
@@ -274,6 +307,12 @@ impl Link {
             self.flights = VecDeque::new();
         }
     }
+}
+
+/// What a hello comes to that is too long.
+fn too_long() -> TlsError {
+    let why = rustls::InvalidMessage::HandshakePayloadTooLarge;
+    TlsError::Handshake(rustls::Error::InvalidMessage(why))
 }
 
 /// What a client gets that asks a port of TLS in plain text; nginx's words.

@@ -10,6 +10,8 @@
 //! | file | what is in it |
 //! |---|---|
 //! | [`acceptor`] | what all cores share: certificates, policy, tickets |
+//! | [`reading`] | certificates and keys in files, put together to what sessions begin with |
+//! | [`stamps`] | whether the files of these have changed |
 //! | [`names`] | which certificate a client gets |
 //! | [`link`] | one connection: its session, what waits to be encrypted, what is under way |
 //! | [`sessions`] | all of a loop |
@@ -20,8 +22,10 @@ pub mod acceptor;
 mod counters;
 mod link;
 pub mod names;
+mod reading;
 mod secured;
 mod sessions;
+mod stamps;
 
 pub use acceptor::Acceptor;
 pub use secured::Secured;

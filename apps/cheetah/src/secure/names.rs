@@ -23,6 +23,9 @@ pub struct Names {
 impl Names {
     /// Adds certificates for a name as `example.org` or `*.example.org`.
     pub fn add(&mut self, name: &str, keys: &[Arc<CertifiedKey>]) {
+        if keys.is_empty() {
+            return;
+        }
         let name = name.to_ascii_lowercase();
         let (names, name) = match name.strip_prefix("*.") {
             Some(rest) => (&mut self.wildcards, rest.to_owned()),
@@ -34,6 +37,11 @@ impl Names {
     /// Adds certificates for who asks for no name that is known.
     pub fn add_default(&mut self, keys: &[Arc<CertifiedKey>]) {
         extend(&mut self.default, keys);
+    }
+
+    /// There is a certificate for a name, or for clients that ask for none.
+    pub fn has(&self, name: Option<&str>) -> bool {
+        !self.of(name).is_empty()
     }
 
     /// Those that are meant by a name.

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use exos_buf::Slice;
 use exos_inet::tcp::{ConnectionId, Event};
 
+use super::link::Link;
 use super::sessions::Sessions;
 use crate::connections::Transport;
 use crate::site::long::OpenFile;
@@ -46,6 +47,20 @@ impl<T: Transport> Transport for Secured<'_, T> {
     fn is_encrypted(&self, id: ConnectionId) -> bool {
         let sessions = self.sessions.as_ref();
         sessions.is_some_and(|sessions| sessions.find(id).is_some())
+    }
+
+    #[inline]
+    fn is_handshaking(&self, id: ConnectionId) -> bool {
+        let sessions = self.sessions.as_ref();
+        let link = sessions.and_then(|sessions| sessions.find(id));
+        link.is_some_and(|link| !link.has_stood())
+    }
+
+    #[inline]
+    fn has_failed(&self, id: ConnectionId) -> bool {
+        let sessions = self.sessions.as_ref();
+        let link = sessions.and_then(|sessions| sessions.find(id));
+        link.is_some_and(Link::has_failed)
     }
 
     #[inline]

@@ -141,13 +141,17 @@ impl Sessions {
         if self.find(id).is_none() {
             return Some(event);
         }
+        if set.contains(EventSet::ACCEPTED) && !set.contains(EventSet::CLOSED) {
+            return Some(self.tell_accepted(event));
+        }
         if set.contains(EventSet::CLOSED) {
             self.remove(id);
             return Some(event);
         }
-        let others = [EventSet::ACCEPTED, EventSet::ACKNOWLEDGED];
-        let others = others.into_iter().filter(|one| set.contains(*one));
-        let mut told = others.fold(EventSet::NONE, EventSet::with);
+        let mut told = match set.contains(EventSet::ACKNOWLEDGED) {
+            true => EventSet::ACKNOWLEDGED,
+            false => EventSet::NONE,
+        };
         if set.contains(EventSet::FINISHED)
             && let Some(link) = self.find_mut(id)
         {
@@ -162,6 +166,19 @@ impl Sessions {
             self.find_to_give(id);
         }
         (!told.is_empty()).then_some(Event { set: told, ..event })
+    }
+
+    /// That a connection came, by itself: what came with it is looked at when it was not refused, for that takes a signature.
+    fn tell_accepted(&mut self, event: Event) -> Event {
+        let (id, set) = (event.connection, event.set);
+        if let Some(link) = self.find_mut(id) {
+            link.owes_end = set.contains(EventSet::FINISHED);
+        }
+        self.resumed.push_back(id);
+        Event {
+            set: EventSet::ACCEPTED,
+            ..event
+        }
     }
 
     /// A connection that came to a port of TLS gets a session.
@@ -234,8 +251,9 @@ impl Sessions {
         if let Some(link) = self.find_mut(id)
             && !std::mem::replace(&mut link.is_deferred, true)
         {
+            let is_first = !std::mem::replace(&mut link.was_deferred, true);
             self.deferred.push_back(id);
-            self.counters.deferred += 1;
+            self.counters.deferred += u64::from(is_first);
         }
         false
     }

@@ -197,6 +197,11 @@ impl Sites {
         self.named(host).or(fallback)
     }
 
+    /// Whether a host, as a request says it, is a name of the site with this number.
+    pub fn is_name_of(&self, host: &[u8], number: usize) -> bool {
+        self.named(name_of(host)) == Some(number)
+    }
+
     fn named(&self, name: &[u8]) -> Option<usize> {
         let mut lower = [0; NAME_LEN_MAX];
         let lower = lower.get_mut(..name.len())?;

@@ -17,6 +17,7 @@ use crate::http::Server;
 use crate::limits::{ACCEPT_PAUSE, RECEIVE_BUFFER_LEN};
 use crate::secure::{Acceptor, Secured, Sessions};
 use crate::site::Change;
+use crate::stream::Streams;
 
 /// The server on sockets.
 pub struct SocketServer {
@@ -50,9 +51,16 @@ impl SocketServer {
         server: Server,
         acceptor: Option<Arc<Acceptor>>,
     ) -> Result<SocketServer, Error> {
+        let plain = address.port();
         let fail = |what: SocketAddr, e: Errno| {
+            let option = match what.port() == plain {
+                true => "--port",
+                false => "--tls-port (in a file: port below [tls])",
+            };
             let what = format!("cannot listen at {what}");
-            Error::io(what, e).mend("choose another --port, or an --address of this host")
+            Error::io(what, e).mend(format!(
+                "choose another {option}, or an --address of this host"
+            ))
         };
         let failed = |e| fail(address, e);
         let mut sockets = Sockets::new(RECEIVE_BUFFER_LEN as usize).map_err(failed)?;
@@ -94,6 +102,11 @@ impl SocketServer {
     pub fn set_bounds(&mut self, bounds: Bounds, connections_max: Option<u32>) {
         self.cheetah.set_bounds(bounds);
         self.connections_max = connections_max.map_or(usize::MAX, |most| most as usize);
+    }
+
+    /// Reads long files in this way from now on, where the kernel does not send them itself.
+    pub fn set_streams(&mut self, streams: Streams) {
+        self.cheetah.set_streams(streams);
     }
 
     /// Waits for something to do, until `until` at the latest, and does it.

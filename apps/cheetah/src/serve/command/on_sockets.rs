@@ -21,6 +21,8 @@ use crate::serve::cores::upkeep::Upkeep;
 use crate::serve::cores::worker::{Place, Worker};
 use crate::site::Tree;
 use crate::sockets::SocketServer;
+use crate::stream::Streams;
+use crate::stream::disk::Disk;
 
 pub(super) fn run(
     args: &ServeArgs,
@@ -47,6 +49,7 @@ pub(super) fn run(
         let http = server.cheetah_mut().server_mut();
         logs.into_iter().for_each(|log| http.set_log(log));
     }
+    server.set_streams(Streams::new(Disk::here(), config.stream_memory));
     server.set_bounds(config.bounds.bounds(), config.bounds.max_connections);
     let encrypted = config.tls.as_ref().map(|tls| tls.port);
     announce(&server, encrypted, place_of_addresses(config))?;
@@ -54,7 +57,7 @@ pub(super) fn run(
     if let Some(acceptor) = &acceptor {
         acceptor.follow(cores)?;
     }
-    let reader = args.reader(acceptor);
+    let reader = args.reader(config, acceptor);
     let (mut upkeep, mut feeds) = Upkeep::start(reader, trees, cores.to_vec(), 1, &signals)?;
     let core = config.link.core.first().unwrap_or(&cores[0]);
     let place = Place {

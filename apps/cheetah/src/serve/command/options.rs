@@ -107,7 +107,7 @@ impl ServeArgs {
                 let errors = if count == 1 { "error" } else { "errors" };
                 Error::new(format!("{file} has {count} {errors}")).mend("see docs/serve.md")
             })?,
-            None => self.without_file(),
+            None => self.without_file()?,
         };
         let mut lines = config.lines.clone();
         if self.log.file.is_some() {
@@ -115,6 +115,16 @@ impl ServeArgs {
         }
         if self.link.link.is_some() || self.link.via.is_some() {
             lines.link = 0;
+        }
+        if config
+            .tls
+            .as_ref()
+            .is_some_and(|tls| tls.port == config.port)
+        {
+            let both = format!("HTTP and HTTPS cannot both have port {}", config.port);
+            return Err(Error::new(both).mend(
+                "give one of them another: --port and --tls-port, or port and port below [tls]",
+            ));
         }
         Ok(Config {
             lines,
@@ -132,11 +142,14 @@ impl ServeArgs {
         })
     }
 
-    /// What a reload reads: the file again, and everything that it names. Certificates come into use at once.
-    pub(super) fn reader(&self, acceptor: Option<Arc<Acceptor>>) -> Read {
+    /// What a reload reads: the file again, and everything that it names. Certificates come into use at once, and ports are those
+    /// of `started`, with which the program began.
+    pub(super) fn reader(&self, started: &Config, acceptor: Option<Arc<Acceptor>>) -> Read {
         let args = self.clone();
+        let ports = (started.port, started.tls.as_ref().map(|tls| tls.port));
         Arc::new(move || {
-            let config = args.configuration().map_err(|e| vec![e])?;
+            let mut config = args.configuration().map_err(|e| vec![e])?;
+            keep_ports(&mut config, ports).map_err(|e| vec![e])?;
             let read = Fresh::read(config.clone(), true)?;
             if let Some(acceptor) = &acceptor {
                 acceptor.reload(&config).map_err(|e| vec![e])?;
@@ -145,11 +158,11 @@ impl ServeArgs {
         })
     }
 
-    fn without_file(&self) -> Config {
+    fn without_file(&self) -> Result<Config, Error> {
         let directory = self.directory.clone();
         let mut config = Config::of(directory.map_or(Root::Example, Root::Directory));
         config.port = self.port.unwrap_or(DEFAULT_PORT);
-        config.tls = self.tls.config();
+        config.tls = self.tls.config()?;
         if let Some(mib) = self.document_max {
             config.limits.document_len = mib << 20;
         }
@@ -161,8 +174,33 @@ impl ServeArgs {
                 add_args(settings, applications(), directory);
             }
         }
-        config
+        Ok(config)
     }
+}
+
+/// Has a configuration be for the ports that a program listens at, HTTP's and HTTPS'.
+fn keep_ports(config: &mut Config, (port, encrypted): (u16, Option<u16>)) -> Result<(), Error> {
+    let restart = "write what was there before, or start the program again";
+    let other = |what: &str| Error::new(format!("{what} takes a restart")).mend(restart);
+    let wanted = (config.port, config.tls.as_ref().map(|tls| tls.port));
+    match (encrypted, wanted.1) {
+        (None, Some(_)) => return Err(other("that there is HTTPS now")),
+        (Some(_), None) => return Err(other("that there is no HTTPS any more")),
+        _ if wanted != (port, encrypted) => {
+            exos_program::warn!("exos serve: {}", other("another port"));
+        }
+        _ => {}
+    }
+    config.port = port;
+    if let (Some(tls), Some(encrypted)) = (&mut config.tls, encrypted) {
+        tls.port = encrypted;
+        for site in &mut config.sites {
+            if site.settings.https_only.is_some() {
+                Arc::make_mut(&mut site.settings).https_only = Some(encrypted);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Opens the access log, if one is wanted, for this many loops; its thread runs on these cores.

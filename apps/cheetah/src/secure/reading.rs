@@ -1,0 +1,225 @@
+//! Files of certificates and keys, read and put together to what sessions begin with.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use exos::{Error, clock};
+use exos_tls::certificate::{UnixSecs, Validity};
+use exos_tls::limits::SELF_SIGNED_FOR;
+use exos_tls::policy::provider;
+use exos_tls::{files, self_signed};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::CertificateDer;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{ProducesTickets, WebPkiClientVerifier};
+use rustls::sign::CertifiedKey;
+use rustls::{RootCertStore, ServerConfig};
+
+use super::names::Names;
+use super::stamps::Stamps;
+use crate::config::{Clients, Config, TlsConfig};
+use crate::site::hosts::HostName;
+
+/// What sessions begin with.
+#[derive(Debug)]
+pub(super) struct Current {
+    pub(super) config: Arc<ServerConfig>,
+    /// When the first certificate ends.
+    pub(super) expires: Option<UnixSecs>,
+}
+
+/// Of what that was made.
+#[derive(Debug)]
+pub(super) struct Source {
+    pub(super) config: Config,
+    /// The files, as they were just before they were read.
+    pub(super) stamps: Stamps,
+    tickets: Arc<dyn ProducesTickets>,
+    /// Who signs the certificates of clients that have these tickets, and whether clients have to show one.
+    authorities: Option<(Vec<CertificateDer<'static>>, bool)>,
+    trial: Option<Trial>,
+}
+
+/// A certificate that was made for trying.
+#[derive(Clone, Debug)]
+struct Trial {
+    names: Vec<String>,
+    made: Instant,
+    key: Arc<CertifiedKey>,
+}
+
+/// Reads the files of a configuration; `before` is what was read last.
+pub(super) fn read(
+    config: &Config,
+    tls: &TlsConfig,
+    stamps: Stamps,
+    before: Option<&Source>,
+) -> Result<(Source, Current), Error> {
+    let provider = provider(&tls.suites);
+    let trial = match tls.self_signed {
+        true => Some(trial(config, &provider, before)?),
+        false => None,
+    };
+    let (names, expires) = names(config, tls, &provider, trial.as_ref())?;
+    let authorities = tls.clients.as_ref().map(authorities).transpose()?;
+    let tickets = tickets(before, authorities.as_ref())?;
+    let builder = ServerConfig::builder_with_provider(provider.clone());
+    let builder = builder.with_protocol_versions(tls.minimum.versions());
+    let builder = builder.map_err(|e| {
+        let what = format!("these suites are of no version that is spoken: {e}");
+        Error::new(what).mend("name some of TLS 1.3 too (TLS_AES_128_GCM_SHA256)")
+    })?;
+    let builder = match (&tls.clients, &authorities) {
+        (Some(clients), Some((authorities, _))) => {
+            builder.with_client_cert_verifier(verifier(clients, authorities, provider)?)
+        }
+        _ => builder.with_no_client_auth(),
+    };
+    let mut server = builder.with_cert_resolver(Arc::new(names));
+    server.enable_secret_extraction = true; // Records are ours.
+    server.ticketer = tickets.clone();
+    server.alpn_protocols = vec![b"http/1.1".to_vec()];
+    // Clients know best whether their processor has AES, unless somebody has said what to use.
+    server.ignore_client_order = !tls.suites.is_empty();
+    let source = Source {
+        config: config.clone(),
+        stamps,
+        tickets,
+        authorities,
+        trial,
+    };
+    let config = Arc::new(server);
+    Ok((source, Current { config, expires }))
+}
+
+/// The keys of tickets: new ones where clients are verified by others than before, for who resumes a session shows no
+/// certificate.
+fn tickets(
+    before: Option<&Source>,
+    authorities: Option<&(Vec<CertificateDer<'static>>, bool)>,
+) -> Result<Arc<dyn ProducesTickets>, Error> {
+    if let Some(before) = before.filter(|it| it.authorities.as_ref() == authorities) {
+        return Ok(before.tickets.clone());
+    }
+    let tickets = rustls::crypto::ring::Ticketer::new();
+    tickets.map_err(|e| Error::new(format!("cannot make keys of tickets: {e}")))
+}
+
+/// Who signs clients' certificates, and whether these are required.
+fn authorities(clients: &Clients) -> Result<(Vec<CertificateDer<'static>>, bool), Error> {
+    let authorities = files::certificates(&clients.authorities)?;
+    Ok((authorities, clients.are_required))
+}
+
+/// What says whether a client's certificate is good.
+fn verifier(
+    clients: &Clients,
+    authorities: &[CertificateDer<'static>],
+    provider: Arc<CryptoProvider>,
+) -> Result<Arc<dyn ClientCertVerifier>, Error> {
+    let name = clients.authorities.display();
+    let fail = |e: String| {
+        let what = format!("cannot have clients verified by {name}: {e}");
+        Error::new(what).mend("name the certificates of who signs theirs")
+    };
+    let mut roots = RootCertStore::empty();
+    for certificate in authorities {
+        roots
+            .add(certificate.clone())
+            .map_err(|e| fail(e.to_string()))?;
+    }
+    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+    let builder = match clients.are_required {
+        true => builder,
+        false => builder.allow_unauthenticated(),
+    };
+    builder.build().map_err(|e| fail(e.to_string()))
+}
+
+/// Reads all certificates of a configuration; gives when the first of them ends, too.
+fn names(
+    config: &Config,
+    tls: &TlsConfig,
+    provider: &CryptoProvider,
+    trial: Option<&Trial>,
+) -> Result<(Names, Option<UnixSecs>), Error> {
+    let mut names = Names::default();
+    let mut ends = Vec::new();
+    let mut load = |all: &[files::Files]| -> Result<Vec<Arc<CertifiedKey>>, Error> {
+        let load = |one: &files::Files| {
+            let loaded = files::load(one, provider, clock::unix_secs() as UnixSecs)?;
+            for warning in &loaded.warnings {
+                exos_program::warn!("exos serve: {warning}");
+            }
+            let Validity { until, .. } = loaded.validity;
+            ends.push(until);
+            Ok(loaded.key)
+        };
+        all.iter().map(load).collect()
+    };
+    let common = load(&tls.certificates)?;
+    names.add_default(&common);
+    for (number, site) in config.sites.iter().enumerate() {
+        let own = load(&site.certificates)?;
+        // That for trying is for those that have no other.
+        let own = match trial {
+            Some(trial) if own.is_empty() && common.is_empty() => vec![trial.key.clone()],
+            _ => own,
+        };
+        for name in &site.names {
+            names.add(&name.to_string(), &own);
+        }
+        if number == config.default_site && common.is_empty() {
+            names.add_default(&own);
+        }
+    }
+    if let Some(trial) = trial.filter(|_| !names.has(None)) {
+        names.add_default(std::slice::from_ref(&trial.key));
+    }
+    check_names(config, &names)?;
+    Ok((names, ends.into_iter().min()))
+}
+
+/// That there is a certificate where clients are sent to.
+fn check_names(config: &Config, names: &Names) -> Result<(), Error> {
+    let only = config.sites.iter();
+    let only = only.filter(|site| site.settings.https_only.is_some());
+    for name in only.flat_map(|site| &site.names).map(HostName::to_string) {
+        if !names.has(Some(&name)) {
+            let what = format!("{name} is https_only, and there is no certificate for it");
+            return Err(Error::new(what).mend("write [[site.certificate]] below its site"));
+        }
+    }
+    if !names.has(None) {
+        exos_program::warn!(
+            "exos serve: the default site has no certificate: by HTTPS, clients that ask for no site's name are refused; write [[site.certificate]] below it"
+        );
+    }
+    Ok(())
+}
+
+/// A certificate for trying, for all that the server may be called: the one that there is, unless it is old or for other
+/// names, for who tries it has accepted that one.
+fn trial(
+    config: &Config,
+    provider: &CryptoProvider,
+    before: Option<&Source>,
+) -> Result<Trial, Error> {
+    let own = config.sites.iter().flat_map(|site| &site.names);
+    let plain = |name: &HostName| name.to_string().replace(['[', ']'], "");
+    let mut names: Vec<String> = own.map(plain).collect();
+    names.extend(["localhost", "127.0.0.1", "::1"].map(str::to_owned));
+    names.extend(config.link.address.iter().map(|it| it.ip.to_string()));
+    let is_good = |it: &&Trial| it.names == names && it.made.elapsed() < SELF_SIGNED_FOR / 2;
+    if let Some(trial) = before.and_then(|it| it.trial.as_ref()).filter(is_good) {
+        return Ok(trial.clone());
+    }
+    let fail = |e: String| Error::new(format!("cannot make a certificate: {e}"));
+    let (certificate, key) = self_signed::certificate(&names).map_err(fail)?;
+    let made = CertifiedKey::from_der(vec![certificate], key, provider);
+    Ok(Trial {
+        names,
+        made: Instant::now(),
+        key: Arc::new(made.map_err(|e| fail(e.to_string()))?),
+    })
+}
