@@ -148,7 +148,7 @@ impl Application {
 
     /// A request that was not left, and whose answer has not ended.
     pub fn request(&self, id: RequestId) -> Option<&Request> {
-        let exchange = self.exchange(id);
+        let exchange = self.exchange(id).filter(|exchange| !exchange.is_ended());
         exchange.map(|exchange| &exchange.request)
     }
 
@@ -222,7 +222,7 @@ impl Application {
     ///
     /// The socket does not listen any more.
     pub fn wait(&mut self, at_most: Option<Duration>) -> Result<Option<Event>> {
-        if let Some(event) = self.events.pop_front() {
+        if let Some(event) = self.next_event() {
             return Ok(Some(event));
         }
         self.turns = self.turns.wrapping_add(1);
@@ -241,7 +241,18 @@ impl Application {
             self.sleep(at_most)?;
             self.each_link(Link::look);
         }
-        Ok(self.events.pop_front())
+        Ok(self.next_event())
+    }
+
+    /// The next that has happened. More of a body is no news to a request whose answer has ended.
+    fn next_event(&mut self) -> Option<Event> {
+        loop {
+            let event = self.events.pop_front()?;
+            match event {
+                Event::Body(id) if self.request(id).is_none() => {}
+                _ => return Some(event),
+            }
+        }
     }
 
     /// Does something with each link; true when one says so. One that fails is over.
@@ -345,12 +356,10 @@ impl Application {
                     Err(_) => continue,
                 }
             }
-            // Its pipe follows, in a message of its own.
-            if !is_readable(&beginning.requests) {
+            // Its pipe follows, in a message of its own. What has come since it was heard is heard in the next turn.
+            let Some(answers) = (beginning.answers).take_if(|_| is_readable(&beginning.requests))
+            else {
                 self.beginning.push(beginning);
-                continue;
-            }
-            let Some(answers) = beginning.answers else {
                 continue;
             };
             if let Ok(link) = Link::begin(beginning.requests, answers, &self.pool) {
