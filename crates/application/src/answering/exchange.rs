@@ -2,7 +2,7 @@
 
 use super::answer::Head;
 use super::request::Request;
-use crate::limits::{BODY_ROOM, CONTENT_ROOM};
+use crate::limits::{BODY_ROOM, CONTENT_ROOM, HEAD_LEN_MAX};
 use crate::outgoing::Outgoing;
 use crate::record::{Header, Kind};
 use exos_iolite::Aggregate;
@@ -90,9 +90,16 @@ impl Exchange {
         self.body_is_whole
     }
 
+    /// One that no server takes is 500.
     pub fn begin(&mut self, head: &Head) {
         if !self.has_head {
-            self.head = Some(head.bytes());
+            let bytes = head.bytes();
+            let is_too_long = bytes.len() > HEAD_LEN_MAX;
+            self.head = Some(if is_too_long {
+                Head::new(500).bytes()
+            } else {
+                bytes
+            });
             self.has_head = true;
             self.is_dirty = true;
         }
