@@ -20,16 +20,19 @@ import time
 from common import failed, say, wait_until
 
 HOST, PORT, PAGES, SOCKET, SERVER, MESSAGES, ACCESS = sys.argv[1], int(sys.argv[2]), *sys.argv[3:8]
-LINE = b"What an application says: these are sixty-three bytes of text.\n"
 application = None
 
 
-def page(length):
-    return (LINE * (length // len(LINE) + 1))[:length]
+def page(kind, length):
+    """What the application makes at a path: no other page has any of its lines."""
+    if kind == "template":
+        return page("kept", 4000) + line_page(kind, length) + page("kept", 4000)
+    return line_page(kind, length)
 
 
-def template(length):
-    return page(4000) + page(length) + page(4000)
+def line_page(kind, length):
+    line = f"/{kind}/{length} is what an application says ".ljust(63, ".").encode() + b"\n"
+    return (line * (length // len(line) + 1))[:length]
 
 
 def read(path):
@@ -76,13 +79,13 @@ def is_there():
 def well():
     made = connect()
     for length in (0, 1, 32, 33, 511, 1000, 1024, 4096, 10_000, 65_536, 65_537, 102_400, 200_000, 300_000, 3_000_000):
-        kinds = {"kept": page, "fresh": page, "template": template, "stream": page}
         wrong = []
-        for kind, wanted in kinds.items():
+        for kind in ("kept", "fresh", "template", "stream"):
+            wanted = page(kind, length)
             for _ in range(2):
                 code, fields, content, is_whole = ask(f"/app/{kind}/{length}", made=made)
-                framed = fields.get("Content-Length") == (None if kind == "stream" else str(len(wanted(length))))
-                if (code, is_whole, content == wanted(length), framed) != (200, True, True, True):
+                framed = fields.get("Content-Length") == (None if kind == "stream" else str(len(wanted)))
+                if (code, is_whole, content == wanted, framed) != (200, True, True, True):
                     wrong.append((kind, code, len(content), is_whole, framed))
         say(f"pages of {length} bytes, twice each on one connection", not wrong, wrong)
     code, fields, content, _ = ask("/app/kept/5000", method="HEAD")
@@ -111,14 +114,14 @@ def well():
         while part := raw.recv(65536):
             parts.append(part)
         got = b"".join(parts)
-        say("pipelined with documents, in order", got.count(b"HTTP/1.1 200 OK") == 5 and page(3000) in got and got.endswith(b"static\n"))
+        say("pipelined with documents, in order", got.count(b"HTTP/1.1 200 OK") == 5 and page("kept", 3000) in got and page("fresh", 10) in got and got.endswith(b"static\n"))
     with socket.create_connection((HOST, PORT), 30) as raw:
         raw.sendall(b"GET /app/stream/100000 HTTP/1.0\r\n\r\n")
         parts = []
         while part := raw.recv(65536):
             parts.append(part)
         got = b"".join(parts)
-        say("the end of the connection for HTTP/1.0", got.partition(b"\r\n\r\n")[2] == page(100_000))
+        say("the end of the connection for HTTP/1.0", got.partition(b"\r\n\r\n")[2] == page("stream", 100_000))
 
 
 def bodies():
@@ -141,16 +144,16 @@ def clients():
         raw.sendall(b"GET /app/fresh/3000000 HTTP/1.1\r\nHost: a\r\n\r\n")
         slow.append(raw)
     time.sleep(0.5)
-    say("clients that take nothing keep nobody waiting", [ask("/app/kept/50000")[2] == page(50_000) for _ in range(20)] == [True] * 20)
+    say("clients that take nothing keep nobody waiting", [ask("/app/kept/50000")[2] == page("kept", 50_000) for _ in range(20)] == [True] * 20)
     for raw in slow[::2]:
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         raw.close()
     answer = http.client.HTTPResponse(slow[1])
     answer.begin()
-    say("one that was slow gets all of it", answer.read() == page(3_000_000))
+    say("one that was slow gets all of it", answer.read() == page("fresh", 3_000_000))
     for raw in slow[1::2]:
         raw.close()
-    say("others that went are forgotten", ask("/app/fresh/100000")[2] == page(100_000))
+    say("others that went are forgotten", ask("/app/fresh/100000")[2] == page("fresh", 100_000))
     results = []
 
     def many(number):
@@ -158,7 +161,7 @@ def clients():
         for n in range(20):
             length = (number * 7919 + n * 104729) % 150_000
             kind = ("kept", "fresh", "stream")[n % 3]
-            results.append(ask(f"/app/{kind}/{length}", made=made)[2] == page(length))
+            results.append(ask(f"/app/{kind}/{length}", made=made)[2] == page(kind, length))
 
     threads = [threading.Thread(target=many, args=(number,)) for number in range(32)]
     for thread in threads:
@@ -184,7 +187,7 @@ def killed():
         while not over.is_set():
             kind, length = chance.choice(("kept", "fresh", "stream", "template")), chance.choice((10, 1000, 30_000, 500_000))
             code, _, content, is_whole = ask(f"/app/{kind}/{length}")
-            wanted = template(length) if kind == "template" else page(length)
+            wanted = page(kind, length)
             if code == 200 and is_whole and content != wanted:
                 wrong.append((kind, length, len(content)))
             if code == 200 and not is_whole and not wanted.startswith(content):

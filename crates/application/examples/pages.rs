@@ -16,27 +16,37 @@
 
 use exos_application::{Application, Event, Head, RequestId};
 use exos_iolite::{Aggregate, Result, Shape};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Bytes of a stream that are made at once: whole lines of a page.
-const STREAM_PART: usize = 160 * LINE.len();
+const STREAM_PART: usize = 160 * LINE_LEN;
 
-/// What pages are made of.
-const LINE: &[u8] = b"What an application says: these are sixty-three bytes of text.\n";
+/// Bytes of a line.
+const LINE_LEN: usize = 64;
 
-/// A page of so many bytes, which any other program can make too.
-fn page(len: usize) -> Vec<u8> {
-    LINE.iter().copied().cycle().take(len).collect()
+/// The longest page: as much as the pool holds.
+const PAGE_LEN_MAX: usize = 1 << 26;
+
+/// Pages that are kept. Others are made each time.
+const KEPT_MAX: usize = 64;
+
+/// A page of so many bytes, each of whose lines says what it is of: no other page has them. Any other program can make it too.
+fn page(what: &str, whole: usize, len: usize) -> Vec<u8> {
+    let line = format!(
+        "{:.<63}\n",
+        format!("/{what}/{whole} is what an application says ")
+    );
+    line.bytes().cycle().take(len).collect()
 }
 
 #[derive(Default)]
 struct Pages {
     /// By their length: what was made once, and stays.
     kept: HashMap<usize, Aggregate>,
-    /// What is left of streams.
-    streams: HashMap<RequestId, usize>,
-    /// Bodies that come.
-    bodies: HashMap<RequestId, ()>,
+    /// Lengths of streams, and what is left of them.
+    streams: HashMap<RequestId, (usize, usize)>,
+    /// Whose bodies come.
+    bodies: HashSet<RequestId>,
 }
 
 impl Pages {
@@ -44,8 +54,10 @@ impl Pages {
         if let Some(kept) = self.kept.get(&len) {
             return Ok(kept.clone());
         }
-        let made = application.pool().copy(&page(len))?;
-        self.kept.insert(len, made.clone());
+        let made = application.pool().copy(&page("kept", len, len))?;
+        if self.kept.len() < KEPT_MAX {
+            self.kept.insert(len, made.clone());
+        }
         Ok(made)
     }
 
@@ -58,6 +70,7 @@ impl Pages {
         let mut parts = path.split('/').skip(1);
         let (what, number) = (parts.next().unwrap_or_default(), parts.next());
         let len: usize = number.and_then(|n| n.parse().ok()).unwrap_or(0);
+        let len = len.min(PAGE_LEN_MAX);
         let head = Head::new(200).field("Content-Type", "text/plain");
         match what {
             "kept" => {
@@ -66,14 +79,14 @@ impl Pages {
                 application.send_kept(id, content);
             }
             "fresh" => {
-                let content = application.pool().copy(&page(len))?;
+                let content = application.pool().copy(&page(what, len, len))?;
                 application.begin(id, &head.length(len as u64));
                 application.send(id, content);
             }
             "template" => {
                 let (around, middle) = (
                     self.kept(application, 4000)?,
-                    application.pool().copy(&page(len))?,
+                    application.pool().copy(&page(what, len, len))?,
                 );
                 application.begin(id, &head.length((8000 + len) as u64));
                 application.send_kept(id, around.clone());
@@ -82,12 +95,12 @@ impl Pages {
             }
             "stream" => {
                 application.begin(id, &head);
-                self.streams.insert(id, len);
+                self.streams.insert(id, (len, len));
                 return self.stream(application, id);
             }
             "echo" => {
                 application.begin(id, &head);
-                self.bodies.insert(id, ());
+                self.bodies.insert(id);
                 return self.echo(application, id);
             }
             "variables" => {
@@ -113,13 +126,13 @@ impl Pages {
 
     /// Goes on with a stream as far as there is room: a slow client has it wait.
     fn stream(&mut self, application: &mut Application, id: RequestId) -> Result<()> {
-        let Some(left) = self.streams.get_mut(&id) else {
+        let Some((len, left)) = self.streams.get_mut(&id) else {
             return Ok(());
         };
         while *left > 0 && application.queued(id) < STREAM_PART {
             let part = STREAM_PART.min(*left);
             *left -= part;
-            application.send(id, application.pool().copy(&page(part))?);
+            application.send(id, application.pool().copy(&page("stream", *len, part))?);
         }
         if *left == 0 {
             self.streams.remove(&id);
@@ -129,7 +142,7 @@ impl Pages {
     }
 
     fn echo(&mut self, application: &mut Application, id: RequestId) -> Result<()> {
-        if !self.bodies.contains_key(&id) {
+        if !self.bodies.contains(&id) {
             return Ok(());
         }
         let bytes = application.read_body(id);

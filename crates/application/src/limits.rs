@@ -45,11 +45,27 @@ pub const REQUEST_BUFFERS: u32 = 128;
 /// Bytes of records that are put together into one draft.
 pub const DRAFT_LEN: usize = 32 * 1024;
 
+/// Bytes of records that are put together for a server's pipe while nothing waits in front of them. What is behind waits with its request,
+/// and goes with it: an application that reads nothing costs no more than what its requests are, as long as somebody wants their answers.
+pub const OUTGOING_LEN_MAX: usize = 256 * 1024;
+
 /// Links that wait to begin at an application: more servers than have loops.
 pub const BEGINNING_MAX: usize = 64;
 
+/// How long a server may take to say what makes a link: it says all at once, whatever it does besides.
+pub const BEGINNING_TIME: Duration = Duration::from_secs(2);
+
+/// When to try again where no buffer is left for what is to be sent: those who have some do not say when they let go of them.
+pub const SHORT_PAUSE: Duration = Duration::from_millis(5);
+
 /// Links to an application at once: members of its pool.
 pub const LINKS_MAX: usize = 48;
+
+/// Bytes of an answer's records that a server takes in one look: other connections of its loop wait as long.
+pub const LOOK_LEN_MAX: usize = 1024 * 1024;
+
+/// Records of one look: as many as there are in that of pages of a kilobyte.
+pub const LOOK_RECORDS_MAX: usize = 1024;
 
 /// How long an application waits before it accepts again when no descriptor was left.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

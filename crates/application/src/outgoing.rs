@@ -2,7 +2,8 @@
 
 use crate::limits::{DRAFT_LEN, GATHERED_LEN_MAX};
 use crate::record::Header;
-use exos_iolite::{Aggregate, Pool, Result, Sender, Slice};
+use exos_iolite::limits::INLINE_LEN_MAX;
+use exos_iolite::{Aggregate, Error, Pool, Result, Sender, Slice};
 
 /// What a side has to say.
 #[derive(Debug)]
@@ -11,6 +12,8 @@ pub(crate) struct Outgoing {
     /// Behind what is in `ready`.
     bytes: Vec<u8>,
     ready: Aggregate,
+    /// No buffer was left for what is in front.
+    is_short: bool,
 }
 
 impl Outgoing {
@@ -19,12 +22,24 @@ impl Outgoing {
             pool,
             bytes: Vec::new(),
             ready: Aggregate::new(),
+            is_short: false,
         }
     }
 
     /// All was written.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty() && self.ready.is_empty()
+    }
+
+    /// Bytes that were not written.
+    pub fn len(&self) -> usize {
+        self.bytes.len() + self.ready.len()
+    }
+
+    /// Nothing of it will be written.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.ready = Aggregate::new();
     }
 
     /// A record whose bytes are copied.
@@ -58,19 +73,32 @@ impl Outgoing {
         }
         match self.pool.copy(&bytes) {
             Ok(copy) => self.ready.concatenate(copy),
-            // No buffer is left: the pipe copies it when there is one.
-            Err(_) => self
-                .ready
-                .append(exos_buf::Buffer::from(bytes).whole().into()),
+            // No buffer is left: heads go all the same, in the pipe's own memory.
+            Err(_) => {
+                let few = bytes.chunks(INLINE_LEN_MAX).filter_map(Slice::of_few);
+                few.for_each(|few| self.ready.append(few));
+            }
         }
     }
 
-    /// Writes as much as there is room for; true when all was written.
-    pub fn write(&mut self, sender: &mut Sender) -> Result<bool> {
+    /// Writes as much as there is room for; how many bytes that were. It is not an error where no buffer is left: that passes.
+    pub fn write(&mut self, sender: &mut Sender) -> Result<usize> {
         self.seal();
-        if !self.ready.is_empty() {
-            sender.write(&mut self.ready)?;
+        self.is_short = false;
+        if self.ready.is_empty() {
+            return Ok(0);
         }
-        Ok(self.ready.is_empty())
+        match sender.write(&mut self.ready) {
+            Err(Error::Exhausted { .. } | Error::ShareExceeded { .. }) => {
+                self.is_short = true;
+                Ok(0)
+            }
+            written => written,
+        }
+    }
+
+    /// Nothing was written though the pipe had room, since buffers are missing: nobody tells when there are some.
+    pub fn is_short(&self) -> bool {
+        self.is_short
     }
 }

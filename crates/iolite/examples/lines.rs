@@ -15,6 +15,7 @@ pub fn write_lines(socket: OwnedFd, count: u32) -> Result<()> {
     let options = Options {
         slots: 16,
         spares: 0,
+        pools: 16,
     };
     let mut sender = Sender::connect(socket, &pool, options)?;
     let mut draft = pool.draft(pool.shape().buffer_len as usize)?;

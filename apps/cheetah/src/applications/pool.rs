@@ -135,19 +135,16 @@ impl Applications {
             }
             self.leave(upstream);
         }
-        let connected = self
-            .carriers
-            .connect(&application.address, asks.client, now);
+        let connected = self.carriers.connect(application, asks.client, now);
         match connected {
             Ok((upstream, is_new)) => {
                 self.counters.opened += u64::from(is_new);
                 let group = self.groups.entry(application.address.clone()).or_default();
                 group.open += 1;
                 group.shares.begin(upstream, asks.peer);
-                Ok(Opened::Connected {
-                    upstream,
-                    was_kept: false,
-                })
+                // A link may have ended before what is asked is read, as a connection that was kept.
+                let was_kept = may_be_kept && !is_new;
+                Ok(Opened::Connected { upstream, was_kept })
             }
             // As many as may wait to be accepted do so.
             Err(Errno::AGAIN) if !matches!(application.address, Address::Tcp(_)) => {
@@ -319,7 +316,8 @@ impl Applications {
             true => Some(Instant::START),
             false => {
                 let groups = self.groups.values();
-                groups.filter_map(|group| group.full_until).min()
+                let untils = groups.filter_map(|group| group.full_until);
+                untils.chain(self.carriers.links.poll_timeout()).min()
             }
         }
     }

@@ -161,6 +161,7 @@ impl Way {
         let options = Options {
             slots: SLOTS,
             spares: 0,
+            pools: 16,
         };
         let sender = Sender::connect(socket, &pool, options).map_err(told)?;
         Ok(Writing::Ours(Box::new(sender), pool))

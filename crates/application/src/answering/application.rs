@@ -4,7 +4,9 @@ use super::answer::{Answer, Head};
 use super::exchange::Exchange;
 use super::link::{Link, News};
 use super::request::Request;
-use crate::limits::{ACCEPT_PAUSE, BEGINNING_MAX, LINKS_MAX, LOOKS_EVERY};
+use crate::limits::{
+    ACCEPT_PAUSE, BEGINNING_MAX, BEGINNING_TIME, LINKS_MAX, LOOKS_EVERY, SHORT_PAUSE,
+};
 use crate::socket::hear;
 use exos_iolite::{Aggregate, Error, Pool, Result, Shape};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -12,6 +14,7 @@ use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -41,6 +44,8 @@ pub enum Event {
 struct Beginning {
     requests: OwnedFd,
     answers: Option<OwnedFd>,
+    /// When it is sent away if it has not said all that makes a link.
+    until: Instant,
 }
 
 /// An application that answers requests of web servers on this machine.
@@ -68,7 +73,7 @@ impl Application {
         let path = path.as_ref();
         let listened = match UnixListener::bind(path) {
             Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
-                if UnixStream::connect(path).is_err() {
+                if is_left_behind(path) {
                     let _ = std::fs::remove_file(path);
                 }
                 UnixListener::bind(path)
@@ -148,7 +153,7 @@ impl Application {
 
     /// A request that was not left, and whose answer has not ended.
     pub fn request(&self, id: RequestId) -> Option<&Request> {
-        let exchange = self.exchange(id);
+        let exchange = self.exchange(id).filter(|exchange| !exchange.is_ended());
         exchange.map(|exchange| &exchange.request)
     }
 
@@ -222,7 +227,7 @@ impl Application {
     ///
     /// The socket does not listen any more.
     pub fn wait(&mut self, at_most: Option<Duration>) -> Result<Option<Event>> {
-        if let Some(event) = self.events.pop_front() {
+        if let Some(event) = self.next_event() {
             return Ok(Some(event));
         }
         self.turns = self.turns.wrapping_add(1);
@@ -241,7 +246,18 @@ impl Application {
             self.sleep(at_most)?;
             self.each_link(Link::look);
         }
-        Ok(self.events.pop_front())
+        Ok(self.next_event())
+    }
+
+    /// The next that has happened. More of a body is no news to a request whose answer has ended.
+    fn next_event(&mut self) -> Option<Event> {
+        loop {
+            let event = self.events.pop_front()?;
+            match event {
+                Event::Body(id) if self.request(id).is_none() => {}
+                _ => return Some(event),
+            }
+        }
     }
 
     /// Does something with each link; true when one says so. One that fails is over.
@@ -269,12 +285,18 @@ impl Application {
     }
 
     fn sleep(&mut self, at_most: Option<Duration>) -> Result<()> {
-        let pause = self
-            .paused_until
-            .map(|at| at.saturating_duration_since(Instant::now()));
-        let time = [at_most, pause].into_iter().flatten().min();
+        let now = Instant::now();
+        self.paused_until.take_if(|until| *until <= now);
+        self.beginning.retain(|beginning| now < beginning.until);
+        let untils = self.beginning.iter().map(|beginning| beginning.until);
+        let until = untils.chain(self.paused_until).min();
+        let left = until.map(|until| until - now);
+        let short = (self.links.values())
+            .any(Link::is_short)
+            .then_some(SHORT_PAUSE);
+        let time = [at_most, left, short].into_iter().flatten().min();
         let time = time.and_then(|time| Timespec::try_from(time).ok());
-        let accepts = pause.is_none_or(|pause| pause.is_zero()) && self.has_place();
+        let accepts = self.paused_until.is_none();
         let order: Vec<u64> = self.links.keys().copied().collect();
         let mut fds: Vec<PollFd<'_>> =
             Vec::with_capacity(2 * order.len() + self.beginning.len() + 1);
@@ -315,12 +337,14 @@ impl Application {
     }
 
     fn accept(&mut self) -> Result<()> {
-        self.paused_until = None;
-        while self.has_place() {
+        loop {
             match accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+                // It hears at once that there is no place for it, and comes again later.
+                Ok(_) if !self.has_place() => {}
                 Ok(requests) => self.beginning.push(Beginning {
                     requests,
                     answers: None,
+                    until: Instant::now() + BEGINNING_TIME,
                 }),
                 Err(Errno::AGAIN) => break,
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
@@ -345,12 +369,10 @@ impl Application {
                     Err(_) => continue,
                 }
             }
-            // Its pipe follows, in a message of its own.
-            if !is_readable(&beginning.requests) {
+            // Its pipe follows, in a message of its own. What has come since it was heard is heard in the next turn.
+            let Some(answers) = (beginning.answers).take_if(|_| is_readable(&beginning.requests))
+            else {
                 self.beginning.push(beginning);
-                continue;
-            }
-            let Some(answers) = beginning.answers else {
                 continue;
             };
             if let Ok(link) = Link::begin(beginning.requests, answers, &self.pool) {
@@ -359,6 +381,13 @@ impl Application {
             }
         }
     }
+}
+
+/// A socket at which nobody listens any more. What is something else is somebody's, and an application that is busy listens still.
+fn is_left_behind(path: &Path) -> bool {
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|is| is.file_type().is_socket());
+    let refused = |error: std::io::Error| error.kind() == std::io::ErrorKind::ConnectionRefused;
+    is_socket && UnixStream::connect(path).is_err_and(refused)
 }
 
 fn is_readable(socket: &OwnedFd) -> bool {

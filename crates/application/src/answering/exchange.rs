@@ -2,7 +2,7 @@
 
 use super::answer::Head;
 use super::request::Request;
-use crate::limits::{BODY_ROOM, CONTENT_ROOM};
+use crate::limits::{BODY_ROOM, CONTENT_ROOM, HEAD_LEN_MAX};
 use crate::outgoing::Outgoing;
 use crate::record::{Header, Kind};
 use exos_iolite::Aggregate;
@@ -14,6 +14,8 @@ pub(super) struct Exchange {
     /// What has come of the body and was not read.
     body: Vec<u8>,
     body_is_whole: bool,
+    /// It was handed over with all of its body.
+    is_handed_over: bool,
     /// What was read since the server was told.
     body_read: usize,
     head: Option<Vec<u8>>,
@@ -35,6 +37,7 @@ impl Exchange {
         Self {
             body_is_whole: !request.has_body(),
             request,
+            is_handed_over: false,
             body: Vec::new(),
             body_read: 0,
             head: None,
@@ -76,20 +79,27 @@ impl Exchange {
         bytes
     }
 
-    /// Keeps what has come of the body beside the request; true when it is whole.
+    /// Keeps what has come of the body beside the request; true when it is whole and the request is to be answered, which is once.
     pub fn keep_body(&mut self) -> bool {
         let bytes = self.read_body();
         self.request.add_body(&bytes);
-        self.body_is_whole
+        self.body_is_whole && !std::mem::replace(&mut self.is_handed_over, true)
     }
 
     pub fn body_is_whole(&self) -> bool {
         self.body_is_whole
     }
 
+    /// One that no server takes is 500.
     pub fn begin(&mut self, head: &Head) {
         if !self.has_head {
-            self.head = Some(head.bytes());
+            let bytes = head.bytes();
+            let is_too_long = bytes.len() > HEAD_LEN_MAX;
+            self.head = Some(if is_too_long {
+                Head::new(500).bytes()
+            } else {
+                bytes
+            });
             self.has_head = true;
             self.is_dirty = true;
         }
@@ -107,6 +117,10 @@ impl Exchange {
     pub fn end(&mut self) {
         self.is_ended = true;
         self.is_dirty = true;
+    }
+
+    pub fn is_ended(&self) -> bool {
+        self.is_ended
     }
 
     /// Bytes of content that were not sent, since the server has given no room for them.

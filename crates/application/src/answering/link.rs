@@ -2,7 +2,7 @@
 
 use super::exchange::Exchange;
 use super::request::Request;
-use crate::limits::{ANSWER_SLOTS, VARIABLES_LEN_MAX};
+use crate::limits::{ANSWER_SLOTS, SAID_LEN_MAX, VARIABLES_LEN_MAX};
 use crate::outgoing::Outgoing;
 use crate::record::{Decoder, Kind, Piece};
 use exos_iolite::{Error, Options, Pool, Read, Receiver, Result, Sender, Trust};
@@ -38,11 +38,12 @@ impl Link {
     pub fn begin(requests: OwnedFd, answers: OwnedFd, pool: &Pool) -> Result<Self> {
         let options = Options {
             slots: ANSWER_SLOTS,
+            pools: 1,
             ..Options::default()
         };
         Ok(Self {
             // What is read is copied before anybody looks at it.
-            requests: Receiver::accept(requests, Trust::Trusted)?,
+            requests: Receiver::accept(requests, Trust::Trusted)?.of_one_pool(),
             answers: Sender::connect(answers, pool, options)?,
             decoder: Decoder::default(),
             begun: Vec::new(),
@@ -71,7 +72,8 @@ impl Link {
     /// Says something to the operator.
     pub fn say(&mut self, number: u32, line: &str) {
         if self.exchanges.contains_key(&number) {
-            let line = format!("{}\n", line.trim_end());
+            let end = line.floor_char_boundary(SAID_LEN_MAX - 1);
+            let line = format!("{}\n", line[..end].trim_end());
             let header = crate::record::Header::new(Kind::Said, number, line.len());
             self.outgoing.push(header, line.as_bytes());
         }
@@ -160,13 +162,20 @@ impl Link {
                 news.push(News::Room(number));
             }
         }
-        self.outgoing.write(&mut self.answers)
+        self.outgoing.write(&mut self.answers)?;
+        Ok(self.outgoing.is_empty())
     }
 
     /// Says that this side is about to sleep. True when there is something to do already.
     pub fn arm(&mut self, _: &mut Vec<News>) -> Result<bool> {
-        let has_room = !self.outgoing.is_empty() && self.answers.arm()?;
+        let waits_for_room = !self.outgoing.is_empty() && !self.outgoing.is_short();
+        let has_room = waits_for_room && self.answers.arm()?;
         Ok(self.requests.arm()? || has_room)
+    }
+
+    /// What it has to send waits for buffers.
+    pub fn is_short(&self) -> bool {
+        self.outgoing.is_short()
     }
 
     /// These ends were woken: that of requests, and that of answers.

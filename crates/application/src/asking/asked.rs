@@ -4,7 +4,7 @@ use super::kept::Kept;
 use crate::limits::{
     BODY_ROOM, CONTENT_ROOM, GATHER_LEN_MAX, GATHERED_LEN_MAX, KEPT_LEN_MIN, SAID_LEN_MAX,
 };
-use crate::record::Header;
+use crate::record::{HEADER_LEN, Header, Kind};
 use exos_iolite::{Error, Result, Slice};
 use std::collections::VecDeque;
 
@@ -52,6 +52,8 @@ pub(super) struct Asked {
     pub is_told: bool,
     /// It was sent.
     pub is_begun: bool,
+    /// Records of it that the pipe had no room for.
+    unsent: VecDeque<(Header, Vec<u8>)>,
 }
 
 impl Asked {
@@ -67,6 +69,7 @@ impl Asked {
             is_over: false,
             is_told: false,
             is_begun: false,
+            unsent: VecDeque::new(),
         }
     }
 
@@ -82,6 +85,37 @@ impl Asked {
     /// A part of the body is sent.
     pub fn sends_body(&mut self, len: usize) {
         self.body_room = self.body_room.saturating_sub(len);
+    }
+
+    /// A record of it waits until there is room in the pipe.
+    pub fn queue(&mut self, header: Header, bytes: &[u8]) {
+        self.unsent.push_back((header, bytes.to_vec()));
+    }
+
+    /// The next record of it that waits, which goes now.
+    pub fn next_unsent(&mut self) -> Option<(Header, Vec<u8>)> {
+        let next = self.unsent.pop_front()?;
+        self.is_begun |= next.0.kind == Kind::Request;
+        Some(next)
+    }
+
+    /// Bytes of it that were not sent.
+    pub fn unsent_len(&self) -> usize {
+        (self
+            .unsent
+            .iter()
+            .map(|(_, bytes)| HEADER_LEN + bytes.len()))
+        .sum()
+    }
+
+    /// Nothing is sent any more.
+    pub fn forget_unsent(&mut self) {
+        self.unsent.clear();
+    }
+
+    /// Some records of it wait.
+    pub fn has_unsent(&self) -> bool {
+        !self.unsent.is_empty()
     }
 
     // What comes.

@@ -5,11 +5,13 @@
 
 use super::asked::{Asked, Part};
 use super::kept::Kept;
-use crate::limits::{HEAD_LEN_MAX, REQUEST_BUFFERS, REQUEST_SLOTS};
-use crate::outgoing::Outgoing;
+use super::sending::Sending;
+use crate::limits::{
+    HEAD_LEN_MAX, LOOK_LEN_MAX, LOOK_RECORDS_MAX, REQUEST_BUFFERS, REQUEST_SLOTS, SAID_LEN_MAX,
+};
 use crate::record::{Decoder, Header, Kind, Piece};
 use crate::socket::connect_to;
-use exos_iolite::{Error, Options, Pool, Read, Receiver, Result, Sender, Shape, Trust};
+use exos_iolite::{Aggregate, Error, Options, Pool, Read, Receiver, Result, Sender, Shape, Trust};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use std::collections::{HashMap, VecDeque};
@@ -32,9 +34,10 @@ enum Answers {
 #[derive(Debug)]
 pub struct Link {
     epoll: OwnedFd,
-    sender: Sender,
+    sending: Sending,
     answers: Answers,
-    outgoing: Outgoing,
+    /// What was read and not looked at.
+    rest: Aggregate,
     decoder: Decoder,
     /// What has come of a head or of what is said.
     begun: Vec<u8>,
@@ -57,23 +60,23 @@ impl Link {
     pub fn connect(path: &Path) -> Result<Link, Errno> {
         let (requests, answers) = connect_to(path)?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let begin = || -> Result<(Sender, Outgoing)> {
+        let begin = || {
             let pool = Pool::new("exos-requests", Shape::of(REQUEST_BUFFERS))?;
             let options = Options {
                 slots: REQUEST_SLOTS,
                 ..Options::default()
             };
             let sender = Sender::connect(requests, &pool, options)?;
-            Ok((sender, Outgoing::new(pool)))
+            Ok(Sending::new(sender, pool))
         };
-        let (sender, outgoing) = begin().map_err(errno)?;
-        watch(&epoll, sender.as_fd(), SENDER)?;
+        let sending = begin().map_err(errno)?;
+        watch(&epoll, sending.as_fd(), SENDER)?;
         watch(&epoll, answers.as_fd(), ANSWERS)?;
         Ok(Link {
             epoll,
-            sender,
+            sending,
             answers: Answers::Awaited(answers),
-            outgoing,
+            rest: Aggregate::new(),
             decoder: Decoder::default(),
             begun: Vec::new(),
             kept: Kept::default(),
@@ -102,9 +105,9 @@ impl Link {
     /// Asks: variables in FastCGI's form; `has_body` when [`send_body`](Self::send_body) follows.
     pub fn ask(&mut self, request: u32, variables: &[u8], has_body: bool) {
         if let Some(asked) = self.asked.get_mut(&request) {
-            asked.is_begun = true;
             let header = Header::new(Kind::Request, request, variables.len());
-            self.outgoing.push(header.last(!has_body), variables);
+            asked.queue(header.last(!has_body), variables);
+            self.sending.wait_in_line(request);
         }
     }
 
@@ -113,7 +116,8 @@ impl Link {
         if let Some(asked) = self.asked.get_mut(&request) {
             asked.sends_body(bytes.len());
             let header = Header::new(Kind::Body, request, bytes.len());
-            self.outgoing.push(header.last(is_last), bytes);
+            asked.queue(header.last(is_last), bytes);
+            self.sending.wait_in_line(request);
         }
     }
 
@@ -126,7 +130,7 @@ impl Link {
     pub fn take(&mut self, request: u32) -> Option<Part> {
         let (part, more) = self.asked.get_mut(&request)?.take()?;
         if more > 0 {
-            self.outgoing.push(Header::room(request, more), &[]);
+            self.sending.push(Header::room(request, more));
         }
         Some(part)
     }
@@ -138,12 +142,15 @@ impl Link {
 
     /// Nobody wants a request's answer, or it was taken whole.
     pub fn leave(&mut self, request: u32) {
-        if let Some(asked) = self.asked.remove(&request)
-            && asked.is_begun
-            && !asked.is_over()
-        {
+        let Some(asked) = self.asked.remove(&request) else {
+            return;
+        };
+        if asked.has_unsent() {
+            self.sending.forget(request);
+        }
+        if asked.is_begun && !asked.is_over() && self.failure.is_none() {
             let header = Header::new(Kind::Leave, request, 0);
-            self.outgoing.push(header, &[]);
+            self.sending.push(header);
         }
     }
 
@@ -169,16 +176,25 @@ impl Link {
                 false => Ok(()),
             };
         };
-        match receiver.read(usize::MAX)? {
-            Read::Data(mut data) => {
-                while let Some(piece) = self.decoder.next(&mut data)? {
-                    self.hear(piece)?;
-                }
-                Ok(())
+        if self.rest.is_empty() {
+            match receiver.read(LOOK_LEN_MAX)? {
+                Read::Data(data) => self.rest = data,
+                Read::Nothing if !self.is_deaf => return Ok(()),
+                Read::Nothing | Read::End => return Err(Error::PeerGone),
             }
-            Read::Nothing if !self.is_deaf => Ok(()),
-            Read::Nothing | Read::End => Err(Error::PeerGone),
         }
+        self.hear_records()
+    }
+
+    /// Takes in what was read, as far as one look goes.
+    fn hear_records(&mut self) -> Result<()> {
+        for _ in 0..LOOK_RECORDS_MAX {
+            let Some(piece) = self.decoder.next(&mut self.rest)? else {
+                break;
+            };
+            self.hear(piece)?;
+        }
+        Ok(())
     }
 
     fn hear_bells(&mut self) -> Result<()> {
@@ -189,8 +205,7 @@ impl Link {
         for event in events {
             match (event.data.u64(), &mut self.answers) {
                 (SENDER, _) => {
-                    self.sender.woken();
-                    self.is_deaf |= self.sender.is_peer_gone();
+                    self.is_deaf |= self.sending.woken();
                 }
                 (_, Answers::Here(receiver)) => receiver.woken(),
                 (_, Answers::Awaited(_)) => self.begin()?,
@@ -205,7 +220,7 @@ impl Link {
         if let Answers::Awaited(socket) = std::mem::replace(&mut self.answers, Answers::Gone) {
             let _ = epoll::delete(&self.epoll, &socket);
             // What it sends is copied before anybody looks at it, by us.
-            let receiver = Receiver::accept(socket, Trust::Trusted)?;
+            let receiver = Receiver::accept(socket, Trust::Trusted)?.of_one_pool();
             watch(&self.epoll, receiver.as_fd(), ANSWERS)
                 .map_err(|errno| Error::System("no memory is left", errno.into()))?;
             self.answers = Answers::Here(receiver);
@@ -214,11 +229,7 @@ impl Link {
     }
 
     fn hear(&mut self, piece: Piece) -> Result<()> {
-        let Piece {
-            header,
-            bytes,
-            is_end,
-        } = piece;
+        let (header, bytes, is_end) = (piece.header, piece.bytes, piece.is_end);
         let Some(asked) = self.asked.get_mut(&header.request) else {
             // One that was left: what was under way of it is nobody's.
             self.begun.clear();
@@ -230,11 +241,17 @@ impl Link {
                 self.answered += u64::from(is_end && header.is_last);
             }
             Kind::Head | Kind::Said => {
+                // A head that is cut off is none, which is its own request's matter; of what is said there is enough.
+                let len_max = match header.kind {
+                    Kind::Head => HEAD_LEN_MAX + 1,
+                    _ => SAID_LEN_MAX,
+                };
                 if let Some(slice) = bytes {
-                    slice.for_each_block(|block| self.begun.extend_from_slice(block));
-                }
-                if self.begun.len() > HEAD_LEN_MAX {
-                    return Err(Error::PeerFault("its head is longer than 32 KiB"));
+                    let begun = &mut self.begun;
+                    slice.for_each_block(|block| {
+                        let len = block.len().min(len_max.saturating_sub(begun.len()));
+                        begun.extend_from_slice(&block[..len]);
+                    });
                 }
                 if is_end {
                     let whole = std::mem::take(&mut self.begun);
@@ -282,9 +299,10 @@ impl Link {
 
     fn send(&mut self) -> Result<bool> {
         let mut has_more = false;
-        match self.outgoing.write(&mut self.sender) {
-            Ok(true) => {}
-            Ok(false) => has_more |= self.sender.arm()?,
+        let asked = &mut self.asked;
+        let next_of = |request| asked.get_mut(&request).and_then(Asked::next_unsent);
+        match self.sending.write(next_of) {
+            Ok(has_room) => has_more |= has_room,
             // What it said before it went is heard first.
             Err(Error::PeerGone) => {
                 has_more |= !self.is_deaf;
@@ -293,14 +311,20 @@ impl Link {
             Err(error) => return Err(error),
         }
         if let Answers::Here(receiver) = &mut self.answers {
-            has_more |= receiver.arm()?;
+            has_more |= receiver.arm()? || !self.rest.is_empty();
         }
         Ok(has_more)
     }
 
     fn fail(&mut self, error: Error) {
         self.failure = Some(error);
+        // What came for its requests is in memory of ours.
+        self.answers = Answers::Gone;
+        self.rest = Aggregate::new();
+        self.kept = Kept::default();
+        self.sending.clear();
         for (request, asked) in &mut self.asked {
+            asked.forget_unsent();
             if !std::mem::replace(&mut asked.is_told, true) {
                 self.news.push_back(*request);
             }
@@ -312,6 +336,29 @@ impl Link {
     /// Why nothing more comes, if so.
     pub fn failure(&self) -> Option<&Error> {
         self.failure.as_ref()
+    }
+
+    /// Bytes that wait for the application, which has made room for [`written`](Self::written) bytes before.
+    pub fn unsent_len(&self) -> usize {
+        let waiting = self.asked.values().map(Asked::unsent_len);
+        self.sending.len() + waiting.sum::<usize>()
+    }
+
+    /// Bytes that were written into the pipe.
+    pub fn written(&self) -> u64 {
+        self.sending.written()
+    }
+
+    /// What is to be sent waits for buffers that the application has: it is to be tried again after a moment.
+    pub fn is_short(&self) -> bool {
+        self.sending.is_short()
+    }
+
+    /// The application takes nothing: its requests are over, and another link may be made.
+    pub fn give_up(&mut self) {
+        if self.failure.is_none() {
+            self.fail(Error::PeerFault("it takes no requests"));
+        }
     }
 
     /// Requests that were not left.

@@ -3,6 +3,7 @@
 mod asked;
 mod kept;
 mod link;
+mod sending;
 
 pub use asked::Part;
 pub use link::Link;

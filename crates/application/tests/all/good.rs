@@ -289,3 +289,31 @@ fn when_an_application_ends_what_came_before_is_there() {
     }
     std::fs::remove_file(path).expect("its socket");
 }
+
+#[test]
+fn a_request_whose_body_comes_with_it_is_answered_once() {
+    let path = socket();
+    let (count, counted) = channel();
+    let listened = path.clone();
+    thread::spawn(move || {
+        let mut application = Application::listen(listened, SHAPE).expect("a socket");
+        application.serve(|request, pool| {
+            count.send(()).expect("a test");
+            Ok(Answer::new(Head::new(200)).fresh(pool.copy(request.body())?))
+        })
+    });
+    let mut server = Server::new(&path);
+    for n in 1..=20 {
+        let body = pattern(n * 100);
+        let request = server.link.reserve(0);
+        let variables = crate::common::variables("/body");
+        server.link.ask(request, &variables, true);
+        server.link.send_body(request, &body, true);
+        assert!(server.take(request).content == body);
+        // What follows comes behind all that was made of the first.
+        let after = server.ask("/");
+        assert!(server.take(after).is_whole);
+        assert_eq!(counted.try_iter().count(), 2);
+    }
+    std::fs::remove_file(path).expect("its socket");
+}

@@ -1,7 +1,9 @@
 //! One of both does not keep to the rules: the other goes on with the next.
 
-use crate::common::{Server, pattern, socket, variables};
-use exos_application::limits::{BODY_ROOM, CONTENT_ROOM, HEAD_LEN_MAX};
+use crate::common::{LONG, Server, pattern, socket, variables};
+use exos_application::limits::{
+    BEGINNING_MAX, BODY_ROOM, CONTENT_ROOM, HEAD_LEN_MAX, OUTGOING_LEN_MAX, SAID_LEN_MAX,
+};
 use exos_application::record::{Header, Kind};
 use exos_application::{Answer, Application, Head};
 use exos_iolite::{Aggregate, Error, Options, Pool, Read, Receiver, Sender, Shape, Trust, Wait};
@@ -15,6 +17,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
+use std::time::Instant;
 
 /// Accepts a server, and hears its first words: the sockets of requests and of answers.
 fn accept(listener: &UnixListener) -> (OwnedFd, OwnedFd) {
@@ -61,7 +64,6 @@ fn head() -> Vec<u8> {
 fn an_application_that_breaks_the_rules_is_left() {
     let content = |len| record(Header::new(Kind::Content, 1, len), &vec![7; len]);
     let last = record(Header::new(Kind::Content, 1, 0).last(true), b"");
-    let head_len = HEAD_LEN_MAX + 1;
     for (what, said) in [
         ("no record", vec![9; 16]),
         (
@@ -70,10 +72,6 @@ fn an_application_that_breaks_the_rules_is_left() {
         ),
         ("content without a head", content(1)),
         ("two heads", [head(), head()].concat()),
-        (
-            "a head that is too long",
-            record(Header::new(Kind::Head, 1, head_len), &vec![b'a'; head_len]),
-        ),
         (
             "content behind the end",
             [head(), last.clone(), content(1)].concat(),
@@ -233,5 +231,115 @@ fn those_that_are_no_servers_are_left() {
     }
     drop(silent);
     is_served(&path);
+    // As many as there are places for, which say nothing: they have their time, and no more.
+    let connect = || UnixStream::connect(&path).expect("it listens");
+    let _silent: Vec<UnixStream> = (0..BEGINNING_MAX).map(|_| connect()).collect();
+    let until = Instant::now() + LONG;
+    loop {
+        let mut server = Server::new(&path);
+        let request = server.ask("/");
+        if server.take(request).content == b"served" {
+            break;
+        }
+        assert!(Instant::now() < until, "nobody has a place");
+    }
+    std::fs::remove_file(path).expect("its socket");
+}
+
+#[test]
+fn a_head_or_a_line_that_is_too_long_concerns_its_request_alone() {
+    let page = pattern(3000);
+    let long = 3 * HEAD_LEN_MAX;
+    let second = Header::new(Kind::Head, 2, 4);
+    let said = [
+        record(Header::new(Kind::Head, 1, long), &vec![b'a'; long]),
+        record(Header::new(Kind::Said, 2, long), &vec![b'b'; long]),
+        record(second, b"\r\n\r\n"),
+        record(Header::new(Kind::Content, 2, 3000).last(true), &page),
+        record(Header::new(Kind::Content, 1, 0).last(true), b""),
+    ];
+    let path = socket();
+    let running = application(path.clone(), said.concat());
+    let mut server = Server::new(&path);
+    let (first, second) = (server.ask("/"), server.ask("/"));
+    let got = server.take(second);
+    assert!(got.is_whole && got.content == page);
+    assert_eq!(got.said.len(), SAID_LEN_MAX);
+    // Cut off where no head is that long.
+    assert_eq!(server.take(first).head.len(), HEAD_LEN_MAX + 1);
+    assert!(server.link.failure().is_none());
+    drop(server);
+    running.join().expect("no panic");
+    std::fs::remove_file(path).expect("its socket");
+}
+
+#[test]
+fn an_application_that_reads_nothing_costs_what_its_requests_do() {
+    let path = socket();
+    let _listener = UnixListener::bind(&path).expect("a socket");
+    let mut server = Server::new(&path);
+    let (variables, body) = (vec![b'v'; 16 * 1024], vec![b'b'; BODY_ROOM]);
+    for _ in 0..3000 {
+        let request = server.link.reserve(0);
+        server.link.ask(request, &variables, true);
+        server.link.send_body(request, &body, true);
+        server.link.flush();
+        server.link.leave(request);
+    }
+    // 240 MB were asked; the pipe's own memory, and what is put together for it, bounds what is kept.
+    let most = OUTGOING_LEN_MAX + body.len() + variables.len() + 3000 * 16;
+    assert!(
+        server.link.unsent_len() <= most,
+        "{}",
+        server.link.unsent_len()
+    );
+    let written = server.link.written();
+    assert!(!server.link.flush() && server.link.written() == written);
+    server.link.give_up();
+    assert_eq!(server.link.unsent_len(), 0);
+    std::fs::remove_file(path).expect("its socket");
+}
+
+#[test]
+fn what_is_no_left_socket_is_not_removed() {
+    let path = socket();
+    std::fs::write(&path, b"a document").expect("a file");
+    assert!(Application::listen(&path, Shape::of(8)).is_err());
+    assert_eq!(std::fs::read(&path).expect("it is there"), b"a document");
+    std::fs::remove_file(&path).expect("a file");
+    drop(UnixListener::bind(&path).expect("a socket"));
+    assert!(Application::listen(&path, Shape::of(8)).is_ok());
+    std::fs::remove_file(path).expect("its socket");
+}
+
+#[test]
+fn an_application_without_buffers_answers_on() {
+    let path = socket();
+    let listened = path.clone();
+    thread::spawn(move || {
+        let mut application = Application::listen(listened, Shape::of(8)).expect("a socket");
+        application.serve(|request, pool| {
+            let is_long = request.variable("PATH_INFO") == Some(b"/long");
+            let len = if is_long { 8 << 16 } else { 0 };
+            let head = Head::new(200).field("X-Long", "x".repeat(500));
+            Ok(Answer::new(head).fresh(pool.copy(&pattern(len))?))
+        })
+    });
+    let mut server = Server::new(&path);
+    // It takes all buffers, of which the last wait for room that nobody gives.
+    let slow = server.ask("/long");
+    server.await_true(|link| link.take(slow).is_some());
+    for n in 0..20 {
+        let request = server.ask(if n % 2 == 0 { "/long" } else { "/" });
+        let got = server.take(request);
+        assert!(
+            got.is_whole && got.head.starts_with("Status: "),
+            "{}",
+            got.head
+        );
+        assert!(server.link.failure().is_none());
+    }
+    let rest = server.take(slow);
+    assert!(rest.is_whole && rest.content == pattern(8 << 16));
     std::fs::remove_file(path).expect("its socket");
 }

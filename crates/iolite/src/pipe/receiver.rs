@@ -6,6 +6,7 @@ use super::setup;
 use super::wait::{Wait, Waiting, wait};
 use crate::aggregate::Aggregate;
 use crate::error::{Error, Result};
+use crate::limits::POOLS_MAX;
 use crate::memory::{Access, Region, sealed_len};
 use crate::pool::Trust;
 use crate::pool::member::MemberPool;
@@ -33,6 +34,7 @@ pub struct Receiver {
     sleeper: Sleeper,
     waker: Waker,
     trust: Trust,
+    pools_max: usize,
     /// What is left of a slice of which less was wanted.
     rest: Aggregate,
     lost: u64,
@@ -61,10 +63,19 @@ impl Receiver {
             sleeper: Sleeper(passed(consumed.sleeper)?),
             waker: Waker(passed(consumed.waker)?),
             trust,
+            pools_max: POOLS_MAX,
             rest: Aggregate::new(),
             lost: 0,
             is_alone: false,
         })
+    }
+
+    /// From a producer that was to send of one pool and let nobody else in: anything more, which would cost descriptors and mappings, breaks
+    /// the rules.
+    #[must_use]
+    pub fn of_one_pool(mut self) -> Self {
+        self.pools_max = 1;
+        self
     }
 
     /// Takes what is there, at most this many bytes and as many slices as the pipe has slots, without waiting.
@@ -183,7 +194,13 @@ impl Receiver {
     fn take(&mut self, reference: Reference) -> Result<Slice> {
         let number = usize::from(reference.pool);
         if number == self.pools.len() {
-            let pool = setup::receive_pool(&self.socket, number)?;
+            if number >= self.pools_max {
+                return Err(Error::PeerFault(
+                    "it has more pools than the pipe may carry",
+                ));
+            }
+            let takes_spares = self.pools_max > 1;
+            let pool = setup::receive_pool(&self.socket, number, takes_spares)?;
             self.pools.push(Rc::new(pool));
         }
         let pool = self.pools.get(number);

@@ -8,7 +8,7 @@ use super::told::Told;
 use super::wait::{Wait, Waiting, wait};
 use crate::aggregate::Aggregate;
 use crate::error::{Error, Result};
-use crate::limits::SLOTS_MAX;
+use crate::limits::{POOLS_MAX, SLOTS_MAX};
 use crate::memory::{self, Access, Region};
 use crate::pool::owner::Core;
 use crate::pool::{Draft, Pool};
@@ -26,14 +26,17 @@ pub struct Options {
     /// How many processes the consumer may let in to each of our pools, by sending on what it gets without a copy; up to 8. The consumer is
     /// trusted with their holds, and each has a share (see the crate's text on trust).
     pub spares: u32,
+    /// Pools of which it may carry buffers, up to 16. What is in others is copied into the sender's own.
+    pub pools: usize,
 }
 
 impl Default for Options {
-    /// 64 slices, and nobody.
+    /// 64 slices, nobody, and as many pools as there may be.
     fn default() -> Self {
         Self {
             slots: 64,
             spares: 0,
+            pools: POOLS_MAX,
         }
     }
 }
@@ -68,6 +71,9 @@ impl Sender {
         if options.spares > SPARES_MAX {
             return Err(Error::Shape("a consumer may let in 8 processes at most"));
         }
+        if !(1..=POOLS_MAX).contains(&options.pools) {
+            return Err(Error::Shape("a pipe carries buffers of 1 to 16 pools"));
+        }
         let ring = memory::file("iolite-pipe", ring::file_len(slots))?;
         let region = Region::map(&ring, Access::Write)?;
         let (sleeper, wakes_us) = bell()?;
@@ -84,7 +90,7 @@ impl Sender {
         Ok(Self {
             outbox,
             pool: Rc::clone(&pool.0),
-            told: Told::new(socket, options.spares),
+            told: Told::new(socket, options),
             waker: Waker(ours),
             sleeper,
             copied: 0,

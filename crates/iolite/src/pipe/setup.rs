@@ -4,7 +4,7 @@
 //! A message is four words of 32 bits (kind, and three numbers) with descriptors.
 
 use crate::error::{Error, Refused as _, Result};
-use crate::limits::{POOL_LEN_MAX, POOLS_MAX, SLOTS_MAX};
+use crate::limits::{POOL_LEN_MAX, SLOTS_MAX};
 use crate::pool::Invitation;
 use crate::pool::member::MemberPool;
 use rustix::net::{
@@ -123,15 +123,19 @@ pub(crate) fn send_pool(
 }
 
 /// The pool of this number, of which the process at the other end has told before.
-pub(crate) fn receive_pool(socket: &OwnedFd, number: usize) -> Result<MemberPool> {
-    if number >= POOLS_MAX {
-        return Err(Error::PeerFault("it has more pools than a pipe may carry"));
-    }
+pub(crate) fn receive_pool(
+    socket: &OwnedFd,
+    number: usize,
+    takes_spares: bool,
+) -> Result<MemberPool> {
     let ([kind, told, ..], fds) = receive(socket, RecvFlags::DONTWAIT)?;
     if (kind, told) != (KIND_POOL, number as u32) {
         return Err(Error::PeerFault(
             "it sends from a pool of which it did not tell",
         ));
+    }
+    if !takes_spares && fds.len() > 3 {
+        return Err(Error::PeerFault("it passes invitations that are not used"));
     }
     let mut fds = fds.into_iter();
     let mut next = || {

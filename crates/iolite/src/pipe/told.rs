@@ -1,8 +1,8 @@
 //! The pools of which a pipe's consumer was told, each once, over the pipe's socket.
 
+use super::sender::Options;
 use super::setup;
 use crate::error::{Error, Result};
-use crate::limits::POOLS_MAX;
 use crate::pool::Invitation;
 use crate::pool::member::MemberPool;
 use crate::pool::owner::{Core, MemberId};
@@ -20,17 +20,17 @@ enum Known {
 pub(super) struct Told {
     pools: Vec<Known>,
     socket: OwnedFd,
-    spares: u32,
+    options: Options,
     /// The pool that copies go to is among them.
     has_copies: bool,
 }
 
 impl Told {
-    pub fn new(socket: OwnedFd, spares: u32) -> Self {
+    pub fn new(socket: OwnedFd, options: Options) -> Self {
         Self {
             pools: Vec::new(),
             socket,
-            spares,
+            options,
             has_copies: false,
         }
     }
@@ -38,7 +38,7 @@ impl Told {
     /// Whether the consumer can be told of another. The last place is that of the pool that all else is copied to.
     fn has_room(&self, is_for_copies: bool) -> bool {
         let kept = usize::from(!is_for_copies && !self.has_copies);
-        self.pools.len() + kept < POOLS_MAX
+        self.pools.len() + kept < self.options.pools
     }
 
     /// The number of a pool of ours, of which the consumer is told now if it was not before; `None` where a pipe carries no more.
@@ -62,7 +62,7 @@ impl Told {
         // What is not passed is no member: it ends here.
         let (member, invitation) = core.invite()?;
         let mut spare = Vec::new();
-        while spare.len() < self.spares as usize {
+        while spare.len() < self.options.spares as usize {
             match core.invite() {
                 Ok((_, invitation)) => spare.push(invitation),
                 // What is sent on is copied then.

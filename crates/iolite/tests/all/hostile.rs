@@ -354,6 +354,7 @@ fn attacked(pool: &exos_iolite::Pool) -> (Sender, OwnedFd, Vec<OwnedFd>) {
     let options = Options {
         slots: 4,
         spares: 0,
+        pools: 16,
     };
     let sender = Sender::connect(socket, pool, options).expect("a pipe");
     let fds = receive(&peer);

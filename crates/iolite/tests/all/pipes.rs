@@ -1,13 +1,14 @@
 //! Pipes with both ends in one process.
 
-use crate::common::{SMALL, bytes, is_readable, pipe, pool, read};
-use exos_iolite::{Aggregate, Error, Options, Read, Shape, Slice, Trust, Wait};
+use crate::common::{SMALL, bytes, is_readable, pipe, pool, read, sockets};
+use exos_iolite::{Aggregate, Error, Options, Read, Sender, Shape, Slice, Trust, Wait};
 use exos_testing::Random;
 use std::time::Duration;
 
 const FOUR: Options = Options {
     slots: 4,
     spares: 0,
+    pools: 16,
 };
 
 /// Slices of all kinds, read in pieces of any length, trusted and not.
@@ -174,7 +175,11 @@ fn a_consumer_that_goes_gives_all_back() {
 fn what_is_sent_on_is_not_copied_if_the_owner_lets_others_in() {
     for (spares, copied, is_here) in [(1, 0, true), (0, 4096, false)] {
         let (origin, middle) = (pool(SMALL), pool(SMALL));
-        let options = Options { slots: 4, spares };
+        let options = Options {
+            slots: 4,
+            spares,
+            ..Options::default()
+        };
         let (mut first, mut between) = pipe(&origin, options, Trust::Trusted);
         let (mut second, mut last) = pipe(&middle, FOUR, Trust::Trusted);
         first
@@ -201,6 +206,7 @@ fn one_that_was_let_in_has_a_share_of_its_own() {
     let forwards = Options {
         slots: 4,
         spares: 1,
+        pools: 16,
     };
     let (mut first, mut between) = pipe(&origin, forwards, Trust::Trusted);
     let (mut second, mut last) = pipe(&middle, FOUR, Trust::Trusted);
@@ -235,6 +241,7 @@ fn an_invitation_that_did_not_pass_is_not_used() {
     let forwards = Options {
         slots: 4,
         spares: 1,
+        pools: 16,
     };
     let (mut first, mut between) = pipe(&origin, forwards, Trust::Trusted);
     let mut data = bytes(&origin, 1, 4096).into();
@@ -324,4 +331,34 @@ fn the_end_is_told_apart_from_a_peer_that_has_gone() {
             "{how:?}"
         );
     }
+}
+
+#[test]
+fn of_two_that_agree_on_one_pool_no_other_passes() {
+    let (own, other) = (pool(SMALL), pool(SMALL));
+    let one_pool = Options {
+        pools: 1,
+        ..Options::default()
+    };
+    for (options, is_good) in [(one_pool, true), (Options::default(), false)] {
+        let (mut sender, receiver) = pipe(&own, options, Trust::Untrusted);
+        let mut receiver = receiver.of_one_pool();
+        let mut sent = Aggregate::from(bytes(&own, 1, 100));
+        sent.append(bytes(&other, 2, 100));
+        sender.write(&mut sent).expect("room");
+        let got = read(&mut receiver, usize::MAX);
+        match is_good {
+            true => assert_eq!(got.to_vec(), [[1; 100], [2; 100]].concat()),
+            false => {
+                assert_eq!(got.to_vec(), [1; 100]);
+                let refused = receiver.read(usize::MAX);
+                assert!(matches!(refused, Err(Error::PeerFault(_))));
+            }
+        }
+    }
+    let none = Options {
+        pools: 0,
+        ..Options::default()
+    };
+    assert!(Sender::connect(sockets().0, &own, none).is_err());
 }

@@ -8,6 +8,7 @@ const SHORT: Wait = Wait::SleepAtMost(Duration::from_millis(5));
 const TWO: Options = Options {
     slots: 2,
     spares: 1,
+    pools: 16,
 };
 
 #[test]

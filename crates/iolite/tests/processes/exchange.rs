@@ -123,6 +123,7 @@ fn one_that_sleeps_lets_go_of_what_is_taken() {
     let options = Options {
         slots: 8,
         spares: 1,
+        pools: 16,
     };
     let mut sender = Sender::connect(socket, &pool, options).expect("a pipe");
     let mut receiver = Receiver::accept(last, Trust::Trusted).expect("a pipe");

@@ -21,6 +21,7 @@ const AT_MOST: Duration = Duration::from_secs(20);
 const FORWARDS: Options = Options {
     slots: 8,
     spares: 1,
+    pools: 16,
 };
 
 fn kills() -> u64 {

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 use super::links::{Links, RequestId};
 use super::upstreams::Upstreams;
-use crate::applications::application::Address;
+use crate::applications::application::{Address, Application};
 use crate::applications::record::{self, Stream};
 use crate::limits::BODY_QUEUE_LEN;
 
@@ -112,12 +112,14 @@ impl Carriers {
     /// Has a client's request be carried there, and says whether a connection or a link was made for that.
     pub(super) fn connect(
         &mut self,
-        address: &Address,
+        application: &Application,
         client: ConnectionId,
         now: Instant,
     ) -> Result<(Upstream, bool), Errno> {
+        let address = &application.address;
         if let Address::Shared(path) = address {
-            let (begun, is_new) = self.links.begin(path, client, now)?;
+            let timeout = application.timeout;
+            let (begun, is_new) = self.links.begin(path, client, timeout, now)?;
             return Ok((Upstream::Request(begun), is_new));
         }
         let connection = self.upstreams.connect(address, client)?;

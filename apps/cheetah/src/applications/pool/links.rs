@@ -14,7 +14,7 @@ use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
 use crate::applications::application::Address;
-use crate::limits::{LINK_REST_TIME, LINK_REST_TIME_MAX};
+use crate::limits::{APPLICATION_RETRY_TIME, LINK_REST_TIME, LINK_REST_TIME_MAX};
 
 /// A request, among all of a loop's links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -30,6 +30,35 @@ struct Linked {
     path: PathBuf,
     /// Its failure was told.
     is_failed: bool,
+    /// How long it may take nothing: as long as the last request may wait.
+    timeout: Duration,
+    /// How much it had taken when it began to take nothing, and since when.
+    stuck: Option<(u64, Instant)>,
+}
+
+impl Linked {
+    /// Gives it up where it takes nothing.
+    fn see_whether_it_takes(&mut self, now: Instant) {
+        let written = self.link.written();
+        self.stuck = match self.stuck {
+            _ if self.link.unsent_len() == 0 => None,
+            Some((before, since)) if before == written => Some((before, since)),
+            _ => Some((written, now)),
+        };
+        if self
+            .stuck
+            .is_some_and(|(_, since)| now >= since + self.timeout)
+        {
+            self.link.give_up();
+        }
+    }
+
+    /// When to look at it, whatever happens.
+    fn until(&self, now: Instant) -> Option<Instant> {
+        let retry = self.link.is_short().then_some(now + APPLICATION_RETRY_TIME);
+        let given_up = self.stuck.map(|(_, since)| since + self.timeout);
+        retry.into_iter().chain(given_up).min()
+    }
 }
 
 /// All links of a loop.
@@ -44,6 +73,8 @@ pub(super) struct Links {
     rests: HashMap<PathBuf, (Duration, Instant)>,
     /// Something was asked or taken since all was sent, or there is more to hear.
     is_touched: bool,
+    /// When to look at links that are held up.
+    until: Option<Instant>,
     /// Where to look for news next.
     order: Vec<u64>,
     /// What applications did against the rules, to be told.
@@ -56,9 +87,17 @@ impl Links {
         &mut self,
         path: &Path,
         client: ConnectionId,
+        timeout: Duration,
         now: Instant,
     ) -> Result<(RequestId, bool), Errno> {
         let known = self.current.get(path).copied();
+        // One that has failed is no place for a request, also before that is seen to.
+        let has_failed = |id: &u64| {
+            self.all
+                .get(id)
+                .is_none_or(|it| it.link.failure().is_some())
+        };
+        let known = known.filter(|id| !has_failed(id));
         let id = match known {
             Some(id) => id,
             None => {
@@ -69,6 +108,7 @@ impl Links {
             }
         };
         let linked = self.all.get_mut(&id).ok_or(Errno::NOTCONN)?;
+        linked.timeout = timeout;
         let number = linked.link.reserve(client.to_bits());
         self.is_touched = true;
         Ok((RequestId { link: id, number }, known.is_none()))
@@ -92,6 +132,8 @@ impl Links {
                 link,
                 path,
                 is_failed,
+                timeout: Duration::ZERO,
+                stuck: None,
             },
         );
         Ok(id)
@@ -181,6 +223,11 @@ impl Links {
         self.is_touched
     }
 
+    /// When to look, whatever happens.
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        self.until
+    }
+
     /// Hears what has come, which [`Links::poll`] tells then.
     pub(super) fn look(&mut self, now: Instant) {
         self.is_touched = false;
@@ -194,8 +241,10 @@ impl Links {
         let rung: Vec<u64> = events.iter().map(|event| event.data.u64()).collect();
         for (id, linked) in &mut self.all {
             linked.link.look(rung.contains(id));
+            linked.see_whether_it_takes(now);
         }
         self.see_to_failures(now);
+        self.until = self.all.values().filter_map(|it| it.until(now)).min();
         self.order = self.all.keys().copied().collect();
     }
 
@@ -230,7 +279,7 @@ impl Links {
     /// Links that have failed carry no new requests; those that carry none are no more.
     fn see_to_failures(&mut self, now: Instant) {
         let (current, rests) = (&mut self.current, &mut self.rests);
-        for linked in self.all.values_mut() {
+        for (id, linked) in &mut self.all {
             let Some(failure) = linked.link.failure().filter(|_| !linked.is_failed) else {
                 continue;
             };
@@ -238,7 +287,9 @@ impl Links {
                 let address = Address::Shared(linked.path.clone());
                 self.faults.push((address, failure.to_string()));
             }
-            current.remove(&linked.path);
+            if current.get(&linked.path) == Some(id) {
+                current.remove(&linked.path);
+            }
             if linked.link.answered() == 0 {
                 let before = rests.get(&linked.path).map(|(time, _)| *time);
                 let time = before.map_or(LINK_REST_TIME, |time| (time * 2).min(LINK_REST_TIME_MAX));

@@ -396,3 +396,43 @@ fn a_client_has_its_share_of_connections_and_of_places() {
     world.applications.close(fourth);
     assert_eq!([world.told(), world.told()], [5, 6]);
 }
+
+#[test]
+fn a_link_that_takes_nothing_ends_and_the_next_request_makes_another() {
+    let mut world = World::new("stuck", 4, 0);
+    world.application.address = Address::Shared(world.path.clone());
+    let start = clock::now();
+    let open = |world: &mut World, client, now| {
+        let (client, ip) = (
+            ConnectionId::from_bits(client),
+            "127.0.0.1".parse().unwrap(),
+        );
+        let opened = (world.applications).open(&world.application, client, ip, true, false, now);
+        match opened {
+            Ok(Opened::Connected { upstream, was_kept }) => (upstream, was_kept),
+            other => panic!("{other:?}"),
+        }
+    };
+    let (first, was_kept) = open(&mut world, 1, start);
+    assert!(!was_kept);
+    // It may be asked again, if the link fails before the application reads it.
+    let (second, was_kept) = open(&mut world, 2, start);
+    assert!(was_kept);
+    let carriers = world.applications.carriers();
+    carriers.begin(first, &[1; 100], true, false);
+    // More than the pipe has room for, which nobody reads.
+    (0..400).for_each(|_| carriers.send_body(first, &[2; 1 << 16], false));
+    assert_eq!(world.applications.poll(), None);
+    world.applications.turn(start);
+    let last = start + world.application.timeout;
+    world.applications.turn(start + Duration::from_secs(1));
+    assert_eq!(world.applications.carriers().end_of(second), None);
+    assert_eq!(world.applications.poll_timeout(), Some(last));
+    world.applications.turn(last);
+    assert!(world.applications.carriers().end_of(second).is_some());
+    let mut told = [world.told(), world.told()];
+    told.sort();
+    assert_eq!(told, [1, 2]);
+    let (third, was_kept) = open(&mut world, 3, last + Duration::from_secs(1));
+    assert!(!was_kept && world.applications.carriers().end_of(third).is_none());
+}
