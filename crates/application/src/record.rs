@@ -128,6 +128,11 @@ impl Header {
         }
         let (words, _) = numbers.as_chunks::<4>();
         let [request, len, value] = std::array::from_fn(|n| u32::from_ne_bytes(words[n]));
+        if len > 0 && matches!(kind, Kind::Leave | Kind::Room) {
+            return Err(Error::PeerFault(
+                "its record has bytes, and is of a kind that has none",
+            ));
+        }
         Ok(Header {
             kind,
             is_last: flags & LAST != 0,
@@ -230,11 +235,25 @@ mod tests {
         exos_buf::Buffer::from(bytes.to_vec()).whole().into()
     }
 
+    fn has_bytes(kind: Kind) -> bool {
+        !matches!(kind, Kind::Leave | Kind::Room)
+    }
+
+    /// They would be taken for the beginning of another record's.
+    #[test]
+    fn records_without_bytes_have_none() {
+        for kind in KINDS {
+            let record = [&Header::new(kind, 7, 3).bytes()[..], b"abc"].concat();
+            assert_eq!(read(&record, &[]).is_ok(), has_bytes(kind), "{kind:?}");
+        }
+    }
+
     fn header() -> impl Strategy<Value = Header> {
         let kind = (0..KINDS.len()).prop_map(|n| KINDS[n]);
         let flags = any::<(bool, bool, u32, u32)>();
         (kind, flags, 0..200_u32).prop_map(|(kind, flags, len)| {
             let (is_last, is_kept, request, value) = flags;
+            let len = if has_bytes(kind) { len } else { 0 };
             Header {
                 kind,
                 is_last,

@@ -65,7 +65,8 @@ impl Exchange {
 
     /// The server takes more.
     pub fn more_room(&mut self, more: usize) {
-        self.room = self.room.saturating_add(more);
+        // There never is more than at the beginning, whatever the server says.
+        self.room = self.room.saturating_add(more).min(CONTENT_ROOM);
         self.is_dirty = true;
     }
 

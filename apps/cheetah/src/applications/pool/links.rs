@@ -30,6 +30,8 @@ struct Linked {
     path: PathBuf,
     /// Its failure was told.
     is_failed: bool,
+    /// No rule names its application any more.
+    is_left: bool,
     /// How long it may take nothing: as long as the last request may wait.
     timeout: Duration,
     /// How much it had taken when it began to take nothing, and since when.
@@ -132,6 +134,7 @@ impl Links {
                 link,
                 path,
                 is_failed,
+                is_left: false,
                 timeout: Duration::ZERO,
                 stuck: None,
             },
@@ -189,7 +192,7 @@ impl Links {
         link.leave(request.number);
         let linked = self.all.get(&request.link)?;
         let address = Address::Shared(linked.path.clone());
-        if linked.is_failed && linked.link.requests() == 0 {
+        if (linked.is_failed || linked.is_left) && linked.link.requests() == 0 {
             self.all.remove(&request.link);
         }
         Some(address)
@@ -200,12 +203,12 @@ impl Links {
         Some(&mut self.all.get_mut(&request.link)?.link)
     }
 
-    /// Links to other applications are given up, as far as nobody is asking there.
+    /// Links to other applications are given up, where somebody is asking when the last has been answered.
     pub(super) fn keep_only(&mut self, is_kept: impl Fn(&Address) -> bool) {
-        let is_over = |linked: &Linked| {
-            linked.link.requests() == 0 && !is_kept(&Address::Shared(linked.path.clone()))
-        };
-        self.all.retain(|_, linked| !is_over(linked));
+        self.all.retain(|_, linked| {
+            linked.is_left = !is_kept(&Address::Shared(linked.path.clone()));
+            !linked.is_left || linked.link.requests() > 0
+        });
         self.current.retain(|_, id| self.all.contains_key(id));
         self.rests
             .retain(|path, _| is_kept(&Address::Shared(path.clone())));
