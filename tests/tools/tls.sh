@@ -27,7 +27,7 @@ serve() {
 }
 ours() { timeout 60 "$exos" lab exec --name "$lab" a -- "$exos" cat --link xdp:wire --address 10.10.0.10/24 "$@"; }
 
-inside b -- timeout 300 tcpdump -U -s 0 -i wire -w "$work/capture" tcp >"$work/tcpdump" 2>&1 & capturing=$!
+inside b -- timeout 300 tcpdump --immediate-mode -U -s 0 -i wire -w "$work/capture" tcp >"$work/tcpdump" 2>&1 & capturing=$!
 cleanup() { end "$capturing" $peer $server; "$exos" lab down --name "$lab" >/dev/null 2>&1; rm -rf "$work"; }
 await grep -q 'listening on' "$work/tcpdump"
 
@@ -64,8 +64,11 @@ await inside a -- curl -sk -o "$work/page" --connect-to www.lab.test:443:10.10.0
 inside a -- curl -sk --tls-max 1.2 --no-alpn -o "$work/page" --connect-to a.lab.test:443:10.10.0.2:5001 https://a.lab.test/
 inside a -- openssl s_client -connect 10.10.0.2:5001 -alpn h2,http/1.1 -tls1_2 </dev/null >"$work/s_client" 2>&1
 inside a -- openssl s_client -connect 10.10.0.2:5001 -noservername </dev/null >"$work/s_client" 2>&1
+# What came before it is in the capture when this is.
+inside a -- curl -sk -o "$work/page" --connect-to last.lab.test:443:10.10.0.2:5001 https://last.lab.test/
+is_captured() { "$exos" dump -r "$work/capture" 2>/dev/null | grep 'ClientHello last.lab.test' >/dev/null; }
+await is_captured
 end $peer; peer=
-sleep 0.5
 kill -INT "$(pgrep -P $capturing)" 2>/dev/null; wait $capturing
 "$exos" dump -r "$work/capture" >"$work/text" 2>"$work/err"
 check "a capture is read" test -s "$work/text"
