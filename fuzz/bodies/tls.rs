@@ -9,7 +9,7 @@ use rustls::{
 };
 use rustls_pki_types::{CertificateDer, ServerName};
 
-#[path = "tls_forger.rs"]
+#[path = "tls/forger.rs"]
 pub mod forger;
 
 use forger::{DATA, Forger};

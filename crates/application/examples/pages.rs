@@ -30,7 +30,7 @@ const PAGE_LEN_MAX: usize = 1 << 26;
 /// Pages that are kept. Others are made each time.
 const KEPT_MAX: usize = 64;
 
-/// A page of so many bytes, each of whose lines says what it is of: no other page has them. Any other program can make it too.
+/// A page of this many bytes. Each line names the page, so none is another page's; other programs can make the same lines.
 fn page(what: &str, whole: usize, len: usize) -> Vec<u8> {
     let line = format!(
         "{:.<63}\n",

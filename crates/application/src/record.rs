@@ -15,7 +15,7 @@
 //! | [`Head`](Kind::Head) | application | header fields of CGI (RFC 3875 §6) | |
 //! | [`Content`](Kind::Content) | application | a part of the content | last; kept: the same bytes will be sent again |
 //! | [`Said`](Kind::Said) | application | lines for the operator | |
-//! | [`Room`](Kind::Room) | both | | so many bytes more of the body, or of the content, may be sent |
+//! | [`Room`](Kind::Room) | both | | the number of further bytes of the body, or of the content, that may be sent |
 
 use exos_iolite::{Aggregate, Error, Result, Slice};
 
@@ -73,7 +73,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// A header of a record with so many bytes.
+    /// A header of a record with this many bytes.
     pub fn new(kind: Kind, request: u32, len: usize) -> Header {
         Header {
             kind,
@@ -216,7 +216,7 @@ impl Decoder {
     }
 }
 
-/// The first bytes in one buffer, at most so many.
+/// The first bytes in one buffer, at most this many.
 fn pop(data: &mut Aggregate, most: usize) -> Option<Slice> {
     let first = data.pop_first()?;
     if first.len() <= most {

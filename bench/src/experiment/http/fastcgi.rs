@@ -134,7 +134,7 @@ fn peer_of(server: &str) -> String {
     named(&Server::Nginx, how)
 }
 
-/// The same server with the page as a document of its own.
+/// This server's name, where the page is a document of its own.
 fn static_of(server: &str) -> String {
     let of = if server.starts_with(&Server::Sockets.to_string()) {
         Server::Sockets

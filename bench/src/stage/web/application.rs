@@ -35,7 +35,7 @@ pub(crate) enum Reached {
     Kept,
     /// By buffers that it shares with the server, with a page that it keeps.
     Shared,
-    /// The same way, with a page that it copies for each request.
+    /// By shared buffers, with a page that it copies for each request.
     Fresh,
 }
 

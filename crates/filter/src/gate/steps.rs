@@ -1,4 +1,4 @@
-//! Steps of handlers: nanoseconds of some processor, of which a slot has so many in a time.
+//! Steps of handlers: nanoseconds of processor time, of which a slot may use a bounded number in each period.
 
 use super::code::share::TOKENS;
 use super::code::{Side, scratch};
