@@ -9,6 +9,7 @@ use exos_buf::Slice;
 use super::head::{Head, HeadError};
 use super::record::{Decoder, Ending, Piece, RecordError};
 use crate::limits::{APPLICATION_HEAD_LEN_MAX, WARNING_LEN_MAX, WARNINGS_MAX};
+use crate::message::Version;
 
 /// Why an application's answer is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -262,18 +263,18 @@ pub enum Framing {
     Length(u64),
     /// By the last chunk.
     Chunked,
-    /// With the connection.
+    /// With the connection, or the stream.
     Close,
 }
 
 impl Framing {
     /// That of an answer to a request; `asks_head` says that it was HEAD.
-    pub fn of(head: &Head, asks_head: bool, minor_version: u8) -> Framing {
-        match (head.length, minor_version) {
+    pub fn of(head: &Head, asks_head: bool, version: Version) -> Framing {
+        match (head.length, version) {
             _ if asks_head || matches!(head.code, 204 | 304) => Framing::Without,
             (Some(length), _) => Framing::Length(length),
-            (None, 0) => Framing::Close,
-            (None, _) => Framing::Chunked,
+            (None, Version::Http10 | Version::Http2) => Framing::Close,
+            (None, Version::Http11) => Framing::Chunked,
         }
     }
 

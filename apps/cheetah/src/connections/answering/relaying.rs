@@ -168,6 +168,10 @@ impl Connection {
             let (mut before, mut behind) = (Vec::new(), Vec::new());
             if let Some(head) = head {
                 before = self.begin_answer(&head, answering, turn.shared);
+                if self.is_stream() {
+                    let block = Buffer::from(std::mem::take(&mut before)).whole();
+                    self.send_head(&[block], turn.transport);
+                }
             }
             let is_over = answering.reply.is_over();
             let mut is_short = Ok(());
