@@ -65,6 +65,7 @@ pub fn request<'b, 'f>(
         host: noted.host,
         version: Version::Http2,
         head_len: 0,
+        // A length of 0 may be said of a stream that ends with a frame of its own.
         body: match (is_end, head.length()) {
             (true, _) => Body::Length(0),
             (false, Some(length)) => Body::Length(length),

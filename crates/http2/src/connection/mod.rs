@@ -395,6 +395,7 @@ impl Connection {
             return Err(Fault::ResetFlood);
         }
         if self.streams.get(stream).is_none() {
+            self.streams.forget_reset(stream);
             return Ok(None);
         }
         self.change_state(stream, State::Closed);
@@ -441,6 +442,7 @@ impl Connection {
             0 => &mut self.send_window,
             _ => match self.streams.get_mut(id) {
                 Some(stream) => &mut stream.send_window,
+                None if by == 0 => return self.fail_stream(id, Fault::WindowZero, out).map(Some),
                 None => return Ok(None), // It was under way.
             },
         };

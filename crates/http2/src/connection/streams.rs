@@ -127,6 +127,11 @@ impl Streams {
         self.reset.push_back(id);
     }
 
+    /// The peer has given up, too, what we have reset: nothing more of it is under way.
+    pub(super) fn forget_reset(&mut self, id: StreamId) {
+        self.reset.retain(|its| *its != id);
+    }
+
     pub(super) fn was_reset(&self, id: StreamId) -> bool {
         self.reset.contains(&id)
     }

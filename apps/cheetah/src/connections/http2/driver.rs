@@ -412,6 +412,8 @@ impl<'a, T: Transport> Driver<'a, T> {
             (Wait::Sending, self.http2.progressed)
         } else if let Some(begun) = self.http2.frame_begun {
             (Wait::Request, begun)
+        } else if self.http2.holds() {
+            (Wait::Body, self.http2.active)
         } else if self.http2.core.is_telling() {
             return Outcome::GoesOn; // Its time stays what it was.
         } else {
@@ -430,6 +432,11 @@ impl<'a, T: Transport> Driver<'a, T> {
                 // They have times of their own.
                 self.http2.active = self.now;
                 return self.follow();
+            }
+            Wait::Body => {
+                self.shared.ends.count(wait, false);
+                self.http2.release(true, self.now);
+                return self.go_on();
             }
             Wait::Request | Wait::Idle => self.shared.ends.count(wait, wait == Wait::Idle),
             _ => {

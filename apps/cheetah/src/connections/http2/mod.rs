@@ -119,6 +119,13 @@ impl Http2 {
         }
     }
 
+    /// Adds a stream of which something waits.
+    fn add(&mut self, stream: Stream) {
+        // Its number is the highest, nearly always.
+        let at = self.streams.partition_point(|other| other.id() < stream.id());
+        self.streams.insert(at, stream);
+    }
+
     fn find(&mut self, id: StreamId) -> Option<&mut Stream> {
         let at = self.streams.binary_search_by_key(&id, Stream::id).ok()?;
         Some(&mut self.streams[at])

@@ -34,6 +34,8 @@ enum Came {
         lines: Unfinished,
     },
     Consumed(StreamId, usize),
+    /// A body has come for which a response was held.
+    Due(StreamId, usize),
     Gone(StreamId),
 }
 
@@ -76,7 +78,7 @@ impl Http2 {
                 let (attempt, response) = (&reading.attempt, &mut *reading.response);
                 reading.server.refuse_stream(attempt, &mut lines, response);
                 Came::Request {
-                    streamed: Streamed::Whole,
+                    streamed: Streamed::Whole { behind_body: false },
                     has_length: true,
                     stream,
                     is_end: true,
@@ -90,7 +92,10 @@ impl Http2 {
             }) => {
                 let at = streams.binary_search_by_key(&stream, Stream::id);
                 let consumed = at.map_or(bytes.len(), |at| streams[at].receive(bytes, is_end));
-                Came::Consumed(stream, consumed)
+                match at {
+                    Ok(at) if streams[at].is_due() => Came::Due(stream, consumed),
+                    _ => Came::Consumed(stream, consumed),
+                }
             }
             Some(Event::Priority { stream, priority }) => {
                 schedule.change(stream, priority);
@@ -107,7 +112,14 @@ impl Http2 {
         };
         match came {
             Came::Nothing | Came::Consumed(_, 0) => {}
-            Came::Consumed(stream, len) => core.consume(stream, len, frames),
+            Came::Consumed(stream, len) => {
+                core.consume(stream, len, frames);
+                self.active = reading.now;
+            }
+            Came::Due(stream, len) => {
+                core.consume(stream, len, frames);
+                self.release(false, reading.now);
+            }
             Came::Gone(stream) => reading.gone.extend(self.remove(stream)),
             Came::Request {
                 stream,
@@ -140,7 +152,15 @@ impl Http2 {
         reading: &mut Reading<'_>,
     ) {
         let (start, text) = match streamed {
-            Streamed::Whole => return self.send_whole(id, reading.response, lines, reading.now),
+            Streamed::Whole { behind_body } if behind_body && !has_ended => {
+                let response = reading.response.drain(..).collect();
+                let mut stream = Stream::new(id, Owner::Held(response));
+                stream.lines = lines;
+                return self.add(stream);
+            }
+            Streamed::Whole { .. } => {
+                return self.send_whole(id, reading.response, lines, reading.now);
+            }
             Streamed::Tail(tail) => {
                 let slices = reading.response.drain(..).collect();
                 (Start::Tail(tail, slices, lines), Vec::new())
@@ -153,6 +173,6 @@ impl Http2 {
         stream.form = if is_tail { BodyForm::Discarded } else { form };
         stream.keep_text(text);
         stream.has_ended = has_ended;
-        self.streams.push(stream);
+        self.add(stream);
     }
 }

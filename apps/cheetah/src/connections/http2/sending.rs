@@ -43,7 +43,7 @@ impl Http2 {
             let mut waiting = Stream::new(stream, Owner::Nobody);
             slices.for_each(|slice| waiting.push(slice));
             (waiting.is_last, waiting.lines, waiting.has_head) = (true, lines, true);
-            self.streams.push(waiting);
+            self.add(waiting);
             self.schedule.insert(stream, self.core.priority(stream));
             return;
         }
@@ -57,6 +57,27 @@ impl Http2 {
         self.lines.push((lines, self.position()));
     }
 
+    /// Sends what was held until a body had come; in any case where there is no time left for that.
+    pub(super) fn release(&mut self, in_any_case: bool, now: Instant) {
+        let is_due = |it: &&Stream| match in_any_case {
+            true => matches!(it.owner, Owner::Held(_)),
+            false => it.is_due(),
+        };
+        while let Some(id) = self.streams.iter().find(is_due).map(Stream::id) {
+            let Some(stream) = self.remove(id) else {
+                return;
+            };
+            if let Owner::Held(mut response) = stream.owner {
+                self.send_whole(id, &mut response, stream.lines, now);
+            }
+        }
+    }
+
+    /// A response is held.
+    pub(super) fn holds(&self) -> bool {
+        self.streams.iter().any(|it| matches!(it.owner, Owner::Held(_)))
+    }
+
     /// The header block of a response that an exchange makes.
     pub(super) fn send_head(&mut self, id: StreamId, block: &[Slice], is_end: bool) {
         let parts: Vec<&[u8]> = block.iter().map(Slice::as_bytes).collect();
@@ -67,7 +88,7 @@ impl Http2 {
     fn note_flight(&mut self, id: StreamId, len: usize) {
         let end = self.position();
         if let Some(stream) = self.find(id)
-            && !matches!(stream.owner, Owner::Nobody)
+            && stream.exchange().is_some()
         {
             stream.unacknowledged += len;
             self.flights.push_back(Flight {
@@ -122,9 +143,7 @@ impl Http2 {
         if stream.queue_len() == 0 || len == 0 {
             self.schedule.remove(id);
         }
-        if !matches!(stream.owner, Owner::Nobody) {
-            self.note_flight(id, len);
-        }
+        self.note_flight(id, len);
         if is_whole {
             self.core.reset(id, ErrorCode::NO_ERROR, &mut self.frames);
             if matches!(self.streams[at].owner, Owner::Nobody) {

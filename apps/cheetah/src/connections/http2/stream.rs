@@ -9,6 +9,7 @@ use exos_inet::tcp::ConnectionId;
 use super::exchanges::Exchanges;
 use crate::connections::connection::Shared;
 use crate::http::{Asking, Missing, Tail};
+use crate::limits::BODY_SKIP_LEN_MAX;
 use crate::log::Unfinished;
 
 /// What an exchange begins with.
@@ -25,6 +26,8 @@ pub(super) enum Start {
 pub(super) enum Owner {
     /// Nobody: its response is queued.
     Nobody,
+    /// Nobody: its response is there, and goes when the body has come.
+    Held(Vec<Slice>),
     /// An exchange that is to begin.
     Start(Start),
     /// An exchange.
@@ -50,6 +53,8 @@ pub(super) struct Stream {
     received: Vec<u8>,
     /// Bytes of the body of which the client was not told that they are consumed.
     uncredited: usize,
+    /// Bytes of it that were thrown away.
+    discarded: u64,
     pub(super) form: BodyForm,
     /// All of the request has come, which the exchange has to hear.
     pub(super) has_ended: bool,
@@ -75,6 +80,7 @@ impl Stream {
             owner,
             received: Vec::new(),
             uncredited: 0,
+            discarded: 0,
             form: BodyForm::Discarded,
             has_ended: false,
             has_news: false,
@@ -96,7 +102,7 @@ impl Stream {
     pub(super) fn exchange(&self) -> Option<ConnectionId> {
         match self.owner {
             Owner::Exchange(id) => Some(id),
-            Owner::Nobody | Owner::Start(_) => None,
+            Owner::Nobody | Owner::Held(_) | Owner::Start(_) => None,
         }
     }
 
@@ -112,7 +118,10 @@ impl Stream {
         self.has_ended |= is_end;
         self.has_news = true;
         match self.form {
-            BodyForm::Discarded => return bytes.len(),
+            BodyForm::Discarded => {
+                self.discarded += bytes.len() as u64;
+                return bytes.len();
+            }
             BodyForm::Plain => self.received.extend_from_slice(bytes),
             BodyForm::Chunked => {
                 if !bytes.is_empty() {
@@ -128,6 +137,11 @@ impl Stream {
         }
         self.uncredited += bytes.len();
         0
+    }
+
+    /// Its response has waited for long enough: the body has come, or is longer than is waited for.
+    pub(super) fn is_due(&self) -> bool {
+        matches!(self.owner, Owner::Held(_)) && (self.has_ended || self.discarded > BODY_SKIP_LEN_MAX)
     }
 
     pub(super) fn received(&self) -> &[u8] {
@@ -202,7 +216,7 @@ impl Stream {
                 }
             }
             Owner::Start(Start::Waits(_) | Start::Asks(_)) => {}
-            Owner::Nobody => {
+            Owner::Nobody | Owner::Held(_) => {
                 let mut lines = self.lines;
                 if let Some(log) = shared.server.log_mut() {
                     log.ended(&mut lines);
