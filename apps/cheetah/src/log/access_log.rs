@@ -206,7 +206,9 @@ impl Log {
     pub(crate) fn join(&mut self, mut from: Unfinished, to: &mut Unfinished, end: u64) {
         to.given = end;
         while let Some(pending) = self.pool.pop_until(&mut from, u64::MAX) {
-            let Pending { line, peer, begun, .. } = pending;
+            let Pending {
+                line, peer, begun, ..
+            } = pending;
             self.pool.append(to, line, peer, begun);
         }
     }

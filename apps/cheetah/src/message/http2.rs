@@ -35,7 +35,10 @@ pub fn request<'b, 'f>(
     headers: &'f mut Headers<'b>,
 ) -> Result<Request<'b, 'f>, Fault> {
     let authority = head.authority();
-    let host = authority.map(|value| Header { name: "host", value });
+    let host = authority.map(|value| Header {
+        name: "host",
+        value,
+    });
     let others = head.fields().map(|(name, value)| Header { name, value });
     let others = others.filter(|field| authority.is_none() || field.name != "host");
     let (mut count, mut len) = (0, 0);
@@ -82,7 +85,12 @@ pub fn request<'b, 'f>(
 /// A request as text. A body without a length is said to be chunked.
 pub fn head_text(request: &Request<'_, '_>) -> Vec<u8> {
     let mut text = Vec::with_capacity(512);
-    for part in [request.method_name.as_bytes(), b" ", request.target, b" HTTP/1.1\r\n"] {
+    for part in [
+        request.method_name.as_bytes(),
+        b" ",
+        request.target,
+        b" HTTP/1.1\r\n",
+    ] {
         text.extend_from_slice(part);
     }
     for field in request.fields {
@@ -143,7 +151,11 @@ mod tests {
             panic!("a request");
         };
         let mut headers = Headers::new();
-        check(request(&head, is_end, &mut headers).as_ref().map_err(|fault| *fault));
+        check(
+            request(&head, is_end, &mut headers)
+                .as_ref()
+                .map_err(|fault| *fault),
+        );
     }
 
     const GET: [(&str, &str); 4] = [
@@ -155,11 +167,18 @@ mod tests {
 
     #[test]
     fn a_request_is_what_its_text_is() {
-        let more = [("host", "here:8443"), ("range", "bytes=0-1"), ("expect", "100-continue")];
+        let more = [
+            ("host", "here:8443"),
+            ("range", "bytes=0-1"),
+            ("expect", "100-continue"),
+        ];
         let fields = [&GET[..], &more].concat();
         with_request(&fields, true, |request| {
             let request = request.unwrap();
-            assert_eq!((request.method, request.target), (super::super::request::Method::Get, &b"/a?b"[..]));
+            assert_eq!(
+                (request.method, request.target),
+                (super::super::request::Method::Get, &b"/a?b"[..])
+            );
             assert_eq!(request.host, Some(&b"here:8443"[..]));
             assert!(request.conditional && request.expects_continue);
             assert_eq!((request.body, request.fields.len()), (Body::Length(0), 3));
@@ -183,7 +202,10 @@ mod tests {
             assert_eq!(request.body, Body::Chunked);
             let text = head_text(request);
             let mut store = FieldStore::new();
-            assert_eq!(parse(&text, &mut store).unwrap().unwrap().body, Body::Chunked);
+            assert_eq!(
+                parse(&text, &mut store).unwrap().unwrap().body,
+                Body::Chunked
+            );
         });
     }
 
@@ -210,7 +232,8 @@ mod tests {
             (host.to_vec(), Fault::HostInvalid),
             (with(&[])[..3].to_vec(), Fault::HostMissing),
         ] {
-            let all: Vec<(&str, &str)> = all.iter().map(|(name, value)| (*name, &**value)).collect();
+            let all: Vec<(&str, &str)> =
+                all.iter().map(|(name, value)| (*name, &**value)).collect();
             with_request(&all, true, |request| assert_eq!(request.err(), Some(fault)));
         }
     }
@@ -218,11 +241,17 @@ mod tests {
     #[test]
     fn lines_become_a_block() {
         let mut block = Vec::new();
-        push_lines(&mut block, b"Content-Type: text/plain\r\nX-A:  b \r\n\r\nbody: no\r\n");
+        push_lines(
+            &mut block,
+            b"Content-Type: text/plain\r\nX-A:  b \r\n\r\nbody: no\r\n",
+        );
         let mut fields = Vec::new();
         let field = |name: &[u8], value: &[u8]| fields.push((name.to_vec(), value.to_vec()));
         Decoder::new(0).decode(&block, field).unwrap();
         let wanted = [(&b"content-type"[..], &b"text/plain"[..]), (b"x-a", b"b")];
-        assert_eq!(fields, wanted.map(|(name, value)| (name.to_vec(), value.to_vec())));
+        assert_eq!(
+            fields,
+            wanted.map(|(name, value)| (name.to_vec(), value.to_vec()))
+        );
     }
 }

@@ -28,7 +28,7 @@ use crate::hpack::Decoder;
 use crate::limits::{
     CONNECTION_WINDOW, DEFAULT_WINDOW, EMPTY_FRAMES, FRAME_HEAD_LEN, FRAME_LEN_MAX,
     HEADER_TABLE_LEN, PINGS, PRIORITIES, RESETS, SETTINGS, SMALL_WINDOW_LEN, SMALL_WINDOWS,
-    STREAM_FAULTS, WINDOW_MAX,
+    STREAM_FAULTS, SURPLUS_LEN_MAX, WINDOW_MAX,
 };
 use crate::message::RequestHead;
 use crate::priority::Priority;
@@ -195,10 +195,10 @@ impl Connection {
         self.now = secs;
     }
 
-    /// Streams that are open.
+    /// Streams to which a response is owed, or the rest of one.
     #[inline]
     pub fn stream_count(&self) -> usize {
-        self.streams.count()
+        self.streams.owed()
     }
 
     /// The client's first settings have come.
@@ -361,6 +361,9 @@ impl Connection {
                         stream.length_left = left.flatten();
                         // Padding is thrown away.
                         self.consume(id, head.len - data.len(), out);
+                        if state == State::HalfClosedLocal || (state == State::Closed) {
+                            return Ok(self.discard(id, state, data.len(), out));
+                        }
                         self.change_state(id, state);
                         return Ok(Some(Event::Data {
                             stream: id,
@@ -377,6 +380,25 @@ impl Connection {
             return Ok(None);
         }
         self.fail_stream(id, fault, out).map(Some)
+    }
+
+    /// Data has come behind the response.
+    fn discard<'a>(
+        &mut self,
+        id: StreamId,
+        state: State,
+        len: usize,
+        out: &mut Vec<u8>,
+    ) -> Option<Event<'a>> {
+        self.consume(id, len, out);
+        self.change_state(id, state);
+        let stream = self.streams.get_mut(id)?;
+        stream.surplus += len as u32;
+        if stream.surplus > SURPLUS_LEN_MAX {
+            // RFC 9113 §8.1: nobody needs the rest.
+            self.reset(id, ErrorCode::NO_ERROR, out);
+        }
+        None
     }
 
     fn handle_reset<'a>(

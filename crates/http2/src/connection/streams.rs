@@ -17,6 +17,8 @@ pub(super) struct Stream {
     pub(super) receive_window: ReceiveWindow,
     /// What of the body that its head has announced has not come.
     pub(super) length_left: Option<u64>,
+    /// What of it has come behind the response.
+    pub(super) surplus: u32,
     pub(super) priority: Priority,
 }
 
@@ -99,6 +101,14 @@ impl Streams {
 
     pub(super) fn count(&self) -> usize {
         self.open.len()
+    }
+
+    /// Those that we have not ended our side of.
+    pub(super) fn owed(&self) -> usize {
+        self.open
+            .iter()
+            .filter(|it| it.state != State::HalfClosedLocal)
+            .count()
     }
 
     /// A number that is used from now on.

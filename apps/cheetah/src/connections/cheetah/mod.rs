@@ -157,10 +157,15 @@ impl Cheetah {
         let log = self.server().log().and_then(Log::poll_timeout);
         let applications = self.shared.applications.poll_timeout();
         let exchanges = self.exchanges.next_deadline();
-        [self.connections.next_deadline(), exchanges, log, applications]
-            .into_iter()
-            .flatten()
-            .min()
+        [
+            self.connections.next_deadline(),
+            exchanges,
+            log,
+            applications,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     /// Answers what connections have to tell.

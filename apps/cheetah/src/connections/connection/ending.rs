@@ -9,7 +9,10 @@ use crate::message::Status;
 
 impl Connection {
     /// Ends it, if its session has failed: its client hears why, and will not take what it has not taken.
-    pub(in crate::connections) fn ends_failed<T: Transport>(&mut self, turn: &mut Turn<'_, T>) -> bool {
+    pub(in crate::connections) fn ends_failed<T: Transport>(
+        &mut self,
+        turn: &mut Turn<'_, T>,
+    ) -> bool {
         if self.has_failed || !turn.transport.has_failed(self.id) {
             return self.has_failed;
         }
@@ -33,7 +36,10 @@ impl Connection {
     }
 
     /// What it waits for has not come in time.
-    pub(in crate::connections) fn end_wait<T: Transport>(&mut self, turn: &mut Turn<'_, T>) -> Outcome {
+    pub(in crate::connections) fn end_wait<T: Transport>(
+        &mut self,
+        turn: &mut Turn<'_, T>,
+    ) -> Outcome {
         if self.http2.is_some() {
             return Outcome::Http2(Told::Late);
         }
@@ -88,7 +94,10 @@ impl Connection {
         Outcome::GoesOn
     }
 
-    pub(in crate::connections) fn finish_if_the_client_has<T: Transport>(&mut self, turn: &mut Turn<'_, T>) {
+    pub(in crate::connections) fn finish_if_the_client_has<T: Transport>(
+        &mut self,
+        turn: &mut Turn<'_, T>,
+    ) {
         if self.client_finished && !self.waits_to_serve() {
             self.finish(turn);
         }

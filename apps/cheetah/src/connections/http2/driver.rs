@@ -4,11 +4,11 @@ use exos_inet::Instant;
 use exos_inet::tcp::{ConnectionId, EventSet};
 use exos_program::Timed as _;
 
+use super::Http2;
 use super::exchanges::{Exchange, Exchanges};
 use super::receiving::Reading;
 use super::stream::{Owner, Start, Stream};
 use super::transport::StreamTransport;
-use super::Http2;
 use crate::connections::connection::{Connection, Outcome, Shared, Task, Told, Turn};
 use crate::connections::transport::Transport;
 use crate::connections::wait::Wait;
@@ -98,7 +98,8 @@ impl<'a, T: Transport> Driver<'a, T> {
         if set.contains(EventSet::ACKNOWLEDGED) {
             self.acknowledge();
         }
-        let may_read = set.contains(EventSet::READABLE) || self.http2.held || self.is_new();
+        let is_new = self.is_new();
+        let may_read = set.contains(EventSet::READABLE) || self.http2.held || is_new;
         if may_read && !self.connection.is_finished() {
             self.receive();
         }
@@ -222,7 +223,11 @@ impl<'a, T: Transport> Driver<'a, T> {
                 continue;
             };
             self.start(before, start);
-            let is_there = self.http2.streams.get(at).is_some_and(|it| it.id() == before);
+            let is_there = self
+                .http2
+                .streams
+                .get(at)
+                .is_some_and(|it| it.id() == before);
             at += usize::from(is_there);
         }
     }
@@ -302,7 +307,7 @@ impl<'a, T: Transport> Driver<'a, T> {
             }
             Outcome::Waits(missing) => self.missing.push((id, *missing)),
             Outcome::GoesOn | Outcome::Http2(_) => {
-                let is_open = self.http2.core.is_open(stream);
+                let is_open = self.http2.core.owes(stream);
                 if is_finished && !is_open {
                     // It was reset, or all of it is sent.
                     if pending == 0 {
@@ -367,9 +372,15 @@ impl<'a, T: Transport> Driver<'a, T> {
         let core = &self.http2.core;
         let is_over = |stream: &&Stream| {
             let is_done = stream.is_last && stream.queue_len() == 0 && stream.unacknowledged == 0;
-            is_done && !core.is_open(stream.id()) && stream.exchange().is_some()
+            is_done && !core.owes(stream.id()) && stream.exchange().is_some()
         };
-        let over: Vec<u32> = self.http2.streams.iter().filter(is_over).map(Stream::id).collect();
+        let over: Vec<u32> = self
+            .http2
+            .streams
+            .iter()
+            .filter(is_over)
+            .map(Stream::id)
+            .collect();
         for id in over {
             self.end_stream(id, true);
         }

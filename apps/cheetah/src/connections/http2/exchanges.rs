@@ -95,11 +95,7 @@ impl Exchanges {
         self.table.next_deadline()
     }
 
-    pub(in crate::connections) fn expire(
-        &mut self,
-        now: Instant,
-        expired: &mut Vec<ConnectionId>,
-    ) {
+    pub(in crate::connections) fn expire(&mut self, now: Instant, expired: &mut Vec<ConnectionId>) {
         self.table.expire(now, expired);
     }
 }

@@ -122,7 +122,9 @@ impl Http2 {
     /// Adds a stream of which something waits.
     fn add(&mut self, stream: Stream) {
         // Its number is the highest, nearly always.
-        let at = self.streams.partition_point(|other| other.id() < stream.id());
+        let at = self
+            .streams
+            .partition_point(|other| other.id() < stream.id());
         self.streams.insert(at, stream);
     }
 

@@ -3,8 +3,8 @@
 use std::mem::take;
 
 use exos_buf::{Buffer, Slice};
+use exos_http2::StreamId;
 use exos_http2::limits::FRAME_LEN_MAX;
-use exos_http2::{ErrorCode, StreamId};
 use exos_inet::Instant;
 
 use super::stream::{Owner, Stream};
@@ -34,11 +34,15 @@ impl Http2 {
     ) {
         let mut slices = response.drain(..);
         let block = [slices.next(), slices.next()];
-        let block: [&[u8]; 2] = block.each_ref().map(|part| part.as_ref().map_or(&[][..], Slice::as_bytes));
+        let block: [&[u8]; 2] = block
+            .each_ref()
+            .map(|part| part.as_ref().map_or(&[][..], Slice::as_bytes));
         let len: usize = slices.as_slice().iter().map(Slice::len).sum();
-        self.core.send_head(stream, &block, len == 0, &mut self.frames);
+        self.core
+            .send_head(stream, &block, len == 0, &mut self.frames);
         self.progressed = now;
-        let may_leave = self.schedule.is_empty() && len <= FRAME_LEN_MAX.min(self.core.room(stream));
+        let may_leave =
+            self.schedule.is_empty() && len <= FRAME_LEN_MAX.min(self.core.room(stream));
         if len > 0 && !may_leave {
             let mut waiting = Stream::new(stream, Owner::Nobody);
             slices.for_each(|slice| waiting.push(slice));
@@ -50,10 +54,14 @@ impl Http2 {
         if len > 0 {
             self.core.begin_data(stream, len, true, &mut self.frames);
             for slice in slices {
-                emit(slice, &mut self.frames, &mut self.slices, &mut self.slices_len);
+                emit(
+                    slice,
+                    &mut self.frames,
+                    &mut self.slices,
+                    &mut self.slices_len,
+                );
             }
         }
-        self.core.reset(stream, ErrorCode::NO_ERROR, &mut self.frames);
         self.lines.push((lines, self.position()));
     }
 
@@ -75,7 +83,9 @@ impl Http2 {
 
     /// A response is held.
     pub(super) fn holds(&self) -> bool {
-        self.streams.iter().any(|it| matches!(it.owner, Owner::Held(_)))
+        self.streams
+            .iter()
+            .any(|it| matches!(it.owner, Owner::Held(_)))
     }
 
     /// The header block of a response that an exchange makes.
@@ -112,7 +122,7 @@ impl Http2 {
             let next = schedule.next(|id| {
                 let at = streams.binary_search_by_key(&id, Stream::id);
                 let is_empty = at.is_ok_and(|at| streams[at].queue_len() == 0);
-                is_empty || (connection_room > 0 && core.room(id) > 0) || !core.is_open(id)
+                is_empty || (connection_room > 0 && core.room(id) > 0) || !core.owes(id)
             });
             let Some(id) = next else {
                 return;
@@ -137,7 +147,12 @@ impl Http2 {
             && let Some(slice) = stream.pop(left)
         {
             left -= slice.len();
-            emit(slice, &mut self.frames, &mut self.slices, &mut self.slices_len);
+            emit(
+                slice,
+                &mut self.frames,
+                &mut self.slices,
+                &mut self.slices_len,
+            );
         }
         let is_whole = is_last && len == wanted;
         if stream.queue_len() == 0 || len == 0 {
@@ -145,7 +160,6 @@ impl Http2 {
         }
         self.note_flight(id, len);
         if is_whole {
-            self.core.reset(id, ErrorCode::NO_ERROR, &mut self.frames);
             if matches!(self.streams[at].owner, Owner::Nobody) {
                 let stream = self.streams.remove(at);
                 self.lines.push((stream.lines, self.position()));

@@ -141,7 +141,8 @@ impl Stream {
 
     /// Its response has waited for long enough: the body has come, or is longer than is waited for.
     pub(super) fn is_due(&self) -> bool {
-        matches!(self.owner, Owner::Held(_)) && (self.has_ended || self.discarded > BODY_SKIP_LEN_MAX)
+        matches!(self.owner, Owner::Held(_))
+            && (self.has_ended || self.discarded > BODY_SKIP_LEN_MAX)
     }
 
     pub(super) fn received(&self) -> &[u8] {
@@ -268,7 +269,14 @@ mod tests {
         for len in [4, 4, 4] {
             out.push(stream.pop(len).map(|slice| slice.as_bytes().to_vec()));
         }
-        assert_eq!(out, [Some(b"abcd".to_vec()), Some(b"ef".to_vec()), Some(b"gh".to_vec())]);
+        assert_eq!(
+            out,
+            [
+                Some(b"abcd".to_vec()),
+                Some(b"ef".to_vec()),
+                Some(b"gh".to_vec())
+            ]
+        );
         assert_eq!(stream.queue_len(), 0);
     }
 }
