@@ -1,8 +1,7 @@
 //! Requests that are answered, within windows, and the end of connections.
 
 use exos_http2::ErrorCode;
-use exos_http2::connection::setting;
-use exos_http2::frame::{self, flag, kind, payload};
+use exos_http2::frame::{self, flag, kind, payload, setting};
 use exos_http2::limits::{CONNECTION_WINDOW, STREAM_WINDOW, WHOLE_FRAME_LEN_MAX};
 
 use crate::common::{GET, Server, Told, block, framed, request, setting, window};
