@@ -16,6 +16,7 @@ use rustls::sign::CertifiedKey;
 use rustls::{RootCertStore, ServerConfig};
 
 use super::names::Names;
+use super::signing;
 use super::stamps::Stamps;
 use crate::config::{Clients, Config, TlsConfig};
 use crate::site::hosts::HostName;
@@ -152,7 +153,7 @@ fn names(
             }
             let Validity { until, .. } = loaded.validity;
             ends.push(until);
-            Ok(loaded.key)
+            Ok(signing::weighed(&loaded.key))
         };
         all.iter().map(load).collect()
     };
