@@ -386,13 +386,26 @@ pub const APPLICATION_RULES_MAX: usize = 64;
 /// together leaves together.
 pub const SEALED_LEN: usize = 64 * 1024;
 
-/// Records that wait on a connection to be sent: with more, nothing is encrypted. What is under way beside them is as much as
-/// congestion control lets go; documents stay slices until then.
+/// Records that wait on a connection to be sent: with more, nothing is encrypted; documents stay slices until then.
 pub const SEALED_AHEAD_LEN: usize = 128 * 1024;
 
-/// Handshakes that are gone on with in a turn: signing takes some 30 us with ECDSA, a millisecond with RSA, and others wait
-/// meanwhile.
+/// Records on a connection that its client has not taken, as far as is known: with more, nothing is encrypted. Congestion control and a
+/// client's window may let more go, of documents that is nothing but references; records are memory. 2 MiB are 160 Mbit/s over 100 ms,
+/// and half of what Linux lets a socket's send buffer grow to (`net.ipv4.tcp_wmem`).
+pub const SEALED_UNDER_WAY_LEN: usize = 2 * 1024 * 1024;
+
+/// Handshakes that are gone on with in a turn: each takes some 100 us beside its signature, and others wait meanwhile.
 pub const HANDSHAKES_AT_ONCE: usize = 4;
+
+/// Signing in a turn, in signatures with ECDSA P-256 of some 25 us each: a millisecond. The signature that goes beyond it is made, and is the
+/// last of its turn.
+pub const SIGNING_WEIGHT_AT_ONCE: u32 = 40;
+
+/// What a signature with ECDSA P-384 takes, by one with P-256.
+pub const WEIGHT_P384: u32 = 12;
+
+/// What one with RSA of 2048 bits takes, by one with ECDSA P-256; of longer keys it grows with the third power of their length.
+pub const WEIGHT_RSA_2048: u32 = 24;
 
 /// How long a client may take to come to a session of TLS, from its connection's beginning: some round trips and as many losses. Until
 /// then it has cost memory, and asked for nothing.
