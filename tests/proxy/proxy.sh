@@ -143,6 +143,8 @@ compare() {
     local tag; tag=$(client curl -sSI -m 60 "$theirs/nginx/big.bin" | tr -d '\r' | sed -n 's/^ETag: //p')
     same "what the client has already" "304 304" "$(code "$theirs/nginx/big.bin" -H "If-None-Match: $tag") $(code "$2/nginx/big.bin" -H "If-None-Match: $tag")"
     for way in "-X DELETE" "-d a=1" "--data-binary @$work/upload" "-T $work/upload" "-H Transfer-Encoding:chunked -d abc" "-H Expect:100-continue --data-binary @$work/upload" "-0"; do
+        # By HTTPS curl offers HTTP/1.0 alone then, which is no protocol that servers name.
+        [ "$way" = -0 ] && [ "$1" = HTTPS ] && continue
         # Lines that differ are about the connection and the client.
         # shellcheck disable=SC2086
         said() { client curl -ksS -m 60 $way "$1/app/say?a=%20b" | grep -viE '^(connection|via|forwarded|x-forwarded-[a-z]*|host|content-length|transfer-encoding|expect):' | sed 's,HTTP/1.0,HTTP/1.1,'; }

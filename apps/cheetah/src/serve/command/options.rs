@@ -164,7 +164,11 @@ impl ServeArgs {
 
     fn without_file(&self) -> Result<Config, Error> {
         let directory = self.directory.clone();
-        let mut config = Config::of(directory.map_or(Root::Example, Root::Directory));
+        let mut config = Config::of(match directory {
+            Some(directory) => Root::Directory(directory),
+            None if self.proxy.is_empty() => Root::Example,
+            None => Root::Nowhere,
+        });
         config.port = self.port.unwrap_or(DEFAULT_PORT);
         config.tls = self.tls.config()?;
         if let Some(mib) = self.document_max {
