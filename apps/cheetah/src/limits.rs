@@ -379,6 +379,33 @@ pub const WARNINGS_MAX: usize = 16;
 /// The longest name of a Unix socket (unix(7)), with the byte that ends it.
 pub const UNIX_NAME_LEN_MAX: usize = 107;
 
+/// How long a connection to an upstream may take to come to stand: three SYNs, of which two are lost (RFC 6298).
+pub const UPSTREAM_CONNECT_TIME: Duration = Duration::from_secs(5);
+
+/// How long nobody may say anything behind a change of protocol: a WebSocket pings more often.
+pub const UPSTREAM_TUNNEL_TIME: Duration = Duration::from_secs(3600);
+
+/// How long a connection to an upstream is kept without a request: less than most servers keep theirs, nginx's 75 s among them.
+pub const UPSTREAM_KEEP_TIME: Duration = Duration::from_secs(60);
+
+/// A connection that has idled for less carries requests that cannot be repeated: no server gives one up that soon.
+pub const UPSTREAM_FRESH_TIME: Duration = Duration::from_secs(1);
+
+/// How long others are asked instead of an upstream that has failed: nginx's `fail_timeout`.
+pub const UPSTREAM_FAIL_TIME: Duration = Duration::from_secs(10);
+
+/// Connections to an upstream at once by default, for each loop: they cost it a descriptor and no process.
+pub const UPSTREAM_CONNECTIONS: usize = 512;
+
+/// Of those, how many are kept open without a request.
+pub const UPSTREAM_KEPT: usize = 64;
+
+/// Upstreams of one rule: the bits of a word say which of them a request has tried.
+pub const UPSTREAMS_MAX: usize = 64;
+
+/// Answers of 1xx before the last one: a server sends one or two.
+pub const INTERIM_ANSWERS_MAX: usize = 16;
+
 /// Rules about applications in a site: each is compared with the path of each request.
 pub const APPLICATION_RULES_MAX: usize = 64;
 
