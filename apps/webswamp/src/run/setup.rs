@@ -25,9 +25,6 @@ use super::course::Course;
 use super::shown::Shown;
 use super::worker::{Beginning, ServerRoute, Worker};
 
-/// What is spoken above TLS (RFC 7301 §6).
-const HTTP: &str = "http/1.1";
-
 /// What is to be done, on all cores.
 pub(crate) struct Setup {
     pub(super) target: Target,
@@ -47,6 +44,8 @@ pub(crate) struct Setup {
 
 impl Setup {
     pub(super) fn make(args: &LoadArgs) -> Result<Self, Error> {
+        args.http
+            .check(args.pipeline, args.early_finish, &args.header)?;
         let duration = args.duration()?;
         let plan = args.plan(duration)?;
         for note in &plan.notes {
@@ -55,7 +54,7 @@ impl Setup {
         let target = Target::find(&plan.url)?;
         let client = target
             .secured_host()
-            .map(|host| args.tls.client(host, &[HTTP]));
+            .map(|host| args.tls.client(host, &[args.http.protocol()]));
         let client = client.transpose()?;
         if client.is_none() && (args.tls.is_given() || args.tls_resume > 0.0) {
             return Err(Error::new("no TLS is spoken with a server of scheme http")
@@ -124,7 +123,9 @@ impl Setup {
         let seed = args.seed.wrapping_add(part.nth().into());
         let sessions = self.client.as_ref();
         Ok(Course {
-            sessions: sessions.map(|client| Sessions::new(client, args.tls_resume, seed)),
+            sessions: sessions.map(|client| {
+                Sessions::new(client, args.tls_resume, seed).needing(args.http.needed())
+            }),
             engine: Engine::new(behaviour, shape, driver, start, measured_from),
             start,
             until: start + self.duration,

@@ -24,6 +24,11 @@ pub enum ErrorKind {
     /// It closed the connection before its response was whole.
     #[strum(serialize = "closed_early")]
     Closed,
+    /// The server reset the stream of the request (RST_STREAM of HTTP/2).
+    StreamReset,
+    /// It went away without doing anything about the request (GOAWAY of HTTP/2), twice, or because of a fault of ours that it sees.
+    #[strum(serialize = "goaway")]
+    GoAway,
     /// The response was not whole in the time that a request may take.
     Timeout,
     /// What came is no response.
