@@ -1,11 +1,11 @@
 //! Frames that come on a connection, one after another (RFC 9113 §5, §6).
 
-use exos_http2::frame::{self, FrameHead, StreamId, flag, kind, payload};
+use exos_http2::frame::{self, FrameHead, flag, kind};
 use exos_http2::limits;
-use exos_http2::{ErrorCode, Fault};
+use exos_http2::{ErrorCode, Fault, StreamId};
 
 use super::connection::Connection;
-use crate::limits::{HEAD_LEN_MAX, IDLE_FRAMES_MAX, WINDOW};
+use crate::limits::{IDLE_FRAMES_MAX, WINDOW};
 
 /// What came.
 #[derive(Debug, PartialEq)]
@@ -79,13 +79,13 @@ pub(super) struct Data {
 /// A header block whose end has yet to come.
 #[derive(Debug)]
 pub(super) struct Unfinished {
-    id: StreamId,
-    is_end: bool,
-    framing: u64,
-    bytes: Vec<u8>,
+    pub(super) id: StreamId,
+    pub(super) is_end: bool,
+    pub(super) framing: u64,
+    pub(super) bytes: Vec<u8>,
 }
 
-const FRAME_HEAD_LEN: usize = limits::FRAME_HEAD_LEN;
+pub(super) const FRAME_HEAD_LEN: usize = limits::FRAME_HEAD_LEN;
 
 impl Connection {
     /// Takes a frame, or what has come of one with data: how many bytes it takes, and what they say. `None` when more has to
@@ -168,7 +168,7 @@ impl Connection {
     }
 
     /// A stream that we have opened, which may be over.
-    fn check_opened(&self, id: StreamId) -> Result<(), Fault> {
+    pub(super) fn check_opened(&self, id: StreamId) -> Result<(), Fault> {
         match id {
             0 => Err(Fault::StreamNumber),
             // Servers open streams of even numbers, and these may not (§5.1.1).
@@ -262,7 +262,7 @@ impl Connection {
     }
 
     /// A part of a response, which may be its last.
-    fn part<'a>(&mut self, id: StreamId, part: Part<'a>) -> News<'a> {
+    pub(super) fn part<'a>(&mut self, id: StreamId, part: Part<'a>) -> News<'a> {
         if !part.is_end {
             return News::Part(part);
         }
@@ -280,7 +280,7 @@ impl Connection {
     }
 
     /// What came on a stream is no response (§8.1.1).
-    fn spoil(&mut self, id: StreamId) -> News<'static> {
+    pub(super) fn spoil(&mut self, id: StreamId) -> News<'static> {
         match self.forget(id) {
             None => News::Nothing,
             Some(stream) => {
@@ -291,161 +291,5 @@ impl Connection {
                 }
             }
         }
-    }
-
-    // Heads (§6.2, §6.10).
-
-    fn headers(&mut self, head: &FrameHead, payload: &[u8]) -> Result<News<'static>, Fault> {
-        self.check_opened(head.stream)?;
-        let (block, _) = payload::headers(head, payload)?;
-        let is_end = head.has(flag::END_STREAM);
-        let framing = (FRAME_HEAD_LEN + head.len) as u64;
-        if head.has(flag::END_HEADERS) {
-            return self.fields(head.stream, block, framing, is_end);
-        }
-        self.reading = Reading::Block(Unfinished {
-            id: head.stream,
-            is_end,
-            framing,
-            bytes: block.to_vec(),
-        });
-        Ok(News::Nothing)
-    }
-
-    fn continuation(&mut self, head: &FrameHead, payload: &[u8]) -> Result<News<'static>, Fault> {
-        let Reading::Block(mut block) = std::mem::replace(&mut self.reading, Reading::Frame) else {
-            return Err(Fault::HeadersOrder);
-        };
-        if block.bytes.len() + payload.len() > HEAD_LEN_MAX {
-            return Err(Fault::HeaderBlockTooLong);
-        }
-        block.bytes.extend_from_slice(payload);
-        block.framing += (FRAME_HEAD_LEN + head.len) as u64;
-        if head.has(flag::END_HEADERS) {
-            return self.fields(block.id, &block.bytes, block.framing, block.is_end);
-        }
-        self.reading = Reading::Block(block);
-        Ok(News::Nothing)
-    }
-
-    /// A whole header block. That of a stream that is over has to be read too: it may change the table.
-    fn fields(
-        &mut self,
-        id: StreamId,
-        block: &[u8],
-        framing: u64,
-        is_end: bool,
-    ) -> Result<News<'static>, Fault> {
-        let answer = self.answers.read(block)?;
-        let Some(stream) = self.streams.get(id) else {
-            return Ok(News::Nothing);
-        };
-        let mut part = Part {
-            slot: stream.slot,
-            status: None,
-            framing,
-            content: &[],
-            is_end,
-        };
-        match (answer.status, stream.has_head) {
-            _ if answer.is_wrong => return Ok(self.spoil(id)),
-            // Behind the content come trailers, and nothing behind these (§8.1).
-            (None, true) if is_end => (),
-            // An interim response is no end (§8.1).
-            (Some(100..200), false) if !is_end => (),
-            (Some(status @ 200..), false) => {
-                stream.has_head = true;
-                stream.is_head |= matches!(status, 204 | 304);
-                stream.length = answer.length;
-                part.status = Some(status);
-            }
-            _ => return Ok(self.spoil(id)),
-        }
-        Ok(self.part(id, part))
-    }
-
-    // The rest.
-
-    fn reset(&mut self, head: &FrameHead, payload: &[u8]) -> Result<News<'static>, Fault> {
-        self.check_opened(head.stream)?;
-        let code = payload::reset(payload)?;
-        let lost = self.forget(head.stream);
-        Ok(lost.map_or(News::Nothing, |stream| News::Lost {
-            slot: stream.slot,
-            why: Loss::Reset(code),
-        }))
-    }
-
-    fn settings(&mut self, head: &FrameHead, payload: &[u8]) -> Result<News<'static>, Fault> {
-        of_connection(head)?;
-        if head.has(flag::ACK) {
-            let is_empty = payload.is_empty();
-            return is_empty.then_some(News::Nothing).ok_or(Fault::FrameLength);
-        }
-        let more = self.peer.take(payload)?;
-        for stream in self.streams.iter_mut() {
-            // It may fall below nothing (§6.9.2).
-            stream.window += more;
-            if stream.window > limits::WINDOW_MAX.into() {
-                return Err(Fault::SettingsWindow);
-            }
-        }
-        frame::push_settings_ack(&mut self.out.bytes);
-        self.send_bodies();
-        Ok(News::Nothing)
-    }
-
-    fn ping(&mut self, head: &FrameHead, payload: &[u8]) -> Result<News<'static>, Fault> {
-        of_connection(head)?;
-        let opaque = payload::ping(payload)?;
-        if !head.has(flag::ACK) {
-            frame::push_ping(&mut self.out.bytes, true, opaque);
-        }
-        Ok(News::Nothing)
-    }
-
-    fn going_away(&mut self, head: &FrameHead, payload: &[u8]) -> Result<News<'static>, Fault> {
-        of_connection(head)?;
-        let (last, code) = payload::go_away(payload)?;
-        self.is_going_away = true;
-        let mut unasked = Vec::new();
-        while let Some(stream) = self.streams.pop_above(last) {
-            self.uploads -= u32::from(stream.upload.is_some());
-            unasked.push(stream.slot);
-        }
-        unasked.reverse();
-        Ok(News::GoingAway { code, unasked })
-    }
-
-    fn window_update(&mut self, head: &FrameHead, payload: &[u8]) -> Result<News<'static>, Fault> {
-        let by = i64::from(payload::window_update(payload)?);
-        let most = i64::from(limits::WINDOW_MAX);
-        if head.stream == 0 {
-            self.window += by;
-            match self.window {
-                _ if by == 0 => return Err(Fault::WindowZero),
-                window if window > most => return Err(Fault::WindowOverflow),
-                _ => self.send_bodies(),
-            }
-            return Ok(News::Nothing);
-        }
-        self.check_opened(head.stream)?;
-        let Some(stream) = self.streams.get(head.stream) else {
-            return Ok(News::Nothing);
-        };
-        stream.window += by;
-        if by == 0 || stream.window > most {
-            return Ok(self.spoil(head.stream));
-        }
-        self.send_bodies();
-        Ok(News::Nothing)
-    }
-}
-
-/// A frame that is on no stream.
-fn of_connection(head: &FrameHead) -> Result<(), Fault> {
-    match head.stream {
-        0 => Ok(()),
-        _ => Err(Fault::StreamNumber),
     }
 }

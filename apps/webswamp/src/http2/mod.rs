@@ -4,17 +4,24 @@
 //! | file | what is in it |
 //! |---|---|
 //! | `connection` | a connection: what begins, what leaves |
-//! | `arriving` | the frames that come |
+//! | `arriving` | the frames that come, and those of content |
+//! | `heads` | those of header blocks |
+//! | `control` | those that are no part of a response |
 //! | `peer` | what the server has said of itself: its settings |
 //! | `stream` | the streams of a connection, by number |
 //! | `sending` | what is to leave, and the bodies of requests that wait for a window |
 //! | `answer` | what of a response's fields matters here |
 //! | `block` | the header block of a request, rendered once |
 
+/// What it is called in handshakes of TLS (RFC 9113 §3.2).
+pub const ALPN: &str = "h2";
+
 mod answer;
 mod arriving;
 mod block;
 mod connection;
+mod control;
+mod heads;
 mod peer;
 mod sending;
 mod stream;

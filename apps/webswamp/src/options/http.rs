@@ -3,7 +3,7 @@
 use clap::ValueEnum as _;
 use exos_host::{Error, Result};
 
-use crate::http2::NOT_SENT;
+use crate::http2::{self, NOT_SENT};
 use crate::limits::STREAMS_MAX;
 use crate::request::Version;
 
@@ -34,7 +34,7 @@ impl HttpArgs {
     pub(crate) fn protocol(&self) -> &'static str {
         match self.http {
             Version::Http10 | Version::Http11 => "http/1.1",
-            Version::Http2 => "h2",
+            Version::Http2 => http2::ALPN,
         }
     }
 

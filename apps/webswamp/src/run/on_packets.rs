@@ -155,7 +155,7 @@ fn settle(
             target::refuse_strangers(exos.stack.addresses(), address.ip())?;
         }
         if !args.no_probe {
-            probe::over_packets(exos, address, &options, setup.client.as_ref(), worker)?;
+            probe::over_packets(exos, address, &options, setup.speaking(), worker)?;
         }
         Ok(address)
     });

@@ -22,6 +22,7 @@ use exos_program::Idle;
 use exos_tls::client::Client;
 
 use super::course::Course;
+use super::probe::Speaking;
 use super::shown::Shown;
 use super::worker::{Beginning, ServerRoute, Worker};
 
@@ -29,7 +30,8 @@ use super::worker::{Beginning, ServerRoute, Worker};
 pub(crate) struct Setup {
     pub(super) target: Target,
     /// Speaks TLS with it.
-    pub(super) client: Option<Client>,
+    client: Option<Client>,
+    is_http2: bool,
     driver: Maker,
     duration: Duration,
     phases: Vec<Phase>,
@@ -68,6 +70,7 @@ impl Setup {
         Ok(Self {
             target,
             client,
+            is_http2: args.http.streams().is_some(),
             driver: plan.driver,
             log: plan.log,
             beats: plan.beats,
@@ -76,6 +79,14 @@ impl Setup {
             idle: args.idle(),
             cores: args.core_count(),
         })
+    }
+
+    /// What is to be spoken with the server.
+    pub(super) fn speaking(&self) -> Speaking<'_> {
+        Speaking {
+            client: self.client.as_ref(),
+            is_http2: self.is_http2,
+        }
     }
 
     /// This setup with another driver.
