@@ -295,7 +295,7 @@ fn note(heard: &mut Heard, news: News<'_>) {
         }
         // What came before the fault may have been told or not.
         News::Lost { slot, .. } => heard.slots[slot as usize] = (None, Vec::new(), 0, 2),
-        News::GoingAway { code, unasked } => {
+        News::GoingAway { code, unasked, .. } => {
             for slot in &unasked {
                 heard.slots[*slot as usize].3 = 3;
             }

@@ -25,6 +25,8 @@ pub enum News<'a> {
     GoingAway {
         /// Why.
         code: ErrorCode,
+        /// It has looked at requests on this connection.
+        has_taken: bool,
         /// The slots of requests that it has done nothing about, oldest first: they may be asked again.
         unasked: Vec<u32>,
     },

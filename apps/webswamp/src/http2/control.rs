@@ -72,7 +72,11 @@ impl Connection {
             unasked.push(stream.slot);
         }
         unasked.reverse();
-        Ok(News::GoingAway { code, unasked })
+        Ok(News::GoingAway {
+            code,
+            has_taken: last > 0,
+            unasked,
+        })
     }
 
     pub(super) fn window_update(

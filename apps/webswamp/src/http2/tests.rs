@@ -102,7 +102,7 @@ fn take_more(connection: &mut Connection, bytes: &mut &[u8], said: &mut Said) ->
                 }
             }
             News::Lost { slot, why } => said.lost.push((slot, why)),
-            News::GoingAway { code, unasked } => said.gone.push((code, unasked)),
+            News::GoingAway { code, unasked, .. } => said.gone.push((code, unasked)),
         }
     }
     Ok(())

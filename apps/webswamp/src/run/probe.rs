@@ -8,7 +8,7 @@ use std::time::Duration;
 use exos::{Error, Exos, clock};
 use exos_inet::tcp::{ConnectionId, Event, EventSet, Options, Reason};
 use exos_tls::TlsError;
-use exos_tls::client::{Client, told};
+use exos_tls::client::{Client, reason, told};
 
 use crate::http2::{ALPN as HTTP2, Connection};
 use crate::limits::{GOODBYE_TIME, PROBE_TIME};
@@ -285,6 +285,9 @@ impl Why {
                 return Error::new(format!("{to} does not speak HTTP/2")).mend(
                     "leave --http 2 out; many servers speak it over TLS alone, to https URLs",
                 );
+            }
+            Self::Tls(error) if reason(&error).ends_with("no_application_protocol") => {
+                return Self::NotHttp2.of(to);
             }
             Self::Tls(error) => return told(&error, &to.to_string()),
             Self::Stopped => return Error::new(STOPPED),

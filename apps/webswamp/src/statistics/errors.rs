@@ -26,7 +26,7 @@ pub enum ErrorKind {
     Closed,
     /// The server reset the stream of the request (RST_STREAM of HTTP/2).
     StreamReset,
-    /// It went away without doing anything about the request (GOAWAY of HTTP/2), twice, or because of a fault of ours that it sees.
+    /// It went away (GOAWAY of HTTP/2) because something was wrong before it answered, or twice without doing anything at all.
     #[strum(serialize = "goaway")]
     GoAway,
     /// The response was not whole in the time that a request may take.

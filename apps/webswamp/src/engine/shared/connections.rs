@@ -70,7 +70,7 @@ impl Shared {
 #[derive(Clone, Copy, Debug)]
 struct Place {
     connection: u32,
-    /// A server that went away has done nothing about it before.
+    /// A server that went away without doing anything at all has left it before.
     was_asked: bool,
 }
 
@@ -239,7 +239,7 @@ impl SharedConnections {
         }
     }
 
-    /// A server that goes away has done nothing about a slot's request. True when that is the first time.
+    /// A server that goes away has done nothing about a slot's request, nor any other. True when that is the first time.
     pub(super) fn may_ask_again(&mut self, slot: u32) -> bool {
         let place = &mut self.places[slot as usize];
         !std::mem::replace(&mut place.was_asked, true)

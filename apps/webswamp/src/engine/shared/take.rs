@@ -19,8 +19,12 @@ pub(in super::super) enum Outcome {
     Answered(u32),
     /// A slot's request is over without.
     Lost(u32, Loss),
-    /// The server goes away, having done nothing about these slots' requests.
-    GoingAway(ErrorCode, Vec<u32>),
+    /// The server goes away, having done nothing about these slots' requests, but about others, or not.
+    GoingAway {
+        code: ErrorCode,
+        has_taken: bool,
+        unasked: Vec<u32>,
+    },
 }
 
 impl Engine {
@@ -131,23 +135,35 @@ impl Engine {
                 };
                 self.fail(slot, kind, now, transport);
             }
-            Outcome::GoingAway(code, unasked) => {
+            Outcome::GoingAway {
+                code,
+                has_taken,
+                unasked,
+            } => {
                 self.statistics.went_away(now, code);
                 let it = self.shared().get_mut(at);
                 it.is_refused |= code != ErrorCode::NO_ERROR;
                 self.shared().touch(at);
                 for slot in unasked {
-                    self.ask_again(slot, at, now, transport);
+                    self.ask_again(slot, at, has_taken, now, transport);
                 }
             }
         }
     }
 
-    /// A server that goes away has done nothing about a slot's request, so that it may be asked elsewhere (RFC 9113 §8.7): once.
-    fn ask_again(&mut self, slot: u32, at: u32, now: Instant, transport: &mut impl Transport) {
+    /// A server that goes away has done nothing about a slot's request, so that it may be asked elsewhere (RFC 9113 §8.7). From
+    /// servers that do nothing about anybody's that is taken once.
+    fn ask_again(
+        &mut self,
+        slot: u32,
+        at: u32,
+        has_taken: bool,
+        now: Instant,
+        transport: &mut impl Transport,
+    ) {
         let shared = self.shared();
         shared.clear_slot(slot);
-        if !shared.may_ask_again(slot) {
+        if !has_taken && !shared.may_ask_again(slot) {
             return self.fail(slot, ErrorKind::GoAway, now, transport);
         }
         if !shared.get(at).is_retired {
@@ -188,6 +204,14 @@ fn note(
             }
         }
         News::Lost { slot, why } => outcomes.push(Outcome::Lost(slot, why)),
-        News::GoingAway { code, unasked } => outcomes.push(Outcome::GoingAway(code, unasked)),
+        News::GoingAway {
+            code,
+            has_taken,
+            unasked,
+        } => outcomes.push(Outcome::GoingAway {
+            code,
+            has_taken,
+            unasked,
+        }),
     }
 }
