@@ -64,6 +64,19 @@ pub const LOG_SPAN_MAX: Duration = Duration::from_secs(10 * 365 * 86_400);
 /// Requests under way on a connection: more than any server takes in at once.
 pub const PIPELINE_MAX: u32 = 1024;
 
+/// Streams under way on a connection of HTTP/2: more than any server takes at once.
+pub const STREAMS_MAX: u32 = 1024;
+
+/// The last number of a stream of ours (RFC 9113 §5.1.1).
+pub const STREAM_NUMBER_MAX: u32 = (1 << 31) - 1;
+
+/// What a server may send on a stream, and on all of a connection, before it hears of us: what comes is only counted, and windows
+/// are not to be the limit. As nghttp2's h2load has it.
+pub const WINDOW: u32 = 1 << 30;
+
+/// Frames in a row by which a server answers nothing: settings, pings, windows. One that goes on is left.
+pub const IDLE_FRAMES_MAX: u32 = 10_000;
+
 /// Requests of an open loop that may wait for a connection. Beyond them they are not begun, and counted.
 pub const WAITING_MAX: usize = 1 << 20;
 

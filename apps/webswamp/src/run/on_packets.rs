@@ -158,8 +158,8 @@ fn settle(
             target::refuse_strangers(exos.stack.addresses(), address.ip())?;
         }
         if !args.no_probe {
-            let client = setup.client.as_ref();
-            took = Some(probe::over_packets(exos, address, &options, client, worker)?);
+            let speaking = setup.speaking();
+            took = Some(probe::over_packets(exos, address, &options, speaking, worker)?);
         }
         Ok(address)
     });

@@ -35,7 +35,7 @@ pub(super) fn lead(
             target::refuse_strangers_of_host(address.ip())?;
         }
         if !args.no_probe {
-            probe::over_sockets(address, setup.client.as_ref(), &worker)?;
+            probe::over_sockets(address, setup.speaking(), &worker)?;
         }
         Ok(address)
     })?;

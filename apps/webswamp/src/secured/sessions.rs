@@ -44,6 +44,8 @@ pub struct Sessions {
     /// The part of all handshakes that are to resume a session.
     resume_share: f64,
     random: Pcg64Mcg,
+    /// The protocol that servers have to have agreed on.
+    needed: Option<&'static [u8]>,
     held: Vec<Option<Box<Held>>>,
 }
 
@@ -54,8 +56,22 @@ impl Sessions {
             client: client.with_own_tickets(),
             resume_share,
             random: Pcg64Mcg::seed_from_u64(seed),
+            needed: None,
             held: Vec::new(),
         }
+    }
+
+    /// Servers have to agree on this protocol above TLS.
+    #[must_use]
+    pub fn needing(self, needed: Option<&'static [u8]>) -> Self {
+        Self { needed, ..self }
+    }
+
+    /// A handshake has come to what is needed.
+    pub(super) fn is_enough(&self, id: ConnectionId) -> bool {
+        let about = self.get(id).map(|held| held.session.about());
+        let agreed = about.and_then(|about| about.protocol.as_deref());
+        self.needed.is_none_or(|needed| agreed == Some(needed))
     }
 
     /// Begins one; appends the client's hello.

@@ -1,0 +1,130 @@
+//! Peers that ask too much: each is ended by a fault of its own, after a bounded amount of work.
+
+use exos_http2::Fault;
+use exos_http2::frame::{flag, kind};
+
+use crate::common::{GET, Server, Told, block, framed, request, setting, window};
+
+/// What gives the frames of a flood, by their number.
+type Next = Box<dyn FnMut(u32) -> Vec<u8>>;
+
+/// Has a server take what `next` gives until it fails.
+fn flood(mut next: impl FnMut(u32) -> Vec<u8>) -> (u32, Fault) {
+    let mut server = Server::begun();
+    server.receive(&request(1, false)).unwrap();
+    for n in 0..100_000 {
+        if let Err(fault) = server.receive(&next(n)) {
+            assert_eq!(server.gone(), fault.code());
+            return (n, fault);
+        }
+    }
+    panic!("nobody ends it");
+}
+
+#[test]
+fn floods_are_ended_by_their_names() {
+    let reset = |n: u32| {
+        let stream = 2 * n + 3;
+        [
+            request(stream, true),
+            framed(kind::RST_STREAM, 0, stream, &[0, 0, 0, 8]),
+        ]
+        .concat()
+    };
+    let cases: [(Fault, u32, Next); 9] = [
+        (Fault::ResetFlood, 256, Box::new(reset)),
+        (Fault::SettingsFlood, 31, Box::new(|_| setting(4, 1000))),
+        (
+            Fault::PingFlood,
+            256,
+            Box::new(|_| framed(kind::PING, 0, 0, &[1; 8])),
+        ),
+        (
+            Fault::EmptyFlood,
+            256,
+            Box::new(|_| framed(kind::DATA, 0, 1, b"")),
+        ),
+        (
+            Fault::EmptyFlood,
+            256,
+            Box::new(|_| framed(99, 0, 1, b"what")),
+        ),
+        (
+            Fault::PriorityFlood,
+            1024,
+            Box::new(|_| framed(kind::PRIORITY, 0, 1, &[0; 5])),
+        ),
+        (Fault::WindowFlood, 4096, Box::new(|_| window(0, 1))),
+        (
+            Fault::FaultFlood,
+            256,
+            Box::new(|n| framed(kind::HEADERS, 5, 2 * n + 3, b"\x82")),
+        ),
+        (
+            Fault::EmptyFlood,
+            256,
+            Box::new(|_| framed(kind::GOAWAY, 0, 0, &[0; 8])),
+        ),
+    ];
+    for (fault, count, next) in cases {
+        assert_eq!(flood(next), (count, fault));
+    }
+}
+
+/// What floods is what comes in a short time.
+#[test]
+fn time_gives_back() {
+    let mut server = Server::begun();
+    for second in 0..100 {
+        server.connection.set_time(second);
+        for _ in 0..32 {
+            assert_eq!(
+                server.receive(&framed(kind::PING, 0, 0, &[1; 8])),
+                Ok(vec![])
+            );
+        }
+    }
+    assert_eq!(server.sent().len(), 3200);
+}
+
+/// CVE-2024-27316 and its kin: a header block that never ends.
+#[test]
+fn a_block_without_an_end_is_ended() {
+    let begin = framed(kind::HEADERS, 0, 3, &block(&GET));
+    let mut server = Server::begun();
+    server.receive(&begin).unwrap();
+    let more = framed(kind::CONTINUATION, 0, 3, b"");
+    let results: Vec<_> = (0..1000).map(|_| server.receive(&more)).collect();
+    assert!(results.contains(&Err(Fault::ContinuationFlood)));
+    let mut server = Server::begun();
+    server.receive(&begin).unwrap();
+    let more = framed(kind::CONTINUATION, 0, 3, &[0; 16_000]);
+    let fault = (0..10).find_map(|_| server.receive(&more).err());
+    assert_eq!(fault, Some(Fault::HeaderBlockTooLong));
+}
+
+/// A table's entry that is named thousands of times comes to gigabytes: it is counted, and not kept.
+#[test]
+fn a_bomb_of_fields_is_refused() {
+    let mut bomb = block(&GET);
+    let value = "v".repeat(3900);
+    exos_http2::hpack::encoder::push_kept(&mut bomb, b"x", value.as_bytes());
+    bomb.extend(vec![0xbe; 10_000]);
+    let mut server = Server::begun();
+    let bytes = framed(
+        kind::HEADERS,
+        flag::END_HEADERS | flag::END_STREAM,
+        1,
+        &bomb,
+    );
+    assert_eq!(server.receive(&bytes), Ok(vec![Told::TooLong(1)]));
+    // The table is what the client thinks: the next request names it.
+    let named = [block(&GET), vec![0xbe]].concat();
+    let next = framed(
+        kind::HEADERS,
+        flag::END_HEADERS | flag::END_STREAM,
+        3,
+        &named,
+    );
+    assert_eq!(server.receive(&next), Ok(vec![Told::Request(3, true)]));
+}
