@@ -73,11 +73,11 @@ await test -S "$work/app.sock"
 
 # fields FILE: what is the same of a response's head over all versions: names in small letters, sorted, without those of connections.
 fields() { tr -d '\r' <"$1" | tail -n +2 | grep : | sed 's/^[^:]*/\L&/' | grep -vE '^(date|connection|keep-alive|transfer-encoding|alt-svc):' | sort; }
-# same_as_http1 NAME ARGUMENTS...: curl's, with @ for the server.
+# same_as_http1 NAME ARGUMENTS...: curl's, with ^ for the server.
 same_as_http1() {
     local name=$1 version arguments got=(); shift
     for version in 1 2; do
-        arguments=("${@/@/$url}")
+        arguments=("${@/#^/$url}")
         local how=--http1.1
         [ $version = 1 ] || how=$speak
         got[version]=$($ask $how -D "$work/head$version" -o "$work/content$version" -w '%{http_version} %{http_code} %{redirect_url}' "${arguments[@]}" 2>&1)
@@ -103,24 +103,25 @@ by() {
         $ask $speak --limit-rate 8M -o "$work/got" "$url/large.bin"
         check "a slow reader gets all" cmp "$work/got" "$site/large.bin"
         tag=$($ask -I "$url/small.txt" | tr -d '\r' | sed -n 's/^etag: //Ip')
-        same_as_http1 "a document" "@/small.txt"
-        same_as_http1 "its head" -I "@/large.bin"
-        same_as_http1 "a part" -r 1000-200999 "@/large.bin"
-        same_as_http1 "a part of a long file" -r 5000000-5999999 "@/long.bin"
-        same_as_http1 "a part beyond its end" -r 4000000- "@/large.bin"
-        same_as_http1 "nothing new" -H "If-None-Match: $tag" "@/small.txt"
-        same_as_http1 "a condition that does not hold" -H "If-Match: \"other\"" "@/small.txt"
-        same_as_http1 "a variant" -H "Accept-Encoding: gzip" "@/packed.txt"
-        same_as_http1 "what is not there" "@/none"
-        same_as_http1 "a redirect" "@/old/a?b"
-        same_as_http1 "a folder without its slash" "@/folder"
-        same_as_http1 "fields of a rule" "@/folder/"
-        same_as_http1 "a list" "@/list/"
-        same_as_http1 "what is denied" "@/secret/a"
-        same_as_http1 "a method that is none of documents'" -X DELETE "@/small.txt"
-        same_as_http1 "OPTIONS" -X OPTIONS "@/small.txt"
-        same_as_http1 "an application" "@/app/a?echo"
-        same_as_http1 "an application's body" -H Expect: --data-binary "@$work/body" "@/app/a?length"
+        same_as_http1 "a document" "^/small.txt"
+        same_as_http1 "its head" -I "^/large.bin"
+        same_as_http1 "a part" -r 1000-200999 "^/large.bin"
+        same_as_http1 "a part of a long file" -r 5000000-5999999 "^/long.bin"
+        same_as_http1 "a part beyond its end" -r 4000000- "^/large.bin"
+        same_as_http1 "nothing new" -H "If-None-Match: $tag" "^/small.txt"
+        same_as_http1 "a condition that does not hold" -H "If-Match: \"other\"" "^/small.txt"
+        same_as_http1 "a variant" -H "Accept-Encoding: gzip" "^/packed.txt"
+        same_as_http1 "what is not there" "^/none"
+        same_as_http1 "a redirect" "^/old/a?b"
+        same_as_http1 "a folder without its slash" "^/folder"
+        same_as_http1 "fields of a rule" "^/folder/"
+        same_as_http1 "a list" "^/list/"
+        same_as_http1 "what is denied" "^/secret/a"
+        same_as_http1 "a method that is none of documents'" -X DELETE "^/small.txt"
+        same_as_http1 "OPTIONS" -X OPTIONS "^/small.txt"
+        has "an application is told the version" "SERVER_PROTOCOL=HTTP/2.0" "$($ask $speak "$url/app/a?echo")"
+        same_as_http1 "an application's answer" "^/app/a?bytes=300000"
+        same_as_http1 "an application's body" -H Expect: --data-binary "@$work/body" "^/app/a?body"
         same "another host" "other" "$($ask $speak -H 'Host: b.test' "$url/" 2>&1)"
         got=$($ask $speak -w '%{num_connects}\n' -o /dev/null "$url/small.txt" -o /dev/null "$url/small.txt")
         same "a connection is kept" "1 0" "$(echo $got)"
@@ -137,7 +138,7 @@ by() {
             has "h2load: large ones" "100 succeeded, 0 failed, 0 errored" "$got"
             got=$($run timeout 100 h2load -n 100 -c 2 -m 20 -w 14 -W 15 "$url/large.bin" 2>&1)
             has "h2load: small windows" "100 succeeded, 0 failed, 0 errored" "$got"
-            got=$($run timeout 100 h2load -n 40 -c 2 -m 10 -d "$work/body" "$url/app/a?length" 2>&1)
+            got=$($run timeout 100 h2load -n 40 -c 2 -m 10 -d "$work/body" "$url/app/a?body" 2>&1)
             has "h2load: bodies to an application" "40 succeeded, 0 failed, 0 errored" "$got"
         fi
     done

@@ -106,3 +106,14 @@ pub const SECONDS_FOR_NOISE: usize = 5;
 
 /// Seconds that a load in a file lasted at most: a week, and what more merged ones may have.
 pub const LOAD_SECS_MAX: f64 = 1e6;
+
+/// What windows of a loop's connections promise together to a server that is near: 1,536 full segments of 1,448 bytes, three quarters of
+/// the 2,048 frames that a link's receive ring holds (`exos_link::limits::RX_RING_SIZE`). The rest is for segments that are not full.
+pub const WINDOWS_LEN: u64 = 1536 * 1448;
+
+/// The narrowest of them, however many there are: a record of TLS, which has to be there whole, and most of the next.
+pub const WINDOW_LEN_MIN: u32 = 32 * 1024;
+
+/// A server that takes a connection in less is near: on a longer path less is under way to a ring than on the path. It is as long as our
+/// thread is away at worst, which the ring bridges.
+pub const NEAR_TIME: Duration = Duration::from_millis(5);

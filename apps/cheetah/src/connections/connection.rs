@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use exos::requests::Requests;
 use exos_buf::Slice;
+use exos_inet::Instant;
 use exos_inet::tcp::{ConnectionId, EventSet};
-use exos_inet::{Duration, Instant};
 
 use super::answering::Answering;
 use super::bounds::{Bounds, Pace};
@@ -30,6 +30,11 @@ pub(super) struct Counters {
     pub(super) slow_heads: u64,
     pub(super) broken_off: u64,
     pub(super) application_failures: u64,
+    pub(super) upstream_failures: u64,
+    /// Requests that went to another upstream, or once more to one.
+    pub(super) upstream_retries: u64,
+    /// Changes of protocol.
+    pub(super) tunnels: u64,
 }
 
 /// What all connections of a loop share.
@@ -205,11 +210,6 @@ impl Connection {
         self.deadline = now + wait.time();
     }
 
-    /// An application has this much time.
-    pub(super) fn wait_for_application(&mut self, now: Instant, time: Duration) {
-        self.wait_until(Wait::Application, now + time);
-    }
-
     pub(super) fn wait_until(&mut self, wait: Wait, deadline: Instant) {
         (self.wait, self.deadline) = (wait, deadline);
     }
@@ -368,7 +368,9 @@ impl Connection {
             Wait::Request if !is_idle => self.give_up(Status::RequestTimeout, turn),
             Wait::Fetching => self.give_up(Status::ServiceUnavailable, turn),
             Wait::Request | Wait::Idle => self.finish(turn),
-            Wait::Body | Wait::Application => return self.end_wait_answering(turn),
+            Wait::Body | Wait::Application | Wait::Upstream | Wait::Tunnel => {
+                return self.end_wait_answering(turn);
+            }
             Wait::Sending | Wait::Reading | Wait::Lingering | Wait::Handshake => {
                 return Outcome::Broken;
             }

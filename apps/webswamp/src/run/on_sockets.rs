@@ -44,6 +44,7 @@ pub(super) fn lead(
         to,
         routes: Vec::new(),
         gateways: Vec::new(),
+        took: None,
     };
     let beginning = setup.beginning(args, vec![server_route], worker.is_alone());
     worker.begin(beginning.clone());

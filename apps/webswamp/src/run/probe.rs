@@ -19,7 +19,7 @@ use crate::transport::{NOBODY, Transport};
 
 use super::worker::Worker;
 
-/// Connects over a stack of our own, and closes.
+/// Connects over a stack of our own, and closes. Gives how long the server took to take the connection.
 ///
 /// # Errors
 ///
@@ -30,7 +30,7 @@ pub(super) fn over_packets(
     options: &Options,
     speaking: Speaking<'_>,
     worker: &Worker<'_>,
-) -> Result<(), Error> {
+) -> Result<Duration, Error> {
     let from = exos.source(to, None)?;
     let opened = exos.stack.tcp.connect(exos.now(), from, to, options);
     let id = opened.map_err(|e| Error::new(format!("{to} is not reached: {e}")))?;
@@ -38,7 +38,7 @@ pub(super) fn over_packets(
     let look = Look::new(id, speaking);
     let became = wait(exos, look, (to, options), worker);
     match became {
-        Ok(()) => exos.stack.tcp.finish(id),
+        Ok(_) => exos.stack.tcp.finish(id),
         Err(_) => exos.stack.tcp.abort(id),
     }
     while exos.send()? > 0 {}
@@ -48,14 +48,16 @@ pub(super) fn over_packets(
     became.map_err(|why| why.of(to))
 }
 
-/// Until the connection stands, and TLS on it.
+/// Until the connection stands, and TLS on it. Gives how long the first of both took.
 fn wait(
     exos: &mut Exos,
     mut look: Look<'_>,
     (to, options): (SocketAddr, &Options),
     worker: &Worker<'_>,
-) -> Result<(), Why> {
-    let until = exos.now() + PROBE_TIME;
+) -> Result<Duration, Why> {
+    let begun = exos.now();
+    let until = begun + PROBE_TIME;
+    let mut took = Duration::MAX;
     loop {
         exos.receive();
         while let Some(event) = exos.stack.poll_event() {
@@ -70,8 +72,11 @@ fn wait(
                 to,
                 lent: None,
             };
+            if event.set.contains(EventSet::CONNECTED) {
+                took = packets.now - begun;
+            }
             if look.handle_event(&event, &mut packets)? {
-                return Ok(());
+                return Ok(took);
             }
             if event.set.contains(EventSet::CLOSED) {
                 return Err(look.why_closed(event.reason, silence(exos)));

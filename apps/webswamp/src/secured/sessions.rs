@@ -9,6 +9,7 @@ use rand_distr::StandardUniform;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::SeedableRng as _;
 
+use crate::limits::HEAD_LEN_MAX;
 use crate::statistics::Handshake;
 
 /// A connection's session.
@@ -82,7 +83,9 @@ impl Sessions {
     ) -> Result<(), TlsError> {
         let unit: f64 = StandardUniform.sample(&mut self.random);
         let resumes = unit < self.resume_share;
-        let mut session = self.client.begin(resumes)?;
+        // What the engine waits for in one piece is a head: it ends a longer one, and nothing else stays.
+        let session = self.client.begin(resumes)?;
+        let mut session = session.with_unread_max(HEAD_LEN_MAX);
         session.receive(&[], out)?;
         let slot = id.slot() as usize;
         if self.held.len() <= slot {

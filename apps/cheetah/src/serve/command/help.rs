@@ -48,7 +48,10 @@ const SECTIONS: [(&str, &[&str]); 8] = [
         "HTTPS",
         &["tls_cert", "tls_key", "tls_self_signed", "tls_port"],
     ),
-    ("Documents", &["document_max", "fastcgi", "application"]),
+    (
+        "Documents",
+        &["document_max", "fastcgi", "application", "proxy"],
+    ),
     ("To compare", &["sockets", "without"]),
 ];
 

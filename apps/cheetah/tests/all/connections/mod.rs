@@ -2,6 +2,7 @@
 
 mod applications;
 mod limits;
+mod proxy;
 mod slow_readers;
 mod sockets;
 mod sockets_steps;
