@@ -335,6 +335,8 @@ def goes_away():
         if kind == DATA:
             if not any(contents.values()):
                 os.kill(PID, signal.SIGTERM)
+            if stream not in contents:
+                continue
             contents[stream] += payload
             more = number(max(len(payload), 1))
             if last is not None:
