@@ -61,8 +61,8 @@ pub const SITE_DEPTH_MAX: usize = 64;
 pub const MORE_FIELDS_LEN_MAX: usize = 4 * 1024;
 
 /// Room for the header fields of a response before its body in one buffer: our own, and twice those
-/// of rules, which stand for 200 and for 304.
-pub const RESPONSE_FIELDS_LEN_MAX: usize = 1024 + 2 * MORE_FIELDS_LEN_MAX;
+/// of rules, which stand for 200 and for 304; and all of it once more for HTTP/2.
+pub const RESPONSE_FIELDS_LEN_MAX: usize = 2 * (1024 + 2 * MORE_FIELDS_LEN_MAX);
 
 const _: () = assert!(
     MEMORY_LEN_MAX + RESPONSE_FIELDS_LEN_MAX as u64 <= exos_buf::limits::BUFFER_LEN_MAX as u64,
@@ -415,6 +415,10 @@ pub const SEALED_LEN: usize = 64 * 1024;
 
 /// Records that wait on a connection to be sent: with more, nothing is encrypted; documents stay slices until then.
 pub const SEALED_AHEAD_LEN: usize = 128 * 1024;
+
+/// Frames of HTTP/2 that wait on a connection to be sent: with more, none are made of what is queued, so that what becomes urgent
+/// overtakes it. As much as records of TLS.
+pub const FRAMED_AHEAD_LEN: usize = SEALED_AHEAD_LEN;
 
 /// Records on a connection that its client has not taken, as far as is known: with more, nothing is encrypted. Congestion control and a
 /// client's window may let more go, of documents that is nothing but references; records are memory. 2 MiB are 160 Mbit/s over 100 ms,

@@ -46,6 +46,10 @@ pub const TABLE_RESIZES_MAX: u8 = 2;
 /// take a kilobyte.
 pub const KEPT_FIELDS_LEN: usize = 2048;
 
+/// Bytes of a body that are thrown away behind a response, before the stream is reset: what is under way when it is sent. Some clients do
+/// not look at a response that is followed by a reset at once.
+pub const SURPLUS_LEN_MAX: u32 = 64 * 1024;
+
 /// Streams that we have reset are remembered, for frames that were under way: as many as there may be.
 pub const RESET_REMEMBERED: usize = STREAMS_MAX as usize;
 

@@ -10,6 +10,7 @@ use super::head::{Head, HeadError};
 use super::proxy::answer::AnswerError;
 use super::record::{Decoder, Ending, Piece, RecordError};
 use crate::limits::{APPLICATION_HEAD_LEN_MAX, WARNING_LEN_MAX, WARNINGS_MAX};
+use crate::message::Version;
 
 /// Why an application's answer is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -266,7 +267,7 @@ pub enum Framing {
     Length(u64),
     /// By the last chunk.
     Chunked,
-    /// With the connection.
+    /// With the connection, or the stream.
     Close,
     /// With the connection, on which another protocol is spoken from here on.
     Tunnel,
@@ -274,13 +275,13 @@ pub enum Framing {
 
 impl Framing {
     /// That of an answer to a request; `asks_head` says that it was HEAD.
-    pub fn of(head: &Head, asks_head: bool, minor_version: u8) -> Framing {
-        match (head.length, minor_version) {
+    pub fn of(head: &Head, asks_head: bool, version: Version) -> Framing {
+        match (head.length, version) {
             _ if head.code == 101 => Framing::Tunnel,
             _ if asks_head || matches!(head.code, 204 | 304) => Framing::Without,
             (Some(length), _) => Framing::Length(length),
-            (None, 0) => Framing::Close,
-            (None, _) => Framing::Chunked,
+            (None, Version::Http10 | Version::Http2) => Framing::Close,
+            (None, Version::Http11) => Framing::Chunked,
         }
     }
 

@@ -54,6 +54,8 @@ pub struct Config {
     pub default_site: usize,
     /// What becomes of requests for hosts that no site names.
     pub unknown_hosts: Unknown,
+    /// Whether HTTP/2 is spoken to clients that want it.
+    pub http2: bool,
     /// Whether the kernel answers SYNs.
     pub syn_handler: bool,
     /// Whether the kernel answers requests, too.
@@ -81,6 +83,7 @@ impl Config {
             sites: vec![SiteConfig::of(root)],
             default_site: 0,
             unknown_hosts: Unknown::Default,
+            http2: true,
             syn_handler: false,
             in_kernel: false,
             lines: Lines::default(),
@@ -122,6 +125,7 @@ impl Config {
             stream_memory: site::stream_memory(&source, &tables.limits),
             sites: site::all(&source, &folder_of(file), &tables.site),
             default_site: site::default_site(&source, &tables.site),
+            http2: tables.http2 != Some(false),
             syn_handler: tables.syn_handler,
             in_kernel: tables.in_kernel,
             lines: Lines::of(&source, file, &tables),

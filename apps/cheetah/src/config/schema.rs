@@ -26,6 +26,7 @@ pub(super) struct File {
     pub(super) cache: CacheTable,
     pub(super) limits: LimitsTable,
     pub(super) unknown_hosts: Option<Text>,
+    pub(super) http2: Option<bool>,
     #[serde(default)]
     pub(super) syn_handler: bool,
     #[serde(default)]

@@ -20,8 +20,9 @@ use crate::applications::variables::{self, About};
 use crate::applications::{Address, Application, Asked};
 use crate::limits::UPSTREAM_FRESH_TIME;
 use crate::log::{Answer, LoggedRequest, Unfinished};
+use crate::message::http2::push_lines;
 use crate::message::request::{Body, FieldStore, Method, Request, parse};
-use crate::message::{Fault, Status};
+use crate::message::{Fault, Status, Version};
 
 /// A request that an application answers.
 #[derive(Debug)]
@@ -36,8 +37,8 @@ pub struct Asking {
     pub expects_continue: bool,
     /// It wants another request on this connection.
     pub persistent: bool,
-    /// 0 for HTTP/1.0, 1 for HTTP/1.1.
-    pub minor_version: u8,
+    /// How it was asked.
+    pub version: Version,
     asks_head: bool,
     /// It asks for nothing to be done (RFC 9110 §9.2.1), so that it may be asked twice.
     is_safe: bool,
@@ -76,7 +77,7 @@ impl Asking {
 
     /// How the client knows where the answer ends.
     pub fn framing(&self, head: &Head) -> Framing {
-        Framing::of(head, self.asks_head, self.minor_version)
+        Framing::of(head, self.asks_head, self.version)
     }
 
     /// Whether a rule sets a field.
@@ -132,6 +133,7 @@ impl Asking {
         let mut store = FieldStore::new();
         // It was parsed before.
         if let Ok(Some(request)) = parse(&self.head, &mut store) {
+            let request = request.asked_by(self.version);
             let about = proxy::request::About {
                 asked: &self.asked,
                 proxy,
@@ -152,6 +154,7 @@ impl Asking {
         let mut store = FieldStore::new();
         // It was parsed before.
         if let Ok(Some(request)) = parse(&self.head, &mut store) {
+            let request = request.asked_by(self.version);
             out.reserve(2 * self.head.len());
             let about = About {
                 asked: &self.asked,
@@ -220,7 +223,7 @@ impl Server {
             body: request.body,
             expects_continue: request.expects_continue,
             persistent: request.persistent,
-            minor_version: request.minor_version,
+            version: request.version,
             asks_head: request.method == Method::Head,
             is_safe,
             is_idempotent: is_safe || matches!(request.method_name, "PUT" | "DELETE"),
@@ -242,20 +245,27 @@ impl Server {
         framing: Framing,
         persistent: bool,
     ) -> Vec<u8> {
+        self.sender.counters.count_code(head.code);
+        let mut lines = match &asking.more_fields {
+            Some(lines) => lines.as_bytes().to_vec(),
+            None => Vec::new(),
+        };
+        lines.extend_from_slice(&head.fields);
+        framing.push_fields(head, &mut lines);
+        let now_secs = self.sender.now_secs();
+        if asking.version == Version::Http2 {
+            let mut block = opening::block(now_secs, head.code);
+            push_lines(&mut block, &lines);
+            return block;
+        }
         let how = match framing {
             // The head says what the connection is for from here on.
             Framing::Tunnel => Persistence::Implied,
             _ => persistence(asking, persistent),
         };
-        let mut out =
-            opening::text(self.sender.now_secs(), head.code, &head.reason, how).into_bytes();
-        if let Some(lines) = &asking.more_fields {
-            out.extend_from_slice(lines.as_bytes());
-        }
-        out.extend_from_slice(&head.fields);
-        framing.push_fields(head, &mut out);
+        let mut out = opening::text(now_secs, head.code, &head.reason, how).into_bytes();
+        out.append(&mut lines);
         out.extend_from_slice(b"\r\n");
-        self.sender.counters.count_code(head.code);
         out
     }
 
@@ -282,6 +292,7 @@ impl Server {
         let response = &out[before..];
         if let Some(log) = &mut self.log {
             let attempt = super::Attempt::default().of(asking.peer, asking.begun, asking.begun);
+            let attempt = attempt.by_http2(asking.version == Version::Http2);
             asking
                 .with_logged(|asked| log_answer(log, asked, status, response, 0, &attempt, lines));
         }
@@ -310,18 +321,14 @@ impl Asking {
     fn with_logged(&self, log: impl FnOnce(LoggedRequest<'_>)) {
         let mut store = FieldStore::new();
         match parse(&self.head, &mut store) {
-            Ok(Some(request)) => log(LoggedRequest::of(&request)),
+            Ok(Some(request)) => log(LoggedRequest::of(&request.asked_by(self.version))),
             _ => log(LoggedRequest::Bytes(&self.head)),
         }
     }
 }
 
 fn persistence(asking: &Asking, persistent: bool) -> Persistence {
-    match (persistent, asking.minor_version) {
-        (false, _) => Persistence::Close,
-        (true, 0) => Persistence::KeepAlive,
-        (true, _) => Persistence::Implied,
-    }
+    Persistence::of(asking.version, persistent)
 }
 
 /// What refuses a request whatever the application says.

@@ -16,9 +16,9 @@ use super::opening::Persistence;
 use super::sending::Sender;
 use super::tail::Tail;
 use crate::log::{Answer, Log, LoggedRequest, Unfinished};
-use crate::message::request::{Method, Request};
+use crate::message::request::{FieldStore, Method, Request, parse};
 use crate::message::target::{Target, encode, https_url};
-use crate::message::{Fault, Status};
+use crate::message::{Fault, Status, Version};
 use crate::site::hosts::is_address;
 use crate::site::{Change, Document, Sites, page};
 use crate::status::StatusPages;
@@ -176,18 +176,23 @@ impl Server {
         } else {
             page.whole()
         };
-        self.sender.push(status, Persistence::Close, [rest], out);
+        let how = match attempt.is_http2 {
+            true => Persistence::Http2,
+            false => Persistence::Close,
+        };
+        self.sender.push(status, how, [rest], out);
         if let Some(log) = &mut self.log {
             let response = &out[before..];
-            log_answer(
-                log,
-                LoggedRequest::Bytes(bytes),
-                status,
-                response,
-                0,
-                attempt,
-                lines,
-            );
+            let mut store = FieldStore::new();
+            let asked = match parse(bytes, &mut store) {
+                Ok(Some(request)) if attempt.is_http2 => request.asked_by(Version::Http2),
+                _ => {
+                    let asked = LoggedRequest::Bytes(bytes);
+                    return log_answer(log, asked, status, response, 0, attempt, lines);
+                }
+            };
+            let asked = LoggedRequest::of(&asked);
+            log_answer(log, asked, status, response, 0, attempt, lines);
         }
     }
 
@@ -454,7 +459,7 @@ impl<'a> LoggedRequest<'a> {
         LoggedRequest::Request {
             method: request.method_name,
             target: request.target,
-            minor_version: request.minor_version,
+            version: request.version,
             fields: request.fields,
         }
     }
@@ -471,12 +476,16 @@ pub(super) fn log_answer(
     attempt: &Attempt,
     lines: &mut Unfinished,
 ) {
+    let version = match attempt.is_http2 {
+        true => Version::Http2,
+        false => Version::Http11,
+    };
     let answer = Answer {
         peer: attempt.peer,
         begun: attempt.begun,
         asked,
         code: status.code(),
-        head_len: head::len_of(response),
+        head_len: head::len_of(response, version),
         len: response.iter().map(Slice::len).sum::<usize>() + tail_len as usize,
     };
     log.answered(&answer, lines);

@@ -79,7 +79,10 @@ pub(super) fn read(
     let mut server = builder.with_cert_resolver(Arc::new(names));
     server.enable_secret_extraction = true; // Records are ours.
     server.ticketer = tickets.clone();
-    server.alpn_protocols = vec![b"http/1.1".to_vec()];
+    // The first that the client has, too (RFC 9113 §3.2).
+    let protocols: [&[u8]; 2] = [b"h2", b"http/1.1"];
+    let spoken = protocols.iter().skip(usize::from(!config.http2));
+    server.alpn_protocols = spoken.map(|name| name.to_vec()).collect();
     // Clients know best whether their processor has AES, unless somebody has said what to use.
     server.ignore_client_order = !tls.suites.is_empty();
     let source = Source {

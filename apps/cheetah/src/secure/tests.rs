@@ -194,7 +194,10 @@ fn records_under_way_are_bounded() {
     }
     let under_way = world.wire.unacknowledged(id(0));
     assert!(under_way >= SEALED_UNDER_WAY_LEN, "{under_way}");
-    assert!(under_way < SEALED_UNDER_WAY_LEN + SEALED_LEN + 4096, "{under_way}");
+    assert!(
+        under_way < SEALED_UNDER_WAY_LEN + SEALED_LEN + 4096,
+        "{under_way}"
+    );
     let secured = Secured::new(&mut world.wire, Some(&mut world.sessions));
     // Each flight is a bit longer than its plaintext.
     let waiting = LEN - under_way / SEALED_LEN * SEALED_LEN;
@@ -205,7 +208,11 @@ fn records_under_way_are_bounded() {
     let mut received = Vec::new();
     while received.len() < LEN {
         let plain = world.take(id(0), &mut client, 100_000);
-        assert!(!plain.is_empty(), "it has stopped behind {}", received.len());
+        assert!(
+            !plain.is_empty(),
+            "it has stopped behind {}",
+            received.len()
+        );
         received.extend_from_slice(&plain);
         world.turn();
     }

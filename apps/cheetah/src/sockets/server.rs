@@ -104,6 +104,11 @@ impl SocketServer {
         self.connections_max = connections_max.map_or(usize::MAX, |most| most as usize);
     }
 
+    /// Whether HTTP/2 is spoken to clients that want it, from now on.
+    pub fn speak_http2(&mut self, speaks: bool) {
+        self.cheetah.speak_http2(speaks);
+    }
+
     /// Reads long files in this way from now on, where the kernel does not send them itself.
     pub fn set_streams(&mut self, streams: Streams) {
         self.cheetah.set_streams(streams);

@@ -1,7 +1,7 @@
 //! What the server has said of itself (RFC 9113 §6.5.2).
 
 use exos_http2::Fault;
-use exos_http2::connection::setting;
+use exos_http2::frame::setting;
 use exos_http2::frame::payload;
 use exos_http2::limits;
 

@@ -48,7 +48,9 @@ pub(super) fn lead(
     let beginning = setup.beginning(args, worker.server_routes(), worker.is_alone());
     worker.begin(beginning.clone());
     let course = setup.begin(args, worker, driver, &beginning)?;
-    Load::new(exos, ports, args, (to, took), course).make().map(Some)
+    Load::new(exos, ports, args, (to, took), course)
+        .make()
+        .map(Some)
 }
 
 /// Loads from another core, when the first says so. The first one of a link looks before that whether the server is there.

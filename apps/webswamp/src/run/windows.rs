@@ -74,6 +74,9 @@ mod tests {
     fn a_record_has_room() {
         let options = for_records(Options::with_receive_buffer(2048));
         assert!(options.receive_buffer_bytes as usize >= RECORD_LEN_MAX);
-        assert_eq!(options.receive_buffer_bytes, options.receive_buffer_max_bytes);
+        assert_eq!(
+            options.receive_buffer_bytes,
+            options.receive_buffer_max_bytes
+        );
     }
 }

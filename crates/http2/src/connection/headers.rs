@@ -144,6 +144,7 @@ impl Connection {
             send_window: self.peer.window as i32,
             receive_window: ReceiveWindow::new(STREAM_WINDOW),
             length_left: layout.and_then(|layout| layout.length),
+            surplus: 0,
             priority: priority.unwrap_or_default(),
         });
         match layout {

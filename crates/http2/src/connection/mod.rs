@@ -9,88 +9,29 @@
 //! within [`Connection::room`]. Bytes of a body come with [`Event::Data`], and are the caller's to keep until [`Connection::consume`]
 //! says that they have gone: so a client sends no more than is asked for.
 
+mod data;
+mod event;
 mod headers;
 mod sending;
 mod settings;
 mod streams;
 
-pub use settings::setting;
+pub use event::Event;
 
 use headers::Memo;
 use settings::PeerSettings;
 use streams::{ReceiveWindow, Streams};
 
 use crate::allowance::Allowance;
-use crate::error::{ErrorCode, Fault};
+use crate::error::Fault;
 use crate::fields::Fields;
 use crate::frame::{FrameHead, PREFACE, StreamId, flag, kind, payload, push_ping, push_reset};
 use crate::hpack::Decoder;
 use crate::limits::{
     CONNECTION_WINDOW, DEFAULT_WINDOW, EMPTY_FRAMES, FRAME_HEAD_LEN, FRAME_LEN_MAX,
-    HEADER_TABLE_LEN, PINGS, PRIORITIES, RESETS, SETTINGS, SMALL_WINDOW_LEN, SMALL_WINDOWS,
-    STREAM_FAULTS, WINDOW_MAX,
+    HEADER_TABLE_LEN, PINGS, PRIORITIES, RESETS, SETTINGS, SMALL_WINDOWS, STREAM_FAULTS,
 };
-use crate::message::RequestHead;
-use crate::priority::Priority;
-use crate::state::{State, StreamEvent};
-
-/// What has come.
-#[derive(Debug)]
-pub enum Event<'a> {
-    /// A request begins; with `is_end` it is all there.
-    Request {
-        /// Its stream.
-        stream: StreamId,
-        /// Its fields, until the next call.
-        head: RequestHead<'a>,
-        /// It has no body.
-        is_end: bool,
-    },
-    /// A request begins whose fields are longer than is kept: it is to be refused (431).
-    FieldsTooLong {
-        /// Its stream.
-        stream: StreamId,
-    },
-    /// A part of a request's body, or its end.
-    Data {
-        /// Its stream.
-        stream: StreamId,
-        /// The part, perhaps nothing.
-        bytes: &'a [u8],
-        /// No more follows.
-        is_end: bool,
-    },
-    /// The peer has given a request up.
-    Reset {
-        /// Its stream, which is no more.
-        stream: StreamId,
-        /// Why.
-        code: ErrorCode,
-    },
-    /// A stream has come to its end by a fault, which its peer is told.
-    Fault {
-        /// Its stream, which is no more; it may never have been one.
-        stream: StreamId,
-        /// What was wrong.
-        fault: Fault,
-    },
-    /// A stream has another priority.
-    Priority {
-        /// Its stream.
-        stream: StreamId,
-        /// Which.
-        priority: Priority,
-    },
-    /// There may be more room to send.
-    Room,
-    /// The client has heard that the connection ends, and was told which request is the last.
-    Gone,
-    /// The peer says that it will not ask for anything more.
-    GoAway {
-        /// Why.
-        code: ErrorCode,
-    },
-}
+use crate::state::State;
 
 /// How far its end has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -195,10 +136,10 @@ impl Connection {
         self.now = secs;
     }
 
-    /// Streams that are open.
+    /// Streams to which a response is owed, or the rest of one.
     #[inline]
     pub fn stream_count(&self) -> usize {
-        self.streams.count()
+        self.streams.owed()
     }
 
     /// The client's first settings have come.
@@ -322,63 +263,6 @@ impl Connection {
         }
     }
 
-    fn handle_data<'a>(
-        &'a mut self,
-        head: &FrameHead,
-        bytes: &'a [u8],
-        out: &mut Vec<u8>,
-    ) -> Result<Option<Event<'a>>, Fault> {
-        let (id, len) = (head.stream, head.len as u32);
-        if id == 0 {
-            return Err(Fault::StreamNumber);
-        }
-        let data = payload::without_padding(head, bytes)?;
-        if id > self.streams.last {
-            return Err(Fault::IdleStream);
-        }
-        if !self.receive_window.take(len) {
-            return Err(Fault::BeyondWindow);
-        }
-        let is_end = head.has(flag::END_STREAM);
-        if data.is_empty() && !is_end {
-            self.allow_useless()?;
-        }
-        let fault = match self.streams.get_mut(id) {
-            None => Fault::ClosedStream,
-            Some(stream) => {
-                let event = match is_end {
-                    true => StreamEvent::ReceiveLastData,
-                    false => StreamEvent::ReceiveData,
-                };
-                let left = stream.length_left;
-                let left = left.map(|left| left.checked_sub(data.len() as u64));
-                match (stream.state.on(event), left) {
-                    (Err(fault), _) => fault,
-                    (Ok(_), _) if !stream.receive_window.take(len) => Fault::BeyondWindow,
-                    (Ok(_), Some(None)) => Fault::ContentLength,
-                    (Ok(_), Some(Some(1..))) if is_end => Fault::ContentLength,
-                    (Ok(state), left) => {
-                        stream.length_left = left.flatten();
-                        // Padding is thrown away.
-                        self.consume(id, head.len - data.len(), out);
-                        self.change_state(id, state);
-                        return Ok(Some(Event::Data {
-                            stream: id,
-                            bytes: data,
-                            is_end,
-                        }));
-                    }
-                }
-            }
-        };
-        // What comes on a stream that is no more is thrown away.
-        self.consume(id, head.len, out);
-        if self.streams.was_reset(id) {
-            return Ok(None);
-        }
-        self.fail_stream(id, fault, out).map(Some)
-    }
-
     fn handle_reset<'a>(
         &mut self,
         head: &FrameHead,
@@ -395,6 +279,7 @@ impl Connection {
             return Err(Fault::ResetFlood);
         }
         if self.streams.get(stream).is_none() {
+            self.streams.forget_reset(stream);
             return Ok(None);
         }
         self.change_state(stream, State::Closed);
@@ -421,42 +306,6 @@ impl Connection {
             return Ok(Some(Event::Gone));
         }
         Ok(None)
-    }
-
-    fn handle_window_update<'a>(
-        &mut self,
-        head: &FrameHead,
-        bytes: &[u8],
-        out: &mut Vec<u8>,
-    ) -> Result<Option<Event<'a>>, Fault> {
-        let (id, by) = (head.stream, payload::window_update(bytes)?);
-        if id > self.streams.last {
-            return Err(Fault::IdleStream);
-        }
-        let is_small = by < SMALL_WINDOW_LEN;
-        if is_small && !self.allowances.windows.take(SMALL_WINDOWS, self.now) {
-            return Err(Fault::WindowFlood);
-        }
-        let window = match id {
-            0 => &mut self.send_window,
-            _ => match self.streams.get_mut(id) {
-                Some(stream) => &mut stream.send_window,
-                None => return Ok(None), // It was under way.
-            },
-        };
-        let opened = i64::from(*window) + i64::from(by);
-        let fault = if by == 0 {
-            Fault::WindowZero
-        } else if opened > i64::from(WINDOW_MAX) {
-            Fault::WindowOverflow
-        } else {
-            *window = opened as i32;
-            return Ok(Some(Event::Room));
-        };
-        match id {
-            0 => Err(fault),
-            _ => self.fail_stream(id, fault, out).map(Some),
-        }
     }
 
     #[inline]

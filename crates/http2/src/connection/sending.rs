@@ -32,7 +32,7 @@ impl Connection {
     }
 
     /// Appends the head of a response, or an interim one, made by [`hpack::encoder`](crate::hpack::encoder); nothing on a stream
-    /// that is not there. Behind one that ends the stream, [`reset`](Connection::reset) it.
+    /// that is not there.
     #[inline]
     pub fn send_head(
         &mut self,
@@ -57,7 +57,7 @@ impl Connection {
 
     /// Appends the head of a DATA frame, for as many of `wanted` bytes as may be sent: how many, which the caller sends behind it. All of
     /// them end the stream if `is_last`. Where none may be sent, nothing is appended; where none are wanted and `is_last`, an
-    /// empty frame is. Behind those that end the stream, [`reset`](Connection::reset) it.
+    /// empty frame is.
     #[inline]
     pub fn begin_data(
         &mut self,
@@ -91,9 +91,10 @@ impl Connection {
         len
     }
 
-    /// Whether a stream is there.
-    pub fn is_open(&self, stream: StreamId) -> bool {
-        self.streams.get(stream).is_some()
+    /// Whether a response is owed on a stream, or the rest of one.
+    pub fn owes(&self, stream: StreamId) -> bool {
+        let stream = self.streams.get(stream);
+        stream.is_some_and(|it| it.state != State::HalfClosedLocal)
     }
 
     fn state_behind(&self, stream: StreamId, is_end: bool) -> Option<State> {
@@ -104,8 +105,8 @@ impl Connection {
         self.streams.get(stream)?.state.on(event).ok()
     }
 
-    /// Ends a stream at once; nothing where it is not there. Behind a response that is whole it says with [`ErrorCode::NO_ERROR`]
-    /// that what is left of the request is not needed (RFC 9113 §8.1).
+    /// Ends a stream at once; nothing where it is not there. Behind a response that is whole nobody has to: what is left of the request
+    /// is thrown away, and the stream reset when it is much.
     pub fn reset(&mut self, stream: StreamId, code: ErrorCode, out: &mut Vec<u8>) {
         if self.streams.get(stream).is_some() {
             self.change_state(stream, State::Closed);
@@ -150,7 +151,7 @@ impl Connection {
 
     /// The last requests are known, and all of them are answered.
     pub fn has_gone(&self) -> bool {
-        matches!(self.going, Going::Gone(_)) && self.streams.count() == 0
+        matches!(self.going, Going::Gone(_)) && self.streams.owed() == 0
     }
 
     /// The client has been told, and has not said that it has heard.

@@ -3,24 +3,12 @@
 use super::Connection;
 use crate::error::Fault;
 use crate::frame::{
-    FrameHead, flag, payload, push_settings, push_settings_ack, push_window_update,
+    FrameHead, flag, payload, push_settings, push_settings_ack, push_window_update, setting,
 };
 use crate::limits::{
     CONNECTION_WINDOW, DEFAULT_WINDOW, FIELDS_LEN_MAX, FRAME_LEN_MAX, HEADER_TABLE_LEN, SETTINGS,
     STREAM_WINDOW, STREAMS_MAX, WINDOW_MAX,
 };
-
-/// Identifiers of settings (§6.5.2, and RFC 9218 §2.1).
-pub mod setting {
-    #![allow(missing_docs)]
-    pub const HEADER_TABLE_SIZE: u16 = 1;
-    pub const ENABLE_PUSH: u16 = 2;
-    pub const MAX_CONCURRENT_STREAMS: u16 = 3;
-    pub const INITIAL_WINDOW_SIZE: u16 = 4;
-    pub const MAX_FRAME_SIZE: u16 = 5;
-    pub const MAX_HEADER_LIST_SIZE: u16 = 6;
-    pub const NO_RFC7540_PRIORITIES: u16 = 9;
-}
 
 /// What the peer has said of itself.
 #[derive(Clone, Copy, Debug)]

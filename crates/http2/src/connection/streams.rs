@@ -17,6 +17,8 @@ pub(super) struct Stream {
     pub(super) receive_window: ReceiveWindow,
     /// What of the body that its head has announced has not come.
     pub(super) length_left: Option<u64>,
+    /// What of it has come behind the response.
+    pub(super) surplus: u32,
     pub(super) priority: Priority,
 }
 
@@ -101,6 +103,14 @@ impl Streams {
         self.open.len()
     }
 
+    /// Those that we have not ended our side of.
+    pub(super) fn owed(&self) -> usize {
+        self.open
+            .iter()
+            .filter(|it| it.state != State::HalfClosedLocal)
+            .count()
+    }
+
     /// A number that is used from now on.
     pub(super) fn use_number(&mut self, id: StreamId) {
         self.last = id;
@@ -125,6 +135,11 @@ impl Streams {
             self.reset.pop_front();
         }
         self.reset.push_back(id);
+    }
+
+    /// The peer has given up, too, what we have reset: nothing more of it is under way.
+    pub(super) fn forget_reset(&mut self, id: StreamId) {
+        self.reset.retain(|its| *its != id);
     }
 
     pub(super) fn was_reset(&self, id: StreamId) -> bool {

@@ -41,6 +41,18 @@ pub mod flag {
     pub const PRIORITY: u8 = 32;
 }
 
+/// Identifiers of settings (§6.5.2, and RFC 9218 §2.1).
+pub mod setting {
+    #![allow(missing_docs)]
+    pub const HEADER_TABLE_SIZE: u16 = 1;
+    pub const ENABLE_PUSH: u16 = 2;
+    pub const MAX_CONCURRENT_STREAMS: u16 = 3;
+    pub const INITIAL_WINDOW_SIZE: u16 = 4;
+    pub const MAX_FRAME_SIZE: u16 = 5;
+    pub const MAX_HEADER_LIST_SIZE: u16 = 6;
+    pub const NO_RFC7540_PRIORITIES: u16 = 9;
+}
+
 /// The head of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameHead {

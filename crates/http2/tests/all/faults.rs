@@ -1,7 +1,6 @@
 //! Everything that a peer can do wrong, and the code that it gets for it.
 
-use exos_http2::connection::setting;
-use exos_http2::frame::{self, flag, kind, payload};
+use exos_http2::frame::{self, flag, kind, payload, setting};
 use exos_http2::limits::STREAMS_MAX;
 use exos_http2::{ErrorCode, Fault};
 

@@ -1,8 +1,7 @@
 //! Requests that are answered, within windows, and the end of connections.
 
 use exos_http2::ErrorCode;
-use exos_http2::connection::setting;
-use exos_http2::frame::{self, flag, kind, payload};
+use exos_http2::frame::{self, flag, kind, payload, setting};
 use exos_http2::limits::{CONNECTION_WINDOW, STREAM_WINDOW, WHOLE_FRAME_LEN_MAX};
 
 use crate::common::{GET, Server, Told, block, framed, request, setting, window};
@@ -132,29 +131,32 @@ fn bodies_open_their_windows_when_they_are_consumed() {
     assert!(server.sent().iter().any(|(head, _)| head.stream == 0));
 }
 
-/// What is left of a request whose response is whole is not wanted, and nobody's fault.
+/// What is left of a request whose response is whole is not wanted, and nobody's fault; much of it ends the stream.
 #[test]
 fn an_early_response_ends_its_request() {
     let mut server = Server::begun();
-    server.receive(&request(1, false)).unwrap();
-    let ok = block(&[(":status", "413")]);
-    server
-        .connection
-        .send_head(1, &[&ok], true, &mut server.out);
-    server
-        .connection
-        .reset(1, ErrorCode::NO_ERROR, &mut server.out);
-    server
-        .connection
-        .reset(1, ErrorCode::NO_ERROR, &mut server.out);
-    let sent = server.sent();
-    assert_eq!(sent[1].0.kind, kind::RST_STREAM);
-    assert_eq!(payload::reset(&sent[1].1), Ok(ErrorCode::NO_ERROR));
-    let more = framed(kind::DATA, flag::END_STREAM, 1, b"late");
-    assert_eq!(server.receive(&more), Ok(vec![]));
+    for (stream, frames, is_reset) in [(1, 4, false), (3, 5, true)] {
+        server.receive(&request(stream, false)).unwrap();
+        assert!(server.connection.owes(stream));
+        server
+            .connection
+            .send_head(stream, &[&[0x88]], true, &mut server.out);
+        assert!(!server.connection.owes(stream) && server.connection.stream_count() == 0);
+        server.out.clear();
+        let data = framed(kind::DATA, 0, stream, &[0; 16_384]);
+        for _ in 0..frames {
+            assert_eq!(server.receive(&data), Ok(vec![]));
+        }
+        let last = framed(kind::DATA, flag::END_STREAM, stream, b"late");
+        assert_eq!(server.receive(&last), Ok(vec![]));
+        let sent = server.sent();
+        let reset = sent.iter().find(|(head, _)| head.kind == kind::RST_STREAM);
+        let code = reset.map(|(_, bytes)| payload::reset(bytes));
+        assert_eq!(code, is_reset.then_some(Ok(ErrorCode::NO_ERROR)));
+    }
     assert_eq!(
-        server.receive(&request(3, true)),
-        Ok(vec![Told::Request(3, true)])
+        server.receive(&request(5, true)),
+        Ok(vec![Told::Request(5, true)])
     );
 }
 

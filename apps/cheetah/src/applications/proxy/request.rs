@@ -16,6 +16,7 @@ use crate::applications::application::{Address, Place};
 use crate::applications::head::{fields_named, is_hop_by_hop, push_field};
 use crate::applications::rules::Asked;
 use crate::applications::variables::local_part;
+use crate::message::Version;
 use crate::message::request::{Body, Request, list};
 use crate::message::target::encode;
 
@@ -84,7 +85,9 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
     };
     forwarded::push(out, &client);
     // RFC 9110 §7.6.3: behind those of proxies before us.
-    let via = [b"1.", &[b'0' + request.minor_version][..], b" exos"].concat();
+    let version = request.version.name();
+    let version = version.strip_prefix("HTTP/").unwrap_or(version);
+    let via = format!("{version} exos").into_bytes();
     push_field(out, "Via", &via);
     // §8.6: who takes content is told that there is none.
     let takes_content = !matches!(request.method_name, "GET" | "HEAD" | "OPTIONS" | "DELETE");
@@ -97,7 +100,7 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
 /// The protocols to which a client wants to change, as a list; nothing where it wants none that can be passed on: HTTP/2 would be
 /// requests that nobody here has judged, and a request with a body is not over yet.
 pub fn upgrade(request: &Request<'_, '_>) -> Option<Vec<u8>> {
-    let is_asked = is_hop_by_hop(request.fields, "upgrade") && request.minor_version == 1;
+    let is_asked = is_hop_by_hop(request.fields, "upgrade") && request.version == Version::Http11;
     if !is_asked || request.body != Body::Length(0) {
         return None;
     }

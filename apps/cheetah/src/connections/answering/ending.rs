@@ -32,7 +32,10 @@ impl Connection {
         note(failure, answering, turn);
         match &mut answering.begun {
             // What has come still goes: without a last chunk, or all of its length, the client knows that it is not all.
-            Some(begun) if matches!(begun.framing, Framing::Chunked | Framing::Length(_)) => {
+            Some(begun)
+                if matches!(begun.framing, Framing::Chunked | Framing::Length(_))
+                    && !self.is_stream() =>
+            {
                 begun.persistent = false;
                 turn.shared.counters.broken_off += 1;
                 Step::Whole

@@ -195,8 +195,12 @@ impl Connection {
         let waits_for_leave = asking.expects_continue && asking.has_body();
         if waits_for_leave && turn.transport.readable(self.id()).is_empty() {
             // RFC 9110 §10.1.1: what can be known without the body has been looked at.
-            let leave = Buffer::from_static(b"HTTP/1.1 100 Continue\r\n\r\n");
-            self.send(leave.into(), turn.transport);
+            if self.is_stream() {
+                turn.transport.send_leave(self.id());
+            } else {
+                let leave = Buffer::from_static(b"HTTP/1.1 100 Continue\r\n\r\n");
+                self.send(leave.into(), turn.transport);
+            }
         }
         self.answering = Some(Box::new(Answering::new(asking, turn.now)));
         if let Some(answering) = self.answering.take() {

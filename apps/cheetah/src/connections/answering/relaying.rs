@@ -20,6 +20,7 @@ use crate::connections::transport::Transport;
 use crate::connections::wait::Wait;
 use crate::http::asking::Said;
 use crate::limits::{APPLICATION_READ_LEN, BODY_BEGUN_LEN, JOINED_LEN_MAX, REACH_MIN};
+use crate::message::Version;
 
 impl Connection {
     /// Collects what of the body has to be there before anybody is asked; true when it is.
@@ -196,12 +197,17 @@ impl Connection {
                 break false;
             };
             has_come = true;
-            // A client of HTTP/1.0 knows of no answers before the last one.
-            let is_old = answering.asking.minor_version == 0;
-            let mut before = if is_old { Vec::new() } else { interim };
+            // A client of HTTP/1.0 knows of no answers before the last one, and one of HTTP/2 has need of none.
+            let is_told = answering.asking.version == Version::Http11;
+            let mut before = if is_told { interim } else { Vec::new() };
             let mut behind = Vec::new();
             if let Some(head) = head {
-                before.append(&mut self.begin_answer(&head, answering, turn.shared));
+                if self.is_stream() {
+                    let block = self.begin_answer(&head, answering, turn.shared);
+                    self.send_head(&[Buffer::from(block).whole()], turn.transport);
+                } else {
+                    before.append(&mut self.begin_answer(&head, answering, turn.shared));
+                }
             }
             let is_over = answering.hearing.is_over();
             let mut is_short = Ok(());

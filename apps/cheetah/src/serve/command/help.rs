@@ -50,7 +50,13 @@ const SECTIONS: [(&str, &[&str]); 8] = [
     ),
     (
         "Documents",
-        &["document_max", "fastcgi", "application", "proxy"],
+        &[
+            "no_http2",
+            "document_max",
+            "fastcgi",
+            "application",
+            "proxy",
+        ],
     ),
     ("To compare", &["sockets", "without"]),
 ];

@@ -49,6 +49,7 @@ pub(super) fn run(
         let http = server.cheetah_mut().server_mut();
         logs.into_iter().for_each(|log| http.set_log(log));
     }
+    server.speak_http2(config.http2);
     server.set_streams(Streams::new(Disk::here(), config.stream_memory));
     server.set_bounds(config.bounds.bounds(), config.bounds.max_connections);
     let encrypted = config.tls.as_ref().map(|tls| tls.port);

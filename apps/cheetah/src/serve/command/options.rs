@@ -71,6 +71,9 @@ pub struct ServeArgs {
     /// Use the kernel's TCP (sockets) instead of the program's own TCP/IP stack, for comparison
     #[arg(long, conflicts_with_all = ["cores", "link", "via", "mode", "xokd", "gateway", "route", "share_address", "reuse_port", "no_segmentation", "congestion", "ecn", "no_sack", "receive_buffer", "nagle"])]
     pub sockets: bool,
+    /// Speak HTTP/1 only: no HTTP/2, by HTTPS or to clients that begin with it
+    #[arg(long)]
+    pub no_http2: bool,
     /// Answer SYNs in the kernel with an eBPF program, before the server sees them (AF_XDP only;
     /// docs/serve.md)
     #[arg(long, conflicts_with = "sockets")]
@@ -140,6 +143,7 @@ impl ServeArgs {
             status: self.status.clone().or(config.status),
             bounds: self.bounds.or(config.bounds),
             cache: self.cache.unwrap_or(config.cache),
+            http2: config.http2 && !self.no_http2,
             syn_handler: self.syn_handler || config.syn_handler,
             in_kernel: self.in_kernel || config.in_kernel,
             ..config

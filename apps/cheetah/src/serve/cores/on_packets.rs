@@ -244,6 +244,7 @@ pub(in crate::serve) fn open(
         cheetah.answer_in_kernel(InKernel::new(setup.in_kernel, requests));
     }
     let is_first = setup.worker.is_first();
+    cheetah.speak_http2(config.http2);
     cheetah.set_streams(streams(config, &setup.allowed, is_first)?);
     cheetah.set_bounds(config.bounds.bounds());
     let in_kernel = exos.requests().and_then(|requests| requests.peer_room());

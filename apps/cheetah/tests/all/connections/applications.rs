@@ -25,14 +25,14 @@ const END: u8 = 3;
 /// Everything that takes longer fails.
 const LONG: Duration = Duration::from_secs(60);
 
-struct World {
+pub(super) struct World {
     path: PathBuf,
     listener: UnixListener,
-    server: Running,
+    pub(super) server: Running,
 }
 
 impl World {
-    fn new(change: impl FnOnce(&mut Application)) -> World {
+    pub(super) fn new(change: impl FnOnce(&mut Application)) -> World {
         World::with(Bounds::default(), change)
     }
 
@@ -61,7 +61,7 @@ impl World {
         }
     }
 
-    fn accept(&self) -> UnixStream {
+    pub(super) fn accept(&self) -> UnixStream {
         let made = self.listener.accept().unwrap().0;
         made.set_read_timeout(Some(LONG)).unwrap();
         made

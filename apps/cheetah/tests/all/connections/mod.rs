@@ -1,6 +1,7 @@
-//! Connections: their limits, slow and bad ones, applications, and the kernel's sockets.
+//! Connections: their limits, slow and bad ones, those of HTTP/2, applications, and the kernel's sockets.
 
 mod applications;
+mod http2;
 mod limits;
 mod proxy;
 mod slow_readers;

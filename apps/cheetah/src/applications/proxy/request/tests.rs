@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::applications::Application;
+use crate::message::Version;
 use crate::message::request::{FieldStore, parse};
 
 /// The head that an upstream gets for one of a client's, for a rule about `/api`.
@@ -35,7 +36,10 @@ fn head_with(text: &str, change: impl FnOnce(&mut Proxy)) -> String {
     // What is sent is a request that we would understand ourselves.
     let mut store = FieldStore::new();
     let again = parse(&out, &mut store).unwrap().expect("a whole head");
-    assert_eq!((again.head_len, again.minor_version), (out.len(), 1));
+    assert_eq!(
+        (again.head_len, again.version),
+        (out.len(), Version::Http11)
+    );
     assert_eq!(again.body, Body::Length(length.unwrap_or(0)));
     String::from_utf8(out).unwrap()
 }
