@@ -161,7 +161,9 @@ fn settle(
         }
         if !args.no_probe {
             let speaking = setup.speaking();
-            took = Some(probe::over_packets(exos, address, &options, speaking, worker)?);
+            took = Some(probe::over_packets(
+                exos, address, &options, speaking, worker,
+            )?);
         }
         Ok(address)
     });
