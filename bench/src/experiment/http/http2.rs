@@ -258,6 +258,12 @@ fn run(session: &Session<'_>, lab: &Lab, cell: Cell, server: Server) -> Result<H
         let saw = read(cell.client, &output)?;
         Ok((saw.responses, (saw, watched)))
     })?;
+    if saw.responses == 0 {
+        return Err(Error::new(format!(
+            "{server} did not answer a single request over HTTP/2 ({} errors)",
+            saw.errors
+        )));
+    }
     let used = after.since(&before);
     let told = session.end(WireKind::Plain, serving)?;
     let busy_us = server.is_ours().then(|| busy_us(&told)).flatten();

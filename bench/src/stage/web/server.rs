@@ -323,6 +323,10 @@ impl Setup {
             ("@KEEPALIVE@", keepalive),
             ("@KEEP_CONN@", keep_conn.to_owned()),
             ("@TLS@", tls),
+            (
+                "@UPGRADE@",
+                if self.http2 { "ON" } else { "OFF" }.to_owned(),
+            ),
         ];
         write(&file, fill(text, &values))?;
         match server {
@@ -407,7 +411,7 @@ mod tests {
                 NGINX_FASTCGI_CONF,
                 &["@ADDRESS@", "@SOCKET@", "@KEEPALIVE@", "@KEEP_CONN@"],
             ),
-            (H2O_CONF, &["@HOST@", "@PORT@", "@TLS@"]),
+            (H2O_CONF, &["@HOST@", "@PORT@", "@TLS@", "@UPGRADE@"]),
             (LIGHTTPD_CONF, &["@HOST@", "@PORT@"]),
         ] {
             for mark in common.iter().chain(own) {

@@ -1,10 +1,12 @@
 //! HTTPS of the servers: one certificate for all of them, and how each is told.
 
 use super::server::Server;
+use super::stage::WebStage;
 use crate::stage::process::{find_program, output_of};
-use crate::stage::session::Stage;
 use exos_host::Result;
+use exos_host::error::Context as _;
 use std::net::SocketAddrV4;
+use std::os::unix::fs::chown;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -20,7 +22,7 @@ pub(super) struct Files {
 
 impl Files {
     /// A key of ECDSA with P-256 and a certificate of its own, made once for a stage.
-    pub fn of(stage: &Stage) -> Result<Files> {
+    pub fn of(stage: &WebStage) -> Result<Files> {
         let folder = stage.scratch.directory("tls")?;
         let files = Files {
             certificate: folder.join("certificate.pem"),
@@ -40,6 +42,9 @@ impl Files {
             ];
             let openssl = find_program("openssl", "openssl")?;
             output_of(&openssl, &[&asked[..], &key, &rest].concat())?;
+            // The daemon's user has to read it, and nobody else but root does.
+            chown(&files.key, Some(stage.args.uid), None)
+                .context(|| format!("cannot give away {}", files.key.display()))?;
         }
         Ok(files)
     }
