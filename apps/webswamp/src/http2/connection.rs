@@ -5,7 +5,7 @@
 //! streams leave together.
 
 use exos_buf::Slice;
-use exos_http2::connection::setting;
+use exos_http2::frame::setting;
 use exos_http2::frame::{self, PREFACE, flag, kind, push_head};
 use exos_http2::limits;
 use exos_http2::{ErrorCode, StreamId};

@@ -1,7 +1,7 @@
 //! A connection beside a server whose frames a test writes.
 
 use exos_buf::Slice;
-use exos_http2::connection::setting;
+use exos_http2::frame::setting;
 use exos_http2::frame::{self, FrameHead, PREFACE, flag, kind};
 use exos_http2::hpack::{Decoder, encoder};
 use exos_http2::{ErrorCode, Fault, StreamId};
