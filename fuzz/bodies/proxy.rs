@@ -1,4 +1,4 @@
-//! What is checked of `exos-cheetah` as a proxy: answers of upstreams, and requests that are written again for them.
+//! What is checked of `exos-cheetah` as a proxy: answers of upstreams, and requests that are written again for them, and headers of the PROXY protocol.
 //!
 //! Included by the fuzz targets and by `apps/cheetah/tests/all/http/corpus.rs`.
 
@@ -9,9 +9,11 @@ use exos_cheetah::applications::proxy::answer::{Answer, AnswerError, Question};
 use exos_cheetah::applications::proxy::request::{self, About};
 use exos_cheetah::applications::proxy::{HostField, Proxy};
 use exos_cheetah::applications::{Address, Application, Asked};
+use exos_cheetah::limits::PROXY_HEADER_LEN_MAX;
 use exos_cheetah::message::Fault;
 use exos_cheetah::message::request::{Body, FieldStore, parse};
 use exos_cheetah::message::target::Target;
+use exos_cheetah::proxy_protocol::header;
 
 /// An answer, as far as it has come.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -82,6 +84,24 @@ pub fn answers(bytes: &[u8]) {
         if let (Some(length), true) = (head.length, all.is_over && !question.asks_head) {
             assert!(matches!(head.code, 204 | 304) || length == all.content.len() as u64);
         }
+    }
+}
+
+/// A header of the PROXY protocol is the same however it is cut, and no longer than what came.
+pub fn headers(bytes: &[u8]) {
+    let all = header::parse(bytes);
+    for cut in 0..bytes.len().min(300) {
+        let part = header::parse(&bytes[..cut]);
+        match all {
+            Ok(Some(whole)) if cut < whole.len => assert_eq!(part, Ok(None), "{cut}"),
+            Ok(Some(whole)) => assert_eq!(part, Ok(Some(whole)), "{cut}"),
+            Ok(None) => assert_eq!(part, Ok(None), "{cut}"),
+            // What is wrong shows when that has come, and not before it is wrong.
+            Err(error) => assert!(part == Ok(None) || part == Err(error), "{cut}: {part:?}"),
+        }
+    }
+    if let Ok(Some(header)) = all {
+        assert!(header.len <= bytes.len() && header.len <= PROXY_HEADER_LEN_MAX);
     }
 }
 

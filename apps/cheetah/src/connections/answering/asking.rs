@@ -113,7 +113,8 @@ impl Connection {
         let is_proxied = answering.asking.asked.application.proxy.is_some();
         let never_stood = is_proxied && !applications.has_stood(upstream);
         let is_ended = matches!(failure, Failure::Ended(_)) && answering.hearing.is_fresh();
-        if !never_stood && !(is_ended && answering.asking.may_be_repeated()) {
+        let is_harmless = never_stood || is_ended && answering.asking.may_be_repeated();
+        if !is_harmless {
             return Err(failure);
         }
         if was_kept && !answering.was_repeated {

@@ -3,6 +3,7 @@
 mod applications;
 mod limits;
 mod proxy;
+mod proxy_protocol;
 mod slow_readers;
 mod sockets;
 mod sockets_steps;
