@@ -155,7 +155,9 @@ fn note_failure<T: Transport>(
     answering.tried |= 1 << answering.at;
     turn.shared.counters.upstream_retries += 1;
     let applications = &mut turn.shared.applications;
-    if let Some(proxy) = &answering.asking.asked.application.proxy {
+    if let Some(proxy) = &answering.asking.asked.application.proxy
+        && failure.is_theirs()
+    {
         applications.rest(answering.address(), proxy.fail_time, turn.now);
     }
     tell(applications, answering, failure, turn.now);
