@@ -3,26 +3,36 @@
 # behaves well and badly (upstream.py, proxy.py), nginx, and Python's server; and nginx as a proxy before the same upstreams, with whose
 # answers ours are compared. Prints "ok NAME", "not ok NAME: why" and "SKIPPED: ..." lines.
 #
-#   tests/proxy/proxy.sh PATH/TO/exos
+#   tests/proxy/proxy.sh PATH/TO/exos [daemon]
+#
+# With `daemon` the server is a program of user 65534 that has its link from the daemon, and our upstream is all there is.
 #
 # Everything happens in namespaces of its own; what is started is ended by its id. Nothing here judges how fast it is.
 . "$(dirname "$0")/../common.sh"
 need_root "proxying over AF_XDP"
 need_programs "proxying" python3 curl
 be_alone "$@"
-begin
-lab=proxy-$$
 others=()
-cleanup() {
-    # shellcheck disable=SC2086
-    end $server ${others[*]}
-    "$exos" lab down --name "$lab" >/dev/null 2>&1
-    rm -rf "$work"
-}
-# beside COMMAND...: runs beside the server, in its side of the wire, until the end.
-beside() { "$exos" lab exec --name "$lab" a -- "$@" >>"$work/beside" 2>&1 </dev/null & others+=($!); }
-# listens PORT
-listens() { inside a -- bash -c "</dev/tcp/127.0.0.1/$1"; }
+if [[ ${2:-} == daemon ]]; then
+    lab=proxy-xokd-$$
+    . "$(dirname "$0")/../daemon/common.sh"
+    # Behind a slot there is no way to the host: the server's own upstreams are outside of the lab, as it is.
+    beside() { "$@" >>"$work/beside" 2>&1 </dev/null & programs+=($!); }
+    listens() { bash -c "</dev/tcp/127.0.0.1/$1"; }
+else
+    begin
+    lab=proxy-$$
+    cleanup() {
+        # shellcheck disable=SC2086
+        end $server ${others[*]}
+        "$exos" lab down --name "$lab" >/dev/null 2>&1
+        rm -rf "$work"
+    }
+    # beside COMMAND...: runs beside the server, in its side of the wire, until the end.
+    beside() { "$exos" lab exec --name "$lab" a -- "$@" >>"$work/beside" 2>&1 </dev/null & others+=($!); }
+    # listens PORT
+    listens() { inside a -- bash -c "</dev/tcp/127.0.0.1/$1"; }
+fi
 
 mkdir -p "$work/site/both" "$work/static/dir" && chmod 755 "$work"
 echo static >"$work/site/both/there.txt"
@@ -78,11 +88,11 @@ END
 { printf '[log]\nfile = "access.log"\n'; sites; } >"$work/serve.toml"
 { sed -n '1,2p' "$work/serve.toml"; printf '[tls]\nself_signed = true\n'; sites; } >"$work/tls.toml"
 
-# behave WHERE URL: the upstream of ours, which behaves well and badly.
+# behave WHERE URL [MESSAGES]: the upstream of ours, which behaves well and badly.
 behave() {
     about="$1: "
     : >"$work/upstream.log"
-    if client python3 "$here/proxy.py" "$2" "$work/upstream.log" "$work/err" "$work/access.log"; then :; else failures=$((failures + 1)); fi
+    if client python3 "$here/proxy.py" "$2" "$work/upstream.log" "${3:-$work/err}" "$work/access.log"; then :; else failures=$((failures + 1)); fi
     about=
 }
 # code URL ARGUMENTS...
@@ -104,6 +114,16 @@ beside python3 "$here/upstream.py" 9102 "$work/upstream.log"
 beside python3 -m http.server --bind 127.0.0.1 --directory "$work/static" 9300
 await test -S "$work/app.sock"
 for port in 9100 9101 9102 9300; do await listens $port; done
+if [[ ${2:-} == daemon ]]; then
+    : >"$work/access.log"; chmod 666 "$work/access.log"
+    allow 'ports = ["80"]'
+    start_daemon || { bad "the daemon starts" "$(cat "$work/daemon.out")"; exit 1; }
+    start server serve --config "$work/serve.toml" --address 10.10.0.10/24 --json || { bad "the server starts" "$(cat "$work/server.err")"; exit 1; }
+    behave "by the daemon" http://10.10.0.10 "$work/server.err"
+    server=$started
+    stop; same "it stops in order" 0 $?
+    exit $failures
+fi
 nginx=$(command -v nginx)
 if [ -n "$nginx" ]; then
     cat >"$work/nginx.conf" <<END
