@@ -127,20 +127,7 @@ pub fn requests(bytes: &[u8]) {
         return; // It is refused before.
     }
     let to = Address::parse_http("10.0.0.5:8080").expect("it is one");
-    let proxy = Proxy {
-        base: (first & 1 != 0).then(|| "/base".to_owned()),
-        host: match first & 6 {
-            0 => HostField::Client,
-            2 => HostField::Upstream,
-            _ => HostField::Named("other.test".to_owned()),
-        },
-        trusted: (first & 8 != 0)
-            .then(|| "0.0.0.0/0".parse().expect("a network"))
-            .into_iter()
-            .collect(),
-        upgrades: first & 16 != 0,
-        ..Proxy::default()
-    };
+    let proxy = proxy_of(*first);
     let length = match asked.body {
         Body::Length(0) => None,
         Body::Length(length) => Some(length),
@@ -183,4 +170,22 @@ pub fn requests(bytes: &[u8]) {
         0
     );
     assert_eq!((count("forwarded"), count("x-forwarded-for")), (1, 1));
+}
+
+/// How an upstream is asked, by the bits of a byte.
+fn proxy_of(first: u8) -> Proxy {
+    Proxy {
+        base: (first & 1 != 0).then(|| "/base".to_owned()),
+        host: match first & 6 {
+            0 => HostField::Client,
+            2 => HostField::Upstream,
+            _ => HostField::Named("other.test".to_owned()),
+        },
+        trusted: (first & 8 != 0)
+            .then(|| "0.0.0.0/0".parse().expect("a network"))
+            .into_iter()
+            .collect(),
+        upgrades: first & 16 != 0,
+        ..Proxy::default()
+    }
 }

@@ -9,7 +9,7 @@ use exos_inet::Duration;
 use super::*;
 use crate::applications::Place;
 use crate::applications::proxy::Proxy;
-use crate::applications::rules::{Rule, Scope};
+use crate::applications::rules::{Rule, Rules, Scope};
 use crate::limits::{APPLICATION_WAITING_MAX, CLIENT_SHARE, WARNINGS_MAX};
 
 /// An application that does what a test says.
