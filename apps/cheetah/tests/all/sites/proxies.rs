@@ -113,7 +113,11 @@ fn what_is_wrong_with_upstreams_is_said() {
 
 /// What becomes of a request: the head that an upstream is asked with, or the status of another answer.
 fn asked(server: &mut Server, line: &str) -> Result<String, String> {
-    let request = format!("{line} HTTP/1.1\r\nHost: client.test\r\n\r\n");
+    asked_with(server, line, "")
+}
+
+fn asked_with(server: &mut Server, line: &str, fields: &str) -> Result<String, String> {
+    let request = format!("{line} HTTP/1.1\r\nHost: client.test\r\n{fields}\r\n");
     let (mut connection, mut out) = (ServerConnection::new(), Vec::new());
     let handled = connection.handle_bytes(server, request.as_bytes(), 1 << 20, &mut out);
     let Next::Ask(asking) = handled.next else {
@@ -174,5 +178,11 @@ fn rules_say_which_requests_are_for_upstreams() {
             .map(|it| format!("{it} HTTP/1.1"))
             .map_err(str::to_owned);
         assert_eq!(asked(&mut server, line), wanted, "{line}");
+    }
+    // RFC 9110 §7.6.2.
+    for (count, is_passed_on) in [(0, false), (1, true)] {
+        let fields = format!("Max-Forwards: {count}\r\n");
+        let answer = asked_with(&mut server, "OPTIONS /api/x", &fields);
+        assert_eq!(answer.is_ok(), is_passed_on, "{answer:?}");
     }
 }
