@@ -403,6 +403,12 @@ pub const UPSTREAM_KEPT: usize = 64;
 /// Upstreams of one rule: the bits of a word say which of them a request has tried.
 pub const UPSTREAMS_MAX: usize = 64;
 
+/// The longest header of the PROXY protocol: addresses, and what proxies say of a client's certificate beside.
+pub const PROXY_HEADER_LEN_MAX: usize = 4 * 1024;
+
+/// How long a proxy may take to say for whom it connects: it knows that when it does.
+pub const PROXY_HEADER_TIME: Duration = Duration::from_secs(5);
+
 /// Answers of 1xx before the last one: a server sends one or two.
 pub const INTERIM_ANSWERS_MAX: usize = 16;
 
