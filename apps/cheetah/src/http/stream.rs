@@ -10,7 +10,7 @@ use super::tail::Tail;
 use crate::limits::BODY_SKIP_LEN_MAX;
 use crate::log::Unfinished;
 use crate::message::Fault;
-use crate::message::http2::{Headers, head_text, request};
+use crate::message::http2::{Headers, kept_text, request};
 use crate::message::request::Body;
 
 /// What became of it. Of a response the first two slices are its header block, the others its content.
@@ -45,9 +45,7 @@ impl Server {
         let request = match request(head, is_end, &mut headers) {
             Ok(request) => request,
             Err(fault) => {
-                let line = [head.method().as_bytes(), b" ", head.path().unwrap_or(b"*")];
-                let line = [&line.concat()[..], b" HTTP/2.0"].concat();
-                self.refuse_fault(fault, &line, attempt, lines, out);
+                self.refuse_fault(fault, &line_of(head), attempt, lines, out);
                 return Streamed::Whole { behind_body: false };
             }
         };
@@ -60,11 +58,17 @@ impl Server {
                 },
             },
             Ok((_, Some(tail))) => Streamed::Tail(tail),
-            Err(Unanswered::Waits(missing)) => Streamed::Waits(missing, head_text(&request)),
-            Err(Unanswered::Asks(mut asking)) => {
-                asking.head = head_text(&request).into();
-                Streamed::Asks(asking)
-            }
+            Err(unanswered) => match (kept_text(&request), unanswered) {
+                (Ok(text), Unanswered::Waits(missing)) => Streamed::Waits(missing, text),
+                (Ok(text), Unanswered::Asks(mut asking)) => {
+                    asking.head = text.into();
+                    Streamed::Asks(asking)
+                }
+                (Err(fault), _) => {
+                    self.refuse_fault(fault, &line_of(head), attempt, lines, out);
+                    Streamed::Whole { behind_body: false }
+                }
+            },
         }
     }
 
@@ -77,4 +81,10 @@ impl Server {
     ) {
         self.refuse_fault(Fault::HeadTooLong, b"", attempt, lines, out);
     }
+}
+
+/// What the log says of a request that is refused.
+fn line_of(head: &RequestHead<'_>) -> Vec<u8> {
+    let path = head.path().unwrap_or(b"*");
+    [head.method().as_bytes(), b" ", path, b" HTTP/2.0"].concat()
 }
