@@ -41,7 +41,7 @@ pub struct About<'a> {
 }
 
 /// Fields that are about the connection, or that are written here, in lower case.
-const LEFT_OUT: [&str; 12] = [
+const LEFT_OUT: [&str; 13] = [
     "connection",
     "content-length",
     "expect",
@@ -49,6 +49,8 @@ const LEFT_OUT: [&str; 12] = [
     "http2-settings",
     "keep-alive",
     "max-forwards",
+    // Scripts take it for the address of a proxy.
+    "proxy",
     "proxy-connection",
     "te",
     "trailer",

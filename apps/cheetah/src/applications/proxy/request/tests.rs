@@ -116,7 +116,10 @@ fn a_path_is_sent_that_was_judged() {
     ] {
         assert_eq!(line(target, false), format!("GET {target} HTTP/1.1"));
     }
-    assert_eq!(encode_alone(b"/a;b/..;/c", Some(b"d;")), "/a%3Bb/..%3B/c?d;");
+    assert_eq!(
+        encode_alone(b"/a;b/..;/c", Some(b"d;")),
+        "/a%3Bb/..%3B/c?d;"
+    );
 }
 
 #[test]
