@@ -315,13 +315,19 @@ mod tests {
         with_request(&full(most), false, |it| {
             assert_eq!(it.err(), Some(Fault::TooManyFields));
         });
-        with_request(&full(most), true, |it| assert!(kept_text(it.unwrap()).is_ok()));
-        with_request(&full(most - 1), false, |it| assert!(kept_text(it.unwrap()).is_ok()));
+        with_request(&full(most), true, |it| {
+            assert!(kept_text(it.unwrap()).is_ok())
+        });
+        with_request(&full(most - 1), false, |it| {
+            assert!(kept_text(it.unwrap()).is_ok())
+        });
         let long = "M".repeat(4000);
         let value = "y".repeat(1000);
         let mut fields = vec![(":method", &*long), GET[1], GET[2], GET[3]];
         fields.extend([("x", &*value); 12]);
-        with_request(&fields, true, |it| assert_eq!(it.err(), Some(Fault::HeadTooLong)));
+        with_request(&fields, true, |it| {
+            assert_eq!(it.err(), Some(Fault::HeadTooLong))
+        });
     }
 
     /// Each byte in a target, a method, a name and a value: refused by both, or taken by both alike.
@@ -335,7 +341,12 @@ mod tests {
                 (with(b"GE"), b"/a".to_vec(), b"x".to_vec(), b"y".to_vec()),
                 (b"GET".to_vec(), b"/a".to_vec(), with(b"x"), b"y".to_vec()),
                 (b"GET".to_vec(), b"/a".to_vec(), b"x".to_vec(), with(b"y")),
-                (b"GET".to_vec(), b"/a".to_vec(), b"host".to_vec(), with(b"y")),
+                (
+                    b"GET".to_vec(),
+                    b"/a".to_vec(),
+                    b"host".to_vec(),
+                    with(b"y"),
+                ),
             ] {
                 let fields: [(&[u8], &[u8]); 5] = [
                     (b":method", &method),

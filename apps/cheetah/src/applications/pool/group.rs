@@ -74,8 +74,8 @@ impl Group {
     /// A connection changes to another protocol: it is none of those for requests any more. Where there are too many such, or too
     /// many of one client's, it stays one.
     pub(super) fn begin_tunnel(&mut self, upstream: Upstream, peer: Option<Peer>) {
-        let has_share = peer
-            .is_none_or(|peer| self.tunnel_shares.count(peer) < share_of(TUNNELS_MAX));
+        let has_share =
+            peer.is_none_or(|peer| self.tunnel_shares.count(peer) < share_of(TUNNELS_MAX));
         if self.tunnels.len() < TUNNELS_MAX && has_share && self.tunnels.insert(upstream) {
             self.shares.end(upstream);
             self.tunnel_shares.begin(upstream, peer);

@@ -42,7 +42,12 @@ impl Applications {
 
     /// A connection that was kept, for a client's request, if there is one that will do. One that may be about to be closed is left
     /// for a request that can be repeated; the oldest is closed where it stands in the way of a new one.
-    pub(super) fn take_kept(&mut self, to: &To<'_>, asks: &Waiting, now: Instant) -> Option<Upstream> {
+    pub(super) fn take_kept(
+        &mut self,
+        to: &To<'_>,
+        asks: &Waiting,
+        now: Instant,
+    ) -> Option<Upstream> {
         let address = to.address;
         let group = self.groups.get_mut(address)?;
         let newest = *group.idle.last()?;

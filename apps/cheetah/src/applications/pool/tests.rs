@@ -550,7 +550,10 @@ fn tunnels_leave_room_for_requests() {
         world.applications.begin_tunnel(upstream, &address, ip);
         tunnels.push(upstream);
     }
-    assert!(!world.applications.is_asked_here(), "nobody waits for an answer");
+    assert!(
+        !world.applications.is_asked_here(),
+        "nobody waits for an answer"
+    );
     let (first, _) = world.connect(11, false);
     world.connect(12, false);
     world.waits(13);

@@ -30,7 +30,9 @@ impl Failure {
                 Status::ServiceUnavailable
             }
             Failure::Refused(Refusal::Unsaid) => Status::BadRequest,
-            Failure::Ended(Reason::TimedOut) | Failure::Late | Failure::Waited => Status::GatewayTimeout,
+            Failure::Ended(Reason::TimedOut) | Failure::Late | Failure::Waited => {
+                Status::GatewayTimeout
+            }
             _ => Status::BadGateway,
         }
     }
