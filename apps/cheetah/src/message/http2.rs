@@ -103,7 +103,6 @@ pub fn kept_text(request: &Request<'_, '_>) -> Result<Vec<u8>, Fault> {
     let is_alike = again.head_len == text.len()
         && (again.method_name, again.target) == (request.method_name, request.target)
         && (again.host, again.body) == (request.host, request.body);
-    drop(again);
     is_alike.then_some(text).ok_or(Fault::RequestLine)
 }
 
