@@ -1,8 +1,11 @@
-//! A certificate for trying, signed by itself: browsers warn of it, and nobody is kept from reading what they send.
+//! A certificate for trying, signed by itself: browsers warn of it, and nobody is kept from reading what they send. And what is made
+//! in the same way for authorities: the answer to one that asks by a handshake, and the request for a certificate.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rcgen::{CertificateParams, DnType, KeyPair, PKCS_ECDSA_P256_SHA256, date_time_ymd};
+use rcgen::{
+    CertificateParams, CustomExtension, DistinguishedName, DnType, KeyPair, PKCS_ECDSA_P256_SHA256, date_time_ymd,
+};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
 use crate::limits::{SELF_SIGNED_FOR, SELF_SIGNED_SINCE};
@@ -30,4 +33,42 @@ pub fn certificate(
     let (certificate, key) = make().map_err(|e: rcgen::Error| e.to_string())?;
     let key = PrivatePkcs8KeyDer::from(key.serialize_der());
     Ok((certificate.into(), key.into()))
+}
+
+/// The certificate that answers an authority which asks by a handshake (tls-alpn-01, RFC 8737 §3): for this name, with the digest of the
+/// answer (SHA-256), and its key.
+///
+/// # Errors
+///
+/// What is wrong with the name.
+pub fn acme_answer(
+    name: &str,
+    digest: &[u8],
+) -> Result<(CertificateDer<'static>, PrivateKeyDer<'static>), String> {
+    let make = || {
+        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
+        let mut params = CertificateParams::new([name.to_owned()])?;
+        let extension = CustomExtension::new_acme_identifier(digest);
+        params.custom_extensions.push(extension);
+        Ok((params.self_signed(&key)?, key))
+    };
+    let (certificate, key) = make().map_err(|e: rcgen::Error| e.to_string())?;
+    let key = PrivatePkcs8KeyDer::from(key.serialize_der());
+    Ok((certificate.into(), key.into()))
+}
+
+/// A request for a certificate of this name (PKCS #10, RFC 2986) in DER, and the new key (ECDSA with P-256) in PEM.
+///
+/// # Errors
+///
+/// What is wrong with the name.
+pub fn request(name: &str) -> Result<(Vec<u8>, String), String> {
+    let make = || {
+        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
+        let mut params = CertificateParams::new([name.to_owned()])?;
+        params.distinguished_name = DistinguishedName::new();
+        Ok((params.serialize_request(&key)?.der().to_vec(), key))
+    };
+    let (request, key) = make().map_err(|e: rcgen::Error| e.to_string())?;
+    Ok((request, key.serialize_pem()))
 }
