@@ -1,10 +1,10 @@
 //! A certificate for trying, signed by itself: browsers warn of it, and nobody is kept from reading what they send. And what is made
-//! in the same way for authorities: the answer to one that asks by a handshake, and the request for a certificate.
+//! in the same way for an authority that asks by a handshake.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rcgen::{
-    CertificateParams, CustomExtension, DistinguishedName, DnType, KeyPair, PKCS_ECDSA_P256_SHA256, date_time_ymd,
+    CertificateParams, CustomExtension, DnType, KeyPair, PKCS_ECDSA_P256_SHA256, date_time_ymd,
 };
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
@@ -55,20 +55,4 @@ pub fn acme_answer(
     let (certificate, key) = make().map_err(|e: rcgen::Error| e.to_string())?;
     let key = PrivatePkcs8KeyDer::from(key.serialize_der());
     Ok((certificate.into(), key.into()))
-}
-
-/// A request for a certificate of this name (PKCS #10, RFC 2986) in DER, and the new key (ECDSA with P-256) in PEM.
-///
-/// # Errors
-///
-/// What is wrong with the name.
-pub fn request(name: &str) -> Result<(Vec<u8>, String), String> {
-    let make = || {
-        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
-        let mut params = CertificateParams::new([name.to_owned()])?;
-        params.distinguished_name = DistinguishedName::new();
-        Ok((params.serialize_request(&key)?.der().to_vec(), key))
-    };
-    let (request, key) = make().map_err(|e: rcgen::Error| e.to_string())?;
-    Ok((request, key.serialize_pem()))
 }

@@ -163,8 +163,10 @@ fn certificate(challenge: &Challenge) -> Result<Arc<CertifiedKey>, String> {
     let fail = |e: String| format!("cannot make a certificate for {}: {e}", challenge.name);
     let (certificate, key) =
         self_signed::acme_answer(&challenge.name, &digest).map_err(fail)?;
-    let made = CertifiedKey::from_der(vec![certificate], key, &provider(&[]));
-    made.map(Arc::new).map_err(|e| fail(e.to_string()))
+    let signer = provider(&[]).key_provider.load_private_key(key);
+    let signer = signer.map_err(|e| fail(e.to_string()))?;
+    // What compares both knows no such extension, which is critical.
+    Ok(Arc::new(CertifiedKey::new(vec![certificate], signer)))
 }
 
 #[cfg(test)]

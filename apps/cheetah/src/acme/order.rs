@@ -4,7 +4,6 @@ use std::io;
 use std::time::Duration;
 
 use exos_tls::client::Trust;
-use exos_tls::self_signed;
 use instant_acme::{
     Account, AuthorizationStatus, ChallengeType, Error as AcmeError, Identifier, NewAccount,
     NewOrder, Order, OrderStatus, Problem, RetryPolicy,
@@ -95,8 +94,7 @@ impl Shop<'_> {
             order => order?,
         };
         self.show(&mut order, name, kind).await?;
-        let (request, key) = self_signed::request(name).map_err(Obstacle::Here)?;
-        order.finalize_csr(&request).await?;
+        let key = order.finalize().await?;
         let chain = order.poll_certificate(&patience()).await?;
         Ok(key + &chain)
     }
