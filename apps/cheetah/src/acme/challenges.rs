@@ -161,8 +161,7 @@ impl Challenges {
 fn certificate(challenge: &Challenge) -> Result<Arc<CertifiedKey>, String> {
     let digest = Sha256::digest(challenge.key_authorization.as_bytes());
     let fail = |e: String| format!("cannot make a certificate for {}: {e}", challenge.name);
-    let (certificate, key) =
-        self_signed::acme_answer(&challenge.name, &digest).map_err(fail)?;
+    let (certificate, key) = self_signed::acme_answer(&challenge.name, &digest).map_err(fail)?;
     let signer = provider(&[]).key_provider.load_private_key(key);
     let signer = signer.map_err(|e| fail(e.to_string()))?;
     // What compares both knows no such extension, which is critical.

@@ -26,7 +26,9 @@ impl Client {
     /// One that trusts these authorities of TLS.
     pub(super) fn new(trust: &Trust) -> Result<Client, Error> {
         let roots = trust.certificates()?;
-        let roots = roots.iter().map(|der| Certificate::from_der(der).to_owned());
+        let roots = roots
+            .iter()
+            .map(|der| Certificate::from_der(der).to_owned());
         let roots = roots.collect::<Vec<_>>();
         let tls = TlsConfig::builder()
             .provider(TlsProvider::Rustls)
@@ -62,7 +64,10 @@ impl Client {
         let (parts, mut body) = sent?.into_parts();
         let is_refused = !parts.status.is_success();
         *self.last() = is_refused.then(|| wait_of(&parts.headers)).flatten();
-        let body = body.with_config().limit(ACME_ANSWER_LEN_MAX).read_to_vec()?;
+        let body = body
+            .with_config()
+            .limit(ACME_ANSWER_LEN_MAX)
+            .read_to_vec()?;
         Ok(BytesResponse {
             parts,
             body: Box::new(Bytes::from(body)),
@@ -74,9 +79,8 @@ impl HttpClient for Client {
     fn request(
         &self,
         request: Request<BodyWrapper<Bytes>>,
-    ) -> std::pin::Pin<
-        Box<dyn Future<Output = Result<BytesResponse, instant_acme::Error>> + Send>,
-    > {
+    ) -> std::pin::Pin<Box<dyn Future<Output = Result<BytesResponse, instant_acme::Error>> + Send>>
+    {
         let client = self.clone();
         Box::pin(async move {
             let (parts, body) = request.into_parts();

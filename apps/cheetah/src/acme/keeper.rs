@@ -12,7 +12,7 @@ use exos_tls::files;
 
 use super::challenges::{Challenges, Kind};
 use super::order::{Failed, Shop};
-use super::schedule::{renew_at, wait_after};
+use super::schedule::{Failure, renew_at, wait_after};
 use super::store::{Record, Store};
 use crate::config::{AcmeConfig, Config, Managed};
 use crate::limits::{ACME_FAILURES_FORGIVEN, ACME_TIME};
@@ -214,6 +214,8 @@ struct Keeper {
 #[derive(Debug, Default)]
 struct Entry {
     shown: Shown,
+    /// How the authority asked last without finding this server.
+    not_found_by: Option<Kind>,
     /// As they are written, those first that come first.
     place: usize,
     is_wanted: bool,
@@ -222,7 +224,9 @@ struct Entry {
 impl Keeper {
     /// Looks at names that are wanted and not known yet, and forgets others.
     fn know(&mut self, wanted: &Wanted) {
-        self.entries.values_mut().for_each(|it| it.is_wanted = false);
+        self.entries
+            .values_mut()
+            .for_each(|it| it.is_wanted = false);
         for (place, managed) in wanted.names.iter().enumerate() {
             if !self.entries.contains_key(&managed.name) {
                 self.look(wanted, &managed.name, true);
@@ -252,22 +256,24 @@ impl Keeper {
             failures: record.failures,
             error: (record.failures > 0).then_some(record.error),
         };
+        entry.not_found_by = record.not_found_by;
     }
 
     /// The first that is to be ordered now, by when it was to be.
     fn due(&self, now: UnixSecs) -> Option<&Entry> {
-        let due = self.entries.values().filter(|it| it.shown.next_order <= now);
+        let due = self
+            .entries
+            .values()
+            .filter(|it| it.shown.next_order <= now);
         due.min_by_key(|it| (it.shown.next_order, it.place))
     }
 
-    /// How the authority is to ask: as the configuration says; else by what our ports are, and by the other after a failure.
+    /// How the authority is to ask: as the configuration says; else by what our ports are, and by the other where it did not find
+    /// this server so.
     fn kind(&self, config: &AcmeConfig, name: &str) -> Kind {
-        let failures = self.entries.get(name).map_or(0, |it| it.shown.failures);
-        match config.challenge {
-            Some(kind) => kind,
-            None if failures % 2 == 1 => config.first.other(),
-            None => config.first,
-        }
+        let failed = self.entries.get(name).and_then(|it| it.not_found_by);
+        let first = failed.map_or(config.first, Kind::other);
+        config.challenge.unwrap_or(first)
     }
 
     fn succeed(&mut self, wanted: &Wanted, name: &str, kind: Kind) {
@@ -289,8 +295,13 @@ impl Keeper {
     }
 
     fn fail(&mut self, wanted: &Wanted, name: &str, failed: &Failed) {
-        let before = self.entries.get(name).map_or(0, |it| it.shown.failures);
-        let failures = before.saturating_add(1);
+        let kind = self.kind(&wanted.config, name);
+        let entry = self.entries.get(name);
+        let failures = entry.map_or(0, |it| it.shown.failures).saturating_add(1);
+        let not_found_by = match failed.failure {
+            Failure::NotFound => Some(kind),
+            _ => entry.and_then(|it| it.not_found_by),
+        };
         let now = now();
         let spread = self.spread(name, now);
         let wait = wait_after(failures, failed.failure, failed.wait, spread).as_secs() as i64;
@@ -298,6 +309,7 @@ impl Keeper {
             failures,
             next_try: now + wait,
             error: failed.what.clone(),
+            not_found_by,
         };
         exos_program::warn!(
             "exos serve: no certificate for {name}: {}; the next attempt is in {}",
@@ -311,6 +323,7 @@ impl Keeper {
             entry.shown.failures = failures;
             entry.shown.next_order = record.next_try;
             entry.shown.error = Some(record.error);
+            entry.not_found_by = not_found_by;
         }
     }
 

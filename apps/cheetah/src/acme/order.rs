@@ -169,7 +169,9 @@ impl Shop<'_> {
         let wait = client.retry_after();
         let (what, failure) = match obstacle {
             Obstacle::Here(what) => (what, Failure::Unreached),
-            Obstacle::NotShown(kind, problem) => (not_shown(name, kind, problem), Failure::Refused),
+            Obstacle::NotShown(kind, problem) => {
+                (not_shown(name, kind, problem), Failure::NotFound)
+            }
             Obstacle::Acme(AcmeError::Api(problem)) => {
                 let failure = match is(&problem, "rateLimited") {
                     true => Failure::RateLimited,
@@ -213,7 +215,9 @@ async fn why(order: &mut Order, wanted: &ChallengeType) -> Option<Problem> {
 
 /// What to look at where the authority did not find this server.
 fn not_shown(name: &str, kind: Kind, problem: Option<Problem>) -> String {
-    let said = problem.as_ref().map_or("it does not say why".to_owned(), text);
+    let said = problem
+        .as_ref()
+        .map_or("it does not say why".to_owned(), text);
     let port = match kind {
         Kind::Http => "80",
         Kind::TlsAlpn => "443",
@@ -283,7 +287,11 @@ mod tests {
         for (kind, wanted, mend) in [
             (Kind::Http, "connection", "port 80"),
             (Kind::TlsAlpn, "unauthorized", "port 443"),
-            (Kind::Http, "dns", "have the name a.test lead to this server"),
+            (
+                Kind::Http,
+                "dns",
+                "have the name a.test lead to this server",
+            ),
             (Kind::Http, "caa", "CAA record"),
         ] {
             let said = not_shown("a.test", kind, Some(problem(wanted, "because")));
@@ -298,7 +306,10 @@ mod tests {
     fn what_it_says_is_bounded() {
         let long = format!("a\nb\u{1b}[2J{}", "x".repeat(10_000));
         let said = text(&problem("malformed", &long));
-        assert!(said.starts_with("a b [2Jxxx") && said.len() == 500, "{said}");
+        assert!(
+            said.starts_with("a b [2Jxxx") && said.len() == 500,
+            "{said}"
+        );
         let none: Problem = serde_json::from_value(serde_json::json!({})).unwrap();
         assert_eq!(text(&none), "no reason");
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use exos_tls::certificate::{UnixSecs, Validity};
 
-use crate::limits::{ACME_RETRY_UNREACHED, ACME_RETRY_UNREACHED_MAX, ACME_RETRIES_REFUSED};
+use crate::limits::{ACME_RETRIES_REFUSED, ACME_RETRY_UNREACHED, ACME_RETRY_UNREACHED_MAX};
 
 /// Why a certificate did not come.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -13,6 +13,8 @@ pub enum Failure {
     Unreached,
     /// It has refused, which it counts (RFC 8555 §6.6).
     Refused,
+    /// It did not find this server when it asked, which it counts, too.
+    NotFound,
     /// It was asked too often.
     RateLimited,
 }
@@ -26,19 +28,14 @@ pub fn renew_at(validity: Validity, spread: u64) -> UnixSecs {
 
 /// How long to wait after as many failures in a row, of which the last was such a one; up to a quarter more by `spread`. The
 /// authority may have said to wait longer.
-pub fn wait_after(
-    failures: u32,
-    last: Failure,
-    said: Option<Duration>,
-    spread: u64,
-) -> Duration {
+pub fn wait_after(failures: u32, last: Failure, said: Option<Duration>, spread: u64) -> Duration {
     let before = failures.saturating_sub(1);
     let wait = match last {
         Failure::Unreached => {
             let wait = ACME_RETRY_UNREACHED.saturating_mul(1 << before.min(20));
             wait.min(ACME_RETRY_UNREACHED_MAX)
         }
-        Failure::Refused | Failure::RateLimited => {
+        Failure::Refused | Failure::NotFound | Failure::RateLimited => {
             let most = ACME_RETRIES_REFUSED.len() - 1;
             let least = match last {
                 Failure::RateLimited => 3, // An hour.

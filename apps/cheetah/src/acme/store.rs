@@ -23,7 +23,7 @@ use exos_tls::certificate::UnixSecs;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::challenges::Challenge;
+use super::challenges::{Challenge, Kind};
 use crate::limits::{ACME_CHALLENGES_MAX, ACME_FILE_LEN_MAX};
 
 /// The folder.
@@ -45,6 +45,9 @@ pub struct Record {
     pub next_try: UnixSecs,
     /// Why, for people.
     pub error: String,
+    /// How the authority asked last without finding this server.
+    #[serde(default)]
+    pub not_found_by: Option<Kind>,
 }
 
 impl Store {
@@ -141,9 +144,7 @@ impl Store {
 
     /// Where the certificate of a name is, with its key.
     pub fn certificate(&self, name: &str) -> PathBuf {
-        self.folder
-            .join("certificates")
-            .join(format!("{name}.pem"))
+        self.folder.join("certificates").join(format!("{name}.pem"))
     }
 
     /// Keeps a key and its certificates (PEM).
@@ -294,7 +295,6 @@ fn absent(removed: io::Result<()>) -> io::Result<()> {
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
-    use super::super::challenges::Kind;
     use super::*;
 
     fn store() -> (tempfile::TempDir, Store) {
@@ -346,6 +346,7 @@ mod tests {
             failures: 2,
             next_try: 77,
             error: "why".to_owned(),
+            not_found_by: Some(Kind::TlsAlpn),
         };
         store.set_record("a.test", &record).unwrap();
         assert_eq!(store.record("a.test"), record);
@@ -382,7 +383,7 @@ mod tests {
                 "https://acme-v02.api.letsencrypt.org/directory",
                 "acme-v02.api.letsencrypt.org-directory",
             ),
-            ("https://[::1]:14000/dir/", "--1--14000-dir"),
+            ("https://[::1]:14000/dir/", "---1--14000-dir"),
             ("https://../../x", "-..-x"),
         ] {
             assert_eq!(folder_name(directory), name);

@@ -4,8 +4,8 @@
 //! A thread looks whether the files have changed ([`Acceptor::follow`]), and takes them when they belong together: who
 //! writes a certificate and its key writes one of them first.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Instant;
 
 use exos::{Error, ErrorKind};
@@ -105,7 +105,9 @@ impl Acceptor {
                 acceptor.look_again(false);
             }
         };
-        self.acme.as_ref().map_or(Ok(()), |it| it.start(cores, take))
+        self.acme
+            .as_ref()
+            .map_or(Ok(()), |it| it.start(cores, take))
     }
 
     /// Takes files that have changed, or looks at them in any case: so that it is told when one is about to end. A change that is

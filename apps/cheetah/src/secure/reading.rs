@@ -155,7 +155,9 @@ fn names(
     let mut load = |all: &[files::Files]| -> Result<Vec<Arc<CertifiedKey>>, Error> {
         let load = |one: &files::Files| {
             let loaded = files::load(one, provider, clock::unix_secs() as UnixSecs)?;
-            for warning in &loaded.warnings {
+            // What comes by itself is renewed by itself, and says so where it is not.
+            let is_managed = config.managed().any(|it| it.file == one.certificate);
+            for warning in loaded.warnings.iter().filter(|_| !is_managed) {
                 exos_program::warn!("exos serve: {warning}");
             }
             let Validity { until, .. } = loaded.validity;

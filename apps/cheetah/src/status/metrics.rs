@@ -116,7 +116,10 @@ mod tests {
              exos_serve_acme_certificate_expiry_timestamp_seconds{name=\"a.test\"} 77\n\
              # TYPE exos_serve_acme_next_order_timestamp_seconds gauge\n";
         assert!(text.contains(part), "{text}");
-        assert!(text.contains("exos_serve_acme_failures{name=\"b.test\"} 2\n"), "{text}");
+        assert!(
+            text.contains("exos_serve_acme_failures{name=\"b.test\"} 2\n"),
+            "{text}"
+        );
     }
 
     #[test]

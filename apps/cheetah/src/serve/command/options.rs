@@ -6,7 +6,9 @@ use std::sync::Arc;
 use exos::{Error, clock};
 use exos_program::{SharingLinkArgs, Stream, TcpArgs, UserArgs};
 
-use crate::config::{AcmeArgs, ApplicationArg, CacheSize, Config, DEFAULT_PORT, Root, TlsArgs, add_args};
+use crate::config::{
+    AcmeArgs, ApplicationArg, CacheSize, Config, DEFAULT_PORT, Root, TlsArgs, add_args,
+};
 use crate::connections::{BoundsArgs, Specialisation};
 use crate::log::{Log, LogArgs, Target};
 use crate::secure::Acceptor;

@@ -69,10 +69,16 @@ fn what_no_certificate_can_come_for_is_said() {
         (site("\"a_b.test\""), "no underline"),
         (site(""), "no site has a name"),
         (acme("contact = [\"admin\"]"), "is no mail address"),
-        (acme("contact = [\"a@b.test,c@d.test\"]"), "is no mail address"),
+        (
+            acme("contact = [\"a@b.test,c@d.test\"]"),
+            "is no mail address",
+        ),
         (acme("directory = \"http://ca.test/dir\""), "with https://"),
         (acme("directory = \"https:///x\""), "with https://"),
-        (acme("challenge = \"dns-01\""), "\"http-01\" or \"tls-alpn-01\""),
+        (
+            acme("challenge = \"dns-01\""),
+            "\"http-01\" or \"tls-alpn-01\"",
+        ),
         (
             acme("staging = true\ndirectory = \"https://ca.test/dir\""),
             "leave one out",
