@@ -219,4 +219,37 @@ if launch_in_lab "$site" --link xdp:wire --share-address --port 8080 --tls-port 
 else
     bad "a shared address, by options: it starts" "$(cat "$work/err")"
 fi
+# A link that the daemon lends to a user who is nobody else; and a folder that root makes for it.
+chmod 755 "$work"
+user=65534
+ip=10.10.0.10
+end "$peer"
+echo "10.10.0.10 a.test" >"$work/hosts"
+authority client
+inside a -- "$exos" daemon --interface wire --address 10.10.0.10/24 --user $user --socket "$work/sock" >"$work/daemon" 2>&1 </dev/null &
+other=$!
+if ! await grep -q 'listening at' "$work/daemon"; then
+    bad "the daemon starts" "$(cat "$work/daemon")"
+elif launch_in_lab "$site" --xokd "$work/sock" --user $user --port 8080 --tls-port 8443 --acme admin@example.org --acme-name a.test \
+    --acme-directory https://10.10.0.2:14000/dir --acme-ca "$work/ca.pem" --acme-state "$work/state-user"; then
+    check "by the daemon, as a user: a certificate comes" await is_served
+    same "by the daemon, as a user: the folder is the user's" "$user" "$(stat -c %u "$work/state-user")"
+    same "by the daemon, as a user: so is the certificate" "$user 600" "$(stat -c '%u %a' "$work"/state-user/*/certificates/a.test.pem)"
+    check "by the daemon, as a user: it ends in order" stop
+else
+    bad "by the daemon, as a user: it starts" "$(cat "$work/err")"
+fi
+kill -TERM "$other"; wait "$other"; other=
+
+about=
+set -f
+for wrong in "--acme admin|--acme-name" "--acme admin --acme-name a.test|is no mail address" \
+    "--acme a@b.test --acme-name *.a.test|takes an answer in DNS" "--acme a@b.test --acme-name 192.0.2.1|it is an address" \
+    "--acme a@b.test --acme-name a.test --acme-directory http://x/|with https://" \
+    "--acme a@b.test --acme-name a.test --acme-state /proc/x|cannot make the folder" \
+    "--acme a@b.test --acme-name a.test --acme-state /proc/x --user 65534|for 65534 alone"; do
+    # shellcheck disable=SC2086
+    has "options: ${wrong%%|*}" "${wrong#*|}" "$(timeout 60 "$exos" serve --sockets "$site" --port 8080 --tls-port 8443 ${wrong%%|*} 2>&1)"
+done
+set +f
 [ $failures = 0 ]

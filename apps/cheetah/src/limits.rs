@@ -446,5 +446,8 @@ pub const ACME_RETRIES_REFUSED: [Duration; 6] = [
     Duration::from_secs(6 * 3600),
 ];
 
+/// How long a name is left alone after a certificate has come, however short its time is.
+pub const ACME_ORDERS_APART: Duration = Duration::from_secs(10);
+
 /// Failures in a row up to which a start of the program tries at once, as its operator may have mended something.
 pub const ACME_FAILURES_FORGIVEN: u32 = 3;

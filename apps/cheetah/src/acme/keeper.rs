@@ -15,7 +15,7 @@ use super::order::{Failed, Shop};
 use super::schedule::{Failure, renew_at, wait_after};
 use super::store::{Record, Store};
 use crate::config::{AcmeConfig, Config, Managed};
-use crate::limits::{ACME_FAILURES_FORGIVEN, ACME_TIME};
+use crate::limits::{ACME_FAILURES_FORGIVEN, ACME_ORDERS_APART, ACME_TIME};
 
 /// What all of a process have of its certificates that come by themselves.
 #[derive(Debug)]
@@ -281,10 +281,12 @@ impl Keeper {
             exos_program::warn!("exos serve: cannot forget what has failed for {name}: {error}");
         }
         self.look(wanted, name, false);
-        let Some(shown) = self.entries.get(name).map(|it| &it.shown) else {
+        let Some(entry) = self.entries.get_mut(name) else {
             return;
         };
-        let now = now();
+        let (now, shown) = (now(), &mut entry.shown);
+        // By a clock that goes wrong it may be due at once.
+        shown.next_order = shown.next_order.max(now + ACME_ORDERS_APART.as_secs() as UnixSecs);
         let until = |at: UnixSecs| length((at - now).max(0));
         exos_program::info!(
             "exos serve: a certificate of {name} has come, by {}; it is valid for {}, and is renewed in {}",

@@ -18,8 +18,10 @@
 //! | [`store`] | the folder: account, certificates, challenges, failures, the lock |
 //! | [`client`] | requests to the authority |
 //! | [`order`] | one certificate, from the account to its chain |
+//! | [`answer`] | whether what has come is what was asked for |
 //! | [`keeper`] | the thread, and what is shown of it |
 
+mod answer;
 pub mod challenges;
 mod client;
 pub mod keeper;

@@ -3,12 +3,14 @@
 use std::io;
 use std::time::Duration;
 
+use exos_tls::certificate::UnixSecs;
 use exos_tls::client::Trust;
 use instant_acme::{
     Account, AuthorizationStatus, ChallengeType, Error as AcmeError, Identifier, NewAccount,
     NewOrder, Order, OrderStatus, Problem, RetryPolicy,
 };
 
+use super::answer::check;
 use super::challenges::{Challenge, Challenges, Kind};
 use super::client::Client;
 use super::schedule::Failure;
@@ -52,6 +54,8 @@ enum Obstacle {
     /// The authority did not find this server at the name.
     NotShown(Kind, Option<Problem>),
     Here(String),
+    /// What the authority sent is not what was asked for.
+    Wrong(String),
 }
 
 impl From<AcmeError> for Obstacle {
@@ -96,6 +100,8 @@ impl Shop<'_> {
         self.show(&mut order, name, kind).await?;
         let key = order.finalize().await?;
         let chain = order.poll_certificate(&patience()).await?;
+        let now = exos::clock::unix_secs() as UnixSecs;
+        check(name, &key, &chain, now).map_err(Obstacle::Wrong)?;
         Ok(key + &chain)
     }
 
@@ -169,6 +175,7 @@ impl Shop<'_> {
         let wait = client.retry_after();
         let (what, failure) = match obstacle {
             Obstacle::Here(what) => (what, Failure::Unreached),
+            Obstacle::Wrong(what) => (what, Failure::Refused),
             Obstacle::NotShown(kind, problem) => {
                 (not_shown(name, kind, problem), Failure::NotFound)
             }
