@@ -243,7 +243,7 @@ kill -TERM "$other"; wait "$other"; other=
 
 about=
 set -f
-for wrong in "--acme admin|--acme-name" "--acme admin --acme-name a.test|is no mail address" \
+for wrong in "--acme a@b.test|--acme-name" "--acme admin --acme-name a.test|is no mail address" \
     "--acme a@b.test --acme-name *.a.test|takes an answer in DNS" "--acme a@b.test --acme-name 192.0.2.1|it is an address" \
     "--acme a@b.test --acme-name a.test --acme-directory http://x/|with https://" \
     "--acme a@b.test --acme-name a.test --acme-state /proc/x|cannot make the folder" \

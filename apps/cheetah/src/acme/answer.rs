@@ -66,7 +66,12 @@ mod tests {
         for (key, chain, now, says) in [
             (&key, "", now, "there is none"),
             (&key, "<html>", now, "there is none"),
-            (&key, "-----BEGIN CERTIFICATE-----\n%", now, "no certificate of a.test"),
+            (
+                &key,
+                "-----BEGIN CERTIFICATE-----\n%",
+                now,
+                "no certificate of a.test",
+            ),
             (&key, &*pem("CERTIFICATE", b"x"), now, "cannot be read"),
             (&other_key, &*other, now, "b.test"),
             (&other_key, &*chain, now, "no certificate of a.test"),
@@ -86,7 +91,9 @@ mod tests {
         for cut in 0..end {
             check("a.test", &key, &chain[..cut], now).unwrap_err();
         }
-        let der = BASE64_STANDARD.decode(chain.lines().nth(1).unwrap()).unwrap();
+        let der = BASE64_STANDARD
+            .decode(chain.lines().nth(1).unwrap())
+            .unwrap();
         for at in 0..der.len() {
             let mut bad = der.clone();
             bad[at] ^= 0x55;

@@ -286,7 +286,9 @@ impl Keeper {
         };
         let (now, shown) = (now(), &mut entry.shown);
         // By a clock that goes wrong it may be due at once.
-        shown.next_order = shown.next_order.max(now + ACME_ORDERS_APART.as_secs() as UnixSecs);
+        shown.next_order = shown
+            .next_order
+            .max(now + ACME_ORDERS_APART.as_secs() as UnixSecs);
         let until = |at: UnixSecs| length((at - now).max(0));
         exos_program::info!(
             "exos serve: a certificate of {name} has come, by {}; it is valid for {}, and is renewed in {}",
@@ -364,4 +366,137 @@ fn length(secs: i64) -> String {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::Engine as _;
+    use base64::prelude::BASE64_STANDARD;
+    use exos_program::UserArgs;
+    use exos_tls::self_signed;
+
+    use super::*;
+
+    const DAY: UnixSecs = 24 * 3600;
+
+    /// A folder, and what is wanted there.
+    fn wanted(names: &[&str]) -> (tempfile::TempDir, Wanted) {
+        let folder = tempfile::tempdir().unwrap();
+        let names: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
+        let text = format!(
+            "[acme]\nstate = \"{}\"\n[[site]]\nroot = \"a\"\nnames = [{}]",
+            folder.path().join("state").display(),
+            names.join(", ")
+        );
+        let config = Config::parse("/x/serve.toml".as_ref(), &text).unwrap();
+        let wanted = Wanted::of(&config).unwrap();
+        wanted.store.make(&UserArgs::default()).unwrap();
+        (folder, wanted)
+    }
+
+    /// A certificate comes that is valid for a year, since yesterday.
+    fn certify(wanted: &Wanted, name: &str) {
+        let (certificate, _) = self_signed::certificate(&[name.to_owned()]).unwrap();
+        let text = BASE64_STANDARD.encode(&certificate);
+        let pem = format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n");
+        wanted.store.set_certificate(name, pem.as_bytes()).unwrap();
+    }
+
+    fn failed(failure: Failure) -> Failed {
+        Failed {
+            what: "of this test".to_owned(),
+            failure,
+            wait: None,
+        }
+    }
+
+    #[test]
+    fn names_without_a_certificate_come_first_and_others_in_time() {
+        let (_folder, wanted) = wanted(&["a.test", "b.test", "c.test"]);
+        certify(&wanted, "a.test");
+        let mut keeper = Keeper::default();
+        keeper.know(&wanted);
+        let due = |keeper: &Keeper, at| keeper.due(at).map(|it| it.shown.name.clone());
+        assert_eq!(due(&keeper, now()).as_deref(), Some("b.test"));
+        certify(&wanted, "b.test");
+        keeper.succeed(&wanted, "b.test", Kind::Http);
+        assert_eq!(due(&keeper, now()).as_deref(), Some("c.test"));
+        certify(&wanted, "c.test");
+        keeper.succeed(&wanted, "c.test", Kind::Http);
+        assert_eq!(due(&keeper, now() + 200 * DAY), None);
+        assert!(
+            due(&keeper, now() + 250 * DAY).is_some(),
+            "two thirds are over"
+        );
+        assert!(keeper.shown().iter().all(|it| it.error.is_none()));
+        // A name that is wanted no more is forgotten, and so is what cannot be read.
+        let fewer = Wanted {
+            names: wanted.names[1..].to_vec(),
+            config: wanted.config.clone(),
+            store: wanted.store.clone(),
+        };
+        keeper.know(&fewer);
+        assert_eq!(keeper.shown().len(), 2);
+        wanted.store.set_certificate("a.test", b"broken").unwrap();
+        keeper.know(&wanted);
+        assert_eq!(due(&keeper, now()).as_deref(), Some("a.test"));
+    }
+
+    #[test]
+    fn failures_are_forgiven_at_a_start_and_many_are_not() {
+        let (_folder, wanted) = wanted(&["a.test"]);
+        let mut keeper = Keeper::default();
+        for failures in 1..=5 {
+            keeper.know(&wanted);
+            assert!(keeper.due(now()).is_some() || failures > 1);
+            keeper.fail(&wanted, "a.test", &failed(Failure::Refused));
+            assert!(keeper.due(now()).is_none(), "it waits");
+            let shown = keeper.shown().remove(0);
+            assert_eq!(shown.failures, failures);
+            assert_eq!(shown.error.as_deref(), Some("of this test"));
+            let mut started = Keeper::default();
+            started.know(&wanted);
+            let is_due = started.due(now()).is_some();
+            assert_eq!(is_due, failures <= ACME_FAILURES_FORGIVEN, "{failures}");
+            // Another process that has the lock next sees it.
+            started.look(&wanted, "a.test", false);
+            assert!(started.due(now()).is_none());
+        }
+        certify(&wanted, "a.test");
+        keeper.succeed(&wanted, "a.test", Kind::Http);
+        assert_eq!(keeper.shown()[0].failures, 0);
+        assert_eq!(wanted.store.record("a.test"), Record::default());
+    }
+
+    #[test]
+    fn the_other_way_is_taken_where_the_authority_did_not_find_us() {
+        let (_folder, wanted) = wanted(&["a.test"]);
+        let mut keeper = Keeper::default();
+        keeper.know(&wanted);
+        for (failure, next) in [
+            (Failure::Unreached, Kind::Http),
+            (Failure::Refused, Kind::Http),
+            (Failure::NotFound, Kind::TlsAlpn),
+            (Failure::Unreached, Kind::TlsAlpn),
+            (Failure::NotFound, Kind::Http),
+        ] {
+            keeper.fail(&wanted, "a.test", &failed(failure));
+            assert_eq!(keeper.kind(&wanted.config, "a.test"), next, "{failure:?}");
+        }
+        let mut config = wanted.config.clone();
+        config.challenge = Some(Kind::TlsAlpn);
+        assert_eq!(keeper.kind(&config, "a.test"), Kind::TlsAlpn, "as is said");
+    }
+
+    #[test]
+    fn times_are_for_people() {
+        for (secs, text) in [
+            (90, "90 s"),
+            (300, "5 min"),
+            (3 * 3600, "3 h"),
+            (60 * DAY, "60 days"),
+        ] {
+            assert_eq!(length(secs), text);
+        }
+    }
 }
