@@ -44,6 +44,12 @@ pub struct Connection {
     is_table_given_up: bool,
 }
 
+impl Default for Connection {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Connection {
     /// One that stands: what a client says first is to leave.
     pub fn new() -> Self {
