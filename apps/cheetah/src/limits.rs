@@ -424,6 +424,9 @@ pub const SEALED_LEN: usize = 32 * 1024;
 /// tenth more.
 pub const SEALED_AHEAD_LEN: usize = 64 * 1024;
 
+/// Bytes of responses that a client of HTTP/2 takes, or lets go by its windows, until that counts as progress: less than a segment is none.
+pub const PROGRESS_LEN: usize = 1024;
+
 /// Frames of HTTP/2 that wait on a connection to be sent: with more, none are made of what is queued, so that what becomes urgent
 /// overtakes it. As much as records of TLS.
 pub const FRAMED_AHEAD_LEN: usize = SEALED_AHEAD_LEN;

@@ -111,14 +111,41 @@ fn a_closed_window_has_an_end() {
     );
 }
 
+/// A byte now and then is nothing.
+#[test]
+fn a_window_that_drips_has_an_end() {
+    let mut visit = asked(0);
+    for _ in 0..8 {
+        visit.run(secs(10), LEN);
+        visit.say(0, &window(1, 1));
+    }
+    assert!(data_len(&visit) < 10);
+    assert_eq!(counter(&visit, "http_send_timeouts"), 1);
+    assert_eq!(visit.cheetah.connections(), 0);
+}
+
+/// Nor does the beginning of a frame behind another that brings nothing prolong the wait for a request.
+#[test]
+fn pings_and_parts_of_frames_prolong_nothing() {
+    let mut visit = asked(1 << 30);
+    visit.run(secs(2), LEN);
+    let ping = framed(kind::PING, 0, 0, &[0; 8]);
+    visit.say(0, &ping[..5]);
+    for _ in 0..12 {
+        visit.run(secs(10), LEN);
+        visit.say(0, &[&ping[5..], &ping[..5]].concat());
+    }
+    assert!(gone(&visit).is_some());
+}
+
 /// One that opens its window a bit is a slow reader, whose document waits as slices.
 #[test]
 fn a_window_that_opens_slowly_goes_on() {
-    let mut visit = asked(1000);
+    let mut visit = asked(2000);
     for n in 1..6 {
         visit.run(secs(30), LEN);
-        assert_eq!(data_len(&visit), 1000 * n);
-        visit.say(0, &window(1, 1000));
+        assert_eq!(data_len(&visit), 2000 * n);
+        visit.say(0, &window(1, 2000));
     }
     assert_eq!(visit.cheetah.connections(), 1);
 }
