@@ -2,9 +2,11 @@
 //!
 //! Included by the fuzz targets and by `apps/cheetah/tests/all/http/corpus.rs`.
 
+use exos_cheetah::applications::chunks::BodyError;
 use exos_cheetah::applications::head::Head;
 use exos_cheetah::applications::reply::{Content, Framing, Reply, ReplyError};
-use exos_cheetah::applications::upload::{BodyError, Chunked};
+use exos_cheetah::applications::upload::Chunked;
+use exos_cheetah::message::Version;
 
 /// An answer, as far as it has come.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -61,7 +63,7 @@ pub fn records(bytes: &[u8]) {
             assert!(line.contains(&b':') && !line.iter().any(|b| matches!(b, b'\r' | b'\n' | 0)));
         }
         assert!(!head.reason.contains(['\r', '\n', '\0']));
-        let mut framing = Framing::of(head, false, 1);
+        let mut framing = Framing::of(head, false, Version::Http11);
         let (mut before, mut behind) = (Vec::new(), Vec::new());
         let mut content = Content::Bytes(all.content.clone());
         framing.frame(&mut content, &mut before, &mut behind);

@@ -2,6 +2,8 @@
 //!
 //! A connection's deadline may move at any time. When it may be earlier than it was, the connection is armed; one that has
 //! moved to later is noticed when the earlier one has come.
+//!
+//! The upper bit of a slot is not looked at: an owner of several tables may tell by it whose a connection is.
 
 use exos_inet::Instant;
 use exos_inet::tcp::{Alarms, ConnectionId};
@@ -42,7 +44,7 @@ impl<C: Timed> ConnectionTable<C> {
     /// Takes a connection in, and arms it.
     pub fn insert(&mut self, connection: C) {
         let id = connection.id();
-        let slot = id.slot() as usize;
+        let slot = place(id) as usize;
         if slot >= self.slots.len() {
             self.slots.resize_with(slot + 1, || None);
         }
@@ -54,7 +56,7 @@ impl<C: Timed> ConnectionTable<C> {
     /// The connection of an identity, if it is still there. [`arm`](Self::arm) it when its deadline may have changed.
     #[inline]
     pub fn find(&mut self, id: ConnectionId) -> Option<&mut C> {
-        let connection = self.slots.get_mut(id.slot() as usize)?.as_mut();
+        let connection = self.slots.get_mut(place(id) as usize)?.as_mut();
         connection.filter(|connection| connection.id() == id)
     }
 
@@ -62,7 +64,7 @@ impl<C: Timed> ConnectionTable<C> {
     pub fn remove(&mut self, id: ConnectionId) -> Option<C> {
         self.find(id)?;
         self.open -= 1;
-        self.slots[id.slot() as usize].take()
+        self.slots[place(id) as usize].take()
     }
 
     /// All of them.
@@ -73,8 +75,8 @@ impl<C: Timed> ConnectionTable<C> {
     /// A connection's deadline may be earlier than it was.
     #[inline]
     pub fn arm(&mut self, id: ConnectionId) {
-        if let Some(Some(connection)) = self.slots.get(id.slot() as usize) {
-            self.alarms.arm(connection.deadline(), id.slot());
+        if let Some(Some(connection)) = self.slots.get(place(id) as usize) {
+            self.alarms.arm(connection.deadline(), place(id));
         }
     }
 
@@ -82,7 +84,7 @@ impl<C: Timed> ConnectionTable<C> {
     pub fn arm_again(&mut self, id: ConnectionId, at_least: Instant) {
         if let Some(connection) = self.find(id) {
             let at = connection.deadline().max(at_least);
-            self.alarms.arm(at, id.slot());
+            self.alarms.arm(at, place(id));
         }
     }
 
@@ -105,4 +107,10 @@ impl<C: Timed> ConnectionTable<C> {
             }
         }
     }
+}
+
+/// Where a connection is in its table.
+#[inline]
+fn place(id: ConnectionId) -> u32 {
+    id.slot() & !(1 << 31)
 }

@@ -63,8 +63,7 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
     let mut put = |name: &str, value: &[u8]| pair(out, name.as_bytes(), value);
     put("GATEWAY_INTERFACE", b"CGI/1.1");
     put("SERVER_SOFTWARE", b"exos");
-    let version = [b"HTTP/1.", &[b'0' + request.minor_version][..]].concat();
-    put("SERVER_PROTOCOL", &version);
+    put("SERVER_PROTOCOL", request.version.name().as_bytes());
     let address = ours.ip().to_string();
     put("SERVER_ADDR", address.as_bytes());
     put("SERVER_PORT", ours.port().to_string().as_bytes());
@@ -158,7 +157,7 @@ fn is_variable(name: &str) -> bool {
 }
 
 /// Path and query of a target, which is a path or a whole address, and the host of such.
-fn local_part(target: &[u8]) -> (&[u8], Option<&[u8]>) {
+pub(super) fn local_part(target: &[u8]) -> (&[u8], Option<&[u8]>) {
     if target.starts_with(b"/") {
         return (target, None);
     }

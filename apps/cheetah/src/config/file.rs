@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use exos::wire::Prefix;
 use exos_program::UserArgs;
 use exos_program::config::{ConfigErrors, Source, tables, text_of};
 
@@ -45,6 +46,8 @@ pub struct Config {
     pub status: StatusArgs,
     /// Limits of clients.
     pub bounds: BoundsArgs,
+    /// Networks of proxies that say by the PROXY protocol for whom they connect.
+    pub proxy_protocol: Vec<Prefix>,
     /// How much memory documents may take.
     pub cache: CacheSize,
     /// How long and how many documents may be.
@@ -57,6 +60,8 @@ pub struct Config {
     pub default_site: usize,
     /// What becomes of requests for hosts that no site names.
     pub unknown_hosts: Unknown,
+    /// Whether HTTP/2 is spoken to clients that want it.
+    pub http2: bool,
     /// Whether the kernel answers SYNs.
     pub syn_handler: bool,
     /// Whether the kernel answers requests, too.
@@ -79,12 +84,14 @@ impl Config {
             log: LogArgs::default(),
             status: StatusArgs::default(),
             bounds: BoundsArgs::default(),
+            proxy_protocol: Vec::new(),
             cache: CacheSize::default(),
             limits: Limits::default(),
             stream_memory: CHUNKS_LEN,
             sites: vec![SiteConfig::of(root)],
             default_site: 0,
             unknown_hosts: Unknown::Default,
+            http2: true,
             syn_handler: false,
             in_kernel: false,
             lines: Lines::default(),
@@ -122,11 +129,13 @@ impl Config {
             log: watch::log(&source, &folder_of(file), &tables.log),
             status: watch::status(&source, &tables.status),
             bounds: watch::bounds(&source, &tables.clients),
+            proxy_protocol: watch::proxies(&source, &tables.clients),
             cache: cache::cache(&source, &tables.cache),
             limits: site::limits(&source, &tables.limits),
             stream_memory: site::stream_memory(&source, &tables.limits),
             sites: site::all(&source, &folder_of(file), &tables.site),
             default_site: site::default_site(&source, &tables.site),
+            http2: tables.http2 != Some(false),
             syn_handler: tables.syn_handler,
             in_kernel: tables.in_kernel,
             lines: Lines::of(&source, file, &tables),
@@ -140,8 +149,7 @@ impl Config {
             ..
         } = &mut config;
         if let Some(tls) = tls {
-            let ports = (*port, tls.port);
-            *acme = acme::acme(&source, &folder_of(file), &tables, ports, sites);
+            *acme = acme::acme(&source, &folder_of(file), &tables, (*port, tls), sites);
         }
         tls::name_port(&source, &tables.site, tls.as_ref(), sites);
         source.finish(config)

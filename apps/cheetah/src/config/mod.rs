@@ -11,6 +11,7 @@ mod cache;
 mod file;
 mod lines;
 mod placement;
+mod proxy;
 mod rules;
 mod schema;
 mod site;

@@ -27,6 +27,7 @@ pub(super) struct File {
     pub(super) cache: CacheTable,
     pub(super) limits: LimitsTable,
     pub(super) unknown_hosts: Option<Text>,
+    pub(super) http2: Option<bool>,
     #[serde(default)]
     pub(super) syn_handler: bool,
     #[serde(default)]
@@ -107,6 +108,7 @@ pub(super) struct ClientsTable {
     pub(super) min_read_rate: Option<Number>,
     pub(super) min_head_rate: Option<Number>,
     pub(super) shutdown_timeout: Option<Text>,
+    pub(super) proxy_protocol: Vec<Text>,
 }
 
 /// `[cache]`: how much of it is in memory.
@@ -143,6 +145,7 @@ pub(super) struct SiteTable {
     pub(super) fastcgi: Vec<Spanned<FastcgiTable>>,
     pub(super) certificate: Vec<Spanned<CertificateTable>>,
     pub(super) application: Vec<Spanned<ApplicationTable>>,
+    pub(super) proxy: Vec<Spanned<ProxyTable>>,
     pub(super) acme: Option<bool>,
     pub(super) https_only: bool,
     pub(super) hsts_days: Option<Number>,
@@ -181,6 +184,26 @@ pub(super) struct ApplicationTable {
     pub(super) timeout: Option<Text>,
     pub(super) body: Option<Text>,
     pub(super) requests: Option<Number>,
+}
+
+/// `[[site.proxy]]`: what other servers answer, over HTTP.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default, expecting = "a table: [[site.proxy]]")]
+pub(super) struct ProxyTable {
+    pub(super) path: Option<Text>,
+    pub(super) to: Option<Spanned<OneOrMany>>,
+    pub(super) files_first: Option<bool>,
+    pub(super) host: Option<Text>,
+    pub(super) trusted: Vec<Text>,
+    pub(super) upgrades: Option<bool>,
+    pub(super) timeout: Option<Text>,
+    pub(super) connect_timeout: Option<Text>,
+    pub(super) tunnel_timeout: Option<Text>,
+    pub(super) keep_timeout: Option<Text>,
+    pub(super) fail_timeout: Option<Text>,
+    pub(super) body: Option<Text>,
+    pub(super) connections: Option<Number>,
+    pub(super) keep: Option<Number>,
 }
 
 /// `[[site.access]]`: who may have some paths.

@@ -32,6 +32,11 @@ pub trait Transport {
         false
     }
 
+    /// The client and we have agreed on HTTP/2 while the session of TLS began (RFC 9113 §3.2).
+    fn speaks_http2(&self, _id: ConnectionId) -> bool {
+        false
+    }
+
     /// The next news of a connection.
     fn poll_event(&mut self) -> Option<Event>;
 
@@ -54,6 +59,16 @@ pub trait Transport {
 
     /// Queues bytes.
     fn send(&mut self, id: ConnectionId, bytes: Slice);
+
+    /// Queues the header block of a stream's response.
+    fn send_head(&mut self, _id: ConnectionId, _block: &[Slice]) {
+        unreachable!("this transport carries text");
+    }
+
+    /// Tells the client of a stream that it may send its body (RFC 9110 §10.1.1).
+    fn send_leave(&mut self, _id: ConnectionId) {
+        unreachable!("this transport carries text");
+    }
 
     /// Queues a part of a file, where [`sends_files`](Transport::sends_files) says so. The connection breaks if the file
     /// changes meanwhile.

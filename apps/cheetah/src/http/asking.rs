@@ -7,19 +7,22 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use exos_buf::Slice;
-use exos_inet::Instant;
+use exos_inet::{Duration, Instant};
 
 use super::exchange::Exchange;
 use super::missing::Unanswered;
 use super::opening::{self, Persistence};
 use super::server::{Response, Server, log_answer};
 use crate::applications::head::Head;
+use crate::applications::proxy::{self, answer::Question};
 use crate::applications::reply::Framing;
 use crate::applications::variables::{self, About};
-use crate::applications::{Application, Asked};
+use crate::applications::{Address, Application, Asked};
+use crate::limits::UPSTREAM_FRESH_TIME;
 use crate::log::{Answer, LoggedRequest, Unfinished};
+use crate::message::http2::push_lines;
 use crate::message::request::{Body, FieldStore, Method, Request, parse};
-use crate::message::{Fault, Status};
+use crate::message::{Fault, Status, Version};
 
 /// A request that an application answers.
 #[derive(Debug)]
@@ -34,11 +37,15 @@ pub struct Asking {
     pub expects_continue: bool,
     /// It wants another request on this connection.
     pub persistent: bool,
-    /// 0 for HTTP/1.0, 1 for HTTP/1.1.
-    pub minor_version: u8,
+    /// How it was asked.
+    pub version: Version,
     asks_head: bool,
     /// It asks for nothing to be done (RFC 9110 §9.2.1), so that it may be asked twice.
     is_safe: bool,
+    /// Asked twice it does what it does once (§9.2.2).
+    is_idempotent: bool,
+    /// It wants to change to another protocol.
+    wants_upgrade: bool,
     site: usize,
     /// What that calls itself.
     server_name: Option<Arc<[u8]>>,
@@ -70,7 +77,7 @@ impl Asking {
 
     /// How the client knows where the answer ends.
     pub fn framing(&self, head: &Head) -> Framing {
-        Framing::of(head, self.asks_head, self.minor_version)
+        Framing::of(head, self.asks_head, self.version)
     }
 
     /// Whether a rule sets a field.
@@ -87,9 +94,58 @@ impl Asking {
         self.body != Body::Length(0)
     }
 
-    /// It may go over a connection that was kept, and be asked once more if the application closes that (RFC 9110 §9.2.2).
+    /// It may be asked once more if the application closes a connection without an answer (RFC 9110 §9.2.2). What FastCGI makes of
+    /// a method is the script's.
     pub fn may_be_repeated(&self) -> bool {
-        self.is_safe && !self.has_body()
+        let is_proxied = self.asked.application.proxy.is_some();
+        (self.is_safe || self.is_idempotent && is_proxied) && !self.has_body()
+    }
+
+    /// A connection that was kept will do, if it was used within this time.
+    pub fn kept_within(&self) -> Option<Duration> {
+        match &self.asked.application.proxy {
+            _ if self.may_be_repeated() => Some(Duration::MAX),
+            Some(_) => Some(UPSTREAM_FRESH_TIME),
+            None => None,
+        }
+    }
+
+    /// What the answer depends on.
+    pub fn question(&self) -> Question {
+        Question {
+            asks_head: self.asks_head,
+            wants_upgrade: self.wants_upgrade,
+        }
+    }
+
+    /// What is sent there, before the body: a head of HTTP, or the request's variables. `keeps` has the connection stay open.
+    pub fn words(
+        &self,
+        to: &Address,
+        ends: variables::Ends,
+        length: Option<u64>,
+        keeps: bool,
+    ) -> Vec<u8> {
+        let Some(proxy) = &self.asked.application.proxy else {
+            return self.variables(ends, length);
+        };
+        let mut out = Vec::with_capacity(self.head.len() + 256);
+        let mut store = FieldStore::new();
+        // It was parsed before.
+        if let Ok(Some(request)) = parse(&self.head, &mut store) {
+            let request = request.asked_by(self.version);
+            let about = proxy::request::About {
+                asked: &self.asked,
+                proxy,
+                to,
+                peer: self.peer,
+                length,
+                is_encrypted: self.is_encrypted,
+                keeps,
+            };
+            proxy::request::push(&mut out, &request, &about);
+        }
+        out
     }
 
     /// What the application is told: the request's variables, in FastCGI's form.
@@ -98,6 +154,7 @@ impl Asking {
         let mut store = FieldStore::new();
         // It was parsed before.
         if let Ok(Some(request)) = parse(&self.head, &mut store) {
+            let request = request.asked_by(self.version);
             out.reserve(2 * self.head.len());
             let about = About {
                 asked: &self.asked,
@@ -153,6 +210,23 @@ impl Server {
                 tail: None,
             });
         }
+        let is_proxied = asked.application.proxy.is_some();
+        if is_proxied && proxy::request::max_forwards(request) == Some(0) {
+            // RFC 9110 §7.6.2: it is not to be passed on.
+            let status = self.send_allowed(&exchange, out);
+            let answered = exchange.answered;
+            return Ok(Response {
+                status,
+                answered,
+                tail: None,
+            });
+        }
+        let upgrades = asked
+            .application
+            .proxy
+            .as_ref()
+            .is_some_and(|it| it.upgrades);
+        let is_safe = matches!(request.method, Method::Get | Method::Head | Method::Options);
         Err(Unanswered::Asks(Box::new(Asking {
             asked,
             user: exchange.user,
@@ -160,9 +234,11 @@ impl Server {
             body: request.body,
             expects_continue: request.expects_continue,
             persistent: request.persistent,
-            minor_version: request.minor_version,
+            version: request.version,
             asks_head: request.method == Method::Head,
-            is_safe: matches!(request.method, Method::Get | Method::Head | Method::Options),
+            is_safe,
+            is_idempotent: is_safe || matches!(request.method_name, "PUT" | "DELETE"),
+            wants_upgrade: upgrades && proxy::request::upgrade(request).is_some(),
             site,
             server_name: self.sites.own_name(site).cloned(),
             more_fields: self.sites.get_mut(site).rule_fields(path),
@@ -180,16 +256,27 @@ impl Server {
         framing: Framing,
         persistent: bool,
     ) -> Vec<u8> {
-        let how = persistence(asking, persistent);
-        let mut out =
-            opening::text(self.sender.now_secs(), head.code, &head.reason, how).into_bytes();
-        if let Some(lines) = &asking.more_fields {
-            out.extend_from_slice(lines.as_bytes());
-        }
-        out.extend_from_slice(&head.fields);
-        framing.push_fields(head, &mut out);
-        out.extend_from_slice(b"\r\n");
         self.sender.counters.count_code(head.code);
+        let mut lines = match &asking.more_fields {
+            Some(lines) => lines.as_bytes().to_vec(),
+            None => Vec::new(),
+        };
+        lines.extend_from_slice(&head.fields);
+        framing.push_fields(head, &mut lines);
+        let now_secs = self.sender.now_secs();
+        if asking.version == Version::Http2 {
+            let mut block = opening::block(now_secs, head.code);
+            push_lines(&mut block, &lines);
+            return block;
+        }
+        let how = match framing {
+            // The head says what the connection is for from here on.
+            Framing::Tunnel => Persistence::Implied,
+            _ => persistence(asking, persistent),
+        };
+        let mut out = opening::text(now_secs, head.code, &head.reason, how).into_bytes();
+        out.append(&mut lines);
+        out.extend_from_slice(b"\r\n");
         out
     }
 
@@ -216,6 +303,7 @@ impl Server {
         let response = &out[before..];
         if let Some(log) = &mut self.log {
             let attempt = super::Attempt::default().of(asking.peer, asking.begun, asking.begun);
+            let attempt = attempt.by_http2(asking.version == Version::Http2);
             asking
                 .with_logged(|asked| log_answer(log, asked, status, response, 0, &attempt, lines));
         }
@@ -244,18 +332,14 @@ impl Asking {
     fn with_logged(&self, log: impl FnOnce(LoggedRequest<'_>)) {
         let mut store = FieldStore::new();
         match parse(&self.head, &mut store) {
-            Ok(Some(request)) => log(LoggedRequest::of(&request)),
+            Ok(Some(request)) => log(LoggedRequest::of(&request.asked_by(self.version))),
             _ => log(LoggedRequest::Bytes(&self.head)),
         }
     }
 }
 
 fn persistence(asking: &Asking, persistent: bool) -> Persistence {
-    match (persistent, asking.minor_version) {
-        (false, _) => Persistence::Close,
-        (true, 0) => Persistence::KeepAlive,
-        (true, _) => Persistence::Implied,
-    }
+    Persistence::of(asking.version, persistent)
 }
 
 /// What refuses a request whatever the application says.

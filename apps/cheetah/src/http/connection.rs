@@ -28,6 +28,7 @@
 use std::net::IpAddr;
 
 use exos_buf::Slice;
+use exos_http2::frame::PREFACE;
 use exos_inet::Instant;
 
 use super::asking::{Asking, Said};
@@ -36,7 +37,7 @@ use super::server::Server;
 use super::tail::Tail;
 use crate::log::{Line, Unfinished};
 use crate::message::request::{FieldStore, as_http_1_1, is_worth_parsing, parse};
-use crate::message::{Fault, Status};
+use crate::message::{Fault, Status, Version};
 
 /// The server's side of one HTTP/1 connection.
 #[derive(Debug, Default)]
@@ -79,6 +80,8 @@ pub enum Next {
     Ask(Box<Asking>),
     /// What follows the last response to be read and queued: call again with the unconsumed bytes then.
     Tail(Box<Tail>),
+    /// Somebody else: the client speaks HTTP/2, and none of what it said is consumed.
+    Http2,
     /// Nothing: close after sending.
     Close,
 }
@@ -150,6 +153,7 @@ impl ServerConnection {
                     are_for_all = false;
                     break Next::Ask(asking);
                 }
+                Taken::Http2 => break Next::Http2,
                 Taken::Waits(missing) => {
                     self.seen = 0; // Worth parsing whenever it is presented again.
                     break Next::Wait(missing);
@@ -205,6 +209,22 @@ impl ServerConnection {
     pub fn answered_by_application(&mut self, persistent: bool, skip: u64) {
         self.closing = !persistent;
         self.skip = skip;
+    }
+
+    /// One whose only request is answered, with a line of the log; nothing more is to come.
+    pub(crate) fn answered(lines: Unfinished) -> ServerConnection {
+        ServerConnection {
+            closing: true,
+            lines,
+            ..ServerConnection::default()
+        }
+    }
+
+    /// A response of one of its streams ends at `end` among all that it is given.
+    pub(crate) fn join(&mut self, server: &mut Server, lines: Unfinished, end: u64) {
+        if let Some(log) = server.log_mut() {
+            log.join(lines, &mut self.lines, end);
+        }
     }
 
     /// The last response has been given out.
@@ -274,6 +294,10 @@ impl ServerConnection {
         let (head_len, is_for_all, tail) = match parse(bytes, &mut store) {
             Ok(None) => return Taken::Unfinished,
             Ok(Some(request)) => {
+                let request = match attempt.is_http2 {
+                    true => request.asked_by(Version::Http2),
+                    false => request,
+                };
                 let (answered, tail) = match server.answer(&request, attempt, &mut self.lines, out)
                 {
                     Ok(answered) => answered,
@@ -285,9 +309,16 @@ impl ServerConnection {
                         return Taken::Asks { head_len, asking };
                     }
                 };
-                self.closing = !answered.persistent;
+                // A stream has one request.
+                self.closing = !answered.persistent || attempt.is_http2;
                 self.skip = answered.skip;
                 (request.head_len, answered.is_for_all, tail)
+            }
+            Err(Fault::Version) if attempt.may_be_http2 && begins_http2(bytes) => {
+                return match bytes.starts_with(PREFACE) {
+                    true => Taken::Http2,
+                    false => Taken::Unfinished,
+                };
             }
             Err(Fault::Version) if let Some(copy) = as_http_1_1(bytes) => {
                 return self.take_request(server, &copy, attempt, out);
@@ -307,6 +338,12 @@ impl ServerConnection {
     }
 }
 
+/// Whether a client begins as one of HTTP/2 does that knows it spoken here (RFC 9113 §3.3), or may do so.
+fn begins_http2(bytes: &[u8]) -> bool {
+    let len = bytes.len().min(PREFACE.len());
+    bytes[..len] == PREFACE[..len]
+}
+
 /// What became of a request.
 enum Taken {
     /// It is answered.
@@ -319,6 +356,8 @@ enum Taken {
     },
     /// Not all of it is there.
     Unfinished,
+    /// It is none: the client speaks HTTP/2.
+    Http2,
     /// What it asks for is not there.
     Waits(Box<Missing>),
     /// An application answers it.

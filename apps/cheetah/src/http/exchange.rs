@@ -63,11 +63,7 @@ pub(super) struct Exchange<'a, 'b, 'f> {
 impl Exchange<'_, '_, '_> {
     #[inline]
     pub(super) fn persistence(&self) -> Persistence {
-        match (self.answered.persistent, self.request.minor_version) {
-            (false, _) => Persistence::Close,
-            (true, 0) => Persistence::KeepAlive,
-            (true, _) => Persistence::Implied,
-        }
+        Persistence::of(self.request.version, self.answered.persistent)
     }
 
     /// What HEAD is answered with.

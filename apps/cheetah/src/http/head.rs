@@ -3,7 +3,7 @@
 use exos_buf::{Buffer, Slice};
 
 use super::opening::{self, Persistence};
-use crate::message::Status;
+use crate::message::{Status, Version};
 
 /// Appends a response with a head made for it alone: its first lines formatted, its fields copied behind them.
 #[inline(never)]
@@ -16,7 +16,7 @@ pub(super) fn make_afresh(
 ) {
     let opening = opening::make(now_secs, status, how);
     let mut head = opening.as_bytes().to_vec();
-    let mut left = len_of(response) - response[0].len();
+    let mut left = len_of(response, Version::Http11) - response[0].len();
     let mut body = Vec::new();
     for slice in &response[1..] {
         let of_head = slice.len().min(left);
@@ -29,8 +29,11 @@ pub(super) fn make_afresh(
 }
 
 /// The length of a response's head. It ends with an empty line, which is within one slice: the line before it is of
-/// the same document's or part's fields.
-pub(super) fn len_of(response: &[Slice]) -> usize {
+/// the same document's or part's fields. In HTTP/2 it is the first two slices.
+pub(super) fn len_of(response: &[Slice], version: Version) -> usize {
+    if version == Version::Http2 {
+        return response.iter().take(2).map(Slice::len).sum();
+    }
     let mut before = 0;
     for slice in response {
         if let Some(end) = end_of_head(slice.as_bytes()) {

@@ -50,6 +50,10 @@ pub struct Attempt<'a> {
     pub peer: IpAddr,
     /// Nobody reads it on its way: it came by HTTPS.
     pub is_encrypted: bool,
+    /// It came on a stream of HTTP/2, whatever its text says.
+    pub is_http2: bool,
+    /// HTTP/2 may be spoken instead: nothing was said yet.
+    pub may_be_http2: bool,
     /// It is answered only with what anyone would get whatever its address is.
     pub is_for_all: bool,
     /// When the first bytes of the first of them came. Each of the others begins when the one ahead of it is answered.
@@ -68,6 +72,8 @@ impl Default for Attempt<'_> {
         Attempt {
             peer: Ipv4Addr::UNSPECIFIED.into(),
             is_encrypted: false,
+            is_http2: false,
+            may_be_http2: false,
             is_for_all: false,
             begun: Instant::START,
             now: Instant::START,
@@ -105,6 +111,12 @@ impl<'a> Attempt<'a> {
             is_encrypted,
             ..self
         }
+    }
+
+    /// Whether the requests came on streams of HTTP/2.
+    #[must_use]
+    pub fn by_http2(self, is_http2: bool) -> Attempt<'a> {
+        Attempt { is_http2, ..self }
     }
 
     pub(super) fn has_failed(&self, site: usize, path: &SitePath) -> bool {

@@ -54,6 +54,7 @@ pub mod range;
 mod rendered;
 mod sending;
 pub mod server;
+mod stream;
 pub mod tail;
 
 pub use asking::Asking;
@@ -62,4 +63,5 @@ pub use counters::Counters;
 pub use missing::{Attempt, Missing};
 pub use rendered::Rendered;
 pub use server::Server;
+pub(crate) use stream::Streamed;
 pub use tail::{Piece, Tail};

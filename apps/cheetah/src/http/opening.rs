@@ -16,9 +16,10 @@
 //! ```
 
 use exos_buf::{Buffer, Slice};
+use exos_http2::hpack::encoder;
 
-use crate::message::Status;
 use crate::message::date::date_text;
+use crate::message::{Status, Version};
 
 /// What a response says about the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,9 +31,24 @@ pub enum Persistence {
     KeepAlive,
     /// `Connection: close`: this response is the last.
     Close,
+    /// Nothing, in a header block of HTTP/2.
+    Http2,
 }
 
-const PERSISTENCES: usize = 3;
+const PERSISTENCES: usize = 4;
+
+impl Persistence {
+    /// Whether another request may follow one that was asked so.
+    #[inline]
+    pub(super) fn of(version: Version, persistent: bool) -> Persistence {
+        match (version, persistent) {
+            (Version::Http2, _) => Persistence::Http2,
+            (_, false) => Persistence::Close,
+            (Version::Http10, true) => Persistence::KeepAlive,
+            (Version::Http11, true) => Persistence::Implied,
+        }
+    }
+}
 
 /// The openings of the current second.
 #[derive(Debug)]
@@ -75,18 +91,30 @@ impl Openings {
 
 /// Makes an opening.
 pub(super) fn make(now_secs: u64, status: Status, persistence: Persistence) -> Slice {
-    Buffer::from(text(now_secs, status.code(), status.reason(), persistence)).into()
+    match persistence {
+        Persistence::Http2 => Buffer::from(block(now_secs, status.code())).into(),
+        _ => Buffer::from(text(now_secs, status.code(), status.reason(), persistence)).into(),
+    }
 }
 
 /// The text of an opening with any status.
 pub(super) fn text(now_secs: u64, code: u16, reason: &str, persistence: Persistence) -> String {
     let connection = match persistence {
-        Persistence::Implied => "",
+        Persistence::Implied | Persistence::Http2 => "",
         Persistence::KeepAlive => "Connection: keep-alive\r\n",
         Persistence::Close => "Connection: close\r\n",
     };
     let date = date_text(now_secs);
     format!("HTTP/1.1 {code} {reason}\r\nServer: exos\r\nDate: {date}\r\n{connection}")
+}
+
+/// What of a header block of HTTP/2 says as much.
+pub(super) fn block(now_secs: u64, code: u16) -> Vec<u8> {
+    let mut block = Vec::new();
+    encoder::push(&mut block, b":status", code.to_string().as_bytes());
+    encoder::push(&mut block, b"server", b"exos");
+    encoder::push(&mut block, b"date", date_text(now_secs).as_bytes());
+    block
 }
 
 #[cfg(test)]

@@ -9,8 +9,9 @@ use super::head;
 use super::opening::{Openings, Persistence};
 use super::range;
 use super::tail::Piece;
-use crate::message::Status;
-use crate::message::request::Request;
+use crate::message::http2::push_lines;
+use crate::message::request::{Method, Request};
+use crate::message::{Status, Version};
 use crate::site::{Document, Site, Sites, page};
 
 /// What all responses of a thread share, whatever they answer.
@@ -65,6 +66,10 @@ impl Sender {
         out: &mut Vec<Slice>,
     ) -> Status {
         match decision {
+            Decision::NotModified if exchange.request.version == Version::Http2 => {
+                let block = document.validators_block();
+                self.push_block(Status::NotModified, block, None, out)
+            }
             Decision::NotModified => {
                 let rest = [document.validators()];
                 self.push(Status::NotModified, exchange.persistence(), rest, out)
@@ -130,6 +135,10 @@ impl Sender {
         exchange: &Exchange,
         out: &mut Vec<Slice>,
     ) -> Status {
+        if exchange.request.version == Version::Http2 {
+            let body = (exchange.request.method != Method::Head).then(|| document.body());
+            return self.push_block(Status::Ok, document.fields_block(), body, out);
+        }
         let rest = exchange.without_body(document);
         let rest = rest.unwrap_or_else(|| document.whole());
         self.push(Status::Ok, exchange.persistence(), [rest], out)
@@ -144,6 +153,12 @@ impl Sender {
         rest: impl IntoIterator<Item = Slice>,
         out: &mut Vec<Slice>,
     ) -> Status {
+        if how == Persistence::Http2 {
+            let rest: Vec<Slice> = rest.into_iter().collect();
+            let (block, body) = http2_parts(&rest);
+            self.push_block(status, block, body, out);
+            return status;
+        }
         let begin = out.len();
         out.push(self.openings.get(status, how));
         out.extend(rest);
@@ -154,4 +169,34 @@ impl Sender {
         self.counters.responses[status as usize] += 1;
         status
     }
+
+    /// Appends a response of HTTP/2: the two parts of its header block, and its body.
+    #[inline]
+    fn push_block(
+        &mut self,
+        status: Status,
+        fields: Slice,
+        body: impl IntoIterator<Item = Slice>,
+        out: &mut Vec<Slice>,
+    ) -> Status {
+        out.extend([self.openings.get(status, Persistence::Http2), fields]);
+        out.extend(body.into_iter().filter(|slice| !slice.is_empty()));
+        self.counters.responses[status as usize] += 1;
+        status
+    }
+}
+
+/// What follows an opening, fields as text and a body, as HTTP/2 has it.
+fn http2_parts(rest: &[Slice]) -> (Slice, Vec<Slice>) {
+    let mut left = head::len_of(rest, Version::Http11);
+    let (mut lines, mut body) = (Vec::new(), Vec::new());
+    for slice in rest {
+        let of_head = slice.len().min(left);
+        left -= of_head;
+        lines.extend_from_slice(&slice.as_bytes()[..of_head]);
+        body.extend((of_head < slice.len()).then(|| slice.sub(of_head..slice.len())));
+    }
+    let mut block = Vec::with_capacity(lines.len());
+    push_lines(&mut block, &lines);
+    (Buffer::from(block).into(), body)
 }

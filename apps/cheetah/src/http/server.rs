@@ -18,9 +18,9 @@ use super::sending::Sender;
 use super::tail::Tail;
 use crate::acme::Acme;
 use crate::log::{Answer, Log, LoggedRequest, Unfinished};
-use crate::message::request::{Method, Request};
+use crate::message::request::{FieldStore, Method, Request, parse};
 use crate::message::target::{Target, encode, https_url};
-use crate::message::{Fault, Status};
+use crate::message::{Fault, Status, Version};
 use crate::site::hosts::is_address;
 use crate::site::{Change, Document, Sites, page};
 use crate::status::StatusPages;
@@ -191,18 +191,23 @@ impl Server {
         } else {
             page.whole()
         };
-        self.sender.push(status, Persistence::Close, [rest], out);
+        let how = match attempt.is_http2 {
+            true => Persistence::Http2,
+            false => Persistence::Close,
+        };
+        self.sender.push(status, how, [rest], out);
         if let Some(log) = &mut self.log {
             let response = &out[before..];
-            log_answer(
-                log,
-                LoggedRequest::Bytes(bytes),
-                status,
-                response,
-                0,
-                attempt,
-                lines,
-            );
+            let mut store = FieldStore::new();
+            let asked = match parse(bytes, &mut store) {
+                Ok(Some(request)) if attempt.is_http2 => request.asked_by(Version::Http2),
+                _ => {
+                    let asked = LoggedRequest::Bytes(bytes);
+                    return log_answer(log, asked, status, response, 0, attempt, lines);
+                }
+            };
+            let asked = LoggedRequest::of(&asked);
+            log_answer(log, asked, status, response, 0, attempt, lines);
         }
     }
 
@@ -395,10 +400,7 @@ impl Server {
                 sender.counters.cache_misses += u64::from(is_first_time);
                 return Err(Missing::document(exchange.resource.site, path).into());
             }
-            Ok(Choice::Allow) => {
-                let page = self.allowed.clone();
-                self.send_page(Status::Ok, &page, &exchange, out)
-            }
+            Ok(Choice::Allow) => self.send_allowed(&exchange, out),
             Ok(Choice::Page(status, page)) => self.send_page(status, &page, &exchange, out),
             Ok(Choice::Refuse(status)) => {
                 let path = target.as_ref().ok().map(|target| &*target.path);
@@ -429,6 +431,12 @@ impl Server {
     ) -> Status {
         self.sender
             .refuse(status, field, exchange, &mut self.sites, out)
+    }
+
+    /// The answer to OPTIONS.
+    pub(super) fn send_allowed(&mut self, exchange: &Exchange, out: &mut Vec<Slice>) -> Status {
+        let page = self.allowed.clone();
+        self.send_page(Status::Ok, &page, exchange, out)
     }
 
     fn send_page(
@@ -483,7 +491,7 @@ impl<'a> LoggedRequest<'a> {
         LoggedRequest::Request {
             method: request.method_name,
             target: request.target,
-            minor_version: request.minor_version,
+            version: request.version,
             fields: request.fields,
         }
     }
@@ -500,12 +508,16 @@ pub(super) fn log_answer(
     attempt: &Attempt,
     lines: &mut Unfinished,
 ) {
+    let version = match attempt.is_http2 {
+        true => Version::Http2,
+        false => Version::Http11,
+    };
     let answer = Answer {
         peer: attempt.peer,
         begun: attempt.begun,
         asked,
         code: status.code(),
-        head_len: head::len_of(response),
+        head_len: head::len_of(response, version),
         len: response.iter().map(Slice::len).sum::<usize>() + tail_len as usize,
     };
     log.answered(&answer, lines);

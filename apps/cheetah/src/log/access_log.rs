@@ -202,6 +202,17 @@ impl Log {
         }
     }
 
+    /// Has the lines of a response wait with others on a connection, where it ends at `end` among all that that is given.
+    pub(crate) fn join(&mut self, mut from: Unfinished, to: &mut Unfinished, end: u64) {
+        to.given = end;
+        while let Some(pending) = self.pool.pop_until(&mut from, u64::MAX) {
+            let Pending {
+                line, peer, begun, ..
+            } = pending;
+            self.pool.append(to, line, peer, begun);
+        }
+    }
+
     fn since(&self, begun: Instant) -> u64 {
         self.now.micros().saturating_sub(begun.micros())
     }

@@ -21,6 +21,7 @@ use httparse::Header;
 
 use super::unfinished::Text;
 use crate::limits::{LOG_FIELD_LEN_MAX, LOG_LINE_LEN_MAX};
+use crate::message::Version;
 
 /// The form of the lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -60,8 +61,8 @@ pub enum LoggedRequest<'a> {
         method: &'a str,
         /// The target as it came.
         target: &'a [u8],
-        /// The minor version of HTTP/1.
-        minor_version: u8,
+        /// How it was asked.
+        version: Version,
         /// The header fields.
         fields: &'a [Header<'a>],
     },
@@ -211,14 +212,14 @@ fn push_asked(out: &mut Vec<u8>, asked: &LoggedRequest<'_>, push: Push) {
         LoggedRequest::Request {
             method,
             target,
-            minor_version,
+            version,
             ..
         } => {
             push_bounded(out, method.as_bytes(), LOG_FIELD_LEN_MAX, push);
             out.push(b' ');
             push_bounded(out, target, LOG_LINE_LEN_MAX, push);
-            out.extend_from_slice(b" HTTP/1.");
-            out.push(b'0' + minor_version);
+            out.push(b' ');
+            out.extend_from_slice(version.name().as_bytes());
         }
         LoggedRequest::Bytes(bytes) => {
             let line = bytes.split(|&b| b == b'\n').next().unwrap_or_default();
@@ -352,7 +353,7 @@ mod tests {
         let asked = || LoggedRequest::Request {
             method: "GET",
             target: b"/a?b",
-            minor_version: 1,
+            version: Version::Http11,
             fields: &fields,
         };
         let common = "10.0.0.1 - - [TIME] \"GET /a?b HTTP/1.1\" 200 1034";
@@ -391,7 +392,7 @@ mod tests {
             let asked = || LoggedRequest::Request {
                 method: "GET",
                 target: value,
-                minor_version: 1,
+                version: Version::Http11,
                 fields: &fields,
             };
             let text = line(Format::Combined, asked());
@@ -417,7 +418,7 @@ mod tests {
                 LoggedRequest::Request {
                     method: "GET",
                     target: long,
-                    minor_version: 0,
+                    version: Version::Http10,
                     fields: &fields,
                 },
             );

@@ -7,10 +7,13 @@ pub mod accept;
 pub mod coding;
 pub mod date;
 pub mod fault;
+pub(crate) mod http2;
 pub mod request;
 pub mod status;
 pub mod target;
+pub mod version;
 
 pub use coding::Coding;
 pub use fault::Fault;
 pub use status::Status;
+pub use version::Version;

@@ -12,6 +12,7 @@ use httparse::{Error, Header};
 
 use super::fault::Fault;
 use super::target::is_authority;
+use super::version::Version;
 use crate::limits::{FIELDS_MAX, HEAD_LEN_MAX, REPARSE_FREELY_LEN, REQUEST_LINE_LEN_MAX};
 
 /// Space for the header fields of one request; a fresh one costs nothing.
@@ -63,8 +64,8 @@ pub struct Request<'b, 'f> {
     pub target: &'b [u8],
     /// The Host field as it came; `None` where there is none, which HTTP/1.0 allows.
     pub host: Option<&'b [u8]>,
-    /// 0 for HTTP/1.0, 1 for HTTP/1.1.
-    pub minor_version: u8,
+    /// How it was asked.
+    pub version: Version,
     /// Length of the head, its final empty line included.
     pub head_len: usize,
     /// What follows the head.
@@ -79,6 +80,14 @@ pub struct Request<'b, 'f> {
     pub conditional: bool,
     /// All header fields.
     pub fields: &'f [Header<'b>],
+}
+
+impl Request<'_, '_> {
+    /// This request, whose text is that of one which was asked otherwise.
+    #[inline]
+    pub(crate) fn asked_by(self, version: Version) -> Self {
+        Request { version, ..self }
+    }
 }
 
 /// Parses the head at the start of `bytes`: `None` when more bytes are needed.
@@ -199,8 +208,9 @@ fn understand<'b, 'f>(
     for field in parsed.headers.iter() {
         noted.note(field)?;
     }
-    let minor_version = parsed.version.unwrap_or(1);
-    if noted.host.is_none() && minor_version == 1 {
+    let version = Version::of_minor(parsed.version.unwrap_or(1));
+    let is_new = version != Version::Http10;
+    if noted.host.is_none() && is_new {
         return Err(Fault::HostMissing); // RFC 9112 §3.2
     }
     Ok(Request {
@@ -208,19 +218,19 @@ fn understand<'b, 'f>(
         method_name: parsed.method.unwrap_or(""),
         target: parsed.path.unwrap_or("").as_bytes(),
         host: noted.host,
-        minor_version,
+        version,
         head_len,
-        body: noted.body(minor_version)?,
-        persistent: !noted.close && (minor_version == 1 || noted.keep_alive),
-        expects_continue: noted.expects_continue && minor_version == 1,
-        expects_unknown: noted.expects_unknown && minor_version == 1,
+        body: noted.body(version)?,
+        persistent: !noted.close && (is_new || noted.keep_alive),
+        expects_continue: noted.expects_continue && is_new,
+        expects_unknown: noted.expects_unknown && is_new,
         conditional: noted.conditional,
         fields: parsed.headers,
     })
 }
 
 #[inline]
-fn method(name: &str) -> Method {
+pub(super) fn method(name: &str) -> Method {
     match name {
         "GET" => Method::Get,
         "HEAD" => Method::Head,
@@ -233,13 +243,13 @@ fn method(name: &str) -> Method {
 
 /// What the fields have said so far.
 #[derive(Default)]
-struct Noted<'b> {
-    host: Option<&'b [u8]>,
+pub(super) struct Noted<'b> {
+    pub(super) host: Option<&'b [u8]>,
     close: bool,
     keep_alive: bool,
-    conditional: bool,
-    expects_continue: bool,
-    expects_unknown: bool,
+    pub(super) conditional: bool,
+    pub(super) expects_continue: bool,
+    pub(super) expects_unknown: bool,
     length: Option<u64>,
     coding: Option<Coding>,
 }
@@ -253,7 +263,7 @@ enum Coding {
 impl<'b> Noted<'b> {
     /// Takes note of one field. Names of other lengths than these are nothing to us.
     #[inline]
-    fn note(&mut self, field: &Header<'b>) -> Result<(), Fault> {
+    pub(super) fn note(&mut self, field: &Header<'b>) -> Result<(), Fault> {
         let (name, value) = (field.name, field.value);
         let is = |known: &str| name.eq_ignore_ascii_case(known);
         match name.len() {
@@ -320,12 +330,12 @@ impl<'b> Noted<'b> {
 
     /// Where the request ends (RFC 9112 §6.3).
     #[inline]
-    fn body(&self, minor_version: u8) -> Result<Body, Fault> {
+    fn body(&self, version: Version) -> Result<Body, Fault> {
         match (&self.coding, self.length) {
             (None, length) => Ok(Body::Length(length.unwrap_or(0))),
             (Some(_), Some(_)) => Err(Fault::LengthAndCoding),
             // RFC 9112 §6.1: its framing is faulty even if it looks well.
-            (Some(_), None) if minor_version == 0 => Err(Fault::CodingInOldVersion),
+            (Some(_), None) if version == Version::Http10 => Err(Fault::CodingInOldVersion),
             (Some(Coding::Chunked), None) => Ok(Body::Chunked),
             (Some(Coding::Unknown), None) => Ok(Body::UnknownCoding),
         }

@@ -63,7 +63,7 @@ statuses! {
     502 BadGateway, "Bad Gateway", "The application behind this address gave no answer that could be understood.";
     503 ServiceUnavailable, "Service Unavailable", "The server has too much to do at the moment.";
     504 GatewayTimeout, "Gateway Timeout", "The application behind this address did not answer in time.";
-    505 VersionNotSupported, "HTTP Version Not Supported", "This server speaks HTTP/1.0 and HTTP/1.1.";
+    505 VersionNotSupported, "HTTP Version Not Supported", "This server speaks HTTP/1.0, HTTP/1.1, and HTTP/2.";
 }
 
 impl Status {

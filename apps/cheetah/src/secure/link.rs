@@ -12,7 +12,7 @@ use exos_tls::{Session, TlsError};
 
 use crate::acme::challenges::PROTOCOL;
 use crate::connections::Transport;
-use crate::limits::{HELLO_LEN_MAX, SEALED_AHEAD_LEN, SEALED_LEN};
+use crate::limits::{HELLO_LEN_MAX, SEALED_AHEAD_LEN, SEALED_LEN, SEALED_UNDER_WAY_LEN};
 
 /// Plaintext that was encrypted together.
 #[derive(Clone, Copy, Debug)]
@@ -222,6 +222,7 @@ impl Link {
         while self.waiting_len > 0
             && self.session.is_established()
             && transport.unsent(self.id) < SEALED_AHEAD_LEN
+            && transport.unacknowledged(self.id) < SEALED_UNDER_WAY_LEN
         {
             if let Err(error) = self.seal_some(transport) {
                 self.fail(&error, transport);
@@ -278,7 +279,7 @@ impl Link {
     fn give(&mut self, records: Vec<u8>, transport: &mut impl Transport) {
         if !records.is_empty() {
             self.sent += records.len() as u64;
-            transport.send(self.id, Buffer::from(records).into());
+            transport.send(self.id, Buffer::sent_once(records).into());
         }
     }
 

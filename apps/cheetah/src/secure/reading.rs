@@ -16,6 +16,7 @@ use rustls::sign::CertifiedKey;
 use rustls::{RootCertStore, ServerConfig};
 
 use super::names::Names;
+use super::signing;
 use super::stamps::Stamps;
 use crate::acme::Acme;
 use crate::acme::challenges::PROTOCOL;
@@ -63,7 +64,7 @@ pub(super) fn read(
         true => Some(trial(config, &provider, before)?),
         false => None,
     };
-    let (mut names, expires) = names(config, tls, &provider, trial.as_ref())?;
+    let (mut names, expires) = names(config, tls, trial.as_ref())?;
     names.answer(acme.cloned());
     let authorities = tls.clients.as_ref().map(authorities).transpose()?;
     let tickets = tickets(before, authorities.as_ref())?;
@@ -82,7 +83,10 @@ pub(super) fn read(
     let mut server = builder.with_cert_resolver(Arc::new(names));
     server.enable_secret_extraction = true; // Records are ours.
     server.ticketer = tickets.clone();
-    server.alpn_protocols = vec![b"http/1.1".to_vec()];
+    // The first that the client has, too (RFC 9113 §3.2).
+    let protocols: [&[u8]; 2] = [b"h2", b"http/1.1"];
+    let spoken = protocols.iter().skip(usize::from(!config.http2));
+    server.alpn_protocols = spoken.map(|name| name.to_vec()).collect();
     if acme.is_some() {
         server.alpn_protocols.push(PROTOCOL.to_vec());
     }
@@ -147,14 +151,13 @@ fn verifier(
 fn names(
     config: &Config,
     tls: &TlsConfig,
-    provider: &CryptoProvider,
     trial: Option<&Trial>,
 ) -> Result<(Names, Option<UnixSecs>), Error> {
     let mut names = Names::default();
     let mut ends = Vec::new();
     let mut load = |all: &[files::Files]| -> Result<Vec<Arc<CertifiedKey>>, Error> {
         let load = |one: &files::Files| {
-            let loaded = files::load(one, provider, clock::unix_secs() as UnixSecs)?;
+            let loaded = files::load(one, clock::unix_secs() as UnixSecs)?;
             // What comes by itself is renewed by itself, and says so where it is not.
             let is_managed = config.managed().any(|it| it.file == one.certificate);
             for warning in loaded.warnings.iter().filter(|_| !is_managed) {
@@ -162,7 +165,7 @@ fn names(
             }
             let Validity { until, .. } = loaded.validity;
             ends.push(until);
-            Ok(loaded.key)
+            Ok(signing::weighed(&loaded.key))
         };
         all.iter().map(load).collect()
     };

@@ -64,6 +64,14 @@ impl<T: Transport> Transport for Secured<'_, T> {
     }
 
     #[inline]
+    fn speaks_http2(&self, id: ConnectionId) -> bool {
+        let sessions = self.sessions.as_ref();
+        let link = sessions.and_then(|sessions| sessions.find(id));
+        let protocol = link.and_then(|link| link.session().about().protocol.as_deref());
+        protocol == Some(b"h2")
+    }
+
+    #[inline]
     fn poll_event(&mut self) -> Option<Event> {
         let Some(sessions) = &mut self.sessions else {
             return self.transport.poll_event();

@@ -3,9 +3,12 @@
 //! # Layout
 //!
 //! Header fields and content lie behind one another in one buffer, so that a whole response is
-//! two slices, its opening and a part of this, and a small one fits one packet:
+//! two slices, its opening and a part of this, and a small one fits one packet. For HTTP/2 the fields are there once more, as
+//! parts of header blocks that name nothing of a connection's:
 //!
 //! ```text
+//! a block of HTTP/2 of validators()               | validators_block()
+//! one of fields()                                 | fields_block()
 //! ETag: "0123456789abcdef"                        |
 //! Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT    | validators()
 //! [Vary: Accept-Encoding] [fields of rules]       |
@@ -39,6 +42,7 @@ use super::store::root::Version;
 use crate::limits::{MORE_FIELDS_LEN_MAX, RESPONSE_FIELDS_LEN_MAX};
 use crate::message::coding::Coding;
 use crate::message::date::date_text;
+use crate::message::http2::push_lines;
 
 /// The entity tag in `validators()`: after `ETag: `, sixteen digits in quotes.
 const TAG: std::ops::Range<usize> = 6..24;
@@ -78,11 +82,19 @@ impl<'a> Description<'a> {
     }
 }
 
+/// Where in a document's bytes its fields for HTTP/2 are: validators from the beginning, then all.
+#[derive(Clone, Copy, Debug)]
+struct Blocks {
+    fields_from: u32,
+    end: u32,
+}
+
 /// A document on its way to the thread that serves it: laid out and summed, so that what is left to do
 /// there does not depend on its length.
 #[derive(Clone, Debug)]
 pub struct Draft {
     bytes: SharedBytes,
+    blocks: Blocks,
     fields_start: u32,
     body_start: u32,
     modified_secs: u64,
@@ -117,8 +129,16 @@ impl Draft {
     }
 
     fn assemble(not_modified: &str, fields: &str, content: &[u8], modified_secs: u64) -> Draft {
-        let body_start = not_modified.len() + fields.len();
-        let mut bytes = Vec::with_capacity(body_start + content.len());
+        let mut bytes = Vec::with_capacity(2 * (not_modified.len() + fields.len()) + content.len());
+        push_lines(&mut bytes, not_modified.as_bytes());
+        let fields_from = bytes.len() as u32;
+        push_lines(&mut bytes, fields.as_bytes());
+        let blocks = Blocks {
+            fields_from,
+            end: bytes.len() as u32,
+        };
+        let fields_start = bytes.len() + not_modified.len();
+        let body_start = fields_start + fields.len();
         bytes.extend_from_slice(not_modified.as_bytes());
         bytes.extend_from_slice(fields.as_bytes());
         bytes.extend_from_slice(content);
@@ -126,7 +146,8 @@ impl Draft {
         bytes.prepare_sums();
         Draft {
             bytes,
-            fields_start: not_modified.len() as u32,
+            blocks,
+            fields_start: fields_start as u32,
             body_start: body_start as u32,
             modified_secs,
             long: None,
@@ -201,6 +222,7 @@ impl From<Draft> for Document {
     fn from(draft: Draft) -> Document {
         Document {
             buffer: draft.bytes.buffer(),
+            blocks: draft.blocks,
             fields_start: draft.fields_start,
             body_start: draft.body_start,
             modified_secs: draft.modified_secs,
@@ -213,6 +235,7 @@ impl From<Draft> for Document {
 #[derive(Clone, Debug)]
 pub struct Document {
     buffer: Buffer,
+    blocks: Blocks,
     fields_start: u32,
     body_start: u32,
     modified_secs: u64,
@@ -270,10 +293,24 @@ impl Document {
     /// Entity tag and date, with the empty line that ends them: what a 304 is answered with, and the
     /// end of a 206's fields.
     pub fn validators(&self) -> Slice {
-        self.buffer.slice(0..self.fields_start as usize)
+        self.buffer
+            .slice(self.blocks.end as usize..self.fields_start as usize)
+    }
+
+    /// What [`Document::fields`] says, as a part of a header block of HTTP/2.
+    #[inline]
+    pub fn fields_block(&self) -> Slice {
+        self.buffer
+            .slice(self.blocks.fields_from as usize..self.blocks.end as usize)
+    }
+
+    /// What [`Document::validators`] says, as a part of a header block of HTTP/2.
+    pub fn validators_block(&self) -> Slice {
+        self.buffer.slice(0..self.blocks.fields_from as usize)
     }
 
     /// The content, if it is in memory.
+    #[inline]
     pub fn body(&self) -> Slice {
         self.buffer
             .slice(self.body_start as usize..self.buffer.len())
@@ -310,7 +347,7 @@ impl Document {
 
     /// Whether there are other variants of it.
     pub fn varies(&self) -> bool {
-        let validators = &self.buffer.as_slice()[..self.fields_start as usize];
+        let validators = self.validators_text();
         let added = validators.get(DATE.end + 2..);
         added.is_some_and(|added| added.starts_with(VARY.as_bytes()))
     }
@@ -344,9 +381,11 @@ impl Document {
     }
 
     fn validator(&self, place: std::ops::Range<usize>) -> &[u8] {
-        self.buffer.as_slice()[..self.fields_start as usize]
-            .get(place)
-            .unwrap_or(b"")
+        self.validators_text().get(place).unwrap_or(b"")
+    }
+
+    fn validators_text(&self) -> &[u8] {
+        &self.buffer.as_slice()[self.blocks.end as usize..self.fields_start as usize]
     }
 }
 
@@ -376,7 +415,15 @@ mod tests {
         assert_eq!(text(&document.validators()), validators);
         assert_eq!(text(&document.fields()), fields);
         assert_eq!(text(&document.body()), "<p>hi");
-        assert_eq!(text(&document.whole()), fields + "<p>hi");
+        assert_eq!(text(&document.whole()), fields.clone() + "<p>hi");
+        for (block, lines) in [
+            (document.validators_block(), &validators),
+            (document.fields_block(), &fields),
+        ] {
+            let mut wanted = Vec::new();
+            push_lines(&mut wanted, lines.as_bytes());
+            assert_eq!(block.as_bytes(), wanted);
+        }
         assert!(!document.is_coded() && !document.varies());
         assert_eq!(
             document.content_fields(),

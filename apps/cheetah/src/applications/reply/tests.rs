@@ -122,29 +122,56 @@ fn warnings_are_lines_without_controls_and_not_endless() {
 
 #[test]
 fn content_ends_as_its_client_understands() {
+    use Version::{Http2, Http10, Http11};
     let head = |code, length| Head {
         code,
         reason: String::new(),
         length,
         fields: Vec::new(),
     };
-    for (head, asks_head, minor, fields, body) in [
+    for (head, asks_head, version, fields, body) in [
         (
             head(200, None),
             false,
-            1,
+            Http11,
             "Transfer-Encoding: chunked\r\n",
             "3\r\nabc\r\n0\r\n\r\n",
         ),
-        (head(200, None), false, 0, "", "abc"),
-        (head(200, Some(3)), false, 1, "Content-Length: 3\r\n", "abc"),
-        (head(200, Some(2)), false, 0, "Content-Length: 2\r\n", "ab"),
-        (head(200, Some(9)), true, 1, "Content-Length: 9\r\n", ""),
-        (head(200, None), true, 1, "", ""),
-        (head(204, Some(3)), false, 1, "", ""),
-        (head(304, Some(3)), false, 1, "", ""),
+        (head(200, None), false, Http10, "", "abc"),
+        (
+            head(200, Some(3)),
+            false,
+            Http11,
+            "Content-Length: 3\r\n",
+            "abc",
+        ),
+        (
+            head(200, Some(2)),
+            false,
+            Http10,
+            "Content-Length: 2\r\n",
+            "ab",
+        ),
+        (
+            head(200, Some(9)),
+            true,
+            Http11,
+            "Content-Length: 9\r\n",
+            "",
+        ),
+        (head(200, None), true, Http11, "", ""),
+        (head(200, None), false, Http2, "", "abc"),
+        (
+            head(200, Some(3)),
+            false,
+            Http2,
+            "Content-Length: 3\r\n",
+            "abc",
+        ),
+        (head(204, Some(3)), false, Http11, "", ""),
+        (head(304, Some(3)), false, Http11, "", ""),
     ] {
-        let mut framing = Framing::of(&head, asks_head, minor);
+        let mut framing = Framing::of(&head, asks_head, version);
         let (mut said, mut out) = (Vec::new(), Vec::new());
         framing.push_fields(&head, &mut said);
         let mut behind = Vec::new();

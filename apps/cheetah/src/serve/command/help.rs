@@ -42,6 +42,7 @@ const SECTIONS: [(&str, &[&str]); 9] = [
             "min_read_rate",
             "min_head_rate",
             "shutdown_timeout",
+            "proxy_protocol",
         ],
     ),
     (
@@ -60,7 +61,16 @@ const SECTIONS: [(&str, &[&str]); 9] = [
             "acme_challenge",
         ],
     ),
-    ("Documents", &["document_max", "fastcgi", "application"]),
+    (
+        "Documents",
+        &[
+            "no_http2",
+            "document_max",
+            "fastcgi",
+            "application",
+            "proxy",
+        ],
+    ),
     ("To compare", &["sockets", "without"]),
 ];
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use exos::wire::Prefix;
 use exos::{Error, clock};
 use exos_program::{SharingLinkArgs, Stream, TcpArgs, UserArgs};
 
@@ -14,6 +15,7 @@ use crate::log::{Log, LogArgs, Target};
 use crate::secure::Acceptor;
 use crate::serve::content::reload::Read;
 use crate::serve::content::sites::Fresh;
+use crate::site::rules::access::networks::parse_network;
 use crate::status::StatusArgs;
 
 /// Serve a directory over HTTP on a TCP/IP stack of its own.
@@ -28,7 +30,7 @@ pub struct ServeArgs {
     #[arg(value_name = "DIR")]
     pub directory: Option<PathBuf>,
     /// Read the configuration from this TOML file (docs/serve.md); options on the command line override it
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["directory", "port", "document_max", "listing", "fastcgi", "application"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["directory", "port", "document_max", "listing", "fastcgi", "application", "proxy"])]
     pub config: Option<PathBuf>,
     /// Check the configuration, print what would be served or all errors, and exit
     #[arg(long)]
@@ -75,6 +77,9 @@ pub struct ServeArgs {
     /// Use the kernel's TCP (sockets) instead of the program's own TCP/IP stack, for comparison
     #[arg(long, conflicts_with_all = ["cores", "link", "via", "mode", "xokd", "gateway", "route", "share_address", "reuse_port", "no_segmentation", "congestion", "ecn", "no_sack", "receive_buffer", "nagle"])]
     pub sockets: bool,
+    /// Speak HTTP/1 only: no HTTP/2, by HTTPS or to clients that begin with it
+    #[arg(long)]
+    pub no_http2: bool,
     /// Answer SYNs in the kernel with an eBPF program, before the server sees them (AF_XDP only;
     /// docs/serve.md)
     #[arg(long, conflicts_with = "sockets")]
@@ -94,6 +99,13 @@ pub struct ServeArgs {
     /// several
     #[arg(long, value_name = "WHAT=SOCKET", requires = "directory", value_parser = ApplicationArg::shared)]
     pub application: Vec<ApplicationArg>,
+    /// Have other HTTP servers answer requests for a path and all below it: /api=http://127.0.0.1:8080, with a comma between several;
+    /// several times for several paths (docs/proxy.md)
+    #[arg(long, value_name = "PATH=URL,...", value_parser = ApplicationArg::proxy)]
+    pub proxy: Vec<ApplicationArg>,
+    /// Proxies that say by the PROXY protocol for whom they connect: an address or prefix, such as 192.0.2.0/24 (repeatable)
+    #[arg(long, value_name = "PREFIX", value_parser = parse_network)]
+    pub proxy_protocol: Vec<Prefix>,
     /// Print the statistics as one line of JSON on standard output
     #[arg(long)]
     pub json: bool,
@@ -130,8 +142,18 @@ impl ServeArgs {
                 "give one of them another: --port and --tls-port, or port and port below [tls]",
             ));
         }
+        let proxy_protocol = match self.proxy_protocol.is_empty() {
+            true => config.proxy_protocol,
+            false => self.proxy_protocol.clone(),
+        };
+        let in_kernel = self.in_kernel || config.in_kernel;
+        if in_kernel && !proxy_protocol.is_empty() {
+            let both = "the kernel answers requests, and the PROXY protocol is not known to it";
+            return Err(Error::new(both).mend("leave in_kernel or proxy_protocol out"));
+        }
         Ok(Config {
             lines,
+            proxy_protocol,
             user: self.user.clone().or(config.user),
             link: self.link.0.clone().or(config.link),
             cores: self.cores.or(config.cores),
@@ -140,8 +162,9 @@ impl ServeArgs {
             status: self.status.clone().or(config.status),
             bounds: self.bounds.or(config.bounds),
             cache: self.cache.unwrap_or(config.cache),
+            http2: config.http2 && !self.no_http2,
             syn_handler: self.syn_handler || config.syn_handler,
-            in_kernel: self.in_kernel || config.in_kernel,
+            in_kernel,
             ..config
         })
     }
@@ -165,7 +188,11 @@ impl ServeArgs {
 
     fn without_file(&self) -> Result<Config, Error> {
         let directory = self.directory.clone();
-        let mut config = Config::of(directory.map_or(Root::Example, Root::Directory));
+        let mut config = Config::of(match directory {
+            Some(directory) => Root::Directory(directory),
+            None if self.proxy.is_empty() => Root::Example,
+            None => Root::Nowhere,
+        });
         config.port = self.port.unwrap_or(DEFAULT_PORT);
         config.tls = self.tls.config(self.acme.acme.is_some())?;
         self.acme.apply(&mut config)?;
@@ -175,10 +202,9 @@ impl ServeArgs {
         for site in &mut config.sites {
             let settings = Arc::make_mut(&mut site.settings);
             settings.listing = self.listing;
-            let applications = || self.fastcgi.iter().chain(&self.application);
-            if let (Some(directory), Some(_)) = (&self.directory, applications().next()) {
-                add_args(settings, applications(), directory);
-            }
+            let applications = self.fastcgi.iter().chain(&self.application);
+            let all = applications.chain(&self.proxy);
+            add_args(settings, all, self.directory.as_deref());
         }
         Ok(config)
     }

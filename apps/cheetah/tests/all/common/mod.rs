@@ -1,6 +1,7 @@
 //! A client and a TCP receive buffer for the tests.
 
 pub mod browser;
+pub mod frames;
 pub mod live;
 pub mod long;
 pub mod nginx;
@@ -133,7 +134,7 @@ impl<'s> Client<'s> {
             match handled.next {
                 Next::Send => assert!(responses > 0, "a call with room makes progress"),
                 Next::Receive => return,
-                Next::Wait(_) | Next::Tail(_) | Next::Ask(_) => {
+                Next::Wait(_) | Next::Tail(_) | Next::Ask(_) | Next::Http2 => {
                     panic!("all documents are in memory")
                 }
                 Next::Close => {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use exos_cheetah::Site;
 use exos_cheetah::applications::rules::{Rule, Scope};
-use exos_cheetah::applications::{Address, Application, Rules};
+use exos_cheetah::applications::{Address, Application, Place, Rules};
 use exos_cheetah::connections::Bounds;
 use exos_cheetah::limits::{CHUNKED_BODY_LEN_MAX, COLLECTED_LEN_MAX};
 use exos_cheetah::site::Settings;
@@ -25,14 +25,14 @@ const END: u8 = 3;
 /// Everything that takes longer fails.
 const LONG: Duration = Duration::from_secs(60);
 
-struct World {
+pub(super) struct World {
     path: PathBuf,
     listener: UnixListener,
-    server: Running,
+    pub(super) server: Running,
 }
 
 impl World {
-    fn new(change: impl FnOnce(&mut Application)) -> World {
+    pub(super) fn new(change: impl FnOnce(&mut Application)) -> World {
         World::with(Bounds::default(), change)
     }
 
@@ -44,7 +44,7 @@ impl World {
         let path = std::env::temp_dir().join(name);
         let _ = std::fs::remove_file(&path);
         let listener = UnixListener::bind(&path).unwrap();
-        let mut application = Application::at(Address::Unix(path.clone()));
+        let mut application = Application::at(Address::Fastcgi(Place::Unix(path.clone())));
         change(&mut application);
         let settings = move || Settings {
             applications: Rules::new(vec![Rule {
@@ -61,7 +61,7 @@ impl World {
         }
     }
 
-    fn accept(&self) -> UnixStream {
+    pub(super) fn accept(&self) -> UnixStream {
         let made = self.listener.accept().unwrap().0;
         made.set_read_timeout(Some(LONG)).unwrap();
         made

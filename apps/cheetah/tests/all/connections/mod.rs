@@ -1,7 +1,11 @@
-//! Connections: their limits, slow and bad ones, applications, and the kernel's sockets.
+//! Connections: their limits, slow and bad ones, those of HTTP/2, applications, and the kernel's sockets.
 
 mod applications;
+mod http2;
+mod http2_life;
 mod limits;
+mod proxy;
+mod proxy_protocol;
 mod slow_readers;
 mod sockets;
 mod sockets_steps;

@@ -17,7 +17,7 @@ use exos_cheetah::{Server, Status};
 
 const BIG_LEN: usize = 8_000_000;
 
-fn site() -> exos_cheetah::Site {
+pub(super) fn site() -> exos_cheetah::Site {
     let mut site = common::site();
     let content: Vec<u8> = (0..BIG_LEN).map(|n| (n / 7 + n % 251) as u8).collect();
     let document = Document::new(&content, &Description::plain("image/png", 0));
@@ -44,11 +44,11 @@ pub(super) struct Running {
 }
 
 impl Running {
-    fn start() -> Self {
+    pub(super) fn start() -> Self {
         Self::start_with(site)
     }
 
-    fn start_with<S: Into<Sites>>(site: impl FnOnce() -> S + Send + 'static) -> Self {
+    pub(super) fn start_with<S: Into<Sites>>(site: impl FnOnce() -> S + Send + 'static) -> Self {
         Self::start_bounded(Bounds::default(), site)
     }
 
@@ -94,7 +94,7 @@ impl Running {
     }
 
     /// Everything that comes until the server closes.
-    fn ask(&self, pieces: &[&[u8]]) -> Vec<u8> {
+    pub(super) fn ask(&self, pieces: &[&[u8]]) -> Vec<u8> {
         let mut stream = self.connect();
         stream.set_nodelay(true).unwrap();
         for piece in pieces {
@@ -107,7 +107,7 @@ impl Running {
         got
     }
 
-    fn finish(mut self) -> (usize, u64) {
+    pub(super) fn finish(mut self) -> (usize, u64) {
         self.stop.store(true, Ordering::Relaxed);
         self.thread
             .take()

@@ -90,6 +90,7 @@ fn ours(stream: &[u8]) -> (Vec<(Answer, &[u8])>, &[u8]) {
         match handled.next {
             Next::Send => {}
             Next::Receive | Next::Close => return (all, rest),
+            Next::Http2 => panic!("nobody may speak HTTP/2 here"),
             Next::Wait(_) | Next::Tail(_) | Next::Ask(_) => panic!("all documents are in memory"),
         }
     }

@@ -6,6 +6,7 @@ mod acme;
 mod applications;
 mod configuration;
 mod loading;
+mod proxies;
 mod status;
 
 use crate::common;

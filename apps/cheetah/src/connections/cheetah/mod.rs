@@ -1,13 +1,16 @@
 //! All connections of a loop: they come and go, are told what arrives, and get what their requests wait for.
 
+mod streams;
+
 use exos::requests::Requests;
 use exos_inet::Instant;
 use exos_inet::tcp::{ConnectionId, Event, EventSet, Reason};
 use exos_program::{ConnectionTable, Timed};
 
 use super::bounds::Bounds;
-use super::connection::{Connection, Counters, Outcome, Shared, Turn};
+use super::connection::{Connection, Counters, Outcome, Shared, Task, Turn};
 use super::fetching::Fetching;
+use super::http2::Exchanges;
 use super::in_kernel::InKernel;
 use super::peers::Peers;
 use super::sent::SentByKernel;
@@ -25,6 +28,8 @@ use crate::stream::{Done, Streams};
 pub struct Cheetah {
     shared: Shared,
     connections: ConnectionTable<Connection>,
+    /// Streams of these whose requests wait, or are answered in parts.
+    exchanges: Exchanges,
     fetching: Fetching,
     peers: Peers,
     started: Instant,
@@ -44,10 +49,13 @@ impl Cheetah {
                 counters: Counters::default(),
                 stopping: false,
                 out: Vec::new(),
+                frames: Vec::new(),
+                speaks_http2: true,
                 in_kernel: None,
                 sent_by_kernel: SentByKernel::default(),
             },
             connections: ConnectionTable::new(now),
+            exchanges: Exchanges::new(now),
             fetching: Fetching::default(),
             peers: Peers::default(),
             started: now,
@@ -108,6 +116,11 @@ impl Cheetah {
         self.peers = peers;
     }
 
+    /// Whether HTTP/2 is spoken to clients that want it, from now on.
+    pub fn speak_http2(&mut self, speaks: bool) {
+        self.shared.speaks_http2 = speaks;
+    }
+
     /// Reads long files in this way from now on.
     pub fn set_streams(&mut self, streams: Streams) {
         self.shared.streams = streams;
@@ -143,10 +156,16 @@ impl Cheetah {
         }
         let log = self.server().log().and_then(Log::poll_timeout);
         let applications = self.shared.applications.poll_timeout();
-        [self.connections.next_deadline(), log, applications]
-            .into_iter()
-            .flatten()
-            .min()
+        let exchanges = self.exchanges.next_deadline();
+        [
+            self.connections.next_deadline(),
+            exchanges,
+            log,
+            applications,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     /// Answers what connections have to tell.
@@ -201,13 +220,15 @@ impl Cheetah {
                 transport.abort(id);
                 self.close(id, false);
             }
+            Outcome::Http2(told) => self.tell_http2(now, id, told, transport),
         }
     }
 
-    fn handle_expired(&mut self, now: Instant, transport: &mut impl Transport) {
+    fn handle_expired<T: Transport>(&mut self, now: Instant, transport: &mut T) {
+        self.exchanges.expire(now, &mut self.expired);
         self.connections.expire(now, &mut self.expired);
         while let Some(id) = self.expired.pop() {
-            self.with(now, id, transport, Connection::end_wait);
+            self.run(now, id, &Task::EndWait, transport);
         }
     }
 
@@ -237,9 +258,12 @@ impl Cheetah {
 
     /// A connection is over; `done` when its client has taken everything. False when it was over before.
     fn close(&mut self, id: ConnectionId, done: bool) -> bool {
-        let Some(connection) = self.connections.remove(id) else {
+        let Some(mut connection) = self.connections.remove(id) else {
             return false;
         };
+        if let Some(http2) = connection.http2.take() {
+            http2.close(&mut self.exchanges, &mut self.shared);
+        }
         if connection.is_admitted() {
             self.peers.leave(connection.peer());
         }
@@ -252,8 +276,8 @@ impl Cheetah {
     /// Has what a connection waits for read or opened, once however many wait for it.
     fn fetch(&mut self, id: ConnectionId, missing: Missing) {
         let Missing { document, unopened } = missing;
-        let connections = &mut self.connections;
-        let is_waiting = |id: &ConnectionId| is_fetching(connections, *id);
+        let (connections, exchanges) = (&mut self.connections, &mut self.exchanges);
+        let is_waiting = |id: &ConnectionId| is_fetching(connections, exchanges, *id);
         let is_new = self.fetching.add(document.clone(), id, is_waiting);
         match unopened {
             Some(long) => self.shared.streams.open(document, long),
@@ -319,13 +343,11 @@ impl Cheetah {
         failed: Option<&Wanted>,
         transport: &mut T,
     ) {
-        if !is_fetching(&mut self.connections, id) {
+        if !is_fetching(&mut self.connections, &mut self.exchanges, id) {
             return; // Its client has gone, or it was given up.
         }
         self.shared.counters.fetch_failures += u64::from(failed.is_some());
-        self.with(now, id, transport, |connection, turn| {
-            connection.resume(failed, turn)
-        });
+        self.run(now, id, &Task::Resume(failed), transport);
     }
 
     /// Takes in what has been read of long files, gives it to those who wait, and starts what they want next.
@@ -366,7 +388,7 @@ impl Cheetah {
                 }
                 Done::Lost(ids) => {
                     for id in ids {
-                        self.with(now, id, transport, Connection::break_off);
+                        self.run(now, id, &Task::BreakOff, transport);
                     }
                 }
             }
@@ -380,16 +402,14 @@ impl Cheetah {
         is_first: bool,
         transport: &mut T,
     ) {
-        self.with(now, id, transport, |connection, turn| {
-            connection.send_on(is_first, turn).into()
-        });
+        self.run(now, id, &Task::SendOn { is_first }, transport);
     }
 
     /// Hears what applications say, and gives it to those who wait.
     fn turn_applications<T: Transport>(&mut self, now: Instant, transport: &mut T) {
         self.shared.applications.turn(now);
         while let Some(client) = self.shared.applications.poll() {
-            self.with(now, client, transport, Connection::go_on_answering);
+            self.run(now, client, &Task::GoOnAnswering, transport);
         }
     }
 
@@ -467,6 +487,10 @@ impl Cheetah {
             slow_heads,
             broken_off,
             application_failures,
+            upstream_failures,
+            upstream_retries,
+            tunnels,
+            http2: _,
         } = self.shared.counters;
         let own = [
             ("http_fetch_failures", fetch_failures),
@@ -475,15 +499,27 @@ impl Cheetah {
             ("http_slow_heads", slow_heads),
             ("http_broken_off", broken_off),
             ("fastcgi_failures", application_failures),
+            ("proxy_failures", upstream_failures),
+            ("proxy_retries", upstream_retries),
+            ("proxy_tunnels", tunnels),
         ];
         let ends = self.shared.ends.list();
         let streams = self.shared.streams.counters();
         let applications = self.shared.applications.counters();
-        ends.chain(own).chain(streams).chain(applications).collect()
+        let http2 = self.shared.counters.http2.list();
+        let all = ends.chain(own).chain(streams).chain(applications);
+        all.chain(http2).collect()
     }
 }
 
-fn is_fetching(connections: &mut ConnectionTable<Connection>, id: ConnectionId) -> bool {
-    let connection = connections.find(id);
+fn is_fetching(
+    connections: &mut ConnectionTable<Connection>,
+    exchanges: &mut Exchanges,
+    id: ConnectionId,
+) -> bool {
+    let connection = match Exchanges::has(id) {
+        true => exchanges.find(id).map(|exchange| &mut exchange.connection),
+        false => connections.find(id),
+    };
     connection.is_some_and(|connection| connection.waits_for() == Wait::Fetching)
 }

@@ -1,0 +1,406 @@
+//! What happens to a connection that speaks HTTP/2: frames in, exchanges, frames out, what it waits for, and its end.
+
+use exos_inet::Instant;
+use exos_inet::tcp::{ConnectionId, EventSet};
+use exos_program::Timed as _;
+
+use super::Http2;
+use super::exchanges::{Exchange, Exchanges};
+use super::receiving::Reading;
+use super::stream::{Owner, Start, Stream};
+use super::transport::StreamTransport;
+use crate::connections::connection::{Connection, Outcome, Shared, Task, Told, Turn};
+use crate::connections::transport::Transport;
+use crate::connections::wait::Wait;
+use crate::http::{Attempt, Missing, ServerConnection};
+use crate::limits::{FRAMED_AHEAD_LEN, QUEUE_LEN_MAX};
+
+/// A connection with its streams, for the time of a turn.
+pub(in crate::connections) struct Driver<'a, T: Transport> {
+    pub(super) connection: &'a mut Connection,
+    /// Taken out of the connection until [`Driver::end`].
+    pub(super) http2: Box<Http2>,
+    exchanges: &'a mut Exchanges,
+    pub(super) shared: &'a mut Shared,
+    pub(super) transport: &'a mut T,
+    pub(super) now: Instant,
+    missing: Vec<(ConnectionId, Missing)>,
+}
+
+impl<'a, T: Transport> Driver<'a, T> {
+    /// Nothing where the connection does not speak HTTP/2.
+    pub(in crate::connections) fn new(
+        connection: &'a mut Connection,
+        exchanges: &'a mut Exchanges,
+        shared: &'a mut Shared,
+        transport: &'a mut T,
+        now: Instant,
+    ) -> Option<Driver<'a, T>> {
+        let mut http2 = connection.http2.take()?;
+        // What is there of frames is a connection's first.
+        let first = std::mem::take(&mut http2.frames);
+        http2.frames = std::mem::take(&mut shared.frames);
+        http2.frames.extend(first);
+        http2.given = connection.given;
+        http2.core.set_time((now.micros() / 1_000_000) as u32);
+        Some(Driver {
+            connection,
+            http2,
+            exchanges,
+            shared,
+            transport,
+            now,
+            missing: Vec::new(),
+        })
+    }
+
+    /// Gives what its requests wait for.
+    pub(in crate::connections) fn end(mut self) -> Vec<(ConnectionId, Missing)> {
+        // Frames that are left are of a connection that sends no more.
+        self.http2.frames.clear();
+        self.shared.frames = std::mem::take(&mut self.http2.frames);
+        self.connection.http2 = Some(self.http2);
+        self.missing
+    }
+
+    /// Something that is about all of its streams.
+    pub(in crate::connections) fn tell(&mut self, told: Told) -> Outcome {
+        match told {
+            Told::Events(set) => self.handle_events(set),
+            Told::Late => self.end_wait(),
+            Told::Stop => {
+                if !self.connection.is_finished() {
+                    let Http2 { core, frames, .. } = &mut *self.http2;
+                    core.begin_going(frames);
+                    self.http2.going_since = self.now;
+                }
+                self.go_on()
+            }
+        }
+    }
+
+    /// Does something with one of its streams that has waited.
+    pub(in crate::connections) fn run(&mut self, id: ConnectionId, task: &Task<'_>) -> Outcome {
+        self.with(id, |connection, turn| task.run(connection, turn));
+        self.go_on()
+    }
+
+    // What arrives.
+
+    fn handle_events(&mut self, set: EventSet) -> Outcome {
+        if self.transport.has_failed(self.connection.id()) {
+            return self.end_failed();
+        }
+        if set.contains(EventSet::FINISHED) {
+            self.connection.note_client_finished();
+        }
+        if set.contains(EventSet::ACKNOWLEDGED) {
+            self.acknowledge();
+        }
+        let is_new = self.is_new();
+        let may_read = set.contains(EventSet::READABLE) || self.http2.held || is_new;
+        if may_read && !self.connection.is_finished() {
+            self.receive();
+        }
+        self.go_on()
+    }
+
+    /// Nothing was sent: the connection has just come to speak HTTP/2.
+    fn is_new(&mut self) -> bool {
+        let is_new = self.connection.given == 0;
+        self.shared.counters.http2.connections += u64::from(is_new);
+        is_new
+    }
+
+    /// Its client has taken something: streams that wait for that hear of it.
+    fn acknowledge(&mut self) {
+        let unacknowledged = self.transport.unacknowledged(self.connection.id()) as u64;
+        self.http2
+            .acknowledge(self.connection.given - unacknowledged, self.now);
+        self.tell_streams();
+    }
+
+    /// Streams hear of what was taken, and of what has come.
+    fn tell_streams(&mut self) {
+        let mut at = 0;
+        while let Some(stream) = self.http2.streams.get_mut(at) {
+            at += 1;
+            let Some(id) = stream.exchange() else {
+                continue;
+            };
+            let mut set = EventSet::NONE;
+            if std::mem::take(&mut stream.has_taken) {
+                set = set.with(EventSet::ACKNOWLEDGED);
+            }
+            if std::mem::take(&mut stream.has_news) {
+                set = set.with(EventSet::READABLE);
+                if stream.has_ended {
+                    set = set.with(EventSet::FINISHED);
+                }
+            }
+            if !set.is_empty() {
+                let before = self.http2.streams.len();
+                self.with(id, |connection, turn| connection.handle_event(set, turn));
+                // It may be no more.
+                at -= before - self.http2.streams.len();
+            }
+        }
+    }
+
+    /// Reads frames, while there is room for what answers them.
+    fn receive(&mut self) {
+        let id = self.connection.id();
+        let unacknowledged = self.transport.unacknowledged(id);
+        let was_idle = self.http2.schedule.is_empty();
+        let bytes = self.transport.readable(id);
+        let attempt = Attempt::default().of(self.connection.peer(), self.now, self.now);
+        let attempt = attempt.by_https(self.connection.is_encrypted());
+        let Shared {
+            server,
+            counters,
+            out,
+            ..
+        } = &mut *self.shared;
+        let mut reading = Reading {
+            server,
+            counters: &mut counters.http2,
+            response: out,
+            attempt: attempt.by_http2(true),
+            now: self.now,
+            gone: Vec::new(),
+        };
+        let was_within = self.http2.core.is_within_headers();
+        let mut taken = 0;
+        let read = loop {
+            self.http2.held = unacknowledged + self.http2.pending_len() >= QUEUE_LEN_MAX;
+            if self.http2.held {
+                break Ok(());
+            }
+            match self.http2.take_frame(&bytes[taken..], &mut reading) {
+                Ok(0) => break Ok(()),
+                Ok(count) => taken += count,
+                Err(fault) => break Err(fault),
+            }
+        };
+        let is_partial = taken < bytes.len() || self.http2.core.is_within_headers();
+        let gone = reading.gone;
+        if unacknowledged == 0 && was_idle {
+            self.connection.begin_pace(self.now);
+        }
+        self.http2.frame_begun = match (is_partial && !self.http2.held, taken) {
+            (false, _) => None,
+            // A header block goes on from its first frame on.
+            (true, 0) => self.http2.frame_begun.or(Some(self.now)),
+            (true, _) if was_within => self.http2.frame_begun.or(Some(self.now)),
+            (true, _) => Some(self.now),
+        };
+        self.transport.consume(id, taken);
+        for stream in gone {
+            stream.close(self.exchanges, self.shared);
+        }
+        if let Err(fault) = read {
+            self.shared.counters.http2.count_fault(fault);
+            self.drop_streams();
+            self.http2.has_failed = true;
+            return;
+        }
+        self.start_exchanges();
+        self.tell_streams();
+    }
+
+    // Streams.
+
+    /// Requests that were not answered at once become exchanges.
+    fn start_exchanges(&mut self) {
+        let mut at = self.http2.streams.len();
+        // They are behind all others.
+        while at > 0 && matches!(self.http2.streams[at - 1].owner, Owner::Start(_)) {
+            at -= 1;
+        }
+        while let Some(stream) = self.http2.streams.get_mut(at) {
+            let before = stream.id();
+            let owner = std::mem::replace(&mut stream.owner, Owner::Nobody);
+            let Owner::Start(start) = owner else {
+                stream.owner = owner;
+                at += 1;
+                continue;
+            };
+            self.start(before, start);
+            let is_there = self
+                .http2
+                .streams
+                .get(at)
+                .is_some_and(|it| it.id() == before);
+            at += usize::from(is_there);
+        }
+    }
+
+    fn start(&mut self, stream: u32, start: Start) {
+        let id = self.exchanges.next_id();
+        let http = match &start {
+            Start::Tail(..) => None,
+            Start::Waits(_) | Start::Asks(_) => Some(ServerConnection::new()),
+        };
+        let (start, http) = match (start, http) {
+            (Start::Tail(tail, slices, lines), _) => {
+                let http = ServerConnection::answered(lines);
+                (Start::Tail(tail, slices, Default::default()), http)
+            }
+            (start, http) => (start, http.unwrap_or_default()),
+        };
+        let connection = Connection::stream_of(self.connection, id, http, self.now);
+        self.exchanges.insert(Exchange {
+            connection,
+            carrier: self.connection.id(),
+            stream,
+        });
+        if let Some(stream) = self.http2.find(stream) {
+            stream.owner = Owner::Exchange(id);
+            stream.has_news |= stream.has_ended;
+        }
+        self.with(id, |connection, turn| match start {
+            Start::Tail(tail, mut slices, _) => {
+                connection.send_out(&mut slices, turn.transport);
+                match connection.begin_stream(*tail, turn) {
+                    true => connection.serve(Attempt::default(), turn).into(),
+                    false => Outcome::GoesOn,
+                }
+            }
+            Start::Waits(missing) => {
+                connection.wait(turn.now, Wait::Fetching);
+                Outcome::Waits(missing)
+            }
+            Start::Asks(asking) => match connection.begin_answering(asking, turn) {
+                true => connection.serve(Attempt::default(), turn).into(),
+                false => Outcome::GoesOn,
+            },
+        });
+    }
+
+    /// Handles one of its streams, if that is still there, and sees to what becomes of it.
+    fn with(
+        &mut self,
+        id: ConnectionId,
+        handle: impl FnOnce(&mut Connection, &mut Turn<'_, StreamTransport<'_>>) -> Outcome,
+    ) {
+        let Some(exchange) = self.exchanges.find(id) else {
+            return;
+        };
+        let stream = exchange.stream;
+        let mut transport = StreamTransport {
+            http2: &mut self.http2,
+            stream,
+            below: self.transport,
+            carrier: self.connection.id(),
+        };
+        let mut turn = Turn {
+            now: self.now,
+            shared: self.shared,
+            transport: &mut transport,
+        };
+        let outcome = handle(&mut exchange.connection, &mut turn);
+        let is_finished = exchange.connection.is_finished();
+        let pending = turn.transport.unacknowledged(id);
+        self.exchanges.arm(id);
+        match outcome {
+            Outcome::Broken => {
+                let Http2 { core, frames, .. } = &mut *self.http2;
+                core.reset(stream, exos_http2::ErrorCode::INTERNAL_ERROR, frames);
+                self.end_stream(stream, false);
+            }
+            Outcome::Waits(missing) => self.missing.push((id, *missing)),
+            Outcome::GoesOn | Outcome::Http2(_) => {
+                let is_open = self.http2.core.owes(stream);
+                if is_finished && !is_open {
+                    // It was reset, or all of it is sent.
+                    if pending == 0 {
+                        self.end_stream(stream, true);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A stream is over; `done` when its client has taken everything.
+    fn end_stream(&mut self, id: u32, done: bool) {
+        let Some(mut stream) = self.http2.remove(id) else {
+            return;
+        };
+        match std::mem::replace(&mut stream.owner, Owner::Nobody) {
+            Owner::Exchange(exchange) if done => {
+                if let Some(exchange) = self.exchanges.remove(exchange) {
+                    exchange.connection.close(true, self.shared);
+                }
+            }
+            owner => {
+                stream.owner = owner;
+                stream.close(self.exchanges, self.shared);
+            }
+        }
+    }
+
+    pub(super) fn drop_streams(&mut self) {
+        for stream in std::mem::take(&mut self.http2.streams) {
+            stream.close(self.exchanges, self.shared);
+        }
+        self.http2.schedule = Default::default();
+    }
+
+    // What leaves.
+
+    /// Sends what may leave, and looks what is waited for then.
+    pub(super) fn go_on(&mut self) -> Outcome {
+        if self.connection.is_finished() {
+            return self.follow();
+        }
+        let id = self.connection.id();
+        let room = FRAMED_AHEAD_LEN.saturating_sub(self.transport.unsent(id));
+        self.http2.frame(room, self.now);
+        self.end_whole_streams();
+        for slice in self.http2.take_slices() {
+            self.connection.send(slice, self.transport);
+        }
+        let http = self.connection.http_mut();
+        for (lines, end) in self.http2.lines.drain(..) {
+            http.join(&mut self.shared.server, lines, end);
+        }
+        if self.http2.has_failed || self.is_over() {
+            self.finish();
+        }
+        self.follow()
+    }
+
+    /// Exchanges that were finished before all of it was framed.
+    fn end_whole_streams(&mut self) {
+        let core = &self.http2.core;
+        let is_over = |stream: &&Stream| {
+            let is_done = stream.is_last && stream.queue_len() == 0 && stream.unacknowledged == 0;
+            is_done && !core.owes(stream.id()) && stream.exchange().is_some()
+        };
+        let over: Vec<u32> = self
+            .http2
+            .streams
+            .iter()
+            .filter(is_over)
+            .map(Stream::id)
+            .collect();
+        for id in over {
+            self.end_stream(id, true);
+        }
+    }
+
+    /// Nothing is under way, and nothing will be.
+    fn is_over(&self) -> bool {
+        let is_idle = self.http2.core.stream_count() == 0 && self.http2.streams.is_empty();
+        is_idle && (self.http2.core.has_gone() || self.connection.has_client_finished())
+    }
+
+    fn finish(&mut self) {
+        let mut turn = Turn {
+            now: self.now,
+            shared: self.shared,
+            transport: self.transport,
+        };
+        self.connection.finish(&mut turn);
+    }
+}

@@ -1,0 +1,178 @@
+//! Frames in: requests are answered or begin exchanges, bodies are kept, and what is given up goes.
+
+use exos_buf::Slice;
+use exos_http2::connection::Event;
+use exos_http2::{Fault, StreamId};
+use exos_inet::Instant;
+
+use super::Http2;
+use super::counters::Counters;
+use super::stream::{BodyForm, Owner, Start, Stream};
+use crate::http::{Attempt, Server, Streamed};
+use crate::log::Unfinished;
+
+/// What frames are read with.
+pub(super) struct Reading<'a> {
+    pub(super) server: &'a mut Server,
+    pub(super) counters: &'a mut Counters,
+    /// Slices of the response that is made.
+    pub(super) response: &'a mut Vec<Slice>,
+    pub(super) attempt: Attempt<'a>,
+    pub(super) now: Instant,
+    /// Streams that are no more.
+    pub(super) gone: Vec<Stream>,
+}
+
+/// What a frame has come to.
+enum Came {
+    Nothing,
+    Request {
+        stream: StreamId,
+        is_end: bool,
+        has_length: bool,
+        streamed: Streamed,
+        lines: Unfinished,
+    },
+    Consumed(StreamId, usize),
+    /// A body has come for which a response was held.
+    Due(StreamId, usize),
+    Gone(StreamId),
+}
+
+impl Http2 {
+    /// Takes one frame: how many bytes.
+    #[inline]
+    pub(super) fn take_frame(
+        &mut self,
+        bytes: &[u8],
+        reading: &mut Reading<'_>,
+    ) -> Result<usize, Fault> {
+        let Http2 {
+            core,
+            streams,
+            schedule,
+            frames,
+            ..
+        } = self;
+        let (taken, event) = core.receive(bytes, frames)?;
+        let came = match event {
+            None | Some(Event::Room | Event::Gone | Event::GoAway { .. }) => Came::Nothing,
+            Some(Event::Request {
+                stream,
+                head,
+                is_end,
+            }) => {
+                let mut lines = Unfinished::default();
+                let (attempt, response) = (&reading.attempt, &mut *reading.response);
+                let server = &mut *reading.server;
+                Came::Request {
+                    streamed: server.answer_stream(&head, is_end, attempt, &mut lines, response),
+                    has_length: head.length().is_some(),
+                    stream,
+                    is_end,
+                    lines,
+                }
+            }
+            Some(Event::FieldsTooLong { stream }) => {
+                let mut lines = Unfinished::default();
+                let (attempt, response) = (&reading.attempt, &mut *reading.response);
+                reading.server.refuse_stream(attempt, &mut lines, response);
+                Came::Request {
+                    streamed: Streamed::Whole { behind_body: false },
+                    has_length: true,
+                    stream,
+                    is_end: true,
+                    lines,
+                }
+            }
+            Some(Event::Data {
+                stream,
+                bytes,
+                is_end,
+            }) => {
+                let at = streams.binary_search_by_key(&stream, Stream::id);
+                let consumed = at.map_or(bytes.len(), |at| streams[at].receive(bytes, is_end));
+                match at {
+                    Ok(at) if streams[at].is_due() => Came::Due(stream, consumed),
+                    _ => Came::Consumed(stream, consumed),
+                }
+            }
+            Some(Event::Priority { stream, priority }) => {
+                schedule.change(stream, priority);
+                Came::Nothing
+            }
+            Some(Event::Reset { stream, .. }) => {
+                reading.counters.resets += 1;
+                Came::Gone(stream)
+            }
+            Some(Event::Fault { stream, fault }) => {
+                reading.counters.count_fault(fault);
+                Came::Gone(stream)
+            }
+        };
+        match came {
+            Came::Nothing | Came::Consumed(_, 0) => {}
+            Came::Consumed(stream, len) => {
+                core.consume(stream, len, frames);
+                self.active = reading.now;
+            }
+            Came::Due(stream, len) => {
+                core.consume(stream, len, frames);
+                self.release(false, reading.now);
+            }
+            Came::Gone(stream) => reading.gone.extend(self.remove(stream)),
+            Came::Request {
+                stream,
+                is_end,
+                has_length,
+                streamed,
+                lines,
+            } => {
+                reading.counters.streams += 1;
+                self.active = reading.now;
+                let form = match (is_end, has_length) {
+                    (true, _) | (_, true) => BodyForm::Plain,
+                    (false, false) => BodyForm::Chunked,
+                };
+                self.begin(stream, is_end, form, streamed, lines, reading);
+            }
+        }
+        Ok(taken)
+    }
+
+    /// A request has come, and what is known of its answer.
+    #[inline]
+    fn begin(
+        &mut self,
+        id: StreamId,
+        has_ended: bool,
+        form: BodyForm,
+        streamed: Streamed,
+        lines: Unfinished,
+        reading: &mut Reading<'_>,
+    ) {
+        let (start, text) = match streamed {
+            Streamed::Whole { behind_body } if behind_body && !has_ended => {
+                let response = reading.response.drain(..).collect();
+                let mut stream = Stream::new(id, Owner::Held(response));
+                stream.lines = lines;
+                return self.add(stream);
+            }
+            Streamed::Whole { .. } => {
+                return self.send_whole(id, reading.response, lines, reading.now);
+            }
+            Streamed::Tail(tail) => {
+                let slices = reading.response.drain(..).collect();
+                (Start::Tail(tail, slices, lines), Vec::new())
+            }
+            Streamed::Waits(missing, text) => (Start::Waits(missing), text),
+            Streamed::Asks(asking) => (Start::Asks(asking), Vec::new()),
+        };
+        let is_tail = matches!(start, Start::Tail(..));
+        let mut stream = Stream::new(id, Owner::Start(start));
+        stream.form = if is_tail { BodyForm::Discarded } else { form };
+        stream.keep_text(text);
+        stream.has_ended = has_ended;
+        self.add(stream);
+    }
+}

@@ -1,0 +1,282 @@
+//! What waits on a stream: a request that is to be begun with, its body, slices of its response.
+
+use std::collections::VecDeque;
+
+use exos_buf::Slice;
+use exos_http2::StreamId;
+use exos_inet::tcp::ConnectionId;
+
+use super::exchanges::Exchanges;
+use crate::connections::connection::Shared;
+use crate::http::{Asking, Missing, Tail};
+use crate::limits::BODY_SKIP_LEN_MAX;
+use crate::log::Unfinished;
+
+/// What an exchange begins with.
+pub(super) enum Start {
+    /// The beginning of a response is queued, and this follows.
+    Tail(Box<Tail>, Vec<Slice>, Unfinished),
+    /// It waits for this.
+    Waits(Box<Missing>),
+    /// An application is asked.
+    Asks(Box<Asking>),
+}
+
+/// Who sees to a stream.
+pub(super) enum Owner {
+    /// Nobody: its response is queued.
+    Nobody,
+    /// Nobody: its response is there, and goes when the body has come.
+    Held(Vec<Slice>),
+    /// An exchange that is to begin.
+    Start(Start),
+    /// An exchange.
+    Exchange(ConnectionId),
+}
+
+/// How the body of a request is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BodyForm {
+    /// As it comes.
+    Plain,
+    /// In chunks, as HTTP/1.1 has a body without a length.
+    Chunked,
+    /// Not at all.
+    Discarded,
+}
+
+/// What waits on a stream.
+pub(super) struct Stream {
+    id: StreamId,
+    pub(super) owner: Owner,
+    /// What of the request is not consumed: its text, where that is kept, and what has come of its body.
+    received: Vec<u8>,
+    /// Bytes of the body of which the client was not told that they are consumed.
+    uncredited: usize,
+    /// Bytes of it that were thrown away.
+    discarded: u64,
+    pub(super) form: BodyForm,
+    /// All of the request has come, which the exchange has to hear.
+    pub(super) has_ended: bool,
+    /// The exchange has to hear of something.
+    pub(super) has_news: bool,
+    pub(super) has_taken: bool,
+    /// The header block of the response was sent.
+    pub(super) has_head: bool,
+    queue: VecDeque<Slice>,
+    queue_len: usize,
+    /// Nothing follows what is queued.
+    pub(super) is_last: bool,
+    /// Bytes that were sent and not taken, where an exchange wants to know.
+    pub(super) unacknowledged: usize,
+    /// The line of a response that nobody sees to.
+    pub(super) lines: Unfinished,
+}
+
+impl Stream {
+    pub(super) fn new(id: StreamId, owner: Owner) -> Stream {
+        Stream {
+            id,
+            owner,
+            received: Vec::new(),
+            uncredited: 0,
+            discarded: 0,
+            form: BodyForm::Discarded,
+            has_ended: false,
+            has_news: false,
+            has_taken: false,
+            has_head: false,
+            queue: VecDeque::new(),
+            queue_len: 0,
+            is_last: false,
+            unacknowledged: 0,
+            lines: Unfinished::default(),
+        }
+    }
+
+    pub(super) fn id(&self) -> StreamId {
+        self.id
+    }
+
+    /// The exchange that sees to it.
+    pub(super) fn exchange(&self) -> Option<ConnectionId> {
+        match self.owner {
+            Owner::Exchange(id) => Some(id),
+            Owner::Nobody | Owner::Held(_) | Owner::Start(_) => None,
+        }
+    }
+
+    // The request.
+
+    /// The text of the request is kept, before its body.
+    pub(super) fn keep_text(&mut self, text: Vec<u8>) {
+        self.received = text;
+    }
+
+    /// A part of the body has come, perhaps the last: gives how much of it is consumed at once.
+    pub(super) fn receive(&mut self, bytes: &[u8], is_end: bool) -> usize {
+        self.has_ended |= is_end;
+        self.has_news = true;
+        match self.form {
+            BodyForm::Discarded => {
+                self.discarded += bytes.len() as u64;
+                return bytes.len();
+            }
+            BodyForm::Plain => self.received.extend_from_slice(bytes),
+            BodyForm::Chunked => {
+                if !bytes.is_empty() {
+                    let line = format!("{:x}\r\n", bytes.len());
+                    self.received.extend_from_slice(line.as_bytes());
+                    self.received.extend_from_slice(bytes);
+                    self.received.extend_from_slice(b"\r\n");
+                }
+                if is_end {
+                    self.received.extend_from_slice(b"0\r\n\r\n");
+                }
+            }
+        }
+        self.uncredited += bytes.len();
+        0
+    }
+
+    /// Its response has waited for long enough: the body has come, or is longer than is waited for.
+    pub(super) fn is_due(&self) -> bool {
+        matches!(self.owner, Owner::Held(_))
+            && (self.has_ended || self.discarded > BODY_SKIP_LEN_MAX)
+    }
+
+    pub(super) fn received(&self) -> &[u8] {
+        &self.received
+    }
+
+    /// Bytes of the body of which the client has to hear that they are consumed.
+    pub(super) fn unconsumed(&self) -> usize {
+        self.uncredited
+    }
+
+    /// Takes this many of what was received, from the beginning: gives how many the client is to hear of.
+    pub(super) fn consume(&mut self, count: usize) -> usize {
+        self.received.drain(..count.min(self.received.len()));
+        // The body is behind the text of the head.
+        let left = self.received.len().min(self.uncredited);
+        let credit = self.uncredited - left;
+        self.uncredited = left;
+        if self.received.is_empty() {
+            self.received = Vec::new();
+        }
+        credit
+    }
+
+    /// Throws away what has come, and what comes: gives how much the client is to hear of.
+    pub(super) fn discard(&mut self) -> usize {
+        self.form = BodyForm::Discarded;
+        self.received = Vec::new();
+        std::mem::take(&mut self.uncredited)
+    }
+
+    // The response.
+
+    pub(super) fn push(&mut self, slice: Slice) {
+        if !slice.is_empty() {
+            self.queue_len += slice.len();
+            self.queue.push_back(slice);
+        }
+    }
+
+    pub(super) fn queue_len(&self) -> usize {
+        self.queue_len
+    }
+
+    /// The next slice of what is queued, of at most `len` bytes.
+    pub(super) fn pop(&mut self, len: usize) -> Option<Slice> {
+        let first = self.queue.front_mut()?;
+        let slice = match first.len() > len {
+            true => {
+                let part = first.sub(0..len);
+                *first = first.sub(len..first.len());
+                part
+            }
+            false => self.queue.pop_front()?,
+        };
+        self.queue_len -= slice.len();
+        Some(slice)
+    }
+
+    /// It is over before its end.
+    pub(super) fn close(self, exchanges: &mut Exchanges, shared: &mut Shared) {
+        match self.owner {
+            Owner::Exchange(id) => {
+                if let Some(exchange) = exchanges.remove(id) {
+                    exchange.connection.close(false, shared);
+                }
+            }
+            Owner::Start(Start::Tail(tail, _, mut lines)) => {
+                shared.streams.put_away(tail.file);
+                if let Some(log) = shared.server.log_mut() {
+                    log.ended(&mut lines);
+                }
+            }
+            Owner::Start(Start::Waits(_) | Start::Asks(_)) => {}
+            Owner::Nobody | Owner::Held(_) => {
+                let mut lines = self.lines;
+                if let Some(log) = shared.server.log_mut() {
+                    log.ended(&mut lines);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use exos_buf::Buffer;
+
+    use super::*;
+
+    #[test]
+    fn a_body_is_credited_when_it_was_consumed() {
+        let mut stream = Stream::new(1, Owner::Nobody);
+        stream.form = BodyForm::Plain;
+        stream.keep_text(b"head".to_vec());
+        assert_eq!(stream.receive(b"12345", false), 0);
+        assert_eq!(stream.consume(3), 0, "of the head");
+        assert_eq!(stream.consume(3), 2);
+        assert_eq!((stream.received(), stream.unconsumed()), (&b"345"[..], 3));
+        assert_eq!(stream.discard(), 3);
+        assert_eq!(stream.receive(b"67", true), 2);
+        assert!(stream.has_ended);
+    }
+
+    #[test]
+    fn a_body_without_a_length_is_in_chunks() {
+        let mut stream = Stream::new(1, Owner::Nobody);
+        stream.form = BodyForm::Chunked;
+        for part in [&b"0123456789abcdef"[..], b"", b"x"] {
+            stream.receive(part, part == b"x");
+        }
+        let wanted = b"10\r\n0123456789abcdef\r\n1\r\nx\r\n0\r\n\r\n";
+        assert_eq!(stream.received(), wanted);
+        assert_eq!(stream.consume(wanted.len()), 17);
+    }
+
+    #[test]
+    fn slices_leave_in_parts() {
+        let mut stream = Stream::new(1, Owner::Nobody);
+        stream.push(Buffer::from(&b"abcdef"[..]).whole());
+        stream.push(Buffer::from(&b""[..]).whole());
+        stream.push(Buffer::from(&b"gh"[..]).whole());
+        let mut out = Vec::new();
+        for len in [4, 4, 4] {
+            out.push(stream.pop(len).map(|slice| slice.as_bytes().to_vec()));
+        }
+        assert_eq!(
+            out,
+            [
+                Some(b"abcd".to_vec()),
+                Some(b"ef".to_vec()),
+                Some(b"gh".to_vec())
+            ]
+        );
+        assert_eq!(stream.queue_len(), 0);
+    }
+}

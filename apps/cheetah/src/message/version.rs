@@ -1,0 +1,32 @@
+//! The versions of HTTP that this server speaks.
+
+/// A version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// HTTP/1.0.
+    Http10,
+    /// HTTP/1.1.
+    Http11,
+    /// HTTP/2, on a stream of its own.
+    Http2,
+}
+
+impl Version {
+    /// Of the minor number in a head of HTTP/1.
+    #[inline]
+    pub(super) const fn of_minor(minor: u8) -> Version {
+        match minor {
+            0 => Version::Http10,
+            _ => Version::Http11,
+        }
+    }
+
+    /// As it stands in a request line, in logs, and in what applications are told.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Version::Http10 => "HTTP/1.0",
+            Version::Http11 => "HTTP/1.1",
+            Version::Http2 => "HTTP/2.0",
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! A client that speaks HTTP/2 by prior knowledge, on a socket that blocks.
+
+use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+
+use exos_http2::frame::{self, FrameHead, flag, kind, payload};
+use exos_http2::hpack::{Decoder, encoder};
+use exos_http2::{ErrorCode, StreamId};
+
+/// What has come on a stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Response {
+    pub fields: Vec<(String, String)>,
+    pub body: Vec<u8>,
+    pub is_whole: bool,
+    pub reset: Option<ErrorCode>,
+}
+
+impl Response {
+    pub fn status(&self) -> u16 {
+        let status = self.fields.iter().find(|(name, _)| name == ":status");
+        status.expect("a status").1.parse().expect("a number")
+    }
+}
+
+/// A connection.
+pub struct FrameClient {
+    stream: TcpStream,
+    received: Vec<u8>,
+    decoder: Decoder,
+    pub responses: BTreeMap<StreamId, Response>,
+    /// Streams in the order in which their data came.
+    pub order: Vec<StreamId>,
+    pub gone: Option<(StreamId, ErrorCode)>,
+    pub pongs: usize,
+    /// A server's farewell is answered.
+    ping: Option<[u8; 8]>,
+}
+
+/// A header block.
+pub fn block(fields: &[(&str, &str)]) -> Vec<u8> {
+    let mut block = Vec::new();
+    for (name, value) in fields {
+        encoder::push(&mut block, name.as_bytes(), value.as_bytes());
+    }
+    block
+}
+
+/// A frame.
+pub fn framed(kind: u8, flags: u8, stream: StreamId, payload: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    frame::push_head(&mut out, payload.len(), kind, flags, stream);
+    out.extend_from_slice(payload);
+    out
+}
+
+/// A request.
+pub fn request(
+    stream: StreamId,
+    method: &str,
+    path: &str,
+    more: &[(&str, &str)],
+    is_end: bool,
+) -> Vec<u8> {
+    let own = [
+        (":method", method),
+        (":scheme", "http"),
+        (":path", path),
+        (":authority", "a"),
+    ];
+    let block = block(&[&own[..], more].concat());
+    let mut out = Vec::new();
+    frame::push_headers(&mut out, stream, &[&block], is_end, 16_384);
+    out
+}
+
+/// WINDOW_UPDATE.
+pub fn window(stream: StreamId, by: u32) -> Vec<u8> {
+    let mut out = Vec::new();
+    frame::push_window_update(&mut out, stream, by);
+    out
+}
+
+impl FrameClient {
+    /// One that lets each stream send so much at first, and all together as much as they like.
+    pub fn new(stream: TcpStream, stream_window: u32) -> FrameClient {
+        stream.set_nodelay(true).unwrap();
+        let mut client = FrameClient {
+            stream,
+            received: Vec::new(),
+            decoder: Decoder::new(4096),
+            responses: BTreeMap::new(),
+            order: Vec::new(),
+            gone: None,
+            pongs: 0,
+            ping: None,
+        };
+        let mut begin = frame::PREFACE.to_vec();
+        frame::push_settings(&mut begin, &[(4, stream_window)]);
+        begin.extend(window(0, (1 << 31) - 1 - 65_535));
+        client.send(&begin);
+        client
+    }
+
+    pub fn send(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).expect("it reads");
+    }
+
+    /// Asks, and waits for the whole answer.
+    pub fn ask(&mut self, stream: StreamId, bytes: &[u8]) -> Response {
+        self.send(bytes);
+        self.until(|client| client.responses.get(&stream).is_some_and(|it| it.is_whole));
+        self.responses[&stream].clone()
+    }
+
+    /// Reads frames until this is so.
+    pub fn until(&mut self, is_so: impl Fn(&FrameClient) -> bool) {
+        while !is_so(self) {
+            assert!(self.read(), "more is to come");
+        }
+    }
+
+    /// Reads until the server ends the connection.
+    pub fn to_the_end(&mut self) {
+        while self.read() {}
+    }
+
+    /// Acknowledges a farewell.
+    pub fn hear(&mut self) {
+        self.until(|client| client.ping.is_some());
+        let opaque = self.ping.take().expect("a ping");
+        let mut out = Vec::new();
+        frame::push_ping(&mut out, true, opaque);
+        self.send(&out);
+    }
+
+    fn read(&mut self) -> bool {
+        let mut buffer = [0; 65_536];
+        let count = self.stream.read(&mut buffer).unwrap_or(0);
+        self.received.extend_from_slice(&buffer[..count]);
+        while let Some(head) = FrameHead::parse(&self.received)
+            && self.received.len() >= 9 + head.len
+        {
+            let whole: Vec<u8> = self.received.drain(..9 + head.len).collect();
+            self.take(&head, &whole[9..]);
+        }
+        count > 0
+    }
+
+    fn take(&mut self, head: &FrameHead, bytes: &[u8]) {
+        let response = match head.stream {
+            0 => &mut Response::default(),
+            stream => self.responses.entry(stream).or_default(),
+        };
+        match head.kind {
+            kind::HEADERS => {
+                assert!(head.has(flag::END_HEADERS));
+                let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("text");
+                let field =
+                    |name: &[u8], value: &[u8]| response.fields.push((text(name), text(value)));
+                self.decoder.decode(bytes, field).expect("a block");
+            }
+            kind::DATA => {
+                response.body.extend_from_slice(bytes);
+                self.order.push(head.stream);
+            }
+            kind::RST_STREAM => response.reset = Some(payload::reset(bytes).expect("a code")),
+            kind::GOAWAY => self.gone = Some(payload::go_away(bytes).expect("a code")),
+            kind::PING if head.has(flag::ACK) => self.pongs += 1,
+            kind::PING => self.ping = Some(payload::ping(bytes).expect("eight bytes")),
+            kind::SETTINGS | kind::WINDOW_UPDATE => {}
+            other => panic!("a frame of type {other}"),
+        }
+        if matches!(head.kind, kind::HEADERS | kind::DATA) && head.has(flag::END_STREAM) {
+            response.is_whole = true;
+        }
+    }
+}
