@@ -207,6 +207,8 @@ impl Acme {
 #[derive(Debug, Default)]
 struct Keeper {
     entries: HashMap<String, Entry>,
+    /// Of what that is known.
+    store: Option<Store>,
     /// For numbers that no other process has.
     random: RandomState,
 }
@@ -224,6 +226,11 @@ struct Entry {
 impl Keeper {
     /// Looks at names that are wanted and not known yet, and forgets others.
     fn know(&mut self, wanted: &Wanted) {
+        if self.store.as_ref() != Some(&wanted.store) {
+            // Another authority, or another folder of one.
+            self.entries.clear();
+            self.store = Some(wanted.store.clone());
+        }
         self.entries
             .values_mut()
             .for_each(|it| it.is_wanted = false);
@@ -429,6 +436,14 @@ mod tests {
             "two thirds are over"
         );
         assert!(keeper.shown().iter().all(|it| it.error.is_none()));
+        // Another authority has given none of them.
+        let other = Wanted {
+            names: wanted.names.clone(),
+            config: wanted.config.clone(),
+            store: Store::of(&wanted.config.state, "https://other.test/dir"),
+        };
+        keeper.know(&other);
+        assert_eq!(due(&keeper, now()).as_deref(), Some("a.test"));
         // A name that is wanted no more is forgotten, and so is what cannot be read.
         let fewer = Wanted {
             names: wanted.names[1..].to_vec(),

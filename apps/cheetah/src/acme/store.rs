@@ -27,7 +27,7 @@ use super::challenges::{Challenge, Kind};
 use crate::limits::{ACME_CHALLENGES_MAX, ACME_FILE_LEN_MAX};
 
 /// The folder.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Store {
     folder: PathBuf,
 }

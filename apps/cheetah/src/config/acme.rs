@@ -11,6 +11,7 @@ use toml::Spanned;
 use super::Config;
 use super::schema::{AcmeTable, File, SiteTable};
 use super::site::SiteConfig;
+use super::tls::TlsConfig;
 use crate::acme::challenges::Kind;
 use crate::acme::store::Store;
 use crate::site::hosts::HostName;
@@ -169,17 +170,17 @@ fn managed(store: &Store, name: &HostName) -> Managed {
     }
 }
 
-/// `[acme]`, where there is one; sites that have no certificates of their own get some. `ports` are those of HTTP and HTTPS.
+/// `[acme]`, where there is one; sites that have no certificates of their own get some. `port` is that of HTTP.
 pub(super) fn acme(
     source: &Source,
     folder: &Path,
     file: &File,
-    ports: (u16, u16),
+    (port, tls): (u16, &TlsConfig),
     sites: &mut [SiteConfig],
 ) -> Option<AcmeConfig> {
     let spanned = file.acme.as_ref()?;
     let table = spanned.get_ref();
-    let acme = AcmeConfig {
+    let mut acme = AcmeConfig {
         contact: texts(source, &table.contact, mail_of),
         directory: directory(source, table),
         authorities: table.ca.as_ref().map(|ca| folder.join(ca.get_ref())),
@@ -188,8 +189,16 @@ pub(super) fn acme(
             .challenge
             .as_ref()
             .and_then(|text| source.value(text, Kind::parse)),
-        first: Config::first_challenge(ports.0, ports.1),
+        first: Config::first_challenge(port, tls.port),
     };
+    if tls.clients.as_ref().is_some_and(|it| it.are_required) {
+        // Who asks by a handshake shows no certificate.
+        if let (Some(Kind::TlsAlpn), Some(text)) = (acme.challenge, &table.challenge) {
+            let cannot = "clients have to show certificates (client_ca), and an authority that asks by tls-alpn-01 has none; write \"http-01\"";
+            source.note(&text.span(), cannot);
+        }
+        acme.challenge = Some(Kind::Http);
+    }
     let store = acme.store();
     for (table, site) in file.site.iter().zip(&mut *sites) {
         manage(source, &store, table, site);

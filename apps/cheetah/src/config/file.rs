@@ -149,8 +149,7 @@ impl Config {
             ..
         } = &mut config;
         if let Some(tls) = tls {
-            let ports = (*port, tls.port);
-            *acme = acme::acme(&source, &folder_of(file), &tables, ports, sites);
+            *acme = acme::acme(&source, &folder_of(file), &tables, (*port, tls), sites);
         }
         tls::name_port(&source, &tables.site, tls.as_ref(), sites);
         source.finish(config)

@@ -51,6 +51,12 @@ fn ports_say_how_to_be_asked() {
         assert_eq!(acme.first, first, "{ports}");
         assert!(acme.directory.contains("staging"));
     }
+    // An authority that asks by a handshake shows no certificate.
+    let clients = |line: &str| format!("[tls]\nclient_ca = \"ca.pem\"\n[acme]\n{line}\n{site}");
+    let acme = parse(&format!("port = 81\n{}", clients(""))).unwrap().acme;
+    assert_eq!(acme.unwrap().challenge, Some(Kind::Http));
+    let said = parse(&clients("challenge = \"tls-alpn-01\"")).unwrap_err();
+    assert!(said.contains("write \"http-01\""), "{said}");
     let text = format!("[acme]\nchallenge = \"tls-alpn-01\"\nstate = \"acme\"\n{site}");
     let acme = parse(&text).unwrap().acme.unwrap();
     assert_eq!(acme.challenge, Some(Kind::TlsAlpn));
