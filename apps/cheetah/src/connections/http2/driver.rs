@@ -1,5 +1,6 @@
 //! What happens to a connection that speaks HTTP/2: frames in, exchanges, frames out, what it waits for, and its end.
 
+use exos_http2::StreamId;
 use exos_inet::Instant;
 use exos_inet::tcp::{ConnectionId, EventSet};
 use exos_program::Timed as _;
@@ -173,6 +174,7 @@ impl<'a, T: Transport> Driver<'a, T> {
         let mut taken = 0;
         let read = loop {
             self.http2.held = unacknowledged + self.http2.pending_len() >= QUEUE_LEN_MAX;
+            asked: Vec::new(),
             if self.http2.held {
                 break Ok(());
             }
@@ -183,7 +185,7 @@ impl<'a, T: Transport> Driver<'a, T> {
             }
         };
         let is_partial = taken < bytes.len() || self.http2.core.is_within_headers();
-        let gone = reading.gone;
+        let (gone, asked) = (reading.gone, reading.asked);
         if unacknowledged == 0 && was_idle {
             self.connection.begin_pace(self.now);
         }
@@ -204,35 +206,31 @@ impl<'a, T: Transport> Driver<'a, T> {
             self.http2.has_failed = true;
             return;
         }
-        self.start_exchanges();
+        self.start_exchanges(asked);
         self.tell_streams();
     }
 
     // Streams.
 
     /// Requests that were not answered at once become exchanges.
-    fn start_exchanges(&mut self) {
-        let mut at = self.http2.streams.len();
-        // They are behind all others.
-        while at > 0 && matches!(self.http2.streams[at - 1].owner, Owner::Start(_)) {
-            at -= 1;
-        }
-        while let Some(stream) = self.http2.streams.get_mut(at) {
-            let before = stream.id();
-            let owner = std::mem::replace(&mut stream.owner, Owner::Nobody);
-            let Owner::Start(start) = owner else {
-                stream.owner = owner;
-                at += 1;
+    fn start_exchanges(&mut self, asked: Vec<StreamId>) {
+        for id in asked {
+            let Some(stream) = self.http2.find(id) else {
                 continue;
             };
-            self.start(before, start);
-            let is_there = self
+            match std::mem::replace(&mut stream.owner, Owner::Nobody) {
+                Owner::Start(start) => self.start(id, start),
+                owner => stream.owner = owner,
+            }
+        }
+        debug_assert!(
+            !self
                 .http2
                 .streams
-                .get(at)
-                .is_some_and(|it| it.id() == before);
-            at += usize::from(is_there);
-        }
+                .iter()
+                .any(|stream| matches!(stream.owner, Owner::Start(_))),
+            "each has begun"
+        );
     }
 
     fn start(&mut self, stream: u32, start: Start) {

@@ -21,6 +21,8 @@ pub(super) struct Reading<'a> {
     pub(super) now: Instant,
     /// Streams that are no more.
     pub(super) gone: Vec<Stream>,
+    /// Streams whose exchanges are to begin.
+    pub(super) asked: Vec<StreamId>,
 }
 
 /// What a frame has come to.
@@ -175,4 +177,5 @@ impl Http2 {
         stream.has_ended = has_ended;
         self.add(stream);
     }
+        reading.asked.push(id);
 }
