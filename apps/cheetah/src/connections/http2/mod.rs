@@ -62,7 +62,7 @@ pub(super) struct Http2 {
     slices_len: usize,
     /// Bytes that the connection was given before these.
     given: u64,
-    /// What was sent of streams that want to hear of it.
+    /// What was sent of streams that are not over.
     flights: VecDeque<Flight>,
     /// Lines of responses that are whole, and where these end.
     lines: Vec<(Unfinished, u64)>,

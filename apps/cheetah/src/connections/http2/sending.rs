@@ -40,6 +40,7 @@ impl Http2 {
         let len: usize = slices.as_slice().iter().map(Slice::len).sum();
         self.core
             .send_head(stream, &block, len == 0, &mut self.frames);
+        let block_len = block.iter().map(|part| part.len()).sum();
         self.progressed = now;
         let may_leave =
             self.schedule.is_empty() && len <= FRAME_LEN_MAX.min(self.core.room(stream));
@@ -49,7 +50,7 @@ impl Http2 {
             (waiting.is_last, waiting.lines, waiting.has_head) = (true, lines, true);
             self.add(waiting);
             self.schedule.insert(stream, self.core.priority(stream));
-            return;
+            return self.note_flight(stream, block_len);
         }
         if len > 0 {
             self.core.begin_data(stream, len, true, &mut self.frames);
@@ -97,9 +98,7 @@ impl Http2 {
 
     fn note_flight(&mut self, id: StreamId, len: usize) {
         let end = self.position();
-        if let Some(stream) = self.find(id)
-            && stream.exchange().is_some()
-        {
+        if let Some(stream) = self.find(id) {
             stream.unacknowledged += len;
             self.flights.push_back(Flight {
                 stream: id,

@@ -67,7 +67,7 @@ pub(super) struct Stream {
     queue_len: usize,
     /// Nothing follows what is queued.
     pub(super) is_last: bool,
-    /// Bytes that were sent and not taken, where an exchange wants to know.
+    /// Bytes that were sent and not taken.
     pub(super) unacknowledged: usize,
     /// The line of a response that nobody sees to.
     pub(super) lines: Unfinished,
@@ -235,8 +235,12 @@ mod tests {
 
     #[test]
     fn a_body_is_credited_when_it_was_consumed() {
+                let left = self.unacknowledged + self.queue_len;
         let mut stream = Stream::new(1, Owner::Nobody);
         stream.form = BodyForm::Plain;
+                    if matches!(self.owner, Owner::Nobody) {
+                        log.acknowledged(&mut lines, left);
+                    }
         stream.keep_text(b"head".to_vec());
         assert_eq!(stream.receive(b"12345", false), 0);
         assert_eq!(stream.consume(3), 0, "of the head");
