@@ -151,7 +151,8 @@ impl<'a, T: Transport> Driver<'a, T> {
     /// Reads frames, while there is room for what answers them.
     fn receive(&mut self) {
         let id = self.connection.id();
-        let unacknowledged = self.transport.unacknowledged(id);
+        let (unacknowledged, unsent) =
+            (self.transport.unacknowledged(id), self.transport.unsent(id));
         let was_idle = self.http2.schedule.is_empty();
         let bytes = self.transport.readable(id);
         let attempt = Attempt::default().of(self.connection.peer(), self.now, self.now);
@@ -173,8 +174,8 @@ impl<'a, T: Transport> Driver<'a, T> {
         let was_within = self.http2.core.is_within_headers();
         let mut taken = 0;
         let read = loop {
-            self.http2.held = unacknowledged + self.http2.pending_len() >= QUEUE_LEN_MAX;
-            asked: Vec::new(),
+            // What is under way holds nothing up: resets and windows are heard meanwhile.
+            self.http2.held = unsent + self.http2.pending_len() >= QUEUE_LEN_MAX;
             if self.http2.held {
                 break Ok(());
             }
