@@ -74,6 +74,8 @@ impl<'a, T: Transport> Driver<'a, T> {
                     let Http2 { core, frames, .. } = &mut *self.http2;
                     core.begin_going(frames);
                     self.http2.going_since = self.now;
+                    // A body that does not come is no reason to stay.
+                    self.http2.end_holds(self.now);
                 }
                 self.go_on()
             }
