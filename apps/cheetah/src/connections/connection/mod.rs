@@ -401,7 +401,7 @@ impl Connection {
             } else if self.wait_for_more(now, &shared.applications) {
                 return true;
             } else if is_streaming {
-                Wait::Reading
+                self.wait_for_chunks()
             } else if self.http.is_between_requests() {
                 Wait::Idle
             } else {

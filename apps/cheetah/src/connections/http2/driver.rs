@@ -84,7 +84,9 @@ impl<'a, T: Transport> Driver<'a, T> {
 
     /// Does something with one of its streams that has waited.
     pub(in crate::connections) fn run(&mut self, id: ConnectionId, task: &Task<'_>) -> Outcome {
-        self.with(id, |connection, turn| task.run(connection, turn));
+        if !matches!(task, Task::EndWait) || !self.waits_for_others(id) {
+            self.with(id, |connection, turn| task.run(connection, turn));
+        }
         self.go_on()
     }
 
@@ -172,6 +174,7 @@ impl<'a, T: Transport> Driver<'a, T> {
             attempt: attempt.by_http2(true),
             now: self.now,
             gone: Vec::new(),
+            asked: Vec::new(),
         };
         let was_within = self.http2.core.is_within_headers();
         let mut taken = 0;
@@ -345,6 +348,8 @@ impl<'a, T: Transport> Driver<'a, T> {
             stream.close(self.exchanges, self.shared);
         }
         self.http2.schedule = Default::default();
+        self.http2.starved.clear();
+        self.http2.chunks = 0;
     }
 
     // What leaves.
@@ -356,8 +361,11 @@ impl<'a, T: Transport> Driver<'a, T> {
         }
         let id = self.connection.id();
         let room = FRAMED_AHEAD_LEN.saturating_sub(self.transport.unsent(id));
+        self.feed_starved();
         self.http2.frame(room, self.now);
-        self.end_whole_streams();
+        while self.end_whole_streams() && self.feed_starved() {
+            self.http2.frame(room, self.now);
+        }
         for slice in self.http2.take_slices() {
             self.connection.send(slice, self.transport);
         }
@@ -371,8 +379,8 @@ impl<'a, T: Transport> Driver<'a, T> {
         self.follow()
     }
 
-    /// Exchanges that were finished before all of it was framed.
-    fn end_whole_streams(&mut self) {
+    /// Exchanges that were finished before all of it was framed; true when there was one.
+    fn end_whole_streams(&mut self) -> bool {
         let core = &self.http2.core;
         let is_over = |stream: &&Stream| {
             let is_done = stream.is_last && stream.queue_len() == 0 && stream.unacknowledged == 0;
@@ -385,9 +393,40 @@ impl<'a, T: Transport> Driver<'a, T> {
             .filter(is_over)
             .map(Stream::id)
             .collect();
-        for id in over {
-            self.end_stream(id, true);
+        for id in &over {
+            self.end_stream(*id, true);
         }
+        !over.is_empty()
+    }
+
+    /// Lets streams read ahead for which there is room now; true when there was one.
+    fn feed_starved(&mut self) -> bool {
+        let mut has_fed = false;
+        while let Some(stream) = self.http2.next_starved() {
+            let exchange = self.http2.find(stream).and_then(|it| it.exchange());
+            if let Some(id) = exchange {
+                let set = EventSet::NONE.with(EventSet::ACKNOWLEDGED);
+                self.with(id, |connection, turn| connection.handle_event(set, turn));
+            }
+            self.http2.leave_row(stream);
+            has_fed = true;
+        }
+        has_fed
+    }
+
+    /// A stream that could be sent on and has to wait for those that are sent before it, while its connection goes on.
+    fn waits_for_others(&mut self, id: ConnectionId) -> bool {
+        let until = self.http2.progressed + Wait::Sending.time();
+        let Some(exchange) = self.exchanges.find(id) else {
+            return false;
+        };
+        let is_sending = exchange.connection.waits_for() == Wait::Sending;
+        if !is_sending || self.http2.core.room(exchange.stream) == 0 || until <= self.now {
+            return false;
+        }
+        exchange.connection.wait_until(Wait::Sending, until);
+        self.exchanges.arm(id);
+        true
     }
 
     /// Nothing is under way, and nothing will be.

@@ -76,6 +76,8 @@ pub(super) struct Stream {
     pub(super) is_last: bool,
     /// Bytes that were sent and not taken.
     pub(super) unacknowledged: usize,
+    /// Chunks of a long file that its exchange holds.
+    pub(super) chunks: usize,
     /// The line of a response that nobody sees to.
     pub(super) lines: Unfinished,
 }
@@ -97,6 +99,7 @@ impl Stream {
             queue_len: 0,
             is_last: false,
             unacknowledged: 0,
+            chunks: 0,
             lines: Unfinished::default(),
         }
     }
@@ -232,8 +235,12 @@ impl Stream {
             }
             Owner::Start(Start::Waits(_) | Start::Asks(_)) => {}
             Owner::Nobody | Owner::Held(_) => {
+                let left = self.unacknowledged + self.queue_len;
                 let mut lines = self.lines;
                 if let Some(log) = shared.server.log_mut() {
+                    if matches!(self.owner, Owner::Nobody) {
+                        log.acknowledged(&mut lines, left);
+                    }
                     log.ended(&mut lines);
                 }
             }
@@ -249,12 +256,8 @@ mod tests {
 
     #[test]
     fn a_body_is_credited_when_it_was_consumed() {
-                let left = self.unacknowledged + self.queue_len;
         let mut stream = Stream::new(1, Owner::Nobody);
         stream.form = BodyForm::Plain;
-                    if matches!(self.owner, Owner::Nobody) {
-                        log.acknowledged(&mut lines, left);
-                    }
         stream.keep_text(b"head".to_vec());
         assert_eq!(stream.receive(b"12345", false), 0);
         assert_eq!(stream.consume(3), 0, "of the head");
