@@ -223,7 +223,7 @@ impl Server {
         self.refuse(fault.status(), bytes, attempt, lines, out);
     }
 
-    /// Answers a request whose end is certain, unless it waits for a document. Gives what follows the slices, too; the
+    /// Answers a request whose end is certain, unless it waits for a document. Gives its status, and what follows the slices, too; the
     /// line for the log is queued on `lines`.
     #[inline]
     pub(super) fn answer(
@@ -232,7 +232,7 @@ impl Server {
         attempt: &Attempt,
         lines: &mut Unfinished,
         out: &mut Vec<Slice>,
-    ) -> Result<(Answered, Option<Box<Tail>>), Unanswered> {
+    ) -> Result<(Answered, Status, Option<Box<Tail>>), Unanswered> {
         let before = out.len();
         let Response {
             status,
@@ -245,7 +245,7 @@ impl Server {
             let asked = LoggedRequest::of(request);
             log_answer(log, asked, status, response, tail_len, attempt, lines);
         }
-        Ok((answered, tail))
+        Ok((answered, status, tail))
     }
 
     #[inline]
