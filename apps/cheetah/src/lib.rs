@@ -17,6 +17,7 @@ pub mod http;
 pub mod limits;
 pub mod log;
 pub mod message;
+pub mod proxy_protocol;
 pub mod secure;
 pub mod serve;
 pub mod site;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use exos::wire::Prefix;
 use exos_program::UserArgs;
 use exos_program::config::{ConfigErrors, Source, tables, text_of};
 
@@ -42,6 +43,8 @@ pub struct Config {
     pub status: StatusArgs,
     /// Limits of clients.
     pub bounds: BoundsArgs,
+    /// Networks of proxies that say by the PROXY protocol for whom they connect.
+    pub proxy_protocol: Vec<Prefix>,
     /// How much memory documents may take.
     pub cache: CacheSize,
     /// How long and how many documents may be.
@@ -77,6 +80,7 @@ impl Config {
             log: LogArgs::default(),
             status: StatusArgs::default(),
             bounds: BoundsArgs::default(),
+            proxy_protocol: Vec::new(),
             cache: CacheSize::default(),
             limits: Limits::default(),
             stream_memory: CHUNKS_LEN,
@@ -120,6 +124,7 @@ impl Config {
             log: watch::log(&source, &folder_of(file), &tables.log),
             status: watch::status(&source, &tables.status),
             bounds: watch::bounds(&source, &tables.clients),
+            proxy_protocol: watch::proxies(&source, &tables.clients),
             cache: cache::cache(&source, &tables.cache),
             limits: site::limits(&source, &tables.limits),
             stream_memory: site::stream_memory(&source, &tables.limits),

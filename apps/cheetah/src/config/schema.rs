@@ -95,6 +95,7 @@ pub(super) struct ClientsTable {
     pub(super) min_read_rate: Option<Number>,
     pub(super) min_head_rate: Option<Number>,
     pub(super) shutdown_timeout: Option<Text>,
+    pub(super) proxy_protocol: Vec<Text>,
 }
 
 /// `[cache]`: how much of it is in memory.

@@ -371,10 +371,7 @@ impl Server {
                 sender.counters.cache_misses += u64::from(is_first_time);
                 return Err(Missing::document(exchange.resource.site, path).into());
             }
-            Ok(Choice::Allow) => {
-                let page = self.allowed.clone();
-                self.send_page(Status::Ok, &page, &exchange, out)
-            }
+            Ok(Choice::Allow) => self.send_allowed(&exchange, out),
             Ok(Choice::Page(status, page)) => self.send_page(status, &page, &exchange, out),
             Ok(Choice::Refuse(status)) => {
                 let path = target.as_ref().ok().map(|target| &*target.path);
@@ -405,6 +402,12 @@ impl Server {
     ) -> Status {
         self.sender
             .refuse(status, field, exchange, &mut self.sites, out)
+    }
+
+    /// The answer to OPTIONS.
+    pub(super) fn send_allowed(&mut self, exchange: &Exchange, out: &mut Vec<Slice>) -> Status {
+        let page = self.allowed.clone();
+        self.send_page(Status::Ok, &page, exchange, out)
     }
 
     fn send_page(

@@ -44,12 +44,7 @@ impl Server {
         let mut headers = Headers::new();
         let request = match request(head, is_end, &mut headers) {
             Ok(request) => request,
-            Err(fault) => {
-                let line = [head.method().as_bytes(), b" ", head.path().unwrap_or(b"*")];
-                let line = [&line.concat()[..], b" HTTP/2.0"].concat();
-                self.refuse_fault(fault, &line, attempt, lines, out);
-                return Streamed::Whole { behind_body: false };
-            }
+            Err(fault) => return self.refuse_head(fault, head, attempt, lines, out),
         };
         match self.answer(&request, attempt, lines, out) {
             Ok((_, None)) => Streamed::Whole {
@@ -60,12 +55,30 @@ impl Server {
                 },
             },
             Ok((_, Some(tail))) => Streamed::Tail(tail),
-            Err(Unanswered::Waits(missing)) => Streamed::Waits(missing, head_text(&request)),
-            Err(Unanswered::Asks(mut asking)) => {
-                asking.head = head_text(&request).into();
-                Streamed::Asks(asking)
-            }
+            Err(unanswered) => match (head_text(&request), unanswered) {
+                (Ok(text), Unanswered::Waits(missing)) => Streamed::Waits(missing, text),
+                (Ok(text), Unanswered::Asks(mut asking)) => {
+                    asking.head = text.into();
+                    Streamed::Asks(asking)
+                }
+                (Err(fault), _) => self.refuse_head(fault, head, attempt, lines, out),
+            },
         }
+    }
+
+    /// Refuses a request that is none for us.
+    fn refuse_head(
+        &mut self,
+        fault: Fault,
+        head: &RequestHead<'_>,
+        attempt: &Attempt,
+        lines: &mut Unfinished,
+        out: &mut Vec<Slice>,
+    ) -> Streamed {
+        let line = [head.method().as_bytes(), b" ", head.path().unwrap_or(b"*")];
+        let line = [&line.concat()[..], b" HTTP/2.0"].concat();
+        self.refuse_fault(fault, &line, attempt, lines, out);
+        Streamed::Whole { behind_body: false }
     }
 
     /// Refuses a request whose fields were not kept.

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use exos::wire::Prefix;
 use exos::{Error, clock};
 use exos_inet::Instant;
 use exos_program::sockets::Sockets;
@@ -15,6 +16,7 @@ use super::listener;
 use crate::connections::{Bounds, Carried, Cheetah};
 use crate::http::Server;
 use crate::limits::{ACCEPT_PAUSE, RECEIVE_BUFFER_LEN};
+use crate::proxy_protocol::{Introduced, Introductions};
 use crate::secure::{Acceptor, Secured, Sessions};
 use crate::site::Change;
 use crate::stream::Streams;
@@ -27,6 +29,8 @@ pub struct SocketServer {
     listeners: Vec<OwnedFd>,
     /// Those that are encrypted.
     sessions: Option<Sessions>,
+    /// Those that proxies pass on.
+    introductions: Option<Introductions>,
     /// Connections may wait to be accepted.
     has_newcomers: bool,
     /// None is accepted until then.
@@ -79,6 +83,7 @@ impl SocketServer {
             sockets,
             listeners,
             sessions: acceptor.map(Sessions::new),
+            introductions: None,
             has_newcomers: false,
             pause_until: None,
             connections_max: usize::MAX,
@@ -109,6 +114,21 @@ impl SocketServer {
         self.cheetah.speak_http2(speaks);
     }
 
+    /// Proxies in these networks say from now on by the PROXY protocol for whom they connect.
+    pub fn trust_proxies(&mut self, networks: &[Prefix]) {
+        self.introductions = Introductions::by(networks, clock::now());
+    }
+
+    /// Does something with the server on what carries it.
+    fn with<R>(
+        &mut self,
+        act: impl FnOnce(&mut Cheetah, &mut Secured<'_, Introduced<'_, Sockets>>) -> R,
+    ) -> R {
+        let mut introduced = Introduced::new(&mut self.sockets, self.introductions.as_mut());
+        let mut transport = Secured::new(&mut introduced, self.sessions.as_mut());
+        act(&mut self.cheetah, &mut transport)
+    }
+
     /// Reads long files in this way from now on, where the kernel does not send them itself.
     pub fn set_streams(&mut self, streams: Streams) {
         self.cheetah.set_streams(streams);
@@ -133,9 +153,10 @@ impl SocketServer {
         if let Some(sessions) = &mut self.sessions {
             sessions.begin_turn();
         }
-        let mut transport = Secured::new(&mut self.sockets, self.sessions.as_mut());
-        self.cheetah.handle(now, unix_secs, &mut transport);
-        drop(transport);
+        if let Some(introductions) = &mut self.introductions {
+            introductions.begin_turn(now, &mut self.sockets);
+        }
+        self.with(|cheetah, transport| cheetah.handle(now, unix_secs, transport));
         self.answer_what_follows(now);
         // Where some have ended, there may be room for others.
         while self.may_accept() {
@@ -146,8 +167,7 @@ impl SocketServer {
 
     /// What the kernel does with what was sent it says at once.
     fn answer_what_follows(&mut self, now: Instant) {
-        let mut transport = Secured::new(&mut self.sockets, self.sessions.as_mut());
-        self.cheetah.handle_events(now, &mut transport);
+        self.with(|cheetah, transport| cheetah.handle_events(now, transport));
     }
 
     /// Connections may wait for which there is room. Those for which there is none wait in the kernel.
@@ -210,7 +230,10 @@ impl Carried for SocketServer {
         let pause = self.pause_until.filter(|_| self.has_newcomers);
         let is_waiting = self.sessions.as_ref().is_some_and(Sessions::is_waiting);
         let soon = is_waiting.then(clock::now);
-        let until = [until, self.cheetah.poll_timeout(), may_accept, pause, soon];
+        let introductions = self.introductions.as_ref();
+        let headers = introductions.and_then(Introductions::poll_timeout);
+        let answers = self.cheetah.poll_timeout();
+        let until = [until, answers, may_accept, pause, soon, headers];
         let waited = self.sockets.wait(until.into_iter().flatten().min());
         waited.map_err(|e| Error::io("cannot wait for connections", e))
     }
@@ -223,27 +246,20 @@ impl Carried for SocketServer {
 
     fn change(&mut self, site: usize, change: Change) {
         let (now, unix_secs) = (clock::now(), clock::unix_secs());
-        let mut transport = Secured::new(&mut self.sockets, self.sessions.as_mut());
-        self.cheetah
-            .change(now, unix_secs, site, change, &mut transport);
-        drop(transport);
+        self.with(|cheetah, transport| cheetah.change(now, unix_secs, site, change, transport));
         self.answer_what_follows(now);
     }
 
     fn retry_all(&mut self) {
         let (now, unix_secs) = (clock::now(), clock::unix_secs());
-        let mut transport = Secured::new(&mut self.sockets, self.sessions.as_mut());
-        self.cheetah.retry_all(now, unix_secs, &mut transport);
-        drop(transport);
+        self.with(|cheetah, transport| cheetah.retry_all(now, unix_secs, transport));
         self.answer_what_follows(now);
     }
 
     fn stop(&mut self) {
         self.listeners.clear();
         let (now, unix_secs) = (clock::now(), clock::unix_secs());
-        let mut transport = Secured::new(&mut self.sockets, self.sessions.as_mut());
-        self.cheetah.stop(now, unix_secs, &mut transport);
-        drop(transport);
+        self.with(|cheetah, transport| cheetah.stop(now, unix_secs, transport));
         self.answer_what_follows(now);
     }
 
@@ -264,7 +280,8 @@ impl Carried for SocketServer {
             ("sockets_accept_errors", self.accept_errors),
         ];
         let sessions = self.sessions.iter().flat_map(Sessions::counters);
-        let all = own.into_iter().chain(sessions);
+        let introductions = self.introductions.iter().flat_map(Introductions::counters);
+        let all = own.into_iter().chain(sessions).chain(introductions);
         all.map(|(name, count)| (name.to_owned(), count)).collect()
     }
 }

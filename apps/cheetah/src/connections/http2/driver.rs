@@ -13,17 +13,17 @@ use crate::connections::connection::{Connection, Outcome, Shared, Task, Told, Tu
 use crate::connections::transport::Transport;
 use crate::connections::wait::Wait;
 use crate::http::{Attempt, Missing, ServerConnection};
-use crate::limits::{FRAMED_AHEAD_LEN, GOODBYE_TIME, QUEUE_LEN_MAX};
+use crate::limits::{FRAMED_AHEAD_LEN, QUEUE_LEN_MAX};
 
 /// A connection with its streams, for the time of a turn.
 pub(in crate::connections) struct Driver<'a, T: Transport> {
-    connection: &'a mut Connection,
+    pub(super) connection: &'a mut Connection,
     /// Taken out of the connection until [`Driver::end`].
-    http2: Box<Http2>,
+    pub(super) http2: Box<Http2>,
     exchanges: &'a mut Exchanges,
-    shared: &'a mut Shared,
-    transport: &'a mut T,
-    now: Instant,
+    pub(super) shared: &'a mut Shared,
+    pub(super) transport: &'a mut T,
+    pub(super) now: Instant,
     missing: Vec<(ConnectionId, Missing)>,
 }
 
@@ -72,8 +72,7 @@ impl<'a, T: Transport> Driver<'a, T> {
                 if !self.connection.is_finished() {
                     let Http2 { core, frames, .. } = &mut *self.http2;
                     core.begin_going(frames);
-                    let until = self.now + GOODBYE_TIME;
-                    self.connection.wait_until(Wait::Idle, until);
+                    self.http2.going_since = self.now;
                 }
                 self.go_on()
             }
@@ -152,6 +151,7 @@ impl<'a, T: Transport> Driver<'a, T> {
     fn receive(&mut self) {
         let id = self.connection.id();
         let unacknowledged = self.transport.unacknowledged(id);
+        let was_idle = self.http2.schedule.is_empty();
         let bytes = self.transport.readable(id);
         let attempt = Attempt::default().of(self.connection.peer(), self.now, self.now);
         let attempt = attempt.by_https(self.connection.is_encrypted());
@@ -169,6 +169,7 @@ impl<'a, T: Transport> Driver<'a, T> {
             now: self.now,
             gone: Vec::new(),
         };
+        let was_within = self.http2.core.is_within_headers();
         let mut taken = 0;
         let read = loop {
             self.http2.held = unacknowledged + self.http2.pending_len() >= QUEUE_LEN_MAX;
@@ -183,12 +184,14 @@ impl<'a, T: Transport> Driver<'a, T> {
         };
         let is_partial = taken < bytes.len() || self.http2.core.is_within_headers();
         let gone = reading.gone;
-        if unacknowledged == 0 {
+        if unacknowledged == 0 && was_idle {
             self.connection.begin_pace(self.now);
         }
         self.http2.frame_begun = match (is_partial && !self.http2.held, taken) {
             (false, _) => None,
+            // A header block goes on from its first frame on.
             (true, 0) => self.http2.frame_begun.or(Some(self.now)),
+            (true, _) if was_within => self.http2.frame_begun.or(Some(self.now)),
             (true, _) => Some(self.now),
         };
         self.transport.consume(id, taken);
@@ -336,7 +339,7 @@ impl<'a, T: Transport> Driver<'a, T> {
         }
     }
 
-    fn drop_streams(&mut self) {
+    pub(super) fn drop_streams(&mut self) {
         for stream in std::mem::take(&mut self.http2.streams) {
             stream.close(self.exchanges, self.shared);
         }
@@ -346,7 +349,7 @@ impl<'a, T: Transport> Driver<'a, T> {
     // What leaves.
 
     /// Sends what may leave, and looks what is waited for then.
-    fn go_on(&mut self) -> Outcome {
+    pub(super) fn go_on(&mut self) -> Outcome {
         if self.connection.is_finished() {
             return self.follow();
         }
@@ -399,81 +402,5 @@ impl<'a, T: Transport> Driver<'a, T> {
             transport: self.transport,
         };
         self.connection.finish(&mut turn);
-    }
-
-    // What it waits for.
-
-    fn follow(&mut self) -> Outcome {
-        let mut turn = Turn {
-            now: self.now,
-            shared: self.shared,
-            transport: self.transport,
-        };
-        if !self.connection.follow_frames(&mut turn) {
-            return Outcome::Broken;
-        }
-        let pending = self.transport.unacknowledged(self.connection.id());
-        if self.connection.is_finished() {
-            if pending == 0 && self.connection.waits_for() != Wait::Lingering {
-                self.connection.wait(self.now, Wait::Lingering);
-            }
-            return Outcome::GoesOn;
-        }
-        let (wait, since) = if pending > 0 || !self.http2.schedule.is_empty() {
-            (Wait::Sending, self.http2.progressed)
-        } else if let Some(begun) = self.http2.frame_begun {
-            (Wait::Request, begun)
-        } else if self.http2.holds() {
-            (Wait::Body, self.http2.active)
-        } else if self.http2.core.is_telling() {
-            return Outcome::GoesOn; // Its time stays what it was.
-        } else {
-            (Wait::Idle, self.http2.active.max(self.http2.progressed))
-        };
-        self.connection.wait_until(wait, since + wait.time());
-        Outcome::GoesOn
-    }
-
-    fn end_wait(&mut self) -> Outcome {
-        let wait = self.connection.waits_for();
-        let has_streams = !self.http2.streams.is_empty();
-        match wait {
-            Wait::Idle if self.http2.core.is_telling() => {}
-            Wait::Idle if has_streams => {
-                // They have times of their own.
-                self.http2.active = self.now;
-                return self.follow();
-            }
-            Wait::Body => {
-                self.shared.ends.count(wait, false);
-                self.http2.release(true, self.now);
-                return self.go_on();
-            }
-            Wait::Request | Wait::Idle => self.shared.ends.count(wait, wait == Wait::Idle),
-            _ => {
-                self.shared.ends.count(wait, false);
-                return Outcome::Broken;
-            }
-        }
-        let Http2 { core, frames, .. } = &mut *self.http2;
-        core.finish_going(frames);
-        if wait == Wait::Request {
-            self.drop_streams();
-            self.http2.has_failed = true;
-        }
-        self.go_on()
-    }
-
-    /// Its session of TLS has failed: nothing of what was sent will be taken.
-    fn end_failed(&mut self) -> Outcome {
-        self.drop_streams();
-        self.http2.has_failed = true;
-        let mut turn = Turn {
-            now: self.now,
-            shared: self.shared,
-            transport: self.transport,
-        };
-        self.connection.ends_failed(&mut turn);
-        Outcome::GoesOn
     }
 }

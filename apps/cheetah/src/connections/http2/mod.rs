@@ -17,6 +17,7 @@
 //! | file | what is in it |
 //! |---|---|
 //! | [`driver`] | what happens to a connection: all its streams together |
+//! | [`waiting`] | what it waits for, and for how long |
 //! | [`receiving`] | frames in: requests, bodies, what is given up |
 //! | [`sending`] | responses out, by their priorities |
 //! | [`stream`] | what waits on a stream, in and out |
@@ -31,6 +32,7 @@ mod receiving;
 mod sending;
 mod stream;
 mod transport;
+mod waiting;
 
 use std::collections::VecDeque;
 
@@ -67,6 +69,12 @@ pub(super) struct Http2 {
     /// When a request came last, and when something of a response was framed or taken.
     active: Instant,
     progressed: Instant,
+    /// Since when there has always been something that the client has not taken, if it is only the answer to a ping.
+    owes_since: Option<Instant>,
+    /// Bytes of responses that were framed or taken since, too few to count.
+    dripped: usize,
+    /// When the client was told that no more requests are wanted.
+    going_since: Instant,
     /// When the frame began that is not whole.
     frame_begun: Option<Instant>,
     /// Frames wait to be read for room in the send queue.
@@ -100,6 +108,9 @@ impl Http2 {
             lines: Vec::new(),
             active: now,
             progressed: now,
+            owes_since: None,
+            dripped: 0,
+            going_since: now,
             frame_begun: None,
             held: false,
             has_failed: false,

@@ -9,7 +9,7 @@ use exos_inet::Instant;
 
 use super::stream::{Owner, Stream};
 use super::{Flight, Http2};
-use crate::limits::JOINED_LEN_MAX;
+use crate::limits::{JOINED_LEN_MAX, PROGRESS_LEN};
 use crate::log::Unfinished;
 
 impl Http2 {
@@ -127,15 +127,16 @@ impl Http2 {
             let Some(id) = next else {
                 return;
             };
-            self.frame_one(id);
-            self.progressed = now;
+            let len = self.frame_one(id);
+            self.note_progress(len, now);
         }
     }
 
     /// Frames some of what is queued on a stream.
-    fn frame_one(&mut self, id: StreamId) {
+    fn frame_one(&mut self, id: StreamId) -> usize {
         let Ok(at) = self.streams.binary_search_by_key(&id, Stream::id) else {
-            return self.schedule.remove(id);
+            self.schedule.remove(id);
+            return 0;
         };
         let stream = &mut self.streams[at];
         let queued = stream.queue_len();
@@ -164,6 +165,16 @@ impl Http2 {
                 let stream = self.streams.remove(at);
                 self.lines.push((stream.lines, self.position()));
             }
+            return PROGRESS_LEN;
+        }
+        len
+    }
+
+    /// This much of a response goes. A client that opens windows by bytes takes nothing: only some of these together are progress.
+    fn note_progress(&mut self, len: usize, now: Instant) {
+        self.dripped += len;
+        if self.dripped >= PROGRESS_LEN {
+            (self.dripped, self.progressed) = (0, now);
         }
     }
 
@@ -178,7 +189,7 @@ impl Http2 {
     /// The connection's client has taken all up to here: marks the streams of which something was.
     pub(super) fn acknowledge(&mut self, position: u64, now: Instant) {
         while let Some(flight) = self.flights.pop_front_if(|flight| flight.end <= position) {
-            self.progressed = now;
+            self.note_progress(flight.len, now);
             if let Some(stream) = self.find(flight.stream) {
                 stream.unacknowledged -= flight.len.min(stream.unacknowledged);
                 stream.has_taken = true;

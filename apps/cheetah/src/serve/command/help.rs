@@ -42,6 +42,7 @@ const SECTIONS: [(&str, &[&str]); 8] = [
             "min_read_rate",
             "min_head_rate",
             "shutdown_timeout",
+            "proxy_protocol",
         ],
     ),
     (

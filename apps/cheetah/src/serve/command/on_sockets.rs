@@ -52,6 +52,7 @@ pub(super) fn run(
     server.speak_http2(config.http2);
     server.set_streams(Streams::new(Disk::here(), config.stream_memory));
     server.set_bounds(config.bounds.bounds(), config.bounds.max_connections);
+    server.trust_proxies(&config.proxy_protocol);
     let encrypted = config.tls.as_ref().map(|tls| tls.port);
     announce(&server, encrypted, place_of_addresses(config))?;
     let reporter = Reporter::start(args.json)?;

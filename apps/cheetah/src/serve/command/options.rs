@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use exos::wire::Prefix;
 use exos::{Error, clock};
 use exos_program::{SharingLinkArgs, Stream, TcpArgs, UserArgs};
 
@@ -12,6 +13,7 @@ use crate::log::{Log, LogArgs, Target};
 use crate::secure::Acceptor;
 use crate::serve::content::reload::Read;
 use crate::serve::content::sites::Fresh;
+use crate::site::rules::access::networks::parse_network;
 use crate::status::StatusArgs;
 
 /// Serve a directory over HTTP on a TCP/IP stack of its own.
@@ -97,6 +99,9 @@ pub struct ServeArgs {
     /// several times for several paths (docs/proxy.md)
     #[arg(long, value_name = "PATH=URL,...", value_parser = ApplicationArg::proxy)]
     pub proxy: Vec<ApplicationArg>,
+    /// Proxies that say by the PROXY protocol for whom they connect: an address or prefix, such as 192.0.2.0/24 (repeatable)
+    #[arg(long, value_name = "PREFIX", value_parser = parse_network)]
+    pub proxy_protocol: Vec<Prefix>,
     /// Print the statistics as one line of JSON on standard output
     #[arg(long)]
     pub json: bool,
@@ -133,8 +138,18 @@ impl ServeArgs {
                 "give one of them another: --port and --tls-port, or port and port below [tls]",
             ));
         }
+        let proxy_protocol = match self.proxy_protocol.is_empty() {
+            true => config.proxy_protocol,
+            false => self.proxy_protocol.clone(),
+        };
+        let in_kernel = self.in_kernel || config.in_kernel;
+        if in_kernel && !proxy_protocol.is_empty() {
+            let both = "the kernel answers requests, and the PROXY protocol is not known to it";
+            return Err(Error::new(both).mend("leave in_kernel or proxy_protocol out"));
+        }
         Ok(Config {
             lines,
+            proxy_protocol,
             user: self.user.clone().or(config.user),
             link: self.link.0.clone().or(config.link),
             cores: self.cores.or(config.cores),
@@ -145,7 +160,7 @@ impl ServeArgs {
             cache: self.cache.unwrap_or(config.cache),
             http2: config.http2 && !self.no_http2,
             syn_handler: self.syn_handler || config.syn_handler,
-            in_kernel: self.in_kernel || config.in_kernel,
+            in_kernel,
             ..config
         })
     }

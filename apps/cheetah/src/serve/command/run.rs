@@ -7,6 +7,7 @@ use std::thread;
 
 use exos::signals::{Ask, Signals};
 use exos::{Core, Error};
+use exos_host::limits::raise_descriptors;
 use exos_inet::limits::CONNECTIONS_MAX;
 use exos_inet::tcp::FreeRoom;
 use exos_program::cores::is_shared;
@@ -94,6 +95,8 @@ impl Program<'_> {
             interfaces,
             is_inside,
         } = opened;
+        // Each connection to an application or an upstream is a descriptor.
+        raise_descriptors()?;
         let count = 1 + others.len();
         let logs = options::open_logs(self.args, &self.config, &self.allowed, count)?;
         if logs.is_some() {

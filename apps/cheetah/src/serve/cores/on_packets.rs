@@ -21,6 +21,7 @@ use crate::connections::{Cheetah, Packets, Specialisation, Without};
 use crate::http::Server;
 use crate::limits::RECEIVE_BUFFER_LEN;
 use crate::log::Log;
+use crate::proxy_protocol::{Introduced, Introductions};
 use crate::secure::{Acceptor, Secured, Sessions};
 use crate::serve::content::files::Feed;
 use crate::serve::content::sites::Fresh;
@@ -58,6 +59,8 @@ pub(in crate::serve) struct StackServer {
     listeners: Vec<ListenerId>,
     /// The connections that are encrypted.
     sessions: Option<Sessions>,
+    /// Those that proxies pass on.
+    introductions: Option<Introductions>,
     /// Where there are several interfaces.
     outage: Option<Outage>,
     links: Option<Arc<str>>,
@@ -75,9 +78,13 @@ impl StackServer {
     }
 
     /// Does something with the server on what carries it.
-    fn with<R>(&mut self, act: impl FnOnce(&mut Cheetah, &mut Secured<'_, Packets<'_>>) -> R) -> R {
+    fn with<R>(
+        &mut self,
+        act: impl FnOnce(&mut Cheetah, &mut Secured<'_, Introduced<'_, Packets<'_>>>) -> R,
+    ) -> R {
         let mut packets = Packets::without(&mut self.exos.stack, self.without.as_mut());
-        let mut transport = Secured::new(&mut packets, self.sessions.as_mut());
+        let mut introduced = Introduced::new(&mut packets, self.introductions.as_mut());
+        let mut transport = Secured::new(&mut introduced, self.sessions.as_mut());
         act(&mut self.cheetah, &mut transport)
     }
 }
@@ -110,6 +117,9 @@ impl Carried for StackServer {
         if let Some(sessions) = &mut self.sessions {
             sessions.begin_turn();
         }
+        if let Some(introductions) = &mut self.introductions {
+            introductions.begin_turn(now, &mut Packets::new(&mut self.exos.stack));
+        }
         self.with(|cheetah, transport| cheetah.handle(now, unix_secs, transport));
         if let Some(requests) = self.exos.requests()
             && self.cheetah.turn_in_kernel(now, unix_secs, requests)
@@ -134,7 +144,10 @@ impl Carried for StackServer {
         let soon = requests.map(|requests| requests.poll_timeout(here).unwrap_or_else(next_second));
         let is_waiting = self.sessions.as_ref().is_some_and(Sessions::is_waiting);
         let sessions = is_waiting.then_some(here);
-        let until = [until, self.cheetah.poll_timeout(), now, soon, sessions];
+        let introductions = self.introductions.as_ref();
+        let headers = introductions.and_then(Introductions::poll_timeout);
+        let answers = self.cheetah.poll_timeout();
+        let until = [until, answers, now, soon, sessions, headers];
         let mut fds = fds.to_vec();
         fds.extend(self.cheetah.streams().fd());
         fds.extend(self.cheetah.applications().fds().into_iter().flatten());
@@ -218,8 +231,10 @@ impl Carried for StackServer {
 
     fn counters(&self) -> Vec<(String, u64)> {
         let sessions = self.sessions.iter().flat_map(Sessions::counters);
-        let sessions = sessions.map(|(name, count)| (name.to_owned(), count));
-        self.exos.counters().into_iter().chain(sessions).collect()
+        let introductions = self.introductions.iter().flat_map(Introductions::counters);
+        let own = sessions.chain(introductions);
+        let own = own.map(|(name, count)| (name.to_owned(), count));
+        self.exos.counters().into_iter().chain(own).collect()
     }
 }
 
@@ -255,9 +270,11 @@ pub(in crate::serve) fn open(
     if setup.shares_core {
         exos.share_core();
     }
+    let introductions = Introductions::by(&config.proxy_protocol, clock::now());
     let served = StackServer {
         exos,
         cheetah,
+        introductions,
         listeners,
         sessions: setup.acceptor.map(Sessions::new),
         outage: Outage::of(&setup.worker),

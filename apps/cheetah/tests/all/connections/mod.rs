@@ -2,8 +2,10 @@
 
 mod applications;
 mod http2;
+mod http2_life;
 mod limits;
 mod proxy;
+mod proxy_protocol;
 mod slow_readers;
 mod sockets;
 mod sockets_steps;

@@ -5,6 +5,7 @@ mod access_log;
 mod applications;
 mod configuration;
 mod loading;
+mod proxies;
 mod status;
 
 use crate::common;
