@@ -298,17 +298,17 @@ impl ServerConnection {
                     true => request.asked_by(Version::Http2),
                     false => request,
                 };
-                let (answered, tail) = match server.answer(&request, attempt, &mut self.lines, out)
-                {
-                    Ok(answered) => answered,
-                    Err(Unanswered::Waits(missing)) => return Taken::Waits(missing),
-                    Err(Unanswered::Asks(mut asking)) => {
-                        let head_len = request.head_len;
-                        asking.head = bytes[..head_len].into();
-                        self.seen = 0;
-                        return Taken::Asks { head_len, asking };
-                    }
-                };
+                let (answered, _, tail) =
+                    match server.answer(&request, attempt, &mut self.lines, out) {
+                        Ok(answered) => answered,
+                        Err(Unanswered::Waits(missing)) => return Taken::Waits(missing),
+                        Err(Unanswered::Asks(mut asking)) => {
+                            let head_len = request.head_len;
+                            asking.head = bytes[..head_len].into();
+                            self.seen = 0;
+                            return Taken::Asks { head_len, asking };
+                        }
+                    };
                 // A stream has one request.
                 self.closing = !answered.persistent || attempt.is_http2;
                 self.skip = answered.skip;

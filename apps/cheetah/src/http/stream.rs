@@ -19,7 +19,7 @@ pub(crate) enum Streamed {
     /// The response is there, all of it.
     Whole {
         /// It is to be sent when the body has come, of which nobody has need: until then it is not known whether the request is sound
-        /// (RFC 9113 §8.1.1), and a client that sends may not read.
+        /// (RFC 9113 §8.1.1), and a client that sends may not read. One that is refused hears of it at once, and may send no more.
         behind_body: bool,
     },
     /// Its beginning is there, and this follows.
@@ -47,14 +47,14 @@ impl Server {
             Err(fault) => return self.refuse_head(fault, head, attempt, lines, out),
         };
         match self.answer(&request, attempt, lines, out) {
-            Ok((_, None)) => Streamed::Whole {
+            Ok((_, status, None)) => Streamed::Whole {
                 behind_body: match request.body {
-                    _ if request.expects_continue => false,
+                    _ if request.expects_continue || status.code() >= 400 => false,
                     Body::Length(len) => len > 0 && len <= BODY_SKIP_LEN_MAX,
                     Body::Chunked | Body::UnknownCoding => true,
                 },
             },
-            Ok((_, Some(tail))) => Streamed::Tail(tail),
+            Ok((_, _, Some(tail))) => Streamed::Tail(tail),
             Err(unanswered) => match (head_text(&request), unanswered) {
                 (Ok(text), Unanswered::Waits(missing)) => Streamed::Waits(missing, text),
                 (Ok(text), Unanswered::Asks(mut asking)) => {

@@ -18,7 +18,6 @@ pub struct Headers<'b>([Header<'b>; FIELDS_MAX]);
 impl Headers<'_> {
     /// Empty space.
     #[inline]
-    #[expect(clippy::new_without_default, reason = "a scratch area, not a value")]
     pub fn new() -> Self {
         Headers([EMPTY_HEADER; FIELDS_MAX])
     }

@@ -1,5 +1,6 @@
 //! What happens to a connection that speaks HTTP/2: frames in, exchanges, frames out, what it waits for, and its end.
 
+use exos_http2::StreamId;
 use exos_inet::Instant;
 use exos_inet::tcp::{ConnectionId, EventSet};
 use exos_program::Timed as _;
@@ -73,6 +74,8 @@ impl<'a, T: Transport> Driver<'a, T> {
                     let Http2 { core, frames, .. } = &mut *self.http2;
                     core.begin_going(frames);
                     self.http2.going_since = self.now;
+                    // A body that does not come is no reason to stay.
+                    self.http2.end_holds(self.now);
                 }
                 self.go_on()
             }
@@ -81,7 +84,9 @@ impl<'a, T: Transport> Driver<'a, T> {
 
     /// Does something with one of its streams that has waited.
     pub(in crate::connections) fn run(&mut self, id: ConnectionId, task: &Task<'_>) -> Outcome {
-        self.with(id, |connection, turn| task.run(connection, turn));
+        if !matches!(task, Task::EndWait) || !self.waits_for_others(id) {
+            self.with(id, |connection, turn| task.run(connection, turn));
+        }
         self.go_on()
     }
 
@@ -150,7 +155,8 @@ impl<'a, T: Transport> Driver<'a, T> {
     /// Reads frames, while there is room for what answers them.
     fn receive(&mut self) {
         let id = self.connection.id();
-        let unacknowledged = self.transport.unacknowledged(id);
+        let (unacknowledged, unsent) =
+            (self.transport.unacknowledged(id), self.transport.unsent(id));
         let was_idle = self.http2.schedule.is_empty();
         let bytes = self.transport.readable(id);
         let attempt = Attempt::default().of(self.connection.peer(), self.now, self.now);
@@ -168,11 +174,13 @@ impl<'a, T: Transport> Driver<'a, T> {
             attempt: attempt.by_http2(true),
             now: self.now,
             gone: Vec::new(),
+            asked: Vec::new(),
         };
         let was_within = self.http2.core.is_within_headers();
         let mut taken = 0;
         let read = loop {
-            self.http2.held = unacknowledged + self.http2.pending_len() >= QUEUE_LEN_MAX;
+            // What is under way holds nothing up: resets and windows are heard meanwhile.
+            self.http2.held = unsent + self.http2.pending_len() >= QUEUE_LEN_MAX;
             if self.http2.held {
                 break Ok(());
             }
@@ -183,7 +191,7 @@ impl<'a, T: Transport> Driver<'a, T> {
             }
         };
         let is_partial = taken < bytes.len() || self.http2.core.is_within_headers();
-        let gone = reading.gone;
+        let (gone, asked) = (reading.gone, reading.asked);
         if unacknowledged == 0 && was_idle {
             self.connection.begin_pace(self.now);
         }
@@ -204,35 +212,31 @@ impl<'a, T: Transport> Driver<'a, T> {
             self.http2.has_failed = true;
             return;
         }
-        self.start_exchanges();
+        self.start_exchanges(asked);
         self.tell_streams();
     }
 
     // Streams.
 
     /// Requests that were not answered at once become exchanges.
-    fn start_exchanges(&mut self) {
-        let mut at = self.http2.streams.len();
-        // They are behind all others.
-        while at > 0 && matches!(self.http2.streams[at - 1].owner, Owner::Start(_)) {
-            at -= 1;
-        }
-        while let Some(stream) = self.http2.streams.get_mut(at) {
-            let before = stream.id();
-            let owner = std::mem::replace(&mut stream.owner, Owner::Nobody);
-            let Owner::Start(start) = owner else {
-                stream.owner = owner;
-                at += 1;
+    fn start_exchanges(&mut self, asked: Vec<StreamId>) {
+        for id in asked {
+            let Some(stream) = self.http2.find(id) else {
                 continue;
             };
-            self.start(before, start);
-            let is_there = self
+            match std::mem::replace(&mut stream.owner, Owner::Nobody) {
+                Owner::Start(start) => self.start(id, start),
+                owner => stream.owner = owner,
+            }
+        }
+        debug_assert!(
+            !self
                 .http2
                 .streams
-                .get(at)
-                .is_some_and(|it| it.id() == before);
-            at += usize::from(is_there);
-        }
+                .iter()
+                .any(|stream| matches!(stream.owner, Owner::Start(_))),
+            "each has begun"
+        );
     }
 
     fn start(&mut self, stream: u32, start: Start) {
@@ -344,6 +348,8 @@ impl<'a, T: Transport> Driver<'a, T> {
             stream.close(self.exchanges, self.shared);
         }
         self.http2.schedule = Default::default();
+        self.http2.starved.clear();
+        self.http2.chunks = 0;
     }
 
     // What leaves.
@@ -355,8 +361,11 @@ impl<'a, T: Transport> Driver<'a, T> {
         }
         let id = self.connection.id();
         let room = FRAMED_AHEAD_LEN.saturating_sub(self.transport.unsent(id));
+        self.feed_starved();
         self.http2.frame(room, self.now);
-        self.end_whole_streams();
+        while self.end_whole_streams() && self.feed_starved() {
+            self.http2.frame(room, self.now);
+        }
         for slice in self.http2.take_slices() {
             self.connection.send(slice, self.transport);
         }
@@ -370,8 +379,8 @@ impl<'a, T: Transport> Driver<'a, T> {
         self.follow()
     }
 
-    /// Exchanges that were finished before all of it was framed.
-    fn end_whole_streams(&mut self) {
+    /// Exchanges that were finished before all of it was framed; true when there was one.
+    fn end_whole_streams(&mut self) -> bool {
         let core = &self.http2.core;
         let is_over = |stream: &&Stream| {
             let is_done = stream.is_last && stream.queue_len() == 0 && stream.unacknowledged == 0;
@@ -384,9 +393,40 @@ impl<'a, T: Transport> Driver<'a, T> {
             .filter(is_over)
             .map(Stream::id)
             .collect();
-        for id in over {
-            self.end_stream(id, true);
+        for id in &over {
+            self.end_stream(*id, true);
         }
+        !over.is_empty()
+    }
+
+    /// Lets streams read ahead for which there is room now; true when there was one.
+    fn feed_starved(&mut self) -> bool {
+        let mut has_fed = false;
+        while let Some(stream) = self.http2.next_starved() {
+            let exchange = self.http2.find(stream).and_then(|it| it.exchange());
+            if let Some(id) = exchange {
+                let set = EventSet::NONE.with(EventSet::ACKNOWLEDGED);
+                self.with(id, |connection, turn| connection.handle_event(set, turn));
+            }
+            self.http2.leave_row(stream);
+            has_fed = true;
+        }
+        has_fed
+    }
+
+    /// A stream that could be sent on and has to wait for those that are sent before it, while its connection goes on.
+    fn waits_for_others(&mut self, id: ConnectionId) -> bool {
+        let until = self.http2.progressed + Wait::Sending.time();
+        let Some(exchange) = self.exchanges.find(id) else {
+            return false;
+        };
+        let is_sending = exchange.connection.waits_for() == Wait::Sending;
+        if !is_sending || self.http2.core.room(exchange.stream) == 0 || until <= self.now {
+            return false;
+        }
+        exchange.connection.wait_until(Wait::Sending, until);
+        self.exchanges.arm(id);
+        true
     }
 
     /// Nothing is under way, and nothing will be.

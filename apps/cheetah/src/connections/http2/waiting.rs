@@ -1,5 +1,6 @@
 //! What a connection of HTTP/2 waits for, and what becomes of it when that has not come in time.
 
+use exos_inet::Instant;
 use exos_program::Timed as _;
 
 use super::Http2;
@@ -26,10 +27,21 @@ impl<T: Transport> Driver<'_, T> {
             }
             return Outcome::GoesOn;
         }
+        let (mut wait, mut until) = self.what_is_next(pending);
+        // Whatever else goes on: a client that sends a body may wait for its answer.
+        if let Some(since) = self.http2.held_since()
+            && since + Wait::Body.time() < until
+        {
+            (wait, until) = (Wait::Body, since + Wait::Body.time());
+        }
+        self.connection.wait_until(wait, until);
+        Outcome::GoesOn
+    }
+
+    /// What is waited for, but for bodies, and until when; `pending` bytes are not taken.
+    fn what_is_next(&mut self, pending: usize) -> (Wait, Instant) {
         if self.http2.core.is_telling() {
-            let until = self.http2.going_since + GOODBYE_TIME;
-            self.connection.wait_until(Wait::Idle, until);
-            return Outcome::GoesOn;
+            return (Wait::Idle, self.http2.going_since + GOODBYE_TIME);
         }
         let idle_until = self.http2.active.max(self.http2.progressed) + Wait::Idle.time();
         let owes = pending > 0 || !self.http2.schedule.is_empty();
@@ -39,21 +51,17 @@ impl<T: Transport> Driver<'_, T> {
             (Wait::Sending, since.max(self.http2.progressed))
         } else if let Some(begun) = self.http2.frame_begun {
             (Wait::Request, begun)
-        } else if self.http2.holds() {
-            (Wait::Body, self.http2.active)
         } else {
             // An idle connection keeps nothing of long requests.
             self.http2.core.shrink();
-            self.connection.wait_until(Wait::Idle, idle_until);
-            return Outcome::GoesOn;
+            return (Wait::Idle, idle_until);
         };
         let mut until = since + wait.time();
         if wait == Wait::Request && self.http2.streams.is_empty() {
             // Frames that bring nothing do not prolong the wait for a request.
             until = until.min(idle_until);
         }
-        self.connection.wait_until(wait, until);
-        Outcome::GoesOn
+        (wait, until)
     }
 
     pub(super) fn end_wait(&mut self) -> Outcome {
@@ -68,7 +76,7 @@ impl<T: Transport> Driver<'_, T> {
             }
             Wait::Body => {
                 self.shared.ends.count(wait, false);
-                self.http2.release(true, self.now);
+                self.http2.release(Some(wait.time()), self.now);
                 return self.go_on();
             }
             Wait::Request | Wait::Idle => self.shared.ends.count(wait, wait == Wait::Idle),

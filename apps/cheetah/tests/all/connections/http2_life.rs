@@ -13,12 +13,12 @@ use exos_cheetah::site::Change;
 
 const LEN: usize = 3_000_000;
 
-fn secs(n: u64) -> Duration {
+pub(super) fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
 /// How a client begins whose streams may be sent this much.
-fn begin(stream_window: u32) -> Vec<u8> {
+pub(super) fn begin(stream_window: u32) -> Vec<u8> {
     let mut bytes = frame::PREFACE.to_vec();
     frame::push_settings(
         &mut bytes,
@@ -36,14 +36,14 @@ fn asked(stream_window: u32) -> Visit {
     visit
 }
 
-fn counter(visit: &Visit, name: &str) -> u64 {
+pub(super) fn counter(visit: &Visit, name: &str) -> u64 {
     let counters = visit.cheetah.counters();
     let found = counters.iter().find(|(counter, _)| *counter == name);
     found.expect("a counter of that name").1
 }
 
 /// The frames that have come to the first connection.
-fn frames(visit: &Visit) -> Vec<(FrameHead, Vec<u8>)> {
+pub(super) fn frames(visit: &Visit) -> Vec<(FrameHead, Vec<u8>)> {
     let (mut rest, mut frames) = (&visit.connections[0].received[..], Vec::new());
     while let Some(head) = FrameHead::parse(rest)
         && let Some(bytes) = rest.get(9..9 + head.len)
@@ -54,7 +54,7 @@ fn frames(visit: &Visit) -> Vec<(FrameHead, Vec<u8>)> {
     frames
 }
 
-fn data_len(visit: &Visit) -> usize {
+pub(super) fn data_len(visit: &Visit) -> usize {
     let data = frames(visit)
         .into_iter()
         .filter(|(head, _)| head.kind == kind::DATA);
@@ -173,17 +173,39 @@ fn half_a_preface_has_an_end() {
     assert!(visit.connections[0].received.starts_with(b"HTTP/1.1 408"));
 }
 
-/// Streams that wait for a document that is not in memory are answered when it comes, and others go on meanwhile.
-#[test]
-fn streams_wait_for_documents() {
-    let mut site = Site::new();
-    for name in ["/later.txt", "/never.txt"] {
+/// A site of which these have not been read.
+fn listed(mut site: Site, names: &[&str]) -> Site {
+    for name in names {
         let about = exos_cheetah::site::path::About {
             len: 5,
             modified_secs: 0,
         };
         site.apply(Change::Listed(path(name), about));
     }
+    site
+}
+
+/// A request that waits begins also where others behind it do not.
+#[test]
+fn a_request_before_a_long_document_begins() {
+    let mut visit = Visit::new(listed(big(LEN), &["/later.txt"]), |_| {});
+    let bytes = [
+        begin(1 << 30),
+        request(1, "GET", "/later.txt", &[], true),
+        request(3, "GET", "/big", &[], true),
+    ];
+    visit.ask("10.0.0.1", &bytes.concat());
+    visit.run(secs(5), LEN);
+    assert_eq!((data_len(&visit), visit.cheetah.waiting()), (LEN, 1));
+    visit.change(arrival("/later.txt", "later"));
+    visit.run(secs(1), LEN);
+    assert_eq!(data_len(&visit), LEN + 5);
+}
+
+/// Streams that wait for a document that is not in memory are answered when it comes, and others go on meanwhile.
+#[test]
+fn streams_wait_for_documents() {
+    let mut site = listed(Site::new(), &["/later.txt", "/never.txt"]);
     site.apply(arrival("/now.txt", "now"));
     let mut visit = Visit::new(site, |_| {});
     let asked = ["/later.txt", "/never.txt", "/now.txt"];

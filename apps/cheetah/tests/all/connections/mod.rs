@@ -3,6 +3,7 @@
 mod applications;
 mod http2;
 mod http2_life;
+mod http2_streams;
 mod limits;
 mod proxy;
 mod proxy_protocol;
