@@ -397,7 +397,11 @@ pub const UPSTREAM_FAIL_TIME: Duration = Duration::from_secs(10);
 /// Connections to an upstream at once by default, for each loop: they cost it a descriptor and no process.
 pub const UPSTREAM_CONNECTIONS: usize = 512;
 
-/// Of those, how many are kept open without a request.
+/// Connections to an upstream, for each loop, that have changed to another protocol and do not count as such; of these each client has
+/// its share. A client has a connection here for each of its own, which limits of clients bound.
+pub const TUNNELS_MAX: usize = 16_384;
+
+/// Of the connections to an upstream, how many are kept open without a request.
 pub const UPSTREAM_KEPT: usize = 64;
 
 /// Upstreams of one rule: the bits of a word say which of them a request has tried.

@@ -137,21 +137,12 @@ impl Applications {
         if group.full_until.is_some() || !group.has_room_for(&asks) {
             return self.queue(address, asks, has_waited);
         }
-        if let Some(idle) = self.take_idle(address) {
-            let upstream = Upstream::of(address, idle.connection);
-            let is_wanted = to.kept_within.is_some_and(|time| now - idle.since < time);
-            if is_wanted && self.carriers.upstreams.is_silent(idle.connection) {
-                self.counters.of(address).kept += 1;
-                self.carriers
-                    .upstreams
-                    .give(idle.connection, Some(asks.client));
-                self.group(address).shares.begin(upstream, asks.peer);
-                return Ok(Opened::Connected {
-                    upstream,
-                    was_kept: true,
-                });
-            }
-            self.leave(upstream);
+        if let Some(upstream) = self.take_kept(&to, &asks, now) {
+            self.counters.of(address).kept += 1;
+            return Ok(Opened::Connected {
+                upstream,
+                was_kept: true,
+            });
         }
         let connected = (self.carriers).connect(to.application, address, asks.client, now);
         match connected {
@@ -164,8 +155,9 @@ impl Applications {
                 let was_kept = to.kept_within.is_some() && !is_new;
                 Ok(Opened::Connected { upstream, was_kept })
             }
-            // As many as may wait to be accepted do so.
-            Err(Errno::AGAIN) if !address.is_port() => {
+            // As many as may wait to be accepted do so; or this host has no descriptor, port or memory left, and no upstream is to
+            // blame for that.
+            Err(Errno::AGAIN | Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
                 let until = self.carriers.links.rests_until(address);
                 let until = until.filter(|until| *until > now);
                 let group = self.group(address);
@@ -240,12 +232,15 @@ impl Applications {
     fn leave(&mut self, upstream: Upstream) -> Option<Address> {
         let address = self.carriers.leave(upstream)?;
         if let Some(group) = self.groups.get_mut(&address) {
-            group.open -= 1;
-            let left = upstream.connection();
-            group.idle.retain(|idle| Some(idle.connection) != left);
-            group.shares.end(upstream);
+            group.end(upstream);
         }
         Some(address)
+    }
+
+    /// A connection that carries a client's request changes to another protocol: it makes room for requests.
+    pub fn begin_tunnel(&mut self, upstream: Upstream, address: &Address, ip: IpAddr) {
+        self.group(address).begin_tunnel(upstream, counted(ip));
+        self.wake(address);
     }
 
     /// Lets those ask an application for whom there is room.
@@ -318,7 +313,7 @@ impl Applications {
     /// An application of this host has a request, and may want the core of this loop for it.
     pub fn is_asked_here(&self) -> bool {
         let mut groups = self.groups.iter();
-        groups.any(|(address, group)| address.is_here() && group.open > group.idle.len())
+        groups.any(|(address, group)| address.is_here() && group.carrying() > 0)
     }
 
     /// The next client with news, or that may ask. What connections say comes first: that one that is kept has ended is known

@@ -241,6 +241,7 @@ fn asked(source: &Source, to: &Spanned<OneOrMany>, table: &ProxyTable) -> Option
         tunnel_time: time(&table.tunnel_timeout).unwrap_or(proxy.tunnel_time),
         keep_time: time(&table.keep_timeout).unwrap_or(proxy.keep_time),
         fail_time: time(&table.fail_timeout).unwrap_or(proxy.fail_time),
+        raw: table.raw.unwrap_or(proxy.raw),
         base: proxy.base,
     });
     Some(application)

@@ -193,6 +193,7 @@ pub(super) struct ProxyTable {
     pub(super) path: Option<Text>,
     pub(super) to: Option<Spanned<OneOrMany>>,
     pub(super) files_first: Option<bool>,
+    pub(super) raw: Option<bool>,
     pub(super) host: Option<Text>,
     pub(super) trusted: Vec<Text>,
     pub(super) upgrades: Option<bool>,

@@ -139,12 +139,17 @@ impl Carriers {
         }
     }
 
-    /// Nobody wants the answer: says so, before [`close`](Self::close).
-    pub fn abort(&mut self, upstream: Upstream) {
-        if let Upstream::Fastcgi(connection) = upstream {
-            let mut abort = Vec::new();
-            record::abort(&mut abort);
-            self.upstreams.send(connection, abort);
+    /// Nobody wants the answer: says so, before [`close`](super::Applications::close). Where the request `is_cut` an upstream is reset,
+    /// that it does not take a part of a body for all of it.
+    pub fn abort(&mut self, upstream: Upstream, is_cut: bool) {
+        match upstream {
+            Upstream::Fastcgi(connection) => {
+                let mut abort = Vec::new();
+                record::abort(&mut abort);
+                self.upstreams.send(connection, abort);
+            }
+            Upstream::Http(connection) if is_cut => self.upstreams.reset(connection),
+            Upstream::Http(_) | Upstream::Request(_) => {}
         }
     }
 

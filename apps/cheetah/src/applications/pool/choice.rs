@@ -1,12 +1,13 @@
 //! Which of several upstreams is asked, and for how long one that has failed is left alone.
 //!
 //! The one with the fewest requests is asked, and of several such each in its turn. One that has failed is asked only where no other
-//! is left.
+//! is left, for its time; then one request tries it, and it is as the others when it has answered that.
 
 use exos_inet::{Duration, Instant};
 
 use super::Applications;
 use crate::applications::application::{Address, Application};
+use crate::limits::UPSTREAM_FAIL_TIME;
 
 impl Applications {
     /// The number of the address that is to be asked next, of those that are none of the bits of `tried`.
@@ -18,13 +19,22 @@ impl Applications {
         self.chosen = self.chosen.wrapping_add(1);
         let in_turn = (0..count).map(|at| (self.chosen + at) % count);
         let untried = in_turn.filter(|at| tried & 1 << at == 0);
-        untried.min_by_key(|at| {
+        let chosen = untried.min_by_key(|at| {
             let group = self.groups.get(&application.addresses[*at]);
             let rests = |until: Instant| now < until;
             group.map_or((false, 0), |group| {
                 (group.rests_until.is_some_and(rests), group.outstanding())
             })
-        })
+        })?;
+        if let Some(group) = self.groups.get_mut(&application.addresses[chosen])
+            && group.rests_until.is_some_and(|until| until <= now)
+        {
+            // All others would follow, for it has nothing to do, and each of them fail.
+            let proxy = application.proxy.as_ref();
+            let time = proxy.map_or(UPSTREAM_FAIL_TIME, |proxy| proxy.fail_time);
+            group.rests_until = Some(now + time);
+        }
+        Some(chosen)
     }
 
     /// An upstream has failed: others come before it for this long.

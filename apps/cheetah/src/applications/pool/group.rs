@@ -3,13 +3,14 @@
 //! A client waits in `waiting` or in `ready`. [`Group::wake`] moves those for whom there is room from the one to the other,
 //! and is to be called after whatever makes room.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
 use exos_inet::tcp::ConnectionId;
 use exos_inet::{Duration, Instant};
 
+use super::carriers::Upstream;
 use super::shares::{Shares, share_of};
-use crate::limits::{APPLICATION_WAITING_MAX, WARNINGS_MAX};
+use crate::limits::{APPLICATION_WAITING_MAX, TUNNELS_MAX, WARNINGS_MAX};
 use crate::site::rules::access::peer::Peer;
 
 /// Those to one application.
@@ -19,6 +20,10 @@ pub(super) struct Group {
     pub(super) idle: Vec<Idle>,
     /// Whose requests the others carry.
     pub(super) shares: Shares,
+    /// Connections that speak another protocol: they carry no request any more, and may stand for hours.
+    tunnels: HashSet<Upstream>,
+    /// Whose they are.
+    tunnel_shares: Shares,
     pub(super) waiting: VecDeque<Waiting>,
     /// Those of them that may ask, and were not named yet: room is kept for them.
     pub(super) ready: VecDeque<Waiting>,
@@ -58,7 +63,33 @@ impl Group {
 
     /// Connections that carry a request, or will.
     pub(super) fn busy(&self) -> usize {
-        self.open - self.idle.len() + self.ready.len()
+        self.carrying() + self.ready.len()
+    }
+
+    /// Connections that carry a request.
+    pub(super) fn carrying(&self) -> usize {
+        self.open - self.idle.len() - self.tunnels.len()
+    }
+
+    /// A connection changes to another protocol: it is none of those for requests any more. Where there are too many such, or too
+    /// many of one client's, it stays one.
+    pub(super) fn begin_tunnel(&mut self, upstream: Upstream, peer: Option<Peer>) {
+        let has_share =
+            peer.is_none_or(|peer| self.tunnel_shares.count(peer) < share_of(TUNNELS_MAX));
+        if self.tunnels.len() < TUNNELS_MAX && has_share && self.tunnels.insert(upstream) {
+            self.shares.end(upstream);
+            self.tunnel_shares.begin(upstream, peer);
+        }
+    }
+
+    /// A connection is closed.
+    pub(super) fn end(&mut self, upstream: Upstream) {
+        self.open -= 1;
+        let left = upstream.connection();
+        self.idle.retain(|idle| Some(idle.connection) != left);
+        self.tunnels.remove(&upstream);
+        self.tunnel_shares.end(upstream);
+        self.shares.end(upstream);
     }
 
     /// When there is something to do, whatever happens.
@@ -67,9 +98,9 @@ impl Group {
         self.full_until.into_iter().chain(idle)
     }
 
-    /// Requests that it has, or is to have.
+    /// Requests that it has, or is to have, and tunnels.
     pub(super) fn outstanding(&self) -> usize {
-        self.busy() + self.waiting.len()
+        self.busy() + self.waiting.len() + self.tunnels.len()
     }
 
     /// Lets those ask for whom there is room, in order.

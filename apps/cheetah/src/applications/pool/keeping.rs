@@ -6,8 +6,8 @@ use std::collections::HashMap;
 
 use exos_inet::Instant;
 
-use super::group::{Group, Idle};
-use super::{Applications, Upstream};
+use super::group::{Group, Idle, Waiting};
+use super::{Applications, To, Upstream};
 use crate::applications::application::{Address, Application};
 use crate::applications::rules::Rules;
 
@@ -40,9 +40,36 @@ impl Applications {
         self.wake(&address);
     }
 
-    /// A connection that was kept, which is kept no longer.
-    pub(super) fn take_idle(&mut self, address: &Address) -> Option<Idle> {
-        self.groups.get_mut(address)?.idle.pop()
+    /// A connection that was kept, for a client's request, if there is one that will do. One that may be about to be closed is left
+    /// for a request that can be repeated; the oldest is closed where it stands in the way of a new one.
+    pub(super) fn take_kept(
+        &mut self,
+        to: &To<'_>,
+        asks: &Waiting,
+        now: Instant,
+    ) -> Option<Upstream> {
+        let address = to.address;
+        let group = self.groups.get_mut(address)?;
+        let newest = *group.idle.last()?;
+        let upstream = Upstream::of(address, newest.connection);
+        let is_wanted = to.kept_within.is_some_and(|time| now - newest.since < time);
+        let upstreams = &self.carriers.upstreams;
+        if is_wanted && upstreams.is_silent(newest.connection) {
+            group.idle.pop();
+            group.shares.begin(upstream, asks.peer);
+            let client = Some(asks.client);
+            self.carriers.upstreams.give(newest.connection, client);
+            return Some(upstream);
+        }
+        // An application of FastCGI has a process for each, which would be idle.
+        let is_cheap = matches!(address, Address::Http(_)) && !is_wanted;
+        if !is_cheap {
+            self.leave(upstream);
+        } else if group.carrying() + group.idle.len() >= asks.connections {
+            let oldest = Upstream::of(address, group.idle[0].connection);
+            self.leave(oldest);
+        }
+        None
     }
 
     /// Other rules hold from now on, those of all sites: connections that none of them keeps are closed, and what is known of

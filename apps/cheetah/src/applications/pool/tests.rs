@@ -482,8 +482,12 @@ fn upstreams_have_their_turns() {
     assert_eq!(next(0, now), Some(1));
     // Where no other is left it is asked all the same, and later as the others are.
     assert_eq!(next(0b110, now), Some(0));
+    // One request tries each when its time is over; the others wait for what comes of that.
     let later = now + Duration::from_secs(10);
-    assert_ne!(next(0, later), Some(1));
+    let mut tried = [next(0, later), next(0, later)];
+    tried.sort_unstable();
+    assert_eq!(tried, [Some(0), Some(2)]);
+    assert_eq!([next(0, later), next(0, later)], [Some(1); 2]);
     applications.end_rest(&address(1));
     assert_eq!(applications.choose(&application, 0, now), Some(0));
 }
@@ -519,10 +523,45 @@ fn a_connection_is_kept_for_its_time() {
     else {
         panic!("{opened:?}");
     };
-    assert_eq!(peer.read(&mut [0; 1]).unwrap(), 0, "the old one is closed");
+    // The old one is left for what can.
+    let (kept, was_kept) = world.connect(3, false);
+    assert!(was_kept);
+    world.applications.close(kept);
+    assert_eq!(peer.read(&mut [0; 1]).unwrap(), 0);
     let mut peer = world.accept();
     (world.applications).release(upstream, &world.application, later);
     world.applications.turn(later + time);
     assert_eq!(peer.read(&mut [0; 1]).unwrap(), 0, "its time is over");
-    assert!(!world.connect(3, false).1);
+    assert!(!world.connect(4, false).1);
+}
+
+/// A connection that has changed to another protocol is none of those that requests wait for.
+#[test]
+fn tunnels_leave_room_for_requests() {
+    let mut world = World::new("tunnels", 2, 0);
+    let place = Place::Unix(world.path.clone());
+    world.application.addresses = vec![Address::Http(place)];
+    world.application.proxy = Some(Proxy::default());
+    let address = world.application.addresses[0].clone();
+    let mut tunnels = Vec::new();
+    for client in 1..=8 {
+        let (upstream, _) = world.connect(client, false);
+        let ip = "192.0.2.1".parse().unwrap();
+        world.applications.begin_tunnel(upstream, &address, ip);
+        tunnels.push(upstream);
+    }
+    assert!(
+        !world.applications.is_asked_here(),
+        "nobody waits for an answer"
+    );
+    let (first, _) = world.connect(11, false);
+    world.connect(12, false);
+    world.waits(13);
+    assert!(world.applications.is_asked_here());
+    for tunnel in tunnels {
+        world.applications.close(tunnel);
+    }
+    world.waits(14);
+    world.applications.close(first);
+    assert_eq!(world.told(), 13);
 }

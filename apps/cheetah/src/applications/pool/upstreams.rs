@@ -97,6 +97,13 @@ impl Upstreams {
         Some(self.all.remove(&id)?.address)
     }
 
+    /// Resets one, which is to be left then.
+    pub(super) fn reset(&mut self, id: ConnectionId) {
+        if let Some(sockets) = &mut self.sockets {
+            sockets.abort(id);
+        }
+    }
+
     /// Sends this.
     pub(super) fn send(&mut self, id: ConnectionId, bytes: Vec<u8>) {
         self.is_touched = true;

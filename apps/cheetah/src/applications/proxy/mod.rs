@@ -26,9 +26,11 @@ use crate::limits::{
 pub struct Proxy {
     /// What stands in the place of the rule's path, without a slash at its end; nothing where the target goes on as it came.
     pub base: Option<String>,
+    /// The target goes on as it came, whatever the upstream may take it for.
+    pub raw: bool,
     /// What its Host field says.
     pub host: HostField,
-    /// Of whom it is believed for whom they ask: networks of other proxies.
+    /// Networks of other proxies, which are believed for whom they ask.
     pub trusted: Vec<Prefix>,
     /// Whether a client may change to another protocol (RFC 9110 §7.8).
     pub upgrades: bool,
@@ -57,6 +59,7 @@ impl Default for Proxy {
     fn default() -> Proxy {
         Proxy {
             base: None,
+            raw: false,
             host: HostField::Client,
             trusted: Vec::new(),
             upgrades: true,

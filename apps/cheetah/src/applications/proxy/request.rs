@@ -1,7 +1,8 @@
 //! The head of a request for an upstream, written again from what was understood of the client's.
 //!
-//! - The target goes on as it came, but as a path, without scheme and host; or, where the upstream's address has a path, with
-//!   that in the place of the rule's, and then decoded, resolved and encoded again: as `proxy_pass` of nginx does both.
+//! - The target goes on as it came, but as a path, without scheme and host, if nobody can take it for another path than the one that was
+//!   judged here; else decoded, resolved and encoded again, as it is where the upstream's address has a path, with that in the place of
+//!   the rule's.
 //! - Fields go on in their order, but those about the connection (RFC 9110 §7.6.1), those that Connection names, and names with
 //!   other characters than letters, digits and hyphens: an application may take `X_Forwarded_For` for `X-Forwarded-For`.
 //! - Host, the body's length, Via and [what is told of the client](super::forwarded) are ours to write. Expect was answered here.
@@ -40,7 +41,7 @@ pub struct About<'a> {
 }
 
 /// Fields that are about the connection, or that are written here, in lower case.
-const LEFT_OUT: [&str; 12] = [
+const LEFT_OUT: [&str; 13] = [
     "connection",
     "content-length",
     "expect",
@@ -48,6 +49,8 @@ const LEFT_OUT: [&str; 12] = [
     "http2-settings",
     "keep-alive",
     "max-forwards",
+    // Scripts take it for the address of a proxy.
+    "proxy",
     "proxy-connection",
     "te",
     "trailer",
@@ -132,13 +135,55 @@ fn push_target(out: &mut Vec<u8>, target: &[u8], about: &About<'_>) {
         let query = question.map(|at| &target[at + 1..]);
         let path = [base.as_bytes(), &*about.asked.info].concat();
         let path: &[u8] = if path.is_empty() { b"/" } else { &path };
-        return out.extend(encode(path, query).into_bytes());
+        return out.extend(encode_alone(path, query).into_bytes());
+    }
+    let (path, query) = match target.iter().position(|&b| b == b'?') {
+        Some(at) => (&target[..at], Some(&target[at + 1..])),
+        None => (target, None),
+    };
+    if !about.proxy.raw && !path.is_empty() && path != b"*" && !is_plain(path) {
+        let path = [&*about.asked.script, &*about.asked.info].concat();
+        return out.extend(encode_alone(&path, query).into_bytes());
     }
     // RFC 9112 §3.2.1: an empty path is sent as "/".
     if !target.starts_with(b"/") {
         out.push(b'/');
     }
     out.extend_from_slice(target);
+}
+
+/// Whether nobody can take a path for another one than it was judged as here: no segment is empty or of dots, and nothing that
+/// separates segments or makes dots is encoded.
+fn is_plain(path: &[u8]) -> bool {
+    let is_dots = |segment: &[u8]| {
+        let name = segment.split(|&b| b == b';').next();
+        matches!(name, Some(b"." | b".."))
+    };
+    let mut inner = path.split(|&b| b == b'/').skip(1).peekable();
+    while let Some(segment) = inner.next() {
+        // Behind the last slash there may be nothing.
+        if is_dots(segment) || segment.is_empty() && inner.peek().is_some() {
+            return false;
+        }
+    }
+    let is_hidden = |code: &[u8]| {
+        let code = code.to_ascii_lowercase();
+        matches!(&*code, b"%2e" | b"%2f" | b"%5c")
+    };
+    !path.contains(&b'\\') && !path.windows(3).any(is_hidden)
+}
+
+/// A resolved path as it is sent. Servers of Java take what is behind a semicolon off a segment, and may find dots then.
+fn encode_alone(path: &[u8], query: Option<&[u8]>) -> String {
+    let mut out = encode(path, None);
+    if out.contains("/.;") || out.contains("/..;") {
+        out = out.replace(';', "%3B");
+    }
+    if let Some(query) = query {
+        out.push('?');
+        out.push_str(encode(b"", Some(query)).trim_start_matches('?'));
+    }
+    out
 }
 
 fn push_host(out: &mut Vec<u8>, host: Option<&[u8]>, about: &About<'_>) {

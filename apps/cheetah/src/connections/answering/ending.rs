@@ -156,7 +156,8 @@ impl Connection {
             Stage::Waiting => applications.forget(self.id(), answering.address()),
             Stage::Asked { upstream, .. } => {
                 if !answering.hearing.is_over() {
-                    applications.carriers().abort(upstream);
+                    let is_cut = matches!(answering.upload, Upload::Length(_) | Upload::Whole(..));
+                    applications.carriers().abort(upstream, is_cut);
                 }
                 applications.close(upstream);
             }

@@ -7,7 +7,7 @@ use exos_program::Timed as _;
 
 use super::failure::Failure;
 use super::heard::{Part, next_part};
-use super::{Answering, Begun, Upload};
+use super::{Answering, Begun, Stage, Upload};
 use crate::applications::chunks::BodyError;
 use crate::applications::head::Head;
 use crate::applications::pool::Upstream;
@@ -247,6 +247,11 @@ impl Connection {
         if is_tunnel {
             answering.upload = Upload::Tunnel;
             shared.counters.tunnels += 1;
+            if let Stage::Asked { upstream, .. } = answering.stage {
+                let (address, peer) = (answering.address().clone(), answering.asking.peer());
+                let applications = &mut shared.applications;
+                applications.begin_tunnel(upstream, &address, peer);
+            }
         }
         let bytes = shared
             .server

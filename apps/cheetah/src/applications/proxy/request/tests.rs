@@ -84,6 +84,44 @@ fn a_target_is_kept_or_its_beginning_replaced() {
     }
 }
 
+/// A path that an upstream could take for another one is sent as it was judged, unless it is to be raw.
+#[test]
+fn a_path_is_sent_that_was_judged() {
+    let line = |target: &str, raw: bool| {
+        let text = format!("GET {target} HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        let head = head_with(&text, |proxy| proxy.raw = raw);
+        head.lines().next().unwrap().to_owned()
+    };
+    for target in [
+        "/inner/../api/a%20b?q",
+        "/inner/%2e%2E/api/a%20b?q",
+        "/inner/.%2e/api/a%20b?q",
+        "//api/a%20b?q",
+        "/api//a%20b?q",
+        "/api/./a%20b?q",
+        "/api/x/..?q",
+        "/api%2fa%20b?q",
+        "/api/%5Ca%20b?q",
+        "/inner/..;/api/a%20b?q",
+        "/api/.;x=y/a%20b?q",
+    ] {
+        assert_eq!(line(target, false), "GET /api/a%20b?q HTTP/1.1", "{target}");
+        assert_eq!(line(target, true), format!("GET {target} HTTP/1.1"));
+    }
+    for target in [
+        "/api/a%20b?../x//%2f",
+        "/api/",
+        "/api/%61;b/..a/.b/c..?",
+        "/api/%252e%252e/x",
+    ] {
+        assert_eq!(line(target, false), format!("GET {target} HTTP/1.1"));
+    }
+    assert_eq!(
+        encode_alone(b"/a;b/..;/c", Some(b"d;")),
+        "/a%3Bb/..%3B/c?d;"
+    );
+}
+
 #[test]
 fn the_host_is_the_clients_the_upstreams_or_another() {
     for (host, wanted) in [
