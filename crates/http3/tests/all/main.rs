@@ -1,0 +1,5 @@
+//! Tests of streams as they come, in pieces of any length.
+
+mod control;
+
+mod request;
