@@ -139,11 +139,6 @@ impl Reader {
         }
     }
 
-    /// The request has begun: its head was given.
-    pub fn has_begun(&self) -> bool {
-        self.stage != Stage::Head
-    }
-
     /// A frame's head, which may come in pieces.
     fn take_head(&mut self, rest: &mut &[u8]) -> Option<(u64, u64)> {
         if self.partial.is_empty()

@@ -190,7 +190,7 @@ impl Server {
         lines.extend_from_slice(&head.fields);
         framing.push_fields(head, &mut lines);
         let now_secs = self.sender.now_secs();
-        if asking.version == Version::Http2 {
+        if asking.version.has_streams() {
             let mut block = opening::block(now_secs, head.code);
             push_lines(&mut block, &lines);
             return block;
@@ -225,7 +225,7 @@ impl Server {
         let response = &out[before..];
         if let Some(log) = &mut self.log {
             let attempt = super::Attempt::default().of(asking.peer, asking.begun, asking.begun);
-            let attempt = attempt.by_http2(asking.version == Version::Http2);
+            let attempt = attempt.on_stream(Some(asking.version));
             asking
                 .with_logged(|asked| log_answer(log, asked, status, response, 0, &attempt, lines));
         }

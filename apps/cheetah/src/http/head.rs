@@ -31,7 +31,7 @@ pub(super) fn make_afresh(
 /// The length of a response's head. It ends with an empty line, which is within one slice: the line before it is of
 /// the same document's or part's fields. In HTTP/2 it is the first two slices.
 pub(super) fn len_of(response: &[Slice], version: Version) -> usize {
-    if version == Version::Http2 {
+    if version.has_streams() {
         return response.iter().take(2).map(Slice::len).sum();
     }
     let mut before = 0;

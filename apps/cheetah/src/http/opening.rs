@@ -31,7 +31,7 @@ pub enum Persistence {
     KeepAlive,
     /// `Connection: close`: this response is the last.
     Close,
-    /// Nothing, in a header block of HTTP/2.
+    /// Nothing, in a header block of HTTP/2, of which that of HTTP/3 is made.
     Http2,
 }
 
@@ -42,7 +42,7 @@ impl Persistence {
     #[inline]
     pub(super) fn of(version: Version, persistent: bool) -> Persistence {
         match (version, persistent) {
-            (Version::Http2, _) => Persistence::Http2,
+            (Version::Http2 | Version::Http3, _) => Persistence::Http2,
             (_, false) => Persistence::Close,
             (Version::Http10, true) => Persistence::KeepAlive,
             (Version::Http11, true) => Persistence::Implied,

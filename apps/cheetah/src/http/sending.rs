@@ -66,7 +66,7 @@ impl Sender {
         out: &mut Vec<Slice>,
     ) -> Status {
         match decision {
-            Decision::NotModified if exchange.request.version == Version::Http2 => {
+            Decision::NotModified if exchange.request.version.has_streams() => {
                 let block = document.validators_block();
                 self.push_block(Status::NotModified, block, None, out)
             }
@@ -135,7 +135,7 @@ impl Sender {
         exchange: &Exchange,
         out: &mut Vec<Slice>,
     ) -> Status {
-        if exchange.request.version == Version::Http2 {
+        if exchange.request.version.has_streams() {
             let body = (exchange.request.method != Method::Head).then(|| document.body());
             return self.push_block(Status::Ok, document.fields_block(), body, out);
         }

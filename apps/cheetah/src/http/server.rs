@@ -176,16 +176,18 @@ impl Server {
         } else {
             page.whole()
         };
-        let how = match attempt.is_http2 {
-            true => Persistence::Http2,
-            false => Persistence::Close,
+        let how = match attempt.on_stream {
+            Some(_) => Persistence::Http2,
+            None => Persistence::Close,
         };
         self.sender.push(status, how, [rest], out);
         if let Some(log) = &mut self.log {
             let response = &out[before..];
             let mut store = FieldStore::new();
             let asked = match parse(bytes, &mut store) {
-                Ok(Some(request)) if attempt.is_http2 => request.asked_by(Version::Http2),
+                Ok(Some(request)) if let Some(version) = attempt.on_stream => {
+                    request.asked_by(version)
+                }
                 _ => {
                     let asked = LoggedRequest::Bytes(bytes);
                     return log_answer(log, asked, status, response, 0, attempt, lines);
@@ -476,10 +478,7 @@ pub(super) fn log_answer(
     attempt: &Attempt,
     lines: &mut Unfinished,
 ) {
-    let version = match attempt.is_http2 {
-        true => Version::Http2,
-        false => Version::Http11,
-    };
+    let version = attempt.on_stream.unwrap_or(Version::Http11);
     let answer = Answer {
         peer: attempt.peer,
         begun: attempt.begun,

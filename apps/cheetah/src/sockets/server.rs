@@ -10,14 +10,19 @@ use exos_inet::Instant;
 use exos_program::sockets::Sockets;
 use rustix::io::Errno;
 
+use super::datagrams::Datagrams;
 use super::listener;
 
 use crate::connections::{Bounds, Carried, Cheetah};
 use crate::http::Server;
 use crate::limits::{ACCEPT_PAUSE, RECEIVE_BUFFER_LEN};
+use crate::quic::{Beside, Quic};
 use crate::secure::{Acceptor, Secured, Sessions};
 use crate::site::Change;
 use crate::stream::Streams;
+
+/// What carries the connections, for the time of a turn.
+type Carrier<'a> = Beside<'a, Secured<'a, Sockets>>;
 
 /// The server on sockets.
 pub struct SocketServer {
@@ -27,6 +32,8 @@ pub struct SocketServer {
     listeners: Vec<OwnedFd>,
     /// Those that are encrypted.
     sessions: Option<Sessions>,
+    /// HTTP/3, where it is spoken.
+    quic: Option<(Quic, Datagrams)>,
     /// Connections may wait to be accepted.
     has_newcomers: bool,
     /// None is accepted until then.
@@ -79,6 +86,7 @@ impl SocketServer {
             sockets,
             listeners,
             sessions: acceptor.map(Sessions::new),
+            quic: None,
             has_newcomers: false,
             pause_until: None,
             connections_max: usize::MAX,
@@ -109,6 +117,28 @@ impl SocketServer {
         self.cheetah.speak_http2(speaks);
     }
 
+    /// Speaks HTTP/3, too, at the port of HTTPS; behind [`set_bounds`](Self::set_bounds), whose limits count for it.
+    ///
+    /// # Errors
+    ///
+    /// The port of UDP is taken, or HTTPS has no TLS 1.3.
+    pub fn speak_http3(&mut self, acceptor: Arc<Acceptor>) -> Result<(), Error> {
+        let port = acceptor.port();
+        let address = self.address().map(|it| SocketAddr::new(it.ip(), port));
+        let bound = address.and_then(Datagrams::bind);
+        let datagrams = bound.map_err(|e| {
+            let what = format!("cannot have UDP port {port} for HTTP/3");
+            Error::io(what, e).mend("choose another port of HTTPS, or leave http3 out")
+        })?;
+        let mut quic = Quic::new(acceptor, true, clock::now())?;
+        let most = u32::try_from(self.connections_max).ok();
+        quic.set_bounds(most, self.cheetah.peers());
+        let watched = self.sockets.wake_by(datagrams.as_fd());
+        watched.map_err(|e| Error::io("cannot wait for datagrams", e))?;
+        self.quic = Some((quic, datagrams));
+        Ok(())
+    }
+
     /// Reads long files in this way from now on, where the kernel does not send them itself.
     pub fn set_streams(&mut self, streams: Streams) {
         self.cheetah.set_streams(streams);
@@ -133,21 +163,36 @@ impl SocketServer {
         if let Some(sessions) = &mut self.sessions {
             sessions.begin_turn();
         }
-        let mut transport = Secured::new(&mut self.sockets, self.sessions.as_mut());
-        self.cheetah.handle(now, unix_secs, &mut transport);
-        drop(transport);
+        if let Some((quic, datagrams)) = &mut self.quic {
+            quic.begin_turn(now);
+            datagrams.receive(quic);
+        }
+        self.with(|cheetah, transport| cheetah.handle(now, unix_secs, transport));
         self.answer_what_follows(now);
         // Where some have ended, there may be room for others.
         while self.may_accept() {
             self.accept(now);
             self.answer_what_follows(now);
         }
+        self.send_datagrams();
+    }
+
+    /// Does something with the server on what carries it.
+    fn with<R>(&mut self, act: impl FnOnce(&mut Cheetah, &mut Carrier<'_>) -> R) -> R {
+        let secured = Secured::new(&mut self.sockets, self.sessions.as_mut());
+        let quic = self.quic.as_mut().map(|(quic, _)| quic);
+        act(&mut self.cheetah, &mut Beside::new(secured, quic))
+    }
+
+    fn send_datagrams(&mut self) {
+        if let Some((quic, datagrams)) = &mut self.quic {
+            datagrams.send(quic);
+        }
     }
 
     /// What the kernel does with what was sent it says at once.
     fn answer_what_follows(&mut self, now: Instant) {
-        let mut transport = Secured::new(&mut self.sockets, self.sessions.as_mut());
-        self.cheetah.handle_events(now, &mut transport);
+        self.with(|cheetah, transport| cheetah.handle_events(now, transport));
     }
 
     /// Connections may wait for which there is room. Those for which there is none wait in the kernel.
@@ -210,7 +255,15 @@ impl Carried for SocketServer {
         let pause = self.pause_until.filter(|_| self.has_newcomers);
         let is_waiting = self.sessions.as_ref().is_some_and(Sessions::is_waiting);
         let soon = is_waiting.then(clock::now);
-        let until = [until, self.cheetah.poll_timeout(), may_accept, pause, soon];
+        let quic = self.quic.as_ref().and_then(|(quic, _)| quic.poll_timeout());
+        let until = [
+            until,
+            self.cheetah.poll_timeout(),
+            may_accept,
+            pause,
+            soon,
+            quic,
+        ];
         let waited = self.sockets.wait(until.into_iter().flatten().min());
         waited.map_err(|e| Error::io("cannot wait for connections", e))
     }
@@ -223,28 +276,35 @@ impl Carried for SocketServer {
 
     fn change(&mut self, site: usize, change: Change) {
         let (now, unix_secs) = (clock::now(), clock::unix_secs());
-        let mut transport = Secured::new(&mut self.sockets, self.sessions.as_mut());
-        self.cheetah
-            .change(now, unix_secs, site, change, &mut transport);
-        drop(transport);
+        self.with(|cheetah, transport| cheetah.change(now, unix_secs, site, change, transport));
         self.answer_what_follows(now);
+        self.send_datagrams();
     }
 
     fn retry_all(&mut self) {
         let (now, unix_secs) = (clock::now(), clock::unix_secs());
-        let mut transport = Secured::new(&mut self.sockets, self.sessions.as_mut());
-        self.cheetah.retry_all(now, unix_secs, &mut transport);
-        drop(transport);
+        self.with(|cheetah, transport| cheetah.retry_all(now, unix_secs, transport));
         self.answer_what_follows(now);
+        self.send_datagrams();
     }
 
     fn stop(&mut self) {
         self.listeners.clear();
         let (now, unix_secs) = (clock::now(), clock::unix_secs());
-        let mut transport = Secured::new(&mut self.sockets, self.sessions.as_mut());
-        self.cheetah.stop(now, unix_secs, &mut transport);
-        drop(transport);
+        if let Some((quic, _)) = &mut self.quic {
+            quic.stop(now);
+        }
+        self.with(|cheetah, transport| cheetah.stop(now, unix_secs, transport));
         self.answer_what_follows(now);
+        self.send_datagrams();
+    }
+
+    fn abort_all(&mut self) -> Result<(), Error> {
+        if let Some((quic, _)) = &mut self.quic {
+            quic.close_all();
+        }
+        self.send_datagrams();
+        Ok(())
     }
 
     fn describe(&self) -> String {
@@ -264,7 +324,8 @@ impl Carried for SocketServer {
             ("sockets_accept_errors", self.accept_errors),
         ];
         let sessions = self.sessions.iter().flat_map(Sessions::counters);
-        let all = own.into_iter().chain(sessions);
+        let quic = self.quic.iter().flat_map(|(quic, _)| quic.counters());
+        let all = own.into_iter().chain(sessions).chain(quic);
         all.map(|(name, count)| (name.to_owned(), count)).collect()
     }
 }

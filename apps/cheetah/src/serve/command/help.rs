@@ -46,7 +46,13 @@ const SECTIONS: [(&str, &[&str]); 8] = [
     ),
     (
         "HTTPS",
-        &["tls_cert", "tls_key", "tls_self_signed", "tls_port"],
+        &[
+            "tls_cert",
+            "tls_key",
+            "tls_self_signed",
+            "tls_port",
+            "http3",
+        ],
     ),
     (
         "Documents",

@@ -52,6 +52,10 @@ pub(super) fn run(
     server.speak_http2(config.http2);
     server.set_streams(Streams::new(Disk::here(), config.stream_memory));
     server.set_bounds(config.bounds.bounds(), config.bounds.max_connections);
+    let http3 = config.tls.as_ref().is_some_and(|tls| tls.http3);
+    if let Some(acceptor) = acceptor.as_ref().filter(|_| http3) {
+        server.speak_http3(acceptor.clone())?;
+    }
     let encrypted = config.tls.as_ref().map(|tls| tls.port);
     announce(&server, encrypted, place_of_addresses(config))?;
     let reporter = Reporter::start(args.json)?;
