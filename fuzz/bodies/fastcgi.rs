@@ -2,9 +2,10 @@
 //!
 //! Included by the fuzz targets and by `apps/cheetah/tests/all/http/corpus.rs`.
 
+use exos_cheetah::applications::chunks::BodyError;
 use exos_cheetah::applications::head::Head;
 use exos_cheetah::applications::reply::{Content, Framing, Reply, ReplyError};
-use exos_cheetah::applications::upload::{BodyError, Chunked};
+use exos_cheetah::applications::upload::Chunked;
 use exos_cheetah::message::Version;
 
 /// An answer, as far as it has come.

@@ -2,11 +2,14 @@
 //!
 //! Included by the fuzz targets and by `apps/webswamp/tests/all/corpus.rs`.
 
+use exos_http2::frame::{FrameHead, PREFACE, kind};
 use exos_webswamp::driver::log_line::LogLine;
 use exos_webswamp::driver::replay::Log;
 use exos_webswamp::driver::surge::documents::Documents;
 use exos_webswamp::driver::weighted::List;
+use exos_webswamp::http2::{Connection, News};
 use exos_webswamp::report::{Comparison, Results, merge};
+use exos_webswamp::request::{Content, Request, Version};
 use exos_webswamp::response::{Body, Head, Heads, Malformed};
 
 /// Responses of a stream, with their content.
@@ -216,4 +219,103 @@ pub fn results(data: &[u8]) {
         assert_eq!(both.requests(), 2 * results.requests());
         is_kept(&both);
     }
+}
+
+/// What a client of HTTP/2 has heard, and what it says.
+#[derive(Debug, Default, PartialEq)]
+struct Heard {
+    /// Of each slot: what came, and how it ended.
+    slots: [(Option<u16>, Vec<u8>, u64, u8); 3],
+    gone: Vec<(u32, Vec<u32>)>,
+    fault: Option<exos_http2::Fault>,
+    left: Vec<u8>,
+}
+
+fn hear(parts: &[&[u8]]) -> Heard {
+    let content = |method: &str, body: Option<usize>| Content {
+        method: method.to_owned(),
+        body: body.map(|len| vec![b'x'; len]),
+        version: Version::Http2,
+        ..Content::get(&"http://h/a".parse().expect("a URL"))
+    };
+    let mut connection = Connection::new();
+    let requests = [
+        content("GET", None),
+        content("HEAD", None),
+        content("POST", Some(70_000)),
+    ];
+    for (slot, content) in (0..).zip(&requests) {
+        connection.ask(slot, &Request::new(content));
+    }
+    let (mut heard, mut waiting) = (Heard::default(), Vec::new());
+    let leave = |connection: &mut Connection| {
+        connection
+            .poll_out()
+            .iter()
+            .flat_map(|it| it.as_bytes().to_vec())
+            .collect::<Vec<u8>>()
+    };
+    'all: for part in parts {
+        waiting.extend_from_slice(part);
+        loop {
+            let taken = match connection.take(&waiting) {
+                Ok(None) => break,
+                Ok(Some((taken, news))) => {
+                    note(&mut heard, news);
+                    taken
+                }
+                Err(fault) => {
+                    heard.fault = Some(fault);
+                    break 'all;
+                }
+            };
+            assert!(0 < taken && taken <= waiting.len());
+            waiting.drain(..taken);
+            heard.left.extend(leave(&mut connection));
+        }
+        // A frame waits at most, which it takes whole.
+        assert!(waiting.len() < 9 + 16_384);
+    }
+    heard.left.extend(leave(&mut connection));
+    assert!(connection.streams() <= requests.len());
+    heard
+}
+
+fn note(heard: &mut Heard, news: News<'_>) {
+    match news {
+        News::Nothing => (),
+        News::Part(part) => {
+            let slot = &mut heard.slots[part.slot as usize];
+            assert_eq!(slot.3, 0, "nothing comes behind the end");
+            assert!(part.status.is_none() || slot.0.is_none());
+            slot.0 = slot.0.or(part.status);
+            slot.1.extend_from_slice(part.content);
+            slot.2 += part.framing;
+            slot.3 = u8::from(part.is_end);
+        }
+        // What came before the fault may have been told or not.
+        News::Lost { slot, .. } => heard.slots[slot as usize] = (None, Vec::new(), 0, 2),
+        News::GoingAway { code, unasked, .. } => {
+            for slot in &unasked {
+                heard.slots[*slot as usize].3 = 3;
+            }
+            heard.gone.push((code.0, unasked));
+        }
+    }
+}
+
+/// Frames of a server are the same however they are cut, what is sent is whole frames, and of a body no more than there is room for.
+pub fn http2(data: &[u8]) {
+    let whole = hear(&[data]);
+    let bytes: Vec<&[u8]> = data.chunks(1).collect();
+    assert_eq!(hear(&bytes), whole);
+    let (first, second) = data.split_at(data.len() / 2);
+    assert_eq!(hear(&[first, second]), whole);
+    let mut rest = whole.left.strip_prefix(PREFACE).expect("it comes first");
+    let mut content = 0;
+    while let Some(head) = FrameHead::parse(rest) {
+        content += if head.kind == kind::DATA { head.len } else { 0 };
+        rest = &rest[9 + head.len..];
+    }
+    assert!(rest.is_empty() && content <= 70_000);
 }

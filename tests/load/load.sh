@@ -103,7 +103,7 @@ if launch_in_lab "$work/site" --link xdp:wire --address 10.10.0.10/24 --address 
     same "and again, on ports that the server remembers" "3000 3000 {}" "$(got "r['responses'], r['connections'], r['errors']" | tr -d '(),')"
     load "http://[fd10::10]/large" -n 50 -c 5 --requests-per-connection 7 --no-merging
     same "large ones over IPv6, seven a connection, nothing merged" "50 15000000 {}" "$(got "r['responses'], r['content_bytes'], r['errors']" | tr -d '(),')"
-    load http://10.10.0.10/none -n 10 --early-finish --requests-per-connection 1 --http-1-0 -X HEAD
+    load http://10.10.0.10/none -n 10 --early-finish --requests-per-connection 1 --http 1.0 -X HEAD
     same "what is not there, its head only, with our FIN first" "10 0 {'404': 10} {}" "$(got "r['responses'], r['content_bytes'], r['statuses'], r['errors']" | sed 's/^(//; s/)$//; s/\([0-9}]\),/\1/g')"
     # Who looks on does not sleep between two requests, who sleeps does for each; a part of a loop's turns without a frame is spun.
     load http://10.10.0.10/small -n 200 -c 1 --think 5ms --idle poll; polls=$(got "r['counters']['sleeps']")
@@ -169,7 +169,7 @@ if launch_in_lab "$work/site" --link xdp:wire --address 10.10.0.10/24 --address 
         "$(got "r['responses'], r['content_bytes'], r['connections'], r['statuses'], r['errors']" | sed 's/^(//; s/)$//; s/\([0-9}]\),/\1/g')"
     over_sockets "http://[fd10::10]/large" -n 50 -c 5 --requests-per-connection 7
     same "sockets: large ones over IPv6, seven a connection" "50 15000000 {}" "$(got "r['responses'], r['content_bytes'], r['errors']" | tr -d '(),')"
-    over_sockets http://10.10.0.10/none -n 10 --early-finish --requests-per-connection 1 --http-1-0 -X HEAD
+    over_sockets http://10.10.0.10/none -n 10 --early-finish --requests-per-connection 1 --http 1.0 -X HEAD
     same "sockets: what is not there, its head only, with our FIN first" "10 0 {'404': 10} {}" "$(got "r['responses'], r['content_bytes'], r['statuses'], r['errors']" | sed 's/^(//; s/)$//; s/\([0-9}]\),/\1/g')"
     over_sockets http://10.10.0.10/small --rate 500:1s,500-1500:1s
     same "sockets: steps and ramps" "1500 {}" "$(got "r['responses'], r['errors']" | tr -d '(),')"

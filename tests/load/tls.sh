@@ -96,6 +96,52 @@ for carrier in packets sockets; do
     same "what fails is counted, by reason" "0 {'tls_handshake': 10} {'certificate_expired': 10}" "$(got "r['responses'], r['errors'], t['handshakes_failed']")"
 done
 
+# Heads of responses that are longer than what a session keeps by default: within the bound they are taken, beyond it that is an error, and
+# nobody waits for the rest of them.
+about="long heads: "
+cat >"$work/heads.py" <<'END'
+import socketserver, ssl, sys
+
+class Heads(socketserver.StreamRequestHandler):
+    def setup(self):
+        self.request = context.wrap_socket(self.request, server_side=True)
+        super().setup()
+
+    def handle(self):
+        try:
+            while line := self.rfile.readline():
+                length = int(line.split()[1].decode().strip("/"))
+                while self.rfile.readline().strip():
+                    pass
+                fields = b"".join(b"A%d: %s\r\n" % (number, b"x" * 8000) for number in range(length // 8000))
+                self.wfile.write(b"HTTP/1.1 200 OK\r\n" + fields + b"Content-Length: 2\r\n\r\nok")
+        except OSError:
+            pass
+
+class Server(socketserver.ThreadingTCPServer):
+    allow_reuse_address = daemon_threads = True
+
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.load_cert_chain(sys.argv[1], sys.argv[2])
+server = Server(("10.10.0.1", 6443), Heads)
+print("listens", flush=True)
+server.serve_forever()
+END
+if launch listens "$exos" lab exec --name "$lab" a -- python3 "$work/heads.py" "$work/good.pem" "$work/key"; then
+    for carrier in packets sockets; do
+        document=200000
+        load $carrier 6443 --cacert "$work/ca.pem" -n 6 -c 2
+        same "$carrier: 200 KB come whole" "6 12 {}" "$(got "r['responses'], r['content_bytes'], r['errors']")"
+        document=400000
+        load $carrier 6443 --cacert "$work/ca.pem" -n 4 -c 2
+        same "$carrier: 400 KB are too long" "0 {'malformed': 4}" "$(got "r['responses'], r['errors']")"
+    done
+    end $server; server=
+else
+    bad "it starts" "$(cat "$work/err")"
+fi
+document=small
+
 # Everything that makes requests works over TLS, against our own server, on several cores too.
 about="exos serve: "
 end $peer; peer=

@@ -379,6 +379,33 @@ pub const WARNINGS_MAX: usize = 16;
 /// The longest name of a Unix socket (unix(7)), with the byte that ends it.
 pub const UNIX_NAME_LEN_MAX: usize = 107;
 
+/// How long a connection to an upstream may take to come to stand: three SYNs, of which two are lost (RFC 6298).
+pub const UPSTREAM_CONNECT_TIME: Duration = Duration::from_secs(5);
+
+/// How long nobody may say anything behind a change of protocol: a WebSocket pings more often.
+pub const UPSTREAM_TUNNEL_TIME: Duration = Duration::from_secs(3600);
+
+/// How long a connection to an upstream is kept without a request: less than most servers keep theirs, nginx's 75 s among them.
+pub const UPSTREAM_KEEP_TIME: Duration = Duration::from_secs(60);
+
+/// A connection that has idled for less carries requests that cannot be repeated: no server gives one up that soon.
+pub const UPSTREAM_FRESH_TIME: Duration = Duration::from_secs(1);
+
+/// How long others are asked instead of an upstream that has failed: nginx's `fail_timeout`.
+pub const UPSTREAM_FAIL_TIME: Duration = Duration::from_secs(10);
+
+/// Connections to an upstream at once by default, for each loop: they cost it a descriptor and no process.
+pub const UPSTREAM_CONNECTIONS: usize = 512;
+
+/// Of those, how many are kept open without a request.
+pub const UPSTREAM_KEPT: usize = 64;
+
+/// Upstreams of one rule: the bits of a word say which of them a request has tried.
+pub const UPSTREAMS_MAX: usize = 64;
+
+/// Answers of 1xx before the last one: a server sends one or two.
+pub const INTERIM_ANSWERS_MAX: usize = 16;
+
 /// Rules about applications in a site: each is compared with the path of each request.
 pub const APPLICATION_RULES_MAX: usize = 64;
 
@@ -386,17 +413,30 @@ pub const APPLICATION_RULES_MAX: usize = 64;
 /// together leaves together.
 pub const SEALED_LEN: usize = 64 * 1024;
 
-/// Records that wait on a connection to be sent: with more, nothing is encrypted. What is under way beside them is as much as
-/// congestion control lets go; documents stay slices until then.
+/// Records that wait on a connection to be sent: with more, nothing is encrypted; documents stay slices until then.
 pub const SEALED_AHEAD_LEN: usize = 128 * 1024;
 
 /// Frames of HTTP/2 that wait on a connection to be sent: with more, none are made of what is queued, so that what becomes urgent
 /// overtakes it. As much as records of TLS.
 pub const FRAMED_AHEAD_LEN: usize = SEALED_AHEAD_LEN;
 
-/// Handshakes that are gone on with in a turn: signing takes some 30 us with ECDSA, a millisecond with RSA, and others wait
-/// meanwhile.
+/// Records on a connection that its client has not taken, as far as is known: with more, nothing is encrypted. Congestion control and a
+/// client's window may let more go, of documents that is nothing but references; records are memory. 2 MiB are 160 Mbit/s over 100 ms,
+/// and half of what Linux lets a socket's send buffer grow to (`net.ipv4.tcp_wmem`).
+pub const SEALED_UNDER_WAY_LEN: usize = 2 * 1024 * 1024;
+
+/// Handshakes that are gone on with in a turn: each takes some 100 us beside its signature, and others wait meanwhile.
 pub const HANDSHAKES_AT_ONCE: usize = 4;
+
+/// Signing in a turn, in signatures with ECDSA P-256 of some 25 us each: a millisecond. The signature that goes beyond it is made, and is the
+/// last of its turn.
+pub const SIGNING_WEIGHT_AT_ONCE: u32 = 40;
+
+/// What a signature with ECDSA P-384 takes, by one with P-256.
+pub const WEIGHT_P384: u32 = 12;
+
+/// What one with RSA of 2048 bits takes, by one with ECDSA P-256; of longer keys it grows with the third power of their length.
+pub const WEIGHT_RSA_2048: u32 = 24;
 
 /// How long a client may take to come to a session of TLS, from its connection's beginning: some round trips and as many losses. Until
 /// then it has cost memory, and asked for nothing.

@@ -64,6 +64,19 @@ pub const LOG_SPAN_MAX: Duration = Duration::from_secs(10 * 365 * 86_400);
 /// Requests under way on a connection: more than any server takes in at once.
 pub const PIPELINE_MAX: u32 = 1024;
 
+/// Streams under way on a connection of HTTP/2: more than any server takes at once.
+pub const STREAMS_MAX: u32 = 1024;
+
+/// The last number of a stream of ours (RFC 9113 §5.1.1).
+pub const STREAM_NUMBER_MAX: u32 = (1 << 31) - 1;
+
+/// What a server may send on a stream, and on all of a connection, before it hears of us: what comes is only counted, and windows
+/// are not to be the limit. As nghttp2's h2load has it.
+pub const WINDOW: u32 = 1 << 30;
+
+/// Frames in a row by which a server answers nothing: settings, pings, windows. One that goes on is left.
+pub const IDLE_FRAMES_MAX: u32 = 10_000;
+
 /// Requests of an open loop that may wait for a connection. Beyond them they are not begun, and counted.
 pub const WAITING_MAX: usize = 1 << 20;
 
@@ -93,3 +106,14 @@ pub const SECONDS_FOR_NOISE: usize = 5;
 
 /// Seconds that a load in a file lasted at most: a week, and what more merged ones may have.
 pub const LOAD_SECS_MAX: f64 = 1e6;
+
+/// What windows of a loop's connections promise together to a server that is near: 1,536 full segments of 1,448 bytes, three quarters of
+/// the 2,048 frames that a link's receive ring holds (`exos_link::limits::RX_RING_SIZE`). The rest is for segments that are not full.
+pub const WINDOWS_LEN: u64 = 1536 * 1448;
+
+/// The narrowest of them, however many there are: a record of TLS, which has to be there whole, and most of the next.
+pub const WINDOW_LEN_MIN: u32 = 32 * 1024;
+
+/// A server that takes a connection in less is near: on a longer path less is under way to a ring than on the path. It is as long as our
+/// thread is away at worst, which the ring bridges.
+pub const NEAR_TIME: Duration = Duration::from_millis(5);

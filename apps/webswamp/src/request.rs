@@ -4,6 +4,8 @@ use exos_buf::{Buffer, Slice};
 use http::Uri;
 use http::uri::Authority;
 
+use crate::http2::Block;
+
 /// Whether more requests come on the connection after this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Position {
@@ -20,13 +22,18 @@ const CONTENT_LENGTH: &str = "Content-Length";
 const USER_AGENT: &str = "User-Agent";
 
 /// A version of HTTP.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Version {
     /// RFC 1945: a connection is for one request unless both say otherwise.
+    #[value(name = "1.0")]
     Http10,
     /// RFC 9112: a connection stays open unless one says otherwise.
     #[default]
+    #[value(name = "1.1")]
     Http11,
+    /// RFC 9113: many requests are under way on a connection.
+    #[value(name = "2")]
+    Http2,
 }
 
 /// What a request says.
@@ -40,6 +47,8 @@ pub struct Content {
     pub host: String,
     /// Version.
     pub version: Version,
+    /// It is asked over TLS.
+    pub is_secured: bool,
     /// Further fields, in order.
     pub headers: Vec<(String, String)>,
     /// Body; `None` sends no Content-Length either.
@@ -54,6 +63,7 @@ impl Content {
             target: target_of(url),
             host: url.authority().map_or("", Authority::as_str).to_owned(),
             version: Version::default(),
+            is_secured: url.scheme_str() == Some("https"),
             headers: Vec::new(),
             body: None,
         }
@@ -62,10 +72,11 @@ impl Content {
     /// This request for another URL.
     #[must_use]
     pub fn of(&self, url: &Uri) -> Self {
-        let Self { target, host, .. } = Self::get(url);
+        let it = Self::get(url);
         Self {
-            target,
-            host,
+            target: it.target,
+            host: it.host,
+            is_secured: it.is_secured,
             ..self.clone()
         }
     }
@@ -74,6 +85,7 @@ impl Content {
         let version = match self.version {
             Version::Http10 => "1.0",
             Version::Http11 => "1.1",
+            Version::Http2 => return Vec::new(),
         };
         let mut head = format!("{} {} HTTP/{version}\r\n", self.method, self.target);
         let mut field = |name: &str, value: &str| {
@@ -92,7 +104,7 @@ impl Content {
             _ if self.says(CONNECTION) => (),
             (Version::Http11, Position::Last) => field(CONNECTION, "close"),
             (Version::Http10, Position::Between) => field(CONNECTION, "keep-alive"),
-            (Version::Http11, Position::Between) | (Version::Http10, Position::Last) => (),
+            _ => (),
         }
         if let Some(body) = &self.body
             && !self.says(CONTENT_LENGTH)
@@ -106,8 +118,14 @@ impl Content {
     }
 
     fn says(&self, field: &str) -> bool {
-        let mut names = self.headers.iter().map(|(name, _)| name);
-        names.any(|name| name.eq_ignore_ascii_case(field))
+        self.header(field).is_some()
+    }
+
+    /// The value of a field that a person gave.
+    pub(crate) fn header(&self, field: &str) -> Option<&str> {
+        let mut all = self.headers.iter();
+        let found = all.find(|(name, _)| name.eq_ignore_ascii_case(field));
+        found.map(|(_, value)| &value[..])
     }
 }
 
@@ -125,20 +143,43 @@ pub struct Request {
     between: Slice,
     last: Slice,
     is_head: bool,
+    framed: Option<Box<Framed>>,
+}
+
+/// What it is over HTTP/2.
+#[derive(Clone, Debug)]
+struct Framed {
+    block: Block,
+    body: Option<Slice>,
 }
 
 impl Request {
     /// Writes it.
     pub fn new(content: &Content) -> Self {
         let slice = |place| Buffer::from(content.bytes(place)).whole();
+        let framed = || Framed {
+            block: Block::new(content),
+            body: content.body.clone().map(|body| Buffer::from(body).whole()),
+        };
         Self {
+            framed: (content.version == Version::Http2).then(|| Box::new(framed())),
             between: slice(Position::Between),
             last: slice(Position::Last),
             is_head: content.method == "HEAD",
         }
     }
 
-    /// Its bytes.
+    /// Its header block, where it was made for HTTP/2.
+    pub(crate) fn block(&self) -> Option<&Block> {
+        self.framed.as_ref().map(|framed| &framed.block)
+    }
+
+    /// Its body, where it was made for HTTP/2 and has one.
+    pub(crate) fn body(&self) -> Option<&Slice> {
+        self.framed.as_ref()?.body.as_ref()
+    }
+
+    /// Its bytes; of one for HTTP/2 none.
     pub fn bytes(&self, place: Position) -> &Slice {
         match place {
             Position::Between => &self.between,

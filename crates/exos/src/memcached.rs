@@ -18,6 +18,7 @@ mod connections;
 mod item;
 mod protocol;
 mod store;
+mod words;
 
 pub use answers::Shape;
 pub use cache::{Cache, CacheFull};

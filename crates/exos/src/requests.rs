@@ -172,7 +172,7 @@ impl Requests {
     /// How long after a response was replaced there may be reports of it, once [`Exos::see_to_requests`](crate::Exos::see_to_requests) has been called and all was
     /// heard: a response is sent up to four times, and then waited for.
     pub const REPORTED_TIME: Duration =
-        Duration::from_micros(5 * connections::FORGOTTEN.as_micros() as u64);
+        Duration::from_micros(5 * sent::FORGOTTEN.as_micros() as u64);
 
     /// When to ask for reports again.
     pub fn poll_timeout(&mut self, now: Instant) -> Option<Instant> {

@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use exos_host::Error;
-use rustls::crypto::CryptoProvider;
+use rustls::crypto::ring::sign::any_supported_type;
 use rustls::sign::CertifiedKey;
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use zeroize::Zeroizing;
 
 use crate::certificate::{UnixSecs, Validity, validity};
 use crate::limits::{EXPIRY_WARNING_SECS, PEM_LEN_MAX};
@@ -42,7 +43,7 @@ pub struct Loaded {
 /// # Errors
 ///
 /// What stands in the way, and what to do.
-pub fn load(files: &Files, provider: &CryptoProvider, now: UnixSecs) -> Result<Loaded, Error> {
+pub fn load(files: &Files, now: UnixSecs) -> Result<Loaded, Error> {
     let chain = certificates(&files.certificate)?;
     let (key, key_warning) = private_key(&files.key)?;
     let of_key = |e: rustls::Error| {
@@ -51,10 +52,8 @@ pub fn load(files: &Files, provider: &CryptoProvider, now: UnixSecs) -> Result<L
             "make one of RSA with 2048 to 8192 bits, of ECDSA with P-256 or P-384, or of Ed25519",
         )
     };
-    let signer = provider
-        .key_provider
-        .load_private_key(key)
-        .map_err(of_key)?;
+    // Not by the provider's `load_private_key`, which would free the key's bytes as they are.
+    let signer = any_supported_type(&key).map_err(of_key)?;
     let mut certified = CertifiedKey::new(chain, signer);
     match certified.keys_match() {
         Ok(()) | Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => {}
@@ -99,11 +98,17 @@ fn no_certificate(file: &Path) -> Error {
     )
 }
 
-/// The key in a file, and a warning where others than its owner can read it.
-fn private_key(file: &Path) -> Result<(PrivateKeyDer<'static>, Option<String>), Error> {
+/// A key that is overwritten when it is not used any more.
+type SecretKey = Zeroizing<PrivateKeyDer<'static>>;
+
+/// The key in a file, and a warning where others than its owner can read it. What the file has is overwritten, and the key when it
+/// is dropped; the decoder of PEM frees its own copy of the base64 as it is.
+fn private_key(file: &Path) -> Result<(SecretKey, Option<String>), Error> {
     let (text, metadata) = contents(file, "the key")?;
+    let text = Zeroizing::new(text);
     if let Ok(key) = PrivateKeyDer::from_pem_slice(&text) {
-        return Ok((key, warning_of_readers(file, &metadata)));
+        let warning = warning_of_readers(file, &metadata);
+        return Ok((Zeroizing::new(key), warning));
     }
     let has = |what: &[u8]| text.windows(what.len()).any(|it| it == what);
     let name = file.display();
@@ -188,9 +193,10 @@ fn contents(file: &Path, what: &str) -> Result<(Vec<u8>, Metadata), Error> {
         let none = format!("cannot read {what} {name}: it is no file");
         return Err(Error::new(none).mend(format!("write {what} into a file, and name that")));
     }
-    let mut bytes = Vec::new();
     let opened = File::open(file).map_err(fail)?;
     let metadata = opened.metadata().map_err(fail)?;
+    // Whole at once: a vector that grows leaves copies behind, of keys too. A byte more tells `read_to_end` that it has all.
+    let mut bytes = Vec::with_capacity(metadata.len().min(PEM_LEN_MAX) as usize + 32);
     let read = opened.take(PEM_LEN_MAX + 1).read_to_end(&mut bytes);
     read.map_err(fail)?;
     if bytes.len() as u64 > PEM_LEN_MAX {

@@ -66,6 +66,8 @@ pub struct Session {
     /// Plaintext, from `consumed` on.
     plain: Vec<u8>,
     consumed: usize,
+    /// It takes no records while as much is not consumed.
+    unread_max: usize,
     is_peer_closed: bool,
     about: About,
 }
@@ -110,15 +112,26 @@ impl Session {
             state: State::Handshake(Box::new(handshake)),
             plain: Vec::new(),
             consumed: 0,
+            unread_max: UNREAD_LEN,
             is_peer_closed: false,
             about: About::default(),
         }
     }
 
+    /// It has room for as much plaintext that is not consumed, in bytes, and a record more, instead of [`UNREAD_LEN`]: for who has to
+    /// see that much in one piece, as a long head of a response.
+    #[must_use]
+    pub fn with_unread_max(mut self, unread_max: usize) -> Session {
+        self.unread_max = unread_max;
+        self
+    }
+
     // What arrives.
 
     /// Takes in what was received, and appends to `out` what is to be sent at once. Gives how much it has taken: the rest is to be
-    /// given again, with what comes behind it. It takes whole records, and none while [`UNREAD_LEN`] is not consumed: behind [`consume`](Session::consume) it may take more of what there is.
+    /// given again, with what comes behind it. It takes whole records, and none while [`UNREAD_LEN`] is not consumed, or what
+    /// [`with_unread_max`](Session::with_unread_max) has put in its place: behind [`consume`](Session::consume) it may take more of what
+    /// there is.
     ///
     /// # Errors
     ///
@@ -145,7 +158,7 @@ impl Session {
         let State::Traffic(traffic) = &mut self.state else {
             return Err(TlsError::Over);
         };
-        let len_max = self.consumed + UNREAD_LEN;
+        let len_max = self.consumed + self.unread_max;
         taken += traffic.receive(&bytes[taken..], &mut self.plain, len_max, out)?;
         self.is_peer_closed = traffic.is_peer_closed();
         Ok(taken)

@@ -5,45 +5,79 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::proxy::Proxy;
 use crate::limits::{
     APPLICATION_BODY_LEN, APPLICATION_CONNECTIONS, APPLICATION_TIME, UNIX_NAME_LEN_MAX,
 };
 
+/// Where a socket of the kernel's connects to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// A Unix socket.
+    Unix(PathBuf),
+    /// A port of this host or another.
+    Tcp(SocketAddr),
+}
+
 /// Where an application listens, and what it speaks there.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Address {
-    /// FastCGI at a Unix socket.
-    Unix(PathBuf),
-    /// FastCGI at a port of this host or another.
-    Tcp(SocketAddr),
+    /// FastCGI 1.0.
+    Fastcgi(Place),
+    /// HTTP/1.1.
+    Http(Place),
     /// Requests and answers over buffers that both share, agreed on at a Unix socket.
     Shared(PathBuf),
 }
 
+impl Place {
+    /// Reads the path of a Unix socket, or an address and a port; `localhost` is 127.0.0.1.
+    pub fn parse(text: &str) -> Option<Place> {
+        if let Some(path) = unix(text) {
+            return Some(Place::Unix(path));
+        }
+        let port = text.strip_prefix("localhost:");
+        if let Some(port) = port.and_then(|port| port.parse().ok()) {
+            return Some(Place::Tcp((IpAddr::from(Ipv4Addr::LOCALHOST), port).into()));
+        }
+        text.parse().ok().map(Place::Tcp)
+    }
+
+    /// It is on this host.
+    pub fn is_here(&self) -> bool {
+        match self {
+            Place::Unix(_) => true,
+            Place::Tcp(address) => address.ip().to_canonical().is_loopback(),
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Unix(path) => path.display().fmt(f),
+            Place::Tcp(address) => address.fmt(f),
+        }
+    }
+}
+
 impl Address {
-    /// Reads an address.
+    /// Reads an address of FastCGI.
     ///
     /// # Errors
     ///
     /// What to write instead.
     pub fn parse(text: &str) -> Result<Address, String> {
-        if let Some(path) = unix(text) {
-            return Ok(Address::Unix(path));
-        }
-        if let Some(port) = text
-            .strip_prefix("localhost:")
-            .and_then(|port| port.parse().ok())
-        {
-            return Ok(Address::Tcp(
-                (IpAddr::from(Ipv4Addr::LOCALHOST), port).into(),
-            ));
-        }
-        match text.parse() {
-            Ok(address) => Ok(Address::Tcp(address)),
-            Err(_) => Err(format!(
+        Place::parse(text).map(Address::Fastcgi).ok_or_else(|| {
+            format!(
                 "{text:?} is no address of an application; write \"/run/php/php-fpm.sock\", \"127.0.0.1:9000\" or \"[::1]:9000\""
-            )),
-        }
+            )
+        })
+    }
+
+    /// Reads an address of HTTP, without its scheme.
+    pub fn parse_http(text: &str) -> Option<Address> {
+        Place::parse(text).map(Address::Http)
     }
 
     /// Reads where an application listens that shares its buffers.
@@ -57,11 +91,20 @@ impl Address {
         })
     }
 
+    /// It is a port of a host.
+    pub fn is_port(&self) -> bool {
+        let place = match self {
+            Address::Fastcgi(place) | Address::Http(place) => place,
+            Address::Shared(_) => return false,
+        };
+        matches!(place, Place::Tcp(_))
+    }
+
     /// It is on this host.
     pub fn is_here(&self) -> bool {
         match self {
-            Address::Unix(_) | Address::Shared(_) => true,
-            Address::Tcp(address) => address.ip().to_canonical().is_loopback(),
+            Address::Fastcgi(place) | Address::Http(place) => place.is_here(),
+            Address::Shared(_) => true,
         }
     }
 }
@@ -69,8 +112,9 @@ impl Address {
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Address::Unix(path) | Address::Shared(path) => path.display().fmt(f),
-            Address::Tcp(address) => address.fmt(f),
+            Address::Fastcgi(place) => place.fmt(f),
+            Address::Http(place) => write!(f, "http://{place}"),
+            Address::Shared(path) => path.display().fmt(f),
         }
     }
 }
@@ -85,8 +129,8 @@ fn unix(text: &str) -> Option<PathBuf> {
 /// An application, and what it is given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Application {
-    /// Where it listens.
-    pub address: Address,
+    /// Where it listens; of one that is proxied, each of several that are alike. Never empty.
+    pub addresses: Vec<Address>,
     /// Where it finds the site's documents; without a slash at the end.
     pub root: Vec<u8>,
     /// How long it may say nothing.
@@ -97,18 +141,26 @@ pub struct Application {
     pub connections: usize,
     /// Of those, how many are kept open without a request.
     pub keep: usize,
+    /// How it is asked over HTTP, where it is.
+    pub proxy: Option<Proxy>,
 }
 
 impl Application {
     /// Everything by default.
     pub fn at(address: Address) -> Application {
+        Application::at_any(vec![address])
+    }
+
+    /// Everything by default, at any of several addresses, of which there is one at least.
+    pub fn at_any(addresses: Vec<Address>) -> Application {
         Application {
-            address,
+            addresses,
             root: Vec::new(),
             timeout: APPLICATION_TIME,
             body_max: APPLICATION_BODY_LEN,
             connections: APPLICATION_CONNECTIONS,
             keep: 0,
+            proxy: None,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use httparse::{EMPTY_HEADER, Status as Parsed};
+use httparse::{EMPTY_HEADER, Header, Status as Parsed};
 
 use crate::limits::APPLICATION_FIELDS_MAX;
 use crate::message::Status;
@@ -77,53 +77,77 @@ impl Head {
             Err(httparse::Error::TooManyHeaders) => return Err(HeadError::TooManyFields),
             Err(_) => return Err(HeadError::Syntax),
         };
-        let named = |name: &'static str| {
-            fields
-                .iter()
-                .filter(move |f| f.name.eq_ignore_ascii_case(name))
-        };
-        let options: Vec<&[u8]> = named("connection").flat_map(|f| list(f.value)).collect();
-        let is_hop = |name: &str| {
-            options
-                .iter()
-                .any(|o| o.eq_ignore_ascii_case(name.as_bytes()))
-        };
+        let named = |name| fields_named(fields, name);
         let (code, reason) = match (named("status").next(), named("location").next()) {
             (Some(status), _) => status_of(status.value)?,
             (None, Some(_)) => of(302),
             (None, None) => of(200),
         };
-        let mut lengths = named("content-length");
-        let length = lengths
-            .next()
-            .map(|field| length_of(field.value))
-            .transpose()?;
-        if lengths.next().is_some() {
-            return Err(HeadError::Length);
-        }
-        let mut lines = Vec::new();
-        for field in fields.iter() {
-            let lower = field.name.to_ascii_lowercase();
-            let is_left_out = lower == "content-length" || OURS.contains(&&*lower);
-            if is_left_out || is_hop(field.name) || is_set(field.name) {
-                continue;
-            }
-            lines.extend_from_slice(field.name.as_bytes());
-            lines.extend_from_slice(b": ");
-            lines.extend_from_slice(field.value);
-            lines.extend_from_slice(b"\r\n");
-        }
-        let fields = lines;
-        Ok(Some((
-            Head {
-                code,
-                reason,
-                length,
-                fields,
-            },
-            len,
-        )))
+        let length = length(fields)?;
+        let fields = lines(fields, &OURS, is_set);
+        let head = Head {
+            code,
+            reason,
+            length,
+            fields,
+        };
+        Ok(Some((head, len)))
     }
+}
+
+/// The fields of this name.
+pub(super) fn fields_named<'f, 'b>(
+    fields: &'f [Header<'b>],
+    name: &'static str,
+) -> impl Iterator<Item = &'f Header<'b>> {
+    let all = fields.iter();
+    all.filter(move |field| field.name.eq_ignore_ascii_case(name))
+}
+
+/// Whether the Connection field names this one: it is about the connection then (RFC 9110 §7.6.1).
+pub(super) fn is_hop_by_hop(fields: &[Header<'_>], name: &str) -> bool {
+    let mut options = fields_named(fields, "connection").flat_map(|field| list(field.value));
+    options.any(|option| option.eq_ignore_ascii_case(name.as_bytes()))
+}
+
+/// The length of the content that the fields say.
+///
+/// # Errors
+///
+/// It is no number, or is there twice.
+pub(super) fn length(fields: &[Header<'_>]) -> Result<Option<u64>, HeadError> {
+    let mut lengths = fields_named(fields, "content-length");
+    let length = lengths.next().map(|field| length_of(field.value));
+    match lengths.next() {
+        Some(_) => Err(HeadError::Length),
+        None => length.transpose(),
+    }
+}
+
+/// The fields that go to the client, as lines: none about the connection, no length, none of these names, and none that a rule sets.
+pub(super) fn lines(
+    fields: &[Header<'_>],
+    left_out: &[&str],
+    is_set: impl Fn(&str) -> bool,
+) -> Vec<u8> {
+    let mut lines = Vec::new();
+    for field in fields {
+        let name = field.name;
+        let is_one_of = |names: &[&str]| names.iter().any(|it| it.eq_ignore_ascii_case(name));
+        let is_left_out = is_one_of(left_out) || is_one_of(&["content-length"]);
+        if !is_left_out && !is_hop_by_hop(fields, name) && !is_set(name) {
+            push_field(&mut lines, name, field.value);
+        }
+    }
+    lines
+}
+
+/// Appends a field's line.
+pub(super) fn push_field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
 }
 
 /// `404 Not Found`, or the number alone.

@@ -1,4 +1,4 @@
-//! Requests that applications answer, over FastCGI or over buffers that both share: what is asked, what comes back, and the connections to them.
+//! Requests that applications answer, over FastCGI, over HTTP or over buffers that both share: what is asked, what comes back, and the connections to them.
 //!
 //! All but [`pool`] performs nothing: bytes of a client and of an application in, bytes for them out.
 //!
@@ -7,19 +7,24 @@
 //! | [`application`], [`rules`] | an application as it is configured, and which requests are for it |
 //! | [`record`] | the records of FastCGI 1.0: written, and read wherever they are cut |
 //! | [`variables`] | a request as variables of CGI/1.1 (RFC 3875) |
-//! | [`upload`] | a request's body on its way to the application |
+//! | [`proxy`] | requests over HTTP, and answers to them |
+//! | [`upload`], [`chunks`] | a request's body on its way to the application; chunked bodies |
 //! | [`head`], [`reply`] | what an application answers, as HTTP |
+//! | [`hearing`] | what is heard of an answer, in any of the languages |
 //! | [`pool`] | connections to applications, over the kernel's sockets, and links over shared buffers |
 
 pub mod application;
+pub mod chunks;
 pub mod head;
+pub mod hearing;
 pub mod pool;
+pub mod proxy;
 pub mod record;
 pub mod reply;
 pub mod rules;
 pub mod upload;
 pub mod variables;
 
-pub use application::{Address, Application};
+pub use application::{Address, Application, Place};
 pub use pool::Applications;
 pub use rules::{Asked, Rules};

@@ -12,6 +12,7 @@
 //! there is none: whose news it is. What has come is there to be read until the next call; what was sent has left behind the last.
 
 mod carriers;
+mod choice;
 mod collected;
 mod counters;
 mod group;
@@ -23,8 +24,8 @@ use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 
-use exos_inet::Instant;
 use exos_inet::tcp::ConnectionId;
+use exos_inet::{Duration, Instant};
 use rustix::io::Errno;
 
 use super::application::{Address, Application};
@@ -33,10 +34,22 @@ use crate::limits::APPLICATION_RETRY_TIME;
 pub use carriers::{Carriers, Upstream};
 use collected::Collected;
 use counters::Counters;
-use group::{Group, Waiting};
+use group::{Group, Idle, Waiting};
 pub use links::RequestId;
 use shares::counted;
 use upstreams::News;
+
+/// Where a client is to have a connection to.
+#[derive(Clone, Copy, Debug)]
+pub struct To<'a> {
+    /// The application that is asked.
+    pub application: &'a Application,
+    /// Where it is asked.
+    pub address: &'a Address,
+    /// One that was kept will do, if it was used within this time: what cannot be asked again is not asked over one that the
+    /// application may be about to close.
+    pub kept_within: Option<Duration>,
+}
 
 /// What became of a request for a connection.
 #[derive(Debug)]
@@ -72,22 +85,23 @@ pub struct Applications {
     collected: Collected,
     /// How many connections to each application the rules keep, since they were other rules for the first time.
     keeps: Option<HashMap<Address, usize>>,
+    /// How often one of several addresses was chosen.
+    chosen: usize,
     counters: Counters,
 }
 
 impl Applications {
-    /// Gives a client at an address a connection, or has it wait. `may_be_kept` where what is asked can be asked again if the application has
-    /// closed a connection that was kept; `has_waited` when it was told to wait. One that waits and was not named still does.
+    /// Gives a client at an address a connection, or has it wait; `has_waited` when it was told to wait. One that waits and was not named
+    /// still does.
     ///
     /// # Errors
     ///
     /// There is none to be had.
     pub fn open(
         &mut self,
-        application: &Application,
+        to: To<'_>,
         client: ConnectionId,
         ip: IpAddr,
-        may_be_kept: bool,
         has_waited: bool,
         now: Instant,
     ) -> Result<Opened, Refusal> {
@@ -97,37 +111,39 @@ impl Applications {
         let asks = Waiting {
             client,
             peer: counted(ip),
-            connections: application.connections,
+            connections: to.application.connections,
         };
-        let opened = self.open_now(application, asks, may_be_kept, has_waited, now);
+        let opened = self.open_now(to, asks, has_waited, now);
         // What it was named for and has not used is another's.
-        self.wake(&application.address);
+        self.wake(to.address);
         opened
     }
 
     fn open_now(
         &mut self,
-        application: &Application,
+        to: To<'_>,
         asks: Waiting,
-        may_be_kept: bool,
         has_waited: bool,
         now: Instant,
     ) -> Result<Opened, Refusal> {
-        let group = self.groups.entry(application.address.clone()).or_default();
+        let address = to.address;
+        let group = self.group(address);
         if !has_waited {
             // Those who wait come first.
             group.wake();
         }
         if group.full_until.is_some() || !group.has_room_for(&asks) {
-            return self.queue(&application.address, asks, has_waited);
+            return self.queue(address, asks, has_waited);
         }
-        if let Some(connection) = self.take_idle(&application.address) {
-            let upstream = Upstream::Connection(connection);
-            if may_be_kept && self.carriers.upstreams.is_silent(connection) {
-                self.counters.kept += 1;
-                self.carriers.upstreams.give(connection, Some(asks.client));
-                let group = self.groups.entry(application.address.clone()).or_default();
-                group.shares.begin(upstream, asks.peer);
+        if let Some(idle) = self.take_idle(address) {
+            let upstream = Upstream::of(address, idle.connection);
+            let is_wanted = to.kept_within.is_some_and(|time| now - idle.since < time);
+            if is_wanted && self.carriers.upstreams.is_silent(idle.connection) {
+                self.counters.of(address).kept += 1;
+                self.carriers
+                    .upstreams
+                    .give(idle.connection, Some(asks.client));
+                self.group(address).shares.begin(upstream, asks.peer);
                 return Ok(Opened::Connected {
                     upstream,
                     was_kept: true,
@@ -135,27 +151,32 @@ impl Applications {
             }
             self.leave(upstream);
         }
-        let connected = self.carriers.connect(application, asks.client, now);
+        let connected = (self.carriers).connect(to.application, address, asks.client, now);
         match connected {
             Ok((upstream, is_new)) => {
-                self.counters.opened += u64::from(is_new);
-                let group = self.groups.entry(application.address.clone()).or_default();
+                self.counters.of(address).opened += u64::from(is_new);
+                let group = self.group(address);
                 group.open += 1;
                 group.shares.begin(upstream, asks.peer);
                 // A link may have ended before what is asked is read, as a connection that was kept.
-                let was_kept = may_be_kept && !is_new;
+                let was_kept = to.kept_within.is_some() && !is_new;
                 Ok(Opened::Connected { upstream, was_kept })
             }
             // As many as may wait to be accepted do so.
-            Err(Errno::AGAIN) if !matches!(application.address, Address::Tcp(_)) => {
-                let until = self.carriers.links.rests_until(&application.address);
+            Err(Errno::AGAIN) if !address.is_port() => {
+                let until = self.carriers.links.rests_until(address);
                 let until = until.filter(|until| *until > now);
-                let group = self.groups.entry(application.address.clone()).or_default();
+                let group = self.group(address);
                 group.pause(until.unwrap_or(now + APPLICATION_RETRY_TIME));
-                self.queue(&application.address, asks, has_waited)
+                self.queue(address, asks, has_waited)
             }
             Err(errno) => Err(Refusal::Failed(errno)),
         }
+    }
+
+    /// What there is of one application.
+    fn group(&mut self, address: &Address) -> &mut Group {
+        self.groups.entry(address.clone()).or_default()
     }
 
     /// Has a client wait, behind those who do; one that has waited keeps its place before them.
@@ -166,13 +187,14 @@ impl Applications {
         has_waited: bool,
     ) -> Result<Opened, Refusal> {
         let group = self.groups.entry(address.clone()).or_default();
+        let counters = self.counters.of(address);
         if has_waited {
             group.waiting.push_front(waiting);
         } else if !group.has_place_for(&waiting) {
-            self.counters.refused += 1;
+            counters.refused += 1;
             return Err(Refusal::Busy);
         } else {
-            self.counters.waited += 1;
+            counters.waited += 1;
             group.waiting.push_back(waiting);
         }
         self.queued.insert(waiting.client);
@@ -180,7 +202,7 @@ impl Applications {
     }
 
     /// A connection that was kept, which is kept no longer.
-    fn take_idle(&mut self, address: &Address) -> Option<ConnectionId> {
+    fn take_idle(&mut self, address: &Address) -> Option<Idle> {
         self.groups.get_mut(address)?.idle.pop()
     }
 
@@ -204,24 +226,37 @@ impl Applications {
         self.carriers.body_room(upstream)
     }
 
+    /// Whether what carries a request came to stand.
+    pub fn has_stood(&self, upstream: Upstream) -> bool {
+        self.carriers.has_stood(upstream)
+    }
+
     /// A request is over and was answered whole, to the end of a record: its connection is kept, if there is room and the
     /// application leaves it open.
-    pub fn release(&mut self, upstream: Upstream, application: &Application) {
-        let Upstream::Connection(connection) = upstream else {
+    pub fn release(&mut self, upstream: Upstream, application: &Application, now: Instant) {
+        let upstreams = &self.carriers.upstreams;
+        let connection = upstream.connection();
+        let clean = connection.filter(|connection| upstreams.is_clean(*connection));
+        let address = clean.and_then(|connection| upstreams.address_of(connection));
+        let (Some(connection), Some(address)) = (clean, address.cloned()) else {
             return self.close(upstream);
         };
-        let group = self.groups.entry(application.address.clone()).or_default();
         // The request may have begun under other rules.
         let keeps = self.keeps.as_ref();
-        let keep_max = keeps.map_or(usize::MAX, |keeps| keep_of(keeps, &application.address));
-        let has_room = group.idle.len() < application.keep.min(keep_max);
-        if !(has_room && self.carriers.upstreams.is_clean(connection)) {
+        let keep_max = keeps.map_or(usize::MAX, |keeps| keep_of(keeps, &address));
+        let group = self.groups.entry(address.clone()).or_default();
+        if group.idle.len() >= application.keep.min(keep_max) {
             return self.close(upstream);
         }
-        group.idle.push(connection);
+        let keep_time = application.proxy.as_ref().map(|proxy| proxy.keep_time);
+        group.idle.push(Idle {
+            connection,
+            since: now,
+            until: keep_time.map(|time| now + time),
+        });
         group.shares.end(upstream);
         self.carriers.upstreams.give(connection, None);
-        self.wake(&application.address);
+        self.wake(&address);
     }
 
     /// Nobody wants a connection any more, or an answer on a link. What was sent on a connection still goes, as far as the kernel takes it at
@@ -237,9 +272,8 @@ impl Applications {
         let address = self.carriers.leave(upstream)?;
         if let Some(group) = self.groups.get_mut(&address) {
             group.open -= 1;
-            group
-                .idle
-                .retain(|idle| Upstream::Connection(*idle) != upstream);
+            let left = upstream.connection();
+            group.idle.retain(|idle| Some(idle.connection) != left);
             group.shares.end(upstream);
         }
         Some(address)
@@ -250,17 +284,19 @@ impl Applications {
     pub fn follow<'r>(&mut self, rules: impl Iterator<Item = &'r Rules>) {
         let mut keeps: HashMap<Address, usize> = HashMap::new();
         for rule in rules.flat_map(Rules::iter) {
-            let keep = keeps.entry(rule.application.address.clone()).or_default();
-            *keep = (*keep).max(rule.application.keep);
+            for address in &rule.application.addresses {
+                let keep = keeps.entry(address.clone()).or_default();
+                *keep = (*keep).max(rule.application.keep);
+            }
         }
         let beyond = |(address, group): (&Address, &Group)| {
             // The newest, which are used first, have the longest to live.
             let idle = group.idle.iter().rev().skip(keep_of(&keeps, address));
-            idle.copied().collect::<Vec<_>>()
+            let beyond = idle.map(|idle| Upstream::of(address, idle.connection));
+            beyond.collect::<Vec<_>>()
         };
-        let beyond: Vec<ConnectionId> = self.groups.iter().flat_map(beyond).collect();
-        let beyond = beyond.into_iter().map(Upstream::Connection);
-        beyond.for_each(|idle| self.close(idle));
+        let beyond: Vec<Upstream> = self.groups.iter().flat_map(beyond).collect();
+        beyond.into_iter().for_each(|idle| self.close(idle));
         self.carriers
             .links
             .keep_only(|address| keeps.contains_key(address));
@@ -293,14 +329,12 @@ impl Applications {
 
     /// Whether to tell that something is wrong with an application: once a second at most.
     pub fn may_tell(&mut self, address: &Address, now: Instant) -> bool {
-        let group = self.groups.entry(address.clone()).or_default();
-        group.may_tell(now)
+        self.group(address).may_tell(now)
     }
 
     /// Whether to tell a line of an application's: as many in a second as of one request.
     pub fn may_warn(&mut self, address: &Address, now: Instant) -> bool {
-        let group = self.groups.entry(address.clone()).or_default();
-        group.may_warn(now)
+        self.group(address).may_warn(now)
     }
 
     // The loop.
@@ -316,7 +350,7 @@ impl Applications {
             true => Some(Instant::START),
             false => {
                 let groups = self.groups.values();
-                let untils = groups.filter_map(|group| group.full_until);
+                let untils = groups.flat_map(Group::untils);
                 untils.chain(self.carriers.links.poll_timeout()).min()
             }
         }
@@ -324,6 +358,7 @@ impl Applications {
 
     /// Hears what has happened: [`poll`](Applications::poll) tells of it.
     pub fn turn(&mut self, now: Instant) {
+        self.end_idle(now);
         for group in self.groups.values_mut() {
             group.full_until.take_if(|until| *until <= now);
             group.wake();
@@ -349,7 +384,7 @@ impl Applications {
         while let Some(news) = self.carriers.upstreams.poll() {
             match news {
                 News::Of(client) => return Some(client),
-                News::Useless(kept) => self.close(Upstream::Connection(kept)),
+                News::Useless(kept) => self.close(kept),
             }
         }
         if let Some(client) = self.carriers.links.poll() {
@@ -371,7 +406,7 @@ impl Applications {
     }
 
     /// What was done, by name.
-    pub fn counters(&self) -> [(&'static str, u64); 4] {
+    pub fn counters(&self) -> impl Iterator<Item = (&'static str, u64)> {
         self.counters.list()
     }
 }

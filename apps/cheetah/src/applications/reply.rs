@@ -7,6 +7,7 @@ use exos_application::asking::Part;
 use exos_buf::Slice;
 
 use super::head::{Head, HeadError};
+use super::proxy::answer::AnswerError;
 use super::record::{Decoder, Ending, Piece, RecordError};
 use crate::limits::{APPLICATION_HEAD_LEN_MAX, WARNING_LEN_MAX, WARNINGS_MAX};
 use crate::message::Version;
@@ -30,6 +31,8 @@ pub enum ReplyError {
     Short,
     /// It is longer than it said.
     Long,
+    /// It is none of HTTP.
+    Answer(AnswerError),
 }
 
 impl fmt::Display for ReplyError {
@@ -37,6 +40,7 @@ impl fmt::Display for ReplyError {
         match self {
             ReplyError::Record(error) => write!(f, "it sent {error}"),
             ReplyError::Head(error) => error.fmt(f),
+            ReplyError::Answer(error) => error.fmt(f),
             ReplyError::HeadLength => {
                 write!(
                     f,
@@ -265,12 +269,15 @@ pub enum Framing {
     Chunked,
     /// With the connection, or the stream.
     Close,
+    /// With the connection, on which another protocol is spoken from here on.
+    Tunnel,
 }
 
 impl Framing {
     /// That of an answer to a request; `asks_head` says that it was HEAD.
     pub fn of(head: &Head, asks_head: bool, version: Version) -> Framing {
         match (head.length, version) {
+            _ if head.code == 101 => Framing::Tunnel,
             _ if asks_head || matches!(head.code, 204 | 304) => Framing::Without,
             (Some(length), _) => Framing::Length(length),
             (None, Version::Http10 | Version::Http2 | Version::Http3) => Framing::Close,
@@ -285,7 +292,7 @@ impl Framing {
             (_, 204 | 304) => None,
             // Of HEAD it is what GET would have.
             (Framing::Without | Framing::Length(_), _) => head.length,
-            (Framing::Chunked | Framing::Close, _) => None,
+            (Framing::Chunked | Framing::Close | Framing::Tunnel, _) => None,
         };
         if let Some(length) = length {
             out.extend(format!("Content-Length: {length}\r\n").into_bytes());
@@ -310,7 +317,7 @@ impl Framing {
                 *content = Content::NONE;
                 true
             }
-            Framing::Close => true,
+            Framing::Close | Framing::Tunnel => true,
             Framing::Chunked => {
                 before.extend(format!("{:x}\r\n", content.len()).into_bytes());
                 behind.extend_from_slice(b"\r\n");
@@ -334,7 +341,7 @@ impl Framing {
         match self {
             Framing::Length(1..) => return Err(ReplyError::Short),
             Framing::Chunked => out.extend_from_slice(b"0\r\n\r\n"),
-            Framing::Without | Framing::Length(0) | Framing::Close => {}
+            Framing::Without | Framing::Length(0) | Framing::Close | Framing::Tunnel => {}
         }
         Ok(())
     }

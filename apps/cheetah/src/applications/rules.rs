@@ -13,10 +13,11 @@
 //! | | `/a/`, with the index `index.php` | `/a/index.php` | |
 //! | path `/app` | `/app` | `/app` | |
 //! | path `/app/*` | `/app/c/d` | `/app` | `/c/d` |
+//! | missing `/app/*` | `/app/c/d`, where nothing is | `/app` | `/c/d` |
 //! | front `/blog/index.php` | `/blog/2026/title`, where nothing is | `/blog/index.php` | |
 //!
 //! A rule about paths comes before one about an extension, and of several the most specific decides. What none of them is about,
-//! and no document, directory or redirect is at, is the front's in whose directory it is; a front finds in `REQUEST_URI` what it
+//! and no document, directory or redirect is at, is that of a rule about what is missing, or the front's in whose directory it is; a front finds in `REQUEST_URI` what it
 //! is asked for.
 
 use std::cmp::Reverse;
@@ -33,6 +34,8 @@ pub enum Scope {
     Extension(String, bool),
     /// Paths, of which nothing has to be there.
     Path(Pattern),
+    /// What the site has nothing for, of these paths.
+    Missing(Pattern),
     /// What the site has nothing for, in the directory of this script and below; if true, only where the script is a document of
     /// the site.
     Front(String, bool),
@@ -92,7 +95,7 @@ impl Scope {
         match self {
             Scope::Extension(extension, _) => Scope::Extension(extension, is_only),
             Scope::Front(script, _) => Scope::Front(script, is_only),
-            Scope::Path(pattern) => Scope::Path(pattern),
+            Scope::Path(_) | Scope::Missing(_) => self,
         }
     }
 }
@@ -129,6 +132,7 @@ impl Rules {
         rules.sort_by_key(|rule| match &rule.scope {
             Scope::Path(pattern) => (0, Reverse(Some(pattern.precedence())), Reverse(0)),
             Scope::Extension(..) => (1, Reverse(None), Reverse(0)),
+            Scope::Missing(pattern) => (2, Reverse(None), Reverse(pattern.before().len())),
             Scope::Front(script, _) => (
                 2,
                 Reverse(None),
@@ -153,7 +157,7 @@ impl Rules {
     pub fn is_script(&self, path: &[u8]) -> bool {
         self.0.iter().any(|rule| match &rule.scope {
             Scope::Extension(extension, _) => path.ends_with(extension.as_bytes()),
-            Scope::Path(_) | Scope::Front(..) => false,
+            Scope::Path(_) | Scope::Missing(_) | Scope::Front(..) => false,
         })
     }
 
@@ -190,11 +194,13 @@ impl Rules {
     /// What a request for a path asks of an application, if it does.
     pub fn find(&self, path: &[u8], site: &Site) -> Option<Asked> {
         self.0.iter().find_map(|rule| match &rule.scope {
-            Scope::Path(pattern) => {
-                let below = pattern.star(path)?.len();
-                let end = path.len() - below - usize::from(pattern.has_star());
-                let (script, info) = path.split_at(end);
-                Some(rule.asked(script, info))
+            Scope::Path(pattern) => rule.asked_by(pattern, path),
+            Scope::Missing(pattern) => {
+                let asked = rule.asked_by(pattern, path)?;
+                is_free(path, site).then_some(Asked {
+                    is_front: true,
+                    ..asked
+                })
             }
             Scope::Extension(extension, only_documents) => {
                 rule.find_script(path, site, extension.as_bytes(), *only_documents)
@@ -202,9 +208,7 @@ impl Rules {
             Scope::Front(script, only_documents) => {
                 let is_there = !only_documents || site.is_index(script.as_bytes());
                 let is_below = path.starts_with(directory(script.as_bytes()));
-                let is_redirected = site.settings().redirects.find(path).is_some();
-                let is_free = site.find(path).is_none() && !is_redirected;
-                (is_below && is_there && is_free).then(|| Asked {
+                (is_below && is_there && is_free(path, site)).then(|| Asked {
                     is_front: true,
                     ..rule.asked(script.as_bytes(), b"")
                 })
@@ -221,6 +225,14 @@ impl Rule {
             info: info.into(),
             is_front: false,
         }
+    }
+
+    /// What is asked by a rule about these paths.
+    fn asked_by(&self, pattern: &Pattern, path: &[u8]) -> Option<Asked> {
+        let below = pattern.star(path)?.len();
+        let end = path.len() - below - usize::from(pattern.has_star());
+        let (script, info) = path.split_at(end);
+        Some(self.asked(script, info))
     }
 
     /// A script with this extension in a path, or as a directory's index.
@@ -243,6 +255,11 @@ impl Rule {
             .ends_with(extension)
             .then(|| self.asked(&script, b""))
     }
+}
+
+/// Whether the site has nothing at a path: no document, directory or redirect.
+fn is_free(path: &[u8], site: &Site) -> bool {
+    site.find(path).is_none() && site.settings().redirects.find(path).is_none()
 }
 
 /// The directory of a script, with its slash.
@@ -284,14 +301,14 @@ fn index(path: &[u8], names: &[String], is_document: impl Fn(&[u8]) -> bool) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::applications::Address;
+    use crate::applications::{Address, Place};
     use crate::message::Status;
     use crate::site::document::Description;
     use crate::site::rules::redirect::{Destination, Redirect, Redirects};
     use crate::site::{Document, Settings};
 
     fn rule(scope: Scope, port: u16) -> Rule {
-        let address = Address::Tcp(([127, 0, 0, 1], port).into());
+        let address = Address::Fastcgi(Place::Tcp(([127, 0, 0, 1], port).into()));
         let application = Arc::new(Application::at(address));
         Rule { scope, application }
     }
@@ -384,7 +401,7 @@ mod tests {
         ] {
             let asked = site.settings().applications.find(path.as_bytes(), &site);
             let asked = asked.map(|asked| {
-                let Address::Tcp(address) = asked.application.address else {
+                let Address::Fastcgi(Place::Tcp(address)) = asked.application.addresses[0] else {
                     unreachable!("all are ports")
                 };
                 (asked.script, asked.info, address.port())

@@ -1,10 +1,12 @@
-//! Requests for applications: `[[site.fastcgi]]` and `[[site.application]]`, and `--fastcgi` and `--application` of the command line.
+//! Requests for applications: `[[site.fastcgi]]` and `[[site.application]]`, and `--fastcgi` and `--application` of the command line;
+//! beside them, by [`proxy`], those for upstreams.
 
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::proxy;
 use super::schema::{ApplicationTable, FastcgiTable, Number, SiteTable, Text};
 use super::units::size_within;
 use crate::applications::rules::{Rule, Scope};
@@ -15,7 +17,7 @@ use exos_program::config::Source;
 use exos_program::units::parse_duration;
 
 /// The longest body that may be let through.
-const BODY_LEN_MAX: u64 = 1 << 40;
+pub(super) const BODY_LEN_MAX: u64 = 1 << 40;
 
 /// What both kinds of tables say of an application.
 struct Said<'t> {
@@ -81,7 +83,8 @@ fn all(table: &SiteTable) -> impl Iterator<Item = (Range<usize>, Said<'_>)> {
 
 /// What the rules of a site are about, where two may not be about the same.
 pub(super) fn scopes(table: &SiteTable) -> impl Iterator<Item = &Text> {
-    all(table).filter_map(|(_, said)| said.extension.as_ref().or(said.path.as_ref()))
+    let said = all(table).filter_map(|(_, said)| said.extension.as_ref().or(said.path.as_ref()));
+    said.chain(proxy::paths(table))
 }
 
 /// The fronts of a site.
@@ -91,7 +94,9 @@ pub(super) fn fronts(table: &SiteTable) -> impl Iterator<Item = &Text> {
 
 /// The rules of a site. Relative paths begin in `folder`.
 pub(super) fn rules(source: &Source, folder: &Path, table: &SiteTable) -> Rules {
-    if let Some((beyond, _)) = all(table).nth(APPLICATION_RULES_MAX) {
+    let places = all(table).map(|(span, _)| span);
+    let places = places.chain(table.proxy.iter().map(|table| table.span()));
+    if let Some(beyond) = places.skip(APPLICATION_RULES_MAX).next() {
         let what =
             format!("more than {APPLICATION_RULES_MAX} rules about applications; write fewer");
         source.note(&beyond, what);
@@ -100,7 +105,7 @@ pub(super) fn rules(source: &Source, folder: &Path, table: &SiteTable) -> Rules 
     let rules = all(table)
         .filter_map(|(span, said)| rules_of(source, folder, site_root, &span, &said))
         .flatten();
-    Rules::new(rules.collect())
+    Rules::new(rules.chain(proxy::rules(source, table)).collect())
 }
 
 /// What a table says: a rule, and another one where it has a front.
@@ -186,7 +191,7 @@ fn application(
     application
 }
 
-fn timeout(text: &str) -> Result<std::time::Duration, String> {
+pub(super) fn timeout(text: &str) -> Result<std::time::Duration, String> {
     match parse_duration(text)? {
         time if time.is_zero() || time > APPLICATION_TIME_MAX => Err(format!(
             "{text:?} is out of bounds; write a time of more than 0 s and up to {} s",
@@ -220,17 +225,17 @@ pub(super) fn add_index(settings: &mut Settings) {
         .iter()
         .filter_map(|rule| match &rule.scope {
             Scope::Extension(extension, _) => Some(format!("index{extension}")),
-            Scope::Path(_) | Scope::Front(..) => None,
+            Scope::Path(_) | Scope::Missing(_) | Scope::Front(..) => None,
         });
     let scripts: Vec<String> = extensions.collect();
     settings.index.splice(0..0, scripts);
 }
 
-/// What `--fastcgi` and `--application` say: an extension or a path, and an address.
+/// What `--fastcgi`, `--application` and `--proxy` say: an extension or a path, and who answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApplicationArg {
-    scope: Scope,
-    address: Address,
+    scopes: Vec<Scope>,
+    application: Application,
 }
 
 impl ApplicationArg {
@@ -252,6 +257,19 @@ impl ApplicationArg {
         Self::parse(text, Address::parse_shared, "\"/app/*=/run/pages.sock\"")
     }
 
+    /// What `--proxy` says.
+    ///
+    /// # Errors
+    ///
+    /// What to write instead.
+    pub fn proxy(text: &str) -> Result<ApplicationArg, String> {
+        let (scopes, application) = proxy::parse(text)?;
+        Ok(ApplicationArg {
+            scopes,
+            application,
+        })
+    }
+
     fn parse(
         text: &str,
         address: fn(&str) -> Result<Address, String>,
@@ -265,25 +283,29 @@ impl ApplicationArg {
             false => Scope::path(scope)?,
         };
         Ok(ApplicationArg {
-            scope,
-            address: address(to)?,
+            scopes: vec![scope],
+            application: Application::at(address(to)?),
         })
     }
 }
 
-/// Gives a site the rules of the command line.
+/// Gives a site the rules of the command line; its documents are in this directory, if it has one.
 pub fn add_args<'a>(
     settings: &mut Settings,
     args: impl Iterator<Item = &'a ApplicationArg>,
-    directory: &Path,
+    directory: Option<&Path>,
 ) {
-    let rules = args.map(|arg| {
-        let mut application = Application::at(arg.address.clone());
-        application.root = absolute(directory);
-        Rule {
-            scope: arg.scope.clone(),
-            application: Arc::new(application),
-        }
+    let root = directory.map(absolute).unwrap_or_default();
+    let rules = args.flat_map(|arg| {
+        let application = Arc::new(Application {
+            root: root.clone(),
+            ..arg.application.clone()
+        });
+        let scopes = arg.scopes.iter().cloned();
+        scopes.map(move |scope| Rule {
+            scope,
+            application: application.clone(),
+        })
     });
     settings.applications = Rules::new(rules.collect());
     add_index(settings);

@@ -10,6 +10,7 @@ mod cache;
 mod file;
 mod lines;
 mod placement;
+mod proxy;
 mod rules;
 mod schema;
 mod site;

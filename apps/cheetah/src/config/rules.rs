@@ -51,7 +51,6 @@ pub(super) fn settings(
     settings.redirects = Redirects::new(all).map_err(whole).unwrap_or_default();
     let patterns = table.access.iter();
     once(source, patterns.filter_map(|t| t.get_ref().path.as_ref()));
-    settings.https_only = table.https_only.then_some(tls::DEFAULT_PORT);
     settings.access = access::access(source, folder, table);
     once(source, applications::scopes(table));
     settings.applications = applications::rules(source, folder, table);

@@ -132,6 +132,7 @@ pub(super) struct SiteTable {
     pub(super) fastcgi: Vec<Spanned<FastcgiTable>>,
     pub(super) certificate: Vec<Spanned<CertificateTable>>,
     pub(super) application: Vec<Spanned<ApplicationTable>>,
+    pub(super) proxy: Vec<Spanned<ProxyTable>>,
     pub(super) https_only: bool,
     pub(super) hsts_days: Option<Number>,
 }
@@ -169,6 +170,26 @@ pub(super) struct ApplicationTable {
     pub(super) timeout: Option<Text>,
     pub(super) body: Option<Text>,
     pub(super) requests: Option<Number>,
+}
+
+/// `[[site.proxy]]`: what other servers answer, over HTTP.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default, expecting = "a table: [[site.proxy]]")]
+pub(super) struct ProxyTable {
+    pub(super) path: Option<Text>,
+    pub(super) to: Option<Spanned<OneOrMany>>,
+    pub(super) files_first: Option<bool>,
+    pub(super) host: Option<Text>,
+    pub(super) trusted: Vec<Text>,
+    pub(super) upgrades: Option<bool>,
+    pub(super) timeout: Option<Text>,
+    pub(super) connect_timeout: Option<Text>,
+    pub(super) tunnel_timeout: Option<Text>,
+    pub(super) keep_timeout: Option<Text>,
+    pub(super) fail_timeout: Option<Text>,
+    pub(super) body: Option<Text>,
+    pub(super) connections: Option<Number>,
+    pub(super) keep: Option<Number>,
 }
 
 /// `[[site.access]]`: who may have some paths.

@@ -21,6 +21,8 @@ use exos_tls::files::Files;
 pub enum Root {
     /// In the program: the example site.
     Example,
+    /// Nowhere: upstreams answer.
+    Nowhere,
     /// In a directory.
     Directory(PathBuf),
 }
@@ -103,13 +105,17 @@ fn one(
     seen: &mut HashMap<HostName, usize>,
 ) -> SiteConfig {
     let (span, table) = (table.span(), table.get_ref());
-    if table.root.is_none() {
+    // Upstreams alone need no documents; those who follow these verify passwords, too.
+    let has_users = (table.access.iter()).any(|access| access.get_ref().users.is_some());
+    let has_applications = !table.fastcgi.is_empty() || !table.application.is_empty();
+    let is_proxy = !table.proxy.is_empty() && !has_users && !has_applications;
+    if table.root.is_none() && !is_proxy {
         source.note_missing(
             &span,
             "the site has no documents; write root = \"/srv/www\"",
         );
     }
-    let root = table.root.as_ref().map_or("", |root| root.get_ref());
+    let root = table.root.as_ref().map(|root| folder.join(root.get_ref()));
     let names = table.names.iter().filter_map(|text| {
         let name = source.value(text, HostName::parse)?;
         let line = source.line(&text.span());
@@ -125,7 +131,7 @@ fn one(
     SiteConfig {
         names: names.collect(),
         certificates: tls::certificates(source, folder, &table.certificate),
-        root: Root::Directory(folder.join(root)),
+        root: root.map_or(Root::Nowhere, Root::Directory),
         settings: Arc::new(rules::settings(source, folder, &span, table)),
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::limits::{
     APPLICATION_TIME, BODY_TIME, FETCH_TIME, HANDSHAKE_TIME, IDLE_TIME, LINGER_TIME, READ_TIME,
-    REQUEST_TIME, SEND_TIME,
+    REQUEST_TIME, SEND_TIME, UPSTREAM_TUNNEL_TIME,
 };
 
 /// What a connection waits for.
@@ -28,10 +28,14 @@ pub(super) enum Wait {
     Application,
     /// The client to come to a session of TLS.
     Handshake,
+    /// An upstream to answer, or its connection to stand; the time is the rule's.
+    Upstream,
+    /// Anybody to say something behind a change of protocol; the time is the rule's.
+    Tunnel,
 }
 
 /// For each wait its longest time, and the counter of those that have reached it.
-const ABOUT: [(Duration, &str); 9] = [
+const ABOUT: [(Duration, &str); 11] = [
     (REQUEST_TIME, "http_request_timeouts"),
     (IDLE_TIME, "http_idle_timeouts"),
     (FETCH_TIME, "http_fetch_timeouts"),
@@ -41,6 +45,8 @@ const ABOUT: [(Duration, &str); 9] = [
     (BODY_TIME, "http_body_timeouts"),
     (APPLICATION_TIME, "fastcgi_timeouts"),
     (HANDSHAKE_TIME, "tls_handshake_timeouts"),
+    (APPLICATION_TIME, "proxy_timeouts"),
+    (UPSTREAM_TUNNEL_TIME, "proxy_tunnel_timeouts"),
 ];
 
 impl Wait {

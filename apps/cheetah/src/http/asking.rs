@@ -7,16 +7,18 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use exos_buf::Slice;
-use exos_inet::Instant;
+use exos_inet::{Duration, Instant};
 
 use super::exchange::Exchange;
 use super::missing::Unanswered;
 use super::opening::{self, Persistence};
 use super::server::{Response, Server, log_answer};
 use crate::applications::head::Head;
+use crate::applications::proxy::{self, answer::Question};
 use crate::applications::reply::Framing;
 use crate::applications::variables::{self, About};
-use crate::applications::{Application, Asked};
+use crate::applications::{Address, Application, Asked};
+use crate::limits::UPSTREAM_FRESH_TIME;
 use crate::log::{Answer, LoggedRequest, Unfinished};
 use crate::message::http2::push_lines;
 use crate::message::request::{Body, FieldStore, Method, Request, parse};
@@ -40,6 +42,10 @@ pub struct Asking {
     asks_head: bool,
     /// It asks for nothing to be done (RFC 9110 §9.2.1), so that it may be asked twice.
     is_safe: bool,
+    /// Asked twice it does what it does once (§9.2.2).
+    is_idempotent: bool,
+    /// It wants to change to another protocol.
+    wants_upgrade: bool,
     site: usize,
     /// What that calls itself.
     server_name: Option<Arc<[u8]>>,
@@ -88,9 +94,58 @@ impl Asking {
         self.body != Body::Length(0)
     }
 
-    /// It may go over a connection that was kept, and be asked once more if the application closes that (RFC 9110 §9.2.2).
+    /// It may be asked once more if the application closes a connection without an answer (RFC 9110 §9.2.2). What FastCGI makes of
+    /// a method is the script's.
     pub fn may_be_repeated(&self) -> bool {
-        self.is_safe && !self.has_body()
+        let is_proxied = self.asked.application.proxy.is_some();
+        (self.is_safe || self.is_idempotent && is_proxied) && !self.has_body()
+    }
+
+    /// A connection that was kept will do, if it was used within this time.
+    pub fn kept_within(&self) -> Option<Duration> {
+        match &self.asked.application.proxy {
+            _ if self.may_be_repeated() => Some(Duration::MAX),
+            Some(_) => Some(UPSTREAM_FRESH_TIME),
+            None => None,
+        }
+    }
+
+    /// What the answer depends on.
+    pub fn question(&self) -> Question {
+        Question {
+            asks_head: self.asks_head,
+            wants_upgrade: self.wants_upgrade,
+        }
+    }
+
+    /// What is sent there, before the body: a head of HTTP, or the request's variables. `keeps` has the connection stay open.
+    pub fn words(
+        &self,
+        to: &Address,
+        ends: variables::Ends,
+        length: Option<u64>,
+        keeps: bool,
+    ) -> Vec<u8> {
+        let Some(proxy) = &self.asked.application.proxy else {
+            return self.variables(ends, length);
+        };
+        let mut out = Vec::with_capacity(self.head.len() + 256);
+        let mut store = FieldStore::new();
+        // It was parsed before.
+        if let Ok(Some(request)) = parse(&self.head, &mut store) {
+            let request = request.asked_by(self.version);
+            let about = proxy::request::About {
+                asked: &self.asked,
+                proxy,
+                to,
+                peer: self.peer,
+                length,
+                is_encrypted: self.is_encrypted,
+                keeps,
+            };
+            proxy::request::push(&mut out, &request, &about);
+        }
+        out
     }
 
     /// What the application is told: the request's variables, in FastCGI's form.
@@ -155,6 +210,12 @@ impl Server {
                 tail: None,
             });
         }
+        let upgrades = asked
+            .application
+            .proxy
+            .as_ref()
+            .is_some_and(|it| it.upgrades);
+        let is_safe = matches!(request.method, Method::Get | Method::Head | Method::Options);
         Err(Unanswered::Asks(Box::new(Asking {
             asked,
             user: exchange.user,
@@ -164,7 +225,9 @@ impl Server {
             persistent: request.persistent,
             version: request.version,
             asks_head: request.method == Method::Head,
-            is_safe: matches!(request.method, Method::Get | Method::Head | Method::Options),
+            is_safe,
+            is_idempotent: is_safe || matches!(request.method_name, "PUT" | "DELETE"),
+            wants_upgrade: upgrades && proxy::request::upgrade(request).is_some(),
             site,
             server_name: self.sites.own_name(site).cloned(),
             more_fields: self.sites.get_mut(site).rule_fields(path),
@@ -195,7 +258,11 @@ impl Server {
             push_lines(&mut block, &lines);
             return block;
         }
-        let how = persistence(asking, persistent);
+        let how = match framing {
+            // The head says what the connection is for from here on.
+            Framing::Tunnel => Persistence::Implied,
+            _ => persistence(asking, persistent),
+        };
         let mut out = opening::text(now_secs, head.code, &head.reason, how).into_bytes();
         out.append(&mut lines);
         out.extend_from_slice(b"\r\n");

@@ -93,7 +93,20 @@ pub fn head_text(request: &Request<'_, '_>) -> Vec<u8> {
     ] {
         text.extend_from_slice(part);
     }
-    for field in request.fields {
+    // RFC 9113 §8.2.3: browsers send each crumb of a cookie by itself; HTTP/1.1 has one field of them.
+    let is_cookie = |field: &&Header<'_>| field.name == "cookie";
+    let crumbs: Vec<&[u8]> = request
+        .fields
+        .iter()
+        .filter(is_cookie)
+        .map(|it| it.value)
+        .collect();
+    if !crumbs.is_empty() {
+        for part in [b"cookie: ", &crumbs.join(&b"; "[..])[..], b"\r\n"] {
+            text.extend_from_slice(part);
+        }
+    }
+    for field in request.fields.iter().filter(|field| !is_cookie(field)) {
         for part in [field.name.as_bytes(), b": ", field.value, b"\r\n"] {
             text.extend_from_slice(part);
         }
@@ -188,6 +201,16 @@ mod tests {
             assert_eq!(parsed.fields, request.fields);
             assert_eq!((parsed.target, parsed.host), (request.target, request.host));
             assert_eq!((parsed.body, parsed.head_len), (request.body, text.len()));
+        });
+    }
+
+    #[test]
+    fn crumbs_are_one_cookie() {
+        let crumbs = [("cookie", "a=1"), ("accept", "*/*"), ("cookie", "b=2")];
+        with_request(&[&GET[..], &crumbs].concat(), true, |request| {
+            let text = String::from_utf8(head_text(request.unwrap())).unwrap();
+            assert!(text.contains("\r\ncookie: a=1; b=2\r\n"), "{text}");
+            assert_eq!(text.matches("cookie").count(), 1);
         });
     }
 

@@ -141,6 +141,13 @@ impl Acceptor {
         self.current().expires
     }
 
+    /// Has sessions begin with this.
+    #[cfg(test)]
+    pub(super) fn begin_with(&self, config: Arc<ServerConfig>) {
+        let expires = None;
+        *self.current.write().unwrap() = Current { config, expires };
+    }
+
     fn current(&self) -> RwLockReadGuard<'_, Current> {
         self.current.read().unwrap_or_else(PoisonError::into_inner)
     }

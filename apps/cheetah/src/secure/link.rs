@@ -11,7 +11,7 @@ use exos_tls::limits::UNREAD_LEN;
 use exos_tls::{Session, TlsError};
 
 use crate::connections::Transport;
-use crate::limits::{HELLO_LEN_MAX, SEALED_AHEAD_LEN, SEALED_LEN};
+use crate::limits::{HELLO_LEN_MAX, SEALED_AHEAD_LEN, SEALED_LEN, SEALED_UNDER_WAY_LEN};
 
 /// Plaintext that was encrypted together.
 #[derive(Clone, Copy, Debug)]
@@ -208,6 +208,7 @@ impl Link {
         while self.waiting_len > 0
             && self.session.is_established()
             && transport.unsent(self.id) < SEALED_AHEAD_LEN
+            && transport.unacknowledged(self.id) < SEALED_UNDER_WAY_LEN
         {
             if let Err(error) = self.seal_some(transport) {
                 self.fail(&error, transport);

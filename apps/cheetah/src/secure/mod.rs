@@ -12,6 +12,7 @@
 //! | [`acceptor`] | what all cores share: certificates, policy, tickets |
 //! | [`reading`] | certificates and keys in files, put together to what sessions begin with |
 //! | [`stamps`] | whether the files of these have changed |
+//! | [`signing`] | what signatures take |
 //! | [`names`] | which certificate a client gets |
 //! | [`link`] | one connection: its session, what waits to be encrypted, what is under way |
 //! | [`sessions`] | all of a loop |
@@ -25,7 +26,10 @@ pub mod names;
 mod reading;
 mod secured;
 mod sessions;
+mod signing;
 mod stamps;
+#[cfg(test)]
+mod tests;
 
 pub use acceptor::Acceptor;
 pub use secured::Secured;

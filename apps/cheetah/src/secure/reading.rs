@@ -16,6 +16,7 @@ use rustls::sign::CertifiedKey;
 use rustls::{RootCertStore, ServerConfig};
 
 use super::names::Names;
+use super::signing;
 use super::stamps::Stamps;
 use crate::config::{Clients, Config, TlsConfig};
 use crate::site::hosts::HostName;
@@ -60,7 +61,7 @@ pub(super) fn read(
         true => Some(trial(config, &provider, before)?),
         false => None,
     };
-    let (names, expires) = names(config, tls, &provider, trial.as_ref())?;
+    let (names, expires) = names(config, tls, trial.as_ref())?;
     let authorities = tls.clients.as_ref().map(authorities).transpose()?;
     let tickets = tickets(before, authorities.as_ref())?;
     let builder = ServerConfig::builder_with_provider(provider.clone());
@@ -143,20 +144,19 @@ fn verifier(
 fn names(
     config: &Config,
     tls: &TlsConfig,
-    provider: &CryptoProvider,
     trial: Option<&Trial>,
 ) -> Result<(Names, Option<UnixSecs>), Error> {
     let mut names = Names::default();
     let mut ends = Vec::new();
     let mut load = |all: &[files::Files]| -> Result<Vec<Arc<CertifiedKey>>, Error> {
         let load = |one: &files::Files| {
-            let loaded = files::load(one, provider, clock::unix_secs() as UnixSecs)?;
+            let loaded = files::load(one, clock::unix_secs() as UnixSecs)?;
             for warning in &loaded.warnings {
                 exos_program::warn!("exos serve: {warning}");
             }
             let Validity { until, .. } = loaded.validity;
             ends.push(until);
-            Ok(loaded.key)
+            Ok(signing::weighed(&loaded.key))
         };
         all.iter().map(load).collect()
     };

@@ -9,8 +9,9 @@ use exos_tls::{Session, TlsError};
 use super::acceptor::Acceptor;
 use super::counters::Counters;
 use super::link::{Link, Received};
+use super::signing;
 use crate::connections::Transport;
-use crate::limits::HANDSHAKES_AT_ONCE;
+use crate::limits::{HANDSHAKES_AT_ONCE, SIGNING_WEIGHT_AT_ONCE};
 
 /// The sessions of a loop.
 pub struct Sessions {
@@ -25,6 +26,8 @@ pub struct Sessions {
     deferred: VecDeque<ConnectionId>,
     /// Handshakes that may still be gone on with in this turn.
     handshakes_left: usize,
+    /// What signing in this turn may still take.
+    signing_left: u32,
     news: VecDeque<Event>,
     counters: Counters,
 }
@@ -39,6 +42,7 @@ impl Sessions {
             resumed: VecDeque::new(),
             deferred: VecDeque::new(),
             handshakes_left: HANDSHAKES_AT_ONCE,
+            signing_left: SIGNING_WEIGHT_AT_ONCE,
             news: VecDeque::new(),
             counters: Counters::default(),
         }
@@ -62,6 +66,12 @@ impl Sessions {
     /// Another turn begins.
     pub fn begin_turn(&mut self) {
         self.handshakes_left = HANDSHAKES_AT_ONCE;
+        self.signing_left = SIGNING_WEIGHT_AT_ONCE;
+    }
+
+    /// There is time in this turn to go on with a handshake.
+    fn has_time(&self) -> bool {
+        self.handshakes_left > 0 && self.signing_left > 0
     }
 
     pub(super) fn find(&self, id: ConnectionId) -> Option<&Link> {
@@ -113,7 +123,7 @@ impl Sessions {
             }
             let id = match self.resumed.pop_front() {
                 Some(id) => id,
-                None if self.handshakes_left > 0 => self.deferred.pop_front()?,
+                None if self.has_time() => self.deferred.pop_front()?,
                 None => return None,
             };
             let Some(link) = self.find_mut(id) else {
@@ -214,6 +224,7 @@ impl Sessions {
             return EventSet::NONE;
         };
         let received = link.receive(transport);
+        self.signing_left = self.signing_left.saturating_sub(signing::take_spent());
         if received.is_established {
             self.count_handshake(id);
         }
@@ -244,8 +255,8 @@ impl Sessions {
 
     /// Whether a handshake may be gone on with in this turn; else it waits for another.
     fn may_go_on(&mut self, id: ConnectionId) -> bool {
-        if let Some(left) = self.handshakes_left.checked_sub(1) {
-            self.handshakes_left = left;
+        if self.has_time() {
+            self.handshakes_left -= 1;
             return true;
         }
         if let Some(link) = self.find_mut(id)

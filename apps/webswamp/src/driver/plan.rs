@@ -198,6 +198,7 @@ fn weighted(path: &Path, common: &Common) -> Result<Plan> {
             Request::new(&Content {
                 target: entry.target.clone(),
                 host: list.authority.clone(),
+                is_secured: list.scheme == "https",
                 ..content.clone()
             })
         });

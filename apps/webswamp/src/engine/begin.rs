@@ -99,7 +99,7 @@ impl Engine {
             return Some(slot);
         }
         let count = self.slots.len() as u32;
-        (count < self.behaviour.slots).then(|| {
+        (count < self.behaviour.places()).then(|| {
             self.slots.push(Slot::default());
             count
         })
@@ -128,6 +128,10 @@ impl Engine {
         }
         it.stage = Stage::Connecting;
         it.used = 0;
+        if let Some(shared) = &mut self.shared {
+            shared.is_fresh(slot);
+            return self.enlist(slot, now, transport);
+        }
         it.is_finished = false;
         match transport.open(token(slot, it.generation)) {
             Ok(id) => {
@@ -200,7 +204,10 @@ impl Engine {
 
     /// The slot's request is over, well or not: what it does next.
     pub(super) fn go_on(&mut self, slot: u32, now: Instant, transport: &mut impl Transport) {
-        let has_connection = self.slots[slot as usize].connection.is_some();
+        let has_connection = match &self.shared {
+            Some(shared) => shared.has(slot),
+            None => self.slots[slot as usize].connection.is_some(),
+        };
         match self.shape {
             Shape::Closed => {
                 let Some(task) = self.driver.next(slot) else {

@@ -18,7 +18,7 @@ pub enum Shape {
 /// How clients behave.
 #[derive(Clone, Debug)]
 pub struct Behaviour {
-    /// Clients, or in an open loop connections at most.
+    /// Clients, or in an open loop connections at most; over HTTP/2 connections, each with as many clients as streams.
     pub slots: u32,
     /// Clients of a closed loop whose first connection is being opened at the same time.
     pub opening: u32,
@@ -26,6 +26,8 @@ pub struct Behaviour {
     pub requests_per_connection: u32,
     /// Requests under way on a connection of a closed loop.
     pub pipeline: u32,
+    /// Requests under way on a connection of HTTP/2, each on a stream; `None` for HTTP/1.
+    pub streams: Option<u32>,
     /// Requests in all.
     pub requests: u64,
     /// How long a request may take.
@@ -41,6 +43,11 @@ pub struct Behaviour {
 }
 
 impl Behaviour {
+    /// Requests under way at most: clients of a closed loop.
+    pub fn places(&self) -> u32 {
+        self.slots * self.streams.unwrap_or(1)
+    }
+
     /// What a core does of it that makes a part of the load.
     pub fn part(&self, part: Part) -> Self {
         let share = |count: u32| part.count(count.into()) as u32;

@@ -9,11 +9,12 @@ use exos_inet::tcp::{EventSet, Reason};
 
 use super::behaviour::{Behaviour, Shape};
 use super::order::Order;
+use super::shared::{Outcome, SharedConnections};
 use super::slot::{Slot, Stage, of_token};
 use crate::driver::Driver;
 use crate::limits::CLOSING_TIME;
 use crate::response::Heads;
-use crate::statistics::{ErrorKind, Statistics};
+use crate::statistics::{ErrorKind, Http2, Statistics};
 use crate::transport::Transport;
 
 /// Web clients.
@@ -46,6 +47,10 @@ pub struct Engine {
     pub(super) closing: Order,
     /// Slots before this have no connection any more, since the load was given up.
     swept: u32,
+    /// Connections of HTTP/2, where that is spoken: slots have none of their own then.
+    pub(super) shared: Option<SharedConnections>,
+    /// What is to be done about what has come on one of those; empty between turns.
+    pub(super) outcomes: Vec<Outcome>,
     pub(super) heads: Heads,
     /// Requests that may still begin, or be meant to.
     pub(super) left: u64,
@@ -70,7 +75,7 @@ impl Engine {
         let mut thinking = BinaryHeap::new();
         let mut newcomers = VecDeque::new();
         if matches!(shape, Shape::Closed) {
-            slots.resize_with(behaviour.slots as usize, Slot::default);
+            slots.resize_with(behaviour.places() as usize, Slot::default);
             for (slot, client) in slots.iter_mut().zip(0..) {
                 let Some(task) = driver.first(client) else {
                     continue;
@@ -83,8 +88,15 @@ impl Engine {
                 }
             }
         }
+        let mut statistics = Statistics::new(start, measured_from);
+        statistics.http2 = behaviour.streams.map(|streams| Http2 {
+            streams_per_connection: streams,
+            ..Http2::default()
+        });
         Self {
             left: behaviour.requests,
+            shared: behaviour.streams.map(SharedConnections::new),
+            outcomes: Vec::new(),
             behaviour,
             shape,
             driver,
@@ -105,7 +117,7 @@ impl Engine {
             heads: Heads::default(),
             ending: false,
             heard: start,
-            statistics: Statistics::new(start, measured_from),
+            statistics,
         }
     }
 
@@ -123,6 +135,9 @@ impl Engine {
 
     /// A connection is being opened.
     pub fn is_opening(&self) -> bool {
+        if let Some(shared) = &self.shared {
+            return shared.is_opening();
+        }
         let mut slots = self.slots.iter();
         slots.any(|slot| slot.stage == Stage::Connecting && slot.connection.is_some())
     }
@@ -211,6 +226,9 @@ impl Engine {
         {
             self.fail(slot, ErrorKind::Unfinished, now, transport);
         }
+        if self.shared.is_some() {
+            self.abort_shared(enough, transport);
+        }
         while self.swept < self.slots.len() as u32 && self.connections > enough {
             self.drop_connection(self.swept, transport);
             self.swept += 1;
@@ -229,6 +247,9 @@ impl Engine {
         reason: Reason,
         transport: &mut impl Transport,
     ) {
+        if self.shared.is_some() {
+            return self.handle_shared(now, token, set, reason, transport);
+        }
         let (slot, generation) = of_token(token);
         let is_news = self
             .slots
@@ -261,6 +282,7 @@ impl Engine {
         self.go_on_with_deferred(now, transport);
         while let Some(slot) = self.first_since(self.busy, self.behaviour.timeout, now) {
             match self.slots[slot as usize].stage {
+                _ if self.shared.is_some() => self.shared_timed_out(slot, now, transport),
                 Stage::Connecting => self.fail(slot, ErrorKind::ConnectTimeout, now, transport),
                 Stage::Securing => self.not_secured(slot, "timeout", now, transport),
                 _ => self.fail(slot, ErrorKind::Timeout, now, transport),
@@ -270,6 +292,7 @@ impl Engine {
             self.finish(slot, now, transport);
         }
         self.begin_due(now, transport);
+        self.settle_shared(now, transport);
         if self.busy_count > 0 {
             let requests = u64::from(self.busy_count) + self.waiting.len() as u64;
             self.statistics.silent(self.heard, now, requests);
@@ -321,7 +344,11 @@ impl Engine {
         now: Instant,
         transport: &mut impl Transport,
     ) {
-        self.drop_connection(slot, transport);
+        if self.shared.is_some() {
+            self.drop_request(slot);
+        } else {
+            self.drop_connection(slot, transport);
+        }
         self.has_opened(slot);
         let intended = self.slots[slot as usize].intended;
         self.statistics.failed(kind, intended, now);

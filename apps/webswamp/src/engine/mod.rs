@@ -21,6 +21,7 @@
 //! | `secure` | connections that are secured first |
 //! | `behind` | what was sent on a connection behind its first request |
 //! | `pipeline` | requests sent behind others |
+//! | `shared` | connections that several slots share |
 //! | `take` | responses that come |
 
 mod begin;
@@ -30,6 +31,7 @@ mod clients;
 mod order;
 mod pipeline;
 mod secure;
+mod shared;
 mod slot;
 mod take;
 #[cfg(test)]

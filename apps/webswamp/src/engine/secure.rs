@@ -10,6 +10,9 @@ use crate::transport::Transport;
 impl Engine {
     /// A connection stands that is to be secured.
     pub fn awaits_handshake(&self, token: u64) -> bool {
+        if self.shared.is_some() {
+            return self.shared_awaits_handshake(token);
+        }
         let (slot, generation) = of_token(token);
         let slot = self.slots.get(slot as usize);
         slot.is_some_and(|it| it.generation == generation && it.stage == Stage::Securing)
@@ -26,6 +29,7 @@ impl Engine {
         let (slot, _) = of_token(token);
         match handshake {
             _ if !self.awaits_handshake(token) => (),
+            _ if self.shared.is_some() => self.shared_handshake(now, token, handshake, transport),
             Ok(handshake) => {
                 self.heard = now;
                 let begun = self.slots[slot as usize].begun;

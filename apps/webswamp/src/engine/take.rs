@@ -137,6 +137,26 @@ impl Engine {
 
     /// A response is whole.
     fn answered(&mut self, slot: u32, now: Instant, transport: &mut impl Transport) {
+        self.count_answer(slot, now);
+        // Whether it says so or not, a server that has finished answers no more than what is here.
+        let it = &self.slots[slot as usize];
+        let is_last = it.is_last || (it.is_finished && it.behind.is_empty());
+        if !is_last && self.next_in_line(slot, now, transport) {
+            return;
+        }
+        self.lose_behind(slot, ErrorKind::Closed, now);
+        self.is_no_longer_busy(slot);
+        if !is_last {
+            return self.go_on(slot, now, transport);
+        }
+        let it = &mut self.slots[slot as usize];
+        it.stage = Stage::Closing;
+        it.since = now;
+        self.closing.push(&mut self.slots, slot);
+    }
+
+    /// A response is whole, and as it is to be or not.
+    pub(super) fn count_answer(&mut self, slot: u32, now: Instant) {
         let it = &mut self.slots[slot as usize];
         let expect = &self.behaviour.expect;
         if expect.is_met(it.status, it.content, &mut it.summing) {
@@ -153,20 +173,6 @@ impl Engine {
             let kind = ErrorKind::Mismatch;
             self.statistics.failed(kind, it.intended, now);
         }
-        // Whether it says so or not, a server that has finished answers no more than what is here.
-        let is_last = it.is_last || (it.is_finished && it.behind.is_empty());
-        if !is_last && self.next_in_line(slot, now, transport) {
-            return;
-        }
-        self.lose_behind(slot, ErrorKind::Closed, now);
-        self.is_no_longer_busy(slot);
-        if !is_last {
-            return self.go_on(slot, now, transport);
-        }
-        let it = &mut self.slots[slot as usize];
-        it.stage = Stage::Closing;
-        it.since = now;
-        self.closing.push(&mut self.slots, slot);
     }
 
     /// What came is no response, or nobody asked for it.

@@ -5,6 +5,7 @@ mod many;
 mod parts;
 mod pipeline;
 mod secure;
+mod shared;
 
 use std::time::Duration;
 
@@ -42,6 +43,7 @@ use Did::{Abort, Acknowledge, Finish, Leave, Open, Send};
 struct Wire {
     tokens: Vec<u64>,
     received: Vec<Vec<u8>>,
+    sent: Vec<Vec<u8>>,
     /// Bytes of each that are to come and are only counted.
     skipping: Vec<u32>,
     did: Vec<(usize, Did)>,
@@ -58,13 +60,15 @@ impl Transport for Wire {
         }
         self.tokens.push(token);
         self.received.push(Vec::new());
+        self.sent.push(Vec::new());
         self.skipping.push(0);
         self.did.push((self.tokens.len() - 1, Open));
         Ok(ConnectionId::from_bits(self.tokens.len() as u64 - 1))
     }
 
     fn send(&mut self, id: ConnectionId, bytes: &Slice) {
-        let text = String::from_utf8(bytes.as_bytes().to_vec()).unwrap();
+        self.sent[at(id)].extend(bytes.as_bytes());
+        let text = String::from_utf8_lossy(bytes.as_bytes());
         let is_last = text.contains("Connection: close");
         self.did.push((at(id), Send { is_last }));
     }
@@ -130,6 +134,7 @@ fn behaviour(slots: u32, requests_per_connection: u32) -> Behaviour {
         opening: OPENING_MAX,
         requests_per_connection,
         pipeline: 1,
+        streams: None,
         requests: u64::MAX,
         timeout: Duration::from_secs(10),
         merging: true,

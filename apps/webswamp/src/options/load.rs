@@ -17,11 +17,12 @@ use crate::limits::{
 };
 use crate::moment;
 use crate::report::Bound;
-use crate::request::{Content, Version};
+use crate::request::Content;
 use crate::schedule::{Arrivals, Phase};
 use crate::target;
 use exos_program::units::parse_duration;
 
+use super::http::HttpArgs;
 use super::output::{OutputArgs, ShowArgs};
 use super::rate::Step;
 use super::values::{header, range, share, some_time, token};
@@ -86,9 +87,8 @@ pub struct LoadArgs {
     pub(crate) range: Option<String>,
     #[command(flatten)]
     pub(crate) expect: Expect,
-    /// Use HTTP/1.0
-    #[arg(long)]
-    pub(crate) http_1_0: bool,
+    #[command(flatten)]
+    pub(crate) http: HttpArgs,
     /// Seed of all random choices
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub(crate) seed: u64,
@@ -258,6 +258,7 @@ impl LoadArgs {
             opening: OPENING_MAX,
             requests_per_connection: self.requests_per_connection.unwrap_or(u32::MAX),
             pipeline: self.pipeline,
+            streams: self.http.streams(),
             requests: self.requests.unwrap_or(u64::MAX),
             timeout: self.timeout.unwrap_or(REQUEST_TIME),
             merging: !self.no_merging,
@@ -357,11 +358,7 @@ impl LoadArgs {
         Ok(Content {
             method: self.method.clone(),
             headers,
-            version: if self.http_1_0 {
-                Version::Http10
-            } else {
-                Version::Http11
-            },
+            version: self.http.http,
             body: body.transpose()?,
             ..Content::get(&Uri::from_static("/"))
         })

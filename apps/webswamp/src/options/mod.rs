@@ -8,6 +8,7 @@
 //! | `values` | times, and words of HTTP |
 //! | `parameters` | the options as results repeat them |
 
+mod http;
 mod load;
 mod output;
 mod parameters;

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::distribution::Distribution;
 use super::tls::Tls;
 use crate::driver::replay::Extent;
-use crate::statistics::{Second, Silence, Statistics};
+use crate::statistics::{Http2, Second, Silence, Statistics};
 
 /// What the JSON says it is. Its meaning does not change without another number.
 pub(super) const SCHEMA: &str = "exos.load/1";
@@ -128,6 +128,9 @@ pub struct Results {
     /// TLS's handshakes; `null` where none was begun.
     #[serde(default)]
     pub tls: Option<Tls>,
+    /// HTTP/2; `null` where another version is spoken.
+    #[serde(default)]
+    pub http2: Option<Http2>,
     /// [How long things took](../load.md#what-the-times-mean).
     pub times_us: Times,
     /// The longest time in which the server was silent.
@@ -164,6 +167,7 @@ impl Results {
                 .map(|(kind, count)| (<&str>::from(kind).to_owned(), count))
                 .collect(),
             tls: Tls::of(&s.handshakes),
+            http2: s.http2.clone(),
             times_us: Times {
                 connect: distribution(&s.connect),
                 handshake: distribution(&s.handshakes.times),

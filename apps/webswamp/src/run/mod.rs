@@ -11,6 +11,7 @@
 //! | `course` | the load under way on a core, whatever carries it |
 //! | `on_packets` | the loop on a stack of our own |
 //! | `link_choice` | by which link, where none is named |
+//! | `windows` | how much connections may have under way together |
 //! | `on_sockets` | the loop on the kernel's sockets |
 
 mod course;
@@ -22,6 +23,7 @@ mod probe;
 mod setup;
 mod shown;
 mod threads;
+mod windows;
 mod worker;
 
 use exos::Error;

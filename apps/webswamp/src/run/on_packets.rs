@@ -21,6 +21,7 @@ use super::link_choice;
 use super::others::Others;
 use super::probe;
 use super::setup::Setup;
+use super::windows;
 use super::worker::{Beginning, ServerRoute, Worker};
 
 /// Attaches, looks whether the server is there, and loads it from the first core.
@@ -37,7 +38,7 @@ pub(super) fn lead(
         return Ok(None);
     }
     let server_route = settle(args, setup, &mut exos, &worker)?;
-    let to = server_route.to;
+    let (to, took) = (server_route.to, server_route.took);
     worker.set_server_route(server_route);
     let mut ports = Ports::default();
     if let Some(via) = exos.via() {
@@ -47,7 +48,9 @@ pub(super) fn lead(
     let beginning = setup.beginning(args, worker.server_routes(), worker.is_alone());
     worker.begin(beginning.clone());
     let course = setup.begin(args, worker, driver, &beginning)?;
-    Load::new(exos, ports, args, to, course).make().map(Some)
+    Load::new(exos, ports, args, (to, took), course)
+        .make()
+        .map(Some)
 }
 
 /// Loads from another core, when the first says so. The first one of a link looks before that whether the server is there.
@@ -75,7 +78,8 @@ pub(super) fn follow(
         .set_routes(server_route.routes, server_route.gateways);
     taken.map_err(|e| Error::new(format!("no route to {}: {e}", server_route.to)))?;
     let course = setup.begin(args, worker, driver, &beginning)?;
-    let load = Load::new(exos, Ports::default(), args, server_route.to, course);
+    let server = (server_route.to, server_route.took);
+    let load = Load::new(exos, Ports::default(), args, server, course);
     load.make().map(Some)
 }
 
@@ -141,7 +145,8 @@ fn settle(
     exos: &mut Exos,
     worker: &Worker<'_>,
 ) -> Result<ServerRoute, Error> {
-    let options = args.tcp.options();
+    let options = windows::for_records(args.tcp.options());
+    let mut took = None;
     let settled = setup.target.settle(|address| {
         if worker.place.interface.is_some()
             && exos.stack.routes().1.next_hop(address.ip()).is_none()
@@ -155,7 +160,10 @@ fn settle(
             target::refuse_strangers(exos.stack.addresses(), address.ip())?;
         }
         if !args.no_probe {
-            probe::over_packets(exos, address, &options, setup.client.as_ref(), worker)?;
+            let speaking = setup.speaking();
+            took = Some(probe::over_packets(
+                exos, address, &options, speaking, worker,
+            )?);
         }
         Ok(address)
     });
@@ -171,6 +179,7 @@ fn settle(
         to,
         routes: config.routes.clone(),
         gateways: config.gateways.clone(),
+        took,
     })
 }
 
@@ -189,14 +198,28 @@ struct Load<'a> {
 }
 
 impl<'a> Load<'a> {
-    fn new(exos: Exos, ports: Ports, args: &LoadArgs, to: SocketAddr, course: Course<'a>) -> Self {
+    /// To a server that took so long to take a connection, where that is known.
+    fn new(
+        exos: Exos,
+        ports: Ports,
+        args: &LoadArgs,
+        (to, took): (SocketAddr, Option<Duration>),
+        course: Course<'a>,
+    ) -> Self {
+        let connections = course.worker.part().count(args.behaviour().slots.into());
+        let is_fixed = args.tcp.receive_buffer.is_some();
+        let options = windows::bounded(args.tcp.options(), connections, took, is_fixed);
+        let options = match course.sessions {
+            Some(_) => windows::for_records(options),
+            None => options,
+        };
         let aborts_at_once = course.worker.part().count(ABORTS_AT_ONCE as u64).max(1);
         Self {
             busy_before: exos.busy(),
             exos,
             ports,
             to,
-            options: args.tcp.options(),
+            options,
             aborts_at_once: aborts_at_once as usize,
             course,
         }

@@ -35,7 +35,7 @@ pub(super) fn lead(
             target::refuse_strangers_of_host(address.ip())?;
         }
         if !args.no_probe {
-            probe::over_sockets(address, setup.client.as_ref(), &worker)?;
+            probe::over_sockets(address, setup.speaking(), &worker)?;
         }
         Ok(address)
     })?;
@@ -44,6 +44,7 @@ pub(super) fn lead(
         to,
         routes: Vec::new(),
         gateways: Vec::new(),
+        took: None,
     };
     let beginning = setup.beginning(args, vec![server_route], worker.is_alone());
     worker.begin(beginning.clone());

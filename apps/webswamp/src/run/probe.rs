@@ -1,5 +1,6 @@
 //! A look whether the server is there, before anything is measured: a connection that asks for nothing, with a handshake of TLS
-//! where that is spoken, so that a certificate that is not good is told of first.
+//! where that is spoken, so that a certificate that is not good is told of first, and the first frame of the server's where that is to
+//! be HTTP/2's.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -7,8 +8,9 @@ use std::time::Duration;
 use exos::{Error, Exos, clock};
 use exos_inet::tcp::{ConnectionId, Event, EventSet, Options, Reason};
 use exos_tls::TlsError;
-use exos_tls::client::{Client, told};
+use exos_tls::client::{Client, reason, told};
 
+use crate::http2::{ALPN as HTTP2, Connection};
 use crate::limits::{GOODBYE_TIME, PROBE_TIME};
 use crate::packets::Packets;
 use crate::secured::Knock;
@@ -17,7 +19,7 @@ use crate::transport::{NOBODY, Transport};
 
 use super::worker::Worker;
 
-/// Connects over a stack of our own, and closes.
+/// Connects over a stack of our own, and closes. Gives how long the server took to take the connection.
 ///
 /// # Errors
 ///
@@ -26,17 +28,17 @@ pub(super) fn over_packets(
     exos: &mut Exos,
     to: SocketAddr,
     options: &Options,
-    client: Option<&Client>,
+    speaking: Speaking<'_>,
     worker: &Worker<'_>,
-) -> Result<(), Error> {
+) -> Result<Duration, Error> {
     let from = exos.source(to, None)?;
     let opened = exos.stack.tcp.connect(exos.now(), from, to, options);
     let id = opened.map_err(|e| Error::new(format!("{to} is not reached: {e}")))?;
     exos.stack.tcp.set_token(id, NOBODY);
-    let look = Look::new(id, client);
+    let look = Look::new(id, speaking);
     let became = wait(exos, look, (to, options), worker);
     match became {
-        Ok(()) => exos.stack.tcp.finish(id),
+        Ok(_) => exos.stack.tcp.finish(id),
         Err(_) => exos.stack.tcp.abort(id),
     }
     while exos.send()? > 0 {}
@@ -46,14 +48,16 @@ pub(super) fn over_packets(
     became.map_err(|why| why.of(to))
 }
 
-/// Until the connection stands, and TLS on it.
+/// Until the connection stands, and TLS on it. Gives how long the first of both took.
 fn wait(
     exos: &mut Exos,
     mut look: Look<'_>,
     (to, options): (SocketAddr, &Options),
     worker: &Worker<'_>,
-) -> Result<(), Why> {
-    let until = exos.now() + PROBE_TIME;
+) -> Result<Duration, Why> {
+    let begun = exos.now();
+    let until = begun + PROBE_TIME;
+    let mut took = Duration::MAX;
     loop {
         exos.receive();
         while let Some(event) = exos.stack.poll_event() {
@@ -68,8 +72,11 @@ fn wait(
                 to,
                 lent: None,
             };
+            if event.set.contains(EventSet::CONNECTED) {
+                took = packets.now - begun;
+            }
             if look.handle_event(&event, &mut packets)? {
-                return Ok(());
+                return Ok(took);
             }
             if event.set.contains(EventSet::CLOSED) {
                 return Err(look.why_closed(event.reason, silence(exos)));
@@ -88,38 +95,60 @@ fn wait(
     }
 }
 
+/// What is to be spoken with the server.
+#[derive(Clone, Copy)]
+pub(super) struct Speaking<'a> {
+    /// Speaks TLS, where that is.
+    pub(super) client: Option<&'a Client>,
+    /// HTTP/2 is.
+    pub(super) is_http2: bool,
+}
+
 /// What has become of the connection.
 struct Look<'a> {
     id: ConnectionId,
-    /// Speaks TLS.
-    client: Option<&'a Client>,
+    speaking: Speaking<'a>,
     /// The handshake, once the connection stands.
     knock: Option<Knock>,
+    /// HTTP/2 in plain text, once the connection stands.
+    greeting: Option<Connection>,
 }
 
 impl<'a> Look<'a> {
-    fn new(id: ConnectionId, client: Option<&'a Client>) -> Self {
+    fn new(id: ConnectionId, speaking: Speaking<'a>) -> Self {
         Self {
             id,
-            client,
+            speaking,
             knock: None,
+            greeting: None,
         }
     }
 
     /// True when all is well.
     fn handle_event(&mut self, event: &Event, by: &mut impl Transport) -> Result<bool, Why> {
         if event.set.contains(EventSet::CONNECTED) {
-            let Some(client) = self.client else {
-                return Ok(true);
+            match self.speaking.client {
+                Some(client) => {
+                    let knock = Knock::begin(client, self.id, by).map_err(Why::Tls)?;
+                    self.knock = Some(knock);
+                }
+                None if self.speaking.is_http2 => self.greet(by),
+                None => return Ok(true),
+            }
+        }
+        if let Some(greeting) = &mut self.greeting {
+            return match greeting.take(by.readable(self.id)) {
+                Ok(None) if event.set.contains(EventSet::FINISHED) => Err(Why::NotHttp2),
+                Ok(first) => Ok(first.is_some()),
+                Err(_) => Err(Why::NotHttp2),
             };
-            let knock = Knock::begin(client, self.id, by).map_err(Why::Tls)?;
-            self.knock = Some(knock);
         }
         let Some(knock) = &mut self.knock else {
             return Ok(false);
         };
         if event.set.contains(EventSet::READABLE) && knock.receive(by).map_err(Why::Tls)? {
-            return Ok(true);
+            let has_agreed = !self.speaking.is_http2 || knock.has_agreed(HTTP2);
+            return has_agreed.then_some(true).ok_or(Why::NotHttp2);
         }
         if event.set.contains(EventSet::FINISHED) {
             return Err(Why::Unsecured("closes"));
@@ -127,9 +156,18 @@ impl<'a> Look<'a> {
         Ok(false)
     }
 
+    fn greet(&mut self, by: &mut impl Transport) {
+        let mut greeting = Connection::new();
+        for slice in greeting.poll_out() {
+            by.send(self.id, &slice);
+        }
+        self.greeting = Some(greeting);
+    }
+
     fn why_closed(&self, reason: Reason, silence: Why) -> Why {
         match reason {
             _ if self.knock.is_some() => Why::Unsecured("closes"),
+            _ if self.greeting.is_some() => Why::NotHttp2,
             Reason::Refused => Why::Refused,
             Reason::Unreachable => Why::Unreachable,
             _ => silence,
@@ -139,6 +177,7 @@ impl<'a> Look<'a> {
     fn why_silent(&self, silence: Why) -> Why {
         match self.knock {
             Some(_) => Why::Unsecured("does not answer on"),
+            None if self.greeting.is_some() => Why::NotHttp2,
             None => silence,
         }
     }
@@ -173,7 +212,7 @@ fn refuse(exos: &mut Exos, time: Duration) -> Result<(), Error> {
 /// The server does not take it, TLS is not agreed upon, or a signal asks to stop.
 pub(super) fn over_sockets(
     to: SocketAddr,
-    client: Option<&Client>,
+    speaking: Speaking<'_>,
     worker: &Worker<'_>,
 ) -> Result<(), Error> {
     let mut sockets = Sockets::new(to)?;
@@ -182,7 +221,7 @@ pub(super) fn over_sockets(
     }
     match sockets.open(NOBODY) {
         Ok(id) => {
-            let look = Look::new(id, client);
+            let look = Look::new(id, speaking);
             wait_over_sockets(&mut sockets, look, worker).map_err(|why| why.of(to))
         }
         Err(e) => {
@@ -231,6 +270,7 @@ enum Why {
     Stopped,
     /// It does this to the connection before TLS is agreed upon.
     Unsecured(&'static str),
+    NotHttp2,
     Tls(TlsError),
     Error(Error),
 }
@@ -245,6 +285,14 @@ impl Why {
             Self::Unsecured(does) => {
                 let what = format!("{to} {does} the connection before TLS is agreed upon");
                 return Error::new(what).mend("give a port at which TLS is spoken");
+            }
+            Self::NotHttp2 => {
+                return Error::new(format!("{to} does not speak HTTP/2")).mend(
+                    "leave --http 2 out; many servers speak it over TLS alone, to https URLs",
+                );
+            }
+            Self::Tls(error) if reason(&error).ends_with("no_application_protocol") => {
+                return Self::NotHttp2.of(to);
             }
             Self::Tls(error) => return told(&error, &to.to_string()),
             Self::Stopped => return Error::new(STOPPED),

@@ -22,17 +22,16 @@ use exos_program::Idle;
 use exos_tls::client::Client;
 
 use super::course::Course;
+use super::probe::Speaking;
 use super::shown::Shown;
 use super::worker::{Beginning, ServerRoute, Worker};
-
-/// What is spoken above TLS (RFC 7301 §6).
-const HTTP: &str = "http/1.1";
 
 /// What is to be done, on all cores.
 pub(crate) struct Setup {
     pub(super) target: Target,
     /// Speaks TLS with it.
-    pub(super) client: Option<Client>,
+    client: Option<Client>,
+    is_http2: bool,
     driver: Maker,
     duration: Duration,
     phases: Vec<Phase>,
@@ -47,6 +46,8 @@ pub(crate) struct Setup {
 
 impl Setup {
     pub(super) fn make(args: &LoadArgs) -> Result<Self, Error> {
+        args.http
+            .check(args.pipeline, args.early_finish, &args.header)?;
         let duration = args.duration()?;
         let plan = args.plan(duration)?;
         for note in &plan.notes {
@@ -55,7 +56,7 @@ impl Setup {
         let target = Target::find(&plan.url)?;
         let client = target
             .secured_host()
-            .map(|host| args.tls.client(host, &[HTTP]));
+            .map(|host| args.tls.client(host, &[args.http.protocol()]));
         let client = client.transpose()?;
         if client.is_none() && (args.tls.is_given() || args.tls_resume > 0.0) {
             return Err(Error::new("no TLS is spoken with a server of scheme http")
@@ -69,6 +70,7 @@ impl Setup {
         Ok(Self {
             target,
             client,
+            is_http2: args.http.streams().is_some(),
             driver: plan.driver,
             log: plan.log,
             beats: plan.beats,
@@ -77,6 +79,14 @@ impl Setup {
             idle: args.idle(),
             cores: args.core_count(),
         })
+    }
+
+    /// What is to be spoken with the server.
+    pub(super) fn speaking(&self) -> Speaking<'_> {
+        Speaking {
+            client: self.client.as_ref(),
+            is_http2: self.is_http2,
+        }
     }
 
     /// This setup with another driver.
@@ -124,7 +134,9 @@ impl Setup {
         let seed = args.seed.wrapping_add(part.nth().into());
         let sessions = self.client.as_ref();
         Ok(Course {
-            sessions: sessions.map(|client| Sessions::new(client, args.tls_resume, seed)),
+            sessions: sessions.map(|client| {
+                Sessions::new(client, args.tls_resume, seed).needing(args.http.needed())
+            }),
             engine: Engine::new(behaviour, shape, driver, start, measured_from),
             start,
             until: start + self.duration,

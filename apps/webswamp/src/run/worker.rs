@@ -32,6 +32,8 @@ pub(super) struct ServerRoute {
     pub(super) routes: Vec<RouteTo>,
     /// By which other networks are reached.
     pub(super) gateways: Vec<IpAddr>,
+    /// How long the server took to take a connection, where one was made.
+    pub(super) took: Option<Duration>,
 }
 
 /// When a load begins, and where to.

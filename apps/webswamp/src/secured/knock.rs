@@ -30,6 +30,11 @@ impl Knock {
         Ok(knock)
     }
 
+    /// Both have agreed on this protocol above TLS.
+    pub fn has_agreed(&self, protocol: &str) -> bool {
+        self.session.about().protocol.as_deref() == Some(protocol.as_bytes())
+    }
+
     /// Takes in what has come, and goes on. True when it is over, and the session with it.
     ///
     /// # Errors

@@ -24,6 +24,9 @@ use crate::transport::{NOBODY, Transport};
 pub use knock::Knock;
 pub use sessions::Sessions;
 
+/// Why a handshake failed of a server that does not agree on what is to be spoken.
+const UNAGREED: &str = "no_application_protocol";
+
 /// Another transport, with TLS on it where there are sessions.
 pub struct Secured<'a, T> {
     transport: &'a mut T,
@@ -101,6 +104,10 @@ impl<'a, T: Transport> Secured<'a, T> {
             };
             self.transport.consume(id, taken);
             if let Some(handshake) = handshake {
+                let sessions = self.sessions.as_deref();
+                if sessions.is_some_and(|sessions| !sessions.is_enough(id)) {
+                    return engine.handle_handshake(now, token, Err(UNAGREED), self);
+                }
                 engine.handle_handshake(now, token, Ok(&handshake), self);
             }
             self.tell(engine, now, token, id);

@@ -9,6 +9,7 @@ use rand_distr::StandardUniform;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::SeedableRng as _;
 
+use crate::limits::HEAD_LEN_MAX;
 use crate::statistics::Handshake;
 
 /// A connection's session.
@@ -43,6 +44,8 @@ pub struct Sessions {
     /// The part of all handshakes that are to resume a session.
     resume_share: f64,
     random: Pcg64Mcg,
+    /// The protocol that servers have to have agreed on.
+    needed: Option<&'static [u8]>,
     held: Vec<Option<Box<Held>>>,
 }
 
@@ -53,8 +56,22 @@ impl Sessions {
             client: client.with_own_tickets(),
             resume_share,
             random: Pcg64Mcg::seed_from_u64(seed),
+            needed: None,
             held: Vec::new(),
         }
+    }
+
+    /// Servers have to agree on this protocol above TLS.
+    #[must_use]
+    pub fn needing(self, needed: Option<&'static [u8]>) -> Self {
+        Self { needed, ..self }
+    }
+
+    /// A handshake has come to what is needed.
+    pub(super) fn is_enough(&self, id: ConnectionId) -> bool {
+        let about = self.get(id).map(|held| held.session.about());
+        let agreed = about.and_then(|about| about.protocol.as_deref());
+        self.needed.is_none_or(|needed| agreed == Some(needed))
     }
 
     /// Begins one; appends the client's hello.
@@ -66,7 +83,9 @@ impl Sessions {
     ) -> Result<(), TlsError> {
         let unit: f64 = StandardUniform.sample(&mut self.random);
         let resumes = unit < self.resume_share;
-        let mut session = self.client.begin(resumes)?;
+        // What the engine waits for in one piece is a head: it ends a longer one, and nothing else stays.
+        let session = self.client.begin(resumes)?;
+        let mut session = session.with_unread_max(HEAD_LEN_MAX);
         session.receive(&[], out)?;
         let slot = id.slot() as usize;
         if self.held.len() <= slot {

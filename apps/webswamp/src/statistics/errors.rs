@@ -24,6 +24,11 @@ pub enum ErrorKind {
     /// It closed the connection before its response was whole.
     #[strum(serialize = "closed_early")]
     Closed,
+    /// The server reset the stream of the request (RST_STREAM of HTTP/2).
+    StreamReset,
+    /// It went away (GOAWAY of HTTP/2) because something was wrong before it answered, or twice without doing anything at all.
+    #[strum(serialize = "goaway")]
+    GoAway,
     /// The response was not whole in the time that a request may take.
     Timeout,
     /// What came is no response.

@@ -19,8 +19,10 @@ mod answered;
 mod errors;
 mod handshakes;
 mod histogram;
+mod http2;
 mod seconds;
 
+use exos_http2::{ErrorCode, Fault};
 use exos_inet::Instant;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -30,6 +32,7 @@ pub use errors::{ErrorKind, Errors};
 pub use handshakes::{Handshake, Handshakes};
 pub use histogram::histogram;
 pub(crate) use histogram::pairs;
+pub use http2::Http2;
 pub use seconds::{Second, Seconds};
 
 /// Everything about the measured time.
@@ -43,6 +46,8 @@ pub struct Statistics {
     pub connect: Histogram<u64>,
     /// Those of TLS.
     pub handshakes: Handshakes,
+    /// HTTP/2, where that is spoken.
+    pub http2: Option<Http2>,
     /// To the first byte.
     pub first: Histogram<u64>,
     /// To the last byte, from when the request was begun.
@@ -99,6 +104,7 @@ impl Statistics {
             until: Instant::from_micros(u64::MAX),
             connect: histogram(),
             handshakes: Handshakes::default(),
+            http2: None,
             first: histogram(),
             service: histogram(),
             total: histogram(),
@@ -139,6 +145,39 @@ impl Statistics {
         if self.counts(begun) {
             self.handshakes.failed(reason);
         }
+    }
+
+    /// The stream was reset of a request that was meant to begin then.
+    pub fn stream_reset(&mut self, intended: Instant, code: ErrorCode) {
+        let counts = self.counts(intended);
+        self.http2
+            .iter_mut()
+            .filter(|_| counts)
+            .for_each(|it| it.reset(code));
+    }
+
+    /// A server takes no more requests on a connection.
+    pub fn went_away(&mut self, now: Instant, code: ErrorCode) {
+        let counts = self.counts(now);
+        self.http2
+            .iter_mut()
+            .filter(|_| counts)
+            .for_each(|it| it.went_away(code));
+    }
+
+    /// A request that was meant to begin then is asked on another connection.
+    pub fn asked_again(&mut self, intended: Instant) {
+        let count = u64::from(self.counts(intended));
+        self.http2.iter_mut().for_each(|it| it.asked_again += count);
+    }
+
+    /// A server breaks the protocol.
+    pub fn server_fault(&mut self, now: Instant, fault: Fault) {
+        let counts = self.counts(now);
+        self.http2
+            .iter_mut()
+            .filter(|_| counts)
+            .for_each(|it| it.fault(fault));
     }
 
     /// A request of an open loop was begun.

@@ -14,6 +14,11 @@ fn responses() {
 }
 
 #[test]
+fn frames_of_http2() {
+    replay(corpus("load_http2"), 200, bodies::http2);
+}
+
+#[test]
 fn logs() {
     replay(corpus("load_log"), 200, bodies::log);
 }

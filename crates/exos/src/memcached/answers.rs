@@ -18,7 +18,7 @@ use crate::{Error, ash};
 /// Rows of a cache that are waited for together, as a share of all: one in this many.
 const TOGETHER: usize = 16;
 /// Bytes of memcached's frame header, which an answer has, too.
-const FRAME: u16 = super::protocol::FRAME as u16;
+const FRAME: u16 = super::words::FRAME as u16;
 /// `get `, and what ends a line.
 const GET: u64 = 0x6765_7420;
 const END_OF_LINE: u64 = 0x0d0a;

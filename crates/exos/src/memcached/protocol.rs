@@ -2,29 +2,17 @@
 
 use super::cache::Cache;
 use super::item::{KEY_MAX, VALUE_MAX, write_value};
-use super::store::{RELATIVE_MAX, Store, number};
+use super::store::Store;
+use super::words::{BAD_LINE, FRAME, RELATIVE_MAX, Step, number};
 
 /// Bytes of a command's line. A `get` may have many keys.
 const LINE_MAX: usize = 8192;
-/// Bytes of a datagram's frame header: identifier, number of the datagram, how many there are, 0; two each.
-pub(super) const FRAME: usize = 8;
 /// Bytes of an answer in one datagram: with its header 1,400.
 const PART: usize = 1392;
 /// Bytes of the values that one command is answered with, and of all that one call is answered with, a command more: what is asked in few
 /// words is not to fill memory. A value of the longest fits.
 const ANSWER_MAX: usize = 2 * VALUE_MAX;
 const ERROR: &[u8] = b"ERROR\r\n";
-pub(super) const BAD_LINE: &[u8] = b"CLIENT_ERROR bad command line format\r\n";
-
-/// What bytes come to that begin with a command.
-pub(super) enum Step {
-    /// The command is not whole.
-    More,
-    /// As many bytes were the command, which may not all have come; and its answer.
-    Answer(usize, Vec<u8>),
-    /// The client is not to be understood.
-    Close,
-}
 
 /// What a connection is answered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

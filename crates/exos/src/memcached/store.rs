@@ -2,10 +2,7 @@
 
 use super::cache::Cache;
 use super::item::{Item, KEY_MAX, VALUE_MAX};
-use super::protocol::{BAD_LINE, Step};
-
-/// A time of expiry up to this many seconds counts from now on, a larger one from 1970.
-pub(super) const RELATIVE_MAX: i32 = 60 * 60 * 24 * 30;
+use super::words::{BAD_LINE, RELATIVE_MAX, Step, number};
 
 /// Under which condition a value is stored, and how.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -62,10 +59,6 @@ fn expires(word: &[u8], now: u64) -> Option<Option<u64>> {
         after @ 1..=RELATIVE_MAX => Some(now + after as u64),
         when => Some(when as u64),
     })
-}
-
-pub(super) fn number<T: std::str::FromStr>(word: &[u8]) -> Option<T> {
-    std::str::from_utf8(word).ok()?.parse().ok()
 }
 
 impl Cache {

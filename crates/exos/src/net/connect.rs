@@ -9,8 +9,8 @@ use exos_inet::Instant;
 use exos_inet::tcp::Options;
 use exos_names::{Config, Connector, Event, Families, LookupId};
 
+use super::inner::Wait;
 use super::names::Names;
-use super::stack::Wait;
 use super::stream::TcpStream;
 use crate::clock;
 use crate::limits::NAMES_SLOW;

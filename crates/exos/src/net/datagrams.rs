@@ -10,7 +10,8 @@ use std::time::Duration;
 use exos_buf::{Buffer, Slice};
 use exos_inet::udp::{HeaderFields, Received, Sharing, UdpHandle};
 
-use super::stack::{Inner, Net};
+use super::inner::Inner;
+use super::stack::Net;
 use super::stream::{hop_limit, some_time};
 use super::table::{Datagrams, Waiters};
 use super::{claims, errors};

@@ -19,8 +19,8 @@
 //! ```
 
 mod channel;
-mod gone;
-mod message;
+pub(super) mod gone;
+pub(super) mod message;
 
 use std::io::{self, ErrorKind};
 use std::os::unix::net::UnixStream;
@@ -28,12 +28,11 @@ use std::os::unix::net::UnixStream;
 use exos_inet::tcp::{DetachedConnection, Flow, Reason};
 
 use self::channel::Channel;
-pub(super) use self::gone::Gone;
-pub(super) use self::message::Settings;
 use self::message::{GONE, Head, TAKEN, refusal};
 use super::claims;
 use super::errors;
-use super::stack::{Inner, Net};
+use super::inner::Inner;
+use super::stack::Net;
 use super::stream::TcpStream;
 use super::table::Connection;
 use crate::clock;

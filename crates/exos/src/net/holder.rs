@@ -2,7 +2,7 @@
 
 use std::cell::{RefCell, RefMut};
 
-use super::stack::Inner;
+use super::inner::Inner;
 use crate::clock;
 use crate::node::Exos;
 

@@ -10,7 +10,8 @@ use std::task::{Context, Poll};
 use exos_inet::limits::HOP_LIMIT;
 use exos_inet::tcp::{ListenOptions, ListenerId, OpenError};
 
-use super::stack::{Inner, Net};
+use super::inner::Inner;
+use super::stack::Net;
 use super::stream::{TcpStream, hop_limit};
 use super::table::{Listener, Made, Place, Waiters};
 use super::{claims, errors};

@@ -53,6 +53,7 @@ mod datagrams;
 mod errors;
 mod handover;
 mod holder;
+mod inner;
 mod listener;
 mod names;
 mod poll;

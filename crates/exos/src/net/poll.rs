@@ -15,8 +15,9 @@ use rustix::event::epoll;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::datagrams::UdpSocket;
+use super::inner::{Inner, Wait};
 use super::listener::TcpListener;
-use super::stack::{Inner, Net, Wait};
+use super::stack::Net;
 use super::stream::TcpStream;
 use super::table::Readiness;
 use super::watches::{Interest, PollEvent, Source, SourceKey, Token, Trigger, Watches};

@@ -15,7 +15,8 @@ use exos_inet::tcp::{Flow, IpFields, Options};
 pub(super) use settings::{hop_limit, some_time};
 
 use super::errors;
-use super::stack::{Inner, Net};
+use super::inner::Inner;
+use super::stack::Net;
 use super::table::Waiters;
 use crate::clock;
 

@@ -14,7 +14,7 @@ use exos_inet::tcp::{ConnectionId, Flow, ListenerId, Reason, Share, Tcp};
 use exos_inet::udp::{UdpHandle, UdpTable};
 
 use super::errors;
-use super::handover::Settings;
+use super::handover::message::Settings;
 use crate::limits::{SEND_BUFFER_LEAST, SEND_BUFFER_MOST};
 use crate::via::GrantId;
 

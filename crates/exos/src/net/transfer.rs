@@ -9,7 +9,7 @@ use exos_inet::Instant;
 use exos_inet::tcp::{Flow, Options};
 
 use super::errors;
-use super::stack::Inner;
+use super::inner::Inner;
 use super::table::Connection;
 use crate::clock;
 use crate::limits::WRITE_PIECE;

@@ -24,7 +24,6 @@ use super::room::PeerRoom;
 use super::sent::{Sent, SentResponse};
 use super::shared::lock;
 use super::table::Table;
-pub(super) use fate::FORGOTTEN;
 use fate::{Fate, FateOf, fate, last_fate, sent};
 
 /// How long slots of connections that the stack has stay closed without word of it.

@@ -9,8 +9,8 @@ use std::collections::{HashMap, HashSet};
 use exos_filter::handler::web::layout::{self, slot};
 use exos_inet::{Duration, Instant};
 
-use super::connections::FORGOTTEN;
 use super::memory::Memory;
+use super::sent::FORGOTTEN;
 
 /// How many are kept without a look at the slots: some megabytes of the longest.
 const UNSEEN: usize = 4096;

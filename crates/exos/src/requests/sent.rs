@@ -1,11 +1,14 @@
 //! Responses that clients have not acknowledged when their connections come to the stack.
 
 use exos_filter::handler::web::layout::slot;
-use exos_inet::Instant;
 use exos_inet::tcp::ConnectionId;
+use exos_inet::{Duration, Instant};
 
 use super::memory::Memory;
 use super::reports::Named;
+
+/// A connection whose peer neither acknowledges nor ends it is reset then, and what was sent on it forgotten.
+pub(super) const FORGOTTEN: Duration = Duration::from_secs(60);
 
 /// A response of the kernel's that is under way on a connection which the stack has taken on: it is in the connection's queue.
 #[derive(Clone, Debug, PartialEq, Eq)]

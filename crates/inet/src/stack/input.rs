@@ -3,7 +3,7 @@
 mod datagrams;
 mod header_prediction;
 mod messages;
-mod packet;
+pub(super) mod packet;
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -24,7 +24,7 @@ use crate::stack::state::Stack;
 use crate::tcp::{Ecn, Flow, Segment};
 use crate::time::Instant;
 
-pub(super) use packet::{Arrival, Packet};
+use packet::{Arrival, Packet};
 
 /// Whom else a frame concerns, where several stacks have an address together.
 #[derive(Copy, Clone, Debug, Eq, PartialEq)]

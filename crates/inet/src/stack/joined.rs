@@ -1,14 +1,14 @@
 //! Segments that came in fragments, where somebody else may have their connection (`Stack::take_on`): who has it sees whole packets, and
 //! these are whole first here. They wait for it to be asked.
 
-mod segment;
+pub(super) mod segment;
 
-use crate::stack::input::{Concern, Packet};
+use crate::stack::input::Concern;
+use crate::stack::input::packet::Packet;
 use crate::stack::state::Stack;
 use crate::time::Instant;
 
-pub(super) use segment::Joined;
-pub use segment::JoinedSegment;
+use segment::{Joined, JoinedSegment};
 
 impl Stack {
     /// Whether segments that were joined of fragments wait from now on until they are asked for ([`Self::take_joined`]): after each frame,

@@ -6,18 +6,16 @@
 //!
 //! What waits is bounded ([`LOOPBACK_BYTES_MAX`](crate::limits::LOOPBACK_BYTES_MAX)). What has no room is lost like a packet on a wire, and counted.
 
-mod frames;
+pub(super) mod frames;
 
 use exos_wire::offload::RxChecksum;
 
 use crate::counters::Counters;
-use crate::stack::input::Arrival;
-use crate::stack::output::{Summing, gather};
+use crate::stack::input::packet::Arrival;
+use crate::stack::output::body::{Summing, gather};
 use crate::stack::state::Stack;
 use crate::tcp::ConnectionId;
 use crate::time::Instant;
-
-pub(super) use frames::Loopback;
 
 impl Stack {
     /// Take in what was sent to ourselves before this call; what that leads to comes with the next one.

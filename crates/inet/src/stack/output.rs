@@ -6,10 +6,10 @@
 //! slices' cached sums. Connections hand out bursts of several segments at once: where the link cannot cut them up, it is
 //! done here, a frame each time. What is small and rare (ARP, NDP, ICMP, UDP) leaves as complete frames.
 
-mod body;
+pub(super) mod body;
 mod packets;
-mod path_cache;
-mod segments;
+pub(super) mod path_cache;
+pub(super) mod segments;
 
 use std::net::IpAddr;
 
@@ -21,10 +21,7 @@ use crate::stack::state::Stack;
 use crate::tcp::{ConnectionId, Outgoing, Path, Reply};
 use crate::time::Instant;
 
-pub use body::Body;
-pub(super) use body::{Summing, gather};
-pub(super) use path_cache::PathCache;
-pub(super) use segments::Template;
+use body::{Body, Summing, gather};
 
 /// A frame to be sent: head, then body. Borrowed from the stack until the next call.
 pub struct Transmit<'a> {

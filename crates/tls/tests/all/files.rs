@@ -5,7 +5,6 @@ use std::os::unix::fs::PermissionsExt as _;
 use exos_testing::corpus;
 use exos_tls::certificate::validity;
 use exos_tls::files::{Files, certificates, load};
-use exos_tls::policy::provider;
 use exos_tls::self_signed;
 use rustls_pki_types::CertificateDer;
 
@@ -59,7 +58,7 @@ fn what_is_missing_is_said() {
         key: nowhere.into(),
         ocsp: None,
     };
-    let error = load(&files, &provider(&[]), 0).unwrap_err().to_string();
+    let error = load(&files, 0).unwrap_err().to_string();
     assert!(
         error.contains("no certificate in /proc/self/status"),
         "{error}"
@@ -107,7 +106,7 @@ fn readers_of_a_key_are_told_of() {
     for mode in [0o600, 0o640, 0o604] {
         let permissions = std::fs::Permissions::from_mode(mode);
         std::fs::set_permissions(&files.key, permissions).unwrap();
-        said.push(load(&files, &provider(&[]), now).unwrap().warnings);
+        said.push(load(&files, now).unwrap().warnings);
     }
     std::fs::remove_dir_all(&folder).unwrap();
     assert_eq!(said[0], [""; 0]);

@@ -244,3 +244,25 @@ fn a_session_is_resumed() {
         }
     }
 }
+
+/// What has to be seen in one piece may be longer than what a session keeps by default; there is a bound all the same.
+#[test]
+fn a_session_keeps_as_much_as_was_said() {
+    const MOST: usize = 5 * limits::UNREAD_LEN;
+    let (server, client) = configs(MinimumVersion::V13, &[]);
+    for (most, keeps) in [(None, limits::UNREAD_LEN), (Some(MOST), MOST)] {
+        let mut pair = Pair::new(server.clone(), client.clone(), 1000);
+        pair.shake_hands();
+        if let Some(most) = most {
+            pair.client = pair.client.with_unread_max(most);
+        }
+        let (mut records, mut out) = (Vec::new(), Vec::new());
+        let long = vec![7; 2 * MOST];
+        pair.server.seal(&[&long], &mut records).unwrap();
+        let taken = pair.client.receive(&records, &mut out).unwrap();
+        assert_eq!(pair.client.readable().len(), keeps);
+        assert_eq!(pair.client.receive(&records[taken..], &mut out), Ok(0));
+        pair.client.consume(1);
+        assert!(pair.client.receive(&records[taken..], &mut out).unwrap() > 0);
+    }
+}

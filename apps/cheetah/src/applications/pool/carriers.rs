@@ -1,4 +1,4 @@
-//! What carries requests to applications: a connection that speaks FastCGI, or a link of shared buffers. To those who ask both are alike.
+//! What carries requests to applications: a connection that speaks FastCGI or HTTP, or a link of shared buffers. To those who ask all are alike.
 
 use exos_application::asking::Part;
 use exos_inet::Instant;
@@ -15,9 +15,29 @@ use crate::limits::BODY_QUEUE_LEN;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Upstream {
     /// A connection, which speaks FastCGI.
-    Connection(ConnectionId),
+    Fastcgi(ConnectionId),
+    /// A connection, which speaks HTTP.
+    Http(ConnectionId),
     /// A link, where it has a number.
     Request(RequestId),
+}
+
+impl Upstream {
+    /// A connection to there.
+    pub(super) fn of(address: &Address, connection: ConnectionId) -> Upstream {
+        match address {
+            Address::Http(_) => Upstream::Http(connection),
+            Address::Fastcgi(_) | Address::Shared(_) => Upstream::Fastcgi(connection),
+        }
+    }
+
+    /// The connection, if it is one.
+    pub(super) fn connection(self) -> Option<ConnectionId> {
+        match self {
+            Upstream::Fastcgi(connection) | Upstream::Http(connection) => Some(connection),
+            Upstream::Request(_) => None,
+        }
+    }
 }
 
 /// All that carries requests of a loop.
@@ -28,27 +48,28 @@ pub struct Carriers {
 }
 
 impl Carriers {
-    /// Begins a request with these variables; `keeps` has a connection stay open behind it.
-    pub fn begin(&mut self, upstream: Upstream, variables: &[u8], has_body: bool, keeps: bool) {
+    /// Begins a request with these variables, or over HTTP with this head; `keeps` has a connection stay open behind it.
+    pub fn begin(&mut self, upstream: Upstream, variables: Vec<u8>, has_body: bool, keeps: bool) {
         match upstream {
-            Upstream::Connection(connection) => {
+            Upstream::Fastcgi(connection) => {
                 let mut records = Vec::with_capacity(variables.len() + 64);
                 record::begin(&mut records, keeps);
-                record::part(&mut records, Stream::Params, variables);
+                record::part(&mut records, Stream::Params, &variables);
                 record::end(&mut records, Stream::Params);
                 if !has_body {
                     record::end(&mut records, Stream::Stdin);
                 }
                 self.upstreams.send(connection, records);
             }
-            Upstream::Request(request) => self.links.ask(request, variables, has_body),
+            Upstream::Http(connection) => self.upstreams.send(connection, variables),
+            Upstream::Request(request) => self.links.ask(request, &variables, has_body),
         }
     }
 
     /// Sends a part of its body.
     pub fn send_body(&mut self, upstream: Upstream, bytes: &[u8], is_last: bool) {
         match upstream {
-            Upstream::Connection(connection) => {
+            Upstream::Fastcgi(connection) => {
                 let mut records = Vec::with_capacity(bytes.len() + 32);
                 record::part(&mut records, Stream::Stdin, bytes);
                 if is_last {
@@ -56,14 +77,29 @@ impl Carriers {
                 }
                 self.upstreams.send(connection, records);
             }
+            Upstream::Http(connection) => self.upstreams.send(connection, bytes.to_vec()),
             Upstream::Request(request) => self.links.send_body(request, bytes, is_last),
         }
     }
 
-    /// How much of its body is taken now.
+    /// The client ends its side of what was begun.
+    pub fn finish(&mut self, upstream: Upstream) {
+        if let Some(connection) = upstream.connection() {
+            self.upstreams.finish(connection);
+        }
+    }
+
+    /// Whether what carries it came to stand.
+    pub fn has_stood(&self, upstream: Upstream) -> bool {
+        let connection = upstream.connection();
+        connection.is_none_or(|connection| self.upstreams.has_stood(connection))
+    }
+
+    /// How much of its body is taken now. Over HTTP none is before the connection stands: until then another may be asked instead.
     pub fn body_room(&self, upstream: Upstream) -> usize {
         match upstream {
-            Upstream::Connection(connection) => {
+            Upstream::Http(connection) if !self.upstreams.has_stood(connection) => 0,
+            Upstream::Fastcgi(connection) | Upstream::Http(connection) => {
                 BODY_QUEUE_LEN.saturating_sub(self.upstreams.unsent(connection))
             }
             Upstream::Request(request) => self.links.body_room(request),
@@ -93,14 +129,16 @@ impl Carriers {
     /// Why nothing more comes than what is there, if so.
     pub fn end_of(&self, upstream: Upstream) -> Option<Reason> {
         match upstream {
-            Upstream::Connection(connection) => self.upstreams.end_of(connection),
+            Upstream::Fastcgi(connection) | Upstream::Http(connection) => {
+                self.upstreams.end_of(connection)
+            }
             Upstream::Request(request) => self.links.end_of(request),
         }
     }
 
     /// Nobody wants the answer: says so, before [`close`](Self::close).
     pub fn abort(&mut self, upstream: Upstream) {
-        if let Upstream::Connection(connection) = upstream {
+        if let Upstream::Fastcgi(connection) = upstream {
             let mut abort = Vec::new();
             record::abort(&mut abort);
             self.upstreams.send(connection, abort);
@@ -113,23 +151,25 @@ impl Carriers {
     pub(super) fn connect(
         &mut self,
         application: &Application,
+        address: &Address,
         client: ConnectionId,
         now: Instant,
     ) -> Result<(Upstream, bool), Errno> {
-        let address = &application.address;
         if let Address::Shared(path) = address {
             let timeout = application.timeout;
             let (begun, is_new) = self.links.begin(path, client, timeout, now)?;
             return Ok((Upstream::Request(begun), is_new));
         }
         let connection = self.upstreams.connect(address, client)?;
-        Ok((Upstream::Connection(connection), true))
+        Ok((Upstream::of(address, connection), true))
     }
 
     /// Closes a connection, or leaves a request, and gives its application's address.
     pub(super) fn leave(&mut self, upstream: Upstream) -> Option<Address> {
         match upstream {
-            Upstream::Connection(connection) => self.upstreams.leave(connection),
+            Upstream::Fastcgi(connection) | Upstream::Http(connection) => {
+                self.upstreams.leave(connection)
+            }
             Upstream::Request(request) => self.links.leave(request),
         }
     }

@@ -16,7 +16,7 @@ use crate::site::rules::access::peer::Peer;
 #[derive(Debug, Default)]
 pub(super) struct Group {
     pub(super) open: usize,
-    pub(super) idle: Vec<ConnectionId>,
+    pub(super) idle: Vec<Idle>,
     /// Whose requests the others carry.
     pub(super) shares: Shares,
     pub(super) waiting: VecDeque<Waiting>,
@@ -24,10 +24,21 @@ pub(super) struct Group {
     pub(super) ready: VecDeque<Waiting>,
     /// Its own queue is full: nobody asks before.
     pub(super) full_until: Option<Instant>,
+    /// It has failed: others are asked before, if there are any.
+    pub(super) rests_until: Option<Instant>,
     /// When it was last told that something is wrong with it.
     told_at: Option<Instant>,
     /// Since when lines of its own were told, and how many.
     warned: Option<(Instant, usize)>,
+}
+
+/// A connection that is kept without a request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Idle {
+    pub(super) connection: ConnectionId,
+    pub(super) since: Instant,
+    /// How long it is kept, if not for as long as it stands.
+    pub(super) until: Option<Instant>,
 }
 
 /// A client that waits, and how many connections there may be with its own.
@@ -48,6 +59,17 @@ impl Group {
     /// Connections that carry a request, or will.
     pub(super) fn busy(&self) -> usize {
         self.open - self.idle.len() + self.ready.len()
+    }
+
+    /// When there is something to do, whatever happens.
+    pub(super) fn untils(&self) -> impl Iterator<Item = Instant> {
+        let idle = self.idle.first().and_then(|idle| idle.until);
+        self.full_until.into_iter().chain(idle)
+    }
+
+    /// Requests that it has, or is to have.
+    pub(super) fn outstanding(&self) -> usize {
+        self.busy() + self.waiting.len()
     }
 
     /// Lets those ask for whom there is room, in order.

@@ -7,6 +7,7 @@ use exos::clock;
 use exos_inet::Duration;
 
 use super::*;
+use crate::applications::Place;
 use crate::applications::rules::{Rule, Scope};
 use crate::limits::{APPLICATION_WAITING_MAX, CLIENT_SHARE, WARNINGS_MAX};
 
@@ -27,7 +28,7 @@ impl World {
         let application = Application {
             connections,
             keep,
-            ..Application::at(Address::Unix(path.clone()))
+            ..Application::at(Address::Fastcgi(Place::Unix(path.clone())))
         };
         World {
             path,
@@ -50,9 +51,18 @@ impl World {
         has_waited: bool,
     ) -> Result<Opened, Refusal> {
         let (client, ip) = (ConnectionId::from_bits(client), ip.parse().unwrap());
-        let (application, now) = (&self.application, clock::now());
+        let to = To {
+            application: &self.application,
+            address: &self.application.addresses[0],
+            kept_within: may_be_kept.then_some(Duration::MAX),
+        };
         self.applications
-            .open(application, client, ip, may_be_kept, has_waited, now)
+            .open(to, client, ip, has_waited, clock::now())
+    }
+
+    fn release(&mut self, upstream: Upstream) {
+        let applications = &mut self.applications;
+        applications.release(upstream, &self.application, clock::now());
     }
 
     /// A connection for a client, and whether it was kept.
@@ -97,13 +107,13 @@ fn requests_beyond_wait_in_order() {
     for client in [2, 3, 4] {
         world.waits(client);
     }
-    world.applications.release(first, &world.application);
+    world.release(first);
     assert_eq!(world.told(), 2);
     let (second, was_kept) = world.connect(2, true);
     world.waits(5);
     assert!(!was_kept);
     // One that goes gives its place on, before it was told and after.
-    let address = world.application.address.clone();
+    let address = world.application.addresses[0].clone();
     (world.applications).forget(ConnectionId::from_bits(3), &address);
     world.applications.close(second);
     (world.applications).forget(ConnectionId::from_bits(4), &address);
@@ -125,7 +135,7 @@ fn connections_are_kept_as_far_as_is_said() {
     let mut world = World::new("kept", 3, 1);
     let (first, second) = (world.connect(1, false).0, world.connect(2, false).0);
     let (mut of_first, mut of_second) = (world.accept(), world.accept());
-    let Upstream::Connection(connection) = first else {
+    let Upstream::Fastcgi(connection) = first else {
         panic!("{first:?}");
     };
     world
@@ -150,11 +160,11 @@ fn connections_are_kept_as_far_as_is_said() {
         b"answered"
     );
     world.applications.carriers().consume(connection, 8);
-    world.applications.release(first, &world.application);
-    world.applications.release(second, &world.application);
+    world.release(first);
+    world.release(second);
     assert_eq!(of_second.read(&mut got).unwrap(), 0, "one is kept, no more");
     assert_eq!(world.connect(3, false), (first, true));
-    world.applications.release(first, &world.application);
+    world.release(first);
     // What cannot be asked again is not asked over one that may be closed by now.
     let fresh = world.ask(4, false, false);
     assert!(matches!(
@@ -172,7 +182,7 @@ fn a_kept_connection_that_says_anything_is_closed() {
     let mut world = World::new("closed", 3, 2);
     let (first, _) = world.connect(1, false);
     let mut peer = world.accept();
-    world.applications.release(first, &world.application);
+    world.release(first);
     peer.write_all(b"unasked").unwrap();
     let mut got = [0; 1];
     peer.set_nonblocking(true).unwrap();
@@ -192,7 +202,7 @@ fn where_nobody_listens_is_said_and_told_once_a_second() {
     std::fs::remove_file(&world.path).unwrap();
     let refused = world.ask(1, true, false).err();
     assert_eq!(refused, Some(Refusal::Failed(Errno::NOENT)));
-    let (address, now) = (world.application.address.clone(), clock::now());
+    let (address, now) = (world.application.addresses[0].clone(), clock::now());
     let secs = |secs| now + Duration::from_secs(secs);
     assert!(world.applications.may_tell(&address, now));
     assert!(!world.applications.may_tell(&address, now));
@@ -221,22 +231,22 @@ fn connections_that_no_rule_keeps_are_closed() {
     };
     let upstreams = [1, 2, 3].map(|client| world.connect(client, false).0);
     let mut peers = [(); 3].map(|()| world.accept());
-    world.applications.release(upstreams[0], &world.application);
-    world.applications.release(upstreams[1], &world.application);
+    world.release(upstreams[0]);
+    world.release(upstreams[1]);
     let keeps_all = rules(&world.application, 2);
     let keeps_one = rules(&world.application, 1);
     world.applications.follow([&keeps_all].into_iter());
     assert_eq!(world.connect(4, false), (upstreams[1], true));
-    world.applications.release(upstreams[1], &world.application);
+    world.release(upstreams[1]);
     world.applications.follow([&keeps_one].into_iter());
     let mut byte = [0];
     assert_eq!(peers[0].read(&mut byte).unwrap(), 0, "one is kept, no more");
     assert_eq!(world.connect(5, false), (upstreams[1], true), "the newest");
-    world.applications.release(upstreams[1], &world.application);
+    world.release(upstreams[1]);
     world.applications.follow([&Rules::default()].into_iter());
     assert_eq!(peers[1].read(&mut byte).unwrap(), 0, "none is kept");
     // The request that is under way began when it would have been.
-    world.applications.release(upstreams[2], &world.application);
+    world.release(upstreams[2]);
     assert_eq!(peers[2].read(&mut byte).unwrap(), 0);
     assert!(world.applications.groups.len() == 1);
     world.applications.follow([&Rules::default()].into_iter());
@@ -350,12 +360,12 @@ fn a_kept_connection_that_has_ended_is_not_used() {
     let mut world = World::new("ended", 3, 2);
     let (first, _) = world.connect(1, false);
     let peer = world.accept();
-    world.applications.release(first, &world.application);
+    world.release(first);
     drop(peer);
     assert!(!world.connect(2, false).1);
     let (second, _) = world.connect(3, false);
     let (_, mut peer) = (world.accept(), world.accept());
-    world.applications.release(second, &world.application);
+    world.release(second);
     peer.write_all(b"unasked").unwrap();
     assert!(!world.connect(4, false).1);
 }
@@ -386,7 +396,7 @@ fn a_client_has_its_share_of_connections_and_of_places() {
     }
     assert_eq!(opened(world.ask_of(other, 10_007, true, false)), None);
     // What it gives back the next may have, and it itself in its turn: kept, closed or never used.
-    world.applications.release(first, &world.application);
+    world.release(first);
     assert_eq!(world.told(), 3);
     let third = opened(world.ask_of(greedy, 3, true, true)).unwrap();
     world.applications.close(second);
@@ -400,14 +410,19 @@ fn a_client_has_its_share_of_connections_and_of_places() {
 #[test]
 fn a_link_that_takes_nothing_ends_and_the_next_request_makes_another() {
     let mut world = World::new("stuck", 4, 0);
-    world.application.address = Address::Shared(world.path.clone());
+    world.application.addresses[0] = Address::Shared(world.path.clone());
     let start = clock::now();
     let open = |world: &mut World, client, now| {
         let (client, ip) = (
             ConnectionId::from_bits(client),
             "127.0.0.1".parse().unwrap(),
         );
-        let opened = (world.applications).open(&world.application, client, ip, true, false, now);
+        let to = To {
+            application: &world.application,
+            address: &world.application.addresses[0],
+            kept_within: Some(Duration::MAX),
+        };
+        let opened = (world.applications).open(to, client, ip, false, now);
         match opened {
             Ok(Opened::Connected { upstream, was_kept }) => (upstream, was_kept),
             other => panic!("{other:?}"),
@@ -419,7 +434,7 @@ fn a_link_that_takes_nothing_ends_and_the_next_request_makes_another() {
     let (second, was_kept) = open(&mut world, 2, start);
     assert!(was_kept);
     let carriers = world.applications.carriers();
-    carriers.begin(first, &[1; 100], true, false);
+    carriers.begin(first, vec![1; 100], true, false);
     // More than the pipe has room for, which nobody reads.
     (0..400).for_each(|_| carriers.send_body(first, &[2; 1 << 16], false));
     assert_eq!(world.applications.poll(), None);

@@ -9,7 +9,8 @@ use exos_inet::tcp::{ConnectionId, EventSet, Reason};
 use exos_program::sockets::{Shortage, Sockets};
 use rustix::io::Errno;
 
-use crate::applications::application::Address;
+use super::carriers::Upstream as Carried;
+use crate::applications::application::{Address, Place};
 use crate::limits::APPLICATION_READ_LEN;
 
 /// A connection.
@@ -18,6 +19,8 @@ struct Upstream {
     address: Address,
     /// For whom; nobody where it is kept open.
     client: Option<ConnectionId>,
+    /// It came to stand.
+    stood: bool,
     end: Option<Reason>,
 }
 
@@ -27,7 +30,7 @@ pub(super) enum News {
     /// Its client.
     Of(ConnectionId),
     /// Nobody: this one was kept open, and has ended or said something.
-    Useless(ConnectionId),
+    Useless(Carried),
 }
 
 /// All connections of a loop.
@@ -58,16 +61,20 @@ impl Upstreams {
                 none.insert(sockets)
             }
         };
-        let id = match address {
-            Address::Unix(path) => sockets.connect_unix(path, 0)?,
-            Address::Shared(_) => return Err(Errno::PROTOTYPE),
-            Address::Tcp(to) => sockets.connect(to, 0).map_err(|shortage| match shortage {
+        let (Address::Fastcgi(place) | Address::Http(place)) = address else {
+            return Err(Errno::PROTOTYPE);
+        };
+        let id = match place {
+            Place::Unix(path) => sockets.connect_unix(path, 0)?,
+            Place::Tcp(to) => sockets.connect(to, 0).map_err(|shortage| match shortage {
                 Shortage::Room(errno) | Shortage::Ports(errno) => errno,
             })?,
         };
         let made = Upstream {
             address: address.clone(),
             client: Some(client),
+            // A Unix socket stands at once.
+            stood: matches!(place, Place::Unix(_)),
             end: None,
         };
         self.all.insert(id, made);
@@ -98,6 +105,14 @@ impl Upstreams {
         }
     }
 
+    /// Ends our side behind what was sent.
+    pub(super) fn finish(&mut self, id: ConnectionId) {
+        self.is_touched = true;
+        if let Some(sockets) = &mut self.sockets {
+            sockets.finish(id);
+        }
+    }
+
     /// Takes this many bytes of what has come.
     pub(super) fn consume(&mut self, id: ConnectionId, count: usize) {
         self.is_touched = true;
@@ -107,6 +122,16 @@ impl Upstreams {
     }
 
     // Getters.
+
+    /// It came to stand.
+    pub(super) fn has_stood(&self, id: ConnectionId) -> bool {
+        self.all.get(&id).is_some_and(|upstream| upstream.stood)
+    }
+
+    /// To where it is.
+    pub(super) fn address_of(&self, id: ConnectionId) -> Option<&Address> {
+        self.all.get(&id).map(|upstream| &upstream.address)
+    }
 
     /// Bytes that the kernel has not taken.
     pub(super) fn unsent(&self, id: ConnectionId) -> usize {
@@ -176,6 +201,7 @@ impl Upstreams {
             let Some(upstream) = self.all.get_mut(&id) else {
                 continue;
             };
+            upstream.stood |= set.contains(EventSet::CONNECTED);
             if set.contains(EventSet::FINISHED) {
                 upstream.end.get_or_insert(Reason::Done);
             }
@@ -186,7 +212,7 @@ impl Upstreams {
                 Some(client) => return Some(News::Of(client)),
                 // Nothing is to come on one that is kept but its end.
                 None if upstream.end.is_some() || set.contains(EventSet::READABLE) => {
-                    return Some(News::Useless(id));
+                    return Some(News::Useless(Carried::of(&upstream.address, id)));
                 }
                 None => {}
             }

@@ -6,7 +6,8 @@ use exos_program::Timed as _;
 
 use super::failure::{Failure, tell};
 use super::{Answering, Stage, Step, Upload};
-use crate::applications::reply::{Framing, Reply, ReplyError};
+use crate::applications::pool::Refusal;
+use crate::applications::reply::{Framing, ReplyError};
 use crate::connections::connection::{Connection, Outcome, Shared, Turn};
 use crate::connections::transport::Transport;
 use crate::connections::wait::Wait;
@@ -21,29 +22,6 @@ const CLIENT_GONE: Said = Said {
 };
 
 impl Connection {
-    /// An application closed a connection that was kept, before it read the request: that is asked once more, over another.
-    pub(super) fn asks_again<T: Transport>(
-        &mut self,
-        answering: &mut Answering,
-        turn: &mut Turn<'_, T>,
-    ) -> bool {
-        let Stage::Asked {
-            upstream,
-            was_kept: true,
-        } = answering.stage
-        else {
-            return false;
-        };
-        if !answering.reply.is_fresh() || !answering.asking.may_be_repeated() {
-            return false;
-        }
-        turn.shared.applications.close(upstream);
-        answering.stage = Stage::Collecting;
-        answering.reply = Reply::default();
-        answering.was_repeated = true;
-        self.ask(answering, false, turn).is_ok()
-    }
-
     /// The application gives no answer, or not the rest.
     pub(super) fn fail<T: Transport>(
         &mut self,
@@ -51,13 +29,7 @@ impl Connection {
         answering: &mut Answering,
         turn: &mut Turn<'_, T>,
     ) -> Step {
-        turn.shared.counters.application_failures += 1;
-        tell(
-            &mut turn.shared.applications,
-            &answering.asking,
-            failure,
-            turn.now,
-        );
+        note(failure, answering, turn);
         match &mut answering.begun {
             // What has come still goes: without a last chunk, or all of its length, the client knows that it is not all.
             Some(begun)
@@ -66,6 +38,10 @@ impl Connection {
             {
                 begun.persistent = false;
                 turn.shared.counters.broken_off += 1;
+                Step::Whole
+            }
+            // Nobody says anything any more: both sides end.
+            Some(begun) if begun.framing == Framing::Tunnel && matches!(failure, Failure::Late) => {
                 Step::Whole
             }
             Some(_) => Step::Broken,
@@ -112,14 +88,21 @@ impl Connection {
         let step = match (self.waits_for(), &answering.begun) {
             (Wait::Body, None) => self.refuse_body(Status::RequestTimeout, &mut answering, turn),
             (Wait::Body, Some(_)) => Step::Broken,
-            _ => self.fail(&Failure::Late, &mut answering, turn),
+            _ => match self.ask_again(Failure::Late, &mut answering, turn) {
+                Ok(()) => Step::GoesOn,
+                Err(failure) => self.fail(&failure, &mut answering, turn),
+            },
         };
         match step {
             Step::Whole => {
                 self.end_answering(*answering, turn);
                 self.serve_behind(turn)
             }
-            Step::GoesOn | Step::Broken => {
+            Step::GoesOn => {
+                self.answering = Some(answering);
+                Outcome::GoesOn
+            }
+            Step::Broken => {
                 self.answering = Some(answering);
                 Outcome::Broken
             }
@@ -135,17 +118,18 @@ impl Connection {
         if let Some(begun) = answering.begun {
             if let Stage::Asked { upstream, .. } = answering.stage
                 && matches!(answering.upload, Upload::Over)
-                && answering.reply.is_at_a_record()
+                && answering.hearing.may_be_followed()
             {
                 let application = &answering.asking.asked.application;
-                turn.shared.applications.release(upstream, application);
+                let applications = &mut turn.shared.applications;
+                applications.release(upstream, application, turn.now);
                 answering.stage = Stage::Collecting;
             }
             if begun.is_too_long {
                 let failure = Failure::Reply(ReplyError::Long);
                 tell(
                     &mut turn.shared.applications,
-                    &answering.asking,
+                    &answering,
                     &failure,
                     turn.now,
                 );
@@ -167,11 +151,9 @@ impl Connection {
         applications.uncollect(answering.asking.peer(), take(&mut answering.collected));
         match answering.stage {
             Stage::Collecting => {}
-            Stage::Waiting => {
-                applications.forget(self.id(), &answering.asking.asked.application.address)
-            }
+            Stage::Waiting => applications.forget(self.id(), answering.address()),
             Stage::Asked { upstream, .. } => {
-                if !answering.reply.is_over() {
+                if !answering.hearing.is_over() {
                     applications.carriers().abort(upstream);
                 }
                 applications.close(upstream);
@@ -191,4 +173,22 @@ impl Connection {
         self.http_mut()
             .log_application(server, &answering.asking, said);
     }
+}
+
+/// Counts and tells what is wrong with an application. Of several upstreams others are asked for a while.
+fn note<T: Transport>(failure: &Failure, answering: &Answering, turn: &mut Turn<'_, T>) {
+    let shared = &mut *turn.shared;
+    let Some(proxy) = &answering.asking.asked.application.proxy else {
+        shared.counters.application_failures += 1;
+        return tell(&mut shared.applications, answering, failure, turn.now);
+    };
+    if answering.is_tunnel() {
+        return; // What is wrong behind a change of protocol is between the two.
+    }
+    shared.counters.upstream_failures += 1;
+    if !matches!(failure, Failure::Refused(Refusal::Busy)) {
+        let applications = &mut shared.applications;
+        applications.rest(answering.address(), proxy.fail_time, turn.now);
+    }
+    tell(&mut shared.applications, answering, failure, turn.now);
 }

@@ -5,10 +5,9 @@ use exos_inet::tcp::Reason;
 use rustix::io::Errno;
 
 use super::Answering;
+use crate::applications::Applications;
 use crate::applications::pool::Refusal;
 use crate::applications::reply::ReplyError;
-use crate::applications::{Address, Applications};
-use crate::http::Asking;
 use crate::message::Status;
 
 /// Why an application has given no answer.
@@ -34,10 +33,16 @@ impl Failure {
     }
 
     /// What the operator reads.
-    fn text(&self, asking: &Asking) -> String {
-        let application = &asking.asked.application;
-        let is_unix = matches!(application.address, Address::Unix(_));
+    fn text(&self, answering: &Answering) -> String {
+        let application = &answering.asking.asked.application;
+        let is_unix = !answering.address().is_port();
         match self {
+            Failure::Refused(Refusal::Busy) if application.proxy.is_some() => {
+                "too many requests wait for it; give it more `connections`, or more upstreams".to_owned()
+            }
+            Failure::Late if answering.is_connecting => {
+                "it does not answer a connection in time; see `connect_timeout`".to_owned()
+            }
             Failure::Refused(Refusal::Busy) => {
                 "too many requests wait for it; give it more processes, and more `connections`".to_owned()
             }
@@ -67,17 +72,21 @@ impl Failure {
 /// Tells the operator what is wrong with an application, not too often.
 pub(super) fn tell(
     applications: &mut Applications,
-    asking: &Asking,
+    answering: &Answering,
     failure: &Failure,
     now: Instant,
 ) {
-    let address = &asking.asked.application.address;
+    let address = answering.address();
     if applications.may_tell(address, now) {
-        let script = String::from_utf8_lossy(&asking.asked.script);
-        let what = failure.text(asking);
+        let asked = &answering.asking.asked;
+        let path = match asked.application.proxy {
+            Some(_) => [&*asked.script, &*asked.info].concat(),
+            None => asked.script.clone(),
+        };
+        let (path, what) = (String::from_utf8_lossy(&path), failure.text(answering));
         exos_program::warn!(
             "exos serve: {address}, asked for {}: {what}",
-            script.escape_debug()
+            path.escape_debug()
         );
     }
 }
@@ -88,8 +97,8 @@ pub(super) fn tell_warnings(
     applications: &mut Applications,
     now: Instant,
 ) {
-    for line in answering.reply.take_warnings() {
-        let address = &answering.asking.asked.application.address;
+    for line in answering.hearing.take_warnings() {
+        let address = answering.address();
         if !applications.may_warn(address, now) {
             return;
         }

@@ -11,30 +11,30 @@
 //! application's socket until the client does; what is queued for either is bounded. Requests behind it wait until the
 //! answer is queued whole.
 
+mod asking;
 mod ending;
 mod failure;
 mod relaying;
 
-use std::mem::take;
-
 use exos_buf::Buffer;
-use exos_inet::Instant;
+use exos_inet::{Duration, Instant};
 use exos_program::Timed as _;
 
 use super::bounds::BodyPace;
 use super::connection::{Connection, Outcome, Turn};
 use super::transport::Transport;
 use super::wait::Wait;
-use crate::applications::Applications;
-use crate::applications::pool::{Opened, Refusal, Upstream};
-use crate::applications::reply::{Framing, Reply};
-use crate::applications::upload::{BodyError, Chunked};
+use crate::applications::chunks::BodyError;
+use crate::applications::hearing::Hearing;
+use crate::applications::pool::Upstream;
+use crate::applications::reply::Framing;
+use crate::applications::upload::Chunked;
+use crate::applications::{Address, Applications};
 use crate::http::asking::Said;
 use crate::http::{Asking, Attempt};
 use crate::limits::{BODY_SKIP_LEN_MAX, CHUNKED_BODY_LEN_MAX};
 use crate::message::Status;
 use crate::message::request::Body;
-use failure::Failure;
 
 /// A request that an application answers, on its way.
 #[derive(Debug)]
@@ -42,13 +42,18 @@ pub(super) struct Answering {
     asking: Box<Asking>,
     upload: Upload,
     stage: Stage,
+    /// Which of the application's addresses is asked, and the bits of those that were asked in vain.
+    at: usize,
+    tried: u64,
+    /// What carries it has not come to stand.
+    is_connecting: bool,
     /// It is asked for the second time.
     was_repeated: bool,
     /// How fast its client sends the body.
     body_pace: BodyPace,
     /// Bytes of the body that are kept.
     collected: usize,
-    reply: Reply,
+    hearing: Hearing,
     /// What the client has been told, when the head has been sent.
     begun: Option<Begun>,
 }
@@ -60,6 +65,8 @@ enum Upload {
     Length(u64),
     /// What the chunks say.
     Chunked(Chunked),
+    /// All that comes, until the client ends its side: another protocol.
+    Tunnel,
     /// Nothing of the client; of the content of chunks, this many bytes have been handed on.
     Whole(Vec<u8>, usize),
     /// Nothing.
@@ -105,7 +112,9 @@ enum Step {
 
 impl Answering {
     fn new(asking: Box<Asking>, now: Instant) -> Answering {
-        let content_max = asking.asked.application.body_max.min(CHUNKED_BODY_LEN_MAX);
+        let application = &asking.asked.application;
+        let content_max = application.body_max.min(CHUNKED_BODY_LEN_MAX);
+        let hearing = Hearing::of(&application.addresses[0], asking.question());
         Answering {
             upload: match asking.body {
                 Body::Length(0) => Upload::Over,
@@ -116,11 +125,40 @@ impl Answering {
             },
             asking,
             stage: Stage::Collecting,
+            at: 0,
+            tried: 0,
+            is_connecting: false,
             was_repeated: false,
             body_pace: BodyPace::new(now),
             collected: 0,
-            reply: Reply::default(),
+            hearing,
             begun: None,
+        }
+    }
+
+    /// Where the application is asked.
+    fn address(&self) -> &Address {
+        &self.asking.asked.application.addresses[self.at]
+    }
+
+    /// Another protocol is spoken.
+    fn is_tunnel(&self) -> bool {
+        self.begun
+            .is_some_and(|begun| begun.framing == Framing::Tunnel)
+    }
+
+    /// What the application is waited for, and how long.
+    fn patience(&self, applications: &Applications) -> (Wait, Duration) {
+        let application = &self.asking.asked.application;
+        let Some(proxy) = &application.proxy else {
+            return (Wait::Application, application.timeout);
+        };
+        match self.stage {
+            _ if self.is_tunnel() => (Wait::Tunnel, proxy.tunnel_time),
+            Stage::Asked { upstream, .. } if !applications.has_stood(upstream) => {
+                (Wait::Upstream, proxy.connect_time)
+            }
+            _ => (Wait::Upstream, application.timeout),
         }
     }
 
@@ -141,7 +179,7 @@ impl Answering {
             Upload::Over | Upload::Whole(..) => Some(0),
             Upload::Length(left) if self.asking.persistent => Some(*left),
             Upload::Chunked(body) if body.is_over() => Some(0),
-            Upload::Length(_) | Upload::Chunked(_) => None,
+            Upload::Length(_) | Upload::Chunked(_) | Upload::Tunnel => None,
         };
         skip.filter(|skip| self.asking.persistent && *skip <= BODY_SKIP_LEN_MAX)
     }
@@ -238,20 +276,28 @@ impl Connection {
         }
         if !matches!(answering.stage, Stage::Asked { .. }) {
             let has_waited = answering.stage == Stage::Waiting;
-            if let Err(refusal) = self.ask(answering, has_waited, turn) {
-                return self.fail(&Failure::Refused(refusal), answering, turn);
+            if let Err(failure) = self.ask_any(answering, has_waited, turn) {
+                return self.fail(&failure, answering, turn);
             }
         }
         let Stage::Asked { upstream, .. } = answering.stage else {
             return Step::GoesOn;
         };
+        self.see_whether_it_stands(upstream, answering, turn);
         self.hand_on(upstream, answering, turn);
-        let is_uploading = self.upload(upstream, answering, turn);
+        let mut is_uploading = self.upload(upstream, answering, turn);
+        let was_tunnel = answering.is_tunnel();
         match self.download(upstream, answering, turn) {
             Ok(true) => return Step::Whole,
             Ok(false) => {}
-            Err(Failure::Ended(_)) if self.asks_again(answering, turn) => return Step::GoesOn,
-            Err(failure) => return self.fail(&failure, answering, turn),
+            Err(failure) => match self.ask_again(failure, answering, turn) {
+                Ok(()) => return Step::GoesOn,
+                Err(failure) => return self.fail(&failure, answering, turn),
+            },
+        }
+        if answering.is_tunnel() && !was_tunnel {
+            // What an eager client has sent already.
+            is_uploading = self.upload(upstream, answering, turn);
         }
         match is_uploading
             && self.has_client_finished()
@@ -262,57 +308,31 @@ impl Connection {
         }
     }
 
-    /// Asks the application, when there is a connection to it.
-    fn ask<T: Transport>(
+    /// The application, or what is there in its place, has its time from now on.
+    fn wait_for_application(
         &mut self,
-        answering: &mut Answering,
-        has_waited: bool,
-        turn: &mut Turn<'_, T>,
-    ) -> Result<(), Refusal> {
-        let application = answering.asking.asked.application.clone();
-        let applications = &mut turn.shared.applications;
-        let may_be_kept = !answering.was_repeated && answering.asking.may_be_repeated();
-        let (id, peer) = (self.id(), answering.asking.peer());
-        let opened =
-            applications.open(&application, id, peer, may_be_kept, has_waited, turn.now)?;
-        let Opened::Connected { upstream, was_kept } = opened else {
-            if !has_waited {
-                self.wait_for_application(turn.now, application.timeout);
-            }
-            answering.stage = Stage::Waiting;
-            return Ok(());
-        };
-        self.wait_for_application(turn.now, application.timeout);
-        answering.body_pace.begin(turn.now);
-        answering.stage = Stage::Asked { upstream, was_kept };
-        let nobody = (std::net::Ipv4Addr::UNSPECIFIED, 0).into();
-        let ends = turn.transport.ends(self.id()).unwrap_or((nobody, nobody));
-        let keeps = application.keep > 0;
-        let variables = answering.asking.variables(ends, answering.length());
-        if let Upload::Chunked(body) = &mut answering.upload {
-            answering.upload = Upload::Whole(take(&mut body.content), 0);
-        }
-        let has_body = !matches!(answering.upload, Upload::Over);
-        applications
-            .carriers()
-            .begin(upstream, &variables, has_body, keeps);
-        Ok(())
+        answering: &Answering,
+        applications: &Applications,
+        now: Instant,
+    ) {
+        let (wait, time) = answering.patience(applications);
+        self.wait_until(wait, now + time);
     }
 
     /// The client has taken all that there was of an answer.
     pub(super) fn wait_for_more(&mut self, now: Instant, applications: &Applications) -> bool {
-        let Some(answering) = &self.answering else {
+        let Some(answering) = self.answering.take() else {
             return false;
         };
-        let timeout = answering.asking.asked.application.timeout;
         let is_full = match answering.stage {
             Stage::Asked { upstream, .. } => applications.body_room(upstream) == 0,
             Stage::Collecting | Stage::Waiting => false,
         };
         match answering.upload {
             Upload::Length(_) if !is_full => self.wait(now, Wait::Body),
-            _ => self.wait_for_application(now, timeout),
+            _ => self.wait_for_application(&answering, applications, now),
         }
+        self.answering = Some(answering);
         true
     }
 }

@@ -2,22 +2,25 @@
 
 use std::mem::take;
 
+use exos_application::asking::Part as Linked;
 use exos_buf::Buffer;
 use exos_inet::Instant;
+use exos_inet::tcp::Reason;
 use exos_program::Timed as _;
 
 use super::failure::{Failure, tell_warnings};
 use super::{Answering, Begun, Upload};
+use crate::applications::chunks::BodyError;
 use crate::applications::head::Head;
-use crate::applications::pool::{Carriers, Upstream};
-use crate::applications::reply::{Content, Framing};
-use crate::applications::upload::BodyError;
+use crate::applications::pool::{Carriers, RequestId, Upstream};
+use crate::applications::reply::{Content, Framing, ReplyError};
 use crate::connections::connection::{Connection, Shared, Turn};
 use crate::connections::streaming::queue_wanted;
 use crate::connections::transport::Transport;
 use crate::connections::wait::Wait;
 use crate::http::asking::Said;
 use crate::limits::{APPLICATION_READ_LEN, BODY_BEGUN_LEN, JOINED_LEN_MAX, REACH_MIN};
+use crate::message::Version;
 
 impl Connection {
     /// Collects what of the body has to be there before anybody is asked; true when it is.
@@ -28,7 +31,7 @@ impl Connection {
     ) -> Result<bool, BodyError> {
         let bytes = turn.transport.readable(self.id());
         match &mut answering.upload {
-            Upload::Over | Upload::Whole(..) => Ok(true),
+            Upload::Over | Upload::Whole(..) | Upload::Tunnel => Ok(true),
             Upload::Length(len) => {
                 let is_enough = bytes.len() as u64 >= (*len).min(BODY_BEGUN_LEN);
                 if answering.body_pace.has_grown_to(bytes.len()) {
@@ -64,6 +67,9 @@ impl Connection {
         answering: &mut Answering,
         turn: &mut Turn<'_, T>,
     ) -> bool {
+        if matches!(answering.upload, Upload::Tunnel) {
+            self.upload_tunnel(upstream, answering, turn);
+        }
         let Upload::Length(left) = &mut answering.upload else {
             return false;
         };
@@ -77,7 +83,7 @@ impl Connection {
             .min(usize::try_from(*left).unwrap_or(usize::MAX));
         if count == 0 || is_ended {
             let is_the_clients = room > 0 && !is_ended;
-            if is_the_clients && self.waits_for() == Wait::Application {
+            if is_the_clients && matches!(self.waits_for(), Wait::Application | Wait::Upstream) {
                 answering.body_pace.begin(turn.now);
                 self.wait_for_body(answering, turn);
             }
@@ -94,11 +100,32 @@ impl Connection {
             answering.upload = Upload::Over;
         }
         if is_over || applications.body_room(upstream) == 0 {
-            self.wait_for_application(turn.now, answering.asking.asked.application.timeout);
+            self.wait_for_application(answering, applications, turn.now);
         } else {
             self.wait_for_body(answering, turn);
         }
         !is_over
+    }
+
+    /// Hands on what a client says in another protocol, as far as it is taken, and its end.
+    fn upload_tunnel<T: Transport>(
+        &mut self,
+        upstream: Upstream,
+        answering: &mut Answering,
+        turn: &mut Turn<'_, T>,
+    ) {
+        let applications = &mut turn.shared.applications;
+        let bytes = turn.transport.readable(self.id());
+        let (is_all, room) = (bytes.is_empty(), applications.body_room(upstream));
+        let part = &bytes[..bytes.len().min(room)];
+        if !part.is_empty() {
+            applications.carriers().send_body(upstream, part, false);
+            turn.transport.consume(self.id(), part.len());
+            self.wait_for_application(answering, applications, turn.now);
+        } else if is_all && self.has_client_finished() {
+            applications.carriers().finish(upstream);
+            answering.upload = Upload::Over;
+        }
     }
 
     /// Hands on what was collected of a body, as far as the application takes it. It counts as collected until all of it has been.
@@ -125,7 +152,7 @@ impl Connection {
             applications.uncollect(answering.asking.peer(), take(&mut answering.collected));
             answering.upload = Upload::Over;
         }
-        self.wait_for_application(turn.now, answering.asking.asked.application.timeout);
+        self.wait_for_application(answering, applications, turn.now);
     }
 
     /// More of the body is to come from the client, in its time, and as fast as clients have to send.
@@ -161,19 +188,28 @@ impl Connection {
                 break false;
             }
             let next = next_part(upstream, answering, turn.shared, turn.now)?;
-            let Some((head, mut content)) = next else {
+            let Some(Part {
+                interim,
+                head,
+                mut content,
+            }) = next
+            else {
                 break false;
             };
             has_come = true;
-            let (mut before, mut behind) = (Vec::new(), Vec::new());
+            // A client of HTTP/1.0 knows of no answers before the last one, and one of HTTP/2 has need of none.
+            let is_told = answering.asking.version == Version::Http11;
+            let mut before = if is_told { interim } else { Vec::new() };
+            let mut behind = Vec::new();
             if let Some(head) = head {
-                before = self.begin_answer(&head, answering, turn.shared);
                 if self.is_stream() {
-                    let block = Buffer::from(std::mem::take(&mut before)).whole();
-                    self.send_head(&[block], turn.transport);
+                    let block = self.begin_answer(&head, answering, turn.shared);
+                    self.send_head(&[Buffer::from(block).whole()], turn.transport);
+                } else {
+                    before.append(&mut self.begin_answer(&head, answering, turn.shared));
                 }
             }
-            let is_over = answering.reply.is_over();
+            let is_over = answering.hearing.is_over();
             let mut is_short = Ok(());
             if let Some(begun) = &mut answering.begun {
                 let is_all = begun.framing.frame(&mut content, &mut before, &mut behind);
@@ -203,8 +239,14 @@ impl Connection {
         shared: &mut Shared,
     ) -> Vec<u8> {
         let framing = answering.asking.framing(head);
-        let is_last = framing == Framing::Close || shared.stopping;
+        let is_tunnel = framing == Framing::Tunnel;
+        let is_last = framing == Framing::Close || is_tunnel || shared.stopping;
         let persistent = !is_last && answering.skip().is_some();
+        shared.applications.end_rest(answering.address());
+        if is_tunnel {
+            answering.upload = Upload::Tunnel;
+            shared.counters.tunnels += 1;
+        }
         let bytes = shared
             .server
             .application_head(&answering.asking, head, framing, persistent);
@@ -255,64 +297,113 @@ impl Connection {
     ) {
         if turn.transport.unacknowledged(self.id()) > 0 {
             self.wait(turn.now, Wait::Sending);
-        } else if matches!(answering.upload, Upload::Over | Upload::Whole(..)) {
-            self.wait_for_application(turn.now, answering.asking.asked.application.timeout);
+        } else if !matches!(answering.upload, Upload::Length(_) | Upload::Chunked(_)) {
+            self.wait_for_application(answering, &turn.shared.applications, turn.now);
         }
     }
 }
 
-/// The next part of what has come of an answer: its head, if that is whole now, and content. Nothing when there is none.
+/// A part of what has come of an answer.
+struct Part {
+    /// Answers before the last one.
+    interim: Vec<u8>,
+    /// The head, if that is whole now.
+    head: Option<Head>,
+    content: Content,
+}
+
+/// The next part of what has come of an answer. Nothing when there is none.
 fn next_part(
     upstream: Upstream,
     answering: &mut Answering,
     shared: &mut Shared,
     now: Instant,
-) -> Result<Option<(Option<Head>, Content)>, Failure> {
+) -> Result<Option<Part>, Failure> {
     let carriers = shared.applications.carriers();
-    let asking = &answering.asking;
-    let is_set = |name: &str| asking.is_set(name);
-    let mut content = Content::NONE;
-    let taken = match upstream {
-        Upstream::Connection(connection) => {
+    let part = match upstream {
+        Upstream::Fastcgi(connection) | Upstream::Http(connection) => {
+            let reason = carriers.end_of(upstream);
             let bytes = carriers.readable(connection);
-            let part = &bytes[..bytes.len().min(APPLICATION_READ_LEN)];
-            if part.is_empty() {
-                return nothing(carriers, upstream);
+            let bytes = &bytes[..bytes.len().min(APPLICATION_READ_LEN)];
+            if bytes.is_empty() {
+                // Some answers end with their connection.
+                let is_end = reason.is_some_and(|reason| answering.hearing.ends_with(reason));
+                return if is_end {
+                    Ok(Some(Part::END))
+                } else {
+                    nothing(reason)
+                };
             }
-            let mut bytes = Vec::with_capacity(part.len());
-            let taken = answering.reply.take(part, is_set, &mut bytes);
-            content = Content::Bytes(bytes);
-            taken.map(|(count, head)| {
+            let taken = take_bytes(bytes, answering);
+            taken.map(|(count, part)| {
                 carriers.consume(connection, count);
-                head
+                part
             })
         }
         Upstream::Request(request) => {
             let Some(part) = carriers.take_part(request) else {
-                return nothing(carriers, upstream);
+                return nothing(carriers.end_of(upstream));
             };
-            let mut taken = answering.reply.take_part(part, is_set, &mut content);
-            // A head and what is behind it leave together, and so does the end.
-            while let Ok(head) = &mut taken
-                && (content.is_empty() || carriers.is_at_end(request))
-                && let Some(part) = carriers.take_part(request)
-            {
-                match answering.reply.take_part(part, is_set, &mut content) {
-                    Ok(more) => *head = head.take().or(more),
-                    Err(error) => taken = Err(error),
-                }
-            }
-            taken
+            take_parts(part, request, answering, carriers)
         }
     };
     tell_warnings(answering, &mut shared.applications, now);
-    let head = taken.map_err(Failure::Reply)?;
-    Ok(Some((head, content)))
+    part.map(Some).map_err(Failure::Reply)
+}
+
+impl Part {
+    /// Of an answer that has ended there is nothing else.
+    const END: Part = Part {
+        interim: Vec::new(),
+        head: None,
+        content: Content::NONE,
+    };
+}
+
+/// Takes what a connection has brought: how much of it, and what it says.
+fn take_bytes(bytes: &[u8], answering: &mut Answering) -> Result<(usize, Part), ReplyError> {
+    let asking = &answering.asking;
+    let mut content = Vec::with_capacity(bytes.len());
+    let is_set = |name: &str| asking.is_set(name);
+    let taken = answering.hearing.take(bytes, is_set, &mut content)?;
+    let part = Part {
+        interim: taken.interim,
+        head: taken.head,
+        content: Content::Bytes(content),
+    };
+    Ok((taken.count, part))
+}
+
+/// Takes what a link has brought: a head and what is behind it leave together, and so does the end.
+fn take_parts(
+    first: Linked,
+    request: RequestId,
+    answering: &mut Answering,
+    carriers: &mut Carriers,
+) -> Result<Part, ReplyError> {
+    let Answering {
+        asking, hearing, ..
+    } = answering;
+    let is_set = |name: &str| asking.is_set(name);
+    let mut content = Content::NONE;
+    let mut head = hearing.take_part(first, is_set, &mut content)?;
+    while (content.is_empty() || carriers.is_at_end(request))
+        && let Some(part) = carriers.take_part(request)
+    {
+        let more = hearing.take_part(part, is_set, &mut content)?;
+        head = head.or(more);
+    }
+    let interim = Vec::new();
+    Ok(Part {
+        interim,
+        head,
+        content,
+    })
 }
 
 /// Nothing has come: an error where nothing will.
-fn nothing<T>(carriers: &Carriers, upstream: Upstream) -> Result<Option<T>, Failure> {
-    match carriers.end_of(upstream) {
+fn nothing<T>(end: Option<Reason>) -> Result<Option<T>, Failure> {
+    match end {
         Some(reason) => Err(Failure::Ended(reason)),
         None => Ok(None),
     }

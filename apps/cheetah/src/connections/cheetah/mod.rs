@@ -530,6 +530,9 @@ impl Cheetah {
             slow_heads,
             broken_off,
             application_failures,
+            upstream_failures,
+            upstream_retries,
+            tunnels,
             http2: _,
         } = self.shared.counters;
         let own = [
@@ -539,6 +542,9 @@ impl Cheetah {
             ("http_slow_heads", slow_heads),
             ("http_broken_off", broken_off),
             ("fastcgi_failures", application_failures),
+            ("proxy_failures", upstream_failures),
+            ("proxy_retries", upstream_retries),
+            ("proxy_tunnels", tunnels),
         ];
         let ends = self.shared.ends.list();
         let streams = self.shared.streams.counters();

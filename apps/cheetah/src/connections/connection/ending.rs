@@ -62,7 +62,9 @@ impl Connection {
             Wait::Request if !is_idle => self.give_up(Status::RequestTimeout, turn),
             Wait::Fetching => self.give_up(Status::ServiceUnavailable, turn),
             Wait::Request | Wait::Idle => self.finish(turn),
-            Wait::Body | Wait::Application => return self.end_wait_answering(turn),
+            Wait::Body | Wait::Application | Wait::Upstream | Wait::Tunnel => {
+                return self.end_wait_answering(turn);
+            }
             Wait::Sending | Wait::Reading | Wait::Lingering | Wait::Handshake => {
                 return Outcome::Broken;
             }

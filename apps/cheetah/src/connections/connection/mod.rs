@@ -9,8 +9,8 @@ mod serving;
 use std::net::IpAddr;
 
 use exos_buf::Slice;
+use exos_inet::Instant;
 use exos_inet::tcp::{ConnectionId, EventSet};
-use exos_inet::{Duration, Instant};
 
 use super::answering::Answering;
 use super::bounds::{Bounds, Pace};
@@ -36,6 +36,11 @@ pub(super) struct Counters {
     pub(super) slow_heads: u64,
     pub(super) broken_off: u64,
     pub(super) application_failures: u64,
+    pub(super) upstream_failures: u64,
+    /// Requests that went to another upstream, or once more to one.
+    pub(super) upstream_retries: u64,
+    /// Changes of protocol.
+    pub(super) tunnels: u64,
     pub(super) http2: http2::Counters,
 }
 
@@ -302,11 +307,6 @@ impl Connection {
     pub(super) fn wait(&mut self, now: Instant, wait: Wait) {
         self.wait = wait;
         self.deadline = now + wait.time();
-    }
-
-    /// An application has this much time.
-    pub(super) fn wait_for_application(&mut self, now: Instant, time: Duration) {
-        self.wait_until(Wait::Application, now + time);
     }
 
     pub(super) fn wait_until(&mut self, wait: Wait, deadline: Instant) {

@@ -1,5 +1,6 @@
 //! What a person is told at the start: what is served, and where.
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -9,11 +10,15 @@ use exos_program::{Stream, inside_hint};
 
 use super::interfaces::Interface;
 use super::options::place_of_addresses;
+use crate::applications::Address;
 use crate::config::{Config, Root, SiteConfig};
 use crate::connections::Carried as _;
 use crate::serve::cores::on_packets::StackServer;
 use crate::site::hosts::{HostName, Unknown};
 use crate::site::{Site, Sites};
+
+/// Upstreams of a site that are told.
+const UPSTREAMS_SHOWN: usize = 8;
 
 /// Tell a person where the site is, which is inside of a user namespace or not.
 pub(super) fn announce(
@@ -96,6 +101,23 @@ pub(super) fn describe(config: &Config, sites: &Sites) -> Vec<String> {
 }
 
 fn describe_one(site: &SiteConfig, loaded: &Site) -> String {
+    let documents = describe_documents(site, loaded);
+    let rules = site.settings.applications.iter();
+    let upstreams: BTreeSet<String> = rules
+        .filter(|rule| rule.application.proxy.is_some())
+        .flat_map(|rule| rule.application.addresses.iter().map(Address::to_string))
+        .collect();
+    match upstreams.len() {
+        0 => documents,
+        count => {
+            let shown: Vec<String> = upstreams.into_iter().take(UPSTREAMS_SHOWN).collect();
+            let more = if count > UPSTREAMS_SHOWN { ", ..." } else { "" };
+            format!("{documents}; by upstreams: {}{more}", shown.join(", "))
+        }
+    }
+}
+
+fn describe_documents(site: &SiteConfig, loaded: &Site) -> String {
     let (listed, listed_len) = loaded.listed();
     let count = loaded.document_count() + listed;
     let megabytes = (loaded.content_len() + listed_len) as f64 / 1e6;
@@ -106,6 +128,7 @@ fn describe_one(site: &SiteConfig, loaded: &Site) -> String {
         ),
         Root::Directory(d) => format!("{count} documents of {}, {megabytes:.1} MB", d.display()),
         Root::Example => format!("the example site, {count} documents, {megabytes:.1} MB"),
+        Root::Nowhere => "no documents".to_owned(),
     }
 }
 

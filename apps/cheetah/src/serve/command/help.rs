@@ -56,7 +56,13 @@ const SECTIONS: [(&str, &[&str]); 8] = [
     ),
     (
         "Documents",
-        &["no_http2", "document_max", "fastcgi", "application"],
+        &[
+            "no_http2",
+            "document_max",
+            "fastcgi",
+            "application",
+            "proxy",
+        ],
     ),
     ("To compare", &["sockets", "without"]),
 ];

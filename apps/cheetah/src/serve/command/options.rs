@@ -26,7 +26,7 @@ pub struct ServeArgs {
     #[arg(value_name = "DIR")]
     pub directory: Option<PathBuf>,
     /// Read the configuration from this TOML file (docs/serve.md); options on the command line override it
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["directory", "port", "document_max", "listing", "fastcgi", "application"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["directory", "port", "document_max", "listing", "fastcgi", "application", "proxy"])]
     pub config: Option<PathBuf>,
     /// Check the configuration, print what would be served or all errors, and exit
     #[arg(long)]
@@ -93,6 +93,10 @@ pub struct ServeArgs {
     /// several
     #[arg(long, value_name = "WHAT=SOCKET", requires = "directory", value_parser = ApplicationArg::shared)]
     pub application: Vec<ApplicationArg>,
+    /// Have other HTTP servers answer requests for a path and all below it: /api=http://127.0.0.1:8080, with a comma between several;
+    /// several times for several paths (docs/proxy.md)
+    #[arg(long, value_name = "PATH=URL,...", value_parser = ApplicationArg::proxy)]
+    pub proxy: Vec<ApplicationArg>,
     /// Print the statistics as one line of JSON on standard output
     #[arg(long)]
     pub json: bool,
@@ -164,7 +168,11 @@ impl ServeArgs {
 
     fn without_file(&self) -> Result<Config, Error> {
         let directory = self.directory.clone();
-        let mut config = Config::of(directory.map_or(Root::Example, Root::Directory));
+        let mut config = Config::of(match directory {
+            Some(directory) => Root::Directory(directory),
+            None if self.proxy.is_empty() => Root::Example,
+            None => Root::Nowhere,
+        });
         config.port = self.port.unwrap_or(DEFAULT_PORT);
         config.tls = self.tls.config()?;
         if let Some(mib) = self.document_max {
@@ -173,10 +181,9 @@ impl ServeArgs {
         for site in &mut config.sites {
             let settings = Arc::make_mut(&mut site.settings);
             settings.listing = self.listing;
-            let applications = || self.fastcgi.iter().chain(&self.application);
-            if let (Some(directory), Some(_)) = (&self.directory, applications().next()) {
-                add_args(settings, applications(), directory);
-            }
+            let applications = self.fastcgi.iter().chain(&self.application);
+            let all = applications.chain(&self.proxy);
+            add_args(settings, all, self.directory.as_deref());
         }
         Ok(config)
     }

@@ -88,7 +88,12 @@ impl Fresh {
     ) -> Result<Option<Tree>, Vec<Error>> {
         let site = &self.config.sites[number];
         let Root::Directory(directory) = &site.root else {
-            return Ok(None);
+            let wrong = self.without_documents(number);
+            return if wrong.is_empty() {
+                Ok(None)
+            } else {
+                Err(wrong)
+            };
         };
         let lines = &self.config.lines;
         let say = |e: LoadError| vec![lines.place_root(number, Error::new(e.to_string()))];
@@ -112,15 +117,32 @@ impl Fresh {
         Ok(is_live.then_some(tree))
     }
 
+    /// What is wrong with a site that has no directory.
+    fn without_documents(&self, number: usize) -> Vec<Error> {
+        let pages = self.config.sites[number].settings.error_pages.iter();
+        let missing = pages.map(|(status, page)| {
+            let code = status.code();
+            let error = Error::new(format!("there is no document {page}: the site has no root"));
+            let error = error.mend(format!("write root, or leave the error page {code} out"));
+            self.config.lines.place_document(number, page, error)
+        });
+        missing.chain(self.unread_passwords(number)).collect()
+    }
+
+    /// Reads the files of passwords of a site, and gives what is wrong with them.
+    fn unread_passwords(&self, number: usize) -> impl Iterator<Item = Error> {
+        let own = self.config.sites[number].settings.access.users();
+        own.filter_map(move |users| {
+            let error = Error::new(users.read().err()?);
+            Some((self.config.lines).place_users(number, users.file(), error))
+        })
+    }
+
     /// Reads the files of passwords of a site, and gives what is wrong with them, and with those of any site that are documents of
     /// this one.
     fn passwords(&self, number: usize, tree: &Tree) -> Vec<Error> {
         let lines = &self.config.lines;
-        let own = self.config.sites[number].settings.access.users();
-        let unread = own.filter_map(|users| {
-            let error = Error::new(users.read().err()?);
-            Some(lines.place_users(number, users.file(), error))
-        });
+        let unread = self.unread_passwords(number);
         let all = self.config.sites.iter().enumerate();
         let all = all.flat_map(|(of, site)| site.settings.access.users().map(move |u| (of, u)));
         let served = all.filter_map(|(of, users)| {
@@ -211,7 +233,7 @@ impl Filling {
         for (changes, site) in fresh.changes.into_iter().zip(&filling.config.sites) {
             let mut table = match site.root {
                 Root::Example => Site::example(),
-                Root::Directory(_) => Site::with(site.settings.clone()),
+                Root::Directory(_) | Root::Nowhere => Site::with(site.settings.clone()),
             };
             // Directories have two paths, and so have index documents.
             table.reserve(changes.len() + changes.len() / 8);

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use exos_cheetah::Site;
 use exos_cheetah::applications::rules::{Rule, Scope};
-use exos_cheetah::applications::{Address, Application, Rules};
+use exos_cheetah::applications::{Address, Application, Place, Rules};
 use exos_cheetah::connections::Bounds;
 use exos_cheetah::limits::{CHUNKED_BODY_LEN_MAX, COLLECTED_LEN_MAX};
 use exos_cheetah::site::Settings;
@@ -44,7 +44,7 @@ impl World {
         let path = std::env::temp_dir().join(name);
         let _ = std::fs::remove_file(&path);
         let listener = UnixListener::bind(&path).unwrap();
-        let mut application = Application::at(Address::Unix(path.clone()));
+        let mut application = Application::at(Address::Fastcgi(Place::Unix(path.clone())));
         change(&mut application);
         let settings = move || Settings {
             applications: Rules::new(vec![Rule {

@@ -3,6 +3,7 @@
 mod applications;
 mod http2;
 mod limits;
+mod proxy;
 mod slow_readers;
 mod sockets;
 mod sockets_steps;

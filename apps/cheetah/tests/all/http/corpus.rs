@@ -6,6 +6,9 @@
 #[path = "../../../../../fuzz/bodies/fastcgi.rs"]
 pub mod fastcgi;
 
+#[path = "../../../../../fuzz/bodies/proxy.rs"]
+pub mod proxy;
+
 #[path = "../../../../../fuzz/bodies/http.rs"]
 pub mod bodies;
 
@@ -46,4 +49,14 @@ fn records_of_applications() {
 #[test]
 fn chunked_bodies() {
     replay(corpus("fastcgi_chunks"), 3000, fastcgi::chunks);
+}
+
+#[test]
+fn answers_of_upstreams() {
+    replay(corpus("proxy_answers"), 3000, proxy::answers);
+}
+
+#[test]
+fn requests_for_upstreams() {
+    replay(corpus("proxy_requests"), 3000, proxy::requests);
 }

@@ -334,7 +334,7 @@ fn applications_have_defaults_and_a_place() {
         .collect();
     assert_eq!(all.len(), 2);
     let (path, extension) = (all[0], all[1]);
-    assert_eq!(extension.address.to_string(), "/run/app");
+    assert_eq!(extension.addresses[0].to_string(), "/run/app");
     assert_eq!(
         (&extension.root[..], &path.root[..]),
         (&b"/etc/exos/www"[..], &b"/elsewhere"[..])

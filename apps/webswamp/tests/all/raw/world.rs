@@ -112,6 +112,7 @@ fn engine(setting: &Setting) -> Engine {
         opening: OPENING_MAX,
         requests_per_connection: setting.requests_per_connection,
         pipeline: 1,
+        streams: None,
         requests,
         timeout: setting.timeout,
         merging: true,

@@ -14,7 +14,8 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use super::message::{GONE, Head, REFUSED, TAKEN};
 use crate::clock;
 use crate::limits::{LET_GO_STILL, LET_GO_TIME};
-use crate::net::stack::{Net, Wait};
+use crate::net::inner::Wait;
+use crate::net::stack::Net;
 
 /// How long a full socket is left to the other process before it is tried again.
 const FULL_PAUSE: Duration = Duration::from_millis(1);

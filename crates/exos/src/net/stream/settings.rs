@@ -9,7 +9,7 @@ use exos_inet::tcp::{ConnectionId, Info, IpFields, Keepalive};
 
 use super::TcpStream;
 
-use crate::net::stack::Inner;
+use crate::net::inner::Inner;
 
 impl TcpStream {
     /// The peer's address and port.

@@ -4,14 +4,12 @@ use exos_filter::handler::web::layout::slot;
 use exos_inet::{Duration, Instant};
 
 use super::super::memory::Memory;
-use super::super::sent::SentResponse;
+use super::super::sent::{FORGOTTEN, SentResponse};
 
 /// A connection on which nothing has come for so long becomes the stack's.
 pub(super) const QUIET: Duration = Duration::from_secs(5);
 /// So does one on which something is not acknowledged, so that this is sent again.
 pub(super) const UNACKNOWLEDGED: Duration = Duration::from_secs(1);
-/// A connection whose peer does not end it is reset then.
-pub(in crate::requests) const FORGOTTEN: Duration = Duration::from_secs(60);
 
 /// What is to become of the connection of a slot.
 pub(super) type FateOf = fn(&Memory, Instant, u64) -> Fate;

@@ -1,5 +1,6 @@
 //! What becomes of connections that the kernel's part has: what it hands up, what falls quiet, and all of them at the end.
 
+use crate::requests::sent::FORGOTTEN;
 use std::net::IpAddr;
 
 use exos_inet::tcp::State;

@@ -1,0 +1,114 @@
+//! What is heard of an answer, in the language that its application speaks.
+
+use exos_application::asking::Part;
+use exos_inet::tcp::Reason;
+
+use super::application::Address;
+use super::head::Head;
+use super::proxy::answer::{Answer, Question, Taken};
+use super::reply::{Content, Reply, ReplyError};
+
+/// An answer that comes.
+#[derive(Debug)]
+pub enum Hearing {
+    /// Over FastCGI, or over shared buffers.
+    Application(Reply),
+    /// Over HTTP.
+    Upstream(Answer),
+}
+
+impl Hearing {
+    /// What is said from there.
+    pub fn of(address: &Address, question: Question) -> Hearing {
+        match address {
+            Address::Fastcgi(_) | Address::Shared(_) => Hearing::Application(Reply::default()),
+            Address::Http(_) => Hearing::Upstream(Answer::to(question)),
+        }
+    }
+
+    /// Takes bytes of a connection until the answer is whole. Its content is appended to `content`. `is_set` says which fields a
+    /// rule sets instead.
+    ///
+    /// # Errors
+    ///
+    /// It is no answer.
+    pub fn take(
+        &mut self,
+        bytes: &[u8],
+        is_set: impl Fn(&str) -> bool,
+        content: &mut Vec<u8>,
+    ) -> Result<Taken, ReplyError> {
+        match self {
+            Hearing::Application(reply) => {
+                let (count, head) = reply.take(bytes, is_set, content)?;
+                Ok(Taken {
+                    count,
+                    head,
+                    interim: Vec::new(),
+                })
+            }
+            Hearing::Upstream(answer) => {
+                let taken = answer.take(bytes, is_set, content);
+                taken.map_err(ReplyError::Answer)
+            }
+        }
+    }
+
+    /// Takes a part of an answer over shared buffers.
+    ///
+    /// # Errors
+    ///
+    /// It is no answer.
+    pub fn take_part(
+        &mut self,
+        part: Part,
+        is_set: impl Fn(&str) -> bool,
+        content: &mut Content,
+    ) -> Result<Option<Head>, ReplyError> {
+        match self {
+            Hearing::Application(reply) => reply.take_part(part, is_set, content),
+            // HTTP goes over connections alone.
+            Hearing::Upstream(_) => Ok(None),
+        }
+    }
+
+    /// The connection has ended for this reason: true when that ends the answer, as it should.
+    pub fn ends_with(&mut self, reason: Reason) -> bool {
+        match self {
+            Hearing::Application(_) => false,
+            Hearing::Upstream(answer) => answer.ends_with(reason),
+        }
+    }
+
+    /// It is whole.
+    pub fn is_over(&self) -> bool {
+        match self {
+            Hearing::Application(reply) => reply.is_over(),
+            Hearing::Upstream(answer) => answer.is_over(),
+        }
+    }
+
+    /// It is whole, and another may follow on its connection.
+    pub fn may_be_followed(&self) -> bool {
+        match self {
+            Hearing::Application(reply) => reply.is_at_a_record(),
+            Hearing::Upstream(answer) => answer.may_be_followed(),
+        }
+    }
+
+    /// No byte has come.
+    pub fn is_fresh(&self) -> bool {
+        match self {
+            Hearing::Application(reply) => reply.is_fresh(),
+            Hearing::Upstream(answer) => answer.is_fresh(),
+        }
+    }
+
+    /// What an application has said to the operator since the last call.
+    pub fn take_warnings(&mut self) -> Vec<String> {
+        match self {
+            Hearing::Application(reply) => reply.take_warnings(),
+            Hearing::Upstream(_) => Vec::new(),
+        }
+    }
+}

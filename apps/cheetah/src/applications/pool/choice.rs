@@ -1,0 +1,61 @@
+//! Which of several upstreams is asked, and for how long one that has failed is left alone; and the end of connections that were
+//! kept for long enough.
+//!
+//! The one with the fewest requests is asked, and of several such each in its turn. One that has failed is asked only where no other
+//! is left.
+
+use exos_inet::{Duration, Instant};
+
+use super::{Applications, Upstream};
+use crate::applications::application::{Address, Application};
+
+impl Applications {
+    /// The number of the address that is to be asked next, of those that are none of the bits of `tried`.
+    pub fn choose(&mut self, application: &Application, tried: u64, now: Instant) -> Option<usize> {
+        let count = application.addresses.len();
+        if count == 1 {
+            return (tried == 0).then_some(0);
+        }
+        self.chosen = self.chosen.wrapping_add(1);
+        let in_turn = (0..count).map(|at| (self.chosen + at) % count);
+        let untried = in_turn.filter(|at| tried & 1 << at == 0);
+        untried.min_by_key(|at| {
+            let group = self.groups.get(&application.addresses[*at]);
+            let rests = |until: Instant| now < until;
+            group.map_or((false, 0), |group| {
+                (group.rests_until.is_some_and(rests), group.outstanding())
+            })
+        })
+    }
+
+    /// An upstream has failed: others come before it for this long.
+    pub fn rest(&mut self, address: &Address, time: Duration, now: Instant) {
+        let group = self.group(address);
+        let is_new = group.rests_until.is_none_or(|until| until <= now);
+        group.rests_until = Some(now + time);
+        self.counters.rests += u64::from(is_new);
+    }
+
+    /// An upstream has answered.
+    pub fn end_rest(&mut self, address: &Address) {
+        if let Some(group) = self.groups.get_mut(address) {
+            group.rests_until = None;
+        }
+    }
+
+    /// Closes connections that were kept for long enough.
+    pub(super) fn end_idle(&mut self, now: Instant) {
+        let mut ended = Vec::new();
+        for (address, group) in &self.groups {
+            // In the order in which they were kept.
+            let mut idle = group.idle.iter();
+            while let Some(idle) = idle
+                .next()
+                .filter(|it| it.until.is_some_and(|at| at <= now))
+            {
+                ended.push(Upstream::of(address, idle.connection));
+            }
+        }
+        ended.into_iter().for_each(|idle| self.close(idle));
+    }
+}

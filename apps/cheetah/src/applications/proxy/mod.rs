@@ -1,0 +1,69 @@
+//! HTTP/1.1 servers behind this one: requests for them, and their answers.
+//!
+//! A request is written again from what was understood of it, and so is an answer's head: no byte of a head passes as it came, so
+//! nobody can have us and an upstream disagree on where a message ends (RFC 9112 §11.2).
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | [`request`] | the head of a request for an upstream |
+//! | [`forwarded`] | what an upstream is told of the client |
+//! | [`answer`] | what an upstream answers, wherever it is cut |
+
+pub mod answer;
+pub mod forwarded;
+pub mod request;
+
+use std::time::Duration;
+
+use exos::wire::Prefix;
+
+use crate::limits::{
+    UPSTREAM_CONNECT_TIME, UPSTREAM_FAIL_TIME, UPSTREAM_KEEP_TIME, UPSTREAM_TUNNEL_TIME,
+};
+
+/// How an upstream is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proxy {
+    /// What stands in the place of the rule's path, without a slash at its end; nothing where the target goes on as it came.
+    pub base: Option<String>,
+    /// What its Host field says.
+    pub host: HostField,
+    /// Of whom it is believed for whom they ask: networks of other proxies.
+    pub trusted: Vec<Prefix>,
+    /// Whether a client may change to another protocol (RFC 9110 §7.8).
+    pub upgrades: bool,
+    /// How long a connection may take to come to stand.
+    pub connect_time: Duration,
+    /// How long nobody may say anything after a change of protocol.
+    pub tunnel_time: Duration,
+    /// How long a connection is kept without a request.
+    pub keep_time: Duration,
+    /// How long others are asked instead of one that has failed.
+    pub fail_time: Duration,
+}
+
+/// What the Host field of a request for an upstream says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HostField {
+    /// What the client says.
+    Client,
+    /// The upstream's address.
+    Upstream,
+    /// This.
+    Named(String),
+}
+
+impl Default for Proxy {
+    fn default() -> Proxy {
+        Proxy {
+            base: None,
+            host: HostField::Client,
+            trusted: Vec::new(),
+            upgrades: true,
+            connect_time: UPSTREAM_CONNECT_TIME,
+            tunnel_time: UPSTREAM_TUNNEL_TIME,
+            keep_time: UPSTREAM_KEEP_TIME,
+            fail_time: UPSTREAM_FAIL_TIME,
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! The head of a request for an upstream, written again from what was understood of the client's.
+//!
+//! - The target goes on as it came, but as a path, without scheme and host; or, where the upstream's address has a path, with
+//!   that in the place of the rule's, and then decoded, resolved and encoded again: as `proxy_pass` of nginx does both.
+//! - Fields go on in their order, but those about the connection (RFC 9110 §7.6.1), those that Connection names, and names with
+//!   other characters than letters, digits and hyphens: an application may take `X_Forwarded_For` for `X-Forwarded-For`.
+//! - Host, the body's length, Via and [what is told of the client](super::forwarded) are ours to write. Expect was answered here.
+
+use std::net::IpAddr;
+
+use httparse::Header;
+
+use super::forwarded::{self, Client};
+use super::{HostField, Proxy};
+use crate::applications::application::{Address, Place};
+use crate::applications::head::{fields_named, is_hop_by_hop, push_field};
+use crate::applications::rules::Asked;
+use crate::applications::variables::local_part;
+use crate::message::Version;
+use crate::message::request::{Body, Request, list};
+use crate::message::target::encode;
+
+/// What is known of a request beside its head.
+#[derive(Clone, Copy, Debug)]
+pub struct About<'a> {
+    /// What is asked of the upstream.
+    pub asked: &'a Asked,
+    /// How it is asked.
+    pub proxy: &'a Proxy,
+    /// Which one it is.
+    pub to: &'a Address,
+    /// Who asks.
+    pub peer: IpAddr,
+    /// The length of the body, if the request has one.
+    pub length: Option<u64>,
+    /// It came by HTTPS.
+    pub is_encrypted: bool,
+    /// The connection is to stay open behind the answer.
+    pub keeps: bool,
+}
+
+/// Fields that are about the connection, or that are written here, in lower case.
+const LEFT_OUT: [&str; 11] = [
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "http2-settings",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// Appends the head of a request for an upstream.
+pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
+    let (target, authority) = local_part(request.target);
+    let host = authority.or(request.host);
+    out.extend_from_slice(request.method_name.as_bytes());
+    out.push(b' ');
+    push_target(out, target, about);
+    out.extend_from_slice(b" HTTP/1.1\r\n");
+    push_host(out, host, about);
+    if let Some(protocols) = upgrade(request).filter(|_| about.proxy.upgrades) {
+        push_field(out, "Connection", b"upgrade");
+        push_field(out, "Upgrade", &protocols);
+    } else if !about.keeps {
+        push_field(out, "Connection", b"close");
+    }
+    let peer = about.peer.to_canonical();
+    let is_trusted = about.proxy.trusted.iter().any(|it| it.contains(peer));
+    for field in request.fields.iter() {
+        if goes_on(request.fields, field, is_trusted) {
+            push_field(out, field.name, field.value);
+        }
+    }
+    let client = Client {
+        fields: request.fields,
+        ip: peer,
+        host,
+        is_encrypted: about.is_encrypted,
+        is_trusted,
+    };
+    forwarded::push(out, &client);
+    // RFC 9110 §7.6.3: behind those of proxies before us.
+    let version = request.version.name();
+    let version = version.strip_prefix("HTTP/").unwrap_or(version);
+    let via = format!("{version} exos").into_bytes();
+    push_field(out, "Via", &via);
+    // §8.6: who takes content is told that there is none.
+    let takes_content = !matches!(request.method_name, "GET" | "HEAD" | "OPTIONS" | "DELETE");
+    if let Some(length) = about.length.or(takes_content.then_some(0)) {
+        push_field(out, "Content-Length", length.to_string().as_bytes());
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+/// The protocols to which a client wants to change, as a list; nothing where it wants none that can be passed on: HTTP/2 would be
+/// requests that nobody here has judged, and a request with a body is not over yet.
+pub fn upgrade(request: &Request<'_, '_>) -> Option<Vec<u8>> {
+    let is_asked = is_hop_by_hop(request.fields, "upgrade") && request.version == Version::Http11;
+    if !is_asked || request.body != Body::Length(0) {
+        return None;
+    }
+    let protocols = fields_named(request.fields, "upgrade").flat_map(|field| list(field.value));
+    let is_http = |name: &[u8]| {
+        let name = name.to_ascii_lowercase();
+        name.starts_with(b"h2") || name.starts_with(b"http") || name.starts_with(b"tls")
+    };
+    let others: Vec<&[u8]> = protocols.filter(|name| !is_http(name)).collect();
+    (!others.is_empty()).then(|| others.join(&b", "[..]))
+}
+
+fn push_target(out: &mut Vec<u8>, target: &[u8], about: &About<'_>) {
+    if let Some(base) = &about.proxy.base {
+        let question = target.iter().position(|&b| b == b'?');
+        let query = question.map(|at| &target[at + 1..]);
+        let path = [base.as_bytes(), &*about.asked.info].concat();
+        let path: &[u8] = if path.is_empty() { b"/" } else { &path };
+        return out.extend(encode(path, query).into_bytes());
+    }
+    // RFC 9112 §3.2.1: an empty path is sent as "/".
+    if !target.starts_with(b"/") {
+        out.push(b'/');
+    }
+    out.extend_from_slice(target);
+}
+
+fn push_host(out: &mut Vec<u8>, host: Option<&[u8]>, about: &About<'_>) {
+    match (&about.proxy.host, host) {
+        (HostField::Named(name), _) => push_field(out, "Host", name.as_bytes()),
+        (HostField::Client, Some(host)) => push_field(out, "Host", host),
+        // A request of HTTP/1.0 may have none.
+        (HostField::Client | HostField::Upstream, _) => {
+            let own = match about.to {
+                Address::Http(Place::Tcp(at)) if at.port() == 80 => match at.ip() {
+                    IpAddr::V4(ip) => ip.to_string(),
+                    IpAddr::V6(ip) => format!("[{ip}]"),
+                },
+                Address::Http(Place::Tcp(at)) => at.to_string(),
+                _ => "localhost".to_owned(),
+            };
+            push_field(out, "Host", own.as_bytes());
+        }
+    }
+}
+
+/// Whether a field goes on as it came.
+fn goes_on(fields: &[Header<'_>], field: &Header<'_>, is_trusted: bool) -> bool {
+    let name = field.name;
+    let is_plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    let is_ours = LEFT_OUT.iter().any(|it| it.eq_ignore_ascii_case(name));
+    let is_claim = forwarded::is_written(name) || !is_trusted && forwarded::is_claim(name);
+    is_plain && !is_ours && !is_claim && !is_hop_by_hop(fields, name)
+}
+
+#[cfg(test)]
+#[path = "request/tests.rs"]
+mod tests;

@@ -1,0 +1,305 @@
+//! Requests for upstreams: `[[site.proxy]]`, and `--proxy` of the command line.
+
+use std::sync::Arc;
+
+use toml::Spanned;
+
+use super::applications::{BODY_LEN_MAX, timeout};
+use super::schema::{OneOrMany, ProxyTable, SiteTable, Text};
+use super::units::size_within;
+use crate::applications::proxy::{HostField, Proxy};
+use crate::applications::rules::{Rule, Scope};
+use crate::applications::{Address, Application, Place};
+use crate::limits::{
+    APPLICATION_CONNECTIONS_MAX, UPSTREAM_CONNECTIONS, UPSTREAM_KEPT, UPSTREAMS_MAX,
+};
+use crate::message::target::is_authority;
+use crate::site::rules::access::networks::parse_network;
+use exos_program::config::Source;
+
+const EXAMPLE: &str =
+    "\"http://10.0.0.5:8080\", \"http://[::1]:8080\", \"http://unix:/run/app.sock\"";
+
+/// An upstream's address, and the path that stands in the place of the rule's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Upstream {
+    place: Place,
+    base: Option<String>,
+}
+
+impl Upstream {
+    /// Reads `http://ADDRESS[:PORT][/PATH]` or `http://unix:/SOCKET[:/PATH]`.
+    fn parse(text: &str) -> Result<Upstream, String> {
+        let fail = |why: &str| Err(format!("{text:?} {why}; write one as {EXAMPLE}"));
+        let Some(rest) = text.strip_prefix("http://") else {
+            return match text.starts_with("https://") {
+                true => fail("is HTTPS, and upstreams are asked by HTTP alone"),
+                false => fail("is no address of an upstream"),
+            };
+        };
+        let (place, path) = if rest.starts_with("unix:") {
+            let end = rest.rfind(":/").filter(|end| *end > "unix".len());
+            rest.split_at(end.unwrap_or(rest.len()))
+        } else {
+            rest.split_at(rest.find('/').unwrap_or(rest.len()))
+        };
+        let path = path.strip_prefix(':').unwrap_or(path);
+        let is_path = path
+            .bytes()
+            .all(|b| b.is_ascii_graphic() && !b"?#%\\".contains(&b));
+        if !is_path || path.contains("//") || path.split('/').any(|it| matches!(it, "." | "..")) {
+            return fail("has a path that is not plain");
+        }
+        let base = (!path.is_empty()).then(|| path.trim_end_matches('/').to_owned());
+        match Place::parse(place).or_else(|| Place::parse(&format!("{place}:80"))) {
+            Some(Place::Tcp(at)) if at.port() == 0 => fail("has no port"),
+            Some(place) => Ok(Upstream { place, base }),
+            None => fail("is no address: names are not looked up here"),
+        }
+    }
+}
+
+/// The application of these upstreams.
+fn application(upstreams: Vec<Upstream>) -> Result<Application, String> {
+    let Some(first) = upstreams.first() else {
+        return Err(format!(
+            "nobody answers; write one upstream or several, as {EXAMPLE}"
+        ));
+    };
+    let base = first.base.clone();
+    if upstreams.len() > UPSTREAMS_MAX {
+        return Err(format!(
+            "there are more than {UPSTREAMS_MAX} upstreams; write fewer"
+        ));
+    }
+    if upstreams.iter().any(|upstream| upstream.base != base) {
+        return Err("upstreams of one rule have one path; write it behind each of them".to_owned());
+    }
+    let mut addresses: Vec<Address> = Vec::new();
+    for upstream in upstreams {
+        let address = Address::Http(upstream.place);
+        if addresses.contains(&address) {
+            return Err(format!("{address} is there twice; write it once"));
+        }
+        addresses.push(address);
+    }
+    let proxy = Proxy {
+        base,
+        ..Proxy::default()
+    };
+    Ok(Application {
+        connections: UPSTREAM_CONNECTIONS,
+        keep: UPSTREAM_KEPT,
+        proxy: Some(proxy),
+        ..Application::at_any(addresses)
+    })
+}
+
+/// A path and all that is below it: what a rule is about.
+fn scopes(text: &str, files_first: bool) -> Result<Vec<Scope>, String> {
+    if !text.starts_with('/') {
+        return Err(format!(
+            "{text:?} is no path; write one as \"/api\" or \"/\""
+        ));
+    }
+    let below = match text.strip_suffix("/*").or_else(|| text.strip_suffix('/')) {
+        Some(path) => path,
+        None => text,
+    };
+    let is_whole = !text.ends_with("/*") && !below.is_empty();
+    let paths = is_whole.then(|| below.to_owned()).into_iter();
+    let paths = paths.chain([format!("{below}/*")]);
+    let scope = |path: String| match Scope::path(&path)? {
+        Scope::Path(pattern) if files_first => Ok(Scope::Missing(pattern)),
+        scope => Ok(scope),
+    };
+    let scopes: Result<Vec<Scope>, String> = paths.map(scope).collect();
+    scopes.map_err(|_| format!("{text:?} is no path of upstreams; write one as \"/api\" or \"/\""))
+}
+
+/// What the rules of a site are about, where two may not be about the same.
+pub(super) fn paths(table: &SiteTable) -> impl Iterator<Item = &Text> {
+    let all = table.proxy.iter();
+    all.filter_map(|table| table.get_ref().path.as_ref())
+}
+
+/// The rules of a site.
+pub(super) fn rules(source: &Source, table: &SiteTable) -> Vec<Rule> {
+    let all = table.proxy.iter();
+    let all = all.filter_map(|table| rules_of(source, table));
+    all.flatten().collect()
+}
+
+fn rules_of(source: &Source, table: &Spanned<ProxyTable>) -> Option<Vec<Rule>> {
+    let (span, table) = (table.span(), table.get_ref());
+    if table.path.is_none() {
+        source.note_missing(&span, "the rule is about nothing; write path = \"/api\"");
+    }
+    let scopes = table.path.as_ref().and_then(|path| {
+        let is_last = table.files_first.unwrap_or(false);
+        source.value(path, |text| scopes(text, is_last))
+    });
+    let application = match &table.to {
+        Some(to) => asked(source, to, table),
+        None => {
+            let what = format!("nobody answers; write to = [{EXAMPLE}]");
+            source.note_missing(&span, what);
+            None
+        }
+    };
+    let application = Arc::new(application?);
+    let rule = |scope| Rule {
+        scope,
+        application: application.clone(),
+    };
+    Some(scopes?.into_iter().map(rule).collect())
+}
+
+/// The upstreams, and all that is said of them.
+fn asked(source: &Source, to: &Spanned<OneOrMany>, table: &ProxyTable) -> Option<Application> {
+    let texts = match to.get_ref() {
+        OneOrMany::One(text) => std::slice::from_ref(text),
+        OneOrMany::Many(texts) => texts,
+    };
+    let upstreams: Result<Vec<_>, _> = texts.iter().map(|text| Upstream::parse(text)).collect();
+    let application = upstreams.and_then(application);
+    let mut application = application
+        .map_err(|what| source.note(&to.span(), what))
+        .ok()?;
+    let time = |text: &Option<Text>| {
+        let text = text.as_ref()?;
+        source.value(text, timeout)
+    };
+    let number = |number: &Option<_>, from| {
+        let number = source.number(number.as_ref()?, from, APPLICATION_CONNECTIONS_MAX);
+        number.map(|number| number as usize)
+    };
+    let size = |text: &Text| source.value(text, |text| size_within(text, 0, BODY_LEN_MAX));
+    application.timeout = time(&table.timeout).unwrap_or(application.timeout);
+    application.body_max = (table.body.as_ref().and_then(size)).unwrap_or(application.body_max);
+    application.connections = number(&table.connections, 1).unwrap_or(application.connections);
+    application.keep = number(&table.keep, 0).unwrap_or(application.keep);
+    let networks = table.trusted.iter();
+    let host = table.host.as_ref();
+    let proxy = application.proxy.take().unwrap_or_default();
+    application.proxy = Some(Proxy {
+        host: host
+            .and_then(|text| source.value(text, host_field))
+            .unwrap_or(proxy.host),
+        trusted: networks
+            .filter_map(|text| source.value(text, parse_network))
+            .collect(),
+        upgrades: table.upgrades.unwrap_or(proxy.upgrades),
+        connect_time: time(&table.connect_timeout).unwrap_or(proxy.connect_time),
+        tunnel_time: time(&table.tunnel_timeout).unwrap_or(proxy.tunnel_time),
+        keep_time: time(&table.keep_timeout).unwrap_or(proxy.keep_time),
+        fail_time: time(&table.fail_timeout).unwrap_or(proxy.fail_time),
+        base: proxy.base,
+    });
+    Some(application)
+}
+
+fn host_field(text: &str) -> Result<HostField, String> {
+    match text {
+        "client" => Ok(HostField::Client),
+        "upstream" => Ok(HostField::Upstream),
+        name if !name.is_empty() && is_authority(name.as_bytes()) => {
+            Ok(HostField::Named(name.to_owned()))
+        }
+        _ => Err(format!(
+            "{text:?} is no host; write \"client\", \"upstream\" or a name"
+        )),
+    }
+}
+
+/// What `--proxy` says: a path and upstreams.
+///
+/// # Errors
+///
+/// What to write instead.
+pub(super) fn parse(text: &str) -> Result<(Vec<Scope>, Application), String> {
+    let (path, to) = text.split_once('=').ok_or_else(|| {
+        "write a path and where its requests go, as /api=http://127.0.0.1:8080".to_owned()
+    })?;
+    let upstreams: Result<Vec<_>, _> = to.split(',').map(Upstream::parse).collect();
+    Ok((scopes(path, false)?, application(upstreams?)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn upstreams_are_addresses_with_a_path_or_without() {
+        for (text, place, base) in [
+            ("http://10.0.0.5:8080", "10.0.0.5:8080", None),
+            ("http://10.0.0.5", "10.0.0.5:80", None),
+            ("http://localhost", "127.0.0.1:80", None),
+            ("http://localhost:81/", "127.0.0.1:81", Some("")),
+            ("http://[::1]/a/b/", "[::1]:80", Some("/a/b")),
+            ("http://unix:/run/a.sock", "/run/a.sock", None),
+            ("http://unix:/run/a.sock:/", "/run/a.sock", Some("")),
+            ("http://unix:/run/a.sock:/b", "/run/a.sock", Some("/b")),
+        ] {
+            let upstream = Upstream::parse(text).expect(text);
+            let is = (upstream.place.to_string(), upstream.base);
+            assert_eq!(is, (place.to_owned(), base.map(str::to_owned)), "{text}");
+        }
+        for text in [
+            "",
+            "10.0.0.5:80",
+            "http://",
+            "http://host:80",
+            "http://10.0.0.5:0",
+            "http://10.0.0.5:x",
+            "https://10.0.0.5",
+            "http://10.0.0.5/a?b",
+            "http://10.0.0.5/../a",
+            "http://10.0.0.5//",
+            "http://unix:run",
+            "http://user@10.0.0.5",
+        ] {
+            assert!(Upstream::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_path_is_all_that_is_below_it() {
+        for (text, wanted) in [
+            ("/api", "/api /api/*"),
+            ("/api/", "/api /api/*"),
+            ("/api/*", "/api/*"),
+            ("/", "/*"),
+            ("/*", "/*"),
+        ] {
+            let paths: Vec<String> = scopes(text, true)
+                .expect(text)
+                .iter()
+                .map(|scope| match scope {
+                    Scope::Missing(pattern) => pattern.to_string(),
+                    other => panic!("{other:?}"),
+                })
+                .collect();
+            assert_eq!(paths.join(" "), wanted);
+        }
+        for text in ["", "api", "*.css", "/a*", "//"] {
+            assert!(scopes(text, false).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_command_line_names_one_or_several() {
+        let (scopes, application) = parse("/api=http://127.0.0.1:1,http://127.0.0.1:2").unwrap();
+        assert_eq!((scopes.len(), application.addresses.len()), (2, 2));
+        for text in [
+            "/api",
+            "/api=",
+            "/api=http://127.0.0.1:1,",
+            "/api=http://127.0.0.1:1,http://127.0.0.1:1",
+            "/api=http://127.0.0.1:1/a,http://127.0.0.1:2/b",
+            "api=http://127.0.0.1:1",
+        ] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Connections that are over, and what becomes of the requests on them.
+
+use exos_http2::Fault;
+use exos_inet::Instant;
+use exos_inet::tcp::Reason;
+
+use super::super::clients::Engine;
+use super::connections::{SharedConnections, Stage};
+use crate::statistics::{ErrorKind, Handshake};
+use crate::transport::Transport;
+
+/// What is done with a connection that is given up.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Farewell {
+    /// Nothing: it is gone.
+    Gone,
+    /// It ends in good order.
+    Leave,
+    /// It is reset.
+    Abort,
+}
+
+impl Engine {
+    pub(in super::super) fn shared(&mut self) -> &mut SharedConnections {
+        self.shared.as_mut().expect("slots share connections")
+    }
+
+    /// A connection is over whose peer has ended it.
+    pub(super) fn shared_closed(
+        &mut self,
+        at: u32,
+        reason: Reason,
+        now: Instant,
+        transport: &mut impl Transport,
+    ) {
+        let is_opening = matches!(self.shared().get(at).stage, Stage::Opening);
+        let (kind, word) = match reason {
+            Reason::Refused => (ErrorKind::Refused, "reset"),
+            Reason::Unreachable => (ErrorKind::Unreachable, "unreachable"),
+            Reason::TimedOut if is_opening => (ErrorKind::ConnectTimeout, "timeout"),
+            Reason::TimedOut => (ErrorKind::Timeout, "timeout"),
+            Reason::Reset | Reason::Aborted => (ErrorKind::Reset, "reset"),
+            Reason::Done => (ErrorKind::Closed, "closed"),
+        };
+        match self.shared().get(at).stage {
+            Stage::Securing => self.shared_not_secured(at, word, Farewell::Gone, now, transport),
+            _ => self.lose_shared(at, kind, Farewell::Gone, now, transport),
+        }
+    }
+
+    /// A connection is secured, or will not be for this reason.
+    pub(in super::super) fn shared_handshake(
+        &mut self,
+        now: Instant,
+        token: u64,
+        handshake: Result<&Handshake, &'static str>,
+        transport: &mut impl Transport,
+    ) {
+        let at = self.shared().of_token(token);
+        let at = at.expect("a connection that awaits a handshake is there");
+        match handshake {
+            Ok(handshake) => {
+                self.heard = now;
+                let it = self.shared().get_mut(at);
+                it.heard = now;
+                let begun = it.begun;
+                self.statistics.secured(begun, handshake);
+                self.open_for_requests(at);
+                self.settle(at, now, transport);
+            }
+            Err(reason) => self.shared_not_secured(at, reason, Farewell::Abort, now, transport),
+        }
+    }
+
+    /// A connection stands that is to be secured.
+    pub(in super::super) fn shared_awaits_handshake(&self, token: u64) -> bool {
+        let shared = self.shared.as_ref();
+        shared.is_some_and(|shared| {
+            let at = shared.of_token(token);
+            at.is_some_and(|at| matches!(shared.get(at).stage, Stage::Securing))
+        })
+    }
+
+    fn shared_not_secured(
+        &mut self,
+        at: u32,
+        reason: &'static str,
+        farewell: Farewell,
+        now: Instant,
+        transport: &mut impl Transport,
+    ) {
+        let begun = self.shared().get(at).begun;
+        self.statistics.not_secured(begun, reason);
+        self.lose_shared(at, ErrorKind::Handshake, farewell, now, transport);
+    }
+
+    /// The server does what no server may.
+    pub(super) fn spoilt_shared(
+        &mut self,
+        at: u32,
+        fault: Fault,
+        now: Instant,
+        transport: &mut impl Transport,
+    ) {
+        self.statistics.server_fault(now, fault);
+        let it = self.shared().get_mut(at);
+        if let (Some(id), Some(http)) = (it.id, it.http()) {
+            http.go_away(fault.code());
+            for slice in http.poll_out() {
+                transport.send(id, &slice);
+            }
+            if http.streams() == 0 {
+                // What went before it was answered.
+                self.statistics.failed(ErrorKind::Malformed, now, now);
+            }
+        }
+        self.lose_shared(at, ErrorKind::Malformed, Farewell::Leave, now, transport);
+    }
+
+    /// A connection is of no use any more. What was asked on it fails; what has yet to be is asked on another, or fails with the
+    /// connection that was opened for it.
+    pub(super) fn lose_shared(
+        &mut self,
+        at: u32,
+        kind: ErrorKind,
+        farewell: Farewell,
+        now: Instant,
+        transport: &mut impl Transport,
+    ) {
+        let waiting = self.shared().retire(at);
+        let it = self.shared().get_mut(at);
+        let was_open = it.http().is_some();
+        let asked = it.http().map(|http| http.take_slots()).unwrap_or_default();
+        let kind = match kind {
+            ErrorKind::Closed if it.is_refused => ErrorKind::GoAway,
+            kind => kind,
+        };
+        self.forget_shared(at, farewell, transport);
+        for slot in asked {
+            self.shared().clear_slot(slot);
+            self.fail(slot, kind, now, transport);
+        }
+        for slot in waiting {
+            self.shared().clear_slot(slot);
+            match was_open {
+                true => self.enlist(slot, now, transport),
+                false => self.fail(slot, kind, now, transport),
+            }
+        }
+    }
+
+    /// A connection on which all has been answered ends.
+    pub(super) fn leave_shared(&mut self, at: u32, transport: &mut impl Transport) {
+        self.forget_shared(at, Farewell::Leave, transport);
+    }
+
+    fn forget_shared(&mut self, at: u32, farewell: Farewell, transport: &mut impl Transport) {
+        let Some(id) = self.shared().remove(at) else {
+            return;
+        };
+        self.connections -= 1;
+        match farewell {
+            Farewell::Gone => (),
+            Farewell::Leave => transport.leave(id),
+            Farewell::Abort => transport.abort(id),
+        }
+    }
+
+    /// A slot's request has taken too long.
+    pub(in super::super) fn shared_timed_out(
+        &mut self,
+        slot: u32,
+        now: Instant,
+        transport: &mut impl Transport,
+    ) {
+        let since = self.slots[slot as usize].since;
+        let Some(at) = self.shared().of_slot(slot) else {
+            return self.fail(slot, ErrorKind::Timeout, now, transport);
+        };
+        let it = self.shared().get(at);
+        let is_silent = it.heard <= since;
+        match it.stage {
+            Stage::Opening => self.shared_late(slot, at, ErrorKind::ConnectTimeout, now, transport),
+            Stage::Securing => {
+                let begun = it.begun;
+                self.statistics.not_secured(begun, "timeout");
+                self.shared_late(slot, at, ErrorKind::Handshake, now, transport);
+            }
+            Stage::Open(_) => {
+                self.fail(slot, ErrorKind::Timeout, now, transport);
+                // Nothing has come since it was asked: others are not answered there either.
+                if is_silent {
+                    self.lose_shared(at, ErrorKind::Closed, Farewell::Abort, now, transport);
+                }
+            }
+        }
+    }
+
+    /// A connection that does not come to stand is given up with the request that has waited longest for it. The others have time
+    /// left, and wait for another.
+    fn shared_late(
+        &mut self,
+        slot: u32,
+        at: u32,
+        kind: ErrorKind,
+        now: Instant,
+        transport: &mut impl Transport,
+    ) {
+        let waiting = self.shared().retire(at);
+        self.forget_shared(at, Farewell::Abort, transport);
+        for slot in &waiting {
+            self.shared().clear_slot(*slot);
+        }
+        self.fail(slot, kind, now, transport);
+        for other in waiting {
+            if other != slot {
+                self.enlist(other, now, transport);
+            }
+        }
+    }
+
+    /// A slot's request is given up, wherever it is.
+    pub(in super::super) fn drop_request(&mut self, slot: u32) {
+        let shared = self.shared();
+        let Some(at) = shared.of_slot(slot) else {
+            return;
+        };
+        shared.clear_slot(slot);
+        let it = shared.get_mut(at);
+        it.waiting.retain(|waiting| *waiting != slot);
+        if let Some(http) = it.http() {
+            http.cancel(slot);
+        }
+        shared.touch(at);
+    }
+
+    /// Resets connections until no more than these are left.
+    pub(in super::super) fn abort_shared(&mut self, left: usize, transport: &mut impl Transport) {
+        for at in 0..self.shared().places() {
+            if self.connections <= left {
+                return;
+            }
+            self.forget_shared(at, Farewell::Abort, transport);
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! What is to leave on a connection: frames put together into few pieces, and bodies by reference.
+
+use exos_buf::{Buffer, Slice};
+use exos_http2::frame::{flag, kind, push_head};
+
+use super::connection::Connection;
+use super::stream::Stream;
+
+/// Content up to this length is copied beside its frame's head, which costs less than a piece of its own.
+const COPIED_LEN_MAX: usize = 2048;
+
+/// What is to leave, in order.
+#[derive(Debug, Default)]
+pub(super) struct Out {
+    /// The last of it.
+    pub(super) bytes: Vec<u8>,
+    before: Vec<Slice>,
+}
+
+impl Out {
+    pub(super) fn is_empty(&self) -> bool {
+        self.bytes.is_empty() && self.before.is_empty()
+    }
+
+    fn content(&mut self, content: Slice) {
+        if content.len() <= COPIED_LEN_MAX {
+            return self.bytes.extend_from_slice(content.as_bytes());
+        }
+        self.seal();
+        self.before.push(content);
+    }
+
+    fn seal(&mut self) {
+        if !self.bytes.is_empty() {
+            let bytes = std::mem::take(&mut self.bytes);
+            self.before.push(Buffer::from(bytes).whole());
+        }
+    }
+
+    /// All of it.
+    pub(super) fn take(&mut self) -> Vec<Slice> {
+        self.seal();
+        std::mem::take(&mut self.before)
+    }
+}
+
+impl Connection {
+    /// Sends of the bodies of requests what the windows allow, oldest first.
+    pub(super) fn send_bodies(&mut self) {
+        if self.uploads == 0 {
+            return;
+        }
+        let frame_len = self.peer.frame_len;
+        for stream in self.streams.iter_mut() {
+            let sent = send_body(stream, &mut self.window, frame_len, &mut self.out);
+            self.uploads -= u32::from(sent == Sent::All);
+        }
+    }
+}
+
+#[derive(PartialEq)]
+enum Sent {
+    /// There is no body, or a part of it is left.
+    Some,
+    /// Its last byte.
+    All,
+}
+
+fn send_body(stream: &mut Stream, window: &mut i64, frame_len: usize, out: &mut Out) -> Sent {
+    while let Some(body) = &mut stream.upload {
+        let room = (*window).min(stream.window).max(0) as usize;
+        let len = body.len().min(room).min(frame_len);
+        if len == 0 {
+            return Sent::Some;
+        }
+        let is_last = len == body.len();
+        let flags = u8::from(is_last) * flag::END_STREAM;
+        push_head(&mut out.bytes, len, kind::DATA, flags, stream.id);
+        out.content(body.sub(0..len));
+        *body = body.sub(len..body.len());
+        *window -= len as i64;
+        stream.window -= len as i64;
+        if is_last {
+            stream.upload = None;
+            return Sent::All;
+        }
+    }
+    Sent::Some
+}

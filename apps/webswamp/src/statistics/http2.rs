@@ -1,0 +1,44 @@
+//! What servers do over HTTP/2 that is no response: streams reset, connections that they leave, requests asked again.
+
+use std::collections::BTreeMap;
+
+use exos_http2::{ErrorCode, Fault};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// HTTP/2 in a load: how often each happened, by the name of its code.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Http2 {
+    /// Requests that were to be under way on a connection at most.
+    pub streams_per_connection: u32,
+    /// Streams that were reset under way (RST_STREAM).
+    pub resets: BTreeMap<String, u64>,
+    /// Connections on which the server takes no more requests (GOAWAY).
+    pub goaways: BTreeMap<String, u64>,
+    /// Requests about which a server that went away had done nothing, and which were asked again.
+    pub asked_again: u64,
+    /// Connections that we left, because the server broke the protocol, by how it did.
+    pub faults: BTreeMap<String, u64>,
+}
+
+impl Http2 {
+    pub(super) fn reset(&mut self, code: ErrorCode) {
+        count(&mut self.resets, code);
+    }
+
+    pub(super) fn went_away(&mut self, code: ErrorCode) {
+        count(&mut self.goaways, code);
+    }
+
+    pub(super) fn fault(&mut self, fault: Fault) {
+        *self.faults.entry(fault.reason().to_owned()).or_default() += 1;
+    }
+}
+
+/// Codes without a name are one: there are four thousand millions of them.
+fn count(counts: &mut BTreeMap<String, u64>, code: ErrorCode) {
+    let name = code
+        .name()
+        .map_or("unknown".to_owned(), str::to_ascii_lowercase);
+    *counts.entry(name).or_default() += 1;
+}
