@@ -454,6 +454,9 @@ pub const CERTIFICATES_TELL_TIME: Duration = Duration::from_secs(24 * 3600);
 /// How many days browsers may be told to remember that a site is for HTTPS alone: ten years.
 pub const HSTS_DAYS_MAX: i64 = 3650;
 
+/// How long a client may remember that HTTP/3 is spoken, without hearing it again (RFC 7838 §3.1): what is usual.
+pub const ALTERNATIVE_TIME: Duration = Duration::from_secs(24 * 3600);
+
 /// Connections of QUIC of a loop, unless configured otherwise: each costs some ten kilobytes beside its windows.
 pub const QUIC_CONNECTIONS_MAX: usize = 64 * 1024;
 

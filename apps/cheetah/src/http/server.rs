@@ -12,7 +12,7 @@ use super::counters::Counters;
 use super::exchange::{Answered, Exchange, Resource, what_follows};
 use super::head;
 use super::missing::{Attempt, Missing, Unanswered};
-use super::opening::Persistence;
+use super::opening::{Manner, Persistence};
 use super::sending::Sender;
 use super::tail::Tail;
 use crate::log::{Answer, Log, LoggedRequest, Unfinished};
@@ -149,6 +149,11 @@ impl Server {
         self.log.as_mut()
     }
 
+    /// HTTP/3 is spoken at this port, which responses by HTTPS say from now on.
+    pub fn announce_http3(&mut self, port: u16) {
+        self.sender.announce_http3(port);
+    }
+
     /// The status pages, if there are any.
     #[inline]
     pub fn status_pages_mut(&mut self) -> Option<&mut StatusPages> {
@@ -176,9 +181,13 @@ impl Server {
         } else {
             page.whole()
         };
-        let how = match attempt.on_stream {
+        let persistence = match attempt.on_stream {
             Some(_) => Persistence::Http2,
             None => Persistence::Close,
+        };
+        let how = Manner {
+            persistence,
+            is_encrypted: attempt.is_encrypted,
         };
         self.sender.push(status, how, [rest], out);
         if let Some(log) = &mut self.log {

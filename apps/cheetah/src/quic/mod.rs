@@ -24,8 +24,6 @@ mod endpoint;
 mod link;
 mod request;
 mod requests;
-#[cfg(test)]
-mod tests;
 
 pub use beside::Beside;
 pub use endpoint::{Datagram, Quic};

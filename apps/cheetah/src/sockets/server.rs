@@ -136,6 +136,7 @@ impl SocketServer {
         let watched = self.sockets.wake_by(datagrams.as_fd());
         watched.map_err(|e| Error::io("cannot wait for datagrams", e))?;
         self.quic = Some((quic, datagrams));
+        self.cheetah.server_mut().announce_http3(port);
         Ok(())
     }
 

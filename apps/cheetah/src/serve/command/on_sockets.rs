@@ -52,7 +52,7 @@ pub(super) fn run(
     server.speak_http2(config.http2);
     server.set_streams(Streams::new(Disk::here(), config.stream_memory));
     server.set_bounds(config.bounds.bounds(), config.bounds.max_connections);
-    let http3 = config.tls.as_ref().is_some_and(|tls| tls.http3);
+    let http3 = config.speaks_http3();
     if let Some(acceptor) = acceptor.as_ref().filter(|_| http3) {
         server.speak_http3(acceptor.clone())?;
     }

@@ -9,6 +9,7 @@ use exos_inet::Instant;
 use exos_inet::tcp::{FreeRoom, ListenOptions, ListenerId};
 use exos_program::{taken_back, tell_losses};
 
+use super::http3::Http3;
 use super::outage::Outage;
 use super::server_loop::ServerLoop;
 use super::threads::Ready;
@@ -21,6 +22,7 @@ use crate::connections::{Cheetah, Packets, Specialisation, Without};
 use crate::http::Server;
 use crate::limits::RECEIVE_BUFFER_LEN;
 use crate::log::Log;
+use crate::quic::Beside;
 use crate::secure::{Acceptor, Secured, Sessions};
 use crate::serve::content::files::Feed;
 use crate::serve::content::sites::Fresh;
@@ -51,6 +53,9 @@ pub(in crate::serve) struct Setup {
     pub(in crate::serve) links: Option<Arc<str>>,
 }
 
+/// What carries the connections, for the time of a turn.
+type Carrier<'a> = Beside<'a, Secured<'a, Packets<'a>>>;
+
 /// The server on a stack.
 pub(in crate::serve) struct StackServer {
     pub(in crate::serve) exos: Exos,
@@ -58,6 +63,8 @@ pub(in crate::serve) struct StackServer {
     listeners: Vec<ListenerId>,
     /// The connections that are encrypted.
     sessions: Option<Sessions>,
+    /// HTTP/3, where it is spoken.
+    quic: Option<Http3>,
     /// Where there are several interfaces.
     outage: Option<Outage>,
     links: Option<Arc<str>>,
@@ -75,9 +82,11 @@ impl StackServer {
     }
 
     /// Does something with the server on what carries it.
-    fn with<R>(&mut self, act: impl FnOnce(&mut Cheetah, &mut Secured<'_, Packets<'_>>) -> R) -> R {
+    fn with<R>(&mut self, act: impl FnOnce(&mut Cheetah, &mut Carrier<'_>) -> R) -> R {
         let mut packets = Packets::without(&mut self.exos.stack, self.without.as_mut());
-        let mut transport = Secured::new(&mut packets, self.sessions.as_mut());
+        let secured = Secured::new(&mut packets, self.sessions.as_mut());
+        let quic = self.quic.as_mut().map(Http3::quic);
+        let mut transport = Beside::new(secured, quic);
         act(&mut self.cheetah, &mut transport)
     }
 }
@@ -110,6 +119,9 @@ impl Carried for StackServer {
         if let Some(sessions) = &mut self.sessions {
             sessions.begin_turn();
         }
+        if let Some(http3) = &mut self.quic {
+            http3.receive(now, &mut self.exos.stack);
+        }
         self.with(|cheetah, transport| cheetah.handle(now, unix_secs, transport));
         if let Some(requests) = self.exos.requests()
             && self.cheetah.turn_in_kernel(now, unix_secs, requests)
@@ -119,6 +131,9 @@ impl Carried for StackServer {
     }
 
     fn send(&mut self) -> Result<(), Error> {
+        if let Some(http3) = &mut self.quic {
+            http3.send(self.exos.now(), &mut self.exos.stack);
+        }
         let sent = self.exos.send();
         match &mut self.outage {
             Some(outage) => outage.hear(sent),
@@ -134,7 +149,15 @@ impl Carried for StackServer {
         let soon = requests.map(|requests| requests.poll_timeout(here).unwrap_or_else(next_second));
         let is_waiting = self.sessions.as_ref().is_some_and(Sessions::is_waiting);
         let sessions = is_waiting.then_some(here);
-        let until = [until, self.cheetah.poll_timeout(), now, soon, sessions];
+        let quic = self.quic.as_ref().and_then(Http3::poll_timeout);
+        let until = [
+            until,
+            self.cheetah.poll_timeout(),
+            now,
+            soon,
+            sessions,
+            quic,
+        ];
         let mut fds = fds.to_vec();
         fds.extend(self.cheetah.streams().fd());
         fds.extend(self.cheetah.applications().fds().into_iter().flatten());
@@ -174,6 +197,9 @@ impl Carried for StackServer {
         for listener in self.listeners.drain(..) {
             self.exos.stack.tcp.close_listener(listener);
         }
+        if let Some(http3) = &mut self.quic {
+            http3.quic().stop(now);
+        }
         self.with(|cheetah, transport| {
             // It hears of the connections that the kernel had, so that they end too.
             cheetah.handle(now, unix_secs, transport);
@@ -183,6 +209,10 @@ impl Carried for StackServer {
 
     fn abort_all(&mut self) -> Result<(), Error> {
         let Self { cheetah, exos, .. } = self;
+        if let Some(http3) = &mut self.quic {
+            http3.quic().close_all();
+            http3.send(exos.now(), &mut exos.stack);
+        }
         loop {
             let has_more = cheetah.abort_some(&mut Packets::new(&mut exos.stack));
             // Also the resets of connections that the kernel had.
@@ -219,7 +249,10 @@ impl Carried for StackServer {
     fn counters(&self) -> Vec<(String, u64)> {
         let sessions = self.sessions.iter().flat_map(Sessions::counters);
         let sessions = sessions.map(|(name, count)| (name.to_owned(), count));
-        self.exos.counters().into_iter().chain(sessions).collect()
+        let quic = self.quic.iter().flat_map(Http3::counters);
+        let quic = quic.map(|(name, count)| (name.to_owned(), count));
+        let all = self.exos.counters().into_iter().chain(sessions);
+        all.chain(quic).collect()
     }
 }
 
@@ -255,10 +288,23 @@ pub(in crate::serve) fn open(
     if setup.shares_core {
         exos.share_core();
     }
+    let http3 = config.speaks_http3();
+    let quic = match setup.acceptor.as_ref().filter(|_| http3) {
+        None => None,
+        Some(acceptor) => {
+            let is_alone = setup.worker.count() == 1;
+            cheetah.server_mut().announce_http3(acceptor.port());
+            let mut http3 = Http3::new(acceptor.clone(), is_alone, &mut exos)?;
+            let bounds = (config.bounds.max_connections, cheetah.peers());
+            http3.quic().set_bounds(bounds.0, bounds.1);
+            Some(http3)
+        }
+    };
     let served = StackServer {
         exos,
         cheetah,
         listeners,
+        quic,
         sessions: setup.acceptor.map(Sessions::new),
         outage: Outage::of(&setup.worker),
         links: setup.links,

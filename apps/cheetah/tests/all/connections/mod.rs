@@ -1,7 +1,8 @@
-//! Connections: their limits, slow and bad ones, those of HTTP/2, applications, and the kernel's sockets.
+//! Connections: their limits, slow and bad ones, those of HTTP/2 and HTTP/3, applications, and the kernel's sockets.
 
 mod applications;
 mod http2;
+mod http3;
 mod limits;
 mod proxy;
 mod slow_readers;
