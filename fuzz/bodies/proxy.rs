@@ -10,6 +10,7 @@ use exos_cheetah::applications::proxy::request::{self, About};
 use exos_cheetah::applications::proxy::{HostField, Proxy};
 use exos_cheetah::applications::{Address, Application, Asked};
 use exos_cheetah::message::Fault;
+use exos_cheetah::message::Version;
 use exos_cheetah::message::request::{Body, FieldStore, parse};
 use exos_cheetah::message::target::Target;
 
@@ -149,7 +150,10 @@ pub fn requests(bytes: &[u8]) {
         Err(Fault::TooManyFields | Fault::HeadTooLong | Fault::TargetTooLong) => return,
         other => panic!("{other:?}: {}", written.escape_ascii()),
     };
-    assert_eq!((again.head_len, again.minor_version), (written.len(), 1));
+    assert_eq!(
+        (again.head_len, again.version),
+        (written.len(), Version::Http11)
+    );
     assert_eq!(again.method_name, asked.method_name);
     assert_eq!(again.body, Body::Length(length.unwrap_or(0)));
     let count = |name: &str| {

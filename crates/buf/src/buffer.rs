@@ -50,6 +50,8 @@ struct Shared {
 
 enum Bytes {
     Owned(Box<[u8]>),
+    /// Without a table of sums.
+    Once(Box<[u8]>),
     Static(&'static [u8]),
     Shared(SharedBytes),
 }
@@ -62,6 +64,16 @@ impl Buffer {
     /// When there are more than [`BUFFER_LEN_MAX`] bytes.
     pub fn from_static(bytes: &'static [u8]) -> Buffer {
         Buffer::new(Bytes::Static(bytes))
+    }
+
+    /// A buffer of bytes that are sent once, as what was encrypted for one client: it has no table of sums. A range is summed when
+    /// that is asked for, which brings it into the cache for whoever copies it next; a table would be one more look at all of it.
+    ///
+    /// # Panics
+    ///
+    /// When there are more than [`BUFFER_LEN_MAX`] bytes.
+    pub fn sent_once(bytes: Vec<u8>) -> Buffer {
+        Buffer::new(Bytes::Once(bytes.into_boxed_slice()))
     }
 
     fn new(bytes: Bytes) -> Buffer {
@@ -93,7 +105,7 @@ impl Buffer {
     #[inline]
     pub fn as_slice(&self) -> &[u8] {
         match &self.0.bytes {
-            Bytes::Owned(bytes) => bytes,
+            Bytes::Owned(bytes) | Bytes::Once(bytes) => bytes,
             Bytes::Static(bytes) => bytes,
             Bytes::Shared(shared) => shared.as_slice(),
         }
@@ -101,7 +113,7 @@ impl Buffer {
 
     /// The ones' complement sum of a range, as if it began at an even offset of a packet.
     ///
-    /// Costs at most half a block of summing at each end once the table is made.
+    /// Costs at most half a block of summing at each end once the table is made; where there is none ([`Buffer::sent_once`]), all of it.
     ///
     /// # Panics
     ///
@@ -113,7 +125,7 @@ impl Buffer {
             "{range:?} of {}",
             self.len()
         );
-        if range.len() <= BLOCK_LEN / 2 {
+        if range.len() <= BLOCK_LEN / 2 || matches!(self.0.bytes, Bytes::Once(_)) {
             return Sum::of(&self.as_slice()[range]);
         }
         let start = match self.0.summed.get() {
@@ -139,9 +151,11 @@ impl Buffer {
         }
     }
 
-    /// Makes the table of sums now rather than when first needed.
+    /// Makes the table of sums now rather than when first needed, if it is to have one.
     pub fn prepare_sums(&self) {
-        self.sums();
+        if !matches!(self.0.bytes, Bytes::Once(_)) {
+            self.sums();
+        }
     }
 
     /// True when the table of sums is made.
@@ -163,7 +177,7 @@ impl Buffer {
     pub fn into_bytes(self) -> Result<Box<[u8]>, Buffer> {
         let shared = Rc::try_unwrap(self.0).map_err(Buffer)?;
         match shared.bytes {
-            Bytes::Owned(bytes) => Ok(bytes),
+            Bytes::Owned(bytes) | Bytes::Once(bytes) => Ok(bytes),
             Bytes::Static(_) | Bytes::Shared(_) => Err(Buffer(Rc::new(shared))),
         }
     }

@@ -46,3 +46,6 @@ pub const SELF_SIGNED_FOR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Since when it is: a day, by which clocks of clients may be late.
 pub const SELF_SIGNED_SINCE: Duration = Duration::from_secs(24 * 3600);
+
+/// Plaintext that is copied at once: less than what has the C library take another way, for which it needs some kilobytes.
+pub(crate) const COPY_LEN: usize = 2048;

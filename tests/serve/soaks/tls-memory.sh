@@ -4,25 +4,26 @@
 # the others. Prints that, and "ok NAME", "not ok NAME: why" or "SKIPPED: ..." lines.
 #
 #   tests/serve/soaks/tls-memory.sh PATH/TO/exos
-#   EXOS_CONNECTIONS=1000 tests/serve/soaks/tls-memory.sh PATH/TO/exos      fewer than 10,000
+#   EXOS_CONNECTIONS=10000 tests/serve/soaks/tls-memory.sh PATH/TO/exos      more than 2,000
 #
 # What the kernel keeps for sockets is not in it: that is nginx's and --sockets', not ours on packets.
 . "$(dirname "$0")/../../common.sh"
-all=${EXOS_CONNECTIONS:-10000}
+all=${EXOS_CONNECTIONS:-2000}
 most=8192
+descriptors=$((all * 5 / 4 + 1000))
 need_root "memory of idle connections"
 need_programs "memory of idle connections" nginx openssl curl
 be_alone "$@"
 begin
 lab=tls-memory-$$
-ulimit -n $((2 * all + 1000)) 2>/dev/null || skip "memory of idle connections" "no $((2 * all + 1000)) descriptors (ulimit -n)"
+ulimit -n $descriptors 2>/dev/null || skip "memory of idle connections" "no $descriptors descriptors (ulimit -n)"
 mkdir "$work/site" "$work/nginx"
 head -c 100 /dev/zero | tr '\0' x >"$work/site/page"
 openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout "$work/key" -out "$work/pem" -days 9 -subj /CN=lab.test 2>/dev/null
 chmod 600 "$work/key"
 cat >"$work/nginx/conf" <<END
-daemon off; master_process off; worker_rlimit_nofile $((2 * all + 1000)); pid $work/nginx/pid; error_log $work/nginx/error;
-events { worker_connections $((all + 1000)); }
+daemon off; master_process off; worker_rlimit_nofile $descriptors; pid $work/nginx/pid; error_log $work/nginx/error;
+events { worker_connections $descriptors; }
 http { access_log $work/log; keepalive_timeout 1h; ssl_certificate $work/pem; ssl_certificate_key $work/key; ssl_protocols TLSv1.3;
     client_body_temp_path $work/nginx/a; proxy_temp_path $work/nginx/b; fastcgi_temp_path $work/nginx/c;
     uwsgi_temp_path $work/nginx/d; scgi_temp_path $work/nginx/e;
@@ -39,9 +40,17 @@ cleanup() {
 }
 # rest URL COUNT NUMBER: so many connections more, each with a request, stay until they are ended.
 rest() {
+    local insecure=()
+    [[ $1 = http:* ]] || insecure=(--insecure)
     "$exos" lab exec --name "$lab" b -- "$exos" load "$1" --link xdp:wire --address "10.10.0.2$3/24" --connections "$2" --think 1h --duration 1h --timeout 60s \
-        --receive-buffer 32KiB ${1:+$([[ $1 = https* ]] && echo --insecure)} >/dev/null 2>"$work/load.err" </dev/null &
+        "${insecure[@]}" >/dev/null 2>"$work/load.err" </dev/null &
     loads="$loads $!"
+}
+# leave: the connections are reset.
+leave() {
+    # shellcheck disable=SC2086
+    { kill -INT $loads; wait $loads; } 2>/dev/null
+    loads=
 }
 # Every answer is a line of the log.
 answered() { [ "$(wc -l <"$work/log" 2>/dev/null || echo 0)" -ge "$1" ]; }
@@ -55,13 +64,13 @@ measure() {
     await answered $few || { bad "$1: $few are answered" "$(cat "$work/load.err")"; return; }
     sleep 1
     before=$(resident)
-    end $loads; loads=
+    leave
     rest "$2" $((all + few)) 1
     await answered $((all + 2 * few)) || { bad "$1: all are answered" "$(wc -l <"$work/log") $(cat "$work/load.err")"; return; }
     sleep 1
     each=$((($(resident) - before) / all))
     echo "# $1: $each bytes for each of $all"
-    end $loads; loads=
+    leave
 }
 exos_serves() {
     rm -f "$work/log"

@@ -265,7 +265,7 @@ impl Link {
     fn give(&mut self, records: Vec<u8>, transport: &mut impl Transport) {
         if !records.is_empty() {
             self.sent += records.len() as u64;
-            transport.send(self.id, Buffer::from(records).into());
+            transport.send(self.id, Buffer::sent_once(records).into());
         }
     }
 

@@ -5,7 +5,7 @@
 //! streams leave together.
 
 use exos_buf::Slice;
-use exos_http2::connection::setting;
+use exos_http2::frame::setting;
 use exos_http2::frame::{self, PREFACE, flag, kind, push_head};
 use exos_http2::limits;
 use exos_http2::{ErrorCode, StreamId};
@@ -42,6 +42,12 @@ pub struct Connection {
     common: Option<Box<[u8]>>,
     /// The server was told that its table is not used.
     is_table_given_up: bool,
+}
+
+impl Default for Connection {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl Connection {

@@ -1,8 +1,8 @@
 //! What the server has said of itself (RFC 9113 §6.5.2).
 
 use exos_http2::Fault;
-use exos_http2::connection::setting;
 use exos_http2::frame::payload;
+use exos_http2::frame::setting;
 use exos_http2::limits;
 
 /// Its settings, as far as a client has to mind them.

@@ -1,7 +1,7 @@
 //! A connection beside a server whose frames a test writes.
 
 use exos_buf::Slice;
-use exos_http2::connection::setting;
+use exos_http2::frame::setting;
 use exos_http2::frame::{self, FrameHead, PREFACE, flag, kind};
 use exos_http2::hpack::{Decoder, encoder};
 use exos_http2::{ErrorCode, Fault, StreamId};
@@ -273,10 +273,10 @@ fn responses_in_pieces() {
     let wanted = take(&mut whole, &server.0).unwrap();
     let mut ends: Vec<Came> = Vec::new();
     for slot in [0, 1] {
-        let parts = wanted.parts.iter().filter(|part| part.0 == slot);
+        let mut parts = wanted.parts.iter().filter(|part| part.0 == slot);
         let status = parts.clone().find_map(|part| part.1);
         let content = parts.clone().flat_map(|part| part.2.clone()).collect();
-        ends.push((slot, status, content, parts.last().unwrap().3));
+        ends.push((slot, status, content, parts.next_back().unwrap().3));
     }
     assert_eq!(
         ends,

@@ -15,9 +15,10 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::Value;
 
 use super::numbers::micros;
-use super::results::Results;
+use super::results::{Generator, Results};
 
 /// From here on a loop has no time left: bursts of a millisecond fill what remains.
 const BUSY: f64 = 0.9;
@@ -281,7 +282,7 @@ fn in_open_loop(r: &Results) -> (Limit, String) {
         [&r.times_us.total, &r.times_us.service].map(|times| times.at(0.99).unwrap_or(0));
     if total > WAITED * service {
         let why = format!(
-            "1 of 100 requests took {}, of which {} were more than the server's: no connection was free (or give more --connections)",
+            "1 of 100 requests took {}, of which {} were more than the server's: no connection was free (or give more --connections; over HTTP/2, --streams)",
             micros(total),
             micros(total - service)
         );
@@ -310,11 +311,15 @@ fn in_closed_loop(r: &Results) -> (Limit, String) {
         let why = format!("clients thought for {} of their time", percent(1.0 - share));
         return (Limit::Nobody, why);
     }
-    let clients: u64 = r
-        .generators
-        .iter()
-        .filter_map(|g| g.parameters.get("connections")?.as_u64())
-        .sum();
+    // Over HTTP/2 each stream of a connection is a client.
+    let number = |g: &Generator, name| g.parameters.get(name).and_then(Value::as_u64);
+    let clients = r.generators.iter().fold(0, |sum: u64, g| {
+        let streams = number(g, "streams").unwrap_or(1);
+        let its = number(g, "connections")
+            .unwrap_or(0)
+            .saturating_mul(streams);
+        sum.saturating_add(its)
+    });
     let busy = percent(r.busy_share());
     (
         Limit::Server,
@@ -363,6 +368,15 @@ mod tests {
     #[test]
     fn the_server_when_clients_wait_for_it() {
         is(&closed(), Limit::Server, "64 clients waited");
+        let mut it = closed();
+        let parameters = &mut it.generators[0].parameters;
+        parameters.insert("streams".to_owned(), 100.into());
+        is(&it, Limit::Server, "6400 clients waited");
+        it.generators[0]
+            .parameters
+            .insert("connections".to_owned(), u64::MAX.into());
+        it.generators.push(it.generators[0].clone());
+        is(&it, Limit::Server, "18446744073709551615 clients waited");
     }
 
     #[test]

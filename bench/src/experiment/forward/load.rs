@@ -101,6 +101,7 @@ fn start_wrk(web: &WebStage, network: &Network, cell: Cell, to: Contender) -> Re
         at: to.address(),
         size: cell.size,
         resuming: None,
+        streams: None,
     };
     let command = load.by_wrk(web, network.command(Host::Client, wrk::find()?)?)?;
     web.start_on("wrk", command, &others(web, cell)?)

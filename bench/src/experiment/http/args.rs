@@ -29,6 +29,8 @@ pub enum Group {
     Fastcgi,
     /// Documents over TLS: full and resumed handshakes, and standing connections, by exos serve and nginx
     Tls,
+    /// Documents over HTTP/2, a hundred streams on each connection, by exos serve, nginx and h2o
+    Http2,
 }
 
 /// Who loads the server.
@@ -58,7 +60,7 @@ pub struct HttpArgs {
     #[command(flatten)]
     pub web: WebArgs,
     /// Groups to measure, separated by commas
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Group::Documents, Group::Specialisations, Group::Latency, Group::Readers, Group::Cores, Group::Fastcgi, Group::Tls])]
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Group::Documents, Group::Specialisations, Group::Latency, Group::Readers, Group::Cores, Group::Fastcgi, Group::Tls, Group::Http2])]
     pub groups: Vec<Group>,
     /// Servers to measure, in this order, separated by commas; skips those not installed
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = all::<Server>())]

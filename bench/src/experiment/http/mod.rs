@@ -9,6 +9,7 @@
 //! | `cores` | `exos serve` on two cores against one: what a request costs each of them |
 //! | `fastcgi` | pages that a FastCGI application makes, behind `exos serve` and behind nginx |
 //! | `tls` | documents over TLS: full and resumed handshakes, and standing connections |
+//! | `http2` | documents over HTTP/2: a hundred streams on each connection, in plain text and over TLS |
 //!
 //! Set-up: a lab of its own; the server in namespace a on one core, the client in namespace b on another. Servers take
 //! turns in each run of a cell, and the ratio of each run is taken before the median over the runs. Peers have the
@@ -26,6 +27,7 @@ mod args;
 mod cores;
 mod documents;
 mod fastcgi;
+mod http2;
 mod latency;
 mod load;
 mod readers;
@@ -37,6 +39,7 @@ pub use args::{Client, Group, HttpArgs};
 pub use cores::{CoresOutcome, CoresResults, CoresRun};
 pub use documents::{Documents, Limit};
 pub use fastcgi::{Fastcgi, FastcgiOutcome, FastcgiRun};
+pub use http2::{Carrier, Http2, Http2Outcome, Http2Run, Loader};
 pub use latency::{Latency, LatencyOutcome};
 pub use load::{CoreUse, Loaded, Outcome, Run};
 pub use readers::{Readers, ReadersOutcome, ReadersRun};
@@ -62,6 +65,7 @@ fn names(args: &HttpArgs) -> Vec<String> {
     names.extend(cores::cells(args).iter().map(ToString::to_string));
     names.extend(fastcgi::cells(args).iter().map(ToString::to_string));
     names.extend(tls::cells(args).iter().map(ToString::to_string));
+    names.extend(http2::cells(args).iter().map(ToString::to_string));
     names
 }
 
@@ -73,7 +77,7 @@ pub fn run(args: &HttpArgs) -> Result<ExitCode> {
 /// Everything that a session measured: medians for people, all of it for programs.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Report {
-    /// The schema's name: `exos.bench.http/6`.
+    /// The schema's name: `exos.bench.http/7`.
     pub schema: &'static str,
     /// Where and how it measured.
     #[serde(flatten)]
@@ -98,6 +102,8 @@ pub struct Report {
     pub fastcgi: Vec<Fastcgi>,
     /// Documents over TLS, for each kind of handshake and size.
     pub tls: Vec<Tls>,
+    /// Documents over HTTP/2, for each client and carrier.
+    pub http2: Vec<Http2>,
 }
 
 impl Results for Report {
@@ -111,6 +117,7 @@ impl Results for Report {
             Section::of("Two cores against one", cores::NOTE, &self.cores),
             fastcgi::section(&self.fastcgi),
             tls::section(&self.tls),
+            http2::section(&self.http2),
         ];
         let versions = Named::lines(&self.setting.servers);
         let about = ("exos bench http", "Documents over HTTP");
@@ -127,6 +134,7 @@ pub fn measure(args: &HttpArgs) -> Result<Report> {
         vec![latency::DOCUMENT, readers::FAST, readers::SLOW],
         fastcgi::sizes(),
         tls::sizes(),
+        http2::sizes(),
     ];
     let web = WebStage::new(args, &sizes.concat())?.with_wire(args.wire_args);
     let (servers, mut left_out) = available(&args.servers, &web.program)?;
@@ -145,13 +153,14 @@ pub fn measure(args: &HttpArgs) -> Result<Report> {
     };
     let (documents, limits) = documents::measure(session)?;
     Ok(Report {
-        schema: "exos.bench.http/6",
+        schema: "exos.bench.http/7",
         specialisations: specialisations::measure(session)?,
         latency: latency::measure(session)?,
         readers: readers::measure(session)?,
         cores: cores::measure(session)?,
         fastcgi: fastcgi::measure(session)?,
         tls: tls::measure(session)?,
+        http2: http2::measure(session)?,
         // What was noted meanwhile is known now.
         setting: Setting {
             notes: session.notes(),

@@ -113,6 +113,9 @@ impl Case for Tls {
         Column::number("cryptography us", |case, _| {
             format!("{:.1}", case.cryptography_us)
         }),
+        Column::number("of work %", |case, r| {
+            format!("{:.0}", 100.0 * case.cryptography_us / r.work_us_per_request)
+        }),
         Column::text("x nginx", |case, r| {
             Ratio::shown(&case.ratios, &r.server, PEER)
         }),
@@ -128,7 +131,7 @@ impl Case for Tls {
 
 pub(super) const NOTE: &str = "TLS 1.3 with AES-256-GCM, X25519 and ECDSA P-256 of both sides; the client is exos load on packets, which checks no \
     certificate. Work: processor time of the server for a request, of ours that in which it had something to do; cryptography: what that takes \
-    by itself, in a loop on the server's core. A client has as much to encrypt as a server, and more to do in a handshake: where it is \
+    by itself, in a loop on the server's core, and of the work: how much of that it is. A client has as much to encrypt as a server, and more to do in a handshake: where it is \
     what limits, the work tells. x nginx: ratio of the rates, and of the works (nginx's by ours), median of the runs.";
 
 impl Tls {

@@ -102,6 +102,6 @@ fn each_is_compared_with_nginx() {
         more.map(|column| column.shown(&case, result))
             .collect::<Vec<_>>()
     };
-    assert_eq!(row("exos"), ["80.2", "2.00", "4.00"]);
-    assert_eq!(row("nginx"), ["80.2", "-", "-"]);
+    assert_eq!(row("exos"), ["80.2", "642", "2.00", "4.00"]);
+    assert_eq!(row("nginx"), ["80.2", "160", "-", "-"]);
 }

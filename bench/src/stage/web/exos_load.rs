@@ -54,6 +54,9 @@ impl WebLoad {
         if let Some(share) = self.resuming {
             command.args(["--insecure", "--tls-resume", &share.to_string()]);
         }
+        if let Some(streams) = self.streams {
+            command.args(["--http", "2", "--streams", &streams.to_string()]);
+        }
         if has_stack {
             command.args(["--via", "none", "--link", &format!("xdp:{INTERFACE}")]);
             command.args(["--address", ADDRESS, "--idle", "poll"]);

@@ -16,6 +16,8 @@ pub(crate) struct WebLoad {
     pub size: Size,
     /// Over TLS: the share of its handshakes that resume a session, 0 to 1.
     pub resuming: Option<f64>,
+    /// Over HTTP/2: requests under way on each connection.
+    pub streams: Option<u32>,
 }
 
 impl WebLoad {

@@ -1,13 +1,14 @@
 //! Web servers in a lab: the server on one core, its client on the other, and one load of one server.
 //!
-//! `stage` is what all stand on, `server` starts servers and `check` sees that they answer rightly; `wrk`, `exos_load` and the client
-//! of packets ([`super::packets`]) load them, the former two by a `load`, and `seen` is what they saw; `limit` is what the link could
+//! `stage` is what all stand on, `server` starts servers and `check` sees that they answer rightly; `wrk`, `h2load`, `exos_load` and the client
+//! of packets ([`super::packets`]) load them, the former three by a `load`, and `seen` is what they saw; `limit` is what the link could
 //! carry of such a load. `application` starts FastCGI applications behind them, of which `responder` is one of ours.
 
 mod application;
 mod args;
 mod check;
 mod exos_load;
+pub(crate) mod h2load;
 mod limit;
 mod load;
 mod responder;
@@ -22,6 +23,7 @@ pub(crate) use application::{Behind, Reached};
 pub use args::{ReceiveOn, WebArgs, WireArgs};
 pub(crate) use check::await_document;
 pub(crate) use exos_load::LoadReport;
+pub(crate) use h2load::H2load;
 pub(crate) use limit::{bare as bare_calls, measure as packet_limit};
 pub(crate) use load::{WebLoad, whole};
 pub(crate) use responder::Responder;

@@ -80,6 +80,8 @@ pub(crate) struct Setup {
     pub behind: Option<Behind>,
     /// It serves HTTPS, too.
     pub tls: bool,
+    /// It speaks HTTP/2, too.
+    pub http2: bool,
 }
 
 impl From<Server> for Setup {
@@ -90,6 +92,7 @@ impl From<Server> for Setup {
             cores: 1,
             behind: None,
             tls: false,
+            http2: false,
         }
     }
 }
@@ -303,7 +306,8 @@ impl Setup {
             _ => (String::new(), "off"),
         };
         let tls = match self.tls {
-            true => Files::of(stage)?.of_nginx(server.tls_address()),
+            true if server == Server::H2o => Files::of(stage)?.of_h2o(server.tls_address()),
+            true => Files::of(stage)?.of_nginx(server, self.http2),
             false => String::new(),
         };
         let values = [
@@ -319,6 +323,10 @@ impl Setup {
             ("@KEEPALIVE@", keepalive),
             ("@KEEP_CONN@", keep_conn.to_owned()),
             ("@TLS@", tls),
+            (
+                "@UPGRADE@",
+                if self.http2 { "ON" } else { "OFF" }.to_owned(),
+            ),
         ];
         write(&file, fill(text, &values))?;
         match server {
@@ -403,7 +411,7 @@ mod tests {
                 NGINX_FASTCGI_CONF,
                 &["@ADDRESS@", "@SOCKET@", "@KEEPALIVE@", "@KEEP_CONN@"],
             ),
-            (H2O_CONF, &["@HOST@", "@PORT@"]),
+            (H2O_CONF, &["@HOST@", "@PORT@", "@TLS@", "@UPGRADE@"]),
             (LIGHTTPD_CONF, &["@HOST@", "@PORT@"]),
         ] {
             for mark in common.iter().chain(own) {

@@ -193,6 +193,7 @@ impl WebStage {
             at: server.address(),
             size,
             resuming: None,
+            streams: None,
         }
     }
 

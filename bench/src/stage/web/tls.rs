@@ -1,14 +1,18 @@
 //! HTTPS of the servers: one certificate for all of them, and how each is told.
 
 use super::server::Server;
+use super::stage::WebStage;
 use crate::stage::process::{find_program, output_of};
-use crate::stage::session::Stage;
 use exos_host::Result;
+use exos_host::error::Context as _;
 use std::net::SocketAddrV4;
+use std::os::unix::fs::chown;
 use std::path::PathBuf;
 use std::process::Command;
 
 const PORT: u16 = 443;
+/// Where nginx speaks HTTP/2 in plain text.
+const NGINX_HTTP2_PORT: u16 = 81;
 
 /// Certificate and key in files.
 pub(super) struct Files {
@@ -18,7 +22,7 @@ pub(super) struct Files {
 
 impl Files {
     /// A key of ECDSA with P-256 and a certificate of its own, made once for a stage.
-    pub fn of(stage: &Stage) -> Result<Files> {
+    pub fn of(stage: &WebStage) -> Result<Files> {
         let folder = stage.scratch.directory("tls")?;
         let files = Files {
             certificate: folder.join("certificate.pem"),
@@ -38,6 +42,9 @@ impl Files {
             ];
             let openssl = find_program("openssl", "openssl")?;
             output_of(&openssl, &[&asked[..], &key, &rest].concat())?;
+            // The daemon's user has to read it, and nobody else but root does.
+            chown(&files.key, Some(stage.args.uid), None)
+                .context(|| format!("cannot give away {}", files.key.display()))?;
         }
         Ok(files)
     }
@@ -50,16 +57,53 @@ impl Files {
 
     /// What nginx's configuration of a server says: as its documentation advises, with sessions resumed by tickets, which ours has,
     /// too. Who asks chooses the suite, of both.
-    pub fn of_nginx(&self, at: SocketAddrV4) -> String {
+    pub fn of_nginx(&self, server: Server, http2: bool) -> String {
         let (certificate, key) = (self.certificate.display(), self.key.display());
+        let at = server.tls_address();
+        // What nginx takes as HTTP/2 at a port it does not take as anything else there.
+        let (plain, word) = match http2 {
+            true => (
+                format!(
+                    "listen {} http2 backlog=4096; ",
+                    server.http2_address(false)
+                ),
+                " http2",
+            ),
+            false => (String::new(), ""),
+        };
         format!(
-            "listen {at} ssl backlog=4096; ssl_certificate {certificate}; ssl_certificate_key {key}; \
+            "{plain}listen {at} ssl{word} backlog=4096; ssl_certificate {certificate}; ssl_certificate_key {key}; \
              ssl_protocols TLSv1.2 TLSv1.3; ssl_session_cache shared:tls:10m; ssl_session_tickets on;"
         )
     }
 }
 
+impl Files {
+    /// What h2o's configuration says.
+    pub fn of_h2o(&self, at: SocketAddrV4) -> String {
+        let (certificate, key) = (self.certificate.display(), self.key.display());
+        let (host, port) = (at.ip(), at.port());
+        format!(
+            "listen:\n  host: {host}\n  port: {port}\n  ssl:\n    certificate-file: {certificate}\n    key-file: {key}\n"
+        )
+    }
+}
+
 impl Server {
+    /// Where it speaks HTTP/2, over TLS or by prior knowledge.
+    pub(crate) fn http2_address(self, is_tls: bool) -> SocketAddrV4 {
+        match (is_tls, self) {
+            (true, _) => self.tls_address(),
+            (false, Server::Nginx) => SocketAddrV4::new(*self.address().ip(), NGINX_HTTP2_PORT),
+            (false, _) => self.address(),
+        }
+    }
+
+    /// Whether it is measured over HTTP/2.
+    pub(crate) fn has_http2(self) -> bool {
+        self.has_tls() || self == Server::H2o
+    }
+
     /// Where it answers over TLS.
     pub(crate) fn tls_address(self) -> SocketAddrV4 {
         SocketAddrV4::new(*self.address().ip(), PORT)

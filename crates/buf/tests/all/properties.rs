@@ -62,6 +62,16 @@ fn slices() -> impl Strategy<Value = (Vec<Slice>, Vec<u8>)> {
 }
 
 proptest! {
+    /// What is sent once has no table, and the sums that it would have.
+    #[test]
+    fn sums_without_a_table((bytes, range) in contents_and_part()) {
+        let buffer = Buffer::sent_once(bytes.clone());
+        buffer.prepare_sums();
+        assert_same_sum(buffer.sum(range.clone()), &bytes[range]);
+        prop_assert!(!buffer.has_sums());
+        prop_assert_eq!(&*buffer.into_bytes().unwrap(), &bytes[..]);
+    }
+
     /// A run of segments, each beginning where the last ended or, one in four, elsewhere: what is remembered of
     /// one sum must not be taken for another.
     #[test]

@@ -7,7 +7,7 @@ use rustls::ConnectionTrafficSecrets;
 
 use super::{ContentType, Header, Version};
 use crate::TlsError;
-use crate::limits::{HEADER_LEN, PLAIN_LEN_MAX, RECORDS_MAX};
+use crate::limits::{COPY_LEN, HEADER_LEN, PLAIN_LEN_MAX, RECORDS_MAX};
 
 /// Bytes of a nonce, of its part that TLS 1.2 sends along with AES-GCM, and of the tag.
 const NONCE_LEN: usize = 12;
@@ -110,6 +110,8 @@ impl Cipher {
             out.extend_from_slice(&nonce[NONCE_LEN - EXPLICIT_LEN..]);
         }
         let from = out.len();
+        // The C library copies long pieces by `rep movsb`, at two thirds of the rate on some processors.
+        let pieces = pieces.flat_map(|piece| piece.chunks(COPY_LEN));
         pieces.for_each(|piece| out.extend_from_slice(piece));
         let plain_len = len_of(out.len() - from)?;
         if self.version == Version::V13 {

@@ -73,8 +73,7 @@ impl<'a, T: Transport> Driver<'a, T> {
                 if !self.connection.is_finished() {
                     let Http2 { core, frames, .. } = &mut *self.http2;
                     core.begin_going(frames);
-                    let until = self.now + GOODBYE_TIME;
-                    self.connection.wait_until(Wait::Idle, until);
+                    self.http2.going_since = self.now;
                 }
                 self.go_on()
             }
@@ -420,14 +419,17 @@ impl<'a, T: Transport> Driver<'a, T> {
             }
             return Outcome::GoesOn;
         }
+        if self.http2.core.is_telling() {
+            let until = self.http2.going_since + GOODBYE_TIME;
+            self.connection.wait_until(Wait::Idle, until);
+            return Outcome::GoesOn;
+        }
         let (wait, since) = if pending > 0 || !self.http2.schedule.is_empty() {
             (Wait::Sending, self.http2.progressed)
         } else if let Some(begun) = self.http2.frame_begun {
             (Wait::Request, begun)
         } else if self.http2.holds() {
             (Wait::Body, self.http2.active)
-        } else if self.http2.core.is_telling() {
-            return Outcome::GoesOn; // Its time stays what it was.
         } else {
             (Wait::Idle, self.http2.active.max(self.http2.progressed))
         };

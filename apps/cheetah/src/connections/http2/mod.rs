@@ -67,6 +67,8 @@ pub(super) struct Http2 {
     /// When a request came last, and when something of a response was framed or taken.
     active: Instant,
     progressed: Instant,
+    /// When the client was told that no more requests are wanted.
+    going_since: Instant,
     /// When the frame began that is not whole.
     frame_begun: Option<Instant>,
     /// Frames wait to be read for room in the send queue.
@@ -100,6 +102,7 @@ impl Http2 {
             lines: Vec::new(),
             active: now,
             progressed: now,
+            going_since: now,
             frame_begun: None,
             held: false,
             has_failed: false,

@@ -194,7 +194,7 @@ fn rapid_resets_end_a_connection() {
     );
     let response = other.ask(1, &request(1, "GET", "/a.txt", &[], true));
     assert_eq!(response.body, b"text a");
-    drop(other);
+    drop((client, other));
     assert_eq!(running.finish().0, 0);
 }
 

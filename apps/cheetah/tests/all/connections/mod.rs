@@ -2,6 +2,7 @@
 
 mod applications;
 mod http2;
+mod http2_life;
 mod http3;
 mod limits;
 mod proxy;

@@ -6,7 +6,6 @@ use exos_inet::tcp::ConnectionId;
 use super::super::clients::Engine;
 use super::super::slot;
 use super::connections::Stage;
-use crate::http2::Connection;
 use crate::statistics::ErrorKind;
 use crate::transport::Transport;
 
@@ -79,7 +78,7 @@ impl Engine {
     /// Requests may be asked on a connection from now on.
     pub(super) fn open_for_requests(&mut self, at: u32) {
         let it = self.shared().get_mut(at);
-        it.stage = Stage::Open(Box::new(Connection::new()));
+        it.stage = Stage::Open(Box::default());
         let waiting: Vec<u32> = it.waiting.iter().copied().collect();
         self.shared().touch(at);
         for slot in waiting {

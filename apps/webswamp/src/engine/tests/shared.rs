@@ -1,6 +1,6 @@
 //! Connections that slots share.
 
-use exos_http2::connection::setting;
+use exos_http2::frame::setting;
 use exos_http2::frame::{self, FrameHead, PREFACE, flag, kind};
 
 use super::*;
