@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A client of HTTP/3 by aioquic: asks a server for what it has by HTTPS, and says what differs.
 
-http3.py HOST PORT FOLDER [--stop PID]: the server has FOLDER. With --stop it is asked to stop while a long file is under way. Prints
+http3.py HOST PORT FOLDER [--stop PID]: the server has FOLDER. With --stop it is asked to stop while a file is under way. Prints
 "ok NAME" and "not ok NAME: why" lines. HEAD is not asked: aioquic 1.7 takes the length in its response for that of a body, and breaks off.
 """
 
@@ -108,11 +108,11 @@ async def ask_all(client):
 
 
 async def end_under_way(client):
-    file = client.ask("GET", "/long.bin")
+    file = client.ask("GET", "/wide.bin")
     await file.has_body.wait()
     os.kill(STOP, signal.SIGTERM)
     await asyncio.wait_for(file.has_ended.wait(), 60)
-    report("a response under way at the end", (file.end, bytes(file.body) == content("long.bin")), ("whole", True))
+    report("a response under way at the end", (file.end, bytes(file.body) == content("wide.bin")), ("whole", True))
     await asyncio.wait_for(client.wait_closed(), 20)
     report("the connection is closed then", True, True)
 

@@ -31,8 +31,9 @@ site=$work/site
 mkdir "$site"
 echo home >"$site/index.html"
 head -c 100000 /dev/urandom >"$site/middle.bin"
-head -c 4000000 /dev/urandom >"$site/long.bin"
-common="--port 8080 --tls-port 8443 --tls-self-signed --http3 --document-max 1 --shutdown-timeout 60s --log $work/access.log"
+head -c 4000000 /dev/urandom >"$site/wide.bin"
+head -c 20000000 /dev/urandom >"$site/long.bin"
+common="--port 8080 --tls-port 8443 --tls-self-signed --http3 --shutdown-timeout 60s --log $work/access.log"
 
 # judge RUNNER IP [MORE]: what aioquic finds.
 judge() {
