@@ -8,6 +8,8 @@ pub(super) struct Counters {
     /// Handshakes that were begun, and those that came to a connection.
     pub(super) handshakes: u64,
     pub(super) connections: u64,
+    /// Handshakes that came to nothing.
+    pub(super) left: u64,
     /// Connections that ended without either side having ended them.
     pub(super) lost: u64,
     /// Clients that were to show first that they receive at their address.
@@ -69,11 +71,18 @@ impl Counters {
         self.faults.0[fault as usize] += 1;
     }
 
+    /// Handshakes that go on.
+    pub(super) fn under_way(&self) -> usize {
+        let over = self.connections + self.left + self.unacceptable;
+        self.handshakes.saturating_sub(over) as usize
+    }
+
     /// All of them, by name.
     pub(super) fn list(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
         let own = [
             ("quic_handshakes", self.handshakes),
             ("quic_connections", self.connections),
+            ("quic_handshakes_left", self.left),
             ("quic_connections_lost", self.lost),
             ("quic_retries", self.retries),
             ("quic_refused_full", self.refused),

@@ -289,13 +289,8 @@ impl Quic {
             self.counters.refused += 1;
             return self.refuse(incoming);
         }
-        let handshaking = self
-            .links
-            .iter()
-            .flatten()
-            .filter(|link| link.is_handshaking());
         // RFC 9000 §8.1.2: what costs a signature costs the client a round trip first.
-        let are_many = self.incoming.len() + handshaking.count() >= QUIC_HANDSHAKES_FREE;
+        let are_many = self.incoming.len() + self.counters.under_way() >= QUIC_HANDSHAKES_FREE;
         if are_many && !incoming.remote_address_validated() && incoming.may_retry() {
             self.counters.retries += 1;
             buffer.clear();
@@ -429,11 +424,14 @@ impl Quic {
         if let Some(at) = link.deadline {
             self.times.remove(&(at, handle.0));
         }
+        self.counters.left += u64::from(!link.has_stood());
         if link.is_admitted
             && let Some((peers, _)) = &self.peers
         {
             peers.leave(link.peer);
         }
+        // It has none any more, unless QUIC ended it without a word.
+        self.with(handle, Link::abandon);
         self.links[handle.0] = None;
         self.open -= 1;
     }

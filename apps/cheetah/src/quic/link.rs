@@ -116,8 +116,9 @@ impl Link {
         self.quic.remote_address()
     }
 
-    pub(super) fn is_handshaking(&self) -> bool {
-        !self.has_stood && !self.is_over
+    /// Its handshake came to a connection.
+    pub(super) fn has_stood(&self) -> bool {
+        self.has_stood
     }
 
     /// What QUIC has to tell.
@@ -395,6 +396,11 @@ impl Link {
                 around.news.tell(id, EventSet::CLOSED, reason);
             }
         }
+    }
+
+    /// It is no more.
+    pub(super) fn abandon(&mut self, around: &mut Around<'_>) {
+        self.drop_requests(Reason::Reset, around);
     }
 
     // The client's other streams.

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use exos_buf::Slice;
 use exos_cheetah::config::{Config, Root, TlsConfig};
 use exos_cheetah::connections::{Cheetah, Transport};
@@ -22,7 +22,7 @@ use exos_tls::policy::MinimumVersion;
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{
     ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig,
-    StreamId, VarInt,
+    StreamId,
 };
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
@@ -391,11 +391,6 @@ impl Client {
                 response.ended = ended;
             }
         }
-    }
-
-    /// Closes the connection.
-    pub fn close(&mut self, time: std::time::Instant) {
-        self.quic.close(time, VarInt::from_u32(0x100), Bytes::new());
     }
 }
 
