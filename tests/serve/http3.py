@@ -114,7 +114,7 @@ async def end_under_way(client):
     await asyncio.wait_for(file.has_ended.wait(), 60)
     report("a response under way at the end", (file.end, bytes(file.body) == content("wide.bin")), ("whole", True))
     await asyncio.wait_for(client.wait_closed(), 20)
-    report("the connection is closed then", True, True)
+    print("ok the connection is closed then")
 
 
 async def main():
@@ -124,3 +124,4 @@ async def main():
 
 
 asyncio.run(main())
+print("end")

@@ -37,13 +37,15 @@ common="--port 8080 --tls-port 8443 --tls-self-signed --http3 --shutdown-timeout
 
 # judge RUNNER IP [MORE]: what aioquic finds.
 judge() {
-    local run=$1 ip=$2 line; shift 2
+    local run=$1 ip=$2 line has_ended=no; shift 2
     while read -r line; do
         case $line in
             "ok "*) ok "${line#ok }" ;;
+            end) has_ended=yes ;;
             *) bad "${line#not ok }" ;;
         esac
     done < <($run timeout 120 "$PYTHON" "$here/http3.py" "$ip" 8443 "$site" "$@" 2>&1)
+    same "the client comes to its end" yes $has_ended
 }
 # all RUNNER IP: of a server that has just begun; it ends.
 all() {

@@ -474,8 +474,11 @@ pub const QUIC_STREAM_WINDOW: u32 = RECEIVE_BUFFER_LEN;
 /// What it may have sent on all streams of a connection together: four bodies at their full speed.
 pub const QUIC_RECEIVE_WINDOW: u32 = 4 * QUIC_STREAM_WINDOW;
 
-/// Bytes of responses that QUIC has copied and the client has not acknowledged: 100 Mbit/s over 80 ms.
+/// Bytes of responses that QUIC has copied and the client has not acknowledged, at most: 100 Mbit/s over 80 ms. Twice the congestion
+/// window where that is less.
 pub const QUIC_SEND_WINDOW: u64 = 1024 * 1024;
+/// The least of these, also where the congestion window is smaller.
+pub const QUIC_SEND_WINDOW_MIN: u64 = 64 * 1024;
 
 /// How long a connection on which nothing comes stands. A client that says that it is there is ended by [`IDLE_TIME`].
 pub const QUIC_IDLE_TIME: Duration = Duration::from_secs(30);

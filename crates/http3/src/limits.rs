@@ -12,5 +12,6 @@ pub const CONTROL_FRAME_LEN_MAX: usize = 1024;
 /// nothing, and a client that greases (RFC 9114 §7.2.8) sends some dozens.
 pub const WASTE_LEN_MAX: u64 = 64 * 1024;
 
-/// Changes of priorities on one connection, with those that mean nothing: browsers send some for each of their streams.
-pub const PRIORITIES_MAX: u32 = 16 * 1024;
+/// Changes of priorities on one connection: a browser sends one or two for each of its requests, of which a connection has fewer than a
+/// million.
+pub const PRIORITIES_MAX: u32 = 1 << 20;

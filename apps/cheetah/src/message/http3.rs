@@ -25,10 +25,17 @@ pub fn head_text(head: &RequestHead<'_>, is_chunked: bool, too_long: bool) -> Ve
     if let Some(authority) = authority {
         push("host", authority);
     }
+    let mut cookies = Vec::new();
     for (name, value) in head.fields() {
-        if authority.is_none() || name != "host" {
-            push(name, value);
+        match name {
+            "cookie" => cookies.push(value),
+            "host" if authority.is_some() => {}
+            _ => push(name, value),
         }
+    }
+    // RFC 9114 §4.2.1: they come in crumbs.
+    if !cookies.is_empty() {
+        push("cookie", &cookies.join(&b"; "[..]));
     }
     if is_chunked {
         push("transfer-encoding", b"chunked");

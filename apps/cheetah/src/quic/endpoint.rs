@@ -83,9 +83,12 @@ impl Quic {
     /// HTTPS has no TLS 1.3.
     pub fn new(acceptor: Arc<Acceptor>, migrates: bool, now: Instant) -> Result<Quic, Error> {
         let current = Current::new(acceptor.config(), migrates)?;
-        let config = Arc::new(EndpointConfig::default());
+        let mut config = EndpointConfig::default();
+        config.supported_versions(vec![1]);
+        // Datagrams may be fragmented on their way, so their length is that which all paths take (RFC 9000 §14).
+        let config = Arc::new(config);
         Ok(Quic {
-            endpoint: Endpoint::new(config, Some(current.config()), true, None),
+            endpoint: Endpoint::new(config, Some(current.config()), false, None),
             current,
             migrates,
             port: acceptor.port(),
@@ -291,7 +294,15 @@ impl Quic {
         }
         // RFC 9000 §8.1.2: what costs a signature costs the client a round trip first.
         let are_many = self.incoming.len() + self.counters.under_way() >= QUIC_HANDSHAKES_FREE;
-        if are_many && !incoming.remote_address_validated() && incoming.may_retry() {
+        let is_validated = incoming.remote_address_validated();
+        let peer = incoming.remote_address().ip().to_canonical();
+        let has_all = self.peers.as_ref();
+        let has_all = has_all.is_some_and(|(all, most)| all.has_all(peer, *most));
+        if has_all && (is_validated || !incoming.may_retry()) {
+            self.counters.peer_refused += 1;
+            return self.refuse(incoming);
+        }
+        if (are_many || has_all) && !is_validated && incoming.may_retry() {
             self.counters.retries += 1;
             buffer.clear();
             if let Ok(transmit) = self.endpoint.retry(incoming, buffer) {
@@ -330,24 +341,13 @@ impl Quic {
                 }
             }
             Ok((handle, quic)) => {
-                let mut link = Box::new(Link::new(handle, quic, self.now));
-                let admitted = self
-                    .peers
-                    .as_ref()
-                    .map(|(all, most)| all.admit(link.peer, *most));
-                link.is_admitted = admitted == Some(true);
+                let link = Box::new(Link::new(handle, quic, self.now));
                 if handle.0 >= self.links.len() {
                     self.links.resize_with(handle.0 + 1, || None);
                 }
                 self.links[handle.0] = Some(link);
                 self.open += 1;
                 self.hear(handle);
-                if admitted == Some(false) {
-                    self.counters.peer_refused += 1;
-                    self.with(handle, |link, around| {
-                        link.close(ErrorCode::EXCESSIVE_LOAD, around);
-                    });
-                }
             }
         }
     }
@@ -390,6 +390,26 @@ impl Quic {
     fn hear(&mut self, handle: ConnectionHandle) {
         self.pass_events(handle);
         self.with(handle, |link, around| link.hear(around));
+        self.admit(handle);
+    }
+
+    /// A link that has just come to stand is counted for its peer, whose address is its own as is known now.
+    fn admit(&mut self, handle: ConnectionHandle) {
+        let peers = self.peers.clone();
+        let Some(link) = self.link(handle).filter(|link| link.has_stood()) else {
+            return;
+        };
+        let is_new = !std::mem::replace(&mut link.was_counted, true);
+        let Some((peers, most)) = peers.filter(|_| is_new) else {
+            return;
+        };
+        link.is_admitted = peers.admit(link.peer, most);
+        if !link.is_admitted {
+            self.counters.peer_refused += 1;
+            self.with(handle, |link, around| {
+                link.close(ErrorCode::EXCESSIVE_LOAD, around);
+            });
+        }
     }
 
     /// Passes on what a link and the endpoint have to say to each other.
@@ -397,10 +417,43 @@ impl Quic {
         while let Some(link) = self.links.get_mut(handle.0).and_then(Option::as_deref_mut)
             && let Some(event) = link.quic.poll_endpoint_events()
         {
+            if event.is_drained() {
+                // Its number may be another's from here on.
+                self.free(handle);
+                self.endpoint.handle_event(handle, event);
+                return;
+            }
             if let Some(answer) = self.endpoint.handle_event(handle, event) {
                 link.quic.handle_event(answer);
             }
         }
+    }
+
+    /// A link is no more.
+    fn free(&mut self, handle: ConnectionHandle) {
+        let Some(mut link) = self.links[handle.0].take() else {
+            return;
+        };
+        let mut around = Around {
+            now: self.now,
+            time: self.epoch.0 + self.now.saturating_duration_since(self.epoch.1),
+            requests: &mut self.requests,
+            news: &mut self.news,
+            counters: &mut self.counters,
+        };
+        link.hear(&mut around);
+        // It has no requests any more, unless QUIC ended it without a word.
+        link.abandon(&mut around);
+        self.counters.left += u64::from(!link.has_stood());
+        if let Some(at) = link.deadline {
+            self.times.remove(&(at, handle.0));
+        }
+        if link.is_admitted
+            && let Some((peers, _)) = &self.peers
+        {
+            peers.leave(link.peer);
+        }
+        self.open -= 1;
     }
 
     /// A link has sent all that it may: what it waits for, and whether it is over.
@@ -418,22 +471,7 @@ impl Quic {
             link.deadline = deadline;
             self.times.extend(deadline.map(|at| (at, handle.0)));
         }
-        if !link.quic.is_drained() {
-            return;
-        }
-        if let Some(at) = link.deadline {
-            self.times.remove(&(at, handle.0));
-        }
-        self.counters.left += u64::from(!link.has_stood());
-        if link.is_admitted
-            && let Some((peers, _)) = &self.peers
-        {
-            peers.leave(link.peer);
-        }
-        // It has none any more, unless QUIC ended it without a word.
-        self.with(handle, Link::abandon);
-        self.links[handle.0] = None;
-        self.open -= 1;
+        link.bound_copies();
     }
 
     /// Its link is written before the next event.

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
+use exos_http2::allowance::Allowance;
+use exos_http2::limits::RESETS;
 use exos_http2::priority::Priority;
 use exos_http3::control::{self, Kind, Opened};
 use exos_http3::{ErrorCode, Fault, frame};
@@ -16,12 +18,15 @@ use quinn_proto::{
 use super::counters::Counters;
 use super::request::Request;
 use super::requests::Requests;
-use crate::limits::{HANDSHAKE_TIME, QUIC_EARLY_PRIORITIES, RECEIVE_BUFFER_LEN, REQUEST_TIME};
+use crate::limits::{
+    HANDSHAKE_TIME, QUIC_EARLY_PRIORITIES, QUIC_SEND_WINDOW, QUIC_SEND_WINDOW_MIN,
+    RECEIVE_BUFFER_LEN, REQUEST_TIME,
+};
 
 /// What a connection is handled with.
 pub(super) struct Around<'a> {
     pub(super) now: Instant,
-    /// The same moment by QUIC's clock.
+    /// This moment by QUIC's clock.
     pub(super) time: std::time::Instant,
     pub(super) requests: &'a mut Requests,
     /// What the server is to hear.
@@ -67,14 +72,19 @@ pub(super) struct Link {
     /// Priorities of requests that have not begun.
     early: Vec<(u64, Priority)>,
     pub(super) peer: IpAddr,
-    /// The limit of its peer's connections counts it.
+    /// The limit of its peer's connections counts it; and it was looked whether it may.
     pub(super) is_admitted: bool,
+    pub(super) was_counted: bool,
     has_stood: bool,
     begun: Instant,
     /// When a request began or ended last.
     active: Instant,
     /// The first stream of which nothing is handled.
     next_stream: u64,
+    /// Acknowledgements that had come when it was looked last.
+    acks: u64,
+    /// How often requests may still come to nothing.
+    resets: Allowance,
     /// No more requests are wanted.
     is_going: bool,
     /// It has ended, and its requests too.
@@ -99,6 +109,9 @@ impl Link {
             to_tell: Vec::new(),
             early: Vec::new(),
             is_admitted: false,
+            was_counted: false,
+            acks: 0,
+            resets: Allowance::new(RESETS),
             has_stood: false,
             begun: now,
             active: now,
@@ -197,10 +210,7 @@ impl Link {
             StreamEvent::Stopped { id, .. } if Some(id) == self.control => {
                 Err(Fault::CriticalStream)
             }
-            StreamEvent::Stopped { id, .. } => {
-                self.give_up(id, ErrorCode::REQUEST_CANCELLED, around);
-                Ok(())
-            }
+            StreamEvent::Stopped { id, .. } => self.cancel(id, around),
             StreamEvent::Available { .. } => Ok(()),
         }
     }
@@ -249,9 +259,7 @@ impl Link {
                 Ok(Ok(None)) => request.receive(&[], true),
                 Ok(Err(ReadError::Blocked)) | Err(_) => return Ok(()),
                 Ok(Err(ReadError::Reset(_))) => {
-                    around.counters.given_up += 1;
-                    self.give_up(stream, ErrorCode::REQUEST_CANCELLED, around);
-                    return Ok(());
+                    return self.cancel(stream, around);
                 }
             };
             let came = match came {
@@ -259,7 +267,7 @@ impl Link {
                 Err(fault) if fault.is_of_stream() => {
                     around.counters.count_fault(fault);
                     self.give_up(stream, fault.code(), around);
-                    return Ok(());
+                    return self.spend(around);
                 }
                 Err(fault) => return Err(fault),
             };
@@ -349,6 +357,27 @@ impl Link {
         let code = VarInt::from_u32(code.0);
         let _ = self.quic.recv_stream(stream).stop(code);
         let _ = self.quic.send_stream(stream).reset(code);
+    }
+
+    /// The client has given up a request.
+    fn cancel(&mut self, stream: StreamId, around: &mut Around<'_>) -> Result<(), Fault> {
+        if !self.requests.contains_key(&stream) {
+            return Ok(());
+        }
+        around.counters.given_up += 1;
+        self.give_up(stream, ErrorCode::REQUEST_CANCELLED, around);
+        self.spend(around)
+    }
+
+    /// A request came to nothing, which may not be too often: each costs as much as one that is answered (CVE-2023-44487).
+    fn spend(&mut self, around: &Around<'_>) -> Result<(), Fault> {
+        match self
+            .resets
+            .take(RESETS, (around.now.micros() / 1_000_000) as u32)
+        {
+            true => Ok(()),
+            false => Err(Fault::WasteFlood),
+        }
     }
 
     /// Gives up a request: the server hears that it is over.
@@ -498,6 +527,27 @@ impl Link {
         self.tell();
     }
 
+    /// QUIC copies no more than some of what is under way, so that what it takes is nearly what the client takes.
+    pub(super) fn bound_copies(&mut self) {
+        let window = 2 * self.quic.congestion_state().window();
+        let window = window.clamp(QUIC_SEND_WINDOW_MIN, QUIC_SEND_WINDOW);
+        self.quic.set_send_window(window);
+    }
+
+    /// Responses go on for as long as their client acknowledges what comes, also when QUIC has all of them.
+    fn tell_progress(&mut self, around: &mut Around<'_>) {
+        let acks = self.quic.stats().frame_rx.acks;
+        if std::mem::replace(&mut self.acks, acks) == acks {
+            return;
+        }
+        for id in self.requests.values() {
+            let request = around.requests.find(*id);
+            if request.is_some_and(|it| it.is_known && it.unacknowledged() > 0) {
+                around.news.tell(*id, EventSet::ACKNOWLEDGED, Reason::Done);
+            }
+        }
+    }
+
     /// Ends what has waited for too long; looked at every second or so.
     pub(super) fn look(&mut self, idle: std::time::Duration, around: &mut Around<'_>) {
         let now = around.now;
@@ -511,6 +561,7 @@ impl Link {
             }
             return;
         }
+        self.tell_progress(around);
         let is_late = |id: &ConnectionId| {
             let request = around.requests.find(*id);
             request.is_some_and(|it| !it.is_known && now >= it.begun + REQUEST_TIME)

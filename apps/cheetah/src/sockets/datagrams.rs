@@ -16,6 +16,8 @@ use crate::quic::{Datagram, Quic};
 pub(super) struct Datagrams {
     socket: UdpSocket,
     buffer: Box<[u8]>,
+    /// There may be more than was taken.
+    has_more: bool,
 }
 
 impl Datagrams {
@@ -33,11 +35,13 @@ impl Datagrams {
         Ok(Datagrams {
             socket,
             buffer: vec![0; QUIC_DATAGRAM_LEN_MAX].into_boxed_slice(),
+            has_more: false,
         })
     }
 
     /// Gives QUIC what has come, a turn's worth of it.
     pub(super) fn receive(&mut self, quic: &mut Quic) {
+        self.has_more = false;
         for _ in 0..QUIC_DATAGRAMS_PER_TURN {
             match self.socket.recv_from(&mut self.buffer) {
                 Ok((len, remote)) => quic.receive(remote, None, 0, &self.buffer[..len]),
@@ -46,6 +50,12 @@ impl Datagrams {
                 Err(_) => return,
             }
         }
+        self.has_more = true;
+    }
+
+    /// There may be more, of which no wait tells.
+    pub(super) fn has_more(&self) -> bool {
+        self.has_more
     }
 
     /// Sends what QUIC has to send. What the kernel does not take is lost, and sent again when it is missed.

@@ -256,7 +256,11 @@ impl Carried for SocketServer {
         let pause = self.pause_until.filter(|_| self.has_newcomers);
         let is_waiting = self.sessions.as_ref().is_some_and(Sessions::is_waiting);
         let soon = is_waiting.then(clock::now);
-        let quic = self.quic.as_ref().and_then(|(quic, _)| quic.poll_timeout());
+        let quic = self.quic.as_ref();
+        let quic = quic.and_then(|(quic, datagrams)| match datagrams.has_more() {
+            true => Some(Instant::START),
+            false => quic.poll_timeout(),
+        });
         let until = [
             until,
             self.cheetah.poll_timeout(),

@@ -13,9 +13,11 @@ use crate::error::Fault;
 /// It cannot be decoded, or names a table that there is not.
 pub fn decode(section: &[u8], fields: &mut Fields) -> Result<(), Fault> {
     let mut rest = section;
-    // §4.5.1: with no entries needed, any base is one.
-    let (required, _) = (number(&mut rest, 8)?, number(&mut rest, 7)?);
-    if required != 0 {
+    // §4.5.1: no entries are needed, so the base is not below them.
+    let required = number(&mut rest, 8)?;
+    let is_below = rest.first().is_some_and(|first| first & 0x80 != 0);
+    number(&mut rest, 7)?;
+    if required != 0 || is_below {
         return Err(Fault::Compression);
     }
     let (mut name, mut value) = (Vec::new(), Vec::new());
@@ -120,6 +122,7 @@ mod tests {
             &b""[..],
             b"\x00",
             b"\x02\x00\x80",
+            b"\x00\x80\xd1",
             b"\x00\x00\x80",
             b"\x00\x00\x10",
             b"\x00\x00\x40\x00",

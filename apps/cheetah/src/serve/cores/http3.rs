@@ -18,6 +18,8 @@ use crate::secure::Acceptor;
 pub(super) struct Http3 {
     quic: Quic,
     socket: UdpHandle,
+    /// There may be more than was taken.
+    has_more: bool,
 }
 
 impl Http3 {
@@ -38,7 +40,11 @@ impl Http3 {
                 .mend("choose another port of HTTPS, or leave http3 out")
         })?;
         let quic = Quic::new(acceptor, is_alone, exos.now())?;
-        Ok(Http3 { quic, socket })
+        Ok(Http3 {
+            quic,
+            socket,
+            has_more: false,
+        })
     }
 
     pub(super) fn quic(&mut self) -> &mut Quic {
@@ -48,6 +54,7 @@ impl Http3 {
     /// Begins a turn, and takes what has come, a turn's worth of it.
     pub(super) fn receive(&mut self, now: Instant, stack: &mut Stack) {
         self.quic.begin_turn(now);
+        self.has_more = false;
         for _ in 0..QUIC_DATAGRAMS_PER_TURN {
             let Ok(Some(received)) = stack.udp.receive(self.socket) else {
                 return;
@@ -56,6 +63,7 @@ impl Http3 {
             let ecn = received.fields.traffic_class & 3;
             self.quic.receive(from, to, ecn, &received.payload);
         }
+        self.has_more = true;
     }
 
     /// Sends what there is to be sent, as long as the stack has room.
@@ -81,7 +89,10 @@ impl Http3 {
 
     /// When to begin a turn at the latest.
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
-        self.quic.poll_timeout()
+        match self.has_more {
+            true => Some(Instant::START),
+            false => self.quic.poll_timeout(),
+        }
     }
 
     /// What happened, by name.

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use exos_buf::Slice;
 use exos_cheetah::config::{Config, Root, TlsConfig};
 use exos_cheetah::connections::{Cheetah, Transport};
@@ -31,6 +31,8 @@ use rustls::{DigitallySignedStruct, SignatureScheme};
 const PORT: u16 = 443;
 /// How long a datagram is under way.
 const LATENCY: Duration = Duration::from_millis(10);
+/// How long datagrams wait before a slow wire at most.
+const QUEUE_TIME: Duration = Duration::from_secs(2);
 /// A step of virtual time.
 const STEP: Duration = Duration::from_millis(1);
 
@@ -140,14 +142,18 @@ pub struct Client {
     to_write: BTreeMap<StreamId, (Vec<u8>, bool)>,
 }
 
-/// A datagram under way: when it is there, between whom, its bytes.
-type UnderWay = (Instant, SocketAddr, bool, Vec<u8>);
+/// A datagram under way: when it is there, which client's, its bytes.
+type UnderWay = (Instant, SocketAddr, Vec<u8>);
 
 /// All of them.
 pub struct World {
     pub now: Instant,
     epoch: std::time::Instant,
-    wire: VecDeque<UnderWay>,
+    /// To the server, and to clients.
+    wires: [VecDeque<UnderWay>; 2],
+    /// Bytes a second that the wire to clients takes, and when it is free.
+    pub rate: Option<u64>,
+    free_at: Instant,
     random: Random,
     /// Of a hundred datagrams, so many are lost.
     pub lost_percent: u64,
@@ -175,7 +181,9 @@ impl World {
         World {
             now,
             epoch: std::time::Instant::now(),
-            wire: VecDeque::new(),
+            wires: Default::default(),
+            rate: None,
+            free_at: now,
             random: Random(seed),
             lost_percent: 0,
             quic: Quic::new(acceptor, true, now).unwrap(),
@@ -223,6 +231,13 @@ impl World {
         self.epoch + Duration::from_micros(self.now.micros())
     }
 
+    /// A client closes its connection.
+    pub fn close(&mut self, client: usize) {
+        let time = self.time();
+        let code = quinn_proto::VarInt::from_u32(0x100);
+        self.clients[client].quic.close(time, code, Bytes::new());
+    }
+
     /// Goes on until that holds, or this much time has gone by: whether it held.
     pub fn run_until(&mut self, time: Duration, holds: impl Fn(&World) -> bool) -> bool {
         let end = self.now + time;
@@ -239,16 +254,13 @@ impl World {
         self.now = self.now + STEP;
         let (now, time) = (self.now, self.time());
         self.quic.begin_turn(now);
-        while self.wire.front().is_some_and(|(at, ..)| *at <= now)
-            && let Some((_, client, to_server, bytes)) = self.wire.pop_front()
-        {
-            match to_server {
-                true => self.quic.receive(client, None, 0, &bytes),
-                false => {
-                    let place = usize::from(client.port() - 10_000);
-                    self.clients[place].receive(time, &bytes);
-                }
-            }
+        let is_there = |it: &mut UnderWay| it.0 <= now;
+        while let Some((_, client, bytes)) = self.wires[0].pop_front_if(is_there) {
+            self.quic.receive(client, None, 0, &bytes);
+        }
+        while let Some((_, client, bytes)) = self.wires[1].pop_front_if(is_there) {
+            let place = usize::from(client.port() - 10_000);
+            self.clients[place].receive(time, &bytes);
         }
         let mut transport = Beside::new(Nothing, Some(&mut self.quic));
         self.cheetah.handle(now, super::NOW_SECS, &mut transport);
@@ -267,10 +279,19 @@ impl World {
     }
 
     fn push(&mut self, client: SocketAddr, to_server: bool, payload: Vec<u8>) {
-        if !self.random.chance(self.lost_percent) {
-            self.wire
-                .push_back((self.now + LATENCY, client, to_server, payload));
+        if self.random.chance(self.lost_percent) {
+            return;
         }
+        let mut leaves = self.now;
+        if let Some(rate) = self.rate.filter(|_| !to_server) {
+            leaves = leaves.max(self.free_at);
+            if leaves > self.now + QUEUE_TIME {
+                return; // There is no more room before it.
+            }
+            leaves = leaves + Duration::from_micros(payload.len() as u64 * 1_000_000 / rate);
+            self.free_at = leaves;
+        }
+        self.wires[usize::from(!to_server)].push_back((leaves + LATENCY, client, payload));
     }
 
     /// No more connections and requests are wanted.

@@ -199,3 +199,52 @@ fn what_waits_for_too_long_ends() {
     assert_eq!(world.counter("http3_request_timeouts"), 1);
     assert!(world.run_until(2 * TIME, |world| world.quic.open() == 0));
 }
+
+/// A client that takes ten kilobytes a second takes longer than a response may stand still: it goes on as long as that moves.
+#[test]
+fn a_slow_client_gets_all() {
+    let mut world = World::new(1, site());
+    connected(&mut world);
+    world.rate = Some(10_000);
+    let stream = world.clients[0].ask("GET", "/long", &[]);
+    assert!(world.run_until(5 * TIME, have_ended));
+    let response = &world.clients[0].responses[&stream];
+    assert_eq!(response.ended, Some(Ok(())));
+    assert_eq!(response.body, content(700_000));
+}
+
+/// Connections that begin while others end take nothing of what these had, whatever numbers they get.
+#[test]
+fn connections_that_are_over_leave_nothing() {
+    let mut world = World::new(1, site());
+    for _ in 0..200 {
+        let client = connected(&mut world);
+        world.close(client);
+        // Others begin at each moment of its end.
+        let steps = Duration::from_millis(world.clients.len() as u64 % 97);
+        world.run_until(steps, |_| false);
+    }
+    assert!(world.run_until(TIME, |world| world.quic.open() == 0));
+    assert_eq!(world.counter("quic_connections"), 200);
+    assert_eq!(world.counter("quic_handshakes_left"), 0);
+}
+
+/// CVE-2023-44487, by QUIC.
+#[test]
+fn requests_that_are_given_up_in_numbers_end_the_connection() {
+    let mut world = World::new(1, site());
+    connected(&mut world);
+    for _ in 0..60 {
+        for _ in 0..10 {
+            if world.clients[0].closed.is_none() {
+                // A request that breaks the rules costs as much as one that is given up.
+                world.clients[0].send(Vec::new(), true);
+            }
+        }
+        world.run_until(Duration::from_millis(50), |_| false);
+    }
+    assert_eq!(
+        world.clients[0].closed,
+        Some(u64::from(Fault::WasteFlood.code().0))
+    );
+}
