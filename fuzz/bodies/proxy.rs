@@ -1,4 +1,4 @@
-//! What is checked of `exos-cheetah` as a proxy: answers of upstreams, and requests that are written again for them.
+//! What is checked of `exos-cheetah` as a proxy: answers of upstreams, and requests that are written again for them, and headers of the PROXY protocol.
 //!
 //! Included by the fuzz targets and by `apps/cheetah/tests/all/http/corpus.rs`.
 
@@ -9,10 +9,12 @@ use exos_cheetah::applications::proxy::answer::{Answer, AnswerError, Question};
 use exos_cheetah::applications::proxy::request::{self, About};
 use exos_cheetah::applications::proxy::{HostField, Proxy};
 use exos_cheetah::applications::{Address, Application, Asked};
+use exos_cheetah::limits::PROXY_HEADER_LEN_MAX;
 use exos_cheetah::message::Fault;
 use exos_cheetah::message::Version;
 use exos_cheetah::message::request::{Body, FieldStore, parse};
 use exos_cheetah::message::target::Target;
+use exos_cheetah::proxy_protocol::header;
 
 /// An answer, as far as it has come.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -86,6 +88,24 @@ pub fn answers(bytes: &[u8]) {
     }
 }
 
+/// A header of the PROXY protocol is the same however it is cut, and no longer than what came.
+pub fn headers(bytes: &[u8]) {
+    let all = header::parse(bytes);
+    for cut in 0..bytes.len().min(300) {
+        let part = header::parse(&bytes[..cut]);
+        match all {
+            Ok(Some(whole)) if cut < whole.len => assert_eq!(part, Ok(None), "{cut}"),
+            Ok(Some(whole)) => assert_eq!(part, Ok(Some(whole)), "{cut}"),
+            Ok(None) => assert_eq!(part, Ok(None), "{cut}"),
+            // What is wrong shows when that has come, and not before it is wrong.
+            Err(error) => assert!(part == Ok(None) || part == Err(error), "{cut}: {part:?}"),
+        }
+    }
+    if let Ok(Some(header)) = all {
+        assert!(header.len <= bytes.len() && header.len <= PROXY_HEADER_LEN_MAX);
+    }
+}
+
 /// Lines of fields, each with a name and nothing that ends it before its end.
 fn check_lines(fields: &[u8]) {
     for line in fields.split_inclusive(|&b| b == b'\n') {
@@ -108,20 +128,7 @@ pub fn requests(bytes: &[u8]) {
         return; // It is refused before.
     }
     let to = Address::parse_http("10.0.0.5:8080").expect("it is one");
-    let proxy = Proxy {
-        base: (first & 1 != 0).then(|| "/base".to_owned()),
-        host: match first & 6 {
-            0 => HostField::Client,
-            2 => HostField::Upstream,
-            _ => HostField::Named("other.test".to_owned()),
-        },
-        trusted: (first & 8 != 0)
-            .then(|| "0.0.0.0/0".parse().expect("a network"))
-            .into_iter()
-            .collect(),
-        upgrades: first & 16 != 0,
-        ..Proxy::default()
-    };
+    let proxy = proxy_of(*first);
     let length = match asked.body {
         Body::Length(0) => None,
         Body::Length(length) => Some(length),
@@ -167,4 +174,22 @@ pub fn requests(bytes: &[u8]) {
         0
     );
     assert_eq!((count("forwarded"), count("x-forwarded-for")), (1, 1));
+}
+
+/// How an upstream is asked, by the bits of a byte.
+fn proxy_of(first: u8) -> Proxy {
+    Proxy {
+        base: (first & 1 != 0).then(|| "/base".to_owned()),
+        host: match first & 6 {
+            0 => HostField::Client,
+            2 => HostField::Upstream,
+            _ => HostField::Named("other.test".to_owned()),
+        },
+        trusted: (first & 8 != 0)
+            .then(|| "0.0.0.0/0".parse().expect("a network"))
+            .into_iter()
+            .collect(),
+        upgrades: first & 16 != 0,
+        ..Proxy::default()
+    }
 }

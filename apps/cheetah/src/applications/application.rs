@@ -113,6 +113,7 @@ impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Address::Fastcgi(place) => place.fmt(f),
+            Address::Http(Place::Unix(path)) => write!(f, "http://unix:{}", path.display()),
             Address::Http(place) => write!(f, "http://{place}"),
             Address::Shared(path) => path.display().fmt(f),
         }

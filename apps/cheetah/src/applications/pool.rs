@@ -16,6 +16,7 @@ mod choice;
 mod collected;
 mod counters;
 mod group;
+mod keeping;
 mod links;
 mod shares;
 mod upstreams;
@@ -29,12 +30,11 @@ use exos_inet::{Duration, Instant};
 use rustix::io::Errno;
 
 use super::application::{Address, Application};
-use super::rules::Rules;
 use crate::limits::APPLICATION_RETRY_TIME;
 pub use carriers::{Carriers, Upstream};
 use collected::Collected;
 use counters::Counters;
-use group::{Group, Idle, Waiting};
+use group::{Group, Waiting};
 pub use links::RequestId;
 use shares::counted;
 use upstreams::News;
@@ -201,11 +201,6 @@ impl Applications {
         Ok(Opened::Waits)
     }
 
-    /// A connection that was kept, which is kept no longer.
-    fn take_idle(&mut self, address: &Address) -> Option<Idle> {
-        self.groups.get_mut(address)?.idle.pop()
-    }
-
     /// Bytes of a client's chunked body are to be kept; false when there is no room for them.
     pub fn collect(&mut self, ip: IpAddr, len: usize) -> bool {
         self.collected.add(ip, len)
@@ -231,34 +226,6 @@ impl Applications {
         self.carriers.has_stood(upstream)
     }
 
-    /// A request is over and was answered whole, to the end of a record: its connection is kept, if there is room and the
-    /// application leaves it open.
-    pub fn release(&mut self, upstream: Upstream, application: &Application, now: Instant) {
-        let upstreams = &self.carriers.upstreams;
-        let connection = upstream.connection();
-        let clean = connection.filter(|connection| upstreams.is_clean(*connection));
-        let address = clean.and_then(|connection| upstreams.address_of(connection));
-        let (Some(connection), Some(address)) = (clean, address.cloned()) else {
-            return self.close(upstream);
-        };
-        // The request may have begun under other rules.
-        let keeps = self.keeps.as_ref();
-        let keep_max = keeps.map_or(usize::MAX, |keeps| keep_of(keeps, &address));
-        let group = self.groups.entry(address.clone()).or_default();
-        if group.idle.len() >= application.keep.min(keep_max) {
-            return self.close(upstream);
-        }
-        let keep_time = application.proxy.as_ref().map(|proxy| proxy.keep_time);
-        group.idle.push(Idle {
-            connection,
-            since: now,
-            until: keep_time.map(|time| now + time),
-        });
-        group.shares.end(upstream);
-        self.carriers.upstreams.give(connection, None);
-        self.wake(&address);
-    }
-
     /// Nobody wants a connection any more, or an answer on a link. What was sent on a connection still goes, as far as the kernel takes it at
     /// once.
     pub fn close(&mut self, upstream: Upstream) {
@@ -277,32 +244,6 @@ impl Applications {
             group.shares.end(upstream);
         }
         Some(address)
-    }
-
-    /// Other rules hold from now on, those of all sites: connections that none of them keeps are closed, and what is known of
-    /// applications that none of them names is forgotten, when nobody asks them any more.
-    pub fn follow<'r>(&mut self, rules: impl Iterator<Item = &'r Rules>) {
-        let mut keeps: HashMap<Address, usize> = HashMap::new();
-        for rule in rules.flat_map(Rules::iter) {
-            for address in &rule.application.addresses {
-                let keep = keeps.entry(address.clone()).or_default();
-                *keep = (*keep).max(rule.application.keep);
-            }
-        }
-        let beyond = |(address, group): (&Address, &Group)| {
-            // The newest, which are used first, have the longest to live.
-            let idle = group.idle.iter().rev().skip(keep_of(&keeps, address));
-            let beyond = idle.map(|idle| Upstream::of(address, idle.connection));
-            beyond.collect::<Vec<_>>()
-        };
-        let beyond: Vec<Upstream> = self.groups.iter().flat_map(beyond).collect();
-        beyond.into_iter().for_each(|idle| self.close(idle));
-        self.carriers
-            .links
-            .keep_only(|address| keeps.contains_key(address));
-        self.groups
-            .retain(|address, group| keeps.contains_key(address) || group.is_in_use());
-        self.keeps = Some(keeps);
     }
 
     /// Lets those ask an application for whom there is room.
@@ -409,11 +350,6 @@ impl Applications {
     pub fn counters(&self) -> impl Iterator<Item = (&'static str, u64)> {
         self.counters.list()
     }
-}
-
-/// How many connections to an application are kept.
-fn keep_of(keeps: &HashMap<Address, usize>, address: &Address) -> usize {
-    keeps.get(address).copied().unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -95,8 +95,8 @@ pub(super) fn fronts(table: &SiteTable) -> impl Iterator<Item = &Text> {
 /// The rules of a site. Relative paths begin in `folder`.
 pub(super) fn rules(source: &Source, folder: &Path, table: &SiteTable) -> Rules {
     let places = all(table).map(|(span, _)| span);
-    let places = places.chain(table.proxy.iter().map(|table| table.span()));
-    if let Some(beyond) = places.skip(APPLICATION_RULES_MAX).next() {
+    let mut places = places.chain(table.proxy.iter().map(|table| table.span()));
+    if let Some(beyond) = places.nth(APPLICATION_RULES_MAX) {
         let what =
             format!("more than {APPLICATION_RULES_MAX} rules about applications; write fewer");
         source.note(&beyond, what);

@@ -2,15 +2,17 @@
 
 use std::path::Path;
 
+use exos::wire::Prefix;
 use exos_program::UserArgs;
 use exos_program::config::{ConfigErrors, Source, tables, text_of};
 
+use super::acme::AcmeConfig;
 use super::cache::CacheSize;
 use super::lines::{Lines, folder_of};
 use super::site::{Root, SiteConfig};
 use super::stack::{LinkConfig, TcpConfig};
 use super::tls::TlsConfig;
-use super::{cache, schema, site, stack, tls, watch};
+use super::{acme, cache, schema, site, stack, tls, watch};
 use crate::connections::BoundsArgs;
 use crate::limits::{CHUNKS_LEN, CONFIG_LEN_MAX};
 use crate::log::LogArgs;
@@ -28,6 +30,8 @@ pub struct Config {
     pub port: u16,
     /// HTTPS, if it is wanted.
     pub tls: Option<TlsConfig>,
+    /// How certificates come by themselves, if they do.
+    pub acme: Option<AcmeConfig>,
     /// The user that serves.
     pub user: UserArgs,
     /// Where packets come from.
@@ -42,6 +46,8 @@ pub struct Config {
     pub status: StatusArgs,
     /// Limits of clients.
     pub bounds: BoundsArgs,
+    /// Networks of proxies that say by the PROXY protocol for whom they connect.
+    pub proxy_protocol: Vec<Prefix>,
     /// How much memory documents may take.
     pub cache: CacheSize,
     /// How long and how many documents may be.
@@ -70,6 +76,7 @@ impl Config {
         Config {
             port: DEFAULT_PORT,
             tls: None,
+            acme: None,
             user: UserArgs::default(),
             link: LinkConfig::default(),
             cores: None,
@@ -77,6 +84,7 @@ impl Config {
             log: LogArgs::default(),
             status: StatusArgs::default(),
             bounds: BoundsArgs::default(),
+            proxy_protocol: Vec::new(),
             cache: CacheSize::default(),
             limits: Limits::default(),
             stream_memory: CHUNKS_LEN,
@@ -113,6 +121,7 @@ impl Config {
                 .and_then(|port| source.number(port, 1, i64::from(u16::MAX)))
                 .map_or(DEFAULT_PORT, |port| port as u16),
             tls: tls::tls(&source, &folder_of(file), &tables),
+            acme: None,
             user: stack::user(&source, tables.user.as_ref()),
             link: stack::links(&source, &tables.link),
             cores: stack::cores(&source, &tables.link),
@@ -120,6 +129,7 @@ impl Config {
             log: watch::log(&source, &folder_of(file), &tables.log),
             status: watch::status(&source, &tables.status),
             bounds: watch::bounds(&source, &tables.clients),
+            proxy_protocol: watch::proxies(&source, &tables.clients),
             cache: cache::cache(&source, &tables.cache),
             limits: site::limits(&source, &tables.limits),
             stream_memory: site::stream_memory(&source, &tables.limits),
@@ -131,7 +141,16 @@ impl Config {
             lines: Lines::of(&source, file, &tables),
             unknown_hosts: site::unknown_hosts(&source, tables.unknown_hosts.as_ref()),
         };
-        let Config { tls, sites, .. } = &mut config;
+        let Config {
+            port,
+            tls,
+            acme,
+            sites,
+            ..
+        } = &mut config;
+        if let Some(tls) = tls {
+            *acme = acme::acme(&source, &folder_of(file), &tables, (*port, tls), sites);
+        }
         tls::name_port(&source, &tables.site, tls.as_ref(), sites);
         source.finish(config)
     }

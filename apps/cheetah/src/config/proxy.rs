@@ -1,5 +1,6 @@
 //! Requests for upstreams: `[[site.proxy]]`, and `--proxy` of the command line.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use toml::Spanned;
@@ -25,11 +26,21 @@ const EXAMPLE: &str =
 struct Upstream {
     place: Place,
     base: Option<String>,
+    /// The name and port by which it is written, if it has a name.
+    name: Option<String>,
+}
+
+/// Gives the addresses of a name.
+type LookUp = dyn Fn(&str) -> Result<Vec<IpAddr>, String>;
+
+/// Asks the name servers of this host.
+fn look_up(name: &str) -> Result<Vec<IpAddr>, String> {
+    exos_program::names::look_up("serve", name).map_err(|error| error.to_string())
 }
 
 impl Upstream {
-    /// Reads `http://ADDRESS[:PORT][/PATH]` or `http://unix:/SOCKET[:/PATH]`.
-    fn parse(text: &str) -> Result<Upstream, String> {
+    /// Reads `http://HOST[:PORT][/PATH]` or `http://unix:/SOCKET[:/PATH]`. A name is as many upstreams as it has addresses.
+    fn parse(text: &str, look_up: &LookUp) -> Result<Vec<Upstream>, String> {
         let fail = |why: &str| Err(format!("{text:?} {why}; write one as {EXAMPLE}"));
         let Some(rest) = text.strip_prefix("http://") else {
             return match text.starts_with("https://") {
@@ -52,11 +63,44 @@ impl Upstream {
         }
         let base = (!path.is_empty()).then(|| path.trim_end_matches('/').to_owned());
         match Place::parse(place).or_else(|| Place::parse(&format!("{place}:80"))) {
-            Some(Place::Tcp(at)) if at.port() == 0 => fail("has no port"),
-            Some(place) => Ok(Upstream { place, base }),
-            None => fail("is no address: names are not looked up here"),
+            Some(Place::Tcp(at)) if at.port() == 0 => return fail("has no port"),
+            Some(place) => {
+                let name = None;
+                return Ok(vec![Upstream { place, base, name }]);
+            }
+            None => {}
         }
+        let (name, port) = place.rsplit_once(':').unwrap_or((place, "80"));
+        let port = port.parse().ok().filter(|port| *port != 0);
+        let is_name = |b: u8| b.is_ascii_alphanumeric() || b"-._".contains(&b);
+        let has_letter = name.bytes().any(|b| b.is_ascii_alphabetic());
+        let (Some(port), true) = (port, has_letter && name.bytes().all(is_name)) else {
+            return fail("is no address of an upstream");
+        };
+        let found = look_up(name).map_err(|why| format!("{text:?}: {why}"))?;
+        let found = found.into_iter().map(|ip| Upstream {
+            place: Place::Tcp((ip, port).into()),
+            base: base.clone(),
+            name: Some(place.to_owned()),
+        });
+        Ok(found.collect())
     }
+
+    /// Reads several.
+    fn parse_all<'t>(
+        texts: impl Iterator<Item = &'t str>,
+        look_up: &LookUp,
+    ) -> Result<Vec<Upstream>, String> {
+        let all: Result<Vec<_>, _> = texts.map(|text| Upstream::parse(text, look_up)).collect();
+        Ok(all?.concat())
+    }
+}
+
+/// The name of these, where all have one and the same.
+fn name_of(upstreams: &[Upstream]) -> Option<String> {
+    let name = upstreams.first()?.name.as_ref()?;
+    let is_alone = upstreams.iter().all(|it| it.name.as_ref() == Some(name));
+    is_alone.then(|| name.clone())
 }
 
 /// The application of these upstreams.
@@ -161,7 +205,9 @@ fn asked(source: &Source, to: &Spanned<OneOrMany>, table: &ProxyTable) -> Option
         OneOrMany::One(text) => std::slice::from_ref(text),
         OneOrMany::Many(texts) => texts,
     };
-    let upstreams: Result<Vec<_>, _> = texts.iter().map(|text| Upstream::parse(text)).collect();
+    let texts = texts.iter().map(String::as_str);
+    let upstreams = Upstream::parse_all(texts, &look_up);
+    let name = upstreams.as_ref().ok().and_then(|all| name_of(all));
     let application = upstreams.and_then(application);
     let mut application = application
         .map_err(|what| source.note(&to.span(), what))
@@ -183,9 +229,10 @@ fn asked(source: &Source, to: &Spanned<OneOrMany>, table: &ProxyTable) -> Option
     let host = table.host.as_ref();
     let proxy = application.proxy.take().unwrap_or_default();
     application.proxy = Some(Proxy {
-        host: host
-            .and_then(|text| source.value(text, host_field))
-            .unwrap_or(proxy.host),
+        host: match host.and_then(|text| source.value(text, host_field)) {
+            Some(HostField::Upstream) => name.map_or(HostField::Upstream, HostField::Named),
+            said => said.unwrap_or(proxy.host),
+        },
         trusted: networks
             .filter_map(|text| source.value(text, parse_network))
             .collect(),
@@ -221,13 +268,36 @@ pub(super) fn parse(text: &str) -> Result<(Vec<Scope>, Application), String> {
     let (path, to) = text.split_once('=').ok_or_else(|| {
         "write a path and where its requests go, as /api=http://127.0.0.1:8080".to_owned()
     })?;
-    let upstreams: Result<Vec<_>, _> = to.split(',').map(Upstream::parse).collect();
-    Ok((scopes(path, false)?, application(upstreams?)?))
+    let upstreams = Upstream::parse_all(to.split(','), &look_up)?;
+    Ok((scopes(path, false)?, application(upstreams)?))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn nobody(name: &str) -> Result<Vec<IpAddr>, String> {
+        Err(format!("nobody is {name}"))
+    }
+
+    /// A name is all of its addresses, and what it is called there.
+    #[test]
+    fn a_name_is_looked_up() {
+        let two = |name: &str| match name {
+            "app.test" => Ok(vec![[10, 0, 0, 1].into(), [10, 0, 0, 2].into()]),
+            other => nobody(other),
+        };
+        let found = Upstream::parse("http://app.test:81/v2", &two).unwrap();
+        let places: Vec<String> = found.iter().map(|it| it.place.to_string()).collect();
+        assert_eq!(places, ["10.0.0.1:81", "10.0.0.2:81"]);
+        assert_eq!(found[1].base.as_deref(), Some("/v2"));
+        assert_eq!(name_of(&found).as_deref(), Some("app.test:81"));
+        let texts = ["http://app.test", "http://10.0.0.3"];
+        let all = Upstream::parse_all(texts.into_iter(), &two).unwrap();
+        assert_eq!((all.len(), name_of(&all)), (3, None));
+        let error = Upstream::parse("http://other.test", &two).unwrap_err();
+        assert!(error.contains("nobody is other.test"), "{error}");
+    }
 
     #[test]
     fn upstreams_are_addresses_with_a_path_or_without() {
@@ -241,8 +311,9 @@ mod tests {
             ("http://unix:/run/a.sock:/", "/run/a.sock", Some("")),
             ("http://unix:/run/a.sock:/b", "/run/a.sock", Some("/b")),
         ] {
-            let upstream = Upstream::parse(text).expect(text);
-            let is = (upstream.place.to_string(), upstream.base);
+            let upstreams = Upstream::parse(text, &nobody).expect(text);
+            assert_eq!(upstreams.len(), 1, "{text}");
+            let is = (upstreams[0].place.to_string(), upstreams[0].base.clone());
             assert_eq!(is, (place.to_owned(), base.map(str::to_owned)), "{text}");
         }
         for text in [
@@ -250,6 +321,9 @@ mod tests {
             "10.0.0.5:80",
             "http://",
             "http://host:80",
+            "http://host:x",
+            "http://1.2.3:80",
+            "http://a b",
             "http://10.0.0.5:0",
             "http://10.0.0.5:x",
             "https://10.0.0.5",
@@ -259,7 +333,7 @@ mod tests {
             "http://unix:run",
             "http://user@10.0.0.5",
         ] {
-            assert!(Upstream::parse(text).is_err(), "{text}");
+            assert!(Upstream::parse(text, &nobody).is_err(), "{text}");
         }
     }
 

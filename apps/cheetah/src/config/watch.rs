@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum as _;
+use exos::wire::Prefix;
 
 use super::schema::{ClientsTable, LogTable, Number, StatusTable};
 use crate::connections::{BoundsArgs, parse_shutdown_timeout};
@@ -53,6 +54,14 @@ pub(super) fn bounds(source: &Source, table: &ClientsTable) -> BoundsArgs {
             .as_ref()
             .and_then(|t| source.value(t, parse_shutdown_timeout)),
     }
+}
+
+/// `proxy_protocol` of `[clients]`.
+pub(super) fn proxies(source: &Source, table: &ClientsTable) -> Vec<Prefix> {
+    let networks = table.proxy_protocol.iter();
+    networks
+        .filter_map(|text| source.value(text, parse_network))
+        .collect()
 }
 
 fn log_format(text: &str) -> Result<Format, String> {

@@ -210,6 +210,17 @@ impl Server {
                 tail: None,
             });
         }
+        let is_proxied = asked.application.proxy.is_some();
+        if is_proxied && proxy::request::max_forwards(request) == Some(0) {
+            // RFC 9110 §7.6.2: it is not to be passed on.
+            let status = self.send_allowed(&exchange, out);
+            let answered = exchange.answered;
+            return Ok(Response {
+                status,
+                answered,
+                tail: None,
+            });
+        }
         let upgrades = asked
             .application
             .proxy

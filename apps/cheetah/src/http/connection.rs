@@ -298,17 +298,17 @@ impl ServerConnection {
                     Some(version) => request.asked_by(version),
                     None => request,
                 };
-                let (answered, tail) = match server.answer(&request, attempt, &mut self.lines, out)
-                {
-                    Ok(answered) => answered,
-                    Err(Unanswered::Waits(missing)) => return Taken::Waits(missing),
-                    Err(Unanswered::Asks(mut asking)) => {
-                        let head_len = request.head_len;
-                        asking.head = bytes[..head_len].into();
-                        self.seen = 0;
-                        return Taken::Asks { head_len, asking };
-                    }
-                };
+                let (answered, _, tail) =
+                    match server.answer(&request, attempt, &mut self.lines, out) {
+                        Ok(answered) => answered,
+                        Err(Unanswered::Waits(missing)) => return Taken::Waits(missing),
+                        Err(Unanswered::Asks(mut asking)) => {
+                            let head_len = request.head_len;
+                            asking.head = bytes[..head_len].into();
+                            self.seen = 0;
+                            return Taken::Asks { head_len, asking };
+                        }
+                    };
                 // A stream has one request.
                 self.closing = !answered.persistent || attempt.on_stream.is_some();
                 self.skip = answered.skip;

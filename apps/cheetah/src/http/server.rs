@@ -3,6 +3,7 @@
 //! `sending` what is sent of that.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use exos_buf::Slice;
 
@@ -15,6 +16,7 @@ use super::missing::{Attempt, Missing, Unanswered};
 use super::opening::{Manner, Persistence};
 use super::sending::Sender;
 use super::tail::Tail;
+use crate::acme::Acme;
 use crate::log::{Answer, Log, LoggedRequest, Unfinished};
 use crate::message::request::{FieldStore, Method, Request, parse};
 use crate::message::target::{Target, encode, https_url};
@@ -35,6 +37,8 @@ pub struct Server {
     allowed: Document,
     pub(super) log: Option<Log>,
     status_pages: Option<StatusPages>,
+    /// What authorities ask that give certificates.
+    acme: Option<Arc<Acme>>,
     /// How often what is served may have changed: in the upper half how often all was exchanged, in the lower what has changed since.
     changes: u64,
 }
@@ -56,6 +60,7 @@ impl Server {
             allowed: page::allowed(),
             log: None,
             status_pages: None,
+            acme: None,
             changes: 0,
         }
     }
@@ -70,6 +75,11 @@ impl Server {
     /// Shows these pages from now on, where a site has nothing at their path.
     pub fn set_status_pages(&mut self, pages: StatusPages) {
         self.status_pages = Some(pages);
+    }
+
+    /// Answers what authorities ask that give certificates.
+    pub fn set_acme(&mut self, acme: Arc<Acme>) {
+        self.acme = Some(acme);
     }
 
     /// Makes the head of each response when it is sent, from now on.
@@ -136,6 +146,11 @@ impl Server {
     /// What has been answered so far.
     pub fn counters(&self) -> &Counters {
         &self.sender.counters
+    }
+
+    /// What gets certificates, where they come by themselves.
+    pub fn acme(&self) -> Option<&Arc<Acme>> {
+        self.acme.as_ref()
     }
 
     /// The log, if there is one.
@@ -219,7 +234,7 @@ impl Server {
         self.refuse(fault.status(), bytes, attempt, lines, out);
     }
 
-    /// Answers a request whose end is certain, unless it waits for a document. Gives what follows the slices, too; the
+    /// Answers a request whose end is certain, unless it waits for a document. Gives its status, and what follows the slices, too; the
     /// line for the log is queued on `lines`.
     #[inline]
     pub(super) fn answer(
@@ -228,7 +243,7 @@ impl Server {
         attempt: &Attempt,
         lines: &mut Unfinished,
         out: &mut Vec<Slice>,
-    ) -> Result<(Answered, Option<Box<Tail>>), Unanswered> {
+    ) -> Result<(Answered, Status, Option<Box<Tail>>), Unanswered> {
         let before = out.len();
         let Response {
             status,
@@ -241,7 +256,7 @@ impl Server {
             let asked = LoggedRequest::of(request);
             log_answer(log, asked, status, response, tail_len, attempt, lines);
         }
-        Ok((answered, tail))
+        Ok((answered, status, tail))
     }
 
     #[inline]
@@ -271,6 +286,20 @@ impl Server {
             attempt,
             user: None,
         };
+        if let (Some(acme), Ok(target)) = (&self.acme, &target)
+            && let Some(answer) = acme.challenges().document(&target.path)
+        {
+            // Before all rules, for it is no document of the site: an authority asks whether the name leads here.
+            exchange.answered.is_for_all = false;
+            exchange.resource.path = None;
+            let page = page::plain(&answer);
+            let status = self.send_page(Status::Ok, &page, &exchange, out);
+            return Ok(Response {
+                status,
+                answered: exchange.answered,
+                tail: None,
+            });
+        }
         if !attempt.is_encrypted
             && let (Some(number), Ok(target)) = (site, &target)
             && let Some(port) = self.sites.get(number).settings().https_only
@@ -382,10 +411,7 @@ impl Server {
                 sender.counters.cache_misses += u64::from(is_first_time);
                 return Err(Missing::document(exchange.resource.site, path).into());
             }
-            Ok(Choice::Allow) => {
-                let page = self.allowed.clone();
-                self.send_page(Status::Ok, &page, &exchange, out)
-            }
+            Ok(Choice::Allow) => self.send_allowed(&exchange, out),
             Ok(Choice::Page(status, page)) => self.send_page(status, &page, &exchange, out),
             Ok(Choice::Refuse(status)) => {
                 let path = target.as_ref().ok().map(|target| &*target.path);
@@ -416,6 +442,12 @@ impl Server {
     ) -> Status {
         self.sender
             .refuse(status, field, exchange, &mut self.sites, out)
+    }
+
+    /// The answer to OPTIONS.
+    pub(super) fn send_allowed(&mut self, exchange: &Exchange, out: &mut Vec<Slice>) -> Status {
+        let page = self.allowed.clone();
+        self.send_page(Status::Ok, &page, exchange, out)
     }
 
     fn send_page(

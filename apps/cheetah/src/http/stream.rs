@@ -19,7 +19,7 @@ pub(crate) enum Streamed {
     /// The response is there, all of it.
     Whole {
         /// It is to be sent when the body has come, of which nobody has need: until then it is not known whether the request is sound
-        /// (RFC 9113 §8.1.1), and a client that sends may not read.
+        /// (RFC 9113 §8.1.1), and a client that sends may not read. One that is refused hears of it at once, and may send no more.
         behind_body: bool,
     },
     /// Its beginning is there, and this follows.
@@ -44,28 +44,41 @@ impl Server {
         let mut headers = Headers::new();
         let request = match request(head, is_end, &mut headers) {
             Ok(request) => request,
-            Err(fault) => {
-                let line = [head.method().as_bytes(), b" ", head.path().unwrap_or(b"*")];
-                let line = [&line.concat()[..], b" HTTP/2.0"].concat();
-                self.refuse_fault(fault, &line, attempt, lines, out);
-                return Streamed::Whole { behind_body: false };
-            }
+            Err(fault) => return self.refuse_head(fault, head, attempt, lines, out),
         };
         match self.answer(&request, attempt, lines, out) {
-            Ok((_, None)) => Streamed::Whole {
+            Ok((_, status, None)) => Streamed::Whole {
                 behind_body: match request.body {
-                    _ if request.expects_continue => false,
+                    _ if request.expects_continue || status.code() >= 400 => false,
                     Body::Length(len) => len > 0 && len <= BODY_SKIP_LEN_MAX,
                     Body::Chunked | Body::UnknownCoding => true,
                 },
             },
-            Ok((_, Some(tail))) => Streamed::Tail(tail),
-            Err(Unanswered::Waits(missing)) => Streamed::Waits(missing, head_text(&request)),
-            Err(Unanswered::Asks(mut asking)) => {
-                asking.head = head_text(&request).into();
-                Streamed::Asks(asking)
-            }
+            Ok((_, _, Some(tail))) => Streamed::Tail(tail),
+            Err(unanswered) => match (head_text(&request), unanswered) {
+                (Ok(text), Unanswered::Waits(missing)) => Streamed::Waits(missing, text),
+                (Ok(text), Unanswered::Asks(mut asking)) => {
+                    asking.head = text.into();
+                    Streamed::Asks(asking)
+                }
+                (Err(fault), _) => self.refuse_head(fault, head, attempt, lines, out),
+            },
         }
+    }
+
+    /// Refuses a request that is none for us.
+    fn refuse_head(
+        &mut self,
+        fault: Fault,
+        head: &RequestHead<'_>,
+        attempt: &Attempt,
+        lines: &mut Unfinished,
+        out: &mut Vec<Slice>,
+    ) -> Streamed {
+        let line = [head.method().as_bytes(), b" ", head.path().unwrap_or(b"*")];
+        let line = [&line.concat()[..], b" HTTP/2.0"].concat();
+        self.refuse_fault(fault, &line, attempt, lines, out);
+        Streamed::Whole { behind_body: false }
     }
 
     /// Refuses a request whose fields were not kept.

@@ -8,7 +8,7 @@ use exos_http2::message::RequestHead;
 use httparse::{EMPTY_HEADER, Header};
 
 use super::fault::Fault;
-use super::request::{Body, Noted, Request, method};
+use super::request::{Body, FieldStore, Noted, Request, method, parse};
 use super::version::Version;
 use crate::limits::{FIELDS_MAX, HEAD_LEN_MAX, REQUEST_LINE_LEN_MAX};
 
@@ -18,7 +18,6 @@ pub struct Headers<'b>([Header<'b>; FIELDS_MAX]);
 impl Headers<'_> {
     /// Empty space.
     #[inline]
-    #[expect(clippy::new_without_default, reason = "a scratch area, not a value")]
     pub fn new() -> Self {
         Headers([EMPTY_HEADER; FIELDS_MAX])
     }
@@ -41,11 +40,16 @@ pub fn request<'b, 'f>(
     });
     let others = head.fields().map(|(name, value)| Header { name, value });
     let others = others.filter(|field| authority.is_none() || field.name != "host");
+    let is_chunked = !is_end && head.length().is_none();
+    // What says so in the text is a field, too.
+    let count_max = FIELDS_MAX - usize::from(is_chunked);
     let (mut count, mut len) = (0, 0);
     let mut noted = Noted::default();
     for field in host.into_iter().chain(others) {
-        let place = headers.0.get_mut(count).ok_or(Fault::TooManyFields)?;
-        *place = field;
+        if count == count_max {
+            return Err(Fault::TooManyFields);
+        }
+        headers.0[count] = field;
         count += 1;
         len += field.name.len() + field.value.len() + ": \r\n".len();
         noted.note(&field)?;
@@ -82,8 +86,26 @@ pub fn request<'b, 'f>(
     })
 }
 
-/// A request as text. A body without a length is said to be chunked.
-pub fn head_text(request: &Request<'_, '_>) -> Vec<u8> {
+/// A request as text. A body without a length is said to be chunked. Nothing where the text would not be that of this request: what is sent
+/// on is of what was judged, or of nothing.
+///
+/// # Errors
+///
+/// The fault to answer with.
+pub fn head_text(request: &Request<'_, '_>) -> Result<Vec<u8>, Fault> {
+    let text = written(request);
+    let mut store = FieldStore::new();
+    let parsed = parse(&text, &mut store)?.ok_or(Fault::FieldSyntax)?;
+    let same = parsed.head_len == text.len()
+        && (parsed.method_name, parsed.target) == (request.method_name, request.target)
+        && (parsed.host, parsed.body) == (request.host, request.body);
+    match same {
+        true => Ok(text),
+        false => Err(Fault::FieldSyntax),
+    }
+}
+
+fn written(request: &Request<'_, '_>) -> Vec<u8> {
     let mut text = Vec::with_capacity(512);
     for part in [
         request.method_name.as_bytes(),
@@ -139,7 +161,6 @@ mod tests {
     use exos_http2::hpack::Decoder;
 
     use super::*;
-    use crate::message::request::{FieldStore, parse};
 
     /// What a server is told of a request with these fields.
     fn with_request(
@@ -195,7 +216,7 @@ mod tests {
             assert_eq!(request.host, Some(&b"here:8443"[..]));
             assert!(request.conditional && request.expects_continue);
             assert_eq!((request.body, request.fields.len()), (Body::Length(0), 3));
-            let text = head_text(request);
+            let text = head_text(request).unwrap();
             let mut store = FieldStore::new();
             let parsed = parse(&text, &mut store).unwrap().unwrap();
             assert_eq!(parsed.fields, request.fields);
@@ -208,7 +229,7 @@ mod tests {
     fn crumbs_are_one_cookie() {
         let crumbs = [("cookie", "a=1"), ("accept", "*/*"), ("cookie", "b=2")];
         with_request(&[&GET[..], &crumbs].concat(), true, |request| {
-            let text = String::from_utf8(head_text(request.unwrap())).unwrap();
+            let text = String::from_utf8(head_text(request.unwrap()).unwrap()).unwrap();
             assert!(text.contains("\r\ncookie: a=1; b=2\r\n"), "{text}");
             assert_eq!(text.matches("cookie").count(), 1);
         });
@@ -223,13 +244,29 @@ mod tests {
         with_request(&GET, false, |request| {
             let request = request.unwrap();
             assert_eq!(request.body, Body::Chunked);
-            let text = head_text(request);
+            let text = head_text(request).unwrap();
             let mut store = FieldStore::new();
             assert_eq!(
                 parse(&text, &mut store).unwrap().unwrap().body,
                 Body::Chunked
             );
         });
+    }
+
+    /// What says that a body comes in chunks is a field of the text: with it there are as many as there may be.
+    #[test]
+    fn the_longest_text_is_that_of_its_request() {
+        for (count, is_sound) in [(62, true), (63, false)] {
+            let more = vec![("x", "y"); count];
+            with_request(
+                &[&GET[..], &more].concat(),
+                false,
+                |request| match request {
+                    Ok(request) => assert!(is_sound && head_text(request).is_ok()),
+                    Err(fault) => assert!(!is_sound && fault == Fault::TooManyFields),
+                },
+            );
+        }
     }
 
     #[test]

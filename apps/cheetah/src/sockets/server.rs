@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use exos::wire::Prefix;
 use exos::{Error, clock};
 use exos_inet::Instant;
 use exos_program::sockets::Sockets;
@@ -16,13 +17,14 @@ use super::listener;
 use crate::connections::{Bounds, Carried, Cheetah};
 use crate::http::Server;
 use crate::limits::{ACCEPT_PAUSE, RECEIVE_BUFFER_LEN};
+use crate::proxy_protocol::{Introduced, Introductions};
 use crate::quic::{Beside, Quic};
 use crate::secure::{Acceptor, Secured, Sessions};
 use crate::site::Change;
 use crate::stream::Streams;
 
 /// What carries the connections, for the time of a turn.
-type Carrier<'a> = Beside<'a, Secured<'a, Sockets>>;
+type Carrier<'a> = Beside<'a, Secured<'a, Introduced<'a, Sockets>>>;
 
 /// The server on sockets.
 pub struct SocketServer {
@@ -32,6 +34,8 @@ pub struct SocketServer {
     listeners: Vec<OwnedFd>,
     /// Those that are encrypted.
     sessions: Option<Sessions>,
+    /// Those that proxies pass on.
+    introductions: Option<Introductions>,
     /// HTTP/3, where it is spoken.
     quic: Option<(Quic, Datagrams)>,
     /// Connections may wait to be accepted.
@@ -87,6 +91,7 @@ impl SocketServer {
             listeners,
             sessions: acceptor.map(Sessions::new),
             quic: None,
+            introductions: None,
             has_newcomers: false,
             pause_until: None,
             connections_max: usize::MAX,
@@ -115,6 +120,11 @@ impl SocketServer {
     /// Whether HTTP/2 is spoken to clients that want it, from now on.
     pub fn speak_http2(&mut self, speaks: bool) {
         self.cheetah.speak_http2(speaks);
+    }
+
+    /// Proxies in these networks say from now on by the PROXY protocol for whom they connect.
+    pub fn trust_proxies(&mut self, networks: &[Prefix]) {
+        self.introductions = Introductions::by(networks, clock::now());
     }
 
     /// Speaks HTTP/3, too, at the port of HTTPS; behind [`set_bounds`](Self::set_bounds), whose limits count for it.
@@ -164,6 +174,9 @@ impl SocketServer {
         if let Some(sessions) = &mut self.sessions {
             sessions.begin_turn();
         }
+        if let Some(introductions) = &mut self.introductions {
+            introductions.begin_turn(now, &mut self.sockets);
+        }
         if let Some((quic, datagrams)) = &mut self.quic {
             quic.begin_turn(now);
             datagrams.receive(quic);
@@ -180,7 +193,8 @@ impl SocketServer {
 
     /// Does something with the server on what carries it.
     fn with<R>(&mut self, act: impl FnOnce(&mut Cheetah, &mut Carrier<'_>) -> R) -> R {
-        let secured = Secured::new(&mut self.sockets, self.sessions.as_mut());
+        let mut introduced = Introduced::new(&mut self.sockets, self.introductions.as_mut());
+        let secured = Secured::new(&mut introduced, self.sessions.as_mut());
         let quic = self.quic.as_mut().map(|(quic, _)| quic);
         act(&mut self.cheetah, &mut Beside::new(secured, quic))
     }
@@ -261,14 +275,10 @@ impl Carried for SocketServer {
             true => Some(Instant::START),
             false => quic.poll_timeout(),
         });
-        let until = [
-            until,
-            self.cheetah.poll_timeout(),
-            may_accept,
-            pause,
-            soon,
-            quic,
-        ];
+        let introductions = self.introductions.as_ref();
+        let headers = introductions.and_then(Introductions::poll_timeout);
+        let answers = self.cheetah.poll_timeout();
+        let until = [until, answers, may_accept, pause, soon, headers, quic];
         let waited = self.sockets.wait(until.into_iter().flatten().min());
         waited.map_err(|e| Error::io("cannot wait for connections", e))
     }
@@ -330,7 +340,12 @@ impl Carried for SocketServer {
         ];
         let sessions = self.sessions.iter().flat_map(Sessions::counters);
         let quic = self.quic.iter().flat_map(|(quic, _)| quic.counters());
-        let all = own.into_iter().chain(sessions).chain(quic);
+        let introductions = self.introductions.iter().flat_map(Introductions::counters);
+        let all = own
+            .into_iter()
+            .chain(sessions)
+            .chain(introductions)
+            .chain(quic);
         all.map(|(name, count)| (name.to_owned(), count)).collect()
     }
 }

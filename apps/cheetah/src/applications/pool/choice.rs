@@ -1,12 +1,11 @@
-//! Which of several upstreams is asked, and for how long one that has failed is left alone; and the end of connections that were
-//! kept for long enough.
+//! Which of several upstreams is asked, and for how long one that has failed is left alone.
 //!
 //! The one with the fewest requests is asked, and of several such each in its turn. One that has failed is asked only where no other
 //! is left.
 
 use exos_inet::{Duration, Instant};
 
-use super::{Applications, Upstream};
+use super::Applications;
 use crate::applications::application::{Address, Application};
 
 impl Applications {
@@ -41,21 +40,5 @@ impl Applications {
         if let Some(group) = self.groups.get_mut(address) {
             group.rests_until = None;
         }
-    }
-
-    /// Closes connections that were kept for long enough.
-    pub(super) fn end_idle(&mut self, now: Instant) {
-        let mut ended = Vec::new();
-        for (address, group) in &self.groups {
-            // In the order in which they were kept.
-            let mut idle = group.idle.iter();
-            while let Some(idle) = idle
-                .next()
-                .filter(|it| it.until.is_some_and(|at| at <= now))
-            {
-                ended.push(Upstream::of(address, idle.connection));
-            }
-        }
-        ended.into_iter().for_each(|idle| self.close(idle));
     }
 }

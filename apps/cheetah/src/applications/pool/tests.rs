@@ -8,7 +8,8 @@ use exos_inet::Duration;
 
 use super::*;
 use crate::applications::Place;
-use crate::applications::rules::{Rule, Scope};
+use crate::applications::proxy::Proxy;
+use crate::applications::rules::{Rule, Rules, Scope};
 use crate::limits::{APPLICATION_WAITING_MAX, CLIENT_SHARE, WARNINGS_MAX};
 
 /// An application that does what a test says.
@@ -450,4 +451,78 @@ fn a_link_that_takes_nothing_ends_and_the_next_request_makes_another() {
     assert_eq!(told, [1, 2]);
     let (third, was_kept) = open(&mut world, 3, last + Duration::from_secs(1));
     assert!(!was_kept && world.applications.carriers().end_of(third).is_none());
+}
+
+/// Of several upstreams the one with the fewest requests is asked, of such each in its turn, and one that has failed last.
+#[test]
+fn upstreams_have_their_turns() {
+    let now = clock::now();
+    let address = |port: u16| Address::parse_http(&format!("127.0.0.1:{port}")).unwrap();
+    let application = Application::at_any(vec![address(1), address(2), address(3)]);
+    let mut applications = Applications::default();
+    let mut chosen: Vec<usize> = (0..3)
+        .filter_map(|_| applications.choose(&application, 0, now))
+        .collect();
+    chosen.sort_unstable();
+    assert_eq!(chosen, [0, 1, 2]);
+    applications.group(&address(2)).open = 1;
+    let mut next = |tried, now| {
+        let all = (0..6).filter_map(|_| applications.choose(&application, tried, now));
+        let mut all: Vec<usize> = all.collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    };
+    assert_eq!(next(0, now), [0, 2]);
+    assert_eq!(next(0b101, now), [1]);
+    assert_eq!(next(0b111, now), [0; 0]);
+    applications.rest(&address(1), Duration::from_secs(10), now);
+    applications.rest(&address(3), Duration::from_secs(10), now);
+    let mut next = |tried, now| applications.choose(&application, tried, now);
+    assert_eq!(next(0, now), Some(1));
+    // Where no other is left it is asked all the same, and later as the others are.
+    assert_eq!(next(0b110, now), Some(0));
+    let later = now + Duration::from_secs(10);
+    assert_ne!(next(0, later), Some(1));
+    applications.end_rest(&address(1));
+    assert_eq!(applications.choose(&application, 0, now), Some(0));
+}
+
+/// A connection is kept for as long as is said.
+#[test]
+fn a_connection_is_kept_for_its_time() {
+    let mut world = World::new("time", 3, 3);
+    let place = Place::Unix(world.path.clone());
+    world.application.addresses = vec![Address::Http(place)];
+    world.application.proxy = Some(Proxy::default());
+    let time = Proxy::default().keep_time;
+    let (kept, _) = world.connect(1, false);
+    let mut peer = world.accept();
+    let now = clock::now();
+    (world.applications).release(kept, &world.application, now);
+    world.applications.turn(now);
+    assert_eq!(world.applications.poll(), None);
+    assert_eq!(world.applications.poll_timeout(), Some(now + time));
+    // What cannot be repeated goes over one alone that was used just now.
+    let to = To {
+        application: &world.application,
+        address: &world.application.addresses[0],
+        kept_within: Some(Duration::from_secs(1)),
+    };
+    let (client, ip) = (ConnectionId::from_bits(2), "127.0.0.1".parse().unwrap());
+    let later = now + Duration::from_secs(2);
+    let opened = world.applications.open(to, client, ip, false, later);
+    let Ok(Opened::Connected {
+        upstream,
+        was_kept: false,
+    }) = opened
+    else {
+        panic!("{opened:?}");
+    };
+    assert_eq!(peer.read(&mut [0; 1]).unwrap(), 0, "the old one is closed");
+    let mut peer = world.accept();
+    (world.applications).release(upstream, &world.application, later);
+    world.applications.turn(later + time);
+    assert_eq!(peer.read(&mut [0; 1]).unwrap(), 0, "its time is over");
+    assert!(!world.connect(3, false).1);
 }

@@ -7,7 +7,7 @@
 //! | to HEAD; 204, 304 | behind its head |
 //! | 101, where a change of protocol was asked for | with the connection, and is what the protocol says |
 //! | Transfer-Encoding: chunked | behind the last chunk |
-//! | Content-Length | after so many bytes |
+//! | Content-Length | after that many bytes |
 //! | any other | with the connection |
 //!
 //! What leaves a doubt about that is no answer: both fields, a length that is no number or there twice, another transfer coding, one in

@@ -17,7 +17,7 @@ use crate::applications::head::{fields_named, is_hop_by_hop, push_field};
 use crate::applications::rules::Asked;
 use crate::applications::variables::local_part;
 use crate::message::Version;
-use crate::message::request::{Body, Request, list};
+use crate::message::request::{Body, Method, Request, list};
 use crate::message::target::encode;
 
 /// What is known of a request beside its head.
@@ -40,13 +40,14 @@ pub struct About<'a> {
 }
 
 /// Fields that are about the connection, or that are written here, in lower case.
-const LEFT_OUT: [&str; 11] = [
+const LEFT_OUT: [&str; 12] = [
     "connection",
     "content-length",
     "expect",
     "host",
     "http2-settings",
     "keep-alive",
+    "max-forwards",
     "proxy-connection",
     "te",
     "trailer",
@@ -75,6 +76,10 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
         if goes_on(request.fields, field, is_trusted) {
             push_field(out, field.name, field.value);
         }
+    }
+    if let Some(left) = max_forwards(request) {
+        let left = left.saturating_sub(1).to_string();
+        push_field(out, "Max-Forwards", left.as_bytes());
     }
     let client = Client {
         fields: request.fields,
@@ -111,6 +116,14 @@ pub fn upgrade(request: &Request<'_, '_>) -> Option<Vec<u8>> {
     };
     let others: Vec<&[u8]> = protocols.filter(|name| !is_http(name)).collect();
     (!others.is_empty()).then(|| others.join(&b", "[..]))
+}
+
+/// How often a request may still be passed on, if it says so (RFC 9110 §7.6.2): only OPTIONS does, of what is passed on.
+pub fn max_forwards(request: &Request<'_, '_>) -> Option<u64> {
+    let mut said = fields_named(request.fields, "max-forwards");
+    let said = said.next().filter(|_| request.method == Method::Options)?;
+    let digits = str::from_utf8(said.value.trim_ascii()).ok()?;
+    digits.parse().ok()
 }
 
 fn push_target(out: &mut Vec<u8>, target: &[u8], about: &About<'_>) {

@@ -113,7 +113,8 @@ impl Connection {
         let is_proxied = answering.asking.asked.application.proxy.is_some();
         let never_stood = is_proxied && !applications.has_stood(upstream);
         let is_ended = matches!(failure, Failure::Ended(_)) && answering.hearing.is_fresh();
-        if !never_stood && !(is_ended && answering.asking.may_be_repeated()) {
+        let is_harmless = never_stood || is_ended && answering.asking.may_be_repeated();
+        if !is_harmless {
             return Err(failure);
         }
         if was_kept && !answering.was_repeated {
@@ -154,7 +155,9 @@ fn note_failure<T: Transport>(
     answering.tried |= 1 << answering.at;
     turn.shared.counters.upstream_retries += 1;
     let applications = &mut turn.shared.applications;
-    if let Some(proxy) = &answering.asking.asked.application.proxy {
+    if let Some(proxy) = &answering.asking.asked.application.proxy
+        && failure.is_theirs()
+    {
         applications.rest(answering.address(), proxy.fail_time, turn.now);
     }
     tell(applications, answering, failure, turn.now);

@@ -6,7 +6,6 @@ use exos_program::Timed as _;
 
 use super::failure::{Failure, tell};
 use super::{Answering, Stage, Step, Upload};
-use crate::applications::pool::Refusal;
 use crate::applications::reply::{Framing, ReplyError};
 use crate::connections::connection::{Connection, Outcome, Shared, Turn};
 use crate::connections::transport::Transport;
@@ -186,7 +185,7 @@ fn note<T: Transport>(failure: &Failure, answering: &Answering, turn: &mut Turn<
         return; // What is wrong behind a change of protocol is between the two.
     }
     shared.counters.upstream_failures += 1;
-    if !matches!(failure, Failure::Refused(Refusal::Busy)) {
+    if failure.is_theirs() {
         let applications = &mut shared.applications;
         applications.rest(answering.address(), proxy.fail_time, turn.now);
     }

@@ -32,6 +32,19 @@ impl Failure {
         }
     }
 
+    /// It is the upstream's, and no want of descriptors or places here.
+    pub(super) fn is_theirs(&self) -> bool {
+        use Errno as E;
+        match self {
+            Failure::Refused(Refusal::Busy) => false,
+            Failure::Refused(Refusal::Failed(errno)) => !matches!(
+                *errno,
+                E::MFILE | E::NFILE | E::NOBUFS | E::NOMEM | E::ADDRNOTAVAIL
+            ),
+            Failure::Reply(_) | Failure::Ended(_) | Failure::Late => true,
+        }
+    }
+
     /// What the operator reads.
     fn text(&self, answering: &Answering) -> String {
         let application = &answering.asking.asked.application;

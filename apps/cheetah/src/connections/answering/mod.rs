@@ -14,6 +14,7 @@
 mod asking;
 mod ending;
 mod failure;
+mod heard;
 mod relaying;
 
 use exos_buf::Buffer;

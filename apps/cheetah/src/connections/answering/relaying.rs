@@ -2,24 +2,22 @@
 
 use std::mem::take;
 
-use exos_application::asking::Part as Linked;
 use exos_buf::Buffer;
-use exos_inet::Instant;
-use exos_inet::tcp::Reason;
 use exos_program::Timed as _;
 
-use super::failure::{Failure, tell_warnings};
+use super::failure::Failure;
+use super::heard::{Part, next_part};
 use super::{Answering, Begun, Upload};
 use crate::applications::chunks::BodyError;
 use crate::applications::head::Head;
-use crate::applications::pool::{Carriers, RequestId, Upstream};
-use crate::applications::reply::{Content, Framing, ReplyError};
+use crate::applications::pool::Upstream;
+use crate::applications::reply::{Content, Framing};
 use crate::connections::connection::{Connection, Shared, Turn};
 use crate::connections::streaming::queue_wanted;
 use crate::connections::transport::Transport;
 use crate::connections::wait::Wait;
 use crate::http::asking::Said;
-use crate::limits::{APPLICATION_READ_LEN, BODY_BEGUN_LEN, JOINED_LEN_MAX, REACH_MIN};
+use crate::limits::{BODY_BEGUN_LEN, JOINED_LEN_MAX, REACH_MIN};
 use crate::message::Version;
 
 impl Connection {
@@ -204,6 +202,9 @@ impl Connection {
             if let Some(head) = head {
                 if self.is_stream() {
                     let block = self.begin_answer(&head, answering, turn.shared);
+                    if let Some(begun) = &mut answering.begun {
+                        begun.said.len += block.len();
+                    }
                     self.send_head(&[Buffer::from(block).whole()], turn.transport);
                 } else {
                     before.append(&mut self.begin_answer(&head, answering, turn.shared));
@@ -300,111 +301,5 @@ impl Connection {
         } else if !matches!(answering.upload, Upload::Length(_) | Upload::Chunked(_)) {
             self.wait_for_application(answering, &turn.shared.applications, turn.now);
         }
-    }
-}
-
-/// A part of what has come of an answer.
-struct Part {
-    /// Answers before the last one.
-    interim: Vec<u8>,
-    /// The head, if that is whole now.
-    head: Option<Head>,
-    content: Content,
-}
-
-/// The next part of what has come of an answer. Nothing when there is none.
-fn next_part(
-    upstream: Upstream,
-    answering: &mut Answering,
-    shared: &mut Shared,
-    now: Instant,
-) -> Result<Option<Part>, Failure> {
-    let carriers = shared.applications.carriers();
-    let part = match upstream {
-        Upstream::Fastcgi(connection) | Upstream::Http(connection) => {
-            let reason = carriers.end_of(upstream);
-            let bytes = carriers.readable(connection);
-            let bytes = &bytes[..bytes.len().min(APPLICATION_READ_LEN)];
-            if bytes.is_empty() {
-                // Some answers end with their connection.
-                let is_end = reason.is_some_and(|reason| answering.hearing.ends_with(reason));
-                return if is_end {
-                    Ok(Some(Part::END))
-                } else {
-                    nothing(reason)
-                };
-            }
-            let taken = take_bytes(bytes, answering);
-            taken.map(|(count, part)| {
-                carriers.consume(connection, count);
-                part
-            })
-        }
-        Upstream::Request(request) => {
-            let Some(part) = carriers.take_part(request) else {
-                return nothing(carriers.end_of(upstream));
-            };
-            take_parts(part, request, answering, carriers)
-        }
-    };
-    tell_warnings(answering, &mut shared.applications, now);
-    part.map(Some).map_err(Failure::Reply)
-}
-
-impl Part {
-    /// Of an answer that has ended there is nothing else.
-    const END: Part = Part {
-        interim: Vec::new(),
-        head: None,
-        content: Content::NONE,
-    };
-}
-
-/// Takes what a connection has brought: how much of it, and what it says.
-fn take_bytes(bytes: &[u8], answering: &mut Answering) -> Result<(usize, Part), ReplyError> {
-    let asking = &answering.asking;
-    let mut content = Vec::with_capacity(bytes.len());
-    let is_set = |name: &str| asking.is_set(name);
-    let taken = answering.hearing.take(bytes, is_set, &mut content)?;
-    let part = Part {
-        interim: taken.interim,
-        head: taken.head,
-        content: Content::Bytes(content),
-    };
-    Ok((taken.count, part))
-}
-
-/// Takes what a link has brought: a head and what is behind it leave together, and so does the end.
-fn take_parts(
-    first: Linked,
-    request: RequestId,
-    answering: &mut Answering,
-    carriers: &mut Carriers,
-) -> Result<Part, ReplyError> {
-    let Answering {
-        asking, hearing, ..
-    } = answering;
-    let is_set = |name: &str| asking.is_set(name);
-    let mut content = Content::NONE;
-    let mut head = hearing.take_part(first, is_set, &mut content)?;
-    while (content.is_empty() || carriers.is_at_end(request))
-        && let Some(part) = carriers.take_part(request)
-    {
-        let more = hearing.take_part(part, is_set, &mut content)?;
-        head = head.or(more);
-    }
-    let interim = Vec::new();
-    Ok(Part {
-        interim,
-        head,
-        content,
-    })
-}
-
-/// Nothing has come: an error where nothing will.
-fn nothing<T>(end: Option<Reason>) -> Result<Option<T>, Failure> {
-    match end {
-        Some(reason) => Err(Failure::Ended(reason)),
-        None => Ok(None),
     }
 }

@@ -391,7 +391,9 @@ impl Connection {
         }
         let taken = self.given - pending as u64;
         self.count_taken(taken, &mut shared.server);
-        if acknowledged && pending > 0 && self.pace.is_too_slow(&shared.bounds, now, taken) {
+        // Which of its streams a client takes first is not its choice alone: their connection has a pace.
+        let has_pace = acknowledged && pending > 0 && self.on_stream != Some(Version::Http2);
+        if has_pace && self.pace.is_too_slow(&shared.bounds, now, taken) {
             shared.counters.slow_readers += 1;
             return false;
         }
@@ -410,7 +412,7 @@ impl Connection {
             } else if self.wait_for_more(now, &shared.applications) {
                 return true;
             } else if is_streaming {
-                Wait::Reading
+                self.wait_for_chunks()
             } else if self.http.is_between_requests() {
                 Wait::Idle
             } else {

@@ -1,5 +1,6 @@
 //! What happens to a connection that speaks HTTP/2: frames in, exchanges, frames out, what it waits for, and its end.
 
+use exos_http2::StreamId;
 use exos_inet::Instant;
 use exos_inet::tcp::{ConnectionId, EventSet};
 use exos_program::Timed as _;
@@ -13,18 +14,18 @@ use crate::connections::connection::{Connection, Outcome, Shared, Task, Told, Tu
 use crate::connections::transport::Transport;
 use crate::connections::wait::Wait;
 use crate::http::{Attempt, Missing, ServerConnection};
-use crate::limits::{FRAMED_AHEAD_LEN, GOODBYE_TIME, QUEUE_LEN_MAX};
+use crate::limits::{FRAMED_AHEAD_LEN, QUEUE_LEN_MAX};
 use crate::message::Version;
 
 /// A connection with its streams, for the time of a turn.
 pub(in crate::connections) struct Driver<'a, T: Transport> {
-    connection: &'a mut Connection,
+    pub(super) connection: &'a mut Connection,
     /// Taken out of the connection until [`Driver::end`].
-    http2: Box<Http2>,
+    pub(super) http2: Box<Http2>,
     exchanges: &'a mut Exchanges,
-    shared: &'a mut Shared,
-    transport: &'a mut T,
-    now: Instant,
+    pub(super) shared: &'a mut Shared,
+    pub(super) transport: &'a mut T,
+    pub(super) now: Instant,
     missing: Vec<(ConnectionId, Missing)>,
 }
 
@@ -74,6 +75,8 @@ impl<'a, T: Transport> Driver<'a, T> {
                     let Http2 { core, frames, .. } = &mut *self.http2;
                     core.begin_going(frames);
                     self.http2.going_since = self.now;
+                    // A body that does not come is no reason to stay.
+                    self.http2.end_holds(self.now);
                 }
                 self.go_on()
             }
@@ -82,7 +85,9 @@ impl<'a, T: Transport> Driver<'a, T> {
 
     /// Does something with one of its streams that has waited.
     pub(in crate::connections) fn run(&mut self, id: ConnectionId, task: &Task<'_>) -> Outcome {
-        self.with(id, |connection, turn| task.run(connection, turn));
+        if !matches!(task, Task::EndWait) || !self.waits_for_others(id) {
+            self.with(id, |connection, turn| task.run(connection, turn));
+        }
         self.go_on()
     }
 
@@ -151,7 +156,9 @@ impl<'a, T: Transport> Driver<'a, T> {
     /// Reads frames, while there is room for what answers them.
     fn receive(&mut self) {
         let id = self.connection.id();
-        let unacknowledged = self.transport.unacknowledged(id);
+        let (unacknowledged, unsent) =
+            (self.transport.unacknowledged(id), self.transport.unsent(id));
+        let was_idle = self.http2.schedule.is_empty();
         let bytes = self.transport.readable(id);
         let attempt = Attempt::default().of(self.connection.peer(), self.now, self.now);
         let attempt = attempt.by_https(self.connection.is_encrypted());
@@ -168,10 +175,13 @@ impl<'a, T: Transport> Driver<'a, T> {
             attempt: attempt.on_stream(Some(Version::Http2)),
             now: self.now,
             gone: Vec::new(),
+            asked: Vec::new(),
         };
+        let was_within = self.http2.core.is_within_headers();
         let mut taken = 0;
         let read = loop {
-            self.http2.held = unacknowledged + self.http2.pending_len() >= QUEUE_LEN_MAX;
+            // What is under way holds nothing up: resets and windows are heard meanwhile.
+            self.http2.held = unsent + self.http2.pending_len() >= QUEUE_LEN_MAX;
             if self.http2.held {
                 break Ok(());
             }
@@ -182,13 +192,15 @@ impl<'a, T: Transport> Driver<'a, T> {
             }
         };
         let is_partial = taken < bytes.len() || self.http2.core.is_within_headers();
-        let gone = reading.gone;
-        if unacknowledged == 0 {
+        let (gone, asked) = (reading.gone, reading.asked);
+        if unacknowledged == 0 && was_idle {
             self.connection.begin_pace(self.now);
         }
         self.http2.frame_begun = match (is_partial && !self.http2.held, taken) {
             (false, _) => None,
+            // A header block goes on from its first frame on.
             (true, 0) => self.http2.frame_begun.or(Some(self.now)),
+            (true, _) if was_within => self.http2.frame_begun.or(Some(self.now)),
             (true, _) => Some(self.now),
         };
         self.transport.consume(id, taken);
@@ -201,35 +213,31 @@ impl<'a, T: Transport> Driver<'a, T> {
             self.http2.has_failed = true;
             return;
         }
-        self.start_exchanges();
+        self.start_exchanges(asked);
         self.tell_streams();
     }
 
     // Streams.
 
     /// Requests that were not answered at once become exchanges.
-    fn start_exchanges(&mut self) {
-        let mut at = self.http2.streams.len();
-        // They are behind all others.
-        while at > 0 && matches!(self.http2.streams[at - 1].owner, Owner::Start(_)) {
-            at -= 1;
-        }
-        while let Some(stream) = self.http2.streams.get_mut(at) {
-            let before = stream.id();
-            let owner = std::mem::replace(&mut stream.owner, Owner::Nobody);
-            let Owner::Start(start) = owner else {
-                stream.owner = owner;
-                at += 1;
+    fn start_exchanges(&mut self, asked: Vec<StreamId>) {
+        for id in asked {
+            let Some(stream) = self.http2.find(id) else {
                 continue;
             };
-            self.start(before, start);
-            let is_there = self
+            match std::mem::replace(&mut stream.owner, Owner::Nobody) {
+                Owner::Start(start) => self.start(id, start),
+                owner => stream.owner = owner,
+            }
+        }
+        debug_assert!(
+            !self
                 .http2
                 .streams
-                .get(at)
-                .is_some_and(|it| it.id() == before);
-            at += usize::from(is_there);
-        }
+                .iter()
+                .any(|stream| matches!(stream.owner, Owner::Start(_))),
+            "each has begun"
+        );
     }
 
     fn start(&mut self, stream: u32, start: Start) {
@@ -336,24 +344,29 @@ impl<'a, T: Transport> Driver<'a, T> {
         }
     }
 
-    fn drop_streams(&mut self) {
+    pub(super) fn drop_streams(&mut self) {
         for stream in std::mem::take(&mut self.http2.streams) {
             stream.close(self.exchanges, self.shared);
         }
         self.http2.schedule = Default::default();
+        self.http2.starved.clear();
+        self.http2.chunks = 0;
     }
 
     // What leaves.
 
     /// Sends what may leave, and looks what is waited for then.
-    fn go_on(&mut self) -> Outcome {
+    pub(super) fn go_on(&mut self) -> Outcome {
         if self.connection.is_finished() {
             return self.follow();
         }
         let id = self.connection.id();
         let room = FRAMED_AHEAD_LEN.saturating_sub(self.transport.unsent(id));
+        self.feed_starved();
         self.http2.frame(room, self.now);
-        self.end_whole_streams();
+        while self.end_whole_streams() && self.feed_starved() {
+            self.http2.frame(room, self.now);
+        }
         for slice in self.http2.take_slices() {
             self.connection.send(slice, self.transport);
         }
@@ -367,8 +380,8 @@ impl<'a, T: Transport> Driver<'a, T> {
         self.follow()
     }
 
-    /// Exchanges that were finished before all of it was framed.
-    fn end_whole_streams(&mut self) {
+    /// Exchanges that were finished before all of it was framed; true when there was one.
+    fn end_whole_streams(&mut self) -> bool {
         let core = &self.http2.core;
         let is_over = |stream: &&Stream| {
             let is_done = stream.is_last && stream.queue_len() == 0 && stream.unacknowledged == 0;
@@ -381,9 +394,40 @@ impl<'a, T: Transport> Driver<'a, T> {
             .filter(is_over)
             .map(Stream::id)
             .collect();
-        for id in over {
-            self.end_stream(id, true);
+        for id in &over {
+            self.end_stream(*id, true);
         }
+        !over.is_empty()
+    }
+
+    /// Lets streams read ahead for which there is room now; true when there was one.
+    fn feed_starved(&mut self) -> bool {
+        let mut has_fed = false;
+        while let Some(stream) = self.http2.next_starved() {
+            let exchange = self.http2.find(stream).and_then(|it| it.exchange());
+            if let Some(id) = exchange {
+                let set = EventSet::NONE.with(EventSet::ACKNOWLEDGED);
+                self.with(id, |connection, turn| connection.handle_event(set, turn));
+            }
+            self.http2.leave_row(stream);
+            has_fed = true;
+        }
+        has_fed
+    }
+
+    /// A stream that could be sent on and has to wait for those that are sent before it, while its connection goes on.
+    fn waits_for_others(&mut self, id: ConnectionId) -> bool {
+        let until = self.http2.progressed + Wait::Sending.time();
+        let Some(exchange) = self.exchanges.find(id) else {
+            return false;
+        };
+        let is_sending = exchange.connection.waits_for() == Wait::Sending;
+        if !is_sending || self.http2.core.room(exchange.stream) == 0 || until <= self.now {
+            return false;
+        }
+        exchange.connection.wait_until(Wait::Sending, until);
+        self.exchanges.arm(id);
+        true
     }
 
     /// Nothing is under way, and nothing will be.
@@ -399,84 +443,5 @@ impl<'a, T: Transport> Driver<'a, T> {
             transport: self.transport,
         };
         self.connection.finish(&mut turn);
-    }
-
-    // What it waits for.
-
-    fn follow(&mut self) -> Outcome {
-        let mut turn = Turn {
-            now: self.now,
-            shared: self.shared,
-            transport: self.transport,
-        };
-        if !self.connection.follow_frames(&mut turn) {
-            return Outcome::Broken;
-        }
-        let pending = self.transport.unacknowledged(self.connection.id());
-        if self.connection.is_finished() {
-            if pending == 0 && self.connection.waits_for() != Wait::Lingering {
-                self.connection.wait(self.now, Wait::Lingering);
-            }
-            return Outcome::GoesOn;
-        }
-        if self.http2.core.is_telling() {
-            let until = self.http2.going_since + GOODBYE_TIME;
-            self.connection.wait_until(Wait::Idle, until);
-            return Outcome::GoesOn;
-        }
-        let (wait, since) = if pending > 0 || !self.http2.schedule.is_empty() {
-            (Wait::Sending, self.http2.progressed)
-        } else if let Some(begun) = self.http2.frame_begun {
-            (Wait::Request, begun)
-        } else if self.http2.holds() {
-            (Wait::Body, self.http2.active)
-        } else {
-            (Wait::Idle, self.http2.active.max(self.http2.progressed))
-        };
-        self.connection.wait_until(wait, since + wait.time());
-        Outcome::GoesOn
-    }
-
-    fn end_wait(&mut self) -> Outcome {
-        let wait = self.connection.waits_for();
-        let has_streams = !self.http2.streams.is_empty();
-        match wait {
-            Wait::Idle if self.http2.core.is_telling() => {}
-            Wait::Idle if has_streams => {
-                // They have times of their own.
-                self.http2.active = self.now;
-                return self.follow();
-            }
-            Wait::Body => {
-                self.shared.ends.count(wait, false);
-                self.http2.release(true, self.now);
-                return self.go_on();
-            }
-            Wait::Request | Wait::Idle => self.shared.ends.count(wait, wait == Wait::Idle),
-            _ => {
-                self.shared.ends.count(wait, false);
-                return Outcome::Broken;
-            }
-        }
-        let Http2 { core, frames, .. } = &mut *self.http2;
-        core.finish_going(frames);
-        if wait == Wait::Request {
-            self.drop_streams();
-            self.http2.has_failed = true;
-        }
-        self.go_on()
-    }
-
-    /// Its session of TLS has failed: nothing of what was sent will be taken.
-    fn end_failed(&mut self) -> Outcome {
-        self.drop_streams();
-        self.http2.has_failed = true;
-        let mut turn = Turn {
-            now: self.now,
-            shared: self.shared,
-            transport: self.transport,
-        };
-        self.connection.ends_failed(&mut turn);
-        Outcome::GoesOn
     }
 }

@@ -3,15 +3,19 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use exos::wire::Prefix;
 use exos::{Error, clock};
 use exos_program::{SharingLinkArgs, Stream, TcpArgs, UserArgs};
 
-use crate::config::{ApplicationArg, CacheSize, Config, DEFAULT_PORT, Root, TlsArgs, add_args};
+use crate::config::{
+    AcmeArgs, ApplicationArg, CacheSize, Config, DEFAULT_PORT, Root, TlsArgs, add_args,
+};
 use crate::connections::{BoundsArgs, Specialisation};
 use crate::log::{Log, LogArgs, Target};
 use crate::secure::Acceptor;
 use crate::serve::content::reload::Read;
 use crate::serve::content::sites::Fresh;
+use crate::site::rules::access::networks::parse_network;
 use crate::status::StatusArgs;
 
 /// Serve a directory over HTTP on a TCP/IP stack of its own.
@@ -49,6 +53,8 @@ pub struct ServeArgs {
     pub(super) bounds: BoundsArgs,
     #[command(flatten)]
     pub(super) tls: TlsArgs,
+    #[command(flatten)]
+    pub(super) acme: AcmeArgs,
     /// TCP port to serve [default: 80]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     pub port: Option<u16>,
@@ -97,6 +103,9 @@ pub struct ServeArgs {
     /// several times for several paths (docs/proxy.md)
     #[arg(long, value_name = "PATH=URL,...", value_parser = ApplicationArg::proxy)]
     pub proxy: Vec<ApplicationArg>,
+    /// Proxies that say by the PROXY protocol for whom they connect: an address or prefix, such as 192.0.2.0/24 (repeatable)
+    #[arg(long, value_name = "PREFIX", value_parser = parse_network)]
+    pub proxy_protocol: Vec<Prefix>,
     /// Print the statistics as one line of JSON on standard output
     #[arg(long)]
     pub json: bool,
@@ -133,8 +142,18 @@ impl ServeArgs {
                 "give one of them another: --port and --tls-port, or port and port below [tls]",
             ));
         }
+        let proxy_protocol = match self.proxy_protocol.is_empty() {
+            true => config.proxy_protocol,
+            false => self.proxy_protocol.clone(),
+        };
+        let in_kernel = self.in_kernel || config.in_kernel;
+        if in_kernel && !proxy_protocol.is_empty() {
+            let both = "the kernel answers requests, and the PROXY protocol is not known to it";
+            return Err(Error::new(both).mend("leave in_kernel or proxy_protocol out"));
+        }
         Ok(Config {
             lines,
+            proxy_protocol,
             user: self.user.clone().or(config.user),
             link: self.link.0.clone().or(config.link),
             cores: self.cores.or(config.cores),
@@ -145,7 +164,7 @@ impl ServeArgs {
             cache: self.cache.unwrap_or(config.cache),
             http2: config.http2 && !self.no_http2,
             syn_handler: self.syn_handler || config.syn_handler,
-            in_kernel: self.in_kernel || config.in_kernel,
+            in_kernel,
             ..config
         })
     }
@@ -156,9 +175,10 @@ impl ServeArgs {
         let args = self.clone();
         let ports = (started.port, started.tls.as_ref().map(|tls| tls.port));
         let spoke_http3 = started.speaks_http3();
+        let has_acme = started.acme.is_some();
         Arc::new(move || {
             let mut config = args.configuration().map_err(|e| vec![e])?;
-            keep_ports(&mut config, ports).map_err(|e| vec![e])?;
+            keep_start(&mut config, ports, has_acme).map_err(|e| vec![e])?;
             if config.speaks_http3() != spoke_http3 {
                 exos_program::warn!(
                     "exos serve: to begin or end HTTP/3 takes a restart; until then all is as it was"
@@ -180,7 +200,8 @@ impl ServeArgs {
             None => Root::Nowhere,
         });
         config.port = self.port.unwrap_or(DEFAULT_PORT);
-        config.tls = self.tls.config()?;
+        config.tls = self.tls.config(self.acme.acme.is_some())?;
+        self.acme.apply(&mut config)?;
         if let Some(mib) = self.document_max {
             config.limits.document_len = mib << 20;
         }
@@ -195,12 +216,22 @@ impl ServeArgs {
     }
 }
 
-/// Has a configuration be for the ports that a program listens at, HTTP's and HTTPS'.
-fn keep_ports(config: &mut Config, (port, encrypted): (u16, Option<u16>)) -> Result<(), Error> {
+/// Has a configuration be for the ports that a program listens at, HTTP's and HTTPS', and for its thread of ACME.
+fn keep_start(
+    config: &mut Config,
+    (port, encrypted): (u16, Option<u16>),
+    has_acme: bool,
+) -> Result<(), Error> {
     let restart = "write what was there before, or start the program again";
     let other = |what: &str| Error::new(format!("{what} takes a restart")).mend(restart);
     let wanted = (config.port, config.tls.as_ref().map(|tls| tls.port));
     match (encrypted, wanted.1) {
+        _ if config.acme.is_some() != has_acme => {
+            return Err(other(match has_acme {
+                true => "that certificates come by themselves no more",
+                false => "that certificates come by themselves now",
+            }));
+        }
         (None, Some(_)) => return Err(other("that there is HTTPS now")),
         (Some(_), None) => return Err(other("that there is no HTTPS any more")),
         _ if wanted != (port, encrypted) => {

@@ -7,6 +7,7 @@ use std::thread;
 
 use exos::signals::{Ask, Signals};
 use exos::{Core, Error};
+use exos_host::limits::raise_descriptors;
 use exos_inet::limits::CONNECTIONS_MAX;
 use exos_inet::tcp::FreeRoom;
 use exos_program::cores::is_shared;
@@ -17,6 +18,7 @@ use super::check;
 use super::interfaces::{Interface, Opened};
 use super::on_sockets;
 use super::options::{self, ServeArgs};
+use crate::acme::Acme;
 use crate::config::Config;
 use crate::connections::Specialisation;
 use crate::connections::in_kernel::Common;
@@ -60,7 +62,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
         attachment.segmentation &= !args.without.contains(&Specialisation::SuperPackets);
     }
     // Keys may be such as only who starts it can read.
-    let acceptor = Acceptor::of(&config)?;
+    let acceptor = Acceptor::of(&config, Acme::of(&config)?)?;
     let opened = Opened::open(&config, attachments, &places)?;
     let signals = Signals::catch()?;
     let program = Program {
@@ -94,6 +96,8 @@ impl Program<'_> {
             interfaces,
             is_inside,
         } = opened;
+        // Each connection to an application or an upstream is a descriptor.
+        raise_descriptors()?;
         let count = 1 + others.len();
         let logs = options::open_logs(self.args, &self.config, &self.allowed, count)?;
         if logs.is_some() {

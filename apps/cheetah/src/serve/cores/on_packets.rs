@@ -22,6 +22,7 @@ use crate::connections::{Cheetah, Packets, Specialisation, Without};
 use crate::http::Server;
 use crate::limits::RECEIVE_BUFFER_LEN;
 use crate::log::Log;
+use crate::proxy_protocol::{Introduced, Introductions};
 use crate::quic::Beside;
 use crate::secure::{Acceptor, Secured, Sessions};
 use crate::serve::content::files::Feed;
@@ -54,7 +55,7 @@ pub(in crate::serve) struct Setup {
 }
 
 /// What carries the connections, for the time of a turn.
-type Carrier<'a> = Beside<'a, Secured<'a, Packets<'a>>>;
+type Carrier<'a> = Beside<'a, Secured<'a, Introduced<'a, Packets<'a>>>>;
 
 /// The server on a stack.
 pub(in crate::serve) struct StackServer {
@@ -63,6 +64,8 @@ pub(in crate::serve) struct StackServer {
     listeners: Vec<ListenerId>,
     /// The connections that are encrypted.
     sessions: Option<Sessions>,
+    /// Those that proxies pass on.
+    introductions: Option<Introductions>,
     /// HTTP/3, where it is spoken.
     quic: Option<Http3>,
     /// Where there are several interfaces.
@@ -84,7 +87,8 @@ impl StackServer {
     /// Does something with the server on what carries it.
     fn with<R>(&mut self, act: impl FnOnce(&mut Cheetah, &mut Carrier<'_>) -> R) -> R {
         let mut packets = Packets::without(&mut self.exos.stack, self.without.as_mut());
-        let secured = Secured::new(&mut packets, self.sessions.as_mut());
+        let mut introduced = Introduced::new(&mut packets, self.introductions.as_mut());
+        let secured = Secured::new(&mut introduced, self.sessions.as_mut());
         let quic = self.quic.as_mut().map(Http3::quic);
         let mut transport = Beside::new(secured, quic);
         act(&mut self.cheetah, &mut transport)
@@ -119,6 +123,9 @@ impl Carried for StackServer {
         if let Some(sessions) = &mut self.sessions {
             sessions.begin_turn();
         }
+        if let Some(introductions) = &mut self.introductions {
+            introductions.begin_turn(now, &mut Packets::new(&mut self.exos.stack));
+        }
         if let Some(http3) = &mut self.quic {
             http3.receive(now, &mut self.exos.stack);
         }
@@ -150,14 +157,10 @@ impl Carried for StackServer {
         let is_waiting = self.sessions.as_ref().is_some_and(Sessions::is_waiting);
         let sessions = is_waiting.then_some(here);
         let quic = self.quic.as_ref().and_then(Http3::poll_timeout);
-        let until = [
-            until,
-            self.cheetah.poll_timeout(),
-            now,
-            soon,
-            sessions,
-            quic,
-        ];
+        let introductions = self.introductions.as_ref();
+        let headers = introductions.and_then(Introductions::poll_timeout);
+        let answers = self.cheetah.poll_timeout();
+        let until = [until, answers, now, soon, sessions, headers, quic];
         let mut fds = fds.to_vec();
         fds.extend(self.cheetah.streams().fd());
         fds.extend(self.cheetah.applications().fds().into_iter().flatten());
@@ -248,11 +251,11 @@ impl Carried for StackServer {
 
     fn counters(&self) -> Vec<(String, u64)> {
         let sessions = self.sessions.iter().flat_map(Sessions::counters);
-        let sessions = sessions.map(|(name, count)| (name.to_owned(), count));
         let quic = self.quic.iter().flat_map(Http3::counters);
-        let quic = quic.map(|(name, count)| (name.to_owned(), count));
-        let all = self.exos.counters().into_iter().chain(sessions);
-        all.chain(quic).collect()
+        let introductions = self.introductions.iter().flat_map(Introductions::counters);
+        let own = sessions.chain(introductions).chain(quic);
+        let own = own.map(|(name, count)| (name.to_owned(), count));
+        self.exos.counters().into_iter().chain(own).collect()
     }
 }
 
@@ -271,6 +274,9 @@ pub(in crate::serve) fn open(
     if let Some(pages) = config.status.pages()? {
         server.set_status_pages(pages);
     }
+    if let Some(acme) = setup.acceptor.as_ref().and_then(|it| it.acme()) {
+        server.set_acme(acme.clone());
+    }
     let without = Without::these(&setup.without, &mut server, &mut exos.stack);
     let mut cheetah = Cheetah::new(server, clock::now());
     if let Some(requests) = exos.requests() {
@@ -288,6 +294,7 @@ pub(in crate::serve) fn open(
     if setup.shares_core {
         exos.share_core();
     }
+    let introductions = Introductions::by(&config.proxy_protocol, clock::now());
     let http3 = config.speaks_http3();
     let quic = match setup.acceptor.as_ref().filter(|_| http3) {
         None => None,
@@ -303,6 +310,7 @@ pub(in crate::serve) fn open(
     let served = StackServer {
         exos,
         cheetah,
+        introductions,
         listeners,
         quic,
         sessions: setup.acceptor.map(Sessions::new),

@@ -3,9 +3,11 @@
 mod applications;
 mod http2;
 mod http2_life;
+mod http2_streams;
 mod http3;
 mod limits;
 mod proxy;
+mod proxy_protocol;
 mod slow_readers;
 mod sockets;
 mod sockets_steps;

@@ -490,3 +490,52 @@ fn early_hints_go_on() {
         is(&mut client, "200", "a");
     }
 }
+
+/// A host that answers no SYN has its time to do so, and then another is asked, with all of the body.
+#[test]
+fn an_upstream_that_does_not_answer_a_connection_is_passed_over() {
+    use rustix::net::{AddressFamily, SocketType, bind, connect, getsockname, listen, socket};
+    let full = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    bind(&full, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    listen(&full, 0).unwrap();
+    let address = SocketAddr::try_from(getsockname(&full).unwrap()).unwrap();
+    // As many as may wait to be accepted; the kernel drops the SYNs of others.
+    let waits = |_| {
+        let waits = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        rustix::io::ioctl_fionbio(&waits, true).unwrap();
+        let _ = connect(&waits, &address);
+        waits
+    };
+    let waiting: Vec<_> = (0..4).map(waits).collect();
+    let there = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = serve(vec![address, there.local_addr().unwrap()], |_, proxy| {
+        proxy.connect_time = Duration::from_millis(200);
+    });
+    let world = World {
+        upstreams: vec![there],
+        server,
+    };
+    // One of them begins at the first.
+    for _ in 0..2 {
+        let mut client = world.client(
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nConnection: close\r\n\r\nabc",
+        );
+        let mut upstream = world.accept();
+        head(&mut upstream);
+        assert_eq!(bytes(&mut upstream, 3), "abc");
+        upstream
+            .write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n\r\na")
+            .unwrap();
+        is(&mut client, "200", "a");
+    }
+    drop(waiting);
+    // Alone it is late.
+    let server = serve(vec![address], |_, proxy| {
+        proxy.connect_time = Duration::from_millis(200);
+    });
+    let waiting: Vec<_> = (0..4).map(waits).collect();
+    let mut client = server.connect();
+    client.write_all(ask("GET", "/").as_bytes()).unwrap();
+    assert_eq!(response(&mut client).0, "504");
+    drop(waiting);
+}

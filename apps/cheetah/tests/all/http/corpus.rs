@@ -60,3 +60,8 @@ fn answers_of_upstreams() {
 fn requests_for_upstreams() {
     replay(corpus("proxy_requests"), 3000, proxy::requests);
 }
+
+#[test]
+fn headers_of_proxies() {
+    replay(corpus("proxy_headers"), 3000, proxy::headers);
+}

@@ -2,9 +2,11 @@
 
 pub(crate) mod access;
 mod access_log;
+mod acme;
 mod applications;
 mod configuration;
 mod loading;
+mod proxies;
 mod status;
 
 use crate::common;

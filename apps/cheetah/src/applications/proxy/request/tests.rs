@@ -177,3 +177,19 @@ fn claims_are_believed_of_proxies_that_are_trusted() {
     assert!(trusted.contains("X-Real-IP: 9.9.9.9\r\n"), "{trusted}");
     assert!(trusted.contains("X-Forwarded-Port: 1\r\n"), "{trusted}");
 }
+
+#[test]
+fn a_request_says_how_often_it_may_be_passed_on() {
+    for (method, said, wanted) in [
+        ("OPTIONS", "3", Some("2")),
+        ("OPTIONS", "x", None),
+        ("GET", "3", None),
+    ] {
+        let text = format!("{method} / HTTP/1.1\r\nHost: h\r\nMax-Forwards: {said}\r\n\r\n");
+        let head = head(&text);
+        let left = head
+            .lines()
+            .find_map(|line| line.strip_prefix("Max-Forwards: "));
+        assert_eq!(left, wanted, "{head}");
+    }
+}

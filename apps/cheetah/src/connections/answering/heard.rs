@@ -1,0 +1,120 @@
+//! What has come of an answer, in parts: of a connection what one read has brought, of a link its pieces.
+
+use exos_application::asking::Part as Linked;
+use exos_inet::Instant;
+use exos_inet::tcp::Reason;
+
+use super::Answering;
+use super::failure::{Failure, tell_warnings};
+use crate::applications::head::Head;
+use crate::applications::pool::{Carriers, RequestId, Upstream};
+use crate::applications::reply::{Content, ReplyError};
+use crate::connections::connection::Shared;
+use crate::limits::APPLICATION_READ_LEN;
+
+/// A part of what has come of an answer.
+pub(super) struct Part {
+    /// Answers before the last one.
+    pub(super) interim: Vec<u8>,
+    /// The head, if that is whole now.
+    pub(super) head: Option<Head>,
+    /// Content behind that.
+    pub(super) content: Content,
+}
+
+/// The next part of what has come of an answer. Nothing when there is none.
+pub(super) fn next_part(
+    upstream: Upstream,
+    answering: &mut Answering,
+    shared: &mut Shared,
+    now: Instant,
+) -> Result<Option<Part>, Failure> {
+    let carriers = shared.applications.carriers();
+    let part = match upstream {
+        Upstream::Fastcgi(connection) | Upstream::Http(connection) => {
+            let reason = carriers.end_of(upstream);
+            let bytes = carriers.readable(connection);
+            let bytes = &bytes[..bytes.len().min(APPLICATION_READ_LEN)];
+            if bytes.is_empty() {
+                // Some answers end with their connection.
+                let is_end = reason.is_some_and(|reason| answering.hearing.ends_with(reason));
+                return if is_end {
+                    Ok(Some(Part::END))
+                } else {
+                    nothing(reason)
+                };
+            }
+            let taken = take_bytes(bytes, answering);
+            taken.map(|(count, part)| {
+                carriers.consume(connection, count);
+                part
+            })
+        }
+        Upstream::Request(request) => {
+            let Some(part) = carriers.take_part(request) else {
+                return nothing(carriers.end_of(upstream));
+            };
+            take_parts(part, request, answering, carriers)
+        }
+    };
+    tell_warnings(answering, &mut shared.applications, now);
+    part.map(Some).map_err(Failure::Reply)
+}
+
+impl Part {
+    /// Of an answer that has ended there is nothing else.
+    const END: Part = Part {
+        interim: Vec::new(),
+        head: None,
+        content: Content::NONE,
+    };
+}
+
+/// Takes what a connection has brought: how much of it, and what it says.
+fn take_bytes(bytes: &[u8], answering: &mut Answering) -> Result<(usize, Part), ReplyError> {
+    let asking = &answering.asking;
+    let mut content = Vec::with_capacity(bytes.len());
+    let is_set = |name: &str| asking.is_set(name);
+    let taken = answering.hearing.take(bytes, is_set, &mut content)?;
+    let part = Part {
+        interim: taken.interim,
+        head: taken.head,
+        content: Content::Bytes(content),
+    };
+    Ok((taken.count, part))
+}
+
+/// Takes what a link has brought: a head and what is behind it leave together, and so does the end.
+fn take_parts(
+    first: Linked,
+    request: RequestId,
+    answering: &mut Answering,
+    carriers: &mut Carriers,
+) -> Result<Part, ReplyError> {
+    let Answering {
+        asking, hearing, ..
+    } = answering;
+    let is_set = |name: &str| asking.is_set(name);
+    let mut content = Content::NONE;
+    let mut head = hearing.take_part(first, is_set, &mut content)?;
+    while (content.is_empty() || carriers.is_at_end(request))
+        && let Some(part) = carriers.take_part(request)
+    {
+        let more = hearing.take_part(part, is_set, &mut content)?;
+        head = head.or(more);
+    }
+    let interim = Vec::new();
+    Ok(Part {
+        interim,
+        head,
+        content,
+    })
+}
+
+/// Nothing has come: an error where nothing will.
+fn nothing<T>(end: Option<Reason>) -> Result<Option<T>, Failure> {
+    match end {
+        Some(reason) => Err(Failure::Ended(reason)),
+        None => Ok(None),
+    }
+}

@@ -1,0 +1,188 @@
+//! `[[site.proxy]]`: what it means, what is wrong with it, and which requests are for upstreams.
+
+use std::path::Path;
+use std::time::Duration;
+
+use exos_buf::Slice;
+use exos_cheetah::applications::proxy::HostField;
+use exos_cheetah::config::{Config, Root};
+use exos_cheetah::{Next, Server, ServerConnection};
+
+use crate::sites::Folder;
+
+fn parse(text: &str) -> Result<Config, String> {
+    Config::parse(Path::new("/etc/exos/serve.toml"), text).map_err(|errors| errors.to_string())
+}
+
+#[test]
+fn upstreams_have_defaults_and_more() {
+    let config = parse(
+        "[[site]]\n[[site.proxy]]\npath = \"/a\"\nto = \"http://10.0.0.5\"\n\
+         [[site.proxy]]\npath = \"/b/*\"\nto = [\"http://[::1]:81/c/\", \"http://unix:/run/app:/c\"]\nhost = \"upstream\"\n\
+         trusted = [\"10.0.0.0/8\"]\nupgrades = false\ntimeout = \"1s\"\nconnect_timeout = \"2s\"\ntunnel_timeout = \"3s\"\n\
+         keep_timeout = \"4s\"\nfail_timeout = \"5s\"\nbody = \"1GiB\"\nconnections = 6\nkeep = 7\n",
+    )
+    .unwrap();
+    assert_eq!(config.sites[0].root, Root::Nowhere);
+    let rules: Vec<_> = config.sites[0].settings.applications.iter().collect();
+    // The path itself, what is below it, and the other.
+    assert_eq!(rules.len(), 3);
+    let (plain, other) = (&rules[0].application, &rules[2].application);
+    assert_eq!(plain.addresses[0].to_string(), "http://10.0.0.5:80");
+    let proxy = plain.proxy.as_ref().unwrap();
+    assert_eq!((&proxy.base, &proxy.host), (&None, &HostField::Client));
+    assert!(proxy.upgrades && proxy.trusted.is_empty());
+    assert_eq!((plain.connections, plain.keep), (512, 64));
+    let addresses: Vec<String> = other.addresses.iter().map(ToString::to_string).collect();
+    assert_eq!(addresses, ["http://[::1]:81", "http://unix:/run/app"]);
+    let proxy = other.proxy.as_ref().unwrap();
+    assert_eq!(proxy.base.as_deref(), Some("/c"));
+    assert_eq!((&proxy.host, proxy.upgrades), (&HostField::Upstream, false));
+    assert_eq!(proxy.trusted, ["10.0.0.0/8".parse().unwrap()]);
+    let times = [
+        other.timeout,
+        proxy.connect_time,
+        proxy.tunnel_time,
+        proxy.keep_time,
+        proxy.fail_time,
+    ];
+    assert_eq!(times, [1, 2, 3, 4, 5].map(Duration::from_secs));
+    assert_eq!((other.connections, other.keep), (6, 7));
+    assert_eq!(other.body_max, 1 << 30);
+}
+
+#[test]
+fn what_is_wrong_with_upstreams_is_said() {
+    let rule = "path = \"/a\"\nto = \"http://10.0.0.5\"";
+    for (keys, wanted) in [
+        ("path = \"/a\"", "2: nobody answers; write to ="),
+        (
+            "to = \"http://10.0.0.5\"",
+            "2: the rule is about nothing; write path =",
+        ),
+        (
+            "path = \"a\"\nto = \"http://10.0.0.5\"",
+            "3: \"a\" is no path",
+        ),
+        (
+            "path = \"*.php\"\nto = \"http://10.0.0.5\"",
+            "3: \"*.php\" is no path",
+        ),
+        (
+            "path = \"/a\"\nto = \"10.0.0.5\"",
+            "4: \"10.0.0.5\" is no address of an upstream",
+        ),
+        (
+            "path = \"/a\"\nto = \"https://10.0.0.5\"",
+            "4: \"https://10.0.0.5\" is HTTPS",
+        ),
+        ("path = \"/a\"\nto = []", "4: nobody answers"),
+        (
+            "path = \"/a\"\nto = [\"http://10.0.0.5/a\", \"http://10.0.0.6\"]",
+            "4: upstreams of one rule have one path",
+        ),
+        (
+            "path = \"/a\"\nto = [\"http://10.0.0.5\", \"http://10.0.0.5:80\"]",
+            "4: http://10.0.0.5:80 is there twice",
+        ),
+        (&format!("{rule}\nhost = \"a b\""), "5: \"a b\" is no host"),
+        (&format!("{rule}\ntrusted = [\"x\"]"), "5: \"x\" is neither"),
+        (
+            &format!("{rule}\nconnect_timeout = \"2h\""),
+            "5: \"2h\" is out of bounds",
+        ),
+        (&format!("{rule}\nconnections = 0"), "5: 0 is out of bounds"),
+        (
+            &format!("{rule}\n[[site.proxy]]\n{rule}"),
+            "6: \"/a\" is there in line 3 too",
+        ),
+        // Those who verify passwords follow documents.
+        (
+            &format!("{rule}\n[[site.access]]\npath = \"*\"\nusers = \"users\""),
+            "1: the site has no documents",
+        ),
+    ] {
+        let said = parse(&format!("[[site]]\n[[site.proxy]]\n{keys}\n")).unwrap_err();
+        let wanted = format!("/etc/exos/serve.toml:{wanted}");
+        assert!(
+            said.lines().any(|line| line.starts_with(&wanted)),
+            "{keys}: {said}"
+        );
+    }
+}
+
+/// What becomes of a request: the head that an upstream is asked with, or the status of another answer.
+fn asked(server: &mut Server, line: &str) -> Result<String, String> {
+    asked_with(server, line, "")
+}
+
+fn asked_with(server: &mut Server, line: &str, fields: &str) -> Result<String, String> {
+    let request = format!("{line} HTTP/1.1\r\nHost: client.test\r\n{fields}\r\n");
+    let (mut connection, mut out) = (ServerConnection::new(), Vec::new());
+    let handled = connection.handle_bytes(server, request.as_bytes(), 1 << 20, &mut out);
+    let Next::Ask(asking) = handled.next else {
+        let answer: Vec<u8> = out.iter().flat_map(Slice::as_bytes).copied().collect();
+        return Err(String::from_utf8_lossy(&answer[9..12]).into_owned());
+    };
+    let end = ([192, 0, 2, 1], 80).into();
+    let to = asking.asked.application.addresses[0].clone();
+    let head = asking.words(&to, (end, end), None, true);
+    let head = String::from_utf8(head).unwrap();
+    let line = head.lines().next().unwrap_or_default();
+    Ok(format!("{to} {line}"))
+}
+
+#[test]
+fn rules_say_which_requests_are_for_upstreams() {
+    let folder = Folder::new(&[
+        ("www/a.txt", ""),
+        ("www/both/there.txt", ""),
+        ("www/old", ""),
+    ]);
+    let mut server = folder.server(
+        "[[site]]\nroot = \"www\"\n\
+         [[site.proxy]]\npath = \"/api\"\nto = \"http://10.0.0.1\"\n\
+         [[site.proxy]]\npath = \"/api/deep\"\nto = \"http://10.0.0.2/\"\n\
+         [[site.proxy]]\npath = \"/both\"\nto = \"http://10.0.0.3/x\"\nfiles_first = true\n\
+         [[site.access]]\npath = \"/api/closed/*\"\nrules = [\"deny all\"]\n\
+         [[site.redirect]]\nfrom = \"/api/old\"\nto = \"/a.txt\"\n",
+    );
+    for (line, wanted) in [
+        ("GET /api", Ok("http://10.0.0.1:80 GET /api")),
+        ("GET /api/", Ok("http://10.0.0.1:80 GET /api/")),
+        (
+            "PROPFIND /api/x?y",
+            Ok("http://10.0.0.1:80 PROPFIND /api/x?y"),
+        ),
+        ("GET /apix", Err("404")),
+        ("GET /a.txt", Err("200")),
+        (
+            "GET /api/deep/x%20y?z",
+            Ok("http://10.0.0.2:80 GET /x%20y?z"),
+        ),
+        ("GET /api/deep", Ok("http://10.0.0.2:80 GET /")),
+        ("GET /api/x/../deep/y", Ok("http://10.0.0.2:80 GET /y")),
+        ("GET /both/there.txt", Err("200")),
+        ("GET /both/none", Ok("http://10.0.0.3:80 GET /x/none")),
+        ("POST /both/none", Ok("http://10.0.0.3:80 POST /x/none")),
+        // What is closed or elsewhere is so by each of its names.
+        ("GET /api/closed/x", Err("403")),
+        ("GET /api/%63losed/x", Err("403")),
+        ("GET /api/y/..%2Fclosed/x", Err("403")),
+        ("GET /api//closed/x", Err("403")),
+        ("GET /api/old", Err("301")),
+        ("TRACE /api/x", Err("405")),
+        ("CONNECT /api/x", Err("405")),
+    ] {
+        let wanted = wanted
+            .map(|it| format!("{it} HTTP/1.1"))
+            .map_err(str::to_owned);
+        assert_eq!(asked(&mut server, line), wanted, "{line}");
+    }
+    // RFC 9110 §7.6.2.
+    for (count, is_passed_on) in [(0, false), (1, true)] {
+        let fields = format!("Max-Forwards: {count}\r\n");
+        let answer = asked_with(&mut server, "OPTIONS /api/x", &fields);
+        assert_eq!(answer.is_ok(), is_passed_on, "{answer:?}");
+    }
+}
