@@ -510,3 +510,57 @@ pub const ACME_ORDERS_APART: Duration = Duration::from_secs(10);
 
 /// Failures in a row up to which a start of the program tries at once, as its operator may have mended something.
 pub const ACME_FAILURES_FORGIVEN: u32 = 3;
+
+/// How long a client may remember that HTTP/3 is spoken, without hearing it again (RFC 7838 §3.1): what is usual.
+pub const ALTERNATIVE_TIME: Duration = Duration::from_secs(24 * 3600);
+
+/// Connections of QUIC of a loop, unless configured otherwise: each costs some ten kilobytes beside its windows.
+pub const QUIC_CONNECTIONS_MAX: usize = 64 * 1024;
+
+/// Requests of a connection of HTTP/3 at once: as many as streams of HTTP/2.
+pub const QUIC_STREAMS_MAX: u32 = exos_http2::limits::STREAMS_MAX;
+
+/// Streams in one direction that a client may have open: three are known, and some are opened to see what becomes of it.
+pub const QUIC_UNI_STREAMS_MAX: u32 = 8;
+
+/// What a client may have sent on a stream and nobody has consumed: as on a connection of HTTP/1.1.
+pub const QUIC_STREAM_WINDOW: u32 = RECEIVE_BUFFER_LEN;
+
+/// What it may have sent on all streams of a connection together: four bodies at their full speed.
+pub const QUIC_RECEIVE_WINDOW: u32 = 4 * QUIC_STREAM_WINDOW;
+
+/// Bytes of responses that QUIC has copied and the client has not acknowledged, at most: 100 Mbit/s over 80 ms. Twice the congestion
+/// window where that is less.
+pub const QUIC_SEND_WINDOW: u64 = 1024 * 1024;
+/// The least of these, also where the congestion window is smaller.
+pub const QUIC_SEND_WINDOW_MIN: u64 = 64 * 1024;
+
+/// How long a connection on which nothing comes stands. A client that says that it is there is ended by [`IDLE_TIME`].
+pub const QUIC_IDLE_TIME: Duration = Duration::from_secs(30);
+
+/// Connections whose first packet waits for a turn, and what may be kept for each until then: a hello takes two packets.
+pub const QUIC_INCOMING_MAX: usize = 256;
+/// Bytes of those packets.
+pub const QUIC_INCOMING_LEN: usize = 16 * 1024;
+
+/// Handshakes under way, beyond which clients have to show first that they receive at their address.
+pub const QUIC_HANDSHAKES_FREE: usize = 64;
+
+/// Priorities of requests that have not come (RFC 9218 §7.2).
+pub const QUIC_EARLY_PRIORITIES: usize = 8;
+
+/// How often it is looked what has waited for too long.
+pub const QUIC_LOOK_TIME: Duration = Duration::from_secs(1);
+
+/// Datagrams of one connection that are made at once: of full packets, what a link may take as one.
+pub const QUIC_SEGMENTS_MAX: usize = 16;
+
+/// Datagrams that are taken in a turn: others have their turn then.
+pub const QUIC_DATAGRAMS_PER_TURN: usize = 256;
+
+/// The longest datagram that is taken: what fits a frame of Ethernet. Longer ones are of no connection of ours, which says so
+/// (RFC 9000 §18.2).
+pub const QUIC_DATAGRAM_LEN_MAX: usize = 1500;
+
+/// Bytes that wait in the kernel for a socket of QUIC, in each direction.
+pub const QUIC_SOCKET_LEN: usize = 2 * 1024 * 1024;

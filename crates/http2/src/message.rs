@@ -33,9 +33,9 @@ pub struct RequestHead<'a> {
 pub struct Malformed(pub &'static str);
 
 impl<'a> RequestHead<'a> {
-    /// With a layout that was found in these fields.
+    /// With a layout that was found in these fields ([`request`]).
     #[inline]
-    pub(crate) fn new(fields: &'a Fields, layout: Layout) -> RequestHead<'a> {
+    pub fn new(fields: &'a Fields, layout: Layout) -> RequestHead<'a> {
         RequestHead { fields, layout }
     }
 

@@ -54,6 +54,7 @@ pub(super) struct TlsTable {
     pub(super) minimum_version: Option<Text>,
     pub(super) suites: Vec<Text>,
     pub(super) self_signed: bool,
+    pub(super) http3: bool,
     pub(super) client_ca: Option<Text>,
     pub(super) client_certificate: Option<Text>,
 }

@@ -37,6 +37,11 @@ pub trait Transport {
         false
     }
 
+    /// It is a request of HTTP/3, which is as a connection.
+    fn speaks_http3(&self, _id: ConnectionId) -> bool {
+        false
+    }
+
     /// The next news of a connection.
     fn poll_event(&mut self) -> Option<Event>;
 

@@ -37,7 +37,7 @@ use super::server::Server;
 use super::tail::Tail;
 use crate::log::{Line, Unfinished};
 use crate::message::request::{FieldStore, as_http_1_1, is_worth_parsing, parse};
-use crate::message::{Fault, Status, Version};
+use crate::message::{Fault, Status};
 
 /// The server's side of one HTTP/1 connection.
 #[derive(Debug, Default)]
@@ -294,9 +294,9 @@ impl ServerConnection {
         let (head_len, is_for_all, tail) = match parse(bytes, &mut store) {
             Ok(None) => return Taken::Unfinished,
             Ok(Some(request)) => {
-                let request = match attempt.is_http2 {
-                    true => request.asked_by(Version::Http2),
-                    false => request,
+                let request = match attempt.on_stream {
+                    Some(version) => request.asked_by(version),
+                    None => request,
                 };
                 let (answered, _, tail) =
                     match server.answer(&request, attempt, &mut self.lines, out) {
@@ -310,7 +310,7 @@ impl ServerConnection {
                         }
                     };
                 // A stream has one request.
-                self.closing = !answered.persistent || attempt.is_http2;
+                self.closing = !answered.persistent || attempt.on_stream.is_some();
                 self.skip = answered.skip;
                 (request.head_len, answered.is_for_all, tail)
             }

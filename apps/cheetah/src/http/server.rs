@@ -13,7 +13,7 @@ use super::counters::Counters;
 use super::exchange::{Answered, Exchange, Resource, what_follows};
 use super::head;
 use super::missing::{Attempt, Missing, Unanswered};
-use super::opening::Persistence;
+use super::opening::{Manner, Persistence};
 use super::sending::Sender;
 use super::tail::Tail;
 use crate::acme::Acme;
@@ -164,6 +164,11 @@ impl Server {
         self.log.as_mut()
     }
 
+    /// HTTP/3 is spoken at this port, which responses by HTTPS say from now on.
+    pub fn announce_http3(&mut self, port: u16) {
+        self.sender.announce_http3(port);
+    }
+
     /// The status pages, if there are any.
     #[inline]
     pub fn status_pages_mut(&mut self) -> Option<&mut StatusPages> {
@@ -191,16 +196,22 @@ impl Server {
         } else {
             page.whole()
         };
-        let how = match attempt.is_http2 {
-            true => Persistence::Http2,
-            false => Persistence::Close,
+        let persistence = match attempt.on_stream {
+            Some(_) => Persistence::Http2,
+            None => Persistence::Close,
+        };
+        let how = Manner {
+            persistence,
+            is_encrypted: attempt.is_encrypted,
         };
         self.sender.push(status, how, [rest], out);
         if let Some(log) = &mut self.log {
             let response = &out[before..];
             let mut store = FieldStore::new();
             let asked = match parse(bytes, &mut store) {
-                Ok(Some(request)) if attempt.is_http2 => request.asked_by(Version::Http2),
+                Ok(Some(request)) if let Some(version) = attempt.on_stream => {
+                    request.asked_by(version)
+                }
                 _ => {
                     let asked = LoggedRequest::Bytes(bytes);
                     return log_answer(log, asked, status, response, 0, attempt, lines);
@@ -508,10 +519,7 @@ pub(super) fn log_answer(
     attempt: &Attempt,
     lines: &mut Unfinished,
 ) {
-    let version = match attempt.is_http2 {
-        true => Version::Http2,
-        false => Version::Http11,
-    };
+    let version = attempt.on_stream.unwrap_or(Version::Http11);
     let answer = Answer {
         peer: attempt.peer,
         begun: attempt.begun,

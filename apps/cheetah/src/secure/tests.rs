@@ -119,6 +119,7 @@ impl World {
                 suites: Vec::new(),
                 certificates: Vec::new(),
                 self_signed: true,
+                http3: false,
                 clients: None,
             }),
             ..Config::of(Root::Example)

@@ -15,6 +15,7 @@ use crate::connections::transport::Transport;
 use crate::connections::wait::Wait;
 use crate::http::{Attempt, Missing, ServerConnection};
 use crate::limits::{FRAMED_AHEAD_LEN, QUEUE_LEN_MAX};
+use crate::message::Version;
 
 /// A connection with its streams, for the time of a turn.
 pub(in crate::connections) struct Driver<'a, T: Transport> {
@@ -171,7 +172,7 @@ impl<'a, T: Transport> Driver<'a, T> {
             server,
             counters: &mut counters.http2,
             response: out,
-            attempt: attempt.by_http2(true),
+            attempt: attempt.on_stream(Some(Version::Http2)),
             now: self.now,
             gone: Vec::new(),
             asked: Vec::new(),

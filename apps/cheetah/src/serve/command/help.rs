@@ -47,7 +47,13 @@ const SECTIONS: [(&str, &[&str]); 9] = [
     ),
     (
         "HTTPS",
-        &["tls_cert", "tls_key", "tls_self_signed", "tls_port"],
+        &[
+            "tls_cert",
+            "tls_key",
+            "tls_self_signed",
+            "tls_port",
+            "http3",
+        ],
     ),
     (
         "Certificates by themselves",

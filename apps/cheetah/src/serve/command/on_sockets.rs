@@ -57,6 +57,10 @@ pub(super) fn run(
     server.set_streams(Streams::new(Disk::here(), config.stream_memory));
     server.set_bounds(config.bounds.bounds(), config.bounds.max_connections);
     server.trust_proxies(&config.proxy_protocol);
+    let http3 = config.speaks_http3();
+    if let Some(acceptor) = acceptor.as_ref().filter(|_| http3) {
+        server.speak_http3(acceptor.clone())?;
+    }
     let encrypted = config.tls.as_ref().map(|tls| tls.port);
     announce(&server, encrypted, place_of_addresses(config))?;
     let reporter = Reporter::start(args.json)?;

@@ -174,10 +174,16 @@ impl ServeArgs {
     pub(super) fn reader(&self, started: &Config, acceptor: Option<Arc<Acceptor>>) -> Read {
         let args = self.clone();
         let ports = (started.port, started.tls.as_ref().map(|tls| tls.port));
+        let spoke_http3 = started.speaks_http3();
         let has_acme = started.acme.is_some();
         Arc::new(move || {
             let mut config = args.configuration().map_err(|e| vec![e])?;
             keep_start(&mut config, ports, has_acme).map_err(|e| vec![e])?;
+            if config.speaks_http3() != spoke_http3 {
+                exos_program::warn!(
+                    "exos serve: to begin or end HTTP/3 takes a restart; until then all is as it was"
+                );
+            }
             let read = Fresh::read(config.clone(), true)?;
             if let Some(acceptor) = &acceptor {
                 acceptor.reload(&config).map_err(|e| vec![e])?;
