@@ -150,6 +150,8 @@ by() {
     has "metrics count it" "exos_serve_http2" "$($run curl -sSk -m 60 "http://$ip:8080/status/metrics")"
     got=$($run openssl s_client -connect "$ip:8443" -alpn http/1.1,h2 </dev/null 2>&1)
     has "ALPN: h2 comes first" "ALPN protocol: h2" "$got"
+    got=$(printf 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n' | $run timeout 20 openssl s_client -quiet -connect "$ip:8443" -alpn http/1.1 2>/dev/null | head -n 1)
+    has "ALPN: without h2 it is not spoken" "HTTP/1.1 505" "$got"
 }
 here() { "$@"; }
 # spec IP: what h2spec finds.

@@ -254,6 +254,14 @@ impl ServerConnection {
         }
     }
 
+    /// The client has taken this many bytes of all that its connection was given, where there are others than those of responses.
+    #[inline]
+    pub(crate) fn acknowledged_until(&mut self, server: &mut Server, position: u64) {
+        if let Some(log) = server.log_mut() {
+            log.acknowledged_until(&mut self.lines, position);
+        }
+    }
+
     /// It is over: what the client has not taken, it will not take.
     pub fn end(&mut self, server: &mut Server) {
         if let Some(log) = server.log_mut() {

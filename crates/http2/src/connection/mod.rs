@@ -155,6 +155,11 @@ impl Connection {
         self.block.is_some()
     }
 
+    /// Bytes that are kept of a header block that has not ended.
+    pub fn headers_len(&self) -> usize {
+        self.block.as_ref().map_or(0, |block| block.bytes.len())
+    }
+
     /// Takes what the connection begins with, or one frame: how many bytes, and what it means. Nothing where it is not whole.
     ///
     /// # Errors

@@ -442,8 +442,8 @@ impl Connection {
     pub(super) fn follow_frames<T: Transport>(&mut self, turn: &mut Turn<'_, T>) -> bool {
         let (now, shared) = (turn.now, &mut *turn.shared);
         let pending = turn.transport.unacknowledged(self.id);
-        self.http.acknowledged(&mut shared.server, pending);
         let taken = self.given - pending as u64;
+        self.http.acknowledged_until(&mut shared.server, taken);
         self.count_taken(taken, &mut shared.server);
         let is_too_slow = pending > 0 && self.pace.is_too_slow(&shared.bounds, now, taken);
         shared.counters.slow_readers += u64::from(is_too_slow);

@@ -56,7 +56,9 @@ impl Connection {
         let mut attempt = attempt
             .by_https(self.is_encrypted)
             .on_stream(self.on_stream);
-        attempt.may_be_http2 = self.given == 0 && shared.speaks_http2 && !self.is_stream();
+        // Over TLS it is agreed on by ALPN alone (RFC 9113 §3.2).
+        let is_plain = !self.is_encrypted && !self.is_stream();
+        attempt.may_be_http2 = self.given == 0 && shared.speaks_http2 && is_plain;
         let bytes_len = bytes.len();
         let http = &mut self.http;
         let hits = shared.server.counters().cache_hits;

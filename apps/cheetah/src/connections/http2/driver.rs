@@ -1,6 +1,6 @@
 //! What happens to a connection that speaks HTTP/2: frames in, exchanges, frames out, what it waits for, and its end.
 
-use exos_http2::StreamId;
+use exos_http2::{ErrorCode, StreamId};
 use exos_inet::Instant;
 use exos_inet::tcp::{ConnectionId, EventSet};
 use exos_program::Timed as _;
@@ -310,7 +310,7 @@ impl<'a, T: Transport> Driver<'a, T> {
         match outcome {
             Outcome::Broken => {
                 let Http2 { core, frames, .. } = &mut *self.http2;
-                core.reset(stream, exos_http2::ErrorCode::INTERNAL_ERROR, frames);
+                core.reset(stream, ErrorCode::INTERNAL_ERROR, frames);
                 self.end_stream(stream, false);
             }
             Outcome::Waits(missing) => self.missing.push((id, *missing)),
@@ -364,6 +364,9 @@ impl<'a, T: Transport> Driver<'a, T> {
         let room = FRAMED_AHEAD_LEN.saturating_sub(self.transport.unsent(id));
         self.feed_starved();
         self.http2.frame(room, self.now);
+        if self.connection.has_client_finished() && !self.http2.held {
+            self.end_what_cannot_end();
+        }
         while self.end_whole_streams() && self.feed_starved() {
             self.http2.frame(room, self.now);
         }
@@ -430,10 +433,30 @@ impl<'a, T: Transport> Driver<'a, T> {
         true
     }
 
+    /// Its client sends no more, no window and nothing of a body: ends the streams that wait for that.
+    fn end_what_cannot_end(&mut self) {
+        let Http2 { core, streams, .. } = &*self.http2;
+        let cannot_end = |stream: &&Stream| match &stream.owner {
+            Owner::Held(_) => true,
+            Owner::Exchange(_) if !stream.has_ended => true,
+            Owner::Nobody | Owner::Start(_) | Owner::Exchange(_) => {
+                let is_ready = stream.queue_len() > 0 || self.http2.is_starved(stream.id());
+                is_ready && core.room(stream.id()) == 0
+            }
+        };
+        let over: Vec<StreamId> = streams.iter().filter(cannot_end).map(Stream::id).collect();
+        for id in over {
+            let Http2 { core, frames, .. } = &mut *self.http2;
+            core.reset(id, ErrorCode::CANCEL, frames);
+            self.end_stream(id, false);
+        }
+    }
+
     /// Nothing is under way, and nothing will be.
     fn is_over(&self) -> bool {
-        let is_idle = self.http2.core.stream_count() == 0 && self.http2.streams.is_empty();
-        is_idle && (self.http2.core.has_gone() || self.connection.has_client_finished())
+        let Http2 { core, streams, .. } = &*self.http2;
+        let is_heard = core.has_gone() && core.stream_count() == 0;
+        streams.is_empty() && (is_heard || self.connection.has_client_finished())
     }
 
     fn finish(&mut self) {

@@ -44,6 +44,11 @@ impl Http2 {
         starved.find(|id| self.chunks < REACH_MAX && self.core.room(*id) > 0)
     }
 
+    /// It is in the row.
+    pub(super) fn is_starved(&self, id: StreamId) -> bool {
+        self.starved.contains(&id)
+    }
+
     /// It is in the row no longer.
     pub(super) fn leave_row(&mut self, id: StreamId) {
         self.starved.retain(|other| *other != id);

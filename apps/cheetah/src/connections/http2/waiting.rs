@@ -56,12 +56,29 @@ impl<T: Transport> Driver<'_, T> {
             self.http2.core.shrink();
             return (Wait::Idle, idle_until);
         };
-        let mut until = since + wait.time();
+        let mut until = since
+            + match wait {
+                Wait::Request => self.shared.bounds.head_time(self.begun_len()),
+                _ => wait.time(),
+            };
         if wait == Wait::Request && self.http2.streams.is_empty() {
             // Frames that bring nothing do not prolong the wait for a request.
             until = until.min(idle_until);
         }
         (wait, until)
+    }
+
+    /// Bytes that have come of the header block or the frame that is not whole.
+    fn begun_len(&self) -> usize {
+        let id = self.connection.id();
+        self.transport.readable(id).len() + self.http2.core.headers_len()
+    }
+
+    /// A frame or a header block was given less time than without a least rate, and took longer.
+    fn is_slow_head(&self) -> bool {
+        let begun = self.http2.frame_begun;
+        let has_rate = self.shared.bounds.head_rate.is_some();
+        has_rate && begun.is_some_and(|begun| self.now < begun + Wait::Request.time())
     }
 
     pub(super) fn end_wait(&mut self) -> Outcome {
@@ -79,6 +96,7 @@ impl<T: Transport> Driver<'_, T> {
                 self.http2.release(Some(wait.time()), self.now);
                 return self.go_on();
             }
+            Wait::Request if self.is_slow_head() => self.shared.counters.slow_heads += 1,
             Wait::Request | Wait::Idle => self.shared.ends.count(wait, wait == Wait::Idle),
             _ => {
                 self.shared.ends.count(wait, false);

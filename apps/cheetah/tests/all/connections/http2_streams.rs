@@ -90,6 +90,31 @@ fn a_stop_does_not_wait_for_bodies() {
     assert!(!visit.cheetah.is_busy());
 }
 
+/// A client that has closed sends no window and no body: what waits for these is over, and what does not still goes.
+#[test]
+fn a_client_that_has_closed_keeps_nothing() {
+    let folder = long::folder();
+    let mut visit = long_visit(&folder, 64);
+    let asked = [
+        begin(1000),
+        request(1, "GET", "/short.bin", &[], true),
+        request(3, "GET", "/long.bin", &[], true),
+        request(5, "GET", "/index.html", &[], false),
+        request(7, "GET", "/index.html", &[], true),
+    ];
+    visit.ask("10.0.0.1", &asked.concat());
+    visit.client.tcp.finish(visit.connections[0].id);
+    long::run(&mut visit, secs(2), usize::MAX);
+    assert_eq!(of_stream(&visit, 7), WHOLE);
+    for stream in [1, 3] {
+        let last = of_stream(&visit, stream).last().copied();
+        assert_eq!(last, Some((kind::RST_STREAM, false)));
+    }
+    assert_eq!(data_len(&visit), 2 * 1000 + 10);
+    assert_eq!(visit.cheetah.connections(), 0);
+    assert_eq!(visit.cheetah.streams().free(), 64);
+}
+
 /// A visit of a folder with a file that is read while it is sent, with memory for this many chunks.
 fn long_visit(folder: &Folder, chunks: usize) -> Visit {
     let limits: Limits = long::limits();
@@ -121,6 +146,24 @@ fn a_client_that_is_fast_enough_may_have_many_streams() {
             .count(),
         0
     );
+}
+
+/// Header blocks have to come as fast as heads of HTTP/1.1.
+#[test]
+fn a_slow_header_block_has_an_end() {
+    let mut visit = visit();
+    visit.cheetah.set_bounds(Bounds {
+        head_rate: Some(100),
+        ..Bounds::default()
+    });
+    visit.ask("10.0.0.1", &begin(1000));
+    visit.run(secs(1), 10_000);
+    visit.say(0, &request(1, "GET", "/now.txt", &[], true)[..20]);
+    visit.run(secs(5), 10_000);
+    assert_eq!(counter(&visit, "http_slow_heads"), 0);
+    visit.run(secs(1), 10_000);
+    assert_eq!(counter(&visit, "http_slow_heads"), 1);
+    assert_eq!(counter(&visit, "http_request_timeouts"), 0);
 }
 
 /// How many streams ask for a long file at once.

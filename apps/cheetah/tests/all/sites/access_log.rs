@@ -176,6 +176,26 @@ fn a_stream_that_is_given_up_is_logged_with_what_was_taken() {
     assert_eq!(line["status"], 200);
 }
 
+/// A short response has its line when it was taken, however long another one beside it is.
+#[test]
+fn a_stream_is_logged_beside_one_that_goes_on() {
+    let file = LogFile::new("beside");
+    let log = file.open(Format::Json);
+    let mut visit = Visit::new(big(3_000_000), |server| server.set_log(log));
+    let mut asked = exos_http2::frame::PREFACE.to_vec();
+    let window = exos_http2::frame::setting::INITIAL_WINDOW_SIZE;
+    exos_http2::frame::push_settings(&mut asked, &[(window, 1 << 30)]);
+    asked.extend(frames::window(0, 1 << 30));
+    asked.extend(frames::request(1, "GET", "/big", &[], true));
+    visit.ask("10.0.0.1", &asked);
+    visit.run(secs(2), 100_000);
+    visit.say(0, &frames::request(3, "GET", "/none", &[], true));
+    visit.run(secs(8), 100_000);
+    let counters = visit.cheetah.server().log().expect("there").counters();
+    assert_eq!(counters[0], ("http_log_lines", 1));
+    assert_eq!(json(&file.lines(1)[0])["status"], 404);
+}
+
 #[test]
 fn every_kind_of_answer_has_a_line_that_an_analyser_reads() {
     let file = LogFile::new("kinds");
