@@ -183,9 +183,13 @@ about="packets: "
 lab_up
 if launch_in_lab --config "$work/serve.toml" --link xdp:wire --address 10.10.0.10/24 --json; then
     by client 10.10.0.10
+    client timeout 200 python3 -S "$here/http2.py" 10.10.0.10 8080 a.test "$server" "$work/out" closed >"$work/closed" 2>&1 &
+    closed=$!
     for how in floods windows half; do
         client timeout 400 python3 -S "$here/http2.py" 10.10.0.10 8080 a.test "$server" "$work/out" $how "$site/large.bin" || failures=$((failures + 1))
     done
+    wait "$closed" || failures=$((failures + 1))
+    cat "$work/closed"
     # Reloads while many ask: nothing is lost.
     client "$exos" load https://10.10.0.10:8443/small.txt --sockets --insecure --http 2 -c 4 --streams 50 -n 60000 --json >"$work/load" 2>"$work/load.err" &
     load=$!

@@ -464,3 +464,45 @@ pub const CERTIFICATES_TELL_TIME: Duration = Duration::from_secs(24 * 3600);
 
 /// How many days browsers may be told to remember that a site is for HTTPS alone: ten years.
 pub const HSTS_DAYS_MAX: i64 = 3650;
+
+/// How often the thread of ACME looks whether there is something to do, and which challenges there are of other processes.
+pub const ACME_TIME: Duration = Duration::from_secs(1);
+
+/// How long a challenge is there before the authority is told: so long that other processes of the same folder have seen it too.
+pub const ACME_PUBLISH_TIME: Duration = Duration::from_millis(2_500);
+
+/// How long one request to an authority may take.
+pub const ACME_REQUEST_TIME: Duration = Duration::from_secs(30);
+
+/// How long an authority may take to ask, and then to sign: Let's Encrypt takes seconds.
+pub const ACME_ORDER_TIME: Duration = Duration::from_secs(120);
+
+/// The longest answer of an authority: a chain of certificates has some kilobytes.
+pub const ACME_ANSWER_LEN_MAX: u64 = 1 << 20;
+
+/// The longest file in the folder of ACME that is not a certificate.
+pub const ACME_FILE_LEN_MAX: u64 = 64 * 1024;
+
+/// Challenges that are answered at once: one at a time is asked for, and others may have been left behind.
+pub const ACME_CHALLENGES_MAX: usize = 64;
+
+/// When an authority that was not reached is tried again first, and at last: nothing is counted where nobody was reached.
+pub const ACME_RETRY_UNREACHED: Duration = Duration::from_secs(10);
+/// See [`ACME_RETRY_UNREACHED`].
+pub const ACME_RETRY_UNREACHED_MAX: Duration = Duration::from_secs(3600);
+
+/// When a name that was refused is tried again, time after time: Let's Encrypt allows five failures an hour for each name and account.
+pub const ACME_RETRIES_REFUSED: [Duration; 6] = [
+    Duration::from_secs(60),
+    Duration::from_secs(5 * 60),
+    Duration::from_secs(20 * 60),
+    Duration::from_secs(3600),
+    Duration::from_secs(3 * 3600),
+    Duration::from_secs(6 * 3600),
+];
+
+/// How long a name is left alone after a certificate has come, however short its time is.
+pub const ACME_ORDERS_APART: Duration = Duration::from_secs(10);
+
+/// Failures in a row up to which a start of the program tries at once, as its operator may have mended something.
+pub const ACME_FAILURES_FORGIVEN: u32 = 3;

@@ -70,6 +70,8 @@ pub enum Opened {
 pub enum Refusal {
     /// Too many wait already.
     Busy,
+    /// What is asked cannot be said to it: nothing was sent.
+    Unsaid,
     /// The kernel says so.
     Failed(Errno),
 }

@@ -75,21 +75,21 @@ pub struct TlsArgs {
 }
 
 impl TlsArgs {
-    /// HTTPS as the options have it, if they do.
+    /// HTTPS as the options have it, if they do; certificates may come by themselves.
     ///
     /// # Errors
     ///
     /// They do not go together.
-    pub(crate) fn config(&self) -> Result<Option<TlsConfig>, Error> {
+    pub(crate) fn config(&self, has_acme: bool) -> Result<Option<TlsConfig>, Error> {
         let (certificates, keys) = (self.tls_cert.len(), self.tls_key.len());
         if certificates != keys {
             let what = format!("--tls-cert is given {certificates} times, --tls-key {keys} times");
             return Err(Error::new(what).mend("give each certificate its key, in the same order"));
         }
-        if certificates == 0 && !self.tls_self_signed {
+        if certificates == 0 && !self.tls_self_signed && !has_acme {
             return match self.tls_port {
                 Some(_) => Err(Error::new("--tls-port is given, and no certificate")
-                    .mend("give --tls-cert and --tls-key, or --tls-self-signed")),
+                    .mend("give --tls-cert and --tls-key, or --tls-self-signed, or --acme")),
                 None => Ok(None),
             };
         }
@@ -122,11 +122,11 @@ pub(super) fn tls(source: &Source, folder: &Path, file: &File) -> Option<TlsConf
     let (span, default) = (file.tls.as_ref().map(Spanned::span), TlsTable::default());
     let table = match &file.tls {
         Some(table) => table.get_ref(),
-        None if is_certified => &default,
+        None if is_certified || file.acme.is_some() => &default,
         None => return None,
     };
-    if !is_certified && !table.self_signed {
-        let missing = "no site has a certificate; write [[site.certificate]] below one, with file and key, or self_signed = true here";
+    if !is_certified && !table.self_signed && file.acme.is_none() {
+        let missing = "no site has a certificate; write [[site.certificate]] below one, with file and key, or self_signed = true here, or [acme]";
         if let Some(span) = span {
             source.note_missing(&span, missing);
         }

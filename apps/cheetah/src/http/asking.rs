@@ -119,54 +119,50 @@ impl Asking {
     }
 
     /// What is sent there, before the body: a head of HTTP, or the request's variables. `keeps` has the connection stay open.
+    /// Nothing where the head is none that is understood: then nothing is to be sent at all, for the body would be taken for a request.
     pub fn words(
         &self,
         to: &Address,
         ends: variables::Ends,
         length: Option<u64>,
         keeps: bool,
-    ) -> Vec<u8> {
+    ) -> Option<Vec<u8>> {
         let Some(proxy) = &self.asked.application.proxy else {
             return self.variables(ends, length);
         };
-        let mut out = Vec::with_capacity(self.head.len() + 256);
         let mut store = FieldStore::new();
-        // It was parsed before.
-        if let Ok(Some(request)) = parse(&self.head, &mut store) {
-            let request = request.asked_by(self.version);
-            let about = proxy::request::About {
-                asked: &self.asked,
-                proxy,
-                to,
-                peer: self.peer,
-                length,
-                is_encrypted: self.is_encrypted,
-                keeps,
-            };
-            proxy::request::push(&mut out, &request, &about);
-        }
-        out
+        let request = parse(&self.head, &mut store).ok()??;
+        let request = request.asked_by(self.version);
+        let about = proxy::request::About {
+            asked: &self.asked,
+            proxy,
+            to,
+            peer: self.peer,
+            length,
+            is_encrypted: self.is_encrypted,
+            keeps,
+        };
+        let mut out = Vec::with_capacity(self.head.len() + 256);
+        proxy::request::push(&mut out, &request, &about);
+        Some(out)
     }
 
-    /// What the application is told: the request's variables, in FastCGI's form.
-    pub fn variables(&self, ends: variables::Ends, length: Option<u64>) -> Vec<u8> {
-        let mut out = Vec::new();
+    /// What the application is told: the request's variables, in FastCGI's form. Nothing where the head is none that is understood.
+    pub fn variables(&self, ends: variables::Ends, length: Option<u64>) -> Option<Vec<u8>> {
         let mut store = FieldStore::new();
-        // It was parsed before.
-        if let Ok(Some(request)) = parse(&self.head, &mut store) {
-            let request = request.asked_by(self.version);
-            out.reserve(2 * self.head.len());
-            let about = About {
-                asked: &self.asked,
-                ends,
-                length,
-                server_name: self.server_name.as_deref(),
-                user: self.user.as_deref(),
-                is_encrypted: self.is_encrypted,
-            };
-            variables::push(&mut out, &request, &about);
-        }
-        out
+        let request = parse(&self.head, &mut store).ok()??;
+        let request = request.asked_by(self.version);
+        let about = About {
+            asked: &self.asked,
+            ends,
+            length,
+            server_name: self.server_name.as_deref(),
+            user: self.user.as_deref(),
+            is_encrypted: self.is_encrypted,
+        };
+        let mut out = Vec::with_capacity(2 * self.head.len());
+        variables::push(&mut out, &request, &about);
+        Some(out)
     }
 }
 

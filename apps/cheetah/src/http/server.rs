@@ -3,6 +3,7 @@
 //! `sending` what is sent of that.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use exos_buf::Slice;
 
@@ -15,6 +16,7 @@ use super::missing::{Attempt, Missing, Unanswered};
 use super::opening::Persistence;
 use super::sending::Sender;
 use super::tail::Tail;
+use crate::acme::Acme;
 use crate::log::{Answer, Log, LoggedRequest, Unfinished};
 use crate::message::request::{FieldStore, Method, Request, parse};
 use crate::message::target::{Target, encode, https_url};
@@ -35,6 +37,8 @@ pub struct Server {
     allowed: Document,
     pub(super) log: Option<Log>,
     status_pages: Option<StatusPages>,
+    /// What authorities ask that give certificates.
+    acme: Option<Arc<Acme>>,
     /// How often what is served may have changed: in the upper half how often all was exchanged, in the lower what has changed since.
     changes: u64,
 }
@@ -56,6 +60,7 @@ impl Server {
             allowed: page::allowed(),
             log: None,
             status_pages: None,
+            acme: None,
             changes: 0,
         }
     }
@@ -70,6 +75,11 @@ impl Server {
     /// Shows these pages from now on, where a site has nothing at their path.
     pub fn set_status_pages(&mut self, pages: StatusPages) {
         self.status_pages = Some(pages);
+    }
+
+    /// Answers what authorities ask that give certificates.
+    pub fn set_acme(&mut self, acme: Arc<Acme>) {
+        self.acme = Some(acme);
     }
 
     /// Makes the head of each response when it is sent, from now on.
@@ -136,6 +146,11 @@ impl Server {
     /// What has been answered so far.
     pub fn counters(&self) -> &Counters {
         &self.sender.counters
+    }
+
+    /// What gets certificates, where they come by themselves.
+    pub fn acme(&self) -> Option<&Arc<Acme>> {
+        self.acme.as_ref()
     }
 
     /// The log, if there is one.
@@ -260,6 +275,20 @@ impl Server {
             attempt,
             user: None,
         };
+        if let (Some(acme), Ok(target)) = (&self.acme, &target)
+            && let Some(answer) = acme.challenges().document(&target.path)
+        {
+            // Before all rules, for it is no document of the site: an authority asks whether the name leads here.
+            exchange.answered.is_for_all = false;
+            exchange.resource.path = None;
+            let page = page::plain(&answer);
+            let status = self.send_page(Status::Ok, &page, &exchange, out);
+            return Ok(Response {
+                status,
+                answered: exchange.answered,
+                tail: None,
+            });
+        }
         if !attempt.is_encrypted
             && let (Some(number), Ok(target)) = (site, &target)
             && let Some(port) = self.sites.get(number).settings().https_only

@@ -18,7 +18,6 @@ pub struct Headers<'b>([Header<'b>; FIELDS_MAX]);
 impl Headers<'_> {
     /// Empty space.
     #[inline]
-    #[expect(clippy::new_without_default, reason = "a scratch area, not a value")]
     pub fn new() -> Self {
         Headers([EMPTY_HEADER; FIELDS_MAX])
     }
@@ -57,11 +56,19 @@ pub fn request<'b, 'f>(
     }
     // Of a tunnel it is the host that is asked for.
     let target = head.path().or(authority).unwrap_or_default();
+    // What HTTP/1.1 refuses: a target that is no text.
+    if str::from_utf8(target).is_err() {
+        return Err(Fault::RequestLine);
+    }
     if head.method().len() + target.len() > REQUEST_LINE_LEN_MAX - " HTTP/1.1 \r\n".len() {
         return Err(Fault::TargetTooLong);
     }
-    if len + target.len() > HEAD_LEN_MAX - 1024 {
+    if len + head.method().len() + target.len() > HEAD_LEN_MAX - 1024 {
         return Err(Fault::HeadTooLong);
+    }
+    // The text has a field more where no length is said.
+    if !is_end && head.length().is_none() && count == FIELDS_MAX {
+        return Err(Fault::TooManyFields);
     }
     if noted.host.is_none() {
         return Err(Fault::HostMissing);
@@ -169,10 +176,23 @@ mod tests {
         is_end: bool,
         check: impl FnOnce(Result<&Request, Fault>),
     ) {
+        let fields: Vec<(&[u8], &[u8])> = fields
+            .iter()
+            .map(|(name, value)| (name.as_bytes(), value.as_bytes()))
+            .collect();
+        assert!(offer(&fields, is_end, check), "a request");
+    }
+
+    /// Has a server hear of a request with these fields; false when it is none by the rules of HTTP/2.
+    fn offer(
+        fields: &[(&[u8], &[u8])],
+        is_end: bool,
+        check: impl FnOnce(Result<&Request, Fault>),
+    ) -> bool {
         let (mut bytes, mut block) = (frame::PREFACE.to_vec(), Vec::new());
         frame::push_settings(&mut bytes, &[]);
         for (name, value) in fields {
-            encoder::push(&mut block, name.as_bytes(), value.as_bytes());
+            encoder::push(&mut block, name, value);
         }
         frame::push_headers(&mut bytes, 1, &[&block], is_end, 16_384);
         let mut out = Vec::new();
@@ -181,9 +201,11 @@ mod tests {
         for _ in 0..2 {
             at += connection.receive(&bytes[at..], &mut out).unwrap().0;
         }
-        let (_, event) = connection.receive(&bytes[at..], &mut out).unwrap();
+        let Ok((_, event)) = connection.receive(&bytes[at..], &mut out) else {
+            return false;
+        };
         let Some(Event::Request { head, is_end, .. }) = event else {
-            panic!("a request");
+            return false;
         };
         let mut headers = Headers::new();
         check(
@@ -191,6 +213,7 @@ mod tests {
                 .as_ref()
                 .map_err(|fault| *fault),
         );
+        true
     }
 
     const GET: [(&str, &str); 4] = [
@@ -297,6 +320,72 @@ mod tests {
                 all.iter().map(|(name, value)| (*name, &**value)).collect();
             with_request(&all, true, |request| assert_eq!(request.err(), Some(fault)));
         }
+    }
+
+    /// What is taken is taken by HTTP/1.1 too, for the request that it is: an upstream is told what that makes of the text.
+    #[test]
+    fn what_is_taken_has_a_text() {
+        let text = |n: usize| format!("x{n}");
+        let filled: Vec<String> = (0..FIELDS_MAX - 1).map(text).collect();
+        let full = |count: usize| {
+            let more = filled[..count].iter().map(|name| (&**name, "1"));
+            let post = [(":method", "POST"), GET[1], GET[2], GET[3]];
+            post.into_iter().chain(more).collect::<Vec<_>>()
+        };
+        let most = FIELDS_MAX - 1;
+        with_request(&full(most), false, |it| {
+            assert_eq!(it.err(), Some(Fault::TooManyFields));
+        });
+        with_request(&full(most), true, |it| {
+            assert!(head_text(it.unwrap()).is_ok())
+        });
+        with_request(&full(most - 1), false, |it| {
+            assert!(head_text(it.unwrap()).is_ok())
+        });
+        let long = "M".repeat(4000);
+        let value = "y".repeat(1000);
+        let mut fields = vec![(":method", &*long), GET[1], GET[2], GET[3]];
+        fields.extend([("x", &*value); 12]);
+        with_request(&fields, true, |it| {
+            assert_eq!(it.err(), Some(Fault::HeadTooLong))
+        });
+    }
+
+    /// Each byte in a target, a method, a name and a value: refused by both, or taken by both alike.
+    #[test]
+    fn each_byte_is_judged_as_by_http_1() {
+        let mut taken = 0;
+        for byte in 0..=u8::MAX {
+            let with = |text: &[u8]| [text, &[byte]].concat();
+            for (method, path, name, value) in [
+                (b"GET".to_vec(), with(b"/a"), b"x".to_vec(), b"y".to_vec()),
+                (with(b"GE"), b"/a".to_vec(), b"x".to_vec(), b"y".to_vec()),
+                (b"GET".to_vec(), b"/a".to_vec(), with(b"x"), b"y".to_vec()),
+                (b"GET".to_vec(), b"/a".to_vec(), b"x".to_vec(), with(b"y")),
+                (
+                    b"GET".to_vec(),
+                    b"/a".to_vec(),
+                    b"host".to_vec(),
+                    with(b"y"),
+                ),
+            ] {
+                let fields: [(&[u8], &[u8]); 5] = [
+                    (b":method", &method),
+                    (b":scheme", b"http"),
+                    (b":path", &path),
+                    (b":authority", b"y"),
+                    (&name, &value),
+                ];
+                let is_taken = |request: Result<&Request, Fault>| {
+                    if let Ok(request) = request {
+                        assert!(head_text(request).is_ok(), "{request:?}");
+                        taken += 1;
+                    }
+                };
+                offer(&fields, false, is_taken);
+            }
+        }
+        assert!(taken > 300, "{taken}");
     }
 
     #[test]

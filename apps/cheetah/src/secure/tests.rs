@@ -123,7 +123,7 @@ impl World {
             }),
             ..Config::of(Root::Example)
         };
-        let acceptor = Acceptor::of(&config).unwrap().unwrap();
+        let acceptor = Acceptor::of(&config, None).unwrap().unwrap();
         World {
             wire: Wire::default(),
             sessions: Sessions::new(acceptor.clone()),

@@ -156,8 +156,12 @@ impl Connection {
         self.finishes = true;
     }
 
-    /// Writes until the kernel takes no more: only then does it tell of room. Returns how much it took.
+    /// Writes until the kernel takes no more: only then does it tell of room. Returns how much it took. Before it was told that the
+    /// connection stands nothing is written: of one that is given up until then no byte has left, so what was queued may go elsewhere.
     pub(super) fn write(&mut self) -> Result<u64> {
+        if !self.stands {
+            return Ok(0);
+        }
         let before = self.queued;
         while let Some(first) = self.queue.front_mut() {
             let written = match first {

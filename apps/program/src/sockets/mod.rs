@@ -491,9 +491,13 @@ impl Sockets {
         }
     }
 
-    /// Ends the connection in good order; nobody wants to hear of it any more.
+    /// Ends the connection in good order; nobody wants to hear of it any more. One that was not told to stand is reset, and nothing was
+    /// sent on it.
     pub fn leave(&mut self, id: ConnectionId) {
         if let Some(mut connection) = self.table.take(id) {
+            if !connection.stands {
+                return connection.reset();
+            }
             // Closed, it ends by itself, behind what the kernel has.
             let _ = connection.write();
         }

@@ -517,3 +517,17 @@ fn the_end_waits_for_what_is_not_consumed() {
     world.sockets.consume(id, 1);
     assert_eq!(world.event(), (TOKEN, EventSet::CLOSED, Reason::Reset));
 }
+
+/// The kernel may have a connection stand of which nothing was told: what was queued has not left when it is given up.
+#[test]
+fn nothing_leaves_before_a_connection_was_told_to_stand() {
+    let mut world = World::new();
+    let id = world.open(TOKEN);
+    let (mut peer, _) = world.listener.accept().unwrap();
+    world.sockets.send(id, slice(b"POST /pay".to_vec()));
+    world.sockets.leave(id);
+    let mut received = Vec::new();
+    let ended = peer.read_to_end(&mut received);
+    assert!(ended.is_err(), "it is reset");
+    assert_eq!(received, b"");
+}

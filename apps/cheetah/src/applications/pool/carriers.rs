@@ -61,7 +61,10 @@ impl Carriers {
                 }
                 self.upstreams.send(connection, records);
             }
-            Upstream::Http(connection) => self.upstreams.send(connection, variables),
+            Upstream::Http(connection) => {
+                debug_assert!(variables.ends_with(b"\r\n\r\n"), "a head comes first");
+                self.upstreams.send(connection, variables);
+            }
             Upstream::Request(request) => self.links.ask(request, &variables, has_body),
         }
     }

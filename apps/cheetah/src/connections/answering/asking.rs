@@ -35,7 +35,8 @@ impl Connection {
                 Ok(()) => return Ok(()),
                 Err(refusal) => Failure::Refused(refusal),
             };
-            if matches!(failure, Failure::Refused(Refusal::Busy)) || !answering.has_another() {
+            let is_final = matches!(failure, Failure::Refused(Refusal::Busy | Refusal::Unsaid));
+            if is_final || !answering.has_another() {
                 return Err(failure);
             }
             note_failure(&failure, answering, turn);
@@ -57,6 +58,12 @@ impl Connection {
             address: &address,
             kept_within: kept_within.filter(|_| !answering.was_repeated),
         };
+        let nobody = (std::net::Ipv4Addr::UNSPECIFIED, 0).into();
+        let ends = turn.transport.ends(self.id()).unwrap_or((nobody, nobody));
+        let (keeps, length) = (application.keep > 0, answering.length());
+        let words = answering.asking.words(&address, ends, length, keeps);
+        // Before there is a connection: on one that stands nothing but a head is to come first.
+        let words = words.ok_or(Refusal::Unsaid)?;
         let (id, peer) = (self.id(), answering.asking.peer());
         let applications = &mut turn.shared.applications;
         let opened = applications.open(to, id, peer, has_waited, turn.now)?;
@@ -72,10 +79,6 @@ impl Connection {
         answering.hearing = Hearing::of(&address, answering.asking.question());
         self.wait_for_application(answering, applications, turn.now);
         answering.body_pace.begin(turn.now);
-        let nobody = (std::net::Ipv4Addr::UNSPECIFIED, 0).into();
-        let ends = turn.transport.ends(self.id()).unwrap_or((nobody, nobody));
-        let (keeps, length) = (application.keep > 0, answering.length());
-        let words = answering.asking.words(&address, ends, length, keeps);
         if let Upload::Chunked(body) = &mut answering.upload {
             answering.upload = Upload::Whole(take(&mut body.content), 0);
         }

@@ -87,6 +87,9 @@ impl Connection {
         let step = match (self.waits_for(), &answering.begun) {
             (Wait::Body, None) => self.refuse_body(Status::RequestTimeout, &mut answering, turn),
             (Wait::Body, Some(_)) => Step::Broken,
+            _ if answering.stage == Stage::Waiting => {
+                self.fail(&Failure::Waited, &mut answering, turn)
+            }
             _ => match self.ask_again(Failure::Late, &mut answering, turn) {
                 Ok(()) => Step::GoesOn,
                 Err(failure) => self.fail(&failure, &mut answering, turn),

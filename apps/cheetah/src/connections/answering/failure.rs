@@ -19,6 +19,8 @@ pub(super) enum Failure {
     Ended(Reason),
     /// It says nothing.
     Late,
+    /// None of its connections was free in time: it was not asked.
+    Waited,
 }
 
 impl Failure {
@@ -27,7 +29,10 @@ impl Failure {
             Failure::Refused(Refusal::Busy) | Failure::Reply(ReplyError::Overloaded) => {
                 Status::ServiceUnavailable
             }
-            Failure::Ended(Reason::TimedOut) | Failure::Late => Status::GatewayTimeout,
+            Failure::Refused(Refusal::Unsaid) => Status::BadRequest,
+            Failure::Ended(Reason::TimedOut) | Failure::Late | Failure::Waited => {
+                Status::GatewayTimeout
+            }
             _ => Status::BadGateway,
         }
     }
@@ -36,10 +41,10 @@ impl Failure {
     pub(super) fn is_theirs(&self) -> bool {
         use Errno as E;
         match self {
-            Failure::Refused(Refusal::Busy) => false,
+            Failure::Refused(Refusal::Busy | Refusal::Unsaid) | Failure::Waited => false,
             Failure::Refused(Refusal::Failed(errno)) => !matches!(
                 *errno,
-                E::MFILE | E::NFILE | E::NOBUFS | E::NOMEM | E::ADDRNOTAVAIL
+                E::AGAIN | E::MFILE | E::NFILE | E::NOBUFS | E::NOMEM | E::ADDRNOTAVAIL
             ),
             Failure::Reply(_) | Failure::Ended(_) | Failure::Late => true,
         }
@@ -52,6 +57,13 @@ impl Failure {
         match self {
             Failure::Refused(Refusal::Busy) if application.proxy.is_some() => {
                 "too many requests wait for it; give it more `connections`, or more upstreams".to_owned()
+            }
+            Failure::Refused(Refusal::Unsaid) => {
+                "the request cannot be written again, and nothing was sent".to_owned()
+            }
+            Failure::Waited => {
+                let secs = application.timeout.as_secs_f64();
+                format!("a request waited {secs} s for one of its connections; give it more `connections`")
             }
             Failure::Late if answering.is_connecting => {
                 "it does not answer a connection in time; see `connect_timeout`".to_owned()
@@ -140,8 +152,27 @@ mod tests {
             (Failure::Ended(Reason::Refused), Status::BadGateway),
             (Failure::Ended(Reason::TimedOut), Status::GatewayTimeout),
             (Failure::Late, Status::GatewayTimeout),
+            (Failure::Waited, Status::GatewayTimeout),
+            (Failure::Refused(Refusal::Unsaid), Status::BadRequest),
         ] {
             assert_eq!(failure.status(), status, "{failure:?}");
+        }
+    }
+
+    /// What is wanting here is not held against the upstream: others would be given its requests, and fail next.
+    #[test]
+    fn an_upstream_rests_for_its_own_failures_alone() {
+        for (failure, is_theirs) in [
+            (Failure::Refused(Refusal::Busy), false),
+            (Failure::Refused(Refusal::Unsaid), false),
+            (Failure::Waited, false),
+            (Failure::Refused(Refusal::Failed(Errno::MFILE)), false),
+            (Failure::Refused(Refusal::Failed(Errno::AGAIN)), false),
+            (Failure::Refused(Refusal::Failed(Errno::CONNREFUSED)), true),
+            (Failure::Late, true),
+            (Failure::Ended(Reason::Reset), true),
+        ] {
+            assert_eq!(failure.is_theirs(), is_theirs, "{failure:?}");
         }
     }
 }

@@ -10,6 +10,7 @@ use exos_program::Stream;
 
 use super::announce::{describe, https_url, say, url};
 use super::options::{self, ServeArgs, place_of_addresses};
+use crate::acme::Acme;
 use crate::config::Config;
 use crate::connections::Carried as _;
 use crate::http::Server;
@@ -41,7 +42,10 @@ pub(super) fn run(
     }
     // Each connection is a descriptor.
     raise_descriptors()?;
-    let acceptor = Acceptor::of(config)?;
+    let acceptor = Acceptor::of(config, Acme::of(config)?)?;
+    if let Some(acme) = acceptor.as_ref().and_then(|it| it.acme()) {
+        server.set_acme(acme.clone());
+    }
     let mut server = SocketServer::listen(address(config)?, server, acceptor.clone())?;
     config.user.give_up()?;
     if let Some(logs) = options::open_logs(args, config, cores, 1)? {

@@ -253,6 +253,9 @@ pub(in crate::serve) fn open(
     if let Some(pages) = config.status.pages()? {
         server.set_status_pages(pages);
     }
+    if let Some(acme) = setup.acceptor.as_ref().and_then(|it| it.acme()) {
+        server.set_acme(acme.clone());
+    }
     let without = Without::these(&setup.without, &mut server, &mut exos.stack);
     let mut cheetah = Cheetah::new(server, clock::now());
     if let Some(requests) = exos.requests() {

@@ -45,8 +45,10 @@ fn without_date(mut response: Response) -> Response {
     response
 }
 
+type Fields = &'static [(&'static str, &'static str)];
+
 /// Requests of all kinds, each with its fields.
-const ASKED: [(&str, &str, &[(&str, &str)]); 14] = [
+const ASKED: [(&str, &str, Fields); 14] = [
     ("GET", "/", &[]),
     ("GET", "/a.txt", &[]),
     ("HEAD", "/a.txt", &[]),
@@ -191,7 +193,7 @@ fn rapid_resets_end_a_connection() {
         .concat()
     };
     client.send(&(0..400).flat_map(reset).collect::<Vec<u8>>());
-    client.to_the_end();
+    client.read_to_the_end();
     assert_eq!(
         client.gone.expect("a farewell").1,
         ErrorCode::ENHANCE_YOUR_CALM
@@ -216,7 +218,7 @@ fn a_stop_loses_nothing() {
     client.hear();
     client.until(|client| client.gone == Some((3, ErrorCode::NO_ERROR)));
     client.send(&[window(1, 100), window(3, 100)].concat());
-    client.to_the_end();
+    client.read_to_the_end();
     for stream in [1, 3] {
         assert_eq!(client.responses[&stream].body, b"text a");
     }

@@ -23,7 +23,7 @@ fn variable(server: &mut Server, line: &str, fields: &str, name: &str) -> Result
             }
             Next::Ask(asking) => {
                 let end = ([192, 0, 2, 1], 80).into();
-                let variables = asking.variables((end, end), None);
+                let variables = asking.variables((end, end), None).unwrap();
                 return Ok(value(&variables, name));
             }
             _ => {

@@ -2,6 +2,7 @@
 
 pub(crate) mod access;
 pub(crate) mod access_log;
+mod acme;
 mod applications;
 mod configuration;
 mod loading;

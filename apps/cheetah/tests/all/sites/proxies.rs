@@ -127,7 +127,7 @@ fn asked_with(server: &mut Server, line: &str, fields: &str) -> Result<String, S
     let end = ([192, 0, 2, 1], 80).into();
     let to = asking.asked.application.addresses[0].clone();
     let head = asking.words(&to, (end, end), None, true);
-    let head = String::from_utf8(head).unwrap();
+    let head = String::from_utf8(head.unwrap()).unwrap();
     let line = head.lines().next().unwrap_or_default();
     Ok(format!("{to} {line}"))
 }
