@@ -17,6 +17,7 @@
 //! | file | what is in it |
 //! |---|---|
 //! | [`driver`] | what happens to a connection: all its streams together |
+//! | [`exchanging`] | its streams: how they begin, what becomes of them, their ends |
 //! | [`waiting`] | what it waits for, and for how long |
 //! | [`receiving`] | frames in: requests, bodies, what is given up |
 //! | [`sending`] | responses out, by their priorities |
@@ -29,6 +30,7 @@
 mod counters;
 mod driver;
 mod exchanges;
+mod exchanging;
 mod reading_ahead;
 mod receiving;
 mod sending;
