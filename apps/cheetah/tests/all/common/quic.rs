@@ -176,7 +176,7 @@ impl World {
             }),
             ..Config::of(Root::Example)
         };
-        let acceptor = Acceptor::of(&config).unwrap().unwrap();
+        let acceptor = Acceptor::of(&config, None).unwrap().unwrap();
         let now = Instant::from_millis(1000);
         World {
             now,
