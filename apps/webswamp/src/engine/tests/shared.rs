@@ -10,7 +10,7 @@ use crate::statistics::Handshake;
 /// `:status: 200`.
 const HEAD: &[u8] = &[0x88];
 
-fn http2(slots: u32, streams: u32, requests_per_connection: u32) -> Behaviour {
+pub(super) fn http2(slots: u32, streams: u32, requests_per_connection: u32) -> Behaviour {
     Behaviour {
         streams: Some(streams),
         ..behaviour(slots, requests_per_connection)
@@ -18,7 +18,7 @@ fn http2(slots: u32, streams: u32, requests_per_connection: u32) -> Behaviour {
 }
 
 impl World {
-    fn shared(behaviour: Behaviour, shape: Shape) -> Self {
+    pub(super) fn shared(behaviour: Behaviour, shape: Shape) -> Self {
         let content = Content {
             version: Version::Http2,
             ..Content::get(&"http://h/".parse().unwrap())
