@@ -86,6 +86,12 @@ impl Connection {
     ) -> Result<News<'static>, Fault> {
         let by = i64::from(payload::window_update(payload)?);
         let most = i64::from(limits::WINDOW_MAX);
+        let unreturned = &mut self.unreturned[usize::from(head.stream != 0)];
+        if *unreturned > 0 {
+            // It has taken some of a body.
+            self.idle_frames = 0;
+        }
+        *unreturned = unreturned.saturating_sub(by as u64);
         if head.stream == 0 {
             self.window += by;
             match self.window {

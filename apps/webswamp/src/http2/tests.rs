@@ -530,6 +530,51 @@ fn floods() {
     );
 }
 
+/// Room that is given back for a body shows that the server takes it, frame by frame, whether it comes before all of the body was sent
+/// or after; room beside that shows nothing.
+#[test]
+fn room_for_a_body_is_no_flood() {
+    let room = |stream, by: u32| {
+        let server = Server::default();
+        server.frame(kind::WINDOW_UPDATE, 0, stream, &by.to_be_bytes())
+    };
+    let chunks = IDLE_FRAMES_MAX as usize;
+    for window in [10, 1 << 20] {
+        let mut connection = asked(&[(setting::INITIAL_WINDOW_SIZE, window)], 0);
+        take(&mut connection, &room(0, 1 << 20).0).unwrap();
+        connection.ask(0, &post(10 * chunks));
+        let mut sent_len = 0;
+        for _ in 0..chunks {
+            sent_len += body_lens(&mut connection).iter().sum::<usize>();
+            take(&mut connection, &room(1, 10).0).unwrap();
+            take(&mut connection, &room(0, 10).0).unwrap();
+        }
+        assert_eq!(sent_len, 10 * chunks);
+        let more: Vec<u8> = (0..=IDLE_FRAMES_MAX).flat_map(|_| room(1, 1).0).collect();
+        assert_eq!(take(&mut connection, &more), Err(Fault::EmptyFlood));
+    }
+}
+
+fn body_lens(connection: &mut Connection) -> Vec<usize> {
+    let frames = sent(connection).into_iter();
+    let data = frames.filter(|(head, _)| head.kind == kind::DATA);
+    data.map(|(head, _)| head.len).collect()
+}
+
+/// Content is no flood, though each frame's head comes by itself.
+#[test]
+fn content_behind_its_head_is_no_flood() {
+    let mut connection = asked(&[], 1);
+    let head = Server::default().head(1, &[(":status", "200")], false);
+    take(&mut connection, &head.0).unwrap();
+    let frame = Server::default().data(1, b"ab", false).0;
+    for _ in 0..=IDLE_FRAMES_MAX {
+        take(&mut connection, &frame[..9]).unwrap();
+        let said = take(&mut connection, &frame[9..]).unwrap();
+        assert_eq!(said.parts, [(0, None, b"ab".to_vec(), false)]);
+    }
+}
+
 /// Bodies go as far as the windows of stream and connection are open, in frames as long as the server takes.
 #[test]
 fn bodies_keep_to_windows() {
