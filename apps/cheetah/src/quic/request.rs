@@ -55,7 +55,7 @@ enum BodyForm {
 
 /// Something to be sent.
 enum Piece {
-    /// Bytes of the protocol, of which so many are sent; and what the server counts them as.
+    /// Bytes of the protocol, of which this many are sent; and what the server counts them as.
     Frames(Vec<u8>, usize, usize),
     Body(Slice),
 }
@@ -170,7 +170,7 @@ impl Request {
         self.received.len()
     }
 
-    /// Takes so many bytes from the beginning.
+    /// Takes this many bytes from the beginning.
     pub(super) fn consume(&mut self, count: usize) {
         self.received.drain(..count.min(self.received.len()));
         if self.received.is_empty() {
@@ -247,7 +247,7 @@ impl Request {
         })
     }
 
-    /// So many bytes of [`next`](Self::next) were sent.
+    /// This many bytes of [`next`](Self::next) were sent.
     pub(super) fn advance(&mut self, len: usize) {
         let is_whole = match self.queue.front_mut() {
             None => return,
