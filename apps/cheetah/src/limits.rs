@@ -558,6 +558,9 @@ pub const QUIC_SEGMENTS_MAX: usize = 16;
 /// Datagrams that are taken in a turn: others have their turn then.
 pub const QUIC_DATAGRAMS_PER_TURN: usize = 256;
 
+/// Datagrams that answer what is of no connection (Retry, refusals, resets) and wait to leave: those of a turn.
+pub const QUIC_ANSWERS_MAX: usize = QUIC_DATAGRAMS_PER_TURN;
+
 /// The longest datagram that is taken: what fits a frame of Ethernet. Longer ones are of no connection of ours, which says so
 /// (RFC 9000 §18.2).
 pub const QUIC_DATAGRAM_LEN_MAX: usize = 1500;

@@ -49,9 +49,20 @@ impl Current {
         })
     }
 
-    /// It is of this configuration.
-    pub(super) fn is_of(&self, tls: &Arc<rustls::ServerConfig>) -> bool {
-        Arc::ptr_eq(&self.made_of, tls)
+    /// Follows a reload. What QUIC cannot take (suites of TLS 1.2 alone) leaves it as it is, which is said once.
+    pub(super) fn follow(&mut self, tls: Arc<rustls::ServerConfig>, migrates: bool) {
+        if Arc::ptr_eq(&self.made_of, &tls) {
+            return;
+        }
+        match Current::new(tls.clone(), migrates) {
+            Ok(current) => *self = current,
+            Err(error) => {
+                exos_program::warn!(
+                    "exos serve: HTTP/3 goes on with the certificates and suites of before: {error}"
+                );
+                self.made_of = tls;
+            }
+        }
     }
 
     pub(super) fn config(&self) -> Arc<ServerConfig> {

@@ -21,8 +21,8 @@ use super::link::{Around, Link, News};
 use super::requests::Requests;
 use crate::connections::peers::Peers;
 use crate::limits::{
-    HANDSHAKES_AT_ONCE, IDLE_TIME, QUIC_CONNECTIONS_MAX, QUIC_HANDSHAKES_FREE, QUIC_INCOMING_MAX,
-    QUIC_LOOK_TIME, QUIC_SEGMENTS_MAX,
+    HANDSHAKES_AT_ONCE, IDLE_TIME, QUIC_ANSWERS_MAX, QUIC_CONNECTIONS_MAX, QUIC_HANDSHAKES_FREE,
+    QUIC_INCOMING_MAX, QUIC_LOOK_TIME, QUIC_SEGMENTS_MAX,
 };
 use crate::secure::Acceptor;
 
@@ -325,12 +325,7 @@ impl Quic {
     fn accept(&mut self, incoming: Incoming) {
         self.handshakes_left = self.handshakes_left.saturating_sub(1);
         self.counters.handshakes += 1;
-        let tls = self.acceptor.config();
-        if !self.current.is_of(&tls)
-            && let Ok(current) = Current::new(tls, self.migrates)
-        {
-            self.current = current;
-        }
+        self.current.follow(self.acceptor.config(), self.migrates);
         let mut buffer = Vec::new();
         let (time, config) = (self.time(), Some(self.current.config()));
         match self.endpoint.accept(incoming, time, &mut buffer, config) {
@@ -352,8 +347,12 @@ impl Quic {
         }
     }
 
+    /// Answers what is of no connection. While nothing can leave, answers are lost, as on a wire: clients ask again.
     fn answer(&mut self, transmit: &Transmit, buffer: &[u8]) {
-        self.answers.push_back(datagram(transmit, buffer));
+        match self.answers.len() < QUIC_ANSWERS_MAX {
+            true => self.answers.push_back(datagram(transmit, buffer)),
+            false => self.counters.unsent += 1,
+        }
     }
 
     // Connections.

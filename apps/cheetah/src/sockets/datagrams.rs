@@ -67,9 +67,15 @@ impl Datagrams {
             ..
         }) = quic.transmit()
         {
-            let sent = |payload: &&[u8]| self.socket.send_to(payload, remote).is_err();
-            let unsent = payload.chunks(segment).filter(sent).count();
-            quic.count_unsent(unsent as u64);
+            for payload in payload.chunks(segment) {
+                if let Err(error) = self.socket.send_to(payload, remote) {
+                    quic.count_unsent(1);
+                    // What is left waits for the next turn.
+                    if error.kind() == ErrorKind::WouldBlock {
+                        return;
+                    }
+                }
+            }
         }
     }
 }
