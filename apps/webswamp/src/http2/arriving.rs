@@ -25,6 +25,8 @@ pub enum News<'a> {
     GoingAway {
         /// Why.
         code: ErrorCode,
+        /// It says so for the first time: servers that leave in good order say it again.
+        is_first: bool,
         /// It has looked at requests on this connection.
         has_taken: bool,
         /// The slots of requests that it has done nothing about, oldest first: they may be asked again.

@@ -254,6 +254,32 @@ fn later_requests_name_what_the_first_has_entered() {
     }
 }
 
+/// A table that the server gives up has lost what the first request entered, though it is as large as before when it is used again:
+/// that it was smaller is said with the next request (RFC 7541 §4.2).
+#[test]
+fn a_table_that_was_given_up_is_not_used() {
+    let size = setting::HEADER_TABLE_SIZE;
+    let at_once = Server::default().settings(&[(size, 0), (size, 4096)]);
+    let apart = Server::default()
+        .settings(&[(size, 0)])
+        .settings(&[(size, 4096)]);
+    for server in [at_once, apart] {
+        let mut connection = asked(&[], 0);
+        let mut decoder = Decoder::new(4096);
+        connection.ask(0, &get());
+        let first = fields(&mut decoder, &sent(&mut connection)[0].1);
+        take(&mut connection, &server.0).unwrap();
+        // What a server's decoder holds then.
+        let mut decoder = Decoder::new(4096);
+        for slot in [1, 2] {
+            connection.ask(slot, &get());
+            let block = sent(&mut connection).pop().unwrap().1;
+            assert_eq!(block[0] == 0x20, slot == 1, "{block:?}");
+            assert_eq!(fields(&mut decoder, &block), first);
+        }
+    }
+}
+
 /// Whatever bytes responses come in pieces of, they are the same.
 #[test]
 fn responses_in_pieces() {

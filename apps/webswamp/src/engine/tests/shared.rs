@@ -313,6 +313,33 @@ fn a_server_that_is_down_is_left_in_peace() {
     assert_eq!(world.did(), all);
 }
 
+/// A server that pings, and answers nothing, is silent all the same.
+#[test]
+fn pings_end_no_silence() {
+    let mut world = World::shared(http2(1, 1, u32::MAX), Shape::Closed);
+    world.turn().connect(0).come(0, &settings(&[]));
+    let mut ping = Vec::new();
+    frame::push_ping(&mut ping, false, *b"12345678");
+    for _ in 0..3 {
+        world.pass(1000).come(0, &ping);
+    }
+    world.pass(1000).come(0, &answer(1));
+    let silence = world.engine.statistics.silence;
+    assert_eq!((silence.secs, silence.requests), (4.0, 1));
+}
+
+/// A server that leaves in good order says so twice, and is one connection.
+#[test]
+fn a_goodbye_in_two_steps_is_one() {
+    let mut world = World::shared(http2(1, 2, u32::MAX), Shape::Closed);
+    world.turn().connect(0).come(0, &settings(&[]));
+    let last = (1 << 31) - 1;
+    world.come(0, &goaway(last, 0)).come(0, &goaway(1, 0));
+    let seen = world.engine.statistics.http2.clone().unwrap();
+    assert_eq!(seen.goaways, [("no_error".to_owned(), 1)].into());
+    assert_eq!(seen.asked_again, 1);
+}
+
 /// Of requests on a connection on which nothing comes, each has its time.
 #[test]
 fn silence_takes_no_time_from_others() {
