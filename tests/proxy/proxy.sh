@@ -164,9 +164,9 @@ compare() {
     for way in "-X DELETE" "-d a=1" "--data-binary @$work/upload" "-T $work/upload" "-H Transfer-Encoding:chunked -d abc" "-H Expect:100-continue --data-binary @$work/upload" "-0"; do
         # By HTTPS curl offers HTTP/1.0 alone then, which is no protocol that servers name.
         [ "$way" = -0 ] && [ "$1" = HTTPS ] && continue
-        # Lines that differ are about the connection and the client.
+        # Lines that differ are about the connection and the client; names of fields that came by HTTP/2 are in lower case.
         # shellcheck disable=SC2086
-        said() { client curl -ksS -m 60 $way "$1/app/say?a=%20b" | grep -viE '^(connection|via|forwarded|x-forwarded-[a-z]*|host|content-length|transfer-encoding|expect):' | sed 's,HTTP/1.0,HTTP/1.1,'; }
+        said() { client curl -ksS -m 60 $way "$1/app/say?a=%20b" | grep -viE '^(connection|via|forwarded|x-forwarded-[a-z]*|host|content-length|transfer-encoding|expect):' | sed -E 's,HTTP/1.0,HTTP/1.1,; s,^[A-Za-z-]+:,\L&,'; }
         same "a request with $way" "$(said "$theirs")" "$(said "$2")"
     done
     about=
