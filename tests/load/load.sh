@@ -133,13 +133,14 @@ if launch_in_lab "$work/site" --link xdp:wire --address 10.10.0.10/24 --address 
     load http://10.10.0.10/ --replay "$work/log" --as-fast-as-possible -c 2
     same "a log as fast as possible" "6 500 2 {}" "$(got "r['responses'], r['content_bytes'], r['connections'], r['errors']" | tr -d '(),')"
     # Results that are read again.
-    start=$(($(date +%s) + 2))
+    start=$(($(date +%s) + 5))
     load http://10.10.0.10/small -n 400 -c 4 --rate 200 --start-at $start; cp "$work/load" "$work/first"
     "$exos" load merge "$work/first" --json >"$work/load" 2>"$work/load.err"
-    same "a load that began when it was told to, read again" "True 400 400" \
-        "$(got "abs(r['started_unix_secs'] - $start) < 1, r['responses'], sum(n for _, n in r['times_us']['total']['histogram'])" | tr -d '(),')"
+    # A busy machine may not be ready by then; it never begins before.
+    same "a load that began no sooner than it was told to, read again" "True 400 400" \
+        "$(got "r['started_unix_secs'] > $start - 0.01, r['responses'], sum(n for _, n in r['times_us']['total']['histogram'])" | tr -d '(),')"
     # Two that run together, the one on sockets.
-    start=$(($(date +%s) + 2))
+    start=$(($(date +%s) + 5))
     timeout 100 "$exos" lab exec --name "$lab" b -- setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all "$work/exos" \
         load http://10.10.0.10/small --sockets -n 400 -c 4 --rate 200 --start-at $start --json >"$work/second" 2>"$work/load.err" & peer=$!
     load http://10.10.0.10/small -n 200 -c 4 --rate 100 --start-at $start; cp "$work/load" "$work/third"

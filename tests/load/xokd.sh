@@ -49,6 +49,10 @@ load "http://[fd10::2]/small" -n 500 -c 100 --requests-per-connection 3
 same "over IPv6, more at once than ports are claimed ahead" "500 {}" "$(got "r['responses'], r['errors']")"
 load http://10.10.0.2/small -n 100 --address 10.10.0.11/24
 same "from an address that is not the first of the daemon's" "100 {}" "$(got "r['responses'], r['errors']")"
+load http://10.10.0.2/small --http 2 -n 1000 -c 4 --streams 50
+same "over HTTP/2, many on each" "1000 4 {}" "$(got "r['responses'], r['connections'], r['errors']")"
+load http://10.10.0.2/small --http 2 -n 500 -c 3 --streams 10 --requests-per-connection 20
+same "and on connections that end" "500 True {}" "$(got "r['responses'], 25 <= r['connections'] <= 27, r['errors']")"
 load http://10.10.0.2/small --rate 200 -d 2s
 same "an open loop" "400 {}" "$(got "r['responses'], r['errors']")"
 load http://10.10.0.2/small -c 4 -d 60s & loading=$!

@@ -150,6 +150,8 @@ by() {
     has "metrics count it" "exos_serve_http2" "$($run curl -sSk -m 60 "http://$ip:8080/status/metrics")"
     got=$($run openssl s_client -connect "$ip:8443" -alpn http/1.1,h2 </dev/null 2>&1)
     has "ALPN: h2 comes first" "ALPN protocol: h2" "$got"
+    got=$(printf 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n' | $run timeout 20 openssl s_client -quiet -connect "$ip:8443" -alpn http/1.1 2>/dev/null | head -n 1)
+    has "ALPN: without h2 it is not spoken" "HTTP/1.1 505" "$got"
 }
 here() { "$@"; }
 # spec IP: what h2spec finds.
@@ -181,9 +183,13 @@ about="packets: "
 lab_up
 if launch_in_lab --config "$work/serve.toml" --link xdp:wire --address 10.10.0.10/24 --json; then
     by client 10.10.0.10
+    client timeout 200 python3 -S "$here/http2.py" 10.10.0.10 8080 a.test "$server" "$work/out" closed >"$work/closed" 2>&1 &
+    closed=$!
     for how in floods windows half; do
         client timeout 400 python3 -S "$here/http2.py" 10.10.0.10 8080 a.test "$server" "$work/out" $how "$site/large.bin" || failures=$((failures + 1))
     done
+    wait "$closed" || failures=$((failures + 1))
+    cat "$work/closed"
     # Reloads while many ask: nothing is lost.
     client "$exos" load https://10.10.0.10:8443/small.txt --sockets --insecure --http 2 -c 4 --streams 50 -n 60000 --json >"$work/load" 2>"$work/load.err" &
     load=$!

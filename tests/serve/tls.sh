@@ -120,7 +120,7 @@ by() {
     has "a site for HTTPS alone redirects" "301 https://x.w.test:8443/p?q" "$($curl $at -o /dev/null -w '%{http_code} %{redirect_url}' "http://x.w.test:8080/p?q" 2>&1)"
     has "and keeps the host, if that is the site's" "301 https://www.b.test:8443/p" "$($curl $at -o /dev/null -w '%{http_code} %{redirect_url}' "http://www.b.test:8080/p" 2>&1)"
     has "and repeats other methods" "308" "$($curl $at -d x -o /dev/null -w '%{http_code}' "http://x.w.test:8080/p" 2>&1)"
-    has "and has browsers remember that" "Strict-Transport-Security: max-age=86400" "$($curl $at -I https://x.w.test:8443/ 2>&1)"
+    has "and has browsers remember that" "strict-transport-security: max-age=86400" "$($curl $at -I https://x.w.test:8443/ 2>&1)"
     same "but not by plain HTTP" "" "$($curl $at -I http://x.w.test:8080/ | grep -i strict)"
     got=$($run openssl s_client -connect "$ip:8443" -servername a.test -tls1_2 -reconnect </dev/null 2>&1)
     same "TLS 1.2: sessions are resumed" 5 "$(grep -c ^Reused <<<"$got")"

@@ -428,6 +428,9 @@ pub const SEALED_LEN: usize = 32 * 1024;
 /// tenth more.
 pub const SEALED_AHEAD_LEN: usize = 64 * 1024;
 
+/// Bytes of responses that a client of HTTP/2 takes, or lets go by its windows, until that counts as progress: less than a segment is none.
+pub const PROGRESS_LEN: usize = 1024;
+
 /// Frames of HTTP/2 that wait on a connection to be sent: with more, none are made of what is queued, so that what becomes urgent
 /// overtakes it. As much as records of TLS.
 pub const FRAMED_AHEAD_LEN: usize = SEALED_AHEAD_LEN;
@@ -465,3 +468,102 @@ pub const CERTIFICATES_TELL_TIME: Duration = Duration::from_secs(24 * 3600);
 
 /// How many days browsers may be told to remember that a site is for HTTPS alone: ten years.
 pub const HSTS_DAYS_MAX: i64 = 3650;
+
+/// How often the thread of ACME looks whether there is something to do, and which challenges there are of other processes.
+pub const ACME_TIME: Duration = Duration::from_secs(1);
+
+/// How long a challenge is there before the authority is told: so long that other processes of the same folder have seen it too.
+pub const ACME_PUBLISH_TIME: Duration = Duration::from_millis(2_500);
+
+/// How long one request to an authority may take.
+pub const ACME_REQUEST_TIME: Duration = Duration::from_secs(30);
+
+/// How long an authority may take to ask, and then to sign: Let's Encrypt takes seconds.
+pub const ACME_ORDER_TIME: Duration = Duration::from_secs(120);
+
+/// The longest answer of an authority: a chain of certificates has some kilobytes.
+pub const ACME_ANSWER_LEN_MAX: u64 = 1 << 20;
+
+/// The longest file in the folder of ACME that is not a certificate.
+pub const ACME_FILE_LEN_MAX: u64 = 64 * 1024;
+
+/// Challenges that are answered at once: one at a time is asked for, and others may have been left behind.
+pub const ACME_CHALLENGES_MAX: usize = 64;
+
+/// When an authority that was not reached is tried again first, and at last: nothing is counted where nobody was reached.
+pub const ACME_RETRY_UNREACHED: Duration = Duration::from_secs(10);
+/// See [`ACME_RETRY_UNREACHED`].
+pub const ACME_RETRY_UNREACHED_MAX: Duration = Duration::from_secs(3600);
+
+/// When a name that was refused is tried again, time after time: Let's Encrypt allows five failures an hour for each name and account.
+pub const ACME_RETRIES_REFUSED: [Duration; 6] = [
+    Duration::from_secs(60),
+    Duration::from_secs(5 * 60),
+    Duration::from_secs(20 * 60),
+    Duration::from_secs(3600),
+    Duration::from_secs(3 * 3600),
+    Duration::from_secs(6 * 3600),
+];
+
+/// How long a name is left alone after a certificate has come, however short its time is.
+pub const ACME_ORDERS_APART: Duration = Duration::from_secs(10);
+
+/// Failures in a row up to which a start of the program tries at once, as its operator may have mended something.
+pub const ACME_FAILURES_FORGIVEN: u32 = 3;
+
+/// How long a client may remember that HTTP/3 is spoken, without hearing it again (RFC 7838 §3.1): what is usual.
+pub const ALTERNATIVE_TIME: Duration = Duration::from_secs(24 * 3600);
+
+/// Connections of QUIC of a loop, unless configured otherwise: each costs some ten kilobytes beside its windows.
+pub const QUIC_CONNECTIONS_MAX: usize = 64 * 1024;
+
+/// Requests of a connection of HTTP/3 at once: as many as streams of HTTP/2.
+pub const QUIC_STREAMS_MAX: u32 = exos_http2::limits::STREAMS_MAX;
+
+/// Streams in one direction that a client may have open: three are known, and some are opened to see what becomes of it.
+pub const QUIC_UNI_STREAMS_MAX: u32 = 8;
+
+/// What a client may have sent on a stream and nobody has consumed: as on a connection of HTTP/1.1.
+pub const QUIC_STREAM_WINDOW: u32 = RECEIVE_BUFFER_LEN;
+
+/// What it may have sent on all streams of a connection together: four bodies at their full speed.
+pub const QUIC_RECEIVE_WINDOW: u32 = 4 * QUIC_STREAM_WINDOW;
+
+/// Bytes of responses that QUIC has copied and the client has not acknowledged, at most: 100 Mbit/s over 80 ms. Twice the congestion
+/// window where that is less.
+pub const QUIC_SEND_WINDOW: u64 = 1024 * 1024;
+/// The least of these, also where the congestion window is smaller.
+pub const QUIC_SEND_WINDOW_MIN: u64 = 64 * 1024;
+
+/// How long a connection on which nothing comes stands. A client that says that it is there is ended by [`IDLE_TIME`].
+pub const QUIC_IDLE_TIME: Duration = Duration::from_secs(30);
+
+/// Connections whose first packet waits for a turn, and what may be kept for each until then: a hello takes two packets.
+pub const QUIC_INCOMING_MAX: usize = 256;
+/// Bytes of those packets.
+pub const QUIC_INCOMING_LEN: usize = 16 * 1024;
+
+/// Handshakes under way, beyond which clients have to show first that they receive at their address.
+pub const QUIC_HANDSHAKES_FREE: usize = 64;
+
+/// Priorities of requests that have not come (RFC 9218 §7.2).
+pub const QUIC_EARLY_PRIORITIES: usize = 8;
+
+/// How often it is looked what has waited for too long.
+pub const QUIC_LOOK_TIME: Duration = Duration::from_secs(1);
+
+/// Datagrams of one connection that are made at once: of full packets, what a link may take as one.
+pub const QUIC_SEGMENTS_MAX: usize = 16;
+
+/// Datagrams that are taken in a turn: others have their turn then.
+pub const QUIC_DATAGRAMS_PER_TURN: usize = 256;
+
+/// Datagrams that answer what is of no connection (Retry, refusals, resets) and wait to leave: those of a turn.
+pub const QUIC_ANSWERS_MAX: usize = QUIC_DATAGRAMS_PER_TURN;
+
+/// The longest datagram that is taken: what fits a frame of Ethernet. Longer ones are of no connection of ours, which says so
+/// (RFC 9000 §18.2).
+pub const QUIC_DATAGRAM_LEN_MAX: usize = 1500;
+
+/// Bytes that wait in the kernel for a socket of QUIC, in each direction.
+pub const QUIC_SOCKET_LEN: usize = 2 * 1024 * 1024;

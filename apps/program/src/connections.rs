@@ -3,7 +3,7 @@
 //! A connection's deadline may move at any time. When it may be earlier than it was, the connection is armed; one that has
 //! moved to later is noticed when the earlier one has come.
 //!
-//! The upper bit of a slot is not looked at: an owner of several tables may tell by it whose a connection is.
+//! The upper two bits of a slot are not looked at: an owner of several tables may tell by them whose a connection is.
 
 use exos_inet::Instant;
 use exos_inet::tcp::{Alarms, ConnectionId};
@@ -112,5 +112,5 @@ impl<C: Timed> ConnectionTable<C> {
 /// Where a connection is in its table.
 #[inline]
 fn place(id: ConnectionId) -> u32 {
-    id.slot() & !(1 << 31)
+    id.slot() & !(3 << 30)
 }

@@ -28,6 +28,14 @@ impl Allowance {
     }
 }
 
+impl Allowance {
+    /// Gives one back, of `most` in a row.
+    #[inline]
+    pub fn give(&mut self, (most, _): (u32, u32)) {
+        self.left = (self.left + 1).min(most);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -107,6 +107,7 @@ faults! {
     SelfDependency, PROTOCOL_ERROR, "self_dependency", "a stream depends on itself";
     TooManyStreams, REFUSED_STREAM, "too_many_streams", "more streams are open than may be";
     HeaderBlockTooLong, ENHANCE_YOUR_CALM, "header_block_too_long", "a header block is longer than may be kept";
+    HeaderBomb, ENHANCE_YOUR_CALM, "header_bomb", "a header block comes to far more than may be kept";
     ContinuationFlood, ENHANCE_YOUR_CALM, "continuation_flood", "a header block is cut into too many frames";
     ResetFlood, ENHANCE_YOUR_CALM, "reset_flood", "too many streams are opened and given up";
     SettingsFlood, ENHANCE_YOUR_CALM, "settings_flood", "settings come too often";

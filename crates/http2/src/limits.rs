@@ -16,8 +16,9 @@ pub const STREAMS_MAX: u32 = 128;
 /// What a peer may have sent on a stream and nobody has consumed: as much as an HTTP/1.1 connection may.
 pub const STREAM_WINDOW: u32 = 64 * 1024;
 
-/// What it may have sent on all streams of a connection together: four bodies at their full speed.
-pub const CONNECTION_WINDOW: u32 = 256 * 1024;
+/// What it may have sent on all streams of a connection together. Sixteen bodies that nobody reads take all of it, so that others wait for
+/// them to come to their ends; a connection costs as much at most.
+pub const CONNECTION_WINDOW: u32 = 1024 * 1024;
 
 /// What both windows are before anything is said (§6.9.2).
 pub const DEFAULT_WINDOW: u32 = 65_535;
@@ -36,6 +37,10 @@ pub const HEADER_BLOCK_LEN_MAX: usize = 2 * FIELDS_LEN_MAX;
 /// HTTP/1.1, and 64 fields. Beyond it they are counted and not kept.
 pub const FIELDS_LEN_MAX: usize = 16 * 1024 + 64 * 32;
 
+/// What the fields of one block may come to at all: with more, a table's entries are named over and over to cost us time, and the
+/// connection ends.
+pub const BOMB_LEN: usize = 4 * FIELDS_LEN_MAX;
+
 /// Frames that may continue one header block: the longest block in frames of a kilobyte.
 pub const CONTINUATIONS_MAX: u8 = 36;
 
@@ -50,8 +55,9 @@ pub const KEPT_FIELDS_LEN: usize = 2048;
 /// not look at a response that is followed by a reset at once.
 pub const SURPLUS_LEN_MAX: u32 = 64 * 1024;
 
-/// Streams that we have reset are remembered, for frames that were under way: as many as there may be.
-pub const RESET_REMEMBERED: usize = STREAMS_MAX as usize;
+/// Streams that we have reset are remembered, for frames that were under way: as many as there may be, and those
+/// that a client has opened before it knew of that.
+pub const RESET_REMEMBERED: usize = STREAMS_MAX as usize + RESETS.0 as usize;
 
 /// Priorities of streams that are not open yet (RFC 9218 §7.1) are remembered: browsers send one or two ahead.
 pub const EARLY_PRIORITIES_MAX: usize = 8;

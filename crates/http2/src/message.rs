@@ -33,9 +33,9 @@ pub struct RequestHead<'a> {
 pub struct Malformed(pub &'static str);
 
 impl<'a> RequestHead<'a> {
-    /// With a layout that was found in these fields.
+    /// With a layout that was found in these fields ([`request`]).
     #[inline]
-    pub(crate) fn new(fields: &'a Fields, layout: Layout) -> RequestHead<'a> {
+    pub fn new(fields: &'a Fields, layout: Layout) -> RequestHead<'a> {
         RequestHead { fields, layout }
     }
 
@@ -136,7 +136,7 @@ fn regular(fields: &Fields, layout: &mut Layout) -> Result<(), Malformed> {
                     return Err(Malformed("two lengths"));
                 }
             }
-            b"host" if authority.is_some_and(|authority| authority != value) => {
+            b"host" if authority.is_some_and(|it| !it.eq_ignore_ascii_case(value)) => {
                 return Err(Malformed("a host beside another authority"));
             }
             b"priority" => {
@@ -216,10 +216,10 @@ fn is_scheme(value: &[u8]) -> bool {
     value.first().is_some_and(u8::is_ascii_alphabetic) && value.iter().all(is_rest)
 }
 
-/// A path, or the star of OPTIONS; what it means is looked at later.
+/// A path, or the star of OPTIONS; what it means is looked at later. Addresses are of ASCII (RFC 3986 §2).
 fn is_target(value: &[u8]) -> bool {
     let is_begun = matches!(value, [b'/', ..] | b"*");
-    is_begun && !value.iter().any(|b| *b <= b' ' || *b == 0x7f)
+    is_begun && value.iter().all(u8::is_ascii_graphic)
 }
 
 /// No control characters but tabs, and no space around (§8.2.1; RFC 9110 §5.5).
@@ -332,6 +332,7 @@ mod tests {
             (":path", "a"),
             (":path", "/a b"),
             (":path", "/\u{7f}"),
+            (":path", "/\u{e4}"),
             (":path", "*a"),
             (":authority", "a\r\nb"),
         ] {

@@ -1,7 +1,7 @@
-//! Fuzzes `bodies::records` of `bodies/fastcgi.rs`, which says what is checked.
+//! Fuzzes `bodies::records` of `bodies/web/fastcgi.rs`, which says what is checked.
 #![no_main]
 
-#[path = "../../bodies/fastcgi.rs"]
+#[path = "../../bodies/web/fastcgi.rs"]
 #[allow(dead_code)] // Each target calls one of the bodies.
 mod bodies;
 

@@ -1,7 +1,7 @@
-//! Fuzzes `bodies::mutations` of `bodies/http.rs`, which says what is checked.
+//! Fuzzes `bodies::mutations` of `bodies/web/http.rs`, which says what is checked.
 #![no_main]
 
-#[path = "../../bodies/http.rs"]
+#[path = "../../bodies/web/http.rs"]
 mod bodies;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| bodies::mutations(data));

@@ -1,7 +1,7 @@
-//! Fuzzes `bodies::headers` of `bodies/proxy.rs`, which says what is checked.
+//! Fuzzes `bodies::headers` of `bodies/web/proxy.rs`, which says what is checked.
 #![no_main]
 
-#[path = "../../bodies/proxy.rs"]
+#[path = "../../bodies/web/proxy.rs"]
 #[allow(dead_code)] // Each target calls one of the bodies.
 mod bodies;
 

@@ -280,7 +280,7 @@ impl Framing {
             _ if head.code == 101 => Framing::Tunnel,
             _ if asks_head || matches!(head.code, 204 | 304) => Framing::Without,
             (Some(length), _) => Framing::Length(length),
-            (None, Version::Http10 | Version::Http2) => Framing::Close,
+            (None, Version::Http10 | Version::Http2 | Version::Http3) => Framing::Close,
             (None, Version::Http11) => Framing::Chunked,
         }
     }

@@ -6,12 +6,13 @@ use exos::wire::Prefix;
 use exos_program::UserArgs;
 use exos_program::config::{ConfigErrors, Source, tables, text_of};
 
+use super::acme::AcmeConfig;
 use super::cache::CacheSize;
 use super::lines::{Lines, folder_of};
 use super::site::{Root, SiteConfig};
 use super::stack::{LinkConfig, TcpConfig};
 use super::tls::TlsConfig;
-use super::{cache, schema, site, stack, tls, watch};
+use super::{acme, cache, schema, site, stack, tls, watch};
 use crate::connections::BoundsArgs;
 use crate::limits::{CHUNKS_LEN, CONFIG_LEN_MAX};
 use crate::log::LogArgs;
@@ -29,6 +30,8 @@ pub struct Config {
     pub port: u16,
     /// HTTPS, if it is wanted.
     pub tls: Option<TlsConfig>,
+    /// How certificates come by themselves, if they do.
+    pub acme: Option<AcmeConfig>,
     /// The user that serves.
     pub user: UserArgs,
     /// Where packets come from.
@@ -73,6 +76,7 @@ impl Config {
         Config {
             port: DEFAULT_PORT,
             tls: None,
+            acme: None,
             user: UserArgs::default(),
             link: LinkConfig::default(),
             cores: None,
@@ -117,6 +121,7 @@ impl Config {
                 .and_then(|port| source.number(port, 1, i64::from(u16::MAX)))
                 .map_or(DEFAULT_PORT, |port| port as u16),
             tls: tls::tls(&source, &folder_of(file), &tables),
+            acme: None,
             user: stack::user(&source, tables.user.as_ref()),
             link: stack::links(&source, &tables.link),
             cores: stack::cores(&source, &tables.link),
@@ -136,7 +141,16 @@ impl Config {
             lines: Lines::of(&source, file, &tables),
             unknown_hosts: site::unknown_hosts(&source, tables.unknown_hosts.as_ref()),
         };
-        let Config { tls, sites, .. } = &mut config;
+        let Config {
+            port,
+            tls,
+            acme,
+            sites,
+            ..
+        } = &mut config;
+        if let Some(tls) = tls {
+            *acme = acme::acme(&source, &folder_of(file), &tables, (*port, tls), sites);
+        }
         tls::name_port(&source, &tables.site, tls.as_ref(), sites);
         source.finish(config)
     }

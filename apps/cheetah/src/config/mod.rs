@@ -5,6 +5,7 @@
 //! one site, so there is one kind of configuration, and `docs/serve.md` describes it.
 
 mod access;
+mod acme;
 mod applications;
 mod cache;
 mod file;
@@ -19,6 +20,7 @@ mod tls;
 mod units;
 mod watch;
 
+pub use acme::{AcmeArgs, AcmeConfig, Managed};
 pub use applications::{ApplicationArg, add_args};
 pub use cache::CacheSize;
 pub use exos_program::config::{ConfigError, ConfigErrors};

@@ -1,6 +1,6 @@
 //! On which cores the server runs, and on which of its links each.
 
-use exos::{Attachment, Error, Role};
+use exos::{Attachment, Error, LinkKind, Role};
 use exos_program::Needs;
 use exos_program::cores::{self, by_links, choose};
 
@@ -11,6 +11,11 @@ impl Config {
     fn core_count(&self) -> usize {
         let listed = self.link.core.len().max(1);
         self.cores.map_or(listed, |cores| cores as usize)
+    }
+
+    /// HTTP/3 is spoken at the port of HTTPS.
+    pub(crate) fn speaks_http3(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.http3)
     }
 
     /// The ports at which it listens.
@@ -29,7 +34,15 @@ impl Config {
             cores: cores.len().max(1) as u32,
             ..Needs::new(Role::Serve(self.ports()))
         });
-        self.link.attachments(&needs.collect::<Vec<_>>())
+        let attachments = self.link.attachments(&needs.collect::<Vec<_>>())?;
+        let is_shared =
+            |it: &Attachment| matches!(it.link, LinkKind::SharedInterface(_) | LinkKind::Daemon(_));
+        if self.speaks_http3() && attachments.iter().any(is_shared) {
+            let what = "beside the host on its addresses, and by the daemon, there are no datagrams for HTTP/3";
+            return Err(Error::new(what)
+                .mend("give it an address of its own (--address, and --via none where there is a daemon), or leave http3 out"));
+        }
+        Ok(attachments)
     }
 
     /// The cores of each link, of those that this process may use; none for one loop that runs anywhere.

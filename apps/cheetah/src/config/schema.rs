@@ -20,6 +20,7 @@ pub(super) struct File {
     pub(super) link: LinkTables,
     pub(super) tcp: TcpTable,
     pub(super) tls: Option<Spanned<TlsTable>>,
+    pub(super) acme: Option<Spanned<AcmeTable>>,
     pub(super) log: LogTable,
     pub(super) status: StatusTable,
     pub(super) clients: ClientsTable,
@@ -53,8 +54,21 @@ pub(super) struct TlsTable {
     pub(super) minimum_version: Option<Text>,
     pub(super) suites: Vec<Text>,
     pub(super) self_signed: bool,
+    pub(super) http3: bool,
     pub(super) client_ca: Option<Text>,
     pub(super) client_certificate: Option<Text>,
+}
+
+/// `[acme]`: certificates that come by themselves.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default, expecting = "a table: [acme]")]
+pub(super) struct AcmeTable {
+    pub(super) contact: Vec<Text>,
+    pub(super) directory: Option<Text>,
+    pub(super) staging: bool,
+    pub(super) ca: Option<Text>,
+    pub(super) state: Option<Text>,
+    pub(super) challenge: Option<Text>,
 }
 
 /// `[[site.certificate]]`: a certificate of a site.
@@ -133,6 +147,7 @@ pub(super) struct SiteTable {
     pub(super) certificate: Vec<Spanned<CertificateTable>>,
     pub(super) application: Vec<Spanned<ApplicationTable>>,
     pub(super) proxy: Vec<Spanned<ProxyTable>>,
+    pub(super) acme: Option<bool>,
     pub(super) https_only: bool,
     pub(super) hsts_days: Option<Number>,
 }

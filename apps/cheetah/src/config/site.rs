@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use toml::Spanned;
 
+use super::acme::Managed;
 use super::schema::{LimitsTable, SiteTable, Text};
 use super::units::size_within;
 use super::{rules, tls};
@@ -36,6 +37,8 @@ pub struct SiteConfig {
     pub root: Root,
     /// Its certificates, where it has its own.
     pub certificates: Vec<Files>,
+    /// Those that come by themselves.
+    pub managed: Vec<Managed>,
     /// How they are found, named and sent.
     pub settings: Arc<Settings>,
 }
@@ -46,6 +49,7 @@ impl SiteConfig {
         SiteConfig {
             names: Vec::new(),
             certificates: Vec::new(),
+            managed: Vec::new(),
             root,
             settings: Arc::default(),
         }
@@ -131,6 +135,7 @@ fn one(
     SiteConfig {
         names: names.collect(),
         certificates: tls::certificates(source, folder, &table.certificate),
+        managed: Vec::new(),
         root: root.map_or(Root::Nowhere, Root::Directory),
         settings: Arc::new(rules::settings(source, folder, &span, table)),
     }

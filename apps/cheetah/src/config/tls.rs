@@ -33,6 +33,8 @@ pub struct TlsConfig {
     pub certificates: Vec<Files>,
     /// A certificate for trying is made, too.
     pub self_signed: bool,
+    /// HTTP/3 is spoken, too, at the same port of UDP.
+    pub http3: bool,
     /// Whose certificates clients show, if they are to show any.
     pub clients: Option<Clients>,
 }
@@ -64,6 +66,9 @@ pub struct TlsArgs {
     /// Serve HTTPS with a certificate made at the start and signed by itself, to try it: browsers warn of it
     #[arg(long, conflicts_with = "config")]
     pub tls_self_signed: bool,
+    /// Speak HTTP/3 as well, at the port of HTTPS of UDP
+    #[arg(long, conflicts_with = "config")]
+    pub http3: bool,
     /// TCP port of HTTPS [default: 443]
     #[arg(
         long,
@@ -75,21 +80,25 @@ pub struct TlsArgs {
 }
 
 impl TlsArgs {
-    /// HTTPS as the options have it, if they do.
+    /// HTTPS as the options have it, if they do; certificates may come by themselves.
     ///
     /// # Errors
     ///
     /// They do not go together.
-    pub(crate) fn config(&self) -> Result<Option<TlsConfig>, Error> {
+    pub(crate) fn config(&self, has_acme: bool) -> Result<Option<TlsConfig>, Error> {
         let (certificates, keys) = (self.tls_cert.len(), self.tls_key.len());
         if certificates != keys {
             let what = format!("--tls-cert is given {certificates} times, --tls-key {keys} times");
             return Err(Error::new(what).mend("give each certificate its key, in the same order"));
         }
-        if certificates == 0 && !self.tls_self_signed {
+        if certificates == 0 && !self.tls_self_signed && !has_acme {
+            if self.http3 {
+                return Err(Error::new("--http3 is given, and no certificate")
+                    .mend("give --tls-cert and --tls-key, or --tls-self-signed, or --acme"));
+            }
             return match self.tls_port {
                 Some(_) => Err(Error::new("--tls-port is given, and no certificate")
-                    .mend("give --tls-cert and --tls-key, or --tls-self-signed")),
+                    .mend("give --tls-cert and --tls-key, or --tls-self-signed, or --acme")),
                 None => Ok(None),
             };
         }
@@ -102,6 +111,7 @@ impl TlsArgs {
                 .map(|(certificate, key)| of(certificate, key))
                 .collect(),
             self_signed: self.tls_self_signed,
+            http3: self.http3,
             clients: None,
         }))
     }
@@ -122,11 +132,11 @@ pub(super) fn tls(source: &Source, folder: &Path, file: &File) -> Option<TlsConf
     let (span, default) = (file.tls.as_ref().map(Spanned::span), TlsTable::default());
     let table = match &file.tls {
         Some(table) => table.get_ref(),
-        None if is_certified => &default,
+        None if is_certified || file.acme.is_some() => &default,
         None => return None,
     };
-    if !is_certified && !table.self_signed {
-        let missing = "no site has a certificate; write [[site.certificate]] below one, with file and key, or self_signed = true here";
+    if !is_certified && !table.self_signed && file.acme.is_none() {
+        let missing = "no site has a certificate; write [[site.certificate]] below one, with file and key, or self_signed = true here, or [acme]";
         if let Some(span) = span {
             source.note_missing(&span, missing);
         }
@@ -144,6 +154,7 @@ pub(super) fn tls(source: &Source, folder: &Path, file: &File) -> Option<TlsConf
             .collect(),
         certificates: Vec::new(),
         self_signed: table.self_signed,
+        http3: table.http3,
         clients: clients(source, folder, table),
     })
 }

@@ -74,6 +74,13 @@ impl Peers {
         }
     }
 
+    /// A peer has as many as it may, of those that are counted here.
+    pub(crate) fn has_all(&self, ip: IpAddr, most: u32) -> bool {
+        let peer = Peer::of(ip);
+        let count = self.part(&peer).get(&peer).copied();
+        count.is_some_and(|count| count >= most)
+    }
+
     /// A connection that was counted is over.
     pub(crate) fn leave(&self, ip: IpAddr) {
         let peer = Peer::of(ip);

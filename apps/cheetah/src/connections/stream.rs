@@ -55,7 +55,8 @@ impl Stream {
         self.left
     }
 
-    fn held(&self) -> usize {
+    /// Chunks that it holds.
+    pub(super) fn held(&self) -> usize {
         let chunks = self
             .steps
             .iter()

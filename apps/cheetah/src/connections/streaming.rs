@@ -10,6 +10,7 @@
 use exos_program::Timed;
 
 use super::connection::{Connection, Outcome, Turn};
+use super::stream::Stream;
 use super::transport::Transport;
 use super::wait::Wait;
 use crate::http::{Attempt, Missing, Piece, Tail};
@@ -73,12 +74,23 @@ impl Connection {
 
     /// Releases the chunks that were acknowledged.
     pub(super) fn release_acknowledged<T: Transport>(&mut self, turn: &mut Turn<'_, T>) {
-        let pending = turn.transport.unacknowledged(self.id());
+        let id = self.id();
+        let pending = turn.transport.unacknowledged(id);
         if let Some(stream) = &mut self.stream {
             stream.release_until(self.given - pending as u64, &mut turn.shared.streams);
+            turn.transport.read_ahead(id, 0, stream.held());
             if !stream.is_under_way() && stream.queued.is_empty() {
                 self.stream = None;
             }
+        }
+    }
+
+    /// What is waited for when its client has taken all that there was: the disk, or on a stream without leave to read, that client.
+    pub(super) fn wait_for_chunks(&self) -> Wait {
+        let has_chunks = |stream: &Stream| stream.held() > 0 || stream.hungry;
+        match self.is_stream() && !self.stream.as_deref().is_some_and(has_chunks) {
+            true => Wait::Sending,
+            false => Wait::Reading,
         }
     }
 
@@ -99,8 +111,9 @@ impl Connection {
         loop {
             let queued = transport.unacknowledged(id);
             let wanted = queue_wanted(queued - transport.unsent(id), stream.reach);
-            let more = wanted.saturating_sub(queued) as u64;
-            stream.ask(more, id, streams, is_first);
+            let more = wanted.saturating_sub(queued);
+            let more = transport.read_ahead(id, more, stream.held());
+            stream.ask(more as u64, id, streams, is_first);
             if queued >= QUEUE_LEN_MAX {
                 break;
             }
@@ -109,6 +122,7 @@ impl Connection {
             };
             self.send(slice, transport);
         }
+        transport.read_ahead(id, 0, stream.held());
         let is_whole = stream.is_whole();
         if is_whole && let Some(plan) = stream.plan.take() {
             streams.put_away(plan.file);
@@ -120,7 +134,7 @@ impl Connection {
             let wait = if is_queued {
                 Wait::Sending
             } else {
-                Wait::Reading
+                self.wait_for_chunks()
             };
             self.wait(turn.now, wait);
         }

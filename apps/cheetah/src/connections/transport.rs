@@ -37,6 +37,11 @@ pub trait Transport {
         false
     }
 
+    /// It is a request of HTTP/3, which is as a connection.
+    fn speaks_http3(&self, _id: ConnectionId) -> bool {
+        false
+    }
+
     /// The next news of a connection.
     fn poll_event(&mut self) -> Option<Event>;
 
@@ -81,6 +86,13 @@ pub trait Transport {
 
     /// Those of them that are not under way to the client either.
     fn unsent(&self, id: ConnectionId) -> usize;
+
+    /// How many bytes of a file may be read ahead, of so many that are wanted: all, but on a stream, which has its client's windows
+    /// and a share of what its connection may hold. It holds this many chunks. What is refused is told of when it may be, as if
+    /// something had been acknowledged.
+    fn read_ahead(&mut self, _id: ConnectionId, wanted: usize, _chunks: usize) -> usize {
+        wanted
+    }
 
     /// Ends our side behind what is queued.
     fn finish(&mut self, id: ConnectionId);

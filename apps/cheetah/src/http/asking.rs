@@ -11,7 +11,7 @@ use exos_inet::{Duration, Instant};
 
 use super::exchange::Exchange;
 use super::missing::Unanswered;
-use super::opening::{self, Persistence};
+use super::opening::{self, Manner, Persistence};
 use super::server::{Response, Server, log_answer};
 use crate::applications::head::Head;
 use crate::applications::proxy::{self, answer::Question};
@@ -259,8 +259,12 @@ impl Server {
         };
         lines.extend_from_slice(&head.fields);
         framing.push_fields(head, &mut lines);
+        let alternative = self.sender.alternative(asking.is_encrypted);
+        if !alternative.is_empty() {
+            lines.extend_from_slice(format!("Alt-Svc: {alternative}\r\n").as_bytes());
+        }
         let now_secs = self.sender.now_secs();
-        if asking.version == Version::Http2 {
+        if asking.version.has_streams() {
             let mut block = opening::block(now_secs, head.code);
             push_lines(&mut block, &lines);
             return block;
@@ -268,7 +272,7 @@ impl Server {
         let how = match framing {
             // The head says what the connection is for from here on.
             Framing::Tunnel => Persistence::Implied,
-            _ => persistence(asking, persistent),
+            _ => manner(asking, persistent).persistence,
         };
         let mut out = opening::text(now_secs, head.code, &head.reason, how).into_bytes();
         out.append(&mut lines);
@@ -295,11 +299,11 @@ impl Server {
         };
         let rest = asking.more_fields.clone().into_iter().chain([rest]);
         self.sender
-            .push(status, persistence(asking, persistent), rest, out);
+            .push(status, manner(asking, persistent), rest, out);
         let response = &out[before..];
         if let Some(log) = &mut self.log {
             let attempt = super::Attempt::default().of(asking.peer, asking.begun, asking.begun);
-            let attempt = attempt.by_http2(asking.version == Version::Http2);
+            let attempt = attempt.on_stream(Some(asking.version));
             asking
                 .with_logged(|asked| log_answer(log, asked, status, response, 0, &attempt, lines));
         }
@@ -334,8 +338,11 @@ impl Asking {
     }
 }
 
-fn persistence(asking: &Asking, persistent: bool) -> Persistence {
-    Persistence::of(asking.version, persistent)
+fn manner(asking: &Asking, persistent: bool) -> Manner {
+    Manner {
+        persistence: Persistence::of(asking.version, persistent),
+        is_encrypted: asking.is_encrypted,
+    }
 }
 
 /// What refuses a request whatever the application says.

@@ -2,6 +2,7 @@
 
 use super::missing::Attempt;
 use crate::limits::BODY_SKIP_LEN_MAX;
+use crate::message::Version;
 use crate::message::accept::Accepted;
 use crate::message::request::{Body, Method, Request};
 use crate::message::target::{Target, encode};
@@ -80,6 +81,8 @@ fn check(request: &Request) -> Result<(), Fault> {
         Method::Unknown => return Err(Fault::MethodUnknown),
     }
     match request.body {
+        // A body of HTTP/2 has its end without a length.
+        Body::Chunked if request.version == Version::Http2 => {}
         Body::Chunked => return Err(Fault::BodyChunked),
         Body::UnknownCoding => return Err(Fault::CodingUnknown),
         Body::Length(length) if length > BODY_SKIP_LEN_MAX => return Err(Fault::BodyTooLong),

@@ -37,7 +37,7 @@ use super::server::Server;
 use super::tail::Tail;
 use crate::log::{Line, Unfinished};
 use crate::message::request::{FieldStore, as_http_1_1, is_worth_parsing, parse};
-use crate::message::{Fault, Status, Version};
+use crate::message::{Fault, Status};
 
 /// The server's side of one HTTP/1 connection.
 #[derive(Debug, Default)]
@@ -254,6 +254,14 @@ impl ServerConnection {
         }
     }
 
+    /// The client has taken this many bytes of all that its connection was given, where there are others than those of responses.
+    #[inline]
+    pub(crate) fn acknowledged_until(&mut self, server: &mut Server, position: u64) {
+        if let Some(log) = server.log_mut() {
+            log.acknowledged_until(&mut self.lines, position);
+        }
+    }
+
     /// It is over: what the client has not taken, it will not take.
     pub fn end(&mut self, server: &mut Server) {
         if let Some(log) = server.log_mut() {
@@ -294,23 +302,23 @@ impl ServerConnection {
         let (head_len, is_for_all, tail) = match parse(bytes, &mut store) {
             Ok(None) => return Taken::Unfinished,
             Ok(Some(request)) => {
-                let request = match attempt.is_http2 {
-                    true => request.asked_by(Version::Http2),
-                    false => request,
+                let request = match attempt.on_stream {
+                    Some(version) => request.asked_by(version),
+                    None => request,
                 };
-                let (answered, tail) = match server.answer(&request, attempt, &mut self.lines, out)
-                {
-                    Ok(answered) => answered,
-                    Err(Unanswered::Waits(missing)) => return Taken::Waits(missing),
-                    Err(Unanswered::Asks(mut asking)) => {
-                        let head_len = request.head_len;
-                        asking.head = bytes[..head_len].into();
-                        self.seen = 0;
-                        return Taken::Asks { head_len, asking };
-                    }
-                };
+                let (answered, _, tail) =
+                    match server.answer(&request, attempt, &mut self.lines, out) {
+                        Ok(answered) => answered,
+                        Err(Unanswered::Waits(missing)) => return Taken::Waits(missing),
+                        Err(Unanswered::Asks(mut asking)) => {
+                            let head_len = request.head_len;
+                            asking.head = bytes[..head_len].into();
+                            self.seen = 0;
+                            return Taken::Asks { head_len, asking };
+                        }
+                    };
                 // A stream has one request.
-                self.closing = !answered.persistent || attempt.is_http2;
+                self.closing = !answered.persistent || attempt.on_stream.is_some();
                 self.skip = answered.skip;
                 (request.head_len, answered.is_for_all, tail)
             }

@@ -3,7 +3,7 @@
 use exos_buf::Slice;
 
 use super::missing::Attempt;
-use super::opening::Persistence;
+use super::opening::{Manner, Persistence};
 use crate::limits::BODY_SKIP_LEN_MAX;
 use crate::message::request::{Body, Method, Request};
 use crate::site::Document;
@@ -62,8 +62,11 @@ pub(super) struct Exchange<'a, 'b, 'f> {
 
 impl Exchange<'_, '_, '_> {
     #[inline]
-    pub(super) fn persistence(&self) -> Persistence {
-        Persistence::of(self.request.version, self.answered.persistent)
+    pub(super) fn manner(&self) -> Manner {
+        Manner {
+            persistence: Persistence::of(self.request.version, self.answered.persistent),
+            is_encrypted: self.attempt.is_encrypted,
+        }
     }
 
     /// What HEAD is answered with.

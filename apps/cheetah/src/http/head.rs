@@ -2,19 +2,11 @@
 
 use exos_buf::{Buffer, Slice};
 
-use super::opening::{self, Persistence};
-use crate::message::{Status, Version};
+use crate::message::Version;
 
 /// Appends a response with a head made for it alone: its first lines formatted, its fields copied behind them.
 #[inline(never)]
-pub(super) fn make_afresh(
-    now_secs: u64,
-    status: Status,
-    how: Persistence,
-    response: &[Slice],
-    out: &mut Vec<Slice>,
-) {
-    let opening = opening::make(now_secs, status, how);
+pub(super) fn make_afresh(opening: &Slice, response: &[Slice], out: &mut Vec<Slice>) {
     let mut head = opening.as_bytes().to_vec();
     let mut left = len_of(response, Version::Http11) - response[0].len();
     let mut body = Vec::new();
@@ -31,7 +23,7 @@ pub(super) fn make_afresh(
 /// The length of a response's head. It ends with an empty line, which is within one slice: the line before it is of
 /// the same document's or part's fields. In HTTP/2 it is the first two slices.
 pub(super) fn len_of(response: &[Slice], version: Version) -> usize {
-    if version == Version::Http2 {
+    if version.has_streams() {
         return response.iter().take(2).map(Slice::len).sum();
     }
     let mut before = 0;

@@ -13,7 +13,7 @@ use exos_buf::Slice;
 use super::decision::Decision;
 use super::exchange::Exchange;
 use super::missing::Missing;
-use super::opening::Persistence;
+use super::opening::Manner;
 use super::range;
 use super::sending::Sender;
 use super::tail::{Piece, Tail};
@@ -48,7 +48,7 @@ impl Sender {
         let (site, path) = (exchange.resource.site, long.file().path());
         match long.opened() {
             Some(file) => {
-                let how = exchange.persistence();
+                let how = exchange.manner();
                 let tail = self.push_with_tail(status, how, pieces, file, out);
                 Ok((status, Some(Box::new(tail))))
             }
@@ -67,7 +67,7 @@ impl Sender {
     fn push_with_tail(
         &mut self,
         status: Status,
-        how: Persistence,
+        how: Manner,
         pieces: Vec<Piece>,
         file: Rc<OpenFile>,
         out: &mut Vec<Slice>,

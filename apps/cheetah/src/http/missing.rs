@@ -6,6 +6,7 @@ use std::rc::Rc;
 use exos_inet::Instant;
 
 use super::asking::Asking;
+use crate::message::Version;
 use crate::site::long::Long;
 use crate::site::{SitePath, Wanted};
 
@@ -50,8 +51,8 @@ pub struct Attempt<'a> {
     pub peer: IpAddr,
     /// Nobody reads it on its way: it came by HTTPS.
     pub is_encrypted: bool,
-    /// It came on a stream of HTTP/2, whatever its text says.
-    pub is_http2: bool,
+    /// It came on a stream of this version, whatever its text says.
+    pub on_stream: Option<Version>,
     /// HTTP/2 may be spoken instead: nothing was said yet.
     pub may_be_http2: bool,
     /// It is answered only with what anyone would get whatever its address is.
@@ -72,7 +73,7 @@ impl Default for Attempt<'_> {
         Attempt {
             peer: Ipv4Addr::UNSPECIFIED.into(),
             is_encrypted: false,
-            is_http2: false,
+            on_stream: None,
             may_be_http2: false,
             is_for_all: false,
             begun: Instant::START,
@@ -113,10 +114,11 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Whether the requests came on streams of HTTP/2.
+    /// The version of whose streams the requests came on, if they came on streams.
     #[must_use]
-    pub fn by_http2(self, is_http2: bool) -> Attempt<'a> {
-        Attempt { is_http2, ..self }
+    pub fn on_stream(self, version: Option<Version>) -> Attempt<'a> {
+        let on_stream = version.filter(|version| version.has_streams());
+        Attempt { on_stream, ..self }
     }
 
     pub(super) fn has_failed(&self, site: usize, path: &SitePath) -> bool {

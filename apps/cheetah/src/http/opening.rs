@@ -18,6 +18,7 @@
 use exos_buf::{Buffer, Slice};
 use exos_http2::hpack::encoder;
 
+use crate::limits::ALTERNATIVE_TIME;
 use crate::message::date::date_text;
 use crate::message::{Status, Version};
 
@@ -31,7 +32,7 @@ pub enum Persistence {
     KeepAlive,
     /// `Connection: close`: this response is the last.
     Close,
-    /// Nothing, in a header block of HTTP/2.
+    /// Nothing, in a header block of HTTP/2, of which that of HTTP/3 is made.
     Http2,
 }
 
@@ -42,7 +43,7 @@ impl Persistence {
     #[inline]
     pub(super) fn of(version: Version, persistent: bool) -> Persistence {
         match (version, persistent) {
-            (Version::Http2, _) => Persistence::Http2,
+            (Version::Http2 | Version::Http3, _) => Persistence::Http2,
             (_, false) => Persistence::Close,
             (Version::Http10, true) => Persistence::KeepAlive,
             (Version::Http11, true) => Persistence::Implied,
@@ -50,11 +51,22 @@ impl Persistence {
     }
 }
 
+/// What a response says besides its status, and before its document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Manner {
+    /// About the connection.
+    pub persistence: Persistence,
+    /// It goes by HTTPS: the client hears where HTTP/3 is spoken.
+    pub is_encrypted: bool,
+}
+
 /// The openings of the current second.
 #[derive(Debug)]
 pub struct Openings {
     now_secs: u64,
-    made: [Option<Slice>; Status::ALL.len() * PERSISTENCES],
+    /// Where HTTP/3 is spoken, as an Alt-Svc field says it (RFC 7838 §3); empty where it is not.
+    alternative: String,
+    made: [Option<Slice>; Status::ALL.len() * PERSISTENCES * 2],
 }
 
 impl Openings {
@@ -62,6 +74,7 @@ impl Openings {
     pub fn new(now_secs: u64) -> Openings {
         Openings {
             now_secs,
+            alternative: String::new(),
             made: [const { None }; _],
         }
     }
@@ -70,7 +83,11 @@ impl Openings {
     #[inline]
     pub fn set_time(&mut self, now_secs: u64) {
         if now_secs != self.now_secs {
-            *self = Openings::new(now_secs);
+            let alternative = std::mem::take(&mut self.alternative);
+            *self = Openings {
+                alternative,
+                ..Openings::new(now_secs)
+            };
         }
     }
 
@@ -79,21 +96,55 @@ impl Openings {
         self.now_secs
     }
 
+    /// HTTP/3 is spoken at this port, which responses by HTTPS say from now on.
+    pub fn announce_http3(&mut self, port: u16) {
+        let secs = ALTERNATIVE_TIME.as_secs();
+        let alternative = format!("h3=\":{port}\"; ma={secs}");
+        *self = Openings {
+            alternative,
+            ..Openings::new(self.now_secs)
+        };
+    }
+
+    /// What a response that is so says of HTTP/3; empty where that is nothing.
+    pub(super) fn alternative(&self, is_encrypted: bool) -> &str {
+        match is_encrypted {
+            true => &self.alternative,
+            false => "",
+        }
+    }
+
     /// The opening of a response.
     #[inline]
-    pub fn get(&mut self, status: Status, persistence: Persistence) -> Slice {
-        let now_secs = self.now_secs;
-        self.made[status as usize * PERSISTENCES + persistence as usize]
-            .get_or_insert_with(|| make(now_secs, status, persistence))
-            .clone()
+    pub fn get(&mut self, status: Status, how: Manner) -> Slice {
+        let place = status as usize * PERSISTENCES + how.persistence as usize;
+        let place = place * 2 + usize::from(how.is_encrypted);
+        if let Some(made) = &self.made[place] {
+            return made.clone();
+        }
+        self.made[place].insert(self.make(status, how)).clone()
     }
-}
 
-/// Makes an opening.
-pub(super) fn make(now_secs: u64, status: Status, persistence: Persistence) -> Slice {
-    match persistence {
-        Persistence::Http2 => Buffer::from(block(now_secs, status.code())).into(),
-        _ => Buffer::from(text(now_secs, status.code(), status.reason(), persistence)).into(),
+    /// Makes an opening.
+    pub(super) fn make(&self, status: Status, how: Manner) -> Slice {
+        let alternative = self.alternative(how.is_encrypted);
+        let (code, reason) = (status.code(), status.reason());
+        match how.persistence {
+            Persistence::Http2 => {
+                let mut block = block(self.now_secs, code);
+                if !alternative.is_empty() {
+                    encoder::push(&mut block, b"alt-svc", alternative.as_bytes());
+                }
+                Buffer::from(block).into()
+            }
+            persistence => {
+                let mut text = text(self.now_secs, code, reason, persistence);
+                if !alternative.is_empty() {
+                    text += &format!("Alt-Svc: {alternative}\r\n");
+                }
+                Buffer::from(text).into()
+            }
+        }
     }
 }
 
@@ -121,23 +172,56 @@ pub(super) fn block(now_secs: u64, code: u16) -> Vec<u8> {
 mod tests {
     use super::*;
 
+    fn manner(persistence: Persistence, is_encrypted: bool) -> Manner {
+        Manner {
+            persistence,
+            is_encrypted,
+        }
+    }
+
     fn text_of(openings: &mut Openings, status: Status, persistence: Persistence) -> String {
-        String::from_utf8(openings.get(status, persistence).as_bytes().to_vec()).unwrap()
+        let opening = openings.get(status, manner(persistence, false));
+        String::from_utf8(opening.as_bytes().to_vec()).unwrap()
+    }
+
+    /// RFC 7838 §3.
+    #[test]
+    fn https_says_where_http3_is_spoken() {
+        let mut openings = Openings::new(784_111_777);
+        let all = [Persistence::Implied, Persistence::Http2];
+        for says in [false, true] {
+            for persistence in all {
+                for is_encrypted in [false, true] {
+                    let how = manner(persistence, is_encrypted);
+                    let opening = openings.get(Status::Ok, how);
+                    let again = openings.get(Status::Ok, how);
+                    assert!(again.buffer().same(opening.buffer()));
+                    let plain = openings.get(Status::Ok, manner(persistence, false));
+                    let more = opening.len() - plain.len();
+                    assert_eq!(more > 0, says && is_encrypted, "{how:?}");
+                }
+            }
+            openings.announce_http3(8443);
+            openings.set_time(784_111_778);
+        }
+        let how = manner(Persistence::Implied, true);
+        let text = openings.get(Status::Ok, how).as_bytes().to_vec();
+        assert!(text.ends_with(b"\r\nAlt-Svc: h3=\":8443\"; ma=86400\r\n"));
     }
 
     #[test]
     fn one_buffer_serves_all_responses_of_a_second() {
         let mut openings = Openings::new(784_111_777);
-        let first = openings.get(Status::Ok, Persistence::Implied);
+        let first = openings.get(Status::Ok, manner(Persistence::Implied, false));
         openings.set_time(784_111_777);
         assert!(
             openings
-                .get(Status::Ok, Persistence::Implied)
+                .get(Status::Ok, manner(Persistence::Implied, false))
                 .buffer()
                 .same(first.buffer())
         );
         openings.set_time(784_111_778);
-        let later = openings.get(Status::Ok, Persistence::Implied);
+        let later = openings.get(Status::Ok, manner(Persistence::Implied, false));
         assert!(!later.buffer().same(first.buffer()));
         assert!(
             first

@@ -6,7 +6,7 @@ use super::counters::Counters;
 use super::decision::{Decision, decide};
 use super::exchange::{Exchange, Resource};
 use super::head;
-use super::opening::{Openings, Persistence};
+use super::opening::{Manner, Openings, Persistence};
 use super::range;
 use super::tail::Piece;
 use crate::message::http2::push_lines;
@@ -41,6 +41,16 @@ impl Sender {
         self.openings.set_time(now_secs);
     }
 
+    /// HTTP/3 is spoken at this port, which responses by HTTPS say from now on.
+    pub(super) fn announce_http3(&mut self, port: u16) {
+        self.openings.announce_http3(port);
+    }
+
+    /// What responses by HTTPS say of HTTP/3; empty where that is nothing.
+    pub(super) fn alternative(&self, is_encrypted: bool) -> &str {
+        self.openings.alternative(is_encrypted)
+    }
+
     /// The time in seconds since 1970 (UTC).
     pub(super) fn now_secs(&self) -> u64 {
         self.openings.now_secs()
@@ -66,13 +76,14 @@ impl Sender {
         out: &mut Vec<Slice>,
     ) -> Status {
         match decision {
-            Decision::NotModified if exchange.request.version == Version::Http2 => {
+            Decision::NotModified if exchange.request.version.has_streams() => {
                 let block = document.validators_block();
-                self.push_block(Status::NotModified, block, None, out)
+                let is_encrypted = exchange.attempt.is_encrypted;
+                self.push_block(Status::NotModified, is_encrypted, block, None, out)
             }
             Decision::NotModified => {
                 let rest = [document.validators()];
-                self.push(Status::NotModified, exchange.persistence(), rest, out)
+                self.push(Status::NotModified, exchange.manner(), rest, out)
             }
             Decision::PreconditionFailed => {
                 self.refuse(Status::PreconditionFailed, None, exchange, sites, out)
@@ -86,7 +97,7 @@ impl Sender {
             Decision::Parts(parts) => {
                 let rest = range::response(document, &parts);
                 let rest = rest.into_iter().filter_map(Piece::into_slice);
-                self.push(Status::PartialContent, exchange.persistence(), rest, out)
+                self.push(Status::PartialContent, exchange.manner(), rest, out)
             }
         }
     }
@@ -124,7 +135,7 @@ impl Sender {
         let rules = path.and_then(|path| sites.get_mut(site).rule_fields(path));
         let rest = exchange.without_body(page).unwrap_or_else(|| page.whole());
         let rest = rules.into_iter().chain(field).chain([rest]);
-        self.push(status, exchange.persistence(), rest, out)
+        self.push(status, exchange.manner(), rest, out)
     }
 
     /// Sends a document in memory.
@@ -135,13 +146,14 @@ impl Sender {
         exchange: &Exchange,
         out: &mut Vec<Slice>,
     ) -> Status {
-        if exchange.request.version == Version::Http2 {
+        if exchange.request.version.has_streams() {
             let body = (exchange.request.method != Method::Head).then(|| document.body());
-            return self.push_block(Status::Ok, document.fields_block(), body, out);
+            let (is_encrypted, block) = (exchange.attempt.is_encrypted, document.fields_block());
+            return self.push_block(Status::Ok, is_encrypted, block, body, out);
         }
         let rest = exchange.without_body(document);
         let rest = rest.unwrap_or_else(|| document.whole());
-        self.push(Status::Ok, exchange.persistence(), [rest], out)
+        self.push(Status::Ok, exchange.manner(), [rest], out)
     }
 
     /// Appends a response, and gives its status back.
@@ -149,14 +161,14 @@ impl Sender {
     pub(super) fn push(
         &mut self,
         status: Status,
-        how: Persistence,
+        how: Manner,
         rest: impl IntoIterator<Item = Slice>,
         out: &mut Vec<Slice>,
     ) -> Status {
-        if how == Persistence::Http2 {
+        if how.persistence == Persistence::Http2 {
             let rest: Vec<Slice> = rest.into_iter().collect();
             let (block, body) = http2_parts(&rest);
-            self.push_block(status, block, body, out);
+            self.push_block(status, how.is_encrypted, block, body, out);
             return status;
         }
         let begin = out.len();
@@ -164,7 +176,8 @@ impl Sender {
         out.extend(rest);
         if self.heads_afresh {
             let response: Vec<Slice> = out.drain(begin..).collect();
-            head::make_afresh(self.openings.now_secs(), status, how, &response, out);
+            let opening = self.openings.make(status, how);
+            head::make_afresh(&opening, &response, out);
         }
         self.counters.responses[status as usize] += 1;
         status
@@ -175,11 +188,16 @@ impl Sender {
     fn push_block(
         &mut self,
         status: Status,
+        is_encrypted: bool,
         fields: Slice,
         body: impl IntoIterator<Item = Slice>,
         out: &mut Vec<Slice>,
     ) -> Status {
-        out.extend([self.openings.get(status, Persistence::Http2), fields]);
+        let how = Manner {
+            persistence: Persistence::Http2,
+            is_encrypted,
+        };
+        out.extend([self.openings.get(status, how), fields]);
         out.extend(body.into_iter().filter(|slice| !slice.is_empty()));
         self.counters.responses[status as usize] += 1;
         status

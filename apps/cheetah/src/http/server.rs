@@ -3,6 +3,7 @@
 //! `sending` what is sent of that.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use exos_buf::Slice;
 
@@ -12,9 +13,10 @@ use super::counters::Counters;
 use super::exchange::{Answered, Exchange, Resource, what_follows};
 use super::head;
 use super::missing::{Attempt, Missing, Unanswered};
-use super::opening::Persistence;
+use super::opening::{Manner, Persistence};
 use super::sending::Sender;
 use super::tail::Tail;
+use crate::acme::Acme;
 use crate::log::{Answer, Log, LoggedRequest, Unfinished};
 use crate::message::request::{FieldStore, Method, Request, parse};
 use crate::message::target::{Target, encode, https_url};
@@ -35,6 +37,8 @@ pub struct Server {
     allowed: Document,
     pub(super) log: Option<Log>,
     status_pages: Option<StatusPages>,
+    /// What authorities ask that give certificates.
+    acme: Option<Arc<Acme>>,
     /// How often what is served may have changed: in the upper half how often all was exchanged, in the lower what has changed since.
     changes: u64,
 }
@@ -56,6 +60,7 @@ impl Server {
             allowed: page::allowed(),
             log: None,
             status_pages: None,
+            acme: None,
             changes: 0,
         }
     }
@@ -70,6 +75,11 @@ impl Server {
     /// Shows these pages from now on, where a site has nothing at their path.
     pub fn set_status_pages(&mut self, pages: StatusPages) {
         self.status_pages = Some(pages);
+    }
+
+    /// Answers what authorities ask that give certificates.
+    pub fn set_acme(&mut self, acme: Arc<Acme>) {
+        self.acme = Some(acme);
     }
 
     /// Makes the head of each response when it is sent, from now on.
@@ -138,6 +148,11 @@ impl Server {
         &self.sender.counters
     }
 
+    /// What gets certificates, where they come by themselves.
+    pub fn acme(&self) -> Option<&Arc<Acme>> {
+        self.acme.as_ref()
+    }
+
     /// The log, if there is one.
     pub fn log(&self) -> Option<&Log> {
         self.log.as_ref()
@@ -147,6 +162,11 @@ impl Server {
     #[inline]
     pub fn log_mut(&mut self) -> Option<&mut Log> {
         self.log.as_mut()
+    }
+
+    /// HTTP/3 is spoken at this port, which responses by HTTPS say from now on.
+    pub fn announce_http3(&mut self, port: u16) {
+        self.sender.announce_http3(port);
     }
 
     /// The status pages, if there are any.
@@ -176,16 +196,22 @@ impl Server {
         } else {
             page.whole()
         };
-        let how = match attempt.is_http2 {
-            true => Persistence::Http2,
-            false => Persistence::Close,
+        let persistence = match attempt.on_stream {
+            Some(_) => Persistence::Http2,
+            None => Persistence::Close,
+        };
+        let how = Manner {
+            persistence,
+            is_encrypted: attempt.is_encrypted,
         };
         self.sender.push(status, how, [rest], out);
         if let Some(log) = &mut self.log {
             let response = &out[before..];
             let mut store = FieldStore::new();
             let asked = match parse(bytes, &mut store) {
-                Ok(Some(request)) if attempt.is_http2 => request.asked_by(Version::Http2),
+                Ok(Some(request)) if let Some(version) = attempt.on_stream => {
+                    request.asked_by(version)
+                }
                 _ => {
                     let asked = LoggedRequest::Bytes(bytes);
                     return log_answer(log, asked, status, response, 0, attempt, lines);
@@ -208,7 +234,7 @@ impl Server {
         self.refuse(fault.status(), bytes, attempt, lines, out);
     }
 
-    /// Answers a request whose end is certain, unless it waits for a document. Gives what follows the slices, too; the
+    /// Answers a request whose end is certain, unless it waits for a document. Gives its status, and what follows the slices, too; the
     /// line for the log is queued on `lines`.
     #[inline]
     pub(super) fn answer(
@@ -217,7 +243,7 @@ impl Server {
         attempt: &Attempt,
         lines: &mut Unfinished,
         out: &mut Vec<Slice>,
-    ) -> Result<(Answered, Option<Box<Tail>>), Unanswered> {
+    ) -> Result<(Answered, Status, Option<Box<Tail>>), Unanswered> {
         let before = out.len();
         let Response {
             status,
@@ -230,7 +256,7 @@ impl Server {
             let asked = LoggedRequest::of(request);
             log_answer(log, asked, status, response, tail_len, attempt, lines);
         }
-        Ok((answered, tail))
+        Ok((answered, status, tail))
     }
 
     #[inline]
@@ -260,6 +286,20 @@ impl Server {
             attempt,
             user: None,
         };
+        if let (Some(acme), Ok(target)) = (&self.acme, &target)
+            && let Some(answer) = acme.challenges().document(&target.path)
+        {
+            // Before all rules, for it is no document of the site: an authority asks whether the name leads here.
+            exchange.answered.is_for_all = false;
+            exchange.resource.path = None;
+            let page = page::plain(&answer);
+            let status = self.send_page(Status::Ok, &page, &exchange, out);
+            return Ok(Response {
+                status,
+                answered: exchange.answered,
+                tail: None,
+            });
+        }
         if !attempt.is_encrypted
             && let (Some(number), Ok(target)) = (site, &target)
             && let Some(port) = self.sites.get(number).settings().https_only
@@ -479,10 +519,7 @@ pub(super) fn log_answer(
     attempt: &Attempt,
     lines: &mut Unfinished,
 ) {
-    let version = match attempt.is_http2 {
-        true => Version::Http2,
-        false => Version::Http11,
-    };
+    let version = attempt.on_stream.unwrap_or(Version::Http11);
     let answer = Answer {
         peer: attempt.peer,
         begun: attempt.begun,

@@ -10,7 +10,7 @@ use super::tail::Tail;
 use crate::limits::BODY_SKIP_LEN_MAX;
 use crate::log::Unfinished;
 use crate::message::Fault;
-use crate::message::http2::{Headers, kept_text, request};
+use crate::message::http2::{Headers, head_text, request};
 use crate::message::request::Body;
 
 /// What became of it. Of a response the first two slices are its header block, the others its content.
@@ -19,7 +19,7 @@ pub(crate) enum Streamed {
     /// The response is there, all of it.
     Whole {
         /// It is to be sent when the body has come, of which nobody has need: until then it is not known whether the request is sound
-        /// (RFC 9113 §8.1.1), and a client that sends may not read.
+        /// (RFC 9113 §8.1.1), and a client that sends may not read. One that is refused hears of it at once, and may send no more.
         behind_body: bool,
     },
     /// Its beginning is there, and this follows.
@@ -44,32 +44,41 @@ impl Server {
         let mut headers = Headers::new();
         let request = match request(head, is_end, &mut headers) {
             Ok(request) => request,
-            Err(fault) => {
-                self.refuse_fault(fault, &line_of(head), attempt, lines, out);
-                return Streamed::Whole { behind_body: false };
-            }
+            Err(fault) => return self.refuse_head(fault, head, attempt, lines, out),
         };
         match self.answer(&request, attempt, lines, out) {
-            Ok((_, None)) => Streamed::Whole {
+            Ok((_, status, None)) => Streamed::Whole {
                 behind_body: match request.body {
-                    _ if request.expects_continue => false,
+                    _ if request.expects_continue || status.code() >= 400 => false,
                     Body::Length(len) => len > 0 && len <= BODY_SKIP_LEN_MAX,
                     Body::Chunked | Body::UnknownCoding => true,
                 },
             },
-            Ok((_, Some(tail))) => Streamed::Tail(tail),
-            Err(unanswered) => match (kept_text(&request), unanswered) {
+            Ok((_, _, Some(tail))) => Streamed::Tail(tail),
+            Err(unanswered) => match (head_text(&request), unanswered) {
                 (Ok(text), Unanswered::Waits(missing)) => Streamed::Waits(missing, text),
                 (Ok(text), Unanswered::Asks(mut asking)) => {
                     asking.head = text.into();
                     Streamed::Asks(asking)
                 }
-                (Err(fault), _) => {
-                    self.refuse_fault(fault, &line_of(head), attempt, lines, out);
-                    Streamed::Whole { behind_body: false }
-                }
+                (Err(fault), _) => self.refuse_head(fault, head, attempt, lines, out),
             },
         }
+    }
+
+    /// Refuses a request that is none for us.
+    fn refuse_head(
+        &mut self,
+        fault: Fault,
+        head: &RequestHead<'_>,
+        attempt: &Attempt,
+        lines: &mut Unfinished,
+        out: &mut Vec<Slice>,
+    ) -> Streamed {
+        let line = [head.method().as_bytes(), b" ", head.path().unwrap_or(b"*")];
+        let line = [&line.concat()[..], b" HTTP/2.0"].concat();
+        self.refuse_fault(fault, &line, attempt, lines, out);
+        Streamed::Whole { behind_body: false }
     }
 
     /// Refuses a request whose fields were not kept.
@@ -81,10 +90,4 @@ impl Server {
     ) {
         self.refuse_fault(Fault::HeadTooLong, b"", attempt, lines, out);
     }
-}
-
-/// What the log says of a request that is refused.
-fn line_of(head: &RequestHead<'_>) -> Vec<u8> {
-    let path = head.path().unwrap_or(b"*");
-    [head.method().as_bytes(), b" ", path, b" HTTP/2.0"].concat()
 }

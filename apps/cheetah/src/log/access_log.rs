@@ -125,7 +125,14 @@ impl Log {
     /// Of all that was queued on the connection, `unacknowledged` bytes are left to be taken.
     #[inline]
     pub fn acknowledged(&mut self, queue: &mut Unfinished, unacknowledged: usize) {
-        queue.taken = queue.given.saturating_sub(unacknowledged as u64);
+        let position = queue.given.saturating_sub(unacknowledged as u64);
+        self.acknowledged_until(queue, position);
+    }
+
+    /// Of all that was queued on the connection, this many bytes have been taken.
+    #[inline]
+    pub fn acknowledged_until(&mut self, queue: &mut Unfinished, position: u64) {
+        queue.taken = position;
         while let Some(pending) = self.pool.pop_until(queue, queue.taken) {
             self.write_pending(&pending, pending.line.len);
             self.pool.recycle(pending.line);

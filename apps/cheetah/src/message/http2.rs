@@ -18,7 +18,6 @@ pub struct Headers<'b>([Header<'b>; FIELDS_MAX]);
 impl Headers<'_> {
     /// Empty space.
     #[inline]
-    #[expect(clippy::new_without_default, reason = "a scratch area, not a value")]
     pub fn new() -> Self {
         Headers([EMPTY_HEADER; FIELDS_MAX])
     }
@@ -41,11 +40,16 @@ pub fn request<'b, 'f>(
     });
     let others = head.fields().map(|(name, value)| Header { name, value });
     let others = others.filter(|field| authority.is_none() || field.name != "host");
+    let is_chunked = !is_end && head.length().is_none();
+    // What says so in the text is a field, too.
+    let count_max = FIELDS_MAX - usize::from(is_chunked);
     let (mut count, mut len) = (0, 0);
     let mut noted = Noted::default();
     for field in host.into_iter().chain(others) {
-        let place = headers.0.get_mut(count).ok_or(Fault::TooManyFields)?;
-        *place = field;
+        if count == count_max {
+            return Err(Fault::TooManyFields);
+        }
+        headers.0[count] = field;
         count += 1;
         len += field.name.len() + field.value.len() + ": \r\n".len();
         noted.note(&field)?;
@@ -90,24 +94,26 @@ pub fn request<'b, 'f>(
     })
 }
 
-/// A request as text that HTTP/1.1 takes for the one that it is: what is kept as text is parsed again, and must not be another
-/// request then, or none.
+/// A request as text. A body without a length is said to be chunked. Nothing where the text would not be that of this request: what is sent
+/// on is of what was judged, or of nothing.
 ///
 /// # Errors
 ///
-/// The fault to answer with: there is no such text.
-pub fn kept_text(request: &Request<'_, '_>) -> Result<Vec<u8>, Fault> {
-    let text = head_text(request);
+/// The fault to answer with.
+pub fn head_text(request: &Request<'_, '_>) -> Result<Vec<u8>, Fault> {
+    let text = written(request);
     let mut store = FieldStore::new();
-    let again = parse(&text, &mut store)?.ok_or(Fault::RequestLine)?;
-    let is_alike = again.head_len == text.len()
-        && (again.method_name, again.target) == (request.method_name, request.target)
-        && (again.host, again.body) == (request.host, request.body);
-    is_alike.then_some(text).ok_or(Fault::RequestLine)
+    let parsed = parse(&text, &mut store)?.ok_or(Fault::FieldSyntax)?;
+    let same = parsed.head_len == text.len()
+        && (parsed.method_name, parsed.target) == (request.method_name, request.target)
+        && (parsed.host, parsed.body) == (request.host, request.body);
+    match same {
+        true => Ok(text),
+        false => Err(Fault::FieldSyntax),
+    }
 }
 
-/// A request as text. A body without a length is said to be chunked.
-fn head_text(request: &Request<'_, '_>) -> Vec<u8> {
+fn written(request: &Request<'_, '_>) -> Vec<u8> {
     let mut text = Vec::with_capacity(512);
     for part in [
         request.method_name.as_bytes(),
@@ -234,7 +240,7 @@ mod tests {
             assert_eq!(request.host, Some(&b"here:8443"[..]));
             assert!(request.conditional && request.expects_continue);
             assert_eq!((request.body, request.fields.len()), (Body::Length(0), 3));
-            let text = head_text(request);
+            let text = head_text(request).unwrap();
             let mut store = FieldStore::new();
             let parsed = parse(&text, &mut store).unwrap().unwrap();
             assert_eq!(parsed.fields, request.fields);
@@ -247,7 +253,7 @@ mod tests {
     fn crumbs_are_one_cookie() {
         let crumbs = [("cookie", "a=1"), ("accept", "*/*"), ("cookie", "b=2")];
         with_request(&[&GET[..], &crumbs].concat(), true, |request| {
-            let text = String::from_utf8(head_text(request.unwrap())).unwrap();
+            let text = String::from_utf8(head_text(request.unwrap()).unwrap()).unwrap();
             assert!(text.contains("\r\ncookie: a=1; b=2\r\n"), "{text}");
             assert_eq!(text.matches("cookie").count(), 1);
         });
@@ -262,13 +268,29 @@ mod tests {
         with_request(&GET, false, |request| {
             let request = request.unwrap();
             assert_eq!(request.body, Body::Chunked);
-            let text = head_text(request);
+            let text = head_text(request).unwrap();
             let mut store = FieldStore::new();
             assert_eq!(
                 parse(&text, &mut store).unwrap().unwrap().body,
                 Body::Chunked
             );
         });
+    }
+
+    /// What says that a body comes in chunks is a field of the text: with it there are as many as there may be.
+    #[test]
+    fn the_longest_text_is_that_of_its_request() {
+        for (count, is_sound) in [(62, true), (63, false)] {
+            let more = vec![("x", "y"); count];
+            with_request(
+                &[&GET[..], &more].concat(),
+                false,
+                |request| match request {
+                    Ok(request) => assert!(is_sound && head_text(request).is_ok()),
+                    Err(fault) => assert!(!is_sound && fault == Fault::TooManyFields),
+                },
+            );
+        }
     }
 
     #[test]
@@ -315,10 +337,10 @@ mod tests {
             assert_eq!(it.err(), Some(Fault::TooManyFields));
         });
         with_request(&full(most), true, |it| {
-            assert!(kept_text(it.unwrap()).is_ok())
+            assert!(head_text(it.unwrap()).is_ok())
         });
         with_request(&full(most - 1), false, |it| {
-            assert!(kept_text(it.unwrap()).is_ok())
+            assert!(head_text(it.unwrap()).is_ok())
         });
         let long = "M".repeat(4000);
         let value = "y".repeat(1000);
@@ -356,7 +378,7 @@ mod tests {
                 ];
                 let is_taken = |request: Result<&Request, Fault>| {
                     if let Ok(request) = request {
-                        assert!(kept_text(request).is_ok(), "{request:?}");
+                        assert!(head_text(request).is_ok(), "{request:?}");
                         taken += 1;
                     }
                 };

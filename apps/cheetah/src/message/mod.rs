@@ -8,6 +8,7 @@ pub mod coding;
 pub mod date;
 pub mod fault;
 pub(crate) mod http2;
+pub(crate) mod http3;
 pub mod request;
 pub mod status;
 pub mod target;

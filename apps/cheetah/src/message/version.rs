@@ -9,6 +9,8 @@ pub enum Version {
     Http11,
     /// HTTP/2, on a stream of its own.
     Http2,
+    /// HTTP/3, on a stream of its own.
+    Http3,
 }
 
 impl Version {
@@ -21,12 +23,19 @@ impl Version {
         }
     }
 
+    /// Fields come and leave in blocks, on a stream for each request: HTTP/2, and HTTP/3.
+    #[inline]
+    pub const fn has_streams(self) -> bool {
+        matches!(self, Version::Http2 | Version::Http3)
+    }
+
     /// As it stands in a request line, in logs, and in what applications are told.
     pub const fn name(self) -> &'static str {
         match self {
             Version::Http10 => "HTTP/1.0",
             Version::Http11 => "HTTP/1.1",
             Version::Http2 => "HTTP/2.0",
+            Version::Http3 => "HTTP/3.0",
         }
     }
 }

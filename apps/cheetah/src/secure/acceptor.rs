@@ -4,6 +4,7 @@
 //! A thread looks whether the files have changed ([`Acceptor::follow`]), and takes them when they belong together: who
 //! writes a certificate and its key writes one of them first.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Instant;
 
@@ -14,6 +15,7 @@ use rustls::ServerConfig;
 
 use super::reading::{Current, Source, read};
 use super::stamps::{self, Stamps};
+use crate::acme::Acme;
 use crate::config::{Config, TlsConfig};
 use crate::limits::{CERTIFICATES_TELL_TIME, CERTIFICATES_TIME};
 
@@ -24,25 +26,28 @@ pub struct Acceptor {
     /// What reads has this for as long as that takes: one configuration is not overtaken by an older one.
     source: Mutex<Source>,
     current: RwLock<Current>,
+    /// What gets certificates, where they come by themselves.
+    acme: Option<Arc<Acme>>,
 }
 
 impl Acceptor {
-    /// Of a configuration, if that wants TLS. What an operator should know of its certificates is said on standard error.
+    /// Of a configuration, if that wants TLS, and what gets certificates for it. What an operator should know of its certificates is said on standard error.
     ///
     /// # Errors
     ///
     /// What is wrong with certificates and keys.
-    pub fn of(config: &Config) -> Result<Option<Arc<Acceptor>>, Error> {
+    pub fn of(config: &Config, acme: Option<Arc<Acme>>) -> Result<Option<Arc<Acceptor>>, Error> {
         let Some(tls) = &config.tls else {
             return Ok(None);
         };
         let stamps = Stamps::of(config, tls);
-        let (source, current) = read(config, tls, stamps, None)?;
+        let (source, current) = read(config, tls, stamps, None, acme.as_ref())?;
         warn_of_unreadable(config, tls);
         Ok(Some(Arc::new(Acceptor {
             port: tls.port,
             source: Mutex::new(source),
             current: RwLock::new(current),
+            acme,
         })))
     }
 
@@ -57,6 +62,9 @@ impl Acceptor {
         let Some(tls) = &config.tls else {
             return Ok(());
         };
+        if let Some(acme) = &self.acme {
+            acme.reload(config)?;
+        }
         match self.take(&mut source, config, Stamps::of(config, tls)) {
             Err(error) if error.kind == ErrorKind::NoPermission => {
                 tell(error, config);
@@ -66,7 +74,8 @@ impl Acceptor {
         }
     }
 
-    /// Has a thread on these cores look whether the files change, for as long as anybody has this.
+    /// Has a thread on these cores look whether the files change, and another get certificates where they come by themselves, for as
+    /// long as anybody has this.
     ///
     /// # Errors
     ///
@@ -89,7 +98,16 @@ impl Acceptor {
         };
         let started = affinity::spawn("certificates", cores, follow);
         let what = "cannot start following certificates";
-        started.map(drop).map_err(|e| Error::io(what, e))
+        started.map_err(|e| Error::io(what, e))?;
+        let acceptor = Arc::downgrade(self);
+        let take = move || {
+            if let Some(acceptor) = acceptor.upgrade() {
+                acceptor.look_again(false);
+            }
+        };
+        self.acme
+            .as_ref()
+            .map_or(Ok(()), |it| it.start(cores, take))
     }
 
     /// Takes files that have changed, or looks at them in any case: so that it is told when one is about to end. A change that is
@@ -120,10 +138,15 @@ impl Acceptor {
         let Some(tls) = &config.tls else {
             return Ok(());
         };
-        let (new, current) = read(config, tls, stamps, Some(source))?;
+        let (new, current) = read(config, tls, stamps, Some(source), self.acme.as_ref())?;
         *source = new;
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = current;
         Ok(())
+    }
+
+    /// What gets certificates, where they come by themselves.
+    pub fn acme(&self) -> Option<&Arc<Acme>> {
+        self.acme.as_ref()
     }
 
     /// The port of TLS.
@@ -176,7 +199,8 @@ fn warn_of_unreadable(config: &Config, tls: &TlsConfig) {
     let Some(user) = &config.user.user else {
         return;
     };
-    for file in stamps::files(config, tls) {
+    let managed = |file: &PathBuf| config.managed().any(|it| it.file == *file);
+    for file in stamps::files(config, tls).filter(|it| !managed(it)) {
         let name = file.display();
         let open = || {
             let opened = std::fs::File::open(file);

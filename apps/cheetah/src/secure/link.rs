@@ -10,6 +10,7 @@ use exos_inet::tcp::ConnectionId;
 use exos_tls::limits::UNREAD_LEN;
 use exos_tls::{Session, TlsError};
 
+use crate::acme::challenges::PROTOCOL;
 use crate::connections::Transport;
 use crate::limits::{HELLO_LEN_MAX, SEALED_AHEAD_LEN, SEALED_LEN, SEALED_UNDER_WAY_LEN};
 
@@ -146,12 +147,25 @@ impl Link {
         };
         let is_established = was_handshaking && self.session.is_established();
         self.has_stood |= is_established;
+        if is_established && self.session.about().protocol.as_deref() == Some(PROTOCOL) {
+            self.end_question(transport);
+        }
         Received {
             is_readable: self.session.readable().len() > before,
             is_finished: self.session.is_peer_closed() && !was_closed,
             is_established,
             failed,
         }
+    }
+
+    /// An authority has seen what it asked for by a handshake: nothing else follows (RFC 8737 §3).
+    fn end_question(&mut self, transport: &mut impl Transport) {
+        let mut out = Vec::new();
+        self.session.close(&mut out);
+        self.give(out, transport);
+        self.end = End::Sent;
+        transport.finish(self.id);
+        transport.discard_received(self.id);
     }
 
     /// It cannot go on: its client hears why, if it can understand that, and nothing that still comes is looked at.

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::acme::Acme;
+use crate::acme::challenges::PROTOCOL;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{CipherSuite, SignatureAlgorithm};
@@ -18,6 +20,8 @@ pub struct Names {
     wildcards: HashMap<String, Choices>,
     /// For clients that ask for no name, or for one that nobody has.
     default: Choices,
+    /// What authorities ask who give certificates.
+    acme: Option<Arc<Acme>>,
 }
 
 impl Names {
@@ -32,6 +36,17 @@ impl Names {
             None => (&mut self.exact, name),
         };
         extend(names.entry(name).or_default(), keys);
+    }
+
+    /// Has these be the certificates of a name, instead of others.
+    pub fn set(&mut self, name: &str, keys: &[Arc<CertifiedKey>]) {
+        self.exact.remove(&name.to_ascii_lowercase());
+        self.add(name, keys);
+    }
+
+    /// Answers what an authority asks by a handshake.
+    pub fn answer(&mut self, acme: Option<Arc<Acme>>) {
+        self.acme = acme;
     }
 
     /// Adds certificates for who asks for no name that is known.
@@ -67,6 +82,12 @@ fn extend(choices: &mut Choices, keys: &[Arc<CertifiedKey>]) {
 
 impl ResolvesServerCert for Names {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        if let Some(acme) = &self.acme
+            && hello.alpn().is_some_and(|asked| asked.eq([PROTOCOL]))
+        {
+            // RFC 8737 §3: it is for nothing else.
+            return acme.challenges().certificate(hello.server_name()?);
+        }
         let choices = self.of(hello.server_name());
         let fits = |key: &&Arc<CertifiedKey>| {
             let can_check = key.key.choose_scheme(hello.signature_schemes()).is_some();

@@ -18,7 +18,9 @@ use rustls::{RootCertStore, ServerConfig};
 use super::names::Names;
 use super::signing;
 use super::stamps::Stamps;
-use crate::config::{Clients, Config, TlsConfig};
+use crate::acme::Acme;
+use crate::acme::challenges::PROTOCOL;
+use crate::config::{Clients, Config, SiteConfig, TlsConfig};
 use crate::site::hosts::HostName;
 
 /// What sessions begin with.
@@ -55,13 +57,15 @@ pub(super) fn read(
     tls: &TlsConfig,
     stamps: Stamps,
     before: Option<&Source>,
+    acme: Option<&Arc<Acme>>,
 ) -> Result<(Source, Current), Error> {
     let provider = provider(&tls.suites);
     let trial = match tls.self_signed {
         true => Some(trial(config, &provider, before)?),
         false => None,
     };
-    let (names, expires) = names(config, tls, trial.as_ref())?;
+    let (mut names, expires) = names(config, tls, trial.as_ref())?;
+    names.answer(acme.cloned());
     let authorities = tls.clients.as_ref().map(authorities).transpose()?;
     let tickets = tickets(before, authorities.as_ref())?;
     let builder = ServerConfig::builder_with_provider(provider.clone());
@@ -83,6 +87,9 @@ pub(super) fn read(
     let protocols: [&[u8]; 2] = [b"h2", b"http/1.1"];
     let spoken = protocols.iter().skip(usize::from(!config.http2));
     server.alpn_protocols = spoken.map(|name| name.to_vec()).collect();
+    if acme.is_some() {
+        server.alpn_protocols.push(PROTOCOL.to_vec());
+    }
     // Clients know best whether their processor has AES, unless somebody has said what to use.
     server.ignore_client_order = !tls.suites.is_empty();
     let source = Source {
@@ -151,7 +158,9 @@ fn names(
     let mut load = |all: &[files::Files]| -> Result<Vec<Arc<CertifiedKey>>, Error> {
         let load = |one: &files::Files| {
             let loaded = files::load(one, clock::unix_secs() as UnixSecs)?;
-            for warning in &loaded.warnings {
+            // What comes by itself is renewed by itself, and says so where it is not.
+            let is_managed = config.managed().any(|it| it.file == one.certificate);
+            for warning in loaded.warnings.iter().filter(|_| !is_managed) {
                 exos_program::warn!("exos serve: {warning}");
             }
             let Validity { until, .. } = loaded.validity;
@@ -164,7 +173,7 @@ fn names(
     names.add_default(&common);
     for (number, site) in config.sites.iter().enumerate() {
         let own = load(&site.certificates)?;
-        // That for trying is for those that have no other.
+        // That for trying is for those that have no other, or none yet.
         let own = match trial {
             Some(trial) if own.is_empty() && common.is_empty() => vec![trial.key.clone()],
             _ => own,
@@ -172,6 +181,10 @@ fn names(
         for name in &site.names {
             names.add(&name.to_string(), &own);
         }
+        let own = match site.managed.is_empty() {
+            true => own,
+            false => managed(site, &mut load, &mut names, own),
+        };
         if number == config.default_site && common.is_empty() {
             names.add_default(&own);
         }
@@ -183,17 +196,46 @@ fn names(
     Ok((names, ends.into_iter().min()))
 }
 
-/// That there is a certificate where clients are sent to.
+/// Reads those certificates of a site that come by themselves and have come; gives them, or else what stands for them.
+fn managed(
+    site: &SiteConfig,
+    load: &mut impl FnMut(&[files::Files]) -> Result<Vec<Arc<CertifiedKey>>, Error>,
+    names: &mut Names,
+    others: Vec<Arc<CertifiedKey>>,
+) -> Vec<Arc<CertifiedKey>> {
+    let mut all = Vec::new();
+    for managed in &site.managed {
+        if !managed.file.exists() {
+            continue;
+        }
+        match load(&[managed.files()]) {
+            Ok(own) => {
+                names.set(&managed.name, &own);
+                all.extend(own);
+            }
+            // It is ordered again.
+            Err(error) => exos_program::warn!("exos serve: {error}"),
+        }
+    }
+    match all.is_empty() {
+        true => others,
+        false => all,
+    }
+}
+
+/// That there is a certificate where clients are sent to, or that one comes.
 fn check_names(config: &Config, names: &Names) -> Result<(), Error> {
     let only = config.sites.iter();
     let only = only.filter(|site| site.settings.https_only.is_some());
     for name in only.flat_map(|site| &site.names).map(HostName::to_string) {
-        if !names.has(Some(&name)) {
+        let comes = config.managed().any(|it| it.name == name);
+        if !comes && !names.has(Some(&name)) {
             let what = format!("{name} is https_only, and there is no certificate for it");
             return Err(Error::new(what).mend("write [[site.certificate]] below its site"));
         }
     }
-    if !names.has(None) {
+    let comes = !config.sites[config.default_site].managed.is_empty();
+    if !comes && !names.has(None) {
         exos_program::warn!(
             "exos serve: the default site has no certificate: by HTTPS, clients that ask for no site's name are refused; write [[site.certificate]] below it"
         );

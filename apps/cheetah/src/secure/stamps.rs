@@ -57,5 +57,7 @@ pub(super) fn files<'a>(
         let ocsp = one.ocsp.as_ref();
         [&one.certificate, &one.key].into_iter().chain(ocsp)
     });
-    all.chain(tls.clients.as_ref().map(|clients| &clients.authorities))
+    let managed = config.managed().map(|it| &it.file);
+    let clients = tls.clients.as_ref().map(|clients| &clients.authorities);
+    all.chain(managed).chain(clients)
 }

@@ -119,11 +119,12 @@ impl World {
                 suites: Vec::new(),
                 certificates: Vec::new(),
                 self_signed: true,
+                http3: false,
                 clients: None,
             }),
             ..Config::of(Root::Example)
         };
-        let acceptor = Acceptor::of(&config).unwrap().unwrap();
+        let acceptor = Acceptor::of(&config, None).unwrap().unwrap();
         World {
             wire: Wire::default(),
             sessions: Sessions::new(acceptor.clone()),

@@ -21,6 +21,11 @@ pub fn allowed() -> Document {
     Document::page(ALLOW, "")
 }
 
+/// Plain text, for programs.
+pub fn plain(text: &str) -> Document {
+    Document::made("text/plain", "", text.as_bytes())
+}
+
 /// The page of a redirect.
 pub fn redirect(status: Status, location: &str) -> Document {
     Document::page(&format!("Location: {location}\r\n"), &text(status))

@@ -6,6 +6,7 @@
 //! Long files the kernel sends from its own memory (sendfile), and this thread waits for the disk, as servers of this kind
 //! do.
 
+mod datagrams;
 mod listener;
 mod server;
 

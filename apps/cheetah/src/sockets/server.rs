@@ -11,15 +11,20 @@ use exos_inet::Instant;
 use exos_program::sockets::Sockets;
 use rustix::io::Errno;
 
+use super::datagrams::Datagrams;
 use super::listener;
 
 use crate::connections::{Bounds, Carried, Cheetah};
 use crate::http::Server;
 use crate::limits::{ACCEPT_PAUSE, RECEIVE_BUFFER_LEN};
 use crate::proxy_protocol::{Introduced, Introductions};
+use crate::quic::{Beside, Quic};
 use crate::secure::{Acceptor, Secured, Sessions};
 use crate::site::Change;
 use crate::stream::Streams;
+
+/// What carries the connections, for the time of a turn.
+type Carrier<'a> = Beside<'a, Secured<'a, Introduced<'a, Sockets>>>;
 
 /// The server on sockets.
 pub struct SocketServer {
@@ -31,6 +36,8 @@ pub struct SocketServer {
     sessions: Option<Sessions>,
     /// Those that proxies pass on.
     introductions: Option<Introductions>,
+    /// HTTP/3, where it is spoken.
+    quic: Option<(Quic, Datagrams)>,
     /// Connections may wait to be accepted.
     has_newcomers: bool,
     /// None is accepted until then.
@@ -83,6 +90,7 @@ impl SocketServer {
             sockets,
             listeners,
             sessions: acceptor.map(Sessions::new),
+            quic: None,
             introductions: None,
             has_newcomers: false,
             pause_until: None,
@@ -119,14 +127,27 @@ impl SocketServer {
         self.introductions = Introductions::by(networks, clock::now());
     }
 
-    /// Does something with the server on what carries it.
-    fn with<R>(
-        &mut self,
-        act: impl FnOnce(&mut Cheetah, &mut Secured<'_, Introduced<'_, Sockets>>) -> R,
-    ) -> R {
-        let mut introduced = Introduced::new(&mut self.sockets, self.introductions.as_mut());
-        let mut transport = Secured::new(&mut introduced, self.sessions.as_mut());
-        act(&mut self.cheetah, &mut transport)
+    /// Speaks HTTP/3, too, at the port of HTTPS; behind [`set_bounds`](Self::set_bounds), whose limits count for it.
+    ///
+    /// # Errors
+    ///
+    /// The port of UDP is taken, or HTTPS has no TLS 1.3.
+    pub fn speak_http3(&mut self, acceptor: Arc<Acceptor>) -> Result<(), Error> {
+        let port = acceptor.port();
+        let address = self.address().map(|it| SocketAddr::new(it.ip(), port));
+        let bound = address.and_then(Datagrams::bind);
+        let datagrams = bound.map_err(|e| {
+            let what = format!("cannot have UDP port {port} for HTTP/3");
+            Error::io(what, e).mend("choose another port of HTTPS, or leave http3 out")
+        })?;
+        let mut quic = Quic::new(acceptor, true, clock::now())?;
+        let most = u32::try_from(self.connections_max).ok();
+        quic.set_bounds(most, self.cheetah.peers());
+        let watched = self.sockets.wake_by(datagrams.as_fd());
+        watched.map_err(|e| Error::io("cannot wait for datagrams", e))?;
+        self.quic = Some((quic, datagrams));
+        self.cheetah.server_mut().announce_http3(port);
+        Ok(())
     }
 
     /// Reads long files in this way from now on, where the kernel does not send them itself.
@@ -156,12 +177,31 @@ impl SocketServer {
         if let Some(introductions) = &mut self.introductions {
             introductions.begin_turn(now, &mut self.sockets);
         }
+        if let Some((quic, datagrams)) = &mut self.quic {
+            quic.begin_turn(now);
+            datagrams.receive(quic);
+        }
         self.with(|cheetah, transport| cheetah.handle(now, unix_secs, transport));
         self.answer_what_follows(now);
         // Where some have ended, there may be room for others.
         while self.may_accept() {
             self.accept(now);
             self.answer_what_follows(now);
+        }
+        self.send_datagrams();
+    }
+
+    /// Does something with the server on what carries it.
+    fn with<R>(&mut self, act: impl FnOnce(&mut Cheetah, &mut Carrier<'_>) -> R) -> R {
+        let mut introduced = Introduced::new(&mut self.sockets, self.introductions.as_mut());
+        let secured = Secured::new(&mut introduced, self.sessions.as_mut());
+        let quic = self.quic.as_mut().map(|(quic, _)| quic);
+        act(&mut self.cheetah, &mut Beside::new(secured, quic))
+    }
+
+    fn send_datagrams(&mut self) {
+        if let Some((quic, datagrams)) = &mut self.quic {
+            datagrams.send(quic);
         }
     }
 
@@ -230,10 +270,15 @@ impl Carried for SocketServer {
         let pause = self.pause_until.filter(|_| self.has_newcomers);
         let is_waiting = self.sessions.as_ref().is_some_and(Sessions::is_waiting);
         let soon = is_waiting.then(clock::now);
+        let quic = self.quic.as_ref();
+        let quic = quic.and_then(|(quic, datagrams)| match datagrams.has_more() {
+            true => Some(Instant::START),
+            false => quic.poll_timeout(),
+        });
         let introductions = self.introductions.as_ref();
         let headers = introductions.and_then(Introductions::poll_timeout);
         let answers = self.cheetah.poll_timeout();
-        let until = [until, answers, may_accept, pause, soon, headers];
+        let until = [until, answers, may_accept, pause, soon, headers, quic];
         let waited = self.sockets.wait(until.into_iter().flatten().min());
         waited.map_err(|e| Error::io("cannot wait for connections", e))
     }
@@ -248,19 +293,33 @@ impl Carried for SocketServer {
         let (now, unix_secs) = (clock::now(), clock::unix_secs());
         self.with(|cheetah, transport| cheetah.change(now, unix_secs, site, change, transport));
         self.answer_what_follows(now);
+        self.send_datagrams();
     }
 
     fn retry_all(&mut self) {
         let (now, unix_secs) = (clock::now(), clock::unix_secs());
         self.with(|cheetah, transport| cheetah.retry_all(now, unix_secs, transport));
         self.answer_what_follows(now);
+        self.send_datagrams();
     }
 
     fn stop(&mut self) {
         self.listeners.clear();
         let (now, unix_secs) = (clock::now(), clock::unix_secs());
+        if let Some((quic, _)) = &mut self.quic {
+            quic.stop(now);
+        }
         self.with(|cheetah, transport| cheetah.stop(now, unix_secs, transport));
         self.answer_what_follows(now);
+        self.send_datagrams();
+    }
+
+    fn abort_all(&mut self) -> Result<(), Error> {
+        if let Some((quic, _)) = &mut self.quic {
+            quic.close_all();
+        }
+        self.send_datagrams();
+        Ok(())
     }
 
     fn describe(&self) -> String {
@@ -280,8 +339,13 @@ impl Carried for SocketServer {
             ("sockets_accept_errors", self.accept_errors),
         ];
         let sessions = self.sessions.iter().flat_map(Sessions::counters);
+        let quic = self.quic.iter().flat_map(|(quic, _)| quic.counters());
         let introductions = self.introductions.iter().flat_map(Introductions::counters);
-        let all = own.into_iter().chain(sessions).chain(introductions);
+        let all = own
+            .into_iter()
+            .chain(sessions)
+            .chain(introductions)
+            .chain(quic);
         all.map(|(name, count)| (name.to_owned(), count)).collect()
     }
 }

@@ -6,6 +6,7 @@
 use exos_program::exposition::{Exposition, Kind, label_value, metric_name};
 
 use super::snapshot::{Row, Snapshot};
+use crate::acme::Shown;
 
 const RESPONSES: &str = "http_responses_";
 
@@ -39,6 +40,7 @@ pub(super) fn text(snapshot: &Snapshot) -> String {
         let name = "exos_serve_certificate_expiry_timestamp_seconds";
         text.single(name, Kind::Gauge, at as f64);
     }
+    acme(&mut text, &snapshot.acme);
     let responses = "exos_serve_http_responses_total";
     text.begin(responses, Kind::Counter);
     for (name, value) in &snapshot.counters {
@@ -68,6 +70,23 @@ pub(super) fn text(snapshot: &Snapshot) -> String {
     text.into_text()
 }
 
+/// Certificates that come by themselves, each by its name.
+fn acme(text: &mut Exposition, all: &[Shown]) {
+    let mut each = |metric: &str, value: fn(&Shown) -> Option<i64>| {
+        let name = format!("exos_serve_acme_{metric}");
+        if all.iter().any(|it| value(it).is_some()) {
+            text.begin(&name, Kind::Gauge);
+        }
+        for (shown, value) in all.iter().filter_map(|it| Some((it, value(it)?))) {
+            let label = format!("name=\"{}\"", label_value(&shown.name));
+            text.sample(&name, &label, value);
+        }
+    };
+    each("certificate_expiry_timestamp_seconds", |it| it.expires);
+    each("next_order_timestamp_seconds", |it| Some(it.next_order));
+    each("failures", |it| Some(it.failures.into()));
+}
+
 fn labels(row: &Row) -> String {
     let core = format!("core=\"{}\"", row.core);
     match &row.interface {
@@ -79,6 +98,29 @@ fn labels(row: &Row) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn certificates_that_come_by_themselves_have_names() {
+        let shown = |name: &str, expires| Shown {
+            name: name.to_owned(),
+            expires,
+            failures: 2,
+            ..Shown::default()
+        };
+        let acme = vec![shown("a.test", Some(77)), shown("b.test", None)];
+        let text = text(&Snapshot {
+            acme,
+            ..Snapshot::default()
+        });
+        let part = "exos_serve_acme_certificate_expiry_timestamp_seconds gauge\n\
+             exos_serve_acme_certificate_expiry_timestamp_seconds{name=\"a.test\"} 77\n\
+             # TYPE exos_serve_acme_next_order_timestamp_seconds gauge\n";
+        assert!(text.contains(part), "{text}");
+        assert!(
+            text.contains("exos_serve_acme_failures{name=\"b.test\"} 2\n"),
+            "{text}"
+        );
+    }
 
     #[test]
     fn each_metric_comes_once() {

@@ -3,9 +3,11 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use exos::clock::unix_secs;
 use exos_program::html::escape;
 
 use super::snapshot::{Row, Snapshot};
+use crate::acme::Shown;
 
 const HEAD: &str = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
     <meta http-equiv=\"refresh\" content=\"5\">\n\
@@ -15,10 +17,11 @@ const HEAD: &str = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\"
     td:last-child{text-align:right;font-variant-numeric:tabular-nums}</style>\n<h1>exos serve</h1>\n";
 
 /// The groups of counters: what their names begin with, and what the group is called.
-const GROUPS: [(&str, &str); 6] = [
+const GROUPS: [(&str, &str); 7] = [
     ("http_responses_", "Responses by status"),
     ("http_", "HTTP"),
     ("tls_", "TLS"),
+    ("acme_", "Certificates by themselves"),
     ("cache_", "Cache"),
     ("link_", "Link"),
     ("", "Stack"),
@@ -34,6 +37,10 @@ pub(super) fn html(snapshot: &Snapshot, path: &str) -> String {
         &mut text,
         rows.iter().map(|(name, value)| (*name, value.clone())),
     );
+    if !snapshot.acme.is_empty() {
+        text.push_str("<h2>Certificates by themselves</h2>\n");
+        table(&mut text, snapshot.acme.iter().map(certificate));
+    }
     if !snapshot.cores.is_empty() {
         text.push_str("<h2>Cores</h2>\n");
         cores(&mut text, &snapshot.cores);
@@ -94,6 +101,21 @@ fn table<'a>(text: &mut String, rows: impl Iterator<Item = (&'a str, String)>) {
         let _ = writeln!(text, "<tr><td>{}<td>{}", escape(name), escape(&value));
     }
     text.push_str("</table>\n");
+}
+
+/// What becomes of a certificate that comes by itself.
+fn certificate(shown: &Shown) -> (&str, String) {
+    let left = |at: i64| time(Duration::from_secs((at - unix_secs() as i64).max(0) as u64));
+    let has = match shown.expires {
+        Some(at) => format!("ends in {}", left(at)),
+        None => "has not come".to_owned(),
+    };
+    let next = left(shown.next_order);
+    let text = match &shown.error {
+        Some(error) => format!("{has}; the next attempt is in {next}, because {error}"),
+        None => format!("{has}; the next is ordered in {next}"),
+    };
+    (&shown.name, text)
 }
 
 /// A row for each core.

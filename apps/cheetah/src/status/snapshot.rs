@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::acme::Shown;
 use crate::limits::RATE_TIME;
 use crate::site::store::cache::Figures;
 
@@ -22,6 +23,8 @@ pub struct Snapshot {
     pub link: String,
     /// When the first certificate ends, in seconds since 1970.
     pub certificate_expires: Option<i64>,
+    /// Certificates that come by themselves.
+    pub acme: Vec<Shown>,
     /// Open connections.
     pub connections: usize,
     /// Connections in TIME-WAIT.
@@ -136,6 +139,7 @@ impl Snapshot {
             uptime_seconds: self.uptime.as_secs_f64(),
             cpu_seconds: self.cpu.as_secs_f64(),
             certificate_expires_unix_seconds: self.certificate_expires,
+            acme: self.acme.iter().map(AcmeCertificate::of).collect(),
             connections: self.connections,
             time_wait_connections: self.time_wait,
             documents: self.documents,
@@ -164,6 +168,9 @@ pub struct Statistics {
     /// it is left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     certificate_expires_unix_seconds: Option<i64>,
+    /// Certificates that come by themselves (ACME); left out where none do.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    acme: Vec<AcmeCertificate>,
     /// TCP connections that are open.
     connections: usize,
     /// Connections in TIME-WAIT.
@@ -182,7 +189,7 @@ pub struct Statistics {
     waiting_requests: usize,
     /// Every counter by name, all of them growing only, since the start; of all cores together. `link_` are the link's
     /// (`link_kernel_` the kernel's for its socket, `link_xdp_` the verdicts of the filter program), `cores_` those of a
-    /// program on several cores, `http_` the web server's, `cache_` of its documents, `stream_` of its reading of long files,
+    /// program on several cores, `acme_` those of certificates that come by themselves, `http_` the web server's, `cache_` of its documents, `stream_` of its reading of long files,
     /// `sockets_` those of `--sockets`; the others are the stack's. `drop_` counts packets that were dropped, each kind by its
     /// own name. What each means stands beside its declaration in the code.
     counters: BTreeMap<String, u64>,
@@ -211,6 +218,35 @@ impl OnCore {
             core: row.core,
             interface: row.interface.clone(),
             columns: row.columns().into_iter().collect(),
+        }
+    }
+}
+
+/// A certificate that comes by itself.
+#[derive(Serialize, JsonSchema)]
+struct AcmeCertificate {
+    /// The host.
+    name: String,
+    /// When it ends, in seconds since 1970; left out where none has come yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_unix_seconds: Option<i64>,
+    /// When the next is ordered, in seconds since 1970; 0 for at once.
+    next_order_unix_seconds: i64,
+    /// Orders in a row that have failed.
+    failures: u32,
+    /// Why the last has failed; left out where it has not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+impl AcmeCertificate {
+    fn of(shown: &Shown) -> Self {
+        Self {
+            name: shown.name.clone(),
+            expires_unix_seconds: shown.expires,
+            next_order_unix_seconds: shown.next_order,
+            failures: shown.failures,
+            error: shown.error.clone(),
         }
     }
 }

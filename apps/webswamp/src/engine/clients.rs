@@ -32,7 +32,7 @@ pub struct Engine {
     /// Clients that have yet to begin, and when they may.
     pub(super) newcomers: VecDeque<u32>,
     pub(super) start: Instant,
-    /// Clients whose first connection is being opened.
+    /// Clients whose first connection is being opened; of those that share one, the client that opens it.
     pub(super) opening: u32,
     /// What is put off to the next turn, so that acknowledgements leave by themselves.
     pub(super) deferred: Vec<u64>,

@@ -25,6 +25,8 @@ pub enum News<'a> {
     GoingAway {
         /// Why.
         code: ErrorCode,
+        /// It says so for the first time: servers that leave in good order say it again.
+        is_first: bool,
         /// It has looked at requests on this connection.
         has_taken: bool,
         /// The slots of requests that it has done nothing about, oldest first: they may be asked again.
@@ -89,6 +91,14 @@ pub(super) struct Unfinished {
 
 pub(super) const FRAME_HEAD_LEN: usize = limits::FRAME_HEAD_LEN;
 
+/// A response has come further.
+fn brings_something(news: &News<'_>) -> bool {
+    match news {
+        News::Part(part) => part.is_end || part.status.is_some() || !part.content.is_empty(),
+        News::Nothing | News::Lost { .. } | News::GoingAway { .. } => false,
+    }
+}
+
 impl Connection {
     /// Takes a frame, or what has come of one with data: how many bytes it takes, and what they say. `None` when more has to
     /// come first.
@@ -98,11 +108,14 @@ impl Connection {
     /// The server does what no server may. The connection is of no use any more.
     pub fn take<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<(usize, News<'a>)>, Fault> {
         if let Reading::Data(data) = self.reading {
-            return if bytes.is_empty() {
-                Ok(None)
-            } else {
-                Ok(Some(self.take_data(data, bytes, 0)))
-            };
+            if bytes.is_empty() {
+                return Ok(None);
+            }
+            let (taken, news) = self.take_data(data, bytes, 0);
+            if brings_something(&news) {
+                self.idle_frames = 0;
+            }
+            return Ok(Some((taken, news)));
         }
         let Some(head) = FrameHead::parse(bytes) else {
             return Ok(None);
@@ -155,13 +168,10 @@ impl Connection {
 
     /// A server that keeps us busy with what brings nothing is left.
     fn count_idle(&mut self, news: &News<'_>) -> Result<(), Fault> {
-        match news {
-            News::Part(part)
-                if part.is_end || part.status.is_some() || !part.content.is_empty() =>
-            {
-                self.idle_frames = 0;
-            }
-            _ => self.idle_frames += 1,
+        if brings_something(news) {
+            self.idle_frames = 0;
+        } else {
+            self.idle_frames += 1;
         }
         if self.idle_frames > IDLE_FRAMES_MAX {
             return Err(Fault::EmptyFlood);

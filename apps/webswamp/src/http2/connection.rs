@@ -30,11 +30,13 @@ pub struct Connection {
     pub(super) uploads: u32,
     /// How much of bodies may be sent on all streams together.
     pub(super) window: i64,
+    /// Bytes of bodies that were sent, and whose room the server has not given back: on the connection, and on its streams together.
+    pub(super) unreturned: [u64; 2],
     /// Bytes of content that have come and whose room was not given back.
     pub(super) owed: u32,
     pub(super) reading: Reading,
     pub(super) answers: Answers,
-    /// Frames in a row that brought nothing of a response.
+    /// Frames in a row that brought nothing of a response, nor room for what was sent.
     pub(super) idle_frames: u32,
     /// The server takes no more streams.
     pub(super) is_going_away: bool,
@@ -68,6 +70,7 @@ impl Connection {
             next: 1,
             uploads: 0,
             window: limits::DEFAULT_WINDOW.into(),
+            unreturned: [0; 2],
             owed: 0,
             reading: Reading::Start,
             answers: Answers::default(),

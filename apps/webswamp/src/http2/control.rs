@@ -65,7 +65,7 @@ impl Connection {
     ) -> Result<News<'static>, Fault> {
         of_connection(head)?;
         let (last, code) = payload::go_away(payload)?;
-        self.is_going_away = true;
+        let is_first = !std::mem::replace(&mut self.is_going_away, true);
         let mut unasked = Vec::new();
         while let Some(stream) = self.streams.pop_above(last) {
             self.uploads -= u32::from(stream.upload.is_some());
@@ -74,6 +74,7 @@ impl Connection {
         unasked.reverse();
         Ok(News::GoingAway {
             code,
+            is_first,
             has_taken: last > 0,
             unasked,
         })
@@ -86,6 +87,12 @@ impl Connection {
     ) -> Result<News<'static>, Fault> {
         let by = i64::from(payload::window_update(payload)?);
         let most = i64::from(limits::WINDOW_MAX);
+        let unreturned = &mut self.unreturned[usize::from(head.stream != 0)];
+        if *unreturned > 0 {
+            // It has taken some of a body.
+            self.idle_frames = 0;
+        }
+        *unreturned = unreturned.saturating_sub(by as u64);
         if head.stream == 0 {
             self.window += by;
             match self.window {

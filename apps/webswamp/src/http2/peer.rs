@@ -16,7 +16,7 @@ pub(super) struct Peer {
     pub(super) window: u32,
     /// The longest payload of a frame.
     pub(super) frame_len: usize,
-    /// It keeps a table as large as there is before anything is said, for header blocks of ours.
+    /// It has always kept a table as large as there is before anything is said, for header blocks of ours.
     pub(super) has_table: bool,
 }
 
@@ -49,7 +49,8 @@ impl Peer {
         for (id, value) in pairs {
             match id {
                 setting::HEADER_TABLE_SIZE => {
-                    self.has_table = value as usize >= limits::HEADER_TABLE_LEN;
+                    // A table that was smaller once has lost what was in it (RFC 7541 §4.3).
+                    self.has_table &= value as usize >= limits::HEADER_TABLE_LEN;
                 }
                 setting::ENABLE_PUSH if value > 1 => return Err(Fault::Settings),
                 setting::MAX_CONCURRENT_STREAMS => self.streams = value,

@@ -52,7 +52,11 @@ impl Connection {
         }
         let frame_len = self.peer.frame_len;
         for stream in self.streams.iter_mut() {
+            let before = self.window;
             let sent = send_body(stream, &mut self.window, frame_len, &mut self.out);
+            for unreturned in &mut self.unreturned {
+                *unreturned += (before - self.window) as u64;
+            }
             self.uploads -= u32::from(sent == Sent::All);
         }
     }

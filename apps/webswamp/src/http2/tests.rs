@@ -254,6 +254,32 @@ fn later_requests_name_what_the_first_has_entered() {
     }
 }
 
+/// A table that the server gives up has lost what the first request entered, though it is as large as before when it is used again:
+/// that it was smaller is said with the next request (RFC 7541 §4.2).
+#[test]
+fn a_table_that_was_given_up_is_not_used() {
+    let size = setting::HEADER_TABLE_SIZE;
+    let at_once = Server::default().settings(&[(size, 0), (size, 4096)]);
+    let apart = Server::default()
+        .settings(&[(size, 0)])
+        .settings(&[(size, 4096)]);
+    for server in [at_once, apart] {
+        let mut connection = asked(&[], 0);
+        let mut decoder = Decoder::new(4096);
+        connection.ask(0, &get());
+        let first = fields(&mut decoder, &sent(&mut connection)[0].1);
+        take(&mut connection, &server.0).unwrap();
+        // What a server's decoder holds then.
+        let mut decoder = Decoder::new(4096);
+        for slot in [1, 2] {
+            connection.ask(slot, &get());
+            let block = sent(&mut connection).pop().unwrap().1;
+            assert_eq!(block[0] == 0x20, slot == 1, "{block:?}");
+            assert_eq!(fields(&mut decoder, &block), first);
+        }
+    }
+}
+
 /// Whatever bytes responses come in pieces of, they are the same.
 #[test]
 fn responses_in_pieces() {
@@ -528,6 +554,51 @@ fn floods() {
         take(&mut connection, &server.0),
         Err(Fault::HeaderBlockTooLong)
     );
+}
+
+/// Room that is given back for a body shows that the server takes it, frame by frame, whether it comes before all of the body was sent
+/// or after; room beside that shows nothing.
+#[test]
+fn room_for_a_body_is_no_flood() {
+    let room = |stream, by: u32| {
+        let server = Server::default();
+        server.frame(kind::WINDOW_UPDATE, 0, stream, &by.to_be_bytes())
+    };
+    let chunks = IDLE_FRAMES_MAX as usize;
+    for window in [10, 1 << 20] {
+        let mut connection = asked(&[(setting::INITIAL_WINDOW_SIZE, window)], 0);
+        take(&mut connection, &room(0, 1 << 20).0).unwrap();
+        connection.ask(0, &post(10 * chunks));
+        let mut sent_len = 0;
+        for _ in 0..chunks {
+            sent_len += body_lens(&mut connection).iter().sum::<usize>();
+            take(&mut connection, &room(1, 10).0).unwrap();
+            take(&mut connection, &room(0, 10).0).unwrap();
+        }
+        assert_eq!(sent_len, 10 * chunks);
+        let more: Vec<u8> = (0..=IDLE_FRAMES_MAX).flat_map(|_| room(1, 1).0).collect();
+        assert_eq!(take(&mut connection, &more), Err(Fault::EmptyFlood));
+    }
+}
+
+fn body_lens(connection: &mut Connection) -> Vec<usize> {
+    let frames = sent(connection).into_iter();
+    let data = frames.filter(|(head, _)| head.kind == kind::DATA);
+    data.map(|(head, _)| head.len).collect()
+}
+
+/// Content is no flood, though each frame's head comes by itself.
+#[test]
+fn content_behind_its_head_is_no_flood() {
+    let mut connection = asked(&[], 1);
+    let head = Server::default().head(1, &[(":status", "200")], false);
+    take(&mut connection, &head.0).unwrap();
+    let frame = Server::default().data(1, b"ab", false).0;
+    for _ in 0..=IDLE_FRAMES_MAX {
+        take(&mut connection, &frame[..9]).unwrap();
+        let said = take(&mut connection, &frame[9..]).unwrap();
+        assert_eq!(said.parts, [(0, None, b"ab".to_vec(), false)]);
+    }
 }
 
 /// Bodies go as far as the windows of stream and connection are open, in frames as long as the server takes.

@@ -13,7 +13,7 @@ pub struct Http2 {
     pub streams_per_connection: u32,
     /// Streams that were reset under way (RST_STREAM).
     pub resets: BTreeMap<String, u64>,
-    /// Connections on which the server takes no more requests (GOAWAY).
+    /// Connections on which the server takes no more requests, by the code of its first GOAWAY there.
     pub goaways: BTreeMap<String, u64>,
     /// Requests about which a server that went away had done nothing, and which were asked again.
     pub asked_again: u64,

@@ -114,7 +114,10 @@ impl Case for Tls {
             format!("{:.1}", case.cryptography_us)
         }),
         Column::number("of work %", |case, r| {
-            format!("{:.0}", 100.0 * case.cryptography_us / r.work_us_per_request)
+            format!(
+                "{:.0}",
+                100.0 * case.cryptography_us / r.work_us_per_request
+            )
         }),
         Column::text("x nginx", |case, r| {
             Ratio::shown(&case.ratios, &r.server, PEER)

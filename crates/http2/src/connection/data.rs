@@ -18,9 +18,7 @@ impl Connection {
             return Err(Fault::StreamNumber);
         }
         let data = payload::without_padding(head, bytes)?;
-        if id > self.streams.last {
-            return Err(Fault::IdleStream);
-        }
+        self.check_used(id)?;
         if !self.receive_window.take(len) {
             return Err(Fault::BeyondWindow);
         }
@@ -59,8 +57,8 @@ impl Connection {
                 }
             }
         };
-        // What comes on a stream that is no more is thrown away.
-        self.consume(id, head.len, out);
+        // It is thrown away, and its stream is no more.
+        self.consume_of_connection(len, out);
         if self.streams.was_reset(id) {
             return Ok(None);
         }
@@ -94,10 +92,11 @@ impl Connection {
         out: &mut Vec<u8>,
     ) -> Result<Option<Event<'a>>, Fault> {
         let (id, by) = (head.stream, payload::window_update(bytes)?);
-        if id > self.streams.last {
-            return Err(Fault::IdleStream);
+        if id != 0 {
+            self.check_used(id)?;
         }
-        let is_small = by < SMALL_WINDOW_LEN;
+        // What opens nothing is little, too.
+        let is_small = by < SMALL_WINDOW_LEN || (id != 0 && self.streams.get(id).is_none());
         if is_small && !self.allowances.windows.take(SMALL_WINDOWS, self.now) {
             return Err(Fault::WindowFlood);
         }

@@ -4,6 +4,7 @@ use super::streams::{ReceiveWindow, Stream};
 use super::{Block, Connection, Event, Going};
 use crate::error::Fault;
 use crate::frame::{FrameHead, StreamId, flag, payload};
+use crate::hpack::HpackError;
 use crate::limits::{
     CONTINUATIONS_MAX, EMPTY_FRAMES, HEADER_BLOCK_LEN_MAX, KEPT_FIELDS_LEN, PRIORITIES,
     STREAM_WINDOW, STREAMS_MAX,
@@ -11,6 +12,14 @@ use crate::limits::{
 use crate::message::{self, Layout, RequestHead};
 use crate::priority::Priority;
 use crate::state::{State, StreamEvent};
+
+/// What a block that cannot be decoded says of its peer.
+fn fault_of(error: HpackError) -> Fault {
+    match error {
+        HpackError::Bomb => Fault::HeaderBomb,
+        _ => Fault::Compression,
+    }
+}
 
 /// The last header block of a request, and what it said.
 #[derive(Debug, Default)]
@@ -103,14 +112,19 @@ impl Connection {
         }
         let layout = self.decode(block)?;
         if id <= self.streams.last {
-            return Ok(None); // We have reset it: they were under way.
+            // We have reset it: they were under way.
+            if is_end {
+                self.streams.forget_reset(id);
+            }
+            return self.allow_useless().map(|()| None);
         }
         self.streams.use_number(id);
         if let Going::Gone(last) = self.going
             && id > last
         {
+            // Nobody sees to it (§6.8).
             self.streams.note_reset(id);
-            return Ok(None); // Nobody sees to it (§6.8).
+            return self.allow_useless().map(|()| None);
         }
         let fault = if self.streams.count() >= STREAMS_MAX as usize {
             Some(Fault::TooManyStreams)
@@ -133,8 +147,11 @@ impl Connection {
 
     /// A request begins.
     fn open(&mut self, id: StreamId, is_end: bool, layout: Option<Layout>) -> Event<'_> {
+        // Some clients send a frame of a type that means nothing beside each, so that servers stay used to that (§5.5).
+        self.allowances.empty.give(EMPTY_FRAMES);
         let early = self.streams.take_early(id);
         let priority = early.or(layout.and_then(|layout| layout.priority));
+        self.says_priorities |= priority.is_some();
         self.streams.add(Stream {
             id,
             state: match is_end {
@@ -145,7 +162,11 @@ impl Connection {
             receive_window: ReceiveWindow::new(STREAM_WINDOW),
             length_left: layout.and_then(|layout| layout.length),
             surplus: 0,
-            priority: priority.unwrap_or_default(),
+            priority: priority.unwrap_or(Priority {
+                // Of who says nothing, all share (RFC 9218 §10).
+                is_incremental: !self.says_priorities,
+                ..Priority::default()
+            }),
         });
         match layout {
             Some(layout) => Event::Request {
@@ -171,7 +192,7 @@ impl Connection {
         let decoded = self
             .decoder
             .decode(block, |name, value| fields.push(name, value));
-        decoded.map_err(|_| Fault::Compression)?;
+        decoded.map_err(fault_of)?;
         let event = match is_end {
             true => StreamEvent::ReceiveLastHeaders,
             false => StreamEvent::ReceiveHeaders,
@@ -212,12 +233,12 @@ impl Connection {
         let decoded = self
             .decoder
             .decode(block, |name, value| fields.push(name, value));
-        decoded.map_err(|_| Fault::Compression)?;
+        decoded.map_err(fault_of)?;
         if self.fields.is_too_long() {
             return Ok(None);
         }
         let layout = message::request(&self.fields).ok();
-        if self.decoder.changes() == before {
+        if self.decoder.changes() == before && block.len() <= KEPT_FIELDS_LEN {
             self.memo.layout = layout;
             self.memo.changes = before;
             self.memo.block.clear();
@@ -260,6 +281,7 @@ impl Connection {
         }
         self.allow_priority()?;
         let priority = Priority::parse(value);
+        self.says_priorities = true;
         if let Some(stream) = self.streams.get_mut(id) {
             stream.priority = priority;
             return Ok(Some(Event::Priority {

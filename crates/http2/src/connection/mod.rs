@@ -95,6 +95,8 @@ pub struct Connection {
     /// The next header block says that we keep no table.
     owes_resize: bool,
     has_resized: bool,
+    /// The client has said of a response how urgent it is.
+    says_priorities: bool,
     allowances: Allowances,
     /// In seconds.
     now: u32,
@@ -117,6 +119,7 @@ impl Connection {
             block: None,
             owes_resize: false,
             has_resized: false,
+            says_priorities: false,
             allowances: Allowances {
                 resets: Allowance::new(RESETS),
                 settings: Allowance::new(SETTINGS),
@@ -152,6 +155,11 @@ impl Connection {
         self.block.is_some()
     }
 
+    /// Bytes that are kept of a header block that has not ended.
+    pub fn headers_len(&self) -> usize {
+        self.block.as_ref().map_or(0, |block| block.bytes.len())
+    }
+
     /// Takes what the connection begins with, or one frame: how many bytes, and what it means. Nothing where it is not whole.
     ///
     /// # Errors
@@ -175,15 +183,23 @@ impl Connection {
         let taken = FRAME_HEAD_LEN + head.len;
         // The connection is needed once more where the frame is wrong: then there is no event that refers to it.
         let payload = &bytes[FRAME_HEAD_LEN..taken];
-        let (streams_last, at) = (self.streams.last, out.len());
+        let (last, at) = (self.last_seen_to(), out.len());
         match self.handle_frame(&head, payload, out) {
             Ok(event) => Ok((taken, event)),
             Err(fault) => {
                 let why = fault.to_string();
                 out.truncate(at);
-                crate::frame::push_go_away(out, streams_last, fault.code(), why.as_bytes());
+                crate::frame::push_go_away(out, last, fault.code(), why.as_bytes());
                 Err(fault)
             }
+        }
+    }
+
+    /// The last stream that is seen to; it never goes up again (RFC 9113 §6.8).
+    fn last_seen_to(&self) -> StreamId {
+        match self.going {
+            Going::Gone(last) => last,
+            Going::Staying | Going::Told => self.streams.last,
         }
     }
 
@@ -256,6 +272,14 @@ impl Connection {
         }
     }
 
+    /// Nothing is sent on streams that nobody has opened; those of even numbers would be ours (§5.1.1).
+    fn check_used(&self, stream: StreamId) -> Result<(), Fault> {
+        match stream > self.streams.last || stream.is_multiple_of(2) {
+            true => Err(Fault::IdleStream),
+            false => Ok(()),
+        }
+    }
+
     fn allow_useless(&mut self) -> Result<(), Fault> {
         match self.allowances.empty.take(EMPTY_FRAMES, self.now) {
             true => Ok(()),
@@ -272,9 +296,7 @@ impl Connection {
         if stream == 0 {
             return Err(Fault::StreamNumber);
         }
-        if stream > self.streams.last {
-            return Err(Fault::IdleStream);
-        }
+        self.check_used(stream)?;
         if !self.allowances.resets.take(RESETS, self.now) {
             return Err(Fault::ResetFlood);
         }

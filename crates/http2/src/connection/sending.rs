@@ -118,14 +118,19 @@ impl Connection {
     /// Bytes of a body were consumed, or thrown away: their stream and the connection may be sent as much more.
     pub fn consume(&mut self, stream: StreamId, len: usize, out: &mut Vec<u8>) {
         let len = len as u32;
-        if let Some(by) = self.receive_window.consume(len) {
-            push_window_update(out, 0, by);
-        }
+        self.consume_of_connection(len, out);
         if let Some(it) = self.streams.get_mut(stream)
             && let Some(by) = it.receive_window.consume(len)
             && matches!(it.state, State::Open | State::HalfClosedLocal)
         {
             push_window_update(out, stream, by);
+        }
+    }
+
+    /// Bytes of streams that are no more.
+    pub(super) fn consume_of_connection(&mut self, len: u32, out: &mut Vec<u8>) {
+        if let Some(by) = self.receive_window.consume(len) {
+            push_window_update(out, 0, by);
         }
     }
 
@@ -161,8 +166,9 @@ impl Connection {
 
     /// Appends what tells the peer why the connection ends.
     pub fn fail(&mut self, fault: Fault, out: &mut Vec<u8>) {
-        self.going = Going::Gone(self.streams.last);
+        let last = self.last_seen_to();
+        self.going = Going::Gone(last);
         let why = fault.to_string();
-        push_go_away(out, self.streams.last, fault.code(), why.as_bytes());
+        push_go_away(out, last, fault.code(), why.as_bytes());
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::frame::StreamId;
-use crate::limits::{EARLY_PRIORITIES_MAX, RESET_REMEMBERED, WINDOW_MAX};
+use crate::limits::{EARLY_PRIORITIES_MAX, FRAME_LEN_MAX, RESET_REMEMBERED, WINDOW_MAX};
 use crate::priority::Priority;
 use crate::state::State;
 
@@ -54,7 +54,13 @@ impl ReceiveWindow {
     #[must_use]
     pub(super) fn consume(&mut self, len: u32) -> Option<u32> {
         self.consumed += len;
-        if self.consumed < self.most / 2 {
+        debug_assert!(
+            self.left + self.consumed <= self.most,
+            "nobody consumes what has not come"
+        );
+        // What the peer waits for may be little: others hold the rest of the connection's.
+        let is_much = self.consumed >= (self.most / 2).min(FRAME_LEN_MAX as u32);
+        if self.consumed == 0 || !is_much && self.consumed < self.left {
             return None;
         }
         let by = std::mem::take(&mut self.consumed);
@@ -185,10 +191,14 @@ mod tests {
     #[test]
     fn a_window_opens_when_half_of_it_was_consumed() {
         let mut window = ReceiveWindow::new(100);
+        assert!(window.take(60));
+        assert_eq!(window.consume(30), None);
+        assert_eq!(window.consume(20), Some(50));
+        assert_eq!(window.left, 90);
+        // A peer that has nothing left hears of anything.
+        let mut window = ReceiveWindow::new(100);
         assert!(window.take(60) && window.take(40) && !window.take(1));
-        assert_eq!(window.consume(49), None);
-        assert_eq!(window.consume(11), Some(60));
-        assert_eq!(window.left, 60);
+        assert_eq!(window.consume(1), Some(1));
     }
 
     #[test]
@@ -208,7 +218,7 @@ mod tests {
             streams.note_reset(id);
             streams.note_early(id + 1, Priority::default());
         }
-        assert!(streams.was_reset(999) && !streams.was_reset(800));
+        assert!(streams.was_reset(999) && !streams.was_reset(500));
         assert_eq!(streams.take_early(1000), Some(Priority::default()));
         assert_eq!(streams.take_early(1000), None);
         assert!(streams.early.len() < EARLY_PRIORITIES_MAX);

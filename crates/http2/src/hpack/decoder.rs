@@ -1,12 +1,11 @@
 //! Header blocks into fields (RFC 7541 §3, §5, §6).
 //!
-//! Work and memory for a block are bounded by its length: what fields come to is for the caller to bound, who is given each as
-//! it comes, and by nothing else than the block's own bytes is anything allocated. An entry of the table may be named by a
-//! byte each, so that the fields of a block may come to thousands of times its length.
+//! An entry of the table may be named by a byte, so that the fields of a block may come to thousands of times its length: beyond
+//! [`BOMB_LEN`] decoding stops. What of that is kept is for the caller to bound, who is given each field as it comes.
 
 use super::huffman;
-use super::table::DynamicTable;
-use crate::limits::TABLE_RESIZES_MAX;
+use super::table::{DynamicTable, ENTRY_OVERHEAD};
+use crate::limits::{BOMB_LEN, TABLE_RESIZES_MAX};
 
 /// Why a header block cannot be decoded. The table is not what the peer thinks from then on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +18,8 @@ pub enum HpackError {
     Index,
     /// A string is not coded as it says (§5.2).
     Huffman,
+    /// Its fields come to more than anybody means.
+    Bomb,
     /// The table's size changes within a block, too often, or beyond what was agreed on (§4.2, §6.3).
     Resize,
 }
@@ -62,14 +63,23 @@ impl Decoder {
     ) -> Result<(), HpackError> {
         let mut rest = block;
         let (mut resizes, mut has_fields) = (0, false);
+        let mut len = 0;
+        let mut field = |name: &[u8], value: &[u8]| {
+            len += name.len() + value.len() + ENTRY_OVERHEAD;
+            field(name, value);
+            match len > BOMB_LEN {
+                true => Err(HpackError::Bomb),
+                false => Ok(()),
+            }
+        };
         while let Some(&first) = rest.first() {
             if first & 0xe0 == 0x20 {
-                let len = number(&mut rest, 5)?;
+                let size = number(&mut rest, 5)?;
                 resizes += 1;
-                if has_fields || resizes > TABLE_RESIZES_MAX || len > self.len_max {
+                if has_fields || resizes > TABLE_RESIZES_MAX || size > self.len_max {
                     return Err(HpackError::Resize);
                 }
-                self.table.resize(len);
+                self.table.resize(size);
                 continue;
             }
             has_fields = true;
@@ -78,7 +88,7 @@ impl Decoder {
                     .table
                     .get(number(&mut rest, 7)?)
                     .ok_or(HpackError::Index)?;
-                field(name, value);
+                field(name, value)?;
                 continue;
             }
             let is_kept = first & 0x40 != 0;
@@ -94,7 +104,7 @@ impl Decoder {
         named: usize,
         is_kept: bool,
         rest: &mut &[u8],
-        field: &mut impl FnMut(&[u8], &[u8]),
+        field: &mut impl FnMut(&[u8], &[u8]) -> Result<(), HpackError>,
     ) -> Result<(), HpackError> {
         let Decoder {
             table,
@@ -109,7 +119,7 @@ impl Decoder {
             _ => table.get(named).ok_or(HpackError::Index)?.0,
         };
         let value = string(rest, value_buffer)?;
-        field(name, value);
+        field(name, value)?;
         if is_kept {
             // The name may be that of an entry which goes for this one (§4.4): it is copied before.
             let entry = [name, value].concat();

@@ -1,6 +1,6 @@
 //! Replays the fuzzing corpora, and damaged copies of each of their inputs, with the ordinary compiler.
 
-#[path = "../../../../fuzz/bodies/http2.rs"]
+#[path = "../../../../fuzz/bodies/web/http2.rs"]
 mod body;
 
 use exos_testing::{corpus, replay};

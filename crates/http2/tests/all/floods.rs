@@ -103,28 +103,44 @@ fn a_block_without_an_end_is_ended() {
     assert_eq!(fault, Some(Fault::HeaderBlockTooLong));
 }
 
-/// A table's entry that is named thousands of times comes to gigabytes: it is counted, and not kept.
+/// A table's entry that is named thousands of times comes to gigabytes: a few times are counted and not kept, more end the connection.
 #[test]
 fn a_bomb_of_fields_is_refused() {
-    let mut bomb = block(&GET);
+    let flags = flag::END_HEADERS | flag::END_STREAM;
     let value = "v".repeat(3900);
-    exos_http2::hpack::encoder::push_kept(&mut bomb, b"x", value.as_bytes());
-    bomb.extend(vec![0xbe; 10_000]);
+    let mut long = block(&GET);
+    exos_http2::hpack::encoder::push_kept(&mut long, b"x", value.as_bytes());
+    long.extend(vec![0xbe; 5]);
     let mut server = Server::begun();
-    let bytes = framed(
-        kind::HEADERS,
-        flag::END_HEADERS | flag::END_STREAM,
-        1,
-        &bomb,
-    );
-    assert_eq!(server.receive(&bytes), Ok(vec![Told::TooLong(1)]));
+    let told = server.receive(&framed(kind::HEADERS, flags, 1, &long));
+    assert_eq!(told, Ok(vec![Told::TooLong(1)]));
     // The table is what the client thinks: the next request names it.
     let named = [block(&GET), vec![0xbe]].concat();
-    let next = framed(
-        kind::HEADERS,
-        flag::END_HEADERS | flag::END_STREAM,
-        3,
-        &named,
-    );
-    assert_eq!(server.receive(&next), Ok(vec![Told::Request(3, true)]));
+    let told = server.receive(&framed(kind::HEADERS, flags, 3, &named));
+    assert_eq!(told, Ok(vec![Told::Request(3, true)]));
+    // Named over and over, and with each a copy of its name is entered.
+    for (again, count) in [(&[0xbe][..], 10_000), (&[0x7e, 0], 5_000)] {
+        let bomb = [block(&GET), again.repeat(count)].concat();
+        let mut server = Server::begun();
+        server
+            .receive(&framed(kind::HEADERS, flags, 1, &long))
+            .unwrap();
+        let told = server.receive(&framed(kind::HEADERS, flags, 3, &bomb));
+        assert_eq!(told, Err(Fault::HeaderBomb));
+    }
+}
+
+/// Header blocks on a stream that was reset, and behind the end, cost as much as others.
+#[test]
+fn blocks_that_nobody_needs_are_counted() {
+    let mut server = Server::begun();
+    server.connection.finish_going(&mut server.out);
+    let fault = (0..1000).find_map(|n| server.receive(&request(2 * n + 1, true)).err());
+    assert_eq!(fault, Some(Fault::EmptyFlood));
+    let fault = flood(|n| match n {
+        0 => framed(kind::DATA, 0, 1, &[0; 4]),
+        1 => request(1, false),
+        _ => request(1, false),
+    });
+    assert_eq!(fault.1, Fault::EmptyFlood);
 }

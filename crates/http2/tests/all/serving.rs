@@ -115,20 +115,33 @@ fn bodies_open_their_windows_when_they_are_consumed() {
     let part = vec![7; 16_384];
     let data = framed(kind::DATA, 0, 1, &part);
     for _ in 0..STREAM_WINDOW / 16_384 {
-        assert_eq!(
-            server.receive(&data),
-            Ok(vec![Told::Data(1, part.clone(), false)])
-        );
+        let told = server.receive(&data);
+        assert_eq!(told, Ok(vec![Told::Data(1, part.clone(), false)]));
     }
     assert!(server.sent().is_empty());
     server.connection.consume(1, 40_000, &mut server.out);
-    let sent = server.sent();
-    assert_eq!((sent[0].0.kind, sent[0].0.stream), (kind::WINDOW_UPDATE, 1));
-    assert_eq!(payload::window_update(&sent[0].1), Ok(40_000));
-    server
-        .connection
-        .consume(1, CONNECTION_WINDOW as usize / 2 - 40_000, &mut server.out);
-    assert!(server.sent().iter().any(|(head, _)| head.stream == 0));
+    for (head, bytes) in server.sent() {
+        assert_eq!(head.kind, kind::WINDOW_UPDATE);
+        assert_eq!(payload::window_update(&bytes), Ok(40_000));
+    }
+}
+
+/// Bodies that nobody reads take their own windows, and another goes on for as long as there is any left of the connection's.
+#[test]
+fn a_body_goes_on_beside_those_that_wait() {
+    let mut server = Server::begun();
+    let waiting = CONNECTION_WINDOW / STREAM_WINDOW - 1;
+    let part = |stream| framed(kind::DATA, 0, stream, &[0; 16_384]);
+    for stream in (0..waiting).map(|n| 2 * n + 1) {
+        server.receive(&request(stream, false)).unwrap();
+        (0..4).for_each(|_| drop(server.receive(&part(stream)).unwrap()));
+    }
+    let healthy = 2 * waiting + 1;
+    server.receive(&request(healthy, false)).unwrap();
+    for _ in 0..1000 {
+        assert_eq!(server.receive(&part(healthy)).map(|told| told.len()), Ok(1));
+        server.connection.consume(healthy, 16_384, &mut server.out);
+    }
 }
 
 /// What is left of a request whose response is whole is not wanted, and nobody's fault; much of it ends the stream.
@@ -255,6 +268,35 @@ fn the_end_loses_nothing() {
             .send_head(stream, &[&[0x88]], true, &mut server.out);
     }
     assert!(server.connection.has_gone());
+}
+
+/// RFC 9113 §6.8: what was said to be the last request stays the last.
+#[test]
+fn the_last_request_never_goes_up() {
+    let mut server = Server::begun();
+    server.receive(&request(1, true)).unwrap();
+    server.connection.finish_going(&mut server.out);
+    server.receive(&request(3, true)).unwrap();
+    server.out.clear();
+    assert!(server.receive(&framed(kind::PING, 0, 1, &[0; 8])).is_err());
+    let sent = server.sent();
+    assert_eq!(payload::go_away(&sent[0].1).map(|(last, _)| last), Ok(1));
+}
+
+/// Who says nothing of priorities shares; who says something means what it does not say, too.
+#[test]
+fn silence_is_incremental_until_something_is_said() {
+    let mut server = Server::begun();
+    server.receive(&request(1, true)).unwrap();
+    assert!(server.connection.priority(1).is_incremental);
+    let urgent = block(&[&GET[..], &[("priority", "u=1")]].concat());
+    let flags = flag::END_HEADERS | flag::END_STREAM;
+    server
+        .receive(&framed(kind::HEADERS, flags, 3, &urgent))
+        .unwrap();
+    server.receive(&request(5, true)).unwrap();
+    assert!(!server.connection.priority(3).is_incremental);
+    assert!(!server.connection.priority(5).is_incremental);
 }
 
 /// RFC 7541 §4.2: who is told of a smaller table hears that we keep none.

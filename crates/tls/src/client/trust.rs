@@ -27,6 +27,19 @@ pub enum Trust {
 }
 
 impl Trust {
+    /// The certificates that are trusted, where some are.
+    ///
+    /// # Errors
+    ///
+    /// They cannot be read.
+    pub fn certificates(&self) -> Result<Vec<CertificateDer<'static>>, Error> {
+        match self {
+            Self::System => of_system(),
+            Self::File(path) => crate::files::certificates(path),
+            Self::Anybody => Ok(Vec::new()),
+        }
+    }
+
     pub(super) fn verifier(
         &self,
         provider: &Arc<CryptoProvider>,

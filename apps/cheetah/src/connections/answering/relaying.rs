@@ -202,6 +202,9 @@ impl Connection {
             if let Some(head) = head {
                 if self.is_stream() {
                     let block = self.begin_answer(&head, answering, turn.shared);
+                    if let Some(begun) = &mut answering.begun {
+                        begun.said.len += block.len();
+                    }
                     self.send_head(&[Buffer::from(block).whole()], turn.transport);
                 } else {
                     before.append(&mut self.begin_answer(&head, answering, turn.shared));

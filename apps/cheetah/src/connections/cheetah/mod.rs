@@ -20,6 +20,7 @@ use crate::applications::Applications;
 use crate::http::{Missing, Server};
 use crate::limits::ABORTS_AT_ONCE;
 use crate::log::Log;
+use crate::quic::is_request;
 use crate::site::Change;
 use crate::site::Wanted;
 use crate::stream::{Done, Streams};
@@ -28,6 +29,8 @@ use crate::stream::{Done, Streams};
 pub struct Cheetah {
     shared: Shared,
     connections: ConnectionTable<Connection>,
+    /// Requests of HTTP/3, which are as connections.
+    requests: ConnectionTable<Connection>,
     /// Streams of these whose requests wait, or are answered in parts.
     exchanges: Exchanges,
     fetching: Fetching,
@@ -55,6 +58,7 @@ impl Cheetah {
                 sent_by_kernel: SentByKernel::default(),
             },
             connections: ConnectionTable::new(now),
+            requests: ConnectionTable::new(now),
             exchanges: Exchanges::new(now),
             fetching: Fetching::default(),
             peers: Peers::default(),
@@ -116,6 +120,12 @@ impl Cheetah {
         self.peers = peers;
     }
 
+    /// Where the connections of peers are counted, and how many each may have.
+    pub(crate) fn peers(&self) -> Option<(Peers, u32)> {
+        let most = self.shared.bounds.peer_connections?;
+        Some((self.peers.clone(), most))
+    }
+
     /// Whether HTTP/2 is spoken to clients that want it, from now on.
     pub fn speak_http2(&mut self, speaks: bool) {
         self.shared.speaks_http2 = speaks;
@@ -159,6 +169,7 @@ impl Cheetah {
         let exchanges = self.exchanges.next_deadline();
         [
             self.connections.next_deadline(),
+            self.requests.next_deadline(),
             exchanges,
             log,
             applications,
@@ -201,7 +212,11 @@ impl Cheetah {
         transport: &mut T,
         handle: impl FnOnce(&mut Connection, &mut Turn<'_, T>) -> Outcome,
     ) {
-        let Some(connection) = self.connections.find(id) else {
+        let table = match is_request(id) {
+            true => &mut self.requests,
+            false => &mut self.connections,
+        };
+        let Some(connection) = table.find(id) else {
             return;
         };
         let shared = &mut self.shared;
@@ -211,9 +226,9 @@ impl Cheetah {
             transport,
         };
         match handle(connection, &mut turn) {
-            Outcome::GoesOn => self.connections.arm(id),
+            Outcome::GoesOn => table.arm(id),
             Outcome::Waits(missing) => {
-                self.connections.arm(id);
+                table.arm(id);
                 self.fetch(id, *missing);
             }
             Outcome::Broken => {
@@ -227,6 +242,7 @@ impl Cheetah {
     fn handle_expired<T: Transport>(&mut self, now: Instant, transport: &mut T) {
         self.exchanges.expire(now, &mut self.expired);
         self.connections.expire(now, &mut self.expired);
+        self.requests.expire(now, &mut self.expired);
         while let Some(id) = self.expired.pop() {
             self.run(now, id, &Task::EndWait, transport);
         }
@@ -236,6 +252,10 @@ impl Cheetah {
         let Some(peer) = transport.peer(id) else {
             return;
         };
+        if transport.speaks_http3(id) {
+            // The limit of its peer's connections counts the one that carries it.
+            return self.requests.insert(Connection::request(id, peer, now));
+        }
         let most = self.shared.bounds.peer_connections;
         // What the kernel had was within the limit, and is counted there for as long as it stands.
         let most = most.filter(|_| !transport.is_from_kernel(id));
@@ -258,7 +278,11 @@ impl Cheetah {
 
     /// A connection is over; `done` when its client has taken everything. False when it was over before.
     fn close(&mut self, id: ConnectionId, done: bool) -> bool {
-        let Some(mut connection) = self.connections.remove(id) else {
+        let table = match is_request(id) {
+            true => &mut self.requests,
+            false => &mut self.connections,
+        };
+        let Some(mut connection) = table.remove(id) else {
             return false;
         };
         if let Some(http2) = connection.http2.take() {
@@ -276,8 +300,13 @@ impl Cheetah {
     /// Has what a connection waits for read or opened, once however many wait for it.
     fn fetch(&mut self, id: ConnectionId, missing: Missing) {
         let Missing { document, unopened } = missing;
-        let (connections, exchanges) = (&mut self.connections, &mut self.exchanges);
-        let is_waiting = |id: &ConnectionId| is_fetching(connections, exchanges, *id);
+        let Self {
+            connections,
+            requests,
+            exchanges,
+            ..
+        } = self;
+        let is_waiting = |id: &ConnectionId| is_fetching(connections, requests, exchanges, *id);
         let is_new = self.fetching.add(document.clone(), id, is_waiting);
         match unopened {
             Some(long) => self.shared.streams.open(document, long),
@@ -343,7 +372,13 @@ impl Cheetah {
         failed: Option<&Wanted>,
         transport: &mut T,
     ) {
-        if !is_fetching(&mut self.connections, &mut self.exchanges, id) {
+        let Self {
+            connections,
+            requests,
+            exchanges,
+            ..
+        } = self;
+        if !is_fetching(connections, requests, exchanges, id) {
             return; // Its client has gone, or it was given up.
         }
         self.shared.counters.fetch_failures += u64::from(failed.is_some());
@@ -419,7 +454,8 @@ impl Cheetah {
     pub fn stop(&mut self, now: Instant, unix_secs: u64, transport: &mut impl Transport) {
         self.set_time(now, unix_secs);
         self.shared.stopping = true;
-        let ids: Vec<ConnectionId> = self.connections.iter().map(Timed::id).collect();
+        let all = self.connections.iter().chain(self.requests.iter());
+        let ids: Vec<ConnectionId> = all.map(Timed::id).collect();
         for id in ids {
             self.with(now, id, transport, Connection::stop);
         }
@@ -427,12 +463,14 @@ impl Cheetah {
 
     /// True while responses are under way.
     pub fn is_busy(&self) -> bool {
-        self.connections.iter().any(Connection::is_busy)
+        let mut all = self.connections.iter().chain(self.requests.iter());
+        all.any(Connection::is_busy)
     }
 
     /// Gives up some of what is left, as many as resets can be queued at once; false when none is left.
     pub fn abort_some(&mut self, transport: &mut impl Transport) -> bool {
-        let ids = self.connections.iter().map(Timed::id);
+        let all = self.connections.iter().chain(self.requests.iter());
+        let ids = all.map(Timed::id);
         let ids: Vec<ConnectionId> = ids.take(ABORTS_AT_ONCE).collect();
         for &id in &ids {
             transport.abort(id);
@@ -448,7 +486,12 @@ impl Cheetah {
         self.started
     }
 
-    /// Open connections.
+    /// Nobody is served, or may be: neither on connections nor by requests of HTTP/3.
+    pub fn is_alone(&self) -> bool {
+        self.connections.open() + self.requests.open() == 0
+    }
+
+    /// Open connections of TCP.
     pub fn connections(&self) -> usize {
         self.connections.open()
     }
@@ -514,11 +557,13 @@ impl Cheetah {
 
 fn is_fetching(
     connections: &mut ConnectionTable<Connection>,
+    requests: &mut ConnectionTable<Connection>,
     exchanges: &mut Exchanges,
     id: ConnectionId,
 ) -> bool {
     let connection = match Exchanges::has(id) {
         true => exchanges.find(id).map(|exchange| &mut exchange.connection),
+        false if is_request(id) => requests.find(id),
         false => connections.find(id),
     };
     connection.is_some_and(|connection| connection.waits_for() == Wait::Fetching)

@@ -76,7 +76,7 @@ impl Connection {
     fn give_up<T: Transport>(&mut self, status: Status, turn: &mut Turn<'_, T>) {
         let shared = &mut *turn.shared;
         let attempt = Attempt::default().of(self.peer, self.begun, turn.now);
-        let attempt = attempt.by_http2(self.is_stream);
+        let attempt = attempt.on_stream(self.on_stream);
         let bytes = turn.transport.readable(self.id);
         let (server, out) = (&mut shared.server, &mut shared.out);
         self.http.refuse(server, status, bytes, &attempt, out);

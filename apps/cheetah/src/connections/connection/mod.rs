@@ -23,6 +23,7 @@ use super::wait::{Ends, Wait};
 use crate::applications::Applications;
 use crate::http::{Attempt, Missing, Server, ServerConnection};
 use crate::limits::REQUEST_TIME;
+use crate::message::Version;
 use crate::site::Wanted;
 use crate::stream::Streams;
 
@@ -150,8 +151,8 @@ pub(super) struct Connection {
     is_encrypted: bool,
     /// Its session of TLS has failed: nothing more is told of it.
     has_failed: bool,
-    /// It is a stream of another connection.
-    is_stream: bool,
+    /// It is a stream of another connection, of this version.
+    on_stream: Option<Version>,
     /// Requests wait to be read for room in the send queue.
     held: bool,
     /// The client has finished.
@@ -200,7 +201,7 @@ impl Connection {
             is_admitted,
             is_encrypted: false,
             has_failed: false,
-            is_stream: false,
+            on_stream: None,
             held: false,
             client_finished: false,
             finished: false,
@@ -220,8 +221,17 @@ impl Connection {
         Connection {
             http,
             is_encrypted: connection.is_encrypted,
-            is_stream: true,
+            on_stream: Some(Version::Http2),
             ..Connection::new(id, connection.peer, false, now)
+        }
+    }
+
+    /// A request of HTTP/3, which has come.
+    pub(super) fn request(id: ConnectionId, peer: IpAddr, now: Instant) -> Connection {
+        Connection {
+            is_encrypted: true,
+            on_stream: Some(Version::Http3),
+            ..Connection::new(id, peer, false, now)
         }
     }
 
@@ -259,7 +269,7 @@ impl Connection {
 
     /// It is a stream of another connection.
     pub(super) fn is_stream(&self) -> bool {
-        self.is_stream
+        self.on_stream.is_some()
     }
 
     pub(super) fn is_encrypted(&self) -> bool {
@@ -334,7 +344,8 @@ impl Connection {
         if self.wait == Wait::Handshake && set.contains(EventSet::READABLE) {
             self.wait_until(Wait::Request, self.begun + REQUEST_TIME);
         }
-        if self.is_encrypted && self.given == 0 && turn.transport.speaks_http2(self.id) {
+        let may_be_http2 = self.is_encrypted && self.given == 0 && self.on_stream.is_none();
+        if may_be_http2 && turn.transport.speaks_http2(self.id) {
             self.http2 = Some(Box::new(Http2::new(turn.now)));
             return Outcome::Http2(Told::Events(set));
         }
@@ -380,7 +391,9 @@ impl Connection {
         }
         let taken = self.given - pending as u64;
         self.count_taken(taken, &mut shared.server);
-        if acknowledged && pending > 0 && self.pace.is_too_slow(&shared.bounds, now, taken) {
+        // Which of its streams a client takes first is not its choice alone: their connection has a pace.
+        let has_pace = acknowledged && pending > 0 && self.on_stream != Some(Version::Http2);
+        if has_pace && self.pace.is_too_slow(&shared.bounds, now, taken) {
             shared.counters.slow_readers += 1;
             return false;
         }
@@ -399,7 +412,7 @@ impl Connection {
             } else if self.wait_for_more(now, &shared.applications) {
                 return true;
             } else if is_streaming {
-                Wait::Reading
+                self.wait_for_chunks()
             } else if self.http.is_between_requests() {
                 Wait::Idle
             } else {
@@ -414,11 +427,12 @@ impl Connection {
         true
     }
 
-    /// The client has taken this many bytes of all that it was given. Those of a stream are counted with its connection's.
+    /// The client has taken this many bytes of all that it was given. Those of a stream of HTTP/2 are counted with its
+    /// connection's.
     fn count_taken(&mut self, bytes: u64, server: &mut Server) {
         let new = bytes.saturating_sub(self.counted);
         self.counted += new;
-        if !self.is_stream {
+        if self.on_stream != Some(Version::Http2) {
             server.count_taken(new);
         }
     }
@@ -428,8 +442,8 @@ impl Connection {
     pub(super) fn follow_frames<T: Transport>(&mut self, turn: &mut Turn<'_, T>) -> bool {
         let (now, shared) = (turn.now, &mut *turn.shared);
         let pending = turn.transport.unacknowledged(self.id);
-        self.http.acknowledged(&mut shared.server, pending);
         let taken = self.given - pending as u64;
+        self.http.acknowledged_until(&mut shared.server, taken);
         self.count_taken(taken, &mut shared.server);
         let is_too_slow = pending > 0 && self.pace.is_too_slow(&shared.bounds, now, taken);
         shared.counters.slow_readers += u64::from(is_too_slow);

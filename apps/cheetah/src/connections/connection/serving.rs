@@ -53,8 +53,12 @@ impl Connection {
             self.begun = now;
         }
         let attempt = attempt.of(self.peer, self.begun, now);
-        let mut attempt = attempt.by_https(self.is_encrypted).by_http2(self.is_stream);
-        attempt.may_be_http2 = self.given == 0 && shared.speaks_http2 && !self.is_stream;
+        let mut attempt = attempt
+            .by_https(self.is_encrypted)
+            .on_stream(self.on_stream);
+        // Over TLS it is agreed on by ALPN alone (RFC 9113 §3.2).
+        let is_plain = !self.is_encrypted && !self.is_stream();
+        attempt.may_be_http2 = self.given == 0 && shared.speaks_http2 && is_plain;
         let bytes_len = bytes.len();
         let http = &mut self.http;
         let hits = shared.server.counters().cache_hits;
@@ -62,7 +66,7 @@ impl Connection {
         // No other is rendered for the kernel, so none need be tried.
         if let Some(in_kernel) = &mut shared.in_kernel
             && !self.is_encrypted
-            && !self.is_stream
+            && !self.is_stream()
             && handled.responses == 1
             && handled.are_for_all
             && handled.consumed == bytes_len
@@ -131,7 +135,7 @@ impl Connection {
         transport: &mut impl Transport,
     ) {
         let mut slices = out.drain(..);
-        if self.is_stream
+        if self.is_stream()
             && let (Some(opening), Some(fields)) = (slices.next(), slices.next())
         {
             self.send_head(&[opening, fields], transport);

@@ -46,6 +46,7 @@ const FAULTS: [&str; Fault::ALL.len()] = [
     "http2_fault_self_dependency",
     "http2_fault_too_many_streams",
     "http2_fault_header_block_too_long",
+    "http2_fault_header_bomb",
     "http2_fault_continuation_flood",
     "http2_fault_reset_flood",
     "http2_fault_settings_flood",

@@ -1,30 +1,28 @@
-//! What happens to a connection that speaks HTTP/2: frames in, exchanges, frames out, what it waits for, and its end.
+//! What happens to a connection that speaks HTTP/2: frames in, frames out, and its end.
 
 use exos_inet::Instant;
 use exos_inet::tcp::{ConnectionId, EventSet};
 use exos_program::Timed as _;
 
 use super::Http2;
-use super::exchanges::{Exchange, Exchanges};
+use super::exchanges::Exchanges;
 use super::receiving::Reading;
-use super::stream::{Owner, Start, Stream};
-use super::transport::StreamTransport;
 use crate::connections::connection::{Connection, Outcome, Shared, Task, Told, Turn};
 use crate::connections::transport::Transport;
-use crate::connections::wait::Wait;
-use crate::http::{Attempt, Missing, ServerConnection};
-use crate::limits::{FRAMED_AHEAD_LEN, GOODBYE_TIME, QUEUE_LEN_MAX};
+use crate::http::{Attempt, Missing};
+use crate::limits::{FRAMED_AHEAD_LEN, QUEUE_LEN_MAX};
+use crate::message::Version;
 
 /// A connection with its streams, for the time of a turn.
 pub(in crate::connections) struct Driver<'a, T: Transport> {
-    connection: &'a mut Connection,
+    pub(super) connection: &'a mut Connection,
     /// Taken out of the connection until [`Driver::end`].
-    http2: Box<Http2>,
-    exchanges: &'a mut Exchanges,
-    shared: &'a mut Shared,
-    transport: &'a mut T,
-    now: Instant,
-    missing: Vec<(ConnectionId, Missing)>,
+    pub(super) http2: Box<Http2>,
+    pub(super) exchanges: &'a mut Exchanges,
+    pub(super) shared: &'a mut Shared,
+    pub(super) transport: &'a mut T,
+    pub(super) now: Instant,
+    pub(super) missing: Vec<(ConnectionId, Missing)>,
 }
 
 impl<'a, T: Transport> Driver<'a, T> {
@@ -73,6 +71,8 @@ impl<'a, T: Transport> Driver<'a, T> {
                     let Http2 { core, frames, .. } = &mut *self.http2;
                     core.begin_going(frames);
                     self.http2.going_since = self.now;
+                    // A body that does not come is no reason to stay.
+                    self.http2.end_holds(self.now);
                 }
                 self.go_on()
             }
@@ -81,7 +81,9 @@ impl<'a, T: Transport> Driver<'a, T> {
 
     /// Does something with one of its streams that has waited.
     pub(in crate::connections) fn run(&mut self, id: ConnectionId, task: &Task<'_>) -> Outcome {
-        self.with(id, |connection, turn| task.run(connection, turn));
+        if !matches!(task, Task::EndWait) || !self.waits_for_others(id) {
+            self.with(id, |connection, turn| task.run(connection, turn));
+        }
         self.go_on()
     }
 
@@ -150,7 +152,9 @@ impl<'a, T: Transport> Driver<'a, T> {
     /// Reads frames, while there is room for what answers them.
     fn receive(&mut self) {
         let id = self.connection.id();
-        let unacknowledged = self.transport.unacknowledged(id);
+        let (unacknowledged, unsent) =
+            (self.transport.unacknowledged(id), self.transport.unsent(id));
+        let was_idle = self.http2.schedule.is_empty();
         let bytes = self.transport.readable(id);
         let attempt = Attempt::default().of(self.connection.peer(), self.now, self.now);
         let attempt = attempt.by_https(self.connection.is_encrypted());
@@ -164,13 +168,16 @@ impl<'a, T: Transport> Driver<'a, T> {
             server,
             counters: &mut counters.http2,
             response: out,
-            attempt: attempt.by_http2(true),
+            attempt: attempt.on_stream(Some(Version::Http2)),
             now: self.now,
             gone: Vec::new(),
+            asked: Vec::new(),
         };
+        let was_within = self.http2.core.is_within_headers();
         let mut taken = 0;
         let read = loop {
-            self.http2.held = unacknowledged + self.http2.pending_len() >= QUEUE_LEN_MAX;
+            // What is under way holds nothing up: resets and windows are heard meanwhile.
+            self.http2.held = unsent + self.http2.pending_len() >= QUEUE_LEN_MAX;
             if self.http2.held {
                 break Ok(());
             }
@@ -181,13 +188,15 @@ impl<'a, T: Transport> Driver<'a, T> {
             }
         };
         let is_partial = taken < bytes.len() || self.http2.core.is_within_headers();
-        let gone = reading.gone;
-        if unacknowledged == 0 {
+        let (gone, asked) = (reading.gone, reading.asked);
+        if unacknowledged == 0 && was_idle {
             self.connection.begin_pace(self.now);
         }
         self.http2.frame_begun = match (is_partial && !self.http2.held, taken) {
             (false, _) => None,
+            // A header block goes on from its first frame on.
             (true, 0) => self.http2.frame_begun.or(Some(self.now)),
+            (true, _) if was_within => self.http2.frame_begun.or(Some(self.now)),
             (true, _) => Some(self.now),
         };
         self.transport.consume(id, taken);
@@ -200,159 +209,27 @@ impl<'a, T: Transport> Driver<'a, T> {
             self.http2.has_failed = true;
             return;
         }
-        self.start_exchanges();
+        self.start_exchanges(asked);
         self.tell_streams();
-    }
-
-    // Streams.
-
-    /// Requests that were not answered at once become exchanges.
-    fn start_exchanges(&mut self) {
-        let mut at = self.http2.streams.len();
-        // They are behind all others.
-        while at > 0 && matches!(self.http2.streams[at - 1].owner, Owner::Start(_)) {
-            at -= 1;
-        }
-        while let Some(stream) = self.http2.streams.get_mut(at) {
-            let before = stream.id();
-            let owner = std::mem::replace(&mut stream.owner, Owner::Nobody);
-            let Owner::Start(start) = owner else {
-                stream.owner = owner;
-                at += 1;
-                continue;
-            };
-            self.start(before, start);
-            let is_there = self
-                .http2
-                .streams
-                .get(at)
-                .is_some_and(|it| it.id() == before);
-            at += usize::from(is_there);
-        }
-    }
-
-    fn start(&mut self, stream: u32, start: Start) {
-        let id = self.exchanges.next_id();
-        let http = match &start {
-            Start::Tail(..) => None,
-            Start::Waits(_) | Start::Asks(_) => Some(ServerConnection::new()),
-        };
-        let (start, http) = match (start, http) {
-            (Start::Tail(tail, slices, lines), _) => {
-                let http = ServerConnection::answered(lines);
-                (Start::Tail(tail, slices, Default::default()), http)
-            }
-            (start, http) => (start, http.unwrap_or_default()),
-        };
-        let connection = Connection::stream_of(self.connection, id, http, self.now);
-        self.exchanges.insert(Exchange {
-            connection,
-            carrier: self.connection.id(),
-            stream,
-        });
-        if let Some(stream) = self.http2.find(stream) {
-            stream.owner = Owner::Exchange(id);
-            stream.has_news |= stream.has_ended;
-        }
-        self.with(id, |connection, turn| match start {
-            Start::Tail(tail, mut slices, _) => {
-                connection.send_out(&mut slices, turn.transport);
-                match connection.begin_stream(*tail, turn) {
-                    true => connection.serve(Attempt::default(), turn).into(),
-                    false => Outcome::GoesOn,
-                }
-            }
-            Start::Waits(missing) => {
-                connection.wait(turn.now, Wait::Fetching);
-                Outcome::Waits(missing)
-            }
-            Start::Asks(asking) => match connection.begin_answering(asking, turn) {
-                true => connection.serve(Attempt::default(), turn).into(),
-                false => Outcome::GoesOn,
-            },
-        });
-    }
-
-    /// Handles one of its streams, if that is still there, and sees to what becomes of it.
-    fn with(
-        &mut self,
-        id: ConnectionId,
-        handle: impl FnOnce(&mut Connection, &mut Turn<'_, StreamTransport<'_>>) -> Outcome,
-    ) {
-        let Some(exchange) = self.exchanges.find(id) else {
-            return;
-        };
-        let stream = exchange.stream;
-        let mut transport = StreamTransport {
-            http2: &mut self.http2,
-            stream,
-            below: self.transport,
-            carrier: self.connection.id(),
-        };
-        let mut turn = Turn {
-            now: self.now,
-            shared: self.shared,
-            transport: &mut transport,
-        };
-        let outcome = handle(&mut exchange.connection, &mut turn);
-        let is_finished = exchange.connection.is_finished();
-        let pending = turn.transport.unacknowledged(id);
-        self.exchanges.arm(id);
-        match outcome {
-            Outcome::Broken => {
-                let Http2 { core, frames, .. } = &mut *self.http2;
-                core.reset(stream, exos_http2::ErrorCode::INTERNAL_ERROR, frames);
-                self.end_stream(stream, false);
-            }
-            Outcome::Waits(missing) => self.missing.push((id, *missing)),
-            Outcome::GoesOn | Outcome::Http2(_) => {
-                let is_open = self.http2.core.owes(stream);
-                if is_finished && !is_open {
-                    // It was reset, or all of it is sent.
-                    if pending == 0 {
-                        self.end_stream(stream, true);
-                    }
-                }
-            }
-        }
-    }
-
-    /// A stream is over; `done` when its client has taken everything.
-    fn end_stream(&mut self, id: u32, done: bool) {
-        let Some(mut stream) = self.http2.remove(id) else {
-            return;
-        };
-        match std::mem::replace(&mut stream.owner, Owner::Nobody) {
-            Owner::Exchange(exchange) if done => {
-                if let Some(exchange) = self.exchanges.remove(exchange) {
-                    exchange.connection.close(true, self.shared);
-                }
-            }
-            owner => {
-                stream.owner = owner;
-                stream.close(self.exchanges, self.shared);
-            }
-        }
-    }
-
-    fn drop_streams(&mut self) {
-        for stream in std::mem::take(&mut self.http2.streams) {
-            stream.close(self.exchanges, self.shared);
-        }
-        self.http2.schedule = Default::default();
     }
 
     // What leaves.
 
     /// Sends what may leave, and looks what is waited for then.
-    fn go_on(&mut self) -> Outcome {
+    pub(super) fn go_on(&mut self) -> Outcome {
         if self.connection.is_finished() {
             return self.follow();
         }
         let id = self.connection.id();
         let room = FRAMED_AHEAD_LEN.saturating_sub(self.transport.unsent(id));
+        self.feed_starved();
         self.http2.frame(room, self.now);
-        self.end_whole_streams();
+        if self.connection.has_client_finished() && !self.http2.held {
+            self.end_what_cannot_end();
+        }
+        while self.end_whole_streams() && self.feed_starved() {
+            self.http2.frame(room, self.now);
+        }
         for slice in self.http2.take_slices() {
             self.connection.send(slice, self.transport);
         }
@@ -366,29 +243,11 @@ impl<'a, T: Transport> Driver<'a, T> {
         self.follow()
     }
 
-    /// Exchanges that were finished before all of it was framed.
-    fn end_whole_streams(&mut self) {
-        let core = &self.http2.core;
-        let is_over = |stream: &&Stream| {
-            let is_done = stream.is_last && stream.queue_len() == 0 && stream.unacknowledged == 0;
-            is_done && !core.owes(stream.id()) && stream.exchange().is_some()
-        };
-        let over: Vec<u32> = self
-            .http2
-            .streams
-            .iter()
-            .filter(is_over)
-            .map(Stream::id)
-            .collect();
-        for id in over {
-            self.end_stream(id, true);
-        }
-    }
-
     /// Nothing is under way, and nothing will be.
     fn is_over(&self) -> bool {
-        let is_idle = self.http2.core.stream_count() == 0 && self.http2.streams.is_empty();
-        is_idle && (self.http2.core.has_gone() || self.connection.has_client_finished())
+        let Http2 { core, streams, .. } = &*self.http2;
+        let is_heard = core.has_gone() && core.stream_count() == 0;
+        streams.is_empty() && (is_heard || self.connection.has_client_finished())
     }
 
     fn finish(&mut self) {
@@ -398,84 +257,5 @@ impl<'a, T: Transport> Driver<'a, T> {
             transport: self.transport,
         };
         self.connection.finish(&mut turn);
-    }
-
-    // What it waits for.
-
-    fn follow(&mut self) -> Outcome {
-        let mut turn = Turn {
-            now: self.now,
-            shared: self.shared,
-            transport: self.transport,
-        };
-        if !self.connection.follow_frames(&mut turn) {
-            return Outcome::Broken;
-        }
-        let pending = self.transport.unacknowledged(self.connection.id());
-        if self.connection.is_finished() {
-            if pending == 0 && self.connection.waits_for() != Wait::Lingering {
-                self.connection.wait(self.now, Wait::Lingering);
-            }
-            return Outcome::GoesOn;
-        }
-        if self.http2.core.is_telling() {
-            let until = self.http2.going_since + GOODBYE_TIME;
-            self.connection.wait_until(Wait::Idle, until);
-            return Outcome::GoesOn;
-        }
-        let (wait, since) = if pending > 0 || !self.http2.schedule.is_empty() {
-            (Wait::Sending, self.http2.progressed)
-        } else if let Some(begun) = self.http2.frame_begun {
-            (Wait::Request, begun)
-        } else if self.http2.holds() {
-            (Wait::Body, self.http2.active)
-        } else {
-            (Wait::Idle, self.http2.active.max(self.http2.progressed))
-        };
-        self.connection.wait_until(wait, since + wait.time());
-        Outcome::GoesOn
-    }
-
-    fn end_wait(&mut self) -> Outcome {
-        let wait = self.connection.waits_for();
-        let has_streams = !self.http2.streams.is_empty();
-        match wait {
-            Wait::Idle if self.http2.core.is_telling() => {}
-            Wait::Idle if has_streams => {
-                // They have times of their own.
-                self.http2.active = self.now;
-                return self.follow();
-            }
-            Wait::Body => {
-                self.shared.ends.count(wait, false);
-                self.http2.release(true, self.now);
-                return self.go_on();
-            }
-            Wait::Request | Wait::Idle => self.shared.ends.count(wait, wait == Wait::Idle),
-            _ => {
-                self.shared.ends.count(wait, false);
-                return Outcome::Broken;
-            }
-        }
-        let Http2 { core, frames, .. } = &mut *self.http2;
-        core.finish_going(frames);
-        if wait == Wait::Request {
-            self.drop_streams();
-            self.http2.has_failed = true;
-        }
-        self.go_on()
-    }
-
-    /// Its session of TLS has failed: nothing of what was sent will be taken.
-    fn end_failed(&mut self) -> Outcome {
-        self.drop_streams();
-        self.http2.has_failed = true;
-        let mut turn = Turn {
-            now: self.now,
-            shared: self.shared,
-            transport: self.transport,
-        };
-        self.connection.ends_failed(&mut turn);
-        Outcome::GoesOn
     }
 }

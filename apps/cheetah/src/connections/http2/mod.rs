@@ -17,8 +17,11 @@
 //! | file | what is in it |
 //! |---|---|
 //! | [`driver`] | what happens to a connection: all its streams together |
+//! | [`exchanging`] | its streams: how they begin, what becomes of them, their ends |
+//! | [`waiting`] | what it waits for, and for how long |
 //! | [`receiving`] | frames in: requests, bodies, what is given up |
 //! | [`sending`] | responses out, by their priorities |
+//! | [`reading_ahead`] | how much of long files its streams may hold |
 //! | [`stream`] | what waits on a stream, in and out |
 //! | [`transport`] | a stream as what carries a connection |
 //! | [`exchanges`] | the streams of all connections that wait |
@@ -27,10 +30,13 @@
 mod counters;
 mod driver;
 mod exchanges;
+mod exchanging;
+mod reading_ahead;
 mod receiving;
 mod sending;
 mod stream;
 mod transport;
+mod waiting;
 
 use std::collections::VecDeque;
 
@@ -60,13 +66,20 @@ pub(super) struct Http2 {
     slices_len: usize,
     /// Bytes that the connection was given before these.
     given: u64,
-    /// What was sent of streams that want to hear of it.
+    /// What was sent of streams that are not over.
     flights: VecDeque<Flight>,
+    /// Chunks of long files that its streams hold, and those that wait to be let have some.
+    chunks: usize,
+    starved: VecDeque<StreamId>,
     /// Lines of responses that are whole, and where these end.
     lines: Vec<(Unfinished, u64)>,
     /// When a request came last, and when something of a response was framed or taken.
     active: Instant,
     progressed: Instant,
+    /// Since when there has always been something that the client has not taken, if it is only the answer to a ping.
+    owes_since: Option<Instant>,
+    /// Bytes of responses that were framed or taken since, too few to count.
+    dripped: usize,
     /// When the client was told that no more requests are wanted.
     going_since: Instant,
     /// When the frame began that is not whole.
@@ -99,9 +112,13 @@ impl Http2 {
             slices_len: 0,
             given: 0,
             flights: VecDeque::new(),
+            chunks: 0,
+            starved: VecDeque::new(),
             lines: Vec::new(),
             active: now,
             progressed: now,
+            owes_since: None,
+            dripped: 0,
             going_since: now,
             frame_begun: None,
             held: false,
@@ -139,7 +156,9 @@ impl Http2 {
     fn remove(&mut self, id: StreamId) -> Option<Stream> {
         let at = self.streams.binary_search_by_key(&id, Stream::id).ok()?;
         self.schedule.remove(id);
+        self.leave_row(id);
         let stream = self.streams.remove(at);
+        self.chunks -= stream.chunks;
         // What nobody consumed gives the others room.
         self.core.consume(id, stream.unconsumed(), &mut self.frames);
         Some(stream)

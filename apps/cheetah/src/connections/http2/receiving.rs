@@ -7,7 +7,7 @@ use exos_inet::Instant;
 
 use super::Http2;
 use super::counters::Counters;
-use super::stream::{BodyForm, Owner, Start, Stream};
+use super::stream::{BodyForm, Held, Owner, Start, Stream};
 use crate::http::{Attempt, Server, Streamed};
 use crate::log::Unfinished;
 
@@ -21,6 +21,8 @@ pub(super) struct Reading<'a> {
     pub(super) now: Instant,
     /// Streams that are no more.
     pub(super) gone: Vec<Stream>,
+    /// Streams whose exchanges are to begin.
+    pub(super) asked: Vec<StreamId>,
 }
 
 /// What a frame has come to.
@@ -118,7 +120,7 @@ impl Http2 {
             }
             Came::Due(stream, len) => {
                 core.consume(stream, len, frames);
-                self.release(false, reading.now);
+                self.release(None, reading.now);
             }
             Came::Gone(stream) => reading.gone.extend(self.remove(stream)),
             Came::Request {
@@ -152,9 +154,10 @@ impl Http2 {
         reading: &mut Reading<'_>,
     ) {
         let (start, text) = match streamed {
-            Streamed::Whole { behind_body } if behind_body && !has_ended => {
+            Streamed::Whole { behind_body: true } if !has_ended && !self.core.is_telling() => {
                 let response = reading.response.drain(..).collect();
-                let mut stream = Stream::new(id, Owner::Held(response));
+                let since = reading.now;
+                let mut stream = Stream::new(id, Owner::Held(Held { response, since }));
                 stream.lines = lines;
                 return self.add(stream);
             }
@@ -174,5 +177,6 @@ impl Http2 {
         stream.keep_text(text);
         stream.has_ended = has_ended;
         self.add(stream);
+        reading.asked.push(id);
     }
 }

@@ -3,13 +3,13 @@
 use std::mem::take;
 
 use exos_buf::{Buffer, Slice};
-use exos_http2::StreamId;
 use exos_http2::limits::FRAME_LEN_MAX;
-use exos_inet::Instant;
+use exos_http2::{ErrorCode, StreamId};
+use exos_inet::{Duration, Instant};
 
 use super::stream::{Owner, Stream};
 use super::{Flight, Http2};
-use crate::limits::JOINED_LEN_MAX;
+use crate::limits::{JOINED_LEN_MAX, PROGRESS_LEN};
 use crate::log::Unfinished;
 
 impl Http2 {
@@ -40,6 +40,7 @@ impl Http2 {
         let len: usize = slices.as_slice().iter().map(Slice::len).sum();
         self.core
             .send_head(stream, &block, len == 0, &mut self.frames);
+        let block_len = block.iter().map(|part| part.len()).sum();
         self.progressed = now;
         let may_leave =
             self.schedule.is_empty() && len <= FRAME_LEN_MAX.min(self.core.room(stream));
@@ -49,7 +50,7 @@ impl Http2 {
             (waiting.is_last, waiting.lines, waiting.has_head) = (true, lines, true);
             self.add(waiting);
             self.schedule.insert(stream, self.core.priority(stream));
-            return;
+            return self.note_flight(stream, block_len);
         }
         if len > 0 {
             self.core.begin_data(stream, len, true, &mut self.frames);
@@ -65,27 +66,39 @@ impl Http2 {
         self.lines.push((lines, self.position()));
     }
 
-    /// Sends what was held until a body had come; in any case where there is no time left for that.
-    pub(super) fn release(&mut self, in_any_case: bool, now: Instant) {
-        let is_due = |it: &&Stream| match in_any_case {
-            true => matches!(it.owner, Owner::Held(_)),
-            false => it.is_due(),
-        };
+    /// Sends what was held until a body had come; and, where that is said, what has been held for this long.
+    pub(super) fn release(&mut self, held_for: Option<Duration>, now: Instant) {
+        let is_late = |since| held_for.is_some_and(|time| now - since >= time);
+        let is_due = |it: &&Stream| it.is_due() || it.held_since().is_some_and(is_late);
         while let Some(id) = self.streams.iter().find(is_due).map(Stream::id) {
             let Some(stream) = self.remove(id) else {
                 return;
             };
-            if let Owner::Held(mut response) = stream.owner {
-                self.send_whole(id, &mut response, stream.lines, now);
+            if let Owner::Held(mut held) = stream.owner {
+                self.send_whole(id, &mut held.response, stream.lines, now);
             }
         }
     }
 
-    /// A response is held.
-    pub(super) fn holds(&self) -> bool {
-        self.streams
+    /// Sends what is held, and says that the bodies are not wanted (RFC 9113 §8.1).
+    pub(super) fn end_holds(&mut self, now: Instant) {
+        let held: Vec<StreamId> = self
+            .streams
             .iter()
-            .any(|it| matches!(it.owner, Owner::Held(_)))
+            .filter(|it| it.held_since().is_some())
+            .map(Stream::id)
+            .collect();
+        self.release(Some(Duration::ZERO), now);
+        for id in held {
+            if self.find(id).is_none() {
+                self.core.reset(id, ErrorCode::NO_ERROR, &mut self.frames);
+            }
+        }
+    }
+
+    /// Since when a response is held, the one that is held for longest.
+    pub(super) fn held_since(&self) -> Option<Instant> {
+        self.streams.iter().filter_map(Stream::held_since).min()
     }
 
     /// The header block of a response that an exchange makes.
@@ -97,9 +110,7 @@ impl Http2 {
 
     fn note_flight(&mut self, id: StreamId, len: usize) {
         let end = self.position();
-        if let Some(stream) = self.find(id)
-            && stream.exchange().is_some()
-        {
+        if let Some(stream) = self.find(id) {
             stream.unacknowledged += len;
             self.flights.push_back(Flight {
                 stream: id,
@@ -127,15 +138,16 @@ impl Http2 {
             let Some(id) = next else {
                 return;
             };
-            self.frame_one(id);
-            self.progressed = now;
+            let len = self.frame_one(id);
+            self.note_progress(len, now);
         }
     }
 
     /// Frames some of what is queued on a stream.
-    fn frame_one(&mut self, id: StreamId) {
+    fn frame_one(&mut self, id: StreamId) -> usize {
         let Ok(at) = self.streams.binary_search_by_key(&id, Stream::id) else {
-            return self.schedule.remove(id);
+            self.schedule.remove(id);
+            return 0;
         };
         let stream = &mut self.streams[at];
         let queued = stream.queue_len();
@@ -164,6 +176,16 @@ impl Http2 {
                 let stream = self.streams.remove(at);
                 self.lines.push((stream.lines, self.position()));
             }
+            return PROGRESS_LEN;
+        }
+        len
+    }
+
+    /// This much of a response goes. A client that opens windows by bytes takes nothing: only some of these together are progress.
+    fn note_progress(&mut self, len: usize, now: Instant) {
+        self.dripped += len;
+        if self.dripped >= PROGRESS_LEN {
+            (self.dripped, self.progressed) = (0, now);
         }
     }
 
@@ -178,7 +200,7 @@ impl Http2 {
     /// The connection's client has taken all up to here: marks the streams of which something was.
     pub(super) fn acknowledge(&mut self, position: u64, now: Instant) {
         while let Some(flight) = self.flights.pop_front_if(|flight| flight.end <= position) {
-            self.progressed = now;
+            self.note_progress(flight.len, now);
             if let Some(stream) = self.find(flight.stream) {
                 stream.unacknowledged -= flight.len.min(stream.unacknowledged);
                 stream.has_taken = true;

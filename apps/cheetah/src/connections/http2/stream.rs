@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use exos_buf::Slice;
 use exos_http2::StreamId;
+use exos_inet::Instant;
 use exos_inet::tcp::ConnectionId;
 
 use super::exchanges::Exchanges;
@@ -22,12 +23,18 @@ pub(super) enum Start {
     Asks(Box<Asking>),
 }
 
+/// A response that waits until the body of its request has come, and since when.
+pub(super) struct Held {
+    pub(super) response: Vec<Slice>,
+    pub(super) since: Instant,
+}
+
 /// Who sees to a stream.
 pub(super) enum Owner {
     /// Nobody: its response is queued.
     Nobody,
-    /// Nobody: its response is there, and goes when the body has come.
-    Held(Vec<Slice>),
+    /// Nobody: its response is there, and goes when the body has come, or too much time has passed.
+    Held(Held),
     /// An exchange that is to begin.
     Start(Start),
     /// An exchange.
@@ -67,8 +74,10 @@ pub(super) struct Stream {
     queue_len: usize,
     /// Nothing follows what is queued.
     pub(super) is_last: bool,
-    /// Bytes that were sent and not taken, where an exchange wants to know.
+    /// Bytes that were sent and not taken.
     pub(super) unacknowledged: usize,
+    /// Chunks of a long file that its exchange holds.
+    pub(super) chunks: usize,
     /// The line of a response that nobody sees to.
     pub(super) lines: Unfinished,
 }
@@ -90,6 +99,7 @@ impl Stream {
             queue_len: 0,
             is_last: false,
             unacknowledged: 0,
+            chunks: 0,
             lines: Unfinished::default(),
         }
     }
@@ -141,8 +151,15 @@ impl Stream {
 
     /// Its response has waited for long enough: the body has come, or is longer than is waited for.
     pub(super) fn is_due(&self) -> bool {
-        matches!(self.owner, Owner::Held(_))
-            && (self.has_ended || self.discarded > BODY_SKIP_LEN_MAX)
+        self.held_since().is_some() && (self.has_ended || self.discarded > BODY_SKIP_LEN_MAX)
+    }
+
+    /// When its response was there, if that waits.
+    pub(super) fn held_since(&self) -> Option<Instant> {
+        match &self.owner {
+            Owner::Held(held) => Some(held.since),
+            Owner::Nobody | Owner::Start(_) | Owner::Exchange(_) => None,
+        }
     }
 
     pub(super) fn received(&self) -> &[u8] {
@@ -218,8 +235,12 @@ impl Stream {
             }
             Owner::Start(Start::Waits(_) | Start::Asks(_)) => {}
             Owner::Nobody | Owner::Held(_) => {
+                let left = self.unacknowledged + self.queue_len;
                 let mut lines = self.lines;
                 if let Some(log) = shared.server.log_mut() {
+                    if matches!(self.owner, Owner::Nobody) {
+                        log.acknowledged(&mut lines, left);
+                    }
                     log.ended(&mut lines);
                 }
             }

@@ -94,6 +94,10 @@ impl Transport for StreamTransport<'_> {
         at.map_or(0, |at| streams[at].queue_len())
     }
 
+    fn read_ahead(&mut self, _id: ConnectionId, wanted: usize, chunks: usize) -> usize {
+        self.http2.read_ahead(self.stream, wanted, chunks)
+    }
+
     /// The response is whole. One that has no head never will be.
     fn finish(&mut self, _id: ConnectionId) {
         let Some(stream) = self.http2.find(self.stream) else {

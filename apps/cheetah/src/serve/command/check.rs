@@ -33,7 +33,7 @@ pub(super) fn check(config: &Config, on_sockets: bool) -> Result<ExitCode, Error
         true => Vec::new(),
         false => interfaces(config),
     };
-    let keys = Acceptor::of(config).err();
+    let keys = Acceptor::of(config, None).err();
     let log = config.user.as_user(|| log(config)).err();
     let others = log.into_iter().chain(keys).chain(links);
     let others = others.chain(places.as_ref().err().map(copy));

@@ -10,7 +10,7 @@ const COMMON: [&str; 10] = [
 ];
 
 /// The sections, in the order in which the command has their first options: clap keeps to that.
-const SECTIONS: [(&str, &[&str]); 8] = [
+const SECTIONS: [(&str, &[&str]); 9] = [
     (
         "Link",
         &[
@@ -47,7 +47,25 @@ const SECTIONS: [(&str, &[&str]); 8] = [
     ),
     (
         "HTTPS",
-        &["tls_cert", "tls_key", "tls_self_signed", "tls_port"],
+        &[
+            "tls_cert",
+            "tls_key",
+            "tls_self_signed",
+            "tls_port",
+            "http3",
+        ],
+    ),
+    (
+        "Certificates by themselves",
+        &[
+            "acme",
+            "acme_name",
+            "acme_directory",
+            "acme_staging",
+            "acme_ca",
+            "acme_state",
+            "acme_challenge",
+        ],
     ),
     (
         "Documents",

@@ -10,6 +10,7 @@ use exos_program::Stream;
 
 use super::announce::{describe, https_url, say, url};
 use super::options::{self, ServeArgs, place_of_addresses};
+use crate::acme::Acme;
 use crate::config::Config;
 use crate::connections::Carried as _;
 use crate::http::Server;
@@ -41,7 +42,10 @@ pub(super) fn run(
     }
     // Each connection is a descriptor.
     raise_descriptors()?;
-    let acceptor = Acceptor::of(config)?;
+    let acceptor = Acceptor::of(config, Acme::of(config)?)?;
+    if let Some(acme) = acceptor.as_ref().and_then(|it| it.acme()) {
+        server.set_acme(acme.clone());
+    }
     let mut server = SocketServer::listen(address(config)?, server, acceptor.clone())?;
     config.user.give_up()?;
     if let Some(logs) = options::open_logs(args, config, cores, 1)? {
@@ -53,6 +57,10 @@ pub(super) fn run(
     server.set_streams(Streams::new(Disk::here(), config.stream_memory));
     server.set_bounds(config.bounds.bounds(), config.bounds.max_connections);
     server.trust_proxies(&config.proxy_protocol);
+    let http3 = config.speaks_http3();
+    if let Some(acceptor) = acceptor.as_ref().filter(|_| http3) {
+        server.speak_http3(acceptor.clone())?;
+    }
     let encrypted = config.tls.as_ref().map(|tls| tls.port);
     announce(&server, encrypted, place_of_addresses(config))?;
     let reporter = Reporter::start(args.json)?;

@@ -7,7 +7,9 @@ use exos::wire::Prefix;
 use exos::{Error, clock};
 use exos_program::{SharingLinkArgs, Stream, TcpArgs, UserArgs};
 
-use crate::config::{ApplicationArg, CacheSize, Config, DEFAULT_PORT, Root, TlsArgs, add_args};
+use crate::config::{
+    AcmeArgs, ApplicationArg, CacheSize, Config, DEFAULT_PORT, Root, TlsArgs, add_args,
+};
 use crate::connections::{BoundsArgs, Specialisation};
 use crate::log::{Log, LogArgs, Target};
 use crate::secure::Acceptor;
@@ -51,6 +53,8 @@ pub struct ServeArgs {
     pub(super) bounds: BoundsArgs,
     #[command(flatten)]
     pub(super) tls: TlsArgs,
+    #[command(flatten)]
+    pub(super) acme: AcmeArgs,
     /// TCP port to serve [default: 80]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     pub port: Option<u16>,
@@ -170,9 +174,16 @@ impl ServeArgs {
     pub(super) fn reader(&self, started: &Config, acceptor: Option<Arc<Acceptor>>) -> Read {
         let args = self.clone();
         let ports = (started.port, started.tls.as_ref().map(|tls| tls.port));
+        let spoke_http3 = started.speaks_http3();
+        let has_acme = started.acme.is_some();
         Arc::new(move || {
             let mut config = args.configuration().map_err(|e| vec![e])?;
-            keep_ports(&mut config, ports).map_err(|e| vec![e])?;
+            keep_start(&mut config, ports, has_acme).map_err(|e| vec![e])?;
+            if config.speaks_http3() != spoke_http3 {
+                exos_program::warn!(
+                    "exos serve: to begin or end HTTP/3 takes a restart; until then all is as it was"
+                );
+            }
             let read = Fresh::read(config.clone(), true)?;
             if let Some(acceptor) = &acceptor {
                 acceptor.reload(&config).map_err(|e| vec![e])?;
@@ -189,7 +200,8 @@ impl ServeArgs {
             None => Root::Nowhere,
         });
         config.port = self.port.unwrap_or(DEFAULT_PORT);
-        config.tls = self.tls.config()?;
+        config.tls = self.tls.config(self.acme.acme.is_some())?;
+        self.acme.apply(&mut config)?;
         if let Some(mib) = self.document_max {
             config.limits.document_len = mib << 20;
         }
@@ -204,12 +216,22 @@ impl ServeArgs {
     }
 }
 
-/// Has a configuration be for the ports that a program listens at, HTTP's and HTTPS'.
-fn keep_ports(config: &mut Config, (port, encrypted): (u16, Option<u16>)) -> Result<(), Error> {
+/// Has a configuration be for the ports that a program listens at, HTTP's and HTTPS', and for its thread of ACME.
+fn keep_start(
+    config: &mut Config,
+    (port, encrypted): (u16, Option<u16>),
+    has_acme: bool,
+) -> Result<(), Error> {
     let restart = "write what was there before, or start the program again";
     let other = |what: &str| Error::new(format!("{what} takes a restart")).mend(restart);
     let wanted = (config.port, config.tls.as_ref().map(|tls| tls.port));
     match (encrypted, wanted.1) {
+        _ if config.acme.is_some() != has_acme => {
+            return Err(other(match has_acme {
+                true => "that certificates come by themselves no more",
+                false => "that certificates come by themselves now",
+            }));
+        }
         (None, Some(_)) => return Err(other("that there is HTTPS now")),
         (Some(_), None) => return Err(other("that there is no HTTPS any more")),
         _ if wanted != (port, encrypted) => {

@@ -18,6 +18,7 @@ use super::check;
 use super::interfaces::{Interface, Opened};
 use super::on_sockets;
 use super::options::{self, ServeArgs};
+use crate::acme::Acme;
 use crate::config::Config;
 use crate::connections::Specialisation;
 use crate::connections::in_kernel::Common;
@@ -61,7 +62,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
         attachment.segmentation &= !args.without.contains(&Specialisation::SuperPackets);
     }
     // Keys may be such as only who starts it can read.
-    let acceptor = Acceptor::of(&config)?;
+    let acceptor = Acceptor::of(&config, Acme::of(&config)?)?;
     let opened = Opened::open(&config, attachments, &places)?;
     let signals = Signals::catch()?;
     let program = Program {

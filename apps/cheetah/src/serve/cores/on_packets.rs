@@ -9,6 +9,7 @@ use exos_inet::Instant;
 use exos_inet::tcp::{FreeRoom, ListenOptions, ListenerId};
 use exos_program::{taken_back, tell_losses};
 
+use super::http3::Http3;
 use super::outage::Outage;
 use super::server_loop::ServerLoop;
 use super::threads::Ready;
@@ -22,6 +23,7 @@ use crate::http::Server;
 use crate::limits::RECEIVE_BUFFER_LEN;
 use crate::log::Log;
 use crate::proxy_protocol::{Introduced, Introductions};
+use crate::quic::Beside;
 use crate::secure::{Acceptor, Secured, Sessions};
 use crate::serve::content::files::Feed;
 use crate::serve::content::sites::Fresh;
@@ -52,6 +54,9 @@ pub(in crate::serve) struct Setup {
     pub(in crate::serve) links: Option<Arc<str>>,
 }
 
+/// What carries the connections, for the time of a turn.
+type Carrier<'a> = Beside<'a, Secured<'a, Introduced<'a, Packets<'a>>>>;
+
 /// The server on a stack.
 pub(in crate::serve) struct StackServer {
     pub(in crate::serve) exos: Exos,
@@ -61,6 +66,8 @@ pub(in crate::serve) struct StackServer {
     sessions: Option<Sessions>,
     /// Those that proxies pass on.
     introductions: Option<Introductions>,
+    /// HTTP/3, where it is spoken.
+    quic: Option<Http3>,
     /// Where there are several interfaces.
     outage: Option<Outage>,
     links: Option<Arc<str>>,
@@ -78,13 +85,12 @@ impl StackServer {
     }
 
     /// Does something with the server on what carries it.
-    fn with<R>(
-        &mut self,
-        act: impl FnOnce(&mut Cheetah, &mut Secured<'_, Introduced<'_, Packets<'_>>>) -> R,
-    ) -> R {
+    fn with<R>(&mut self, act: impl FnOnce(&mut Cheetah, &mut Carrier<'_>) -> R) -> R {
         let mut packets = Packets::without(&mut self.exos.stack, self.without.as_mut());
         let mut introduced = Introduced::new(&mut packets, self.introductions.as_mut());
-        let mut transport = Secured::new(&mut introduced, self.sessions.as_mut());
+        let secured = Secured::new(&mut introduced, self.sessions.as_mut());
+        let quic = self.quic.as_mut().map(Http3::quic);
+        let mut transport = Beside::new(secured, quic);
         act(&mut self.cheetah, &mut transport)
     }
 }
@@ -120,6 +126,9 @@ impl Carried for StackServer {
         if let Some(introductions) = &mut self.introductions {
             introductions.begin_turn(now, &mut Packets::new(&mut self.exos.stack));
         }
+        if let Some(http3) = &mut self.quic {
+            http3.receive(now, &mut self.exos.stack);
+        }
         self.with(|cheetah, transport| cheetah.handle(now, unix_secs, transport));
         if let Some(requests) = self.exos.requests()
             && self.cheetah.turn_in_kernel(now, unix_secs, requests)
@@ -129,6 +138,9 @@ impl Carried for StackServer {
     }
 
     fn send(&mut self) -> Result<(), Error> {
+        if let Some(http3) = &mut self.quic {
+            http3.send(self.exos.now(), &mut self.exos.stack);
+        }
         let sent = self.exos.send();
         match &mut self.outage {
             Some(outage) => outage.hear(sent),
@@ -144,10 +156,11 @@ impl Carried for StackServer {
         let soon = requests.map(|requests| requests.poll_timeout(here).unwrap_or_else(next_second));
         let is_waiting = self.sessions.as_ref().is_some_and(Sessions::is_waiting);
         let sessions = is_waiting.then_some(here);
+        let quic = self.quic.as_ref().and_then(Http3::poll_timeout);
         let introductions = self.introductions.as_ref();
         let headers = introductions.and_then(Introductions::poll_timeout);
         let answers = self.cheetah.poll_timeout();
-        let until = [until, answers, now, soon, sessions, headers];
+        let until = [until, answers, now, soon, sessions, headers, quic];
         let mut fds = fds.to_vec();
         fds.extend(self.cheetah.streams().fd());
         fds.extend(self.cheetah.applications().fds().into_iter().flatten());
@@ -187,6 +200,9 @@ impl Carried for StackServer {
         for listener in self.listeners.drain(..) {
             self.exos.stack.tcp.close_listener(listener);
         }
+        if let Some(http3) = &mut self.quic {
+            http3.quic().stop(now);
+        }
         self.with(|cheetah, transport| {
             // It hears of the connections that the kernel had, so that they end too.
             cheetah.handle(now, unix_secs, transport);
@@ -196,6 +212,10 @@ impl Carried for StackServer {
 
     fn abort_all(&mut self) -> Result<(), Error> {
         let Self { cheetah, exos, .. } = self;
+        if let Some(http3) = &mut self.quic {
+            http3.quic().close_all();
+            http3.send(exos.now(), &mut exos.stack);
+        }
         loop {
             let has_more = cheetah.abort_some(&mut Packets::new(&mut exos.stack));
             // Also the resets of connections that the kernel had.
@@ -231,8 +251,9 @@ impl Carried for StackServer {
 
     fn counters(&self) -> Vec<(String, u64)> {
         let sessions = self.sessions.iter().flat_map(Sessions::counters);
+        let quic = self.quic.iter().flat_map(Http3::counters);
         let introductions = self.introductions.iter().flat_map(Introductions::counters);
-        let own = sessions.chain(introductions);
+        let own = sessions.chain(introductions).chain(quic);
         let own = own.map(|(name, count)| (name.to_owned(), count));
         self.exos.counters().into_iter().chain(own).collect()
     }
@@ -253,6 +274,9 @@ pub(in crate::serve) fn open(
     if let Some(pages) = config.status.pages()? {
         server.set_status_pages(pages);
     }
+    if let Some(acme) = setup.acceptor.as_ref().and_then(|it| it.acme()) {
+        server.set_acme(acme.clone());
+    }
     let without = Without::these(&setup.without, &mut server, &mut exos.stack);
     let mut cheetah = Cheetah::new(server, clock::now());
     if let Some(requests) = exos.requests() {
@@ -271,11 +295,24 @@ pub(in crate::serve) fn open(
         exos.share_core();
     }
     let introductions = Introductions::by(&config.proxy_protocol, clock::now());
+    let http3 = config.speaks_http3();
+    let quic = match setup.acceptor.as_ref().filter(|_| http3) {
+        None => None,
+        Some(acceptor) => {
+            let is_alone = setup.worker.count() == 1;
+            cheetah.server_mut().announce_http3(acceptor.port());
+            let mut http3 = Http3::new(acceptor.clone(), is_alone, &mut exos)?;
+            let bounds = (config.bounds.max_connections, cheetah.peers());
+            http3.quic().set_bounds(bounds.0, bounds.1);
+            Some(http3)
+        }
+    };
     let served = StackServer {
         exos,
         cheetah,
         introductions,
         listeners,
+        quic,
         sessions: setup.acceptor.map(Sessions::new),
         outage: Outage::of(&setup.worker),
         links: setup.links,

@@ -129,7 +129,7 @@ impl<S: Carried> ServerLoop<S> {
         self.served.stop();
         let last = clock::now() + self.shutdown_time;
         let mut goodbye = clock::now() + GOODBYE_TIME;
-        while self.cheetah().connections() > 0 {
+        while !self.cheetah().is_alone() {
             let asks = self.handle_asks()?;
             self.turn()?;
             each(self, asks);
@@ -143,7 +143,7 @@ impl<S: Carried> ServerLoop<S> {
             if now >= until {
                 break;
             }
-            if self.cheetah().connections() > 0 {
+            if !self.cheetah().is_alone() {
                 self.wait(Some(until), fds)?;
             }
         }

@@ -56,10 +56,12 @@ fn text(snapshot: &Snapshot) -> String {
 /// What is known of all cores, by what they have shown.
 fn snapshot(served: &impl Carried, worker: &Worker) -> Snapshot {
     let http = served.cheetah().server();
+    let acme = http.acme();
     let snapshot = Snapshot {
         uptime: served.now() - served.cheetah().started(),
         link: served.describe(),
         certificate_expires: served.certificate_expires(),
+        acme: acme.map_or(Vec::new(), |acme| acme.shown()),
         cpu: clock::process_time(),
         documents: http.sites().iter().map(Site::document_count).sum(),
         content_bytes: http.sites().iter().map(Site::content_len).sum(),
@@ -67,7 +69,10 @@ fn snapshot(served: &impl Carried, worker: &Worker) -> Snapshot {
         ..Snapshot::default()
     };
     let mut snapshot = snapshot.with(worker.rows());
-    // The cache is one for all cores.
+    // What certificates come by is one for all cores, and so is the cache.
+    let acme = acme.into_iter().flat_map(|acme| acme.counters());
+    let acme = acme.map(|(name, count)| (name.to_owned(), count));
+    snapshot.counters.extend(acme);
     let cache = snapshot.cache.counters().into_iter();
     let cache = cache.map(|(name, count)| (name.to_owned(), count));
     snapshot.counters.extend(cache);

@@ -122,7 +122,7 @@ impl FrameClient {
     }
 
     /// Reads until the server ends the connection.
-    pub fn to_the_end(&mut self) {
+    pub fn read_to_the_end(&mut self) {
         while self.read() {}
     }
 

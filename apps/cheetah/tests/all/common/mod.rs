@@ -6,6 +6,7 @@ pub mod live;
 pub mod long;
 pub mod nginx;
 pub mod people;
+pub mod quic;
 pub mod rules;
 pub mod seen;
 pub mod visit;

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use exos_cheetah::Site;
 use exos_cheetah::applications::rules::{Rule, Scope};
 use exos_cheetah::applications::{Address, Application, Place, Rules};
 use exos_cheetah::connections::Bounds;
 use exos_cheetah::limits::{CHUNKED_BODY_LEN_MAX, COLLECTED_LEN_MAX};
 use exos_cheetah::site::Settings;
+use exos_cheetah::{Server, Site};
 
 use super::sockets::Running;
 
@@ -36,8 +36,16 @@ impl World {
         World::with(Bounds::default(), change)
     }
 
-    /// With an application for all paths.
     fn with(bounds: Bounds, change: impl FnOnce(&mut Application)) -> World {
+        World::prepared(bounds, change, |_| {})
+    }
+
+    /// With an application for all paths.
+    pub(super) fn prepared(
+        bounds: Bounds,
+        change: impl FnOnce(&mut Application),
+        prepare: impl FnOnce(&mut Server) + Send + 'static,
+    ) -> World {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("exos-applications-{}-{number}", std::process::id());
@@ -53,7 +61,8 @@ impl World {
             }]),
             ..Settings::default()
         };
-        let server = Running::start_bounded(bounds, move || Site::with(Arc::new(settings())));
+        let server =
+            Running::start_prepared(bounds, move || Site::with(Arc::new(settings())), prepare);
         World {
             path,
             listener,

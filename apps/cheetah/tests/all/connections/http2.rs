@@ -5,9 +5,13 @@ use std::io::{Read as _, Write as _};
 use exos_http2::ErrorCode;
 use exos_http2::frame::{self, flag, kind};
 
+use exos_cheetah::connections::Bounds;
+use exos_cheetah::log::Format;
+
 use super::applications::World;
 use super::sockets::{Running, site};
 use crate::common::frames::{FrameClient, Response, framed, request, window};
+use crate::sites::access_log::LogFile;
 
 /// Everything that is in memory, and nothing that holds a response back.
 const WIDE: u32 = 1 << 30;
@@ -41,8 +45,10 @@ fn without_date(mut response: Response) -> Response {
     response
 }
 
+type Fields = &'static [(&'static str, &'static str)];
+
 /// Requests of all kinds, each with its fields.
-const ASKED: [(&str, &str, &[(&str, &str)]); 14] = [
+const ASKED: [(&str, &str, Fields); 14] = [
     ("GET", "/", &[]),
     ("GET", "/a.txt", &[]),
     ("HEAD", "/a.txt", &[]),
@@ -187,7 +193,7 @@ fn rapid_resets_end_a_connection() {
         .concat()
     };
     client.send(&(0..400).flat_map(reset).collect::<Vec<u8>>());
-    client.to_the_end();
+    client.read_to_the_end();
     assert_eq!(
         client.gone.expect("a farewell").1,
         ErrorCode::ENHANCE_YOUR_CALM
@@ -212,7 +218,7 @@ fn a_stop_loses_nothing() {
     client.hear();
     client.until(|client| client.gone == Some((3, ErrorCode::NO_ERROR)));
     client.send(&[window(1, 100), window(3, 100)].concat());
-    client.to_the_end();
+    client.read_to_the_end();
     for stream in [1, 3] {
         assert_eq!(client.responses[&stream].body, b"text a");
     }
@@ -233,7 +239,7 @@ fn bodies_for_documents_are_thrown_away() {
         3,
         &[request(3, "GET", "/a.txt", &[], false), end(3)].concat(),
     );
-    assert_eq!(response.status(), 411, "as HTTP/1.1 has it");
+    assert_eq!(response.status(), 200, "its end was seen");
     let long = request(5, "GET", "/a.txt", &[("content-length", "100000")], false);
     assert_eq!(client.ask(5, &long).status(), 413);
     let waits = [("content-length", "5"), ("expect", "100-continue")];
@@ -313,6 +319,33 @@ fn applications_answer_streams() {
                 .contains(&("x-kind".to_owned(), "page".to_owned()))
         );
     }
+}
+
+/// The log has the bytes of an application's answer, its header block and its content.
+#[test]
+fn answers_of_applications_are_logged_with_their_bytes() {
+    let file = LogFile::new("application-stream");
+    let log = file.open(Format::Json);
+    let world = World::prepared(Bounds::default(), |_| {}, |server| server.set_log(log));
+    let mut client = FrameClient::new(world.server.connect(), WIDE);
+    client.send(&request(1, "GET", "/page", &[], true));
+    let mut application = world.accept();
+    let mut asked = [0; 64];
+    assert!(application.read(&mut asked).expect("a request") > 0);
+    let answer = [
+        record(6, b"A: b\r\n\r\nshort"),
+        record(6, b""),
+        record(3, &[0; 8]),
+    ];
+    application.write_all(&answer.concat()).expect("it reads");
+    client.until(|client| client.responses.get(&1).is_some_and(|it| it.is_whole));
+    let line = &file.lines(1)[0];
+    let line: serde_json::Value = serde_json::from_str(line).expect("JSON");
+    assert_eq!(
+        (&line["status"], &line["body_bytes_sent"]),
+        (&200.into(), &5.into())
+    );
+    assert!(line["bytes_sent"].as_u64() > Some(5 + 20), "{line}");
 }
 
 /// An application that dies in the middle of its answer: the stream is reset, and the connection goes on.

@@ -13,12 +13,12 @@ use exos_cheetah::site::Change;
 
 const LEN: usize = 3_000_000;
 
-fn secs(n: u64) -> Duration {
+pub(super) fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
 /// How a client begins whose streams may be sent this much.
-fn begin(stream_window: u32) -> Vec<u8> {
+pub(super) fn begin(stream_window: u32) -> Vec<u8> {
     let mut bytes = frame::PREFACE.to_vec();
     frame::push_settings(
         &mut bytes,
@@ -36,14 +36,14 @@ fn asked(stream_window: u32) -> Visit {
     visit
 }
 
-fn counter(visit: &Visit, name: &str) -> u64 {
+pub(super) fn counter(visit: &Visit, name: &str) -> u64 {
     let counters = visit.cheetah.counters();
     let found = counters.iter().find(|(counter, _)| *counter == name);
     found.expect("a counter of that name").1
 }
 
 /// The frames that have come to the first connection.
-fn frames(visit: &Visit) -> Vec<(FrameHead, Vec<u8>)> {
+pub(super) fn frames(visit: &Visit) -> Vec<(FrameHead, Vec<u8>)> {
     let (mut rest, mut frames) = (&visit.connections[0].received[..], Vec::new());
     while let Some(head) = FrameHead::parse(rest)
         && let Some(bytes) = rest.get(9..9 + head.len)
@@ -54,7 +54,7 @@ fn frames(visit: &Visit) -> Vec<(FrameHead, Vec<u8>)> {
     frames
 }
 
-fn data_len(visit: &Visit) -> usize {
+pub(super) fn data_len(visit: &Visit) -> usize {
     let data = frames(visit)
         .into_iter()
         .filter(|(head, _)| head.kind == kind::DATA);
@@ -111,14 +111,41 @@ fn a_closed_window_has_an_end() {
     );
 }
 
+/// A byte now and then is nothing.
+#[test]
+fn a_window_that_drips_has_an_end() {
+    let mut visit = asked(0);
+    for _ in 0..8 {
+        visit.run(secs(10), LEN);
+        visit.say(0, &window(1, 1));
+    }
+    assert!(data_len(&visit) < 10);
+    assert_eq!(counter(&visit, "http_send_timeouts"), 1);
+    assert_eq!(visit.cheetah.connections(), 0);
+}
+
+/// Nor does the beginning of a frame behind another that brings nothing prolong the wait for a request.
+#[test]
+fn pings_and_parts_of_frames_prolong_nothing() {
+    let mut visit = asked(1 << 30);
+    visit.run(secs(2), LEN);
+    let ping = framed(kind::PING, 0, 0, &[0; 8]);
+    visit.say(0, &ping[..5]);
+    for _ in 0..12 {
+        visit.run(secs(10), LEN);
+        visit.say(0, &[&ping[5..], &ping[..5]].concat());
+    }
+    assert!(gone(&visit).is_some());
+}
+
 /// One that opens its window a bit is a slow reader, whose document waits as slices.
 #[test]
 fn a_window_that_opens_slowly_goes_on() {
-    let mut visit = asked(1000);
+    let mut visit = asked(2000);
     for n in 1..6 {
         visit.run(secs(30), LEN);
-        assert_eq!(data_len(&visit), 1000 * n);
-        visit.say(0, &window(1, 1000));
+        assert_eq!(data_len(&visit), 2000 * n);
+        visit.say(0, &window(1, 2000));
     }
     assert_eq!(visit.cheetah.connections(), 1);
 }
@@ -146,17 +173,39 @@ fn half_a_preface_has_an_end() {
     assert!(visit.connections[0].received.starts_with(b"HTTP/1.1 408"));
 }
 
-/// Streams that wait for a document that is not in memory are answered when it comes, and others go on meanwhile.
-#[test]
-fn streams_wait_for_documents() {
-    let mut site = Site::new();
-    for name in ["/later.txt", "/never.txt"] {
+/// A site of which these have not been read.
+fn listed(mut site: Site, names: &[&str]) -> Site {
+    for name in names {
         let about = exos_cheetah::site::path::About {
             len: 5,
             modified_secs: 0,
         };
         site.apply(Change::Listed(path(name), about));
     }
+    site
+}
+
+/// A request that waits begins also where others behind it do not.
+#[test]
+fn a_request_before_a_long_document_begins() {
+    let mut visit = Visit::new(listed(big(LEN), &["/later.txt"]), |_| {});
+    let bytes = [
+        begin(1 << 30),
+        request(1, "GET", "/later.txt", &[], true),
+        request(3, "GET", "/big", &[], true),
+    ];
+    visit.ask("10.0.0.1", &bytes.concat());
+    visit.run(secs(5), LEN);
+    assert_eq!((data_len(&visit), visit.cheetah.waiting()), (LEN, 1));
+    visit.change(arrival("/later.txt", "later"));
+    visit.run(secs(1), LEN);
+    assert_eq!(data_len(&visit), LEN + 5);
+}
+
+/// Streams that wait for a document that is not in memory are answered when it comes, and others go on meanwhile.
+#[test]
+fn streams_wait_for_documents() {
+    let mut site = listed(Site::new(), &["/later.txt", "/never.txt"]);
     site.apply(arrival("/now.txt", "now"));
     let mut visit = Visit::new(site, |_| {});
     let asked = ["/later.txt", "/never.txt", "/now.txt"];

@@ -1,8 +1,10 @@
-//! Connections: their limits, slow and bad ones, those of HTTP/2, applications, and the kernel's sockets.
+//! Connections: their limits, slow and bad ones, those of HTTP/2 and HTTP/3, applications, and the kernel's sockets.
 
 mod applications;
 mod http2;
 mod http2_life;
+mod http2_streams;
+mod http3;
 mod limits;
 mod proxy;
 mod proxy_protocol;

@@ -56,12 +56,21 @@ impl Running {
         bounds: Bounds,
         site: impl FnOnce() -> S + Send + 'static,
     ) -> Self {
+        Self::start_prepared(bounds, site, |_| {})
+    }
+
+    pub(super) fn start_prepared<S: Into<Sites>>(
+        bounds: Bounds,
+        site: impl FnOnce() -> S + Send + 'static,
+        prepare: impl FnOnce(&mut Server) + Send + 'static,
+    ) -> Self {
         let (tell, told) = std::sync::mpsc::channel();
         let stop = Arc::new(AtomicBool::new(false));
         let is_over = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
             let mut server = listen_with(site());
             server.set_bounds(bounds, None);
+            prepare(server.cheetah_mut().server_mut());
             tell.send(server.address().expect("it listens")).unwrap();
             while !is_over.load(Ordering::Relaxed) {
                 server

@@ -1,15 +1,15 @@
 //! Replays the fuzzer's corpora with a stable compiler; requests also with every byte removed.
 //!
-//! What is checked of each input stands in `fuzz/bodies/http.rs`, which the fuzz target includes
+//! What is checked of each input stands in `fuzz/bodies/web/http.rs`, which the fuzz target includes
 //! too. A failure names its input.
 
-#[path = "../../../../../fuzz/bodies/fastcgi.rs"]
+#[path = "../../../../../fuzz/bodies/web/fastcgi.rs"]
 pub mod fastcgi;
 
-#[path = "../../../../../fuzz/bodies/proxy.rs"]
+#[path = "../../../../../fuzz/bodies/web/proxy.rs"]
 pub mod proxy;
 
-#[path = "../../../../../fuzz/bodies/http.rs"]
+#[path = "../../../../../fuzz/bodies/web/http.rs"]
 pub mod bodies;
 
 use exos_testing::{Random, corpus, replay, run};

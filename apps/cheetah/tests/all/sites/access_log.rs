@@ -1,6 +1,6 @@
 //! The access log, through the server and its connections: what is written, and when.
 
-use crate::common::{self, visit};
+use crate::common::{self, frames, visit};
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,22 +14,22 @@ use exos_cheetah::{ServerConnection, Status};
 use visit::{UNIX_SECS, Visit, big};
 
 /// A file of its own for each test.
-struct LogFile(PathBuf);
+pub(crate) struct LogFile(PathBuf);
 
 impl LogFile {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let name = format!("exos-access-log-{}-{name}", std::process::id());
         let path = std::env::temp_dir().join(name);
         let _ = fs::remove_file(&path);
         Self(path)
     }
 
-    fn open(&self, format: Format) -> Log {
+    pub(crate) fn open(&self, format: Format) -> Log {
         Log::open(Target::File(self.0.clone()), format, UNIX_SECS).expect("it can be written")
     }
 
     /// Its lines once there are this many; the writer has its own time.
-    fn lines(&self, count: usize) -> Vec<String> {
+    pub(crate) fn lines(&self, count: usize) -> Vec<String> {
         let begin = Instant::now();
         loop {
             let text = fs::read_to_string(&self.0).unwrap_or_default();
@@ -152,6 +152,48 @@ fn a_client_that_gives_up_is_logged_with_what_it_took() {
     let head = sent - line["body_bytes_sent"].as_u64().expect("a number");
     assert!((150..400).contains(&head), "{head} bytes of head");
     assert_eq!(line["peer"], "fd00::1");
+}
+
+/// The bytes of a stream that is given up are those that its client let go and took.
+#[test]
+fn a_stream_that_is_given_up_is_logged_with_what_was_taken() {
+    let file = LogFile::new("given-up-stream");
+    let log = file.open(Format::Json);
+    let mut visit = Visit::new(big(3_000_000), |server| server.set_log(log));
+    let mut asked = exos_http2::frame::PREFACE.to_vec();
+    let window = exos_http2::frame::setting::INITIAL_WINDOW_SIZE;
+    exos_http2::frame::push_settings(&mut asked, &[(window, 1_000_000)]);
+    asked.extend(frames::window(0, 1 << 30));
+    asked.extend(frames::request(1, "GET", "/big", &[], true));
+    visit.ask("10.0.0.1", &asked);
+    visit.run(secs(5), 1_000_000);
+    let cancel = exos_http2::ErrorCode::CANCEL.0.to_be_bytes();
+    let reset = exos_http2::frame::kind::RST_STREAM;
+    visit.say(0, &frames::framed(reset, 0, 1, &cancel));
+    visit.run(secs(2), 1_000_000);
+    let line = json(&file.lines(1)[0]);
+    assert_eq!(line["body_bytes_sent"], 1_000_000);
+    assert_eq!(line["status"], 200);
+}
+
+/// A short response has its line when it was taken, however long another one beside it is.
+#[test]
+fn a_stream_is_logged_beside_one_that_goes_on() {
+    let file = LogFile::new("beside");
+    let log = file.open(Format::Json);
+    let mut visit = Visit::new(big(3_000_000), |server| server.set_log(log));
+    let mut asked = exos_http2::frame::PREFACE.to_vec();
+    let window = exos_http2::frame::setting::INITIAL_WINDOW_SIZE;
+    exos_http2::frame::push_settings(&mut asked, &[(window, 1 << 30)]);
+    asked.extend(frames::window(0, 1 << 30));
+    asked.extend(frames::request(1, "GET", "/big", &[], true));
+    visit.ask("10.0.0.1", &asked);
+    visit.run(secs(2), 100_000);
+    visit.say(0, &frames::request(3, "GET", "/none", &[], true));
+    visit.run(secs(8), 100_000);
+    let counters = visit.cheetah.server().log().expect("there").counters();
+    assert_eq!(counters[0], ("http_log_lines", 1));
+    assert_eq!(json(&file.lines(1)[0])["status"], 404);
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Several sites and their rules, from the text of a configuration to the responses.
 
 pub(crate) mod access;
-mod access_log;
+pub(crate) mod access_log;
+mod acme;
 mod applications;
 mod configuration;
 mod loading;

@@ -19,10 +19,12 @@ impl Engine {
     ) {
         let shared = self.shared();
         let group = shared.group_of(slot);
-        let Some(at) = shared
-            .of_group(group)
-            .or_else(|| self.open_shared(group, now, transport))
-        else {
+        let of_group = shared.of_group(group);
+        if of_group.is_some() {
+            // Of the newcomers of a group, only the one that opens the connection keeps others from opening theirs.
+            self.has_opened(slot);
+        }
+        let Some(at) = of_group.or_else(|| self.open_shared(group, now, transport)) else {
             return self.fail(slot, ErrorKind::NoConnection, now, transport);
         };
         self.slots[slot as usize].stage = slot::Stage::Connecting;

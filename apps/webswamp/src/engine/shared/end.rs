@@ -1,5 +1,7 @@
 //! Connections that are over, and what becomes of the requests on them.
 
+use std::collections::VecDeque;
+
 use exos_http2::Fault;
 use exos_inet::Instant;
 use exos_inet::tcp::Reason;
@@ -181,23 +183,26 @@ impl Engine {
         let is_silent = it.heard <= since;
         match it.stage {
             Stage::Opening => self.shared_late(slot, at, ErrorKind::ConnectTimeout, now, transport),
-            Stage::Securing => {
-                let begun = it.begun;
-                self.statistics.not_secured(begun, "timeout");
-                self.shared_late(slot, at, ErrorKind::Handshake, now, transport);
-            }
-            Stage::Open(_) => {
-                self.fail(slot, ErrorKind::Timeout, now, transport);
-                // Nothing has come since it was asked: others are not answered there either.
-                if is_silent {
-                    self.lose_shared(at, ErrorKind::Closed, Farewell::Abort, now, transport);
-                }
-            }
+            Stage::Securing => self.shared_late(slot, at, ErrorKind::Handshake, now, transport),
+            Stage::Open(_) if is_silent => self.shared_silent(slot, at, now, transport),
+            Stage::Open(_) => self.fail(slot, ErrorKind::Timeout, now, transport),
         }
     }
 
-    /// A connection that does not come to stand is given up with the request that has waited longest for it. The others have time
-    /// left, and wait for another.
+    /// Nothing has come on a connection since a request was asked, whose time is over. Nothing more is asked there; what was has
+    /// the rest of its time, and the connection ends with the last of it.
+    fn shared_silent(&mut self, slot: u32, at: u32, now: Instant, transport: &mut impl Transport) {
+        let waiting = self.shared().retire(at);
+        self.fail(slot, ErrorKind::Timeout, now, transport);
+        self.enlist_others(slot, waiting, now, transport);
+        let http = self.shared().get_mut(at).http();
+        if http.is_some_and(|http| http.streams() == 0) {
+            self.forget_shared(at, Farewell::Abort, transport);
+        }
+    }
+
+    /// A request has waited too long for a connection that does not come to stand. The connection is given up when it had as long,
+    /// or nothing else waits for it: requests that have time left wait for another then.
     fn shared_late(
         &mut self,
         slot: u32,
@@ -206,16 +211,39 @@ impl Engine {
         now: Instant,
         transport: &mut impl Transport,
     ) {
+        let timeout = self.behaviour.timeout;
+        let it = self.shared().get(at);
+        let (begun, is_securing) = (it.begun, matches!(it.stage, Stage::Securing));
+        if begun + timeout > now && it.waiting.len() > 1 {
+            return self.fail(slot, kind, now, transport);
+        }
+        if is_securing {
+            self.statistics.not_secured(begun, "timeout");
+        }
         let waiting = self.shared().retire(at);
         self.forget_shared(at, Farewell::Abort, transport);
-        for slot in &waiting {
-            self.shared().clear_slot(*slot);
+        // Those whose time is over as well open no other connection.
+        let (late, in_time): (VecDeque<u32>, VecDeque<u32>) = waiting
+            .into_iter()
+            .partition(|slot| self.slots[*slot as usize].since + timeout <= now);
+        for slot in late {
+            self.shared().clear_slot(slot);
+            self.fail(slot, kind, now, transport);
         }
-        self.fail(slot, kind, now, transport);
-        for other in waiting {
-            if other != slot {
-                self.enlist(other, now, transport);
-            }
+        self.enlist_others(slot, in_time, now, transport);
+    }
+
+    /// Has requests that waited for a connection wait for another, but for this slot's.
+    fn enlist_others(
+        &mut self,
+        slot: u32,
+        waiting: VecDeque<u32>,
+        now: Instant,
+        transport: &mut impl Transport,
+    ) {
+        for &other in waiting.iter().filter(|other| **other != slot) {
+            self.shared().clear_slot(other);
+            self.enlist(other, now, transport);
         }
     }
 

@@ -22,6 +22,7 @@ pub(in super::super) enum Outcome {
     /// The server goes away, having done nothing about these slots' requests, but about others, or not.
     GoingAway {
         code: ErrorCode,
+        is_first: bool,
         has_taken: bool,
         unasked: Vec<u32>,
     },
@@ -49,8 +50,10 @@ impl Engine {
         // That a connection stands the server's kernel says while the server itself is silent.
         let of_server = [EventSet::READABLE, EventSet::FINISHED, EventSet::CLOSED];
         if of_server.into_iter().any(|one| set.contains(one)) {
-            self.heard = now;
             self.shared().get_mut(at).heard = now;
+        }
+        if set.contains(EventSet::FINISHED) || set.contains(EventSet::CLOSED) {
+            self.heard = now;
         }
         if set.contains(EventSet::READABLE) || set.contains(EventSet::FINISHED) {
             self.take_shared(at, id, now, transport);
@@ -88,6 +91,10 @@ impl Engine {
                 match http.take(&bytes[taken..]) {
                     Ok(Some((count, news))) => {
                         taken += count;
+                        // Pings and settings end no silence: they may come of what stands before the server.
+                        if matches!(news, News::Part(_) | News::Lost { .. }) {
+                            self.heard = now;
+                        }
                         note(
                             &mut self.slots,
                             &self.behaviour.expect,
@@ -137,10 +144,13 @@ impl Engine {
             }
             Outcome::GoingAway {
                 code,
+                is_first,
                 has_taken,
                 unasked,
             } => {
-                self.statistics.went_away(now, code);
+                if is_first {
+                    self.statistics.went_away(now, code);
+                }
                 let it = self.shared().get_mut(at);
                 it.is_refused |= code != ErrorCode::NO_ERROR;
                 self.shared().touch(at);
@@ -206,10 +216,12 @@ fn note(
         News::Lost { slot, why } => outcomes.push(Outcome::Lost(slot, why)),
         News::GoingAway {
             code,
+            is_first,
             has_taken,
             unasked,
         } => outcomes.push(Outcome::GoingAway {
             code,
+            is_first,
             has_taken,
             unasked,
         }),

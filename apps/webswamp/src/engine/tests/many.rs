@@ -1,5 +1,6 @@
 //! More clients than may open their connections at once, or be given up at once.
 
+use super::shared::http2;
 use super::*;
 use crate::limits::OPENING_MAX;
 
@@ -33,6 +34,25 @@ fn clients_begin_one_after_the_other() {
     // The refused client's second attempt waits for its time.
     assert_eq!(opened(&world), clients + 1);
     assert_eq!(world.engine.connections(), clients - 1);
+}
+
+/// Of clients that share a connection, one opens it: it is connections that are opened some at a time, and every client begins.
+#[test]
+fn clients_that_share_connections_all_begin() {
+    let most = OPENING_MAX as usize;
+    for (connections, streams) in [(3, OPENING_MAX + 100), (OPENING_MAX + 10, 2)] {
+        let mut world = World::shared(http2(connections, streams, u32::MAX), Shape::Closed);
+        world.turn().turn();
+        let connections = connections as usize;
+        assert_eq!(opened(&world), connections.min(most));
+        for id in 0..connections {
+            world.connect(id);
+            assert_eq!(opened(&world), connections.min(most + id + 1));
+        }
+        let clients = connections as u32 * streams;
+        assert_eq!(world.engine.requests_under_way(), clients);
+        assert_eq!(world.errors(), []);
+    }
 }
 
 /// A load that is to begin later begins then.

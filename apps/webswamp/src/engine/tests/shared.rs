@@ -10,7 +10,7 @@ use crate::statistics::Handshake;
 /// `:status: 200`.
 const HEAD: &[u8] = &[0x88];
 
-fn http2(slots: u32, streams: u32, requests_per_connection: u32) -> Behaviour {
+pub(super) fn http2(slots: u32, streams: u32, requests_per_connection: u32) -> Behaviour {
     Behaviour {
         streams: Some(streams),
         ..behaviour(slots, requests_per_connection)
@@ -18,7 +18,7 @@ fn http2(slots: u32, streams: u32, requests_per_connection: u32) -> Behaviour {
 }
 
 impl World {
-    fn shared(behaviour: Behaviour, shape: Shape) -> Self {
+    pub(super) fn shared(behaviour: Behaviour, shape: Shape) -> Self {
         let content = Content {
             version: Version::Http2,
             ..Content::get(&"http://h/".parse().unwrap())
@@ -28,6 +28,22 @@ impl World {
         let engine = Engine::new(behaviour, shape, driver, now, now);
         let wire = Wire::default();
         Self { engine, wire, now }
+    }
+
+    /// At a thousand requests a second, this many in all, on one connection.
+    fn shared_at_a_rate(streams: u32, requests: u64) -> Self {
+        let phase = Phase {
+            time: Duration::from_secs(10),
+            from: 1000.0,
+            to: 1000.0,
+        };
+        let start = Instant::from_millis(1000);
+        let schedule = Schedule::new(vec![phase], Arrivals::Even, 1, start);
+        let behaviour = Behaviour {
+            requests,
+            ..http2(1, streams, u32::MAX)
+        };
+        Self::shared(behaviour, Shape::Open(schedule))
     }
 
     /// Streams that requests were sent on, and other frames, since the last question.
@@ -270,17 +286,82 @@ fn silence() {
     world.turn().pass(10_000);
     let both = [(ErrorKind::ConnectTimeout, 2)];
     assert_eq!(world.errors(), both);
-    let did = world.did();
-    assert_eq!((did[0], did[1]), ((0, Open), (0, Abort)));
+    assert_eq!(world.did(), [(0, Open), (0, Abort)]);
+    world.pass(10);
+    assert_eq!(world.did(), [(1, Open)]);
     let mut world = World::shared(http2(1, 2, u32::MAX), Shape::Closed);
     world.turn().connect(0).come(0, &settings(&[]));
     world.pass(10_000);
-    assert_eq!(
-        world.errors(),
-        [(ErrorKind::Closed, 1), (ErrorKind::Timeout, 1)]
-    );
+    assert_eq!(world.errors(), [(ErrorKind::Timeout, 2)]);
     assert!(world.did().contains(&(0, Abort)));
     assert_eq!(world.engine.connections(), 1);
+}
+
+/// Requests for which time runs out one after the other, while no connection stands, open one in the time of a request.
+#[test]
+fn a_server_that_is_down_is_left_in_peace() {
+    let mut world = World::shared_at_a_rate(50, 50);
+    while world.engine.requests_under_way() < 50 {
+        world.pass(1);
+    }
+    world.pass(9_900);
+    while world.engine.requests_under_way() > 0 {
+        world.pass(1);
+    }
+    assert_eq!(world.errors(), [(ErrorKind::ConnectTimeout, 50)]);
+    let all = [(0, Open), (0, Abort), (1, Open), (1, Abort)];
+    assert_eq!(world.did(), all);
+}
+
+/// A server that pings, and answers nothing, is silent all the same.
+#[test]
+fn pings_end_no_silence() {
+    let mut world = World::shared(http2(1, 1, u32::MAX), Shape::Closed);
+    world.turn().connect(0).come(0, &settings(&[]));
+    let mut ping = Vec::new();
+    frame::push_ping(&mut ping, false, *b"12345678");
+    for _ in 0..3 {
+        world.pass(1000).come(0, &ping);
+    }
+    world.pass(1000).come(0, &answer(1));
+    let silence = world.engine.statistics.silence;
+    assert_eq!((silence.secs, silence.requests), (4.0, 1));
+}
+
+/// A server that leaves in good order says so twice, and is one connection.
+#[test]
+fn a_goodbye_in_two_steps_is_one() {
+    let mut world = World::shared(http2(1, 2, u32::MAX), Shape::Closed);
+    world.turn().connect(0).come(0, &settings(&[]));
+    let last = (1 << 31) - 1;
+    world.come(0, &goaway(last, 0)).come(0, &goaway(1, 0));
+    let seen = world.engine.statistics.http2.clone().unwrap();
+    assert_eq!(seen.goaways, [("no_error".to_owned(), 1)].into());
+    assert_eq!(seen.asked_again, 1);
+}
+
+/// Of requests on a connection on which nothing comes, each has its time.
+#[test]
+fn silence_takes_no_time_from_others() {
+    let mut world = World::shared_at_a_rate(3, 4);
+    while world.engine.requests_under_way() == 0 {
+        world.pass(1);
+    }
+    world.connect(0).come(0, &settings(&[]));
+    world.come(0, &answer(1));
+    while world.engine.requests_under_way() < 3 {
+        world.pass(1);
+    }
+    world.did();
+    world.pass(9_997);
+    for late in 1..=3 {
+        assert_eq!(world.engine.connections(), 1, "{late}");
+        assert!(!world.did().contains(&(0, Abort)), "{late}");
+        world.pass(1);
+        assert_eq!(world.errors(), [(ErrorKind::Timeout, late)]);
+    }
+    assert_eq!(world.did().last(), Some(&(0, Abort)));
+    assert_eq!((world.responses(), world.engine.connections()), (1, 0));
 }
 
 /// Who finds no port tries again after a rest, and does not spin.

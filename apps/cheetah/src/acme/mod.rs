@@ -1,0 +1,33 @@
+//! Certificates by themselves: got from an authority and renewed in time, by ACME (RFC 8555).
+//!
+//! A thread of its own does all of it, so no loop waits for an authority. It writes into a folder, and what follows the files of
+//! certificates ([`secure`](crate::secure)) takes them from there as any others. The authority asks this server whether it is the one
+//! that a name leads to; the answers are in [`Challenges`], which the loops look at: a document below
+//! `/.well-known/acme-challenge/` (http-01), or a certificate in a handshake that is for nothing else (tls-alpn-01, RFC 8737).
+//!
+//! What goes to the authority goes by the host's sockets, whatever carries this server's connections; what the authority asks comes
+//! as any client's requests come.
+//!
+//! Several processes may serve the same names out of one folder: one of them orders at a time ([`store`] has the lock), and all answer, for
+//! challenges are in the folder too.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | [`challenges`] | what the authority asks, and the answers |
+//! | [`schedule`] | when to renew, and when to try again |
+//! | [`store`] | the folder: account, certificates, challenges, failures, the lock |
+//! | [`client`] | requests to the authority |
+//! | [`order`] | one certificate, from the account to its chain |
+//! | [`answer`] | whether what has come is what was asked for |
+//! | [`keeper`] | the thread, and what is shown of it |
+
+mod answer;
+pub mod challenges;
+mod client;
+pub mod keeper;
+mod order;
+pub mod schedule;
+pub mod store;
+
+pub use challenges::Challenges;
+pub use keeper::{Acme, Shown};

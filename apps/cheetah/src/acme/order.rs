@@ -1,0 +1,323 @@
+//! One certificate, from the account to its chain (RFC 8555 §7).
+
+use std::io;
+use std::time::Duration;
+
+use exos_tls::certificate::UnixSecs;
+use exos_tls::client::Trust;
+use instant_acme::{
+    Account, AuthorizationStatus, ChallengeType, Error as AcmeError, Identifier, NewAccount,
+    NewOrder, Order, OrderStatus, Problem, RetryPolicy,
+};
+
+use super::answer::check;
+use super::challenges::{Challenge, Challenges, Kind};
+use super::client::Client;
+use super::schedule::Failure;
+use super::store::{Lock, Store};
+use crate::config::AcmeConfig;
+use crate::limits::{ACME_ORDER_TIME, ACME_PUBLISH_TIME};
+
+/// Why there is no certificate.
+#[derive(Debug)]
+pub(super) struct Failed {
+    /// For people.
+    pub(super) what: String,
+    pub(super) failure: Failure,
+    /// How long the authority has said to wait.
+    pub(super) wait: Option<Duration>,
+}
+
+impl Failed {
+    /// By what is wrong on this host.
+    pub(super) fn here(what: String) -> Failed {
+        Failed {
+            what,
+            failure: Failure::Unreached,
+            wait: None,
+        }
+    }
+}
+
+/// What an order is made with.
+pub(super) struct Shop<'a> {
+    pub(super) config: &'a AcmeConfig,
+    pub(super) store: &'a Store,
+    pub(super) challenges: &'a Challenges,
+    /// No other process orders.
+    pub(super) _lock: &'a Lock,
+}
+
+/// What stands in the way of an order.
+enum Obstacle {
+    Acme(AcmeError),
+    /// The authority did not find this server at the name.
+    NotShown(Kind, Option<Problem>),
+    Here(String),
+    /// What the authority sent is not what was asked for.
+    Wrong(String),
+}
+
+impl From<AcmeError> for Obstacle {
+    fn from(error: AcmeError) -> Obstacle {
+        Obstacle::Acme(error)
+    }
+}
+
+impl Shop<'_> {
+    /// Gets a certificate for a name, and keeps it.
+    pub(super) fn order(&self, name: &str, kind: Kind) -> Result<(), Failed> {
+        let trust = match &self.config.authorities {
+            Some(file) => Trust::File(file.clone()),
+            None => Trust::System,
+        };
+        let here = Failed::here;
+        let client = Client::new(&trust).map_err(|e| here(e.to_string()))?;
+        let runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = { runtime }.enable_time().build();
+        let runtime = runtime.map_err(|e| here(format!("cannot wait for an authority: {e}")))?;
+        let got = runtime.block_on(self.get(&client, name, kind));
+        // Whatever has come of it, nobody asks any more.
+        let cleared = self.store.clear_challenges();
+        self.challenges.set(Vec::new());
+        let pem = got.map_err(|obstacle| self.failed(name, obstacle, &client))?;
+        let kept = self.store.set_certificate(name, pem.as_bytes());
+        kept.and(cleared)
+            .map_err(|e| here(format!("cannot keep the certificate: {e}")))
+    }
+
+    async fn get(&self, client: &Client, name: &str, kind: Kind) -> Result<String, Obstacle> {
+        let account = self.account(client).await?;
+        let names = [Identifier::Dns(name.to_owned())];
+        let mut order = match account.new_order(&NewOrder::new(&names)).await {
+            Err(AcmeError::Api(problem)) if is(&problem, "accountDoesNotExist") => {
+                self.store.put_account_aside().map_err(of_folder)?;
+                let account = self.account(client).await?;
+                account.new_order(&NewOrder::new(&names)).await?
+            }
+            order => order?,
+        };
+        self.show(&mut order, name, kind).await?;
+        let key = order.finalize().await?;
+        let chain = order.poll_certificate(&patience()).await?;
+        let now = exos::clock::unix_secs() as UnixSecs;
+        check(name, &key, &chain, now).map_err(Obstacle::Wrong)?;
+        Ok(key + &chain)
+    }
+
+    /// The account that there is, or another one.
+    async fn account(&self, client: &Client) -> Result<Account, Obstacle> {
+        let builder = Account::builder_with_http(Box::new(client.clone()));
+        if let Some(credentials) = self.store.account().map_err(of_folder)? {
+            return Ok(builder.from_credentials(credentials).await?);
+        }
+        let contact = self.config.contact.iter();
+        let contact: Vec<String> = contact.map(|mail| format!("mailto:{mail}")).collect();
+        let account = NewAccount {
+            contact: &contact.iter().map(String::as_str).collect::<Vec<_>>(),
+            terms_of_service_agreed: true,
+            only_return_existing: false,
+        };
+        let directory = self.config.directory.clone();
+        let (account, credentials) = builder.create(&account, directory, None).await?;
+        self.store.set_account(&credentials).map_err(of_folder)?;
+        exos_program::info!(
+            "exos serve: an account at {}, whose terms of service are agreed to by asking for certificates there",
+            self.config.directory
+        );
+        Ok(account)
+    }
+
+    /// Shows the authority that the name leads here.
+    async fn show(&self, order: &mut Order, name: &str, kind: Kind) -> Result<(), Obstacle> {
+        if order.state().status == OrderStatus::Ready {
+            return Ok(());
+        }
+        let wanted = match kind {
+            Kind::Http => ChallengeType::Http01,
+            Kind::TlsAlpn => ChallengeType::TlsAlpn01,
+        };
+        let mut all = order.authorizations();
+        while let Some(authorization) = all.next().await {
+            let mut authorization = authorization?;
+            if authorization.status == AuthorizationStatus::Valid {
+                continue; // It remembers.
+            }
+            let Some(mut challenge) = authorization.challenge(wanted.clone()) else {
+                let what = format!("the authority does not ask by {}", kind.name());
+                return Err(Obstacle::Here(what));
+            };
+            let answer = Challenge {
+                kind,
+                name: name.to_owned(),
+                token: challenge.token.clone(),
+                key_authorization: challenge.key_authorization().as_str().to_owned(),
+            };
+            self.store.add_challenge(&answer).map_err(of_folder)?;
+            self.challenges.set(vec![answer]);
+            tokio::time::sleep(ACME_PUBLISH_TIME).await;
+            challenge.set_ready().await?;
+        }
+        match order.poll_ready(&patience()).await {
+            Ok(OrderStatus::Ready) => Ok(()),
+            Ok(_) => Err(Obstacle::NotShown(kind, why(order, &wanted).await)),
+            Err(AcmeError::Api(problem)) => {
+                let more = why(order, &wanted).await;
+                Err(Obstacle::NotShown(kind, more.or(Some(problem))))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// What an obstacle means, for people and for what is done next.
+    fn failed(&self, name: &str, obstacle: Obstacle, client: &Client) -> Failed {
+        let directory = &self.config.directory;
+        let wait = client.retry_after();
+        let (what, failure) = match obstacle {
+            Obstacle::Here(what) => (what, Failure::Unreached),
+            Obstacle::Wrong(what) => (what, Failure::Refused),
+            Obstacle::NotShown(kind, problem) => {
+                (not_shown(name, kind, problem), Failure::NotFound)
+            }
+            Obstacle::Acme(AcmeError::Api(problem)) => {
+                let failure = match is(&problem, "rateLimited") {
+                    true => Failure::RateLimited,
+                    false => Failure::Refused,
+                };
+                (format!("{directory} refuses: {}", text(&problem)), failure)
+            }
+            Obstacle::Acme(AcmeError::Timeout(_)) => (
+                format!("{directory} has not decided in time"),
+                Failure::Refused,
+            ),
+            Obstacle::Acme(error) => (
+                format!(
+                    "cannot ask {directory}: {error}; look whether this host reaches it, and whether its certificate is one that is trusted (--acme-ca)"
+                ),
+                Failure::Unreached,
+            ),
+        };
+        Failed {
+            what,
+            failure,
+            wait,
+        }
+    }
+}
+
+/// What the authority says of a challenge that it did not find answered.
+async fn why(order: &mut Order, wanted: &ChallengeType) -> Option<Problem> {
+    let mut all = order.authorizations();
+    while let Some(authorization) = all.next().await {
+        let mut authorization = authorization.ok()?;
+        let state = authorization.refresh().await.ok()?;
+        let mut challenges = state.challenges.iter();
+        let found = challenges.find(|it| it.r#type == *wanted);
+        if let Some(problem) = found.and_then(|it| it.error.clone()) {
+            return Some(problem);
+        }
+    }
+    None
+}
+
+/// What to look at where the authority did not find this server.
+fn not_shown(name: &str, kind: Kind, problem: Option<Problem>) -> String {
+    let said = problem
+        .as_ref()
+        .map_or("it does not say why".to_owned(), text);
+    let port = match kind {
+        Kind::Http => "80",
+        Kind::TlsAlpn => "443",
+    };
+    let mend = match problem {
+        Some(problem) if is(&problem, "dns") || is(&problem, "rejectedIdentifier") => {
+            format!("have the name {name} lead to this server")
+        }
+        Some(problem) if is(&problem, "caa") => {
+            format!("have the CAA record of {name} name this authority")
+        }
+        _ => format!(
+            "the authority has to reach this server at {name}, port {port}: look at the name's address, and at what is between"
+        ),
+    };
+    format!(
+        "the authority did not find this server at {name} by {}: {said}; {mend}",
+        kind.name()
+    )
+}
+
+fn is(problem: &Problem, kind: &str) -> bool {
+    let name = problem.r#type.as_deref();
+    let name = name.and_then(|name| name.strip_prefix("urn:ietf:params:acme:error:"));
+    name == Some(kind)
+}
+
+/// What an authority says, on one line.
+fn text(problem: &Problem) -> String {
+    let of = |detail: &Option<String>, kind: &Option<String>| {
+        let said = detail.as_deref().or(kind.as_deref());
+        said.unwrap_or("no reason").to_owned()
+    };
+    let all = std::iter::once(of(&problem.detail, &problem.r#type));
+    let more = problem.subproblems.iter();
+    let all = all.chain(more.map(|it| of(&it.detail, &it.r#type)));
+    let plain = |c: char| if c.is_control() { ' ' } else { c };
+    let text = all.collect::<Vec<_>>().join("; ");
+    text.chars().map(plain).take(500).collect()
+}
+
+fn of_folder(error: io::Error) -> Obstacle {
+    Obstacle::Here(format!("cannot use the folder of certificates: {error}"))
+}
+
+fn patience() -> RetryPolicy {
+    RetryPolicy::new()
+        .initial_delay(Duration::from_millis(500))
+        .backoff(1.5)
+        .timeout(ACME_ORDER_TIME)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(kind: &str, detail: &str) -> Problem {
+        let json = serde_json::json!({
+            "type": format!("urn:ietf:params:acme:error:{kind}"),
+            "detail": detail,
+        });
+        serde_json::from_value(json).unwrap()
+    }
+
+    #[test]
+    fn what_the_authority_says_leads_to_what_to_do() {
+        for (kind, wanted, mend) in [
+            (Kind::Http, "connection", "port 80"),
+            (Kind::TlsAlpn, "unauthorized", "port 443"),
+            (
+                Kind::Http,
+                "dns",
+                "have the name a.test lead to this server",
+            ),
+            (Kind::Http, "caa", "CAA record"),
+        ] {
+            let said = not_shown("a.test", kind, Some(problem(wanted, "because")));
+            assert!(said.contains("because"), "{said}");
+            assert!(said.contains(mend) && said.contains(kind.name()), "{said}");
+        }
+        assert!(not_shown("a.test", Kind::Http, None).contains("does not say why"));
+    }
+
+    /// What comes from outside is one line of some hundred characters.
+    #[test]
+    fn what_it_says_is_bounded() {
+        let long = format!("a\nb\u{1b}[2J{}", "x".repeat(10_000));
+        let said = text(&problem("malformed", &long));
+        assert!(
+            said.starts_with("a b [2Jxxx") && said.len() == 500,
+            "{said}"
+        );
+        let none: Problem = serde_json::from_value(serde_json::json!({})).unwrap();
+        assert_eq!(text(&none), "no reason");
+    }
+}

@@ -1,0 +1,114 @@
+//! When a certificate is renewed, and when it is tried again after that has failed.
+
+use std::time::Duration;
+
+use exos_tls::certificate::{UnixSecs, Validity};
+
+use crate::limits::{ACME_RETRIES_REFUSED, ACME_RETRY_UNREACHED, ACME_RETRY_UNREACHED_MAX};
+
+/// Why a certificate did not come.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Failure {
+    /// The authority was not reached, or has answered nothing that is understood: nothing is counted there.
+    Unreached,
+    /// It has refused, which it counts (RFC 8555 §6.6).
+    Refused,
+    /// It did not find this server when it asked, which it counts, too.
+    NotFound,
+    /// It was asked too often.
+    RateLimited,
+}
+
+/// When a certificate is renewed: when two thirds of its time are over, or up to a twentieth of it earlier, so that those who got
+/// theirs together do not come back together. `spread` is any number, the same one for the same certificate.
+pub fn renew_at(validity: Validity, spread: u64) -> UnixSecs {
+    let time = validity.until.saturating_sub(validity.from).max(0);
+    validity.from + time / 3 * 2 - part(time / 20, spread)
+}
+
+/// How long to wait after as many failures in a row, of which the last was such a one; up to a quarter more by `spread`. The
+/// authority may have said to wait longer.
+pub fn wait_after(failures: u32, last: Failure, said: Option<Duration>, spread: u64) -> Duration {
+    let before = failures.saturating_sub(1);
+    let wait = match last {
+        Failure::Unreached => {
+            let wait = ACME_RETRY_UNREACHED.saturating_mul(1 << before.min(20));
+            wait.min(ACME_RETRY_UNREACHED_MAX)
+        }
+        Failure::Refused | Failure::NotFound | Failure::RateLimited => {
+            let most = ACME_RETRIES_REFUSED.len() - 1;
+            let least = match last {
+                Failure::RateLimited => 3, // An hour.
+                _ => 0,
+            };
+            ACME_RETRIES_REFUSED[(before as usize).clamp(least, most)]
+        }
+    };
+    let secs = wait.max(said.unwrap_or_default()).as_secs() as i64;
+    Duration::from_secs((secs + part(secs / 4, spread)) as u64)
+}
+
+/// Some part of a time.
+fn part(secs: i64, spread: u64) -> i64 {
+    (i128::from(secs) * i128::from(spread) / i128::from(u64::MAX)) as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: i64 = 24 * 3600;
+
+    #[test]
+    fn renewal_is_at_two_thirds_or_somewhat_earlier() {
+        let validity = Validity {
+            from: 1_000_000,
+            until: 1_000_000 + 90 * DAY,
+        };
+        assert_eq!(renew_at(validity, 0), 1_000_000 + 60 * DAY);
+        assert_eq!(
+            renew_at(validity, u64::MAX),
+            1_000_000 + 60 * DAY - 9 * DAY / 2
+        );
+        let middle = renew_at(validity, u64::MAX / 2);
+        assert!(middle > renew_at(validity, u64::MAX) && middle < renew_at(validity, 0));
+        // One that was never valid is renewed at once.
+        let broken = Validity { from: 7, until: 3 };
+        assert_eq!(renew_at(broken, u64::MAX), 7);
+    }
+
+    /// An authority allows five failed validations of a name in an hour (Let's Encrypt's limit): ours are four.
+    #[test]
+    fn what_is_refused_is_tried_seldom() {
+        let mut at = Duration::ZERO;
+        let mut tries = 1;
+        for failures in 1.. {
+            at += wait_after(failures, Failure::Refused, None, 0);
+            if at >= Duration::from_secs(3600) {
+                break;
+            }
+            tries += 1;
+        }
+        assert_eq!(tries, 4);
+        let late = |failures| wait_after(failures, Failure::Refused, None, 0);
+        assert_eq!(late(u32::MAX), Duration::from_secs(6 * 3600));
+        assert!(late(2) > late(1));
+    }
+
+    #[test]
+    fn what_was_not_reached_is_tried_soon_and_then_less_often() {
+        let wait = |failures| wait_after(failures, Failure::Unreached, None, 0).as_secs();
+        assert_eq!([wait(1), wait(2), wait(3)], [10, 20, 40]);
+        assert_eq!([wait(12), wait(u32::MAX)], [3600, 3600]);
+    }
+
+    #[test]
+    fn the_authority_may_ask_for_more_and_nobody_comes_together() {
+        let hour = Duration::from_secs(3600);
+        assert_eq!(wait_after(1, Failure::RateLimited, None, 0), hour);
+        let said = Some(Duration::from_secs(8 * 3600));
+        assert_eq!(wait_after(1, Failure::RateLimited, said, 0), 8 * hour);
+        let spread = wait_after(1, Failure::RateLimited, said, u64::MAX);
+        assert_eq!(spread, 10 * hour);
+    }
+}

@@ -1,0 +1,392 @@
+//! The folder of one authority's account, certificates and challenges.
+//!
+//! ```text
+//!   STATE/acme-v02.api.letsencrypt.org-directory/    0700
+//!     lock                        locked by the process that orders (flock)
+//!     account.json                the account and its key
+//!     certificates/NAME.pem       the key, its certificate, and those of its issuers
+//!     certificates/NAME.failed    why the last attempts have failed, and when the next is
+//!     challenges/TOKEN            what the authority may ask now
+//! ```
+//!
+//! Files are 0600, and each is written beside its place and renamed: who reads one gets all of it, also after a power failure. Key
+//! and certificate are one file, so that they never belong to two.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, chown};
+use std::path::{Path, PathBuf};
+
+use exos::Error;
+use exos_program::UserArgs;
+use exos_tls::certificate::UnixSecs;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::challenges::{Challenge, Kind};
+use crate::limits::{ACME_CHALLENGES_MAX, ACME_FILE_LEN_MAX};
+
+/// The folder.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Store {
+    folder: PathBuf,
+}
+
+/// Held by the process that orders.
+#[derive(Debug)]
+pub struct Lock(#[expect(dead_code, reason = "the lock is the open file")] File);
+
+/// What has failed for a name.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Record {
+    /// How often in a row.
+    pub failures: u32,
+    /// When it is tried again, in seconds since 1970.
+    pub next_try: UnixSecs,
+    /// Why, for people.
+    pub error: String,
+    /// How the authority asked last without finding this server.
+    #[serde(default)]
+    pub not_found_by: Option<Kind>,
+}
+
+impl Store {
+    /// The folder of an authority, by the URL of its directory. It is not made.
+    pub fn of(state: &Path, directory: &str) -> Store {
+        Store {
+            folder: state.join(folder_name(directory)),
+        }
+    }
+
+    /// Makes what is not there, for the user who serves.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be made or written.
+    pub fn make(&self, user: &UserArgs) -> Result<(), Error> {
+        let folders = ["certificates", "challenges"].map(|name| self.folder.join(name));
+        let make = || folders.iter().try_for_each(|folder| make_folder(folder));
+        let state = self.folder.parent().unwrap_or(&self.folder);
+        let fail = |e: io::Error| {
+            let what = format!("cannot make the folder of certificates {}", state.display());
+            let who = user.user.as_ref();
+            let who = who.map_or("the user who starts the program", |user| &user.name);
+            Error::io(what, e).mend(format!("make it, for {who} alone, or name another"))
+        };
+        let made = user.as_user(|| Ok(make()))?;
+        match (&user.user, made) {
+            (Some(account), Err(error)) if error.kind() == ErrorKind::PermissionDenied => {
+                // In /var/lib, say: who may do that makes it and gives it away.
+                make_folder(state).map_err(fail)?;
+                chown(state, Some(account.uid), Some(account.gid)).map_err(fail)?;
+                user.as_user(|| make().map_err(fail))?;
+            }
+            (_, made) => made.map_err(fail)?,
+        }
+        user.as_user(|| self.try_writing().map_err(fail))
+    }
+
+    fn try_writing(&self) -> io::Result<()> {
+        self.open_lock().map(drop)
+    }
+
+    fn open_lock(&self) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false).mode(0o600);
+        options.open(self.folder.join("lock"))
+    }
+
+    /// The lock of those who order, if no other process has it.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be opened.
+    pub fn lock(&self) -> io::Result<Option<Lock>> {
+        let file = self.open_lock()?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Lock(file))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    // Accounts.
+
+    /// The account, if there is one that can be read.
+    ///
+    /// # Errors
+    ///
+    /// It is there, and cannot be read.
+    pub fn account<T: DeserializeOwned>(&self) -> io::Result<Option<T>> {
+        read_json(&self.folder.join("account.json"))
+    }
+
+    /// Keeps an account.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    pub fn set_account(&self, account: &impl Serialize) -> io::Result<()> {
+        write(&self.folder, "account.json", &serde_json::to_vec(account)?)
+    }
+
+    /// Puts an account aside that the authority does not know.
+    ///
+    /// # Errors
+    ///
+    /// The folder cannot be written.
+    pub fn put_account_aside(&self) -> io::Result<()> {
+        let account = self.folder.join("account.json");
+        fs::rename(account, self.folder.join("account.unknown.json"))
+    }
+
+    // Certificates.
+
+    /// Where the certificate of a name is, with its key.
+    pub fn certificate(&self, name: &str) -> PathBuf {
+        self.folder.join("certificates").join(format!("{name}.pem"))
+    }
+
+    /// Keeps a key and its certificates (PEM).
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    pub fn set_certificate(&self, name: &str, pem: &[u8]) -> io::Result<()> {
+        let folder = self.folder.join("certificates");
+        write(&folder, &format!("{name}.pem"), pem)
+    }
+
+    /// What has failed for a name.
+    pub fn record(&self, name: &str) -> Record {
+        // One that cannot be read is as none: the next attempt writes another.
+        let read = read_json(&self.record_file(name));
+        read.ok().flatten().unwrap_or_default()
+    }
+
+    /// Keeps what has failed for a name; nothing where nothing has.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    pub fn set_record(&self, name: &str, record: &Record) -> io::Result<()> {
+        let file = self.record_file(name);
+        if record.failures == 0 {
+            return absent(fs::remove_file(file));
+        }
+        let folder = self.folder.join("certificates");
+        let bytes = serde_json::to_vec(record)?;
+        write(&folder, &format!("{name}.failed"), &bytes)
+    }
+
+    fn record_file(&self, name: &str) -> PathBuf {
+        self.folder
+            .join("certificates")
+            .join(format!("{name}.failed"))
+    }
+
+    // Challenges.
+
+    /// All challenges that there are; those that cannot be read are none.
+    ///
+    /// # Errors
+    ///
+    /// The folder cannot be read.
+    pub fn challenges(&self) -> io::Result<Vec<Challenge>> {
+        let mut all = Vec::new();
+        for entry in fs::read_dir(self.folder.join("challenges"))? {
+            let entry = entry?;
+            if !is_token(&entry.file_name().to_string_lossy()) {
+                continue; // One that is being written.
+            }
+            if let Ok(Some(challenge)) = read_json(&entry.path()) {
+                all.push(challenge);
+            }
+            if all.len() == ACME_CHALLENGES_MAX {
+                break;
+            }
+        }
+        all.sort_by(|a: &Challenge, b| a.token.cmp(&b.token));
+        Ok(all)
+    }
+
+    /// Keeps a challenge.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written, or its token is none.
+    pub fn add_challenge(&self, challenge: &Challenge) -> io::Result<()> {
+        if !is_token(&challenge.token) {
+            return Err(io::Error::other("the authority's token is none"));
+        }
+        let folder = self.folder.join("challenges");
+        write(&folder, &challenge.token, &serde_json::to_vec(challenge)?)
+    }
+
+    /// Removes all challenges; for who has the lock, since others ask for nothing.
+    ///
+    /// # Errors
+    ///
+    /// The folder cannot be written.
+    pub fn clear_challenges(&self) -> io::Result<()> {
+        for entry in fs::read_dir(self.folder.join("challenges"))? {
+            absent(fs::remove_file(entry?.path()))?;
+        }
+        Ok(())
+    }
+}
+
+/// The name of an authority's folder: its host, and what is behind it.
+fn folder_name(directory: &str) -> String {
+    let rest = directory.strip_prefix("https://").unwrap_or(directory);
+    let plain = |c: char| match c {
+        'a'..='z' | '0'..='9' | '.' | '-' | '_' => c,
+        'A'..='Z' => c.to_ascii_lowercase(),
+        _ => '-',
+    };
+    let name: String = rest.trim_end_matches('/').chars().map(plain).collect();
+    // No hidden folder, nor one that is another.
+    let name = name.trim_start_matches('.');
+    name.chars().take(200).collect()
+}
+
+/// RFC 8555 §8.3: a token is of base64url's alphabet, so that it is a file's name, too.
+fn is_token(text: &str) -> bool {
+    let is_fit = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
+    (1..=200).contains(&text.len()) && text.bytes().all(is_fit)
+}
+
+fn make_folder(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
+/// Writes a file beside its place, and renames it when it is on the disk.
+fn write(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let beside = folder.join(format!(".{name}.new"));
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    let mut file = options.open(&beside)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&beside, folder.join(name))?;
+    File::open(folder)?.sync_all()
+}
+
+/// What is in a file; nothing where it is not there.
+fn read_json<T: DeserializeOwned>(file: &Path) -> io::Result<Option<T>> {
+    let opened = match File::open(file) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        opened => opened?,
+    };
+    let mut bytes = Vec::new();
+    opened.take(ACME_FILE_LEN_MAX).read_to_end(&mut bytes)?;
+    Ok(Some(serde_json::from_slice(&bytes)?))
+}
+
+/// That a file is not there is as well as that it was removed.
+fn absent(removed: io::Result<()>) -> io::Result<()> {
+    match removed {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    fn store() -> (tempfile::TempDir, Store) {
+        let folder = tempfile::tempdir().unwrap();
+        let state = folder.path().join("state");
+        let store = Store::of(&state, "https://ca.test:14000/dir");
+        store.make(&UserArgs::default()).unwrap();
+        (folder, store)
+    }
+
+    fn mode(file: &Path) -> u32 {
+        file.metadata().unwrap().permissions().mode() & 0o7777
+    }
+
+    #[test]
+    fn files_are_for_their_owner_alone() {
+        let (folder, store) = store();
+        let state = folder.path().join("state");
+        store.set_certificate("a.test", b"pem").unwrap();
+        store.set_account(&"account").unwrap();
+        let own = state.join("ca.test-14000-dir");
+        for folder in [&state, &own, &own.join("certificates")] {
+            assert_eq!(mode(folder), 0o700, "{}", folder.display());
+        }
+        for file in [store.certificate("a.test"), own.join("account.json")] {
+            assert_eq!(mode(&file), 0o600, "{}", file.display());
+        }
+        assert_eq!(fs::read(store.certificate("a.test")).unwrap(), b"pem");
+        assert_eq!(store.account::<String>().unwrap().unwrap(), "account");
+        store.put_account_aside().unwrap();
+        assert_eq!(store.account::<String>().unwrap(), None);
+    }
+
+    #[test]
+    fn one_process_orders_at_a_time() {
+        let (_folder, store) = store();
+        let lock = store.lock().unwrap();
+        assert!(lock.is_some());
+        assert!(store.lock().unwrap().is_none());
+        drop(lock);
+        assert!(store.lock().unwrap().is_some());
+    }
+
+    #[test]
+    fn failures_are_remembered_until_one_succeeds() {
+        let (_folder, store) = store();
+        assert_eq!(store.record("a.test"), Record::default());
+        let record = Record {
+            failures: 2,
+            next_try: 77,
+            error: "why".to_owned(),
+            not_found_by: Some(Kind::TlsAlpn),
+        };
+        store.set_record("a.test", &record).unwrap();
+        assert_eq!(store.record("a.test"), record);
+        for _ in 0..2 {
+            store.set_record("a.test", &Record::default()).unwrap();
+            assert_eq!(store.record("a.test"), Record::default());
+        }
+    }
+
+    #[test]
+    fn challenges_are_found_by_others_and_names_lead_nowhere_else() {
+        let (_folder, store) = store();
+        let challenge = |token: &str| Challenge {
+            kind: Kind::Http,
+            name: "a.test".to_owned(),
+            token: token.to_owned(),
+            key_authorization: "x".to_owned(),
+        };
+        store.add_challenge(&challenge("tok-en_1")).unwrap();
+        let cut = store.folder.join("challenges/half");
+        fs::write(cut, b"{\"kind\":").unwrap();
+        assert_eq!(store.challenges().unwrap(), [challenge("tok-en_1")]);
+        for token in ["", "../account.json", "a/b", ".a.new", &"a".repeat(201)] {
+            store.add_challenge(&challenge(token)).unwrap_err();
+        }
+        store.clear_challenges().unwrap();
+        assert_eq!(store.challenges().unwrap(), []);
+    }
+
+    #[test]
+    fn each_authority_has_a_folder() {
+        for (directory, name) in [
+            (
+                "https://acme-v02.api.letsencrypt.org/directory",
+                "acme-v02.api.letsencrypt.org-directory",
+            ),
+            ("https://[::1]:14000/dir/", "---1--14000-dir"),
+            ("https://../../x", "-..-x"),
+        ] {
+            assert_eq!(folder_name(directory), name);
+        }
+    }
+}

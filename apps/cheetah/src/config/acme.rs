@@ -1,0 +1,301 @@
+//! Certificates that come by themselves: `[acme]`, and the options that say the same.
+
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+
+use exos::Error;
+use exos_program::config::Source;
+use exos_tls::files::Files;
+use toml::Spanned;
+
+use super::Config;
+use super::schema::{AcmeTable, File, SiteTable};
+use super::site::SiteConfig;
+use super::tls::TlsConfig;
+use crate::acme::challenges::Kind;
+use crate::acme::store::Store;
+use crate::site::hosts::HostName;
+
+/// Let's Encrypt, and what it has for tests.
+const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
+const LETS_ENCRYPT_STAGING: &str = "https://acme-staging-v02.api.letsencrypt.org/directory";
+
+/// Where accounts and certificates are kept.
+const STATE: &str = "/var/lib/exos/acme";
+
+/// The ports at which authorities ask (RFC 8555 §8.3, RFC 8737 §3).
+const HTTP_PORT: u16 = 80;
+const TLS_PORT: u16 = 443;
+
+/// How certificates come by themselves.
+#[derive(Clone, Debug)]
+pub struct AcmeConfig {
+    /// Whom the authority may write to: addresses of mail.
+    pub contact: Vec<String>,
+    /// The URL of the authority's directory (RFC 8555 §7.1.1).
+    pub directory: String,
+    /// Who signs the authority's own certificate; the system's authorities when left out.
+    pub authorities: Option<PathBuf>,
+    /// Where accounts and certificates are kept.
+    pub state: PathBuf,
+    /// How the authority asks, where that is said.
+    pub challenge: Option<Kind>,
+    /// How it asks first where it is not, by the ports.
+    pub first: Kind,
+}
+
+/// A certificate that comes by itself.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Managed {
+    /// The host.
+    pub name: String,
+    /// Where the certificate is when it has come, with its key.
+    pub file: PathBuf,
+}
+
+/// The options about certificates that come by themselves.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct AcmeArgs {
+    /// Serve HTTPS with certificates that come by themselves (ACME), for each --acme-name; the authority may write to this mail address.
+    /// Its terms of service are agreed to by that
+    #[arg(
+        long,
+        value_name = "EMAIL",
+        value_parser = mail_of,
+        requires = "acme_name",
+        conflicts_with_all = ["config", "tls_cert"]
+    )]
+    pub acme: Option<String>,
+    /// A host name of the site, for which a certificate is to come; several times for several
+    #[arg(long, value_name = "HOST", value_parser = name_of, requires = "acme")]
+    pub acme_name: Vec<String>,
+    /// URL of the authority's directory [default: that of Let's Encrypt]
+    #[arg(long, value_name = "URL", value_parser = directory_of, requires = "acme")]
+    pub acme_directory: Option<String>,
+    /// Ask Let's Encrypt's staging environment, whose certificates no browser trusts, to try it without its limits
+    #[arg(long, requires = "acme", conflicts_with = "acme_directory")]
+    pub acme_staging: bool,
+    /// The certificate (PEM) of who signs the authority's own, where that is none of this system's authorities
+    #[arg(long, value_name = "FILE", requires = "acme")]
+    pub acme_ca: Option<PathBuf>,
+    /// Where account and certificates are kept [default: /var/lib/exos/acme]
+    #[arg(long, value_name = "DIR", requires = "acme")]
+    pub acme_state: Option<PathBuf>,
+    /// How the authority is to ask: http-01 (at port 80) or tls-alpn-01 (at port 443) [default: by which of these is ours,
+    /// and by the other after a failure]
+    #[arg(long, value_name = "KIND", value_parser = Kind::parse, requires = "acme")]
+    pub acme_challenge: Option<Kind>,
+}
+
+impl AcmeConfig {
+    /// The folder of its authority.
+    pub fn store(&self) -> Store {
+        Store::of(&self.state, &self.directory)
+    }
+}
+
+impl Managed {
+    /// Certificate and key, as those that are named in a configuration.
+    pub fn files(&self) -> Files {
+        Files {
+            certificate: self.file.clone(),
+            key: self.file.clone(),
+            ocsp: None,
+        }
+    }
+}
+
+impl Config {
+    /// All certificates that come by themselves.
+    pub fn managed(&self) -> impl Iterator<Item = &Managed> {
+        self.sites.iter().flat_map(|site| &site.managed)
+    }
+
+    /// The way in which an authority is to ask first, by our ports.
+    pub(super) fn first_challenge(port: u16, tls_port: u16) -> Kind {
+        match (port, tls_port) {
+            (HTTP_PORT, _) => Kind::Http,
+            (_, TLS_PORT) => Kind::TlsAlpn,
+            // Something in front leads to others.
+            _ => Kind::Http,
+        }
+    }
+}
+
+impl AcmeArgs {
+    /// What the options say, if they do; the site gets its names.
+    ///
+    /// # Errors
+    ///
+    /// A name is there twice.
+    pub(crate) fn apply(&self, config: &mut Config) -> Result<(), Error> {
+        let (Some(contact), Some(tls)) = (&self.acme, &config.tls) else {
+            return Ok(());
+        };
+        let directory = match (&self.acme_directory, self.acme_staging) {
+            (Some(directory), _) => directory,
+            (None, true) => LETS_ENCRYPT_STAGING,
+            (None, false) => LETS_ENCRYPT,
+        };
+        let acme = AcmeConfig {
+            contact: vec![contact.clone()],
+            directory: directory.to_owned(),
+            authorities: self.acme_ca.clone(),
+            state: self.acme_state.clone().unwrap_or(STATE.into()),
+            challenge: self.acme_challenge,
+            first: Config::first_challenge(config.port, tls.port),
+        };
+        let store = acme.store();
+        for site in &mut config.sites {
+            for name in &self.acme_name {
+                let name = HostName::parse(name).map_err(Error::new)?;
+                if site.names.contains(&name) {
+                    return Err(Error::new(format!("--acme-name is given twice for {name}"))
+                        .mend("give each name once"));
+                }
+                site.managed.push(managed(&store, &name));
+                site.names.push(name);
+            }
+        }
+        config.acme = Some(acme);
+        Ok(())
+    }
+}
+
+fn managed(store: &Store, name: &HostName) -> Managed {
+    let name = name.to_string();
+    Managed {
+        file: store.certificate(&name),
+        name,
+    }
+}
+
+/// `[acme]`, where there is one; sites that have no certificates of their own get some. `port` is that of HTTP.
+pub(super) fn acme(
+    source: &Source,
+    folder: &Path,
+    file: &File,
+    (port, tls): (u16, &TlsConfig),
+    sites: &mut [SiteConfig],
+) -> Option<AcmeConfig> {
+    let spanned = file.acme.as_ref()?;
+    let table = spanned.get_ref();
+    let mut acme = AcmeConfig {
+        contact: texts(source, &table.contact, mail_of),
+        directory: directory(source, table),
+        authorities: table.ca.as_ref().map(|ca| folder.join(ca.get_ref())),
+        state: folder.join(table.state.as_ref().map_or(STATE, |it| it.get_ref())),
+        challenge: table
+            .challenge
+            .as_ref()
+            .and_then(|text| source.value(text, Kind::parse)),
+        first: Config::first_challenge(port, tls.port),
+    };
+    if tls.clients.as_ref().is_some_and(|it| it.are_required) {
+        // Who asks by a handshake shows no certificate.
+        if let (Some(Kind::TlsAlpn), Some(text)) = (acme.challenge, &table.challenge) {
+            let cannot = "clients have to show certificates (client_ca), and an authority that asks by tls-alpn-01 has none; write \"http-01\"";
+            source.note(&text.span(), cannot);
+        }
+        acme.challenge = Some(Kind::Http);
+    }
+    let store = acme.store();
+    for (table, site) in file.site.iter().zip(&mut *sites) {
+        manage(source, &store, table, site);
+    }
+    if sites.iter().all(|site| site.managed.is_empty()) {
+        source.note_missing(
+            &spanned.span(),
+            "no site has a name for which a certificate could come; write names = [\"example.org\"] below one that has no [[site.certificate]]",
+        );
+    }
+    Some(acme)
+}
+
+fn directory(source: &Source, table: &AcmeTable) -> String {
+    let given = table.directory.as_ref();
+    if let (Some(text), true) = (given, table.staging) {
+        let both = "staging is Let's Encrypt's, and directory names an authority; leave one out";
+        source.note(&text.span(), both);
+    }
+    let default = match table.staging {
+        true => LETS_ENCRYPT_STAGING,
+        false => LETS_ENCRYPT,
+    };
+    let given = given.and_then(|text| source.value(text, directory_of));
+    given.unwrap_or_else(|| default.to_owned())
+}
+
+/// Has certificates come for the names of a site, unless it has its own or wants none.
+fn manage(source: &Source, store: &Store, table: &Spanned<SiteTable>, site: &mut SiteConfig) {
+    let is_wanted = table.get_ref().acme.unwrap_or(true);
+    if !site.certificates.is_empty() || !is_wanted {
+        return;
+    }
+    for name in &site.names {
+        match name_of(&name.to_string()) {
+            Ok(_) => site.managed.push(managed(store, name)),
+            Err(why) => source.note(
+                &table.span(),
+                format!("{why}; write [[site.certificate]] below this site, or acme = false"),
+            ),
+        }
+    }
+}
+
+fn texts(
+    source: &Source,
+    all: &[super::schema::Text],
+    parse: fn(&str) -> Result<String, String>,
+) -> Vec<String> {
+    let all = all.iter();
+    all.filter_map(|text| source.value(text, parse)).collect()
+}
+
+/// A name for which a certificate can come.
+fn name_of(text: &str) -> Result<String, String> {
+    let name = HostName::parse(text)?.to_string();
+    let fail = |why: &str| Err(format!("no certificate can come for {name}: {why}"));
+    if name.starts_with("*.") {
+        return fail(
+            "that of all names below another takes an answer in DNS (dns-01), which is not given here",
+        );
+    }
+    if name.starts_with('[') || name.parse::<Ipv4Addr>().is_ok() {
+        return fail("it is an address, and authorities want names");
+    }
+    if !name.contains('.') {
+        return fail("it is no name of the public DNS, which has a point in it");
+    }
+    if name.contains('_') {
+        return fail("names of hosts have no underline");
+    }
+    Ok(name)
+}
+
+/// An address of mail: what is behind `mailto:`.
+fn mail_of(text: &str) -> Result<String, String> {
+    let fits = |c: char| c.is_ascii_graphic() && !"?,;<>\"".contains(c);
+    match text.split_once('@') {
+        Some((who, host))
+            if !who.is_empty() && HostName::parse(host).is_ok() && text.chars().all(fits) =>
+        {
+            Ok(text.to_owned())
+        }
+        _ => Err(format!(
+            "{text:?} is no mail address; write one, as \"admin@example.org\""
+        )),
+    }
+}
+
+/// The URL of a directory.
+fn directory_of(text: &str) -> Result<String, String> {
+    let url = text.parse::<http::Uri>().ok();
+    let is_https = |url: &http::Uri| url.scheme_str() == Some("https") && url.host().is_some();
+    match url.as_ref().is_some_and(is_https) {
+        true => Ok(text.to_owned()),
+        false => Err(format!(
+            "{text:?} is no URL of an authority; write it with https://, as \"{LETS_ENCRYPT}\""
+        )),
+    }
+}

@@ -1,0 +1,30 @@
+//! HTTP/3: QUIC's connections and their requests, beside the connections of TCP (RFC 9000, RFC 9114).
+//!
+//! QUIC is `quinn-proto`'s: datagrams and times go in, datagrams come out. What is in its streams `exos-http3` reads. Each request is
+//! as a connection of one request to all that answers it, as a stream of HTTP/2 is: its head is kept as the text that HTTP/1.1 has
+//! for it, and its response comes as a header block and slices of a body.
+//!
+//! In a turn: [`Quic::begin_turn`], [`Quic::receive`] for each datagram that has come, then [`Beside`] is what carries the server's
+//! connections, and at the end [`Quic::transmit`] until it gives nothing.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | [`endpoint`] | all connections: datagrams, handshakes, times |
+//! | [`link`] | a connection: its streams, as they come |
+//! | [`request`] | a request: its text and body in, its response out |
+//! | [`requests`] | all requests, by the identities that the server knows them by |
+//! | [`beside`] | the transport |
+//! | [`config`] | what connections begin with: certificates, windows |
+//! | [`counters`] | what happened, by name |
+
+mod beside;
+mod config;
+mod counters;
+mod endpoint;
+mod link;
+mod request;
+mod requests;
+
+pub use beside::Beside;
+pub use endpoint::{Datagram, Quic};
+pub(crate) use requests::is_request;

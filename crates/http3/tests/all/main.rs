@@ -1,0 +1,6 @@
+//! Tests of streams as they come, in pieces of any length.
+
+mod control;
+mod corpus;
+
+mod request;

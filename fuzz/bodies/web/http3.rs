@@ -1,0 +1,89 @@
+//! HTTP/3 from outside: field sections, requests and control streams of a client that sends anything.
+
+use exos_http2::fields::Fields;
+use exos_http3::control;
+use exos_http3::frame;
+use exos_http3::limits::SECTION_LEN_MAX;
+use exos_http3::qpack::{decoder, encoder};
+use exos_http3::request::{Part, Reader};
+
+/// A field section: what is decoded is encoded so that it is decoded to the same, and no section has more fields than bytes.
+pub fn field_section(data: &[u8]) {
+    let mut fields = Fields::new();
+    let decoded = decoder::decode(data, &mut fields);
+    assert!(fields.count() <= data.len());
+    let (mut section, mut again) = (Vec::new(), Fields::new());
+    encoder::begin(&mut section);
+    for (name, value) in fields.iter() {
+        encoder::push(&mut section, name, value);
+    }
+    decoder::decode(&section, &mut again).expect("what was encoded");
+    assert!(again.iter().eq(fields.iter()), "{decoded:?}");
+}
+
+/// A request's stream: whole and cut as the first byte says it comes to the same, and each byte is taken once. With an odd second
+/// byte the rest is the content of a field section.
+pub fn request(data: &[u8]) {
+    let Some((&[cut, framed], bytes)) = data.split_first_chunk() else {
+        return;
+    };
+    let mut all = Vec::new();
+    if framed % 2 == 1 && bytes.len() <= SECTION_LEN_MAX {
+        frame::push_head(&mut all, frame::kind::HEADERS, bytes.len() as u64);
+    }
+    all.extend_from_slice(bytes);
+    let whole = read(&all, all.len().max(1));
+    let cut = read(&all, usize::from(cut) + 1);
+    assert_eq!(whole, cut);
+}
+
+/// How many heads and bytes of a body there are, and how it ends.
+fn read(bytes: &[u8], piece: usize) -> (u32, usize, Option<u8>) {
+    let (mut reader, mut heads, mut body) = (Reader::default(), 0, 0);
+    for mut piece in bytes.chunks(piece) {
+        while !piece.is_empty() {
+            match reader.receive(piece) {
+                Err(fault) => return (heads, 0, Some(fault as u8)),
+                Ok((taken, part)) => {
+                    assert!(taken > 0 && (part.is_some() || taken == piece.len()));
+                    match part {
+                        Some(Part::Head(head)) => {
+                            heads += 1;
+                            assert!(!head.request().method().is_empty());
+                        }
+                        Some(Part::Data(data)) => body += data.len(),
+                        None => {}
+                    }
+                    piece = &piece[taken..];
+                }
+            }
+        }
+    }
+    assert!(heads <= 1 && body <= bytes.len());
+    (heads, body, reader.end().err().map(|fault| fault as u8))
+}
+
+/// A client's stream in one direction: whole and cut it comes to the same events.
+pub fn control(data: &[u8]) {
+    let Some((&cut, bytes)) = data.split_first() else {
+        return;
+    };
+    let whole = events(bytes, bytes.len().max(1));
+    assert_eq!(whole, events(bytes, usize::from(cut) + 1));
+}
+
+fn events(bytes: &[u8], piece: usize) -> (Vec<control::Event>, Option<u8>) {
+    let (mut reader, mut events) = (control::Reader::default(), Vec::new());
+    for mut rest in bytes.chunks(piece) {
+        loop {
+            match reader.receive(&mut rest) {
+                Ok(Some(event)) => events.push(event),
+                Ok(None) => break,
+                Err(fault) => return (events, Some(fault as u8)),
+            }
+        }
+        assert!(rest.is_empty());
+    }
+    assert!(events.len() <= bytes.len() + 1);
+    (events, None)
+}

@@ -1,0 +1,255 @@
+#!/usr/bin/env bash
+# Certificates by themselves (ACME), from pebble, Let's Encrypt's authority for tests, to curl. On sockets over loopback and on packets over
+# the lab wire. Prints "ok NAME", "not ok NAME: why" or "SKIPPED: ..." lines.
+#
+#   tests/serve/acme.sh PATH/TO/exos
+#
+# pebble is the one that $PEBBLE names or that is installed; else Go's module proxy has it, and it is built once into the user's cache.
+. "$(dirname "$0")/../common.sh"
+need_root "certificates by themselves"
+need_programs "certificates by themselves" curl:curl openssl:openssl python3:python3 unshare:util-linux
+version=v2.10.3
+if [ -z "${PEBBLE:-}" ] && ! PEBBLE=$(command -v pebble); then
+    cache=${XDG_CACHE_HOME:-$HOME/.cache}/exos-tests/pebble-$version
+    PEBBLE=$cache/pebble
+    if [ ! -x "$PEBBLE" ]; then
+        go=$(command -v go || ls /usr/local/go/bin/go 2>/dev/null) || skip "certificates by themselves" "neither pebble nor go is installed"
+        mkdir -p "$cache"
+        said=$(GOBIN=$cache GOFLAGS=-mod=mod timeout -k 2 "${EXOS_PEBBLE_BUILD_SECONDS:-60}" "$go" install \
+            "github.com/letsencrypt/pebble/v2/cmd/pebble@$version" 2>&1) ||
+            skip "certificates by themselves" "pebble could not be built in ${EXOS_PEBBLE_BUILD_SECONDS:-60} s: $(tail -n 1 <<<"$said")"
+    fi
+fi
+export PEBBLE
+be_alone "$@"
+begin
+lab=acme-$$
+other=
+cleanup() {
+    # shellcheck disable=SC2086
+    end $other $peer $server
+    "$exos" lab down --name "$lab" >/dev/null 2>&1
+    rm -rf "$work"
+}
+
+site=$work/site
+mkdir -p "$site/.well-known/acme-challenge"
+echo home >"$site/index.html"
+echo own >"$site/.well-known/acme-challenge/own"
+# Who signs the authority's own certificate.
+cd "$work" || exit 1
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout ca.key -subj /CN=ca -days 2 -out ca.pem -addext basicConstraints=critical,CA:TRUE 2>/dev/null
+openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout pebble.key -subj /CN=pebble -out pebble.csr 2>/dev/null
+openssl x509 -req -in pebble.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -out pebble.pem \
+    -extfile <(echo subjectAltName=IP:127.0.0.1,IP:10.10.0.2) 2>/dev/null
+cd - >/dev/null || exit 1
+
+# pebble_config SECONDS: certificates are valid for so long.
+pebble_config() {
+    cat >"$work/pebble.json" <<END
+{"pebble": {"listenAddress": "0.0.0.0:14000", "managementListenAddress": "0.0.0.0:15000", "certificate": "$work/pebble.pem",
+ "privateKey": "$work/pebble.key", "httpPort": 8080, "tlsPort": 8443, "retryAfter": {"authz": 1, "order": 1},
+ "keyAlgorithm": "ecdsa", "domainBlocklist": ["blocked.test"],
+ "profiles": {"default": {"description": "", "validityPeriod": $1}}}}
+END
+}
+# authority [RUNNER...]: starts pebble, to which names are known by $work/hosts. Its root is in $work/root.pem.
+authority() {
+    # The first process is pebble: it ends with its number.
+    PEBBLE_VA_NOSLEEP=1 PEBBLE_AUTHZREUSE=0 "$@" unshare --mount sh -c 'mount --bind "$1" /etc/hosts && exec "$PEBBLE" -config "$2"' sh "$work/hosts" "$work/pebble.json" >"$work/pebble.log" 2>&1 &
+    peer=$!
+    await "$@" curl -sS -m 10 --cacert "$work/ca.pem" "https://127.0.0.1:15000/roots/0" -o "$work/root.pem"
+}
+# config STATE [LINES of acme]...: writes serve.toml.
+config() {
+    local state=$1; shift
+    cat >"$work/serve.toml" <<END
+port = 8080
+[tls]
+port = 8443
+[acme]
+contact = ["admin@example.org"]
+directory = "https://${authority_ip:-127.0.0.1}:14000/dir"
+ca = "ca.pem"
+state = "$state"
+$(printf '%s\n' "$@")
+[status]
+path = "/status"
+allow = ["127.0.0.1", "10.10.0.0/24"]
+[[site]]
+names = [${names:-\"a.test\"}]
+default = true
+root = "site"
+https_only = ${https_only:-false}
+END
+}
+run=
+ip=127.0.0.1
+get() { $run curl -sS -m 60 --cacert "$([ -e "$work/root.pem" ] && echo "$work/root.pem" || echo "$work/ca.pem")" --resolve "a.test:8443:$ip" --resolve "a.test:8080:$ip" --resolve "b.test:8443:$ip" "$@"; }
+is_served() { [ "$(get "https://${1:-a.test}:8443/")" = home ]; }
+serial() { $run openssl s_client -connect "$ip:8443" -servername a.test </dev/null 2>/dev/null | openssl x509 -noout -serial; }
+statistics() { get "http://a.test:8080/status/status.json"; }
+# counter NAME: as the status page has it, which may be a second old.
+counter() { statistics | python3 -c "import json,sys; print(json.load(sys.stdin)['counters']['$1'])"; }
+sockets() { launch "http" "$exos" serve --sockets --config "$work/serve.toml" "$@"; }
+
+about="sockets: "
+echo "127.0.0.1 localhost a.test blocked.test
+192.0.2.9 b.test" >"$work/hosts"
+pebble_config 7776000
+
+# The authority is not there at first.
+config state
+if sockets; then
+    same "without an authority: HTTP is served" home "$(get http://a.test:8080/)"
+    has "and HTTPS is refused, for there is no certificate" "alert" "$(get -k https://a.test:8443/ 2>&1)"
+    check "and why is said" await grep -q "no certificate for a.test: cannot ask https://127.0.0.1:14000/dir" "$work/err"
+    is_told() { get http://a.test:8080/status | grep -q "a.test.*cannot ask"; }
+    check "and is on the status page" await is_told
+    authority
+    check "once it is there, a certificate comes" await is_served
+    has "which is said" "a certificate of a.test has come, by http-01; it is valid for 89 days" "$(cat "$work/err")"
+    metrics() { get http://a.test:8080/status/metrics | grep acme_; }
+    in_metrics() { metrics | grep -qF "$1"; }
+    check "metrics: when it ends" await in_metrics 'exos_serve_acme_certificate_expiry_timestamp_seconds{name="a.test"} '
+    check "metrics: no failures any more" await in_metrics 'exos_serve_acme_failures{name="a.test"} 0'
+    check "metrics: how often was ordered" await in_metrics 'exos_serve_acme_orders_total 2'
+    same "what a site has below the same path is its own" own "$(get http://a.test:8080/.well-known/acme-challenge/own)"
+    before=$(serial)
+    stop
+    same "the folder is for its owner alone" "700 700 700" "$(echo $(stat -c %a "$work/state" "$work"/state/*/ "$work"/state/*/certificates))"
+    same "so are the keys" "600 600" "$(echo $(stat -c %a "$work"/state/*/account.json "$work"/state/*/certificates/a.test.pem))"
+    same "nothing is left of challenges" "" "$(ls -A "$work"/state/*/challenges)"
+else
+    bad "it starts" "$(cat "$work/err")"
+fi
+https_only=true config state
+if sockets; then
+    check "after a restart the certificate is there" is_served
+    same "and is the same" "$before" "$(serial)"
+    same "and nothing was ordered" 0 "$(get https://a.test:8443/status/status.json | python3 -c "import json,sys; print(json.load(sys.stdin)['counters']['acme_orders'])")"
+    # Names that are added, whose site is for HTTPS alone, and of which one leads elsewhere.
+    names='"a.test", "b.test", "blocked.test"' https_only=true config state 'challenge = "http-01"'
+    kill -HUP "$server"
+    check "a name that leads elsewhere: it is said what to do" await grep -q "did not find this server at b.test by http-01: .*port 80" "$work/err"
+    check "a name that is refused: why is said" await grep -q "no certificate for blocked.test: .*refuses: .*blocked" "$work/err"
+    check "and the others are served" is_served
+    stop
+else
+    bad "it starts again" "$(cat "$work/err")"
+fi
+
+config state2 'challenge = "tls-alpn-01"'
+if sockets; then
+    check "tls-alpn-01: a certificate comes" await is_served
+    has "tls-alpn-01: by that" "has come, by tls-alpn-01" "$(cat "$work/err")"
+    has "a question that nobody has asked gets no answer" "alert" "$($run openssl s_client -connect "$ip:8443" -servername a.test -alpn acme-tls/1 </dev/null 2>&1)"
+    has "ALPN of clients is as before" "ALPN protocol: http/1.1" "$($run openssl s_client -connect "$ip:8443" -servername a.test -alpn acme-tls/1,http/1.1 </dev/null 2>&1)"
+    stop
+else
+    bad "tls-alpn-01: it starts" "$(cat "$work/err")"
+fi
+
+# Renewal, by an authority whose certificates are valid for half a minute: on one connection, while others come.
+end "$peer"
+pebble_config 30
+authority
+config state3
+if sockets; then
+    check "a short certificate comes" await is_served
+    check "it is renewed without a connection lost" timeout 120 python3 "$here/acme.py" 127.0.0.1 8443 "$work/root.pem" a.test
+    same "the folder has one account still" 1 "$(find "$work/state3" -name 'account*.json' | wc -l)"
+    # The authority has forgotten everybody.
+    end "$peer"
+    pebble_config 7776000
+    authority
+    check "an authority that has forgotten the account gets another" await is_served
+    stop
+else
+    bad "renewal: it starts" "$(cat "$work/err")"
+fi
+
+# Two processes of one folder: the one that orders is not the one that is asked.
+about="two processes: "
+config state4
+if sockets; then
+    check "the first has a certificate" await is_served
+    echo "127.0.0.1 localhost a.test b.test" >"$work/hosts"
+    end "$peer"
+    authority
+    sed 's/^port = 8080/port = 8081/; s/^port = 8443/port = 8444/; s/^names = .*/names = ["b.test"]/' "$work/serve.toml" >"$work/second.toml"
+    "$exos" serve --sockets --config "$work/second.toml" --json >"$work/out2" 2>"$work/err2" </dev/null &
+    other=$!
+    check "the second orders" await grep -q "a certificate of b.test has come, by http-01" "$work/err2"
+    answered() { [ "$(counter acme_challenges_answered)" -ge 2 ]; }
+    check "and the first has answered" await answered
+    end "$other"
+    other=
+    stop
+else
+    bad "it starts" "$(cat "$work/err")"
+fi
+end "$peer"
+peer=
+
+about="packets: "
+lab_up
+run=client ip=10.10.0.10 authority_ip=10.10.0.2
+echo "10.10.0.10 a.test" >"$work/hosts"
+pebble_config 7776000
+authority client
+for kind in http-01 tls-alpn-01; do
+    config "state-$kind" "challenge = \"$kind\""
+    if launch_in_lab --config "$work/serve.toml" --link xdp:wire --address 10.10.0.10/24; then
+        check "$kind: a certificate comes" await is_served
+        check "$kind: by that" grep -q "has come, by $kind" "$work/err"
+        check "$kind: it ends in order" stop
+    else
+        bad "$kind: it starts" "$(cat "$work/err")"
+    fi
+done
+ip=10.10.0.1
+end "$peer"
+echo "10.10.0.1 a.test" >"$work/hosts"
+authority client
+if launch_in_lab "$site" --link xdp:wire --share-address --port 8080 --tls-port 8443 --acme admin@example.org --acme-name a.test \
+    --acme-directory https://10.10.0.2:14000/dir --acme-ca "$work/ca.pem" --acme-state "$work/state-shared"; then
+    check "a shared address, by options: a certificate comes" await is_served
+    check "a shared address, by options: it ends in order" stop
+else
+    bad "a shared address, by options: it starts" "$(cat "$work/err")"
+fi
+# A link that the daemon lends to a user who is nobody else; and a folder that root makes for it.
+chmod 755 "$work"
+user=65534
+ip=10.10.0.10
+end "$peer"
+echo "10.10.0.10 a.test" >"$work/hosts"
+authority client
+inside a -- "$exos" daemon --interface wire --address 10.10.0.10/24 --user $user --socket "$work/sock" >"$work/daemon" 2>&1 </dev/null &
+other=$!
+if ! await grep -q 'listening at' "$work/daemon"; then
+    bad "the daemon starts" "$(cat "$work/daemon")"
+elif launch_in_lab "$site" --xokd "$work/sock" --user $user --port 8080 --tls-port 8443 --acme admin@example.org --acme-name a.test \
+    --acme-directory https://10.10.0.2:14000/dir --acme-ca "$work/ca.pem" --acme-state "$work/state-user"; then
+    check "by the daemon, as a user: a certificate comes" await is_served
+    same "by the daemon, as a user: the folder is the user's" "$user" "$(stat -c %u "$work/state-user")"
+    same "by the daemon, as a user: so is the certificate" "$user 600" "$(stat -c '%u %a' "$work"/state-user/*/certificates/a.test.pem)"
+    check "by the daemon, as a user: it ends in order" stop
+else
+    bad "by the daemon, as a user: it starts" "$(cat "$work/err")"
+fi
+kill -TERM "$other"; wait "$other"; other=
+
+about=
+set -f
+for wrong in "--acme a@b.test|--acme-name" "--acme admin --acme-name a.test|is no mail address" \
+    "--acme a@b.test --acme-name *.a.test|takes an answer in DNS" "--acme a@b.test --acme-name 192.0.2.1|it is an address" \
+    "--acme a@b.test --acme-name a.test --acme-directory http://x/|with https://" \
+    "--acme a@b.test --acme-name a.test --acme-state /proc/x|cannot make the folder" \
+    "--acme a@b.test --acme-name a.test --acme-state /proc/x --user 65534|for 65534 alone"; do
+    # shellcheck disable=SC2086
+    has "options: ${wrong%%|*}" "${wrong#*|}" "$(timeout 60 "$exos" serve --sockets "$site" --port 8080 --tls-port 8443 ${wrong%%|*} 2>&1)"
+done
+set +f
+[ $failures = 0 ]
