@@ -110,6 +110,7 @@ for carrier in packets sockets; do
     about="$carrier: "
     against limit -c 2 --streams 10 -n 500
     same "no more streams than the server allows" "500 {} 3" "$(got "r['responses'], r['errors']") $(saw "s['most']")"
+    same "and that is told" "10 3" "$(got "h['streams_per_connection'], h['streams_allowed']")"
     against resets -c 1 --streams 10 -n 500
     same "streams that are reset" "400 {'stream_reset': 100} {'refused_stream': 100} 1" "$(got "r['responses'], r['errors'], h['resets'], r['connections']")"
     against goaway -c 1 --streams 20 -n 500

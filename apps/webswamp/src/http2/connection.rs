@@ -97,6 +97,11 @@ impl Connection {
         most.saturating_sub(self.streams.len())
     }
 
+    /// Streams that the server allows at once; `None` before it has said so.
+    pub fn allowed(&self) -> Option<u32> {
+        self.peer.is_known.then_some(self.peer.streams)
+    }
+
     /// Nothing can be asked on it any more.
     pub fn is_used_up(&self) -> bool {
         self.is_going_away || self.next > STREAM_NUMBER_MAX

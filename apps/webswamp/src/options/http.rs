@@ -13,7 +13,8 @@ pub(crate) struct HttpArgs {
     /// Version of HTTP. 2 is agreed on by ALPN with https URLs, and spoken at once (h2c) with http URLs
     #[arg(long, value_name = "VERSION", value_enum, default_value_t)]
     pub(crate) http: Version,
-    /// With --http 2, most unanswered requests on a connection at once, each on a stream [default: 1]
+    /// With --http 2, most unanswered requests on a connection at once, each on a stream: in a closed loop, its clients
+    /// [default: 1]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=i64::from(STREAMS_MAX)))]
     pub(crate) streams: Option<u32>,
 }

@@ -35,7 +35,8 @@ pub struct LoadArgs {
     pub(crate) url: Option<String>,
     #[command(flatten)]
     pub(crate) driver: DriverArgs,
-    /// Number of clients in a closed loop; with --rate, most connections at once [default: 64; 10000 with --rate]
+    /// Number of clients in a closed loop (with --http 2, of connections, with a client for each stream); with --rate, most
+    /// connections at once [default: 64; 10000 with --rate]
     #[arg(short, long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=i64::from(CONNECTIONS_MAX)))]
     pub(crate) connections: Option<u32>,
     /// Requests to start per second, whether or not earlier ones are answered: RATE, or steps and ramps as

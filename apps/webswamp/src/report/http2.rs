@@ -10,6 +10,11 @@ impl Http2 {
         self.streams_per_connection = self
             .streams_per_connection
             .max(other.streams_per_connection);
+        self.streams_allowed = self
+            .streams_allowed
+            .into_iter()
+            .chain(other.streams_allowed)
+            .min();
         self.asked_again += other.asked_again;
         for (own, its) in [
             (&mut self.resets, &other.resets),
@@ -34,6 +39,11 @@ impl Http2 {
         let streams = self.streams_per_connection;
         let word = if streams == 1 { "stream" } else { "streams" };
         let mut text = format!("HTTP/2: {streams} {word} on each connection");
+        if let Some(allowed) = self.streams_allowed {
+            text.push_str(&format!(
+                " ({allowed} at once: the server allows no more, and requests waited for it)"
+            ));
+        }
         for (counts, what) in [
             (&self.resets, "reset"),
             (&self.goaways, "goaways"),
@@ -81,17 +91,19 @@ mod tests {
         assert!(it.text().contains("HTTP/2: 1 stream on each connection\n"));
         it.http2 = Some(Http2 {
             streams_per_connection: 10,
+            streams_allowed: Some(3),
             resets: counts(&[("refused_stream", 2), ("cancel", 1)]),
             goaways: counts(&[("no_error", 4)]),
             asked_again: 7,
             faults: counts(&[("push", 1)]),
         });
-        let line = "HTTP/2: 10 streams on each connection, 3 reset (1 cancel, 2 refused stream), 4 goaways (4 no error), \
+        let line = "HTTP/2: 10 streams on each connection (3 at once: the server allows no more, and requests waited for it), 3 reset (1 cancel, 2 refused stream), 4 goaways (4 no error), \
             1 connections broken off by us (1 push), 7 requests asked again\n";
         assert!(it.text().contains(line), "{}", it.text());
         assert_eq!(Results::from_json(&it.json()).unwrap(), it);
         let twice = merge(vec![it.clone(), it]).expect("they ran together");
         let http2 = twice.http2.expect("both have some");
         assert_eq!((http2.streams_per_connection, http2.counted()), (10, 30));
+        assert_eq!(http2.streams_allowed, Some(3));
     }
 }

@@ -11,6 +11,10 @@ use serde::{Deserialize, Serialize};
 pub struct Http2 {
     /// Requests that were to be under way on a connection at most.
     pub streams_per_connection: u32,
+    /// The fewest streams at once that the server allowed on a connection, where those are fewer than were to be; `null` where it
+    /// allowed all. What finds none waits for it, and that is in its time.
+    #[serde(default)]
+    pub streams_allowed: Option<u32>,
     /// Streams that were reset under way (RST_STREAM).
     pub resets: BTreeMap<String, u64>,
     /// Connections on which the server takes no more requests, by the code of its first GOAWAY there.
@@ -28,6 +32,12 @@ impl Http2 {
 
     pub(super) fn went_away(&mut self, code: ErrorCode) {
         count(&mut self.goaways, code);
+    }
+
+    pub(super) fn allowed(&mut self, streams: u32) {
+        if streams < self.streams_allowed.unwrap_or(self.streams_per_connection) {
+            self.streams_allowed = Some(streams);
+        }
     }
 
     pub(super) fn fault(&mut self, fault: Fault) {

@@ -171,6 +171,11 @@ impl Statistics {
         self.http2.iter_mut().for_each(|it| it.asked_again += count);
     }
 
+    /// A server allows this many streams on a connection.
+    pub fn streams_allowed(&mut self, streams: u32) {
+        self.http2.iter_mut().for_each(|it| it.allowed(streams));
+    }
+
     /// A server breaks the protocol.
     pub fn server_fault(&mut self, now: Instant, fault: Fault) {
         let counts = self.counts(now);

@@ -108,6 +108,9 @@ impl Engine {
                 }
             };
             transport.consume(id, taken);
+            if let Some(streams) = http.allowed() {
+                self.statistics.streams_allowed(streams);
+            }
             for outcome in outcomes.drain(..) {
                 self.go_by(outcome, at, now, transport);
             }

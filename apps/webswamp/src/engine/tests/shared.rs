@@ -116,6 +116,8 @@ fn streams_are_as_many_as_both_allow() {
         let statistics = &world.engine.statistics;
         assert_eq!((statistics.content, statistics.connections), (10, 1));
         assert_eq!(statistics.bytes, 2 * (9 + 1 + 9 + 5));
+        let told = statistics.http2.as_ref().unwrap().streams_allowed;
+        assert_eq!(told, (count < 4).then_some(count));
     }
 }
 
