@@ -251,7 +251,7 @@ impl World {
     }
 
     fn step(&mut self) {
-        self.now = self.now + STEP;
+        self.now += STEP;
         let (now, time) = (self.now, self.time());
         self.quic.begin_turn(now);
         let is_there = |it: &mut UnderWay| it.0 <= now;
@@ -288,7 +288,7 @@ impl World {
             if leaves > self.now + QUEUE_TIME {
                 return; // There is no more room before it.
             }
-            leaves = leaves + Duration::from_micros(payload.len() as u64 * 1_000_000 / rate);
+            leaves += Duration::from_micros(payload.len() as u64 * 1_000_000 / rate);
             self.free_at = leaves;
         }
         self.wires[usize::from(!to_server)].push_back((leaves + LATENCY, client, payload));
