@@ -98,6 +98,7 @@ end $peer; peer=
 against() {
     local how=$1; shift
     mkfifo "$work/input" 2>/dev/null
+    : >"$work/saw" # What the one before has said is no word of this one.
     "$exos" lab exec --name "$lab" a -- python3 "$here/http2.py" 10.10.0.1 82 "$how" <"$work/input" >"$work/saw" 2>&1 & peer=$!
     exec 9>"$work/input"
     await grep -q ready "$work/saw" || bad "$how: it starts" "$(cat "$work/saw")"

@@ -55,8 +55,10 @@ END
 }
 # authority [RUNNER...]: starts pebble, to which names are known by $work/hosts. Its root is in $work/root.pem.
 authority() {
-    # The first process is pebble: it ends with its number.
-    PEBBLE_VA_NOSLEEP=1 PEBBLE_AUTHZREUSE=0 "$@" unshare --mount sh -c 'mount --bind "$1" /etc/hosts && exec "$PEBBLE" -config "$2"' sh "$work/hosts" "$work/pebble.json" >"$work/pebble.log" 2>&1 &
+    # The first process becomes pebble, also where a function runs it: it ends with its number, and its port is free.
+    local by=()
+    [ $# = 0 ] || by=("$exos" lab exec --name "$lab" b --)
+    PEBBLE_VA_NOSLEEP=1 PEBBLE_AUTHZREUSE=0 "${by[@]}" unshare --mount sh -c 'mount --bind "$1" /etc/hosts && exec "$PEBBLE" -config "$2"' sh "$work/hosts" "$work/pebble.json" >"$work/pebble.log" 2>&1 &
     peer=$!
     await "$@" curl -sS -m 10 --cacert "$work/ca.pem" "https://127.0.0.1:15000/roots/0" -o "$work/root.pem"
 }
