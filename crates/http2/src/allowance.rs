@@ -1,4 +1,4 @@
-//! How often a peer may do what costs us and brings nobody anything: so many in a row, and so many more in each second.
+//! How often a peer may do what costs us and brings nobody anything: a number in a row, and a number more in each second.
 
 /// What is left of it.
 #[derive(Clone, Copy, Debug)]

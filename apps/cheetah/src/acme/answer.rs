@@ -97,7 +97,7 @@ mod tests {
         for at in 0..der.len() {
             let mut bad = der.clone();
             bad[at] ^= 0x55;
-            // A signature is nothing to look at here: whoever sent it was authenticated.
+            // A signature is nothing to look at here: the one who sent it was authenticated.
             let _ = check("a.test", &key, &pem("CERTIFICATE", &bad), now);
             check("a.test", &key, &pem("CERTIFICATE", &der[..at]), now).unwrap_err();
         }

@@ -87,7 +87,7 @@ pub trait Transport {
     /// Those of them that are not under way to the client either.
     fn unsent(&self, id: ConnectionId) -> usize;
 
-    /// How many bytes of a file may be read ahead, of so many that are wanted: all, but on a stream, which has its client's windows
+    /// How many bytes of a file may be read ahead, of those that are wanted: all, but on a stream, which has its client's windows
     /// and a share of what its connection may hold. It holds this many chunks. What is refused is told of when it may be, as if
     /// something had been acknowledged.
     fn read_ahead(&mut self, _id: ConnectionId, wanted: usize, _chunks: usize) -> usize {

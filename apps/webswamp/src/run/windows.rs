@@ -12,7 +12,7 @@ use exos_tls::limits::RECORD_LEN_MAX;
 
 use crate::limits::{NEAR_TIME, WINDOW_LEN_MIN, WINDOWS_LEN};
 
-/// How connections are opened of which a loop has so many at once, to a server that took so long to take one, if that is known.
+/// How a loop opens `connections`, which it has at once, to a server that took this long to take one, if that is known.
 /// `is_fixed`: somebody has said how wide windows are.
 pub(super) fn bounded(
     options: Options,

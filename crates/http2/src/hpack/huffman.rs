@@ -26,7 +26,7 @@ const LENGTHS: [u8; 257] = [
 
 /// The longest code.
 const LONGEST: usize = 30;
-/// Codes of so many bits are looked up at once.
+/// Codes of up to this many bits are looked up at once.
 const SHORT: usize = 8;
 const EOS: u16 = 256;
 
