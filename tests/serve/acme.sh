@@ -228,7 +228,7 @@ ip=10.10.0.10
 end "$peer"
 echo "10.10.0.10 a.test" >"$work/hosts"
 authority client
-inside a -- "$exos" daemon --interface wire --address 10.10.0.10/24 --user $user --socket "$work/sock" >"$work/daemon" 2>&1 </dev/null &
+"$exos" lab exec --name "$lab" a -- "$exos" daemon --interface wire --address 10.10.0.10/24 --user $user --socket "$work/sock" >"$work/daemon" 2>&1 </dev/null &
 other=$!
 if ! await grep -q 'listening at' "$work/daemon"; then
     bad "the daemon starts" "$(cat "$work/daemon")"
