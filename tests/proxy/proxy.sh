@@ -127,7 +127,7 @@ fi
 nginx=$(command -v nginx)
 if [ -n "$nginx" ]; then
     cat >"$work/nginx.conf" <<END
-user root; daemon off; error_log $work/nginx.log; pid $work/nginx.pid; events {}
+user root; daemon off; master_process off; error_log $work/nginx.log; pid $work/nginx.pid; events {}
 http {
     access_log off; client_body_temp_path $work/t1; proxy_temp_path $work/t2; fastcgi_temp_path $work/t3; uwsgi_temp_path $work/t4; scgi_temp_path $work/t5;
     client_max_body_size 16m; types { text/html html; }

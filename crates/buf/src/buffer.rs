@@ -67,7 +67,7 @@ impl Buffer {
     }
 
     /// A buffer of bytes that are sent once, as what was encrypted for one client: it has no table of sums. A range is summed when
-    /// that is asked for, which brings it into the cache for whoever copies it next; a table would be one more look at all of it.
+    /// that is asked for, which brings it into the cache for the copy that comes next; a table would be one more look at all of it.
     ///
     /// # Panics
     ///

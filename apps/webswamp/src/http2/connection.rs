@@ -88,7 +88,7 @@ impl Connection {
         self.streams.len()
     }
 
-    /// How many requests more may be asked now, where no more than so many are to be under way.
+    /// How many requests more may be asked now, where the number under way has this bound.
     pub fn room(&self, most: u32) -> usize {
         if self.is_used_up() {
             return 0;

@@ -22,7 +22,7 @@ use std::fmt;
 const DOCUMENT: Size = Size::of_bytes(100);
 /// Streams that are kept busy on a connection.
 const STREAMS: u32 = 100;
-/// For so many connections of the other groups there is one here: each carries what a hundred would.
+/// For this many connections of the other groups there is one here: each carries what a hundred would.
 const CONNECTIONS_FOR_ONE: u32 = 16;
 
 /// Who loads the server.

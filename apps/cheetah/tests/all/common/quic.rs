@@ -155,7 +155,7 @@ pub struct World {
     pub rate: Option<u64>,
     free_at: Instant,
     random: Random,
-    /// Of a hundred datagrams, so many are lost.
+    /// How many of a hundred datagrams are lost.
     pub lost_percent: u64,
     pub quic: Quic,
     pub cheetah: Cheetah,
