@@ -37,11 +37,14 @@ pub struct Cheetah {
 impl Cheetah {
     /// A server without connections.
     pub fn new(server: Server, now: Instant) -> Self {
+        let mut applications = Applications::default();
+        let rules = server.sites().iter();
+        applications.check(rules.map(|site| &site.settings().applications), now);
         Self {
             shared: Shared {
                 server,
                 streams: Streams::default(),
-                applications: Applications::default(),
+                applications,
                 bounds: Bounds::default(),
                 ends: Ends::default(),
                 counters: Counters::default(),
@@ -138,6 +141,7 @@ impl Cheetah {
         self.handle_expired(now, transport);
         self.turn_streams(now, transport);
         self.turn_applications(now, transport);
+        self.release_answers(now, transport);
         if let Some(log) = self.shared.server.log_mut() {
             log.tick();
         }
@@ -372,6 +376,8 @@ impl Cheetah {
         let streams = self.shared.streams.counters();
         let applications = self.shared.applications.counters();
         let http2 = self.shared.counters.http2.list();
+        let answers = self.shared.server.answers().counters.list();
+        let own = own.into_iter().chain(answers);
         let all = ends.chain(own).chain(streams).chain(applications);
         all.chain(http2).collect()
     }
