@@ -37,6 +37,21 @@ pub struct TlsConfig {
     pub clients: Option<Clients>,
 }
 
+impl Default for TlsConfig {
+    /// At the usual port, without a certificate.
+    fn default() -> TlsConfig {
+        TlsConfig {
+            port: DEFAULT_PORT,
+            minimum: MinimumVersion::default(),
+            suites: Vec::new(),
+            certificates: Vec::new(),
+            self_signed: false,
+            http3: false,
+            clients: None,
+        }
+    }
+}
+
 /// Clients that show certificates.
 #[derive(Clone, Debug)]
 pub struct Clients {
@@ -103,14 +118,12 @@ impl TlsArgs {
         let files = self.tls_cert.iter().zip(&self.tls_key);
         Ok(Some(TlsConfig {
             port: self.tls_port.unwrap_or(DEFAULT_PORT),
-            minimum: MinimumVersion::default(),
-            suites: Vec::new(),
             certificates: files
                 .map(|(certificate, key)| of(certificate, key))
                 .collect(),
             self_signed: self.tls_self_signed,
             http3: self.http3,
-            clients: None,
+            ..TlsConfig::default()
         }))
     }
 }

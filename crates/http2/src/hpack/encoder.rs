@@ -22,6 +22,15 @@ pub fn push(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     }
 }
 
+/// A block of these fields.
+pub fn block<N: AsRef<[u8]>, V: AsRef<[u8]>>(fields: &[(N, V)]) -> Vec<u8> {
+    let mut block = Vec::new();
+    for (name, value) in fields {
+        push(&mut block, name.as_ref(), value.as_ref());
+    }
+    block
+}
+
 /// Appends a field that an entry has (§6.1).
 pub fn push_indexed(out: &mut Vec<u8>, number: u32) {
     push_number(out, 0x80, 7, number);
