@@ -2,7 +2,7 @@
 
 use exos_http2::connection::{Connection, Event};
 use exos_http2::frame::{FrameHead, flag, kind, payload};
-use exos_http2::hpack::encoder::block;
+pub use exos_http2::hpack::encoder::block;
 use exos_http2::{ErrorCode, Fault, StreamId, frame};
 
 /// The fields of a request for a path.
