@@ -15,6 +15,7 @@ use super::forwarded::{self, Client};
 use super::{HostField, Proxy};
 use crate::applications::application::{Address, Place};
 use crate::applications::head::{fields_named, is_hop_by_hop, push_field};
+use crate::applications::passing::passes;
 use crate::applications::rules::Asked;
 use crate::applications::variables::local_part;
 use crate::caching::fetch::Validators;
@@ -42,24 +43,6 @@ pub struct About<'a> {
     /// By which the upstream is asked whether what is kept still holds, instead of those of the client.
     pub validators: Option<Validators<'a>>,
 }
-
-/// Fields that are about the connection, or that are written here, in lower case.
-const LEFT_OUT: [&str; 13] = [
-    "connection",
-    "content-length",
-    "expect",
-    "host",
-    "http2-settings",
-    "keep-alive",
-    "max-forwards",
-    // Scripts take it for the address of a proxy.
-    "proxy",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
 
 /// Appends the head of a request for an upstream.
 pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
@@ -229,10 +212,12 @@ fn is_validator(name: &str) -> bool {
 /// Whether a field goes on as it came.
 fn goes_on(fields: &[Header<'_>], field: &Header<'_>, is_trusted: bool) -> bool {
     let name = field.name;
-    let is_plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
-    let is_ours = LEFT_OUT.iter().any(|it| it.eq_ignore_ascii_case(name));
+    // They are about the connection, and written here.
+    let is_ours = ["http2-settings", "max-forwards"]
+        .iter()
+        .any(|it| it.eq_ignore_ascii_case(name));
     let is_claim = forwarded::is_written(name) || !is_trusted && forwarded::is_claim(name);
-    is_plain && !is_ours && !is_claim && !is_hop_by_hop(fields, name)
+    passes(name) && !is_ours && !is_claim && !is_hop_by_hop(fields, name)
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@ use exos_inet::tcp::ConnectionId;
 
 use super::Cheetah;
 use crate::caching::is_answer;
-use crate::connections::connection::{Shared, Task};
+use crate::connections::connection::Task;
+use crate::connections::shared::Shared;
 use crate::connections::transport::Transport;
 use crate::http::Missing;
 use crate::site::{Change, Wanted};
