@@ -83,6 +83,7 @@ pub fn failure(error: &TlsError) -> String {
         "certificate_not_trusted" => {
             "; no authority that is trusted here has signed its certificate: name the authority's certificate, or this one, as `ca`"
         }
+        "certificate_invalid" => "; if it is yours, name it as `ca`",
         "certificate_of_another_name" => "; name what its certificate names as `tls_name`",
         "not_tls" => "; write http:// if it speaks no TLS there",
         _ => "",

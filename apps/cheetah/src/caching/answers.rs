@@ -4,6 +4,7 @@
 //! Requests for a key that is being asked for wait for that one, for a time. When it turns out that its answer is none to be kept, they all
 //! go to the upstream, and so do those that come soon after.
 
+use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -34,6 +35,7 @@ pub struct Answers {
     generation: u64,
     /// Bytes of answers that are coming.
     gathered: usize,
+    ends: Ends,
     /// What was done.
     pub counters: Counters,
 }
@@ -70,14 +72,41 @@ pub struct Found {
     pub is_passed: bool,
 }
 
-/// That a request asks for a key.
+/// That a request asks for a key. It ends when this is dropped, with whatever becomes of the request.
 #[derive(Debug)]
 pub struct Ticket {
     /// Of which site, and for what.
     pub wanted: Wanted,
-    generation: u64,
     /// How many keys had been forgotten by then.
     pub forgotten: u64,
+    generation: u64,
+    /// Bytes of its answer that are gathered.
+    gathered: usize,
+    /// Others hear by themselves what becomes of it: its answer is on its way to all.
+    is_told: bool,
+    ends: Ends,
+}
+
+/// Those that have ended since somebody looked.
+type Ends = Rc<RefCell<Vec<End>>>;
+
+#[derive(Debug)]
+struct End {
+    wanted: Wanted,
+    generation: u64,
+    gathered: usize,
+    is_told: bool,
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.ends.borrow_mut().push(End {
+            wanted: self.wanted.clone(),
+            generation: self.generation,
+            gathered: self.gathered,
+            is_told: self.is_told,
+        });
+    }
 }
 
 impl Answers {
@@ -114,23 +143,29 @@ impl Answers {
         self.places.entry(wanted.clone()).or_default().asking += 1;
         Ticket {
             wanted,
-            generation: self.generation,
             forgotten: self.forgotten,
+            generation: self.generation,
+            gathered: 0,
+            is_told: false,
+            ends: self.ends.clone(),
         }
     }
 
-    /// It does so no more. Those who wait for that go on, unless its answer is on its way to them.
-    pub fn end(&mut self, ticket: &Ticket, is_coming: bool) {
-        if ticket.generation != self.generation {
-            return;
-        }
-        if let Some(place) = self.places.get_mut(&ticket.wanted) {
-            place.asking = place.asking.saturating_sub(1);
-            place.is_coming |= is_coming;
-            self.tidy(&ticket.wanted);
-        }
-        if !is_coming {
-            self.released.push_back(ticket.wanted.clone());
+    /// Hears which requests ask no more. Those who wait for one go on, unless its answer is on its way to them.
+    fn hear_ends(&mut self) {
+        let ends = std::mem::take(&mut *self.ends.borrow_mut());
+        for end in ends {
+            if end.generation != self.generation {
+                continue;
+            }
+            self.gathered = self.gathered.saturating_sub(end.gathered);
+            if let Some(place) = self.places.get_mut(&end.wanted) {
+                place.asking = place.asking.saturating_sub(1);
+                self.tidy(&end.wanted);
+            }
+            if !end.is_told {
+                self.released.push_back(end.wanted);
+            }
         }
     }
 
@@ -165,14 +200,19 @@ impl Answers {
         }
     }
 
-    /// Has something done about what was asked for with a ticket. False where there is no room, or all was taken away since.
-    pub fn send(&mut self, ticket: &Ticket, errand: Errand) -> bool {
+    /// Has the thread that keeps account keep or renew what was asked for with a ticket. False where there is no room, or all was taken
+    /// away since.
+    pub fn send(&mut self, ticket: &mut Ticket, errand: Errand) -> bool {
         let has_room = self.errands.len() < ERRANDS_MAX;
-        let is_sent = has_room && ticket.generation == self.generation;
-        if is_sent {
-            self.errands.push_back(errand);
+        if !has_room || ticket.generation != self.generation {
+            return false;
         }
-        is_sent
+        if let (Errand::Keep { .. }, Some(place)) = (&errand, self.places.get_mut(&ticket.wanted)) {
+            place.is_coming = true;
+            ticket.is_told = true;
+        }
+        self.errands.push_back(errand);
+        true
     }
 
     /// What is kept of a key is old: nobody gets it from here, and soon from nowhere.
@@ -185,10 +225,27 @@ impl Answers {
         let is_known = self.errands.iter().any(|errand| {
             matches!(errand, Errand::Forget { site, key } if (*site, key) == (wanted.0, &wanted.1))
         });
-        if !is_known {
-            let (site, key) = wanted;
-            self.errands.push_back(Errand::Forget { site, key });
+        if is_known {
+            return;
         }
+        if self.errands.len() >= 2 * ERRANDS_MAX {
+            // The thread that has the account does nothing for now, and keys would pile up.
+            self.errands.clear();
+            self.errands.push_back(Errand::ForgetAll);
+            return self.forget_here();
+        }
+        let (site, key) = wanted;
+        self.errands.push_back(Errand::Forget { site, key });
+    }
+
+    /// Nothing that is kept is given out from here any more.
+    fn forget_here(&mut self) {
+        self.places.retain(|_, place| {
+            place.answers.clear();
+            // What was to come of it is not to be waited for.
+            place.is_coming = false;
+            !place.is_empty()
+        });
     }
 
     /// Something that is kept has changed.
@@ -205,6 +262,9 @@ impl Answers {
             Change::AnswerGone(name) => self.take_out(site, name),
             Change::Forgotten(key, count) => {
                 self.forgotten = *count;
+                if key.is_empty() {
+                    return self.forget_here();
+                }
                 let wanted = (site, key.clone());
                 if let Some(place) = self.places.get_mut(&wanted) {
                     place.answers.clear();
@@ -243,20 +303,14 @@ impl Answers {
     }
 
     /// Bytes of an answer are to be gathered, those of a ticket. False where there is no room.
-    pub fn gather(&mut self, ticket: &Ticket, len: usize) -> bool {
+    pub fn gather(&mut self, ticket: &mut Ticket, len: usize) -> bool {
         let has_room =
             ticket.generation == self.generation && self.gathered + len <= GATHERED_LEN_MAX;
         if has_room {
             self.gathered += len;
+            ticket.gathered += len;
         }
         has_room
-    }
-
-    /// So many are not gathered any more.
-    pub fn ungather(&mut self, ticket: &Ticket, len: usize) {
-        if ticket.generation == self.generation {
-            self.gathered = self.gathered.saturating_sub(len);
-        }
     }
 
     /// The next thing to be done by the thread that keeps account.
@@ -266,6 +320,7 @@ impl Answers {
 
     /// The next key for which nobody has to wait any more.
     pub fn poll_released(&mut self) -> Option<Wanted> {
+        self.hear_ends();
         self.released.pop_front()
     }
 }

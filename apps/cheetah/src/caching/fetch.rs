@@ -39,8 +39,6 @@ pub struct Fetch {
     asks_by_ours: bool,
     begun_secs: u64,
     gathering: Option<Box<Gathering>>,
-    /// Others hear by themselves what became of it.
-    is_told: bool,
     /// What Cache-Status says of its answer.
     outcome: Outcome,
 }
@@ -51,6 +49,10 @@ enum Outcome {
     Unknown,
     Kept,
     Unkept(Unkept),
+    /// What was kept already was sent, for the upstream has said that it holds.
+    Revalidated,
+    /// What was kept already was sent, for there was no other.
+    Stale,
 }
 
 /// An answer on its way to be kept.
@@ -116,7 +118,6 @@ impl Fetch {
             stale,
             begun_secs: now_secs,
             gathering: None,
-            is_told: false,
             outcome: Outcome::Unknown,
         }
     }
@@ -147,6 +148,7 @@ impl Fetch {
             && let Some(stale) = self.stale.take()
         {
             answers.counters.revalidated += 1;
+            self.outcome = Outcome::Revalidated;
             return Heard::Use(self.renew(&stale, head, said, answers, now_secs));
         }
         if matches!(head.code, 500 | 502..=504)
@@ -175,12 +177,16 @@ impl Fetch {
         let stale = self.stale.take()?;
         let record = &stale.record;
         let will_do = will_do_for_error(&record.terms, record.age(now_secs), &self.directives);
-        will_do.then_some(stale)
+        if !will_do {
+            return None;
+        }
+        self.outcome = Outcome::Stale;
+        Some(stale)
     }
 
     /// An upstream has said that what is kept still holds.
     fn renew(
-        &self,
+        &mut self,
         stale: &Rc<Answer>,
         head: &Head,
         said: &Said,
@@ -205,7 +211,7 @@ impl Fetch {
             site: self.ticket.wanted.0,
             record: Box::new(renewed.clone()),
         };
-        answers.send(&self.ticket, errand);
+        answers.send(&mut self.ticket, errand);
         Rc::new(Answer::new(Arc::new(renewed)))
     }
 
@@ -260,7 +266,7 @@ impl Fetch {
         };
         let len = gathering.content.len() + content.len();
         let is_short = len as u64 <= self.rules.answer_len_max;
-        if is_short && answers.gather(&self.ticket, content.len()) {
+        if is_short && answers.gather(&mut self.ticket, content.len()) {
             gathering.content.extend_from_slice(content);
         } else {
             self.give_up(Unkept::Length, answers, now);
@@ -277,7 +283,6 @@ impl Fetch {
             content,
             length,
         } = *gathering;
-        answers.ungather(&self.ticket, content.len());
         if length.is_some_and(|length| length != content.len() as u64) {
             return;
         }
@@ -289,10 +294,8 @@ impl Fetch {
             record: Box::new(record),
             forgotten: self.ticket.forgotten,
         };
-        if answers.send(&self.ticket, errand) {
+        if answers.send(&mut self.ticket, errand) {
             answers.counters.kept += 1;
-            answers.end(&self.ticket, true);
-            self.is_told = true;
         }
     }
 
@@ -303,26 +306,24 @@ impl Fetch {
         if why != Unkept::Authorization {
             answers.pass(&self.ticket, now);
         }
-        if let Some(gathering) = self.gathering.take() {
-            answers.ungather(&self.ticket, gathering.content.len());
-        }
+        self.gathering = None;
     }
 
-    /// The request is over, however it ended.
-    pub fn end(mut self, answers: &mut Answers) {
-        if let Some(gathering) = self.gathering.take() {
-            answers.ungather(&self.ticket, gathering.content.len());
-        }
-        if !self.is_told {
-            answers.end(&self.ticket, false);
+    /// What the log says of it.
+    pub fn logged(&self) -> &'static str {
+        match self.outcome {
+            Outcome::Revalidated => "revalidated",
+            Outcome::Stale => "stale",
+            Outcome::Unknown | Outcome::Kept | Outcome::Unkept(_) => "miss",
         }
     }
 
     /// What Cache-Status says of an answer that comes from the upstream (RFC 9211).
     pub fn status(&self) -> String {
-        let stored = match self.outcome {
-            Outcome::Kept => "; stored",
-            Outcome::Unknown | Outcome::Unkept(_) => "",
+        let stored = if self.outcome == Outcome::Kept {
+            "; stored"
+        } else {
+            ""
         };
         let why = self.why.token();
         format!("Cache-Status: exos; fwd={why}{stored}\r\n")

@@ -42,6 +42,8 @@ pub enum Errand {
         /// The key.
         key: SitePath,
     },
+    /// All that is kept is to be taken for old.
+    ForgetAll,
 }
 
 /// The account of answers.
@@ -115,6 +117,14 @@ impl Keeping {
                     self.forgotten.pop_front();
                 }
                 tell(site, Change::Forgotten(key, self.forgotten_count));
+            }
+            Errand::ForgetAll => {
+                let all: Vec<(usize, SitePath)> = self.kept.keys().cloned().collect();
+                all.iter().for_each(|(site, name)| self.leave(*site, name));
+                // Of what is on its way nobody knows what was forgotten.
+                self.forgotten.clear();
+                self.forgotten_count += 1;
+                tell(0, Change::Forgotten(everything(), self.forgotten_count));
             }
         }
     }
@@ -241,6 +251,11 @@ impl Keeping {
             }
         }
     }
+}
+
+/// The key that stands for all.
+fn everything() -> SitePath {
+    SitePath::from(&b""[..])
 }
 
 fn address(rules: &Arc<CacheRules>) -> usize {

@@ -54,6 +54,16 @@ pub enum Use {
     Forgets(Vec<SitePath>),
 }
 
+impl Use {
+    /// What the log says of it.
+    pub(super) fn logged(&self) -> Option<&'static str> {
+        match self {
+            Use::Fetch(fetch) => Some(fetch.logged()),
+            Use::None | Use::Forgets(_) => None,
+        }
+    }
+}
+
 /// What a request is, to what is kept.
 struct Consulting<'a> {
     rules: &'a Arc<CacheRules>,
@@ -79,7 +89,7 @@ impl Server {
     /// Looks whether a request for an upstream can be answered with what is kept.
     pub(super) fn consult(
         &mut self,
-        exchange: &Exchange<'_, '_, '_>,
+        exchange: &mut Exchange<'_, '_, '_>,
         site: usize,
         path: &[u8],
         asked: &Asked,
@@ -87,6 +97,8 @@ impl Server {
     ) -> Consulted {
         let request = exchange.request;
         let proxy = asked.application.proxy.as_ref();
+        // What is rendered for the kernel is not of this moment.
+        let proxy = proxy.filter(|_| !exchange.attempt.is_for_all);
         let Some((proxy, rules)) = proxy.and_then(|it| Some((it, it.cache.as_ref()?))) else {
             return Consulted::Goes(Use::None);
         };
@@ -118,7 +130,7 @@ impl Server {
     fn consult_about(
         &mut self,
         consulting: Consulting<'_>,
-        exchange: &Exchange<'_, '_, '_>,
+        exchange: &mut Exchange<'_, '_, '_>,
         site: usize,
         path: &[u8],
         out: &mut Vec<Slice>,
@@ -150,6 +162,7 @@ impl Server {
                 counters.hits += u64::from(is_fresh);
                 counters.stale += u64::from(!is_fresh);
                 let fields = self.sites.get_mut(site).rule_fields(path);
+                exchange.answered.logged = Some(if is_fresh { "hit" } else { "stale" });
                 let status = self.send_kept(
                     &answer,
                     request,

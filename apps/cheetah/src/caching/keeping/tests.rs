@@ -166,4 +166,19 @@ fn what_was_asked_for_before_a_change_is_not_kept() {
     let errand = late(&world, "\u{1}d");
     assert_eq!(world.run(errand), ["0 lost \u{1}d"]);
     world.check();
+    let before = world.keeping.forgotten_count;
+    world.run(Errand::ForgetAll);
+    assert_eq!(
+        (world.keeping.kept.len(), world.cache.lock().held()),
+        (0, 0)
+    );
+    world.check();
+    let record = Box::new(world.record("\u{1}e", "", 10));
+    let late = Errand::Keep {
+        site: 0,
+        record,
+        forgotten: before,
+    };
+    assert_eq!(world.run(late), ["0 lost \u{1}e"]);
+    assert_eq!(world.keep("\u{1}e", "", 10), ["0 answer \u{1}e"]);
 }
