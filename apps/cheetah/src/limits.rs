@@ -624,9 +624,8 @@ pub const QUIC_DATAGRAMS_PER_TURN: usize = 256;
 /// Datagrams that answer what is of no connection (Retry, refusals, resets) and wait to leave: those of a turn.
 pub const QUIC_ANSWERS_MAX: usize = QUIC_DATAGRAMS_PER_TURN;
 
-/// The longest datagram that is taken: what fits a frame of Ethernet. Longer ones are of no connection of ours, which says so
-/// (RFC 9000 §18.2).
-pub const QUIC_DATAGRAM_LEN_MAX: usize = 1500;
+/// Calls that read datagrams from a socket of the kernel's in a turn: as many datagrams, or more, where several come as one.
+pub const QUIC_CALLS_PER_TURN: usize = QUIC_DATAGRAMS_PER_TURN / 8;
 
 /// Bytes that wait in the kernel for a socket of QUIC, in each direction.
 pub const QUIC_SOCKET_LEN: usize = 2 * 1024 * 1024;
