@@ -47,7 +47,11 @@ impl Connection {
                 Step::Whole
             }
             Some(_) => Step::Broken,
-            None if let Some(kept) = turn.shared.server.kept_for_error(&mut answering.asking) => {
+            None if let Some(kept) = turn
+                .shared
+                .server
+                .kept_for_error(&mut answering.asking, turn.now) =>
+            {
                 self.send_kept(&kept, WITHOUT_ANSWER, answering, turn);
                 Step::Whole
             }
