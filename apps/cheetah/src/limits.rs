@@ -304,6 +304,9 @@ pub const PASSWORD_FILE_REST_TIME: Duration = Duration::from_millis(100);
 /// How long an application may say nothing by default: nginx's `fastcgi_read_timeout`.
 pub const APPLICATION_TIME: Duration = Duration::from_secs(60);
 
+/// The longest body that a configuration may let through, a terabyte: more than that is a slip of the pen.
+pub const APPLICATION_BODY_LEN_MAX: u64 = 1 << 40;
+
 /// The longest time that it may be given: no visitor waits for longer.
 pub const APPLICATION_TIME_MAX: Duration = Duration::from_secs(3600);
 

@@ -67,16 +67,7 @@ const SECTIONS: [(&str, &[&str]); 9] = [
             "acme_challenge",
         ],
     ),
-    (
-        "Content",
-        &[
-            "no_http2",
-            "document_max",
-            "fastcgi",
-            "application",
-            "proxy",
-        ],
-    ),
+    ("Content", &["no_http2", "fastcgi", "application", "proxy"]),
     ("To compare", &["sockets", "without"]),
 ];
 
