@@ -32,8 +32,8 @@
  * An application belongs to the thread that has opened it, with its requests and pieces; calls of other threads are EXOS_ERROR_THREAD. A program
  * uses several cores by a process, or a thread and a socket, for each. A child of fork(2) may only execute another program or end.
  *
- * Who owns what: an application is closed, and a piece freed, by the program, in any order; a piece that was sent stays valid for whoever
- * has it. Requests are numbers, and belong to nobody: one whose answer has ended, or that was left, is EXOS_ERROR_GONE. Bytes that a program
+ * Who owns what: an application is closed, and a piece freed, by the program, in any order; a piece that was sent stays valid
+ * in the answers that have it. Requests are numbers, and belong to nobody: one whose answer has ended, or that was left, is EXOS_ERROR_GONE. Bytes that a program
  * passes are copied in the call.
  */
 #ifndef EXOS_APPLICATION_H
@@ -100,7 +100,7 @@ const char *exos_application_error(void);
 /* --- An application --- */
 
 /*
- * Listens at a Unix socket, with a pool of so many buffers of 64 KiB, 2 to 16384: room for all that is kept, and for all that is under way. A socket
+ * Listens at a Unix socket, with a pool of `buffers` buffers of 64 KiB, 2 to 16384: room for all that is kept, and for all that is under way. A socket
  * that an application has left that has ended is replaced. Ignores SIGPIPE, unless the program handles it.
  */
 int exos_application_open(const char *socket, uint32_t buffers, exos_application **out);
@@ -112,7 +112,7 @@ int exos_application_open_fd(int fd, uint32_t buffers, exos_application **out);
 int exos_application_close(exos_application *app);
 
 /*
- * Sends what was said, and waits until something happens to a request, for so many milliseconds at most, or for good (-1). 1 with an event;
+ * Sends what was said, and waits until something happens to a request, for timeout_ms milliseconds at most, or for good (-1). 1 with an event;
  * 0 when the time has passed, when a signal came, and sometimes early. An error is for good: the application is over.
  */
 int exos_application_wait(exos_application *app, int timeout_ms, exos_event *out);
@@ -125,7 +125,7 @@ int exos_application_fd(exos_application *app);
 int exos_application_poll_timeout(exos_application *app, int *timeout_ms);
 
 /*
- * Stops in order: servers ask nothing more, and what is asked may still be answered, for so many milliseconds at most. Another application may
+ * Stops in order: servers ask nothing more, and what is asked may still be answered, for at_most_ms milliseconds at most. Another application may
  * listen at the socket at once. exos_application_stop_on does so when a descriptor is readable, which is the application's from then on, and is
  * closed if this fails.
  */
@@ -147,7 +147,7 @@ const char *exos_request_variable(const exos_application *app, exos_request requ
 int exos_request_variable_at(const exos_application *app, exos_request request, size_t index, const char **name, size_t *name_len,
                              const char **value, size_t *value_len);
 
-/* Takes what has come of the body, so many bytes at most: how many. EXOS_BODY tells when there is more. */
+/* Takes what has come of the body, len bytes at most, and returns how many. EXOS_BODY tells when there is more. */
 int64_t exos_request_read_body(exos_application *app, exos_request request, char *out, size_t len);
 
 /* 1 when no more of the body comes than was not read yet. */
@@ -167,7 +167,7 @@ size_t exos_piece_len(const exos_piece *piece);
 /* --- An answer --- */
 
 /*
- * Begins an answer, once: its status, 200 to 599, so many header fields, of 32 KiB together, and the length of its content, or -1 where it ends
+ * Begins an answer, once: its status, 200 to 599, `count` header fields, of 32 KiB together, and the length of its content, or -1 where it ends
  * with exos_answer_end.
  */
 int exos_answer_begin(exos_application *app, exos_request request, int status, const exos_field *fields, size_t count, int64_t length);

@@ -119,7 +119,7 @@ unsafe extern "C" fn exos_request_read_body(
             if count == 0 {
                 break;
             }
-            // SAFETY: there is room for so many more, as the header says, and the block is ours.
+            // SAFETY: there is room for this many more, as the header says, and the block is ours.
             unsafe { ptr::copy_nonoverlapping(block.as_ptr(), out.cast::<u8>().add(taken), count) };
             taken += count;
         }

@@ -29,7 +29,7 @@ struct Source {
     unsent: Option<Py<PyAny>>,
 }
 
-/// Listens at a Unix socket, with a pool of so many buffers of 64 KiB.
+/// Listens at a Unix socket, with a pool of `buffers` buffers of 64 KiB.
 ///
 /// Nothing of it is borrowed while code of Python runs: handlers, iterators, what they leave behind, and signal handlers may call all of it.
 #[pyclass(unsendable)]
@@ -82,7 +82,7 @@ impl Application {
         }
     }
 
-    /// Stops in order: what is asked may still be answered, for so many seconds at most.
+    /// Stops in order: what is asked may still be answered, for this many seconds at most.
     #[pyo3(signature = (seconds = 10.0))]
     fn stop(&self, seconds: f64) -> PyResult<()> {
         let time = Duration::try_from_secs_f64(seconds)

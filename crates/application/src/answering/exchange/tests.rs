@@ -9,7 +9,7 @@ fn request(has_body: bool) -> Request {
     Request::new(vec![0; 100], has_body)
 }
 
-/// All but so many bytes are held by another.
+/// All but this many bytes are held by another.
 fn almost_full(account: &Account, left: usize) -> Share {
     let mut share = account.open();
     assert!(share.add(REQUESTS_LEN_MAX - left - crate::limits::REQUEST_COST));
