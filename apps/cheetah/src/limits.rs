@@ -360,6 +360,10 @@ pub const LINK_REST_TIME: Duration = Duration::from_millis(10);
 /// The longest such rest, after several failures: as long as it takes to start again.
 pub const LINK_REST_TIME_MAX: Duration = Duration::from_secs(1);
 
+/// Links to an application that stops, beside the one to what follows it: one that is started again and again, or says that it stops and does
+/// not, costs no link for each request.
+pub const STOPPING_LINKS_MAX: usize = 2;
+
 /// What an application may have sent and no client taken, beside what is queued for that client: one read.
 pub const APPLICATION_READ_LEN: usize = 64 * 1024;
 
