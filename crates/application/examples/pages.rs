@@ -44,7 +44,9 @@ fn page(what: &str, whole: usize, len: usize) -> Vec<u8> {
         "{:.<63}\n",
         format!("/{what}/{whole} is what an application says ")
     );
-    line.bytes().cycle().take(len).collect()
+    let mut page = line.into_bytes().repeat(len.div_ceil(LINE_LEN));
+    page.truncate(len);
+    page
 }
 
 /// A page that is made bit by bit.

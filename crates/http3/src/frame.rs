@@ -1,4 +1,4 @@
-//! Heads of frames (RFC 9114 §7.1), and what a server says of itself (§7.2.4).
+//! Heads of frames (RFC 9114 §7.1), and what either side says of itself (§7.2.4).
 //!
 //! ```text
 //! type (variable) | length (variable) | content
@@ -86,7 +86,7 @@ pub fn push(out: &mut Vec<u8>, kind: u64, content: &[u8]) {
     out.extend_from_slice(content);
 }
 
-/// What a server's control stream begins with: its type, and settings that leave a client no table to fill.
+/// What our control stream begins with: its type, and settings that leave the peer no table to fill.
 pub fn settings() -> Vec<u8> {
     let mut content = Vec::new();
     for (setting, value) in [

@@ -60,6 +60,7 @@ pub fn answers(bytes: &[u8]) {
     let question = Question {
         asks_head: first & 1 != 0,
         wants_upgrade: first & 2 != 0,
+        may_be_kept: true,
     };
     let all = answer(bytes, question, bytes.len().max(1));
     for step in [1, 2, 7, 64] {
@@ -147,6 +148,7 @@ pub fn requests(bytes: &[u8]) {
         length,
         is_encrypted: first & 32 != 0,
         keeps: first & 64 != 0,
+        validators: None,
     };
     let mut written = Vec::new();
     request::push(&mut written, &asked, &about);

@@ -12,10 +12,12 @@
 //! | [`upload`], [`chunks`] | a request's body on its way to the application; chunked bodies |
 //! | [`head`], [`reply`] | what an application answers, as HTTP |
 //! | [`hearing`] | what is heard of an answer, in any of the languages |
+//! | [`encryption`] | upstreams by HTTPS |
 //! | [`pool`] | connections to applications, over the kernel's sockets, and links over shared buffers |
 
 pub mod application;
 pub mod chunks;
+pub mod encryption;
 pub mod head;
 pub mod hearing;
 mod passing;

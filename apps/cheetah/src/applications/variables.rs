@@ -137,7 +137,7 @@ fn is_variable(name: &str) -> bool {
 }
 
 /// Path and query of a target, which is a path or a whole address, and the host of such.
-pub(super) fn local_part(target: &[u8]) -> (&[u8], Option<&[u8]>) {
+pub(crate) fn local_part(target: &[u8]) -> (&[u8], Option<&[u8]>) {
     if target.starts_with(b"/") {
         return (target, None);
     }

@@ -1,6 +1,7 @@
 //! What all connections of a loop share: the server and what it sends of, limits, and what is counted.
 
 use exos_buf::Slice;
+use exos_inet::Instant;
 
 use super::bounds::Bounds;
 use super::http2::counters::Counters as Http2Counters;
@@ -80,11 +81,14 @@ pub(super) struct Shared {
 
 impl Shared {
     /// For connections to a server, without limits.
-    pub(super) fn new(server: Server) -> Shared {
+    pub(super) fn new(server: Server, now: Instant) -> Shared {
+        let mut applications = Applications::default();
+        let rules = server.sites().iter();
+        applications.check(rules.map(|site| &site.settings().applications), now);
         Shared {
             server,
             streams: Streams::default(),
-            applications: Applications::default(),
+            applications,
             bounds: Bounds::default(),
             ends: Ends::default(),
             counters: Counters::default(),

@@ -5,9 +5,9 @@ use exos_http2::limits;
 use exos_http2::{ErrorCode, Fault, StreamId};
 
 use super::connection::Connection;
-use super::news::{Loss, News, Part};
 use super::reading::{Data, FRAME_HEAD_LEN, Reading};
 use crate::limits::{IDLE_FRAMES_MAX, WINDOW};
+use crate::multiplexed::{Loss, News, Part};
 
 /// A response has come further.
 fn brings_something(news: &News<'_>) -> bool {

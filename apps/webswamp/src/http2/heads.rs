@@ -4,9 +4,9 @@ use exos_http2::frame::{FrameHead, flag, payload};
 use exos_http2::{Fault, StreamId};
 
 use super::connection::Connection;
-use super::news::{News, Part};
 use super::reading::{FRAME_HEAD_LEN, Reading, Unfinished};
 use crate::limits::HEAD_LEN_MAX;
+use crate::multiplexed::{News, Part};
 
 impl Connection {
     pub(super) fn headers(

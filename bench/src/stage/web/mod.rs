@@ -28,7 +28,7 @@ pub(crate) use check::await_document;
 pub(crate) use exos_load::LoadReport;
 pub(crate) use h2load::H2load;
 pub(crate) use limit::{bare as bare_calls, measure as packet_limit};
-pub(crate) use load::{WebLoad, whole};
+pub(crate) use load::{Carried, WebLoad, whole};
 pub(crate) use responder::Responder;
 pub(crate) use seen::Seen;
 pub use server::Server;

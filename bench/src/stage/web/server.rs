@@ -30,6 +30,8 @@ pub enum Server {
     H2o,
     /// lighttpd.
     Lighttpd,
+    /// caddy; only over HTTP/3, which the other peers do not speak.
+    Caddy,
 }
 
 impl fmt::Display for Server {
@@ -45,6 +47,7 @@ impl fmt::Display for Server {
             Server::Nginx => "nginx",
             Server::H2o => "h2o",
             Server::Lighttpd => "lighttpd",
+            Server::Caddy => "caddy",
         })
     }
 }
@@ -107,6 +110,11 @@ impl Server {
         self.has_tls() || self == Server::H2o
     }
 
+    /// Whether it is measured over HTTP/3.
+    pub(crate) fn has_http3(self) -> bool {
+        matches!(self, Server::Exos | Server::Sockets | Server::Caddy)
+    }
+
     /// Where it answers over TLS.
     pub(crate) fn tls_address(self) -> SocketAddrV4 {
         SocketAddrV4::new(*self.address().ip(), TLS_PORT)
@@ -126,6 +134,7 @@ impl Server {
             Server::Nginx | Server::Run | Server::RunIntercept => find_program("nginx", "nginx"),
             Server::H2o => find_program("h2o", "h2o"),
             Server::Lighttpd => find_program("lighttpd", "lighttpd"),
+            Server::Caddy => find_program("caddy", "caddy"),
             _ => Ok(exos.to_owned()),
         }
     }
@@ -137,7 +146,11 @@ impl Server {
                 "{self}: this exos has no `serve --sockets`"
             )));
         }
-        let option = if self.is_ours() { "--version" } else { "-v" };
+        let option = match self {
+            Self::Caddy => "version",
+            _ if self.is_ours() => "--version",
+            _ => "-v",
+        };
         let of_program = version(&self.program(exos)?, option)?;
         match self.is_run() {
             true => Ok(format!("{of_program} by {}", version(exos, "--version")?)),

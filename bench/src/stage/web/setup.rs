@@ -15,6 +15,7 @@ use std::process::Command;
 pub(crate) const NGINX_CONF: &str = include_str!("../../../nginx/nginx.conf");
 const NGINX_FASTCGI_CONF: &str = include_str!("../../../nginx/fastcgi.conf");
 const H2O_CONF: &str = include_str!("../../../h2o/h2o.conf");
+const CADDY_CONF: &str = include_str!("../../../caddy/Caddyfile");
 const LIGHTTPD_CONF: &str = include_str!("../../../lighttpd/lighttpd.conf");
 
 /// A server, and how it is to be set up.
@@ -31,6 +32,8 @@ pub(crate) struct Setup {
     pub tls: bool,
     /// It speaks HTTP/2, too.
     pub http2: bool,
+    /// It speaks HTTP/3, too.
+    pub http3: bool,
 }
 
 impl From<Server> for Setup {
@@ -42,6 +45,7 @@ impl From<Server> for Setup {
             behind: None,
             tls: false,
             http2: false,
+            http3: false,
         }
     }
 }
@@ -158,6 +162,7 @@ impl Setup {
         if self.tls {
             Files::of(stage)?.tell_ours(command);
         }
+        command.args(self.http3.then_some("--http3"));
         command.arg("--json");
         command.args(self.without.iter().flat_map(|one| ["--without", one]));
         command.args((self.server == Server::Handlers).then_some("--syn-handler"));
@@ -177,6 +182,7 @@ impl Setup {
             (Server::Nginx | Server::Run | Server::RunIntercept, None) => NGINX_CONF,
             (Server::Nginx | Server::Run | Server::RunIntercept, Some(_)) => NGINX_FASTCGI_CONF,
             (Server::H2o, _) => H2O_CONF,
+            (Server::Caddy, _) => CADDY_CONF,
             _ => LIGHTTPD_CONF,
         };
         // As nginx's documentation of `keepalive` has it for FastCGI.
@@ -195,6 +201,10 @@ impl Setup {
         };
         let tls = match self.tls {
             true if server == Server::H2o => Files::of(stage)?.of_h2o(server.tls_address()),
+            true if server == Server::Caddy => {
+                let documents = self.documents(stage)?;
+                Files::of(stage)?.of_caddy(server.tls_address(), &documents)
+            }
             true => Files::of(stage)?.of_nginx(server, self.http2),
             false => String::new(),
         };
@@ -222,6 +232,7 @@ impl Setup {
                 command.arg("-p").arg(&prefix).arg("-c")
             }
             Server::H2o => command.args(["-m", "worker", "-c"]),
+            Server::Caddy => command.args(["run", "--adapter", "caddyfile", "--config"]),
             _ => command.args(["-D", "-f"]),
         };
         command.arg(file);

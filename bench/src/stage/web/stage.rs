@@ -1,7 +1,7 @@
 //! A stage for web servers and their clients: labs, documents, and the loads of a server.
 
 use super::args::{ReceiveOn, WebArgs, WireArgs};
-use super::load::WebLoad;
+use super::load::{Carried, WebLoad};
 use super::server::Server;
 use crate::report::{Named, Setting};
 use crate::stage::helper::Helping;
@@ -131,7 +131,7 @@ impl WebStage {
             at: server.address(),
             size,
             resuming: None,
-            streams: None,
+            carried: Carried::Http1,
         }
     }
 

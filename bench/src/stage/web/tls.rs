@@ -75,6 +75,14 @@ impl Files {
 }
 
 impl Files {
+    /// What caddy's configuration says.
+    pub fn of_caddy(&self, at: SocketAddrV4, documents: &str) -> String {
+        let (certificate, key) = (self.certificate.display(), self.key.display());
+        format!(
+            "https://{at} {{\n\ttls {certificate} {key}\n\troot * {documents}\n\tfile_server\n}}"
+        )
+    }
+
     /// What h2o's configuration says.
     pub fn of_h2o(&self, at: SocketAddrV4) -> String {
         let (certificate, key) = (self.certificate.display(), self.key.display());

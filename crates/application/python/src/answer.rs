@@ -27,11 +27,11 @@ pub(crate) enum Body {
 /// One piece: bytes are copied into the pool.
 pub(crate) fn content(piece: &Bound<'_, PyAny>, pool: &Pool) -> PyResult<Content> {
     if let Ok(kept) = piece.cast::<Piece>() {
-        return Ok((kept.get().0.clone(), true));
+        return Ok((kept.borrow().0.clone(), true));
     }
-    let bytes = piece
-        .cast::<PyBytes>()
-        .map_err(|_| PyTypeError::new_err("an answer consists of bytes, and of what keep() made"))?;
+    let bytes = piece.cast::<PyBytes>().map_err(|_| {
+        PyTypeError::new_err("an answer consists of bytes, and of what keep() made")
+    })?;
     let copy = pool.copy(bytes.as_bytes()).map_err(crate::raised)?;
     Ok((copy, false))
 }

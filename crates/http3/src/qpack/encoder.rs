@@ -67,7 +67,7 @@ mod tests {
         for (name, value) in &all {
             push(&mut section, name, value);
         }
-        decoder::decode(&section, &mut fields).unwrap();
+        decoder::decode(&section, |name, value| fields.push(name, value)).unwrap();
         assert_eq!(fields.iter().collect::<Vec<_>>(), all);
     }
 }

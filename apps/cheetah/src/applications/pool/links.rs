@@ -146,7 +146,7 @@ impl Links {
     pub(super) fn rests_until(&self, address: &Address) -> Option<Instant> {
         match address {
             Address::Shared(path) => self.rests.get(path).map(|(_, until)| *until),
-            Address::Fastcgi(_) | Address::Http(_) => None,
+            Address::Fastcgi(_) | Address::Http(_) | Address::Https(..) => None,
         }
     }
 

@@ -18,6 +18,7 @@ use crate::applications::head::{fields_named, is_hop_by_hop, push_field};
 use crate::applications::passing::passes;
 use crate::applications::rules::Asked;
 use crate::applications::variables::local_part;
+use crate::caching::fetch::Validators;
 use crate::message::Version;
 use crate::message::request::{Body, Method, Request, list};
 use crate::message::target::encode;
@@ -39,6 +40,8 @@ pub struct About<'a> {
     pub is_encrypted: bool,
     /// The connection is to stay open behind the answer.
     pub keeps: bool,
+    /// By which the upstream is asked whether what is kept still holds, instead of those of the client.
+    pub validators: Option<Validators<'a>>,
 }
 
 /// Appends the head of a request for an upstream.
@@ -47,7 +50,7 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
     let host = authority.or(request.host);
     out.extend_from_slice(request.method_name.as_bytes());
     out.push(b' ');
-    push_target(out, target, about);
+    push_target(out, target, about.asked, about.proxy);
     out.extend_from_slice(b" HTTP/1.1\r\n");
     push_host(out, host, about);
     if let Some(protocols) = upgrade(request).filter(|_| about.proxy.upgrades) {
@@ -59,9 +62,16 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
     let peer = about.peer.to_canonical();
     let is_trusted = about.proxy.trusted.iter().any(|it| it.contains(peer));
     for field in request.fields.iter() {
-        if goes_on(request.fields, field, is_trusted) {
+        let is_replaced = about.validators.is_some() && is_validator(field.name);
+        if goes_on(request.fields, field, is_trusted) && !is_replaced {
             push_field(out, field.name, field.value);
         }
+    }
+    if let Some(validators) = &about.validators {
+        let of_tag = validators.tag.map(|tag| ("If-None-Match", tag));
+        let of_time = validators.modified.map(|time| ("If-Modified-Since", time));
+        let all = [of_tag, of_time].into_iter().flatten();
+        all.for_each(|(name, value)| push_field(out, name, value));
     }
     if let Some(left) = max_forwards(request) {
         let left = left.saturating_sub(1).to_string();
@@ -112,11 +122,12 @@ pub fn max_forwards(request: &Request<'_, '_>) -> Option<u64> {
     digits.parse().ok()
 }
 
-fn push_target(out: &mut Vec<u8>, target: &[u8], about: &About<'_>) {
-    if let Some(base) = &about.proxy.base {
+/// Appends the target of a request for an upstream.
+pub fn push_target(out: &mut Vec<u8>, target: &[u8], asked: &Asked, proxy: &Proxy) {
+    if let Some(base) = &proxy.base {
         let question = target.iter().position(|&b| b == b'?');
         let query = question.map(|at| &target[at + 1..]);
-        let path = [base.as_bytes(), &*about.asked.info].concat();
+        let path = [base.as_bytes(), &*asked.info].concat();
         let path: &[u8] = if path.is_empty() { b"/" } else { &path };
         return out.extend(encode_alone(path, query).into_bytes());
     }
@@ -124,8 +135,8 @@ fn push_target(out: &mut Vec<u8>, target: &[u8], about: &About<'_>) {
         Some(at) => (&target[..at], Some(&target[at + 1..])),
         None => (target, None),
     };
-    if !about.proxy.raw && !path.is_empty() && path != b"*" && !is_plain(path) {
-        let path = [&*about.asked.script, &*about.asked.info].concat();
+    if !proxy.raw && !path.is_empty() && path != b"*" && !is_plain(path) {
+        let path = [&*asked.script, &*asked.info].concat();
         return out.extend(encode_alone(&path, query).into_bytes());
     }
     // RFC 9112 §3.2.1: an empty path is sent as "/".
@@ -175,17 +186,27 @@ fn push_host(out: &mut Vec<u8>, host: Option<&[u8]>, about: &About<'_>) {
         (HostField::Client, Some(host)) => push_field(out, "Host", host),
         // A request of HTTP/1.0 may have none.
         (HostField::Client | HostField::Upstream, _) => {
-            let own = match about.to {
-                Address::Http(Place::Tcp(at)) if at.port() == 80 => match at.ip() {
+            let by_default = match about.to {
+                Address::Https(..) => 443,
+                _ => 80,
+            };
+            let own = match about.to.of_http() {
+                Some(Place::Tcp(at)) if at.port() == by_default => match at.ip() {
                     IpAddr::V4(ip) => ip.to_string(),
                     IpAddr::V6(ip) => format!("[{ip}]"),
                 },
-                Address::Http(Place::Tcp(at)) => at.to_string(),
+                Some(Place::Tcp(at)) => at.to_string(),
                 _ => "localhost".to_owned(),
             };
             push_field(out, "Host", own.as_bytes());
         }
     }
+}
+
+/// Whether a field asks whether there is another version (RFC 9111 §4.3.1).
+fn is_validator(name: &str) -> bool {
+    let validators = ["if-none-match", "if-modified-since"];
+    validators.iter().any(|it| it.eq_ignore_ascii_case(name))
 }
 
 /// Whether a field goes on as it came.

@@ -41,7 +41,10 @@ pub(super) fn next_part(
                 return if is_end {
                     Ok(Some(Part::END))
                 } else {
-                    nothing(reason)
+                    match carriers.session_failure(upstream) {
+                        Some(why) => Err(Failure::Session(why)),
+                        None => nothing(reason),
+                    }
                 };
             }
             let taken = take_bytes(bytes, answering);

@@ -37,7 +37,7 @@ impl Cheetah {
     /// A server without connections.
     pub fn new(server: Server, now: Instant) -> Self {
         Self {
-            shared: Shared::new(server),
+            shared: Shared::new(server, now),
             tables: Tables::new(now),
             fetching: Fetching::default(),
             peers: Peers::default(),
@@ -124,6 +124,7 @@ impl Cheetah {
         self.handle_expired(now, transport);
         self.turn_streams(now, transport);
         self.turn_applications(now, transport);
+        self.release_answers(now, transport);
         if let Some(log) = self.shared.server.log_mut() {
             log.tick();
         }
@@ -335,7 +336,8 @@ impl Cheetah {
         let streams = self.shared.streams.counters();
         let applications = self.shared.applications.counters();
         let http2 = self.shared.counters.http2.list();
-        let own = self.shared.counters.list();
+        let answers = self.shared.server.answers().counters.list();
+        let own = self.shared.counters.list().chain(answers);
         let all = ends.chain(own).chain(streams).chain(applications);
         all.chain(http2).collect()
     }

@@ -61,6 +61,8 @@ impl Connection {
         }
         match self.wait {
             Wait::Request if !is_idle => self.give_up(Status::RequestTimeout, turn),
+            // It waits no more, and goes to the upstream.
+            Wait::Answer => return self.resume(None, turn),
             Wait::Fetching => self.give_up(Status::ServiceUnavailable, turn),
             Wait::Request | Wait::Idle => self.finish(turn),
             Wait::Body | Wait::Application | Wait::Upstream | Wait::Tunnel => {

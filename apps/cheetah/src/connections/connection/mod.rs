@@ -246,7 +246,8 @@ impl Connection {
 
     /// A response is under way, or being fetched.
     pub(super) fn is_busy(&self) -> bool {
-        let is_waiting = matches!(self.wait, Wait::Sending | Wait::Fetching | Wait::Reading);
+        let is_waiting =
+            self.wait.is_for_content() || matches!(self.wait, Wait::Sending | Wait::Reading);
         let is_answering = self.answering.is_some();
         is_waiting || is_answering || self.http2.as_ref().is_some_and(|it| it.is_busy())
     }
@@ -259,7 +260,7 @@ impl Connection {
 
     /// Requests wait for room, for a document, or behind one that is read while it is sent.
     fn waits_to_serve(&self) -> bool {
-        self.held || self.wait == Wait::Fetching || self.is_streaming() || self.answering.is_some()
+        self.held || self.wait.is_for_content() || self.is_streaming() || self.answering.is_some()
     }
 
     // Waiting.
@@ -313,7 +314,7 @@ impl Connection {
         let acknowledged = set.contains(EventSet::ACKNOWLEDGED);
         let has_stream = self.stream.is_some();
         // Behind a request that waits for its document, all others wait.
-        let may_serve = !self.finished && self.wait != Wait::Fetching && !self.is_streaming();
+        let may_serve = !self.finished && !self.wait.is_for_content() && !self.is_streaming();
         let was_answering = self.answering.is_some();
         let arrived = set.contains(EventSet::READABLE) && may_serve && !was_answering;
         let mut missing = None;

@@ -10,8 +10,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use exos::clock;
+use exos_cheetah::caching::keeping::Keeping;
 use exos_cheetah::connections::{Bounds, Carried as _};
-use exos_cheetah::site::{Description, Document, Sites};
+use exos_cheetah::site::{Cache, Description, Document, Sites};
 use exos_cheetah::sockets::SocketServer;
 use exos_cheetah::{Server, Status};
 
@@ -76,10 +77,12 @@ impl Running {
             server.set_bounds(bounds, None);
             prepare(server.cheetah_mut().server_mut());
             tell.send(server.address().expect("it listens")).unwrap();
+            let mut keeping = Keeping::new(Cache::new(64 << 20).into());
             while !is_over.load(Ordering::Relaxed) {
                 server
                     .turn(Some(clock::now() + Duration::from_millis(10)))
                     .unwrap();
+                keep_answers(&mut keeping, &mut server);
                 let mut counters = server.cheetah().counters().into_iter();
                 let waits = counters.find(|(name, _)| *name == "fastcgi_waits");
                 has_waited.store(waits.expect("it is counted").1, Ordering::Relaxed);
@@ -140,6 +143,21 @@ impl Running {
             .expect("it runs")
             .join()
             .expect("it ends")
+    }
+}
+
+/// Does what the server wants done about answers that are kept, as the thread does that has the account of them.
+fn keep_answers(keeping: &mut Keeping, server: &mut SocketServer) {
+    let next = |server: &mut SocketServer| {
+        let answers = server.cheetah_mut().server_mut().answers_mut();
+        answers.poll_errand()
+    };
+    while let Some(errand) = next(server) {
+        let mut told = Vec::new();
+        keeping.run(errand, &mut |site, change| told.push((site, change)));
+        for (site, change) in told {
+            server.change(site, change);
+        }
     }
 }
 

@@ -10,9 +10,9 @@ use exos_http2::frame::{self, FrameHead, PREFACE, flag, kind};
 use exos_http2::hpack::{Decoder, encoder};
 use exos_http2::{ErrorCode, Fault, StreamId};
 
-use super::news::Part;
 use super::*;
 use crate::limits::{IDLE_FRAMES_MAX, WINDOW};
+use crate::multiplexed::{Code, Loss, Multiplexed as _, News, Part};
 use crate::request::{Content, Request, Version};
 
 fn content(url: &str) -> Content {
@@ -70,7 +70,7 @@ struct Said {
     parts: Vec<Came>,
     framing: u64,
     lost: Vec<(u32, Loss)>,
-    gone: Vec<(ErrorCode, Vec<u32>)>,
+    gone: Vec<(Code, Vec<u32>)>,
 }
 
 fn take(connection: &mut Connection, mut bytes: &[u8]) -> Result<Said, Fault> {

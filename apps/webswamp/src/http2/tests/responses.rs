@@ -184,7 +184,7 @@ fn a_server_goes_away() {
     let mut connection = asked(&[], 4);
     let server = Server::default().frame(kind::GOAWAY, 0, 0, b"\0\0\0\x03\0\0\0\0bye");
     let said = take(&mut connection, &server.0).unwrap();
-    assert_eq!(said.gone, [(ErrorCode::NO_ERROR, vec![2, 3])]);
+    assert_eq!(said.gone, [(ErrorCode::NO_ERROR.into(), vec![2, 3])]);
     assert_eq!((connection.room(100), connection.is_used_up()), (0, true));
     assert_eq!(connection.take_slots(), [0, 1]);
 }
@@ -194,7 +194,7 @@ fn streams_are_reset() {
     let mut connection = asked(&[], 3);
     let server = Server::default().frame(kind::RST_STREAM, 0, 3, &7u32.to_be_bytes());
     let said = take(&mut connection, &server.0).unwrap();
-    assert_eq!(said.lost, [(1, Loss::Reset(ErrorCode::REFUSED_STREAM))]);
+    assert_eq!(said.lost, [(1, Loss::Reset(ErrorCode::REFUSED_STREAM.into()))]);
     connection.cancel(2);
     connection.cancel(1);
     let frames = sent(&mut connection);

@@ -30,6 +30,7 @@ fn head_with(text: &str, change: impl FnOnce(&mut Proxy)) -> String {
         length,
         is_encrypted: false,
         keeps: true,
+        validators: None,
     };
     let mut out = Vec::new();
     push(&mut out, &request, &about);

@@ -1,10 +1,10 @@
-//! What was seen of HTTP/2 in a load, added up and told.
+//! What was seen of HTTP/2 or HTTP/3 in a load, added up and told.
 
 use std::collections::BTreeMap;
 
-use crate::statistics::Http2;
+use crate::statistics::Multiplexing;
 
-impl Http2 {
+impl Multiplexing {
     /// Adds another's.
     pub(super) fn add(&mut self, other: &Self) {
         self.streams_per_connection = self
@@ -34,11 +34,11 @@ impl Http2 {
         named + u128::from(self.asked_again)
     }
 
-    /// A line.
-    pub fn text(&self) -> String {
+    /// A line about this version of HTTP.
+    pub fn text(&self, version: u8) -> String {
         let streams = self.streams_per_connection;
         let word = if streams == 1 { "stream" } else { "streams" };
-        let mut text = format!("HTTP/2: {streams} {word} on each connection");
+        let mut text = format!("HTTP/{version}: {streams} {word} on each connection");
         if let Some(allowed) = self.streams_allowed {
             text.push_str(&format!(
                 " ({allowed} at once: the server allows no more, and requests waited for it)"
@@ -84,12 +84,12 @@ mod tests {
     fn what_is_counted_is_told_merged_and_read_again() {
         let mut it = results(1e9, 500);
         assert_eq!(it.http2, None);
-        it.http2 = Some(Http2 {
+        it.http2 = Some(Multiplexing {
             streams_per_connection: 1,
-            ..Http2::default()
+            ..Multiplexing::default()
         });
         assert!(it.text().contains("HTTP/2: 1 stream on each connection\n"));
-        it.http2 = Some(Http2 {
+        it.http2 = Some(Multiplexing {
             streams_per_connection: 10,
             streams_allowed: Some(3),
             resets: counts(&[("refused_stream", 2), ("cancel", 1)]),

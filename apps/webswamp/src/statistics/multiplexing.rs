@@ -1,23 +1,25 @@
-//! What servers do over HTTP/2 that is no response: streams reset, connections that they leave, requests asked again.
+//! What servers do over HTTP/2 and HTTP/3 that is no response: streams reset, connections that they leave, requests asked again.
 
 use std::collections::BTreeMap;
 
-use exos_http2::{ErrorCode, Fault};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// HTTP/2 in a load: how often each happened, by the name of its code.
+use crate::multiplexed::Code;
+
+/// HTTP/2 or HTTP/3 in a load: how often each happened, by the name of its code.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Http2 {
+pub struct Multiplexing {
     /// Requests that were to be under way on a connection at most.
     pub streams_per_connection: u32,
     /// The fewest streams at once that the server allowed on a connection, where those are fewer than were to be; `null` where it
     /// allowed all. What finds none waits for it, and that is in its time.
     #[serde(default)]
     pub streams_allowed: Option<u32>,
-    /// Streams that were reset under way (RST_STREAM).
+    /// Streams that were reset under way (RST_STREAM, RESET_STREAM).
     pub resets: BTreeMap<String, u64>,
-    /// Connections on which the server takes no more requests, by the code of its first GOAWAY there.
+    /// Connections on which the server takes no more requests, by the code of its first GOAWAY there; over HTTP/3, whose GOAWAY has none,
+    /// `no_error`, or the code with which it has closed the connection.
     pub goaways: BTreeMap<String, u64>,
     /// Requests about which a server that went away had done nothing, and which were asked again.
     pub asked_again: u64,
@@ -25,12 +27,12 @@ pub struct Http2 {
     pub faults: BTreeMap<String, u64>,
 }
 
-impl Http2 {
-    pub(super) fn reset(&mut self, code: ErrorCode) {
+impl Multiplexing {
+    pub(super) fn reset(&mut self, code: Code) {
         count(&mut self.resets, code);
     }
 
-    pub(super) fn went_away(&mut self, code: ErrorCode) {
+    pub(super) fn went_away(&mut self, code: Code) {
         count(&mut self.goaways, code);
     }
 
@@ -40,15 +42,15 @@ impl Http2 {
         }
     }
 
-    pub(super) fn fault(&mut self, fault: Fault) {
-        *self.faults.entry(fault.reason().to_owned()).or_default() += 1;
+    pub(super) fn fault(&mut self, fault: &'static str) {
+        *self.faults.entry(fault.to_owned()).or_default() += 1;
     }
 }
 
 /// Codes without a name are one: there are four thousand millions of them.
-fn count(counts: &mut BTreeMap<String, u64>, code: ErrorCode) {
+fn count(counts: &mut BTreeMap<String, u64>, code: Code) {
     let name = code
-        .name()
+        .name
         .map_or("unknown".to_owned(), str::to_ascii_lowercase);
     *counts.entry(name).or_default() += 1;
 }
