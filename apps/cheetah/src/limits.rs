@@ -447,6 +447,9 @@ pub const ANSWER_LEN_MAX: u64 = 64 * 1024 * 1024;
 /// Answers that are coming and may be kept take no more memory of a core than this: some of the longest at once.
 pub const GATHERED_LEN_MAX: usize = 128 * 1024 * 1024;
 
+/// Of that, those for one client: another one's pace is not to keep all answers from being kept.
+pub const GATHERED_PEER_LEN_MAX: usize = GATHERED_LEN_MAX / CLIENT_SHARE;
+
 /// What the answers of a rule may take of the cache, in hundredths, by default: documents have as much.
 pub const ANSWER_SHARE_PERCENT: u8 = 50;
 
@@ -455,6 +458,9 @@ pub const ANSWER_FRESH_TIME_MAX: Duration = Duration::from_secs(365 * 24 * 3600)
 
 /// Lines of fields of an answer that is kept: more is made to fill memory.
 pub const ANSWER_LINES_LEN_MAX: usize = 8 * 1024;
+
+/// The longest head of a kept answer that a core keeps for the next response of its second: most have some hundred bytes.
+pub const ANSWER_MADE_LEN_MAX: usize = 1024;
 
 /// The longest key of an answer, host and target above all.
 pub const ANSWER_KEY_LEN_MAX: usize = 4 * 1024;
@@ -480,8 +486,11 @@ pub const PASSES_MAX: usize = 4096;
 /// What a core wants done about answers, and the thread that does it has not taken: more is not kept.
 pub const ERRANDS_MAX: usize = 1024;
 
+/// Bytes of content that these have together.
+pub const ERRANDS_LEN_MAX: usize = 64 * 1024 * 1024;
+
 /// Errands on their way to that thread: more wait in the loop.
-pub const ERRANDS_QUEUED: usize = 256;
+pub const ERRANDS_QUEUED: usize = 32;
 
 /// Keys that were forgotten and are remembered: as many as may be forgotten while an answer is on its way. Where nobody knows, it is not kept.
 pub const FORGOTTEN_MAX: usize = 4096;

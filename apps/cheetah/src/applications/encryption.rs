@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use exos_tls::client::{Client, Trust};
@@ -12,13 +12,13 @@ use exos_tls::{Session, TlsError};
 const PROTOCOLS: [&str; 1] = ["http/1.1"];
 
 /// Whom an upstream has to be: what its certificate has to name, and who has to have signed it. Cloning it counts a reference; the clones have
-/// their sessions' tickets together.
+/// their sessions' tickets together, and are equal. Another one that says as much is not: it may have read other authorities from the same
+/// file, and connections that those have let in are not for it.
 #[derive(Clone)]
 pub struct Encryption(Arc<Inner>);
 
 struct Inner {
     name: String,
-    authorities: Option<PathBuf>,
     client: Client,
 }
 
@@ -33,7 +33,6 @@ impl Encryption {
         let client = Client::new(&trust, name, &PROTOCOLS).map_err(|error| error.to_string())?;
         Ok(Encryption(Arc::new(Inner {
             name: name.to_owned(),
-            authorities: authorities.map(Path::to_owned),
             client,
         })))
     }
@@ -51,15 +50,11 @@ impl Encryption {
     pub fn begin(&self) -> Result<Session, TlsError> {
         self.0.client.begin(true)
     }
-
-    fn identity(&self) -> (&str, Option<&Path>) {
-        (&self.0.name, self.0.authorities.as_deref())
-    }
 }
 
 impl PartialEq for Encryption {
     fn eq(&self, other: &Encryption) -> bool {
-        self.identity() == other.identity()
+        Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
@@ -67,13 +62,13 @@ impl Eq for Encryption {}
 
 impl Hash for Encryption {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.identity().hash(state);
+        Arc::as_ptr(&self.0).hash(state);
     }
 }
 
 impl fmt::Debug for Encryption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.identity().fmt(f)
+        self.0.name.fmt(f)
     }
 }
 
@@ -83,6 +78,7 @@ pub fn failure(error: &TlsError) -> String {
         "certificate_not_trusted" => {
             "; no authority that is trusted here has signed its certificate: name the authority's certificate, or this one, as `ca`"
         }
+        "certificate_invalid" => "; if it is yours, name it as `ca`",
         "certificate_of_another_name" => "; name what its certificate names as `tls_name`",
         "not_tls" => "; write http:// if it speaks no TLS there",
         _ => "",

@@ -36,7 +36,7 @@ use crate::limits::APPLICATION_RETRY_TIME;
 pub use carriers::{Carriers, Upstream};
 pub use checks::CheckRules;
 use checks::{Checks, Turned};
-use collected::Collected;
+pub(crate) use collected::Collected;
 use counters::Counters;
 use group::{Group, Waiting};
 pub use links::RequestId;

@@ -4,23 +4,29 @@
 //! Requests for a key that is being asked for wait for that one, for a time. When it turns out that its answer is none to be kept, they all
 //! go to the upstream, and so do those that come soon after.
 
+use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use exos_inet::Instant;
-use httparse::Header;
 
 use super::counters::Counters;
 use super::keeping::Errand;
 use super::key::{key_of, push_values};
 use super::record::{Answer, Record};
 use super::rules::CacheRules;
-use crate::limits::{ERRANDS_MAX, GATHERED_LEN_MAX, PASS_TIME, PASSES_MAX};
+use crate::applications::pool::Collected;
+use crate::applications::proxy::request::Sent;
+use crate::limits::{
+    ANSWER_WAIT_TIME, ERRANDS_LEN_MAX, ERRANDS_MAX, GATHERED_LEN_MAX, GATHERED_PEER_LEN_MAX,
+    PASS_TIME, PASSES_MAX,
+};
 use crate::site::{Change, SitePath, Wanted};
 
 /// The answers of a thread.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Answers {
     places: HashMap<Wanted, Place>,
     /// Keys that are passed, the oldest first.
@@ -32,10 +38,33 @@ pub struct Answers {
     forgotten: u64,
     /// How often all was taken away.
     generation: u64,
+    /// Bytes of content among the errands.
+    errands_len: usize,
     /// Bytes of answers that are coming.
-    gathered: usize,
+    gathered: Collected,
+    /// The time, as it was heard last.
+    now: Instant,
+    ends: Ends,
     /// What was done.
     pub counters: Counters,
+}
+
+impl Default for Answers {
+    fn default() -> Answers {
+        Answers {
+            places: HashMap::new(),
+            passes: VecDeque::new(),
+            errands: VecDeque::new(),
+            released: VecDeque::new(),
+            forgotten: 0,
+            generation: 0,
+            errands_len: 0,
+            gathered: Collected::within(GATHERED_LEN_MAX, GATHERED_PEER_LEN_MAX),
+            now: Instant::START,
+            ends: Ends::default(),
+            counters: Counters::default(),
+        }
+    }
 }
 
 /// What there is of a key.
@@ -44,15 +73,15 @@ struct Place {
     answers: Vec<Rc<Answer>>,
     /// Requests that ask for it, whose answers may be kept.
     asking: usize,
-    /// One is on its way to all threads.
-    is_coming: bool,
+    /// One is on its way to all threads, and is waited for until then.
+    coming_until: Option<Instant>,
     /// Answers are not kept: nobody waits for one, until then.
     passed_until: Option<Instant>,
 }
 
 impl Place {
     fn is_empty(&self) -> bool {
-        let is_idle = self.asking == 0 && !self.is_coming;
+        let is_idle = self.asking == 0 && self.coming_until.is_none();
         is_idle && self.answers.is_empty() && self.passed_until.is_none()
     }
 }
@@ -66,29 +95,66 @@ pub struct Found {
     pub has_others: bool,
     /// Its key is being asked for.
     pub is_asked_for: bool,
+    /// There is more than one answer with its key, so that another one may be asked for.
+    pub has_several: bool,
     /// Answers to it are not kept.
     pub is_passed: bool,
 }
 
-/// That a request asks for a key.
+/// That a request asks for a key. It ends when this is dropped, with whatever becomes of the request.
 #[derive(Debug)]
 pub struct Ticket {
     /// Of which site, and for what.
     pub wanted: Wanted,
-    generation: u64,
     /// How many keys had been forgotten by then.
     pub forgotten: u64,
+    generation: u64,
+    /// Others may wait for its answer.
+    is_for_others: bool,
+    /// Whose it is, and bytes of its answer that are gathered.
+    peer: IpAddr,
+    gathered: usize,
+    /// Others hear by themselves what becomes of it: its answer is on its way to all.
+    is_told: bool,
+    ends: Ends,
+}
+
+/// Those that have ended since somebody looked.
+type Ends = Rc<RefCell<Vec<End>>>;
+
+#[derive(Debug)]
+struct End {
+    wanted: Wanted,
+    generation: u64,
+    is_for_others: bool,
+    peer: IpAddr,
+    gathered: usize,
+    is_told: bool,
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.ends.borrow_mut().push(End {
+            wanted: self.wanted.clone(),
+            generation: self.generation,
+            is_for_others: self.is_for_others,
+            peer: self.peer,
+            gathered: self.gathered,
+            is_told: self.is_told,
+        });
+    }
 }
 
 impl Answers {
     /// What there is for a request with these fields.
     pub fn find(
-        &self,
+        &mut self,
         wanted: &Wanted,
         rules: &Arc<CacheRules>,
-        fields: &[Header<'_>],
+        sent: Sent<'_, '_>,
         now: Instant,
     ) -> Found {
+        self.now = now;
         let Some(place) = self.places.get(wanted) else {
             return Found::default();
         };
@@ -96,7 +162,7 @@ impl Answers {
         let is_it = |answer: &&Rc<Answer>| {
             values.clear();
             let record = &answer.record;
-            let is_key = push_values(&mut values, &record.names, fields);
+            let is_key = push_values(&mut values, &record.names, sent);
             is_key && *values == *record.values && record.is_of(rules)
         };
         // The newest first (RFC 9111 §4.1).
@@ -104,55 +170,75 @@ impl Answers {
         Found {
             answer,
             has_others: !place.answers.is_empty(),
-            is_asked_for: place.asking > 0 || place.is_coming,
+            is_asked_for: place.asking > 0 || place.coming_until.is_some_and(|until| now < until),
+            has_several: place.answers.len() > 1,
             is_passed: place.passed_until.is_some_and(|until| now < until),
         }
     }
 
-    /// A request asks for a key from now on.
-    pub fn begin(&mut self, wanted: Wanted) -> Ticket {
-        self.places.entry(wanted.clone()).or_default().asking += 1;
+    /// A client's request asks for a key from now on; `is_for_others` where its answer may be theirs too, so that they may wait for it.
+    pub fn begin(&mut self, wanted: Wanted, peer: IpAddr, is_for_others: bool) -> Ticket {
+        if is_for_others {
+            self.places.entry(wanted.clone()).or_default().asking += 1;
+        }
         Ticket {
+            is_for_others,
+            peer,
             wanted,
-            generation: self.generation,
             forgotten: self.forgotten,
+            generation: self.generation,
+            gathered: 0,
+            is_told: false,
+            ends: self.ends.clone(),
         }
     }
 
-    /// It does so no more. Those who wait for that go on, unless its answer is on its way to them.
-    pub fn end(&mut self, ticket: &Ticket, is_coming: bool) {
-        if ticket.generation != self.generation {
-            return;
-        }
-        if let Some(place) = self.places.get_mut(&ticket.wanted) {
-            place.asking = place.asking.saturating_sub(1);
-            place.is_coming |= is_coming;
-            self.tidy(&ticket.wanted);
-        }
-        if !is_coming {
-            self.released.push_back(ticket.wanted.clone());
+    /// Hears which requests ask no more. Those who wait for one go on, unless its answer is on its way to them.
+    fn hear_ends(&mut self) {
+        let ends = std::mem::take(&mut *self.ends.borrow_mut());
+        for end in ends {
+            if end.generation != self.generation {
+                continue;
+            }
+            self.gathered.remove(end.peer, end.gathered);
+            if !end.is_for_others {
+                continue;
+            }
+            if let Some(place) = self.places.get_mut(&end.wanted) {
+                place.asking = place.asking.saturating_sub(1);
+                self.tidy(&end.wanted);
+            }
+            if !end.is_told {
+                self.released.push_back(end.wanted);
+            }
         }
     }
 
-    /// The answer to a request is none that is kept: others do not wait for one like it, for a while.
+    /// The answer to a request is none that others can be given, for whatever reason: they do not wait for one like it, for a while.
     pub fn pass(&mut self, ticket: &Ticket, now: Instant) {
-        if ticket.generation != self.generation {
-            return;
+        self.now = now;
+        if ticket.generation == self.generation && ticket.is_for_others {
+            self.pass_key(&ticket.wanted);
         }
-        let until = now + PASS_TIME;
-        let place = self.places.entry(ticket.wanted.clone()).or_default();
-        if place.passed_until.replace(until).is_none() {
-            self.passes.push_back((until, ticket.wanted.clone()));
+    }
+
+    fn pass_key(&mut self, wanted: &Wanted) {
+        let until = self.now + PASS_TIME;
+        let place = self.places.entry(wanted.clone()).or_default();
+        if place.passed_until.replace(until) != Some(until) {
+            self.passes.push_back((until, wanted.clone()));
         }
-        self.released.push_back(ticket.wanted.clone());
-        let is_over = |until: Instant| until <= now;
+        self.released.push_back(wanted.clone());
         while let Some((until, _)) = self.passes.front()
-            && (is_over(*until) || self.passes.len() > PASSES_MAX)
+            && (*until <= self.now || self.passes.len() > PASSES_MAX)
         {
-            let Some((_, wanted)) = self.passes.pop_front() else {
+            let Some((until, wanted)) = self.passes.pop_front() else {
                 break;
             };
-            if let Some(place) = self.places.get_mut(&wanted) {
+            // It may have been passed again since.
+            if let Some(place) = self.places.get_mut(&wanted)
+                && place.passed_until == Some(until)
+            {
                 place.passed_until = None;
                 self.tidy(&wanted);
             }
@@ -165,18 +251,33 @@ impl Answers {
         }
     }
 
-    /// Has something done about what was asked for with a ticket. False where there is no room, or all was taken away since.
-    pub fn send(&mut self, ticket: &Ticket, errand: Errand) -> bool {
-        let has_room = self.errands.len() < ERRANDS_MAX;
-        let is_sent = has_room && ticket.generation == self.generation;
-        if is_sent {
-            self.errands.push_back(errand);
+    /// Has the thread that keeps account keep or renew what was asked for with a ticket. False where there is no room, or all was taken
+    /// away since.
+    pub fn send(&mut self, ticket: &mut Ticket, errand: Errand) -> bool {
+        let len = errand.content_len();
+        let has_room =
+            self.errands.len() < ERRANDS_MAX && self.errands_len + len <= ERRANDS_LEN_MAX;
+        if !has_room || ticket.generation != self.generation {
+            return false;
         }
-        is_sent
+        let place = self.places.entry(ticket.wanted.clone()).or_default();
+        place.coming_until = Some(self.now + ANSWER_WAIT_TIME);
+        ticket.is_told = true;
+        self.errands_len += len;
+        self.errands.push_back(errand);
+        true
     }
 
-    /// What is kept of a key is old: nobody gets it from here, and soon from nowhere.
-    pub fn forget(&mut self, site: usize, key: SitePath) {
+    /// How often all was taken away, for what is to be forgotten of now.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// What is kept of a key is old, as was found in this generation: nobody gets it from here, and soon from nowhere.
+    pub fn forget(&mut self, site: usize, key: SitePath, generation: u64) {
+        if generation != self.generation {
+            return;
+        }
         let wanted = (site, key);
         if let Some(place) = self.places.get_mut(&wanted) {
             place.answers.clear();
@@ -185,10 +286,30 @@ impl Answers {
         let is_known = self.errands.iter().any(|errand| {
             matches!(errand, Errand::Forget { site, key } if (*site, key) == (wanted.0, &wanted.1))
         });
-        if !is_known {
-            let (site, key) = wanted;
-            self.errands.push_back(Errand::Forget { site, key });
+        if is_known {
+            return;
         }
+        if self.errands.len() >= 2 * ERRANDS_MAX {
+            // The thread that has the account does nothing for now, and keys would pile up.
+            self.errands.clear();
+            self.errands_len = 0;
+            self.errands.push_back(Errand::ForgetAll);
+            return self.forget_here();
+        }
+        let (site, key) = wanted;
+        self.errands.push_back(Errand::Forget { site, key });
+    }
+
+    /// Nothing that is kept is given out from here any more.
+    fn forget_here(&mut self) {
+        self.places.retain(|wanted, place| {
+            place.answers.clear();
+            // What was to come of it is not to be waited for.
+            if place.coming_until.take().is_some() {
+                self.released.push_back(wanted.clone());
+            }
+            !place.is_empty()
+        });
     }
 
     /// Something that is kept has changed.
@@ -198,13 +319,17 @@ impl Answers {
             Change::AnswerLost(key) => {
                 let wanted = (site, key.clone());
                 if let Some(place) = self.places.get_mut(&wanted) {
-                    place.is_coming = false;
-                    self.tidy(&wanted);
+                    place.coming_until = None;
                 }
+                // The next one would most likely be lost too.
+                self.pass_key(&wanted);
             }
             Change::AnswerGone(name) => self.take_out(site, name),
             Change::Forgotten(key, count) => {
                 self.forgotten = *count;
+                if key.is_empty() {
+                    return self.forget_here();
+                }
                 let wanted = (site, key.clone());
                 if let Some(place) = self.places.get_mut(&wanted) {
                     place.answers.clear();
@@ -217,7 +342,7 @@ impl Answers {
 
     fn put(&mut self, site: usize, record: &Arc<Record>) {
         let place = self.places.entry((site, record.key.clone())).or_default();
-        (place.passed_until, place.is_coming) = (None, false);
+        place.coming_until = None;
         place
             .answers
             .retain(|known| known.record.name != record.name);
@@ -239,33 +364,65 @@ impl Answers {
         self.errands.clear();
         self.forgotten = 0;
         self.generation += 1;
-        self.gathered = 0;
+        self.errands_len = 0;
+        self.gathered = Collected::within(GATHERED_LEN_MAX, GATHERED_PEER_LEN_MAX);
     }
 
     /// Bytes of an answer are to be gathered, those of a ticket. False where there is no room.
-    pub fn gather(&mut self, ticket: &Ticket, len: usize) -> bool {
-        let has_room =
-            ticket.generation == self.generation && self.gathered + len <= GATHERED_LEN_MAX;
+    pub fn gather(&mut self, ticket: &mut Ticket, len: usize) -> bool {
+        let is_now = ticket.generation == self.generation;
+        let has_room = is_now && self.gathered.add(ticket.peer, len);
         if has_room {
-            self.gathered += len;
+            ticket.gathered += len;
         }
         has_room
     }
 
-    /// So many are not gathered any more.
-    pub fn ungather(&mut self, ticket: &Ticket, len: usize) {
+    /// What was gathered of an answer is given back.
+    pub fn ungather(&mut self, ticket: &mut Ticket) {
+        let len = std::mem::take(&mut ticket.gathered);
         if ticket.generation == self.generation {
-            self.gathered = self.gathered.saturating_sub(len);
+            self.gathered.remove(ticket.peer, len);
         }
     }
 
     /// The next thing to be done by the thread that keeps account.
     pub fn poll_errand(&mut self) -> Option<Errand> {
-        self.errands.pop_front()
+        let errand = self.errands.pop_front()?;
+        self.errands_len -= errand.content_len();
+        Some(errand)
     }
 
     /// The next key for which nobody has to wait any more.
     pub fn poll_released(&mut self) -> Option<Wanted> {
+        self.hear_ends();
         self.released.pop_front()
+    }
+
+    /// What is given out of a key that has one answer, for tests.
+    #[cfg(test)]
+    pub(super) fn record(&self, key: &str) -> Option<Record> {
+        let place = self.places.get(&(0, key.as_bytes().into()))?;
+        place
+            .answers
+            .first()
+            .map(|answer| Record::clone(&answer.record))
+    }
+
+    /// How many keys had been forgotten by what was heard, for tests.
+    #[cfg(test)]
+    pub(super) fn forgotten(&self) -> u64 {
+        self.forgotten
+    }
+
+    /// The names of all that is given out, for tests.
+    #[cfg(test)]
+    pub(super) fn names(&self) -> Vec<(usize, SitePath)> {
+        let all = self.places.iter();
+        let names = all.flat_map(|(wanted, place)| {
+            let answers = place.answers.iter();
+            answers.map(|answer| (wanted.0, answer.record.name.clone()))
+        });
+        names.collect()
     }
 }

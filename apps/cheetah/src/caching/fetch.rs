@@ -22,6 +22,7 @@ use super::rules::CacheRules;
 use super::said::Said;
 use super::storing::{Asked, Made, Unkept, age_at_arrival, terms};
 use crate::applications::head::Head;
+use crate::applications::proxy::request::{Sent, Validators};
 use crate::limits::ANSWER_LINES_LEN_MAX;
 use crate::message::request::Request;
 
@@ -33,14 +34,13 @@ pub struct Fetch {
     why: Why,
     asked: Asked,
     directives: Directives,
+    is_trusted: bool,
     /// What is kept, and would do if an upstream says that it holds.
     stale: Option<Rc<Answer>>,
     /// The validators in the request are ours, and its client's were left out.
     asks_by_ours: bool,
     begun_secs: u64,
     gathering: Option<Box<Gathering>>,
-    /// Others hear by themselves what became of it.
-    is_told: bool,
     /// What Cache-Status says of its answer.
     outcome: Outcome,
 }
@@ -51,6 +51,10 @@ enum Outcome {
     Unknown,
     Kept,
     Unkept(Unkept),
+    /// What was kept already was sent, for the upstream has said that it holds.
+    Revalidated,
+    /// What was kept already was sent, for there was no other.
+    Stale,
 }
 
 /// An answer on its way to be kept.
@@ -75,8 +79,10 @@ pub struct Begin {
     pub has_authorization: bool,
     /// What is kept for it.
     pub stale: Option<Rc<Answer>>,
-    /// Its client has validators of its own.
-    pub is_conditional: bool,
+    /// It comes from a proxy that is believed.
+    pub is_trusted: bool,
+    /// The validators of its client are left out, so that the whole is there for others too.
+    pub leaves_validators_out: bool,
     /// The present time.
     pub now_secs: u64,
 }
@@ -99,12 +105,13 @@ impl Fetch {
             directives,
             has_authorization,
             stale,
-            is_conditional,
+            is_trusted,
+            leaves_validators_out,
             now_secs,
         } = begin;
         let can_ask = |answer: &Rc<Answer>| answer.record.said.has_validator();
         Fetch {
-            asks_by_ours: is_conditional || stale.as_ref().is_some_and(can_ask),
+            asks_by_ours: leaves_validators_out || stale.as_ref().is_some_and(can_ask),
             ticket,
             rules,
             why,
@@ -113,16 +120,15 @@ impl Fetch {
                 has_authorization,
             },
             directives,
+            is_trusted,
             stale,
             begun_secs: now_secs,
             gathering: None,
-            is_told: false,
             outcome: Outcome::Unknown,
         }
     }
 
-    /// The validators that its request has: of what is kept. Those of its client are left out where there is any result: without any the
-    /// whole is asked for, which then is there for others too.
+    /// The validators that its request has instead of its client's: of what is kept, or none.
     pub fn validators(&self) -> Option<Validators<'_>> {
         let said = self.stale.as_ref().map(|stale| &stale.record.said);
         self.asks_by_ours.then(|| Validators {
@@ -147,17 +153,24 @@ impl Fetch {
             && let Some(stale) = self.stale.take()
         {
             answers.counters.revalidated += 1;
+            self.outcome = Outcome::Revalidated;
             return Heard::Use(self.renew(&stale, head, said, answers, now_secs));
         }
         if matches!(head.code, 500 | 502..=504)
             && let Some(stale) = self.take_for_error(now_secs)
         {
             answers.counters.stale += 1;
+            // Others have this too, and do not wait for the upstream.
+            answers.pass(&self.ticket, now);
             return Heard::Use(stale);
         }
         answers.counters.misses += 1;
         match self.record(head, said, request, now_secs) {
             Ok(record) => {
+                // One that is asked for each time is nobody else's answer.
+                if record.terms.always_ask || record.age(now_secs) >= record.terms.fresh {
+                    answers.pass(&self.ticket, now);
+                }
                 self.gathering = Some(Box::new(Gathering {
                     record,
                     content: Vec::new(),
@@ -170,17 +183,34 @@ impl Fetch {
         Heard::PassOn
     }
 
-    /// Whether what is kept will do where no upstream has given an answer; it is taken then.
-    pub fn take_for_error(&mut self, now_secs: u64) -> Option<Rc<Answer>> {
+    /// No upstream has given an answer: whether what is kept will do for that. Others do not wait for one either.
+    pub fn fail(
+        &mut self,
+        answers: &mut Answers,
+        now: Instant,
+        now_secs: u64,
+    ) -> Option<Rc<Answer>> {
+        answers.pass(&self.ticket, now);
+        let stale = self.take_for_error(now_secs)?;
+        answers.counters.stale += 1;
+        Some(stale)
+    }
+
+    /// Whether what is kept will do where no upstream has given an answer that is one; it is taken then.
+    fn take_for_error(&mut self, now_secs: u64) -> Option<Rc<Answer>> {
         let stale = self.stale.take()?;
         let record = &stale.record;
         let will_do = will_do_for_error(&record.terms, record.age(now_secs), &self.directives);
-        will_do.then_some(stale)
+        if !will_do {
+            return None;
+        }
+        self.outcome = Outcome::Stale;
+        Some(stale)
     }
 
     /// An upstream has said that what is kept still holds.
     fn renew(
-        &self,
+        &mut self,
         stale: &Rc<Answer>,
         head: &Head,
         said: &Said,
@@ -191,21 +221,24 @@ impl Fetch {
         let age = age_at_arrival(said, self.begun_secs, now_secs);
         let date_secs = said.date.unwrap_or(now_secs);
         let lines = kept_lines(&head.fields);
-        let is_short = lines.len() <= ANSWER_LINES_LEN_MAX;
         // What it says together with what was said before.
         let renewed = record.renewed(said, &lines, age, now_secs);
         let made = Made { date_secs, age };
         let kept = terms(self.asked, record.code, &renewed.said, made, &self.rules);
-        let Some(terms) = kept.ok().filter(|_| is_short) else {
-            answers.forget(self.ticket.wanted.0, record.key.clone());
+        let is_short = renewed.lines.as_slice().len() <= ANSWER_LINES_LEN_MAX;
+        let is_about_it = is_short && record.said.is_renewed_by(said);
+        let Some(terms) = kept.ok().filter(|_| is_about_it) else {
+            let generation = answers.generation();
+            answers.forget(self.ticket.wanted.0, record.key.clone(), generation);
             return stale.clone();
         };
         let renewed = Record { terms, ..renewed };
         let errand = Errand::Renew {
             site: self.ticket.wanted.0,
             record: Box::new(renewed.clone()),
+            forgotten: self.ticket.forgotten,
         };
-        answers.send(&self.ticket, errand);
+        answers.send(&mut self.ticket, errand);
         Rc::new(Answer::new(Arc::new(renewed)))
     }
 
@@ -223,7 +256,11 @@ impl Fetch {
         let terms = terms(self.asked, head.code, said, made, &self.rules)?;
         let names = said.vary.names().ok_or(Unkept::Vary)?;
         let mut values = Vec::new();
-        if !push_values(&mut values, names, request.fields) {
+        let sent = Sent {
+            fields: request.fields,
+            is_trusted: self.is_trusted,
+        };
+        if !push_values(&mut values, names, sent) {
             return Err(Unkept::Vary);
         }
         if head
@@ -241,6 +278,7 @@ impl Fetch {
             key: key.clone(),
             name: name(key, &values),
             names: names.into(),
+            identity: Arc::new(()),
             values: values.into(),
             rules: self.rules.clone(),
             code: head.code,
@@ -260,10 +298,15 @@ impl Fetch {
         };
         let len = gathering.content.len() + content.len();
         let is_short = len as u64 <= self.rules.answer_len_max;
-        if is_short && answers.gather(&self.ticket, content.len()) {
+        if is_short && answers.gather(&mut self.ticket, content.len()) {
             gathering.content.extend_from_slice(content);
         } else {
-            self.give_up(Unkept::Length, answers, now);
+            let why = if is_short {
+                Unkept::Room
+            } else {
+                Unkept::Length
+            };
+            self.give_up(why, answers, now);
         }
     }
 
@@ -277,7 +320,6 @@ impl Fetch {
             content,
             length,
         } = *gathering;
-        answers.ungather(&self.ticket, content.len());
         if length.is_some_and(|length| length != content.len() as u64) {
             return;
         }
@@ -289,10 +331,8 @@ impl Fetch {
             record: Box::new(record),
             forgotten: self.ticket.forgotten,
         };
-        if answers.send(&self.ticket, errand) {
+        if answers.send(&mut self.ticket, errand) {
             answers.counters.kept += 1;
-            answers.end(&self.ticket, true);
-            self.is_told = true;
         }
     }
 
@@ -300,45 +340,35 @@ impl Fetch {
         self.outcome = Outcome::Unkept(why);
         answers.counters.unkept += 1;
         // What speaks against one request says nothing of others.
-        if why != Unkept::Authorization {
+        if !matches!(why, Unkept::Authorization | Unkept::Room) {
             answers.pass(&self.ticket, now);
         }
-        if let Some(gathering) = self.gathering.take() {
-            answers.ungather(&self.ticket, gathering.content.len());
-        }
+        self.gathering = None;
+        answers.ungather(&mut self.ticket);
     }
 
-    /// The request is over, however it ended.
-    pub fn end(mut self, answers: &mut Answers) {
-        if let Some(gathering) = self.gathering.take() {
-            answers.ungather(&self.ticket, gathering.content.len());
-        }
-        if !self.is_told {
-            answers.end(&self.ticket, false);
+    /// What the log says of it.
+    pub fn logged(&self) -> &'static str {
+        match self.outcome {
+            Outcome::Revalidated => "revalidated",
+            Outcome::Stale => "stale",
+            Outcome::Unknown | Outcome::Kept | Outcome::Unkept(_) => "miss",
         }
     }
 
     /// What Cache-Status says of an answer that comes from the upstream (RFC 9211).
     pub fn status(&self) -> String {
-        let stored = match self.outcome {
-            Outcome::Kept => "; stored",
-            Outcome::Unknown | Outcome::Unkept(_) => "",
+        let stored = if self.outcome == Outcome::Kept {
+            "; stored"
+        } else {
+            ""
         };
         let why = self.why.token();
         format!("Cache-Status: exos; fwd={why}{stored}\r\n")
     }
 }
 
-/// The validators of a request to an upstream.
-#[derive(Clone, Copy, Debug)]
-pub struct Validators<'a> {
-    /// The entity tag, as it is written.
-    pub tag: Option<&'a [u8]>,
-    /// When it was changed, as it is written.
-    pub modified: Option<&'a [u8]>,
-}
-
-/// The lines that are kept: not its age, which is counted from then on, and no status of another cache's.
+/// The lines that are kept: not its age, which is counted from then on.
 fn kept_lines(all: &[u8]) -> Vec<u8> {
     let is_kept = |line: &&[u8]| {
         let name = name_of(line);

@@ -1,8 +1,8 @@
 //! The account of what is kept, on the thread that has that of documents in memory: what comes, is renewed and is forgotten, and what
 //! all cores hear of that.
 //!
-//! Answers take of the memory that documents have, and go by the same policy. Of that a rule has its share, of which the answers that
-//! came first go first; and of one target there are no more than some answers, whatever its Vary says.
+//! Answers take of the memory that documents have, and go for others by the same policy. Of that a rule has its share, of which the answers that
+//! came first go first, however often they are used; and of one target there are no more than some answers, whatever its Vary says.
 //!
 //! An answer that was asked for before another request has changed what it is of would be the old one. So each answer says what had been forgotten when it was
 //! asked for, as far as its core had heard, and is not kept where its key has been forgotten since.
@@ -10,9 +10,11 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
+use exos_buf::SharedBytes;
+
 use super::record::Record;
 use super::rules::CacheRules;
-use crate::limits::{FORGOTTEN_MAX, VARIANTS_MAX};
+use crate::limits::{DOCUMENT_OVERHEAD_LEN, FORGOTTEN_MAX, VARIANTS_MAX};
 use crate::site::store::cache::{Arrival, Evicted, SharedCache};
 use crate::site::{About, Change, SitePath};
 
@@ -34,6 +36,8 @@ pub enum Errand {
         site: usize,
         /// It.
         record: Box<Record>,
+        /// How many were forgotten when it was asked for.
+        forgotten: u64,
     },
     /// What is kept of a key is old.
     Forget {
@@ -42,6 +46,18 @@ pub enum Errand {
         /// The key.
         key: SitePath,
     },
+    /// All that is kept is to be taken for old.
+    ForgetAll,
+}
+
+impl Errand {
+    /// Bytes of content that it has to itself.
+    pub fn content_len(&self) -> usize {
+        match self {
+            Errand::Keep { record, .. } => record.body.as_slice().len(),
+            Errand::Renew { .. } | Errand::Forget { .. } | Errand::ForgetAll => 0,
+        }
+    }
 }
 
 /// The account of answers.
@@ -65,6 +81,8 @@ struct Entry {
     number: u64,
     cost: u64,
     key: SitePath,
+    /// Which content it is.
+    identity: Arc<()>,
     rules: Arc<CacheRules>,
 }
 
@@ -104,7 +122,16 @@ impl Keeping {
                     tell(site, Change::AnswerLost(key));
                 }
             }
-            Errand::Renew { site, record } => self.renew(site, *record, tell),
+            Errand::Renew {
+                site,
+                record,
+                forgotten,
+            } => {
+                let key = record.key.clone();
+                if self.was_forgotten(site, &key, forgotten) || !self.renew(site, *record, tell) {
+                    tell(site, Change::AnswerLost(key));
+                }
+            }
             Errand::Forget { site, key } => {
                 for name in self.keys.remove(&(site, key.clone())).unwrap_or_default() {
                     self.leave(site, &name);
@@ -115,6 +142,14 @@ impl Keeping {
                     self.forgotten.pop_front();
                 }
                 tell(site, Change::Forgotten(key, self.forgotten_count));
+            }
+            Errand::ForgetAll => {
+                let all: Vec<(usize, SitePath)> = self.kept.keys().cloned().collect();
+                all.iter().for_each(|(site, name)| self.leave(*site, name));
+                // Of what is on its way nobody knows what was forgotten.
+                self.forgotten.clear();
+                self.forgotten_count += 1;
+                tell(0, Change::Forgotten(everything(), self.forgotten_count));
             }
         }
     }
@@ -138,15 +173,22 @@ impl Keeping {
         record.body.prepare_sums();
         let (key, name) = (record.key.clone(), record.name.clone());
         let bytes = record.bytes();
-        let cost = bytes.iter().map(|bytes| bytes.memory_len() as u64).sum();
+        let beside = record.beside();
+        let cost = |bytes: &SharedBytes| bytes.memory_len() as u64 + DOCUMENT_OVERHEAD_LEN;
+        let cost = bytes.iter().map(cost).sum::<u64>() + beside;
         let rules = record.rules.clone();
+        let was_kept = self.kept.contains_key(&(site, name.clone()));
         self.leave(site, &name);
+        let gone = || Change::AnswerGone(name.clone());
         if !self.make_room(site, &key, cost, &rules, tell) {
+            // Instead of the old one, which all cores have, there is none.
+            was_kept.then(|| tell(site, gone()));
             return false;
         }
         let arrival = Arrival {
             bytes,
             about: About::default(),
+            beside,
             is_kept: false,
             is_asked_for: false,
         };
@@ -157,6 +199,7 @@ impl Keeping {
             tell(site, change);
         }
         if !admission.is_held {
+            was_kept.then(|| tell(site, gone()));
             return false;
         }
         self.count += 1;
@@ -170,6 +213,7 @@ impl Keeping {
             number,
             cost,
             key,
+            identity: record.identity.clone(),
             rules,
         };
         self.kept.insert((site, name), entry);
@@ -207,11 +251,18 @@ impl Keeping {
         true
     }
 
-    fn renew(&mut self, site: usize, record: Record, tell: &mut Tell<'_>) {
-        let name = record.name.clone();
-        if self.cache.lock().renew(site, &name, record.bytes()) {
-            tell(site, Change::Answer(Arc::new(record)));
+    /// What is kept has other fields, if it is that which is kept: another content may have come instead since it was asked for.
+    fn renew(&mut self, site: usize, record: Record, tell: &mut Tell<'_>) -> bool {
+        let of = (site, record.name.clone());
+        let Some(kept) = self.kept.get(&of) else {
+            return false;
+        };
+        let is_it = Arc::ptr_eq(&kept.identity, &record.identity);
+        if !is_it || !self.cache.lock().renew(site, &record.name, record.bytes()) {
+            return false;
         }
+        tell(site, Change::Answer(Arc::new(record)));
+        true
     }
 
     /// An answer goes.
@@ -241,6 +292,11 @@ impl Keeping {
             }
         }
     }
+}
+
+/// The key that stands for all.
+fn everything() -> SitePath {
+    SitePath::from(&b""[..])
 }
 
 fn address(rules: &Arc<CacheRules>) -> usize {

@@ -7,7 +7,7 @@
 use httparse::Header;
 
 use crate::applications::Asked;
-use crate::applications::proxy::request::push_target;
+use crate::applications::proxy::request::{Sent, push_target};
 use crate::applications::proxy::{Proxy, forwarded};
 use crate::applications::variables::local_part;
 use crate::limits::{ANSWER_KEY_LEN_MAX, VARY_LEN_MAX};
@@ -48,10 +48,6 @@ pub fn push(
     out.extend([MARK, if how.is_encrypted { b's' } else { b'h' }]);
     out.extend(host.iter().map(u8::to_ascii_lowercase));
     out.push(0);
-    let target = match target.iter().position(|&b| b == b'?') {
-        Some(at) if how.ignores_query => &target[..at],
-        _ => target,
-    };
     push_target(out, target, asked, proxy);
     let claims = request
         .fields
@@ -73,13 +69,11 @@ pub struct How {
     pub is_encrypted: bool,
     /// It is from a proxy that is believed.
     pub is_trusted: bool,
-    /// Queries tell nothing apart.
-    pub ignores_query: bool,
 }
 
 /// Whether what a proxy says is about more than who asks: an upstream may make another page of it.
 fn tells_apart(field: &Header<'_>) -> bool {
-    const WHO: [&str; 8] = [
+    const WHO: [&str; 7] = [
         "x-forwarded-for",
         "forwarded-for",
         "x-real-ip",
@@ -87,33 +81,33 @@ fn tells_apart(field: &Header<'_>) -> bool {
         "x-cluster-client-ip",
         "true-client-ip",
         "cf-connecting-ip",
-        "x-forwarded-port",
     ];
     let is_who = WHO.iter().any(|name| name.eq_ignore_ascii_case(field.name));
     forwarded::is_claim(field.name) && !is_who
 }
 
-/// Appends the values that the fields with these names have in a request, in a form in which those are alike that mean the same. False where
+/// Appends the values that the fields with these names have in a request for the upstream, in a form in which those are alike that mean the same. False where
 /// they are too long to be a key.
-pub fn push_values(out: &mut Vec<u8>, names: &[Box<str>], fields: &[Header<'_>]) -> bool {
+pub fn push_values(out: &mut Vec<u8>, names: &[Box<str>], sent: Sent<'_, '_>) -> bool {
     let before = out.len();
     for name in names {
         out.push(0);
-        let mut all = fields
-            .iter()
-            .filter(|field| field.name.eq_ignore_ascii_case(name))
-            .peekable();
+        let mut all = sent.named(name).peekable();
         // A field that is there and empty is another than one that is not.
         if all.peek().is_some() {
             out.push(b'=');
         }
-        let is_folded = matches!(&**name, "accept-encoding" | "accept-language");
-        for value in all.flat_map(|field| list(field.value)) {
-            match is_folded {
-                true => out.extend(value.iter().map(u8::to_ascii_lowercase)),
-                false => out.extend_from_slice(value),
+        let is_list = name.starts_with("accept");
+        for value in all.map(|field| field.value.trim_ascii()) {
+            if !is_list {
+                out.extend_from_slice(value);
+                out.push(b'\n');
+                continue;
             }
-            out.push(b',');
+            for member in list(value) {
+                out.extend(member.iter().map(u8::to_ascii_lowercase));
+                out.push(b',');
+            }
         }
         if out.len() - before > VARY_LEN_MAX {
             return false;
@@ -136,7 +130,11 @@ mod tests {
             })
             .collect();
         let mut out = Vec::new();
-        push_values(&mut out, &names, &fields).then_some(out)
+        let sent = Sent {
+            fields: &fields,
+            is_trusted: false,
+        };
+        push_values(&mut out, &names, sent).then_some(out)
     }
 
     #[test]
@@ -164,6 +162,13 @@ mod tests {
             &[("accept-encoding", "gzip, br")],
             &[("accept-encoding", "gzip, br"), ("x-a", "")],
             &[("x-a", "gzip, br"), ("accept-encoding", "1")],
+            &[("accept-encoding", "gzip, br"), ("x-a", "1"), ("x-a", "1")],
+            // What the upstream is not sent is not there.
+            &[
+                ("accept-encoding", "gzip, br"),
+                ("x-a", "1"),
+                ("connection", "x-a"),
+            ],
             &[],
         ] {
             assert_ne!(of(other), one, "{other:?}");

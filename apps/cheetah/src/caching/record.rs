@@ -14,6 +14,7 @@ use super::rules::CacheRules;
 use super::said::Said;
 use super::storing::Terms;
 use crate::http::Manner;
+use crate::limits::ANSWER_MADE_LEN_MAX;
 use crate::site::SitePath;
 
 /// An answer, as all threads know it.
@@ -27,6 +28,8 @@ pub struct Record {
     pub names: Box<[Box<str>]>,
     /// The values that they had.
     pub values: Box<[u8]>,
+    /// Told apart from that of all others: it and what was renewed of it have the same content.
+    pub identity: Arc<()>,
     /// The rule whose upstreams gave it.
     pub rules: Arc<CacheRules>,
     /// Its status.
@@ -59,6 +62,13 @@ impl Record {
     /// All its bytes, for those who keep account of them.
     pub fn bytes(&self) -> Vec<SharedBytes> {
         vec![self.lines.clone(), self.body.clone()]
+    }
+
+    /// What is known of it beside its bytes: on each core the table has as much.
+    pub fn beside(&self) -> u64 {
+        let names: usize = self.names.iter().map(|name| name.len()).sum();
+        let keys = 2 * self.key.len() + 2 * self.values.len() + names;
+        (keys + ANSWER_MADE_LEN_MAX) as u64
     }
 
     /// Another record of the same content, of which an upstream has said that it still holds (RFC 9111 §4.3.4): with the fields that it has
@@ -152,7 +162,14 @@ impl Answer {
         let mut made = self.made.borrow_mut();
         match &*made {
             Some((at, of, head)) if (*at, *of) == (now_secs, how) => head.clone(),
-            _ => made.insert((now_secs, how, make())).2.clone(),
+            _ => {
+                let head = make();
+                // Long ones would add up, one for each answer and core.
+                if head.iter().map(Slice::len).sum::<usize>() <= ANSWER_MADE_LEN_MAX {
+                    *made = Some((now_secs, how, head.clone()));
+                }
+                head
+            }
         }
     }
 }

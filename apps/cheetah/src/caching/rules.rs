@@ -12,8 +12,6 @@ pub struct CacheRules {
     pub answer_len_max: u64,
     /// How much of the cache the answers of this rule may take.
     pub share_percent: u8,
-    /// Answers to requests for one path are alike, whatever its query.
-    pub ignores_query: bool,
     /// Clients may have an answer asked for again, by their Cache-Control.
     pub obeys_clients: bool,
     /// How long an answer that says nothing of it is fresh at most: a tenth of the time since its last change. Not at all where nothing is said here.
@@ -29,7 +27,6 @@ impl Default for CacheRules {
         CacheRules {
             answer_len_max: ANSWER_LEN,
             share_percent: ANSWER_SHARE_PERCENT,
-            ignores_query: false,
             obeys_clients: true,
             heuristic: None,
             stale_while_revalidate: Duration::ZERO,

@@ -76,15 +76,14 @@ impl Said {
         }
     }
 
-    /// What the fields of a 304 say of what is kept, together with what was said of that before (RFC 9111 §4.3.4): times go together.
+    /// What the fields of a 304 say of what is kept, together with what was said of that before, field by field (RFC 9111 §4.3.4).
     #[must_use]
     pub fn over(&self, before: &Said) -> Said {
-        let says_times = self.has_directives || self.expires.is_some();
-        let times = if says_times { self } else { before };
+        let directives = if self.has_directives { self } else { before };
         Said {
-            directives: times.directives.clone(),
-            has_directives: times.has_directives,
-            expires: times.expires,
+            directives: directives.directives.clone(),
+            has_directives: directives.has_directives,
+            expires: self.expires.or(before.expires),
             date: self.date,
             age: self.age,
             tag: self.tag.clone().or_else(|| before.tag.clone()),
@@ -92,6 +91,18 @@ impl Said {
             sets_cookie: self.sets_cookie,
             ..before.clone()
         }
+    }
+
+    /// A 304 is about what this says: of the same version, and by the same fields of requests.
+    #[must_use]
+    pub fn is_renewed_by(&self, said: &Said) -> bool {
+        let opaque = |tag: &[u8]| tag.strip_prefix(b"W/").unwrap_or(tag).to_vec();
+        let is_other = match (&self.tag, &said.tag) {
+            (Some(ours), Some(theirs)) => opaque(ours) != opaque(theirs),
+            (None, Some(_)) => true,
+            (_, None) => false,
+        };
+        !is_other && (said.vary == Vary::Nothing || said.vary == self.vary)
     }
 
     /// It can be asked whether there is another version.
@@ -128,6 +139,26 @@ fn is_tag(tag: &[u8]) -> bool {
     inside.is_some_and(|inside| inside.iter().all(|&b| b != b'"' && b > b' ' && b != 0x7f))
 }
 
+/// Fields that an upstream is sent otherwise than a client has them: of these a cache does not know what the upstream has seen.
+const WRITTEN: [&str; 16] = [
+    "connection",
+    "content-length",
+    "expect",
+    "forwarded",
+    "if-modified-since",
+    "if-none-match",
+    "keep-alive",
+    "max-forwards",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "via",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-proto",
+];
+
 impl Vary {
     fn read<'v>(values: impl Iterator<Item = &'v [u8]>) -> Vary {
         let mut names: Vec<Box<str>> = Vec::new();
@@ -138,6 +169,13 @@ impl Vary {
                 return Vary::Everything;
             };
             let text: Box<str> = text.to_ascii_lowercase().into();
+            if WRITTEN.contains(&&*text) {
+                return Vary::Everything;
+            }
+            // The host is in the key.
+            if *text == *"host" {
+                continue;
+            }
             if !names.contains(&text) {
                 names.push(text);
             }
@@ -197,6 +235,29 @@ mod tests {
     }
 
     #[test]
+    fn a_304_says_field_by_field_what_holds() {
+        let before = said(&[
+            ("Cache-Control", "no-cache"),
+            ("ETag", "\"a\""),
+            ("Vary", "x"),
+        ]);
+        let over = said(&[("Expires", "Fri, 01 Jan 2100 00:00:00 GMT")]).over(&before);
+        assert!(over.directives.no_cache && over.expires.is_some());
+        assert_eq!((&over.tag, &over.vary), (&before.tag, &before.vary));
+        for (fields, is_it) in [
+            ([("ETag", "W/\"a\""), ("Vary", "x")], true),
+            ([("ETag", "\"b\""), ("Vary", "x")], false),
+            ([("ETag", "\"a\""), ("Vary", "x, cookie")], false),
+            ([("ETag", "\"a\""), ("Vary", "*")], false),
+            ([("X", "y"), ("Age", "1")], true),
+        ] {
+            assert_eq!(before.is_renewed_by(&said(&fields)), is_it, "{fields:?}");
+        }
+        let dated = said(&[("Last-Modified", "Sun, 06 Nov 1994 08:49:37 GMT")]);
+        assert!(!dated.is_renewed_by(&before));
+    }
+
+    #[test]
     fn the_first_age_counts() {
         for (text, wanted) in [
             ("7", 7),
@@ -218,6 +279,8 @@ mod tests {
         assert_eq!(names("B, a ,b"), some(&["a", "b"]));
         assert_eq!(names("a, *"), Vary::Everything);
         assert_eq!(names("a b"), Vary::Everything);
+        assert_eq!(names("a, X-Forwarded-For"), Vary::Everything);
+        assert_eq!(names("Host"), Vary::Nothing);
         let many: Vec<String> = (0..=VARY_NAMES_MAX).map(|n| format!("x{n}")).collect();
         assert_eq!(names(&many.join(",")), Vary::Everything);
         assert_ne!(names(&many[1..].join(",")), Vary::Everything);

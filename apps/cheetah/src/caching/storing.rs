@@ -50,6 +50,8 @@ pub enum Unkept {
     NoTime,
     /// It is too long.
     Length,
+    /// There is no room for what comes of it, or its client has more than its share.
+    Room,
 }
 
 /// How long an answer may be used.

@@ -36,7 +36,6 @@ fn of(table: &ProxyCacheTable) -> Result<CacheRules, String> {
     Ok(CacheRules {
         answer_len_max: len.unwrap_or(by_default.answer_len_max),
         share_percent: share.unwrap_or(by_default.share_percent),
-        ignores_query: table.ignore_query.unwrap_or(by_default.ignores_query),
         obeys_clients: table.obey_clients.unwrap_or(by_default.obeys_clients),
         heuristic: time(&table.guess)?.filter(|time| !time.is_zero()),
         stale_while_revalidate: time(&table.stale_while_revalidate)?.unwrap_or_default(),

@@ -137,8 +137,8 @@ struct Secrecy<'a> {
 }
 
 impl Upstream {
-    /// Where it is asked.
-    fn address(self, secrecy: Secrecy<'_>) -> Result<Address, String> {
+    /// Where it is asked; `known` are the names of those before.
+    fn address(self, secrecy: Secrecy<'_>, known: &mut Vec<Encryption>) -> Result<Address, String> {
         if !self.is_encrypted {
             return Ok(Address::Http(self.place));
         }
@@ -151,7 +151,14 @@ impl Upstream {
             (None, Place::Unix(_)) => String::new(),
         };
         let name = secrecy.name.unwrap_or(&called);
-        let with = Encryption::with(name, secrecy.authorities)?;
+        // Reading the system's authorities takes long, and a name may have many addresses.
+        let with = match known.iter().find(|known| known.name() == name) {
+            Some(with) => with.clone(),
+            None => {
+                known.push(Encryption::with(name, secrecy.authorities)?);
+                known[known.len() - 1].clone()
+            }
+        };
         Ok(Address::Https(self.place, with))
     }
 }
@@ -173,8 +180,9 @@ fn application(upstreams: Vec<Upstream>, secrecy: Secrecy<'_>) -> Result<Applica
         return Err("upstreams of one rule have one path; write it behind each of them".to_owned());
     }
     let mut addresses: Vec<Address> = Vec::new();
+    let mut known = Vec::new();
     for upstream in upstreams {
-        let address = upstream.address(secrecy)?;
+        let address = upstream.address(secrecy, &mut known)?;
         if addresses.contains(&address) {
             return Err(format!("{address} is there twice; write it once"));
         }

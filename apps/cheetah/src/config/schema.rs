@@ -233,7 +233,7 @@ pub(super) struct CheckTable {
 #[serde(
     untagged,
     expecting = "write true, false, or a table as { answer = \"1MiB\", share = \"25%\" }, with no other keys than answer, share, \
-                 ignore_query, obey_clients, guess, stale_while_revalidate and stale_if_error"
+                 obey_clients, guess, stale_while_revalidate and stale_if_error"
 )]
 pub(super) enum CacheOf {
     Is(bool),
@@ -246,7 +246,6 @@ pub(super) enum CacheOf {
 pub(super) struct ProxyCacheTable {
     pub(super) answer: Option<String>,
     pub(super) share: Option<String>,
-    pub(super) ignore_query: Option<bool>,
     pub(super) obey_clients: Option<bool>,
     pub(super) guess: Option<String>,
     pub(super) stale_while_revalidate: Option<String>,

@@ -7,7 +7,7 @@ use super::admission::{Admitted, admit};
 use super::attempt::Attempt;
 use super::choice::{Choice, choose};
 use super::exchange::{Answered, Exchange, Resource, what_follows};
-use super::logging::log_answer;
+use super::logging::{Told, log_answer};
 use super::missing::Missing;
 use super::outcome::{Response, Unanswered};
 use super::response::tail::Tail;
@@ -39,7 +39,11 @@ impl Server {
             let tail_len = tail.as_ref().map_or(0, |tail| tail.len());
             let response = &out[before..];
             let asked = LoggedRequest::of(request);
-            log_answer(log, asked, status, response, tail_len, attempt, lines);
+            let told = Told {
+                status,
+                cache: answered.logged,
+            };
+            log_answer(log, asked, told, response, tail_len, attempt, lines);
         }
         Ok((answered, status, tail))
     }

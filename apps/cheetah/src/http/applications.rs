@@ -74,7 +74,7 @@ impl Server {
                 tail: None,
             });
         }
-        let keeps = match self.consult(&exchange, site, path, &asked, out) {
+        let keeps = match self.consult(&mut exchange, site, path, &asked, out) {
             Consulted::Answered(response) => return Ok(response),
             Consulted::Waits(missing) => return Err(missing.into()),
             Consulted::Goes(keeps) => keeps,
@@ -167,6 +167,7 @@ impl Server {
                 code: said.code,
                 head_len: said.head_len,
                 len: said.len,
+                cache: asking.keeps.logged(),
             };
             log.answered(&answer, lines);
         });

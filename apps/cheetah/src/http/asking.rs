@@ -176,7 +176,7 @@ impl Asking {
             keeps,
             validators: match &self.keeps {
                 Use::Fetch(fetch) => fetch.validators(),
-                Use::None | Use::Forgets(_) => None,
+                Use::None | Use::Forgets(..) => None,
             },
         };
         let mut out = Vec::with_capacity(self.head.len() + 256);

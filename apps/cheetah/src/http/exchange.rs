@@ -16,6 +16,8 @@ pub(super) struct Answered {
     pub(super) skip: u64,
     /// The rules of access let everybody have it.
     pub(super) is_for_all: bool,
+    /// What the log says a cache had to do with it.
+    pub(super) logged: Option<&'static str>,
 }
 
 /// Whether the connection goes on after a request, and how much of a body comes first.
@@ -26,17 +28,20 @@ pub(super) fn what_follows(request: &Request) -> Answered {
             persistent: request.persistent,
             skip: 0,
             is_for_all: true,
+            logged: None,
         },
         // A client that waits for leave to send may or may not send after the final answer.
         Body::Length(skip) if skip <= BODY_SKIP_LEN_MAX => Answered {
             persistent: request.persistent && !request.expects_continue,
             skip,
             is_for_all: true,
+            logged: None,
         },
         Body::Length(_) | Body::Chunked | Body::UnknownCoding => Answered {
             persistent: false,
             skip: 0,
             is_for_all: true,
+            logged: None,
         },
     }
 }

@@ -20,6 +20,7 @@ use super::response::opening::Manner;
 use super::server::Server;
 use crate::applications::Asked;
 use crate::applications::head::Head;
+use crate::applications::proxy::request::Sent;
 use crate::applications::proxy::{self, Proxy};
 use crate::caching::directives::Directives;
 use crate::caching::fetch::{Begin, Fetch, Heard};
@@ -50,8 +51,18 @@ pub enum Use {
     None,
     /// It may be kept.
     Fetch(Box<Fetch>),
-    /// If it says that something was done, what is kept with these keys is old.
-    Forgets(Vec<SitePath>),
+    /// If it says that something was done, what is kept with these keys is old, in this generation of what is kept.
+    Forgets(Vec<SitePath>, u64),
+}
+
+impl Use {
+    /// What the log says of it.
+    pub(super) fn logged(&self) -> Option<&'static str> {
+        match self {
+            Use::Fetch(fetch) => Some(fetch.logged()),
+            Use::None | Use::Forgets(..) => None,
+        }
+    }
 }
 
 /// What a request is, to what is kept.
@@ -63,6 +74,8 @@ struct Consulting<'a> {
     is_partial: bool,
     is_conditional: bool,
     has_authorization: bool,
+    /// It is from a proxy that is believed.
+    is_trusted: bool,
 }
 
 impl Server {
@@ -79,7 +92,7 @@ impl Server {
     /// Looks whether a request for an upstream can be answered with what is kept.
     pub(super) fn consult(
         &mut self,
-        exchange: &Exchange<'_, '_, '_>,
+        exchange: &mut Exchange<'_, '_, '_>,
         site: usize,
         path: &[u8],
         asked: &Asked,
@@ -87,6 +100,8 @@ impl Server {
     ) -> Consulted {
         let request = exchange.request;
         let proxy = asked.application.proxy.as_ref();
+        // What is rendered for the kernel is not of this moment.
+        let proxy = proxy.filter(|_| !exchange.attempt.is_for_all);
         let Some((proxy, rules)) = proxy.and_then(|it| Some((it, it.cache.as_ref()?))) else {
             return Consulted::Goes(Use::None);
         };
@@ -97,28 +112,33 @@ impl Server {
             let how = How {
                 is_encrypted,
                 is_trusted,
-                ignores_query: rules.ignores_query,
             };
             let mut key = Vec::with_capacity(128);
             key::push(&mut key, request, asked, proxy, how).then(|| SitePath::from(key))
         };
         if !matches!(request.method, Method::Get | Method::Head | Method::Options) {
             let keys = [is_encrypted, !is_encrypted].into_iter().filter_map(key_of);
-            return Consulted::Goes(Use::Forgets(keys.collect()));
+            let generation = self.answers.generation();
+            return Consulted::Goes(Use::Forgets(keys.collect(), generation));
         }
-        let is_plain = request.body == Body::Length(0) && request.method != Method::Options;
+        let is_plain = request.body == Body::Length(0)
+            && request.method != Method::Options
+            && !request
+                .fields
+                .iter()
+                .any(|field| is_another_way(field.name));
         let Some(key) = key_of(is_encrypted).filter(|_| is_plain && !upgrades(proxy, request))
         else {
             return Consulted::Goes(Use::None);
         };
-        let consulting = Consulting::new(request, rules, (site, key));
+        let consulting = Consulting::new(request, rules, (site, key), is_trusted);
         self.consult_about(consulting, exchange, site, path, out)
     }
 
     fn consult_about(
         &mut self,
         consulting: Consulting<'_>,
-        exchange: &Exchange<'_, '_, '_>,
+        exchange: &mut Exchange<'_, '_, '_>,
         site: usize,
         path: &[u8],
         out: &mut Vec<Slice>,
@@ -131,16 +151,18 @@ impl Server {
             directives,
             ..
         } = &consulting;
-        let found = self
-            .answers
-            .find(wanted, rules, request.fields, attempt.now);
+        let sent = Sent {
+            fields: request.fields,
+            is_trusted: consulting.is_trusted,
+        };
+        let found = self.answers.find(wanted, rules, sent, attempt.now);
         let reuse = found.answer.as_ref().map(|answer| {
             let record = &answer.record;
             judge(
                 &record.terms,
                 record.age(now_secs),
                 directives,
-                found.is_asked_for,
+                found.is_asked_for && !found.has_several,
             )
         });
         let why = match (reuse, found.answer) {
@@ -150,6 +172,7 @@ impl Server {
                 counters.hits += u64::from(is_fresh);
                 counters.stale += u64::from(!is_fresh);
                 let fields = self.sites.get_mut(site).rule_fields(path);
+                exchange.answered.logged = Some(if is_fresh { "hit" } else { "stale" });
                 let status = self.send_kept(
                     &answer,
                     request,
@@ -194,14 +217,20 @@ impl Server {
             return Consulted::Waits(Missing::document(site, key));
         }
         let rules = Arc::clone(rules);
-        let ticket = self.answers.begin(consulting.wanted);
+        // Whose answer is most likely their own is not waited for, nor one that is asked for in vain already.
+        let is_for_others = has_time && !consulting.has_authorization;
+        let peer = attempt.peer;
+        let ticket = self.answers.begin(consulting.wanted, peer, is_for_others);
+        // Where nothing is kept of it, its client's own may do.
+        let is_kept = stale.is_some() || !found.is_passed && !consulting.has_authorization;
         let begin = Begin {
             rules,
             why,
             directives: consulting.directives,
             has_authorization: consulting.has_authorization,
             stale,
-            is_conditional: consulting.is_conditional,
+            is_trusted: consulting.is_trusted,
+            leaves_validators_out: consulting.is_conditional && is_kept,
             now_secs,
         };
         Consulted::Goes(Use::Fetch(Box::new(Fetch::new(ticket, begin))))
@@ -274,14 +303,15 @@ impl Server {
         let now_secs = self.sender.now_secs();
         match &mut asking.keeps {
             Use::None => Heard::PassOn,
-            Use::Forgets(keys) => {
+            Use::Forgets(keys, generation) => {
+                let generation = *generation;
                 // RFC 9111 §4.4: 2xx and 3xx say that something was done.
                 let keys = std::mem::take(keys);
                 let site = asking.site();
                 if matches!(head.code, 200..400) {
                     self.answers.counters.forgotten += 1;
-                    keys.into_iter()
-                        .for_each(|key| self.answers.forget(site, key));
+                    let forget = |key| self.answers.forget(site, key, generation);
+                    keys.into_iter().for_each(forget);
                 }
                 Heard::PassOn
             }
@@ -297,15 +327,17 @@ impl Server {
         }
     }
 
-    /// What is kept and will do where no upstream has given an answer.
-    pub(crate) fn kept_for_error(&mut self, asking: &mut Asking) -> Option<Rc<Answer>> {
+    /// No upstream has given an answer: what is kept, and will do for that.
+    pub(crate) fn kept_for_error(
+        &mut self,
+        asking: &mut Asking,
+        now: Instant,
+    ) -> Option<Rc<Answer>> {
         let now_secs = self.sender.now_secs();
-        let Use::Fetch(fetch) = &mut asking.keeps else {
-            return None;
-        };
-        let stale = fetch.take_for_error(now_secs)?;
-        self.answers.counters.stale += 1;
-        Some(stale)
+        match &mut asking.keeps {
+            Use::Fetch(fetch) => fetch.fail(&mut self.answers, now, now_secs),
+            Use::None | Use::Forgets(..) => None,
+        }
     }
 }
 
@@ -314,6 +346,7 @@ impl<'a> Consulting<'a> {
         request: &Request<'_, '_>,
         rules: &'a Arc<CacheRules>,
         wanted: Wanted,
+        is_trusted: bool,
     ) -> Consulting<'a> {
         let named = |name: &'static str| conditional::values(request, name);
         let has = |name| named(name).next().is_some();
@@ -334,6 +367,7 @@ impl<'a> Consulting<'a> {
             rules,
             wanted,
             directives,
+            is_trusted,
             is_partial: ["range", "if-match", "if-unmodified-since"]
                 .into_iter()
                 .any(has),
@@ -341,6 +375,19 @@ impl<'a> Consulting<'a> {
             has_authorization: has("authorization"),
         }
     }
+}
+
+/// Fields by which some applications take a request for another one than it is: its answer would be kept as that to the one it seems.
+fn is_another_way(name: &str) -> bool {
+    const NAMES: [&str; 6] = [
+        "x-http-method",
+        "x-http-method-override",
+        "x-method-override",
+        "front-end-https",
+        "x-scheme",
+        "x-url-scheme",
+    ];
+    NAMES.iter().any(|it| it.eq_ignore_ascii_case(name))
 }
 
 /// Whether a request wants to change to another protocol.

@@ -20,18 +20,36 @@ impl<'a> LoggedRequest<'a> {
     }
 }
 
+/// What the log says of how a request was answered.
+#[derive(Clone, Copy)]
+pub(super) struct Told {
+    pub(super) status: Status,
+    /// What a cache had to do with it, where one had.
+    pub(super) cache: Option<&'static str>,
+}
+
+impl From<Status> for Told {
+    fn from(status: Status) -> Told {
+        Told {
+            status,
+            cache: None,
+        }
+    }
+}
+
 /// Queues the line of a response, behind which this many bytes of a file follow.
 #[inline(never)]
 pub(super) fn log_answer(
     log: &mut Log,
     asked: LoggedRequest<'_>,
-    status: Status,
+    told: impl Into<Told>,
     response: &[Slice],
     tail_len: u64,
     attempt: &Attempt,
     lines: &mut Unfinished,
 ) {
     let version = attempt.on_stream.unwrap_or(Version::Http11);
+    let Told { status, cache } = told.into();
     let answer = Answer {
         peer: attempt.peer,
         begun: attempt.begun,
@@ -39,6 +57,7 @@ pub(super) fn log_answer(
         code: status.code(),
         head_len: head::len_of(response, version),
         len: response.iter().map(Slice::len).sum::<usize>() + tail_len as usize,
+        cache,
     };
     log.answered(&answer, lines);
 }

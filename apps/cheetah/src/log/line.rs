@@ -50,6 +50,8 @@ pub struct Answer<'a> {
     pub head_len: usize,
     /// Bytes of the whole response.
     pub len: usize,
+    /// What a cache had to do with it, where one had.
+    pub cache: Option<&'static str>,
 }
 
 /// What was asked.
@@ -139,6 +141,11 @@ fn render_json(answer: &Answer<'_>, text: &mut Text) {
     push_asked(&mut text.bytes, &answer.asked, push_json);
     text.bytes.extend_from_slice(b"\",\"status\":");
     push_number(&mut text.bytes, answer.code.into(), 3);
+    if let Some(cache) = answer.cache {
+        text.bytes.extend_from_slice(b",\"cache\":\"");
+        text.bytes.extend_from_slice(cache.as_bytes());
+        text.bytes.push(b'"');
+    }
     text.end_first();
     render_fields(Format::Json, answer.asked.fields(), text);
 }
@@ -328,6 +335,7 @@ mod tests {
             code: 200,
             head_len: 200,
             len: 1234,
+            cache: None,
         };
         let mut text = Text::default();
         render(format, &answer, &mut text);

@@ -10,21 +10,40 @@ use crate::limits::{COLLECTED_LEN_MAX, COLLECTED_PEER_LEN_MAX};
 use crate::site::rules::access::peer::Peer;
 
 /// What is kept.
-#[derive(Debug, Default)]
-pub(super) struct Collected {
+#[derive(Debug)]
+pub(crate) struct Collected {
     len: usize,
     /// Of each client that has some.
     of_peers: HashMap<Peer, usize>,
+    /// How much there may be, of all and of one.
+    most: usize,
+    of_peer_most: usize,
+}
+
+impl Default for Collected {
+    fn default() -> Collected {
+        Collected::within(COLLECTED_LEN_MAX, COLLECTED_PEER_LEN_MAX)
+    }
 }
 
 impl Collected {
+    /// Nothing, and later no more than this much, and of each client no more than that.
+    pub(crate) fn within(most: usize, of_peer_most: usize) -> Collected {
+        Collected {
+            len: 0,
+            of_peers: HashMap::new(),
+            most,
+            of_peer_most,
+        }
+    }
+
     /// Bytes of a client's are to be kept; false when there is no room for them.
-    pub(super) fn add(&mut self, ip: IpAddr, len: usize) -> bool {
+    pub(crate) fn add(&mut self, ip: IpAddr, len: usize) -> bool {
         let peer = counted(ip);
         let before = peer.and_then(|peer| self.of_peers.get(&peer));
         let before = before.copied().unwrap_or(0);
-        let has_share = peer.is_none() || len <= COLLECTED_PEER_LEN_MAX - before;
-        let has_room = has_share && len <= COLLECTED_LEN_MAX - self.len;
+        let has_share = peer.is_none() || len <= self.of_peer_most - before;
+        let has_room = has_share && len <= self.most - self.len;
         if has_room && len > 0 {
             self.len += len;
             if let Some(peer) = peer {
@@ -35,7 +54,7 @@ impl Collected {
     }
 
     /// This many bytes of a client's are not kept any more.
-    pub(super) fn remove(&mut self, ip: IpAddr, len: usize) {
+    pub(crate) fn remove(&mut self, ip: IpAddr, len: usize) {
         self.len -= len;
         let Some(Entry::Occupied(mut of_peer)) = counted(ip).map(|peer| self.of_peers.entry(peer))
         else {

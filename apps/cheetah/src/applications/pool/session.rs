@@ -112,3 +112,7 @@ impl Secured {
         self.failure.as_deref()
     }
 }
+
+#[cfg(test)]
+#[path = "session/tests.rs"]
+mod tests;

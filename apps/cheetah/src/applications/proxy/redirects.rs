@@ -87,13 +87,14 @@ fn local(url: &[u8], own: &Own<'_>) -> Option<Vec<u8>> {
     let is_whole = below.first().is_none_or(|b| b"/?#".contains(b));
     let path = [own.path, below].concat();
     let is_rooted = path.first() == Some(&b'/');
-    is_whole.then(|| {
-        if is_rooted {
-            path
-        } else {
-            [b"/", &path[..]].concat()
-        }
-    })
+    let path = if is_rooted {
+        path
+    } else {
+        [b"/", &path[..]].concat()
+    };
+    // Browsers take the next for a host.
+    let is_elsewhere = matches!(path.get(1), Some(b'/' | b'\\'));
+    (is_whole && !is_elsewhere).then_some(path)
 }
 
 #[cfg(test)]
@@ -159,13 +160,31 @@ mod tests {
             "Location: http://app.test/v20/x",
             "Location: http://app.test/other",
             "Location: //app.test/v2/x",
+            "Location: http://app.test/v2//evil.test",
             "Location: /v2/x",
             "Location: ",
             "Refresh: 5",
             "Refresh: 5; url=",
             "Refresh: 5; url=\"",
         ] {
-            assert_eq!(rewritten(other, "/v2", "/api"), other);
+            assert_eq!(
+                rewritten(
+                    other,
+                    "/v2",
+                    if other.contains("evil.test") {
+                        ""
+                    } else {
+                        "/api"
+                    }
+                ),
+                other
+            );
+        }
+        for other in [
+            "Location: http://app.test//evil.test/x",
+            "Location: http://app.test/\\evil.test",
+        ] {
+            assert_eq!(rewritten(other, "", ""), other);
         }
     }
 }

@@ -18,7 +18,6 @@ use crate::applications::head::{fields_named, is_hop_by_hop, push_field};
 use crate::applications::passing::passes;
 use crate::applications::rules::Asked;
 use crate::applications::variables::local_part;
-use crate::caching::fetch::Validators;
 use crate::message::Version;
 use crate::message::request::{Body, Method, Request, list};
 use crate::message::target::encode;
@@ -42,6 +41,33 @@ pub struct About<'a> {
     pub keeps: bool,
     /// By which the upstream is asked whether what is kept still holds, instead of those of the client.
     pub validators: Option<Validators<'a>>,
+}
+
+/// The validators of a request to an upstream, instead of those of its client.
+#[derive(Clone, Copy, Debug)]
+pub struct Validators<'a> {
+    /// The entity tag, as it is written.
+    pub tag: Option<&'a [u8]>,
+    /// When it was changed, as it is written.
+    pub modified: Option<&'a [u8]>,
+}
+
+/// The fields of a request that an upstream is sent as they came.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent<'f, 'b> {
+    /// All fields of the request.
+    pub fields: &'f [Header<'b>],
+    /// It is from a proxy that is believed.
+    pub is_trusted: bool,
+}
+
+impl<'f, 'b> Sent<'f, 'b> {
+    /// Those with this name.
+    pub fn named(self, name: &str) -> impl Iterator<Item = &'f Header<'b>> {
+        let named = self.fields.iter();
+        let named = named.filter(move |it| it.name.eq_ignore_ascii_case(name));
+        named.filter(move |field| goes_on(self.fields, field, self.is_trusted))
+    }
 }
 
 /// Appends the head of a request for an upstream.

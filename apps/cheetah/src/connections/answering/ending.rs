@@ -5,13 +5,14 @@ use std::mem::take;
 use exos_program::Timed as _;
 
 use super::failure::{Failure, tell};
-use super::kept::{WITHOUT_ANSWER, end_fetch};
+use super::kept::WITHOUT_ANSWER;
 use super::{Answering, Stage, Step, Upload};
 use crate::applications::reply::{Framing, ReplyError};
 use crate::connections::connection::{Connection, Outcome, Turn};
 use crate::connections::shared::Shared;
 use crate::connections::transport::Transport;
 use crate::connections::wait::Wait;
+use crate::http::Use;
 use crate::http::asking::Said;
 use crate::message::Status;
 
@@ -46,7 +47,11 @@ impl Connection {
                 Step::Whole
             }
             Some(_) => Step::Broken,
-            None if let Some(kept) = turn.shared.server.kept_for_error(&mut answering.asking) => {
+            None if let Some(kept) = turn
+                .shared
+                .server
+                .kept_for_error(&mut answering.asking, turn.now) =>
+            {
                 self.send_kept(&kept, WITHOUT_ANSWER, answering, turn);
                 Step::Whole
             }
@@ -155,7 +160,8 @@ impl Connection {
 
     /// The connection to the application is not needed any more, or none will be.
     pub(super) fn give_back(&mut self, answering: &mut Answering, shared: &mut Shared) {
-        end_fetch(answering, shared);
+        // Those who wait for its answer go on.
+        answering.asking.keeps = Use::None;
         let applications = &mut shared.applications;
         applications.uncollect(answering.asking.peer(), take(&mut answering.collected));
         match answering.stage {

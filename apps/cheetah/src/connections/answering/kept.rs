@@ -8,9 +8,7 @@ use super::{Answering, Begun};
 use crate::applications::reply::Framing;
 use crate::caching::record::Answer;
 use crate::connections::connection::{Connection, Turn};
-use crate::connections::shared::Shared;
 use crate::connections::transport::Transport;
-use crate::http::Use;
 use crate::http::asking::Said;
 
 /// What Cache-Status says of what is kept and is sent behind an answer with this status (RFC 9211 §2.3).
@@ -49,12 +47,5 @@ impl Connection {
             is_too_long: false,
         });
         self.send_out(&mut shared.out, turn.transport);
-    }
-}
-
-/// A request asks no more: those who wait for its answer hear so.
-pub(super) fn end_fetch(answering: &mut Answering, shared: &mut Shared) {
-    if let Use::Fetch(fetch) = std::mem::take(&mut answering.asking.keeps) {
-        fetch.end(shared.server.answers_mut());
     }
 }

@@ -270,6 +270,14 @@ impl Connection {
         self.deadline = now + wait.time();
     }
 
+    /// A request waits for this. For an answer it does so from when it came, however often it is looked for.
+    pub(super) fn wait_for_content(&mut self, missing: &Missing, now: Instant) {
+        match Wait::for_missing(missing) {
+            Wait::Answer => self.wait_until(Wait::Answer, self.begun + Wait::Answer.time()),
+            wait => self.wait(now, wait),
+        }
+    }
+
     pub(super) fn wait_until(&mut self, wait: Wait, deadline: Instant) {
         (self.wait, self.deadline) = (wait, deadline);
     }

@@ -107,7 +107,7 @@ impl Connection {
                 false => return Served::AllThereIs,
             },
             Next::Wait(missing) if !self.finished => {
-                self.wait(now, Wait::for_missing(&missing));
+                self.wait_for_content(&missing, now);
                 return Served::Waits(missing);
             }
             _ => {}

@@ -68,7 +68,7 @@ impl<T: Transport> Driver<'_, T> {
                 }
             }
             Start::Waits(missing) => {
-                connection.wait(turn.now, Wait::for_missing(&missing));
+                connection.wait_for_content(&missing, turn.now);
                 Outcome::Waits(missing)
             }
             Start::Asks(asking) => match connection.begin_answering(asking, turn) {

@@ -280,6 +280,7 @@ impl Tree {
         let arrival = Arrival {
             bytes: drafts.map(|draft| draft.bytes().clone()).collect(),
             about,
+            beside: 0,
             is_kept: self.is_kept(path) || !is_in_memory,
             is_asked_for: is_demanded,
         };

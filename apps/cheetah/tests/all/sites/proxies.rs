@@ -59,7 +59,7 @@ fn answers_are_kept_and_upstreams_asked_whether_they_are_well_where_a_rule_says_
         "[[site]]\n[[site.proxy]]\npath = \"/a\"\nto = \"http://10.0.0.5\"\ncache = true\n\
          check = { path = \"/health?x\", host = \"a.test\", interval = \"1s\", timeout = \"2s\", fails = 4, passes = 5 }\n\
          [[site.proxy]]\npath = \"/b\"\nto = \"http://10.0.0.5\"\ncache = { answer = \"1KiB\", share = \"9%\", \
-         ignore_query = true, obey_clients = false, guess = \"1h\", stale_while_revalidate = \"6s\", stale_if_error = \"7s\" }\n\
+         obey_clients = false, guess = \"1h\", stale_while_revalidate = \"6s\", stale_if_error = \"7s\" }\n\
          [[site.proxy]]\npath = \"/c\"\nto = \"http://10.0.0.5\"\ncache = false\n",
     )
     .unwrap();
@@ -83,7 +83,6 @@ fn answers_are_kept_and_upstreams_asked_whether_they_are_well_where_a_rule_says_
     let wanted = CacheRules {
         answer_len_max: 1024,
         share_percent: 9,
-        ignores_query: true,
         obeys_clients: false,
         heuristic: Some(Duration::from_secs(3600)),
         stale_while_revalidate: Duration::from_secs(6),

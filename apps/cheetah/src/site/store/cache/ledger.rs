@@ -32,6 +32,8 @@ pub struct Arrival {
     pub bytes: Vec<SharedBytes>,
     /// What is said of it when it is not there.
     pub about: About,
+    /// What is known of it takes this much more than that of others.
+    pub beside: u64,
     /// It stays for as long as its file.
     pub is_kept: bool,
     /// Somebody has asked for it.
@@ -138,7 +140,7 @@ impl Cache {
     pub fn admit(&mut self, site: usize, path: &SitePath, arrival: Arrival) -> Admission {
         self.leave(site, path);
         self.sweep();
-        let (cost, room) = (cost(&arrival.bytes), self.room());
+        let (cost, room) = (cost(&arrival.bytes) + arrival.beside, self.room());
         if arrival.is_asked_for {
             statistics::add(&self.statistics.fetched, 1);
             statistics::add(&self.statistics.fetched_len, arrival.about.len);
@@ -195,9 +197,9 @@ impl Cache {
         else {
             return false;
         };
-        let cost = cost(&bytes);
-        self.held = self.held - unit.cost + cost;
-        unit.cost = cost;
+        let (gone, come) = (cost(&unit.bytes), cost(&bytes));
+        unit.cost = unit.cost - gone + come;
+        self.held = self.held - gone + come;
         let before = std::mem::replace(&mut unit.bytes, bytes);
         let kept: Vec<*const u8> = unit.bytes.iter().map(|it| it.as_slice().as_ptr()).collect();
         let gone = before.into_iter();
