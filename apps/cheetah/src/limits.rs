@@ -608,6 +608,12 @@ pub const QUIC_STREAM_WINDOW: u32 = RECEIVE_BUFFER_LEN;
 /// What it may have sent on all streams of a connection together: four bodies at their full speed.
 pub const QUIC_RECEIVE_WINDOW: u32 = 4 * QUIC_STREAM_WINDOW;
 
+/// Bytes of a connection's requests that wait for the server, beyond which each request may have as many as the second says: a megabyte,
+/// and one more where all streams have their share. A body that is taken as it comes needs no more.
+pub const QUIC_WAITING_LEN_MAX: usize = 1024 * 1024;
+/// What each may have then.
+pub const QUIC_WAITING_LEN_SHARE: usize = 8 * 1024;
+
 /// Bytes of responses that QUIC has copied and the client has not acknowledged, at most: 100 Mbit/s over 80 ms. Twice the congestion
 /// window where that is less.
 pub const QUIC_SEND_WINDOW: u64 = 1024 * 1024;
@@ -628,11 +634,22 @@ pub const QUIC_HANDSHAKES_FREE: usize = 64;
 /// Priorities of requests that have not come (RFC 9218 §7.2).
 pub const QUIC_EARLY_PRIORITIES: usize = 8;
 
+/// How long datagrams wait that the interface or the kernel does not take, until it is asked again.
+pub const QUIC_ROOM_PAUSE: Duration = Duration::from_millis(1);
+
 /// How often it is looked what has waited for too long.
 pub const QUIC_LOOK_TIME: Duration = Duration::from_secs(1);
 
 /// Datagrams of one connection that are made at once: of full packets, what a link may take as one.
-pub const QUIC_SEGMENTS_MAX: usize = 16;
+pub const QUIC_SEGMENTS_MAX: usize = 40;
+
+/// A part of a body up to this length is copied beside its frame's head, which costs less than a piece of its own.
+pub const QUIC_COPIED_LEN_MAX: usize = 2048;
+
+/// Field sections of responses that are kept: of as many documents, where they are asked for often. A hundred kilobytes or so.
+pub const QUIC_SECTIONS_MAX: usize = 256;
+/// The longest header block whose section is kept: longer ones are an application's, and others each time.
+pub const QUIC_SECTION_LEN_MAX: usize = 1024;
 
 /// Datagrams that are taken in a turn: others have their turn then.
 pub const QUIC_DATAGRAMS_PER_TURN: usize = 256;
@@ -643,5 +660,5 @@ pub const QUIC_ANSWERS_MAX: usize = QUIC_DATAGRAMS_PER_TURN;
 /// Calls that read datagrams from a socket of the kernel's in a turn: as many datagrams, or more, where several come as one.
 pub const QUIC_CALLS_PER_TURN: usize = QUIC_DATAGRAMS_PER_TURN / 8;
 
-/// Bytes that wait in the kernel for a socket of QUIC, in each direction.
+/// Bytes that wait for a socket of QUIC, in the kernel in each direction, or in our stack.
 pub const QUIC_SOCKET_LEN: usize = 2 * 1024 * 1024;

@@ -156,7 +156,8 @@ impl Carried for StackServer {
         let soon = requests.map(|requests| requests.poll_timeout(here).unwrap_or_else(next_second));
         let is_waiting = self.sessions.as_ref().is_some_and(Sessions::is_waiting);
         let sessions = is_waiting.then_some(here);
-        let quic = self.quic.as_ref().and_then(Http3::poll_timeout);
+        let quic = self.quic.as_ref();
+        let quic = quic.and_then(|quic| quic.poll_timeout(here, &self.exos.stack));
         let introductions = self.introductions.as_ref();
         let headers = introductions.and_then(Introductions::poll_timeout);
         let answers = self.cheetah.poll_timeout();
@@ -202,6 +203,7 @@ impl Carried for StackServer {
         }
         if let Some(http3) = &mut self.quic {
             http3.quic().stop(now);
+            http3.send(now, &mut self.exos.stack);
         }
         self.with(|cheetah, transport| {
             // It hears of the connections that the kernel had, so that they end too.
