@@ -25,14 +25,20 @@ impl Connection {
         self.send_window.max(0) as usize
     }
 
+    /// Bytes of bodies that the client may still send, on all streams together.
+    #[inline]
+    pub fn receive_room(&self) -> usize {
+        self.receive_window.left as usize
+    }
+
     /// The priority of a stream.
     pub fn priority(&self, stream: StreamId) -> Priority {
         let stream = self.streams.get(stream);
         stream.map_or(Priority::default(), |it| it.priority)
     }
 
-    /// Appends the head of a response, or an interim one, made by [`hpack::encoder`](crate::hpack::encoder); nothing on a stream
-    /// that is not there.
+    /// Appends the head of a response, or an interim one, whose block [`hpack::encoder`](crate::hpack::encoder) made, shorter by what
+    /// the peer has in its table; nothing on a stream that is not there.
     #[inline]
     pub fn send_head(
         &mut self,
@@ -45,13 +51,8 @@ impl Connection {
             return;
         };
         let frame_len_max = self.peer.frame_len_max as usize;
-        if std::mem::take(&mut self.owes_resize) {
-            self.has_resized = true;
-            let block = [&[&[0x20][..]], block].concat();
-            frame::push_headers(out, stream, &block, is_end, frame_len_max);
-        } else {
-            frame::push_headers(out, stream, block, is_end, frame_len_max);
-        }
+        let block = self.encoder.encode(block);
+        frame::push_headers(out, stream, &[block], is_end, frame_len_max);
         self.change_state(stream, state);
     }
 
