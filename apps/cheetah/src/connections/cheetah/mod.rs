@@ -113,6 +113,11 @@ impl Cheetah {
         self.peers = peers;
     }
 
+    /// Counts the streams of peers that wait in this table, which others may share.
+    pub(crate) fn share_peer_streams(&mut self, peers: Peers) {
+        self.tables.exchanges.share_peers(peers);
+    }
+
     /// Where the connections of peers are counted, and how many each may have.
     pub(crate) fn peers(&self) -> Option<(Peers, u32)> {
         let most = self.shared.bounds.peer_connections?;

@@ -145,7 +145,7 @@ pub(super) struct Connection {
     pace: Pace,
     /// Who the client is.
     peer: IpAddr,
-    /// The limit of its peer's connections counts it.
+    /// The limit of its peer's connections counts it, or of a stream that of streams.
     is_admitted: bool,
     /// Nobody reads on the way what is sent.
     is_encrypted: bool,
@@ -211,10 +211,11 @@ impl Connection {
         }
     }
 
-    /// A stream of a connection, whose request has come.
+    /// A stream of a connection, whose request has come; `is_admitted` where the limit of its peer's streams counts it.
     pub(super) fn stream_of(
         connection: &Connection,
         id: ConnectionId,
+        is_admitted: bool,
         http: ServerConnection,
         now: Instant,
     ) -> Connection {
@@ -222,7 +223,7 @@ impl Connection {
             http,
             is_encrypted: connection.is_encrypted,
             on_stream: Some(Version::Http2),
-            ..Connection::new(id, connection.peer, false, now)
+            ..Connection::new(id, connection.peer, is_admitted, now)
         }
     }
 

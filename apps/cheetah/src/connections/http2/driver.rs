@@ -10,7 +10,7 @@ use super::receiving::Reading;
 use crate::connections::connection::{Connection, Outcome, Shared, Task, Told, Turn};
 use crate::connections::transport::Transport;
 use crate::http::{Attempt, Missing};
-use crate::limits::{FRAMED_AHEAD_LEN, QUEUE_LEN_MAX};
+use crate::limits::{FRAMED_AHEAD_LEN, QUEUE_LEN_MAX, REQUESTS_AT_ONCE};
 use crate::message::Version;
 
 /// A connection with its streams, for the time of a turn.
@@ -174,10 +174,14 @@ impl<'a, T: Transport> Driver<'a, T> {
             asked: Vec::new(),
         };
         let was_within = self.http2.core.is_within_headers();
+        let begun_before = reading.counters.streams;
         let mut taken = 0;
         let read = loop {
             // What is under way holds nothing up: resets and windows are heard meanwhile.
-            self.http2.held = unsent + self.http2.pending_len() >= QUEUE_LEN_MAX;
+            let is_full = unsent + self.http2.pending_len() >= QUEUE_LEN_MAX;
+            // Others have their turn. What answers these says when it goes on: the client takes it.
+            let begun = reading.counters.streams - begun_before;
+            self.http2.held = is_full || begun >= REQUESTS_AT_ONCE as u64;
             if self.http2.held {
                 break Ok(());
             }

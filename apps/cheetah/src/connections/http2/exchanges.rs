@@ -1,12 +1,15 @@
 //! Streams whose requests wait or are answered in parts, of all connections of a loop: each is as a connection, with a deadline and an
 //! identity of its own, which no connection of a transport has.
 
+use std::net::IpAddr;
+
 use exos_http2::StreamId;
 use exos_inet::Instant;
 use exos_inet::tcp::ConnectionId;
 use exos_program::{ConnectionTable, Timed};
 
 use crate::connections::connection::Connection;
+use crate::connections::peers::Peers;
 
 /// One of them.
 pub(in crate::connections) struct Exchange {
@@ -34,6 +37,8 @@ pub(in crate::connections) struct Exchanges {
     slots: u32,
     /// How many there have been.
     count: u32,
+    /// How many each peer has, on all cores, where that is bounded.
+    peers: Peers,
 }
 
 /// Set in the slot of each: transports have fewer connections.
@@ -46,7 +51,18 @@ impl Exchanges {
             free: Vec::new(),
             slots: 0,
             count: 0,
+            peers: Peers::default(),
         }
+    }
+
+    /// Counts those of peers in this table, which others may share.
+    pub(in crate::connections) fn share_peers(&mut self, peers: Peers) {
+        self.peers = peers;
+    }
+
+    /// Counts another one of a peer, unless that has as many as it may.
+    pub(super) fn admit(&self, peer: IpAddr, most: u32) -> bool {
+        self.peers.admit(peer, most)
     }
 
     /// Whether it is one of these.
@@ -84,6 +100,9 @@ impl Exchanges {
     pub(super) fn remove(&mut self, id: ConnectionId) -> Option<Exchange> {
         let exchange = self.table.remove(id)?;
         self.free.push(id.slot() & !MARK);
+        if exchange.connection.is_admitted() {
+            self.peers.leave(exchange.connection.peer());
+        }
         Some(exchange)
     }
 

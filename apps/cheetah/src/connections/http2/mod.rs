@@ -11,7 +11,8 @@
 //!                             └──a request that waits, its body──> exchange ──slices┘
 //! ```
 //!
-//! What leaves in a turn is put together: heads, frames' heads and short bodies in one buffer, long bodies as the slices that they
+//! What leaves in a turn is put together: heads, shortened by what the client has in its table of header compression; frames' heads and
+//! short bodies in one buffer; long bodies as the slices that they
 //! are. Frames are made only as far as the transport has not enough to send, so that what is urgent comes first.
 //!
 //! | file | what is in it |
@@ -84,6 +85,8 @@ pub(super) struct Http2 {
     going_since: Instant,
     /// When the frame began that is not whole.
     frame_begun: Option<Instant>,
+    /// Since when bodies that nobody takes have used up what their client may send.
+    stalled_since: Option<Instant>,
     /// Frames wait to be read for room in the send queue.
     held: bool,
     /// It is over by a fault.
@@ -121,6 +124,7 @@ impl Http2 {
             dripped: 0,
             going_since: now,
             frame_begun: None,
+            stalled_since: None,
             held: false,
             has_failed: false,
         }

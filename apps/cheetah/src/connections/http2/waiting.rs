@@ -1,5 +1,6 @@
 //! What a connection of HTTP/2 waits for, and what becomes of it when that has not come in time.
 
+use exos_http2::ErrorCode;
 use exos_inet::Instant;
 use exos_program::Timed as _;
 
@@ -28,8 +29,12 @@ impl<T: Transport> Driver<'_, T> {
             return Outcome::GoesOn;
         }
         let (mut wait, mut until) = self.what_is_next(pending);
-        // Whatever else goes on: a client that sends a body may wait for its answer.
-        if let Some(since) = self.http2.held_since()
+        let is_stalled = self.http2.core.receive_room() == 0;
+        let stalled_since = self.http2.stalled_since.unwrap_or(self.now);
+        self.http2.stalled_since = is_stalled.then_some(stalled_since);
+        // Whatever else goes on: a client that sends a body may wait for its answer, or to send it.
+        let of_bodies = [self.http2.held_since(), self.http2.stalled_since];
+        if let Some(since) = of_bodies.into_iter().flatten().min()
             && since + Wait::Body.time() < until
         {
             (wait, until) = (Wait::Body, since + Wait::Body.time());
@@ -92,8 +97,7 @@ impl<T: Transport> Driver<'_, T> {
                 return self.follow();
             }
             Wait::Body => {
-                self.shared.ends.count(wait, false);
-                self.http2.release(Some(wait.time()), self.now);
+                self.end_body_wait();
                 return self.go_on();
             }
             Wait::Request if self.is_slow_head() => self.shared.counters.slow_heads += 1,
@@ -110,6 +114,33 @@ impl<T: Transport> Driver<'_, T> {
             self.http2.has_failed = true;
         }
         self.go_on()
+    }
+
+    /// A body was to come, or to be taken, for which others wait.
+    fn end_body_wait(&mut self) {
+        let time = Wait::Body.time();
+        let is_over = |since| self.now >= since + time;
+        if self.http2.held_since().is_some_and(is_over) {
+            self.shared.ends.count(Wait::Body, false);
+            self.http2.release(Some(time), self.now);
+        }
+        if self.http2.stalled_since.is_some_and(is_over) {
+            self.end_longest_body();
+        }
+    }
+
+    /// Bodies that nobody takes have used up what their client may send: the one of which most is kept goes, of several the first, so that
+    /// other requests go on.
+    fn end_longest_body(&mut self) {
+        let streams = self.http2.streams.iter().rev();
+        let Some(longest) = streams.max_by_key(|stream| stream.unconsumed()) else {
+            return;
+        };
+        let id = longest.id();
+        self.shared.counters.http2.stalled_bodies += 1;
+        let Http2 { core, frames, .. } = &mut *self.http2;
+        core.reset(id, ErrorCode::CANCEL, frames);
+        self.end_stream(id, false);
     }
 
     /// Its session of TLS has failed: nothing of what was sent will be taken.

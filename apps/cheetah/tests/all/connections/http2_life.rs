@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use exos_http2::ErrorCode;
-use exos_http2::frame::{self, FrameHead, kind, payload};
+use exos_http2::frame::{self, FrameHead, flag, kind, payload};
 
-use crate::common::frames::{framed, request, window};
+use crate::common::frames::{block, framed, request, window};
 use crate::common::visit::{Visit, big};
 use crate::common::{arrival, path};
 use exos_cheetah::Site;
+use exos_cheetah::limits::REQUESTS_AT_ONCE;
 use exos_cheetah::site::Change;
+use exos_inet::Instant;
 
 const LEN: usize = 3_000_000;
 
@@ -174,7 +176,7 @@ fn half_a_preface_has_an_end() {
 }
 
 /// A site of which these have not been read.
-fn listed(mut site: Site, names: &[&str]) -> Site {
+pub(super) fn listed(mut site: Site, names: &[&str]) -> Site {
     for name in names {
         let about = exos_cheetah::site::path::About {
             len: 5,
@@ -246,4 +248,59 @@ fn a_stop_does_not_wait_for_long() {
     visit.run(Duration::from_millis(1500), LEN);
     assert!(!visit.cheetah.is_busy());
     assert_eq!(gone(&visit), Some(ErrorCode::NO_ERROR));
+}
+
+/// No turn of the server answers more than some hundreds of one connection's requests, however many have come; all are answered, and
+/// nobody has to say anything for that.
+#[test]
+fn a_crowd_of_requests_takes_turns() {
+    const CROWD: u32 = 700;
+    let mut visit = Visit::new(big(10), |_| {});
+    let mut bytes = begin(1 << 20);
+    // The same block each time, which names fixed entries: as short as a request may be.
+    let block = block(&[(":method", "GET"), (":scheme", "http"), (":path", "/")]);
+    let flags = flag::END_HEADERS | flag::END_STREAM;
+    for n in 0..CROWD {
+        bytes.extend(framed(kind::HEADERS, flags, 2 * n + 1, &block));
+    }
+    visit.ask("10.0.0.1", &bytes);
+    let mut before = 0;
+    while before < u64::from(CROWD) {
+        visit.turn();
+        let now = counter(&visit, "http2_streams");
+        assert!(now - before <= REQUESTS_AT_ONCE as u64, "{before} to {now}");
+        assert!(visit.now < Instant::from_millis(10_000));
+        before = now;
+    }
+    visit.run(secs(1), LEN);
+    let heads = frames(&visit).into_iter();
+    let heads = heads.filter(|(head, _)| head.kind == kind::HEADERS);
+    assert_eq!(heads.count(), CROWD as usize);
+}
+
+/// While more than a megabyte of responses is on its way to the client, what it says is read.
+#[test]
+fn frames_are_read_while_responses_are_under_way() {
+    const LONGER: usize = 16_000_000;
+    let mut visit = Visit::new(big(LONGER), |_| {});
+    visit.latency = Duration::from_millis(8);
+    let bytes = [begin(1 << 30), request(1, "GET", "/big", &[], true)].concat();
+    visit.ask_within("10.0.0.1", &bytes, 8 << 20);
+    let under_way = |visit: &Visit| {
+        let id = visit.server.tcp.connections_where(|_| true).pop();
+        let connection = id.and_then(|id| visit.server.tcp.connection(id));
+        connection.map_or(0, |it| it.unacknowledged() - it.unsent())
+    };
+    while under_way(&visit) < 3 << 19 {
+        visit.turn();
+        assert!(visit.now < Instant::from_millis(10_000));
+    }
+    visit.say(0, &framed(kind::RST_STREAM, 0, 1, &[0, 0, 0, 8]));
+    let mut before = 0;
+    while counter(&visit, "http2_streams_given_up") == 0 {
+        before = under_way(&visit);
+        assert!(before > 0, "it is heard of before all has arrived");
+        visit.turn();
+    }
+    assert!(before > 1 << 20, "{before} bytes are under way");
 }
