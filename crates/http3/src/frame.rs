@@ -80,6 +80,12 @@ pub fn push_head(out: &mut Vec<u8>, kind: u64, len: u64) {
     varint::push(out, len);
 }
 
+/// Appends a frame.
+pub fn push(out: &mut Vec<u8>, kind: u64, content: &[u8]) {
+    push_head(out, kind, content.len() as u64);
+    out.extend_from_slice(content);
+}
+
 /// What a server's control stream begins with: its type, and settings that leave a client no table to fill.
 pub fn settings() -> Vec<u8> {
     let mut content = Vec::new();
@@ -93,8 +99,7 @@ pub fn settings() -> Vec<u8> {
     }
     let mut out = Vec::new();
     varint::push(&mut out, stream::CONTROL);
-    push_head(&mut out, kind::SETTINGS, content.len() as u64);
-    out.extend(content);
+    push(&mut out, kind::SETTINGS, &content);
     out
 }
 
@@ -102,7 +107,6 @@ pub fn settings() -> Vec<u8> {
 pub fn go_away(stream: u64) -> Vec<u8> {
     let (mut content, mut out) = (Vec::new(), Vec::new());
     varint::push(&mut content, stream);
-    push_head(&mut out, kind::GOAWAY, content.len() as u64);
-    out.extend(content);
+    push(&mut out, kind::GOAWAY, &content);
     out
 }

@@ -8,7 +8,7 @@ use exos_cheetah::applications::head::Head;
 use exos_cheetah::applications::proxy::answer::{Answer, AnswerError, Question};
 use exos_cheetah::applications::proxy::request::{self, About};
 use exos_cheetah::applications::proxy::{HostField, Proxy};
-use exos_cheetah::applications::{Address, Application, Asked};
+use exos_cheetah::applications::{Address, Application, Asked, Place};
 use exos_cheetah::limits::PROXY_HEADER_LEN_MAX;
 use exos_cheetah::message::Fault;
 use exos_cheetah::message::Version;
@@ -127,7 +127,7 @@ pub fn requests(bytes: &[u8]) {
     if asked.body == Body::UnknownCoding || Target::parse(asked.target).is_err() {
         return; // It is refused before.
     }
-    let to = Address::parse_http("10.0.0.5:8080").expect("it is one");
+    let to = Address::Http(Place::parse("10.0.0.5:8080").expect("it is one"));
     let proxy = proxy_of(*first);
     let length = match asked.body {
         Body::Length(0) => None,

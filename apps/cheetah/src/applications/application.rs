@@ -75,11 +75,6 @@ impl Address {
         })
     }
 
-    /// Reads an address of HTTP, without its scheme.
-    pub fn parse_http(text: &str) -> Option<Address> {
-        Place::parse(text).map(Address::Http)
-    }
-
     /// Reads where an application listens that shares its buffers.
     ///
     /// # Errors

@@ -18,7 +18,7 @@ use crate::applications::{Address, Asked};
 use crate::limits::UPSTREAM_FRESH_TIME;
 use crate::log::LoggedRequest;
 use crate::message::Version;
-use crate::message::request::{Body, FieldStore, Method, parse};
+use crate::message::request::{Body, FieldStore, Method, Request, parse};
 
 /// A request that an application answers.
 #[derive(Debug)]
@@ -160,9 +160,6 @@ impl Asking {
         let Some(proxy) = &self.asked.application.proxy else {
             return self.variables(ends, length);
         };
-        let mut store = FieldStore::new();
-        let request = parse(&self.head, &mut store).ok()??;
-        let request = request.asked_by(self.version);
         let about = proxy::request::About {
             asked: &self.asked,
             proxy,
@@ -173,15 +170,12 @@ impl Asking {
             keeps,
         };
         let mut out = Vec::with_capacity(self.head.len() + 256);
-        proxy::request::push(&mut out, &request, &about);
+        self.read(|request| proxy::request::push(&mut out, request, &about))?;
         Some(out)
     }
 
     /// What the application is told: the request's variables, in FastCGI's form. Nothing where the head is none that is understood.
     pub fn variables(&self, ends: variables::Ends, length: Option<u64>) -> Option<Vec<u8>> {
-        let mut store = FieldStore::new();
-        let request = parse(&self.head, &mut store).ok()??;
-        let request = request.asked_by(self.version);
         let about = About {
             asked: &self.asked,
             ends,
@@ -191,8 +185,16 @@ impl Asking {
             is_encrypted: self.is_encrypted,
         };
         let mut out = Vec::with_capacity(2 * self.head.len());
-        variables::push(&mut out, &request, &about);
+        self.read(|request| variables::push(&mut out, request, &about))?;
         Some(out)
+    }
+
+    /// Reads the head again, if it is one that is understood.
+    fn read(&self, with: impl FnOnce(&Request<'_, '_>)) -> Option<()> {
+        let mut store = FieldStore::new();
+        let request = parse(&self.head, &mut store).ok()??;
+        with(&request.asked_by(self.version));
+        Some(())
     }
 
     // For what is said to the client.
@@ -231,11 +233,9 @@ impl Asking {
     }
 
     /// Has it logged as it came.
-    pub(super) fn with_logged(&self, log: impl FnOnce(LoggedRequest<'_>)) {
-        let mut store = FieldStore::new();
-        match parse(&self.head, &mut store) {
-            Ok(Some(request)) => log(LoggedRequest::of(&request.asked_by(self.version))),
-            _ => log(LoggedRequest::Bytes(&self.head)),
+    pub(super) fn with_logged(&self, mut log: impl FnMut(LoggedRequest<'_>)) {
+        if self.read(|it| log(LoggedRequest::of(it))).is_none() {
+            log(LoggedRequest::Bytes(&self.head));
         }
     }
 }

@@ -109,12 +109,6 @@ impl Server {
         &self.sites
     }
 
-    /// What is served, to be changed between turns; responses under way keep what they have.
-    pub fn sites_mut(&mut self) -> &mut Sites {
-        self.changes += 1;
-        &mut self.sites
-    }
-
     /// Another number when what is served may have changed; the same one on all cores that have heard of the same changes.
     pub(crate) fn changes(&self) -> u64 {
         self.changes

@@ -168,7 +168,7 @@ pub struct Statistics {
     /// it is left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     certificate_expires_unix_seconds: Option<i64>,
-    /// Certificates that come by themselves (ACME); left out where none do.
+    /// Automatic certificates (ACME); left out where there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     acme: Vec<AcmeCertificate>,
     /// TCP connections that are open.
@@ -189,7 +189,7 @@ pub struct Statistics {
     waiting_requests: usize,
     /// Every counter by name, all of them growing only, since the start; of all cores together. `link_` are the link's
     /// (`link_kernel_` the kernel's for its socket, `link_xdp_` the verdicts of the filter program), `cores_` those of a
-    /// program on several cores, `acme_` those of certificates that come by themselves, `http_` the web server's, `cache_` of its documents, `stream_` of its reading of long files,
+    /// program on several cores, `acme_` those of automatic certificates, `http_` the web server's, `cache_` of its documents, `stream_` of its reading of long files,
     /// `sockets_` those of `--sockets`; the others are the stack's. `drop_` counts packets that were dropped, each kind by its
     /// own name. What each means stands beside its declaration in the code.
     counters: BTreeMap<String, u64>,

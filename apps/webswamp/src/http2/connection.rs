@@ -11,9 +11,9 @@ use exos_http2::limits;
 use exos_http2::{ErrorCode, StreamId};
 
 use super::answer::Answers;
-use super::arriving::Reading;
 use super::peer::Peer;
-use super::sending::Out;
+use super::reading::Reading;
+use super::sending::{Out, Sent, send_body};
 use super::stream::{Stream, Streams};
 use crate::limits::{STREAM_NUMBER_MAX, WINDOW};
 use crate::request::Request;
@@ -170,6 +170,22 @@ impl Connection {
         if let Some(id) = self.streams.of_slot(slot) {
             self.forget(id);
             frame::push_reset(&mut self.out.bytes, id, ErrorCode::CANCEL);
+        }
+    }
+
+    /// Sends of the bodies of requests what the windows allow, oldest first.
+    pub(super) fn send_bodies(&mut self) {
+        if self.uploads == 0 {
+            return;
+        }
+        let frame_len = self.peer.frame_len;
+        for stream in self.streams.iter_mut() {
+            let before = self.window;
+            let sent = send_body(stream, &mut self.window, frame_len, &mut self.out);
+            for unreturned in &mut self.unreturned {
+                *unreturned += (before - self.window) as u64;
+            }
+            self.uploads -= u32::from(sent == Sent::All);
         }
     }
 

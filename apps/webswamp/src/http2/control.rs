@@ -4,8 +4,8 @@ use exos_http2::Fault;
 use exos_http2::frame::{self, FrameHead, flag, payload};
 use exos_http2::limits;
 
-use super::arriving::{Loss, News};
 use super::connection::Connection;
+use super::news::{Loss, News};
 
 impl Connection {
     pub(super) fn reset(

@@ -6,6 +6,8 @@
 //! | `connection` | a connection: what begins, what leaves |
 //! | `arriving` | the frames that come, and those of content |
 //! | `heads` | those of header blocks |
+//! | `news` | what they say |
+//! | `reading` | how far a connection has been read |
 //! | `control` | those that are no part of a response |
 //! | `peer` | what the server has said of itself: its settings |
 //! | `stream` | the streams of a connection, by number |
@@ -22,13 +24,15 @@ mod block;
 mod connection;
 mod control;
 mod heads;
+mod news;
 mod peer;
+mod reading;
 mod sending;
 mod stream;
 #[cfg(test)]
 mod tests;
 
-pub use arriving::{Loss, News};
 pub use block::Block;
 pub(crate) use block::NOT_SENT;
 pub use connection::Connection;
+pub use news::{Loss, News};

@@ -14,7 +14,7 @@
 //! A block that was encoded without a change to the table comes out the same while the table stays as it is: a few are remembered.
 
 use super::decoder::{number, string};
-use super::encoder::{push_indexed, push_number, push_resize};
+use super::encoder::{push_indexed, push_number};
 use super::sent_table::{SentTable, hash};
 use super::table::{ENTRY_OVERHEAD, STATIC};
 use crate::limits::{SEEN_FIELDS, SENT_TABLE_LEN, SHORT_BLOCK_LEN, SHORT_BLOCKS};
@@ -145,12 +145,12 @@ impl DynamicEncoder {
         let has_resized = self.least.is_some();
         if let Some(least) = self.least.take() {
             // RFC 7541 §4.2: the smallest, then the last.
-            push_resize(&mut self.out, least as u32);
+            push_number(&mut self.out, 0x20, 5, least as u32);
             self.table.shrink(least);
             self.short.clear();
             self.next_short = 0;
             if least != self.table.len_max {
-                push_resize(&mut self.out, self.table.len_max as u32);
+                push_number(&mut self.out, 0x20, 5, self.table.len_max as u32);
             }
         }
         let added = self.table.added;

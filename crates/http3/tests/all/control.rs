@@ -10,8 +10,7 @@ fn framed(kind: u64, numbers: &[u64], text: &[u8]) -> Vec<u8> {
     numbers.iter().for_each(|n| varint::push(&mut content, *n));
     content.extend_from_slice(text);
     let mut out = Vec::new();
-    frame::push_head(&mut out, kind, content.len() as u64);
-    out.extend(content);
+    frame::push(&mut out, kind, &content);
     out
 }
 

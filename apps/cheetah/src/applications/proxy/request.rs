@@ -15,6 +15,7 @@ use super::forwarded::{self, Client};
 use super::{HostField, Proxy};
 use crate::applications::application::{Address, Place};
 use crate::applications::head::{fields_named, is_hop_by_hop, push_field};
+use crate::applications::passing::passes;
 use crate::applications::rules::Asked;
 use crate::applications::variables::local_part;
 use crate::message::Version;
@@ -39,24 +40,6 @@ pub struct About<'a> {
     /// The connection is to stay open behind the answer.
     pub keeps: bool,
 }
-
-/// Fields that are about the connection, or that are written here, in lower case.
-const LEFT_OUT: [&str; 13] = [
-    "connection",
-    "content-length",
-    "expect",
-    "host",
-    "http2-settings",
-    "keep-alive",
-    "max-forwards",
-    // Scripts take it for the address of a proxy.
-    "proxy",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
 
 /// Appends the head of a request for an upstream.
 pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
@@ -208,10 +191,12 @@ fn push_host(out: &mut Vec<u8>, host: Option<&[u8]>, about: &About<'_>) {
 /// Whether a field goes on as it came.
 fn goes_on(fields: &[Header<'_>], field: &Header<'_>, is_trusted: bool) -> bool {
     let name = field.name;
-    let is_plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
-    let is_ours = LEFT_OUT.iter().any(|it| it.eq_ignore_ascii_case(name));
+    // They are about the connection, and written here.
+    let is_ours = ["http2-settings", "max-forwards"]
+        .iter()
+        .any(|it| it.eq_ignore_ascii_case(name));
     let is_claim = forwarded::is_written(name) || !is_trusted && forwarded::is_claim(name);
-    is_plain && !is_ours && !is_claim && !is_hop_by_hop(fields, name)
+    passes(name) && !is_ours && !is_claim && !is_hop_by_hop(fields, name)
 }
 
 #[cfg(test)]

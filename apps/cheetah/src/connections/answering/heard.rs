@@ -9,7 +9,7 @@ use super::failure::{Failure, tell_warnings};
 use crate::applications::head::Head;
 use crate::applications::pool::{Carriers, RequestId, Upstream};
 use crate::applications::reply::{Content, ReplyError};
-use crate::connections::connection::Shared;
+use crate::connections::shared::Shared;
 use crate::limits::APPLICATION_READ_LEN;
 
 /// A part of what has come of an answer.

@@ -4,7 +4,8 @@ use exos_inet::Instant;
 use exos_inet::tcp::ConnectionId;
 
 use super::Cheetah;
-use crate::connections::connection::{Shared, Task};
+use crate::connections::connection::Task;
+use crate::connections::shared::Shared;
 use crate::connections::transport::Transport;
 use crate::http::Missing;
 use crate::site::{Change, Wanted};

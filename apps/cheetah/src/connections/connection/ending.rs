@@ -1,6 +1,7 @@
 //! The end of a connection: its client's, ours, one for which a time was too long, and that of a session which failed.
 
-use super::{Connection, Outcome, Shared, Told, Turn};
+use super::{Connection, Outcome, Told, Turn};
+use crate::connections::shared::Shared;
 use crate::connections::transport::Transport;
 use crate::connections::wait::Wait;
 use crate::http::Attempt;

@@ -18,7 +18,6 @@ use exos_http3::{frame, frame::kind};
 use exos_inet::Instant;
 use exos_inet::tcp::{ConnectionId, Event};
 use exos_testing::Random;
-use exos_tls::policy::MinimumVersion;
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{
     ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig,
@@ -167,12 +166,9 @@ impl World {
         let config = Config {
             tls: Some(TlsConfig {
                 port: PORT,
-                minimum: MinimumVersion::default(),
-                suites: Vec::new(),
-                certificates: Vec::new(),
                 self_signed: true,
                 http3: true,
-                clients: None,
+                ..TlsConfig::default()
             }),
             ..Config::of(Root::Example)
         };
@@ -468,24 +464,19 @@ impl Response {
 
 /// The head of a request.
 pub fn request(method: &str, path: &str, more: &[(&str, &str)]) -> Vec<u8> {
-    let mut section = Vec::new();
-    encoder::begin(&mut section);
     let own = [
         (":method", method),
         (":scheme", "https"),
         (":authority", "localhost"),
         (":path", path),
     ];
-    for (name, value) in own.iter().chain(more) {
-        encoder::push(&mut section, name.as_bytes(), value.as_bytes());
-    }
+    let section = encoder::section(&[&own[..], more].concat());
     framed(kind::HEADERS, &section)
 }
 
 /// A frame.
 pub fn framed(kind: u64, content: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
-    frame::push_head(&mut out, kind, content.len() as u64);
-    out.extend_from_slice(content);
+    frame::push(&mut out, kind, content);
     out
 }

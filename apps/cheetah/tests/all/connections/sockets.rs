@@ -5,7 +5,7 @@ use crate::common;
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -39,6 +39,8 @@ fn listen_with(site: impl Into<Sites>) -> SocketServer {
 pub(super) struct Running {
     address: SocketAddr,
     stop: Arc<AtomicBool>,
+    /// Requests that have had to wait for an application, as of its last turn.
+    waits: Arc<AtomicU64>,
     /// Gives how many connections were left, and how many responses there were.
     thread: Option<JoinHandle<(usize, u64)>>,
 }
@@ -67,6 +69,8 @@ impl Running {
         let (tell, told) = std::sync::mpsc::channel();
         let stop = Arc::new(AtomicBool::new(false));
         let is_over = Arc::clone(&stop);
+        let waits = Arc::new(AtomicU64::new(0));
+        let has_waited = Arc::clone(&waits);
         let thread = std::thread::spawn(move || {
             let mut server = listen_with(site());
             server.set_bounds(bounds, None);
@@ -76,6 +80,9 @@ impl Running {
                 server
                     .turn(Some(clock::now() + Duration::from_millis(10)))
                     .unwrap();
+                let mut counters = server.cheetah().counters().into_iter();
+                let waits = counters.find(|(name, _)| *name == "fastcgi_waits");
+                has_waited.store(waits.expect("it is counted").1, Ordering::Relaxed);
             }
             server.stop();
             let until = clock::now() + Duration::from_secs(30);
@@ -90,6 +97,7 @@ impl Running {
         Self {
             address: told.recv().expect("it listens"),
             stop,
+            waits,
             thread: Some(thread),
         }
     }
@@ -100,6 +108,15 @@ impl Running {
             .set_read_timeout(Some(Duration::from_secs(60)))
             .unwrap();
         stream
+    }
+
+    /// Until as many requests have had to wait for an application.
+    pub(super) fn await_waits(&self, count: u64) {
+        let until = clock::now() + Duration::from_secs(60);
+        while self.waits.load(Ordering::Relaxed) < count {
+            assert!(clock::now() < until, "{count} requests wait");
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Everything that comes until the server closes.

@@ -3,10 +3,10 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-use super::set::OURS;
-use super::{Teller, with_set};
-use crate::process::{Here, here};
-use crate::sharing::unshare_fd;
+use crate::epoll::set::OURS;
+use crate::epoll::{self, Teller, with_set};
+use crate::process::{Here, NO_WATCHER, here};
+use crate::sharing::{unshare_fd, unshare_in};
 use crate::system::{self, EpollEvent};
 
 /// epoll_pwait(2), with a time limit; `None` in a process without shared sockets.
@@ -76,7 +76,13 @@ impl Call {
         lost: &mut Vec<i32>,
         was_woken: &mut bool,
     ) -> Result<Option<usize>, i32> {
-        let teller = super::teller(self.here, self.fd)?;
+        let teller = match epoll::teller(self.here, self.fd) {
+            Err(NO_WATCHER) => {
+                unshare_in(self.fd);
+                Teller::Kernel
+            }
+            teller => teller?,
+        };
         if teller == Teller::Kernel {
             return self.wait_alone(events);
         }
@@ -84,7 +90,7 @@ impl Call {
         let is_over = self.is_over();
         let mut count = 0;
         if teller == Teller::Library {
-            count = super::collect(self.here, self.fd, events, false, lost);
+            count = epoll::collect(self.here, self.fd, events, false, lost);
         }
         if count == 0 && (teller == Teller::Both || is_over) {
             count = self.collect_of_both(events, lost, std::mem::take(was_woken), is_over)?;
@@ -112,7 +118,7 @@ impl Call {
         let left = self.left();
         self.here.let_go();
         let got = self.kernel(events, left);
-        super::waited_alone(self.here, self.fd);
+        epoll::waited_alone(self.here, self.fd);
         let (count, woken) = got?;
         if woken && count == 0 {
             return Ok(None);
@@ -137,7 +143,7 @@ impl Call {
         let (here, fd, all) = (self.here, self.fd, events.len());
         // The kernel's descriptors have room in each answer.
         let ours = if all < FEW { all } else { all - all / FEW };
-        let mut count = super::collect(here, fd, &mut events[..ours], all < FEW, lost);
+        let mut count = epoll::collect(here, fd, &mut events[..ours], all < FEW, lost);
         let sleeps = count == 0 && !is_over;
         if all >= FEW && (was_woken || sleeps) {
             return Ok(count);
@@ -149,14 +155,14 @@ impl Call {
                     with_set(fd, |set| set.hear(here));
                 }
                 if more > 0 {
-                    count = super::without_doubles(fd, &mut events[..count + more], count);
+                    count = epoll::without_doubles(fd, &mut events[..count + more], count);
                 }
             }
             Err(number) if count == 0 => return Err(number),
             Err(_) => {}
         }
         if count == 0 {
-            count = super::collect(here, fd, events, false, lost);
+            count = epoll::collect(here, fd, events, false, lost);
         }
         Ok(count)
     }
@@ -167,7 +173,7 @@ impl Call {
         lost: &mut Vec<i32>,
         was_woken: &mut bool,
     ) -> Result<Option<usize>, i32> {
-        let waker = super::lie_down(self.here, self.fd, lost);
+        let waker = epoll::lie_down(self.here, self.fd, lost);
         // What is there already keeps it awake.
         let may_sleep = waker.is_none_or(|(_, may_sleep)| may_sleep);
         let slept = may_sleep.then(|| {
@@ -183,7 +189,7 @@ impl Call {
             return Ok(None);
         }
         with_set(self.fd, |set| set.pass_on(self.here));
-        Ok(Some(super::without_doubles(
+        Ok(Some(epoll::without_doubles(
             self.fd,
             &mut events[..count],
             0,

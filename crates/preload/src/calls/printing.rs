@@ -1,35 +1,15 @@
 //! Printing calls (`exos run --trace`): those of network sockets, ours and the kernel's, and of waits for ours. A line goes to `exos run` by
 //! a pipe, which prints it.
 
-use std::cell::Cell;
 use std::fmt::{self, Write};
-use std::sync::atomic::{AtomicI32, Ordering};
 
 use crate::addresses::family_of;
 use crate::epoll;
 use crate::process::here;
 use crate::sharing::find;
-use crate::system::{self, AF_INET, AF_INET6, EAGAIN, Iovec, call};
+use crate::system::{self, AF_INET, AF_INET6, Iovec, call};
 use crate::trace::number as n;
-use crate::trace::{Answer, Call, Selected};
-
-/// What lines are written to; none where nobody asks for them.
-static PIPE: AtomicI32 = AtomicI32::new(-1);
-
-thread_local! {
-    /// In a call that is printed: those that the library makes in it are not.
-    static WITHIN: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Lines are written there from now on.
-pub fn begin(pipe: i32) {
-    PIPE.store(pipe, Ordering::Relaxed);
-}
-
-/// Whether calls are printed.
-pub fn is_on() -> bool {
-    PIPE.load(Ordering::Relaxed) >= 0
-}
+use crate::trace::{Answer, Call, Selected, pipe};
 
 /// A call that has begun.
 pub struct Begun {
@@ -43,10 +23,10 @@ pub struct Begun {
 macro_rules! traced {
     ($number:expr, [$($argument:expr),*], $made:expr) => {{
         let make = || $made;
-        match $crate::trace::library::is_on() {
+        match $crate::trace::pipe::is_on() {
             false => make(),
             true => {
-                let begun = $crate::trace::library::Begun::new($number, &[$($argument as u64),*]);
+                let begun = $crate::calls::printing::Begun::new($number, &[$($argument as u64),*]);
                 let result = make();
                 if let Some(begun) = begun {
                     begun.end(result as i64);
@@ -58,19 +38,11 @@ macro_rules! traced {
 }
 pub(crate) use traced;
 
-/// A handler's calls are printed, though it has come into one of the library's.
-pub fn of_handler<T>(handler: impl FnOnce() -> T) -> T {
-    let within = WITHIN.replace(false);
-    let result = handler();
-    WITHIN.set(within);
-    result
-}
-
 impl Begun {
     /// Looks at what it is given; `None` within another that is printed.
     #[cold]
     pub fn new(number: i64, given: &[u64]) -> Option<Self> {
-        if WITHIN.replace(true) {
+        if pipe::enter() {
             return None;
         }
         let mut args = [0; 6];
@@ -110,7 +82,7 @@ impl Begun {
             });
         }
         system::set_errno(before);
-        WITHIN.set(false);
+        pipe::leave();
     }
 
     fn is_of_network(&self) -> bool {
@@ -176,7 +148,7 @@ fn is_network(fd: i32) -> bool {
         return true;
     }
     let mut stat = [0_u8; STAT];
-    let at = crate::calls::MODE_AT;
+    let at = system::MODE_AT;
     // SAFETY: there is room for what it writes.
     let is_socket = unsafe {
         let into = stat.as_mut_ptr().expose_provenance();
@@ -249,26 +221,8 @@ impl Line {
         if here().is_none_or(|here| here.part().is_none()) {
             return;
         }
-        /// A reader that takes nothing for so long has gone, or is stopped.
-        const TRIES: u32 = 2000;
         self.bytes[self.len] = b'\n';
-        let words = [
-            PIPE.load(Ordering::Relaxed) as usize,
-            self.bytes.as_ptr().expose_provenance(),
-            self.len + 1,
-            0,
-            0,
-            0,
-        ];
-        for _ in 0..TRIES {
-            // SAFETY: the bytes live as long as the call.
-            if unsafe { call(n::WRITE, words) } >= 0 || system::errno() != EAGAIN {
-                return;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
-        // It is waited for once, not with each call.
-        PIPE.store(-1, Ordering::Relaxed);
+        pipe::write(&self.bytes[..=self.len]);
     }
 }
 

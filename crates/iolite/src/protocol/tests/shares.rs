@@ -1,7 +1,7 @@
 //! Every order of the steps of an owner that counts what a member has, and of a member that keeps to its share, takes what it wants and lets
 //! go of it. It is never found to have more than its share; and what has more, and does not change it, always is.
 
-use super::{Census, hold_word};
+use super::super::{Census, hold_word};
 use std::collections::HashSet;
 
 const BUFFERS: usize = 3;
