@@ -29,8 +29,8 @@ pub const WINDOW_MAX: u32 = (1 << 31) - 1;
 /// The table of header compression that a peer may use: what it may before anything is said (§6.5.2). A connection costs as much.
 pub const HEADER_TABLE_LEN: usize = 4096;
 
-/// The table that we fill for a peer, which may allow less: what there is before anything is said. A connection costs as much at most;
-/// with more, a browser that allows 64 KiB would.
+/// The table that we fill for a peer, which may allow less: what there is before anything is said. With what finds its entries, and blocks
+/// and fields that are remembered, a connection costs three times as much at most, and a browser that allows 64 KiB no more.
 pub const SENT_TABLE_LEN: usize = 4096;
 
 /// Fields that were sent and not kept are remembered by 4 bytes each, to be kept when they are sent again: those of some twenty

@@ -1,6 +1,7 @@
 //! What all connections of a loop share: the server and what it sends of, limits, and what is counted.
 
 use exos_buf::Slice;
+use exos_inet::tcp::ConnectionId;
 
 use super::bounds::Bounds;
 use super::http2::counters::Counters as Http2Counters;
@@ -69,6 +70,8 @@ pub(super) struct Shared {
     /// No further requests are wanted.
     pub(super) stopping: bool,
     pub(super) out: Vec<Slice>,
+    /// Connections that have had their turn, and of whose requests more are there.
+    pub(super) unread: Vec<ConnectionId>,
     /// Frames of HTTP/2 that are put together.
     pub(super) frames: Vec<u8>,
     /// HTTP/2 is spoken to clients that want it.
@@ -90,6 +93,7 @@ impl Shared {
             counters: Counters::default(),
             stopping: false,
             out: Vec::new(),
+            unread: Vec::new(),
             frames: Vec::new(),
             speaks_http2: true,
             in_kernel: None,

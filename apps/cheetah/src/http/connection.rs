@@ -224,10 +224,16 @@ impl ServerConnection {
         }
     }
 
-    /// A response of one of its streams ends at `end` among all that it is given.
-    pub(crate) fn join(&mut self, server: &mut Server, lines: Unfinished, end: u64) {
+    /// A response of one of its streams, of which `head_len` bytes were the head as it was sent, ends at `end` among all that it is given.
+    pub(crate) fn join(
+        &mut self,
+        server: &mut Server,
+        lines: Unfinished,
+        head_len: usize,
+        end: u64,
+    ) {
         if let Some(log) = server.log_mut() {
-            log.join(lines, &mut self.lines, end);
+            log.join(lines, &mut self.lines, head_len as u64, end);
         }
     }
 

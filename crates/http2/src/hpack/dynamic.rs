@@ -9,9 +9,10 @@
 //! - what responses of a site have in common ([`IS_COMMON`]), when it is first sent;
 //! - any other when it is sent for the second time within some responses: most tags and lengths are sent once, and would only
 //!   displace what is common;
-//! - secrets never: who can have us send guesses beside them would learn from the length when one is right (§7.1).
+//! - the fixed names of secrets never: a client that can have guesses sent beside them would learn from the length when one is right
+//!   (§7.1). Other fields are only kept for the client that they were sent to before.
 //!
-//! A block that was encoded without a change to the table comes out the same while the table stays as it is: a few are remembered.
+//! A block of which nothing may still be kept comes out the same while the table stays as it is: a few are remembered.
 
 use super::decoder::{number, string};
 use super::encoder::{push_indexed, push_number};
@@ -89,8 +90,9 @@ pub struct DynamicEncoder {
     /// Blocks that change nothing, in a ring.
     short: Vec<Short>,
     next_short: usize,
-    /// The block that was made last.
+    /// The block that was made last, and whether it comes out so again.
     out: Vec<u8>,
+    is_lasting: bool,
 }
 
 /// A block that names entries, and what it was made of.
@@ -140,6 +142,13 @@ impl DynamicEncoder {
         self.encode_fields(block)
     }
 
+    /// Gives back memory that a long block took, when nothing is under way.
+    pub fn shrink(&mut self, len: usize) {
+        if self.out.capacity() > len {
+            self.out = Vec::new();
+        }
+    }
+
     fn encode_fields(&mut self, block: &[&[u8]]) -> &[u8] {
         self.out.clear();
         let has_resized = self.least.is_some();
@@ -147,13 +156,13 @@ impl DynamicEncoder {
             // RFC 7541 §4.2: the smallest, then the last.
             push_number(&mut self.out, 0x20, 5, least as u32);
             self.table.shrink(least);
-            self.short.clear();
-            self.next_short = 0;
+            (self.short, self.next_short) = (Vec::new(), 0);
             if least != self.table.len_max {
                 push_number(&mut self.out, 0x20, 5, self.table.len_max as u32);
             }
         }
         let added = self.table.added;
+        self.is_lasting = !has_resized;
         for part in block {
             let mut rest = *part;
             while !rest.is_empty() {
@@ -162,8 +171,8 @@ impl DynamicEncoder {
             }
         }
         let plain_len: usize = block.iter().map(|part| part.len()).sum();
-        let is_lasting = added == self.table.added && !has_resized;
-        if is_lasting && plain_len <= SHORT_BLOCK_LEN {
+        self.is_lasting &= added == self.table.added;
+        if self.is_lasting && plain_len <= SHORT_BLOCK_LEN {
             self.remember(block);
         }
         &self.out
@@ -172,9 +181,7 @@ impl DynamicEncoder {
     /// Appends the field at the start of `rest`: how many bytes it has there.
     fn push(&mut self, rest: &[u8]) -> usize {
         let Some(field) = Field::parse(rest) else {
-            debug_assert!(false, "fields of ours are whole");
-            self.out.extend_from_slice(rest);
-            return rest.len();
+            unreachable!("fields of ours are whole");
         };
         let bytes = &rest[..field.len];
         if !field.may_be_kept {
@@ -184,10 +191,7 @@ impl DynamicEncoder {
         let hash = hash(bytes);
         if let Some(number) = self.table.find(hash, bytes) {
             push_indexed(&mut self.out, number);
-        } else if self.table.len_max > 2 * ENTRY_OVERHEAD
-            && (IS_COMMON[field.name as usize] || self.has_seen(hash))
-            && let Some(size) = size(bytes).filter(|size| *size <= self.table.len_max / 2)
-        {
+        } else if let Some(size) = self.size_to_keep(&field, hash, bytes) {
             push_number(&mut self.out, 0x40, 6, field.name);
             self.out.extend_from_slice(&bytes[field.behind_name..]);
             self.table.add(hash, bytes, size);
@@ -195,6 +199,21 @@ impl DynamicEncoder {
             self.out.extend_from_slice(bytes);
         }
         field.len
+    }
+
+    /// What a field comes to in the table, if it is to be kept.
+    fn size_to_keep(&mut self, field: &Field, hash: u32, bytes: &[u8]) -> Option<usize> {
+        let size_max = self.table.len_max / 2;
+        // A code has eight bits for five at most, so what is coded is no shorter than that.
+        if ENTRY_OVERHEAD + bytes.len() * 5 / 8 > size_max {
+            return None;
+        }
+        if !IS_COMMON[field.name as usize] && !self.has_seen(hash) {
+            // The next time it is kept.
+            self.is_lasting = false;
+            return None;
+        }
+        size(bytes).filter(|size| *size <= size_max)
     }
 
     /// Whether a field was sent lately; it is from now on.
@@ -250,7 +269,7 @@ impl Field {
                 may_be_kept: false,
             });
         }
-        debug_assert!(first & 0x60 == 0, "blocks of ours change no table");
+        assert!(first & 0x60 == 0, "blocks of ours change no table");
         let name = number(&mut rest, 4).ok()?;
         let behind_name = block.len() - rest.len();
         if name == 0 {
@@ -356,6 +375,45 @@ mod tests {
         let later = field("date", "Sun, 06 Nov 1994 08:49:38 GMT");
         pair.send(&[&opening[..1], &later]);
         assert_eq!(len(&mut pair), 5);
+    }
+
+    /// On a connection whose table has what is common: the second time the rest of a document's fields is kept, the third it is named.
+    #[test]
+    fn each_document_becomes_short() {
+        let mut pair = Pair::new();
+        let common = [field(":status", "200"), field("server", "exos")].concat();
+        pair.send(&[&common]);
+        for tag in ["\"1\"", "\"2\""] {
+            let document = [field("content-type", "text/plain"), field("etag", tag)].concat();
+            let lens: Vec<usize> = (0..4).map(|_| pair.send(&[&common, &document])).collect();
+            assert!(lens[0] > lens[2] && lens[1] > lens[2], "{lens:?}");
+            assert_eq!(lens[2..], [4, 4]);
+        }
+    }
+
+    /// However much has gone through it, and however long a block was, what is kept is little.
+    #[test]
+    fn memory_is_bounded() {
+        let mut pair = Pair::new();
+        pair.send(&[&field("x-long", &"~".repeat(30_000))]);
+        for n in 0..10_000 {
+            pair.send(&[
+                &field("date", &n.to_string()),
+                &field("etag", &(n / 2).to_string()),
+            ]);
+        }
+        pair.encoder.shrink(2048);
+        let encoder = &pair.encoder;
+        let short: usize = encoder
+            .short
+            .iter()
+            .map(|it| it.plain.len() + it.coded.len())
+            .sum();
+        let others = encoder.out.capacity() + 4 * encoder.seen.capacity() + short;
+        assert!(others + encoder.table.memory() < 3 * SENT_TABLE_LEN);
+        pair.encoder.set_len_max(0);
+        pair.send(&[&field("server", "exos")]);
+        assert_eq!(pair.encoder.table.memory(), 0);
     }
 
     #[test]

@@ -35,6 +35,9 @@ pub(super) struct SentTable {
     pub(super) added: u64,
 }
 
+/// Room for some fields more, whenever there is none.
+const SPARE_LEN: usize = 256;
+
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     /// Where its bytes are.
@@ -76,6 +79,10 @@ impl SentTable {
     /// The peer adds a field, of this size; the oldest go for it (§4.4).
     pub(super) fn add(&mut self, hash: u32, field: &[u8], size: usize) {
         self.shrink(self.len_max - size);
+        if self.bytes.len() + field.len() > self.bytes.capacity() {
+            self.pack();
+            self.bytes.reserve_exact(field.len() + SPARE_LEN);
+        }
         self.added += 1;
         self.size += size;
         self.entries.push(Entry {
@@ -95,9 +102,17 @@ impl SentTable {
             self.size -= entry.size as usize;
             self.first += 1;
         }
-        if self.first > self.entries.len() / 2 {
-            self.pack();
+        if self.first == self.entries.len() {
+            (self.hashes, self.entries, self.bytes) = (Vec::new(), Vec::new(), Vec::new());
+            self.first = 0;
         }
+    }
+
+    /// Bytes that it takes.
+    #[cfg(test)]
+    pub(super) fn memory(&self) -> usize {
+        let entry = size_of::<Entry>();
+        self.bytes.capacity() + 4 * self.hashes.capacity() + entry * self.entries.capacity()
     }
 
     /// Throws away what has gone.

@@ -37,6 +37,8 @@ pub(super) enum Task<'a> {
     BreakOff,
     /// The application that answers it has said something.
     GoOnAnswering,
+    /// It has had its turn, and others theirs: more of its requests are there.
+    ReadOn,
 }
 
 impl Task<'_> {
@@ -51,6 +53,7 @@ impl Task<'_> {
             Task::SendOn { is_first } => connection.send_on(is_first, turn).into(),
             Task::BreakOff => connection.break_off(turn),
             Task::GoOnAnswering => connection.go_on_answering(turn),
+            Task::ReadOn => connection.handle_event(EventSet::NONE.with(EventSet::READABLE), turn),
         }
     }
 }
@@ -105,7 +108,7 @@ pub(super) struct Connection {
     pace: Pace,
     /// Who the client is.
     peer: IpAddr,
-    /// The limit of its peer's connections counts it, or of a stream that of streams.
+    /// The limit of its peer's connections counts it.
     is_admitted: bool,
     /// Nobody reads on the way what is sent.
     is_encrypted: bool,
@@ -141,6 +144,7 @@ impl exos_program::Timed for Connection {
 
 impl Connection {
     /// A connection on which nothing has been received; `is_admitted` where the limit of its peer's connections counts it.
+    #[inline]
     pub(super) fn new(
         id: ConnectionId,
         peer: IpAddr,
@@ -171,11 +175,10 @@ impl Connection {
         }
     }
 
-    /// A stream of a connection, whose request has come; `is_admitted` where the limit of its peer's streams counts it.
+    /// A stream of a connection, whose request has come.
     pub(super) fn stream_of(
         connection: &Connection,
         id: ConnectionId,
-        is_admitted: bool,
         http: ServerConnection,
         now: Instant,
     ) -> Connection {
@@ -183,7 +186,7 @@ impl Connection {
             http,
             is_encrypted: connection.is_encrypted,
             on_stream: Some(Version::Http2),
-            ..Connection::new(id, connection.peer, is_admitted, now)
+            ..Connection::new(id, connection.peer, false, now)
         }
     }
 
@@ -197,6 +200,7 @@ impl Connection {
     }
 
     /// Whether nobody reads on the way what is sent.
+    #[inline]
     #[must_use]
     pub(super) fn encrypted(mut self, is_encrypted: bool) -> Connection {
         self.is_encrypted = is_encrypted;

@@ -20,6 +20,8 @@ pub(in crate::connections) struct Exchange {
     /// The connection that carries it, and which of its streams it is.
     pub(super) carrier: ConnectionId,
     pub(super) stream: StreamId,
+    /// The limit of its peer's streams counts it.
+    pub(super) is_admitted: bool,
 }
 
 impl Timed for Exchange {
@@ -103,7 +105,7 @@ impl Exchanges {
     pub(super) fn remove(&mut self, id: ConnectionId) -> Option<Exchange> {
         let exchange = self.table.remove(id)?;
         self.free.push(id.slot() & !MARK);
-        if exchange.connection.is_admitted() {
+        if exchange.is_admitted {
             self.peers.leave(exchange.connection.peer());
         }
         Some(exchange)

@@ -55,11 +55,12 @@ impl<T: Transport> Driver<'_, T> {
             }
             (start, http) => (start, http.unwrap_or_default()),
         };
-        let connection = Connection::stream_of(self.connection, id, most.is_some(), http, self.now);
+        let connection = Connection::stream_of(self.connection, id, http, self.now);
         self.exchanges.insert(Exchange {
             connection,
             carrier: self.connection.id(),
             stream,
+            is_admitted: most.is_some(),
         });
         if let Some(stream) = self.http2.find(stream) {
             stream.owner = Owner::Exchange(id);
@@ -84,14 +85,17 @@ impl<T: Transport> Driver<'_, T> {
         });
     }
 
-    /// Nothing was done about a request: its client may ask again (RFC 9113 §8.7).
+    /// Nothing was done about a request: its client may ask again (RFC 9113 §8.7), but not without end.
     fn refuse(&mut self, id: StreamId, start: Start) {
         if let Some(stream) = self.http2.find(id) {
             stream.owner = Owner::Start(start);
         }
         let Http2 { core, frames, .. } = &mut *self.http2;
-        core.reset(id, ErrorCode::REFUSED_STREAM, frames);
+        let refused = core.refuse(id, frames);
         self.end_stream(id, false);
+        if let Err(fault) = refused {
+            self.fail(fault);
+        }
     }
 
     /// Handles one of its streams, if that is still there, and sees to what becomes of it.

@@ -70,8 +70,8 @@ pub(super) struct Http2 {
     /// Chunks of long files that its streams hold, and those that wait to be let have some.
     chunks: usize,
     starved: VecDeque<StreamId>,
-    /// Lines of responses that are whole, and where these end.
-    lines: Vec<(Unfinished, u64)>,
+    /// Responses that are whole.
+    lines: Vec<Finished>,
     /// When a request came last, and when something of a response was framed or taken.
     active: Instant,
     progressed: Instant,
@@ -89,6 +89,15 @@ pub(super) struct Http2 {
     held: bool,
     /// It is over by a fault.
     has_failed: bool,
+}
+
+/// A response that is whole: its lines for the log.
+struct Finished {
+    lines: Unfinished,
+    /// Bytes of its header block, as it was sent.
+    head_len: usize,
+    /// Where it ends among all that the connection was given.
+    end: u64,
 }
 
 /// Bytes of a stream that were sent.

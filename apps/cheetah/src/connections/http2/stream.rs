@@ -69,8 +69,9 @@ pub(super) struct Stream {
     /// The exchange has to hear of something.
     pub(super) has_news: bool,
     pub(super) has_taken: bool,
-    /// The header block of the response was sent.
+    /// The header block of the response was sent, and how long it was where nobody sees to the stream.
     pub(super) has_head: bool,
+    pub(super) head_len: usize,
     queue: VecDeque<Slice>,
     queue_len: usize,
     /// Nothing follows what is queued.
@@ -97,6 +98,7 @@ impl Stream {
             has_news: false,
             has_taken: false,
             has_head: false,
+            head_len: 0,
             queue: VecDeque::new(),
             queue_len: 0,
             is_last: false,

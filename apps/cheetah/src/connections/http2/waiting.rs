@@ -1,6 +1,5 @@
 //! What a connection of HTTP/2 waits for, and what becomes of it when that has not come in time.
 
-use exos_http2::ErrorCode;
 use exos_inet::Instant;
 use exos_program::Timed as _;
 
@@ -9,7 +8,7 @@ use super::driver::Driver;
 use crate::connections::connection::{Outcome, Turn};
 use crate::connections::transport::Transport;
 use crate::connections::wait::Wait;
-use crate::limits::GOODBYE_TIME;
+use crate::limits::{GOODBYE_TIME, WINDOW_REST_LEN};
 
 impl<T: Transport> Driver<'_, T> {
     pub(super) fn follow(&mut self) -> Outcome {
@@ -29,7 +28,7 @@ impl<T: Transport> Driver<'_, T> {
             return Outcome::GoesOn;
         }
         let (mut wait, mut until) = self.what_is_next(pending);
-        let is_stalled = self.http2.core.receive_room() == 0;
+        let is_stalled = self.http2.core.receive_room() < WINDOW_REST_LEN;
         let stalled_since = self.http2.stalled_since.unwrap_or(self.now);
         self.http2.stalled_since = is_stalled.then_some(stalled_since);
         // Whatever else goes on: a client that sends a body may wait for its answer, or to send it.
@@ -129,18 +128,19 @@ impl<T: Transport> Driver<'_, T> {
         }
     }
 
-    /// Bodies that nobody takes have used up what their client may send: the one of which most is kept goes, of several the first, so that
-    /// other requests go on.
+    /// Bodies that nobody takes have used up what their client may send: the request goes of whose body most is kept, of several the first,
+    /// as if its own time were over, so that others go on.
     fn end_longest_body(&mut self) {
         let streams = self.http2.streams.iter().rev();
         let Some(longest) = streams.max_by_key(|stream| stream.unconsumed()) else {
             return;
         };
-        let id = longest.id();
+        let Some(exchange) = longest.exchange() else {
+            return;
+        };
         self.shared.counters.http2.stalled_bodies += 1;
-        let Http2 { core, frames, .. } = &mut *self.http2;
-        core.reset(id, ErrorCode::CANCEL, frames);
-        self.end_stream(id, false);
+        self.http2.stalled_since = None;
+        self.with(exchange, |connection, turn| connection.end_wait(turn));
     }
 
     /// Its session of TLS has failed: nothing of what was sent will be taken.

@@ -2,6 +2,7 @@
 
 mod applications;
 mod http2;
+mod http2_bodies;
 mod http2_life;
 mod http2_streams;
 mod http3;
