@@ -196,7 +196,8 @@ impl Visit {
         self.cheetah.stop(self.now, unix_secs, &mut packets);
     }
 
-    fn read(&mut self, bytes: usize) {
+    /// The client reads up to this much of each connection.
+    pub fn read(&mut self, bytes: usize) {
         for side in &mut self.connections {
             let readable = self.client.tcp.readable(side.id);
             let count = readable.len().min(bytes);

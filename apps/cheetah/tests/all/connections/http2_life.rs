@@ -251,58 +251,66 @@ fn a_stop_does_not_wait_for_long() {
     assert_eq!(gone(&visit), Some(ErrorCode::NO_ERROR));
 }
 
+/// Requests of a crowd.
+const CROWD: usize = 700;
+
 /// No turn of the server answers more than some hundreds of one connection's requests, however many have come; all are answered, in as many
-/// turns as that takes.
+/// turns as that takes, also where their client has closed and nothing more comes.
+fn takes_turns(
+    crowd: &[u8],
+    answered: impl Fn(&Visit) -> usize,
+    received: impl Fn(&Visit) -> usize,
+) {
+    for closes in [false, true] {
+        let mut visit = Visit::new(big(10), |_| {});
+        visit.ask("10.0.0.1", crowd);
+        if closes {
+            visit.client.tcp.finish(visit.connections[0].id);
+        }
+        let mut before = 0;
+        while before < CROWD {
+            visit.turn();
+            visit.read(LEN);
+            let now = answered(&visit);
+            assert!(now - before <= REQUESTS_AT_ONCE, "{before} to {now}");
+            assert!(visit.now < Instant::from_millis(10_000));
+            before = now;
+        }
+        visit.run(secs(1), LEN);
+        // What comes together with the end of both is gone with the client's connection.
+        assert!(closes || received(&visit) == CROWD);
+        assert_eq!(visit.cheetah.connections(), usize::from(!closes));
+    }
+}
+
 #[test]
 fn a_crowd_of_requests_takes_turns() {
-    const CROWD: u32 = 700;
-    let mut visit = Visit::new(big(10), |_| {});
-    let mut bytes = begin(1 << 20);
+    let mut crowd = begin(1 << 20);
     // The same block each time, which names fixed entries: as short as a request may be.
     let block = block(&[(":method", "GET"), (":scheme", "http"), (":path", "/")]);
     let flags = flag::END_HEADERS | flag::END_STREAM;
-    for n in 0..CROWD {
-        bytes.extend(framed(kind::HEADERS, flags, 2 * n + 1, &block));
+    for n in 0..CROWD as u32 {
+        crowd.extend(framed(kind::HEADERS, flags, 2 * n + 1, &block));
     }
-    visit.ask("10.0.0.1", &bytes);
-    // Nothing more will come, so nothing that comes has it go on.
-    visit.client.tcp.finish(visit.connections[0].id);
-    let (mut before, mut turns) = (0, Vec::new());
-    while before < u64::from(CROWD) {
-        visit.turn();
-        let now = counter(&visit, "http2_streams");
-        turns.extend((now > before).then_some(now - before));
-        before = now;
-        assert!(visit.now < Instant::from_millis(10_000));
-    }
-    let at_once = REQUESTS_AT_ONCE as u64;
-    assert_eq!(turns, [at_once, at_once, u64::from(CROWD) - 2 * at_once]);
-    visit.run(secs(1), LEN);
-    let heads = frames(&visit).into_iter();
-    let heads = heads.filter(|(head, _)| head.kind == kind::HEADERS);
-    assert_eq!(heads.count(), CROWD as usize);
+    let is_head = |(head, _): &(FrameHead, Vec<u8>)| head.kind == kind::HEADERS;
+    takes_turns(
+        &crowd,
+        |visit| counter(visit, "http2_streams") as usize,
+        |visit| frames(visit).into_iter().filter(is_head).count(),
+    );
 }
 
-/// So do those of HTTP/1.1.
 #[test]
 fn a_crowd_of_pipelined_requests_takes_turns() {
-    const CROWD: usize = 700;
-    let mut visit = Visit::new(big(10), |_| {});
     let crowd = b"GET /big HTTP/1.1\r\nHost: a\r\n\r\n".repeat(CROWD);
-    visit.ask("10.0.0.1", &crowd);
-    visit.client.tcp.finish(visit.connections[0].id);
-    let answered = |visit: &Visit| visit.cheetah.server().counters().response_count();
-    let mut before = 0;
-    while before < CROWD as u64 {
-        visit.turn();
-        let now = answered(&visit);
-        assert!(now - before <= REQUESTS_AT_ONCE as u64, "{before} to {now}");
-        assert!(visit.now < Instant::from_millis(10_000));
-        before = now;
-    }
-    visit.run(secs(5), LEN);
-    let received = String::from_utf8_lossy(&visit.connections[0].received).into_owned();
-    assert_eq!(received.matches("HTTP/1.1 200").count(), CROWD);
+    takes_turns(
+        &crowd,
+        |visit| visit.cheetah.server().counters().response_count() as usize,
+        |visit| {
+            let received = String::from_utf8_lossy(&visit.connections[0].received).into_owned();
+            received.matches("HTTP/1.1 200").count()
+        },
+    );
 }
 
 /// While more than a megabyte of responses is on its way to the client, what it says is read.
