@@ -126,6 +126,13 @@ pub const SHUTDOWN_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 /// references to documents; the bound is for what a client can make us remember.
 pub const QUEUE_LEN_MAX: usize = 1024 * 1024;
 
+/// What is left of a connection's window of HTTP/2 where nobody takes the bodies that have used it up: not much comes of that.
+pub const WINDOW_REST_LEN: usize = 1024;
+
+/// Requests of one connection that are answered in one turn: a receive buffer holds thousands that differ in nothing, and all other
+/// connections would wait for their answers. It is more than what clients have under way: HTTP/2 allows 128 streams.
+pub const REQUESTS_AT_ONCE: usize = 256;
+
 /// Parts of a document in one answer. Players and download managers ask for one or a few; more is an
 /// attack on servers that copy each (RFC 9110 §17.15).
 pub const RANGES_MAX: usize = 32;

@@ -39,6 +39,7 @@ const SECTIONS: [(&str, &[&str]); 9] = [
         &[
             "max_connections",
             "max_peer_connections",
+            "max_peer_streams",
             "min_read_rate",
             "min_head_rate",
             "shutdown_timeout",

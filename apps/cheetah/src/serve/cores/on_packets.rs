@@ -41,6 +41,8 @@ pub(in crate::serve) struct Setup {
     pub(in crate::serve) feed: Feed,
     pub(in crate::serve) log: Option<Log>,
     pub(in crate::serve) peers: Peers,
+    /// How many requests of HTTP/2 of each peer wait, on all cores.
+    pub(in crate::serve) peer_streams: Peers,
     /// What accepts sessions of TLS, on all cores.
     pub(in crate::serve) acceptor: Option<Arc<Acceptor>>,
     /// For connections, on all cores together; unless the kernel answers requests, and has it.
@@ -290,6 +292,7 @@ pub(in crate::serve) fn open(
     cheetah.set_bounds(config.bounds.bounds());
     let in_kernel = exos.requests().and_then(|requests| requests.peer_room());
     cheetah.share_peers(setup.peers.beside(in_kernel));
+    cheetah.share_peer_streams(setup.peer_streams);
     if exos.requests().is_none() {
         exos.stack.tcp.share_room(setup.room);
     }
