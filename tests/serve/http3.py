@@ -74,7 +74,7 @@ class Client(QuicConnectionProtocol):
 
     async def get(self, *args, **named):
         response = self.ask(*args, **named)
-        await asyncio.wait_for(response.has_ended.wait(), 60)
+        await asyncio.wait_for(response.has_ended.wait(), 300)
         return response
 
 

@@ -44,7 +44,7 @@ judge() {
             end) has_ended=yes ;;
             *) bad "${line#not ok }" ;;
         esac
-    done < <($run timeout 120 "$PYTHON" "$here/http3.py" "$ip" 8443 "$site" "$@" 2>&1)
+    done < <($run timeout 900 "$PYTHON" "$here/http3.py" "$ip" 8443 "$site" "$@" 2>&1)
     same "the client comes to its end" yes $has_ended
 }
 # all RUNNER IP: of a server that has just begun; it ends.
@@ -75,9 +75,75 @@ else
     bad "it starts" "$(cat "$work/err")"
 fi
 # shellcheck disable=SC2086
-launch_in_lab "$site" --link xdp:wire --share-address $common
-has "beside the host it is refused" "there are no datagrams for HTTP/3" "$(cat "$work/err")"
+if launch_in_lab "$site" --link xdp:wire --share-address $common; then
+    about="beside the host: "
+    all client 10.10.0.1
+else
+    bad "it starts beside the host" "$(cat "$work/err")"
+fi
 "$exos" lab down --name "$lab" >/dev/null 2>&1
+
+# as_http1 NAME PATH [FILE]: by our own client the status and the content are those that curl has by HTTP/1.1 over TLS, each of twelve
+# times; of a POST, where there is a file to send.
+as_http1() {
+    local name=$1 path=$2 status sum more=
+    shift 2
+    if [ $# = 1 ]; then more="-X POST --body $1"; set -- -H Expect: --data-binary "@$1"; fi
+    status=$(curl -sSk --http1.1 -m 60 -o "$work/content" -w '%{http_code}' "$@" "https://127.0.0.1:8443$path" 2>&1)
+    sum=$(sha256sum <"$work/content" | cut -d ' ' -f 1)
+    # shellcheck disable=SC2086
+    timeout 700 "$exos" load "https://127.0.0.1:8443$path" --sockets --http 3 --insecure -c 2 --streams 4 -n 12 --json --timeout 300s -d 600s --expect-status "$status" \
+        --expect-sha256 "$sum" $more >"$work/load" 2>"$work/load.err"
+    same "$name ($status)" "12 {}" "$(python3 -S -c "import json; r = json.load(open('$work/load')); print(r['responses'], r['errors'])" 2>&1; cat "$work/load.err")"
+}
+
+about="applications and rules: "
+head -c 300000 /dev/urandom >"$work/body"
+mkdir -p "$site/secret" "$site/folder" && echo secret >"$site/secret/a"
+cat >"$work/serve.toml" <<END
+port = 8080
+[tls]
+port = 8443
+self_signed = true
+http3 = true
+[[site]]
+root = "site"
+[[site.redirect]]
+from = "/old/*"
+to = "/new/*"
+[[site.access]]
+path = "/secret/*"
+rules = ["deny all"]
+[[site.fastcgi]]
+path = "/app/*"
+to = "$work/app.sock"
+body = "4MiB"
+[[site.proxy]]
+path = "/up"
+to = ["http://127.0.0.1:9100"]
+END
+python3 "$here/../fastcgi/application.py" "$work/app.sock" "$work/app.log" >/dev/null 2>&1 &
+peer=$!
+python3 -m http.server --bind 127.0.0.1 --directory "$site" 9100 >/dev/null 2>&1 &
+upstream=$!
+cleanup_upstream() { end "$upstream"; in_the_end; }
+trap cleanup_upstream EXIT
+await test -S "$work/app.sock"
+await bash -c "</dev/tcp/127.0.0.1/9100"
+if launch "https://" "$exos" serve --sockets --config "$work/serve.toml"; then
+    as_http1 "a document" /middle.bin
+    as_http1 "what is not there" /none
+    as_http1 "a redirect" "/old/a?b"
+    as_http1 "a folder without its slash" /folder
+    as_http1 "what is denied" /secret/a
+    as_http1 "an application's answer" "/app/a?bytes=300000"
+    as_http1 "an application's body" "/app/a?body" "$work/body"
+    as_http1 "an upstream's answer" /up/middle.bin
+    as_http1 "an upstream's refusal" /up/none
+    stop; same "it ends in order" 0 $?
+else
+    bad "it starts" "$(cat "$work/err")"
+fi
 
 about="two cores: "
 # shellcheck disable=SC2086

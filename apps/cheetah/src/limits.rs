@@ -126,6 +126,13 @@ pub const SHUTDOWN_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 /// references to documents; the bound is for what a client can make us remember.
 pub const QUEUE_LEN_MAX: usize = 1024 * 1024;
 
+/// What is left of a connection's window of HTTP/2 where nobody takes the bodies that have used it up: not much comes of that.
+pub const WINDOW_REST_LEN: usize = 1024;
+
+/// Requests of one connection that are answered in one turn: a receive buffer holds thousands that differ in nothing, and all other
+/// connections would wait for their answers. It is more than what clients have under way: HTTP/2 allows 128 streams.
+pub const REQUESTS_AT_ONCE: usize = 256;
+
 /// Parts of a document in one answer. Players and download managers ask for one or a few; more is an
 /// attack on servers that copy each (RFC 9110 §17.15).
 pub const RANGES_MAX: usize = 32;
@@ -304,6 +311,9 @@ pub const PASSWORD_FILE_REST_TIME: Duration = Duration::from_millis(100);
 /// How long an application may say nothing by default: nginx's `fastcgi_read_timeout`.
 pub const APPLICATION_TIME: Duration = Duration::from_secs(60);
 
+/// The longest body that a configuration may let through, a terabyte: more than that is a slip of the pen.
+pub const APPLICATION_BODY_LEN_MAX: u64 = 1 << 40;
+
 /// The longest time that it may be given: no visitor waits for longer.
 pub const APPLICATION_TIME_MAX: Duration = Duration::from_secs(3600);
 
@@ -356,6 +366,10 @@ pub const LINK_REST_TIME: Duration = Duration::from_millis(10);
 
 /// The longest such rest, after several failures: as long as it takes to start again.
 pub const LINK_REST_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// Links to an application that stops, beside the one to what follows it: one that is started again and again, or says that it stops and does
+/// not, costs no link for each request.
+pub const STOPPING_LINKS_MAX: usize = 2;
 
 /// What an application may have sent and no client taken, beside what is queued for that client: one read.
 pub const APPLICATION_READ_LEN: usize = 64 * 1024;
@@ -601,6 +615,12 @@ pub const QUIC_STREAM_WINDOW: u32 = RECEIVE_BUFFER_LEN;
 /// What it may have sent on all streams of a connection together: four bodies at their full speed.
 pub const QUIC_RECEIVE_WINDOW: u32 = 4 * QUIC_STREAM_WINDOW;
 
+/// Bytes of a connection's requests that wait for the server, beyond which each request may have as many as the second says: a megabyte,
+/// and one more where all streams have their share. A body that is taken as it comes needs no more.
+pub const QUIC_WAITING_LEN_MAX: usize = 1024 * 1024;
+/// What each may have then.
+pub const QUIC_WAITING_LEN_SHARE: usize = 8 * 1024;
+
 /// Bytes of responses that QUIC has copied and the client has not acknowledged, at most: 100 Mbit/s over 80 ms. Twice the congestion
 /// window where that is less.
 pub const QUIC_SEND_WINDOW: u64 = 1024 * 1024;
@@ -621,11 +641,22 @@ pub const QUIC_HANDSHAKES_FREE: usize = 64;
 /// Priorities of requests that have not come (RFC 9218 §7.2).
 pub const QUIC_EARLY_PRIORITIES: usize = 8;
 
+/// How long datagrams wait that the interface or the kernel does not take, until it is asked again.
+pub const QUIC_ROOM_PAUSE: Duration = Duration::from_millis(1);
+
 /// How often it is looked what has waited for too long.
 pub const QUIC_LOOK_TIME: Duration = Duration::from_secs(1);
 
 /// Datagrams of one connection that are made at once: of full packets, what a link may take as one.
-pub const QUIC_SEGMENTS_MAX: usize = 16;
+pub const QUIC_SEGMENTS_MAX: usize = 40;
+
+/// A part of a body up to this length is copied beside its frame's head, which costs less than a piece of its own.
+pub const QUIC_COPIED_LEN_MAX: usize = 2048;
+
+/// Field sections of responses that are kept: of as many documents, where they are asked for often. A hundred kilobytes or so.
+pub const QUIC_SECTIONS_MAX: usize = 256;
+/// The longest header block whose section is kept: longer ones are an application's, and others each time.
+pub const QUIC_SECTION_LEN_MAX: usize = 1024;
 
 /// Datagrams that are taken in a turn: others have their turn then.
 pub const QUIC_DATAGRAMS_PER_TURN: usize = 256;
@@ -636,5 +667,5 @@ pub const QUIC_ANSWERS_MAX: usize = QUIC_DATAGRAMS_PER_TURN;
 /// Calls that read datagrams from a socket of the kernel's in a turn: as many datagrams, or more, where several come as one.
 pub const QUIC_CALLS_PER_TURN: usize = QUIC_DATAGRAMS_PER_TURN / 8;
 
-/// Bytes that wait in the kernel for a socket of QUIC, in each direction.
+/// Bytes that wait for a socket of QUIC, in the kernel in each direction, or in our stack.
 pub const QUIC_SOCKET_LEN: usize = 2 * 1024 * 1024;

@@ -42,6 +42,7 @@ impl<C: Timed> ConnectionTable<C> {
     }
 
     /// Takes a connection in, and arms it.
+    #[inline]
     pub fn insert(&mut self, connection: C) {
         let id = connection.id();
         let slot = place(id) as usize;

@@ -132,6 +132,11 @@ impl Datagrams {
         self.state.max_gso_segments()
     }
 
+    /// Whether what leaves may be fragmented on its way, because the kernel is too old to be told otherwise.
+    pub fn may_fragment(&self) -> bool {
+        self.state.may_fragment()
+    }
+
     /// Sends them.
     ///
     /// # Errors

@@ -81,11 +81,20 @@ pub const QUIC_SERVER_STREAMS_MAX: u32 = 16;
 /// Bytes of requests that are under way on a connection of QUIC at most: what a body fills of a path of ten gigabits a second and 6 ms.
 pub const QUIC_UPLOAD_LEN_MAX: u64 = 8 << 20;
 
-/// Datagrams of one length that leave together: what the kernel cuts at most (64 KB, and 64 of them before Linux 6.?).
+/// Datagrams of one length that leave together: half of what kernels cut at most.
 pub const QUIC_SEGMENTS_MAX: usize = 32;
 
 /// Sockets over which the connections of a core are spread: a server's cores get theirs by ports, so there are some for each.
 pub const QUIC_SOCKETS_MAX: usize = 64;
+
+/// Those of them on a link that a daemon lends: each is claimed.
+pub const QUIC_SOCKETS_LENT_MAX: usize = 8;
+
+/// How long datagrams wait that the interface or the kernel does not take, until it is asked again.
+pub const QUIC_ROOM_PAUSE: Duration = Duration::from_millis(1);
+
+/// Bytes that may wait in a socket of our stack: what the frames of a link's receive ring carry, which come in one turn.
+pub const QUIC_QUEUE_LEN: usize = 4 << 20;
 
 /// Bytes that may wait in the kernel for each socket of datagrams.
 pub const QUIC_SOCKET_LEN: usize = 4 << 20;

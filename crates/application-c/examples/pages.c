@@ -36,6 +36,7 @@ enum {
     STREAM_PART = 160 * LINE_LEN,
     PAGE_LEN_MAX = 1 << 26,
     KEPT_MAX = 64,
+    KEPT_LEN_MAX = 1 << 18, /* So all that are kept take a quarter of the pool at most. */
     WORK_MAX = 4096,
     BUFFERS = 1024,
     STOP_MS = 10000,
@@ -52,6 +53,9 @@ struct work {
     enum { NONE, STREAM, BROKEN, ECHO } what;
     exos_request request;
     size_t len, left;
+    /* What was read of a body and found no buffer. */
+    char *unsent;
+    size_t unsent_len;
 };
 
 static exos_application *app;
@@ -87,7 +91,7 @@ static int send_fresh(exos_request request, const char *what, size_t whole, size
 static int send_kept(exos_request request, size_t len) {
     for (size_t n = 0; n < kept_count; n++)
         if (kept[n].len == len) return exos_answer_send_piece(app, request, kept[n].piece);
-    if (kept_count == KEPT_MAX) return send_fresh(request, "kept", len, len);
+    if (kept_count == KEPT_MAX || len > KEPT_LEN_MAX) return send_fresh(request, "kept", len, len);
     char *bytes = page("kept", len, len);
     int made = exos_piece_make(app, bytes, len, &kept[kept_count].piece);
     free(bytes);
@@ -102,23 +106,41 @@ static struct work *work_of(exos_request request) {
     return NULL;
 }
 
-/* Goes on with a stream as far as there is room, or with a body as far as it has come. */
+static void forget(struct work *work) {
+    free(work->unsent);
+    work->unsent = NULL;
+    work->what = NONE;
+}
+
+/* Goes on with an echo, as far as the body has come and there is room. */
+static int echo(struct work *work) {
+    exos_request request = work->request;
+    char bytes[16384];
+    int64_t count;
+    if (work->unsent) {
+        int sent = exos_answer_send(app, request, work->unsent, work->unsent_len);
+        if (sent < 0) return sent;
+        free(work->unsent);
+        work->unsent = NULL;
+    }
+    while ((count = exos_request_read_body(app, request, bytes, sizeof bytes)) > 0) {
+        int sent = exos_answer_send(app, request, bytes, (size_t)count);
+        if (sent == EXOS_ERROR_EXHAUSTED && (work->unsent = malloc((size_t)count))) {
+            memcpy(work->unsent, bytes, work->unsent_len = (size_t)count);
+            return sent;
+        }
+        if (sent < 0) return sent;
+    }
+    if (count < 0) return (int)count;
+    if (exos_request_body_is_whole(app, request) != 1) return EXOS_OK;
+    forget(work);
+    return exos_answer_end(app, request);
+}
+
+/* Goes on with an answer that is made bit by bit. What finds no buffer is done once more when EXOS_ROOM tells. */
 static int go_on(struct work *work) {
     exos_request request = work->request;
-    if (work->what == ECHO) {
-        char bytes[16384];
-        int64_t count;
-        while ((count = exos_request_read_body(app, request, bytes, sizeof bytes)) > 0) {
-            int sent = exos_answer_send(app, request, bytes, (size_t)count);
-            if (sent < 0) return sent;
-        }
-        if (count < 0) return (int)count;
-        if (exos_request_body_is_whole(app, request) == 1) {
-            work->what = NONE;
-            return exos_answer_end(app, request);
-        }
-        return EXOS_OK;
-    }
+    if (work->what == ECHO) return echo(work);
     while (work->left > 0 && exos_answer_queued(app, request) < STREAM_PART) {
         size_t part = work->left < STREAM_PART ? work->left : STREAM_PART;
         int sent = send_fresh(request, "stream", work->len, part);
@@ -127,14 +149,14 @@ static int go_on(struct work *work) {
     }
     if (work->left > 0 || (work->what == BROKEN && exos_answer_queued(app, request) > 0)) return EXOS_OK;
     int is_broken = work->what == BROKEN;
-    work->what = NONE;
+    forget(work);
     return is_broken ? exos_answer_give_up(app, request) : exos_answer_end(app, request);
 }
 
 static int begin_work(exos_request request, int what, size_t len) {
     for (struct work *work = works; work < works + WORK_MAX; work++) {
         if (work->what != NONE) continue;
-        *work = (struct work){what, request, len, len};
+        *work = (struct work){what, request, len, len, NULL, 0};
         begin(request, -1);
         return go_on(work);
     }
@@ -206,14 +228,16 @@ static void happened(const exos_event *event) {
     if (event->kind == EXOS_REQUEST)
         done = answer(event->request);
     else if (work && event->kind == EXOS_LEFT)
-        work->what = NONE;
+        forget(work);
     else if (work)
         done = go_on(work);
     if (done >= 0 || done == EXOS_ERROR_GONE) return;
-    /* What has begun is cut off, what has not is 500. */
+    work = work_of(event->request);
+    /* One that is made bit by bit goes on when there are buffers again. */
+    if (work && done == EXOS_ERROR_EXHAUSTED) return;
     exos_answer_say(app, event->request, exos_application_error());
     exos_answer_give_up(app, event->request);
-    if ((work = work_of(event->request))) work->what = NONE;
+    if (work) forget(work);
 }
 
 static void must(int done) {
@@ -233,7 +257,7 @@ int main(int argc, char **argv) {
     sigprocmask(SIG_BLOCK, &term, NULL);
     must(exos_application_open(argv[1], BUFFERS, &app));
     must(exos_application_stop_on(app, signalfd(-1, &term, SFD_CLOEXEC), STOP_MS));
-    while (!exos_application_is_over(app)) {
+    while (exos_application_is_over(app) == 0) {
         exos_event event;
         int is_any = exos_application_wait(app, -1, &event);
         must(is_any);

@@ -3,7 +3,7 @@
 use crate::application::{Handle, application};
 use crate::failure::{Code, Failure, Result, call, call_int};
 use crate::handle::{bytes, text};
-use crate::piece::{Piece, piece};
+use crate::piece::{Piece, copy, piece};
 use crate::request::Request;
 use exos_application::{Application, Head, RequestId};
 use std::ffi::{c_char, c_int};
@@ -27,11 +27,28 @@ unsafe fn with(
 ) -> c_int {
     call_int(|| {
         // SAFETY: as the caller says.
-        let app = unsafe { application(app) }?;
-        let id = request.in_app(app)?;
-        act(app, id)?;
+        let mut app = unsafe { application(app) }?;
+        let id = request.in_app(&app)?;
+        act(&mut app, id)?;
         Ok(0)
     })
+}
+
+fn wrong(words: &str) -> Failure {
+    Failure::new(Code::Argument, words)
+}
+
+/// The name of a field: a token (RFC 9110 §5.6.2), and none that is said in another way.
+fn field_name(name: &[u8]) -> Result<&str> {
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    let name = str::from_utf8(name).ok();
+    let name = name.filter(|name| !name.is_empty() && name.bytes().all(is_token));
+    let name = name.ok_or_else(|| wrong("a field's name is no token of HTTP"))?;
+    let is_ours = |ours: &&str| ours.eq_ignore_ascii_case(name);
+    match ["status", "content-length"].iter().any(is_ours) {
+        true => Err(wrong("exos_answer_begin says status and length by itself")),
+        false => Ok(name),
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -47,7 +64,13 @@ unsafe extern "C" fn exos_answer_begin(
         let status = u16::try_from(status)
             .ok()
             .filter(|it| (200..600).contains(it));
-        let status = status.ok_or(Failure::new(Code::Argument, "a status is 200 to 599"))?;
+        let status = status.ok_or_else(|| wrong("a status is 200 to 599"))?;
+        if length < -1 {
+            return Err(wrong("a length is 0 or more, or -1"));
+        }
+        if app.has_begun(id) {
+            return Err(wrong("the answer has begun"));
+        }
         if fields.is_null() && count > 0 {
             return Err(Failure::null("the fields' pointer"));
         }
@@ -59,12 +82,13 @@ unsafe extern "C" fn exos_answer_begin(
             let name = unsafe { text(field.name, "a field's name") }?;
             // SAFETY: as above.
             let value = unsafe { text(field.value, "a field's value") }?;
-            let name = str::from_utf8(name)
-                .map_err(|_| Failure::new(Code::Argument, "a field's name is no text"))?;
-            head = head.field(name, value);
+            head = head.field(field_name(name)?, value);
         }
         let length = u64::try_from(length).ok();
         let head = length.into_iter().fold(head, Head::length);
+        if head.is_too_long() {
+            return Err(wrong("the fields are longer than 32 KiB"));
+        }
         app.begin(id, &head);
         Ok(())
     };
@@ -98,7 +122,11 @@ unsafe extern "C" fn exos_answer_send(
     let send = |app: &mut Application, id| {
         // SAFETY: there are as many bytes, as the header says.
         let from = unsafe { bytes(from, len) }?;
-        app.send(id, app.pool().copy(from)?);
+        let copied = copy(app, from);
+        if copied.as_ref().is_err_and(Failure::passes) {
+            app.await_buffers(id);
+        }
+        app.send(id, copied?);
         Ok(())
     };
     // SAFETY: as the header says.

@@ -1,7 +1,7 @@
 //! An application: opened, waited for, stopped and closed.
 
 use crate::failure::{Code, Failure, Result, call_int};
-use crate::handle::{Owned, give, text};
+use crate::handle::{Borrowed, Owned, give, give_none, text};
 use crate::request::Request;
 use exos_application::{Application, Event};
 use exos_iolite::Shape;
@@ -18,11 +18,15 @@ pub(crate) type Handle = Owned<Application>;
 /// Buffers of a pool: what it takes to answer at all, and what a pool may have.
 const BUFFERS: std::ops::RangeInclusive<u32> = 2..=16_384;
 
+/// What C knows as `exos_event`.
 #[repr(C)]
-struct RawEvent {
-    kind: i32,
+pub(crate) struct RawEvent {
+    pub kind: i32,
     request: Request,
 }
+
+// As in the header, which has it checked by C.
+const _: () = assert!(size_of::<RawEvent>() == 24 && std::mem::offset_of!(RawEvent, request) == 8);
 
 impl From<Event> for RawEvent {
     fn from(event: Event) -> Self {
@@ -47,9 +51,8 @@ unsafe fn open(
     out: *mut *mut Handle,
     open: impl FnOnce(Shape) -> exos_iolite::Result<Application>,
 ) -> Result<i32> {
-    if out.is_null() {
-        return Err(Failure::null("where to put the application"));
-    }
+    // SAFETY: as the caller says.
+    unsafe { give_none(out) }?;
     if !BUFFERS.contains(&buffers) {
         return Err(Failure::new(
             Code::Argument,
@@ -131,7 +134,7 @@ unsafe extern "C" fn exos_application_close(app: *mut Handle) -> c_int {
 /// # Safety
 ///
 /// As the header says: it is NULL, or one that was opened and not closed. Nothing that this returns is kept beyond a call.
-pub(crate) unsafe fn application<'a>(app: *const Handle) -> Result<&'a mut Application> {
+pub(crate) unsafe fn application<'a>(app: *const Handle) -> Result<Borrowed<'a, Application>> {
     // SAFETY: as the caller says.
     unsafe { Handle::of(app, "the application") }
 }
@@ -144,7 +147,7 @@ unsafe extern "C" fn exos_application_wait(
 ) -> c_int {
     call_int(|| {
         // SAFETY: as the header says.
-        let app = unsafe { application(app) }?;
+        let mut app = unsafe { application(app) }?;
         if out.is_null() {
             return Err(Failure::null("where to put the event"));
         }
@@ -165,14 +168,27 @@ unsafe extern "C" fn exos_application_fd(app: *mut Handle) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn exos_application_poll_timeout(app: *mut Handle) -> c_int {
+unsafe extern "C" fn exos_application_poll_timeout(
+    app: *mut Handle,
+    timeout_ms: *mut c_int,
+) -> c_int {
     call_int(|| {
+        // SAFETY: as the header says.
+        unsafe { give(timeout_ms, 0) }?;
         // SAFETY: as the header says.
         let time = unsafe { application(app) }?.poll_timeout();
         // Not before it has passed.
         let ms = time.map(|time| time.as_micros().div_ceil(1000));
-        Ok(ms.map_or(-1, |ms| c_int::try_from(ms).unwrap_or(c_int::MAX)))
+        let ms = ms.map_or(-1, |ms| c_int::try_from(ms).unwrap_or(c_int::MAX));
+        // SAFETY: as the header says.
+        unsafe { give(timeout_ms, ms) }?;
+        Ok(0)
     })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn exos_application_version() -> c_int {
+    1
 }
 
 #[unsafe(no_mangle)]

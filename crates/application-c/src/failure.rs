@@ -38,6 +38,11 @@ impl Failure {
         Self { code, words }
     }
 
+    /// It is so for want of buffers.
+    pub fn passes(&self) -> bool {
+        self.code == Code::Exhausted
+    }
+
     pub fn null(what: &str) -> Self {
         Self::new(Code::Argument, format!("{what} is NULL"))
     }

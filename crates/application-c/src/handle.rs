@@ -1,14 +1,46 @@
 //! What C has of an application, and of a piece: something that belongs to a thread.
 
 use crate::failure::{Code, Failure, Result};
-use std::cell::UnsafeCell;
+use std::cell::{Cell, UnsafeCell};
 use std::ffi::{CStr, c_char};
+use std::ops::{Deref, DerefMut};
+use std::ptr;
 use std::thread::{self, ThreadId};
 
 /// Something that a thread has, as C points at it.
 pub(crate) struct Owned<T> {
     thread: ThreadId,
+    /// A call about it was cut off by a panic.
+    is_broken: Cell<bool>,
     value: UnsafeCell<T>,
+}
+
+/// What is owned, for the length of a call. A panic meanwhile breaks it for good.
+pub(crate) struct Borrowed<'a, T> {
+    value: &'a mut T,
+    is_broken: &'a Cell<bool>,
+}
+
+impl<T> Deref for Borrowed<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.value
+    }
+}
+
+impl<T> DerefMut for Borrowed<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.value
+    }
+}
+
+impl<T> Drop for Borrowed<'_, T> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.is_broken.set(true);
+        }
+    }
 }
 
 impl<T> Owned<T> {
@@ -16,6 +48,7 @@ impl<T> Owned<T> {
     pub fn hand_out(value: T) -> *mut Self {
         Box::into_raw(Box::new(Self {
             thread: thread::current().id(),
+            is_broken: Cell::new(false),
             value: UnsafeCell::new(value),
         }))
     }
@@ -25,12 +58,23 @@ impl<T> Owned<T> {
     /// # Safety
     ///
     /// It is NULL, or was handed out and not taken back; and nothing else that this function has returned for it is in use.
-    pub unsafe fn of<'a>(pointer: *const Self, what: &str) -> Result<&'a mut T> {
-        // SAFETY: the caller says that it is NULL or a box of ours. A shared reference: another thread may have one.
+    pub unsafe fn of<'a>(pointer: *const Self, what: &str) -> Result<Borrowed<'a, T>>
+    where
+        T: 'a,
+    {
+        // SAFETY: the caller says that it is NULL or a box of ours. A shared reference: another thread may have one, and looks at nothing of
+        // it but whose it is.
         let owned = unsafe { pointer.as_ref() }.ok_or_else(|| Failure::null(what))?;
         owned.check_thread(what)?;
-        // SAFETY: it belongs to this thread, in which nothing else is in use, as the caller says.
-        Ok(unsafe { &mut *owned.value.get() })
+        if owned.is_broken.get() {
+            let words = format!("{what} met a defect of the library, and is to be closed");
+            return Err(Failure::new(Code::Internal, words));
+        }
+        Ok(Borrowed {
+            // SAFETY: it belongs to this thread, in which nothing else is in use, as the caller says.
+            value: unsafe { &mut *owned.value.get() },
+            is_broken: &owned.is_broken,
+        })
     }
 
     /// Takes back what was handed out.
@@ -98,4 +142,38 @@ pub(crate) unsafe fn give<T>(out: *mut T, value: T) -> Result<()> {
     // SAFETY: as the caller says.
     unsafe { out.write(value) };
     Ok(())
+}
+
+/// A pointer that a function gives out is NULL until it has one.
+///
+/// # Safety
+///
+/// As for [`give`].
+pub(crate) unsafe fn give_none<T>(out: *mut *mut T) -> Result<()> {
+    // SAFETY: as the caller says.
+    unsafe { give(out, ptr::null_mut()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::call_int;
+
+    #[test]
+    fn what_panics_is_an_error_and_so_is_all_that_follows() {
+        let pointer = Owned::hand_out(7);
+        let set = |number: i32| {
+            // SAFETY: it was handed out, and nothing else is in use.
+            let mut value = unsafe { Owned::of(pointer, "the number") }?;
+            assert!(number > 0, "a defect");
+            *value = number;
+            Ok(*value)
+        };
+        assert_eq!(call_int(|| set(8)), 8);
+        assert_eq!(call_int(|| set(0)), Code::Internal as i32);
+        assert_eq!(call_int(|| set(9)), Code::Internal as i32);
+        // SAFETY: as above.
+        let taken = unsafe { Owned::take_back(pointer, "the number") };
+        assert_eq!(taken.ok(), Some(8));
+    }
 }

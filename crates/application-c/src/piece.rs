@@ -1,8 +1,9 @@
 //! Pieces: bytes in an application's pool, which a program keeps.
 
 use crate::application::{Handle, application};
-use crate::failure::{Failure, Result, call_int};
-use crate::handle::{Owned, bytes, give};
+use crate::failure::{Code, Failure, Result, call_int};
+use crate::handle::{Borrowed, Owned, bytes, give, give_none};
+use exos_application::Application;
 use exos_iolite::Aggregate;
 use std::ffi::{c_char, c_int};
 
@@ -14,9 +15,19 @@ pub(crate) type Piece = Owned<Aggregate>;
 /// # Safety
 ///
 /// As the header says: it is NULL, or was made and not freed. Nothing that this returns is kept beyond a call.
-pub(crate) unsafe fn piece<'a>(piece: *const Piece) -> Result<&'a Aggregate> {
+pub(crate) unsafe fn piece<'a>(piece: *const Piece) -> Result<Borrowed<'a, Aggregate>> {
     // SAFETY: as the caller says.
-    unsafe { Piece::of(piece, "the piece") }.map(|piece| &*piece)
+    unsafe { Piece::of(piece, "the piece") }
+}
+
+/// A copy of bytes in the application's pool.
+pub(crate) fn copy(app: &Application, bytes: &[u8]) -> Result<Aggregate> {
+    let shape = app.pool().shape();
+    if bytes.len() as u64 > u64::from(shape.buffer_len) * u64::from(shape.buffers) {
+        let words = "these are more bytes than the pool holds";
+        return Err(Failure::new(Code::Argument, words));
+    }
+    Ok(app.pool().copy(bytes)?)
 }
 
 #[unsafe(no_mangle)]
@@ -27,14 +38,13 @@ unsafe extern "C" fn exos_piece_make(
     out: *mut *mut Piece,
 ) -> c_int {
     call_int(|| {
+        // SAFETY: there is room, as the header says.
+        unsafe { give_none(out) }?;
         // SAFETY: as the header says.
         let app = unsafe { application(app) }?;
         // SAFETY: there are as many bytes, as the header says.
         let from = unsafe { bytes(from, len) }?;
-        if out.is_null() {
-            return Err(Failure::null("where to put the piece"));
-        }
-        let piece = app.pool().copy(from)?;
+        let piece = copy(&app, from)?;
         // SAFETY: there is room, as the header says.
         unsafe { give(out, Piece::hand_out(piece)) }?;
         Ok(0)

@@ -15,6 +15,8 @@ pub(crate) struct Request {
     number: u32,
 }
 
+const _: () = assert!(size_of::<Request>() == 16 && std::mem::offset_of!(Request, number) == 8);
+
 impl From<RequestId> for Request {
     fn from(id: RequestId) -> Self {
         let (link, number) = id.to_parts();
@@ -49,10 +51,12 @@ unsafe extern "C" fn exos_request_variable(
     let mut found = ptr::null();
     call(|| {
         // SAFETY: as the header says.
+        unsafe { give(len, 0) }?;
+        // SAFETY: as the header says.
         let app = unsafe { application(app) }?;
         // SAFETY: a text, as the header says.
         let name = unsafe { text(name, "the variable's name") }?;
-        let request = app.request(request.in_app(app)?);
+        let request = app.request(request.in_app(&app)?);
         let mut variables = request.into_iter().flat_map(|request| request.variables());
         let value = variables.find_map(|(known, value)| (known == name).then_some(value));
         if let Some(value) = value {
@@ -78,7 +82,7 @@ unsafe extern "C" fn exos_request_variable_at(
     call_int(|| {
         // SAFETY: as the header says.
         let app = unsafe { application(app) }?;
-        let request = app.request(request.in_app(app)?);
+        let request = app.request(request.in_app(&app)?);
         let Some((known, has)) = request.and_then(|request| request.variables().nth(index)) else {
             return Ok(0);
         };
@@ -102,8 +106,8 @@ unsafe extern "C" fn exos_request_read_body(
 ) -> i64 {
     call(|| {
         // SAFETY: as the header says.
-        let app = unsafe { application(app) }?;
-        let id = request.in_app(app)?;
+        let mut app = unsafe { application(app) }?;
+        let id = request.in_app(&app)?;
         if out.is_null() && len > 0 {
             return Err(Failure::null("where to put the body"));
         }
@@ -115,7 +119,7 @@ unsafe extern "C" fn exos_request_read_body(
             if count == 0 {
                 break;
             }
-            // SAFETY: there is room for so many more, as the header says, and the block is ours.
+            // SAFETY: there is room for this many more, as the header says, and the block is ours.
             unsafe { ptr::copy_nonoverlapping(block.as_ptr(), out.cast::<u8>().add(taken), count) };
             taken += count;
         }
@@ -128,7 +132,7 @@ unsafe extern "C" fn exos_request_body_is_whole(app: *const Handle, request: Req
     call_int(|| {
         // SAFETY: as the header says.
         let app = unsafe { application(app) }?;
-        let id = request.in_app(app)?;
+        let id = request.in_app(&app)?;
         Ok(app.body_is_whole(id).into())
     })
 }

@@ -18,7 +18,7 @@
 //! SIGTERM has it answer what was asked, and end.
 
 use exos_application::{Application, Event, Head, RequestId};
-use exos_iolite::{Aggregate, Result, Shape};
+use exos_iolite::{Aggregate, Error, Result, Shape};
 use std::collections::{HashMap, HashSet};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -35,8 +35,9 @@ const PAGE_LEN_MAX: usize = 1 << 26;
 /// How long what was asked may take when it is told to end.
 const STOP_TIME: Duration = Duration::from_secs(10);
 
-/// Pages that are kept. Others are made each time.
+/// Pages that are kept, and the longest of them: a quarter of the pool at most. Others are made each time.
 const KEPT_MAX: usize = 64;
+const KEPT_LEN_MAX: usize = 1 << 18;
 
 /// A page of this many bytes. Each line names the page, so none is another page's; other programs can make the same lines.
 fn page(what: &str, whole: usize, len: usize) -> Vec<u8> {
@@ -72,7 +73,7 @@ impl Pages {
             return Ok(kept.clone());
         }
         let made = application.pool().copy(&page("kept", len, len))?;
-        if self.kept.len() < KEPT_MAX {
+        if self.kept.len() < KEPT_MAX && len <= KEPT_LEN_MAX {
             self.kept.insert(len, made.clone());
         }
         Ok(made)
@@ -93,7 +94,10 @@ impl Pages {
             "kept" => {
                 let content = self.kept(application, len)?;
                 application.begin(id, &head.length(len as u64));
-                application.send_kept(id, content);
+                match self.kept.contains_key(&len) {
+                    true => application.send_kept(id, content),
+                    false => application.send(id, content),
+                }
             }
             "fresh" => {
                 let content = application.pool().copy(&page(what, len, len))?;
@@ -154,11 +158,13 @@ impl Pages {
         };
         while stream.left > 0 && application.queued(id) < STREAM_PART {
             let part = STREAM_PART.min(stream.left);
+            let made = application.pool().copy(&page("stream", stream.len, part));
+            if matches!(made, Err(Error::Exhausted { .. })) {
+                application.await_buffers(id);
+                return Ok(());
+            }
+            application.send(id, made?);
             stream.left -= part;
-            application.send(
-                id,
-                application.pool().copy(&page("stream", stream.len, part))?,
-            );
         }
         let is_broken = stream.is_broken;
         if stream.left > 0 || is_broken && application.queued(id) > 0 {

@@ -28,9 +28,13 @@ from exos_application_python import Application
 
 LINE_LEN = 64
 STREAM_PART = 160 * LINE_LEN
+# So all that are kept take a quarter of the pool at most.
+KEPT_LEN_MAX = 1 << 18
+PAGE_LEN_MAX = 1 << 25
 
+signal.signal(signal.SIGTERM, lambda *_: app.stop(10))
 app = Application(sys.argv[2], buffers=1024)
-header = app.keep(b"<!DOCTYPE html><title>Hello</title><p>You asked for ")
+header = app.keep(b"Hello! You asked for ")
 PLAIN = [("Content-Type", "text/plain")]
 
 
@@ -53,10 +57,12 @@ def stream(length, is_broken=False):
 
 def page(request):
     kind, _, number = request.get("PATH_INFO", "").removeprefix("/").partition("/")
-    length = int(number) if number.isdecimal() else 0
+    length = min(int(number), PAGE_LEN_MAX) if number.isascii() and number.isdecimal() and len(number) < 10 else 0
     match kind:
         case "":
-            return [header, request.get("REQUEST_URI", "nothing").encode()]
+            return 200, PLAIN, [header, request.get("REQUEST_URI", "nothing").encode("latin-1")]
+        case "kept" if length > KEPT_LEN_MAX:
+            return 200, PLAIN, [line_page(kind, length, length)]
         case "kept":
             return 200, PLAIN, [kept(length)]
         case "fresh":
@@ -79,5 +85,4 @@ def page(request):
     return 404, [], []
 
 
-signal.signal(signal.SIGTERM, lambda *_: app.stop(10))
 app.serve(page)

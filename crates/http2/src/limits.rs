@@ -29,6 +29,20 @@ pub const WINDOW_MAX: u32 = (1 << 31) - 1;
 /// The table of header compression that a peer may use: what it may before anything is said (§6.5.2). A connection costs as much.
 pub const HEADER_TABLE_LEN: usize = 4096;
 
+/// The table that we fill for a peer, which may allow less: what there is before anything is said. With what finds its entries, and blocks
+/// and fields that are remembered, a connection costs three times as much at most, and a browser that allows 64 KiB no more.
+pub const SENT_TABLE_LEN: usize = 4096;
+
+/// Fields that were sent and not kept are remembered by 4 bytes each, to be kept when they are sent again: those of some twenty
+/// documents, which have three each that no other has.
+pub const SEEN_FIELDS: usize = 64;
+
+/// Blocks that name entries are remembered with what they were made of, for a client that asks for the same documents in turn.
+pub const SHORT_BLOCKS: usize = 4;
+
+/// Up to this length: those of documents take some hundred bytes.
+pub const SHORT_BLOCK_LEN: usize = 512;
+
 /// Compressed fields of one message, over all its frames: twice of what they may come to when they are not compressed. Beyond it
 /// nothing is kept, and the connection ends.
 pub const HEADER_BLOCK_LEN_MAX: usize = 2 * FIELDS_LEN_MAX;

@@ -62,12 +62,16 @@ pub struct Connections<L> {
 }
 
 impl<L: Link> Connections<L> {
-    /// Without connections yet; `server` says how those begin that clients open.
-    pub fn new(config: EndpointConfig, server: Option<Arc<ServerConfig>>, now: Instant) -> Self {
-        // Datagrams may be fragmented on their way, so their length is that which all paths take (RFC 9000 §14).
-        let finds_longer_paths = false;
+    /// Without connections yet; `server` says how those begin that clients open. Where datagrams stay `whole` on their way, it is found
+    /// out how long they may be; else their length is that which all paths take (RFC 9000 §14).
+    pub fn new(
+        config: EndpointConfig,
+        server: Option<Arc<ServerConfig>>,
+        whole: bool,
+        now: Instant,
+    ) -> Self {
         Self {
-            endpoint: Endpoint::new(Arc::new(config), server, finds_longer_paths, None),
+            endpoint: Endpoint::new(Arc::new(config), server, whole, None),
             held: Vec::new(),
             open: 0,
             sending: VecDeque::new(),
@@ -189,7 +193,11 @@ impl<L: Link> Connections<L> {
     /// # Errors
     ///
     /// It has shown it.
-    pub fn retry(&mut self, incoming: Incoming, buffer: &mut Vec<u8>) -> Result<Leaving, RetryError> {
+    pub fn retry(
+        &mut self,
+        incoming: Incoming,
+        buffer: &mut Vec<u8>,
+    ) -> Result<Leaving, RetryError> {
         buffer.clear();
         let transmit: Transmit = self.endpoint.retry(incoming, buffer)?;
         Ok(Leaving::new(None, &transmit))

@@ -24,7 +24,7 @@
 //! }
 //!
 //! let now = Instant::from_millis(1);
-//! let mut connections: Connections<Plain> = Connections::new(EndpointConfig::default(), None, now);
+//! let mut connections: Connections<Plain> = Connections::new(EndpointConfig::default(), None, true, now);
 //! assert_eq!((connections.open(), connections.poll_timeout()), (0, None));
 //! ```
 

@@ -124,11 +124,7 @@ pub fn control(data: &[u8]) {
     assert_eq!(whole, events(bytes, usize::from(cut) + 1, peer));
 }
 
-fn events(
-    bytes: &[u8],
-    piece: usize,
-    peer: control::Peer,
-) -> (Vec<control::Event>, Option<u8>) {
+fn events(bytes: &[u8], piece: usize, peer: control::Peer) -> (Vec<control::Event>, Option<u8>) {
     let (mut reader, mut events) = (control::Reader::of(peer), Vec::new());
     for mut rest in bytes.chunks(piece) {
         loop {

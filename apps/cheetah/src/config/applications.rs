@@ -9,16 +9,12 @@ use std::sync::Arc;
 
 use super::proxy;
 use super::schema::{ApplicationTable, FastcgiTable, Number, SiteTable, Text};
-use super::units::size_within;
+use super::units::{application_time, size_within};
 use crate::applications::rules::{Rule, Scope};
 use crate::applications::{Address, Application, Rules};
-use crate::limits::{APPLICATION_CONNECTIONS_MAX, APPLICATION_RULES_MAX, APPLICATION_TIME_MAX};
+use crate::limits::{APPLICATION_BODY_LEN_MAX, APPLICATION_CONNECTIONS_MAX, APPLICATION_RULES_MAX};
 use crate::site::Settings;
 use exos_program::config::Source;
-use exos_program::units::parse_duration;
-
-/// The longest body that may be let through.
-pub(super) const BODY_LEN_MAX: u64 = 1 << 40;
 
 /// What both kinds of tables say of an application.
 struct Said<'t> {
@@ -188,11 +184,12 @@ fn application(
     if let Some(time) = table
         .timeout
         .as_ref()
-        .and_then(|t| source.value(t, timeout))
+        .and_then(|t| source.value(t, application_time))
     {
         application.timeout = time;
     }
-    let size = |text: &Text| source.value(text, |text| size_within(text, 0, BODY_LEN_MAX));
+    let size =
+        |text: &Text| source.value(text, |text| size_within(text, 0, APPLICATION_BODY_LEN_MAX));
     if let Some(len) = table.body.as_ref().and_then(size) {
         application.body_max = len;
     }
@@ -203,16 +200,6 @@ fn application(
     application.connections = number(table.connections, 1).unwrap_or(application.connections);
     application.keep = number(table.keep, 0).unwrap_or(application.keep);
     application
-}
-
-pub(super) fn timeout(text: &str) -> Result<std::time::Duration, String> {
-    match parse_duration(text)? {
-        time if time.is_zero() || time > APPLICATION_TIME_MAX => Err(format!(
-            "{text:?} is out of bounds; write a time of more than 0 s and up to {} s",
-            APPLICATION_TIME_MAX.as_secs()
-        )),
-        time => Ok(time),
-    }
 }
 
 /// Where an application finds the documents, which may be elsewhere than here.

@@ -2,7 +2,7 @@
 
 use toml::Spanned;
 
-use super::applications::timeout;
+use super::units::application_time;
 use super::schema::{CheckTable, Text};
 use crate::applications::pool::CheckRules;
 use crate::limits::{CHECK_COUNT_MAX, CHECK_FAILS, CHECK_INTERVAL, CHECK_PASSES, CHECK_TIME};
@@ -16,7 +16,7 @@ pub(super) fn rules(source: &Source, table: &Spanned<CheckTable>) -> Option<Chec
         source.note_missing(&span, "nothing is asked for; write path = \"/health\"");
         return None;
     };
-    let time = |text: &Option<Text>| source.value(text.as_ref()?, timeout);
+    let time = |text: &Option<Text>| source.value(text.as_ref()?, application_time);
     let count = |number: Option<_>| source.number(number?, 1, CHECK_COUNT_MAX);
     let count = |number| count(number).and_then(|count| u32::try_from(count).ok());
     let host = table.host.as_ref();

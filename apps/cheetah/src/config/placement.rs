@@ -1,6 +1,6 @@
 //! On which cores the server runs, and on which of its links each.
 
-use exos::{Attachment, Error, LinkKind, Role};
+use exos::{Attachment, Error, Role};
 use exos_program::Needs;
 use exos_program::cores::{self, by_links, choose};
 
@@ -32,17 +32,10 @@ impl Config {
     pub(crate) fn attachments(&self, places: &[Vec<usize>]) -> Result<Vec<Attachment>, Error> {
         let needs = places.iter().map(|cores| Needs {
             cores: cores.len().max(1) as u32,
+            datagrams: self.speaks_http3(),
             ..Needs::new(Role::Serve(self.ports()))
         });
-        let attachments = self.link.attachments(&needs.collect::<Vec<_>>())?;
-        let is_shared =
-            |it: &Attachment| matches!(it.link, LinkKind::SharedInterface(_) | LinkKind::Daemon(_));
-        if self.speaks_http3() && attachments.iter().any(is_shared) {
-            let what = "beside the host on its addresses, and by the daemon, there are no datagrams for HTTP/3";
-            return Err(Error::new(what)
-                .mend("give it an address of its own (--address, and --via none where there is a daemon), or leave http3 out"));
-        }
-        Ok(attachments)
+        self.link.attachments(&needs.collect::<Vec<_>>())
     }
 
     /// The cores of each link, of those that this process may use; none for one loop that runs anywhere.

@@ -8,16 +8,17 @@ use std::sync::Arc;
 use toml::Spanned;
 
 use super::answers;
-use super::applications::{BODY_LEN_MAX, timeout};
+use super::applications::BODY_LEN_MAX;
 use super::checks;
 use super::schema::{OneOrMany, ProxyTable, SiteTable, Text};
-use super::units::size_within;
+use super::units::{application_time, size_within};
 use crate::applications::encryption::Encryption;
 use crate::applications::proxy::{HostField, Proxy};
 use crate::applications::rules::{Rule, Scope};
 use crate::applications::{Address, Application, Place};
 use crate::limits::{
-    APPLICATION_CONNECTIONS_MAX, UPSTREAM_CONNECTIONS, UPSTREAM_KEPT, UPSTREAMS_MAX,
+    APPLICATION_BODY_LEN_MAX, APPLICATION_CONNECTIONS_MAX, UPSTREAM_CONNECTIONS, UPSTREAM_KEPT,
+    UPSTREAMS_MAX,
 };
 use crate::message::target::is_authority;
 use crate::site::rules::access::networks::parse_network;
@@ -330,13 +331,14 @@ fn asked(
         .ok()?;
     let time = |text: &Option<Text>| {
         let text = text.as_ref()?;
-        source.value(text, timeout)
+        source.value(text, application_time)
     };
     let number = |number: &Option<_>, from| {
         let number = source.number(number.as_ref()?, from, APPLICATION_CONNECTIONS_MAX);
         number.map(|number| number as usize)
     };
-    let size = |text: &Text| source.value(text, |text| size_within(text, 0, BODY_LEN_MAX));
+    let size =
+        |text: &Text| source.value(text, |text| size_within(text, 0, APPLICATION_BODY_LEN_MAX));
     application.timeout = time(&table.timeout).unwrap_or(application.timeout);
     application.body_max = (table.body.as_ref().and_then(size)).unwrap_or(application.body_max);
     application.connections = number(&table.connections, 1).unwrap_or(application.connections);

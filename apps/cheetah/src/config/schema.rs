@@ -106,6 +106,7 @@ pub(super) struct StatusTable {
 pub(super) struct ClientsTable {
     pub(super) max_connections: Option<Number>,
     pub(super) max_peer_connections: Option<Number>,
+    pub(super) max_peer_streams: Option<Number>,
     pub(super) min_read_rate: Option<Number>,
     pub(super) min_head_rate: Option<Number>,
     pub(super) shutdown_timeout: Option<Text>,

@@ -1,6 +1,10 @@
-//! Sizes within bounds, and with binary units.
+//! Sizes and times within bounds, and sizes with binary units.
 
-use exos_program::units::parse_size;
+use std::time::Duration;
+
+use exos_program::units::{parse_duration, parse_size};
+
+use crate::limits::APPLICATION_TIME_MAX;
 
 /// A size within bounds, which are whole units.
 pub(super) fn size_within(text: &str, from: u64, to: u64) -> Result<u64, String> {
@@ -12,6 +16,17 @@ pub(super) fn size_within(text: &str, from: u64, to: u64) -> Result<u64, String>
     Err(format!(
         "{text:?} is out of bounds; write a size from {from} to {to}"
     ))
+}
+
+/// A time that an application or an upstream may take.
+pub(super) fn application_time(text: &str) -> Result<Duration, String> {
+    match parse_duration(text)? {
+        time if time.is_zero() || time > APPLICATION_TIME_MAX => Err(format!(
+            "{text:?} is out of bounds; write a time of more than 0 s and up to {} s",
+            APPLICATION_TIME_MAX.as_secs()
+        )),
+        time => Ok(time),
+    }
 }
 
 /// A size with the largest unit of which it is a whole number.

@@ -47,6 +47,7 @@ pub(super) fn bounds(source: &Source, table: &ClientsTable) -> BoundsArgs {
     BoundsArgs {
         max_connections: number(&table.max_connections),
         max_peer_connections: number(&table.max_peer_connections),
+        max_peer_streams: number(&table.max_peer_streams),
         min_read_rate: number(&table.min_read_rate),
         min_head_rate: number(&table.min_head_rate),
         shutdown_timeout: table

@@ -19,6 +19,8 @@ use crate::limits::{
 pub struct Bounds {
     /// Connections of an IPv4 address, or of an IPv6 network of 64 bits: what one subscriber usually has.
     pub peer_connections: Option<u32>,
+    /// Requests of HTTP/2 that wait, of the same, on all of its connections.
+    pub peer_streams: Option<u32>,
     /// Bytes a second that a client takes of its responses at least.
     pub read_rate: Option<u32>,
     /// Bytes a second that a client sends of a request's head at least, after a few seconds, and of a body that an
@@ -35,6 +37,10 @@ pub struct BoundsArgs {
     /// Most connections at once from one IPv4 address or IPv6 /64; further ones are reset
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub max_peer_connections: Option<u32>,
+    /// Most HTTP/2 requests that may wait for files or applications at once, from one IPv4 address or IPv6 /64, on all its
+    /// connections; further ones are refused
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_peer_streams: Option<u32>,
     /// Lowest rate at which a client may take its responses, in bytes per second; slower clients are reset
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..))]
     pub min_read_rate: Option<u32>,
@@ -69,6 +75,7 @@ impl BoundsArgs {
         Self {
             max_connections: self.max_connections.or(file.max_connections),
             max_peer_connections: self.max_peer_connections.or(file.max_peer_connections),
+            max_peer_streams: self.max_peer_streams.or(file.max_peer_streams),
             min_read_rate: self.min_read_rate.or(file.min_read_rate),
             min_head_rate: self.min_head_rate.or(file.min_head_rate),
             shutdown_timeout: self.shutdown_timeout.or(file.shutdown_timeout),
@@ -94,6 +101,7 @@ impl BoundsArgs {
     pub fn bounds(&self) -> Bounds {
         Bounds {
             peer_connections: self.max_peer_connections,
+            peer_streams: self.max_peer_streams,
             read_rate: self.min_read_rate,
             head_rate: self.min_head_rate,
         }

@@ -2,6 +2,7 @@
 
 use exos_buf::Slice;
 use exos_inet::Instant;
+use exos_inet::tcp::ConnectionId;
 
 use super::bounds::Bounds;
 use super::http2::counters::Counters as Http2Counters;
@@ -70,6 +71,8 @@ pub(super) struct Shared {
     /// No further requests are wanted.
     pub(super) stopping: bool,
     pub(super) out: Vec<Slice>,
+    /// Connections that have had their turn, and of whose requests more are there.
+    pub(super) unread: Vec<ConnectionId>,
     /// Frames of HTTP/2 that are put together.
     pub(super) frames: Vec<u8>,
     /// HTTP/2 is spoken to clients that want it.
@@ -94,6 +97,7 @@ impl Shared {
             counters: Counters::default(),
             stopping: false,
             out: Vec::new(),
+            unread: Vec::new(),
             frames: Vec::new(),
             speaks_http2: true,
             in_kernel: None,

@@ -65,8 +65,8 @@ pub trait Transport {
     /// Queues bytes.
     fn send(&mut self, id: ConnectionId, bytes: Slice);
 
-    /// Queues the header block of a stream's response.
-    fn send_head(&mut self, _id: ConnectionId, _block: &[Slice]) {
+    /// Queues the header block of a stream's response: how many bytes of it count as queued.
+    fn send_head(&mut self, _id: ConnectionId, _block: &[Slice]) -> usize {
         unreachable!("this transport carries text");
     }
 
@@ -74,6 +74,9 @@ pub trait Transport {
     fn send_leave(&mut self, _id: ConnectionId) {
         unreachable!("this transport carries text");
     }
+
+    /// Queues the header block of an answer of a stream's before the last one, where the client is told of those.
+    fn send_interim(&mut self, _id: ConnectionId, _block: &[u8]) {}
 
     /// Queues a part of a file, where [`sends_files`](Transport::sends_files) says so. The connection breaks if the file
     /// changes meanwhile.

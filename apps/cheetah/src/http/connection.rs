@@ -9,7 +9,8 @@
 //!
 //! Slices are appended to `out` in the order in which they are to be sent. Requests are taken
 //! only while less than `room` bytes of responses are queued by this call: a client that
-//! pipelines faster than it reads is held back by its own receive window.
+//! pipelines faster than it reads is held back by its own receive window. Nor are more than [`REQUESTS_AT_ONCE`] taken, so that
+//! other connections have their turn.
 //!
 //! A request for a document that is not in memory is not answered yet: it stays unconsumed, with all that
 //! follows it, and [`Next::Wait`] names the document. When it has come, or is known not to come, the
@@ -37,6 +38,7 @@ use super::missing::Missing;
 use super::outcome::Unanswered;
 use super::response::tail::Tail;
 use super::server::Server;
+use crate::limits::REQUESTS_AT_ONCE;
 use crate::log::{Line, Unfinished};
 use crate::message::request::{FieldStore, as_http_1_1, is_worth_parsing, parse};
 use crate::message::{Fault, Status};
@@ -133,7 +135,7 @@ impl ServerConnection {
                 self.seen = rest.len() as u32;
                 break Next::Receive;
             }
-            if queued >= room {
+            if queued >= room || responses >= REQUESTS_AT_ONCE {
                 break Next::Send;
             }
             let before = out.len();
@@ -222,10 +224,16 @@ impl ServerConnection {
         }
     }
 
-    /// A response of one of its streams ends at `end` among all that it is given.
-    pub(crate) fn join(&mut self, server: &mut Server, lines: Unfinished, end: u64) {
+    /// A response of one of its streams, of which `head_len` bytes were the head as it was sent, ends at `end` among all that it is given.
+    pub(crate) fn join(
+        &mut self,
+        server: &mut Server,
+        lines: Unfinished,
+        head_len: usize,
+        end: u64,
+    ) {
         if let Some(log) = server.log_mut() {
-            log.join(lines, &mut self.lines, end);
+            log.join(lines, &mut self.lines, head_len as u64, end);
         }
     }
 

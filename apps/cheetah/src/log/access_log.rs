@@ -145,7 +145,7 @@ impl Log {
         let taken = queue.taken;
         while let Some(pending) = self.pool.pop_until(queue, u64::MAX) {
             let len = pending.line.len;
-            let begin = pending.end - len;
+            let begin = pending.end.saturating_sub(len);
             self.write_pending(&pending, taken.saturating_sub(begin).min(len));
             self.pool.recycle(pending.line);
         }
@@ -209,13 +209,25 @@ impl Log {
         }
     }
 
-    /// Has the lines of a response wait with others on a connection, where it ends at `end` among all that that is given.
-    pub(crate) fn join(&mut self, mut from: Unfinished, to: &mut Unfinished, end: u64) {
+    /// Has the lines of a response wait with others on a connection, where it ends at `end` among all that that is given; `head_len` bytes of
+    /// these were its head.
+    pub(crate) fn join(
+        &mut self,
+        mut from: Unfinished,
+        to: &mut Unfinished,
+        head_len: u64,
+        end: u64,
+    ) {
         to.given = end;
         while let Some(pending) = self.pool.pop_until(&mut from, u64::MAX) {
             let Pending {
-                line, peer, begun, ..
+                mut line,
+                peer,
+                begun,
+                ..
             } = pending;
+            line.len = line.len.saturating_sub(line.head_len) + head_len;
+            line.head_len = head_len;
             self.pool.append(to, line, peer, begun);
         }
     }

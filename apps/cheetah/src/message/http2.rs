@@ -148,6 +148,22 @@ fn written(request: &Request<'_, '_>) -> Vec<u8> {
     text
 }
 
+/// The header blocks of answers before the last one (RFC 9110 §15.2), which this text holds one behind the other.
+pub fn interim_blocks(mut text: &[u8]) -> Vec<Vec<u8>> {
+    let mut blocks = Vec::new();
+    while let Some(end) = text.windows(4).position(|it| it == b"\r\n\r\n") {
+        let (head, behind) = text.split_at(end + 4);
+        text = behind;
+        let line_end = head.iter().position(|&b| b == b'\n').unwrap_or(0);
+        let status = head.split(|&b| b == b' ').nth(1).unwrap_or_default();
+        let mut block = Vec::new();
+        encoder::push(&mut block, b":status", status);
+        push_lines(&mut block, &head[line_end + 1..]);
+        blocks.push(block);
+    }
+    blocks
+}
+
 /// Appends to a header block the fields of these lines, up to an empty one.
 pub fn push_lines(block: &mut Vec<u8>, lines: &[u8]) {
     let mut name = Vec::new();
@@ -386,6 +402,21 @@ mod tests {
             }
         }
         assert!(taken > 300, "{taken}");
+    }
+
+    #[test]
+    fn each_answer_before_the_last_is_a_block() {
+        let text =
+            b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\nLink: </b>\r\n\r\nHTTP/1.1 102 \r\n\r\n";
+        let mut said = Vec::new();
+        for block in interim_blocks(text) {
+            let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+            let mut fields = Vec::new();
+            let field = |name: &[u8], value: &[u8]| fields.push(text(&[name, value].join(&b'=')));
+            Decoder::new(0).decode(&block, field).unwrap();
+            said.push(fields.join(" "));
+        }
+        assert_eq!(said, [":status=103 link=</a> link=</b>", ":status=102"]);
     }
 
     #[test]

@@ -49,6 +49,7 @@ impl<T: Transport> Transport for Introduced<'_, T> {
         }
     }
 
+    #[inline]
     fn peer(&self, id: ConnectionId) -> Option<IpAddr> {
         let introductions = self.introductions.as_ref();
         match introductions.and_then(|it| it.client_of(id)) {

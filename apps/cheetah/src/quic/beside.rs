@@ -118,9 +118,12 @@ impl<T: Transport> Transport for Beside<'_, T> {
         }
     }
 
-    fn send_head(&mut self, id: ConnectionId, block: &[Slice]) {
+    fn send_head(&mut self, id: ConnectionId, block: &[Slice]) -> usize {
         match self.quic_mut(id) {
-            Some(quic) => quic.send_head(id, block),
+            Some(quic) => {
+                quic.send_head(id, block);
+                block.iter().map(Slice::len).sum()
+            }
             None => self.transport.send_head(id, block),
         }
     }

@@ -37,16 +37,21 @@ pub struct Quic {
 
 impl Quic {
     /// Without connections, at the port of HTTPS; `migrates` where clients may come from another address, because all datagrams
-    /// come here.
+    /// come here; `whole` where datagrams are not fragmented on their way.
     ///
     /// # Errors
     ///
     /// HTTPS has no TLS 1.3.
-    pub fn new(acceptor: Arc<Acceptor>, migrates: bool, now: Instant) -> Result<Quic, Error> {
+    pub fn new(
+        acceptor: Arc<Acceptor>,
+        migrates: bool,
+        whole: bool,
+        now: Instant,
+    ) -> Result<Quic, Error> {
         let current = Current::new(acceptor.config(), migrates)?;
         let mut config = EndpointConfig::default();
         config.supported_versions(vec![1]);
-        let connections = Connections::new(config, Some(current.config()), now);
+        let connections = Connections::new(config, Some(current.config()), whole, now);
         Ok(Quic {
             current,
             migrates,

@@ -1,7 +1,7 @@
 //! A connection of QUIC: its requests as they come, what leaves of their responses, and its end.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 use bytes::Bytes;
 use exos_http2::allowance::Allowance;
@@ -10,15 +10,15 @@ use exos_http3::{ErrorCode, Fault, frame};
 use exos_inet::Instant;
 use exos_inet::tcp::{ConnectionId, EventSet, Reason};
 use quinn_proto::{
-    Connection, ConnectionHandle, Dir, Event, ReadError, StreamEvent, StreamId, VarInt, WriteError,
+    Connection, ConnectionError, ConnectionHandle, Dir, Event, ReadError, StreamEvent, StreamId,
+    VarInt, WriteError,
 };
 
 use super::control::Control;
 use super::request::Request;
 use super::shared::Shared;
-use crate::limits::{
-    HANDSHAKE_TIME, QUIC_SEND_WINDOW, QUIC_SEND_WINDOW_MIN, RECEIVE_BUFFER_LEN, REQUEST_TIME,
-};
+use super::waiting::Waiting;
+use crate::limits::{HANDSHAKE_TIME, QUIC_SEND_WINDOW, QUIC_SEND_WINDOW_MIN, REQUEST_TIME};
 
 /// A connection.
 pub(super) struct Link {
@@ -32,7 +32,8 @@ pub(super) struct Link {
     /// The limit of its peer's connections counts it; and it was looked whether it may.
     pub(super) is_admitted: bool,
     pub(super) was_counted: bool,
-    has_stood: bool,
+    /// Its handshake came to a connection.
+    pub(super) has_stood: bool,
     begun: Instant,
     /// When a request began or ended last.
     active: Instant,
@@ -40,6 +41,10 @@ pub(super) struct Link {
     next_stream: u64,
     /// Acknowledgements that had come when it was looked last.
     acks: u64,
+    /// What of its requests waits for the server.
+    waiting: Waiting,
+    /// Streams of requests whose responses have something queued.
+    queued: Vec<StreamId>,
     /// How often requests may still come to nothing.
     resets: Allowance,
     /// No more requests are wanted.
@@ -74,6 +79,8 @@ impl Link {
             is_admitted: false,
             was_counted: false,
             acks: 0,
+            waiting: Waiting::default(),
+            queued: Vec::new(),
             resets: Allowance::new(RESETS),
             has_stood: false,
             begun: now,
@@ -85,30 +92,17 @@ impl Link {
         }
     }
 
-    /// The client, as it is now.
-    pub(super) fn remote(&self) -> SocketAddr {
-        self.quic.remote_address()
-    }
-
-    /// Its handshake came to a connection.
-    pub(super) fn has_stood(&self) -> bool {
-        self.has_stood
-    }
-
     /// What QUIC has to tell.
     pub(super) fn hear(&mut self, shared: &mut Shared) {
         while let Some(event) = self.quic.poll() {
             match event {
                 Event::Connected => self.begin(shared),
                 Event::ConnectionLost { reason } => {
-                    shared.counters.lost += u64::from(matches!(
-                        reason,
-                        quinn_proto::ConnectionError::TimedOut
-                            | quinn_proto::ConnectionError::Reset
-                            | quinn_proto::ConnectionError::TransportError(_)
-                    ));
+                    use ConnectionError::{Reset, TimedOut, TransportError};
+                    let is_lost = matches!(reason, TimedOut | Reset | TransportError(_));
+                    shared.counters.lost += u64::from(is_lost);
                     let reason = match reason {
-                        quinn_proto::ConnectionError::TimedOut => Reason::TimedOut,
+                        TimedOut => Reason::TimedOut,
                         _ => Reason::Reset,
                     };
                     self.drop_requests(reason, shared);
@@ -207,7 +201,8 @@ impl Link {
             return Ok(());
         };
         loop {
-            let room = (RECEIVE_BUFFER_LEN as usize).saturating_sub(request.received_len());
+            let before = request.received_len();
+            let room = self.waiting.room(before);
             request.is_held = room == 0;
             if room == 0 {
                 return Ok(());
@@ -227,6 +222,7 @@ impl Link {
                     return self.cancel(stream, shared);
                 }
             };
+            self.waiting.came(request.received_len() - before);
             let came = match came {
                 Ok(came) => came,
                 Err(fault) if fault.is_of_stream() => {
@@ -257,25 +253,36 @@ impl Link {
         }
     }
 
-    /// There is room again for what comes of a request.
-    pub(super) fn receive_again(&mut self, stream: StreamId, shared: &mut Shared) {
-        if let Err(fault) = self.receive(stream, shared) {
-            self.fail(fault, shared);
+    /// The server has taken some of what waits: there is room again for what comes of requests.
+    pub(super) fn consumed(&mut self, len: usize, shared: &mut Shared) {
+        if !self.waiting.taken(len) {
+            return;
+        }
+        let is_held = |id: &ConnectionId| shared.requests.find(*id).is_some_and(|it| it.is_held);
+        let held = self.requests.iter().filter(|(_, id)| is_held(id));
+        let held: Vec<StreamId> = held.map(|(stream, _)| *stream).collect();
+        for stream in held {
+            if let Err(fault) = self.receive(stream, shared) {
+                return self.fail(fault, shared);
+            }
         }
     }
 
-    /// Gives QUIC what is queued of all requests, and of our control stream.
+    /// Something of this request's response is queued, to be written by [`write_all`](Self::write_all).
+    pub(super) fn queue(&mut self, stream: StreamId) {
+        if self.queued.last() != Some(&stream) {
+            self.queued.push(stream);
+        }
+    }
+
+    /// Gives QUIC what is queued of responses, and of our control stream. What it does not take it asks for later.
     pub(super) fn write_all(&mut self, shared: &mut Shared) {
         self.control.send(&mut self.quic);
-        let mut next = self.requests.range(..).next().map(|(stream, _)| *stream);
-        while let Some(stream) = next {
-            self.write(stream, shared);
-            let from = (
-                std::ops::Bound::Excluded(stream),
-                std::ops::Bound::Unbounded,
-            );
-            next = self.requests.range(from).next().map(|(stream, _)| *stream);
-        }
+        let mut queued = std::mem::take(&mut self.queued);
+        queued
+            .drain(..)
+            .for_each(|stream| self.write(stream, shared));
+        self.queued = queued;
     }
 
     /// Gives QUIC what is queued of a response, as much as it takes.
@@ -287,10 +294,11 @@ impl Link {
             return;
         };
         let before = request.unsent();
-        while let Some(bytes) = request.next() {
-            match self.quic.send_stream(stream).write(bytes) {
-                Ok(len) => request.advance(len),
-                Err(WriteError::Blocked) => break,
+        let mut out = self.quic.send_stream(stream);
+        loop {
+            match request.write(&mut out) {
+                Ok(true) => {}
+                Ok(false) | Err(WriteError::Blocked) => break,
                 Err(WriteError::Stopped(_) | WriteError::ClosedStream) => {
                     return self.give_up(stream, ErrorCode::REQUEST_CANCELLED, shared);
                 }
@@ -333,24 +341,17 @@ impl Link {
 
     /// A request came to nothing, which may not be too often: each costs as much as one that is answered (CVE-2023-44487).
     fn spend(&mut self, shared: &Shared) -> Result<(), Fault> {
-        match self
-            .resets
-            .take(RESETS, (shared.now.micros() / 1_000_000) as u32)
-        {
+        let second = (shared.now.micros() / 1_000_000) as u32;
+        match self.resets.take(RESETS, second) {
             true => Ok(()),
             false => Err(Fault::WasteFlood),
         }
     }
 
     /// Gives up a request: the server hears that it is over.
-    fn give_up(&mut self, stream: StreamId, code: ErrorCode, shared: &mut Shared) {
+    pub(super) fn give_up(&mut self, stream: StreamId, code: ErrorCode, shared: &mut Shared) {
         self.refuse(stream, code);
         self.end(stream, EventSet::CLOSED, Reason::Reset, shared);
-    }
-
-    /// The server has ended a request without a response: the client hears that it is at fault.
-    pub(super) fn give_up_unanswered(&mut self, stream: StreamId, shared: &mut Shared) {
-        self.give_up(stream, ErrorCode::INTERNAL_ERROR, shared);
     }
 
     /// The server gives a request up.
@@ -366,6 +367,7 @@ impl Link {
         self.active = shared.now;
         let request = shared.requests.remove(id);
         let is_known = request.is_some_and(|request| {
+            self.waiting.left(request.received_len());
             if !request.has_ended {
                 self.discard(stream);
             }
@@ -379,7 +381,8 @@ impl Link {
         }
     }
 
-    fn drop_requests(&mut self, reason: Reason, shared: &mut Shared) {
+    /// It is over, and so are its requests, for this reason.
+    pub(super) fn drop_requests(&mut self, reason: Reason, shared: &mut Shared) {
         self.is_over = true;
         for (_, id) in std::mem::take(&mut self.requests) {
             let request = shared.requests.remove(id);
@@ -387,11 +390,6 @@ impl Link {
                 shared.news.tell(id, EventSet::CLOSED, reason);
             }
         }
-    }
-
-    /// It is no more.
-    pub(super) fn abandon(&mut self, shared: &mut Shared) {
-        self.drop_requests(Reason::Reset, shared);
     }
 
     // Its end.
@@ -417,9 +415,10 @@ impl Link {
             return;
         }
         self.is_going = true;
-        if self.requests.is_empty() {
+        if !self.has_stood {
             return self.close(ErrorCode::NO_ERROR, shared);
         }
+        // One without requests, too, hears that what it asks from now on may be asked elsewhere (RFC 9114 §5.2), before it is closed.
         self.control.push(frame::go_away(self.next_stream));
         self.control.send(&mut self.quic);
     }
@@ -461,6 +460,9 @@ impl Link {
         for stream in late {
             shared.counters.request_timeouts += 1;
             self.give_up(stream, ErrorCode::REQUEST_INCOMPLETE, shared);
+        }
+        if self.requests.is_empty() && self.is_going {
+            return self.close(ErrorCode::NO_ERROR, shared);
         }
         if self.requests.is_empty() && now >= self.active + idle {
             shared.counters.idle_timeouts += 1;

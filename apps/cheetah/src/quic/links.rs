@@ -5,9 +5,9 @@ use std::net::{IpAddr, SocketAddr};
 use exos_buf::Slice;
 use exos_http3::ErrorCode;
 use exos_inet::Instant;
-use exos_inet::tcp::{ConnectionId, Event};
+use exos_inet::tcp::{ConnectionId, Event, Reason};
 use exos_quic::{Arrived, Connections, Leaving, Received};
-use quinn_proto::ConnectionHandle;
+use quinn_proto::{ConnectionHandle, StreamId};
 
 use super::link::Link;
 use super::request::Request;
@@ -154,7 +154,7 @@ impl Links {
     /// A link that has just come to stand is counted for its peer, whose address is its own as is known now.
     fn admit(&mut self, handle: ConnectionHandle) {
         let link = self.connections.get_mut(handle);
-        let Some(link) = link.filter(|link| link.has_stood() && !link.was_counted) else {
+        let Some(link) = link.filter(|link| link.has_stood && !link.was_counted) else {
             return;
         };
         link.was_counted = true;
@@ -173,8 +173,8 @@ impl Links {
         while let Some((_, mut link)) = self.connections.poll_over() {
             link.hear(&mut self.shared);
             // It has no requests any more, unless QUIC ended it without a word.
-            link.abandon(&mut self.shared);
-            self.shared.counters.left += u64::from(!link.has_stood());
+            link.drop_requests(Reason::Reset, &mut self.shared);
+            self.shared.counters.left += u64::from(!link.has_stood);
             if link.is_admitted
                 && let Some((peers, _)) = &self.peers
             {
@@ -183,11 +183,13 @@ impl Links {
         }
     }
 
-    /// Its link is written before the next event.
-    fn list(&mut self, handle: ConnectionHandle) {
-        if let Some(link) = self.connections.get_mut(handle)
-            && !std::mem::replace(&mut link.is_listed, true)
-        {
+    /// What is queued of a request's response is written before the next event.
+    fn list(&mut self, handle: ConnectionHandle, stream: StreamId) {
+        let Some(link) = self.connections.get_mut(handle) else {
+            return;
+        };
+        link.queue(stream);
+        if !std::mem::replace(&mut link.is_listed, true) {
             self.listed.push(handle);
         }
     }
@@ -197,7 +199,7 @@ impl Links {
     pub(super) fn ends(&self, id: ConnectionId) -> Option<(SocketAddr, SocketAddr)> {
         let request = self.shared.requests.find(id)?;
         let link = self.connections.get(request.link)?;
-        let remote = link.remote();
+        let remote = link.quic.remote_address();
         let remote = SocketAddr::new(remote.ip().to_canonical(), remote.port());
         let nowhere = match remote {
             SocketAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
@@ -218,15 +220,22 @@ impl Links {
         let Some(request) = self.shared.requests.find_mut(id) else {
             return;
         };
+        let before = request.received_len();
         request.consume(count);
-        if request.is_held && count > 0 {
-            let (handle, stream) = (request.link, request.stream);
-            self.with(handle, |link, shared| link.receive_again(stream, shared));
+        let (handle, taken) = (request.link, before - request.received_len());
+        if taken > 0 {
+            self.with(handle, |link, shared| link.consumed(taken, shared));
         }
     }
 
     pub(super) fn send_head(&mut self, id: ConnectionId, block: &[Slice]) {
-        self.queue(id, |request| request.send_head(block));
+        let Some(request) = self.shared.requests.find_mut(id) else {
+            return;
+        };
+        let (section, counted) = self.shared.sections.of(block);
+        request.send_head(section, counted);
+        let (handle, stream) = (request.link, request.stream);
+        self.list(handle, stream);
     }
 
     pub(super) fn send_leave(&mut self, id: ConnectionId) {
@@ -240,8 +249,8 @@ impl Links {
     fn queue(&mut self, id: ConnectionId, queue: impl FnOnce(&mut Request)) {
         if let Some(request) = self.shared.requests.find_mut(id) {
             queue(request);
-            let handle = request.link;
-            self.list(handle);
+            let (handle, stream) = (request.link, request.stream);
+            self.list(handle, stream);
         }
     }
 
@@ -262,9 +271,10 @@ impl Links {
         };
         let (handle, stream) = (request.link, request.stream);
         match request.finish() {
-            true => self.list(handle),
+            true => self.list(handle, stream),
             false => self.with(handle, |link, shared| {
-                link.give_up_unanswered(stream, shared)
+                // It has ended a request without a response, which is our fault.
+                link.give_up(stream, ErrorCode::INTERNAL_ERROR, shared);
             }),
         }
     }
@@ -273,11 +283,15 @@ impl Links {
         let Some(request) = self.shared.requests.find_mut(id) else {
             return;
         };
+        let taken = request.received_len();
         request.discard();
-        if !request.has_ended {
-            let (handle, stream) = (request.link, request.stream);
-            self.with(handle, |link, _| link.discard(stream));
-        }
+        let (handle, stream, has_ended) = (request.link, request.stream, request.has_ended);
+        self.with(handle, |link, shared| {
+            if !has_ended {
+                link.discard(stream);
+            }
+            link.consumed(taken, shared);
+        });
     }
 
     pub(super) fn abort(&mut self, id: ConnectionId) {

@@ -15,7 +15,9 @@
 //! | [`control`] | the streams of a connection that go one way: settings, priorities |
 //! | [`request`] | a request: its text and body in, its response out |
 //! | [`requests`] | all requests, by the identities that the server knows them by |
+//! | [`sections`] | the field sections of responses, which are often the same |
 //! | [`shared`] | what all connections share; of that, [`news`]: what the server is to hear of requests |
+//! | [`waiting`] | how much of a connection's requests may wait for the server |
 //! | [`beside`] | the transport |
 //! | [`config`] | what connections begin with: certificates, windows |
 //! | [`counters`] | what happened, by name |
@@ -30,7 +32,9 @@ mod links;
 mod news;
 mod request;
 mod requests;
+mod sections;
 mod shared;
+mod waiting;
 
 pub use beside::Beside;
 pub use endpoint::Quic;

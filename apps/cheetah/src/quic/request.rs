@@ -2,16 +2,17 @@
 
 use std::collections::VecDeque;
 
+use bytes::Bytes;
 use exos_buf::Slice;
-use exos_http2::hpack;
 use exos_http3::Fault;
 use exos_http3::frame::{self, kind};
 use exos_http3::qpack::encoder;
 use exos_http3::request::{Head, Part, Reader};
 use exos_inet::Instant;
 use exos_inet::tcp::ConnectionId;
-use quinn_proto::{ConnectionHandle, StreamId};
+use quinn_proto::{ConnectionHandle, SendStream, StreamId, WriteError};
 
+use crate::limits::QUIC_COPIED_LEN_MAX;
 use crate::message::http3;
 
 /// A request and its response.
@@ -53,10 +54,12 @@ enum BodyForm {
     Discarded,
 }
 
-/// Something to be sent.
+/// Something to be sent, and what of it the server counts.
 enum Piece {
-    /// Bytes of the protocol, of which this many are sent; and what the server counts them as.
-    Frames(Vec<u8>, usize, usize),
+    /// Frames, with content where that is short; to which others can be added.
+    Frames(Vec<u8>, usize),
+    /// Those, as far as QUIC has not taken them.
+    Leaving(Bytes, usize),
     Body(Slice),
 }
 
@@ -186,48 +189,54 @@ impl Request {
 
     // The response.
 
-    /// Queues the head of the response, which comes as a header block of HTTP/2.
-    pub(super) fn send_head(&mut self, block: &[Slice]) {
-        let block: Vec<u8> = block
-            .iter()
-            .flat_map(|part| part.as_bytes())
-            .copied()
-            .collect();
-        let mut section = Vec::with_capacity(block.len() + 2);
-        encoder::begin(&mut section);
-        let push = |name: &[u8], value: &[u8]| encoder::push(&mut section, name, value);
-        let decoded = hpack::Decoder::new(0).decode(&block, push);
-        debug_assert!(
-            decoded.is_ok(),
-            "blocks of our own name fixed entries alone"
-        );
+    /// Queues the head of the response: its field section, which the server counts as this many bytes.
+    pub(super) fn send_head(&mut self, section: &[u8], counted: usize) {
         self.has_head = true;
-        self.push_frame(&section, block.len());
+        self.push_frame(section, counted);
     }
 
     /// Queues that the client may send the body (RFC 9110 §10.1.1).
     pub(super) fn send_leave(&mut self) {
-        self.push_frame(&encoder::section(&[(":status", "100")]), 0);
+        let mut section = Vec::new();
+        encoder::begin(&mut section);
+        encoder::push(&mut section, b":status", b"100");
+        self.push_frame(&section, 0);
     }
 
     fn push_frame(&mut self, section: &[u8], counted: usize) {
-        let mut frames = Vec::with_capacity(section.len() + frame::HEAD_LEN_MAX);
-        frame::push_head(&mut frames, kind::HEADERS, section.len() as u64);
-        frames.extend_from_slice(section);
-        self.queue_len += counted;
-        self.queue.push_back(Piece::Frames(frames, 0, counted));
+        let frames = self.frames(counted);
+        frame::push(frames, kind::HEADERS, section);
     }
 
-    /// Queues a part of the body.
+    /// Queues a part of the body. A short one leaves with what is before it.
     pub(super) fn send(&mut self, slice: Slice) {
         if slice.is_empty() {
             return;
         }
-        let mut head = Vec::with_capacity(frame::HEAD_LEN_MAX);
-        frame::push_head(&mut head, kind::DATA, slice.len() as u64);
-        self.queue_len += slice.len();
-        self.queue.push_back(Piece::Frames(head, 0, 0));
-        self.queue.push_back(Piece::Body(slice));
+        let is_short = slice.len() <= QUIC_COPIED_LEN_MAX;
+        let frames = self.frames(if is_short { slice.len() } else { 0 });
+        frame::push_head(frames, kind::DATA, slice.len() as u64);
+        if is_short {
+            frames.extend_from_slice(slice.as_bytes());
+        } else {
+            self.queue_len += slice.len();
+            self.queue.push_back(Piece::Body(slice));
+        }
+    }
+
+    /// The frames that leave last, to which something is added that the server counts so.
+    fn frames(&mut self, counted: usize) -> &mut Vec<u8> {
+        self.queue_len += counted;
+        if !matches!(self.queue.back(), Some(Piece::Frames(..))) {
+            self.queue.push_back(Piece::Frames(Vec::new(), 0));
+        }
+        match self.queue.back_mut() {
+            Some(Piece::Frames(frames, all)) => {
+                *all += counted;
+                frames
+            }
+            _ => unreachable!("they were queued last"),
+        }
     }
 
     /// Nothing follows. False where there is no response, and so never will be.
@@ -236,33 +245,40 @@ impl Request {
         self.has_head
     }
 
-    /// What is to be sent next.
-    pub(super) fn next(&self) -> Option<&[u8]> {
-        Some(match self.queue.front()? {
-            Piece::Frames(frames, sent, _) => &frames[*sent..],
-            Piece::Body(slice) => slice.as_bytes(),
-        })
-    }
-
-    /// This many bytes of [`next`](Self::next) were sent.
-    pub(super) fn advance(&mut self, len: usize) {
-        let is_whole = match self.queue.front_mut() {
-            None => return,
-            Some(Piece::Frames(frames, sent, counted)) => {
-                *sent += len;
-                let is_whole = *sent == frames.len();
-                self.queue_len -= if is_whole { *counted } else { 0 };
-                is_whole
-            }
-            Some(Piece::Body(slice)) => {
+    /// Gives QUIC some of what is queued; false where nothing is.
+    ///
+    /// # Errors
+    ///
+    /// It takes no more, for now or for good.
+    pub(super) fn write(&mut self, out: &mut SendStream<'_>) -> Result<bool, WriteError> {
+        let Some(piece) = self.queue.front_mut() else {
+            return Ok(false);
+        };
+        if let Piece::Frames(frames, counted) = piece {
+            *piece = Piece::Leaving(std::mem::take(frames).into(), *counted);
+        }
+        let is_whole = match piece {
+            Piece::Body(slice) => {
+                let len = out.write(slice.as_bytes())?;
                 self.queue_len -= len;
                 *slice = slice.sub(len..slice.len());
                 slice.is_empty()
             }
+            Piece::Leaving(bytes, counted) => {
+                // QUIC keeps them as they are, without a copy.
+                let mut left = [std::mem::take(bytes)];
+                let written = out.write_chunks(&mut left);
+                [*bytes] = left;
+                written?;
+                self.queue_len -= if bytes.is_empty() { *counted } else { 0 };
+                bytes.is_empty()
+            }
+            Piece::Frames(..) => unreachable!("they are leaving"),
         };
         if is_whole {
             self.queue.pop_front();
         }
+        Ok(true)
     }
 
     /// All is sent that ever will be.

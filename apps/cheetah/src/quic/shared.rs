@@ -1,10 +1,11 @@
-//! What all connections share: the time, their requests, what the server is to hear of these, and what is counted.
+//! What all connections share: the time, their requests, heads of responses, what the server is to hear of requests, and what is counted.
 
 use exos_inet::Instant;
 
 use super::counters::Counters;
 use super::news::News;
 use super::requests::Requests;
+use super::sections::Sections;
 
 /// What all connections share.
 pub(super) struct Shared {
@@ -12,6 +13,7 @@ pub(super) struct Shared {
     pub(super) now: Instant,
     pub(super) time: std::time::Instant,
     pub(super) requests: Requests,
+    pub(super) sections: Sections,
     pub(super) news: News,
     pub(super) counters: Counters,
 }
@@ -22,6 +24,7 @@ impl Shared {
             now,
             time,
             requests: Requests::default(),
+            sections: Sections::default(),
             news: News::default(),
             counters: Counters::default(),
         }

@@ -4,10 +4,11 @@ use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use exos_inet::Instant;
 use exos_program::datagrams::{self, Buffers, Segments};
 use exos_quic::Arrived;
 
-use crate::limits::{QUIC_CALLS_PER_TURN, QUIC_SOCKET_LEN};
+use crate::limits::{QUIC_CALLS_PER_TURN, QUIC_ROOM_PAUSE, QUIC_SOCKET_LEN};
 use crate::quic::Quic;
 
 /// The socket.
@@ -16,6 +17,8 @@ pub(super) struct Datagrams {
     buffers: Buffers,
     /// There may be more than was taken.
     has_more: bool,
+    /// The kernel has no room for what is to leave.
+    is_full: bool,
 }
 
 impl Datagrams {
@@ -29,6 +32,7 @@ impl Datagrams {
             socket: datagrams::Datagrams::bind(address, QUIC_SOCKET_LEN)?,
             buffers: Buffers::new(),
             has_more: false,
+            is_full: false,
         })
     }
 
@@ -54,13 +58,23 @@ impl Datagrams {
         self.has_more = true;
     }
 
-    /// There may be more, of which no wait tells.
-    pub(super) fn has_more(&self) -> bool {
-        self.has_more
+    /// Whether datagrams are not fragmented on their way.
+    pub(super) fn are_whole(&self) -> bool {
+        !self.socket.may_fragment()
+    }
+
+    /// When to begin a turn at the latest.
+    pub(super) fn poll_timeout(&self, quic: &Quic, now: Instant) -> Option<Instant> {
+        match self.has_more {
+            true => Some(Instant::START),
+            false if self.is_full => Some(now + QUIC_ROOM_PAUSE),
+            false => quic.poll_timeout(),
+        }
     }
 
     /// Sends what QUIC has to send. What the kernel does not take is lost, and sent again when it is missed.
     pub(super) fn send(&mut self, quic: &mut Quic) {
+        self.is_full = false;
         while let Some((leaving, payload)) = quic.transmit(self.socket.segments_max()) {
             let sent = self.socket.send(&Segments {
                 remote: leaving.remote,
@@ -73,6 +87,7 @@ impl Datagrams {
                 quic.count_unsent(leaving.count());
                 // What is left waits for the next turn.
                 if error.kind() == ErrorKind::WouldBlock {
+                    self.is_full = true;
                     return;
                 }
             }

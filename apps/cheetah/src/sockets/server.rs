@@ -140,7 +140,7 @@ impl SocketServer {
             let what = format!("cannot have UDP port {port} for HTTP/3");
             Error::io(what, e).mend("choose another port of HTTPS, or leave http3 out")
         })?;
-        let mut quic = Quic::new(acceptor, true, clock::now())?;
+        let mut quic = Quic::new(acceptor, true, datagrams.are_whole(), clock::now())?;
         let most = u32::try_from(self.connections_max).ok();
         quic.set_bounds(most, self.cheetah.peers());
         let watched = self.sockets.wake_by(datagrams.as_fd());
@@ -271,10 +271,7 @@ impl Carried for SocketServer {
         let is_waiting = self.sessions.as_ref().is_some_and(Sessions::is_waiting);
         let soon = is_waiting.then(clock::now);
         let quic = self.quic.as_ref();
-        let quic = quic.and_then(|(quic, datagrams)| match datagrams.has_more() {
-            true => Some(Instant::START),
-            false => quic.poll_timeout(),
-        });
+        let quic = quic.and_then(|(quic, datagrams)| datagrams.poll_timeout(quic, clock::now()));
         let introductions = self.introductions.as_ref();
         let headers = introductions.and_then(Introductions::poll_timeout);
         let answers = self.cheetah.poll_timeout();

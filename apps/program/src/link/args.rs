@@ -16,7 +16,7 @@ use super::name::{LinkName, ViaName};
 pub struct Needs {
     /// What is taken where others use the addresses too.
     pub role: Role,
-    /// The UDP port of the number that is served too.
+    /// The UDP port of the number that is served too; of peers, their datagrams.
     pub datagrams: bool,
     /// How many cores the program runs on.
     pub cores: u32,
@@ -282,6 +282,7 @@ impl LinkArgs {
         }
         Ok(SharedInterface {
             queues,
+            datagrams: needs.datagrams,
             ..SharedInterface::new(interface, needs.role.clone())
         })
     }

@@ -24,7 +24,8 @@ impl Connection {
         match event {
             StreamEvent::Opened { dir: Dir::Uni } => {
                 while let Some(stream) = self.quic.streams().accept(Dir::Uni) {
-                    self.others.insert(stream, control::Reader::of(Peer::Server));
+                    self.others
+                        .insert(stream, control::Reader::of(Peer::Server));
                     self.receive_other(stream);
                 }
             }

@@ -1,13 +1,15 @@
 //! Datagrams of QUIC on a stack of our own: several sockets of it, so that a server's cores share the connections.
 
-use exos::Error;
+use std::net::SocketAddr;
+
+use exos::{Error, Exos};
 use exos_buf::Buffer;
-use exos_inet::udp::{HeaderFields, UdpHandle};
+use exos_inet::udp::{HeaderFields, UdpError, UdpHandle};
 use exos_inet::{Instant, Stack};
 use exos_quic::Arrived;
 
 use super::quic::Quic;
-use crate::limits::QUIC_SEGMENTS_MAX;
+use crate::limits::{QUIC_QUEUE_LEN, QUIC_ROOM_PAUSE, QUIC_SEGMENTS_MAX};
 
 /// The sockets of a stack.
 pub struct OnPackets {
@@ -15,22 +17,23 @@ pub struct OnPackets {
 }
 
 impl OnPackets {
-    /// So many, each at a port of its own.
+    /// So many, each at a port of its own: of those that connections are opened from, or that a daemon lends for this server.
     ///
     /// # Errors
     ///
     /// There are no ports for them.
-    pub fn new(stack: &mut Stack, count: usize) -> Result<Self, Error> {
-        let sockets = (0..count.max(1)).map(|_| stack.udp.bind(None, 0));
-        let sockets: Result<Vec<UdpHandle>, _> = sockets.collect();
-        Ok(Self {
-            sockets: sockets.map_err(|e| Error::new(format!("no datagrams can be sent: {e}")))?,
-        })
-    }
-
-    /// How many there are.
-    pub fn count(&self) -> usize {
-        self.sockets.len()
+    pub fn open(exos: &mut Exos, to: SocketAddr, count: usize) -> Result<Self, Error> {
+        let is_ours = exos.stack.has_address(to.ip());
+        let mut sockets = Vec::new();
+        for _ in 0..count.max(1) {
+            let lent = exos.via().filter(|_| !is_ours);
+            let from = lent.map(|via| via.claim_datagrams(to)).transpose()?;
+            let bound = bind(&mut exos.stack, from);
+            sockets.push(
+                bound.map_err(|e| Error::new(format!("no datagrams can be sent to {to}: {e}")))?,
+            );
+        }
+        Ok(Self { sockets })
     }
 
     /// Takes what has come.
@@ -61,6 +64,15 @@ impl OnPackets {
         }
     }
 
+    /// When to begin a turn at the latest.
+    pub fn poll_timeout(&self, quic: &Quic, now: Instant, stack: &Stack) -> Option<Instant> {
+        match stack.datagram_room() < QUIC_SEGMENTS_MAX {
+            // The interface takes no frames: what is to leave waits with them.
+            true => Some(now + QUIC_ROOM_PAUSE),
+            false => quic.poll_timeout(),
+        }
+    }
+
     /// Sends what there is to be sent, as long as the stack has room.
     pub fn send(&mut self, quic: &mut Quic, stack: &mut Stack, now: Instant) {
         while stack.datagram_room() >= QUIC_SEGMENTS_MAX {
@@ -83,4 +95,18 @@ impl OnPackets {
             quic.count_unsent(unsent);
         }
     }
+}
+
+/// A socket at this address and port, or at a port that is free.
+fn bind(stack: &mut Stack, from: Option<SocketAddr>) -> Result<UdpHandle, UdpError> {
+    let socket = match from {
+        Some(from) => stack.udp.bind(Some(from.ip()), from.port())?,
+        None => {
+            let mut ports = stack.config().local_ports.clone();
+            let bound = ports.find_map(|port| stack.udp.bind(None, port).ok());
+            bound.ok_or(UdpError::NoPortLeft)?
+        }
+    };
+    stack.udp.set_queue_len(socket, QUIC_QUEUE_LEN)?;
+    Ok(socket)
 }

@@ -11,7 +11,7 @@ use exos_quic::Arrived;
 
 use super::quic::Quic;
 use crate::engine::Engine;
-use crate::limits::{QUIC_CALLS_PER_TURN, QUIC_SOCKET_LEN};
+use crate::limits::{QUIC_CALLS_PER_TURN, QUIC_ROOM_PAUSE, QUIC_SOCKET_LEN};
 
 /// The sockets.
 pub struct OnSockets {
@@ -19,6 +19,8 @@ pub struct OnSockets {
     buffers: Buffers,
     /// There may be more than was taken.
     has_more: bool,
+    /// The kernel has no room for what is to leave.
+    is_full: bool,
 }
 
 impl OnSockets {
@@ -43,6 +45,7 @@ impl OnSockets {
                 .map_err(|e| Error::io(format!("no datagrams can be sent to {to}"), e))?,
             buffers: Buffers::new(),
             has_more: false,
+            is_full: false,
         })
     }
 
@@ -51,9 +54,9 @@ impl OnSockets {
         self.sockets.iter().map(|socket| socket.as_fd())
     }
 
-    /// How many there are.
-    pub fn count(&self) -> usize {
-        self.sockets.len()
+    /// Whether datagrams leave whole.
+    pub fn are_whole(&self) -> bool {
+        !self.sockets.iter().any(Datagrams::may_fragment)
     }
 
     /// Takes what has come, a turn's worth of it: the sockets by which nobody took what was sent.
@@ -88,7 +91,7 @@ impl OnSockets {
         refusing
     }
 
-    /// Takes what has come, and has the engine hear of it. True when something has.
+    /// Takes what has come, and has the engine hear of it.
     pub fn turn(&mut self, quic: &mut Quic, engine: &mut Engine, now: Instant) {
         quic.begin_turn(now);
         for socket in self.receive(quic) {
@@ -99,6 +102,7 @@ impl OnSockets {
 
     /// Sends what there is to be sent. What the kernel does not take is lost, as on a wire.
     pub fn send(&mut self, quic: &mut Quic) {
+        self.is_full = false;
         let segments = self.sockets.first().map_or(1, Datagrams::segments_max);
         while let Some((number, leaving, payload)) = quic.transmit(segments) {
             let Some(socket) = self.sockets.get(number) else {
@@ -115,6 +119,7 @@ impl OnSockets {
                 quic.count_unsent(leaving.count());
                 // What is left waits for the next turn.
                 if error.kind() == ErrorKind::WouldBlock {
+                    self.is_full = true;
                     return;
                 }
             }
@@ -122,9 +127,10 @@ impl OnSockets {
     }
 
     /// When to begin a turn at the latest.
-    pub fn poll_timeout(&self, quic: &Quic) -> Option<Instant> {
+    pub fn poll_timeout(&self, quic: &Quic, now: Instant) -> Option<Instant> {
         match self.has_more {
             true => Some(Instant::START),
+            false if self.is_full => Some(now + QUIC_ROOM_PAUSE),
             false => quic.poll_timeout(),
         }
     }

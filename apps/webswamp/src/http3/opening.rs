@@ -36,7 +36,9 @@ impl Opening {
         let config = |resumes| {
             let crypto = QuicClientConfig::try_from(client.config(resumes));
             let crypto = crypto.map_err(|e| {
-                exos::Error::new(format!("HTTP/3 cannot be spoken with these suites of TLS: {e}"))
+                exos::Error::new(format!(
+                    "HTTP/3 cannot be spoken with these suites of TLS: {e}"
+                ))
             })?;
             let mut config = ClientConfig::new(Arc::new(crypto));
             config.transport_config(transport.clone());

@@ -60,7 +60,7 @@ pub enum Outcome {
 }
 
 impl Quic {
-    /// Without connections yet, of a core's own, to this server, over so many sockets. This part of all handshakes is to resume earlier
+    /// Without connections yet, of a core's own, to this server, over so many sockets, by which datagrams leave `whole`. This part of all handshakes is to resume earlier
     /// sessions, as chance decides by a seed.
     ///
     /// # Errors
@@ -68,7 +68,7 @@ impl Quic {
     /// There is no TLS 1.3.
     pub fn new(
         client: &Client,
-        (to, sockets): (SocketAddr, usize),
+        (to, sockets, whole): (SocketAddr, usize, bool),
         (resume_share, seed): (f64, u64),
         now: Instant,
     ) -> Result<Self, exos::Error> {
@@ -76,7 +76,7 @@ impl Quic {
         let mut config = EndpointConfig::default();
         config.supported_versions(vec![1]);
         Ok(Self {
-            connections: Connections::new(config, None, now),
+            connections: Connections::new(config, None, whole, now),
             opening: Opening::new(&client, resume_share, seed)?,
             name: client.name(),
             client,
@@ -146,9 +146,7 @@ impl Quic {
     /// The next datagrams that are to leave, and by which socket.
     pub fn transmit(&mut self, segments: usize) -> Option<(usize, Leaving, &[u8])> {
         let segments = segments.clamp(1, QUIC_SEGMENTS_MAX);
-        let leaving = self
-            .connections
-            .poll_transmit(segments, &mut self.buffer)?;
+        let leaving = self.connections.poll_transmit(segments, &mut self.buffer)?;
         self.counters.sent += leaving.count();
         let link = leaving.link.and_then(|handle| self.connections.get(handle));
         let socket = link.map_or(0, |link| link.socket);

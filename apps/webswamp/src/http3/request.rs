@@ -42,7 +42,10 @@ mod tests {
         let content = Content {
             method: "PUT".to_owned(),
             version: Version::Http3,
-            headers: vec![("X-A".to_owned(), "1".to_owned()), ("Host".to_owned(), "b".to_owned())],
+            headers: vec![
+                ("X-A".to_owned(), "1".to_owned()),
+                ("Host".to_owned(), "b".to_owned()),
+            ],
             body: Some(b"12345".to_vec()),
             ..Content::get(&"https://a:81/p?q".parse().unwrap())
         };
@@ -52,8 +55,14 @@ mod tests {
             panic!("a head");
         };
         let request = head.request();
-        assert_eq!((request.method(), request.path()), ("PUT", Some(&b"/p?q"[..])));
-        assert_eq!((request.authority(), request.length()), (Some(&b"b"[..]), Some(5)));
+        assert_eq!(
+            (request.method(), request.path()),
+            ("PUT", Some(&b"/p?q"[..]))
+        );
+        assert_eq!(
+            (request.authority(), request.length()),
+            (Some(&b"b"[..]), Some(5))
+        );
         let fields: Vec<&str> = request.fields().map(|(name, _)| name).collect();
         assert_eq!(fields, ["user-agent", "x-a", "content-length"]);
         let (_, Some(Part::Data(body))) = reader.receive(&frames[taken..]).unwrap() else {

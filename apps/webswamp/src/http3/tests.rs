@@ -94,7 +94,12 @@ fn ok(peer: &mut Peer, stream: StreamId, _: u32) {
 
 impl World {
     fn new(slots: u32, streams: u32, requests: u64, answer: Answer) -> Self {
-        Self::trusting(Trust::Anybody, "localhost", (slots, streams, requests), answer)
+        Self::trusting(
+            Trust::Anybody,
+            "localhost",
+            (slots, streams, requests),
+            answer,
+        )
     }
 
     fn trusting(
@@ -105,7 +110,9 @@ impl World {
     ) -> Self {
         let (certificate, key) = self_signed::certificate(&["localhost".to_owned()]).unwrap();
         let tls = rustls::ServerConfig::builder_with_provider(exos_tls::policy::provider(&[]));
-        let tls = tls.with_protocol_versions(&[&rustls::version::TLS13]).unwrap();
+        let tls = tls
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .unwrap();
         let mut tls = tls
             .with_no_client_auth()
             .with_single_cert(vec![certificate], key)
@@ -119,7 +126,7 @@ impl World {
         let config = Arc::new(config);
         let now = Instant::from_millis(1000);
         let client = Client::new(&trust, name, &[ALPN]).unwrap();
-        let quic = Quic::new(&client, (SERVER.into(), 1), (0.0, 1), now).unwrap();
+        let quic = Quic::new(&client, (SERVER.into(), 1, false), (0.0, 1), now).unwrap();
         let request = Request::new(&Content {
             version: Version::Http3,
             ..Content::get(&"https://localhost/".parse().unwrap())
@@ -143,7 +150,7 @@ impl World {
             now,
             engine: Engine::new(behaviour, Shape::Closed, driver, now, now),
             quic,
-            server: Connections::new(EndpointConfig::default(), Some(config.clone()), now),
+            server: Connections::new(EndpointConfig::default(), Some(config.clone()), false, now),
             config,
             answer,
             requests: 0,
@@ -186,7 +193,10 @@ impl World {
             heard.push(handle);
         }
         while let Some(payload) = self.wires[1].pop_front() {
-            match self.server.receive(&arrived(CLIENT.into(), &payload), &mut buffer) {
+            match self
+                .server
+                .receive(&arrived(CLIENT.into(), &payload), &mut buffer)
+            {
                 Received::New(incoming) => {
                     let make = |_, quic| Peer {
                         quic,
@@ -275,7 +285,10 @@ fn no_more_streams_than_the_server_allows() {
     world.run();
     assert_eq!((world.responses(), world.errors()), (200, vec![]));
     let allowed = world.seen().streams_allowed;
-    assert!(allowed.is_some_and(|allowed| allowed <= STREAMS), "{allowed:?}");
+    assert!(
+        allowed.is_some_and(|allowed| allowed <= STREAMS),
+        "{allowed:?}"
+    );
 }
 
 /// A certificate that is not good is told by name, and no request is asked.
@@ -359,7 +372,11 @@ fn what_breaks_the_rules() {
         (
             "a body that is too short",
             |peer, stream, _| {
-                send(peer, stream, &head(&[(":status", "200"), ("content-length", "5")]));
+                send(
+                    peer,
+                    stream,
+                    &head(&[(":status", "200"), ("content-length", "5")]),
+                );
                 finish(peer, stream);
             },
             &[],

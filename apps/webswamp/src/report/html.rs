@@ -88,7 +88,14 @@ impl Results {
         let tls = self.tls.as_ref().map(Tls::text);
         let http2 = self.http2.as_ref().map(|it| it.text(2));
         let http3 = self.http3.as_ref().map(|it| it.text(3));
-        let rest = [tls, http2, http3, self.bad_checksums_text(), self.log_text()].into_iter();
+        let rest = [
+            tls,
+            http2,
+            http3,
+            self.bad_checksums_text(),
+            self.log_text(),
+        ]
+        .into_iter();
         let rest = rest.flatten().map(|line| line + ".");
         for line in lines.into_iter().chain(rest) {
             let _ = writeln!(out, "<p>{}</p>", escape(&line));

@@ -85,7 +85,11 @@ impl Results {
         let named = self.statuses.values().chain(self.errors.values());
         let named = named.chain(self.counters.values()).copied();
         let handshakes = self.tls.iter().map(Tls::counted);
-        let multiplexed = self.http2.iter().chain(&self.http3).map(Multiplexing::counted);
+        let multiplexed = self
+            .http2
+            .iter()
+            .chain(&self.http3)
+            .map(Multiplexing::counted);
         let times = self.times_us.list().map(|(_, times)| times.0.len());
         let all = own
             .into_iter()

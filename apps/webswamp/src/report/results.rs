@@ -141,7 +141,7 @@ pub struct Results {
     pub longest_silence: Silence,
     /// Second by second since the begin, the warm-up too.
     pub seconds: Vec<Second>,
-    /// All counters of link and stack, of several cores their sums; none with `--sockets`.
+    /// All counters of link and stack, of several cores their sums; with `--sockets` those of QUIC's datagrams, or none.
     pub counters: BTreeMap<String, u64>,
 }
 

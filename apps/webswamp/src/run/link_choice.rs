@@ -49,6 +49,7 @@ pub(super) fn lead(
     );
     let shared = SharedInterface {
         queues: Queues::All { cores: needs.cores },
+        datagrams: needs.datagrams,
         ..SharedInterface::new(link.name, needs.role.clone())
     };
     Ok(Attachment {

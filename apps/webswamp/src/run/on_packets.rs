@@ -3,13 +3,16 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use exos::{Attachment, Core, Error, Exos, LinkKind, Role};
+use exos::{Attachment, Core, Error, Exos, Role};
 use exos_inet::Instant;
 use exos_inet::tcp::Options;
 use exos_program::{Needs, taken_back, tell_news};
 
 use crate::http3::{OnPackets, Quic};
-use crate::limits::{ABORTS_AT_ONCE, ABORTS_PAUSE, GOODBYE_TIME, PORTS_AHEAD, QUIC_SOCKETS_MAX};
+use crate::limits::{
+    ABORTS_AT_ONCE, ABORTS_PAUSE, GOODBYE_TIME, PORTS_AHEAD, QUIC_SOCKETS_LENT_MAX,
+    QUIC_SOCKETS_MAX,
+};
 use crate::options::LoadArgs;
 use crate::packets::{Lent, Packets};
 use crate::ports::Ports;
@@ -123,14 +126,6 @@ fn attach(args: &LoadArgs, setup: &Setup, worker: &Worker<'_>) -> Result<(Exos, 
     }
     let attachment = attachments.remove(0);
     let attachment = link_choice::lead(args, &needs[0], attachment, setup.target.addresses())?;
-    if args.http.is_http3()
-        && let LinkKind::SharedInterface(_) | LinkKind::Daemon(_) = attachment.link
-    {
-        return Err(Error::new(
-            "beside the host on its addresses, and by the daemon, there are no datagrams for HTTP/3",
-        )
-        .mend("give an address of our own (--link and --address, and --via none where there is a daemon), or load over --sockets"));
-    }
     let (mut exos, ()) = args.user.attach(attachment, |_| Ok(()))?;
     let others = exos.take_cores();
     Ok((exos, others))
@@ -142,6 +137,7 @@ fn needs(args: &LoadArgs, setup: &Setup, worker: &Worker<'_>) -> Result<Vec<Need
     let of_link = |(pools, cores)| Needs {
         pools,
         cores,
+        datagrams: args.http.is_http3(),
         ..Needs::new(Role::Connect(setup.target.addresses().to_vec()))
     };
     Ok(each.map(of_link).collect())
@@ -258,7 +254,8 @@ impl<'a> Load<'a> {
                 return Err(taken_back());
             }
             let quic = self.quic.as_ref();
-            let quic = quic.and_then(|(quic, _)| quic.poll_timeout());
+            let (now, stack) = (self.exos.now(), &self.exos.stack);
+            let quic = quic.and_then(|(quic, datagrams)| datagrams.poll_timeout(quic, now, stack));
             let due = quic.map_or(due, |at| at.min(due));
             let fds = self.course.worker.fds();
             if self.course.looks_on(self.exos.now(), due) {
@@ -417,9 +414,15 @@ fn datagrams(
     exos: &mut Exos,
     to: SocketAddr,
 ) -> Result<Option<(Quic, OnPackets)>, Error> {
-    let count = (args.behaviour().slots as usize).clamp(1, QUIC_SOCKETS_MAX);
-    let Some(quic) = setup.quic(args, worker, (to, count), exos.now())? else {
+    if !args.http.is_http3() {
         return Ok(None);
+    }
+    let most = match exos.via() {
+        Some(_) => QUIC_SOCKETS_LENT_MAX,
+        None => QUIC_SOCKETS_MAX,
     };
-    Ok(Some((quic, OnPackets::new(&mut exos.stack, count)?)))
+    let count = (args.behaviour().slots as usize).clamp(1, most);
+    let carrier = OnPackets::open(exos, to, count)?;
+    let quic = setup.quic(args, worker, (to, count, false), exos.now())?;
+    Ok(quic.map(|quic| (quic, carrier)))
 }

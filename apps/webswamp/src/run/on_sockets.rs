@@ -136,7 +136,7 @@ impl<'a> Load<'a> {
                 return Ok(());
             };
             let quic = self.quic.as_ref();
-            let quic = quic.and_then(|(quic, datagrams)| datagrams.poll_timeout(quic));
+            let quic = quic.and_then(|(quic, datagrams)| datagrams.poll_timeout(quic, now));
             let due = quic.map_or(due, |at| at.min(due));
             let looks_on = self.course.looks_on(now, due);
             self.sockets.wait(Some(if looks_on { now } else { due }))?;
@@ -191,8 +191,11 @@ fn datagrams(
 ) -> Result<Option<(Quic, OnSockets)>, Error> {
     let connections = worker.part().count(args.behaviour().slots.into()) as usize;
     let count = connections.clamp(1, QUIC_SOCKETS_MAX);
-    let Some(quic) = setup.quic(args, worker, (to, count), clock::now())? else {
+    if !args.http.is_http3() {
         return Ok(None);
-    };
-    Ok(Some((quic, OnSockets::new(to, count)?)))
+    }
+    let datagrams = OnSockets::new(to, count)?;
+    let carried = (to, count, datagrams.are_whole());
+    let quic = setup.quic(args, worker, carried, clock::now())?;
+    Ok(quic.map(|quic| (quic, datagrams)))
 }

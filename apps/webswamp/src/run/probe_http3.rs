@@ -18,7 +18,7 @@ use super::worker::Worker;
 
 fn begin(to: SocketAddr, speaking: Speaking<'_>, now: Instant) -> Result<Quic, Error> {
     let client = speaking.client.expect("HTTP/3 is spoken over TLS");
-    let mut quic = Quic::new(client, (to, 1), (0.0, 0), now)?;
+    let mut quic = Quic::new(client, (to, 1, false), (0.0, 0), now)?;
     let opened = quic.open(NOBODY);
     opened.map_err(|e| Error::new(format!("{to} is not reached: {e}")))?;
     Ok(quic)
@@ -35,7 +35,7 @@ pub(super) fn over_packets(
     speaking: Speaking<'_>,
     worker: &Worker<'_>,
 ) -> Result<Duration, Error> {
-    let mut carrier = OnPackets::new(&mut exos.stack, 1)?;
+    let mut carrier = OnPackets::open(exos, to, 1)?;
     let begun = clock::now();
     let mut quic = begin(to, speaking, begun)?;
     let became = loop {
@@ -51,7 +51,8 @@ pub(super) fn over_packets(
         if let Some(became) = became {
             break became;
         }
-        let until = quic.poll_timeout().into_iter().chain([begun + PROBE_TIME]);
+        let until = carrier.poll_timeout(&quic, now, &exos.stack);
+        let until = until.into_iter().chain([begun + PROBE_TIME]);
         exos.wait(until.min(), &worker.fds())?;
     };
     quic.close_all();
@@ -59,7 +60,9 @@ pub(super) fn over_packets(
     carrier.send(&mut quic, &mut exos.stack, now);
     while exos.send()? > 0 {}
     carrier.close(&mut exos.stack);
-    became.map(|()| clock::now() - begun).map_err(|why| why.of(to))
+    became
+        .map(|()| clock::now() - begun)
+        .map_err(|why| why.of(to))
 }
 
 /// Opens a connection over the kernel's sockets, and closes it.
@@ -88,7 +91,8 @@ pub(super) fn over_sockets(
         if let Some(became) = became {
             break became;
         }
-        let until = quic.poll_timeout().into_iter().chain([begun + PROBE_TIME]);
+        let until = carrier.poll_timeout(&quic, now);
+        let until = until.into_iter().chain([begun + PROBE_TIME]);
         waiting.wait(until.min())?;
     };
     quic.close_all();

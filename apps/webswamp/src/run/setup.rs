@@ -12,10 +12,10 @@ use exos_inet::Instant;
 use crate::driver::replay::Extent;
 use crate::driver::{Driver, Maker};
 use crate::engine::{Engine, Shape};
+use crate::http3::Quic;
 use crate::limits::START_AHEAD;
 use crate::moment;
 use crate::options::{LoadArgs, ShowArgs, command_line};
-use crate::http3::Quic;
 use crate::report::{Effort, Generator, Live, Style};
 use crate::request::Version;
 use crate::schedule::{Beat, Phase, Schedule};
@@ -161,19 +161,19 @@ impl Setup {
         })
     }
 
-    /// What speaks HTTP/3 on a core, over so many sockets, where it is spoken.
+    /// What speaks HTTP/3 on a core, where it is spoken: to this server, over so many sockets, by which datagrams leave whole or not.
     pub(super) fn quic(
         &self,
         args: &LoadArgs,
         worker: &Worker<'_>,
-        (to, sockets): (SocketAddr, usize),
+        carried: (SocketAddr, usize, bool),
         now: Instant,
     ) -> Result<Option<Quic>, Error> {
         let Some(client) = self.client.as_ref().filter(|_| args.http.is_http3()) else {
             return Ok(None);
         };
         let seed = args.seed.wrapping_add(worker.part().nth().into());
-        Quic::new(client, (to, sockets), (args.tls_resume, seed), now).map(Some)
+        Quic::new(client, carried, (args.tls_resume, seed), now).map(Some)
     }
 
     /// When a core's requests begin.

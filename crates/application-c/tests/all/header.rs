@@ -1,7 +1,7 @@
 //! The header says what the library has.
 
 use crate::common::folder;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Names of functions behind each place where these words stand.
 fn functions(text: &str, before: &str) -> BTreeSet<String> {
@@ -30,4 +30,34 @@ fn the_header_and_the_library_have_the_same_functions() {
         .collect();
     assert_eq!(declared, defined);
     assert!(defined.len() > 20);
+}
+
+/// The numbers of an enumeration in the header, by the name behind its prefix.
+fn numbers(header: &str, prefix: &str) -> BTreeMap<String, i32> {
+    let lines = header.lines().map(str::trim);
+    let named = lines.filter_map(|line| line.strip_prefix(prefix)?.split_once(" = "));
+    let number = |text: &str| {
+        let end = text.find(|c: char| c != '-' && !c.is_ascii_digit());
+        text[..end.unwrap_or(text.len())].parse().expect("a number")
+    };
+    named
+        .map(|(name, rest)| (name.to_owned(), number(rest)))
+        .collect()
+}
+
+#[test]
+fn the_header_and_the_library_have_the_same_numbers() {
+    use exos_application_c::Code;
+    let header = std::fs::read_to_string(folder().join("include/exos_application.h"));
+    let errors = numbers(&header.expect("it is there"), "EXOS_ERROR_");
+    let ours = [
+        Code::Argument,
+        Code::Thread,
+        Code::Gone,
+        Code::Exhausted,
+        Code::System,
+        Code::Internal,
+    ];
+    let ours = ours.map(|code| (format!("{code:?}").to_uppercase(), code as i32));
+    assert_eq!(errors, BTreeMap::from(ours));
 }

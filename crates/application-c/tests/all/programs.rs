@@ -19,6 +19,13 @@ impl Drop for Running {
     }
 }
 
+/// A program with the library that it was linked with: cargo's path for libraries has one of an earlier build, perhaps.
+fn program_of_c(path: &Path) -> Command {
+    let mut command = Command::new(path);
+    command.env_remove("LD_LIBRARY_PATH");
+    command
+}
+
 /// What the header promises of misuse, and of sizes; with both libraries.
 #[test]
 fn misuse_is_an_error_and_no_more() {
@@ -28,7 +35,7 @@ fn misuse_is_an_error_and_no_more() {
         if compile(&folder().join("tests/misuse.c"), &program, is_shared).is_none() {
             return;
         }
-        let done = Command::new(&program)
+        let done = program_of_c(&program)
             .arg(work.path().join("socket"))
             .output()
             .expect("it runs");
@@ -36,6 +43,24 @@ fn misuse_is_an_error_and_no_more() {
         assert!(done.status.success(), "shared: {is_shared}: {said}");
         assert!(said.is_empty(), "{said}");
     }
+}
+
+/// The same of a request that lives.
+#[test]
+fn misuse_of_a_request_is_an_error_and_no_more() {
+    let work = tempfile::tempdir().expect("a folder");
+    let (program, socket) = (work.path().join("misuse"), work.path().join("socket"));
+    if compile(&folder().join("tests/misuse.c"), &program, true).is_none() {
+        return;
+    }
+    let running = program_of_c(&program).arg(&socket).arg("live").spawn();
+    let mut running = Running(running.expect("it runs"));
+    let mut link = connect(&socket);
+    let (head, content) = ask(&mut link, "/live", Some(b"abc"));
+    assert_eq!(head, "Status: 200\r\nA: b\r\nContent-Length: 1\r\n\r\n");
+    assert_eq!(content, b"x");
+    drop(link);
+    assert!(running.0.wait().expect("it is ours").success());
 }
 
 fn connect(path: &Path) -> Link {
@@ -92,7 +117,7 @@ fn the_example_answers_and_stops() {
         return;
     }
     let mut running = Running(
-        Command::new(&program)
+        program_of_c(&program)
             .arg(&socket)
             .spawn()
             .expect("it runs"),

@@ -9,6 +9,7 @@
 mod answer;
 mod request;
 mod serving;
+mod signals;
 
 use pyo3::exceptions::{PyMemoryError, PyOSError, PyRuntimeError};
 use pyo3::prelude::*;

@@ -1,5 +1,6 @@
 //! An answer: a head, and content that is made of slices.
 
+use crate::limits::HEAD_LEN_MAX;
 use exos_iolite::Aggregate;
 
 /// The head of an answer: a status and header fields (RFC 3875 §6).
@@ -33,6 +34,11 @@ impl Head {
     #[must_use]
     pub fn length(self, length: u64) -> Self {
         self.field("Content-Length", length.to_string())
+    }
+
+    /// No server takes one of this length: it is sent as 500.
+    pub fn is_too_long(&self) -> bool {
+        self.0.len() + 2 > HEAD_LEN_MAX
     }
 
     pub(super) fn bytes(&self) -> Vec<u8> {

@@ -7,7 +7,7 @@ use super::link::Link;
 use super::links::Links;
 use super::listener::listen;
 use super::request::Request;
-use crate::limits::LOOKS_EVERY;
+use crate::limits::{LOOKS_EVERY, SHORT_PAUSE};
 use exos_iolite::{Aggregate, Pool, Result, Shape};
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -23,6 +23,11 @@ pub struct Application {
     turns: u32,
     /// All was sent, and the descriptor is readable when there is something to hear.
     is_armed: bool,
+    /// Those that wait for buffers of the pool, and when to look for some next.
+    want_buffers: VecDeque<RequestId>,
+    buffers_at: Instant,
+    /// The socket does not listen any more.
+    has_failed: bool,
 }
 
 impl Application {
@@ -49,6 +54,9 @@ impl Application {
             events: VecDeque::new(),
             turns: 0,
             is_armed: false,
+            want_buffers: VecDeque::new(),
+            buffers_at: Instant::now(),
+            has_failed: false,
         })
     }
 
@@ -132,7 +140,12 @@ impl Application {
         self.end(id);
     }
 
-    /// Begins its answer. A second head changes nothing.
+    /// Its answer has begun, or ended.
+    pub fn has_begun(&self, id: RequestId) -> bool {
+        self.exchange(id).is_none_or(Exchange::has_head)
+    }
+
+    /// Begins its answer. A second head changes nothing; one that is longer than 32 KiB is 500.
     pub fn begin(&mut self, id: RequestId, head: &Head) {
         self.with(id, |exchange| exchange.begin(head));
     }
@@ -154,9 +167,36 @@ impl Application {
         self.with(id, Exchange::end);
     }
 
-    /// Gives its answer up: one that has begun is cut off, and the client hears that it is not whole; one that has not is 500.
+    /// Gives its answer up: one whose head has gone is cut off, and the client hears that it is not whole; any other is 500.
     pub fn give_up(&mut self, id: RequestId) {
-        self.with(id, Exchange::break_off);
+        self.with(id, |exchange| exchange.give_up(500));
+    }
+
+    /// Has [`Event::Room`] tell of it when buffers of the pool are free again: for one whose content found none
+    /// ([`Error::Exhausted`](exos_iolite::Error::Exhausted)).
+    pub fn await_buffers(&mut self, id: RequestId) {
+        self.is_armed = false;
+        if self.request(id).is_none() || self.want_buffers.contains(&id) {
+            return;
+        }
+        if self.want_buffers.is_empty() {
+            // Not at once: there may be some, and too few for it.
+            self.buffers_at = Instant::now() + SHORT_PAUSE;
+        }
+        self.want_buffers.push_back(id);
+    }
+
+    /// Those that wait for buffers may go on when some are free.
+    fn tell_of_buffers(&mut self) {
+        if self.want_buffers.is_empty() || Instant::now() < self.buffers_at {
+            return;
+        }
+        match self.pool.look().free {
+            0 => self.buffers_at = Instant::now() + SHORT_PAUSE,
+            _ => self
+                .events
+                .extend(self.want_buffers.drain(..).map(Event::Room)),
+        }
     }
 
     /// Says a line about it to the server's operator.
@@ -184,11 +224,18 @@ impl Application {
     ///
     /// # Errors
     ///
-    /// The socket does not listen any more.
+    /// The socket does not listen any more, or the kernel does not let it wait: the application [is over](Self::is_over).
     pub fn wait(&mut self, at_most: Option<Duration>) -> Result<Option<Event>> {
+        let next = self.next(at_most);
+        self.has_failed |= next.is_err();
+        next
+    }
+
+    fn next(&mut self, at_most: Option<Duration>) -> Result<Option<Event>> {
         let mut has_slept = false;
         self.is_armed = false;
         for _ in 0..LOOKS_EVERY {
+            self.tell_of_buffers();
             if let Some(event) = self.next_event() {
                 return Ok(Some(event));
             }
@@ -207,8 +254,7 @@ impl Application {
                 self.is_armed = true;
                 break;
             }
-            let quiet = self.links.quiet_time(Instant::now());
-            let time = at_most.into_iter().chain(quiet).min();
+            let time = at_most.into_iter().chain(self.quiet_time()).min();
             self.links.sleep(time, &mut self.events)?;
             has_slept = true;
         }
@@ -219,9 +265,18 @@ impl Application {
     /// not at all when something was said since, nothing when for good. It waits when `wait` with no time has found nothing.
     pub fn poll_timeout(&self) -> Option<Duration> {
         match self.is_armed && self.events.is_empty() {
-            true => self.links.quiet_time(Instant::now()),
+            true => self.quiet_time(),
             false => Some(Duration::ZERO),
         }
+    }
+
+    /// How long nothing happens that no descriptor tells of.
+    fn quiet_time(&self) -> Option<Duration> {
+        let now = Instant::now();
+        let pause = self.buffers_at.saturating_duration_since(now);
+        let pause = (!self.want_buffers.is_empty()).then_some(pause);
+        let links = self.links.quiet_time(now);
+        links.into_iter().chain(pause).min()
     }
 
     // Stopping.
@@ -247,17 +302,17 @@ impl Application {
         self.links.is_stopping()
     }
 
-    /// It has stopped, and all that was asked is over.
+    /// It has stopped, and all that was asked is over; or it cannot go on.
     pub fn is_over(&self) -> bool {
-        self.links.is_over() && self.events.is_empty()
+        self.has_failed || self.links.is_over() && self.events.is_empty()
     }
 
-    /// The next that has happened. More of a body is no news to a request whose answer has ended.
+    /// The next that has happened. More of a body, and room, are no news to a request whose answer has ended.
     fn next_event(&mut self) -> Option<Event> {
         loop {
             let event = self.events.pop_front()?;
             match event {
-                Event::Body(id) if self.request(id).is_none() => {}
+                Event::Body(id) | Event::Room(id) if self.request(id).is_none() => {}
                 _ => return Some(event),
             }
         }

@@ -26,8 +26,10 @@ pub enum Event {
     Request(RequestId),
     /// More of its body has.
     Body(RequestId),
-    /// All of its content that there was has gone, and its answer has not ended: there is room for more.
+    /// All of its content that there was has gone, and its answer has not ended: there is room for more. Or buffers are free again that it
+    /// was said to [wait](super::Application::await_buffers) for.
     Room(RequestId),
-    /// Nobody wants its answer any more, or it was refused, as all requests hold more memory than they may.
+    /// Nobody wants its answer any more, or it was refused, as all requests hold more memory than they may. It is told once at most, also of one
+    /// whose answer has ended and has not gone.
     Left(RequestId),
 }

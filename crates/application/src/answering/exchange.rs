@@ -4,7 +4,7 @@ use super::account::{Account, Share};
 use super::answer::Head;
 use super::body::Body;
 use super::request::Request;
-use crate::limits::{CONTENT_ROOM, HEAD_LEN_MAX, KEPT_BODY_LEN_MAX};
+use crate::limits::{CONTENT_ROOM, KEPT_BODY_LEN_MAX};
 use crate::outgoing::Outgoing;
 use crate::record::{Header, Kind};
 use exos_iolite::Aggregate;
@@ -18,6 +18,8 @@ pub(super) struct Exchange {
     share: Share,
     /// It was handed over with all of its body.
     is_handed_over: bool,
+    /// The application has no memory for it, and has nothing to do with it any more.
+    is_refused: bool,
     head: Option<Vec<u8>>,
     has_head: bool,
     /// Content that was not sent, and whether it is kept.
@@ -63,6 +65,7 @@ impl Exchange {
             request,
             share,
             is_handed_over: false,
+            is_refused: false,
             head: None,
             has_head: false,
             content: VecDeque::new(),
@@ -78,6 +81,16 @@ impl Exchange {
         exchange
     }
 
+    /// The application has nothing to do with it any more, and was told so, or never of it.
+    pub fn is_refused(&self) -> bool {
+        self.is_refused
+    }
+
+    fn refuse(&mut self, status: u16) {
+        self.give_up(status);
+        self.is_refused = true;
+    }
+
     // What the server sends.
 
     /// A part of the body.
@@ -85,6 +98,10 @@ impl Exchange {
         let before = self.body.len();
         if !self.body.take(bytes) {
             return Taken::BeyondRoom;
+        }
+        if self.is_ended() {
+            // It holds nothing of that.
+            return Taken::Yes;
         }
         self.is_dirty |= self.body.has_room_to_tell();
         if self.share.add(self.body.len() - before) {
@@ -129,9 +146,9 @@ impl Exchange {
         let is_within_limit = self.share.add(bytes.len());
         self.request.add_body(&bytes);
         if self.request.body().len() > KEPT_BODY_LEN_MAX {
-            self.refuse(413);
+            self.give_up(413);
         } else if !is_within_limit {
-            self.refuse(503);
+            self.give_up(503);
         }
         self.body.is_whole()
             && !self.is_ended()
@@ -145,16 +162,18 @@ impl Exchange {
     /// One that no server takes is 500.
     pub fn begin(&mut self, head: &Head) {
         if !self.has_head && !self.is_ended() {
-            let bytes = head.bytes();
-            let is_too_long = bytes.len() > HEAD_LEN_MAX;
-            self.head = Some(if is_too_long {
-                Head::new(500).bytes()
-            } else {
-                bytes
+            self.head = Some(match head.is_too_long() {
+                true => Head::new(500).bytes(),
+                false => head.bytes(),
             });
             self.has_head = true;
             self.is_dirty = true;
         }
+    }
+
+    /// Its answer has begun.
+    pub fn has_head(&self) -> bool {
+        self.has_head
     }
 
     pub fn send(&mut self, content: Aggregate, is_kept: bool) {
@@ -172,34 +191,19 @@ impl Exchange {
         self.finish(Ending::Whole);
     }
 
-    /// The answer does not become whole: it is cut off behind what was sent. One that was not begun is 500.
-    pub fn break_off(&mut self) {
-        if !self.has_head {
-            return self.end();
-        }
-        if !self.is_ended() {
-            self.forget_content();
-            self.finish(Ending::Broken);
-        }
-    }
-
-    /// It is answered with this status; an answer of which something was sent is cut off.
-    pub fn refuse(&mut self, status: u16) {
+    /// It is answered with this status; an answer whose head was sent is cut off behind what went.
+    pub fn give_up(&mut self, status: u16) {
         if self.is_ended() {
             return;
         }
+        self.content.clear();
+        self.content_len = 0;
         if self.has_head && self.head.is_none() {
-            return self.break_off();
+            return self.finish(Ending::Broken);
         }
-        self.forget_content();
         self.has_head = false;
         self.begin(&Head::new(status).length(0));
         self.end();
-    }
-
-    fn forget_content(&mut self) {
-        self.content.clear();
-        self.content_len = 0;
     }
 
     fn finish(&mut self, ending: Ending) {

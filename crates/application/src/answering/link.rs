@@ -84,7 +84,9 @@ impl Link {
 
     /// Says something to the operator.
     pub fn say(&mut self, number: u32, line: &str) {
-        if self.exchanges.contains_key(&number) {
+        // A server that takes nothing is told nothing.
+        let has_room = self.outgoing.len() < OUTGOING_LEN_MAX;
+        if has_room && self.exchanges.contains_key(&number) {
             let end = line.floor_char_boundary(SAID_LEN_MAX - 1);
             let line = format!("{}\n", line[..end].trim_end());
             let header = Header::new(Kind::Said, number, line.len());
@@ -139,7 +141,8 @@ impl Link {
             }
             Kind::Body => self.hear_body(header, is_end, news)?,
             Kind::Leave => {
-                if self.exchanges.remove(&number).is_some() {
+                let left = self.exchanges.remove(&number);
+                if left.is_some_and(|exchange| !exchange.is_refused()) {
                     news.push(News::Left(number));
                 }
             }
@@ -248,8 +251,9 @@ impl Link {
         [self.requests.as_fd(), self.answers.as_fd()]
     }
 
-    /// Its requests.
+    /// Its requests that the application has something to do with.
     pub fn numbers(&self) -> impl Iterator<Item = u32> {
-        self.exchanges.keys().copied()
+        let known = self.exchanges.iter().filter(|(_, it)| !it.is_refused());
+        known.map(|(number, _)| *number)
     }
 }

@@ -6,6 +6,7 @@ use crate::socket::hear;
 use exos_iolite::{Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use rustix::net::sockopt::socket_acceptconn;
 use rustix::net::{SocketFlags, accept_with};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::FileTypeExt as _;
@@ -30,7 +31,7 @@ pub(super) struct Listener {
     /// None when nobody is accepted any more.
     socket: Option<OwnedFd>,
     beginning: Vec<Beginning>,
-    /// No descriptor was left: nothing is accepted before.
+    /// No descriptor or memory was left: nothing is accepted before.
     paused_until: Option<Instant>,
 }
 
@@ -52,8 +53,11 @@ pub(super) fn listen(path: &Path) -> Result<OwnedFd> {
 impl Listener {
     /// A socket that listens.
     pub fn new(socket: OwnedFd, watch: &Watch) -> Result<Self> {
-        rustix::io::ioctl_fionbio(&socket, true)
-            .map_err(|error| Error::System("cannot use the socket", error.into()))?;
+        let refused = |error: Errno| Error::System("cannot use the socket", error.into());
+        if !socket_acceptconn(&socket).map_err(refused)? {
+            return Err(refused(Errno::INVAL));
+        }
+        rustix::io::ioctl_fionbio(&socket, true).map_err(refused)?;
         watch.add(socket.as_fd(), Source::Listener)?;
         Ok(Self {
             socket: Some(socket),
@@ -80,7 +84,7 @@ impl Listener {
     }
 
     /// Sends those away whose time has passed, and goes on accepting.
-    pub fn see_to(&mut self, watch: &Watch, now: Instant) -> Result<()> {
+    pub fn see_to(&mut self, watch: &Watch, now: Instant) {
         self.beginning.retain(|beginning| {
             let has_time = now < beginning.until;
             if !has_time {
@@ -90,10 +94,11 @@ impl Listener {
         });
         if self.paused_until.take_if(|until| *until <= now).is_some()
             && let Some(socket) = &self.socket
+            && watch.add(socket.as_fd(), Source::Listener).is_err()
         {
-            watch.add(socket.as_fd(), Source::Listener)?;
+            // No memory is left.
+            self.paused_until = Some(now + ACCEPT_PAUSE);
         }
-        Ok(())
     }
 
     /// Accepts those that have connected, beside this number of links.
@@ -105,28 +110,30 @@ impl Listener {
         let Some(socket) = &self.socket else {
             return Ok(());
         };
-        loop {
+        for _ in 0..BEGINNING_MAX {
             match accept_with(socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
                 // It hears at once that there is no place for it, and comes again later.
                 Ok(_) if self.beginning.len() >= BEGINNING_MAX || links >= LINKS_MAX => {}
-                Ok(requests) => {
-                    watch.add(requests.as_fd(), Source::Beginning)?;
-                    self.beginning.push(Beginning {
-                        requests,
-                        answers: None,
-                        until: Instant::now() + BEGINNING_TIME,
-                    });
-                }
+                Ok(requests) if watch.add(requests.as_fd(), Source::Beginning).is_err() => {}
+                Ok(requests) => self.beginning.push(Beginning {
+                    requests,
+                    answers: None,
+                    until: Instant::now() + BEGINNING_TIME,
+                }),
                 Err(Errno::AGAIN) => return Ok(()),
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
-                Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
+                Err(error @ (Errno::BADF | Errno::INVAL | Errno::NOTSOCK | Errno::OPNOTSUPP)) => {
+                    return Err(Error::System("cannot accept a server", error.into()));
+                }
+                // No descriptor or memory is left.
+                Err(_) => {
                     watch.remove(socket.as_fd());
                     self.paused_until = Some(Instant::now() + ACCEPT_PAUSE);
                     return Ok(());
                 }
-                Err(error) => return Err(Error::System("cannot accept a server", error.into())),
             }
         }
+        Ok(())
     }
 
     /// Hears those that have connected: what the next brought that said all. One that says something else is sent away.

@@ -7,10 +7,10 @@
 //! fn main() -> exos_iolite::Result<()> {
 //!     let mut application = Application::listen("/run/hello.sock", Shape::of(256))?;
 //!     // Made once; servers remember these bytes and their sums.
-//!     let before = application.pool().copy(b"<!DOCTYPE html><title>Hello</title><p>You asked for ")?;
+//!     let before = application.pool().copy(b"Hello! You asked for ")?;
 //!     application.serve(|request, pool| {
 //!         let asked = pool.copy(request.variable("SCRIPT_NAME").unwrap_or(b"nothing"))?;
-//!         let head = Head::new(200).field("Content-Type", "text/html");
+//!         let head = Head::new(200).field("Content-Type", "text/plain");
 //!         Ok(Answer::new(head).kept(before.clone()).fresh(asked))
 //!     })
 //! }

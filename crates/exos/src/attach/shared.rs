@@ -1,6 +1,7 @@
 //! Beside the host on its own addresses.
 //!
-//! A program that serves has its TCP port, which a reservation keeps the host's own programs from. One that only connects
+//! A program that serves has its TCP port, and the UDP port of the number where it asks for that, which reservations keep the host's own
+//! programs from. One that only connects
 //! ([`Role::Connect`]) has what comes from those it connects to, for local ports that the host gives to none of its own
 //! connections: those outside of `net.ipv4.ip_local_port_range`. So the host goes on talking to the same peers by ports of
 //! its own. All else is the host's; next hops come from its tables.
@@ -11,7 +12,7 @@ use std::ops::Range;
 use exos_filter::program::Rule;
 use exos_host::error::{Error, ErrorKind};
 use exos_host::netlink::{LinkInfo, Netlink};
-use exos_host::ports::{self, Reservation};
+use exos_host::ports::{self, Reservation, Transport};
 use exos_inet::Neighbors;
 use exos_link::{XdpConfig, XdpLink};
 
@@ -40,6 +41,8 @@ pub struct SharedInterface {
     pub queues: Queues,
     /// What is taken from the host.
     pub role: Role,
+    /// The UDP ports of the numbers that are served too; of the peers that are connected to, their datagrams.
+    pub datagrams: bool,
 }
 
 impl SharedInterface {
@@ -49,6 +52,7 @@ impl SharedInterface {
             name: name.into(),
             queues: Queues::default(),
             role,
+            datagrams: false,
         }
     }
 
@@ -63,7 +67,10 @@ impl SharedInterface {
         let rules = match &self.role {
             Role::Connect(peers) => {
                 let range = ports_left(&host_ports()?)?;
-                let rules = rules_for_peers(ours, peers, &range)?;
+                let mut rules = rules_for_peers(ours, peers, &range, "tcp")?;
+                if self.datagrams {
+                    rules.extend(rules_for_peers(ours, peers, &range, "udp")?);
+                }
                 local_ports = Some(range);
                 rules
             }
@@ -73,7 +80,14 @@ impl SharedInterface {
                     for address in ours {
                         reservations.push(ports::reserve(SocketAddr::new(address.ip, port))?);
                     }
-                    rules.extend(rules_for_port(ours, port)?);
+                    rules.extend(rules_for_port(ours, port, "tcp")?);
+                    if self.datagrams {
+                        for address in ours {
+                            let at = SocketAddr::new(address.ip, port);
+                            reservations.push(ports::reserve_quickly(Transport::Udp, at)?);
+                        }
+                        rules.extend(rules_for_port(ours, port, "udp")?);
+                    }
                 }
                 rules
             }
@@ -104,8 +118,8 @@ impl SharedInterface {
     }
 }
 
-fn rules_for_port(addresses: &[Prefixed], port: u16) -> Result<Vec<Rule>, Error> {
-    let text = |a: &Prefixed| format!("tcp dst port {port} and dst host {}", a.ip);
+fn rules_for_port(addresses: &[Prefixed], port: u16, of: &str) -> Result<Vec<Rule>, Error> {
+    let text = |a: &Prefixed| format!("{of} dst port {port} and dst host {}", a.ip);
     addresses.iter().map(|a| rule(&text(a))).collect()
 }
 
@@ -114,13 +128,14 @@ fn rules_for_peers(
     addresses: &[Prefixed],
     peers: &[SocketAddr],
     ports: &Range<u16>,
+    of: &str,
 ) -> Result<Vec<Rule>, Error> {
     let mut rules = Vec::new();
     for peer in peers {
         let of_family = |a: &&Prefixed| a.ip.is_ipv4() == peer.is_ipv4();
         for address in addresses.iter().filter(of_family) {
             rules.push(rule(&format!(
-                "tcp src port {} and tcp dst portrange {}-{} and src host {} and dst host {}",
+                "{of} src port {} and {of} dst portrange {}-{} and src host {} and dst host {}",
                 peer.port(),
                 ports.start,
                 ports.end - 1,

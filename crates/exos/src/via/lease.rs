@@ -204,12 +204,25 @@ impl Via {
     /// A port of ours for a connection to `to`, which no other program gets: by the first of our addresses from which policy
     /// lets us connect.
     pub fn claim_ephemeral(&mut self, to: SocketAddr) -> Result<SocketAddr, Error> {
+        self.claim_towards(Protocol::Tcp, to)
+    }
+
+    /// A port of ours for datagrams to and from `to`, as [`claim_ephemeral`](Self::claim_ephemeral) gives one for a connection.
+    ///
+    /// # Errors
+    ///
+    /// The daemon refuses, or is not there.
+    pub fn claim_datagrams(&mut self, to: SocketAddr) -> Result<SocketAddr, Error> {
+        self.claim_towards(Protocol::Udp, to)
+    }
+
+    fn claim_towards(&mut self, protocol: Protocol, to: SocketAddr) -> Result<SocketAddr, Error> {
         let family = |ip: &IpAddr| ip.is_ipv4() == to.is_ipv4();
         let ours = self.addresses.iter().map(|a| a.ip);
         let ours: Vec<IpAddr> = ours.filter(family).collect();
         let mut refusal = None;
         for ip in ours {
-            match self.claim(Protocol::Tcp, ip, PortWish::Ephemeral, Some(to)) {
+            match self.claim(protocol, ip, PortWish::Ephemeral, Some(to)) {
                 Ok((_, claim)) => return Ok(SocketAddr::new(claim.local, claim.port)),
                 Err(AskError::Refused(Refusal::NotAllowed, text)) => {
                     refusal.get_or_insert(AskError::Refused(Refusal::NotAllowed, text));

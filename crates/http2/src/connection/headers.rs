@@ -251,6 +251,7 @@ impl Connection {
     pub fn shrink(&mut self) {
         self.fields.shrink(KEPT_FIELDS_LEN);
         self.decoder.shrink(KEPT_FIELDS_LEN);
+        self.encoder.shrink(KEPT_FIELDS_LEN);
         if self.fields.count() == 0 || self.memo.block.capacity() > KEPT_FIELDS_LEN {
             self.memo = Memo::default();
         }

@@ -26,7 +26,7 @@ use crate::allowance::Allowance;
 use crate::error::Fault;
 use crate::fields::Fields;
 use crate::frame::{FrameHead, PREFACE, StreamId, flag, kind, payload, push_ping, push_reset};
-use crate::hpack::Decoder;
+use crate::hpack::{Decoder, DynamicEncoder};
 use crate::limits::{
     CONNECTION_WINDOW, DEFAULT_WINDOW, EMPTY_FRAMES, FRAME_HEAD_LEN, FRAME_LEN_MAX,
     HEADER_TABLE_LEN, PINGS, PRIORITIES, RESETS, SETTINGS, SMALL_WINDOWS, STREAM_FAULTS,
@@ -92,9 +92,7 @@ pub struct Connection {
     fields: Fields,
     memo: Memo,
     block: Option<Box<Block>>,
-    /// The next header block says that we keep no table.
-    owes_resize: bool,
-    has_resized: bool,
+    encoder: DynamicEncoder,
     /// The client has said of a response how urgent it is.
     says_priorities: bool,
     allowances: Allowances,
@@ -117,8 +115,7 @@ impl Connection {
             fields: Fields::new(),
             memo: Memo::default(),
             block: None,
-            owes_resize: false,
-            has_resized: false,
+            encoder: DynamicEncoder::default(),
             says_priorities: false,
             allowances: Allowances {
                 resets: Allowance::new(RESETS),

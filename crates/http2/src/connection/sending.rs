@@ -5,6 +5,7 @@ use crate::error::{ErrorCode, Fault};
 use crate::frame::{
     self, StreamId, flag, kind, push_go_away, push_head, push_ping, push_reset, push_window_update,
 };
+use crate::limits::STREAM_FAULTS;
 use crate::priority::Priority;
 use crate::state::{State, StreamEvent};
 
@@ -25,14 +26,20 @@ impl Connection {
         self.send_window.max(0) as usize
     }
 
+    /// Bytes of bodies that the client may still send, on all streams together.
+    #[inline]
+    pub fn receive_room(&self) -> usize {
+        self.receive_window.left as usize
+    }
+
     /// The priority of a stream.
     pub fn priority(&self, stream: StreamId) -> Priority {
         let stream = self.streams.get(stream);
         stream.map_or(Priority::default(), |it| it.priority)
     }
 
-    /// Appends the head of a response, or an interim one, made by [`hpack::encoder`](crate::hpack::encoder); nothing on a stream
-    /// that is not there.
+    /// Appends the head of a response, or an interim one, whose block [`hpack::encoder`](crate::hpack::encoder) made, shorter by what
+    /// the peer has in its table; nothing on a stream that is not there. Gives how long the block has become.
     #[inline]
     pub fn send_head(
         &mut self,
@@ -40,19 +47,16 @@ impl Connection {
         block: &[&[u8]],
         is_end: bool,
         out: &mut Vec<u8>,
-    ) {
+    ) -> usize {
         let Some(state) = self.state_behind(stream, is_end) else {
-            return;
+            return 0;
         };
         let frame_len_max = self.peer.frame_len_max as usize;
-        if std::mem::take(&mut self.owes_resize) {
-            self.has_resized = true;
-            let block = [&[&[0x20][..]], block].concat();
-            frame::push_headers(out, stream, &block, is_end, frame_len_max);
-        } else {
-            frame::push_headers(out, stream, block, is_end, frame_len_max);
-        }
+        let block = self.encoder.encode(block);
+        frame::push_headers(out, stream, &[block], is_end, frame_len_max);
+        let len = block.len();
         self.change_state(stream, state);
+        len
     }
 
     /// Appends the head of a DATA frame, for as many of `wanted` bytes as may be sent: how many, which the caller sends behind it. All of
@@ -113,6 +117,20 @@ impl Connection {
             self.streams.note_reset(stream);
             push_reset(out, stream, code);
         }
+    }
+
+    /// Ends a stream of which nothing was looked at, so that its client may ask again (RFC 9113 §8.7).
+    ///
+    /// # Errors
+    ///
+    /// That happens too often: the connection is over. What tells the peer is appended.
+    pub fn refuse(&mut self, stream: StreamId, out: &mut Vec<u8>) -> Result<(), Fault> {
+        if !self.allowances.faults.take(STREAM_FAULTS, self.now) {
+            self.fail(Fault::FaultFlood, out);
+            return Err(Fault::FaultFlood);
+        }
+        self.reset(stream, ErrorCode::REFUSED_STREAM, out);
+        Ok(())
     }
 
     /// Bytes of a body were consumed, or thrown away: their stream and the connection may be sent as much more.

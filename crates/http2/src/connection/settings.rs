@@ -6,8 +6,8 @@ use crate::frame::{
     FrameHead, flag, payload, push_settings, push_settings_ack, push_window_update, setting,
 };
 use crate::limits::{
-    CONNECTION_WINDOW, DEFAULT_WINDOW, FIELDS_LEN_MAX, FRAME_LEN_MAX, HEADER_TABLE_LEN, SETTINGS,
-    STREAM_WINDOW, STREAMS_MAX, WINDOW_MAX,
+    CONNECTION_WINDOW, DEFAULT_WINDOW, FIELDS_LEN_MAX, FRAME_LEN_MAX, SETTINGS, STREAM_WINDOW,
+    STREAMS_MAX, WINDOW_MAX,
 };
 
 /// What the peer has said of itself.
@@ -70,10 +70,7 @@ impl Connection {
             (setting::ENABLE_PUSH | setting::NO_RFC7540_PRIORITIES, 2..) => {
                 return Err(Fault::Settings);
             }
-            // We keep no table: that is said once, for nobody may think that it is larger than he allows (RFC 7541 §4.2).
-            (setting::HEADER_TABLE_SIZE, value) if (value as usize) < HEADER_TABLE_LEN => {
-                self.owes_resize |= !self.has_resized;
-            }
+            (setting::HEADER_TABLE_SIZE, value) => self.encoder.set_len_max(value as usize),
             (setting::INITIAL_WINDOW_SIZE, value) => {
                 if value > WINDOW_MAX {
                     return Err(Fault::SettingsWindow);

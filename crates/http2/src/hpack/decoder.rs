@@ -141,7 +141,7 @@ impl Decoder {
 
 /// A number that begins in the lower bits of the first byte (§5.1), of at most 28 bits beyond these.
 #[inline]
-fn number(rest: &mut &[u8], prefix_bits: u32) -> Result<usize, HpackError> {
+pub(super) fn number(rest: &mut &[u8], prefix_bits: u32) -> Result<usize, HpackError> {
     let (&first, mut behind) = rest.split_first().ok_or(HpackError::Truncated)?;
     let mask = (1usize << prefix_bits) - 1;
     let mut value = usize::from(first) & mask;
@@ -166,7 +166,7 @@ fn number(rest: &mut &[u8], prefix_bits: u32) -> Result<usize, HpackError> {
 
 /// A string (§5.2), which lies in the block or is decoded into `buffer`.
 #[inline]
-fn string<'b, 'r: 'b>(
+pub(super) fn string<'b, 'r: 'b>(
     rest: &mut &'r [u8],
     buffer: &'b mut Vec<u8>,
 ) -> Result<&'b [u8], HpackError> {

@@ -1,6 +1,7 @@
 //! Header compression beside a decoder and an encoder of others' (loona-hpack).
 
-use exos_http2::hpack::{Decoder, encoder};
+use exos_http2::hpack::{Decoder, DynamicEncoder, encoder};
+use exos_http2::limits::SENT_TABLE_LEN;
 use proptest::prelude::*;
 
 type Field = (Vec<u8>, Vec<u8>);
@@ -20,6 +21,27 @@ fn field() -> impl Strategy<Value = Field> {
         prop::collection::vec(any::<u8>(), 1..20),
     ];
     (names, prop::collection::vec(any::<u8>(), 0..60))
+}
+
+/// What happens to an encoder.
+#[derive(Clone, Debug)]
+enum Step {
+    Block(Vec<Field>),
+    Resize(usize),
+}
+
+/// Few different fields, so that they come again, and some that do not.
+fn step() -> impl Strategy<Value = Step> {
+    let known = (0..6usize, 0..5u8).prop_map(|(name, value)| {
+        let names = ["server", "date", "etag", "set-cookie", ":status", "x-y"];
+        let value = vec![b'0' + value; 1 << (2 * value)];
+        (names[name].into(), value)
+    });
+    let fields = prop::collection::vec(prop_oneof![8 => known, 1 => field()], 1..8);
+    prop_oneof![
+        8 => fields.prop_map(Step::Block),
+        1 => prop_oneof![Just(0), 1..400usize, Just(1 << 16)].prop_map(Step::Resize),
+    ]
 }
 
 proptest! {
@@ -47,6 +69,34 @@ proptest! {
         let wanted: Vec<Field> = fields.into_iter().map(|(field, _)| field).collect();
         prop_assert_eq!(loona_hpack::Decoder::new().decode(&block).ok(), Some(wanted.clone()));
         prop_assert_eq!(decoded(&mut Decoder::new(4096), &block), Some(wanted));
+    }
+
+    /// What ours makes for a peer with a table, whose size changes, is decoded by another, block by block; and is no longer than
+    /// without, but for what is said of the size.
+    #[test]
+    fn blocks_for_a_peer_are_decoded(steps in prop::collection::vec(step(), 1..60)) {
+        let (mut ours, mut theirs) = (DynamicEncoder::default(), loona_hpack::Decoder::new());
+        theirs.set_max_allowed_table_size(SENT_TABLE_LEN);
+        let mut resizes = 0;
+        for step in steps {
+            let fields = match step {
+                Step::Resize(len_max) => {
+                    ours.set_len_max(len_max);
+                    resizes = 6;
+                    continue;
+                }
+                Step::Block(fields) => fields,
+            };
+            let mut parts = [Vec::new(), Vec::new()];
+            for (at, (name, value)) in fields.iter().enumerate() {
+                encoder::push(&mut parts[usize::from(2 * at > fields.len())], name, value);
+            }
+            let [begin, rest] = &parts;
+            let coded = ours.encode(&[begin, rest]);
+            prop_assert!(coded.len() <= begin.len() + rest.len() + resizes);
+            resizes = 0;
+            prop_assert_eq!(theirs.decode(coded).ok(), Some(fields));
+        }
     }
 
     /// Of any bytes both say the same, but for sizes of tables and long numbers, about which ours is stricter.

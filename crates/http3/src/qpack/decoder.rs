@@ -103,7 +103,9 @@ mod tests {
     fn decoded(section: &[u8]) -> Result<Vec<(String, String)>, Fault> {
         let mut fields = Vec::new();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        decode(section, |name, value| fields.push((text(name), text(value))))?;
+        decode(section, |name, value| {
+            fields.push((text(name), text(value)))
+        })?;
         Ok(fields)
     }
 

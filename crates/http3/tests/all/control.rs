@@ -193,15 +193,33 @@ fn a_server_says_other_things() {
     let wanted = vec![opened, Event::GoAway(400), Event::GoAway(8)];
     assert_eq!(heard(&gone), Ok(wanted));
     for (frames, fault) in [
-        (vec![frame::go_away(4), frame::go_away(8)], Fault::Identifier),
+        (
+            vec![frame::go_away(4), frame::go_away(8)],
+            Fault::Identifier,
+        ),
         (vec![frame::go_away(3)], Fault::Identifier),
-        (vec![framed(kind::MAX_PUSH_ID, &[3], b"")], Fault::FrameUnexpected),
-        (vec![framed(kind::PRIORITY_UPDATE, &[0], b"")], Fault::FrameUnexpected),
-        (vec![framed(kind::CANCEL_PUSH, &[0], b"")], Fault::Identifier),
-        (vec![frame::settings()[1..].to_vec()], Fault::FrameUnexpected),
+        (
+            vec![framed(kind::MAX_PUSH_ID, &[3], b"")],
+            Fault::FrameUnexpected,
+        ),
+        (
+            vec![framed(kind::PRIORITY_UPDATE, &[0], b"")],
+            Fault::FrameUnexpected,
+        ),
+        (
+            vec![framed(kind::CANCEL_PUSH, &[0], b"")],
+            Fault::Identifier,
+        ),
+        (
+            vec![frame::settings()[1..].to_vec()],
+            Fault::FrameUnexpected,
+        ),
     ] {
         assert_eq!(heard(&frames), Err(fault));
     }
     let mut push = &[1u8, 0][..];
-    assert_eq!(Reader::of(Peer::Server).receive(&mut push), Err(Fault::Identifier));
+    assert_eq!(
+        Reader::of(Peer::Server).receive(&mut push),
+        Err(Fault::Identifier)
+    );
 }

@@ -43,6 +43,8 @@ pub(super) struct Socket {
     pub fields: HeaderFields,
     waiting: VecDeque<Received>,
     queued: usize,
+    /// How many bytes may wait.
+    pub queue_max: usize,
     /// Datagrams for which there was no room.
     pub dropped: u64,
     /// The latest ICMP error, and about what was sent to whom.
@@ -61,6 +63,7 @@ impl Socket {
             fields: HeaderFields::default(),
             waiting: VecDeque::new(),
             queued: 0,
+            queue_max: UDP_QUEUE_BYTES_MAX,
             dropped: 0,
             error: None,
             is_told: false,
@@ -104,7 +107,7 @@ impl Socket {
         to: IpAddr,
         (fields, payload): (HeaderFields, &[u8]),
     ) -> bool {
-        if self.queued + payload.len() + UDP_DATAGRAM_OVERHEAD > UDP_QUEUE_BYTES_MAX {
+        if self.queued + payload.len() + UDP_DATAGRAM_OVERHEAD > self.queue_max {
             self.dropped += 1;
             return false;
         }

@@ -234,6 +234,13 @@ impl UdpTable {
         Ok(())
     }
 
+    /// So many bytes may wait in a socket from now on, payloads and what each datagram takes beside
+    /// ([`UDP_DATAGRAM_OVERHEAD`](crate::limits::UDP_DATAGRAM_OVERHEAD)).
+    pub fn set_queue_len(&mut self, handle: UdpHandle, len: usize) -> Result<(), UdpError> {
+        self.socket_mut(handle)?.queue_max = len;
+        Ok(())
+    }
+
     /// Datagrams dropped because this socket's queue was full.
     pub fn dropped(&self, handle: UdpHandle) -> Result<u64, UdpError> {
         self.socket(handle).map(|s| s.dropped)

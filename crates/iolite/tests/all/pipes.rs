@@ -362,3 +362,22 @@ fn of_two_that_agree_on_one_pool_no_other_passes() {
     };
     assert!(Sender::connect(sockets().0, &own, none).is_err());
 }
+
+#[test]
+fn one_that_gives_up_has_its_buffers_back_at_once() {
+    let pool = pool(SMALL);
+    let (mut sender, mut receiver) = pipe(&pool, Options::default(), Trust::Untrusted);
+    let mut sent = Aggregate::new();
+    sent.append(bytes(&pool, 7, 4096));
+    assert_eq!(sender.write(&mut sent).expect("it is there"), 4096);
+    assert_eq!(pool.look().own, 1);
+    sender.give_up();
+    assert_eq!(pool.look().free, SMALL.buffers);
+    // Used for others, they are none of what was sent; the consumer hears of that, or of the end.
+    let others: Vec<Slice> = (0..SMALL.buffers).map(|_| bytes(&pool, 9, 4096)).collect();
+    match receiver.read(usize::MAX) {
+        Err(Error::Lost) | Ok(Read::End) => {}
+        other => panic!("{other:?}"),
+    }
+    drop(others);
+}

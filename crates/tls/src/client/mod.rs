@@ -83,9 +83,7 @@ impl Client {
     ) -> Self {
         let tickets = Arc::new(Tickets::default());
         let checks = Arc::new(Checks::by(verifier.clone()));
-        config
-            .dangerous()
-            .set_certificate_verifier(checks.clone());
+        config.dangerous().set_certificate_verifier(checks.clone());
         let with = |gives| {
             let store = Store::new(tickets.clone(), gives);
             let mut config = config.clone();

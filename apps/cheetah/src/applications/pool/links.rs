@@ -1,7 +1,8 @@
 //! Links to applications that share their buffers: one to each, which carries all requests of a loop.
 //!
-//! A link that has failed, or whose application stops, stays until its last request was left, for what comes of it. An application that failed without an answer is not
-//! connected to at once, but after a rest that doubles each time.
+//! A link that has failed, or whose application stops, stays until its last request was left, for what comes of it. An application
+//! that failed, or stopped, without an answer is not connected to at once, but after a rest that doubles each time; and there is no third link while two
+//! are stopping.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -14,7 +15,9 @@ use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
 use crate::applications::application::Address;
-use crate::limits::{APPLICATION_RETRY_TIME, LINK_REST_TIME, LINK_REST_TIME_MAX};
+use crate::limits::{
+    APPLICATION_RETRY_TIME, LINK_REST_TIME, LINK_REST_TIME_MAX, STOPPING_LINKS_MAX,
+};
 
 /// A request, among all of a loop's links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,6 +31,8 @@ pub struct RequestId {
 struct Linked {
     link: Link,
     path: PathBuf,
+    /// It carries no new requests, and that was seen to.
+    is_ending: bool,
     /// Its failure was told.
     is_failed: bool,
     /// No rule names its application any more.
@@ -103,7 +108,8 @@ impl Links {
         let id = match known {
             Some(id) => id,
             None => {
-                if self.rests.get(path).is_some_and(|(_, until)| now < *until) {
+                let rests = self.rests.get(path).is_some_and(|(_, until)| now < *until);
+                if rests || self.stopping(path) >= STOPPING_LINKS_MAX {
                     return Err(Errno::AGAIN);
                 }
                 self.connect(path)?
@@ -114,6 +120,13 @@ impl Links {
         let number = linked.link.reserve(client.to_bits());
         self.is_touched = true;
         Ok((RequestId { link: id, number }, known.is_none()))
+    }
+
+    /// Links to an application that stops, and has requests to answer still.
+    fn stopping(&self, path: &Path) -> usize {
+        let is_stopping = |it: &&Linked| it.link.is_stopping() && it.link.failure().is_none();
+        let links = self.all.values().filter(is_stopping);
+        links.filter(|linked| linked.path == path).count()
     }
 
     fn connect(&mut self, path: &Path) -> Result<u64, Errno> {
@@ -133,6 +146,7 @@ impl Links {
             Linked {
                 link,
                 path,
+                is_ending: false,
                 is_failed,
                 is_left: false,
                 timeout: Duration::ZERO,
@@ -249,7 +263,7 @@ impl Links {
             linked.link.look(rung.contains(id));
             linked.see_whether_it_takes(now);
         }
-        self.see_to_failures(now);
+        self.see_to_ends(now);
         self.until = self.all.values().filter_map(|it| it.until(now)).min();
         self.order = self.all.keys().copied().collect();
     }
@@ -283,25 +297,29 @@ impl Links {
     }
 
     /// Links that have failed, or whose application stops, carry no new requests; those that carry none are no more.
-    fn see_to_failures(&mut self, now: Instant) {
+    fn see_to_ends(&mut self, now: Instant) {
         let (current, rests) = (&mut self.current, &mut self.rests);
         for (id, linked) in &mut self.all {
+            if !linked.is_ending && !linked.takes_requests() {
+                linked.is_ending = true;
+                if current.get(&linked.path) == Some(id) {
+                    current.remove(&linked.path);
+                }
+                if linked.link.answered() == 0 {
+                    let before = rests.get(&linked.path).map(|(time, _)| *time);
+                    let time =
+                        before.map_or(LINK_REST_TIME, |time| (time * 2).min(LINK_REST_TIME_MAX));
+                    rests.insert(linked.path.clone(), (time, now + time));
+                } else {
+                    rests.remove(&linked.path);
+                }
+            }
             let Some(failure) = linked.link.failure().filter(|_| !linked.is_failed) else {
                 continue;
             };
             if !matches!(failure, exos_iolite::Error::PeerGone) {
                 let address = Address::Shared(linked.path.clone());
                 self.faults.push((address, failure.to_string()));
-            }
-            if current.get(&linked.path) == Some(id) {
-                current.remove(&linked.path);
-            }
-            if linked.link.answered() == 0 {
-                let before = rests.get(&linked.path).map(|(time, _)| *time);
-                let time = before.map_or(LINK_REST_TIME, |time| (time * 2).min(LINK_REST_TIME_MAX));
-                rests.insert(linked.path.clone(), (time, now + time));
-            } else {
-                rests.remove(&linked.path);
             }
             if let Some(epoll) = &self.epoll {
                 let _ = epoll::delete(epoll, linked.link.as_fd());
@@ -312,3 +330,7 @@ impl Links {
             .retain(|_, linked| linked.takes_requests() || linked.link.requests() > 0);
     }
 }
+
+#[cfg(test)]
+#[path = "links/tests.rs"]
+mod tests;

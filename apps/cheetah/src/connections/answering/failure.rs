@@ -107,10 +107,7 @@ pub(super) fn tell(
     let address = answering.address();
     if applications.may_tell(address, now) {
         let asked = &answering.asking.asked;
-        let path = match asked.application.proxy {
-            Some(_) => [&*asked.script, &*asked.info].concat(),
-            None => asked.script.clone(),
-        };
+        let path = [&*asked.script, &*asked.info].concat();
         let (path, what) = (String::from_utf8_lossy(&path), failure.text(answering));
         exos_program::warn!(
             "exos serve: {address}, asked for {}: {what}",

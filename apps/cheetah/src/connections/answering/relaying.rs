@@ -24,6 +24,7 @@ use crate::http::Use;
 use crate::http::asking::Said;
 use crate::limits::{BODY_BEGUN_LEN, JOINED_LEN_MAX, REACH_MIN};
 use crate::message::Version;
+use crate::message::http2::interim_blocks;
 
 impl Connection {
     /// Collects what of the body has to be there before anybody is asked; true when it is.
@@ -200,8 +201,14 @@ impl Connection {
                 break false;
             };
             has_come = true;
-            // A client of HTTP/1.0 knows of no answers before the last one, and one of HTTP/2 has need of none.
+            // A client of HTTP/1.0 knows of no answers before the last one.
             let is_told = answering.asking.version == Version::Http11;
+            if self.is_stream() {
+                let blocks = interim_blocks(&interim);
+                blocks
+                    .iter()
+                    .for_each(|block| turn.transport.send_interim(id, block));
+            }
             let mut before = if is_told { interim } else { Vec::new() };
             let mut behind = Vec::new();
             if let Some(mut head) = head {
@@ -222,10 +229,11 @@ impl Connection {
                 }
                 if self.is_stream() {
                     let block = self.begin_answer(&head, answering, turn.shared);
+                    let len = self.send_head(&[Buffer::from(block).whole()], turn.transport);
                     if let Some(begun) = &mut answering.begun {
-                        begun.said.len += block.len();
+                        begun.said.head_len = len;
+                        begun.said.len += len;
                     }
-                    self.send_head(&[Buffer::from(block).whole()], turn.transport);
                 } else {
                     before.append(&mut self.begin_answer(&head, answering, turn.shared));
                 }

@@ -99,6 +99,11 @@ impl Cheetah {
         self.peers = peers;
     }
 
+    /// Counts the streams of peers that wait in this table, which others may share.
+    pub(crate) fn share_peer_streams(&mut self, peers: Peers) {
+        self.tables.exchanges.share_peers(peers);
+    }
+
     /// Where the connections of peers are counted, and how many each may have.
     pub(crate) fn peers(&self) -> Option<(Peers, u32)> {
         let most = self.shared.bounds.peer_connections?;
@@ -120,7 +125,14 @@ impl Cheetah {
     /// Answers all that has happened. `unix_secs` is the time of day, here and below, for the Date field and the log.
     pub fn handle(&mut self, now: Instant, unix_secs: u64, transport: &mut impl Transport) {
         self.set_time(now, unix_secs);
+        let unread = std::mem::take(&mut self.shared.unread);
         self.handle_events(now, transport);
+        for id in unread {
+            // One that has had its turn by an event waits for the next.
+            if !self.shared.unread.contains(&id) {
+                self.run(now, id, &Task::ReadOn, transport);
+            }
+        }
         self.handle_expired(now, transport);
         self.turn_streams(now, transport);
         self.turn_applications(now, transport);
@@ -141,7 +153,11 @@ impl Cheetah {
     /// When to call `handle` at the latest.
     pub fn poll_timeout(&mut self) -> Option<Instant> {
         let in_kernel = self.shared.in_kernel.as_ref();
-        if self.shared.streams.is_waiting() || in_kernel.is_some_and(InKernel::is_behind) {
+        let has_unread = !self.shared.unread.is_empty();
+        if has_unread
+            || self.shared.streams.is_waiting()
+            || in_kernel.is_some_and(InKernel::is_behind)
+        {
             return Some(Instant::START);
         }
         let log = self.server().log().and_then(Log::poll_timeout);
@@ -236,7 +252,11 @@ impl Cheetah {
         let is_encrypted = transport.is_encrypted(id);
         let connection = connection.encrypted(is_encrypted);
         self.tables.of(id).insert(connection);
-        if let Some(sent) = self.shared.sent_by_kernel.remove(&id) {
+        // An empty table makes a hash of what it has not, too.
+        let sent_by_kernel = &mut self.shared.sent_by_kernel;
+        if !sent_by_kernel.is_empty()
+            && let Some(sent) = sent_by_kernel.remove(&id)
+        {
             self.with(now, id, transport, |connection, turn| {
                 connection.goes_on_behind(sent, turn);
                 Outcome::GoesOn

@@ -37,6 +37,8 @@ pub(super) enum Task<'a> {
     BreakOff,
     /// The application that answers it has said something.
     GoOnAnswering,
+    /// It has had its turn, and others theirs: more of its requests are there.
+    ReadOn,
 }
 
 impl Task<'_> {
@@ -51,6 +53,7 @@ impl Task<'_> {
             Task::SendOn { is_first } => connection.send_on(is_first, turn).into(),
             Task::BreakOff => connection.break_off(turn),
             Task::GoOnAnswering => connection.go_on_answering(turn),
+            Task::ReadOn => connection.handle_event(EventSet::NONE.with(EventSet::READABLE), turn),
         }
     }
 }
@@ -141,6 +144,7 @@ impl exos_program::Timed for Connection {
 
 impl Connection {
     /// A connection on which nothing has been received; `is_admitted` where the limit of its peer's connections counts it.
+    #[inline]
     pub(super) fn new(
         id: ConnectionId,
         peer: IpAddr,
@@ -196,6 +200,7 @@ impl Connection {
     }
 
     /// Whether nobody reads on the way what is sent.
+    #[inline]
     #[must_use]
     pub(super) fn encrypted(mut self, is_encrypted: bool) -> Connection {
         self.is_encrypted = is_encrypted;

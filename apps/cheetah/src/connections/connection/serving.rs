@@ -10,7 +10,7 @@ use crate::connections::http2::Http2;
 use crate::connections::transport::Transport;
 use crate::connections::wait::Wait;
 use crate::http::{Attempt, Missing, Next};
-use crate::limits::QUEUE_LEN_MAX;
+use crate::limits::{QUEUE_LEN_MAX, REQUESTS_AT_ONCE};
 use crate::site::Wanted;
 
 impl Connection {
@@ -93,6 +93,10 @@ impl Connection {
             self.finish(turn);
         }
         self.held = matches!(handled.next, Next::Send);
+        if self.held && handled.responses == REQUESTS_AT_ONCE {
+            // Others have theirs before it goes on.
+            turn.shared.unread.push(id);
+        }
         match handled.next {
             Next::Http2 => {
                 self.http2 = Some(Box::new(Http2::new(now)));
@@ -145,14 +149,15 @@ impl Connection {
         }
     }
 
-    /// Queues the header block of a stream's response.
+    /// Queues the header block of a stream's response: how many bytes of it count as queued.
     pub(in crate::connections) fn send_head(
         &mut self,
         block: &[Slice],
         transport: &mut impl Transport,
-    ) {
-        self.given += block.iter().map(Slice::len).sum::<usize>() as u64;
-        transport.send_head(self.id, block);
+    ) -> usize {
+        let len = transport.send_head(self.id, block);
+        self.given += len as u64;
+        len
     }
 
     #[inline]

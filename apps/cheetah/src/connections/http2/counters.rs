@@ -11,6 +11,10 @@ pub(in crate::connections) struct Counters {
     pub(super) streams: u64,
     /// Of those, which their clients gave up.
     pub(super) resets: u64,
+    /// Requests that were refused because their peer had as many waiting as it may.
+    pub(super) peer_refusals: u64,
+    /// Requests that were ended because their bodies had used up a connection's window, and nobody took anything of them.
+    pub(super) stalled_bodies: u64,
     faults: [u64; Fault::ALL.len()],
 }
 
@@ -20,6 +24,8 @@ impl Default for Counters {
             connections: 0,
             streams: 0,
             resets: 0,
+            peer_refusals: 0,
+            stalled_bodies: 0,
             faults: [0; _],
         }
     }
@@ -69,6 +75,8 @@ impl Counters {
             ("http2_connections", self.connections),
             ("http2_streams", self.streams),
             ("http2_streams_given_up", self.resets),
+            ("http2_peer_refusals", self.peer_refusals),
+            ("http2_stalled_bodies", self.stalled_bodies),
         ];
         own.into_iter().chain(FAULTS.into_iter().zip(self.faults))
     }

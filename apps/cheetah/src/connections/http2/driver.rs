@@ -1,17 +1,18 @@
 //! What happens to a connection that speaks HTTP/2: frames in, frames out, and its end.
 
+use exos_http2::Fault;
 use exos_inet::Instant;
 use exos_inet::tcp::{ConnectionId, EventSet};
 use exos_program::Timed as _;
 
-use super::Http2;
 use super::exchanges::Exchanges;
 use super::receiving::Reading;
+use super::{Finished, Http2};
 use crate::connections::connection::{Connection, Outcome, Task, Told, Turn};
 use crate::connections::shared::Shared;
 use crate::connections::transport::Transport;
 use crate::http::{Attempt, Missing};
-use crate::limits::{FRAMED_AHEAD_LEN, QUEUE_LEN_MAX};
+use crate::limits::{FRAMED_AHEAD_LEN, QUEUE_LEN_MAX, REQUESTS_AT_ONCE};
 use crate::message::Version;
 
 /// A connection with its streams, for the time of a turn.
@@ -163,6 +164,7 @@ impl<'a, T: Transport> Driver<'a, T> {
             server,
             counters,
             out,
+            unread,
             ..
         } = &mut *self.shared;
         let mut reading = Reading {
@@ -175,10 +177,17 @@ impl<'a, T: Transport> Driver<'a, T> {
             asked: Vec::new(),
         };
         let was_within = self.http2.core.is_within_headers();
+        let begun_before = reading.counters.streams;
         let mut taken = 0;
         let read = loop {
             // What is under way holds nothing up: resets and windows are heard meanwhile.
-            self.http2.held = unsent + self.http2.pending_len() >= QUEUE_LEN_MAX;
+            let is_full = unsent + self.http2.pending_len() >= QUEUE_LEN_MAX;
+            let begun = reading.counters.streams - begun_before;
+            let has_had_its_turn = begun >= REQUESTS_AT_ONCE as u64;
+            self.http2.held = is_full || has_had_its_turn;
+            if has_had_its_turn {
+                unread.push(id);
+            }
             if self.http2.held {
                 break Ok(());
             }
@@ -205,13 +214,17 @@ impl<'a, T: Transport> Driver<'a, T> {
             self.exchanges.close_stream(stream, self.shared);
         }
         if let Err(fault) = read {
-            self.shared.counters.http2.count_fault(fault);
-            self.drop_streams();
-            self.http2.has_failed = true;
-            return;
+            return self.fail(fault);
         }
         self.start_exchanges(asked);
         self.tell_streams();
+    }
+
+    /// It is over by a fault, of which its client is told.
+    pub(super) fn fail(&mut self, fault: Fault) {
+        self.shared.counters.http2.count_fault(fault);
+        self.drop_streams();
+        self.http2.has_failed = true;
     }
 
     // What leaves.
@@ -235,8 +248,13 @@ impl<'a, T: Transport> Driver<'a, T> {
             self.connection.send(slice, self.transport);
         }
         let http = self.connection.http_mut();
-        for (lines, end) in self.http2.lines.drain(..) {
-            http.join(&mut self.shared.server, lines, end);
+        for Finished {
+            lines,
+            head_len,
+            end,
+        } in self.http2.lines.drain(..)
+        {
+            http.join(&mut self.shared.server, lines, head_len, end);
         }
         if self.http2.has_failed || self.is_over() {
             self.finish();
@@ -248,7 +266,9 @@ impl<'a, T: Transport> Driver<'a, T> {
     fn is_over(&self) -> bool {
         let Http2 { core, streams, .. } = &*self.http2;
         let is_heard = core.has_gone() && core.stream_count() == 0;
-        streams.is_empty() && (is_heard || self.connection.has_client_finished())
+        // What it has said before it closed is still read.
+        let has_closed = self.connection.has_client_finished() && !self.http2.held;
+        streams.is_empty() && (is_heard || has_closed)
     }
 
     fn finish(&mut self) {

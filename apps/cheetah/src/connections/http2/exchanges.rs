@@ -1,6 +1,8 @@
 //! Streams whose requests wait or are answered in parts, of all connections of a loop: each is as a connection, with a deadline and an
 //! identity of its own, which no connection of a transport has.
 
+use std::net::IpAddr;
+
 use exos_http2::StreamId;
 use exos_inet::Instant;
 use exos_inet::tcp::ConnectionId;
@@ -9,6 +11,7 @@ use exos_program::{ConnectionTable, Timed};
 use super::Http2;
 use super::stream::Stream;
 use crate::connections::connection::Connection;
+use crate::connections::peers::Peers;
 use crate::connections::shared::Shared;
 
 /// One of them.
@@ -17,6 +20,8 @@ pub(in crate::connections) struct Exchange {
     /// The connection that carries it, and which of its streams it is.
     pub(super) carrier: ConnectionId,
     pub(super) stream: StreamId,
+    /// The limit of its peer's streams counts it.
+    pub(super) is_admitted: bool,
 }
 
 impl Timed for Exchange {
@@ -37,6 +42,8 @@ pub(in crate::connections) struct Exchanges {
     slots: u32,
     /// How many there have been.
     count: u32,
+    /// How many each peer has, on all cores, where that is bounded.
+    peers: Peers,
 }
 
 /// Set in the slot of each: transports have fewer connections.
@@ -49,7 +56,18 @@ impl Exchanges {
             free: Vec::new(),
             slots: 0,
             count: 0,
+            peers: Peers::default(),
         }
+    }
+
+    /// Counts those of peers in this table, which others may share.
+    pub(in crate::connections) fn share_peers(&mut self, peers: Peers) {
+        self.peers = peers;
+    }
+
+    /// Counts another one of a peer, unless that has as many as it may.
+    pub(super) fn admit(&self, peer: IpAddr, most: u32) -> bool {
+        self.peers.admit(peer, most)
     }
 
     /// Whether it is one of these.
@@ -87,6 +105,9 @@ impl Exchanges {
     pub(super) fn remove(&mut self, id: ConnectionId) -> Option<Exchange> {
         let exchange = self.table.remove(id)?;
         self.free.push(id.slot() & !MARK);
+        if exchange.is_admitted {
+            self.peers.leave(exchange.connection.peer());
+        }
         Some(exchange)
     }
 

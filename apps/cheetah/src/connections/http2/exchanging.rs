@@ -36,7 +36,13 @@ impl<T: Transport> Driver<'_, T> {
         );
     }
 
-    pub(super) fn start(&mut self, stream: u32, start: Start) {
+    fn start(&mut self, stream: StreamId, start: Start) {
+        let most = self.shared.bounds.peer_streams;
+        let peer = self.connection.peer();
+        if most.is_some_and(|most| !self.exchanges.admit(peer, most)) {
+            self.shared.counters.http2.peer_refusals += 1;
+            return self.refuse(stream, start);
+        }
         let id = self.exchanges.next_id();
         let http = match &start {
             Start::Tail(..) => None,
@@ -54,6 +60,7 @@ impl<T: Transport> Driver<'_, T> {
             connection,
             carrier: self.connection.id(),
             stream,
+            is_admitted: most.is_some(),
         });
         if let Some(stream) = self.http2.find(stream) {
             stream.owner = Owner::Exchange(id);
@@ -76,6 +83,19 @@ impl<T: Transport> Driver<'_, T> {
                 false => Outcome::GoesOn,
             },
         });
+    }
+
+    /// Nothing was done about a request: its client may ask again (RFC 9113 §8.7), but not without end.
+    fn refuse(&mut self, id: StreamId, start: Start) {
+        if let Some(stream) = self.http2.find(id) {
+            stream.owner = Owner::Start(start);
+        }
+        let Http2 { core, frames, .. } = &mut *self.http2;
+        let refused = core.refuse(id, frames);
+        self.end_stream(id, false);
+        if let Err(fault) = refused {
+            self.fail(fault);
+        }
     }
 
     /// Handles one of its streams, if that is still there, and sees to what becomes of it.

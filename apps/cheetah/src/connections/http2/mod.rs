@@ -11,7 +11,8 @@
 //!                             └──a request that waits, its body──> exchange ──slices┘
 //! ```
 //!
-//! What leaves in a turn is put together: heads, frames' heads and short bodies in one buffer, long bodies as the slices that they
+//! What leaves in a turn is put together: heads, shortened by what the client has in its table of header compression; frames' heads and
+//! short bodies in one buffer; long bodies as the slices that they
 //! are. Frames are made only as far as the transport has not enough to send, so that what is urgent comes first.
 //!
 //! | file | what is in it |
@@ -69,8 +70,8 @@ pub(super) struct Http2 {
     /// Chunks of long files that its streams hold, and those that wait to be let have some.
     chunks: usize,
     starved: VecDeque<StreamId>,
-    /// Lines of responses that are whole, and where these end.
-    lines: Vec<(Unfinished, u64)>,
+    /// Responses that are whole.
+    lines: Vec<Finished>,
     /// When a request came last, and when something of a response was framed or taken.
     active: Instant,
     progressed: Instant,
@@ -82,10 +83,21 @@ pub(super) struct Http2 {
     going_since: Instant,
     /// When the frame began that is not whole.
     frame_begun: Option<Instant>,
+    /// Since when bodies that nobody takes have used up what their client may send.
+    stalled_since: Option<Instant>,
     /// Frames wait to be read for room in the send queue.
     held: bool,
     /// It is over by a fault.
     has_failed: bool,
+}
+
+/// A response that is whole: its lines for the log.
+struct Finished {
+    lines: Unfinished,
+    /// Bytes of its header block, as it was sent.
+    head_len: usize,
+    /// Where it ends among all that the connection was given.
+    end: u64,
 }
 
 /// Bytes of a stream that were sent.
@@ -119,6 +131,7 @@ impl Http2 {
             dripped: 0,
             going_since: now,
             frame_begun: None,
+            stalled_since: None,
             held: false,
             has_failed: false,
         }

@@ -8,7 +8,7 @@ use exos_http2::{ErrorCode, StreamId};
 use exos_inet::{Duration, Instant};
 
 use super::stream::{Owner, Stream};
-use super::{Flight, Http2};
+use super::{Finished, Flight, Http2};
 use crate::limits::{JOINED_LEN_MAX, PROGRESS_LEN};
 use crate::log::Unfinished;
 
@@ -38,16 +38,17 @@ impl Http2 {
             .each_ref()
             .map(|part| part.as_ref().map_or(&[][..], Slice::as_bytes));
         let len: usize = slices.as_slice().iter().map(Slice::len).sum();
-        self.core
+        let block_len = self
+            .core
             .send_head(stream, &block, len == 0, &mut self.frames);
-        let block_len = block.iter().map(|part| part.len()).sum();
         self.progressed = now;
         let may_leave =
             self.schedule.is_empty() && len <= FRAME_LEN_MAX.min(self.core.room(stream));
         if len > 0 && !may_leave {
             let mut waiting = Stream::new(stream, Owner::Nobody);
             slices.for_each(|slice| waiting.push(slice));
-            (waiting.is_last, waiting.lines, waiting.has_head) = (true, lines, true);
+            (waiting.is_last, waiting.lines, waiting.head_len) = (true, lines, block_len);
+            waiting.has_head = true;
             self.add(waiting);
             self.schedule.insert(stream, self.core.priority(stream));
             return self.note_flight(stream, block_len);
@@ -63,7 +64,7 @@ impl Http2 {
                 );
             }
         }
-        self.lines.push((lines, self.position()));
+        self.note_line(lines, block_len);
     }
 
     /// Sends what was held until a body had come; and, where that is said, what has been held for this long.
@@ -101,11 +102,21 @@ impl Http2 {
         self.streams.iter().filter_map(Stream::held_since).min()
     }
 
-    /// The header block of a response that an exchange makes.
-    pub(super) fn send_head(&mut self, id: StreamId, block: &[Slice], is_end: bool) {
+    /// The header block of a response that an exchange makes: how long it has become.
+    pub(super) fn send_head(&mut self, id: StreamId, block: &[Slice], is_end: bool) -> usize {
         let parts: Vec<&[u8]> = block.iter().map(Slice::as_bytes).collect();
-        self.core.send_head(id, &parts, is_end, &mut self.frames);
-        self.note_flight(id, parts.iter().map(|part| part.len()).sum());
+        let len = self.core.send_head(id, &parts, is_end, &mut self.frames);
+        self.note_flight(id, len);
+        len
+    }
+
+    /// A response ends here, whose header block was so long.
+    fn note_line(&mut self, lines: Unfinished, head_len: usize) {
+        self.lines.push(Finished {
+            lines,
+            head_len,
+            end: self.position(),
+        });
     }
 
     fn note_flight(&mut self, id: StreamId, len: usize) {
@@ -174,7 +185,7 @@ impl Http2 {
         if is_whole {
             if matches!(self.streams[at].owner, Owner::Nobody) {
                 let stream = self.streams.remove(at);
-                self.lines.push((stream.lines, self.position()));
+                self.note_line(stream.lines, stream.head_len);
             }
             return PROGRESS_LEN;
         }
@@ -224,7 +235,7 @@ fn emit(slice: Slice, frames: &mut Vec<u8>, slices: &mut Vec<Slice>, slices_len:
 fn close(frames: &mut Vec<u8>, slices: &mut Vec<Slice>, slices_len: &mut usize) {
     if !frames.is_empty() {
         *slices_len += frames.len();
-        slices.push(Buffer::from(&frames[..]).whole());
+        slices.push(Buffer::sent_once(frames.to_vec()).whole());
         frames.clear();
     }
 }

@@ -62,13 +62,16 @@ pub(super) struct Stream {
     /// Bytes of it that were thrown away.
     discarded: u64,
     pub(super) form: BodyForm,
+    /// The last chunk of it, if nothing of that is consumed: where it begins in what was received, and the length of its content.
+    last_chunk: Option<(usize, usize)>,
     /// All of the request has come, which the exchange has to hear.
     pub(super) has_ended: bool,
     /// The exchange has to hear of something.
     pub(super) has_news: bool,
     pub(super) has_taken: bool,
-    /// The header block of the response was sent.
+    /// The header block of the response was sent, and how long it was where nobody sees to the stream.
     pub(super) has_head: bool,
+    pub(super) head_len: usize,
     queue: VecDeque<Slice>,
     queue_len: usize,
     /// Nothing follows what is queued.
@@ -90,10 +93,12 @@ impl Stream {
             uncredited: 0,
             discarded: 0,
             form: BodyForm::Discarded,
+            last_chunk: None,
             has_ended: false,
             has_news: false,
             has_taken: false,
             has_head: false,
+            head_len: 0,
             queue: VecDeque::new(),
             queue_len: 0,
             is_last: false,
@@ -134,10 +139,7 @@ impl Stream {
             BodyForm::Plain => self.received.extend_from_slice(bytes),
             BodyForm::Chunked => {
                 if !bytes.is_empty() {
-                    let line = format!("{:x}\r\n", bytes.len());
-                    self.received.extend_from_slice(line.as_bytes());
-                    self.received.extend_from_slice(bytes);
-                    self.received.extend_from_slice(b"\r\n");
+                    self.receive_in_chunk(bytes);
                 }
                 if is_end {
                     self.received.extend_from_slice(b"0\r\n\r\n");
@@ -146,6 +148,23 @@ impl Stream {
         }
         self.uncredited += bytes.len();
         0
+    }
+
+    /// Puts a part of the body behind the last one, in one chunk: a client may send each byte by itself.
+    fn receive_in_chunk(&mut self, bytes: &[u8]) {
+        let (at, before) = self.last_chunk.unwrap_or((self.received.len(), 0));
+        let len = before + bytes.len();
+        self.last_chunk = Some((at, len));
+        // As long for each length, so that it can be written over.
+        let line = format!("{len:06x}\r\n");
+        if before > 0 {
+            self.received.truncate(self.received.len() - b"\r\n".len());
+            self.received[at..][..line.len()].copy_from_slice(line.as_bytes());
+        } else {
+            self.received.extend_from_slice(line.as_bytes());
+        }
+        self.received.extend_from_slice(bytes);
+        self.received.extend_from_slice(b"\r\n");
     }
 
     /// Its response has waited for long enough: the body has come, or is longer than is waited for.
@@ -173,6 +192,8 @@ impl Stream {
     /// Takes this many of what was received, from the beginning: gives how many the client is to hear of.
     pub(super) fn consume(&mut self, count: usize) -> usize {
         self.received.drain(..count.min(self.received.len()));
+        let last_chunk = self.last_chunk.take();
+        self.last_chunk = last_chunk.and_then(|(at, len)| Some((at.checked_sub(count)?, len)));
         // The body is behind the text of the head.
         let left = self.received.len().min(self.uncredited);
         let credit = self.uncredited - left;
@@ -186,7 +207,7 @@ impl Stream {
     /// Throws away what has come, and what comes: gives how much the client is to hear of.
     pub(super) fn discard(&mut self) -> usize {
         self.form = BodyForm::Discarded;
-        self.received = Vec::new();
+        (self.received, self.last_chunk) = (Vec::new(), None);
         std::mem::take(&mut self.uncredited)
     }
 
@@ -271,9 +292,28 @@ mod tests {
         for part in [&b"0123456789abcdef"[..], b"", b"x"] {
             stream.receive(part, part == b"x");
         }
-        let wanted = b"10\r\n0123456789abcdef\r\n1\r\nx\r\n0\r\n\r\n";
+        let wanted = b"000011\r\n0123456789abcdefx\r\n0\r\n\r\n";
         assert_eq!(stream.received(), wanted);
         assert_eq!(stream.consume(wanted.len()), 17);
+    }
+
+    /// Bodies that come byte by byte take what they are long, and a chunk of which something is consumed does not grow.
+    #[test]
+    fn bytes_that_come_alone_are_joined() {
+        let mut stream = Stream::new(1, Owner::Nobody);
+        stream.form = BodyForm::Chunked;
+        stream.keep_text(b"head".to_vec());
+        for byte in 0..=u8::MAX {
+            stream.receive(&[byte], false);
+        }
+        assert_eq!(stream.received().len(), 4 + 8 + 256 + 2);
+        stream.consume(4);
+        stream.receive(b"more", false);
+        assert!(stream.received().starts_with(b"000104\r\n\x00\x01"));
+        stream.consume(1);
+        stream.receive(b"x", true);
+        let end = b"more\r\n000001\r\nx\r\n0\r\n\r\n";
+        assert!(stream.received().ends_with(end));
     }
 
     #[test]

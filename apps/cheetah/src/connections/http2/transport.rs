@@ -61,16 +61,20 @@ impl Transport for StreamTransport<'_> {
         }
     }
 
-    fn send_head(&mut self, _id: ConnectionId, block: &[Slice]) {
-        if let Some(stream) = self.http2.find(self.stream) {
-            stream.has_head = true;
-            self.http2.send_head(self.stream, block, false);
-        }
+    fn send_head(&mut self, _id: ConnectionId, block: &[Slice]) -> usize {
+        let Some(stream) = self.http2.find(self.stream) else {
+            return 0;
+        };
+        stream.has_head = true;
+        self.http2.send_head(self.stream, block, false)
     }
 
-    fn send_leave(&mut self, _id: ConnectionId) {
+    fn send_leave(&mut self, id: ConnectionId) {
         // `:status` 100, with the name of a fixed entry (RFC 7541 §6.2.2).
-        let block: &[u8] = b"\x08\x03100";
+        self.send_interim(id, b"\x08\x03100");
+    }
+
+    fn send_interim(&mut self, _id: ConnectionId, block: &[u8]) {
         let Http2 { core, frames, .. } = &mut *self.http2;
         core.send_head(self.stream, &[block], false, frames);
     }

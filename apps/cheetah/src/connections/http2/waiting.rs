@@ -8,7 +8,7 @@ use super::driver::Driver;
 use crate::connections::connection::{Outcome, Turn};
 use crate::connections::transport::Transport;
 use crate::connections::wait::Wait;
-use crate::limits::GOODBYE_TIME;
+use crate::limits::{GOODBYE_TIME, WINDOW_REST_LEN};
 
 impl<T: Transport> Driver<'_, T> {
     pub(super) fn follow(&mut self) -> Outcome {
@@ -28,8 +28,12 @@ impl<T: Transport> Driver<'_, T> {
             return Outcome::GoesOn;
         }
         let (mut wait, mut until) = self.what_is_next(pending);
-        // Whatever else goes on: a client that sends a body may wait for its answer.
-        if let Some(since) = self.http2.held_since()
+        let is_stalled = self.http2.core.receive_room() < WINDOW_REST_LEN;
+        let stalled_since = self.http2.stalled_since.unwrap_or(self.now);
+        self.http2.stalled_since = is_stalled.then_some(stalled_since);
+        // Whatever else goes on: a client that sends a body may wait for its answer, or to send it.
+        let of_bodies = [self.http2.held_since(), self.http2.stalled_since];
+        if let Some(since) = of_bodies.into_iter().flatten().min()
             && since + Wait::Body.time() < until
         {
             (wait, until) = (Wait::Body, since + Wait::Body.time());
@@ -92,8 +96,7 @@ impl<T: Transport> Driver<'_, T> {
                 return self.follow();
             }
             Wait::Body => {
-                self.shared.ends.count(wait, false);
-                self.http2.release(Some(wait.time()), self.now);
+                self.end_body_wait();
                 return self.go_on();
             }
             Wait::Request if self.is_slow_head() => self.shared.counters.slow_heads += 1,
@@ -110,6 +113,34 @@ impl<T: Transport> Driver<'_, T> {
             self.http2.has_failed = true;
         }
         self.go_on()
+    }
+
+    /// A body was to come, or to be taken, for which others wait.
+    fn end_body_wait(&mut self) {
+        let time = Wait::Body.time();
+        let is_over = |since| self.now >= since + time;
+        if self.http2.held_since().is_some_and(is_over) {
+            self.shared.ends.count(Wait::Body, false);
+            self.http2.release(Some(time), self.now);
+        }
+        if self.http2.stalled_since.is_some_and(is_over) {
+            self.end_longest_body();
+        }
+    }
+
+    /// Bodies that nobody takes have used up what their client may send: the request goes of whose body most is kept, of several the first,
+    /// as if its own time were over, so that others go on.
+    fn end_longest_body(&mut self) {
+        let streams = self.http2.streams.iter().rev();
+        let Some(longest) = streams.max_by_key(|stream| stream.unconsumed()) else {
+            return;
+        };
+        let Some(exchange) = longest.exchange() else {
+            return;
+        };
+        self.shared.counters.http2.stalled_bodies += 1;
+        self.http2.stalled_since = None;
+        self.with(exchange, |connection, turn| connection.end_wait(turn));
     }
 
     /// Its session of TLS has failed: nothing of what was sent will be taken.

@@ -39,6 +39,7 @@ const SECTIONS: [(&str, &[&str]); 9] = [
         &[
             "max_connections",
             "max_peer_connections",
+            "max_peer_streams",
             "min_read_rate",
             "min_head_rate",
             "shutdown_timeout",
@@ -67,16 +68,7 @@ const SECTIONS: [(&str, &[&str]); 9] = [
             "acme_challenge",
         ],
     ),
-    (
-        "Content",
-        &[
-            "no_http2",
-            "document_max",
-            "fastcgi",
-            "application",
-            "proxy",
-        ],
-    ),
+    ("Content", &["no_http2", "fastcgi", "application", "proxy"]),
     ("To compare", &["sockets", "without"]),
 ];
 

@@ -30,7 +30,7 @@ pub struct ServeArgs {
     #[arg(value_name = "DIR")]
     pub directory: Option<PathBuf>,
     /// Read the configuration from this TOML file (docs/serve.md); options on the command line override it
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["directory", "port", "document_max", "listing", "fastcgi", "application", "proxy"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["directory", "port", "listing", "fastcgi", "application", "proxy"])]
     pub config: Option<PathBuf>,
     /// Check the configuration, print what would be served or all errors, and exit
     #[arg(long)]
@@ -58,9 +58,9 @@ pub struct ServeArgs {
     /// TCP port to serve [default: 80]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     pub port: Option<u16>,
-    /// Largest document to serve, in MiB; larger ones are left out [default: no limit]
-    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=u64::MAX >> 20))]
-    pub document_max: Option<u64>,
+    /// Serve HTTP/1 only, without HTTP/2
+    #[arg(long)]
+    pub no_http2: bool,
     /// Memory for documents, such as 512MiB or 25%; what does not fit is read from disk on request [default: half of
     /// the available memory]
     #[arg(long, value_name = "SIZE")]
@@ -77,9 +77,6 @@ pub struct ServeArgs {
     /// Use the kernel's TCP (sockets) instead of the program's own TCP/IP stack, for comparison
     #[arg(long, conflicts_with_all = ["cores", "link", "via", "mode", "xokd", "gateway", "route", "share_address", "reuse_port", "no_segmentation", "congestion", "ecn", "no_sack", "receive_buffer", "nagle"])]
     pub sockets: bool,
-    /// Serve HTTP/1 only, without HTTP/2
-    #[arg(long)]
-    pub no_http2: bool,
     /// Answer SYNs in the kernel with an eBPF program, before the server sees them (AF_XDP only;
     /// docs/serve.md)
     #[arg(long, conflicts_with = "sockets")]
@@ -203,9 +200,6 @@ impl ServeArgs {
         config.port = self.port.unwrap_or(DEFAULT_PORT);
         config.tls = self.tls.config(self.acme.acme.is_some())?;
         self.acme.apply(&mut config)?;
-        if let Some(mib) = self.document_max {
-            config.limits.document_len = mib << 20;
-        }
         for site in &mut config.sites {
             let settings = Arc::make_mut(&mut site.settings);
             settings.listing = self.listing;

@@ -160,6 +160,7 @@ impl Program<'_> {
         let room = Arc::new(FreeRoom::new(most));
         let mut logs = logs.into_iter().flatten();
         let (peers, in_kernel) = (Peers::default(), Common::default());
+        let peer_streams = Peers::default();
         let setup = |(feed, worker): (Feed, Worker)| Setup {
             config: self.config.clone(),
             without: self.args.without.clone(),
@@ -168,6 +169,7 @@ impl Program<'_> {
             feed,
             log: logs.next(),
             peers: peers.clone(),
+            peer_streams: peer_streams.clone(),
             acceptor: self.acceptor.clone(),
             room: room.clone(),
             in_kernel: in_kernel.clone(),

@@ -11,7 +11,7 @@ use exos_inet::udp::{HeaderFields, UdpHandle};
 use exos_inet::{Instant, Stack};
 use exos_quic::Arrived;
 
-use crate::limits::{QUIC_DATAGRAMS_PER_TURN, QUIC_SEGMENTS_MAX};
+use crate::limits::{QUIC_DATAGRAMS_PER_TURN, QUIC_ROOM_PAUSE, QUIC_SEGMENTS_MAX, QUIC_SOCKET_LEN};
 use crate::quic::Quic;
 use crate::secure::Acceptor;
 
@@ -40,7 +40,9 @@ impl Http3 {
             Error::new(format!("cannot have UDP port {port} for HTTP/3: {e}"))
                 .mend("choose another port of HTTPS, or leave http3 out")
         })?;
-        let quic = Quic::new(acceptor, is_alone, exos.now())?;
+        // It was bound above.
+        let _ = exos.stack.udp.set_queue_len(socket, QUIC_SOCKET_LEN);
+        let quic = Quic::new(acceptor, is_alone, false, exos.now())?;
         Ok(Http3 {
             quic,
             socket,
@@ -92,9 +94,11 @@ impl Http3 {
     }
 
     /// When to begin a turn at the latest.
-    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+    pub(super) fn poll_timeout(&self, now: Instant, stack: &Stack) -> Option<Instant> {
         match self.has_more {
             true => Some(Instant::START),
+            // The interface takes no frames: what is to leave waits with them.
+            false if stack.datagram_room() < QUIC_SEGMENTS_MAX => Some(now + QUIC_ROOM_PAUSE),
             false => self.quic.poll_timeout(),
         }
     }

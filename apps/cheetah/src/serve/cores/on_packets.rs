@@ -41,6 +41,8 @@ pub(in crate::serve) struct Setup {
     pub(in crate::serve) feed: Feed,
     pub(in crate::serve) log: Option<Log>,
     pub(in crate::serve) peers: Peers,
+    /// How many requests of HTTP/2 of each peer wait, on all cores.
+    pub(in crate::serve) peer_streams: Peers,
     /// What accepts sessions of TLS, on all cores.
     pub(in crate::serve) acceptor: Option<Arc<Acceptor>>,
     /// For connections, on all cores together; unless the kernel answers requests, and has it.
@@ -156,7 +158,8 @@ impl Carried for StackServer {
         let soon = requests.map(|requests| requests.poll_timeout(here).unwrap_or_else(next_second));
         let is_waiting = self.sessions.as_ref().is_some_and(Sessions::is_waiting);
         let sessions = is_waiting.then_some(here);
-        let quic = self.quic.as_ref().and_then(Http3::poll_timeout);
+        let quic = self.quic.as_ref();
+        let quic = quic.and_then(|quic| quic.poll_timeout(here, &self.exos.stack));
         let introductions = self.introductions.as_ref();
         let headers = introductions.and_then(Introductions::poll_timeout);
         let answers = self.cheetah.poll_timeout();
@@ -202,6 +205,7 @@ impl Carried for StackServer {
         }
         if let Some(http3) = &mut self.quic {
             http3.quic().stop(now);
+            http3.send(now, &mut self.exos.stack);
         }
         self.with(|cheetah, transport| {
             // It hears of the connections that the kernel had, so that they end too.
@@ -288,6 +292,7 @@ pub(in crate::serve) fn open(
     cheetah.set_bounds(config.bounds.bounds());
     let in_kernel = exos.requests().and_then(|requests| requests.peer_room());
     cheetah.share_peers(setup.peers.beside(in_kernel));
+    cheetah.share_peer_streams(setup.peer_streams);
     if exos.requests().is_none() {
         exos.stack.tcp.share_room(setup.room);
     }

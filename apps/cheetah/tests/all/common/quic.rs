@@ -185,7 +185,7 @@ impl World {
             free_at: now,
             random: Random(seed),
             lost_percent: 0,
-            quic: Quic::new(acceptor, true, now).unwrap(),
+            quic: Quic::new(acceptor, true, false, now).unwrap(),
             cheetah: Cheetah::new(Server::new(site, super::NOW_SECS), now),
             clients: Vec::new(),
         }

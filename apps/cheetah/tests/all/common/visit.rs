@@ -1,5 +1,6 @@
 //! A client's stack, a server's with its site, and a wire without faults, in virtual time.
 
+use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -21,6 +22,9 @@ pub struct Visit {
     pub server: Stack,
     pub cheetah: Cheetah,
     without: Option<Without>,
+    /// How long what the client sends is on its way.
+    pub latency: Duration,
+    late: VecDeque<(Instant, Vec<u8>)>,
     /// The client's connections, and what it has read of each.
     pub connections: Vec<Side>,
 }
@@ -66,6 +70,8 @@ impl Visit {
             server: stack,
             cheetah: Cheetah::new(server, now),
             without: None,
+            latency: Duration::ZERO,
+            late: VecDeque::new(),
             connections: Vec::new(),
         }
     }
@@ -77,6 +83,12 @@ impl Visit {
 
     /// Connects from one of the client's addresses and sends a request; returns the connection's place.
     pub fn ask(&mut self, from: &str, request: &[u8]) -> usize {
+        // What the client does not read stays with the server.
+        self.ask_within(from, request, 64 * 1024)
+    }
+
+    /// Does so as a client that has this much room for what it does not read.
+    pub fn ask_within(&mut self, from: &str, request: &[u8], room: u32) -> usize {
         let from: IpAddr = from.parse().unwrap();
         let to = if from.is_ipv6() {
             "fd00::2"
@@ -85,8 +97,7 @@ impl Visit {
         };
         let to = SocketAddr::new(to.parse().unwrap(), 80);
         let local = SocketAddr::new(from, 10_000 + self.connections.len() as u16);
-        // What the client does not read stays with the server.
-        let options = Options::with_receive_buffer(64 * 1024);
+        let options = Options::with_receive_buffer(room);
         let id = self
             .client
             .tcp
@@ -124,21 +135,41 @@ impl Visit {
     pub fn run(&mut self, time: Duration, bytes: usize) {
         let end = self.now + time;
         while self.now < end {
-            let unix_secs = self.unix_secs();
-            let mut moved = true;
-            while moved {
-                if let Some(without) = &mut self.without {
-                    without.begin_turn(&mut self.server);
-                }
-                let mut packets = Packets::without(&mut self.server, self.without.as_mut());
-                self.cheetah.handle(self.now, unix_secs, &mut packets);
-                moved = Self::carry(&mut self.server, &mut self.client, self.now);
-                moved |= Self::carry(&mut self.client, &mut self.server, self.now);
-                self.now += Duration::from_micros(100);
-            }
+            while self.turn() && (self.latency.is_zero() || self.now < end) {}
             self.read(bytes.div_ceil(100));
             self.now = Instant::from_millis((self.now.millis() / 10 + 1) * 10);
         }
+    }
+
+    /// A turn of the server, and what both send then; false when that is nothing.
+    pub fn turn(&mut self) -> bool {
+        let unix_secs = self.unix_secs();
+        if let Some(without) = &mut self.without {
+            without.begin_turn(&mut self.server);
+        }
+        let mut packets = Packets::without(&mut self.server, self.without.as_mut());
+        self.cheetah.handle(self.now, unix_secs, &mut packets);
+        let mut moved = Self::carry(&mut self.server, &mut self.client, self.now);
+        moved |= match self.latency.is_zero() {
+            true => Self::carry(&mut self.client, &mut self.server, self.now),
+            false => self.carry_late(),
+        };
+        self.now += Duration::from_micros(100);
+        moved
+    }
+
+    /// The server gets what the client has sent some time ago.
+    fn carry_late(&mut self) -> bool {
+        self.client.handle_timeout(self.now);
+        while let Some(t) = self.client.poll_transmit(self.now) {
+            let frame = [&[t.head], t.body.parts()].concat().concat();
+            self.late.push_back((self.now + self.latency, frame));
+        }
+        while let Some((_, frame)) = self.late.pop_front_if(|(at, _)| *at <= self.now) {
+            self.server
+                .handle_frame(self.now, &frame, RxChecksum::Unknown);
+        }
+        !self.late.is_empty()
     }
 
     /// The time of day.
@@ -165,7 +196,8 @@ impl Visit {
         self.cheetah.stop(self.now, unix_secs, &mut packets);
     }
 
-    fn read(&mut self, bytes: usize) {
+    /// The client reads up to this much of each connection.
+    pub fn read(&mut self, bytes: usize) {
         for side in &mut self.connections {
             let readable = self.client.tcp.readable(side.id);
             let count = readable.len().min(bytes);

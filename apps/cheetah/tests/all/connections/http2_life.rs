@@ -3,13 +3,16 @@
 use std::time::Duration;
 
 use exos_http2::ErrorCode;
-use exos_http2::frame::{self, FrameHead, kind, payload};
+use exos_http2::frame::{self, FrameHead, flag, kind, payload};
+use exos_http2::hpack::encoder::block;
 
 use crate::common::frames::{framed, request, window};
 use crate::common::visit::{Visit, big};
 use crate::common::{arrival, path};
 use exos_cheetah::Site;
+use exos_cheetah::limits::REQUESTS_AT_ONCE;
 use exos_cheetah::site::Change;
+use exos_inet::Instant;
 
 const LEN: usize = 3_000_000;
 
@@ -174,7 +177,7 @@ fn half_a_preface_has_an_end() {
 }
 
 /// A site of which these have not been read.
-fn listed(mut site: Site, names: &[&str]) -> Site {
+pub(super) fn listed(mut site: Site, names: &[&str]) -> Site {
     for name in names {
         let about = exos_cheetah::site::path::About {
             len: 5,
@@ -246,4 +249,93 @@ fn a_stop_does_not_wait_for_long() {
     visit.run(Duration::from_millis(1500), LEN);
     assert!(!visit.cheetah.is_busy());
     assert_eq!(gone(&visit), Some(ErrorCode::NO_ERROR));
+}
+
+/// Requests of a crowd.
+const CROWD: usize = 700;
+
+/// No turn of the server answers more than some hundreds of one connection's requests, however many have come; all are answered, in as many
+/// turns as that takes, also where their client has closed and nothing more comes.
+fn takes_turns(
+    crowd: &[u8],
+    answered: impl Fn(&Visit) -> usize,
+    received: impl Fn(&Visit) -> usize,
+) {
+    for closes in [false, true] {
+        let mut visit = Visit::new(big(10), |_| {});
+        visit.ask("10.0.0.1", crowd);
+        if closes {
+            visit.client.tcp.finish(visit.connections[0].id);
+        }
+        let mut before = 0;
+        while before < CROWD {
+            visit.turn();
+            visit.read(LEN);
+            let now = answered(&visit);
+            assert!(now - before <= REQUESTS_AT_ONCE, "{before} to {now}");
+            assert!(visit.now < Instant::from_millis(10_000));
+            before = now;
+        }
+        visit.run(secs(1), LEN);
+        // What comes together with the end of both is gone with the client's connection.
+        assert!(closes || received(&visit) == CROWD);
+        assert_eq!(visit.cheetah.connections(), usize::from(!closes));
+    }
+}
+
+#[test]
+fn a_crowd_of_requests_takes_turns() {
+    let mut crowd = begin(1 << 20);
+    // The same block each time, which names fixed entries: as short as a request may be.
+    let block = block(&[(":method", "GET"), (":scheme", "http"), (":path", "/")]);
+    let flags = flag::END_HEADERS | flag::END_STREAM;
+    for n in 0..CROWD as u32 {
+        crowd.extend(framed(kind::HEADERS, flags, 2 * n + 1, &block));
+    }
+    let is_head = |(head, _): &(FrameHead, Vec<u8>)| head.kind == kind::HEADERS;
+    takes_turns(
+        &crowd,
+        |visit| counter(visit, "http2_streams") as usize,
+        |visit| frames(visit).into_iter().filter(is_head).count(),
+    );
+}
+
+#[test]
+fn a_crowd_of_pipelined_requests_takes_turns() {
+    let crowd = b"GET /big HTTP/1.1\r\nHost: a\r\n\r\n".repeat(CROWD);
+    takes_turns(
+        &crowd,
+        |visit| visit.cheetah.server().counters().response_count() as usize,
+        |visit| {
+            let received = String::from_utf8_lossy(&visit.connections[0].received).into_owned();
+            received.matches("HTTP/1.1 200").count()
+        },
+    );
+}
+
+/// While more than a megabyte of responses is on its way to the client, what it says is read.
+#[test]
+fn frames_are_read_while_responses_are_under_way() {
+    const LONGER: usize = 16_000_000;
+    let mut visit = Visit::new(big(LONGER), |_| {});
+    visit.latency = Duration::from_millis(8);
+    let bytes = [begin(1 << 30), request(1, "GET", "/big", &[], true)].concat();
+    visit.ask_within("10.0.0.1", &bytes, 8 << 20);
+    let under_way = |visit: &Visit| {
+        let id = visit.server.tcp.connections_where(|_| true).pop();
+        let connection = id.and_then(|id| visit.server.tcp.connection(id));
+        connection.map_or(0, |it| it.unacknowledged().saturating_sub(it.unsent()))
+    };
+    while under_way(&visit) < 3 << 19 {
+        visit.turn();
+        assert!(visit.now < Instant::from_millis(10_000));
+    }
+    visit.say(0, &framed(kind::RST_STREAM, 0, 1, &[0, 0, 0, 8]));
+    let mut before = 0;
+    while counter(&visit, "http2_streams_given_up") == 0 {
+        before = under_way(&visit);
+        assert!(before > 0, "it is heard of before all has arrived");
+        visit.turn();
+    }
+    assert!(before > 1 << 20, "{before} bytes are under way");
 }

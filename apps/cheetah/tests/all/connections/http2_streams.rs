@@ -6,8 +6,8 @@ use exos_cheetah::site::Limits;
 use exos_cheetah::stream::disk::Disk;
 use exos_http2::frame::{flag, kind};
 
-use super::http2_life::{begin, counter, data_len, frames, secs};
-use crate::common::frames::{request, window};
+use super::http2_life::{begin, counter, data_len, frames, listed, secs};
+use crate::common::frames::{framed, request, window};
 use crate::common::visit::{Visit, big};
 use crate::common::{arrival, folder::Folder, long};
 
@@ -62,6 +62,53 @@ fn a_held_answer_has_an_end_beside_one_that_is_not_taken() {
         visit.say(0, &window(3, 2000));
     }
     assert_eq!(of_stream(&visit, 1), WHOLE);
+}
+
+/// The requests of a peer that wait are bounded over all of its connections, and no longer counted when they are over; those that need not
+/// wait are answered.
+#[test]
+fn waiting_requests_of_a_peer_are_bounded() {
+    let mut site = listed(big(10), &["/later.txt"]);
+    site.apply(arrival("/now.txt", "now"));
+    let mut visit = Visit::new(site, |_| {});
+    visit.cheetah.set_bounds(Bounds {
+        peer_streams: Some(3),
+        ..Bounds::default()
+    });
+    let two = [
+        begin(1 << 20),
+        request(1, "GET", "/later.txt", &[], true),
+        request(3, "GET", "/later.txt", &[], true),
+        request(5, "GET", "/now.txt", &[], true),
+    ];
+    for from in ["10.0.0.1", "10.0.0.1", "10.0.0.3"] {
+        visit.ask(from, &two.concat());
+    }
+    visit.run(secs(1), 10_000);
+    assert_eq!(visit.cheetah.waiting(), 5);
+    assert_eq!(counter(&visit, "http2_peer_refusals"), 1);
+    let (first, second) = (of_stream(&visit, 3), {
+        visit.connections.swap(0, 1);
+        of_stream(&visit, 3)
+    });
+    assert_eq!((first, second), (vec![], vec![(kind::RST_STREAM, false)]));
+    assert_eq!(of_stream(&visit, 5), WHOLE);
+    // One that is given up, and a connection that is, make room.
+    visit.give_up(0);
+    visit.say(1, &framed(kind::RST_STREAM, 0, 1, &[0, 0, 0, 8]));
+    visit.run(secs(1), 10_000);
+    for (n, stream) in [7, 9, 11].into_iter().enumerate() {
+        visit.say(1, &request(stream, "GET", "/later.txt", &[], true));
+        visit.run(secs(1), 10_000);
+        let refusals = counter(&visit, "http2_peer_refusals");
+        assert_eq!(refusals, if n < 2 { 1 } else { 2 });
+    }
+    visit.change(arrival("/later.txt", "later"));
+    visit.run(secs(1), 10_000);
+    visit.connections.swap(0, 1);
+    for stream in [3, 7, 9] {
+        assert_eq!(of_stream(&visit, stream), WHOLE);
+    }
 }
 
 /// A client that is refused hears of it before it has sent all that it wants to.

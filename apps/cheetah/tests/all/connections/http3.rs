@@ -131,6 +131,22 @@ fn a_server_goes_away_behind_what_is_under_way() {
     assert_eq!(world.counter("quic_refused_full"), 1);
 }
 
+/// A client without requests hears that it is to ask elsewhere before its connection ends, and what it asks in between is not handled.
+#[test]
+fn an_idle_client_hears_that_the_server_goes_away() {
+    let mut world = World::new(3, site());
+    connected(&mut world);
+    asked(&mut world, "GET", "/a.txt", &[]);
+    world.stop();
+    let goodbye = exos_http3::frame::go_away(4);
+    let heard = |world: &World| world.clients[0].control.ends_with(&goodbye);
+    assert!(world.run_until(TIME, heard));
+    assert_eq!(world.clients[0].closed, None);
+    let late = asked(&mut world, "GET", "/a.txt", &[]);
+    assert_eq!(late.ended, Some(Err(0x10b)));
+    assert!(world.run_until(TIME, |world| world.clients[0].closed == Some(0x100)));
+}
+
 #[test]
 fn what_breaks_the_rules_ends_the_request_or_the_connection() {
     let get = || request("GET", "/a.txt", &[]);

@@ -3,6 +3,7 @@
 mod applications;
 mod caching;
 mod http2;
+mod http2_bodies;
 mod http2_life;
 mod http2_streams;
 mod http3;

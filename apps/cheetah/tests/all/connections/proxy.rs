@@ -15,6 +15,7 @@ use exos_cheetah::connections::Bounds;
 use exos_cheetah::site::Settings;
 
 use super::sockets::Running;
+use crate::common::frames::{FrameClient, request};
 
 /// Everything that takes longer fails.
 const LONG: Duration = Duration::from_secs(60);
@@ -464,6 +465,28 @@ fn a_tunnel_ends_with_either_side() {
         };
         assert_eq!(left.read(&mut [0; 9]).unwrap_or(0), 0);
     }
+}
+
+/// Over HTTP/2 hints are header blocks before that of the answer.
+#[test]
+fn early_hints_go_on_over_http2() {
+    let world = World::new(1, |_, _| {});
+    let mut client = FrameClient::new(world.server.connect(), 1 << 20);
+    client.send(&request(1, "GET", "/", &[], true));
+    let mut upstream = world.accept();
+    head(&mut upstream);
+    upstream
+        .write_all(b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n")
+        .unwrap();
+    client.until(|client| client.responses.contains_key(&1));
+    let hints = client.responses[&1].fields.clone();
+    let field = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    assert_eq!(hints, [field(":status", "103"), field("link", "</a>")]);
+    answer(&mut upstream, "page");
+    client.until(|client| client.responses[&1].is_whole);
+    let response = &client.responses[&1];
+    assert_eq!(response.fields[2], field(":status", "200"));
+    assert_eq!(response.body, b"page");
 }
 
 /// Hints come before the answer, and to clients that know of them.

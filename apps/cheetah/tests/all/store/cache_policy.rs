@@ -3,7 +3,7 @@
 //!
 //! `cargo test -p exos-cheetah --test all cache_policy -- --nocapture` prints the table.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use exos_cheetah::limits::CACHE_LARGE_PART;
 use exos_cheetah::site::store::cache::queue::{Links, Queue};
@@ -116,7 +116,8 @@ struct Decided<P> {
     policy: P,
     limit: u64,
     held: u64,
-    keys: HashMap<usize, Key>,
+    /// By document.
+    keys: Vec<Option<Key>>,
     /// By key: the document, its bytes and uses.
     there: Vec<(usize, u64, u8)>,
     free: Vec<Key>,
@@ -127,7 +128,7 @@ fn decided<P: Policy>(policy: P, limit: u64) -> Decided<P> {
         policy,
         limit,
         held: 0,
-        keys: HashMap::new(),
+        keys: vec![None; DOCUMENTS],
         there: Vec::new(),
         free: Vec::new(),
     }
@@ -135,7 +136,7 @@ fn decided<P: Policy>(policy: P, limit: u64) -> Decided<P> {
 
 impl<P: Policy> Cache for Decided<P> {
     fn ask(&mut self, document: usize, bytes: u64) -> bool {
-        if let Some(key) = self.keys.get(&document) {
+        if let Some(key) = self.keys[document] {
             let uses = &mut self.there[key.index()].2;
             *uses = (*uses + 1).min(3);
             return true;
@@ -150,7 +151,7 @@ impl<P: Policy> Cache for Decided<P> {
                 .victim(&mut |key| std::mem::take(&mut there[key.index()].2));
             let victim = victim.expect("something is there");
             let (gone, len, _) = self.there[victim.index()];
-            assert_eq!(self.keys.remove(&gone), Some(victim), "it was there");
+            assert_eq!(self.keys[gone].take(), Some(victim), "it was there");
             self.held -= len;
             self.free.push(victim);
         }
@@ -160,7 +161,7 @@ impl<P: Policy> Cache for Decided<P> {
         });
         // One use is of the request that it was fetched for.
         self.there[key.index()] = (document, bytes, 1);
-        self.keys.insert(document, key);
+        self.keys[document] = Some(key);
         self.held += bytes;
         self.policy.admitted(Newcomer {
             key,
@@ -173,13 +174,25 @@ impl<P: Policy> Cache for Decided<P> {
 }
 
 /// The one that was used least recently goes: what most caches do.
-#[derive(Default)]
 struct Lru {
     limit: u64,
     held: u64,
     now: u64,
-    used: HashMap<usize, (u64, u64)>,
+    /// By document: when, and its bytes.
+    used: Vec<Option<(u64, u64)>>,
     by_use: BTreeMap<u64, usize>,
+}
+
+impl Lru {
+    fn new(limit: u64) -> Self {
+        Self {
+            limit,
+            held: 0,
+            now: 0,
+            used: vec![None; DOCUMENTS],
+            by_use: BTreeMap::new(),
+        }
+    }
 }
 
 impl Cache for Lru {
@@ -189,14 +202,14 @@ impl Cache for Lru {
         }
         self.now += 1;
         self.by_use.insert(self.now, document);
-        if let Some((used, _)) = self.used.insert(document, (self.now, bytes)) {
+        if let Some((used, _)) = self.used[document].replace((self.now, bytes)) {
             self.by_use.remove(&used);
             return true;
         }
         self.held += bytes;
         while self.held > self.limit {
             let (_, gone) = self.by_use.pop_first().expect("something is there");
-            self.held -= self.used.remove(&gone).expect("it is known").1;
+            self.held -= self.used[gone].take().expect("it is known").1;
         }
         false
     }
@@ -216,23 +229,39 @@ fn hit_rate(mut cache: impl Cache, requests: &[Request], sizes: &[u64]) -> f64 {
 /// More than anybody can have who knows the future. To hit, a document must have been there since it was last asked for,
 /// which takes its bytes for so long; the cheapest of these that fit all memory and time together (PFOO-L: Berger, Beckmann,
 /// Harchol-Balter, *Practical bounds on optimal caching with variable object sizes*, 2018). Walks cost it nothing.
-fn bound(requests: &[Request], sizes: &[u64], limit: u64) -> f64 {
-    let (mut last, mut costs) = (HashMap::new(), Vec::new());
-    let asked = requests.iter().filter(|request| !request.is_walk);
-    for (at, request) in asked.clone().enumerate() {
-        if let Some(before) = last.insert(request.document, at) {
-            costs.push((at - before) as u128 * u128::from(sizes[request.document]));
+struct Bound {
+    /// What each hit would take, the cheapest first.
+    costs: Vec<u64>,
+    /// Requests that are no walks.
+    all: usize,
+}
+
+impl Bound {
+    fn of(requests: &[Request], sizes: &[u64]) -> Self {
+        let (mut last, mut costs) = (vec![None; DOCUMENTS], Vec::new());
+        let asked = requests.iter().filter(|request| !request.is_walk);
+        for (at, request) in asked.clone().enumerate() {
+            if let Some(before) = last[request.document].replace(at) {
+                costs.push((at - before) as u64 * sizes[request.document]);
+            }
+        }
+        costs.sort_unstable();
+        Self {
+            costs,
+            all: asked.count(),
         }
     }
-    costs.sort_unstable();
-    let all = asked.count();
-    let mut left = u128::from(limit) * all as u128;
-    let hits = costs.iter().take_while(|&&cost| {
-        let fits = cost <= left;
-        left = left.saturating_sub(cost);
-        fits
-    });
-    hits.count() as f64 / all as f64
+
+    /// The part of requests that are hits, with this much memory.
+    fn hit_rate(&self, limit: u64) -> f64 {
+        let mut left = limit * self.all as u64;
+        let hits = self.costs.iter().take_while(|&&cost| {
+            let fits = cost <= left;
+            left = left.saturating_sub(cost);
+            fits
+        });
+        hits.count() as f64 / self.all as f64
+    }
 }
 
 /// The default policy beside LRU and FIFO: without walks no worse, with them it keeps what LRU loses.
@@ -241,19 +270,18 @@ fn walks_through_everything_cost_little() {
     for seed in [1, 2, 3] {
         let mut random = Random::new(Seed(seed), 0);
         let sizes = sizes(&mut random);
-        let quiet = requests(&mut random, false);
-        let walked = requests(&mut random, true);
+        let [quiet, walked] = [false, true].map(|has_walks| {
+            let requests = requests(&mut random, has_walks);
+            let bound = Bound::of(&requests, &sizes);
+            (requests, bound)
+        });
         for part in [20, 10, 4] {
             let limit = sizes.iter().sum::<u64>() / part;
-            let rates = |requests: &[Request]| {
-                let lru = Lru {
-                    limit,
-                    ..Lru::default()
-                };
+            let rates = |(requests, bound): &(Vec<Request>, Bound)| {
                 let ours = hit_rate(decided(S3Fifo::default(), limit), requests, &sizes);
-                let lru = hit_rate(lru, requests, &sizes);
+                let lru = hit_rate(Lru::new(limit), requests, &sizes);
                 let fifo = hit_rate(decided(Fifo::default(), limit), requests, &sizes);
-                let bound = bound(requests, &sizes, limit);
+                let bound = bound.hit_rate(limit);
                 println!(
                     "seed {seed}, cache 1/{part}: S3-FIFO {ours:.3}, LRU {lru:.3}, FIFO {fifo:.3}, at most {bound:.3}"
                 );

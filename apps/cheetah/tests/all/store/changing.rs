@@ -43,7 +43,7 @@ impl Author {
         let len = self.random.below(1 << bits) as usize;
         let mut content = Vec::with_capacity(len + 8);
         while content.len() < len {
-            content.extend(self.random.next_u64().to_le_bytes());
+            content.extend_from_slice(&self.random.next_u64().to_le_bytes());
         }
         content.truncate(len);
         content

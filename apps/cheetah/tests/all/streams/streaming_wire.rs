@@ -25,7 +25,7 @@ fn content(random: &mut Random) -> Vec<u8> {
     };
     let mut content = Vec::with_capacity(len + 8);
     while content.len() < len {
-        content.extend(random.next_u64().to_le_bytes());
+        content.extend_from_slice(&random.next_u64().to_le_bytes());
     }
     content.truncate(len);
     content

@@ -82,9 +82,7 @@ impl Engine {
         let shared = self.shared.as_ref();
         shared.is_some_and(|shared| {
             let at = shared.of_token(token);
-            at.is_some_and(|at| {
-                matches!(shared.get(at).stage, Stage::Opening | Stage::Securing)
-            })
+            at.is_some_and(|at| matches!(shared.get(at).stage, Stage::Opening | Stage::Securing))
         })
     }
 

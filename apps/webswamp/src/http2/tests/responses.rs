@@ -194,7 +194,10 @@ fn streams_are_reset() {
     let mut connection = asked(&[], 3);
     let server = Server::default().frame(kind::RST_STREAM, 0, 3, &7u32.to_be_bytes());
     let said = take(&mut connection, &server.0).unwrap();
-    assert_eq!(said.lost, [(1, Loss::Reset(ErrorCode::REFUSED_STREAM.into()))]);
+    assert_eq!(
+        said.lost,
+        [(1, Loss::Reset(ErrorCode::REFUSED_STREAM.into()))]
+    );
     connection.cancel(2);
     connection.cancel(1);
     let frames = sent(&mut connection);

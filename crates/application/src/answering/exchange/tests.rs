@@ -9,7 +9,7 @@ fn request(has_body: bool) -> Request {
     Request::new(vec![0; 100], has_body)
 }
 
-/// All but so many bytes are held by another.
+/// All but this many bytes are held by another.
 fn almost_full(account: &Account, left: usize) -> Share {
     let mut share = account.open();
     assert!(share.add(REQUESTS_LEN_MAX - left - crate::limits::REQUEST_COST));
@@ -66,6 +66,11 @@ fn a_body_for_which_there_is_no_memory_has_its_request_refused() {
     assert_eq!(one.take_body(&[1; 40_000]), Taken::Yes);
     assert!(account.is_within_limit());
     assert_eq!(one.take_body(&[1; BODY_ROOM]), Taken::BeyondRoom);
+    // Also while others hold all that there is: it is refused once.
+    let mut others = account.open();
+    others.add(REQUESTS_LEN_MAX);
+    assert_eq!(one.take_body(&[1; 10]), Taken::Yes);
+    drop(others);
     assert!(said(&mut one).0.starts_with("Head Status: 503"));
     // One whose head has gone is cut off.
     let mut other = Exchange::new(request(true), &account);
@@ -98,10 +103,9 @@ fn a_body_that_is_kept_whole_has_a_limit() {
 fn the_head_that_was_not_sent_is_another_when_it_is_refused() {
     let mut exchange = Exchange::new(request(false), &Account::default());
     exchange.begin(&Head::new(200).length(1000));
-    exchange.refuse(503);
+    exchange.give_up(503);
     // What follows changes nothing.
-    exchange.refuse(413);
-    exchange.break_off();
+    exchange.give_up(413);
     exchange.begin(&Head::new(200));
     let (text, is_end) = said(&mut exchange);
     assert!(text.starts_with("Head Status: 503") && is_end, "{text}");

@@ -10,7 +10,9 @@ use exos_inet::tcp::ListenOptions;
 use exos_inet::{Config, Instant, Neighbors, Stack};
 use exos_testing::ebpf::disassemble;
 use exos_wire::Sum;
+use std::ops::Deref;
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Mutex, PoisonError};
 
 use super::client::Client;
 use super::{ADDRESSES, OURS, PORT};
@@ -52,15 +54,60 @@ pub fn syns(way_out: WayOut, may_be_partial: bool) -> SynHandler {
     }
 }
 
-/// The program, and the server's side of its memory.
-pub struct Bench {
+/// A program that has been loaded, and what it refers to.
+pub struct Loaded {
     pub prog: Prog,
     pub handler: WebHandler,
     memory: MappedArray,
-    /// Its clients come over IPv6.
-    pub ipv6: bool,
     /// The last has what is counted.
     pub maps: [Map; 3],
+}
+
+/// The program, and the server's side of its memory.
+///
+/// The kernel takes a quarter of a second to verify one. So those that answer at once, which is nearly all, are kept for the next test that
+/// wants the same, which finds the memory as it is at first.
+pub struct Bench {
+    /// There until it is dropped.
+    loaded: Option<Loaded>,
+    /// Its clients come over IPv6.
+    pub ipv6: bool,
+}
+
+/// Programs that no test has now.
+static KEPT: Mutex<Vec<Loaded>> = Mutex::new(Vec::new());
+
+impl Deref for Bench {
+    type Target = Loaded;
+
+    fn deref(&self) -> &Loaded {
+        self.loaded.as_ref().expect("it is there until then")
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        let loaded = self.loaded.take();
+        let kept = loaded.filter(|loaded| {
+            let of = &loaded.handler;
+            of.syn.way_out == WayOut::Transmit && of.second_stage.is_none()
+        });
+        let mut all = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+        all.extend(kept);
+    }
+}
+
+impl Loaded {
+    /// The memory as it is at first.
+    fn clear(&self) {
+        let scratch = &self.maps[0];
+        for (map, len) in [
+            (self.memory.map(), self.memory.words().len() * 8),
+            (scratch, scratch.user_value_size()),
+        ] {
+            map.update(&0_u32.to_ne_bytes(), &vec![0; len]).unwrap();
+        }
+    }
 }
 
 impl Bench {
@@ -123,6 +170,39 @@ impl Bench {
         reports: bool,
         (peer_connections, rings): (Option<u32>, Rings),
     ) -> Self {
+        let is_it = |kept: &Loaded| {
+            let of = &kept.handler;
+            let is_plain = of.syn.way_out == way_out && second_stage.is_none();
+            is_plain
+                && (of.reports, of.peer_connections, of.rings) == (reports, peer_connections, rings)
+        };
+        let kept = {
+            let mut all = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+            let at = all.iter().position(is_it);
+            at.map(|at| all.swap_remove(at))
+        };
+        let loaded = match kept {
+            Some(kept) => {
+                kept.clear();
+                kept
+            }
+            None => Self::load(way_out, second_stage, reports, (peer_connections, rings)),
+        };
+        let bench = Self {
+            loaded: Some(loaded),
+            ipv6,
+        };
+        bench.set(layout::UNTIL, u64::MAX);
+        bench.set(layout::ROOM, 1 << 20);
+        bench
+    }
+
+    fn load(
+        way_out: WayOut,
+        second_stage: Option<SecondStage>,
+        reports: bool,
+        (peer_connections, rings): (Option<u32>, Rings),
+    ) -> Loaded {
         let syn = syns(way_out, second_stage.is_some());
         let memory = MappedArray::new("web", rings.memory_len() as usize, 1).unwrap();
         let scratch = Map::percpu_array("scratch", WebHandler::SCRATCH_LEN, 1).unwrap();
@@ -143,16 +223,12 @@ impl Bench {
         let code = handler.program(slots.raw_fd(), counters.raw_fd());
         let prog = Prog::load(&code.words(), "web", false)
             .unwrap_or_else(|e| panic!("{}\n{}\n{e}", disassemble(&code.words()), e.log));
-        let bench = Self {
+        Loaded {
             prog,
             handler,
             memory,
-            ipv6,
             maps: [scratch, slots, counters],
-        };
-        bench.set(layout::UNTIL, u64::MAX);
-        bench.set(layout::ROOM, 1 << 20);
-        bench
+        }
     }
 
     pub fn set(&self, at: u64, value: u64) {

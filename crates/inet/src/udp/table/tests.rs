@@ -354,3 +354,21 @@ fn checksum_rules() {
         assert_eq!(parsed(&good[..15], false), Err(UdpDrop::Malformed));
     }
 }
+
+/// A socket that is to hold more holds more.
+#[test]
+fn a_queue_is_as_long_as_it_is_to_be() {
+    let mut table = UdpTable::new(1);
+    let [short, long] = [7, 8].map(|port| table.bind(None, port).unwrap());
+    table.set_queue_len(long, 4 * UDP_QUEUE_BYTES_MAX).unwrap();
+    let from = SocketAddr::from(([10, 0, 0, 2], 9));
+    let payload = vec![0; UDP_QUEUE_BYTES_MAX / 2];
+    for (socket, port, fits) in [(short, 7, 1), (long, 8, 7)] {
+        let to = SocketAddr::from(([10, 0, 0, 1], port));
+        for _ in 0..10 {
+            let content = (HeaderFields::default(), &payload[..]);
+            table.deliver(from, to, Delivery::Unicast, content);
+        }
+        assert_eq!(table.dropped(socket), Ok(10 - fits));
+    }
+}
