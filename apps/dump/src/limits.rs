@@ -38,3 +38,18 @@ pub const SNAPLEN_MAX: u32 = CAPTURED_BYTES_MAX as u32;
 
 /// Packets taken before the output is handed on and signals are looked at.
 pub const BATCH: usize = 256;
+
+/// TLS connections of which both sides are followed to be decrypted.
+pub const DECRYPTED_CONNECTIONS_MAX: usize = 1 << 14;
+
+/// Bytes of all of them that wait for what comes before them, or for their key; beyond, the older half is forgotten.
+pub const HELD_BYTES_MAX: usize = 64 << 20;
+
+/// Bytes of one side that wait for a key: a program writes it before it sends what the key encrypts, so that it is late only where
+/// the other side alone writes keys. Four of the longest records.
+pub const WAITING_BYTES_MAX: usize = 4 * (5 + (1 << 14) + 2048);
+
+/// Bytes, and segments, behind a gap, before it counts as packets that are missing: a window of a fast connection.
+pub const AHEAD_BYTES_MAX: usize = 1 << 20;
+/// See [`AHEAD_BYTES_MAX`].
+pub const AHEAD_SEGMENTS_MAX: usize = 1024;

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::decrypt::KeyFile;
 use crate::file::pcapng::{Interface, Writer};
 use crate::packet::{Origin, Packet, Verdict};
 use crate::stamp::Stamps;
@@ -38,6 +39,8 @@ pub struct Pcapng {
     snaplen: u32,
     filter: String,
     numbers: HashMap<Option<Rc<str>>, u32>,
+    /// Written along, before the packets that they decrypt.
+    keys: Option<KeyFile>,
     /// Of the last packet.
     time_ns: u64,
     captured: HashMap<u32, u64>,
@@ -148,7 +151,12 @@ impl Pcapng {
     ///
     /// # Errors
     /// The file cannot be made.
-    pub fn create(path: &str, snaplen: u32, filter: &str) -> io::Result<Self> {
+    pub(crate) fn create(
+        path: &str,
+        snaplen: u32,
+        filter: &str,
+        keys: Option<KeyFile>,
+    ) -> io::Result<Self> {
         let out: Box<dyn Write> = match path {
             "-" => Box::new(io::stdout()),
             path => Box::new(File::create(path)?),
@@ -158,12 +166,28 @@ impl Pcapng {
             snaplen,
             filter: filter.to_owned(),
             numbers: HashMap::new(),
+            keys,
             time_ns: 0,
             captured: HashMap::new(),
         })
     }
 
+    /// Writes what was appended to the key log. A program writes a key before it sends what that encrypts, and this is called
+    /// before each packet: so readers that read once find it.
+    fn write_keys(&mut self) -> io::Result<()> {
+        let Some(keys) = &mut self.keys else {
+            return Ok(());
+        };
+        loop {
+            match keys.next_lines()? {
+                [] => return Ok(()),
+                lines => self.writer.secrets(lines)?,
+            }
+        }
+    }
+
     fn write(&mut self, packet: &Packet<'_>) -> io::Result<()> {
+        self.write_keys()?;
         let name = &packet.origin.interface;
         let number = match self.numbers.get(name) {
             Some(number) => *number,
@@ -184,6 +208,7 @@ impl Pcapng {
 
     /// What was lost is not known by interface: it is said of the first.
     fn finish(&mut self, lost: u64) -> io::Result<()> {
+        self.write_keys()?;
         let mut numbers: Vec<u32> = self.numbers.values().copied().collect();
         numbers.sort_unstable();
         for number in numbers {
@@ -207,6 +232,18 @@ impl Sink {
             Self::Json(text) => text.write_json(packet),
             Self::Pcapng(pcapng) => pcapng.write(packet),
         }
+    }
+
+    /// Takes secrets that a capture has brought along.
+    ///
+    /// # Errors
+    /// Those of the output.
+    pub fn secrets(&mut self, lines: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Text(text) | Self::Json(text) => text.printer.add_keys(lines),
+            Self::Pcapng(pcapng) => return pcapng.writer.secrets(lines),
+        }
+        Ok(())
     }
 
     /// Hands on what was put out: whenever there is nothing to do but to wait.

@@ -1,6 +1,10 @@
-//! What is read in a certificate (RFC 5280 §4.1): how long it is valid.
+//! What is read in a certificate (RFC 5280 §4.1): how long it is valid, and what it calls its owner and its issuer.
 //!
-//! Who it is for, and who has signed it, is rustls' matter.
+//! Whether it is good for a name, and who has signed it, is rustls' matter.
+
+mod name;
+
+use std::fmt::Write as _;
 
 use rustls_pki_types::CertificateDer;
 
@@ -16,37 +20,91 @@ pub struct Validity {
     pub until: UnixSecs,
 }
 
+/// Bytes of the longest serial number.
+const SERIAL_LEN_MAX: usize = 20;
+
 /// Tags of DER (X.690 §8).
+const INTEGER: u8 = 0x02;
 const SEQUENCE: u8 = 0x30;
 const EXPLICIT_0: u8 = 0xa0;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 
+/// Whose a certificate is, as text of printable ASCII.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Holder {
+    /// Its owner (RFC 4514); empty where that is no name, or a longer one than is written.
+    pub subject: Box<str>,
+    /// Who has signed it, as that.
+    pub issuer: Box<str>,
+    /// Its serial number, in hexadecimal.
+    pub serial: Box<str>,
+}
+
+/// The fields of a certificate that are looked at, as they are encoded.
+struct Fields<'a> {
+    serial: &'a [u8],
+    issuer: &'a [u8],
+    validity: &'a [u8],
+    subject: &'a [u8],
+}
+
+fn fields(certificate: &[u8]) -> Option<Fields<'_>> {
+    let whole = sequence(certificate)?.0;
+    let (mut rest, _) = sequence(whole)?;
+    let (tag, _, behind) = element(rest)?;
+    if tag == EXPLICIT_0 {
+        rest = behind; // The version.
+    }
+    let (INTEGER, serial, rest) = element(rest)? else {
+        return None;
+    };
+    let (_algorithm, rest) = sequence(rest)?;
+    let (issuer, rest) = sequence(rest)?;
+    let (validity, rest) = sequence(rest)?;
+    let (subject, _) = sequence(rest)?;
+    Some(Fields {
+        serial,
+        issuer,
+        validity,
+        subject,
+    })
+}
+
 /// How long a certificate is valid; nothing where it is none.
 pub fn validity(certificate: &CertificateDer<'_>) -> Option<Validity> {
-    let (SEQUENCE, whole, _) = element(certificate)? else {
-        return None;
-    };
-    let (SEQUENCE, mut fields, _) = element(whole)? else {
-        return None;
-    };
-    let (tag, _, behind) = element(fields)?;
-    if tag == EXPLICIT_0 {
-        fields = behind; // The version.
-    }
-    // Serial number, algorithm, issuer.
-    for _ in 0..3 {
-        fields = element(fields)?.2;
-    }
-    let (SEQUENCE, times, _) = element(fields)? else {
-        return None;
-    };
+    let times = fields(certificate)?.validity;
     let (from_tag, from, times) = element(times)?;
     let (until_tag, until, _) = element(times)?;
     Some(Validity {
         from: time(from_tag, from)?,
         until: time(until_tag, until)?,
     })
+}
+
+/// Whose a certificate is; nothing where it is none.
+pub fn holder(certificate: &CertificateDer<'_>) -> Option<Holder> {
+    let fields = fields(certificate)?;
+    let mut serial = String::new();
+    // RFC 5280 §4.1.2.2: 20 bytes at most, and one that says that it is positive.
+    let digits = fields.serial.strip_prefix(&[0]).unwrap_or(fields.serial);
+    for byte in digits.iter().take(SERIAL_LEN_MAX) {
+        let _ = write!(serial, "{byte:02X}");
+    }
+    let text = |name| name::text(name).unwrap_or_default().into();
+    Some(Holder {
+        subject: text(fields.subject),
+        issuer: text(fields.issuer),
+        serial: serial.into(),
+    })
+}
+
+/// The sequence that bytes begin with: its content, and what is behind it.
+fn sequence(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    match element(bytes)? {
+        (SEQUENCE, content, behind) => Some((content, behind)),
+        _ => None,
+    }
 }
 
 /// The element that bytes begin with: its tag, its content, and what is behind it.

@@ -1,0 +1,173 @@
+//! One connection that is decrypted: the bytes of both sides in order, and the TLS in them.
+
+use exos_tls::keylog::KeyLog;
+use exos_tls::observer::{Observer, Obstacle, Seen, Side};
+use exos_wire::SeqNumber;
+use exos_wire::tcp::TcpFlags;
+use exos_wire::tls::{HANDSHAKE, RecordView};
+
+use super::stream::{Missing, Stream};
+use super::{Endpoint, Item, Segment, Shown};
+use crate::limits::WAITING_BYTES_MAX;
+
+/// Handshake message type of a client's hello.
+const CLIENT_HELLO: u8 = 1;
+/// Record type of data.
+const APPLICATION_DATA: u8 = 23;
+
+/// A connection of which both sides are followed from their first bytes on.
+#[derive(Debug)]
+pub(super) struct Connection {
+    client: Endpoint,
+    from_client: Stream,
+    /// `None` until its first number is known.
+    from_server: Option<Stream>,
+    observer: Observer,
+    wants_key: bool,
+    /// Nothing more is decrypted.
+    is_over: bool,
+}
+
+/// A record in the middle of a connection: one that is encrypted, or ends a handshake.
+pub(super) fn is_middle_of_tls(data: &[u8]) -> bool {
+    RecordView::parse(data).is_ok_and(|record| record.content_type() == APPLICATION_DATA)
+}
+
+/// The segment begins with a client's hello.
+fn begins_with_hello(data: &[u8]) -> bool {
+    RecordView::parse(data).is_ok_and(|record| {
+        record.content_type() == HANDSHAKE && record.fragment().first() == Some(&CLIENT_HELLO)
+    })
+}
+
+impl Connection {
+    /// A client's SYN begins one, and where that was not captured its hello.
+    pub(super) fn begin(segment: &Segment<'_>) -> Option<Self> {
+        let (is_syn, has_ack) = (
+            segment.flags.contains(TcpFlags::SYN),
+            segment.flags.contains(TcpFlags::ACK),
+        );
+        let (first, server) = match (is_syn, has_ack) {
+            (true, false) => (after_syn(segment.seq), None),
+            (false, true) if begins_with_hello(segment.data) => (segment.seq, Some(segment.ack)),
+            _ => return None,
+        };
+        Some(Self {
+            client: segment.from,
+            from_client: Stream::new(first),
+            from_server: server.map(Stream::new),
+            observer: Observer::default(),
+            wants_key: false,
+            is_over: false,
+        })
+    }
+
+    /// It has begun with this segment, or with what was sent again in it.
+    pub(super) fn is_begin(&self, segment: &Segment<'_>) -> bool {
+        let first = match segment.flags.contains(TcpFlags::SYN) {
+            true => after_syn(segment.seq),
+            false => segment.seq,
+        };
+        self.client == segment.from && self.from_client.first() == first
+    }
+
+    /// Takes a segment, and appends what is to be told of it.
+    pub(super) fn segment(&mut self, segment: &Segment<'_>, log: &KeyLog, shown: &mut Shown) {
+        if self.is_over {
+            return;
+        }
+        let is_client = segment.from == self.client;
+        let is_syn = segment.flags.contains(TcpFlags::SYN);
+        if !is_client && self.from_server.is_none() {
+            let first = if is_syn {
+                after_syn(segment.seq)
+            } else {
+                segment.seq
+            };
+            self.from_server = Some(Stream::new(first));
+        }
+        let stream = match is_client {
+            true => Some(&mut self.from_client),
+            false => self.from_server.as_mut(),
+        };
+        let Some(stream) = stream.filter(|_| !segment.data.is_empty()) else {
+            return;
+        };
+        let seq = if is_syn {
+            after_syn(segment.seq)
+        } else {
+            segment.seq
+        };
+        let put = stream.put(seq, segment.data);
+        if !segment.is_whole {
+            self.end("not decrypted: the capture has cut packets", shown);
+        } else if put == Err(Missing) {
+            self.end("not decrypted: packets are missing", shown);
+        } else {
+            self.go_on(segment.from, log, shown);
+        }
+    }
+
+    /// Decrypts what this side has sent.
+    pub(super) fn go_on(&mut self, from: Endpoint, log: &KeyLog, shown: &mut Shown) {
+        let (side, stream) = match from == self.client {
+            true => (Side::Client, Some(&mut self.from_client)),
+            false => (Side::Server, self.from_server.as_mut()),
+        };
+        let Some(stream) = stream else {
+            return;
+        };
+        let mut seen = Vec::new();
+        let plain = &mut shown.plain;
+        let observed = self
+            .observer
+            .observe(side, stream.ready(), log, plain, &mut seen);
+        shown.items.extend(seen.into_iter().map(|seen| match seen {
+            Seen::Message(kind) => Item::Message(kind),
+            Seen::Alert(level, description) => Item::Alert(level, description),
+            Seen::Data(range) => Item::Data(range),
+        }));
+        match observed {
+            Ok(taken) => {
+                stream.consume(taken.bytes);
+                self.wants_key = taken.wants_key;
+                if stream.ready().len() > WAITING_BYTES_MAX {
+                    self.end("not decrypted: the log has no key of it", shown);
+                }
+            }
+            Err(Obstacle::NotTls) => self.forget(),
+            Err(obstacle) => self.end(&format!("not decrypted: {obstacle}"), shown),
+        }
+    }
+
+    /// A record waits for its key.
+    pub(super) fn wants_key(&self) -> bool {
+        self.wants_key
+    }
+
+    /// Nothing more is decrypted, and why.
+    fn end(&mut self, why: &str, shown: &mut Shown) {
+        shown.items.push(Item::Note(why.to_owned()));
+        self.forget();
+    }
+
+    /// It stays known as one of which there is nothing to tell.
+    fn forget(&mut self) {
+        self.is_over = true;
+        self.wants_key = false;
+        self.from_client.clear();
+        self.from_server.iter_mut().for_each(Stream::clear);
+        self.observer = Observer::default();
+    }
+
+    /// Bytes that it keeps.
+    pub(super) fn held(&self) -> usize {
+        let from_server = self.from_server.as_ref().map_or(0, Stream::held);
+        self.from_client.held() + from_server
+    }
+}
+
+/// The number of the first byte behind a SYN.
+fn after_syn(seq: SeqNumber) -> SeqNumber {
+    SeqNumber(seq.0.wrapping_add(1))
+}
