@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use super::record::pair;
 use super::rules::Asked;
 use crate::message::request::Request;
+use crate::secure::Fact;
 
 /// Our end of a connection, and the client's.
 pub type Ends = (SocketAddr, SocketAddr);
@@ -24,6 +25,8 @@ pub struct About<'a> {
     pub user: Option<&'a [u8]>,
     /// It came by HTTPS.
     pub is_encrypted: bool,
+    /// By this session.
+    pub tls: Option<&'a exos_tls::About>,
 }
 
 /// Fields that are no variables: what is about the connection, what has a variable of another name, and `Proxy`, for which
@@ -52,6 +55,7 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
         server_name,
         user,
         is_encrypted,
+        tls,
     } = *about;
     let root = &asked.application.root;
     let (uri, authority) = local_part(request.target);
@@ -79,6 +83,11 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
     }
     if is_encrypted {
         put("HTTPS", b"on");
+    }
+    for fact in Fact::ALL {
+        if let Some(value) = tls.and_then(|about| fact.value(about)) {
+            put(fact.variable(), value.as_bytes());
+        }
     }
     put(
         "REQUEST_SCHEME",

@@ -8,13 +8,14 @@ use toml::Spanned;
 use super::applications::{BODY_LEN_MAX, timeout};
 use super::schema::{OneOrMany, ProxyTable, SiteTable, Text};
 use super::units::size_within;
-use crate::applications::proxy::{HostField, Proxy};
+use crate::applications::proxy::{self, HostField, Proxy};
 use crate::applications::rules::{Rule, Scope};
 use crate::applications::{Address, Application, Place};
 use crate::limits::{
     APPLICATION_CONNECTIONS_MAX, UPSTREAM_CONNECTIONS, UPSTREAM_KEPT, UPSTREAMS_MAX,
 };
 use crate::message::target::is_authority;
+use crate::secure::Fact;
 use crate::site::rules::access::networks::parse_network;
 use exos_program::config::Source;
 
@@ -236,6 +237,7 @@ fn asked(source: &Source, to: &Spanned<OneOrMany>, table: &ProxyTable) -> Option
         trusted: networks
             .filter_map(|text| source.value(text, parse_network))
             .collect(),
+        tls_fields: tls_fields(source, table),
         upgrades: table.upgrades.unwrap_or(proxy.upgrades),
         connect_time: time(&table.connect_timeout).unwrap_or(proxy.connect_time),
         tunnel_time: time(&table.tunnel_timeout).unwrap_or(proxy.tunnel_time),
@@ -245,6 +247,34 @@ fn asked(source: &Source, to: &Spanned<OneOrMany>, table: &ProxyTable) -> Option
         base: proxy.base,
     });
     Some(application)
+}
+
+/// Fields that a rule writes itself, or that say how long a message is.
+fn tls_fields(source: &Source, table: &ProxyTable) -> Vec<(String, Fact)> {
+    let one = |(name, what): (&Spanned<String>, &Text)| {
+        let fact = source.value(what, Fact::parse);
+        let is_free = is_free_name(name.get_ref());
+        if !is_free {
+            let what = format!(
+                "{:?} is no field for this; write a name of letters, digits and hyphens, as \"X-TLS-Version\"",
+                name.get_ref()
+            );
+            source.note(&name.span(), what);
+        }
+        fact.filter(|_| is_free)
+            .map(|fact| (name.get_ref().clone(), fact))
+    };
+    table.tls_fields.iter().filter_map(one).collect()
+}
+
+/// A field that means nothing to a proxy, and is not written for another reason.
+fn is_free_name(name: &str) -> bool {
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
+    !name.is_empty()
+        && name.bytes().all(is_plain)
+        && !proxy::request::is_ours(name)
+        && !proxy::forwarded::is_written(name)
+        && !name.eq_ignore_ascii_case("via")
 }
 
 fn host_field(text: &str) -> Result<HostField, String> {

@@ -197,6 +197,7 @@ pub(super) struct ProxyTable {
     pub(super) raw: Option<bool>,
     pub(super) host: Option<Text>,
     pub(super) trusted: Vec<Text>,
+    pub(super) tls_fields: BTreeMap<Spanned<String>, Text>,
     pub(super) upgrades: Option<bool>,
     pub(super) timeout: Option<Text>,
     pub(super) connect_timeout: Option<Text>,

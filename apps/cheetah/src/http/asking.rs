@@ -56,6 +56,8 @@ pub struct Asking {
     peer: IpAddr,
     begun: Instant,
     is_encrypted: bool,
+    /// What is known of the session of TLS that it came by.
+    tls: Option<Arc<exos_tls::About>>,
 }
 
 /// What has been said of an application's answer.
@@ -140,6 +142,7 @@ impl Asking {
             peer: self.peer,
             length,
             is_encrypted: self.is_encrypted,
+            tls: self.tls.as_deref(),
             keeps,
         };
         let mut out = Vec::with_capacity(self.head.len() + 256);
@@ -159,6 +162,7 @@ impl Asking {
             server_name: self.server_name.as_deref(),
             user: self.user.as_deref(),
             is_encrypted: self.is_encrypted,
+            tls: self.tls.as_deref(),
         };
         let mut out = Vec::with_capacity(2 * self.head.len());
         variables::push(&mut out, &request, &about);
@@ -241,6 +245,7 @@ impl Server {
             peer: exchange.attempt.peer,
             begun: exchange.attempt.begun,
             is_encrypted: exchange.attempt.is_encrypted,
+            tls: exchange.attempt.tls.cloned(),
         })))
     }
 
@@ -303,7 +308,8 @@ impl Server {
         let response = &out[before..];
         if let Some(log) = &mut self.log {
             let attempt = super::Attempt::default().of(asking.peer, asking.begun, asking.begun);
-            let attempt = attempt.on_stream(Some(asking.version));
+            let mut attempt = attempt.on_stream(Some(asking.version));
+            attempt.tls = asking.tls.as_ref();
             asking
                 .with_logged(|asked| log_answer(log, asked, status, response, 0, &attempt, lines));
         }
@@ -322,6 +328,7 @@ impl Server {
                 code: said.code,
                 head_len: said.head_len,
                 len: said.len,
+                tls: asking.tls.as_deref(),
             };
             log.answered(&answer, lines);
         });

@@ -527,6 +527,7 @@ pub(super) fn log_answer(
         code: status.code(),
         head_len: head::len_of(response, version),
         len: response.iter().map(Slice::len).sum::<usize>() + tail_len as usize,
+        tls: attempt.tls.map(Arc::as_ref),
     };
     log.answered(&answer, lines);
 }

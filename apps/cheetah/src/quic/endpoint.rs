@@ -484,6 +484,12 @@ impl Quic {
 
     // What the server says of requests.
 
+    pub(super) fn tls(&self, id: ConnectionId) -> Option<&Arc<About>> {
+        let request = self.requests.find(id)?;
+        let link = self.links.get(request.link.0)?.as_deref()?;
+        link.tls()
+    }
+
     pub(super) fn ends(&self, id: ConnectionId) -> Option<(SocketAddr, SocketAddr)> {
         let request = self.requests.find(id)?;
         let link = self.links.get(request.link.0)?.as_deref()?;

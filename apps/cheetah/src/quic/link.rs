@@ -76,6 +76,8 @@ pub(super) struct Link {
     pub(super) is_admitted: bool,
     pub(super) was_counted: bool,
     has_stood: bool,
+    /// What the handshake has come to.
+    tls: Option<Arc<About>>,
     begun: Instant,
     /// When a request began or ended last.
     active: Instant,
@@ -113,6 +115,7 @@ impl Link {
             acks: 0,
             resets: Allowance::new(RESETS),
             has_stood: false,
+            tls: None,
             begun: now,
             active: now,
             next_stream: 0,
@@ -127,6 +130,11 @@ impl Link {
     /// The client, as it is now.
     pub(super) fn remote(&self) -> SocketAddr {
         self.quic.remote_address()
+    }
+
+    /// What its handshake has come to, as soon as it is over.
+    pub(super) fn tls(&self) -> Option<&Arc<About>> {
+        self.tls.as_ref()
     }
 
     /// Its handshake came to a connection.

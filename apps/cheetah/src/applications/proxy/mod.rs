@@ -20,6 +20,7 @@ use exos::wire::Prefix;
 use crate::limits::{
     UPSTREAM_CONNECT_TIME, UPSTREAM_FAIL_TIME, UPSTREAM_KEEP_TIME, UPSTREAM_TUNNEL_TIME,
 };
+use crate::secure::Fact;
 
 /// How an upstream is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +33,8 @@ pub struct Proxy {
     pub host: HostField,
     /// Networks of other proxies, which are believed for whom they ask.
     pub trusted: Vec<Prefix>,
+    /// What it is told of the client's session of TLS, in which fields.
+    pub tls_fields: Vec<(String, Fact)>,
     /// Whether a client may change to another protocol (RFC 9110 §7.8).
     pub upgrades: bool,
     /// How long a connection may take to come to stand.
@@ -55,6 +58,14 @@ pub enum HostField {
     Named(String),
 }
 
+impl Proxy {
+    /// It is told of the session of TLS in this field, in which no client says anything.
+    pub(super) fn tells(&self, name: &str) -> bool {
+        let mut names = self.tls_fields.iter();
+        names.any(|(own, _)| own.eq_ignore_ascii_case(name))
+    }
+}
+
 impl Default for Proxy {
     fn default() -> Proxy {
         Proxy {
@@ -62,6 +73,7 @@ impl Default for Proxy {
             raw: false,
             host: HostField::Client,
             trusted: Vec::new(),
+            tls_fields: Vec::new(),
             upgrades: true,
             connect_time: UPSTREAM_CONNECT_TIME,
             tunnel_time: UPSTREAM_TUNNEL_TIME,

@@ -5,7 +5,8 @@
 //!   the rule's.
 //! - Fields go on in their order, but those about the connection (RFC 9110 §7.6.1), those that Connection names, and names with
 //!   other characters than letters, digits and hyphens: an application may take `X_Forwarded_For` for `X-Forwarded-For`.
-//! - Host, the body's length, Via and [what is told of the client](super::forwarded) are ours to write. Expect was answered here.
+//! - Host, the body's length, Via, [what is told of the client](super::forwarded) and of its session of TLS are ours to write. What a
+//!   client itself sends in a field of the latter never goes on, whoever it is. Expect was answered here.
 
 use std::net::IpAddr;
 
@@ -36,6 +37,8 @@ pub struct About<'a> {
     pub length: Option<u64>,
     /// It came by HTTPS.
     pub is_encrypted: bool,
+    /// By this session.
+    pub tls: Option<&'a exos_tls::About>,
     /// The connection is to stay open behind the answer.
     pub keeps: bool,
 }
@@ -76,7 +79,7 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
     let peer = about.peer.to_canonical();
     let is_trusted = about.proxy.trusted.iter().any(|it| it.contains(peer));
     for field in request.fields.iter() {
-        if goes_on(request.fields, field, is_trusted) {
+        if goes_on(request.fields, field, is_trusted) && !about.proxy.tells(field.name) {
             push_field(out, field.name, field.value);
         }
     }
@@ -92,6 +95,11 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
         is_trusted,
     };
     forwarded::push(out, &client);
+    for (name, fact) in &about.proxy.tls_fields {
+        if let Some(value) = about.tls.and_then(|tls| fact.value(tls)) {
+            push_field(out, name, value.as_bytes());
+        }
+    }
     // RFC 9110 §7.6.3: behind those of proxies before us.
     let version = request.version.name();
     let version = version.strip_prefix("HTTP/").unwrap_or(version);
@@ -205,11 +213,16 @@ fn push_host(out: &mut Vec<u8>, host: Option<&[u8]>, about: &About<'_>) {
     }
 }
 
+/// Whether a field is about the connection, or is written here for every request.
+pub fn is_ours(name: &str) -> bool {
+    LEFT_OUT.iter().any(|it| it.eq_ignore_ascii_case(name))
+}
+
 /// Whether a field goes on as it came.
 fn goes_on(fields: &[Header<'_>], field: &Header<'_>, is_trusted: bool) -> bool {
     let name = field.name;
     let is_plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
-    let is_ours = LEFT_OUT.iter().any(|it| it.eq_ignore_ascii_case(name));
+    let is_ours = is_ours(name);
     let is_claim = forwarded::is_written(name) || !is_trusted && forwarded::is_claim(name);
     is_plain && !is_ours && !is_claim && !is_hop_by_hop(fields, name)
 }
