@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use rustls::{CipherSuite, CommonState, HandshakeKind, ProtocolVersion};
-use rustls_pki_types::ServerName;
+use rustls_pki_types::{CertificateDer, ServerName};
 
 use crate::TlsError;
 use crate::certificate::{Holder, holder};
@@ -41,6 +41,16 @@ impl About {
             is_resumed: common.handshake_kind() == Some(HandshakeKind::Resumed),
             server_name: None,
             peer: peer.map(|own| Box::new(holder(own).unwrap_or_default())),
+        }
+    }
+
+    /// Of a connection of QUIC, which has TLS 1.3: the host that its client has asked for, and the certificate that it has shown.
+    pub fn of_quic(server_name: Option<String>, shown: Option<&CertificateDer<'_>>) -> About {
+        About {
+            version: Some(ProtocolVersion::TLSv1_3),
+            server_name: server_name.map(Into::into),
+            peer: shown.map(|own| Box::new(holder(own).unwrap_or_default())),
+            ..About::default()
         }
     }
 

@@ -5,12 +5,11 @@ use std::path::{Path, PathBuf};
 
 use exos::Error;
 use exos_program::config::Source;
-use exos_tls::files::Files;
 use toml::Spanned;
 
 use super::Config;
 use super::schema::{AcmeTable, File, SiteTable};
-use super::site::SiteConfig;
+use super::site::{Managed, SiteConfig};
 use super::tls::TlsConfig;
 use crate::acme::challenges::Kind;
 use crate::acme::store::Store;
@@ -42,15 +41,6 @@ pub struct AcmeConfig {
     pub challenge: Option<Kind>,
     /// How it asks first where it is not, by the ports.
     pub first: Kind,
-}
-
-/// A certificate that comes by itself.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Managed {
-    /// The host.
-    pub name: String,
-    /// Where the certificate is when it has come, with its key.
-    pub file: PathBuf,
 }
 
 /// The options about certificates that come by themselves.
@@ -91,17 +81,6 @@ impl AcmeConfig {
     /// The folder of its authority.
     pub fn store(&self) -> Store {
         Store::of(&self.state, &self.directory)
-    }
-}
-
-impl Managed {
-    /// Certificate and key, as those that are named in a configuration.
-    pub fn files(&self) -> Files {
-        Files {
-            certificate: self.file.clone(),
-            key: self.file.clone(),
-            ocsp: None,
-        }
     }
 }
 

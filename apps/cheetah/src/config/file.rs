@@ -151,7 +151,7 @@ impl Config {
         if let Some(tls) = tls {
             *acme = acme::acme(&source, &folder_of(file), &tables, (*port, tls), sites);
         }
-        tls::name_port(&source, &tables.site, tls.as_ref(), sites);
+        site::name_port(&source, &tables.site, tls.as_ref(), sites);
         source.finish(config)
     }
 }

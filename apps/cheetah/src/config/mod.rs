@@ -20,12 +20,12 @@ mod tls;
 mod units;
 mod watch;
 
-pub use acme::{AcmeArgs, AcmeConfig, Managed};
+pub use acme::{AcmeArgs, AcmeConfig};
 pub use applications::{ApplicationArg, add_args};
 pub use cache::CacheSize;
 pub use exos_program::config::{ConfigError, ConfigErrors};
 pub use file::{Config, DEFAULT_PORT};
 pub use lines::Lines;
-pub use site::{Root, SiteConfig};
+pub use site::{Managed, Root, SiteConfig};
 pub use stack::{LinkConfig, TcpConfig};
 pub use tls::{Clients, TlsArgs, TlsConfig};

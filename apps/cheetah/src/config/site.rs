@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use toml::Spanned;
 
-use super::acme::Managed;
 use super::schema::{LimitsTable, SiteTable, Text};
+use super::tls::TlsConfig;
 use super::units::size_within;
 use super::{rules, tls};
 use crate::limits::{CHUNKS_LEN, CHUNKS_LEN_MIN, MEMORY_LEN_MAX, SITE_FILES_MAX};
@@ -52,6 +52,26 @@ impl SiteConfig {
             managed: Vec::new(),
             root,
             settings: Arc::default(),
+        }
+    }
+}
+
+/// A certificate of a site that comes by itself.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Managed {
+    /// The host.
+    pub name: String,
+    /// Where the certificate is when it has come, with its key.
+    pub file: PathBuf,
+}
+
+impl Managed {
+    /// Certificate and key, as those that are named in a configuration.
+    pub fn files(&self) -> Files {
+        Files {
+            certificate: self.file.clone(),
+            key: self.file.clone(),
+            ocsp: None,
         }
     }
 }
@@ -162,6 +182,27 @@ pub(super) fn default_site(source: &Source, tables: &[Spanned<SiteTable>]) -> us
         }
     }
     default
+}
+
+/// Has plain requests be sent to the port of HTTPS, of the sites that are `https_only`.
+pub(super) fn name_port(
+    source: &Source,
+    tables: &[Spanned<SiteTable>],
+    tls: Option<&TlsConfig>,
+    sites: &mut [SiteConfig],
+) {
+    for (table, site) in tables.iter().zip(sites) {
+        if !table.get_ref().https_only {
+            continue;
+        }
+        match tls {
+            Some(tls) => Arc::make_mut(&mut site.settings).https_only = Some(tls.port),
+            None => source.note_missing(
+                &table.span(),
+                "the site is https_only, and there is no HTTPS; write [[site.certificate]] below it",
+            ),
+        }
+    }
 }
 
 /// `unknown_hosts`.

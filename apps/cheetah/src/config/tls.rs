@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use exos::Error;
 use exos_program::config::Source;
@@ -12,7 +11,6 @@ use rustls::SupportedCipherSuite;
 use toml::Spanned;
 
 use super::schema::{CertificateTable, File, SiteTable, TlsTable};
-use super::site::SiteConfig;
 use crate::limits::HSTS_DAYS_MAX;
 use crate::site::rules::fields::FieldRule;
 use crate::site::rules::pattern::Pattern;
@@ -196,27 +194,6 @@ pub(super) fn hsts(source: &Source, span: &Range<usize>, table: &SiteTable) -> O
         pattern: Pattern::parse("/*").ok()?,
         fields: vec![("Strict-Transport-Security".to_owned(), vec![value])],
     })
-}
-
-/// Has plain requests be sent to the port of HTTPS, of the sites that are `https_only`.
-pub(super) fn name_port(
-    source: &Source,
-    tables: &[Spanned<SiteTable>],
-    tls: Option<&TlsConfig>,
-    sites: &mut [SiteConfig],
-) {
-    for (table, site) in tables.iter().zip(sites) {
-        if !table.get_ref().https_only {
-            continue;
-        }
-        match tls {
-            Some(tls) => Arc::make_mut(&mut site.settings).https_only = Some(tls.port),
-            None => source.note_missing(
-                &table.span(),
-                "the site is https_only, and there is no HTTPS; write [[site.certificate]] below it",
-            ),
-        }
-    }
 }
 
 /// Every `[[site.certificate]]`. `folder` is where relative paths begin.

@@ -1,7 +1,6 @@
-//! Requests that an application answers: which they are, and what becomes of its answer.
+//! A request that an application answers: what is asked, of which, and what its answer depends on.
 //!
-//! The head of such a request is consumed, and kept beside what is asked. Its body, and the bytes of the answer, are the
-//! caller's to move; here they get the lines that make a response of ours.
+//! Its head is consumed, and kept here beside what is asked.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -10,19 +9,16 @@ use exos_buf::Slice;
 use exos_inet::{Duration, Instant};
 
 use super::exchange::Exchange;
-use super::missing::Unanswered;
-use super::opening::{self, Manner, Persistence};
-use super::server::{Response, Server, log_answer};
+use super::response::opening::{Manner, Persistence};
 use crate::applications::head::Head;
 use crate::applications::proxy::{self, answer::Question};
 use crate::applications::reply::Framing;
 use crate::applications::variables::{self, About};
-use crate::applications::{Address, Application, Asked};
+use crate::applications::{Address, Asked};
 use crate::limits::UPSTREAM_FRESH_TIME;
-use crate::log::{Answer, LoggedRequest, Unfinished};
-use crate::message::http2::push_lines;
-use crate::message::request::{Body, FieldStore, Method, Request, parse};
-use crate::message::{Fault, Status, Version};
+use crate::log::LoggedRequest;
+use crate::message::Version;
+use crate::message::request::{Body, FieldStore, Method, parse};
 
 /// A request that an application answers.
 #[derive(Debug)]
@@ -72,6 +68,41 @@ pub struct Said {
 }
 
 impl Asking {
+    /// Asked of one, by a request whose head is still to be put here. `server_name` is what the site calls itself, `more_fields`
+    /// what its rules set.
+    pub(super) fn new(
+        asked: Asked,
+        exchange: Exchange<'_, '_, '_>,
+        site: usize,
+        server_name: Option<Arc<[u8]>>,
+        more_fields: Option<Slice>,
+    ) -> Asking {
+        let (request, attempt) = (exchange.request, exchange.attempt);
+        let proxy = asked.application.proxy.as_ref();
+        let upgrades = proxy.is_some_and(|it| it.upgrades);
+        let is_safe = matches!(request.method, Method::Get | Method::Head | Method::Options);
+        Asking {
+            user: exchange.user,
+            head: Box::default(),
+            body: request.body,
+            expects_continue: request.expects_continue,
+            persistent: request.persistent,
+            version: request.version,
+            asks_head: request.method == Method::Head,
+            is_safe,
+            is_idempotent: is_safe || matches!(request.method_name, "PUT" | "DELETE"),
+            wants_upgrade: upgrades && proxy::request::upgrade(request).is_some(),
+            site,
+            server_name,
+            more_fields,
+            peer: attempt.peer,
+            begun: attempt.begun,
+            is_encrypted: attempt.is_encrypted,
+            tls: attempt.tls.cloned(),
+            asked,
+        }
+    }
+
     /// Who asks.
     pub fn peer(&self) -> IpAddr {
         self.peer
@@ -168,198 +199,53 @@ impl Asking {
         variables::push(&mut out, &request, &about);
         Some(out)
     }
-}
 
-impl Server {
-    /// What a request for a path asks of an application, if it does. A redirect comes before that, and before a front a status
-    /// page that the peer may see.
-    pub(super) fn asked(
-        &mut self,
-        site: usize,
-        path: &[u8],
-        query: Option<&[u8]>,
-        peer: IpAddr,
-    ) -> Option<Asked> {
-        let site = self.sites.get(site);
-        let asked = site.settings().applications.find(path, site)?;
-        let is_redirected = site.redirect(path, query).is_some();
-        let pages = self.status_pages_mut().filter(|_| asked.is_front);
-        let is_status_page = pages.is_some_and(|pages| pages.find(path, peer).is_some());
-        (!is_redirected && !is_status_page).then_some(asked)
+    // For what is said to the client.
+
+    /// The fields that rules set, as lines.
+    pub(super) fn more_fields(&self) -> Option<&Slice> {
+        self.more_fields.as_ref()
     }
 
-    /// Has an application asked, or refuses what none can be asked.
-    pub(super) fn ask(
-        &mut self,
-        mut exchange: Exchange<'_, '_, '_>,
-        site: usize,
-        path: &[u8],
-        asked: Asked,
-        out: &mut Vec<Slice>,
-    ) -> Result<Response, Unanswered> {
-        let request = exchange.request;
-        exchange.answered.is_for_all = false;
-        if let Err(fault) = check(request, &asked.application) {
-            self.sender.counters.faults[fault as usize] += 1;
-            exchange.answered.persistent &= fault.is_survivable();
-            let status = self.refuse_with(fault.status(), None, &exchange, out);
-            let answered = exchange.answered;
-            return Ok(Response {
-                status,
-                answered,
-                tail: None,
-            });
-        }
-        let is_proxied = asked.application.proxy.is_some();
-        if is_proxied && proxy::request::max_forwards(request) == Some(0) {
-            // RFC 9110 §7.6.2: it is not to be passed on.
-            let status = self.send_allowed(&exchange, out);
-            let answered = exchange.answered;
-            return Ok(Response {
-                status,
-                answered,
-                tail: None,
-            });
-        }
-        let upgrades = asked
-            .application
-            .proxy
-            .as_ref()
-            .is_some_and(|it| it.upgrades);
-        let is_safe = matches!(request.method, Method::Get | Method::Head | Method::Options);
-        Err(Unanswered::Asks(Box::new(Asking {
-            asked,
-            user: exchange.user,
-            head: Box::default(),
-            body: request.body,
-            expects_continue: request.expects_continue,
-            persistent: request.persistent,
-            version: request.version,
-            asks_head: request.method == Method::Head,
-            is_safe,
-            is_idempotent: is_safe || matches!(request.method_name, "PUT" | "DELETE"),
-            wants_upgrade: upgrades && proxy::request::upgrade(request).is_some(),
-            site,
-            server_name: self.sites.own_name(site).cloned(),
-            more_fields: self.sites.get_mut(site).rule_fields(path),
-            peer: exchange.attempt.peer,
-            begun: exchange.attempt.begun,
-            is_encrypted: exchange.attempt.is_encrypted,
-            tls: exchange.attempt.tls.cloned(),
-        })))
+    /// The site that it is of.
+    pub(super) fn site(&self) -> usize {
+        self.site
     }
 
-    /// The head of a response that an application gives.
-    pub(crate) fn application_head(
-        &mut self,
-        asking: &Asking,
-        head: &Head,
-        framing: Framing,
-        persistent: bool,
-    ) -> Vec<u8> {
-        self.sender.counters.count_code(head.code);
-        let mut lines = match &asking.more_fields {
-            Some(lines) => lines.as_bytes().to_vec(),
-            None => Vec::new(),
-        };
-        lines.extend_from_slice(&head.fields);
-        framing.push_fields(head, &mut lines);
-        let alternative = self.sender.alternative(asking.is_encrypted);
-        if !alternative.is_empty() {
-            lines.extend_from_slice(format!("Alt-Svc: {alternative}\r\n").as_bytes());
-        }
-        let now_secs = self.sender.now_secs();
-        if asking.version.has_streams() {
-            let mut block = opening::block(now_secs, head.code);
-            push_lines(&mut block, &lines);
-            return block;
-        }
-        let how = match framing {
-            // The head says what the connection is for from here on.
-            Framing::Tunnel => Persistence::Implied,
-            _ => manner(asking, persistent).persistence,
-        };
-        let mut out = opening::text(now_secs, head.code, &head.reason, how).into_bytes();
-        out.append(&mut lines);
-        out.extend_from_slice(b"\r\n");
-        out
+    /// When it began.
+    pub(super) fn begun(&self) -> Instant {
+        self.begun
     }
 
-    /// Answers a request that no application has answered.
-    pub(super) fn refuse_asking(
-        &mut self,
-        status: Status,
-        asking: &Asking,
-        persistent: bool,
-        lines: &mut Unfinished,
-        out: &mut Vec<Slice>,
-    ) {
-        let before = out.len();
-        let page = self
-            .sender
-            .page(status, self.sites.get_or_default(asking.site));
-        let rest = match asking.asks_head {
-            true => page.fields(),
-            false => page.whole(),
-        };
-        let rest = asking.more_fields.clone().into_iter().chain([rest]);
-        self.sender
-            .push(status, manner(asking, persistent), rest, out);
-        let response = &out[before..];
-        if let Some(log) = &mut self.log {
-            let attempt = super::Attempt::default().of(asking.peer, asking.begun, asking.begun);
-            let mut attempt = attempt.on_stream(Some(asking.version));
-            attempt.tls = asking.tls.as_ref();
-            asking
-                .with_logged(|asked| log_answer(log, asked, status, response, 0, &attempt, lines));
+    /// What is known of the session of TLS that it came by.
+    pub(super) fn tls(&self) -> Option<&Arc<exos_tls::About>> {
+        self.tls.as_ref()
+    }
+
+    /// It came by HTTPS.
+    pub(super) fn is_encrypted(&self) -> bool {
+        self.is_encrypted
+    }
+
+    /// It wants the head of an answer alone.
+    pub(super) fn asks_head(&self) -> bool {
+        self.asks_head
+    }
+
+    /// How it is answered: `persistent` where another request may follow.
+    pub(super) fn manner(&self, persistent: bool) -> Manner {
+        Manner {
+            persistence: Persistence::of(self.version, persistent),
+            is_encrypted: self.is_encrypted,
         }
     }
 
-    /// The line of what an application has answered.
-    pub(super) fn log_application(&mut self, asking: &Asking, said: Said, lines: &mut Unfinished) {
-        let Some(log) = &mut self.log else {
-            return;
-        };
-        asking.with_logged(|asked| {
-            let answer = Answer {
-                peer: asking.peer,
-                begun: asking.begun,
-                asked,
-                code: said.code,
-                head_len: said.head_len,
-                len: said.len,
-                tls: asking.tls.as_deref(),
-            };
-            log.answered(&answer, lines);
-        });
-    }
-}
-
-impl Asking {
-    fn with_logged(&self, log: impl FnOnce(LoggedRequest<'_>)) {
+    /// Has it logged as it came.
+    pub(super) fn with_logged(&self, log: impl FnOnce(LoggedRequest<'_>)) {
         let mut store = FieldStore::new();
         match parse(&self.head, &mut store) {
             Ok(Some(request)) => log(LoggedRequest::of(&request.asked_by(self.version))),
             _ => log(LoggedRequest::Bytes(&self.head)),
         }
-    }
-}
-
-fn manner(asking: &Asking, persistent: bool) -> Manner {
-    Manner {
-        persistence: Persistence::of(asking.version, persistent),
-        is_encrypted: asking.is_encrypted,
-    }
-}
-
-/// What refuses a request whatever the application says.
-fn check(request: &Request, application: &Application) -> Result<(), Fault> {
-    match request.body {
-        // A tunnel, and what shows a client's secrets to scripts in pages (RFC 9110 §9.3.8).
-        _ if matches!(request.method_name, "CONNECT" | "TRACE") => Err(Fault::MethodNotAllowed),
-        Body::UnknownCoding => Err(Fault::CodingUnknown),
-        Body::Length(length) if length > application.body_max => Err(Fault::BodyTooLong),
-        _ if request.expects_unknown => Err(Fault::ExpectationUnknown),
-        Body::Length(_) | Body::Chunked => Ok(()),
     }
 }

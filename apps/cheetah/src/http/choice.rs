@@ -1,6 +1,6 @@
 //! What a request leads to: a document, a page, a refusal, or waiting.
 
-use super::missing::Attempt;
+use super::attempt::Attempt;
 use crate::limits::BODY_SKIP_LEN_MAX;
 use crate::message::Version;
 use crate::message::accept::Accepted;

@@ -32,9 +32,11 @@ use exos_http2::frame::PREFACE;
 use exos_inet::Instant;
 
 use super::asking::{Asking, Said};
-use super::missing::{Attempt, Missing, Unanswered};
+use super::attempt::Attempt;
+use super::missing::Missing;
+use super::outcome::Unanswered;
+use super::response::tail::Tail;
 use super::server::Server;
-use super::tail::Tail;
 use crate::log::{Line, Unfinished};
 use crate::message::request::{FieldStore, as_http_1_1, is_worth_parsing, parse};
 use crate::message::{Fault, Status};

@@ -2,8 +2,8 @@
 
 use exos_buf::Slice;
 
-use super::missing::Attempt;
-use super::opening::{Manner, Persistence};
+use super::attempt::Attempt;
+use super::response::opening::{Manner, Persistence};
 use crate::limits::BODY_SKIP_LEN_MAX;
 use crate::message::request::{Body, Method, Request};
 use crate::site::Document;

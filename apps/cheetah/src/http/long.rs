@@ -10,13 +10,13 @@ use std::rc::Rc;
 
 use exos_buf::Slice;
 
-use super::decision::Decision;
 use super::exchange::Exchange;
 use super::missing::Missing;
-use super::opening::Manner;
-use super::range;
+use super::response::decision::Decision;
+use super::response::opening::Manner;
+use super::response::range;
+use super::response::tail::{Piece, Tail};
 use super::sending::Sender;
-use super::tail::{Piece, Tail};
 use crate::message::Status;
 use crate::message::request::Method;
 use crate::site::long::{Long, OpenFile};

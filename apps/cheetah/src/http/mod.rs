@@ -5,13 +5,13 @@
 //! 1. [`connection`]: bytes of a TCP connection in, slices of buffers out; what is not consumed
 //!    stays in the TCP receive buffer, so a connection holds no bytes of its own;
 //! 2. [`message::request`](crate::message::request): one head becomes a request or a fault; its
-//!    [target](crate::message::target) becomes the path of a document: an [`exchange`];
-//! 3. [`server`]: `admission` and `choice` say what it leads to;
-//! 4. `decision`: preconditions ([`conditional`]: If-Modified-Since and its kin), and parts ([`range`]);
-//! 5. `sending`: the answer, put together from slices that exist already: an
-//!    [`opening`], shared by all responses of the same second, and the document's fields and
-//!    body, made when the site was loaded; else a [page](crate::site::page). What is not in memory is a [`tail`], said in
-//!    `long`; what a request waits for is [`missing`]. What an application answers is [`asking`].
+//!    [target](crate::message::target) becomes the path of a document: an `exchange`;
+//! 3. `answering`, of the [`server`]: `admission` says whether its client may have anything, `choice` what it leads to;
+//! 4. `response`: preconditions (If-Modified-Since and its kin), and parts;
+//! 5. `sending`: the answer, put together from slices that exist already: an opening, shared by all responses of one
+//!    second, and the document's fields and body, made when the site was loaded; else a [page](crate::site::page). What is
+//!    not in memory is a [`Tail`], said in `long`; what a request waits for is [`missing`]. What an application answers is
+//!    [`asking`], and by `applications` the server's.
 //!
 //! # Decisions where the RFCs leave a choice
 //!
@@ -39,29 +39,30 @@
 //! | status line | `HTTP/1.1` for 1.0 clients too (RFC 9110 §2.5) |
 
 mod admission;
+mod answering;
+mod applications;
 pub mod asking;
+mod attempt;
 mod choice;
-pub mod conditional;
 pub mod connection;
 pub mod counters;
-mod decision;
 mod exchange;
-mod head;
+mod logging;
 mod long;
 pub mod missing;
-pub mod opening;
-pub mod range;
+mod outcome;
 mod rendered;
+mod response;
 mod sending;
 pub mod server;
 mod stream;
-pub mod tail;
 
 pub use asking::Asking;
+pub use attempt::Attempt;
 pub use connection::{Handled, Next, ServerConnection};
 pub use counters::Counters;
-pub use missing::{Attempt, Missing};
+pub use missing::Missing;
 pub use rendered::Rendered;
+pub use response::tail::{Piece, Tail};
 pub use server::Server;
 pub(crate) use stream::Streamed;
-pub use tail::{Piece, Tail};

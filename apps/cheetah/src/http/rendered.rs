@@ -3,8 +3,8 @@
 
 use exos_buf::Slice;
 
+use super::attempt::Attempt;
 use super::connection::{Next, ServerConnection};
-use super::missing::Attempt;
 use super::server::Server;
 use crate::log::Line;
 use crate::message::Status;

@@ -3,12 +3,11 @@
 use exos_buf::{Buffer, Slice};
 
 use super::counters::Counters;
-use super::decision::{Decision, decide};
 use super::exchange::{Exchange, Resource};
-use super::head;
-use super::opening::{Manner, Openings, Persistence};
-use super::range;
-use super::tail::Piece;
+use super::response::decision::{Decision, decide};
+use super::response::opening::{Manner, Openings, Persistence};
+use super::response::tail::Piece;
+use super::response::{head, range};
 use crate::message::http2::push_lines;
 use crate::message::request::{Method, Request};
 use crate::message::{Status, Version};

@@ -1,26 +1,20 @@
-//! What all connections of a thread share: the sites, what is sent for them, the log and the status pages. It turns a
-//! request into slices: `admission` says whether its client may have anything, `choice` what the request leads to,
-//! `sending` what is sent of that.
+//! What all connections of a thread share: the sites, what is sent for them, the log and the status pages.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use exos_buf::Slice;
 
-use super::admission::{Admitted, admit};
-use super::choice::{Choice, choose};
+use super::attempt::Attempt;
 use super::counters::Counters;
-use super::exchange::{Answered, Exchange, Resource, what_follows};
-use super::head;
-use super::missing::{Attempt, Missing, Unanswered};
-use super::opening::{Manner, Persistence};
+use super::exchange::Exchange;
+use super::logging::log_answer;
+use super::response::opening::{Manner, Persistence};
 use super::sending::Sender;
-use super::tail::Tail;
 use crate::acme::Acme;
-use crate::log::{Answer, Log, LoggedRequest, Unfinished};
-use crate::message::request::{FieldStore, Method, Request, parse};
-use crate::message::target::{Target, encode, https_url};
-use crate::message::{Fault, Status, Version};
+use crate::log::{Log, LoggedRequest, Unfinished};
+use crate::message::request::{FieldStore, Method, parse};
+use crate::message::{Fault, Status};
 use crate::site::hosts::is_address;
 use crate::site::{Change, Document, Sites, page};
 use crate::status::StatusPages;
@@ -35,20 +29,12 @@ pub struct Server {
     pub(super) sender: Sender,
     /// The answer to OPTIONS.
     allowed: Document,
-    pub(super) log: Option<Log>,
+    log: Option<Log>,
     status_pages: Option<StatusPages>,
     /// What authorities ask that give certificates.
     acme: Option<Arc<Acme>>,
     /// How often what is served may have changed: in the upper half how often all was exchanged, in the lower what has changed since.
     changes: u64,
-}
-
-/// What a request was answered with: the slices are in the caller's list.
-pub(super) struct Response {
-    pub(super) status: Status,
-    pub(super) answered: Answered,
-    /// What follows the slices.
-    pub(super) tail: Option<Box<Tail>>,
 }
 
 impl Server {
@@ -175,7 +161,7 @@ impl Server {
         self.status_pages.as_mut()
     }
 
-    // Requests.
+    // Refusals and pages.
 
     /// An error response that does not belong to a parsed request. Always the last one. `bytes` are what came of a
     /// request; its line for the log is queued on `lines`.
@@ -234,205 +220,6 @@ impl Server {
         self.refuse(fault.status(), bytes, attempt, lines, out);
     }
 
-    /// Answers a request whose end is certain, unless it waits for a document. Gives its status, and what follows the slices, too; the
-    /// line for the log is queued on `lines`.
-    #[inline]
-    pub(super) fn answer(
-        &mut self,
-        request: &Request,
-        attempt: &Attempt,
-        lines: &mut Unfinished,
-        out: &mut Vec<Slice>,
-    ) -> Result<(Answered, Status, Option<Box<Tail>>), Unanswered> {
-        let before = out.len();
-        let Response {
-            status,
-            answered,
-            tail,
-        } = self.respond(request, attempt, out)?;
-        if let Some(log) = &mut self.log {
-            let tail_len = tail.as_ref().map_or(0, |tail| tail.len());
-            let response = &out[before..];
-            let asked = LoggedRequest::of(request);
-            log_answer(log, asked, status, response, tail_len, attempt, lines);
-        }
-        Ok((answered, status, tail))
-    }
-
-    #[inline]
-    fn respond(
-        &mut self,
-        request: &Request,
-        attempt: &Attempt,
-        out: &mut Vec<Slice>,
-    ) -> Result<Response, Unanswered> {
-        let target = Target::parse(request.target);
-        let host = target.as_ref().ok().and_then(|target| target.authority);
-        let host = host.or(request.host);
-        let site = self.sites.find(host);
-        let resource = Resource {
-            site: site.unwrap_or(self.sites.default_number()),
-            // Rules are those of the site that the request is for.
-            path: target
-                .as_ref()
-                .ok()
-                .filter(|_| site.is_some())
-                .map(|t| &*t.path),
-        };
-        let mut exchange = Exchange {
-            request,
-            answered: what_follows(request),
-            resource,
-            attempt,
-            user: None,
-        };
-        if let (Some(acme), Ok(target)) = (&self.acme, &target)
-            && let Some(answer) = acme.challenges().document(&target.path)
-        {
-            // Before all rules, for it is no document of the site: an authority asks whether the name leads here.
-            exchange.answered.is_for_all = false;
-            exchange.resource.path = None;
-            let page = page::plain(&answer);
-            let status = self.send_page(Status::Ok, &page, &exchange, out);
-            return Ok(Response {
-                status,
-                answered: exchange.answered,
-                tail: None,
-            });
-        }
-        if !attempt.is_encrypted
-            && let (Some(number), Ok(target)) = (site, &target)
-            && let Some(port) = self.sites.get(number).settings().https_only
-            && !self.is_status(host, &target.path, attempt.peer)
-        {
-            exchange.answered.is_for_all = false;
-            // The site's fields are for what it answers by HTTPS (RFC 6797 §7.2).
-            exchange.resource.path = None;
-            return Ok(self.send_to_https(port, host, target, &exchange, out));
-        }
-        if self.sites.has_access_rules()
-            && let Ok(target) = &target
-            && (site.is_some() || self.is_status_host(host))
-        {
-            let rules = self.sites.get(resource.site);
-            match admit(rules, &target.path, &exchange, &mut self.sender.counters) {
-                Admitted::Yes { is_for_all, user } => {
-                    exchange.answered.is_for_all = is_for_all;
-                    exchange.user = user;
-                }
-                Admitted::Waits(missing) => return Err(missing.into()),
-                Admitted::No(status, field) => {
-                    exchange.answered.is_for_all = false;
-                    let status = self.refuse_with(status, Some(field), &exchange, out);
-                    return Ok(Response {
-                        status,
-                        answered: exchange.answered,
-                        tail: None,
-                    });
-                }
-            }
-        }
-        if self.sites.has_applications()
-            && let (Some(site), Ok(target)) = (site, &target)
-            && let Some(asked) = self.asked(site, &target.path, target.query, attempt.peer)
-        {
-            return self.ask(exchange, site, &target.path, asked, out);
-        }
-        self.send_chosen(exchange, &target, site, host, out)
-    }
-
-    /// Sends a plain request to where it would be encrypted.
-    fn send_to_https(
-        &mut self,
-        port: u16,
-        host: Option<&[u8]>,
-        target: &Target,
-        exchange: &Exchange,
-        out: &mut Vec<Slice>,
-    ) -> Response {
-        let path = encode(&target.path, target.query);
-        let site = exchange.resource.site;
-        // A name of the site's is kept; any other is not one to send anybody to.
-        let kept = host.filter(|host| self.sites.is_name_of(host, site));
-        let own = self.sites.own_name(site).map(|name| &**name);
-        let host = kept.or(own).or(host);
-        let status = match (exchange.request.method, https_url(host, port, &path)) {
-            (_, None) => self.refuse_with(Status::BadRequest, None, exchange, out),
-            // Browsers repeat only what they ask for as GET (RFC 9110 §15.4.2).
-            (Method::Get | Method::Head, Some(url)) => {
-                let page = page::redirect(Status::MovedPermanently, &url);
-                self.send_page(Status::MovedPermanently, &page, exchange, out)
-            }
-            (_, Some(url)) => {
-                let page = page::redirect(Status::PermanentRedirect, &url);
-                self.send_page(Status::PermanentRedirect, &page, exchange, out)
-            }
-        };
-        Response {
-            status,
-            answered: exchange.answered,
-            tail: None,
-        }
-    }
-
-    /// Sends what a request that is admitted is for, or why it gets nothing.
-    #[inline]
-    fn send_chosen(
-        &mut self,
-        mut exchange: Exchange,
-        target: &Result<Target, Fault>,
-        site: Option<usize>,
-        host: Option<&[u8]>,
-        out: &mut Vec<Slice>,
-    ) -> Result<Response, Unanswered> {
-        let (request, attempt) = (exchange.request, exchange.attempt);
-        let is_first_time = !attempt.has_waited;
-        let mut tail = None;
-        let (sender, sites) = (&mut self.sender, &mut self.sites);
-        let status = match choose(sites, request, target, site, attempt) {
-            Ok(Choice::Send(document)) if let Some(long) = document.long() => {
-                let (document, long) = (document.clone(), long.clone());
-                let sent = sender.send_long(&document, &long, &exchange, sites, out)?;
-                tail = sent.1;
-                sent.0
-            }
-            Ok(Choice::Send(document)) => {
-                let document = document.clone();
-                document.buffer().note_use();
-                sender.counters.cache_hits += u64::from(is_first_time);
-                if request.conditional {
-                    let decision = sender.decide(&document, request);
-                    sender.send_decided(&document, decision, &exchange, sites, out)
-                } else {
-                    sender.send(&document, &exchange, out)
-                }
-            }
-            Ok(Choice::Wait(path)) => {
-                sender.counters.cache_misses += u64::from(is_first_time);
-                return Err(Missing::document(exchange.resource.site, path).into());
-            }
-            Ok(Choice::Allow) => self.send_allowed(&exchange, out),
-            Ok(Choice::Page(status, page)) => self.send_page(status, &page, &exchange, out),
-            Ok(Choice::Refuse(status)) => {
-                let path = target.as_ref().ok().map(|target| &*target.path);
-                match self.status_page(status, host, path, &exchange) {
-                    Some(page) => self.send_page(Status::Ok, &page, &exchange, out),
-                    None => self.refuse_with(status, None, &exchange, out),
-                }
-            }
-            Err(fault) => {
-                sender.counters.faults[fault as usize] += 1;
-                exchange.answered.persistent &= fault.is_survivable();
-                self.refuse_with(fault.status(), None, &exchange, out)
-            }
-        };
-        Ok(Response {
-            status,
-            answered: exchange.answered,
-            tail,
-        })
-    }
-
     pub(super) fn refuse_with(
         &mut self,
         status: Status,
@@ -450,7 +237,7 @@ impl Server {
         self.send_page(Status::Ok, &page, exchange, out)
     }
 
-    fn send_page(
+    pub(super) fn send_page(
         &mut self,
         status: Status,
         page: &Document,
@@ -463,19 +250,19 @@ impl Server {
 
     /// Whether status pages are seen by a host that is no site's: by an address, for which no name of somebody else's stands. The
     /// rules of the default site are about them.
-    fn is_status_host(&self, host: Option<&[u8]>) -> bool {
+    pub(super) fn is_status_host(&self, host: Option<&[u8]>) -> bool {
         self.status_pages.is_some() && host.is_some_and(is_address)
     }
 
     /// Whether a status page is asked for by an address, which no certificate is for: it needs no HTTPS.
-    fn is_status(&mut self, host: Option<&[u8]>, path: &[u8], peer: IpAddr) -> bool {
+    pub(super) fn is_status(&mut self, host: Option<&[u8]>, path: &[u8], peer: IpAddr) -> bool {
         let is_host = self.is_status_host(host);
         let pages = self.status_pages.as_mut().filter(|_| is_host);
         pages.is_some_and(|pages| pages.find(path, peer).is_some())
     }
 
     /// Where no site has anything, there may be a status page: that it would be refused with this status says so.
-    fn status_page(
+    pub(super) fn status_page(
         &mut self,
         status: Status,
         host: Option<&[u8]>,
@@ -494,40 +281,4 @@ impl Server {
             _ => page.clone(),
         })
     }
-}
-
-impl<'a> LoggedRequest<'a> {
-    /// A request with a whole head.
-    pub(super) fn of(request: &'a Request<'a, 'a>) -> LoggedRequest<'a> {
-        LoggedRequest::Request {
-            method: request.method_name,
-            target: request.target,
-            version: request.version,
-            fields: request.fields,
-        }
-    }
-}
-
-/// Queues the line of a response, behind which this many bytes of a file follow.
-#[inline(never)]
-pub(super) fn log_answer(
-    log: &mut Log,
-    asked: LoggedRequest<'_>,
-    status: Status,
-    response: &[Slice],
-    tail_len: u64,
-    attempt: &Attempt,
-    lines: &mut Unfinished,
-) {
-    let version = attempt.on_stream.unwrap_or(Version::Http11);
-    let answer = Answer {
-        peer: attempt.peer,
-        begun: attempt.begun,
-        asked,
-        code: status.code(),
-        head_len: head::len_of(response, version),
-        len: response.iter().map(Slice::len).sum::<usize>() + tail_len as usize,
-        tls: attempt.tls.map(Arc::as_ref),
-    };
-    log.answered(&answer, lines);
 }

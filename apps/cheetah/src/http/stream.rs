@@ -4,9 +4,11 @@ use exos_buf::Slice;
 use exos_http2::message::RequestHead;
 
 use super::asking::Asking;
-use super::missing::{Attempt, Missing, Unanswered};
+use super::attempt::Attempt;
+use super::missing::Missing;
+use super::outcome::Unanswered;
+use super::response::tail::Tail;
 use super::server::Server;
-use super::tail::Tail;
 use crate::limits::BODY_SKIP_LEN_MAX;
 use crate::log::Unfinished;
 use crate::message::Fault;

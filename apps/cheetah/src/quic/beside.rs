@@ -10,6 +10,7 @@ use exos_inet::tcp::{ConnectionId, Event};
 use exos_tls::About;
 
 use super::endpoint::Quic;
+use super::links::Links;
 use super::requests::is_request;
 use crate::connections::Transport;
 use crate::site::long::OpenFile;
@@ -26,16 +27,16 @@ impl<'a, T: Transport> Beside<'a, T> {
         Beside { transport, quic }
     }
 
-    fn quic(&self, id: ConnectionId) -> Option<&Quic> {
+    fn quic(&self, id: ConnectionId) -> Option<&Links> {
         match is_request(id) {
-            true => self.quic.as_deref(),
+            true => self.quic.as_deref().map(|quic| &quic.links),
             false => None,
         }
     }
 
-    fn quic_mut(&mut self, id: ConnectionId) -> Option<&mut Quic> {
+    fn quic_mut(&mut self, id: ConnectionId) -> Option<&mut Links> {
         match is_request(id) {
-            true => self.quic.as_deref_mut(),
+            true => self.quic.as_deref_mut().map(|quic| &mut quic.links),
             false => None,
         }
     }
@@ -81,7 +82,7 @@ impl<T: Transport> Transport for Beside<'_, T> {
     #[inline]
     fn poll_event(&mut self) -> Option<Event> {
         let event = self.transport.poll_event();
-        event.or_else(|| self.quic.as_mut()?.poll_event())
+        event.or_else(|| self.quic.as_mut()?.links.poll_event())
     }
 
     fn peer(&self, id: ConnectionId) -> Option<IpAddr> {

@@ -9,22 +9,34 @@
 //!
 //! | file | what is in it |
 //! |---|---|
-//! | [`endpoint`] | all connections: datagrams, handshakes, times |
-//! | [`link`] | a connection: its streams, as they come |
+//! | [`endpoint`] | the order of a turn: datagrams in and out, and which connections begin |
+//! | [`links`] | all connections, in their places: which are to send, and when; what the server says of their requests |
+//! | [`link`] | a connection: its requests as they come, what leaves, its end |
+//! | [`control`] | the streams of a connection that go one way: settings, priorities |
 //! | [`request`] | a request: its text and body in, its response out |
 //! | [`requests`] | all requests, by the identities that the server knows them by |
+//! | [`shared`] | what all connections share; of that, [`news`]: what the server is to hear of requests |
+//! | [`clock`] | the time of a turn, by our clock and by QUIC's |
+//! | [`datagram`] | datagrams that are to leave |
 //! | [`beside`] | the transport |
 //! | [`config`] | what connections begin with: certificates, windows |
 //! | [`counters`] | what happened, by name |
 
 mod beside;
+mod clock;
 mod config;
+mod control;
 mod counters;
+mod datagram;
 mod endpoint;
 mod link;
+mod links;
+mod news;
 mod request;
 mod requests;
+mod shared;
 
 pub use beside::Beside;
-pub use endpoint::{Datagram, Quic};
+pub use datagram::Datagram;
+pub use endpoint::Quic;
 pub(crate) use requests::is_request;

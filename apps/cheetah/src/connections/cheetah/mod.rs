@@ -1,38 +1,33 @@
-//! All connections of a loop: they come and go, are told what arrives, and get what their requests wait for.
+//! All connections of a loop: they come and go, and are told what arrives. What their requests wait for comes in [`waiting`].
 
 mod streams;
+mod tables;
+mod waiting;
 
 use exos::requests::Requests;
 use exos_inet::Instant;
 use exos_inet::tcp::{ConnectionId, Event, EventSet, Reason};
-use exos_program::{ConnectionTable, Timed};
+use exos_program::Timed;
 
+use self::tables::Tables;
 use super::bounds::Bounds;
 use super::connection::{Connection, Counters, Outcome, Shared, Task, Turn};
 use super::fetching::Fetching;
-use super::http2::Exchanges;
 use super::in_kernel::InKernel;
 use super::peers::Peers;
 use super::sent::SentByKernel;
 use super::transport::Transport;
-use super::wait::{Ends, Wait};
+use super::wait::Ends;
 use crate::applications::Applications;
-use crate::http::{Missing, Server};
+use crate::http::Server;
 use crate::limits::ABORTS_AT_ONCE;
 use crate::log::Log;
-use crate::quic::is_request;
-use crate::site::Change;
-use crate::site::Wanted;
-use crate::stream::{Done, Streams};
+use crate::stream::Streams;
 
 /// The server and its connections.
 pub struct Cheetah {
     shared: Shared,
-    connections: ConnectionTable<Connection>,
-    /// Requests of HTTP/3, which are as connections.
-    requests: ConnectionTable<Connection>,
-    /// Streams of these whose requests wait, or are answered in parts.
-    exchanges: Exchanges,
+    tables: Tables,
     fetching: Fetching,
     peers: Peers,
     started: Instant,
@@ -57,9 +52,7 @@ impl Cheetah {
                 in_kernel: None,
                 sent_by_kernel: SentByKernel::default(),
             },
-            connections: ConnectionTable::new(now),
-            requests: ConnectionTable::new(now),
-            exchanges: Exchanges::new(now),
+            tables: Tables::new(now),
             fetching: Fetching::default(),
             peers: Peers::default(),
             started: now,
@@ -166,17 +159,8 @@ impl Cheetah {
         }
         let log = self.server().log().and_then(Log::poll_timeout);
         let applications = self.shared.applications.poll_timeout();
-        let exchanges = self.exchanges.next_deadline();
-        [
-            self.connections.next_deadline(),
-            self.requests.next_deadline(),
-            exchanges,
-            log,
-            applications,
-        ]
-        .into_iter()
-        .flatten()
-        .min()
+        let connections = self.tables.next_deadline();
+        [connections, log, applications].into_iter().flatten().min()
     }
 
     /// Answers what connections have to tell.
@@ -212,10 +196,7 @@ impl Cheetah {
         transport: &mut T,
         handle: impl FnOnce(&mut Connection, &mut Turn<'_, T>) -> Outcome,
     ) {
-        let table = match is_request(id) {
-            true => &mut self.requests,
-            false => &mut self.connections,
-        };
+        let table = self.tables.of(id);
         let Some(connection) = table.find(id) else {
             return;
         };
@@ -240,9 +221,7 @@ impl Cheetah {
     }
 
     fn handle_expired<T: Transport>(&mut self, now: Instant, transport: &mut T) {
-        self.exchanges.expire(now, &mut self.expired);
-        self.connections.expire(now, &mut self.expired);
-        self.requests.expire(now, &mut self.expired);
+        self.tables.expire(now, &mut self.expired);
         while let Some(id) = self.expired.pop() {
             self.run(now, id, &Task::EndWait, transport);
         }
@@ -254,7 +233,8 @@ impl Cheetah {
         };
         if transport.speaks_http3(id) {
             // The limit of its peer's connections counts the one that carries it.
-            return self.requests.insert(Connection::request(id, peer, now));
+            let request = Connection::request(id, peer, now);
+            return self.tables.of(id).insert(request);
         }
         let most = self.shared.bounds.peer_connections;
         // What the kernel had was within the limit, and is counted there for as long as it stands.
@@ -267,7 +247,8 @@ impl Cheetah {
         let is_admitted = most.is_some();
         let connection = Connection::new(id, peer, is_admitted, now);
         let is_encrypted = transport.is_encrypted(id);
-        self.connections.insert(connection.encrypted(is_encrypted));
+        let connection = connection.encrypted(is_encrypted);
+        self.tables.of(id).insert(connection);
         if let Some(sent) = self.shared.sent_by_kernel.remove(&id) {
             self.with(now, id, transport, |connection, turn| {
                 connection.goes_on_behind(sent, turn);
@@ -278,15 +259,12 @@ impl Cheetah {
 
     /// A connection is over; `done` when its client has taken everything. False when it was over before.
     fn close(&mut self, id: ConnectionId, done: bool) -> bool {
-        let table = match is_request(id) {
-            true => &mut self.requests,
-            false => &mut self.connections,
-        };
+        let table = self.tables.of(id);
         let Some(mut connection) = table.remove(id) else {
             return false;
         };
         if let Some(http2) = connection.http2.take() {
-            http2.close(&mut self.exchanges, &mut self.shared);
+            http2.close(&mut self.tables.exchanges, &mut self.shared);
         }
         if connection.is_admitted() {
             self.peers.leave(connection.peer());
@@ -295,167 +273,13 @@ impl Cheetah {
         true
     }
 
-    // Requests that wait.
-
-    /// Has what a connection waits for read or opened, once however many wait for it.
-    fn fetch(&mut self, id: ConnectionId, missing: Missing) {
-        let Missing { document, unopened } = missing;
-        let Self {
-            connections,
-            requests,
-            exchanges,
-            ..
-        } = self;
-        let is_waiting = |id: &ConnectionId| is_fetching(connections, requests, exchanges, *id);
-        let is_new = self.fetching.add(document.clone(), id, is_waiting);
-        match unopened {
-            Some(long) => self.shared.streams.open(document, long),
-            None if is_new => self.fetching.want(document),
-            None => {}
-        }
-    }
-
-    /// The next document that a request waits for, by the number of its site and its path. What
-    /// becomes of it is told by [`Cheetah::change`].
-    pub fn poll_wanted(&mut self) -> Option<Wanted> {
-        self.fetching.poll_wanted()
-    }
-
-    /// Requests that wait for a document.
-    pub fn waiting(&self) -> usize {
-        self.fetching.waiting()
-    }
-
-    /// Changes what a site serves, by its number, and answers requests that waited for that.
-    pub fn change<T: Transport>(
-        &mut self,
-        now: Instant,
-        unix_secs: u64,
-        site: usize,
-        change: Change,
-        transport: &mut T,
-    ) {
-        self.set_time(now, unix_secs);
-        let document = (site, change.path().clone());
-        let has_failed = matches!(change, Change::Failed(_));
-        self.shared.server.change_site(site, change);
-        let failed = has_failed.then_some(&document);
-        for id in self.fetching.take(&document) {
-            self.resume(now, id, failed, transport);
-        }
-    }
-
-    /// Looks again for all that requests wait for, because everything is served again.
-    pub fn retry_all(&mut self, now: Instant, unix_secs: u64, transport: &mut impl Transport) {
-        self.set_time(now, unix_secs);
-        let Shared {
-            server,
-            applications,
-            ..
-        } = &mut self.shared;
-        applications.follow(
-            server
-                .sites()
-                .iter()
-                .map(|site| &site.settings().applications),
-        );
-        for id in self.fetching.take_all() {
-            self.resume(now, id, None, transport);
-        }
-    }
-
-    /// Answers a request that waited, and those behind it; `failed` is what could not be read.
-    fn resume<T: Transport>(
-        &mut self,
-        now: Instant,
-        id: ConnectionId,
-        failed: Option<&Wanted>,
-        transport: &mut T,
-    ) {
-        let Self {
-            connections,
-            requests,
-            exchanges,
-            ..
-        } = self;
-        if !is_fetching(connections, requests, exchanges, id) {
-            return; // Its client has gone, or it was given up.
-        }
-        self.shared.counters.fetch_failures += u64::from(failed.is_some());
-        self.run(now, id, &Task::Resume(failed), transport);
-    }
-
-    /// Takes in what has been read of long files, gives it to those who wait, and starts what they want next.
-    fn turn_streams(&mut self, now: Instant, transport: &mut impl Transport) {
-        if self.shared.streams.is_idle() {
-            return;
-        }
-        self.take_read(now, transport);
-        for _ in 0..self.shared.streams.hungry() {
-            let Some(id) = self.shared.streams.feed() else {
-                break;
-            };
-            self.send_on(now, id, true, transport);
-        }
-        self.shared.streams.submit();
-        // What was in memory is there already.
-        self.take_read(now, transport);
-    }
-
-    fn take_read<T: Transport>(&mut self, now: Instant, transport: &mut T) {
-        while let Some(done) = self.shared.streams.poll() {
-            match done {
-                Done::Opened(place, file) => {
-                    for id in self.fetching.take(&place) {
-                        self.resume(now, id, None, transport);
-                    }
-                    self.shared.streams.put_away(file);
-                }
-                Done::Failed(place) => {
-                    for id in self.fetching.take(&place) {
-                        self.resume(now, id, Some(&place), transport);
-                    }
-                }
-                Done::Filled(ids) => {
-                    for id in ids {
-                        self.send_on(now, id, false, transport);
-                    }
-                }
-                Done::Lost(ids) => {
-                    for id in ids {
-                        self.run(now, id, &Task::BreakOff, transport);
-                    }
-                }
-            }
-        }
-    }
-
-    fn send_on<T: Transport>(
-        &mut self,
-        now: Instant,
-        id: ConnectionId,
-        is_first: bool,
-        transport: &mut T,
-    ) {
-        self.run(now, id, &Task::SendOn { is_first }, transport);
-    }
-
-    /// Hears what applications say, and gives it to those who wait.
-    fn turn_applications<T: Transport>(&mut self, now: Instant, transport: &mut T) {
-        self.shared.applications.turn(now);
-        while let Some(client) = self.shared.applications.poll() {
-            self.run(now, client, &Task::GoOnAnswering, transport);
-        }
-    }
-
     // The end.
 
     /// Takes no new requests: idle connections end now, the others after their responses.
     pub fn stop(&mut self, now: Instant, unix_secs: u64, transport: &mut impl Transport) {
         self.set_time(now, unix_secs);
         self.shared.stopping = true;
-        let all = self.connections.iter().chain(self.requests.iter());
-        let ids: Vec<ConnectionId> = all.map(Timed::id).collect();
+        let ids: Vec<ConnectionId> = self.tables.iter().map(Timed::id).collect();
         for id in ids {
             self.with(now, id, transport, Connection::stop);
         }
@@ -463,14 +287,12 @@ impl Cheetah {
 
     /// True while responses are under way.
     pub fn is_busy(&self) -> bool {
-        let mut all = self.connections.iter().chain(self.requests.iter());
-        all.any(Connection::is_busy)
+        self.tables.iter().any(Connection::is_busy)
     }
 
     /// Gives up some of what is left, as many as resets can be queued at once; false when none is left.
     pub fn abort_some(&mut self, transport: &mut impl Transport) -> bool {
-        let all = self.connections.iter().chain(self.requests.iter());
-        let ids = all.map(Timed::id);
+        let ids = self.tables.iter().map(Timed::id);
         let ids: Vec<ConnectionId> = ids.take(ABORTS_AT_ONCE).collect();
         for &id in &ids {
             transport.abort(id);
@@ -488,12 +310,12 @@ impl Cheetah {
 
     /// Nobody is served, or may be: neither on connections nor by requests of HTTP/3.
     pub fn is_alone(&self) -> bool {
-        self.connections.open() + self.requests.open() == 0
+        self.tables.is_empty()
     }
 
     /// Open connections of TCP.
     pub fn connections(&self) -> usize {
-        self.connections.open()
+        self.tables.connections()
     }
 
     /// The HTTP server.
@@ -553,18 +375,4 @@ impl Cheetah {
         let all = ends.chain(own).chain(streams).chain(applications);
         all.chain(http2).collect()
     }
-}
-
-fn is_fetching(
-    connections: &mut ConnectionTable<Connection>,
-    requests: &mut ConnectionTable<Connection>,
-    exchanges: &mut Exchanges,
-    id: ConnectionId,
-) -> bool {
-    let connection = match Exchanges::has(id) {
-        true => exchanges.find(id).map(|exchange| &mut exchange.connection),
-        false if is_request(id) => requests.find(id),
-        false => connections.find(id),
-    };
-    connection.is_some_and(|connection| connection.waits_for() == Wait::Fetching)
 }

@@ -20,7 +20,7 @@ impl Cheetah {
         if !Exchanges::has(id) {
             return self.with(now, id, transport, |it, turn| task.run(it, turn));
         }
-        let Some(connection) = self.exchanges.connection_of(id) else {
+        let Some(connection) = self.tables.exchanges.connection_of(id) else {
             return;
         };
         self.drive(now, connection, transport, |driver| driver.run(id, task));
@@ -44,22 +44,16 @@ impl Cheetah {
         transport: &mut T,
         act: impl FnOnce(&mut Driver<'_, T>) -> Outcome,
     ) {
-        let Some(connection) = self.connections.find(id) else {
+        let Some((connection, exchanges)) = self.tables.with_streams(id) else {
             return;
         };
-        let driver = Driver::new(
-            connection,
-            &mut self.exchanges,
-            &mut self.shared,
-            transport,
-            now,
-        );
+        let driver = Driver::new(connection, exchanges, &mut self.shared, transport, now);
         let Some(mut driver) = driver else {
             return;
         };
         let outcome = act(&mut driver);
         let missing = driver.end();
-        self.connections.arm(id);
+        self.tables.of(id).arm(id);
         for (stream, missing) in missing {
             self.fetch(stream, missing);
         }

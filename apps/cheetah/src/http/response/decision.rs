@@ -9,7 +9,7 @@ use crate::message::request::{Method, Request};
 use crate::site::Document;
 
 /// What a request for a document is answered with, all its fields considered.
-pub(super) enum Decision {
+pub(crate) enum Decision {
     NotModified,
     PreconditionFailed,
     RangeNotSatisfiable,
@@ -18,7 +18,7 @@ pub(super) enum Decision {
 }
 
 /// Decides about a document at a time in seconds since 1970.
-pub(super) fn decide(document: &Document, request: &Request, now_secs: u64) -> Decision {
+pub(crate) fn decide(document: &Document, request: &Request, now_secs: u64) -> Decision {
     if !request.conditional {
         return Decision::Whole;
     }

@@ -30,7 +30,7 @@ impl Piece {
     }
 
     /// Its bytes, if they are in memory.
-    pub(super) fn into_slice(self) -> Option<Slice> {
+    pub(crate) fn into_slice(self) -> Option<Slice> {
         match self {
             Piece::Bytes(slice) => Some(slice),
             Piece::File(_) => None,

@@ -6,7 +6,7 @@ use crate::message::Version;
 
 /// Appends a response with a head made for it alone: its first lines formatted, its fields copied behind them.
 #[inline(never)]
-pub(super) fn make_afresh(opening: &Slice, response: &[Slice], out: &mut Vec<Slice>) {
+pub(crate) fn make_afresh(opening: &Slice, response: &[Slice], out: &mut Vec<Slice>) {
     let mut head = opening.as_bytes().to_vec();
     let mut left = len_of(response, Version::Http11) - response[0].len();
     let mut body = Vec::new();
@@ -22,7 +22,7 @@ pub(super) fn make_afresh(opening: &Slice, response: &[Slice], out: &mut Vec<Sli
 
 /// The length of a response's head. It ends with an empty line, which is within one slice: the line before it is of
 /// the same document's or part's fields. In HTTP/2 it is the first two slices.
-pub(super) fn len_of(response: &[Slice], version: Version) -> usize {
+pub(crate) fn len_of(response: &[Slice], version: Version) -> usize {
     if version.has_streams() {
         return response.iter().take(2).map(Slice::len).sum();
     }

@@ -172,7 +172,7 @@ fn text(bytes: &[u8]) -> &str {
 }
 
 /// The field that a 416 has: how long the document is (RFC 9110 §14.4).
-pub(super) fn length_field(len: u64) -> String {
+pub(crate) fn length_field(len: u64) -> String {
     format!("Content-Range: bytes */{len}\r\n")
 }
 

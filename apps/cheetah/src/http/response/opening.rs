@@ -41,7 +41,7 @@ const PERSISTENCES: usize = 4;
 impl Persistence {
     /// Whether another request may follow one that was asked so.
     #[inline]
-    pub(super) fn of(version: Version, persistent: bool) -> Persistence {
+    pub(crate) fn of(version: Version, persistent: bool) -> Persistence {
         match (version, persistent) {
             (Version::Http2 | Version::Http3, _) => Persistence::Http2,
             (_, false) => Persistence::Close,
@@ -107,7 +107,7 @@ impl Openings {
     }
 
     /// What a response that is so says of HTTP/3; empty where that is nothing.
-    pub(super) fn alternative(&self, is_encrypted: bool) -> &str {
+    pub(crate) fn alternative(&self, is_encrypted: bool) -> &str {
         match is_encrypted {
             true => &self.alternative,
             false => "",
@@ -126,7 +126,7 @@ impl Openings {
     }
 
     /// Makes an opening.
-    pub(super) fn make(&self, status: Status, how: Manner) -> Slice {
+    pub(crate) fn make(&self, status: Status, how: Manner) -> Slice {
         let alternative = self.alternative(how.is_encrypted);
         let (code, reason) = (status.code(), status.reason());
         match how.persistence {
@@ -149,7 +149,7 @@ impl Openings {
 }
 
 /// The text of an opening with any status.
-pub(super) fn text(now_secs: u64, code: u16, reason: &str, persistence: Persistence) -> String {
+pub(crate) fn text(now_secs: u64, code: u16, reason: &str, persistence: Persistence) -> String {
     let connection = match persistence {
         Persistence::Implied | Persistence::Http2 => "",
         Persistence::KeepAlive => "Connection: keep-alive\r\n",
@@ -160,7 +160,7 @@ pub(super) fn text(now_secs: u64, code: u16, reason: &str, persistence: Persiste
 }
 
 /// What of a header block of HTTP/2 says as much.
-pub(super) fn block(now_secs: u64, code: u16) -> Vec<u8> {
+pub(crate) fn block(now_secs: u64, code: u16) -> Vec<u8> {
     let mut block = Vec::new();
     encoder::push(&mut block, b":status", code.to_string().as_bytes());
     encoder::push(&mut block, b"server", b"exos");

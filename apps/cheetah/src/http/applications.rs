@@ -1,0 +1,178 @@
+//! Requests that applications answer: which they are, and what is said to their clients.
+//!
+//! Their bodies, and the bytes of answers, are the caller's to move; here they get the lines that make a response of ours.
+
+use std::net::IpAddr;
+
+use exos_buf::Slice;
+
+use super::asking::{Asking, Said};
+use super::attempt::Attempt;
+use super::exchange::Exchange;
+use super::logging::log_answer;
+use super::outcome::{Response, Unanswered};
+use super::response::opening::{self, Persistence};
+use super::server::Server;
+use crate::applications::head::Head;
+use crate::applications::proxy;
+use crate::applications::reply::Framing;
+use crate::applications::{Application, Asked};
+use crate::log::{Answer, Unfinished};
+use crate::message::http2::push_lines;
+use crate::message::request::{Body, Request};
+use crate::message::{Fault, Status};
+
+impl Server {
+    /// What a request for a path asks of an application, if it does. A redirect comes before that, and before a front a status
+    /// page that the peer may see.
+    pub(super) fn asked(
+        &mut self,
+        site: usize,
+        path: &[u8],
+        query: Option<&[u8]>,
+        peer: IpAddr,
+    ) -> Option<Asked> {
+        let site = self.sites.get(site);
+        let asked = site.settings().applications.find(path, site)?;
+        let is_redirected = site.redirect(path, query).is_some();
+        let pages = self.status_pages_mut().filter(|_| asked.is_front);
+        let is_status_page = pages.is_some_and(|pages| pages.find(path, peer).is_some());
+        (!is_redirected && !is_status_page).then_some(asked)
+    }
+
+    /// Has an application asked, or refuses what none can be asked.
+    pub(super) fn ask(
+        &mut self,
+        mut exchange: Exchange<'_, '_, '_>,
+        site: usize,
+        path: &[u8],
+        asked: Asked,
+        out: &mut Vec<Slice>,
+    ) -> Result<Response, Unanswered> {
+        let request = exchange.request;
+        exchange.answered.is_for_all = false;
+        if let Err(fault) = check(request, &asked.application) {
+            self.sender.counters.faults[fault as usize] += 1;
+            exchange.answered.persistent &= fault.is_survivable();
+            let status = self.refuse_with(fault.status(), None, &exchange, out);
+            let answered = exchange.answered;
+            return Ok(Response {
+                status,
+                answered,
+                tail: None,
+            });
+        }
+        let is_proxied = asked.application.proxy.is_some();
+        if is_proxied && proxy::request::max_forwards(request) == Some(0) {
+            // RFC 9110 §7.6.2: it is not to be passed on.
+            let status = self.send_allowed(&exchange, out);
+            let answered = exchange.answered;
+            return Ok(Response {
+                status,
+                answered,
+                tail: None,
+            });
+        }
+        let server_name = self.sites.own_name(site).cloned();
+        let more_fields = self.sites.get_mut(site).rule_fields(path);
+        let asking = Asking::new(asked, exchange, site, server_name, more_fields);
+        Err(Unanswered::Asks(Box::new(asking)))
+    }
+
+    /// The head of a response that an application gives.
+    pub(crate) fn application_head(
+        &mut self,
+        asking: &Asking,
+        head: &Head,
+        framing: Framing,
+        persistent: bool,
+    ) -> Vec<u8> {
+        self.sender.counters.count_code(head.code);
+        let mut lines = match asking.more_fields() {
+            Some(lines) => lines.as_bytes().to_vec(),
+            None => Vec::new(),
+        };
+        lines.extend_from_slice(&head.fields);
+        framing.push_fields(head, &mut lines);
+        let alternative = self.sender.alternative(asking.is_encrypted());
+        if !alternative.is_empty() {
+            lines.extend_from_slice(format!("Alt-Svc: {alternative}\r\n").as_bytes());
+        }
+        let now_secs = self.sender.now_secs();
+        if asking.version.has_streams() {
+            let mut block = opening::block(now_secs, head.code);
+            push_lines(&mut block, &lines);
+            return block;
+        }
+        let how = match framing {
+            // The head says what the connection is for from here on.
+            Framing::Tunnel => Persistence::Implied,
+            _ => asking.manner(persistent).persistence,
+        };
+        let mut out = opening::text(now_secs, head.code, &head.reason, how).into_bytes();
+        out.append(&mut lines);
+        out.extend_from_slice(b"\r\n");
+        out
+    }
+
+    /// Answers a request that no application has answered.
+    pub(super) fn refuse_asking(
+        &mut self,
+        status: Status,
+        asking: &Asking,
+        persistent: bool,
+        lines: &mut Unfinished,
+        out: &mut Vec<Slice>,
+    ) {
+        let before = out.len();
+        let page = self
+            .sender
+            .page(status, self.sites.get_or_default(asking.site()));
+        let rest = match asking.asks_head() {
+            true => page.fields(),
+            false => page.whole(),
+        };
+        let rest = asking.more_fields().cloned().into_iter().chain([rest]);
+        self.sender
+            .push(status, asking.manner(persistent), rest, out);
+        let response = &out[before..];
+        if let Some(log) = self.log_mut() {
+            let attempt = Attempt::default().of(asking.peer(), asking.begun(), asking.begun());
+            let mut attempt = attempt.on_stream(Some(asking.version));
+            attempt.tls = asking.tls();
+            asking
+                .with_logged(|asked| log_answer(log, asked, status, response, 0, &attempt, lines));
+        }
+    }
+
+    /// The line of what an application has answered.
+    pub(super) fn log_application(&mut self, asking: &Asking, said: Said, lines: &mut Unfinished) {
+        let Some(log) = self.log_mut() else {
+            return;
+        };
+        asking.with_logged(|asked| {
+            let answer = Answer {
+                peer: asking.peer(),
+                begun: asking.begun(),
+                asked,
+                code: said.code,
+                head_len: said.head_len,
+                len: said.len,
+                tls: asking.tls().map(|about| &**about),
+            };
+            log.answered(&answer, lines);
+        });
+    }
+}
+
+/// What refuses a request whatever the application says.
+fn check(request: &Request, application: &Application) -> Result<(), Fault> {
+    match request.body {
+        // A tunnel, and what shows a client's secrets to scripts in pages (RFC 9110 §9.3.8).
+        _ if matches!(request.method_name, "CONNECT" | "TRACE") => Err(Fault::MethodNotAllowed),
+        Body::UnknownCoding => Err(Fault::CodingUnknown),
+        Body::Length(length) if length > application.body_max => Err(Fault::BodyTooLong),
+        _ if request.expects_unknown => Err(Fault::ExpectationUnknown),
+        Body::Length(_) | Body::Chunked => Ok(()),
+    }
+}

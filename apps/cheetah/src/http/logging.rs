@@ -1,0 +1,45 @@
+//! The line of the log that a response gets.
+
+use exos_buf::Slice;
+
+use super::attempt::Attempt;
+use super::response::head;
+use crate::log::{Answer, Log, LoggedRequest, Unfinished};
+use crate::message::request::Request;
+use crate::message::{Status, Version};
+
+impl<'a> LoggedRequest<'a> {
+    /// A request with a whole head.
+    pub(super) fn of(request: &'a Request<'a, 'a>) -> LoggedRequest<'a> {
+        LoggedRequest::Request {
+            method: request.method_name,
+            target: request.target,
+            version: request.version,
+            fields: request.fields,
+        }
+    }
+}
+
+/// Queues the line of a response, behind which this many bytes of a file follow.
+#[inline(never)]
+pub(super) fn log_answer(
+    log: &mut Log,
+    asked: LoggedRequest<'_>,
+    status: Status,
+    response: &[Slice],
+    tail_len: u64,
+    attempt: &Attempt,
+    lines: &mut Unfinished,
+) {
+    let version = attempt.on_stream.unwrap_or(Version::Http11);
+    let answer = Answer {
+        peer: attempt.peer,
+        begun: attempt.begun,
+        asked,
+        code: status.code(),
+        head_len: head::len_of(response, version),
+        len: response.iter().map(Slice::len).sum::<usize>() + tail_len as usize,
+        tls: attempt.tls.map(|about| &**about),
+    };
+    log.answered(&answer, lines);
+}
