@@ -49,6 +49,11 @@ pub const HELD_BYTES_MAX: usize = 64 << 20;
 /// the other side alone writes keys. Four of the longest records.
 pub const WAITING_BYTES_MAX: usize = 4 * (5 + (1 << 14) + 2048);
 
+/// Bytes of one header block of HTTP/2, and of the table of its compression: what browsers allow servers.
+pub const HEADER_BLOCK_LEN_MAX: usize = 1 << 16;
+/// See [`HEADER_BLOCK_LEN_MAX`].
+pub const HEADER_TABLE_LEN_MAX: usize = 1 << 16;
+
 /// Bytes, and segments, behind a gap, before it counts as packets that are missing: a window of a fast connection.
 pub const AHEAD_BYTES_MAX: usize = 1 << 20;
 /// See [`AHEAD_BYTES_MAX`].

@@ -35,6 +35,9 @@ pub const USELESS_RECORDS_MAX: u8 = 32;
 /// The longest file of certificates or of a key: some hundred certificates.
 pub const PEM_LEN_MAX: u64 = 1 << 20;
 
+/// The longest file of revocation lists: a large authority's has some hundred thousand entries of 40 bytes.
+pub const LISTS_LEN_MAX: u64 = 16 << 20;
+
 /// Tickets of a server that a client keeps: a load resumes on as many connections at once, and each takes a kilobyte.
 pub const TICKETS_MAX: usize = 16 * 1024;
 

@@ -57,6 +57,7 @@ pub(super) struct TlsTable {
     pub(super) http3: bool,
     pub(super) client_ca: Option<Text>,
     pub(super) client_certificate: Option<Text>,
+    pub(super) client_crl: Option<Spanned<OneOrMany>>,
 }
 
 /// `[acme]`: certificates that come by themselves.

@@ -10,7 +10,7 @@ use exos_tls::policy::{MinimumVersion, suite};
 use rustls::SupportedCipherSuite;
 use toml::Spanned;
 
-use super::schema::{CertificateTable, File, SiteTable, TlsTable};
+use super::schema::{CertificateTable, File, OneOrMany, SiteTable, TlsTable};
 use crate::limits::HSTS_DAYS_MAX;
 use crate::site::rules::fields::FieldRule;
 use crate::site::rules::pattern::Pattern;
@@ -44,6 +44,8 @@ pub struct Clients {
     pub authorities: PathBuf,
     /// Those that show none are sent away.
     pub are_required: bool,
+    /// Lists of certificates that their issuers have revoked; where there is none, none is.
+    pub revoked: Vec<PathBuf>,
 }
 
 /// The options about HTTPS.
@@ -157,7 +159,7 @@ pub(super) fn tls(source: &Source, folder: &Path, file: &File) -> Option<TlsConf
     })
 }
 
-/// `client_ca` and `client_certificate`.
+/// `client_ca`, `client_certificate` and `client_crl`.
 fn clients(source: &Source, folder: &Path, table: &TlsTable) -> Option<Clients> {
     let are_required = table.client_certificate.as_ref().and_then(|text| {
         let is_known = source.value(text, |text| match text {
@@ -174,10 +176,21 @@ fn clients(source: &Source, folder: &Path, table: &TlsTable) -> Option<Clients> 
         }
         Some(is_known)
     });
+    if let (Some(crl), None) = (&table.client_crl, &table.client_ca) {
+        let missing =
+            "nobody is named who signs certificates of clients; write client_ca = \"ca.pem\"";
+        source.note_missing(&crl.span(), missing);
+    }
+    let revoked = match table.client_crl.as_ref().map(Spanned::get_ref) {
+        None => &[][..],
+        Some(OneOrMany::One(file)) => std::slice::from_ref(file),
+        Some(OneOrMany::Many(files)) => files,
+    };
     let authorities = folder.join(table.client_ca.as_ref()?.get_ref());
     Some(Clients {
         authorities,
         are_required: are_required.unwrap_or(true),
+        revoked: revoked.iter().map(|file| folder.join(file)).collect(),
     })
 }
 

@@ -9,7 +9,7 @@ use exos_tls::limits::SELF_SIGNED_FOR;
 use exos_tls::policy::provider;
 use exos_tls::{files, self_signed};
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::CertificateDer;
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{ProducesTickets, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
@@ -38,9 +38,19 @@ pub(super) struct Source {
     /// The files, as they were just before they were read.
     pub(super) stamps: Stamps,
     tickets: Arc<dyn ProducesTickets>,
-    /// Who signs the certificates of clients that have these tickets, and whether clients have to show one.
-    authorities: Option<(Vec<CertificateDer<'static>>, bool)>,
+    /// By what clients that have these tickets were verified.
+    verified_by: Option<VerifiedBy>,
     trial: Option<Trial>,
+}
+
+/// By what certificates of clients are verified.
+#[derive(Debug, Eq, PartialEq)]
+struct VerifiedBy {
+    authorities: Vec<CertificateDer<'static>>,
+    /// Lists of what these have revoked.
+    revoked: Vec<CertificateRevocationListDer<'static>>,
+    /// Clients have to show one.
+    are_required: bool,
 }
 
 /// A certificate that was made for trying.
@@ -66,17 +76,17 @@ pub(super) fn read(
     };
     let (mut names, expires) = names(config, tls, trial.as_ref())?;
     names.answer(acme.cloned());
-    let authorities = tls.clients.as_ref().map(authorities).transpose()?;
-    let tickets = tickets(before, authorities.as_ref())?;
+    let verified_by = tls.clients.as_ref().map(verified_by).transpose()?;
+    let tickets = tickets(before, verified_by.as_ref())?;
     let builder = ServerConfig::builder_with_provider(provider.clone());
     let builder = builder.with_protocol_versions(tls.minimum.versions());
     let builder = builder.map_err(|e| {
         let what = format!("these suites are of no version that is spoken: {e}");
         Error::new(what).mend("name some of TLS 1.3 too (TLS_AES_128_GCM_SHA256)")
     })?;
-    let builder = match (&tls.clients, &authorities) {
-        (Some(clients), Some((authorities, _))) => {
-            builder.with_client_cert_verifier(verifier(clients, authorities, provider)?)
+    let builder = match (&tls.clients, &verified_by) {
+        (Some(clients), Some(by)) => {
+            builder.with_client_cert_verifier(verifier(clients, by, provider)?)
         }
         _ => builder.with_no_client_auth(),
     };
@@ -96,7 +106,7 @@ pub(super) fn read(
         config: config.clone(),
         stamps,
         tickets,
-        authorities,
+        verified_by,
         trial,
     };
     let config = Arc::new(server);
@@ -107,25 +117,33 @@ pub(super) fn read(
 /// certificate.
 fn tickets(
     before: Option<&Source>,
-    authorities: Option<&(Vec<CertificateDer<'static>>, bool)>,
+    verified_by: Option<&VerifiedBy>,
 ) -> Result<Arc<dyn ProducesTickets>, Error> {
-    if let Some(before) = before.filter(|it| it.authorities.as_ref() == authorities) {
+    if let Some(before) = before.filter(|it| it.verified_by.as_ref() == verified_by) {
         return Ok(before.tickets.clone());
     }
     let tickets = rustls::crypto::ring::Ticketer::new();
     tickets.map_err(|e| Error::new(format!("cannot make keys of tickets: {e}")))
 }
 
-/// Who signs clients' certificates, and whether these are required.
-fn authorities(clients: &Clients) -> Result<(Vec<CertificateDer<'static>>, bool), Error> {
-    let authorities = files::certificates(&clients.authorities)?;
-    Ok((authorities, clients.are_required))
+/// Reads by what clients are verified.
+fn verified_by(clients: &Clients) -> Result<VerifiedBy, Error> {
+    let now = clock::unix_secs().cast_signed();
+    let revoked = clients.revoked.iter();
+    let revoked: Result<Vec<_>, _> = revoked
+        .map(|file| files::revocation_lists(file, now))
+        .collect();
+    Ok(VerifiedBy {
+        authorities: files::certificates(&clients.authorities)?,
+        revoked: revoked?.concat(),
+        are_required: clients.are_required,
+    })
 }
 
 /// What says whether a client's certificate is good.
 fn verifier(
     clients: &Clients,
-    authorities: &[CertificateDer<'static>],
+    by: &VerifiedBy,
     provider: Arc<CryptoProvider>,
 ) -> Result<Arc<dyn ClientCertVerifier>, Error> {
     let name = clients.authorities.display();
@@ -134,15 +152,22 @@ fn verifier(
         Error::new(what).mend("name the certificates of who signs theirs")
     };
     let mut roots = RootCertStore::empty();
-    for certificate in authorities {
+    for certificate in &by.authorities {
         roots
             .add(certificate.clone())
             .map_err(|e| fail(e.to_string()))?;
     }
     let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
-    let builder = match clients.are_required {
+    let builder = match by.are_required {
         true => builder,
         false => builder.allow_unauthenticated(),
+    };
+    let builder = match by.revoked.is_empty() {
+        true => builder,
+        // Where there are lists, one of each authority in a chain has to be there, and in date.
+        false => builder
+            .with_crls(by.revoked.iter().cloned())
+            .enforce_revocation_expiration(),
     };
     builder.build().map_err(|e| fail(e.to_string()))
 }

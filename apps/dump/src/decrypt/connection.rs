@@ -6,6 +6,7 @@ use exos_wire::SeqNumber;
 use exos_wire::tcp::TcpFlags;
 use exos_wire::tls::{HANDSHAKE, RecordView};
 
+use super::http2::Frames;
 use super::stream::{Missing, Stream};
 use super::{Endpoint, Item, Segment, Shown};
 use crate::limits::WAITING_BYTES_MAX;
@@ -23,6 +24,8 @@ pub(super) struct Connection {
     /// `None` until its first number is known.
     from_server: Option<Stream>,
     observer: Observer,
+    /// The frames of client and server, where they have agreed on HTTP/2.
+    http2: Option<Box<[Frames; 2]>>,
     wants_key: bool,
     /// Nothing more is decrypted.
     is_over: bool,
@@ -57,6 +60,7 @@ impl Connection {
             from_client: Stream::new(first),
             from_server: server.map(Stream::new),
             observer: Observer::default(),
+            http2: None,
             wants_key: false,
             is_over: false,
         })
@@ -122,11 +126,30 @@ impl Connection {
         let observed = self
             .observer
             .observe(side, stream.ready(), log, plain, &mut seen);
-        shown.items.extend(seen.into_iter().map(|seen| match seen {
-            Seen::Message(kind) => Item::Message(kind),
-            Seen::Alert(level, description) => Item::Alert(level, description),
-            Seen::Data(range) => Item::Data(range),
-        }));
+        if self.http2.is_none() && self.observer.protocol() == Some(b"h2") {
+            self.http2 = Some(Box::default());
+        }
+        for seen in seen {
+            match (seen, &mut self.http2) {
+                (Seen::Message(kind), _) => shown.items.push(Item::Message(kind)),
+                (Seen::Alert(level, what), _) => shown.items.push(Item::Alert(level, what)),
+                (Seen::Data(range), Some(http2)) => {
+                    let mut frames = Vec::new();
+                    let of_side = &mut http2[usize::from(side == Side::Server)];
+                    let taken = of_side.take(&shown.plain[range], &mut frames);
+                    shown.items.extend(frames.into_iter().map(Item::Http2));
+                    if taken.is_err() {
+                        let note = "HTTP/2 that is not understood".to_owned();
+                        shown.items.push(Item::Note(note));
+                    }
+                }
+                // Of records that end together, the data is one.
+                (Seen::Data(range), None) => match shown.items.last_mut() {
+                    Some(Item::Data(before)) if before.end == range.start => before.end = range.end,
+                    _ => shown.items.push(Item::Data(range)),
+                },
+            }
+        }
         match observed {
             Ok(taken) => {
                 stream.consume(taken.bytes);
@@ -158,6 +181,7 @@ impl Connection {
         self.from_client.clear();
         self.from_server.iter_mut().for_each(Stream::clear);
         self.observer = Observer::default();
+        self.http2 = None;
     }
 
     /// Bytes that it keeps.

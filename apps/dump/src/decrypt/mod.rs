@@ -8,6 +8,7 @@
 //! one bound.
 
 mod connection;
+mod http2;
 mod key_file;
 mod stream;
 
@@ -24,6 +25,7 @@ use exos_wire::tcp::TcpFlags;
 use crate::limits::{DECRYPTED_CONNECTIONS_MAX, HELD_BYTES_MAX};
 use connection::Connection;
 
+pub(crate) use http2::Frame;
 pub(crate) use key_file::KeyFile;
 
 /// An address and a port.
@@ -60,6 +62,8 @@ pub(crate) enum Item {
     Alert(u8, u8),
     /// Data, as it is in the plaintext.
     Data(Range<usize>),
+    /// A frame of HTTP/2.
+    Http2(Frame),
     /// Why there is nothing.
     Note(String),
 }

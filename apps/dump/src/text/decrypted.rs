@@ -46,6 +46,16 @@ impl Line<'_> {
                     false => write!(self, " data {}", data.len()),
                 }
             }
+            Item::Http2(frame) => {
+                write!(self, ": HTTP/2 ");
+                self.escaped(&frame.line);
+                if self.style.verbosity > 0 {
+                    for field in &frame.fields {
+                        write!(self, "\n\t");
+                        self.escaped(field);
+                    }
+                }
+            }
             Item::Note(note) => write!(self, ": TLS [{note}]"),
         }
     }

@@ -82,6 +82,23 @@ pub fn validity(certificate: &CertificateDer<'_>) -> Option<Validity> {
     })
 }
 
+/// Until when a revocation list says what it does (RFC 5280 §5.1.2.5), where it says that; nothing where it is no list.
+pub fn list_until(list: &[u8]) -> Option<Option<UnixSecs>> {
+    let whole = sequence(list)?.0;
+    let (mut rest, _) = sequence(whole)?;
+    if let (INTEGER, _, behind) = element(rest)? {
+        rest = behind; // The version.
+    }
+    let (_algorithm, rest) = sequence(rest)?;
+    let (_issuer, rest) = sequence(rest)?;
+    let (tag, this_update, rest) = element(rest)?;
+    time(tag, this_update)?;
+    match element(rest) {
+        Some((tag @ (UTC_TIME | GENERALIZED_TIME), text, _)) => Some(Some(time(tag, text)?)),
+        _ => Some(None),
+    }
+}
+
 /// Whose a certificate is; nothing where it is none.
 pub fn holder(certificate: &CertificateDer<'_>) -> Option<Holder> {
     let fields = fields(certificate)?;

@@ -1,0 +1,186 @@
+//! HTTP/2 in what was decrypted (RFC 9113): the frames of one side as they begin, header blocks as they end.
+//!
+//! Both sides' header compression is followed from the first block on. Payloads of other frames are passed over; what is kept is the
+//! head of a frame and one header block, which is bounded.
+
+use exos_http2::frame::{FrameHead, PREFACE, flag, kind};
+use exos_http2::hpack::Decoder;
+use exos_http2::limits::FRAME_HEAD_LEN;
+
+use crate::limits::{HEADER_BLOCK_LEN_MAX, HEADER_TABLE_LEN_MAX};
+
+/// A block that sets the table to 4,096 bytes, which it has before a peer allows more (RFC 7541 §6.3, RFC 9113 §6.5.2).
+const INITIAL_TABLE: [u8; 3] = [0x3f, 0xe1, 0x1f];
+
+/// A frame.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Frame {
+    /// Its type, stream, and what it says: `HEADERS 1 GET /index.html`.
+    pub(crate) line: Vec<u8>,
+    /// Of a header block: its fields, a line each.
+    pub(crate) fields: Vec<Vec<u8>>,
+}
+
+/// Why the frames of a side are not understood any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NotHttp2;
+
+/// What one side sends.
+#[derive(Debug)]
+pub(super) struct Frames {
+    /// What has come of a frame that is not whole, up to where its payload is passed over.
+    bytes: Vec<u8>,
+    /// Bytes of the payload that are still to be passed over.
+    skipped: usize,
+    /// Nothing has come, of a client not even its preface.
+    is_first: bool,
+    decoder: Decoder,
+    /// A header block of which more follows, and its stream.
+    block: Vec<u8>,
+    has_failed: bool,
+}
+
+impl Default for Frames {
+    fn default() -> Self {
+        let mut decoder = Decoder::new(HEADER_TABLE_LEN_MAX);
+        let set = decoder.decode(&INITIAL_TABLE, |_, _| {});
+        debug_assert!(set.is_ok(), "less than the most");
+        Self {
+            bytes: Vec::new(),
+            skipped: 0,
+            is_first: true,
+            decoder,
+            block: Vec::new(),
+            has_failed: false,
+        }
+    }
+}
+
+impl Frames {
+    /// Takes what follows; appends the frames in it.
+    ///
+    /// # Errors
+    /// It is no HTTP/2, or more than is followed. From then on nothing is.
+    pub(super) fn take(&mut self, data: &[u8], frames: &mut Vec<Frame>) -> Result<(), NotHttp2> {
+        if self.has_failed {
+            return Ok(());
+        }
+        let taken = self.take_all(data, frames);
+        if taken.is_err() {
+            (self.has_failed, self.bytes, self.block) = (true, Vec::new(), Vec::new());
+        }
+        taken
+    }
+
+    fn take_all(&mut self, mut data: &[u8], frames: &mut Vec<Frame>) -> Result<(), NotHttp2> {
+        loop {
+            let skipped = self.skipped.min(data.len());
+            (self.skipped, data) = (self.skipped - skipped, &data[skipped..]);
+            self.bytes.extend_from_slice(data);
+            data = &[];
+            if self.skipped > 0 {
+                return Ok(());
+            }
+            if self.is_first && !self.bytes.is_empty() {
+                if self.bytes.starts_with(PREFACE) {
+                    self.bytes.drain(..PREFACE.len());
+                } else if PREFACE.starts_with(&self.bytes) {
+                    return Ok(()); // The rest of it follows.
+                }
+                self.is_first = false;
+            }
+            let Some(head) = FrameHead::parse(&self.bytes) else {
+                return Ok(());
+            };
+            let has_block = matches!(head.kind, kind::HEADERS | kind::CONTINUATION);
+            if !has_block {
+                frames.push(Frame {
+                    line: line_of(&head),
+                    fields: Vec::new(),
+                });
+                let there = self.bytes.len() - FRAME_HEAD_LEN;
+                self.skipped = head.len.saturating_sub(there);
+                self.bytes.drain(..FRAME_HEAD_LEN + head.len.min(there));
+                continue;
+            }
+            if self.block.len() + head.len > HEADER_BLOCK_LEN_MAX {
+                return Err(NotHttp2);
+            }
+            let end = FRAME_HEAD_LEN + head.len;
+            let Some(payload) = self.bytes.get(FRAME_HEAD_LEN..end) else {
+                return Ok(());
+            };
+            let fragment = fragment(&head, payload).ok_or(NotHttp2)?;
+            self.block.extend_from_slice(fragment);
+            self.bytes.drain(..end);
+            match head.has(flag::END_HEADERS) {
+                true => frames.push(self.head_of_message(&head)?),
+                false => frames.push(Frame {
+                    line: line_of(&head),
+                    fields: Vec::new(),
+                }),
+            }
+        }
+    }
+
+    fn head_of_message(&mut self, head: &FrameHead) -> Result<Frame, NotHttp2> {
+        let mut frame = Frame {
+            line: line_of(head),
+            fields: Vec::new(),
+        };
+        let block = std::mem::take(&mut self.block);
+        let decoded = self.decoder.decode(&block, |name, value| {
+            if matches!(name, b":method" | b":path" | b":status") {
+                frame.line.push(b' ');
+                frame.line.extend_from_slice(value);
+            }
+            frame.fields.push([name, b": ", value].concat());
+        });
+        decoded.map_err(|_| NotHttp2)?;
+        Ok(frame)
+    }
+}
+
+/// What is always said of a frame.
+fn line_of(head: &FrameHead) -> Vec<u8> {
+    let name = match head.kind {
+        kind::DATA => "DATA",
+        kind::HEADERS => "HEADERS",
+        kind::PRIORITY => "PRIORITY",
+        kind::RST_STREAM => "RST_STREAM",
+        kind::SETTINGS if head.has(flag::ACK) => "SETTINGS ack",
+        kind::SETTINGS => "SETTINGS",
+        kind::PUSH_PROMISE => "PUSH_PROMISE",
+        kind::PING if head.has(flag::ACK) => "PING ack",
+        kind::PING => "PING",
+        kind::GOAWAY => "GOAWAY",
+        kind::WINDOW_UPDATE => "WINDOW_UPDATE",
+        kind::CONTINUATION => "CONTINUATION",
+        kind::PRIORITY_UPDATE => "PRIORITY_UPDATE",
+        other => return format!("frame {other}").into_bytes(),
+    };
+    let stream = match head.stream {
+        0 => String::new(),
+        stream => format!(" {stream}"),
+    };
+    let len = match head.kind {
+        kind::DATA => format!(" length {}", head.len),
+        _ => String::new(),
+    };
+    format!("{name}{stream}{len}").into_bytes()
+}
+
+/// The part of a header block in a frame (RFC 9113 §6.2): without padding and priority.
+fn fragment<'a>(head: &FrameHead, payload: &'a [u8]) -> Option<&'a [u8]> {
+    if head.kind == kind::CONTINUATION {
+        return Some(payload);
+    }
+    let (padding, mut rest) = match head.has(flag::PADDED) {
+        true => payload.split_first().map(|(len, rest)| (usize::from(*len), rest))?,
+        false => (0, payload),
+    };
+    if head.has(flag::PRIORITY) {
+        rest = rest.get(5..)?;
+    }
+    rest.get(..rest.len().checked_sub(padding)?)
+}
