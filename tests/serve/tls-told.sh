@@ -31,11 +31,13 @@ issue a "/CN=a.test" subjectAltName=DNS:a.test
 issue ann "/C=CH/O=Ümlaut+OU=x/CN=Ann \"quoted\" <a@b>" extendedKeyUsage=clientAuth
 issue gone "/CN=gone" extendedKeyUsage=clientAuth
 touch db/index
+echo 01 >db/number
 cat >ca.cnf <<END
 [ca]
 default_ca = own
 [own]
 database = $ca/db/index
+crlnumber = $ca/db/number
 certificate = $ca/root.crt
 private_key = $ca/root.key
 default_md = sha256

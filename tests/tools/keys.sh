@@ -20,7 +20,7 @@ head -c 300000 /dev/zero >site/large
 chmod -R a+rX "$work"
 
 cat >nginx.conf <<NGINX
-daemon off; pid $work/nginx.pid; error_log $work/nginx.log; worker_processes 1; user root;
+daemon off; master_process off; pid $work/nginx.pid; error_log $work/nginx.log; worker_processes 1; user root;
 events {}
 http {
     access_log off;
@@ -65,7 +65,7 @@ asked <ours | sed 's/GET //' | sort >got
 # The suite of CBC is tshark's alone.
 grep -v AES128-SHA256 wanted >wanted.aead
 check "requests are those that tshark decrypts" diff wanted.aead got
-same "there are all of them" 13 "$(wc -l <got)"
+same "there are all of them" 14 "$(wc -l <got)"
 same "as many responses as tshark's" "$(tshark -r capture -o tls.keylog_file:"$work/keys" -d tcp.port==5001,tls -Y 'http.response or http2.headers.status' 2>/dev/null | wc -l)" \
     "$(($(grep -cE 'HTTP: HTTP/1.1 (200|404)|HTTP/2 HEADERS [0-9]+ (200|404)' ours) + 1))"
 has "messages of a handshake" "TLS EncryptedExtensions: TLS Certificate: TLS CertificateVerify: TLS Finished" "$(cat ours)"
@@ -96,4 +96,29 @@ has "without its SYN it is decrypted" "HTTP/2 HEADERS 1 GET /index.html" "$("$ex
 said=$("$exos" dump -r capture --keys no-such-file 2>&1); same "a log that is not there" 1 $?
 has "is told" "cannot read the keys in no-such-file" "$said"
 unset SSLKEYLOGFILE
+
+# Live: the web server over packets, which logs its keys itself, and curl, which logs its own.
+lab=keys-$$
+if lab_up; then
+    : >served
+    SSLKEYLOGFILE=$work/served launch_in_lab site --link xdp:wire --address 10.10.0.10/24 --tls-self-signed --tls-log-keys
+    has "a server that logs keys says so" "the keys of all sessions are written to" "$(cat err)"
+    same "its log is for its owner alone" 600 "$(stat -c %a served)"
+    for by in served asked; do
+        : >live.err
+        timeout -k 1 100 "$exos" dump --pid "$server" --keys $by >live 2>live.err &
+        dump=$!
+        await grep -q listening live.err
+        SSLKEYLOGFILE=$work/asked client curl -sk -m 20 -o got --http1.1 https://10.10.0.10/index.html
+        SSLKEYLOGFILE=$work/asked client curl -sk -m 20 -o got --http2 https://10.10.0.10/index.html
+        is_shown() { grep -q 'HTTP/2 HEADERS 1 200' live && grep -q 'HTTP: HTTP/1.1 200 OK' live; }
+        check "live, by the keys of who has $by" await is_shown
+        kill -INT "$(pgrep -P $dump)"; wait $dump
+    done
+    stop; same "the server stops in order" 0 $?
+else
+    echo "SKIPPED: live packets: lab up"
+fi
+said=$("$exos" serve --sockets --check site --tls-self-signed --tls-log-keys 2>&1)
+has "a log of keys that is not named" "SSLKEYLOGFILE names no file" "$said"
 exit $((failures > 0))

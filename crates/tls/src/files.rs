@@ -13,7 +13,7 @@ use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 use zeroize::Zeroizing;
 
-use crate::certificate::{UnixSecs, Validity, list_until, validity};
+use crate::certificate::{UnixSecs, Validity, list, validity};
 use crate::limits::{EXPIRY_WARNING_SECS, LISTS_LEN_MAX, PEM_LEN_MAX};
 
 /// What anything of DER begins with.
@@ -120,12 +120,17 @@ pub fn revocation_lists(
         return Err(Error::new(format!("there is no revocation list in {name}"))
             .mend("name a file of PEM, with lines as -----BEGIN X509 CRL-----, or of DER"));
     }
-    for list in &lists {
-        let until = list_until(list).ok_or_else(|| {
+    for der in &lists {
+        let list = list(der).ok_or_else(|| {
             Error::new(format!("a revocation list in {name} is broken"))
                 .mend("write the file again, from what the authority publishes")
         })?;
-        if let Some(until) = until.filter(|until| *until < now) {
+        if !list.is_v2 {
+            let what = format!("a revocation list in {name} is of version 1");
+            let mend = "have the authority make one of version 2 (by openssl ca: with crlnumber or crl_extensions in its configuration)";
+            return Err(Error::new(what).mend(mend));
+        }
+        if let Some(until) = list.until.filter(|until| *until < now) {
             let hours = (now - until) / 3600;
             let what = format!(
                 "a revocation list in {name} has expired {hours} hours ago, and all clients whose issuer's it is would be refused"
@@ -232,11 +237,7 @@ fn contents(file: &Path, what: &str) -> Result<(Vec<u8>, Metadata), Error> {
 }
 
 /// [`contents`] of a file that may have this many bytes.
-fn contents_up_to(
-    len_max: u64,
-    file: &Path,
-    what: &str,
-) -> Result<(Vec<u8>, Metadata), Error> {
+fn contents_up_to(len_max: u64, file: &Path, what: &str) -> Result<(Vec<u8>, Metadata), Error> {
     let name = file.display();
     let fail = |e: std::io::Error| {
         let error = Error::io(format!("cannot read {what} {name}"), e);

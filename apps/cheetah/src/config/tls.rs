@@ -18,6 +18,9 @@ use crate::site::rules::pattern::Pattern;
 /// The port of HTTPS (RFC 9110 §4.2.2).
 pub(super) const DEFAULT_PORT: u16 = 443;
 
+/// What names the file of a key log, by the convention of browsers and others.
+const KEY_LOG_VARIABLE: &str = "SSLKEYLOGFILE";
+
 /// How HTTPS is spoken.
 #[derive(Clone, Debug)]
 pub struct TlsConfig {
@@ -35,6 +38,8 @@ pub struct TlsConfig {
     pub http3: bool,
     /// Whose certificates clients show, if they are to show any.
     pub clients: Option<Clients>,
+    /// The keys of all sessions are written to this file.
+    pub key_log: Option<PathBuf>,
 }
 
 /// Clients that show certificates.
@@ -69,6 +74,10 @@ pub struct TlsArgs {
     /// Speak HTTP/3 as well, at the port of HTTPS of UDP
     #[arg(long, conflicts_with = "config")]
     pub http3: bool,
+    /// For debugging: append the keys of all sessions to the file that the environment variable SSLKEYLOGFILE names;
+    /// who has it can decrypt captures of these sessions (exos dump --keys, Wireshark)
+    #[arg(long)]
+    pub tls_log_keys: bool,
     /// TCP port of HTTPS [default: 443]
     #[arg(
         long,
@@ -113,7 +122,32 @@ impl TlsArgs {
             self_signed: self.tls_self_signed,
             http3: self.http3,
             clients: None,
+            key_log: None,
         }))
+    }
+
+    /// Has keys be logged, where that is asked for.
+    ///
+    /// # Errors
+    ///
+    /// No file is named, or there is no HTTPS.
+    pub(crate) fn log_keys(&self, tls: Option<&mut TlsConfig>) -> Result<(), Error> {
+        if !self.tls_log_keys {
+            return Ok(());
+        }
+        let file = std::env::var_os(KEY_LOG_VARIABLE).filter(|file| !file.is_empty());
+        match (tls, file) {
+            (Some(tls), Some(file)) => tls.key_log = Some(file.into()),
+            (None, _) => {
+                return Err(Error::new("--tls-log-keys is given, and there is no HTTPS")
+                    .mend("leave it out, or give a certificate"));
+            }
+            (_, None) => {
+                let what = format!("--tls-log-keys is given, and {KEY_LOG_VARIABLE} names no file");
+                return Err(Error::new(what).mend("name one that nobody else can read"));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -156,6 +190,7 @@ pub(super) fn tls(source: &Source, folder: &Path, file: &File) -> Option<TlsConf
         self_signed: table.self_signed,
         http3: table.http3,
         clients: clients(source, folder, table),
+        key_log: None,
     })
 }
 

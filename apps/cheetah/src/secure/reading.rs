@@ -5,13 +5,14 @@ use std::time::Instant;
 
 use exos::{Error, clock};
 use exos_tls::certificate::{UnixSecs, Validity};
+use exos_tls::keylog::KeyLogWriter;
 use exos_tls::limits::SELF_SIGNED_FOR;
-use exos_tls::policy::provider;
+use exos_tls::policy::server_provider;
 use exos_tls::{files, self_signed};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
 use rustls::server::danger::ClientCertVerifier;
-use rustls::server::{ProducesTickets, WebPkiClientVerifier};
+use rustls::server::{ProducesTickets, VerifierBuilderError, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
 use rustls::{RootCertStore, ServerConfig};
 
@@ -40,6 +41,8 @@ pub(super) struct Source {
     tickets: Arc<dyn ProducesTickets>,
     /// By what clients that have these tickets were verified.
     verified_by: Option<VerifiedBy>,
+    /// Where keys go: opened once, before privilege is given up.
+    key_log: Option<Arc<KeyLogWriter>>,
     trial: Option<Trial>,
 }
 
@@ -69,7 +72,7 @@ pub(super) fn read(
     before: Option<&Source>,
     acme: Option<&Arc<Acme>>,
 ) -> Result<(Source, Current), Error> {
-    let provider = provider(&tls.suites);
+    let provider = server_provider(&tls.suites);
     let trial = match tls.self_signed {
         true => Some(trial(config, &provider, before)?),
         false => None,
@@ -93,6 +96,10 @@ pub(super) fn read(
     let mut server = builder.with_cert_resolver(Arc::new(names));
     server.enable_secret_extraction = true; // Records are ours.
     server.ticketer = tickets.clone();
+    let key_log = key_log(tls, before)?;
+    if let Some(key_log) = &key_log {
+        server.key_log = key_log.clone();
+    }
     // The first that the client has, too (RFC 9113 §3.2).
     let protocols: [&[u8]; 2] = [b"h2", b"http/1.1"];
     let spoken = protocols.iter().skip(usize::from(!config.http2));
@@ -107,6 +114,7 @@ pub(super) fn read(
         stamps,
         tickets,
         verified_by,
+        key_log,
         trial,
     };
     let config = Arc::new(server);
@@ -124,6 +132,22 @@ fn tickets(
     }
     let tickets = rustls::crypto::ring::Ticketer::new();
     tickets.map_err(|e| Error::new(format!("cannot make keys of tickets: {e}")))
+}
+
+/// The log of keys, where one is wanted: that of before.
+fn key_log(tls: &TlsConfig, before: Option<&Source>) -> Result<Option<Arc<KeyLogWriter>>, Error> {
+    let Some(file) = &tls.key_log else {
+        return Ok(None);
+    };
+    if let Some(before) = before.and_then(|it| it.key_log.clone()) {
+        return Ok(Some(before));
+    }
+    let writer = KeyLogWriter::append_to(file)?;
+    exos_program::warn!(
+        "exos serve: the keys of all sessions are written to {}: who can read it can read everything that goes by HTTPS; never leave that on",
+        file.display()
+    );
+    Ok(Some(Arc::new(writer)))
 }
 
 /// Reads by what clients are verified.
@@ -169,7 +193,13 @@ fn verifier(
             .with_crls(by.revoked.iter().cloned())
             .enforce_revocation_expiration(),
     };
-    builder.build().map_err(|e| fail(e.to_string()))
+    builder.build().map_err(|e| match e {
+        VerifierBuilderError::InvalidCrl(why) => {
+            Error::new(format!("a revocation list for clients cannot be used: {why:?}"))
+                .mend("name lists as their authorities publish them")
+        }
+        e => fail(e.to_string()),
+    })
 }
 
 /// Reads all certificates of a configuration; gives when the first of them ends, too.

@@ -121,6 +121,7 @@ impl World {
                 self_signed: true,
                 http3: false,
                 clients: None,
+                key_log: None,
             }),
             ..Config::of(Root::Example)
         };

@@ -184,3 +184,76 @@ fn fragment<'a>(head: &FrameHead, payload: &'a [u8]) -> Option<&'a [u8]> {
     }
     rest.get(..rest.len().checked_sub(padding)?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use exos_http2::{frame, hpack};
+
+    /// What a client sends: its preface, settings, a request whose head is in two frames, padded, and data.
+    fn stream() -> Vec<u8> {
+        let mut out = PREFACE.to_vec();
+        frame::push_settings(&mut out, &[(1, 0)]);
+        let mut block = Vec::new();
+        for (name, value) in [(":method", "GET"), (":path", "/a b"), ("x", "y")] {
+            hpack::encoder::push(&mut block, name.as_bytes(), value.as_bytes());
+        }
+        let (first, second) = block.split_at(5);
+        frame::push_head(&mut out, 1 + 5 + 5 + 3, kind::HEADERS, flag::PADDED | flag::PRIORITY, 1);
+        out.push(3);
+        out.extend([0, 0, 0, 0, 16]);
+        out.extend(first);
+        out.extend([0; 3]);
+        frame::push_head(&mut out, second.len(), kind::CONTINUATION, flag::END_HEADERS, 1);
+        out.extend(second);
+        frame::push_head(&mut out, 3000, kind::DATA, flag::END_STREAM, 1);
+        out.extend([7; 3000]);
+        frame::push_head(&mut out, 0, 0x21, 0, 0);
+        out
+    }
+
+    fn shown(bytes: &[u8], cut: usize) -> Result<Vec<Frame>, NotHttp2> {
+        let (mut frames, mut all) = (Frames::default(), Vec::new());
+        for piece in bytes.chunks(cut) {
+            frames.take(piece, &mut all)?;
+        }
+        Ok(all)
+    }
+
+    #[test]
+    fn frames_are_the_same_wherever_they_are_cut() {
+        let bytes = stream();
+        let whole = shown(&bytes, bytes.len()).unwrap();
+        let lines: Vec<_> = whole.iter().map(|it| String::from_utf8_lossy(&it.line)).collect();
+        let wanted = ["SETTINGS", "HEADERS 1", "CONTINUATION 1 GET /a b", "DATA 1 length 3000", "frame 33"];
+        assert_eq!(lines, wanted);
+        assert_eq!(whole[2].fields[2], b"x: y");
+        for cut in 1..200 {
+            assert_eq!(shown(&bytes, cut).unwrap(), whole, "{cut}");
+        }
+    }
+
+    /// Any bytes: nothing panics, nothing is kept without bound, and what is not understood is told once.
+    #[test]
+    fn what_is_no_http2_is_told_once() {
+        let mut random = exos_testing::Random(5);
+        for _ in 0..2000 {
+            let mut bytes = stream();
+            for _ in 0..=random.below(4) {
+                random.mutate(&mut bytes);
+            }
+            let (mut frames, mut all, mut failures) = (Frames::default(), Vec::new(), 0);
+            for piece in bytes.chunks(1 + random.below(500)) {
+                failures += usize::from(frames.take(piece, &mut all).is_err());
+                assert!(frames.bytes.len() + frames.block.len() <= bytes.len());
+            }
+            assert!(failures <= 1);
+        }
+        let mut bytes = Vec::new();
+        for _ in 0..20 {
+            frame::push_head(&mut bytes, 16_000, kind::HEADERS, 0, 1);
+            bytes.extend([0; 16_000]);
+        }
+        assert_eq!(shown(&bytes, 9000), Err(NotHttp2), "a head without end");
+    }
+}

@@ -82,21 +82,32 @@ pub fn validity(certificate: &CertificateDer<'_>) -> Option<Validity> {
     })
 }
 
-/// Until when a revocation list says what it does (RFC 5280 §5.1.2.5), where it says that; nothing where it is no list.
-pub fn list_until(list: &[u8]) -> Option<Option<UnixSecs>> {
+/// What is read in a revocation list.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct List {
+    /// It is of version 2 (RFC 5280 §5.1.2.1).
+    pub is_v2: bool,
+    /// Until when it says what it does (§5.1.2.5), where it says that.
+    pub until: Option<UnixSecs>,
+}
+
+/// A revocation list; nothing where it is none.
+pub fn list(list: &[u8]) -> Option<List> {
     let whole = sequence(list)?.0;
     let (mut rest, _) = sequence(whole)?;
-    if let (INTEGER, _, behind) = element(rest)? {
-        rest = behind; // The version.
+    let mut is_v2 = false;
+    if let (INTEGER, version, behind) = element(rest)? {
+        (is_v2, rest) = (version == [1], behind);
     }
     let (_algorithm, rest) = sequence(rest)?;
     let (_issuer, rest) = sequence(rest)?;
     let (tag, this_update, rest) = element(rest)?;
     time(tag, this_update)?;
-    match element(rest) {
-        Some((tag @ (UTC_TIME | GENERALIZED_TIME), text, _)) => Some(Some(time(tag, text)?)),
-        _ => Some(None),
-    }
+    let until = match element(rest) {
+        Some((tag @ (UTC_TIME | GENERALIZED_TIME), text, _)) => Some(time(tag, text)?),
+        _ => None,
+    };
+    Some(List { is_v2, until })
 }
 
 /// Whose a certificate is; nothing where it is none.

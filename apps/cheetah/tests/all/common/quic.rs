@@ -173,6 +173,7 @@ impl World {
                 self_signed: true,
                 http3: true,
                 clients: None,
+                key_log: None,
             }),
             ..Config::of(Root::Example)
         };
