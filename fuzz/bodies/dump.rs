@@ -1,7 +1,7 @@
 //! What is checked of `exos-dump`: any bytes become text, in every style, and quickly.
 
-use exos_dump::file::{CaptureReader, Item};
 use exos_dump::file::pcapng::{Interface, Writer};
+use exos_dump::file::{CaptureReader, Item};
 use exos_dump::text::{Printer, Rows, Style};
 use exos_dump::{Origin, Packet};
 

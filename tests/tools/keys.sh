@@ -100,7 +100,6 @@ unset SSLKEYLOGFILE
 # Live: the web server over packets, which logs its keys itself, and curl, which logs its own.
 lab=keys-$$
 if lab_up; then
-    : >served
     SSLKEYLOGFILE=$work/served launch_in_lab site --link xdp:wire --address 10.10.0.10/24 --tls-self-signed --tls-log-keys
     has "a server that logs keys says so" "the keys of all sessions are written to" "$(cat err)"
     same "its log is for its owner alone" 600 "$(stat -c %a served)"

@@ -194,10 +194,10 @@ fn verifier(
             .enforce_revocation_expiration(),
     };
     builder.build().map_err(|e| match e {
-        VerifierBuilderError::InvalidCrl(why) => {
-            Error::new(format!("a revocation list for clients cannot be used: {why:?}"))
-                .mend("name lists as their authorities publish them")
-        }
+        VerifierBuilderError::InvalidCrl(why) => Error::new(format!(
+            "a revocation list for clients cannot be used: {why:?}"
+        ))
+        .mend("name lists as their authorities publish them"),
         e => fail(e.to_string()),
     })
 }

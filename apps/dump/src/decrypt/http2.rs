@@ -176,7 +176,9 @@ fn fragment<'a>(head: &FrameHead, payload: &'a [u8]) -> Option<&'a [u8]> {
         return Some(payload);
     }
     let (padding, mut rest) = match head.has(flag::PADDED) {
-        true => payload.split_first().map(|(len, rest)| (usize::from(*len), rest))?,
+        true => payload
+            .split_first()
+            .map(|(len, rest)| (usize::from(*len), rest))?,
         false => (0, payload),
     };
     if head.has(flag::PRIORITY) {
@@ -199,12 +201,24 @@ mod tests {
             hpack::encoder::push(&mut block, name.as_bytes(), value.as_bytes());
         }
         let (first, second) = block.split_at(5);
-        frame::push_head(&mut out, 1 + 5 + 5 + 3, kind::HEADERS, flag::PADDED | flag::PRIORITY, 1);
+        frame::push_head(
+            &mut out,
+            1 + 5 + 5 + 3,
+            kind::HEADERS,
+            flag::PADDED | flag::PRIORITY,
+            1,
+        );
         out.push(3);
         out.extend([0, 0, 0, 0, 16]);
         out.extend(first);
         out.extend([0; 3]);
-        frame::push_head(&mut out, second.len(), kind::CONTINUATION, flag::END_HEADERS, 1);
+        frame::push_head(
+            &mut out,
+            second.len(),
+            kind::CONTINUATION,
+            flag::END_HEADERS,
+            1,
+        );
         out.extend(second);
         frame::push_head(&mut out, 3000, kind::DATA, flag::END_STREAM, 1);
         out.extend([7; 3000]);
@@ -224,8 +238,17 @@ mod tests {
     fn frames_are_the_same_wherever_they_are_cut() {
         let bytes = stream();
         let whole = shown(&bytes, bytes.len()).unwrap();
-        let lines: Vec<_> = whole.iter().map(|it| String::from_utf8_lossy(&it.line)).collect();
-        let wanted = ["SETTINGS", "HEADERS 1", "CONTINUATION 1 GET /a b", "DATA 1 length 3000", "frame 33"];
+        let lines: Vec<_> = whole
+            .iter()
+            .map(|it| String::from_utf8_lossy(&it.line))
+            .collect();
+        let wanted = [
+            "SETTINGS",
+            "HEADERS 1",
+            "CONTINUATION 1 GET /a b",
+            "DATA 1 length 3000",
+            "frame 33",
+        ];
         assert_eq!(lines, wanted);
         assert_eq!(whole[2].fields[2], b"x: y");
         for cut in 1..200 {
