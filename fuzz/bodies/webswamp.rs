@@ -7,7 +7,8 @@ use exos_webswamp::driver::log_line::LogLine;
 use exos_webswamp::driver::replay::Log;
 use exos_webswamp::driver::surge::documents::Documents;
 use exos_webswamp::driver::weighted::List;
-use exos_webswamp::http2::{Connection, News};
+use exos_webswamp::http2::Connection;
+use exos_webswamp::multiplexed::{Multiplexed as _, News};
 use exos_webswamp::report::{Comparison, Results, merge};
 use exos_webswamp::request::{Content, Request, Version};
 use exos_webswamp::response::{Body, Head, Heads, Malformed};
@@ -226,7 +227,7 @@ pub fn results(data: &[u8]) {
 struct Heard {
     /// Of each slot: what came, and how it ended.
     slots: [(Option<u16>, Vec<u8>, u64, u8); 3],
-    gone: Vec<(u32, Vec<u32>)>,
+    gone: Vec<(Option<&'static str>, Vec<u32>)>,
     fault: Option<exos_http2::Fault>,
     left: Vec<u8>,
 }
@@ -299,7 +300,7 @@ fn note(heard: &mut Heard, news: News<'_>) {
             for slot in &unasked {
                 heard.slots[*slot as usize].3 = 3;
             }
-            heard.gone.push((code.0, unasked));
+            heard.gone.push((code.name, unasked));
         }
     }
 }

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """What `exos serve` makes of an application that shares its buffers; see shared.sh.
 
-    shared.py ADDRESS PORT PAGES SOCKET SERVER-PID SERVER-MESSAGES ACCESS-LOG
+    shared.py ADDRESS PORT PAGES SOCKET SERVER-PID SERVER-MESSAGES ACCESS-LOG [LANGUAGE]
 
 PAGES is the application's program, which this starts and kills. `/app/*` is for it with a timeout of 5 s and bodies up to 4 MiB, `/few/*` too,
-with four requests at once; at `/nobody/*` nobody listens. Prints "ok NAME" or "not ok NAME: why" lines; ends with 1 when one was not ok.
+with four requests at once; at `/nobody/*` nobody listens. One in Python has no path that is never answered. Prints "ok NAME" or "not ok NAME: why" lines; ends with 1 when one was not ok.
 """
 
 import http.client
@@ -20,6 +20,7 @@ import time
 from common import failed, say, wait_until
 
 HOST, PORT, PAGES, SOCKET, SERVER, MESSAGES, ACCESS = sys.argv[1], int(sys.argv[2]), *sys.argv[3:8]
+LANGUAGE = sys.argv[8] if len(sys.argv) > 8 else "rust"
 application = None
 
 
@@ -134,8 +135,9 @@ def bodies():
 
 
 def clients():
-    started = time.monotonic()
-    say("silence: 504 when its time is over", (status("/app/never"), time.monotonic() - started > 4) == (504, True))
+    if LANGUAGE != "python":
+        started = time.monotonic()
+        say("silence: 504 when its time is over", (status("/app/never"), time.monotonic() - started > 4) == (504, True))
     slow = []
     for _ in range(12):
         raw = socket.socket()
@@ -176,6 +178,36 @@ def clients():
     for thread in threads:
         thread.join()
     say("thirty where a client has one at once: they wait", results == [200] * 30, results)
+
+
+def ended():
+    """The application gives answers up, and stops when it is told to."""
+    for length in (1, 10_000, 400_000):
+        code, _, content, is_whole = ask(f"/app/broken/{length}")
+        say(f"given up behind {length} bytes: the client hears that", not is_whole and line_page("stream", length).startswith(content), (code, len(content)))
+    say("and others are answered on", is_there())
+    made = connect()
+    made.request("GET", "/app/stream/20000000")
+    # It is under way, and waits for its client.
+    answer = made.getresponse()
+    stopped = application
+    stopped.terminate()
+    say("told to stop: it does not listen any more", wait_until(is_refused))
+    # Its place is free for another that takes what is asked from then on.
+    start()
+    say("the next one is asked", wait_until(is_there))
+    say("and it is there still, for its answer", stopped.poll() is None)
+    say("which becomes whole", answer.read() == page("stream", 20_000_000))
+    say("then it ends by itself, in order", stopped.wait(30) == 0)
+
+
+def is_refused():
+    with socket.socket(socket.AF_UNIX) as made:
+        try:
+            made.connect(SOCKET)
+        except ConnectionRefusedError:
+            return True
+    return False
 
 
 def killed():
@@ -226,7 +258,7 @@ def killed():
 try:
     start()
     say("the application is asked", wait_until(is_there))
-    for part in (well, bodies, clients, killed):
+    for part in (well, bodies, clients, ended, killed):
         part()
 finally:
     kill()

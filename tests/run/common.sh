@@ -30,12 +30,14 @@ got() { rm -f "$work/got"; peer_of curl -so "$work/got" "$1"; cmp "$work/got" "$
 # This host, on Linux's stack.
 beside_of() { timeout -k 1 120 "$exos" lab exec --name $lab a -- "$@"; }
 peer_of() { timeout -k 1 120 "$exos" lab exec --name $lab b -- "$@"; }
+# takes ADDRESS PORT: a connection, of a client on Linux's stack in side b.
+takes() { timeout -k 1 10 "$exos" lab exec --name $lab b -- bash -c ': <>"/dev/tcp/$0/$1"' "$1" "$2"; }
 # serve PORT PROGRAM...: in side a, until it takes connections.
 serve() {
     local port=$1; shift
     "${running[@]}" -- "$@" >"$work/server" 2>&1 </dev/null &
     server=$!
-    await peer_of python3 -c "import socket; socket.create_connection(('$ip', $port), 2)"
+    await takes "$ip" "$port"
 }
 # served NAME PORT PROGRAM...: in side a, or it is told why not.
 served() {
@@ -48,7 +50,7 @@ beside() {
     "$exos" lab exec --name $lab b -- "$@" >"$work/beside" 2>&1 </dev/null &
     beside=$!
     peer+=" $beside"
-    await peer_of python3 -c "import socket; socket.create_connection(('10.10.0.2', $port), 2)"
+    await takes 10.10.0.2 "$port"
 }
 end_beside() { kill $beside 2>/dev/null; wait $beside; peer=${peer% "$beside"}; }
 # Asks the supervisor to end, which asks the program.

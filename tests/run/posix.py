@@ -32,6 +32,7 @@ from posix_datagrams import MORE
 
 CALLS = posix_calls.CALLS | posix_descriptors.STREAMS
 DATAGRAM_CALLS = posix_datagrams.CALLS | posix_descriptors.ALL
+ALL_CALLS = CALLS | DATAGRAM_CALLS
 # Calls have 20 ms; more is for a machine that is busy.
 CALL_LIMIT = float(os.environ.get("EXOS_CALL_LIMIT", 60))
 AT_ONCE = 96
@@ -424,8 +425,7 @@ class Table:
         lines = []
         for blocking in (False, True):
             mode = "waits" if blocking else "at-once"
-            calls = calls_of(state)
-            cases = [Case(self, self.families[prefix], a, b) for a in calls for b in calls if self.is_wanted(f"{prefix}{state} {mode} {a} {b}")]
+            cases = [Case(self, self.families[prefix], a, b) for a, b in self.wanted(f"{prefix}{state} {mode} ", calls_of(state))]
             most = AT_ONCE // 4 if state in FULL else AT_ONCE
             for at in range(0, len(cases), most):
                 some = cases[at:at + most]
@@ -468,13 +468,20 @@ class Table:
                 one.cancel()
         return answers
 
-    def is_wanted(self, name):
-        return zlib.crc32(name.encode()) % self.share == self.turn and (not self.cases or name in self.cases)
+    def wanted(self, before, calls):
+        """Of the pairs of calls those of the share, each chosen by the sum of its name, whose beginning is summed once; or those of the cases."""
+        ends = [(call, call.encode()) for call in calls]
+        for first in calls:
+            name = f"{before}{first} "
+            begun = zlib.crc32(name.encode())
+            for second, end in ends:
+                if zlib.crc32(end, begun) % self.share == self.turn and (not self.cases or name + second in self.cases):
+                    yield first, second
 
     @staticmethod
     def call(case, what):
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGPIPE])
-        return (CALLS | DATAGRAM_CALLS)[what](case)
+        return ALL_CALLS[what](case)
 
 
 def table(control, ours, share="1", turn="0", cases=None):

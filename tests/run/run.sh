@@ -420,7 +420,7 @@ if optional sshd:openssh-server && optional ssh:openssh-client; then
         bad "sshd" "$(tail -n 3 "$work/server")"
     fi
     "$exos" lab exec --name $lab b -- "$(command -v sshd)" -D -e -f "$work/sshd.conf" >/dev/null 2>&1 & server=$!
-    await peer_of python3 -c 'import socket; socket.create_connection(("10.10.0.2", 2222), 2)'
+    await takes 10.10.0.2 2222
     run -- "${remote[@]}" root@10.10.0.2 "cat '$work/docs/noise'" >"$work/got"
     check "ssh: a session, every byte" cmp "$work/got" "$work/docs/noise"
     stop_server

@@ -28,7 +28,7 @@ try_openssl() {
     openssl req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=run -keyout "$work/key" -out "$work/cert" 2>/dev/null
     (cd "$work/docs" && exec "$exos" lab exec --name $lab b -- openssl s_server -quiet -accept 4433 -key "$work/key" -cert "$work/cert" -WWW) >/dev/null 2>&1 &
     peer+=" $!"
-    await peer_of python3 -c "import socket; socket.create_connection(('10.10.0.2', 4433), 2)"
+    await takes 10.10.0.2 4433
     printf 'GET /noise HTTP/1.0\r\n\r\n' | run -- openssl s_client -quiet -ign_eof -connect 10.10.0.2:4433 2>/dev/null | tail -c 3000000 >"$work/got"
     every_byte "openssl s_client" "$work/got"
 }
@@ -71,7 +71,7 @@ try_php() {
     echo "$common server { listen 8080; location / { $params fastcgi_pass 127.0.0.1:9002; } } } pid $work/1.pid;" >"$work/ours.conf"
     echo "$common server { listen 8000; location / { $params fastcgi_pass $ip:9001; } } } pid $work/2.pid;" >"$work/theirs.conf"
     served php-fpm 8080 sh -c '"$0" -F -R -y "$1/fpm.conf" & php=$!; nginx -c "$1/ours.conf" & trap "kill $php $!" TERM; wait; wait' "$fpm" "$work" || return 0
-    await peer_of python3 -c "import socket; socket.create_connection(('$ip', 9001), 2)"
+    await takes "$ip" 9001
     check "nginx and php-fpm: every byte" got "http://$ip:8080/"
     beside 8000 nginx -c "$work/theirs.conf"
     peer_of curl -so "$work/got" http://10.10.0.2:8000/; every_byte "php-fpm for nginx elsewhere" "$work/got"

@@ -44,7 +44,7 @@ default_md = sha256
 default_crl_days = 9
 END
 list() { openssl ca -config ca.cnf -gencrl -out "$1" "${@:2}" 2>/dev/null; }
-list none.crl
+list none.crl -crl_lastupdate "$(date -u -d '-1 hour' +%Y%m%d%H%M%SZ)" -crl_nextupdate "$(date -u -d '+9 days' +%Y%m%d%H%M%SZ)"
 openssl ca -config ca.cnf -revoke gone.crt 2>/dev/null
 list gone.crl
 list expired.crl -crl_lastupdate 20200101000000Z -crl_nextupdate 20200201000000Z
@@ -134,11 +134,23 @@ check "a list of DER" await is_revoked
 # A bad list changes nothing, and is told.
 cp "$ca/expired.crl" "$work/list.crl"
 kill -HUP "$server"
-check "an expired list is told" await grep -q "list.crl has expired" "$work/err"
-check "and the one before it holds" is_revoked
+check "an expired list is told" await grep -q "revocation list for clients has expired" "$work/err"
+is_refused() { [[ $(c "${ann[@]}" https://a.test:8443/ 2>&1) == *alert* ]]; }
+check "and refuses all whom it concerns" await is_refused
+same "but nobody else" home "$(c https://a.test:8443/ 2>&1)"
+# Of two lists of an authority the newest counts, wherever it stands.
+for order in "none gone" "gone none"; do
+    set -- $order
+    cat "$ca/$1.crl" "$ca/$2.crl" >"$work/list.crl"
+    kill -HUP "$server"
+    check "two lists: $order" await is_revoked
+    same "and others are let in: $order" home "$(c "${ann[@]}" https://a.test:8443/ 2>&1)"
+    cp "$ca/expired.crl" "$work/list.crl"
+    kill -HUP "$server"
+    check "expired again" await is_refused
+done
 stop; same "it stops in order" 0 $?
-said=$("$exos" serve --sockets --config "$work/serve.toml" 2>&1)
-has "at the start an expired list ends it" "has expired" "$said"
+said=$("$exos" serve --sockets --check --config "$work/serve.toml" 2>&1); same "an expired list does not keep it from starting" 0 $?
 has "with what to do" "get the authority's present one" "$said"
 echo nothing >"$work/list.crl"
 has "what is no list" "no revocation list" "$("$exos" serve --sockets --config "$work/serve.toml" 2>&1)"

@@ -71,7 +71,7 @@ same "as many responses as tshark's" "$(tshark -r capture -o tls.keylog_file:"$w
 has "messages of a handshake" "TLS EncryptedExtensions: TLS Certificate: TLS CertificateVerify: TLS Finished" "$(cat ours)"
 has "alerts that are encrypted" "TLS Alert warning close_notify" "$(cat ours)"
 has "a suite that is not decrypted" "[not decrypted: suite 0xc023 is not decrypted]" "$(cat ours)"
-has "a session without keys" "[no key of it so far]" "$(cat ours)"
+has "a session without keys" "[no key for it yet]" "$(cat ours)"
 has "-v: all lines of a head" "Accept: */*" "$("$exos" dump -v -r capture --keys keys 2>/dev/null)"
 
 # Keys that a capture brings along: ours for tshark, editcap's for us.
@@ -88,7 +88,6 @@ check "editcap's secrets are read" test "$("$exos" dump -r theirs.pcapng 2>/dev/
 # What is not all there.
 "$exos" dump -r capture --keys keys -s 100 >cut 2>/dev/null
 has "cut packets" "[not decrypted: the capture has cut packets]" "$(cat cut)"
-tshark -r capture -Y 'tcp.len > 0' -w late.pcap -F pcap 2>/dev/null
 editcap -F pcap capture middle.pcap 1-12 2>/dev/null
 has "a connection that began before" "[not decrypted: begun before the capture]" "$("$exos" dump -r middle.pcap --keys keys 2>/dev/null)"
 tshark -r capture -Y 'tcp.stream == 2 and tcp.len > 0' -w one.pcap -F pcap 2>/dev/null
@@ -109,11 +108,26 @@ if lab_up; then
         dump=$!
         await grep -q listening live.err
         SSLKEYLOGFILE=$work/asked client curl -sk -m 20 -o got --http1.1 https://10.10.0.10/index.html
-        SSLKEYLOGFILE=$work/asked client curl -sk -m 20 -o got --http2 https://10.10.0.10/index.html
-        is_shown() { grep -q 'HTTP/2 HEADERS 1 200' live && grep -q 'HTTP: HTTP/1.1 200 OK' live; }
+        SSLKEYLOGFILE=$work/asked client curl -sk -m 20 -o got -o got --http2 https://10.10.0.10/index.html https://10.10.0.10/second
+        is_shown() {
+            grep -q 'HTTP: GET /index.html' live && grep -q 'HTTP: HTTP/1.1 200 OK' live && grep -q 'HTTP/2 HEADERS 1 GET /index.html' live &&
+                grep -q 'HTTP/2 HEADERS 1 200' live && grep -q 'HTTP/2 HEADERS 3 GET /second' live && grep -q 'HTTP/2 HEADERS 3 404' live
+        }
         check "live, by the keys of who has $by" await is_shown
         kill -INT "$(pgrep -P $dump)"; wait $dump
     done
+    # Into a file, with the client's keys: read again by us and by tshark.
+    : >live.err
+    timeout -k 1 100 "$exos" dump --pid "$server" --keys asked -w live.pcapng 2>live.err &
+    dump=$!
+    await grep -q listening live.err
+    SSLKEYLOGFILE=$work/asked client curl -sk -m 20 -o got -o got --http2 https://10.10.0.10/index.html https://10.10.0.10/written
+    is_written() { "$exos" dump -r live.pcapng 2>/dev/null | grep -q 'HTTP/2 HEADERS 3 404'; }
+    check "written live" await is_written
+    kill -INT "$(pgrep -P $dump)"; wait $dump
+    has "and read again" "HTTP/2 HEADERS 3 GET /written" "$("$exos" dump -r live.pcapng 2>/dev/null)"
+    has "by tshark too" "/written" "$(tshark -r live.pcapng -2 -R http2 -T fields -e http2.headers.path 2>/dev/null)"
+    same "for its owner alone" 600 "$(stat -c %a live.pcapng)"
     stop; same "the server stops in order" 0 $?
 else
     echo "SKIPPED: live packets: lab up"

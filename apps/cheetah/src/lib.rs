@@ -3,7 +3,7 @@
 //! [`message`] is what HTTP messages are made of. Then comes [`site`], the documents in memory, each with its response fields and checksums
 //! made once, with the rules who may have what; then [`http`], which turns the bytes of a connection into slices of those
 //! documents. Both perform no I/O but reading the directory; [`stream`] reads what is too
-//! long for memory while it is sent, and [`applications`] has applications answer. [`log`] writes a line for each response, [`status`]
+//! long for memory while it is sent, [`applications`] has applications answer, and [`caching`] keeps answers of upstreams. [`log`] writes a line for each response, [`status`]
 //! says how it goes. [`connections`] joins these to a stack, or to the kernel's [`sockets`]; [`secure`] puts TLS between, for HTTPS, and [`acme`] gets its certificates; [`quic`] carries HTTP/3 beside; [`config`] is what a file
 //! or the command line says is to be served, and [`serve`] the program: `exos serve`.
 
@@ -12,6 +12,7 @@
 
 pub mod acme;
 pub mod applications;
+pub mod caching;
 pub mod config;
 pub mod connections;
 pub mod http;

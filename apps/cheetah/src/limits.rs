@@ -394,6 +394,21 @@ pub const UPSTREAM_FRESH_TIME: Duration = Duration::from_secs(1);
 /// How long others are asked instead of an upstream that has failed: nginx's `fail_timeout`.
 pub const UPSTREAM_FAIL_TIME: Duration = Duration::from_secs(10);
 
+/// How often an upstream is asked whether it is well, where it is: haproxy's and nginx's times are of this kind.
+pub const CHECK_INTERVAL: Duration = Duration::from_secs(5);
+
+/// How long its answer may take.
+pub const CHECK_TIME: Duration = Duration::from_secs(2);
+
+/// Failures in a row that put an upstream out: one may be lost on the way.
+pub const CHECK_FAILS: u32 = 3;
+
+/// Successes in a row that put it in again.
+pub const CHECK_PASSES: u32 = 2;
+
+/// The most of either.
+pub const CHECK_COUNT_MAX: i64 = 100;
+
 /// Connections to an upstream at once by default, for each loop: they cost it a descriptor and no process.
 pub const UPSTREAM_CONNECTIONS: usize = 512;
 
@@ -415,6 +430,54 @@ pub const PROXY_HEADER_TIME: Duration = Duration::from_secs(5);
 
 /// Answers of 1xx before the last one: a server sends one or two.
 pub const INTERIM_ANSWERS_MAX: usize = 16;
+
+/// The longest content of an answer that is kept, by default: what is longer is seldom asked for often, and is gathered in memory while it comes.
+pub const ANSWER_LEN: u64 = 4 * 1024 * 1024;
+
+/// The longest content of an answer that may be kept at all: it is gathered in memory.
+pub const ANSWER_LEN_MAX: u64 = 64 * 1024 * 1024;
+
+/// Answers that are coming and may be kept take no more memory of a core than this: some of the longest at once.
+pub const GATHERED_LEN_MAX: usize = 128 * 1024 * 1024;
+
+/// What the answers of a rule may take of the cache, in hundredths, by default: documents have as much.
+pub const ANSWER_SHARE_PERCENT: u8 = 50;
+
+/// How long an answer may be fresh: what says more says "for ever".
+pub const ANSWER_FRESH_TIME_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// Lines of fields of an answer that is kept: more is made to fill memory.
+pub const ANSWER_LINES_LEN_MAX: usize = 8 * 1024;
+
+/// The longest key of an answer, host and target above all.
+pub const ANSWER_KEY_LEN_MAX: usize = 4 * 1024;
+
+/// Fields of requests that an answer may depend on.
+pub const VARY_NAMES_MAX: usize = 8;
+
+/// How long their values may be together.
+pub const VARY_LEN_MAX: usize = 1024;
+
+/// Answers to one target that depend on fields of requests: languages by codings.
+pub const VARIANTS_MAX: usize = 16;
+
+/// How long a request waits for the answer to another one, as nginx's `proxy_cache_lock_timeout`. Then it goes to the upstream itself.
+pub const ANSWER_WAIT_TIME: Duration = Duration::from_secs(5);
+
+/// How long nobody waits for an answer to a target whose last one was none to be kept.
+pub const PASS_TIME: Duration = Duration::from_secs(2);
+
+/// Such targets that are known to a core.
+pub const PASSES_MAX: usize = 4096;
+
+/// What a core wants done about answers, and the thread that does it has not taken: more is not kept.
+pub const ERRANDS_MAX: usize = 1024;
+
+/// Errands on their way to that thread: more wait in the loop.
+pub const ERRANDS_QUEUED: usize = 256;
+
+/// Keys that were forgotten and are remembered: as many as may be forgotten while an answer is on its way. Where nobody knows, it is not kept.
+pub const FORGOTTEN_MAX: usize = 4096;
 
 /// Rules about applications in a site: each is compared with the path of each request.
 pub const APPLICATION_RULES_MAX: usize = 64;
@@ -561,9 +624,8 @@ pub const QUIC_DATAGRAMS_PER_TURN: usize = 256;
 /// Datagrams that answer what is of no connection (Retry, refusals, resets) and wait to leave: those of a turn.
 pub const QUIC_ANSWERS_MAX: usize = QUIC_DATAGRAMS_PER_TURN;
 
-/// The longest datagram that is taken: what fits a frame of Ethernet. Longer ones are of no connection of ours, which says so
-/// (RFC 9000 §18.2).
-pub const QUIC_DATAGRAM_LEN_MAX: usize = 1500;
+/// Calls that read datagrams from a socket of the kernel's in a turn: as many datagrams, or more, where several come as one.
+pub const QUIC_CALLS_PER_TURN: usize = QUIC_DATAGRAMS_PER_TURN / 8;
 
 /// Bytes that wait in the kernel for a socket of QUIC, in each direction.
 pub const QUIC_SOCKET_LEN: usize = 2 * 1024 * 1024;

@@ -40,7 +40,7 @@ pub struct DumpArgs {
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["json", "hex", "hex_ascii"])]
     pub(crate) write: Option<String>,
     /// Decrypt TLS with the keys in this file, to which browsers, curl, OpenSSL and exos append them (SSLKEYLOGFILE);
-    /// with -w they are written along, all of them, so that Wireshark opens the capture decrypted
+    /// with -w they are written into the capture, all of them, so that Wireshark opens it decrypted
     #[arg(long, value_name = "FILE")]
     keys: Option<PathBuf>,
     /// Exit after this many packets
@@ -125,7 +125,7 @@ impl DumpArgs {
             return Ok(None);
         };
         let what = || format!("cannot read the keys in {}", path.display());
-        let keys = KeyFile::open(path).map_err(|e| Error::io(what(), e))?;
+        let keys = KeyFile::open(path, self.read.is_some()).map_err(|e| Error::io(what(), e))?;
         if self.read.is_some() && !keys.exists() {
             return Err(Error::new(format!("{}: there is no such file", what())));
         }

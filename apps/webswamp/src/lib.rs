@@ -3,7 +3,7 @@
 //! The way of a request: a [`schedule`] or a client's thinking says when it begins, a [`driver`] which of the
 //! [`request`]s it is; the [`engine`] sends it on a connection of its [`transport`] and takes in the [`response`]; what
 //! was seen goes into [`statistics`], from which the [`report`] is made. [`packets`] carries connections on a stack of our
-//! own, [`sockets`] on the kernel's, [`secured`] puts TLS on either, `http2` has many requests on one. [`run()`] is the program `exos load`: its `command` line and `options`, the [`target`], a
+//! own, [`sockets`] on the kernel's, [`secured`] puts TLS on either, [`http2`] has many requests on one, as [`http3`] has on connections of QUIC. [`run()`] is the program `exos load`: its `command` line and `options`, the [`target`], a
 //! loop for each of the two; [`load()`] is the same for programs.
 
 #![forbid(unsafe_code)]
@@ -14,8 +14,10 @@ pub mod driver;
 pub mod engine;
 pub mod expect;
 pub mod http2;
+pub mod http3;
 pub mod limits;
 mod moment;
+pub mod multiplexed;
 mod options;
 mod output;
 pub mod packets;

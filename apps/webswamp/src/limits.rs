@@ -74,6 +74,25 @@ pub const STREAM_NUMBER_MAX: u32 = (1 << 31) - 1;
 /// are not to be the limit. As nghttp2's h2load has it.
 pub const WINDOW: u32 = 1 << 30;
 
+/// Streams that a server may open by itself over HTTP/3, in one direction: its control stream, two of QPACK's, and some that mean nothing
+/// (RFC 9114 §6.2).
+pub const QUIC_SERVER_STREAMS_MAX: u32 = 16;
+
+/// Bytes of requests that are under way on a connection of QUIC at most: what a body fills of a path of ten gigabits a second and 6 ms.
+pub const QUIC_UPLOAD_LEN_MAX: u64 = 8 << 20;
+
+/// Datagrams of one length that leave together: what the kernel cuts at most (64 KB, and 64 of them before Linux 6.?).
+pub const QUIC_SEGMENTS_MAX: usize = 32;
+
+/// Sockets over which the connections of a core are spread: a server's cores get theirs by ports, so there are some for each.
+pub const QUIC_SOCKETS_MAX: usize = 64;
+
+/// Bytes that may wait in the kernel for each socket of datagrams.
+pub const QUIC_SOCKET_LEN: usize = 4 << 20;
+
+/// Calls that read from a socket of datagrams in a turn.
+pub const QUIC_CALLS_PER_TURN: u32 = 16;
+
 /// Frames in a row by which a server answers nothing: settings, pings, windows. One that goes on is left.
 pub const IDLE_FRAMES_MAX: u32 = 10_000;
 

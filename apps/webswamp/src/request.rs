@@ -1,10 +1,12 @@
 //! A request, made once and sent many times: its bytes lie in a buffer with their checksum at hand.
 
+use bytes::Bytes;
 use exos_buf::{Buffer, Slice};
 use http::Uri;
 use http::uri::Authority;
 
 use crate::http2::Block;
+use crate::http3;
 
 /// Whether more requests come on the connection after this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +36,9 @@ pub enum Version {
     /// RFC 9113: many requests are under way on a connection.
     #[value(name = "2")]
     Http2,
+    /// RFC 9114: many requests are under way on a connection of QUIC.
+    #[value(name = "3")]
+    Http3,
 }
 
 /// What a request says.
@@ -85,7 +90,7 @@ impl Content {
         let version = match self.version {
             Version::Http10 => "1.0",
             Version::Http11 => "1.1",
-            Version::Http2 => return Vec::new(),
+            Version::Http2 | Version::Http3 => return Vec::new(),
         };
         let mut head = format!("{} {} HTTP/{version}\r\n", self.method, self.target);
         let mut field = |name: &str, value: &str| {
@@ -144,6 +149,8 @@ pub struct Request {
     last: Slice,
     is_head: bool,
     framed: Option<Box<Framed>>,
+    /// All frames of it over HTTP/3.
+    frames: Option<Bytes>,
 }
 
 /// What it is over HTTP/2.
@@ -163,6 +170,7 @@ impl Request {
         };
         Self {
             framed: (content.version == Version::Http2).then(|| Box::new(framed())),
+            frames: (content.version == Version::Http3).then(|| http3::frames(content)),
             between: slice(Position::Between),
             last: slice(Position::Last),
             is_head: content.method == "HEAD",
@@ -179,7 +187,12 @@ impl Request {
         self.framed.as_ref()?.body.as_ref()
     }
 
-    /// Its bytes; of one for HTTP/2 none.
+    /// Its frames, where it was made for HTTP/3.
+    pub(crate) fn frames(&self) -> Option<&Bytes> {
+        self.frames.as_ref()
+    }
+
+    /// Its bytes; of one for HTTP/2 or HTTP/3 none.
     pub fn bytes(&self, place: Position) -> &Slice {
         match place {
             Position::Between => &self.between,

@@ -3,6 +3,8 @@
 use exos_buf::Slice;
 use exos_inet::tcp::{ConnectionId, OpenError};
 
+use crate::http3;
+
 /// The token of connections that nobody wants to hear of.
 pub const NOBODY: u64 = u32::MAX as u64;
 
@@ -27,6 +29,16 @@ pub trait Transport {
     /// Connections are to be secured before anything is asked on them, and it is told when they are.
     fn is_secured(&self) -> bool {
         false
+    }
+
+    /// Connections are of HTTP/3: each carries requests on streams of its own, and is secured when it stands.
+    fn speaks_http3(&self) -> bool {
+        false
+    }
+
+    /// What is spoken on a connection of HTTP/3 that stands. It may have something to send after this.
+    fn http3(&mut self, _id: ConnectionId) -> Option<&mut http3::Connection> {
+        None
     }
 
     /// Has the next bytes counted where they arrive, and not handed over: gives how many of them are still to come. Their

@@ -19,7 +19,7 @@ pub struct CommonArgs {
     /// --quick 1]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     pub runs: Option<u32>,
-    /// How long each measurement lasts: 300ms, 2, 1m; in whole seconds by wrk, ab and httperf [default: 2s, with --quick 1s; for sharing
+    /// How long each measurement lasts: 300ms, 2, 1m; in whole seconds by ab and httperf [default: 2s, with --quick 1s; for sharing
     /// 3s, with --quick 1s; for tcp 4s; for link 1s, with --quick 200ms]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<f64>,

@@ -1,15 +1,13 @@
 //! A short session on the real kernel. Without root it says SKIPPED and passes.
 
-use crate::common::{Session, assert_refused, assert_unwritable_files_are_told, is_installed};
+use crate::common::{
+    OF_CELLS_REFUSED, Session, assert_refused, assert_unwritable_files_are_told, is_installed,
+};
 use exos_bench::ash::{AshArgs, measure, run};
 
 #[test]
 fn what_cannot_be_measured_is_said_before_anything_is_made() {
-    let cases = [
-        (["--runs", "0"], "--runs"),
-        (["--only", "no-such"], "no cell"),
-    ];
-    assert_refused(measure, &cases);
+    assert_refused(measure, &OF_CELLS_REFUSED);
     assert_unwritable_files_are_told(run);
 }
 
@@ -32,7 +30,7 @@ fn handlers_are_measured_beside_programs_and_nothing_is_left() {
         "download",
     ];
     let only: Vec<&str> = only.iter().flat_map(|name| ["--only", name]).collect();
-    let args: AshArgs = session.args(&[&only[..], &["--quick"]].concat());
+    let args: AshArgs = session.args(&[&only[..], &["--quick", "--duration", "300ms"]].concat());
     let report = measure(&args).expect("all is there");
     session.assert_nothing_is_left();
     let figure = |name: &str| report.figures.iter().find(|figure| figure.name == name);

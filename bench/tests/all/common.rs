@@ -89,6 +89,12 @@ pub(crate) fn assert_refused<A: clap::Args, R: Debug>(
     }
 }
 
+/// What no experiment measures: options, and what is said of them.
+pub(crate) const OF_CELLS_REFUSED: [([&str; 2], &str); 2] = [
+    (["--runs", "0"], "--runs"),
+    (["--only", "no-such"], "no cell"),
+];
+
 /// What no experiment with web servers measures: options, and what is said of them.
 pub(crate) const OF_SERVERS_REFUSED: [([&str; 2], &str); 4] = [
     (["--runs", "0"], "--runs"),

@@ -15,8 +15,9 @@ fn every_generator_is_measured() {
     let Some(session) = Session::begin("bl", &["nginx", "wrk"]) else {
         return;
     };
+    let how = ["--quick", "--sizes", "1K", "--duration", "300ms"];
     let only = ["--only", "exos/new", "--only", "nginx/persistent"];
-    let args: LoadArgs = session.args(&[&["--quick", "--sizes", "1K"], &only[..]].concat());
+    let args: LoadArgs = session.args(&[&how[..], &only].concat());
     let report = measure(&args).expect("all is there");
     session.assert_nothing_is_left();
 
@@ -79,7 +80,7 @@ fn every_forwarder_is_measured() {
     };
     let contenders = "--contenders=nobody,exos,exos-kernel,exos-xokd,exos-splice,haproxy,nginx";
     let cells = ["--only", "plain/new", "--only", "latency"];
-    let how = ["--quick", "--duration", "500ms", contenders];
+    let how = ["--quick", "--duration", "300ms", contenders];
     let args: ForwardArgs = session.args(&[&how[..], &cells].concat());
     let measured = || forward::measure(&args).expect("all is there");
     let is_empty = |report: &forward::Report| {

@@ -1,15 +1,13 @@
 //! A short session on the real kernel. Without root it says SKIPPED and passes.
 
-use crate::common::{Session, assert_refused, assert_unwritable_files_are_told, is_installed};
+use crate::common::{
+    OF_CELLS_REFUSED, Session, assert_refused, assert_unwritable_files_are_told, is_installed,
+};
 use exos_bench::sockets::{SocketsArgs, measure, run};
 
 #[test]
 fn what_cannot_be_measured_is_said_before_anything_is_made() {
-    let cases = [
-        (["--runs", "0"], "--runs"),
-        (["--only", "no-such"], "no cell"),
-    ];
-    assert_refused(measure, &cases);
+    assert_refused(measure, &OF_CELLS_REFUSED);
     assert_unwritable_files_are_told(run);
 }
 

@@ -7,16 +7,21 @@
 //! | `/fresh/N` | one that is made each time |
 //! | `/template/N` | a kept head and foot, and N fresh bytes between |
 //! | `/stream/N` | N bytes, some 10,000 at a time, without a length |
+//! | `/broken/N` | N bytes of a stream that is then given up |
 //! | `/echo` | the request's body |
 //! | `/variables` | the variables of the request |
 //! | `/status/N` | a status and nothing else |
 //! | `/never` | none |
 //! | `/end` | none: the application ends |
 //! | `/fail` | it fails to make one |
+//!
+//! SIGTERM has it answer what was asked, and end.
 
 use exos_application::{Application, Event, Head, RequestId};
 use exos_iolite::{Aggregate, Result, Shape};
 use std::collections::{HashMap, HashSet};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 /// Bytes of a stream that are made at once: whole lines of a page.
 const STREAM_PART: usize = 160 * LINE_LEN;
@@ -27,6 +32,9 @@ const LINE_LEN: usize = 64;
 /// The longest page: as much as the pool holds.
 const PAGE_LEN_MAX: usize = 1 << 26;
 
+/// How long what was asked may take when it is told to end.
+const STOP_TIME: Duration = Duration::from_secs(10);
+
 /// Pages that are kept. Others are made each time.
 const KEPT_MAX: usize = 64;
 
@@ -36,15 +44,24 @@ fn page(what: &str, whole: usize, len: usize) -> Vec<u8> {
         "{:.<63}\n",
         format!("/{what}/{whole} is what an application says ")
     );
-    line.bytes().cycle().take(len).collect()
+    let mut page = line.into_bytes().repeat(len.div_ceil(LINE_LEN));
+    page.truncate(len);
+    page
+}
+
+/// A page that is made bit by bit.
+struct Stream {
+    len: usize,
+    left: usize,
+    /// It is given up in the end.
+    is_broken: bool,
 }
 
 #[derive(Default)]
 struct Pages {
     /// By their length: what was made once, and stays.
     kept: HashMap<usize, Aggregate>,
-    /// Lengths of streams, and what is left of them.
-    streams: HashMap<RequestId, (usize, usize)>,
+    streams: HashMap<RequestId, Stream>,
     /// Whose bodies come.
     bodies: HashSet<RequestId>,
 }
@@ -93,9 +110,15 @@ impl Pages {
                 application.send(id, middle);
                 application.send_kept(id, around);
             }
-            "stream" => {
+            "stream" | "broken" => {
                 application.begin(id, &head);
-                self.streams.insert(id, (len, len));
+                let (left, is_broken) = (len, what == "broken");
+                let stream = Stream {
+                    len,
+                    left,
+                    is_broken,
+                };
+                self.streams.insert(id, stream);
                 return self.stream(application, id);
             }
             "echo" => {
@@ -126,17 +149,25 @@ impl Pages {
 
     /// Goes on with a stream as far as there is room: a slow client has it wait.
     fn stream(&mut self, application: &mut Application, id: RequestId) -> Result<()> {
-        let Some((len, left)) = self.streams.get_mut(&id) else {
+        let Some(stream) = self.streams.get_mut(&id) else {
             return Ok(());
         };
-        while *left > 0 && application.queued(id) < STREAM_PART {
-            let part = STREAM_PART.min(*left);
-            *left -= part;
-            application.send(id, application.pool().copy(&page("stream", *len, part))?);
+        while stream.left > 0 && application.queued(id) < STREAM_PART {
+            let part = STREAM_PART.min(stream.left);
+            stream.left -= part;
+            application.send(
+                id,
+                application.pool().copy(&page("stream", stream.len, part))?,
+            );
         }
-        if *left == 0 {
-            self.streams.remove(&id);
-            application.end(id);
+        let is_broken = stream.is_broken;
+        if stream.left > 0 || is_broken && application.queued(id) > 0 {
+            return Ok(());
+        }
+        self.streams.remove(&id);
+        match is_broken {
+            true => application.give_up(id),
+            false => application.end(id),
         }
         Ok(())
     }
@@ -160,8 +191,11 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
         .nth(1)
         .ok_or("write where to listen, as /run/pages.sock")?;
     let mut application = Application::listen(socket, Shape::of(1024))?;
+    let (told, tells) = UnixStream::pair()?;
+    signal_hook::low_level::pipe::register(signal_hook::consts::SIGTERM, tells)?;
+    application.stop_on(told.into(), STOP_TIME)?;
     let mut pages = Pages::default();
-    loop {
+    while !application.is_over() {
         let Some(event) = application.wait(None)? else {
             continue;
         };
@@ -177,8 +211,9 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
         };
         if let Err(error) = done {
             application.say(id, &error.to_string());
-            application.begin(id, &Head::new(500));
-            application.end(id);
+            // What has begun is cut off, what has not is 500.
+            application.give_up(id);
         }
     }
+    Ok(())
 }

@@ -15,6 +15,16 @@ pub const VARIABLES_LEN_MAX: usize = 256 * 1024;
 /// The longest head of an answer: several times the cookies and policies that browsers take.
 pub const HEAD_LEN_MAX: usize = 32 * 1024;
 
+/// Bytes that all requests of an application hold of its memory, in variables and in bodies that were not read or are kept: as much as some
+/// thousand small uploads, or some large ones. What is beyond is answered with 503.
+pub const REQUESTS_LEN_MAX: usize = 256 * 1024 * 1024;
+
+/// What a request costs an application beside that: its entry, and its answer's.
+pub const REQUEST_COST: usize = 1024;
+
+/// The longest body that an application keeps whole for its answer. What takes longer ones reads them as they come.
+pub const KEPT_BODY_LEN_MAX: usize = 64 * 1024 * 1024;
+
 /// What an application says to the operator about one request, until that is taken: 16 lines of a kilobyte. The rest is left out.
 pub const SAID_LEN_MAX: usize = 16 * 1024;
 
@@ -45,8 +55,8 @@ pub const REQUEST_BUFFERS: u32 = 128;
 /// Bytes of records that are put together into one draft.
 pub const DRAFT_LEN: usize = 32 * 1024;
 
-/// Bytes of records that are put together for a server's pipe while nothing waits in front of them. What is behind waits with its request,
-/// and goes with it: an application that reads nothing costs no more than what its requests are, as long as somebody wants their answers.
+/// Bytes of records that are put together for a pipe while nothing waits in front of them. What is behind waits with its request,
+/// and goes with it: a peer that reads nothing costs no more than what its requests are, as long as somebody wants their answers.
 pub const OUTGOING_LEN_MAX: usize = 256 * 1024;
 
 /// Links that wait to begin at an application: more servers than have loops.
@@ -61,14 +71,14 @@ pub const SHORT_PAUSE: Duration = Duration::from_millis(5);
 /// Links to an application at once: members of its pool.
 pub const LINKS_MAX: usize = 48;
 
-/// Bytes of an answer's records that a server takes in one look: other connections of its loop wait as long.
+/// Bytes of a link's records that are taken in one look, at either end: all else of its loop waits as long.
 pub const LOOK_LEN_MAX: usize = 1024 * 1024;
 
-/// Records of one look: as many as there are in that of pages of a kilobyte.
+/// Records of one look: as many as there are in that of pages of a kilobyte, or of requests.
 pub const LOOK_RECORDS_MAX: usize = 1024;
 
 /// How long an application waits before it accepts again when no descriptor was left.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// How often an application that always has something to answer looks who connects, in turns.
+/// How often an application that always has something to hear looks who connects, in turns.
 pub const LOOKS_EVERY: u32 = 64;

@@ -36,12 +36,6 @@ impl Outgoing {
         self.bytes.len() + self.ready.len()
     }
 
-    /// Nothing of it will be written.
-    pub fn clear(&mut self) {
-        self.bytes.clear();
-        self.ready = Aggregate::new();
-    }
-
     /// A record whose bytes are copied.
     pub fn push(&mut self, header: Header, bytes: &[u8]) {
         self.bytes.extend(header.bytes());

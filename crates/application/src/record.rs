@@ -11,10 +11,11 @@
 //! |---|---|---|---|
 //! | [`Request`](Kind::Request) | server | variables, as FastCGI's pairs of names and values | last: it has no body |
 //! | [`Body`](Kind::Body) | server | a part of the body | last |
-//! | [`Leave`](Kind::Leave) | server | | nobody wants the answer any more |
+//! | [`Leave`](Kind::Leave) | both | | nobody wants the answer any more; or it does not become whole |
 //! | [`Head`](Kind::Head) | application | header fields of CGI (RFC 3875 §6) | |
 //! | [`Content`](Kind::Content) | application | a part of the content | last; kept: the same bytes will be sent again |
 //! | [`Said`](Kind::Said) | application | lines for the operator | |
+//! | [`Stop`](Kind::Stop) | application | | it ends: it answers what was asked, and is to be asked nothing more; of no request |
 //! | [`Room`](Kind::Room) | both | | the number of further bytes of the body, or of the content, that may be sent |
 
 use exos_iolite::{Aggregate, Error, Result, Slice};
@@ -33,7 +34,7 @@ pub enum Kind {
     Request = 1,
     /// A part of its body.
     Body = 2,
-    /// Nobody wants its answer.
+    /// Nobody wants its answer; or it does not become whole.
     Leave = 3,
     /// The head of its answer.
     Head = 4,
@@ -43,9 +44,11 @@ pub enum Kind {
     Said = 6,
     /// More may be sent.
     Room = 7,
+    /// No more requests are taken.
+    Stop = 8,
 }
 
-const KINDS: [Kind; 7] = [
+const KINDS: [Kind; 8] = [
     Kind::Request,
     Kind::Body,
     Kind::Leave,
@@ -53,6 +56,7 @@ const KINDS: [Kind; 7] = [
     Kind::Content,
     Kind::Said,
     Kind::Room,
+    Kind::Stop,
 ];
 
 /// The header of a record.
@@ -128,7 +132,7 @@ impl Header {
         }
         let (words, _) = numbers.as_chunks::<4>();
         let [request, len, value] = std::array::from_fn(|n| u32::from_ne_bytes(words[n]));
-        if len > 0 && matches!(kind, Kind::Leave | Kind::Room) {
+        if len > 0 && matches!(kind, Kind::Leave | Kind::Room | Kind::Stop) {
             return Err(Error::PeerFault(
                 "its record has bytes, and is of a kind that has none",
             ));
@@ -236,7 +240,7 @@ mod tests {
     }
 
     fn has_bytes(kind: Kind) -> bool {
-        !matches!(kind, Kind::Leave | Kind::Room)
+        !matches!(kind, Kind::Leave | Kind::Room | Kind::Stop)
     }
 
     /// They would be taken for the beginning of another record's.
@@ -315,7 +319,7 @@ mod tests {
     fn what_means_nothing_is_refused() {
         let good = Header::new(Kind::Head, 1, 0).bytes();
         assert_eq!(read(&good, &[]).map(|r| r.len()).ok(), Some(1));
-        for (at, byte) in [(0, 0), (0, 8), (1, 4), (2, 1), (3, 1)] {
+        for (at, byte) in [(0, 0), (0, 9), (1, 4), (2, 1), (3, 1)] {
             let mut bad = good;
             bad[at] = byte;
             assert!(

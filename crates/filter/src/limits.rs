@@ -37,4 +37,14 @@ pub const SEARCH_STEPS_MAX: usize = 100_000;
 /// verifier's steps, which must stay below it too.
 pub const INSNS_MAX: usize = 32_000;
 
+/// How long a slot stays closed for connections behind one that is the server's, if it does not say that it has it. Longer than
+/// connections may begin in the kernel without word of the server.
+pub const CLOSED_MS: i32 = 4000;
+
+/// When a connection in the kernel that did not end is forgotten.
+pub const FORGOTTEN_MS: i32 = 60_000;
+
+/// Connections that processors may be handing up, or answering, at once.
+pub const AT_ONCE: i32 = 128;
+
 const _: () = assert!(TRANSPORT_OFFSET_MAX + OFFSET_MAX <= 0xffff);

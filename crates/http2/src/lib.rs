@@ -44,6 +44,7 @@
 //! | [`hpack`] | header compression |
 //! | [`fields`], [`message`] | the fields of a message, and whether they make a request |
 //! | [`state`] | the states of a stream, as a table |
+//! | [`response`] | what a response's fields say to a client that counts |
 //! | [`priority`] | which response comes first |
 //! | [`connection`] | a server's connection |
 //! | [`error`] | what can be wrong, with codes and names |
@@ -60,6 +61,7 @@ pub mod hpack;
 pub mod limits;
 pub mod message;
 pub mod priority;
+pub mod response;
 pub mod state;
 
 pub use error::{ErrorCode, Fault};

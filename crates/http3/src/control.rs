@@ -1,4 +1,4 @@
-//! A client's streams in one direction (RFC 9114 §6.2): the control stream, and those of QPACK, on which nothing that counts can come.
+//! The peer's streams in one direction (RFC 9114 §6.2): the control stream, and those of QPACK, on which nothing that counts can come.
 
 use exos_http2::priority::Priority;
 
@@ -7,12 +7,22 @@ use crate::frame::{self, kind, setting, stream};
 use crate::limits::{CONTROL_FRAME_LEN_MAX, PRIORITIES_MAX, WASTE_LEN_MAX};
 use crate::varint;
 
+/// Whose streams are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Peer {
+    /// A client's, by its server.
+    #[default]
+    Client,
+    /// A server's, by a client that has allowed no pushes.
+    Server,
+}
+
 /// Kinds of these streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Settings, priorities.
     Control,
-    /// What the client's encoder says.
+    /// What the peer's encoder says.
     Encoder,
     /// What its decoder says.
     Decoder,
@@ -27,9 +37,11 @@ pub enum Event {
     Opened(Kind),
     /// The response on this stream is so urgent (RFC 9218 §7.2).
     Priority(u64, Priority),
+    /// The peer goes away (§5.2): a server handles no requests from this stream on.
+    GoAway(u64),
 }
 
-/// Which of a client's streams there are.
+/// Which of a peer's streams there are.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Opened(u8);
 
@@ -58,6 +70,7 @@ impl Opened {
 /// What reads one of them.
 #[derive(Debug, Default)]
 pub struct Reader {
+    peer: Peer,
     kind: Option<Kind>,
     /// What has come of a number, of a frame's head, or of its content.
     partial: Vec<u8>,
@@ -69,7 +82,7 @@ pub struct Reader {
     priorities: u32,
     /// The latest push that the client would take.
     push_max: Option<u64>,
-    /// A request up to which the client has gone away.
+    /// From which on the peer has gone away.
     gone: Option<u64>,
     waste: u64,
     /// A number goes on, on a decoder's stream.
@@ -77,6 +90,14 @@ pub struct Reader {
 }
 
 impl Reader {
+    /// One of a peer's streams.
+    pub fn of(peer: Peer) -> Reader {
+        Reader {
+            peer,
+            ..Reader::default()
+        }
+    }
+
     /// What it is, when that is known.
     pub fn kind(&self) -> Option<Kind> {
         self.kind
@@ -117,7 +138,7 @@ impl Reader {
         Ok(None)
     }
 
-    /// The client has ended it.
+    /// The peer has ended it.
     ///
     /// # Errors
     ///
@@ -134,7 +155,9 @@ impl Reader {
             stream::CONTROL => Kind::Control,
             stream::QPACK_ENCODER => Kind::Encoder,
             stream::QPACK_DECODER => Kind::Decoder,
-            stream::PUSH => return Err(Fault::StreamKind), // §6.2.2: only servers push.
+            // §6.2.2: only servers push, and only what a client has allowed (§4.6).
+            stream::PUSH if self.peer == Peer::Client => return Err(Fault::StreamKind),
+            stream::PUSH => return Err(Fault::Identifier),
             _ => Kind::Unknown,
         };
         self.kind = Some(kind);
@@ -190,6 +213,12 @@ impl Reader {
             kind::DATA | kind::HEADERS | kind::PUSH_PROMISE => Err(Fault::FrameUnexpected),
             kind if kind::is_of_http2(kind) => Err(Fault::FrameOfHttp2),
             kind::SETTINGS if self.has_settings => Err(Fault::FrameUnexpected),
+            // §7.2.7, RFC 9218 §7.2: only clients say so.
+            kind::MAX_PUSH_ID | kind::PRIORITY_UPDATE | kind::PRIORITY_UPDATE_PUSH
+                if self.peer == Peer::Server =>
+            {
+                Err(Fault::FrameUnexpected)
+            }
             kind::SETTINGS
             | kind::CANCEL_PUSH
             | kind::GOAWAY
@@ -233,9 +262,11 @@ impl Reader {
                 Some(before) if number < before => Err(Fault::Identifier),
                 _ => Ok(None),
             },
+            // A server names a request, which a client begins and both sides send on; a client a push.
+            _ if self.peer == Peer::Server && number % 4 != 0 => Err(Fault::Identifier),
             _ => match self.gone.replace(number) {
                 Some(before) if number > before => Err(Fault::Identifier),
-                _ => Ok(None),
+                _ => Ok(Some(Event::GoAway(number))),
             },
         }
     }

@@ -1,4 +1,4 @@
-//! What can be wrong with what a client sends, and the code that tells it (RFC 9114 §8.1, RFC 9204 §6).
+//! What can be wrong with what a peer sends, and the code that tells it (RFC 9114 §8.1, RFC 9204 §6).
 
 use std::fmt;
 
@@ -37,12 +37,43 @@ impl ErrorCode {
     pub const REQUEST_INCOMPLETE: ErrorCode = ErrorCode(0x10d);
     /// The request breaks the rules.
     pub const MESSAGE_ERROR: ErrorCode = ErrorCode(0x10e);
+    /// What a tunnel leads to has failed.
+    pub const CONNECT_ERROR: ErrorCode = ErrorCode(0x10f);
+    /// The request is to be asked by HTTP/1.1.
+    pub const VERSION_FALLBACK: ErrorCode = ErrorCode(0x110);
     /// A field section cannot be read.
     pub const DECOMPRESSION_FAILED: ErrorCode = ErrorCode(0x200);
     /// The peer's encoder does what it may not.
     pub const ENCODER_STREAM_ERROR: ErrorCode = ErrorCode(0x201);
     /// The peer's decoder does what it may not.
     pub const DECODER_STREAM_ERROR: ErrorCode = ErrorCode(0x202);
+
+    /// Its name in RFC 9114 §8.1 and RFC 9204 §6, without what all have in common and in lower case; of one that has none, nothing.
+    pub const fn name(self) -> Option<&'static str> {
+        Some(match self {
+            ErrorCode::NO_ERROR => "no_error",
+            ErrorCode::GENERAL_PROTOCOL_ERROR => "general_protocol_error",
+            ErrorCode::INTERNAL_ERROR => "internal_error",
+            ErrorCode::STREAM_CREATION_ERROR => "stream_creation_error",
+            ErrorCode::CLOSED_CRITICAL_STREAM => "closed_critical_stream",
+            ErrorCode::FRAME_UNEXPECTED => "frame_unexpected",
+            ErrorCode::FRAME_ERROR => "frame_error",
+            ErrorCode::EXCESSIVE_LOAD => "excessive_load",
+            ErrorCode::ID_ERROR => "id_error",
+            ErrorCode::SETTINGS_ERROR => "settings_error",
+            ErrorCode::MISSING_SETTINGS => "missing_settings",
+            ErrorCode::REQUEST_REJECTED => "request_rejected",
+            ErrorCode::REQUEST_CANCELLED => "request_cancelled",
+            ErrorCode::REQUEST_INCOMPLETE => "request_incomplete",
+            ErrorCode::MESSAGE_ERROR => "message_error",
+            ErrorCode::CONNECT_ERROR => "connect_error",
+            ErrorCode::VERSION_FALLBACK => "version_fallback",
+            ErrorCode::DECOMPRESSION_FAILED => "decompression_failed",
+            ErrorCode::ENCODER_STREAM_ERROR => "encoder_stream_error",
+            ErrorCode::DECODER_STREAM_ERROR => "decoder_stream_error",
+            ErrorCode(_) => return None,
+        })
+    }
 }
 
 /// What is wrong.

@@ -1,4 +1,4 @@
-//! Heads of frames (RFC 9114 §7.1), and what a server says of itself (§7.2.4).
+//! Heads of frames (RFC 9114 §7.1), and what either side says of itself (§7.2.4).
 //!
 //! ```text
 //! type (variable) | length (variable) | content
@@ -80,7 +80,13 @@ pub fn push_head(out: &mut Vec<u8>, kind: u64, len: u64) {
     varint::push(out, len);
 }
 
-/// What a server's control stream begins with: its type, and settings that leave a client no table to fill.
+/// Appends a frame.
+pub fn push(out: &mut Vec<u8>, kind: u64, content: &[u8]) {
+    push_head(out, kind, content.len() as u64);
+    out.extend_from_slice(content);
+}
+
+/// What our control stream begins with: its type, and settings that leave the peer no table to fill.
 pub fn settings() -> Vec<u8> {
     let mut content = Vec::new();
     for (setting, value) in [
@@ -93,8 +99,7 @@ pub fn settings() -> Vec<u8> {
     }
     let mut out = Vec::new();
     varint::push(&mut out, stream::CONTROL);
-    push_head(&mut out, kind::SETTINGS, content.len() as u64);
-    out.extend(content);
+    push(&mut out, kind::SETTINGS, &content);
     out
 }
 
@@ -102,7 +107,6 @@ pub fn settings() -> Vec<u8> {
 pub fn go_away(stream: u64) -> Vec<u8> {
     let (mut content, mut out) = (Vec::new(), Vec::new());
     varint::push(&mut content, stream);
-    push_head(&mut out, kind::GOAWAY, content.len() as u64);
-    out.extend(content);
+    push(&mut out, kind::GOAWAY, &content);
     out
 }

@@ -1,8 +1,8 @@
-//! HTTP/3 without I/O (RFC 9114), with field sections of QPACK's fixed table (RFC 9204), for a server.
+//! HTTP/3 without I/O (RFC 9114), with field sections of QPACK's fixed table (RFC 9204), for servers and clients.
 //!
-//! QUIC carries the streams; here is what is in them. Bytes of a request's stream go into a [`request::Reader`], which gives the
-//! head of the request and parts of its body; those of the client's other streams into a [`control::Reader`]. Each takes bytes in
-//! pieces as they come. What leaves is made by [`frame`] and [`qpack::encoder`].
+//! QUIC carries the streams; here is what is in them. Bytes of a request's stream go into a [`request::Reader`] at the server, which gives
+//! the head of the request and parts of its body, and into a [`response::Reader`] at the client; those of the peer's other streams into a
+//! [`control::Reader`]. Each takes bytes in pieces as they come. What leaves is made by [`frame`] and [`qpack::encoder`].
 //!
 //! ```
 //! use exos_http3::{frame, qpack, request};
@@ -25,15 +25,17 @@
 //! # Ok::<(), exos_http3::Fault>(())
 //! ```
 //!
-//! Nothing dynamic is spoken: the table that clients may fill has no room ([`frame::settings`]), and nothing is pushed.
+//! Nothing dynamic is spoken: the table that peers may fill has no room ([`frame::settings`]), and nothing is pushed.
 //!
 //! | file | what is in it |
 //! |---|---|
 //! | [`varint`] | numbers of variable length |
-//! | [`frame`] | heads of frames, and the settings of a server |
+//! | [`frame`] | heads of frames, and the settings of either side |
 //! | [`qpack`] | field sections |
-//! | [`request`] | a request's stream, as it comes |
-//! | [`control`] | a client's other streams |
+//! | [`request`] | a request's stream, as it comes to a server |
+//! | [`response`] | a request's stream, as it comes back to a client |
+//! | `message` | the frames of both |
+//! | [`control`] | the peer's other streams |
 //! | [`error`] | what can be wrong, with codes and names |
 
 #![forbid(unsafe_code)]
@@ -42,8 +44,10 @@ pub mod control;
 pub mod error;
 pub mod frame;
 pub mod limits;
+mod message;
 pub mod qpack;
 pub mod request;
+pub mod response;
 pub mod varint;
 
 pub use error::{ErrorCode, Fault};

@@ -189,6 +189,4 @@ impl Census {
 }
 
 #[cfg(test)]
-mod model;
-#[cfg(test)]
-mod share_model;
+mod tests;

@@ -1,126 +1,25 @@
 //! epoll sets with shared sockets in them (epoll(7)).
 //!
 //! The kernel's set is beneath, under its descriptor: with the kernel's descriptors in it, and one of ours that wakes who waits.
-//! Which of its descriptors is which set, and what calls do to them; one set is in `set`, sets within sets in `nested`, waiting in
-//! `wait`.
+//! Here stands what calls do to them. Which descriptor is which set is in `table`, one set in `set`, sets within sets in `nested`; waiting for one,
+//! which may end the sharing of sockets, is above ([`crate::epoll_wait`]).
 
 mod nested;
 pub(crate) mod set;
-mod wait;
+mod table;
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-use crate::by_number::ByNumber;
-use crate::memory::DESCRIPTORS;
 use crate::process::{Found, Here, NO_WATCHER};
-use crate::sharing::unshare_fd;
-use crate::signals::Section;
 use crate::system::{
     EDGE, EEXIST, EFAULT, EINVAL, ENOENT, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, ERR,
     EXCLUSIVE, EpollEvent, HUP, IN, OUT,
 };
 
-use nested::{Teller, collect, lie_down, teller, waited_alone, without_doubles};
-use set::{Member, Set};
-
-pub use nested::{among, readiness, watch};
-pub use wait::wait;
-
-#[derive(Default)]
-struct Sets {
-    /// By descriptor.
-    by_fd: ByNumber<i32, u64>,
-    all: ByNumber<u64, Set>,
-    made: u64,
-    /// The kernel's descriptors, by number: in which sets, and how. A socket of the kernel's may become a shared one.
-    others: ByNumber<i32, Vec<(i32, EpollEvent)>>,
-}
-
-static SETS: Mutex<Option<Sets>> = Mutex::new(None);
-
-/// Descriptors that may be sets, or of the kernel's in one: a bit for each. Those beyond the last always may.
-static KNOWN: [AtomicU64; DESCRIPTORS / 64] = [const { AtomicU64::new(0) }; DESCRIPTORS / 64];
-
-fn note(fd: i32) {
-    if let Some(word) = KNOWN.get(fd as usize / 64) {
-        word.fetch_or(1 << (fd % 64), Ordering::Relaxed);
-    }
-}
-
-/// Whether [`closed`] is to be told when a descriptor is closed.
-pub fn knows(fd: i32) -> bool {
-    let word = KNOWN.get(fd as usize / 64);
-    word.is_none_or(|word| word.load(Ordering::Relaxed) & (1 << (fd % 64)) != 0)
-}
-
-fn lock() -> MutexGuard<'static, Option<Sets>> {
-    SETS.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn with<R>(look: impl FnOnce(&mut Sets) -> R) -> R {
-    let _handlers_wait = Section::enter();
-    look(lock().get_or_insert_with(Sets::default))
-}
-
-/// Looks at the set of a descriptor, if it has a shared socket in it, or had.
-pub fn with_set<R>(fd: i32, look: impl FnOnce(&mut Set) -> R) -> Option<R> {
-    with(|sets| sets.of(fd).map(look))
-}
-
-impl Sets {
-    /// The set of a descriptor.
-    fn of(&mut self, fd: i32) -> Option<&mut Set> {
-        let number = self.by_fd.get(&fd)?;
-        self.all.get_mut(number)
-    }
-
-    fn made(&mut self, fd: i32) -> &mut Set {
-        note(fd);
-        let made = &mut self.made;
-        let number = *self.by_fd.entry(fd).or_insert_with(|| {
-            *made += 1;
-            *made
-        });
-        self.all
-            .entry(number)
-            .or_insert_with(|| Set::with_descriptors(1))
-    }
-
-    /// Adds the descriptors of the sockets in a set, and in those in it, of which the kernel is to tell from now on.
-    fn sockets_in(&mut self, number: u64, sockets: &mut Vec<i32>) {
-        let Some(set) = self.all.get_mut(&number) else {
-            return;
-        };
-        set.is_polled = true;
-        sockets.extend(set.members.values().map(|member| member.fd));
-        let nested: Vec<u64> = set.nested.values().map(|inner| inner.of).collect();
-        for inner in nested {
-            self.sockets_in(inner, sockets);
-        }
-    }
-}
-
-/// The lock is let go of before handlers may run.
-type Held = (MutexGuard<'static, Option<Sets>>, Section);
-
-thread_local! {
-    /// Held while the process forks: the child finds it as it was.
-    static HELD: std::cell::Cell<Option<Held>> = const { std::cell::Cell::new(None) };
-}
-
-pub fn hold() {
-    let handlers_wait = Section::enter();
-    let mut held = lock();
-    // Either process may put descriptors of the kernel's into sets of both.
-    let sets = held.iter_mut().flat_map(|sets| sets.all.values_mut());
-    sets.for_each(|set| set.has_kernels = true);
-    HELD.set(Some((held, handlers_wait)));
-}
-
-pub fn let_go() {
-    drop(HELD.take());
-}
+pub use nested::{
+    Teller, among, collect, lie_down, readiness, teller, waited_alone, watch, without_doubles,
+};
+use set::Member;
+pub use table::{hold, knows, let_go, with_set};
+use table::{note, unnote, with};
 
 /// A set has been made (epoll_create(2)).
 pub fn made(fd: i32) {
@@ -232,16 +131,16 @@ pub fn control(
     })
 }
 
-/// The sockets in a set, and in those in it, are shared no more: there is no watcher for a thread that is about to wait for it.
-pub fn unshare_in(fd: i32) {
-    let sockets = with(|sets| {
+/// The descriptors of the sockets in a set, and in those in it, which are to be shared no more: there is no watcher for a thread that is
+/// about to wait for it.
+pub fn sockets_in(fd: i32) -> Vec<i32> {
+    with(|sets| {
         let mut sockets = Vec::new();
         if let Some(&number) = sets.by_fd.get(&fd) {
             sets.sockets_in(number, &mut sockets);
         }
         sockets
-    });
-    sockets.into_iter().for_each(unshare_fd);
+    })
 }
 
 /// A descriptor of the kernel's has been added to a set of the kernel's, changed, or taken out.
@@ -305,9 +204,7 @@ pub fn forget(here: &Here, number: u32) {
 
 /// A descriptor is closed, that may be a set's, or stand in one.
 pub fn closed(here: &'static Here, fd: i32) {
-    if let Some(word) = KNOWN.get(fd as usize / 64) {
-        word.fetch_and(!(1 << (fd % 64)), Ordering::Relaxed);
-    }
+    unnote(fd);
     let set = with(|sets| {
         sets.others.remove(&fd);
         let number = sets.by_fd.remove(&fd)?;

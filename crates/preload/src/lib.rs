@@ -26,7 +26,7 @@
 //! | `stream` | bytes: what reading and writing calls come to |
 //! | `datagrams`, `control`, `addresses` | datagrams, as above, what goes beside their bytes, and to whom |
 //! | `sockets`, `datagrams::options` | accepting, addresses, options |
-//! | `epoll`, `set`, `poll`, `waker`, `by_number` | waiting for many, and for sets of them |
+//! | `epoll`, `epoll_wait`, `poll`, `waker`, `by_number` | waiting for many, and for sets of them |
 //! | `trace` | calls as strace has them, on both sides; which of this process are printed |
 //! | `calls` | the functions that take the place of the C library's |
 // `build.rs` compiles it without the workspace's lints.
@@ -51,6 +51,8 @@ mod control;
 mod datagrams;
 #[cfg(exos_preload)]
 mod epoll;
+#[cfg(exos_preload)]
+mod epoll_wait;
 #[cfg(exos_preload)]
 mod options;
 #[cfg(exos_preload)]

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::epoll;
 use crate::epoll::set::readiness;
 use crate::process::{AGAIN, Found, Here, here};
-use crate::sharing::{find, unshare_fd};
+use crate::sharing::{find, unshare_fd, unshare_in};
 use crate::system::{self, ERR, HUP, IN, PollFd, Timespec};
 use crate::wait::until;
 use crate::waker::Waker;
@@ -193,7 +193,7 @@ impl<'a> Call<'a> {
             unshare_fd(self.fds[*at].fd);
         }
         for (_, fd) in &self.sets {
-            epoll::unshare_in(*fd);
+            unshare_in(*fd);
         }
         self.here.let_go();
     }

@@ -12,7 +12,7 @@ use crate::memory::{AWAKE, Ask, DESCRIPTORS, MARK, OWN, SLEEPS, SOCKETS, Shared}
 use crate::memory::{Lock, Socket, state};
 use crate::signals::Section;
 use crate::system;
-use crate::trace::library as tracing;
+use crate::trace::pipe;
 
 /// A process whose sockets are shared.
 pub struct Here {
@@ -146,14 +146,14 @@ impl Here {
 
     /// Prints calls from now on, to a pipe that is a descriptor of the process `of`.
     pub fn print_to(&self, of: u32, pipe: u32) {
-        let Some(pipe) = open_of(of, pipe, OpenOptions::new().read(true).write(true)) else {
+        let Some(file) = open_of(of, pipe, OpenOptions::new().read(true).write(true)) else {
             return;
         };
-        let pipe = self.own(pipe.into_raw_fd());
+        let fd = self.own(file.into_raw_fd());
         // A reader that takes nothing is not waited for without end.
         // SAFETY: a descriptor of ours.
-        unsafe { system::fcntl64(pipe, system::F_SETFL, system::O_NONBLOCK as usize) };
-        tracing::begin(pipe);
+        unsafe { system::fcntl64(fd, system::F_SETFL, system::O_NONBLOCK as usize) };
+        pipe::begin(fd);
     }
 
     /// The number of its part of the memory; none of a child for which there was none.

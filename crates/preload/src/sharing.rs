@@ -53,6 +53,11 @@ pub fn unshare_fd(fd: i32) {
     }
 }
 
+/// As above, for the sockets in an epoll set, and in those in it.
+pub fn unshare_in(set: i32) {
+    epoll::sockets_in(set).into_iter().for_each(unshare_fd);
+}
+
 /// As above, for all descriptors of this process.
 pub fn unshare_all(here: &'static Here) {
     let all: Vec<_> = descriptors(here).collect();

@@ -13,18 +13,8 @@ use std::marker::PhantomData;
 use std::ptr::from_ref;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence};
 
-use crate::system::{self, SA_RESETHAND, SA_SIGINFO, number};
-use crate::trace::library as tracing;
-
-/// An action (sigaction(2)), as the C library has it.
-#[repr(C)]
-#[derive(Copy, Clone)]
-pub struct Action {
-    pub handler: usize,
-    pub mask: [u64; 16],
-    pub flags: i32,
-    pub restorer: usize,
-}
+use crate::system::{self, Action, SA_RESETHAND, SA_SIGINFO, number};
+use crate::trace::pipe;
 
 /// A program's handler in whose place [`handle`] is.
 struct Handler {
@@ -172,8 +162,8 @@ unsafe extern "C-unwind" fn handle(signal: i32, info: *mut c_void, context: *mut
     unsafe {
         let call: unsafe extern "C-unwind" fn(i32, *mut c_void, *mut c_void) =
             std::mem::transmute(std::ptr::with_exposed_provenance::<c_void>(at));
-        match tracing::is_on() {
-            true => tracing::of_handler(|| call(signal, info, context)),
+        match pipe::is_on() {
+            true => pipe::of_handler(|| call(signal, info, context)),
             false => call(signal, info, context),
         }
     }

@@ -5,7 +5,6 @@ use std::ffi::{c_char, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::memory::{MARKED, MARKED_DATAGRAMS};
-use crate::signals::Action;
 pub use crate::trace::number;
 
 pub type Size = usize;
@@ -59,6 +58,16 @@ pub struct PollFd {
 pub struct Timespec {
     pub seconds: i64,
     pub nanoseconds: i64,
+}
+
+/// An action (sigaction(2)), as the C library has it.
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct Action {
+    pub handler: usize,
+    pub mask: [u64; 16],
+    pub flags: i32,
+    pub restorer: usize,
 }
 
 macro_rules! constants {
@@ -281,6 +290,25 @@ pub fn is_of_ip(fd: i32) -> bool {
     set_errno(before);
     is_known && [AF_INET, AF_INET6].contains(&i32::from_ne_bytes(domain))
 }
+
+/// What is asked of interfaces by way of any socket (netdevice(7)): a socket of the kernel's tells it.
+pub fn of_interfaces(what: u64, argument: usize) -> i32 {
+    // SAFETY: the caller's argument goes where it would have gone; the descriptor is our own.
+    unsafe {
+        let asked = socket(AF_INET, SOCK_DGRAM | O_CLOEXEC, 0);
+        if asked < 0 {
+            return -1;
+        }
+        let result = ioctl(asked, what, argument);
+        let number = errno();
+        close(asked);
+        set_errno(number);
+        result
+    }
+}
+
+/// The offset of `st_mode` in `struct stat`.
+pub const MODE_AT: usize = if cfg!(target_arch = "x86_64") { 24 } else { 16 };
 
 /// The limit of address space (getrlimit(2)).
 pub const RLIMIT_AS: usize = 9;

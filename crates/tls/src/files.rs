@@ -13,7 +13,7 @@ use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 use zeroize::Zeroizing;
 
-use crate::certificate::{UnixSecs, Validity, list, validity};
+use crate::certificate::{UnixSecs, Validity, revocation_list, validity};
 use crate::limits::{EXPIRY_WARNING_SECS, LISTS_LEN_MAX, PEM_LEN_MAX};
 
 /// What anything of DER begins with.
@@ -94,15 +94,12 @@ pub fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, Error> 
     }
 }
 
-/// The revocation lists in a file, of PEM or one of DER. `now` is for one that is out of date.
+/// The revocation lists in a file, of PEM or one of DER.
 ///
 /// # Errors
 ///
-/// It cannot be read, there is none in it, or one has expired: all clients that are judged by it would be refused.
-pub fn revocation_lists(
-    file: &Path,
-    now: UnixSecs,
-) -> Result<Vec<CertificateRevocationListDer<'static>>, Error> {
+/// It cannot be read, or there is none in it that can be used.
+pub fn revocation_lists(file: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>, Error> {
     let (bytes, _) = contents_up_to(LISTS_LEN_MAX, file, "the revocation list")?;
     let name = file.display();
     let lists = match bytes.first() {
@@ -121,7 +118,7 @@ pub fn revocation_lists(
             .mend("name a file of PEM, with lines as -----BEGIN X509 CRL-----, or of DER"));
     }
     for der in &lists {
-        let list = list(der).ok_or_else(|| {
+        let list = revocation_list(der).ok_or_else(|| {
             Error::new(format!("a revocation list in {name} is broken"))
                 .mend("write the file again, from what the authority publishes")
         })?;
@@ -130,15 +127,41 @@ pub fn revocation_lists(
             let mend = "have the authority make one of version 2 (by openssl ca: with crlnumber or crl_extensions in its configuration)";
             return Err(Error::new(what).mend(mend));
         }
-        if let Some(until) = list.until.filter(|until| *until < now) {
-            let hours = (now - until) / 3600;
-            let what = format!(
-                "a revocation list in {name} has expired {hours} hours ago, and all clients whose issuer's it is would be refused"
-            );
-            return Err(Error::new(what).mend("get the authority's present one"));
-        }
     }
     Ok(lists)
+}
+
+/// Of several lists of an issuer the newest one: a verifier looks at one of each.
+pub fn newest_lists(
+    lists: Vec<CertificateRevocationListDer<'static>>,
+) -> Vec<CertificateRevocationListDer<'static>> {
+    fn about<'a>(der: &'a CertificateRevocationListDer<'_>) -> Option<(&'a [u8], UnixSecs)> {
+        revocation_list(der).map(|it| (it.issuer, it.from))
+    }
+    let is_newest = |at: usize, der: &CertificateRevocationListDer<'_>| {
+        let Some((issuer, from)) = about(der) else {
+            return true; // The verifier says what is wrong with it.
+        };
+        let others = lists.iter().enumerate().filter(|(other, _)| *other != at);
+        let mut others = others.filter_map(|(other, der)| Some((other, about(der)?)));
+        !others.any(|(other, (its, since))| its == issuer && (since, other) > (from, at))
+    };
+    let all = lists.iter().enumerate();
+    let newest = all.filter(|(at, der)| is_newest(*at, der));
+    newest.map(|(_, der)| der.clone()).collect()
+}
+
+/// What an operator should know of lists: which have expired, so that clients with certificates of their issuers are refused.
+pub fn warning_of_lists(
+    lists: &[CertificateRevocationListDer<'_>],
+    now: UnixSecs,
+) -> Option<String> {
+    let ends = lists.iter().filter_map(|der| revocation_list(der)?.until);
+    let until = ends.min().filter(|until| *until < now)?;
+    let hours = (now - until) / 3600;
+    Some(format!(
+        "a revocation list for clients has expired {hours} hours ago: all certificates of its issuer are refused; get the authority's present one"
+    ))
 }
 
 fn no_certificate(file: &Path) -> Error {

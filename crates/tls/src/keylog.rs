@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
@@ -131,6 +131,11 @@ impl KeyLog {
     }
 }
 
+/// Whether a line holds a secret that is known here.
+pub fn holds_secret(line: &[u8]) -> bool {
+    KeyLog::default().add(line)
+}
+
 /// Hexadecimal digits as bytes, as many as the longest secret has at most.
 fn unhex(digits: &[u8]) -> Option<Vec<u8>> {
     if digits.len() > 2 * SECRET_LEN_MAX || !digits.len().is_multiple_of(2) {
@@ -153,20 +158,29 @@ impl fmt::Debug for KeyLogWriter {
 }
 
 impl KeyLogWriter {
-    /// Appends to this file, which is made if it is not there.
+    /// Appends to this file, which is made if it is not there. One that is there has to be a file of this user's that nobody else can
+    /// read or write, and no link.
     ///
     /// # Errors
     ///
-    /// It cannot be written.
+    /// It cannot be written, or is for others too.
     pub fn append_to(path: &Path) -> Result<KeyLogWriter, Error> {
+        let what = format!("the key log {} cannot be written", path.display());
+        let mend =
+            "name a file in a folder that nobody else may write to; none has to be there before";
+        if path.symlink_metadata().is_ok_and(|it| it.is_symlink()) {
+            return Err(Error::new(format!("{what}: it is a link")).mend(mend));
+        }
         let mut options = OpenOptions::new();
         let opened = options.append(true).create(true).mode(0o600).open(path);
-        let file = opened.map_err(|e| {
-            Error::io(
-                format!("the key log {} cannot be written", path.display()),
-                e,
-            )
-        })?;
+        let file = opened.map_err(|e| Error::io(what.clone(), e))?;
+        let about = file.metadata().map_err(|e| Error::io(what.clone(), e))?;
+        let own = Path::new("/proc/self").metadata();
+        let is_own = own.is_ok_and(|own| own.uid() == about.uid());
+        if !about.is_file() || !is_own || about.mode() & 0o077 != 0 {
+            let what = format!("{what}: others can read or write it");
+            return Err(Error::new(what).mend(mend));
+        }
         Ok(KeyLogWriter(Mutex::new(file)))
     }
 }

@@ -127,13 +127,11 @@ fn push_fitted(bytes: &mut Vec<u8>, mut rest: &[u8]) {
         let mut whole = Vec::new();
         if kind == kind::HEADERS && flags & 0x40 != 0 {
             // A request that is sound, and the payload's fields behind it.
-            for (name, value) in [(":method", "GET"), (":scheme", "http"), (":path", "/")] {
-                encoder::push(&mut whole, name.as_bytes(), value.as_bytes());
-            }
+            let fields = [(":method", "GET"), (":scheme", "http"), (":path", "/")];
+            whole.extend(encoder::block(&fields));
         }
         whole.extend_from_slice(payload);
         let flags = flags & (flag::END_STREAM | flag::END_HEADERS | flag::PADDED | flag::PRIORITY);
-        frame::push_head(bytes, whole.len(), kind, flags, u32::from(stream));
-        bytes.extend(whole);
+        frame::push(bytes, kind, flags, u32::from(stream), &whole);
     }
 }

@@ -1,4 +1,4 @@
-//! HTTP/3 from outside: field sections, requests and control streams of a client that sends anything.
+//! HTTP/3 from outside: field sections, requests, responses and control streams of a peer that sends anything.
 
 use exos_http2::fields::Fields;
 use exos_http3::control;
@@ -6,18 +6,19 @@ use exos_http3::frame;
 use exos_http3::limits::SECTION_LEN_MAX;
 use exos_http3::qpack::{decoder, encoder};
 use exos_http3::request::{Part, Reader};
+use exos_http3::response;
 
 /// A field section: what is decoded is encoded so that it is decoded to the same, and no section has more fields than bytes.
 pub fn field_section(data: &[u8]) {
     let mut fields = Fields::new();
-    let decoded = decoder::decode(data, &mut fields);
+    let decoded = decoder::decode(data, |name, value| fields.push(name, value));
     assert!(fields.count() <= data.len());
     let (mut section, mut again) = (Vec::new(), Fields::new());
     encoder::begin(&mut section);
     for (name, value) in fields.iter() {
         encoder::push(&mut section, name, value);
     }
-    decoder::decode(&section, &mut again).expect("what was encoded");
+    decoder::decode(&section, |name, value| again.push(name, value)).expect("what was encoded");
     assert!(again.iter().eq(fields.iter()), "{decoded:?}");
 }
 
@@ -63,17 +64,68 @@ fn read(bytes: &[u8], piece: usize) -> (u32, usize, Option<u8>) {
     (heads, body, reader.end().err().map(|fault| fault as u8))
 }
 
-/// A client's stream in one direction: whole and cut it comes to the same events.
+/// A response's stream: whole and cut as the first byte says it comes to the same, also where the field sections are remembered. By the
+/// second byte it answers a HEAD, or the rest is the content of a field section.
+pub fn response(data: &[u8]) {
+    let Some((&[cut, how], bytes)) = data.split_first_chunk() else {
+        return;
+    };
+    let mut all = Vec::new();
+    if how & 1 == 1 && bytes.len() <= SECTION_LEN_MAX {
+        frame::push_head(&mut all, frame::kind::HEADERS, bytes.len() as u64);
+    }
+    all.extend_from_slice(bytes);
+    let mut sections = response::Sections::default();
+    let is_head = how & 2 == 2;
+    let whole = answered(&all, all.len().max(1), is_head, &mut sections);
+    let cut = answered(&all, usize::from(cut) + 1, is_head, &mut sections);
+    assert_eq!(whole, cut);
+}
+
+/// The status and how many bytes of content there are, and how it ends.
+fn answered(
+    bytes: &[u8],
+    piece: usize,
+    is_head: bool,
+    sections: &mut response::Sections,
+) -> (Option<u16>, usize, Option<u8>) {
+    let mut reader = response::Reader::new(is_head);
+    let (mut status, mut content) = (None, 0);
+    for mut rest in bytes.chunks(piece) {
+        loop {
+            match reader.receive(&mut rest, sections) {
+                Err(fault) => return (status, 0, Some(fault as u8)),
+                Ok(None) => break,
+                Ok(Some(response::Part::Head(came))) => {
+                    assert!(came >= 200 && status.replace(came).is_none());
+                }
+                Ok(Some(response::Part::Data(data))) => {
+                    assert!(status.is_some());
+                    content += data.len();
+                }
+            }
+        }
+        assert!(rest.is_empty());
+    }
+    assert!(content <= bytes.len() && reader.has_begun() == status.is_some());
+    (status, content, reader.end().err().map(|fault| fault as u8))
+}
+
+/// A peer's stream in one direction, a client's or by an odd first byte a server's: whole and cut it comes to the same events.
 pub fn control(data: &[u8]) {
     let Some((&cut, bytes)) = data.split_first() else {
         return;
     };
-    let whole = events(bytes, bytes.len().max(1));
-    assert_eq!(whole, events(bytes, usize::from(cut) + 1));
+    let peer = match cut & 1 {
+        0 => control::Peer::Client,
+        _ => control::Peer::Server,
+    };
+    let whole = events(bytes, bytes.len().max(1), peer);
+    assert_eq!(whole, events(bytes, usize::from(cut) + 1, peer));
 }
 
-fn events(bytes: &[u8], piece: usize) -> (Vec<control::Event>, Option<u8>) {
-    let (mut reader, mut events) = (control::Reader::default(), Vec::new());
+fn events(bytes: &[u8], piece: usize, peer: control::Peer) -> (Vec<control::Event>, Option<u8>) {
+    let (mut reader, mut events) = (control::Reader::of(peer), Vec::new());
     for mut rest in bytes.chunks(piece) {
         loop {
             match reader.receive(&mut rest) {

@@ -8,7 +8,7 @@ use exos_cheetah::applications::head::Head;
 use exos_cheetah::applications::proxy::answer::{Answer, AnswerError, Question};
 use exos_cheetah::applications::proxy::request::{self, About};
 use exos_cheetah::applications::proxy::{HostField, Proxy};
-use exos_cheetah::applications::{Address, Application, Asked};
+use exos_cheetah::applications::{Address, Application, Asked, Place};
 use exos_cheetah::limits::PROXY_HEADER_LEN_MAX;
 use exos_cheetah::message::Fault;
 use exos_cheetah::message::Version;
@@ -60,6 +60,7 @@ pub fn answers(bytes: &[u8]) {
     let question = Question {
         asks_head: first & 1 != 0,
         wants_upgrade: first & 2 != 0,
+        may_be_kept: true,
     };
     let all = answer(bytes, question, bytes.len().max(1));
     for step in [1, 2, 7, 64] {
@@ -127,7 +128,7 @@ pub fn requests(bytes: &[u8]) {
     if asked.body == Body::UnknownCoding || Target::parse(asked.target).is_err() {
         return; // It is refused before.
     }
-    let to = Address::parse_http("10.0.0.5:8080").expect("it is one");
+    let to = Address::Http(Place::parse("10.0.0.5:8080").expect("it is one"));
     let proxy = proxy_of(*first);
     let length = match asked.body {
         Body::Length(0) => None,
@@ -147,6 +148,7 @@ pub fn requests(bytes: &[u8]) {
         length,
         is_encrypted: first & 32 != 0,
         keeps: first & 64 != 0,
+        validators: None,
     };
     let mut written = Vec::new();
     request::push(&mut written, &asked, &about);

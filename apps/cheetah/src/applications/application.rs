@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::encryption::Encryption;
 use super::proxy::Proxy;
 use crate::limits::{
     APPLICATION_BODY_LEN, APPLICATION_CONNECTIONS, APPLICATION_TIME, UNIX_NAME_LEN_MAX,
@@ -26,6 +27,8 @@ pub enum Address {
     Fastcgi(Place),
     /// HTTP/1.1.
     Http(Place),
+    /// HTTP/1.1 over TLS, with this one.
+    Https(Place, Encryption),
     /// Requests and answers over buffers that both share, agreed on at a Unix socket.
     Shared(PathBuf),
 }
@@ -75,11 +78,6 @@ impl Address {
         })
     }
 
-    /// Reads an address of HTTP, without its scheme.
-    pub fn parse_http(text: &str) -> Option<Address> {
-        Place::parse(text).map(Address::Http)
-    }
-
     /// Reads where an application listens that shares its buffers.
     ///
     /// # Errors
@@ -91,10 +89,18 @@ impl Address {
         })
     }
 
+    /// The place, where HTTP is spoken there.
+    pub fn of_http(&self) -> Option<&Place> {
+        match self {
+            Address::Http(place) | Address::Https(place, _) => Some(place),
+            Address::Fastcgi(_) | Address::Shared(_) => None,
+        }
+    }
+
     /// It is a port of a host.
     pub fn is_port(&self) -> bool {
         let place = match self {
-            Address::Fastcgi(place) | Address::Http(place) => place,
+            Address::Fastcgi(place) | Address::Http(place) | Address::Https(place, _) => place,
             Address::Shared(_) => return false,
         };
         matches!(place, Place::Tcp(_))
@@ -103,7 +109,9 @@ impl Address {
     /// It is on this host.
     pub fn is_here(&self) -> bool {
         match self {
-            Address::Fastcgi(place) | Address::Http(place) => place.is_here(),
+            Address::Fastcgi(place) | Address::Http(place) | Address::Https(place, _) => {
+                place.is_here()
+            }
             Address::Shared(_) => true,
         }
     }
@@ -115,6 +123,8 @@ impl fmt::Display for Address {
             Address::Fastcgi(place) => place.fmt(f),
             Address::Http(Place::Unix(path)) => write!(f, "http://unix:{}", path.display()),
             Address::Http(place) => write!(f, "http://{place}"),
+            // What it is called tells it apart from others there.
+            Address::Https(place, with) => write!(f, "https://{place} ({})", with.name()),
             Address::Shared(path) => path.display().fmt(f),
         }
     }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use httparse::{EMPTY_HEADER, Header, Status as Parsed};
 
+use crate::caching::said::Said;
 use crate::limits::APPLICATION_FIELDS_MAX;
 use crate::message::Status;
 use crate::message::request::list;
@@ -19,6 +20,8 @@ pub struct Head {
     pub length: Option<u64>,
     /// All other fields that go to the client, as lines.
     pub fields: Vec<u8>,
+    /// What it says of how it may be kept, where somebody wants to know.
+    pub said: Option<Box<Said>>,
 }
 
 /// Why an answer is none.
@@ -90,6 +93,7 @@ impl Head {
             reason,
             length,
             fields,
+            said: None,
         };
         Ok(Some((head, len)))
     }

@@ -22,7 +22,7 @@ impl Hearing {
     pub fn of(address: &Address, question: Question) -> Hearing {
         match address {
             Address::Fastcgi(_) | Address::Shared(_) => Hearing::Application(Reply::default()),
-            Address::Http(_) => Hearing::Upstream(Answer::to(question)),
+            Address::Http(_) | Address::Https(..) => Hearing::Upstream(Answer::to(question)),
         }
     }
 

@@ -6,17 +6,21 @@
 //! |---|---|
 //! | [`application`], [`rules`] | an application as it is configured, and which requests are for it |
 //! | [`record`] | the records of FastCGI 1.0: written, and read wherever they are cut |
+//! | [`passing`] | which fields of a request go on |
 //! | [`variables`] | a request as variables of CGI/1.1 (RFC 3875) |
 //! | [`proxy`] | requests over HTTP, and answers to them |
 //! | [`upload`], [`chunks`] | a request's body on its way to the application; chunked bodies |
 //! | [`head`], [`reply`] | what an application answers, as HTTP |
 //! | [`hearing`] | what is heard of an answer, in any of the languages |
+//! | [`encryption`] | upstreams by HTTPS |
 //! | [`pool`] | connections to applications, over the kernel's sockets, and links over shared buffers |
 
 pub mod application;
 pub mod chunks;
+pub mod encryption;
 pub mod head;
 pub mod hearing;
+mod passing;
 pub mod pool;
 pub mod proxy;
 pub mod record;

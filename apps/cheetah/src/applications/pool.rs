@@ -12,12 +12,14 @@
 //! there is none: whose news it is. What has come is there to be read until the next call; what was sent has left behind the last.
 
 mod carriers;
+mod checks;
 mod choice;
 mod collected;
 mod counters;
 mod group;
 mod keeping;
 mod links;
+mod session;
 mod shares;
 mod upstreams;
 
@@ -32,6 +34,8 @@ use rustix::io::Errno;
 use super::application::{Address, Application};
 use crate::limits::APPLICATION_RETRY_TIME;
 pub use carriers::{Carriers, Upstream};
+pub use checks::CheckRules;
+use checks::{Checks, Turned};
 use collected::Collected;
 use counters::Counters;
 use group::{Group, Waiting};
@@ -87,6 +91,10 @@ pub struct Applications {
     collected: Collected,
     /// How many connections to each application the rules keep, since they were other rules for the first time.
     keeps: Option<HashMap<Address, usize>>,
+    /// Who is asked whether it is well.
+    checks: Checks,
+    /// The time of this turn.
+    now: Instant,
     /// How often one of several addresses was chosen.
     chosen: usize,
     counters: Counters,
@@ -288,7 +296,9 @@ impl Applications {
             true => Some(Instant::START),
             false => {
                 let groups = self.groups.values();
-                let untils = groups.flat_map(Group::untils);
+                let untils = groups
+                    .flat_map(Group::untils)
+                    .chain(self.checks.poll_timeout());
                 untils.chain(self.carriers.links.poll_timeout()).min()
             }
         }
@@ -296,7 +306,10 @@ impl Applications {
 
     /// Hears what has happened: [`poll`](Applications::poll) tells of it.
     pub fn turn(&mut self, now: Instant) {
+        self.now = now;
         self.end_idle(now);
+        let turned = self.checks.turn(&mut self.carriers.upstreams, now);
+        turned.iter().for_each(tell_of);
         for group in self.groups.values_mut() {
             group.full_until.take_if(|until| *until <= now);
             group.wake();
@@ -322,6 +335,11 @@ impl Applications {
         while let Some(news) = self.carriers.upstreams.poll() {
             match news {
                 News::Of(client) => return Some(client),
+                News::Check(connection) => {
+                    let upstreams = &mut self.carriers.upstreams;
+                    let turned = self.checks.hear(connection, upstreams, self.now);
+                    turned.iter().for_each(tell_of);
+                }
                 News::Useless(kept) => self.close(kept),
             }
         }
@@ -345,7 +363,30 @@ impl Applications {
 
     /// What was done, by name.
     pub fn counters(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        self.counters.list()
+        let checks = [
+            ("proxy_checks", self.checks.asked),
+            ("proxy_check_failures", self.checks.failed),
+        ];
+        self.counters.list().chain(checks)
+    }
+
+    /// Connections that have changed to another protocol and stand.
+    pub fn open_tunnels(&self) -> usize {
+        self.groups.values().map(Group::open_tunnels).sum()
+    }
+
+    /// Upstreams that have failed so many checks that they are out.
+    pub fn upstreams_out(&self) -> usize {
+        self.checks.out()
+    }
+}
+
+/// Tells the operator that an upstream is in or out.
+fn tell_of(turned: &Turned) {
+    let address = &turned.address;
+    match turned.is_out {
+        true => exos_program::warn!("exos serve: {address} fails its checks, and is out"),
+        false => exos_program::info!("exos serve: {address} passes its checks, and is in again"),
     }
 }
 

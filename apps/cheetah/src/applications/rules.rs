@@ -197,7 +197,7 @@ impl Rules {
             Scope::Path(pattern) => rule.asked_by(pattern, path),
             Scope::Missing(pattern) => {
                 let asked = rule.asked_by(pattern, path)?;
-                is_free(path, site).then_some(Asked {
+                (is_free(path, site) || is_bare(path, site)).then_some(Asked {
                     is_front: true,
                     ..asked
                 })
@@ -260,6 +260,19 @@ impl Rule {
 /// Whether the site has nothing at a path: no document, directory or redirect.
 fn is_free(path: &[u8], site: &Site) -> bool {
     site.find(path).is_none() && site.settings().redirects.find(path).is_none()
+}
+
+/// Whether all that the site has at a path is a directory, with nothing to answer with: neither a document nor a listing. That of the
+/// site itself is always there.
+fn is_bare(path: &[u8], site: &Site) -> bool {
+    let (name, below) = match path.strip_suffix(b"/") {
+        Some(name) => (name, path.to_vec()),
+        None => (path, [path, b"/"].concat()),
+    };
+    let is_directory = name.is_empty() || matches!(site.find(name), Some(Entry::Directory));
+    let is_empty = matches!(site.find(&below), Some(Entry::Forbidden));
+    let is_redirected = site.settings().redirects.find(path).is_some();
+    is_directory && is_empty && !is_redirected && !site.settings().listing
 }
 
 /// The directory of a script, with its slash.
@@ -503,6 +516,45 @@ mod tests {
                     .is_some(),
                 "{path}"
             );
+        }
+    }
+
+    /// The directory of the site is always there: an upstream for all that is missing has it where it has no document.
+    #[test]
+    fn a_directory_without_a_document_is_an_upstreams() {
+        let scope = |text| match Scope::path(text).unwrap() {
+            Scope::Path(pattern) => Scope::Missing(pattern),
+            other => other,
+        };
+        for listing in [false, true] {
+            let mut site = Site::with(Arc::new(Settings {
+                listing,
+                applications: Rules::new(vec![rule(scope("/*"), 1)]),
+                ..Settings::default()
+            }));
+            site.insert(
+                b"/a/x.css",
+                Document::new(b"", &Description::plain("text/css", 0)),
+            );
+            site.insert(
+                b"/b/index.html",
+                Document::new(b"", &Description::plain("text/html", 0)),
+            );
+            site.insert_forbidden(b"/c");
+            for (path, is_asked) in [
+                ("/", !listing),
+                ("/a", !listing),
+                ("/a/", !listing),
+                ("/a/x.css", false),
+                ("/a/y.css", true),
+                ("/b", false),
+                ("/b/", false),
+                ("/c", false),
+                ("/d/", true),
+            ] {
+                let asked = site.settings().applications.find(path.as_bytes(), &site);
+                assert_eq!(asked.is_some(), is_asked, "{path} {listing}");
+            }
         }
     }
 

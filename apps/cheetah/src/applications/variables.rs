@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use super::passing::passes;
 use super::record::pair;
 use super::rules::Asked;
 use crate::message::request::Request;
@@ -28,23 +29,6 @@ pub struct About<'a> {
     /// By this session.
     pub tls: Option<&'a exos_tls::About>,
 }
-
-/// Fields that are no variables: what is about the connection, what has a variable of another name, and `Proxy`, for which
-/// `HTTP_PROXY` would be taken that is the environment's ("httpoxy").
-const NO_VARIABLES: [&str; 12] = [
-    "connection",
-    "content-length",
-    "content-type",
-    "expect",
-    "host",
-    "keep-alive",
-    "proxy",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
 
 /// Appends the variables of a request.
 pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
@@ -156,17 +140,13 @@ fn push_fields(out: &mut Vec<u8>, request: &Request<'_, '_>) {
     }
 }
 
-/// Whether a field has a variable. One with an underscore would have that of one with a hyphen, which a proxy may have set.
+/// Whether a field has a variable of its name.
 fn is_variable(name: &str) -> bool {
-    let is_plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
-    is_plain
-        && !NO_VARIABLES
-            .iter()
-            .any(|other| other.eq_ignore_ascii_case(name))
+    passes(name) && !name.eq_ignore_ascii_case("content-type")
 }
 
 /// Path and query of a target, which is a path or a whole address, and the host of such.
-pub(super) fn local_part(target: &[u8]) -> (&[u8], Option<&[u8]>) {
+pub(crate) fn local_part(target: &[u8]) -> (&[u8], Option<&[u8]>) {
     if target.starts_with(b"/") {
         return (target, None);
     }

@@ -46,8 +46,8 @@ pub struct AcmeConfig {
 /// The options about certificates that come by themselves.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct AcmeArgs {
-    /// Serve HTTPS with certificates that come by themselves (ACME), for each --acme-name; the authority may write to this mail address.
-    /// Its terms of service are agreed to by that
+    /// Serve HTTPS with certificates that are obtained and renewed automatically, one for each --acme-name. The certificate
+    /// authority may write to this mail address; giving it agrees to the authority's terms of service
     #[arg(
         long,
         value_name = "EMAIL",
@@ -56,23 +56,23 @@ pub struct AcmeArgs {
         conflicts_with_all = ["config", "tls_cert"]
     )]
     pub acme: Option<String>,
-    /// A host name of the site, for which a certificate is to come; several times for several
+    /// Host name of the site to obtain a certificate for (repeatable)
     #[arg(long, value_name = "HOST", value_parser = name_of, requires = "acme")]
     pub acme_name: Vec<String>,
-    /// URL of the authority's directory [default: that of Let's Encrypt]
+    /// URL of the certificate authority's ACME directory [default: that of Let's Encrypt]
     #[arg(long, value_name = "URL", value_parser = directory_of, requires = "acme")]
     pub acme_directory: Option<String>,
-    /// Ask Let's Encrypt's staging environment, whose certificates no browser trusts, to try it without its limits
+    /// Use the staging environment of Let's Encrypt, to try it without rate limits; browsers do not trust its certificates
     #[arg(long, requires = "acme", conflicts_with = "acme_directory")]
     pub acme_staging: bool,
-    /// The certificate (PEM) of who signs the authority's own, where that is none of this system's authorities
+    /// PEM file with the certificate that signs the authority's own server certificate, if this system does not trust that
     #[arg(long, value_name = "FILE", requires = "acme")]
     pub acme_ca: Option<PathBuf>,
-    /// Where account and certificates are kept [default: /var/lib/exos/acme]
+    /// Directory for the account and the certificates [default: /var/lib/exos/acme]
     #[arg(long, value_name = "DIR", requires = "acme")]
     pub acme_state: Option<PathBuf>,
-    /// How the authority is to ask: http-01 (at port 80) or tls-alpn-01 (at port 443) [default: by which of these is ours,
-    /// and by the other after a failure]
+    /// How the authority checks the names: http-01 (at port 80) or tls-alpn-01 (at port 443) [default: by the port that this
+    /// server has, and the other way after a failure]
     #[arg(long, value_name = "KIND", value_parser = Kind::parse, requires = "acme")]
     pub acme_challenge: Option<Kind>,
 }

@@ -1,6 +1,7 @@
 //! Requests for applications: `[[site.fastcgi]]` and `[[site.application]]`, and `--fastcgi` and `--application` of the command line;
 //! beside them, by [`proxy`], those for upstreams.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -81,10 +82,23 @@ fn all(table: &SiteTable) -> impl Iterator<Item = (Range<usize>, Said<'_>)> {
     fastcgi.chain(others.map(|t| (t.span(), Said::application(t.get_ref()))))
 }
 
-/// What the rules of a site are about, where two may not be about the same.
-pub(super) fn scopes(table: &SiteTable) -> impl Iterator<Item = &Text> {
+/// Takes note of rules of a site that are about the same, however that is written.
+pub(super) fn note_same(source: &Source, table: &SiteTable) {
     let said = all(table).filter_map(|(_, said)| said.extension.as_ref().or(said.path.as_ref()));
-    said.chain(proxy::paths(table))
+    let said = said.map(|text| (text, vec![text.get_ref().clone()]));
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    for (text, patterns) in said.chain(proxy::patterns(table)) {
+        let line = source.line(&text.span());
+        let before = patterns.iter().find_map(|pattern| seen.get(pattern));
+        if let Some(before) = before {
+            let what = format!(
+                "{:?} is there in line {before} too; write it once",
+                text.get_ref()
+            );
+            source.note(&text.span(), what);
+        }
+        seen.extend(patterns.into_iter().map(|pattern| (pattern, line)));
+    }
 }
 
 /// The fronts of a site.
@@ -105,7 +119,7 @@ pub(super) fn rules(source: &Source, folder: &Path, table: &SiteTable) -> Rules 
     let rules = all(table)
         .filter_map(|(span, said)| rules_of(source, folder, site_root, &span, &said))
         .flatten();
-    Rules::new(rules.chain(proxy::rules(source, table)).collect())
+    Rules::new(rules.chain(proxy::rules(source, folder, table)).collect())
 }
 
 /// What a table says: a rule, and another one where it has a front.

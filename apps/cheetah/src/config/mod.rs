@@ -6,8 +6,10 @@
 
 mod access;
 mod acme;
+mod answers;
 mod applications;
 mod cache;
+mod checks;
 mod file;
 mod lines;
 mod placement;

@@ -1,13 +1,18 @@
 //! Requests for upstreams: `[[site.proxy]]`, and `--proxy` of the command line.
 
 use std::net::IpAddr;
+use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
 use toml::Spanned;
 
+use super::answers;
 use super::applications::{BODY_LEN_MAX, timeout};
+use super::checks;
 use super::schema::{OneOrMany, ProxyTable, SiteTable, Text};
 use super::units::size_within;
+use crate::applications::encryption::Encryption;
 use crate::applications::proxy::{self, HostField, Proxy};
 use crate::applications::rules::{Rule, Scope};
 use crate::applications::{Address, Application, Place};
@@ -29,6 +34,8 @@ struct Upstream {
     base: Option<String>,
     /// The name and port by which it is written, if it has a name.
     name: Option<String>,
+    /// It is asked by HTTPS.
+    is_encrypted: bool,
 }
 
 /// Gives the addresses of a name.
@@ -43,12 +50,16 @@ impl Upstream {
     /// Reads `http://HOST[:PORT][/PATH]` or `http://unix:/SOCKET[:/PATH]`. A name is as many upstreams as it has addresses.
     fn parse(text: &str, look_up: &LookUp) -> Result<Vec<Upstream>, String> {
         let fail = |why: &str| Err(format!("{text:?} {why}; write one as {EXAMPLE}"));
-        let Some(rest) = text.strip_prefix("http://") else {
-            return match text.starts_with("https://") {
-                true => fail("is HTTPS, and upstreams are asked by HTTP alone"),
-                false => fail("is no address of an upstream"),
+        let (rest, is_encrypted) =
+            match (text.strip_prefix("http://"), text.strip_prefix("https://")) {
+                (Some(rest), _) => (rest, false),
+                (None, Some(rest)) if rest.starts_with("unix:") => {
+                    return fail("is a socket of this host, which is not asked by HTTPS");
+                }
+                (None, Some(rest)) => (rest, true),
+                (None, None) => return fail("is no address of an upstream"),
             };
-        };
+        let port_by_default = if is_encrypted { 443 } else { 80 };
         let (place, path) = if rest.starts_with("unix:") {
             let end = rest.rfind(":/").filter(|end| *end > "unix".len());
             rest.split_at(end.unwrap_or(rest.len()))
@@ -63,16 +74,27 @@ impl Upstream {
             return fail("has a path that is not plain");
         }
         let base = (!path.is_empty()).then(|| path.trim_end_matches('/').to_owned());
-        match Place::parse(place).or_else(|| Place::parse(&format!("{place}:80"))) {
+        match Place::parse(place).or_else(|| Place::parse(&format!("{place}:{port_by_default}"))) {
             Some(Place::Tcp(at)) if at.port() == 0 => return fail("has no port"),
             Some(place) => {
-                let name = None;
-                return Ok(vec![Upstream { place, base, name }]);
+                // Its certificate names what it is called by.
+                let is_named = is_encrypted && text.starts_with("https://localhost");
+                let name = is_named.then(|| text["https://".len()..].to_owned());
+                let name = name.map(|name| name.split('/').next().unwrap_or(&name).to_owned());
+                return Ok(vec![Upstream {
+                    place,
+                    base,
+                    name,
+                    is_encrypted,
+                }]);
             }
             None => {}
         }
-        let (name, port) = place.rsplit_once(':').unwrap_or((place, "80"));
-        let port = port.parse().ok().filter(|port| *port != 0);
+        let (name, port) = match place.rsplit_once(':') {
+            Some((name, port)) => (name, port.parse().ok()),
+            None => (place, Some(port_by_default)),
+        };
+        let port = port.filter(|port| *port != 0);
         let is_name = |b: u8| b.is_ascii_alphanumeric() || b"-._".contains(&b);
         let has_letter = name.bytes().any(|b| b.is_ascii_alphabetic());
         let (Some(port), true) = (port, has_letter && name.bytes().all(is_name)) else {
@@ -83,6 +105,7 @@ impl Upstream {
             place: Place::Tcp((ip, port).into()),
             base: base.clone(),
             name: Some(place.to_owned()),
+            is_encrypted,
         });
         Ok(found.collect())
     }
@@ -104,8 +127,37 @@ fn name_of(upstreams: &[Upstream]) -> Option<String> {
     is_alone.then(|| name.clone())
 }
 
+/// How upstreams are asked by HTTPS, as it is configured.
+#[derive(Clone, Copy, Debug, Default)]
+struct Secrecy<'a> {
+    /// What their certificate names, if it is not what they are called by.
+    name: Option<&'a str>,
+    /// The file of the authorities that are trusted, if it is not the system's.
+    authorities: Option<&'a Path>,
+}
+
+impl Upstream {
+    /// Where it is asked.
+    fn address(self, secrecy: Secrecy<'_>) -> Result<Address, String> {
+        if !self.is_encrypted {
+            return Ok(Address::Http(self.place));
+        }
+        let called = match (&self.name, &self.place) {
+            (Some(name), _) => name
+                .rsplit_once(':')
+                .map_or(&**name, |(name, _)| name)
+                .to_owned(),
+            (None, Place::Tcp(at)) => at.ip().to_string(),
+            (None, Place::Unix(_)) => String::new(),
+        };
+        let name = secrecy.name.unwrap_or(&called);
+        let with = Encryption::with(name, secrecy.authorities)?;
+        Ok(Address::Https(self.place, with))
+    }
+}
+
 /// The application of these upstreams.
-fn application(upstreams: Vec<Upstream>) -> Result<Application, String> {
+fn application(upstreams: Vec<Upstream>, secrecy: Secrecy<'_>) -> Result<Application, String> {
     let Some(first) = upstreams.first() else {
         return Err(format!(
             "nobody answers; write one upstream or several, as {EXAMPLE}"
@@ -122,7 +174,7 @@ fn application(upstreams: Vec<Upstream>) -> Result<Application, String> {
     }
     let mut addresses: Vec<Address> = Vec::new();
     for upstream in upstreams {
-        let address = Address::Http(upstream.place);
+        let address = upstream.address(secrecy)?;
         if addresses.contains(&address) {
             return Err(format!("{address} is there twice; write it once"));
         }
@@ -162,20 +214,35 @@ fn scopes(text: &str, files_first: bool) -> Result<Vec<Scope>, String> {
     scopes.map_err(|_| format!("{text:?} is no path of upstreams; write one as \"/api\" or \"/\""))
 }
 
-/// What the rules of a site are about, where two may not be about the same.
-pub(super) fn paths(table: &SiteTable) -> impl Iterator<Item = &Text> {
-    let all = table.proxy.iter();
-    all.filter_map(|table| table.get_ref().path.as_ref())
+/// What the rules of a site are about, as it is written and as patterns.
+pub(super) fn patterns(table: &SiteTable) -> impl Iterator<Item = (&Text, Vec<String>)> {
+    let paths = table
+        .proxy
+        .iter()
+        .filter_map(|table| table.get_ref().path.as_ref());
+    paths.map(|path| {
+        let scopes = scopes(path.get_ref(), false).unwrap_or_default();
+        let pattern = |scope| match scope {
+            Scope::Path(pattern) => Some(pattern.to_string()),
+            _ => None,
+        };
+        (path, scopes.into_iter().filter_map(pattern).collect())
+    })
 }
 
-/// The rules of a site.
-pub(super) fn rules(source: &Source, table: &SiteTable) -> Vec<Rule> {
+/// The rules of a site. Relative paths begin in `folder`.
+pub(super) fn rules(source: &Source, folder: &Path, table: &SiteTable) -> Vec<Rule> {
     let all = table.proxy.iter();
-    let all = all.filter_map(|table| rules_of(source, table));
+    let all = all.filter_map(|it| rules_of(source, folder, it, table.root.is_some()));
     all.flatten().collect()
 }
 
-fn rules_of(source: &Source, table: &Spanned<ProxyTable>) -> Option<Vec<Rule>> {
+fn rules_of(
+    source: &Source,
+    folder: &Path,
+    table: &Spanned<ProxyTable>,
+    has_root: bool,
+) -> Option<Vec<Rule>> {
     let (span, table) = (table.span(), table.get_ref());
     if table.path.is_none() {
         source.note_missing(&span, "the rule is about nothing; write path = \"/api\"");
@@ -185,7 +252,7 @@ fn rules_of(source: &Source, table: &Spanned<ProxyTable>) -> Option<Vec<Rule>> {
         source.value(path, |text| scopes(text, is_last))
     });
     let application = match &table.to {
-        Some(to) => asked(source, to, table),
+        Some(to) => asked(source, folder, to, table),
         None => {
             let what = format!("nobody answers; write to = [{EXAMPLE}]");
             source.note_missing(&span, what);
@@ -193,6 +260,7 @@ fn rules_of(source: &Source, table: &Spanned<ProxyTable>) -> Option<Vec<Rule>> {
         }
     };
     let application = Arc::new(application?);
+    note_contradictions(source, &span, table, &application, has_root);
     let rule = |scope| Rule {
         scope,
         application: application.clone(),
@@ -200,8 +268,43 @@ fn rules_of(source: &Source, table: &Spanned<ProxyTable>) -> Option<Vec<Rule>> {
     Some(scopes?.into_iter().map(rule).collect())
 }
 
+/// Takes note of keys that contradict one another, or say something of what there is not.
+fn note_contradictions(
+    source: &Source,
+    span: &Range<usize>,
+    table: &ProxyTable,
+    application: &Application,
+    has_root: bool,
+) {
+    let has_base = (application.proxy.as_ref()).is_some_and(|proxy| proxy.base.is_some());
+    let is_https = |address: &Address| matches!(address, Address::Https(..));
+    let has_https = application.addresses.iter().any(is_https);
+    let wrong = [
+        (
+            table.raw == Some(true) && has_base,
+            "raw has targets go on byte by byte, and the path in `to` stands in the place of the rule's; leave one of them out",
+        ),
+        (
+            table.files_first == Some(true) && !has_root,
+            "files_first is about documents, of which the site has none; write root, or leave it out",
+        ),
+        (
+            (table.ca.is_some() || table.tls_name.is_some()) && !has_https,
+            "ca and tls_name are about HTTPS, and no upstream is asked by that; write https://, or leave them out",
+        ),
+    ];
+    for (_, what) in wrong.into_iter().filter(|(is_wrong, _)| *is_wrong) {
+        source.note(span, what);
+    }
+}
+
 /// The upstreams, and all that is said of them.
-fn asked(source: &Source, to: &Spanned<OneOrMany>, table: &ProxyTable) -> Option<Application> {
+fn asked(
+    source: &Source,
+    folder: &Path,
+    to: &Spanned<OneOrMany>,
+    table: &ProxyTable,
+) -> Option<Application> {
     let texts = match to.get_ref() {
         OneOrMany::One(text) => std::slice::from_ref(text),
         OneOrMany::Many(texts) => texts,
@@ -209,7 +312,12 @@ fn asked(source: &Source, to: &Spanned<OneOrMany>, table: &ProxyTable) -> Option
     let texts = texts.iter().map(String::as_str);
     let upstreams = Upstream::parse_all(texts, &look_up);
     let name = upstreams.as_ref().ok().and_then(|all| name_of(all));
-    let application = upstreams.and_then(application);
+    let authorities = table.ca.as_ref().map(|text| folder.join(text.get_ref()));
+    let secrecy = Secrecy {
+        name: table.tls_name.as_ref().map(|text| &**text.get_ref()),
+        authorities: authorities.as_deref(),
+    };
+    let application = upstreams.and_then(|all| application(all, secrecy));
     let mut application = application
         .map_err(|what| source.note(&to.span(), what))
         .ok()?;
@@ -238,7 +346,13 @@ fn asked(source: &Source, to: &Spanned<OneOrMany>, table: &ProxyTable) -> Option
             .filter_map(|text| source.value(text, parse_network))
             .collect(),
         tls_fields: tls_fields(source, table),
+        told: table.told.clone(),
         upgrades: table.upgrades.unwrap_or(proxy.upgrades),
+        cache: answers::rules(source, table.cache.as_ref()),
+        check: table
+            .check
+            .as_ref()
+            .and_then(|it| checks::rules(source, it)),
         connect_time: time(&table.connect_timeout).unwrap_or(proxy.connect_time),
         tunnel_time: time(&table.tunnel_timeout).unwrap_or(proxy.tunnel_time),
         keep_time: time(&table.keep_timeout).unwrap_or(proxy.keep_time),
@@ -249,32 +363,45 @@ fn asked(source: &Source, to: &Spanned<OneOrMany>, table: &ProxyTable) -> Option
     Some(application)
 }
 
-/// Fields that a rule writes itself, or that say how long a message is.
+/// What an upstream is told of the client's TLS. Answers depend on it then, so that none is kept for others.
 fn tls_fields(source: &Source, table: &ProxyTable) -> Vec<(String, Fact)> {
-    let one = |(name, what): (&Spanned<String>, &Text)| {
-        let fact = source.value(what, Fact::parse);
-        let is_free = is_free_name(name.get_ref());
-        if !is_free {
-            let what = format!(
-                "{:?} is no field for this; write a name of letters, digits and hyphens, as \"X-TLS-Version\"",
-                name.get_ref()
-            );
-            source.note(&name.span(), what);
+    let mut fields: Vec<(String, Fact)> = Vec::new();
+    for (name, what) in &table.tls_fields {
+        let is_twice = fields
+            .iter()
+            .any(|(other, _)| other.eq_ignore_ascii_case(name.get_ref()));
+        let wrong = match name.get_ref() {
+            _ if is_twice => Some("is there twice; write it once"),
+            name if !proxy::request::is_free(name) => Some(
+                "is no field for this; write a name of letters, digits and hyphens, as \"X-TLS-Version\"",
+            ),
+            _ if table.cache.is_some() => Some(
+                "makes answers depend on the client, and answers are kept for all; leave cache or tls_fields out",
+            ),
+            _ => None,
+        };
+        match wrong {
+            Some(why) => source.note(&name.span(), format!("{:?} {why}", name.get_ref())),
+            None => {
+                let fact = source.value(what, Fact::parse);
+                fields.extend(fact.map(|fact| (name.get_ref().clone(), fact)));
+            }
         }
-        fact.filter(|_| is_free)
-            .map(|fact| (name.get_ref().clone(), fact))
-    };
-    table.tls_fields.iter().filter_map(one).collect()
+    }
+    fields
 }
 
-/// A field that means nothing to a proxy, and is not written for another reason.
-fn is_free_name(name: &str) -> bool {
-    let is_plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
-    !name.is_empty()
-        && name.bytes().all(is_plain)
-        && !proxy::request::is_ours(name)
-        && !proxy::forwarded::is_written(name)
-        && !name.eq_ignore_ascii_case("via")
+/// Has every rule know the fields in which any rule of the file tells something: one upstream may be behind several rules, and no
+/// client may speak in such a field whichever of them it asks.
+pub(super) fn share_told(tables: &mut [Spanned<SiteTable>]) {
+    let told = tables.iter().flat_map(|table| &table.get_ref().proxy);
+    let told = told.flat_map(|table| table.get_ref().tls_fields.keys());
+    let told: Vec<String> = told.map(|name| name.get_ref().clone()).collect();
+    for table in tables.iter_mut() {
+        for proxy in &mut table.get_mut().proxy {
+            proxy.get_mut().told.clone_from(&told);
+        }
+    }
 }
 
 fn host_field(text: &str) -> Result<HostField, String> {
@@ -300,7 +427,10 @@ pub(super) fn parse(text: &str) -> Result<(Vec<Scope>, Application), String> {
         "write a path and where its requests go, as /api=http://127.0.0.1:8080".to_owned()
     })?;
     let upstreams = Upstream::parse_all(to.split(','), &look_up)?;
-    Ok((scopes(path, false)?, application(upstreams)?))
+    Ok((
+        scopes(path, false)?,
+        application(upstreams, Secrecy::default())?,
+    ))
 }
 
 #[cfg(test)]
@@ -335,6 +465,8 @@ mod tests {
         for (text, place, base) in [
             ("http://10.0.0.5:8080", "10.0.0.5:8080", None),
             ("http://10.0.0.5", "10.0.0.5:80", None),
+            ("https://10.0.0.5", "10.0.0.5:443", None),
+            ("https://10.0.0.5:8443/a", "10.0.0.5:8443", Some("/a")),
             ("http://localhost", "127.0.0.1:80", None),
             ("http://localhost:81/", "127.0.0.1:81", Some("")),
             ("http://[::1]/a/b/", "[::1]:80", Some("/a/b")),
@@ -357,7 +489,7 @@ mod tests {
             "http://a b",
             "http://10.0.0.5:0",
             "http://10.0.0.5:x",
-            "https://10.0.0.5",
+            "https://unix:/run/a.sock",
             "http://10.0.0.5/a?b",
             "http://10.0.0.5/../a",
             "http://10.0.0.5//",

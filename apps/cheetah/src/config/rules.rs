@@ -52,7 +52,7 @@ pub(super) fn settings(
     let patterns = table.access.iter();
     once(source, patterns.filter_map(|t| t.get_ref().path.as_ref()));
     settings.access = access::access(source, folder, table);
-    once(source, applications::scopes(table));
+    applications::note_same(source, table);
     settings.applications = applications::rules(source, folder, table);
     if table.index.is_none() {
         applications::add_index(&mut settings);

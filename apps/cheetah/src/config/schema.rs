@@ -199,7 +199,14 @@ pub(super) struct ProxyTable {
     pub(super) host: Option<Text>,
     pub(super) trusted: Vec<Text>,
     pub(super) tls_fields: BTreeMap<Spanned<String>, Text>,
+    /// The fields of this kind in all rules of the file.
+    #[serde(skip)]
+    pub(super) told: Vec<String>,
     pub(super) upgrades: Option<bool>,
+    pub(super) cache: Option<Spanned<CacheOf>>,
+    pub(super) check: Option<Spanned<CheckTable>>,
+    pub(super) ca: Option<Text>,
+    pub(super) tls_name: Option<Text>,
     pub(super) timeout: Option<Text>,
     pub(super) connect_timeout: Option<Text>,
     pub(super) tunnel_timeout: Option<Text>,
@@ -208,6 +215,47 @@ pub(super) struct ProxyTable {
     pub(super) body: Option<Text>,
     pub(super) connections: Option<Number>,
     pub(super) keep: Option<Number>,
+}
+
+/// `check` of `[[site.proxy]]`: how upstreams are asked whether they are well.
+#[derive(Deserialize, Default)]
+#[serde(
+    deny_unknown_fields,
+    default,
+    expecting = "a table as { path = \"/health\", interval = \"5s\" }"
+)]
+pub(super) struct CheckTable {
+    pub(super) path: Option<Text>,
+    pub(super) host: Option<Text>,
+    pub(super) interval: Option<Text>,
+    pub(super) timeout: Option<Text>,
+    pub(super) fails: Option<Number>,
+    pub(super) passes: Option<Number>,
+}
+
+/// `cache` of `[[site.proxy]]`: whether answers are kept, and which.
+#[derive(Deserialize)]
+#[serde(
+    untagged,
+    expecting = "write true, false, or a table as { answer = \"1MiB\", share = \"25%\" }, with no other keys than answer, share, \
+                 ignore_query, obey_clients, guess, stale_while_revalidate and stale_if_error"
+)]
+pub(super) enum CacheOf {
+    Is(bool),
+    With(Box<ProxyCacheTable>),
+}
+
+/// The table of that.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ProxyCacheTable {
+    pub(super) answer: Option<String>,
+    pub(super) share: Option<String>,
+    pub(super) ignore_query: Option<bool>,
+    pub(super) obey_clients: Option<bool>,
+    pub(super) guess: Option<String>,
+    pub(super) stale_while_revalidate: Option<String>,
+    pub(super) stale_if_error: Option<String>,
 }
 
 /// `[[site.access]]`: who may have some paths.

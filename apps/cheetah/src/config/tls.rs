@@ -42,6 +42,22 @@ pub struct TlsConfig {
     pub key_log: Option<PathBuf>,
 }
 
+impl Default for TlsConfig {
+    /// At the usual port, without a certificate.
+    fn default() -> TlsConfig {
+        TlsConfig {
+            port: DEFAULT_PORT,
+            minimum: MinimumVersion::default(),
+            suites: Vec::new(),
+            certificates: Vec::new(),
+            self_signed: false,
+            http3: false,
+            clients: None,
+            key_log: None,
+        }
+    }
+}
+
 /// Clients that show certificates.
 #[derive(Clone, Debug)]
 pub struct Clients {
@@ -56,8 +72,8 @@ pub struct Clients {
 /// The options about HTTPS.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct TlsArgs {
-    /// Serve HTTPS, with the certificate in this file (PEM): the server's own first, then those of its issuers; several times
-    /// for RSA and ECDSA side by side
+    /// Serve HTTPS with the certificates in this PEM file, the server's own first, then those of its issuers; repeatable, such as
+    /// for RSA beside ECDSA
     #[arg(
         long,
         value_name = "FILE",
@@ -65,13 +81,13 @@ pub struct TlsArgs {
         conflicts_with = "config"
     )]
     pub tls_cert: Vec<PathBuf>,
-    /// The key of the certificate, in the order of --tls-cert
+    /// Private key of the certificate (PEM); with several certificates, in the order of --tls-cert
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Vec<PathBuf>,
-    /// Serve HTTPS with a certificate made at the start and signed by itself, to try it: browsers warn of it
+    /// Serve HTTPS with a self-signed certificate that is made at the start, to try it: browsers warn of it
     #[arg(long, conflicts_with = "config")]
     pub tls_self_signed: bool,
-    /// Speak HTTP/3 as well, at the port of HTTPS of UDP
+    /// Also serve HTTP/3, on the UDP port with the number of the HTTPS port
     #[arg(long, conflicts_with = "config")]
     pub http3: bool,
     /// For debugging: append the keys of all sessions to the file that the environment variable SSLKEYLOGFILE names;
@@ -114,15 +130,12 @@ impl TlsArgs {
         let files = self.tls_cert.iter().zip(&self.tls_key);
         Ok(Some(TlsConfig {
             port: self.tls_port.unwrap_or(DEFAULT_PORT),
-            minimum: MinimumVersion::default(),
-            suites: Vec::new(),
             certificates: files
                 .map(|(certificate, key)| of(certificate, key))
                 .collect(),
             self_signed: self.tls_self_signed,
             http3: self.http3,
-            clients: None,
-            key_log: None,
+            ..TlsConfig::default()
         }))
     }
 
@@ -214,6 +227,12 @@ fn clients(source: &Source, folder: &Path, table: &TlsTable) -> Option<Clients> 
     if let (Some(crl), None) = (&table.client_crl, &table.client_ca) {
         let missing =
             "nobody is named who signs certificates of clients; write client_ca = \"ca.pem\"";
+        source.note_missing(&crl.span(), missing);
+    }
+    if let Some(crl) = &table.client_crl
+        && matches!(crl.get_ref(), OneOrMany::Many(files) if files.is_empty())
+    {
+        let missing = "no list is named; write client_crl = \"ca.crl\", or leave it out";
         source.note_missing(&crl.span(), missing);
     }
     let revoked = match table.client_crl.as_ref().map(Spanned::get_ref) {

@@ -35,10 +35,11 @@ pub struct BoundsArgs {
     /// Most connections at once from one IPv4 address or IPv6 /64; further ones are reset
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub max_peer_connections: Option<u32>,
-    /// Bytes a second that a client takes of its responses at least; slower ones are reset
+    /// Lowest rate at which a client may take its responses, in bytes per second; slower clients are reset
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..))]
     pub min_read_rate: Option<u32>,
-    /// Bytes a second that a client sends of a request's head, or body for an application, at least; slower ones get 408
+    /// Lowest rate at which a client may send the head of a request, or a body for an application, in bytes per second; slower
+    /// clients get 408
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..))]
     pub min_head_rate: Option<u32>,
     /// How long responses under way may still take after SIGTERM or SIGINT, such as 30s or 5m [default: 10s]

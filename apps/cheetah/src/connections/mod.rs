@@ -9,6 +9,7 @@
 //! | [`cheetah`] | all connections of a loop: they come and go, and what they wait for comes |
 //! | [`connection`] | one of them: its requests, what it waits for, its end |
 //! | [`http2`] | the streams of a connection of HTTP/2, each of which is as one connection |
+//! | [`shared`] | what all of them share |
 //! | [`streaming`], [`stream`] | content that is read while it is sent, and what a connection has of it |
 //! | [`fetching`] | documents that requests wait for |
 //! | [`answering`] | a request that an application answers |
@@ -29,6 +30,7 @@ pub(crate) mod in_kernel;
 mod packets;
 pub mod peers;
 mod sent;
+mod shared;
 mod sockets;
 mod stream;
 mod streaming;

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use crate::caching::is_answer;
+use crate::http::Missing;
 use crate::limits::{
-    APPLICATION_TIME, BODY_TIME, FETCH_TIME, HANDSHAKE_TIME, IDLE_TIME, LINGER_TIME, READ_TIME,
-    REQUEST_TIME, SEND_TIME, UPSTREAM_TUNNEL_TIME,
+    ANSWER_WAIT_TIME, APPLICATION_TIME, BODY_TIME, FETCH_TIME, HANDSHAKE_TIME, IDLE_TIME,
+    LINGER_TIME, READ_TIME, REQUEST_TIME, SEND_TIME, UPSTREAM_TUNNEL_TIME,
 };
 
 /// What a connection waits for.
@@ -32,10 +34,12 @@ pub(super) enum Wait {
     Upstream,
     /// Anybody to say something behind a change of protocol; the time is the rule's.
     Tunnel,
+    /// The answer to another request, which may be kept. Then it goes to the upstream itself.
+    Answer,
 }
 
 /// For each wait its longest time, and the counter of those that have reached it.
-const ABOUT: [(Duration, &str); 11] = [
+const ABOUT: [(Duration, &str); 12] = [
     (REQUEST_TIME, "http_request_timeouts"),
     (IDLE_TIME, "http_idle_timeouts"),
     (FETCH_TIME, "http_fetch_timeouts"),
@@ -47,9 +51,23 @@ const ABOUT: [(Duration, &str); 11] = [
     (HANDSHAKE_TIME, "tls_handshake_timeouts"),
     (APPLICATION_TIME, "proxy_timeouts"),
     (UPSTREAM_TUNNEL_TIME, "proxy_tunnel_timeouts"),
+    (ANSWER_WAIT_TIME, "proxy_cache_wait_timeouts"),
 ];
 
 impl Wait {
+    /// For something that another one fetches.
+    pub(super) fn is_for_content(self) -> bool {
+        matches!(self, Wait::Fetching | Wait::Answer)
+    }
+
+    /// For what is missing.
+    pub(super) fn for_missing(missing: &Missing) -> Wait {
+        match is_answer(&missing.document.1) {
+            true => Wait::Answer,
+            false => Wait::Fetching,
+        }
+    }
+
     pub(super) const fn time(self) -> Duration {
         ABOUT[self as usize].0
     }

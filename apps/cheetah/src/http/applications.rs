@@ -9,6 +9,7 @@ use exos_buf::Slice;
 use super::asking::{Asking, Said};
 use super::attempt::Attempt;
 use super::exchange::Exchange;
+use super::kept::{Consulted, Use};
 use super::logging::log_answer;
 use super::outcome::{Response, Unanswered};
 use super::response::opening::{self, Persistence};
@@ -73,9 +74,15 @@ impl Server {
                 tail: None,
             });
         }
+        let keeps = match self.consult(&exchange, site, path, &asked, out) {
+            Consulted::Answered(response) => return Ok(response),
+            Consulted::Waits(missing) => return Err(missing.into()),
+            Consulted::Goes(keeps) => keeps,
+        };
         let server_name = self.sites.own_name(site).cloned();
         let more_fields = self.sites.get_mut(site).rule_fields(path);
-        let asking = Asking::new(asked, exchange, site, server_name, more_fields);
+        let mut asking = Asking::new(asked, exchange, site, server_name, more_fields);
+        asking.keeps = keeps;
         Err(Unanswered::Asks(Box::new(asking)))
     }
 
@@ -93,6 +100,9 @@ impl Server {
             None => Vec::new(),
         };
         lines.extend_from_slice(&head.fields);
+        if let Use::Fetch(fetch) = &asking.keeps {
+            lines.extend(fetch.status().into_bytes());
+        }
         framing.push_fields(head, &mut lines);
         let alternative = self.sender.alternative(asking.is_encrypted());
         if !alternative.is_empty() {

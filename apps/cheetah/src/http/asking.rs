@@ -9,16 +9,18 @@ use exos_buf::Slice;
 use exos_inet::{Duration, Instant};
 
 use super::exchange::Exchange;
+use super::kept::Use;
 use super::response::opening::{Manner, Persistence};
 use crate::applications::head::Head;
-use crate::applications::proxy::{self, answer::Question};
+use crate::applications::proxy::redirects::{Own, rewrite};
+use crate::applications::proxy::{self, HostField, answer::Question};
 use crate::applications::reply::Framing;
 use crate::applications::variables::{self, About};
 use crate::applications::{Address, Asked};
 use crate::limits::UPSTREAM_FRESH_TIME;
 use crate::log::LoggedRequest;
 use crate::message::Version;
-use crate::message::request::{Body, FieldStore, Method, parse};
+use crate::message::request::{Body, FieldStore, Method, Request, list, parse};
 
 /// A request that an application answers.
 #[derive(Debug)]
@@ -35,6 +37,8 @@ pub struct Asking {
     pub persistent: bool,
     /// How it was asked.
     pub version: Version,
+    /// What its answer is to those that are kept.
+    pub(crate) keeps: Use,
     asks_head: bool,
     /// It asks for nothing to be done (RFC 9110 §9.2.1), so that it may be asked twice.
     is_safe: bool,
@@ -88,6 +92,7 @@ impl Asking {
             expects_continue: request.expects_continue,
             persistent: request.persistent,
             version: request.version,
+            keeps: Use::None,
             asks_head: request.method == Method::Head,
             is_safe,
             is_idempotent: is_safe || matches!(request.method_name, "PUT" | "DELETE"),
@@ -148,6 +153,7 @@ impl Asking {
         Question {
             asks_head: self.asks_head,
             wants_upgrade: self.wants_upgrade,
+            may_be_kept: matches!(self.keeps, Use::Fetch(_)),
         }
     }
 
@@ -163,9 +169,6 @@ impl Asking {
         let Some(proxy) = &self.asked.application.proxy else {
             return self.variables(ends, length);
         };
-        let mut store = FieldStore::new();
-        let request = parse(&self.head, &mut store).ok()??;
-        let request = request.asked_by(self.version);
         let about = proxy::request::About {
             asked: &self.asked,
             proxy,
@@ -175,17 +178,18 @@ impl Asking {
             is_encrypted: self.is_encrypted,
             tls: self.tls.as_deref(),
             keeps,
+            validators: match &self.keeps {
+                Use::Fetch(fetch) => fetch.validators(),
+                Use::None | Use::Forgets(_) => None,
+            },
         };
         let mut out = Vec::with_capacity(self.head.len() + 256);
-        proxy::request::push(&mut out, &request, &about);
+        self.read(|request| proxy::request::push(&mut out, request, &about))?;
         Some(out)
     }
 
     /// What the application is told: the request's variables, in FastCGI's form. Nothing where the head is none that is understood.
     pub fn variables(&self, ends: variables::Ends, length: Option<u64>) -> Option<Vec<u8>> {
-        let mut store = FieldStore::new();
-        let request = parse(&self.head, &mut store).ok()??;
-        let request = request.asked_by(self.version);
         let about = About {
             asked: &self.asked,
             ends,
@@ -196,8 +200,62 @@ impl Asking {
             tls: self.tls.as_deref(),
         };
         let mut out = Vec::with_capacity(2 * self.head.len());
-        variables::push(&mut out, &request, &about);
+        self.read(|request| variables::push(&mut out, request, &about))?;
         Some(out)
+    }
+
+    /// An upstream at this address has answered so: what of it leads to the upstream itself leads here.
+    pub fn lead_here(&self, head: &mut Head, at: &Address) {
+        let Some(proxy) = &self.asked.application.proxy else {
+            return;
+        };
+        let (Some(place), path) = (at.of_http(), &self.asked.script) else {
+            return;
+        };
+        let place = place.to_string();
+        let scheme = match at {
+            Address::Https(..) => "https",
+            _ => "http",
+        };
+        let mut hosts = vec![place.as_bytes()];
+        match (&proxy.host, at) {
+            (HostField::Named(name), _) => hosts.push(name.as_bytes()),
+            (_, Address::Https(_, with)) => hosts.push(with.name().as_bytes()),
+            _ => {}
+        }
+        let own = Own {
+            scheme,
+            hosts,
+            base: proxy.base.as_ref().map_or(path, |base| base.as_bytes()),
+            path,
+        };
+        rewrite(&mut head.fields, &own);
+    }
+
+    /// Whether what an upstream changes to is among the protocols that the request has offered (RFC 9110 §7.8).
+    pub fn has_offered(&self, head: &Head) -> bool {
+        let mut store = FieldStore::new();
+        let Ok(Some(request)) = parse(&self.head, &mut store) else {
+            return false;
+        };
+        let offered = proxy::request::upgrade(&request.asked_by(self.version)).unwrap_or_default();
+        let lines = head.fields.split(|&b| b == b'\n');
+        let values = lines.filter_map(|line| {
+            let colon = line.iter().position(|&b| b == b':')?;
+            let is_upgrade = line[..colon].eq_ignore_ascii_case(b"upgrade");
+            is_upgrade.then(|| &line[colon + 1..])
+        });
+        let mut chosen = values.flat_map(list).peekable();
+        chosen.peek().is_some()
+            && chosen.all(|it| list(&offered).any(|offer| offer.eq_ignore_ascii_case(it)))
+    }
+
+    /// Reads the head again, if it is one that is understood.
+    fn read(&self, with: impl FnOnce(&Request<'_, '_>)) -> Option<()> {
+        let mut store = FieldStore::new();
+        let request = parse(&self.head, &mut store).ok()??;
+        with(&request.asked_by(self.version));
+        Some(())
     }
 
     // For what is said to the client.
@@ -241,11 +299,9 @@ impl Asking {
     }
 
     /// Has it logged as it came.
-    pub(super) fn with_logged(&self, log: impl FnOnce(LoggedRequest<'_>)) {
-        let mut store = FieldStore::new();
-        match parse(&self.head, &mut store) {
-            Ok(Some(request)) => log(LoggedRequest::of(&request.asked_by(self.version))),
-            _ => log(LoggedRequest::Bytes(&self.head)),
+    pub(super) fn with_logged(&self, mut log: impl FnMut(LoggedRequest<'_>)) {
+        if self.read(|it| log(LoggedRequest::of(it))).is_none() {
+            log(LoggedRequest::Bytes(&self.head));
         }
     }
 }

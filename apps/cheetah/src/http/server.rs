@@ -12,6 +12,7 @@ use super::logging::log_answer;
 use super::response::opening::{Manner, Persistence};
 use super::sending::Sender;
 use crate::acme::Acme;
+use crate::caching::Answers;
 use crate::log::{Log, LoggedRequest, Unfinished};
 use crate::message::request::{FieldStore, Method, parse};
 use crate::message::{Fault, Status};
@@ -27,6 +28,8 @@ use crate::status::StatusPages;
 pub struct Server {
     pub(super) sites: Sites,
     pub(super) sender: Sender,
+    /// What is kept of upstreams' answers.
+    pub(super) answers: Answers,
     /// The answer to OPTIONS.
     allowed: Document,
     log: Option<Log>,
@@ -43,6 +46,7 @@ impl Server {
         Server {
             sites: sites.into(),
             sender: Sender::new(now_secs),
+            answers: Answers::default(),
             allowed: page::allowed(),
             log: None,
             status_pages: None,
@@ -85,6 +89,7 @@ impl Server {
     /// Serves other documents from now on, and returns those until now; responses under way keep theirs.
     pub fn set_sites(&mut self, sites: impl Into<Sites>) -> Sites {
         self.changes = ((self.changes >> 32) + 1) << 32;
+        self.answers.clear();
         let sites: Sites = sites.into();
         let sites = sites.instead_of(&self.sites);
         std::mem::replace(&mut self.sites, sites)
@@ -92,6 +97,9 @@ impl Server {
 
     /// Changes what a site serves from now on, by its number; responses under way keep what they have.
     pub fn change_site(&mut self, site: usize, change: Change) {
+        if change.is_about_answers() {
+            return self.answers.apply(site, &change);
+        }
         self.changes += 1;
         self.sites.get_mut(site).apply(change);
     }
@@ -107,12 +115,6 @@ impl Server {
     /// What is served.
     pub fn sites(&self) -> &Sites {
         &self.sites
-    }
-
-    /// What is served, to be changed between turns; responses under way keep what they have.
-    pub fn sites_mut(&mut self) -> &mut Sites {
-        self.changes += 1;
-        &mut self.sites
     }
 
     /// Another number when what is served may have changed; the same one on all cores that have heard of the same changes.

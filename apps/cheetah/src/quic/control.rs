@@ -102,6 +102,8 @@ impl Control {
                             return Ok(());
                         }
                     }
+                    // It takes no pushes, of which there are none.
+                    Event::GoAway(_) => {}
                     Event::Priority(number, priority) => {
                         let Ok(of) = VarInt::from_u64(number).map(StreamId::from) else {
                             continue;

@@ -1,37 +1,35 @@
 //! QUIC of a loop: datagrams in and out, which connections begin, and the order of a turn.
 
 use std::collections::VecDeque;
-use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use bytes::BytesMut;
 use exos::Error;
 use exos_inet::Instant;
-use quinn_proto::{DatagramEvent, EcnCodepoint, Endpoint, EndpointConfig, Incoming, Transmit};
+use exos_quic::{Arrived, Connections, Leaving, Received};
+use quinn_proto::{EndpointConfig, Incoming};
 
 use super::config::Current;
-use super::datagram::Datagram;
+use super::link::Link;
 use super::links::Links;
 use crate::connections::peers::Peers;
 use crate::limits::{
     HANDSHAKES_AT_ONCE, QUIC_ANSWERS_MAX, QUIC_CONNECTIONS_MAX, QUIC_HANDSHAKES_FREE,
-    QUIC_INCOMING_MAX, QUIC_LOOK_TIME,
+    QUIC_INCOMING_MAX, QUIC_LOOK_TIME, QUIC_SEGMENTS_MAX,
 };
 use crate::secure::Acceptor;
 
 /// Connections of QUIC, and their requests.
 pub struct Quic {
-    endpoint: Endpoint,
     acceptor: Arc<Acceptor>,
     current: Current,
     migrates: bool,
     pub(super) links: Links,
     connections_max: usize,
     /// Connections that may begin, in the order of their first packets.
-    incoming: VecDeque<Incoming>,
+    incoming: VecDeque<Box<Incoming>>,
     handshakes_left: usize,
     /// Datagrams that are of no connection.
-    answers: VecDeque<Datagram>,
+    answers: VecDeque<(Leaving, Vec<u8>)>,
     looks_at: Instant,
     is_stopping: bool,
     buffer: Vec<u8>,
@@ -48,13 +46,11 @@ impl Quic {
         let current = Current::new(acceptor.config(), migrates)?;
         let mut config = EndpointConfig::default();
         config.supported_versions(vec![1]);
-        // Datagrams may be fragmented on their way, so their length is that which all paths take (RFC 9000 §14).
-        let config = Arc::new(config);
+        let connections = Connections::new(config, Some(current.config()), now);
         Ok(Quic {
-            endpoint: Endpoint::new(config, Some(current.config()), false, None),
             current,
             migrates,
-            links: Links::new(acceptor.port(), now),
+            links: Links::new(acceptor.port(), connections),
             acceptor,
             connections_max: QUIC_CONNECTIONS_MAX,
             incoming: VecDeque::new(),
@@ -78,9 +74,9 @@ impl Quic {
 
     /// It is this time: what is due is done, and handshakes go on.
     pub fn begin_turn(&mut self, now: Instant) {
-        self.links.shared.clock.set(now);
+        self.links.set_now(now);
         self.handshakes_left = HANDSHAKES_AT_ONCE;
-        self.links.handle_timeouts(&mut self.endpoint);
+        self.links.handle_timeouts();
         if now >= self.looks_at {
             self.looks_at = now + QUIC_LOOK_TIME;
             self.links.look();
@@ -92,35 +88,29 @@ impl Quic {
         }
     }
 
-    /// A datagram has come from `remote`, to our address `local` where that is known, with these two bits of ECN (RFC 3168).
-    pub fn receive(&mut self, remote: SocketAddr, local: Option<IpAddr>, ecn: u8, bytes: &[u8]) {
+    /// A datagram has come.
+    pub fn receive(&mut self, arrived: &Arrived<'_>) {
         self.links.shared.counters.received += 1;
-        let ecn = EcnCodepoint::from_bits(ecn);
-        let bytes = BytesMut::from(bytes);
-        let mut buffer = std::mem::take(&mut self.buffer);
-        buffer.clear();
-        let time = self.links.shared.clock.time();
-        let handled = self
-            .endpoint
-            .handle(time, remote, local, ecn, bytes, &mut buffer);
-        match handled {
-            None => self.links.shared.counters.unclaimed += 1,
-            Some(DatagramEvent::ConnectionEvent(handle, event)) => {
-                self.links.receive(handle, event, &mut self.endpoint);
-            }
-            Some(DatagramEvent::Response(transmit)) => self.answer(&transmit, &buffer),
-            Some(DatagramEvent::NewConnection(incoming)) => self.greet(incoming, &mut buffer),
+        match self.links.receive(arrived, &mut self.buffer) {
+            Received::Unclaimed => self.links.shared.counters.unclaimed += 1,
+            Received::Link(_) => {}
+            Received::Answered(leaving) => self.answer(leaving),
+            Received::New(incoming) => self.greet(incoming),
         }
-        self.buffer = buffer;
     }
 
-    /// The next datagrams that are to leave.
-    pub fn transmit(&mut self) -> Option<Datagram> {
-        if let Some(answer) = self.answers.pop_front() {
-            self.links.shared.counters.sent += 1;
-            return Some(answer);
-        }
-        self.links.transmit(&mut self.endpoint, &mut self.buffer)
+    /// The next datagrams that are to leave, at most so many of one length.
+    pub fn transmit(&mut self, segments: usize) -> Option<(Leaving, &[u8])> {
+        let segments = segments.clamp(1, QUIC_SEGMENTS_MAX);
+        let leaving = match self.answers.pop_front() {
+            Some((leaving, payload)) => {
+                self.buffer = payload;
+                leaving
+            }
+            None => self.links.transmit(segments, &mut self.buffer)?,
+        };
+        self.links.shared.counters.sent += leaving.count();
+        Some((leaving, &self.buffer[..leaving.len]))
     }
 
     /// Datagrams that were to leave could not.
@@ -134,7 +124,7 @@ impl Quic {
         if is_waiting || !self.incoming.is_empty() || !self.answers.is_empty() {
             return Some(Instant::START);
         }
-        let first = self.links.poll_timeout();
+        let first = self.links.connections.poll_timeout();
         let look = (self.links.open() > 0).then_some(self.looks_at);
         [first, look].into_iter().flatten().min()
     }
@@ -143,7 +133,7 @@ impl Quic {
 
     /// No connections and no requests are taken any more: those that are under way are answered.
     pub fn stop(&mut self, now: Instant) {
-        self.links.shared.clock.set(now);
+        self.links.set_now(now);
         self.is_stopping = true;
         while let Some(incoming) = self.incoming.pop_front() {
             self.refuse(incoming);
@@ -171,7 +161,7 @@ impl Quic {
     // Connections that begin.
 
     /// A client wants a connection: it gets one, now or in another turn, or hears that it does not.
-    fn greet(&mut self, incoming: Incoming, buffer: &mut Vec<u8>) {
+    fn greet(&mut self, incoming: Box<Incoming>) {
         let is_full = self.links.open() + self.incoming.len() >= self.connections_max;
         if self.is_stopping || is_full || self.incoming.len() >= QUIC_INCOMING_MAX {
             self.links.shared.counters.refused += 1;
@@ -189,9 +179,8 @@ impl Quic {
         }
         if (are_many || has_all) && !is_validated && incoming.may_retry() {
             self.links.shared.counters.retries += 1;
-            buffer.clear();
-            if let Ok(transmit) = self.endpoint.retry(incoming, buffer) {
-                self.answer(&transmit, buffer);
+            if let Ok(leaving) = self.links.connections.retry(*incoming, &mut self.buffer) {
+                self.answer(leaving);
             }
             return;
         }
@@ -201,35 +190,36 @@ impl Quic {
         }
     }
 
-    fn refuse(&mut self, incoming: Incoming) {
-        let mut buffer = Vec::new();
-        let transmit = self.endpoint.refuse(incoming, &mut buffer);
-        self.answer(&transmit, &buffer);
+    fn refuse(&mut self, incoming: Box<Incoming>) {
+        let leaving = self.links.connections.refuse(*incoming, &mut self.buffer);
+        self.answer(leaving);
     }
 
-    fn accept(&mut self, incoming: Incoming) {
+    fn accept(&mut self, incoming: Box<Incoming>) {
         self.handshakes_left = self.handshakes_left.saturating_sub(1);
         self.links.shared.counters.handshakes += 1;
         self.current.follow(self.acceptor.config(), self.migrates);
-        let mut buffer = Vec::new();
-        let (time, config) = (self.links.shared.clock.time(), Some(self.current.config()));
-        match self.endpoint.accept(incoming, time, &mut buffer, config) {
-            Err(error) => {
+        let (now, config) = (self.links.shared.now, self.current.config());
+        let connections = &mut self.links.connections;
+        let make = |handle, quic| Link::new(handle, quic, now);
+        match connections.accept(*incoming, config, &mut self.buffer, make) {
+            Ok(handle) => self.links.hear(handle),
+            Err(answer) => {
                 self.links.shared.counters.unacceptable += 1;
-                if let Some(transmit) = error.response {
-                    self.answer(&transmit, &buffer);
+                if let Some(leaving) = answer {
+                    self.answer(leaving);
                 }
-            }
-            Ok((handle, quic)) => {
-                self.links.add(handle, quic, &mut self.endpoint);
             }
         }
     }
 
     /// Answers what is of no connection. While nothing can leave, answers are lost, as on a wire: clients ask again.
-    fn answer(&mut self, transmit: &Transmit, buffer: &[u8]) {
+    fn answer(&mut self, leaving: Leaving) {
         match self.answers.len() < QUIC_ANSWERS_MAX {
-            true => self.answers.push_back(Datagram::new(transmit, buffer)),
+            true => {
+                let payload = self.buffer[..leaving.len].to_vec();
+                self.answers.push_back((leaving, payload));
+            }
             false => self.links.shared.counters.unsent += 1,
         }
     }

@@ -52,11 +52,21 @@ pub(super) struct Link {
     is_going: bool,
     /// It has ended, and its requests too.
     is_over: bool,
-    /// When QUIC wants to be called, as it stands among the times of all.
-    pub(super) deadline: Option<std::time::Instant>,
-    /// It is listed to be seen to, and to send.
+    /// It is listed to be seen to.
     pub(super) is_listed: bool,
-    pub(super) is_sending: bool,
+}
+
+impl exos_quic::Link for Link {
+    fn quic(&mut self) -> &mut Connection {
+        &mut self.quic
+    }
+
+    /// QUIC copies no more than some of what is under way, so that what it takes is nearly what the client takes.
+    fn has_sent(&mut self) {
+        let window = 2 * self.quic.congestion_state().window();
+        let window = window.clamp(QUIC_SEND_WINDOW_MIN, QUIC_SEND_WINDOW);
+        self.quic.set_send_window(window);
+    }
 }
 
 impl Link {
@@ -78,9 +88,7 @@ impl Link {
             next_stream: 0,
             is_going: false,
             is_over: false,
-            deadline: None,
             is_listed: false,
-            is_sending: false,
         }
     }
 
@@ -134,7 +142,7 @@ impl Link {
     fn begin(&mut self, shared: &mut Shared) {
         self.has_stood = true;
         self.tls = Some(Arc::new(about(&self.quic)));
-        self.active = shared.clock.now();
+        self.active = shared.now;
         shared.counters.connections += 1;
         self.control.open(&mut self.quic);
         self.control.push(frame::settings());
@@ -195,7 +203,7 @@ impl Link {
             return Ok(());
         }
         self.next_stream = self.next_stream.max(number + 4);
-        let (handle, now) = (self.handle, shared.clock.now());
+        let (handle, now) = (self.handle, shared.now);
         let id = shared
             .requests
             .add(|id| Request::new(id, handle, stream, now));
@@ -249,7 +257,7 @@ impl Link {
                 if !was_known {
                     set = set.with(EventSet::ACCEPTED);
                     shared.counters.requests += 1;
-                    self.active = shared.clock.now();
+                    self.active = shared.now;
                 }
                 if request.has_ended {
                     set = set.with(EventSet::FINISHED);
@@ -340,7 +348,7 @@ impl Link {
     fn spend(&mut self, shared: &Shared) -> Result<(), Fault> {
         match self
             .resets
-            .take(RESETS, (shared.clock.now().micros() / 1_000_000) as u32)
+            .take(RESETS, (shared.now.micros() / 1_000_000) as u32)
         {
             true => Ok(()),
             false => Err(Fault::WasteFlood),
@@ -368,7 +376,7 @@ impl Link {
         let Some(id) = self.requests.remove(&stream) else {
             return;
         };
-        self.active = shared.clock.now();
+        self.active = shared.now;
         let request = shared.requests.remove(id);
         let is_known = request.is_some_and(|request| {
             if !request.has_ended {
@@ -413,7 +421,7 @@ impl Link {
         }
         self.drop_requests(Reason::Reset, shared);
         let code = VarInt::from_u32(code.0);
-        self.quic.close(shared.clock.time(), code, Bytes::new());
+        self.quic.close(shared.time, code, Bytes::new());
     }
 
     /// No more requests are wanted: those that are under way are answered.
@@ -427,13 +435,6 @@ impl Link {
         }
         self.control.push(frame::go_away(self.next_stream));
         self.control.send(&mut self.quic);
-    }
-
-    /// QUIC copies no more than some of what is under way, so that what it takes is nearly what the client takes.
-    pub(super) fn bound_copies(&mut self) {
-        let window = 2 * self.quic.congestion_state().window();
-        let window = window.clamp(QUIC_SEND_WINDOW_MIN, QUIC_SEND_WINDOW);
-        self.quic.set_send_window(window);
     }
 
     /// Responses go on for as long as their client acknowledges what comes, also when QUIC has all of them.
@@ -452,7 +453,7 @@ impl Link {
 
     /// Ends what has waited for too long; looked at every second or so.
     pub(super) fn look(&mut self, idle: std::time::Duration, shared: &mut Shared) {
-        let now = shared.clock.now();
+        let now = shared.now;
         if self.is_over {
             return;
         }

@@ -1,6 +1,6 @@
 //! HTTP/3: QUIC's connections and their requests, beside the connections of TCP (RFC 9000, RFC 9114).
 //!
-//! QUIC is `quinn-proto`'s: datagrams and times go in, datagrams come out. What is in its streams `exos-http3` reads. Each request is
+//! QUIC is `quinn-proto`'s: datagrams and times go in, datagrams come out, with [`exos_quic`] around. What is in its streams `exos-http3` reads. Each request is
 //! as a connection of one request to all that answers it, as a stream of HTTP/2 is: its head is kept as the text that HTTP/1.1 has
 //! for it, and its response comes as a header block and slices of a body.
 //!
@@ -10,24 +10,20 @@
 //! | file | what is in it |
 //! |---|---|
 //! | [`endpoint`] | the order of a turn: datagrams in and out, and which connections begin |
-//! | [`links`] | all connections, in their places: which are to send, and when; what the server says of their requests |
+//! | [`links`] | all connections: what becomes of datagrams and times; what the server says of their requests |
 //! | [`link`] | a connection: its requests as they come, what leaves, its end |
 //! | [`control`] | the streams of a connection that go one way: settings, priorities |
 //! | [`request`] | a request: its text and body in, its response out |
 //! | [`requests`] | all requests, by the identities that the server knows them by |
 //! | [`shared`] | what all connections share; of that, [`news`]: what the server is to hear of requests |
-//! | [`clock`] | the time of a turn, by our clock and by QUIC's |
-//! | [`datagram`] | datagrams that are to leave |
 //! | [`beside`] | the transport |
 //! | [`config`] | what connections begin with: certificates, windows |
 //! | [`counters`] | what happened, by name |
 
 mod beside;
-mod clock;
 mod config;
 mod control;
 mod counters;
-mod datagram;
 mod endpoint;
 mod link;
 mod links;
@@ -37,6 +33,5 @@ mod requests;
 mod shared;
 
 pub use beside::Beside;
-pub use datagram::Datagram;
 pub use endpoint::Quic;
 pub(crate) use requests::is_request;

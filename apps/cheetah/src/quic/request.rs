@@ -207,10 +207,7 @@ impl Request {
 
     /// Queues that the client may send the body (RFC 9110 §10.1.1).
     pub(super) fn send_leave(&mut self) {
-        let mut section = Vec::new();
-        encoder::begin(&mut section);
-        encoder::push(&mut section, b":status", b"100");
-        self.push_frame(&section, 0);
+        self.push_frame(&encoder::section(&[(":status", "100")]), 0);
     }
 
     fn push_frame(&mut self, section: &[u8], counted: usize) {

@@ -2,23 +2,25 @@
 
 use exos_inet::Instant;
 
-use super::clock::Clock;
 use super::counters::Counters;
 use super::news::News;
 use super::requests::Requests;
 
 /// What all connections share.
 pub(super) struct Shared {
-    pub(super) clock: Clock,
+    /// The time of this turn, by our clock and by QUIC's.
+    pub(super) now: Instant,
+    pub(super) time: std::time::Instant,
     pub(super) requests: Requests,
     pub(super) news: News,
     pub(super) counters: Counters,
 }
 
 impl Shared {
-    pub(super) fn new(now: Instant) -> Shared {
+    pub(super) fn new(now: Instant, time: std::time::Instant) -> Shared {
         Shared {
-            clock: Clock::new(now),
+            now,
+            time,
             requests: Requests::default(),
             news: News::default(),
             counters: Counters::default(),

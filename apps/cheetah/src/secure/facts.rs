@@ -2,7 +2,7 @@
 //! all of them.
 //!
 //! All values are printable ASCII without quotes or line ends that a client could have put there: suites and versions have fixed names, a
-//! server's name is letters, digits, dots and hyphens, and names in certificates are escaped (RFC 4514).
+//! server's name is letters, digits, dots, hyphens and underscores, and names in certificates are escaped (RFC 4514).
 
 use std::borrow::Cow;
 
@@ -56,7 +56,8 @@ impl Fact {
         }
     }
 
-    /// Its name among the variables of applications: Apache's, as those written for it look for them.
+    /// Its name among the variables of applications: Apache's. Values are ours: Apache says `Resumed` and `Initial`, and names suites as
+    /// OpenSSL does.
     pub fn variable(self) -> &'static str {
         match self {
             Fact::Version => "SSL_PROTOCOL",

@@ -152,14 +152,17 @@ fn key_log(tls: &TlsConfig, before: Option<&Source>) -> Result<Option<Arc<KeyLog
 
 /// Reads by what clients are verified.
 fn verified_by(clients: &Clients) -> Result<VerifiedBy, Error> {
-    let now = clock::unix_secs().cast_signed();
     let revoked = clients.revoked.iter();
-    let revoked: Result<Vec<_>, _> = revoked
-        .map(|file| files::revocation_lists(file, now))
-        .collect();
+    let revoked: Result<Vec<_>, _> = revoked.map(|file| files::revocation_lists(file)).collect();
+    let revoked = files::newest_lists(revoked?.concat());
+    // Clients are refused by an expired one; the server goes on for all others.
+    let now = clock::unix_secs().cast_signed();
+    if let Some(warning) = files::warning_of_lists(&revoked, now) {
+        exos_program::warn!("exos serve: {warning}");
+    }
     Ok(VerifiedBy {
         authorities: files::certificates(&clients.authorities)?,
-        revoked: revoked?.concat(),
+        revoked,
         are_required: clients.are_required,
     })
 }

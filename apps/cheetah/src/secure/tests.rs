@@ -8,7 +8,7 @@ use exos_buf::{Buffer, Slice};
 use exos_inet::tcp::{ConnectionId, Event, EventSet, Reason};
 use exos_tls::Session;
 use exos_tls::client::{Client, Trust};
-use exos_tls::policy::{MinimumVersion, provider};
+use exos_tls::policy::provider;
 use rustls::pki_types::SubjectPublicKeyInfoDer;
 use rustls::sign::{CertifiedKey, Signer, SigningKey};
 use rustls::{ServerConfig, SignatureAlgorithm, SignatureScheme};
@@ -115,13 +115,8 @@ impl World {
         let config = Config {
             tls: Some(TlsConfig {
                 port: PORT,
-                minimum: MinimumVersion::default(),
-                suites: Vec::new(),
-                certificates: Vec::new(),
                 self_signed: true,
-                http3: false,
-                clients: None,
-                key_log: None,
+                ..TlsConfig::default()
             }),
             ..Config::of(Root::Example)
         };

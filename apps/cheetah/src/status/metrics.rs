@@ -33,6 +33,11 @@ pub(super) fn text(snapshot: &Snapshot) -> String {
             "exos_serve_waiting_requests",
             snapshot.waiting_requests as f64,
         ),
+        ("exos_serve_proxy_tunnels_open", snapshot.tunnels as f64),
+        (
+            "exos_serve_proxy_upstreams_out",
+            snapshot.upstreams_out as f64,
+        ),
     ] {
         text.single(name, Kind::Gauge, value);
     }

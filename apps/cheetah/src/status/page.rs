@@ -21,7 +21,7 @@ const GROUPS: [(&str, &str); 7] = [
     ("http_responses_", "Responses by status"),
     ("http_", "HTTP"),
     ("tls_", "TLS"),
-    ("acme_", "Certificates by themselves"),
+    ("acme_", "Automatic certificates"),
     ("cache_", "Cache"),
     ("link_", "Link"),
     ("", "Stack"),
@@ -38,7 +38,7 @@ pub(super) fn html(snapshot: &Snapshot, path: &str) -> String {
         rows.iter().map(|(name, value)| (*name, value.clone())),
     );
     if !snapshot.acme.is_empty() {
-        text.push_str("<h2>Certificates by themselves</h2>\n");
+        text.push_str("<h2>Automatic certificates</h2>\n");
         table(&mut text, snapshot.acme.iter().map(certificate));
     }
     if !snapshot.cores.is_empty() {

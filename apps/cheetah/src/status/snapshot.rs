@@ -37,6 +37,10 @@ pub struct Snapshot {
     pub cache: Figures,
     /// Requests that wait for a document.
     pub waiting_requests: usize,
+    /// Connections to upstreams that have changed to another protocol, and stand.
+    pub tunnels: usize,
+    /// Upstreams that fail their checks, as the core sees it that sees most of them so.
+    pub upstreams_out: usize,
     /// Responses since the start.
     pub responses: u64,
     /// Bytes of them.
@@ -62,6 +66,10 @@ pub struct Row {
     pub waiting_requests: usize,
     /// As of the [`Snapshot`].
     pub time_wait: usize,
+    /// As of the [`Snapshot`].
+    pub tunnels: usize,
+    /// As of the [`Snapshot`].
+    pub upstreams_out: usize,
     /// As of the [`Snapshot`].
     pub responses: u64,
     /// As of the [`Snapshot`].
@@ -122,6 +130,8 @@ impl Snapshot {
             self.connections += row.connections;
             self.waiting_requests += row.waiting_requests;
             self.time_wait += row.time_wait;
+            self.tunnels += row.tunnels;
+            self.upstreams_out = self.upstreams_out.max(row.upstreams_out);
             self.responses += row.responses;
             self.response_bytes += row.response_bytes;
             add(&mut self.counters, &row.counters);
@@ -148,6 +158,8 @@ impl Snapshot {
             cache_limit_bytes: self.cache.limit,
             cache_leaving_bytes: self.cache.leaving,
             waiting_requests: self.waiting_requests,
+            proxy_tunnels_open: self.tunnels,
+            proxy_upstreams_out: self.upstreams_out,
             counters: self.counters.iter().cloned().collect(),
             cores: self.cores.iter().map(OnCore::of).collect(),
         };
@@ -168,7 +180,7 @@ pub struct Statistics {
     /// it is left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     certificate_expires_unix_seconds: Option<i64>,
-    /// Certificates that come by themselves (ACME); left out where none do.
+    /// Automatic certificates (ACME); left out where there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     acme: Vec<AcmeCertificate>,
     /// TCP connections that are open.
@@ -187,9 +199,13 @@ pub struct Statistics {
     cache_leaving_bytes: u64,
     /// Requests that wait for a document to be read.
     waiting_requests: usize,
+    /// Connections to upstreams that have changed to another protocol, as WebSocket, and stand.
+    proxy_tunnels_open: usize,
+    /// Upstreams that fail their checks, as the core sees it that sees most of them so.
+    proxy_upstreams_out: usize,
     /// Every counter by name, all of them growing only, since the start; of all cores together. `link_` are the link's
     /// (`link_kernel_` the kernel's for its socket, `link_xdp_` the verdicts of the filter program), `cores_` those of a
-    /// program on several cores, `acme_` those of certificates that come by themselves, `http_` the web server's, `cache_` of its documents, `stream_` of its reading of long files,
+    /// program on several cores, `acme_` those of automatic certificates, `http_` the web server's, `cache_` of its documents, `stream_` of its reading of long files,
     /// `sockets_` those of `--sockets`; the others are the stack's. `drop_` counts packets that were dropped, each kind by its
     /// own name. What each means stands beside its declaration in the code.
     counters: BTreeMap<String, u64>,

@@ -9,7 +9,7 @@ use exos_wire::tls::{HANDSHAKE, RecordView};
 use super::http2::Frames;
 use super::stream::{Missing, Stream};
 use super::{Endpoint, Item, Segment, Shown};
-use crate::limits::WAITING_BYTES_MAX;
+use crate::limits::{MUCH_BYTES, WAITING_BYTES_MAX};
 
 /// Handshake message type of a client's hello.
 const CLIENT_HELLO: u8 = 1;
@@ -27,6 +27,7 @@ pub(super) struct Connection {
     /// The frames of client and server, where they have agreed on HTTP/2.
     http2: Option<Box<[Frames; 2]>>,
     wants_key: bool,
+    was_told_of_key: bool,
     /// Nothing more is decrypted.
     is_over: bool,
 }
@@ -62,8 +63,23 @@ impl Connection {
             observer: Observer::default(),
             http2: None,
             wants_key: false,
+            was_told_of_key: false,
             is_over: false,
         })
+    }
+
+    /// One of which the begin was not captured: nothing is told of it.
+    pub(super) fn unknown(segment: &Segment<'_>) -> Self {
+        Self {
+            client: segment.from,
+            from_client: Stream::new(segment.seq),
+            from_server: None,
+            observer: Observer::default(),
+            http2: None,
+            wants_key: false,
+            was_told_of_key: false,
+            is_over: true,
+        }
     }
 
     /// It has begun with this segment, or with what was sent again in it.
@@ -81,44 +97,61 @@ impl Connection {
             return;
         }
         let is_client = segment.from == self.client;
-        let is_syn = segment.flags.contains(TcpFlags::SYN);
+        let seq = match segment.flags.contains(TcpFlags::SYN) {
+            true => after_syn(segment.seq),
+            false => segment.seq,
+        };
         if !is_client && self.from_server.is_none() {
-            let first = if is_syn {
-                after_syn(segment.seq)
-            } else {
-                segment.seq
-            };
-            self.from_server = Some(Stream::new(first));
+            self.from_server = Some(Stream::new(seq));
         }
         let stream = match is_client {
             true => Some(&mut self.from_client),
             false => self.from_server.as_mut(),
         };
-        let Some(stream) = stream.filter(|_| !segment.data.is_empty()) else {
-            return;
+        if let Some(stream) = stream.filter(|_| !segment.data.is_empty()) {
+            let put = stream.put(seq, segment.data);
+            if !segment.is_whole {
+                return self.end("not decrypted: the capture has cut packets", shown);
+            }
+            if put == Err(Missing) {
+                return self.end("not decrypted: packets are missing", shown);
+            }
+        }
+        self.go_on(segment.from, log, shown);
+    }
+
+    /// Decrypts what both sides have sent: a segment of one may be what the other's records wait for. What was sent against this direction
+    /// is told with a note.
+    pub(super) fn go_on(&mut self, from: Endpoint, log: &KeyLog, shown: &mut Shown) {
+        self.wants_key = false;
+        let (this, other) = match from == self.client {
+            true => (Side::Client, Side::Server),
+            false => (Side::Server, Side::Client),
         };
-        let seq = if is_syn {
-            after_syn(segment.seq)
-        } else {
-            segment.seq
-        };
-        let put = stream.put(seq, segment.data);
-        if !segment.is_whole {
-            self.end("not decrypted: the capture has cut packets", shown);
-        } else if put == Err(Missing) {
-            self.end("not decrypted: packets are missing", shown);
-        } else {
-            self.go_on(segment.from, log, shown);
+        // A hello of this side may be what the other waits for, and the other's messages what this one does.
+        for (side, is_late) in [(this, false), (other, true), (this, false)] {
+            if self.is_over {
+                return;
+            }
+            let before = shown.items.len();
+            self.go_on_with(side, log, shown);
+            if is_late && shown.items.len() > before {
+                let note = "of the other side, late".to_owned();
+                shown.items.insert(before, Item::Note(note));
+            } else if !is_late && before > 0 && shown.items.len() > before && side == this {
+                let note = "of this side".to_owned();
+                shown.items.insert(before, Item::Note(note));
+            }
         }
     }
 
-    /// Decrypts what this side has sent.
-    pub(super) fn go_on(&mut self, from: Endpoint, log: &KeyLog, shown: &mut Shown) {
-        let (side, stream) = match from == self.client {
-            true => (Side::Client, Some(&mut self.from_client)),
-            false => (Side::Server, self.from_server.as_mut()),
+    /// Decrypts what one side has sent.
+    fn go_on_with(&mut self, side: Side, log: &KeyLog, shown: &mut Shown) {
+        let stream = match side {
+            Side::Client => Some(&mut self.from_client),
+            Side::Server => self.from_server.as_mut(),
         };
-        let Some(stream) = stream else {
+        let Some(stream) = stream.filter(|stream| !stream.ready().is_empty()) else {
             return;
         };
         let mut seen = Vec::new();
@@ -126,25 +159,27 @@ impl Connection {
         let observed = self
             .observer
             .observe(side, stream.ready(), log, plain, &mut seen);
-        if self.http2.is_none() && self.observer.protocol() == Some(b"h2") {
-            self.http2 = Some(Box::default());
-        }
+        let protocol = self.observer.protocol();
         for seen in seen {
-            match (seen, &mut self.http2) {
-                (Seen::Message(kind), _) => shown.items.push(Item::Message(kind)),
-                (Seen::Alert(level, what), _) => shown.items.push(Item::Alert(level, what)),
-                (Seen::Data(range), Some(http2)) => {
-                    let mut frames = Vec::new();
+            match seen {
+                Seen::Message(kind) => shown.items.push(Item::Message(kind)),
+                Seen::Alert(level, what) => shown.items.push(Item::Alert(level, what)),
+                Seen::Data(range) if protocol == Some(b"h2") => {
+                    let keeps_fields = shown.keeps_fields;
+                    let http2 = self.http2.get_or_insert_with(|| {
+                        Box::new([(); 2].map(|()| Frames::new(keeps_fields)))
+                    });
                     let of_side = &mut http2[usize::from(side == Side::Server)];
+                    let mut frames = Vec::new();
                     let taken = of_side.take(&shown.plain[range], &mut frames);
-                    shown.items.extend(frames.into_iter().map(Item::Http2));
+                    frames.into_iter().for_each(|frame| shown.add_frame(frame));
                     if taken.is_err() {
                         let note = "HTTP/2 that is not understood".to_owned();
                         shown.items.push(Item::Note(note));
                     }
                 }
                 // Of records that end together, the data is one.
-                (Seen::Data(range), None) => match shown.items.last_mut() {
+                Seen::Data(range) => match shown.items.last_mut() {
                     Some(Item::Data(before)) if before.end == range.start => before.end = range.end,
                     _ => shown.items.push(Item::Data(range)),
                 },
@@ -153,14 +188,23 @@ impl Connection {
         match observed {
             Ok(taken) => {
                 stream.consume(taken.bytes);
-                self.wants_key = taken.wants_key;
+                self.wants_key |= taken.wants_key;
                 if stream.ready().len() > WAITING_BYTES_MAX {
-                    self.end("not decrypted: the log has no key of it", shown);
+                    let why = match taken.wants_key {
+                        true => "not decrypted: the log has no key for it",
+                        false => "not decrypted: the other side was not captured",
+                    };
+                    self.end(why, shown);
                 }
             }
             Err(Obstacle::NotTls) => self.forget(),
             Err(obstacle) => self.end(&format!("not decrypted: {obstacle}"), shown),
         }
+    }
+
+    /// A record waits for its key, which was not told of yet.
+    pub(super) fn is_to_tell_of_key(&mut self) -> bool {
+        self.wants_key && !std::mem::replace(&mut self.was_told_of_key, true)
     }
 
     /// A record waits for its key.
@@ -184,10 +228,19 @@ impl Connection {
         self.http2 = None;
     }
 
+    /// Gives its bytes up, if they are many.
+    pub(super) fn let_go_of_much(&mut self) {
+        if self.held() > MUCH_BYTES {
+            self.forget();
+        }
+    }
+
     /// Bytes that it keeps.
     pub(super) fn held(&self) -> usize {
         let from_server = self.from_server.as_ref().map_or(0, Stream::held);
-        self.from_client.held() + from_server
+        let frames = self.http2.iter().flat_map(|both| both.iter());
+        let frames = frames.map(Frames::held).sum::<usize>();
+        self.from_client.held() + from_server + self.observer.held() + frames
     }
 }
 

@@ -7,10 +7,12 @@ use exos_http2::frame::{FrameHead, PREFACE, flag, kind};
 use exos_http2::hpack::Decoder;
 use exos_http2::limits::FRAME_HEAD_LEN;
 
-use crate::limits::{HEADER_BLOCK_LEN_MAX, HEADER_TABLE_LEN_MAX};
+use crate::limits::{FIELD_SHOWN, FIELDS_SHOWN, HEADER_BLOCK_LEN_MAX, HEADER_TABLE_LEN_MAX};
 
 /// A block that sets the table to 4,096 bytes, which it has before a peer allows more (RFC 7541 §6.3, RFC 9113 §6.5.2).
 const INITIAL_TABLE: [u8; 3] = [0x3f, 0xe1, 0x1f];
+/// The bytes of that.
+const TABLE_LEN: usize = 4096;
 
 /// A frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,11 +39,14 @@ pub(super) struct Frames {
     decoder: Decoder,
     /// A header block of which more follows, and its stream.
     block: Vec<u8>,
+    /// All fields are wanted, not those alone by which a message is known.
+    keeps_fields: bool,
     has_failed: bool,
 }
 
-impl Default for Frames {
-    fn default() -> Self {
+impl Frames {
+    /// Before anything has come.
+    pub(super) fn new(keeps_fields: bool) -> Self {
         let mut decoder = Decoder::new(HEADER_TABLE_LEN_MAX);
         let set = decoder.decode(&INITIAL_TABLE, |_, _| {});
         debug_assert!(set.is_ok(), "less than the most");
@@ -51,12 +56,11 @@ impl Default for Frames {
             is_first: true,
             decoder,
             block: Vec::new(),
+            keeps_fields,
             has_failed: false,
         }
     }
-}
 
-impl Frames {
     /// Takes what follows; appends the frames in it.
     ///
     /// # Errors
@@ -72,72 +76,101 @@ impl Frames {
         taken
     }
 
-    fn take_all(&mut self, mut data: &[u8], frames: &mut Vec<Frame>) -> Result<(), NotHttp2> {
-        loop {
-            let skipped = self.skipped.min(data.len());
-            (self.skipped, data) = (self.skipped - skipped, &data[skipped..]);
-            self.bytes.extend_from_slice(data);
-            data = &[];
-            if self.skipped > 0 {
-                return Ok(());
+    fn take_all(&mut self, data: &[u8], frames: &mut Vec<Frame>) -> Result<(), NotHttp2> {
+        let skipped = self.skipped.min(data.len());
+        self.skipped -= skipped;
+        self.bytes.extend_from_slice(&data[skipped..]);
+        let mut bytes = std::mem::take(&mut self.bytes);
+        let taken = self.take_whole(&bytes, frames)?;
+        bytes.drain(..taken);
+        if !bytes.is_empty() {
+            self.bytes = bytes; // Else its memory is given back.
+        }
+        Ok(())
+    }
+
+    /// Takes whole frames, and gives how many bytes these are.
+    fn take_whole(&mut self, bytes: &[u8], frames: &mut Vec<Frame>) -> Result<usize, NotHttp2> {
+        let mut at = 0;
+        if self.is_first && !bytes.is_empty() {
+            if bytes.starts_with(PREFACE) {
+                at = PREFACE.len();
+            } else if PREFACE.starts_with(bytes) {
+                return Ok(0); // The rest of it follows.
             }
-            if self.is_first && !self.bytes.is_empty() {
-                if self.bytes.starts_with(PREFACE) {
-                    self.bytes.drain(..PREFACE.len());
-                } else if PREFACE.starts_with(&self.bytes) {
-                    return Ok(()); // The rest of it follows.
-                }
-                self.is_first = false;
-            }
-            let Some(head) = FrameHead::parse(&self.bytes) else {
-                return Ok(());
-            };
-            let has_block = matches!(head.kind, kind::HEADERS | kind::CONTINUATION);
+            self.is_first = false;
+        }
+        while let Some(head) = FrameHead::parse(&bytes[at..]) {
+            let rest = &bytes[at + FRAME_HEAD_LEN..];
+            let has_block = matches!(
+                head.kind,
+                kind::HEADERS | kind::CONTINUATION | kind::PUSH_PROMISE
+            );
             if !has_block {
-                frames.push(Frame {
-                    line: line_of(&head),
-                    fields: Vec::new(),
-                });
-                let there = self.bytes.len() - FRAME_HEAD_LEN;
-                self.skipped = head.len.saturating_sub(there);
-                self.bytes.drain(..FRAME_HEAD_LEN + head.len.min(there));
+                frames.push(Frame::of(&head));
+                let there = head.len.min(rest.len());
+                self.skipped = head.len - there;
+                at += FRAME_HEAD_LEN + there;
                 continue;
             }
             if self.block.len() + head.len > HEADER_BLOCK_LEN_MAX {
                 return Err(NotHttp2);
             }
-            let end = FRAME_HEAD_LEN + head.len;
-            let Some(payload) = self.bytes.get(FRAME_HEAD_LEN..end) else {
-                return Ok(());
+            let Some(payload) = rest.get(..head.len) else {
+                break;
             };
             let fragment = fragment(&head, payload).ok_or(NotHttp2)?;
             self.block.extend_from_slice(fragment);
-            self.bytes.drain(..end);
-            match head.has(flag::END_HEADERS) {
-                true => frames.push(self.head_of_message(&head)?),
-                false => frames.push(Frame {
-                    line: line_of(&head),
-                    fields: Vec::new(),
-                }),
-            }
+            at += FRAME_HEAD_LEN + head.len;
+            frames.push(match head.has(flag::END_HEADERS) {
+                true => self.head_of_message(&head)?,
+                false => Frame::of(&head),
+            });
         }
+        Ok(at)
     }
 
     fn head_of_message(&mut self, head: &FrameHead) -> Result<Frame, NotHttp2> {
-        let mut frame = Frame {
-            line: line_of(head),
-            fields: Vec::new(),
-        };
+        let mut frame = Frame::of(head);
         let block = std::mem::take(&mut self.block);
+        let mut room = FIELDS_SHOWN;
         let decoded = self.decoder.decode(&block, |name, value| {
-            if matches!(name, b":method" | b":path" | b":status") {
+            let cut = |bytes: &[u8]| bytes[..bytes.len().min(FIELD_SHOWN)].to_vec();
+            if matches!(name, b":method" | b":path" | b":status") && frame.line.len() < FIELD_SHOWN
+            {
                 frame.line.push(b' ');
-                frame.line.extend_from_slice(value);
+                frame.line.extend(cut(value));
             }
-            frame.fields.push([name, b": ", value].concat());
+            // A byte may name a field of the table's size: what is kept of all is bounded.
+            let field = [&*cut(name), b": ", &*cut(value)].concat();
+            if self.keeps_fields && field.len() <= room {
+                room -= field.len();
+                frame.fields.push(field);
+            }
         });
         decoded.map_err(|_| NotHttp2)?;
+        self.decoder.shrink(FIELD_SHOWN);
         Ok(frame)
+    }
+
+    /// Bytes that it keeps, a table as its peer has it by default among them.
+    pub(super) fn held(&self) -> usize {
+        self.bytes.len() + self.block.len() + TABLE_LEN
+    }
+}
+
+impl Frame {
+    fn of(head: &FrameHead) -> Self {
+        Self {
+            line: line_of(head),
+            fields: Vec::new(),
+        }
+    }
+
+    /// Bytes that it takes.
+    pub(super) fn len(&self) -> usize {
+        let fields = self.fields.iter().map(Vec::len).sum::<usize>();
+        self.line.len() + fields + size_of::<Self>()
     }
 }
 
@@ -181,7 +214,9 @@ fn fragment<'a>(head: &FrameHead, payload: &'a [u8]) -> Option<&'a [u8]> {
             .map(|(len, rest)| (usize::from(*len), rest))?,
         false => (0, payload),
     };
-    if head.has(flag::PRIORITY) {
+    if head.kind == kind::PUSH_PROMISE {
+        rest = rest.get(4..)?; // The stream that is promised.
+    } else if head.has(flag::PRIORITY) {
         rest = rest.get(5..)?;
     }
     rest.get(..rest.len().checked_sub(padding)?)
@@ -227,7 +262,7 @@ mod tests {
     }
 
     fn shown(bytes: &[u8], cut: usize) -> Result<Vec<Frame>, NotHttp2> {
-        let (mut frames, mut all) = (Frames::default(), Vec::new());
+        let (mut frames, mut all) = (Frames::new(true), Vec::new());
         for piece in bytes.chunks(cut) {
             frames.take(piece, &mut all)?;
         }
@@ -265,7 +300,7 @@ mod tests {
             for _ in 0..=random.below(4) {
                 random.mutate(&mut bytes);
             }
-            let (mut frames, mut all, mut failures) = (Frames::default(), Vec::new(), 0);
+            let (mut frames, mut all, mut failures) = (Frames::new(true), Vec::new(), 0);
             for piece in bytes.chunks(1 + random.below(500)) {
                 failures += usize::from(frames.take(piece, &mut all).is_err());
                 assert!(frames.bytes.len() + frames.block.len() <= bytes.len());
@@ -278,5 +313,23 @@ mod tests {
             bytes.extend([0; 16_000]);
         }
         assert_eq!(shown(&bytes, 9000), Err(NotHttp2), "a head without end");
+    }
+
+    /// A byte that names a long field of the table is as much as a byte should be.
+    #[test]
+    fn a_head_is_not_much_longer_than_its_bytes() {
+        let mut block = vec![0x40, 1, b'x', 0x7f, 0xff, 0x1e]; // A value of 4,000 bytes, which the table keeps.
+        block[3..].copy_from_slice(&[0x7f, 0xa1, 0x1e]);
+        block.extend([b'y'; 0x7f + 0x21 + 0x1e * 128]);
+        let mut bytes = Vec::new();
+        frame::push_head(&mut bytes, block.len(), kind::HEADERS, flag::END_HEADERS, 1);
+        bytes.extend(&block);
+        for _ in 0..1000 {
+            frame::push_head(&mut bytes, 15, kind::HEADERS, flag::END_HEADERS, 1);
+            bytes.extend([0xbe; 15]);
+        }
+        let frames = shown(&bytes, bytes.len()).unwrap();
+        assert_eq!(frames.len(), 1001);
+        assert!(frames.iter().all(|frame| frame.len() < 2 * FIELDS_SHOWN));
     }
 }

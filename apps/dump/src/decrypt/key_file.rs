@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// Bytes read at once, and the longest line that is taken: more than any secret's.
@@ -11,22 +12,26 @@ const CHUNK_LEN: usize = 1 << 16;
 #[derive(Debug)]
 pub(crate) struct KeyFile {
     path: PathBuf,
-    /// `None` while there is none of this name.
-    file: Option<File>,
+    /// With how much of it was read; `None` while there is none of this name.
+    file: Option<(File, u64)>,
+    /// Nobody appends to it: its last line may have no end.
+    is_complete: bool,
     /// What has been read: `given` bytes of it were handed on, the rest is the begin of a line.
     bytes: Vec<u8>,
     given: usize,
 }
 
 impl KeyFile {
-    /// Opens it, if it is there: programs make it when they have something to write.
+    /// Opens it, if it is there: programs make it when they have something to write. Nothing will be appended to one that
+    /// `is_complete`.
     ///
     /// # Errors
-    /// It cannot be read.
-    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+    /// It cannot be read, or is no file.
+    pub(crate) fn open(path: &Path, is_complete: bool) -> io::Result<Self> {
         let mut keys = Self {
             path: path.to_owned(),
             file: None,
+            is_complete,
             bytes: Vec::new(),
             given: 0,
         };
@@ -39,14 +44,25 @@ impl KeyFile {
         self.file.is_some()
     }
 
+    /// Opens it, where it is there and another than before, or was cut: it is read from its begin on then.
     fn look(&mut self) -> io::Result<()> {
-        if self.file.is_none() {
-            match File::open(&self.path) {
-                Ok(file) => self.file = Some(file),
-                Err(e) if e.kind() == ErrorKind::NotFound => {}
-                Err(e) => return Err(e),
+        let named = match self.path.metadata() {
+            Ok(named) => named,
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(e) => return Err(e),
+        };
+        if !named.is_file() {
+            return Err(io::Error::new(ErrorKind::InvalidInput, "it is no file"));
+        }
+        if let Some((file, read)) = &self.file {
+            let known = file.metadata()?;
+            let is_same = (known.dev(), known.ino()) == (named.dev(), named.ino());
+            if is_same && named.len() >= *read {
+                return Ok(());
             }
         }
+        self.file = Some((File::open(&self.path)?, 0));
+        (self.bytes, self.given) = (Vec::new(), 0);
         Ok(())
     }
 
@@ -58,21 +74,25 @@ impl KeyFile {
         self.bytes.drain(..self.given);
         self.given = 0;
         self.look()?;
-        let Some(file) = &mut self.file else {
-            return Ok(&[]);
-        };
         loop {
-            let room = (CHUNK_LEN - self.bytes.len()) as u64;
-            if file.take(room).read_to_end(&mut self.bytes)? == 0 {
+            let Some((file, read)) = &mut self.file else {
                 return Ok(&[]);
+            };
+            let room = (CHUNK_LEN - self.bytes.len()) as u64;
+            let count = file.take(room).read_to_end(&mut self.bytes)?;
+            *read += count as u64;
+            let end = self.bytes.iter().rposition(|byte| *byte == b'\n');
+            match end {
+                Some(end) if count > 0 => self.given = end + 1,
+                _ if count == 0 && self.is_complete => self.given = self.bytes.len(),
+                _ if count == 0 => {}
+                _ if self.bytes.len() == CHUNK_LEN => {
+                    self.bytes.clear(); // No line of a key log.
+                    continue;
+                }
+                _ => continue,
             }
-            if let Some(end) = self.bytes.iter().rposition(|byte| *byte == b'\n') {
-                self.given = end + 1;
-                return Ok(&self.bytes[..self.given]);
-            }
-            if self.bytes.len() == CHUNK_LEN {
-                self.bytes.clear(); // No line of a key log.
-            }
+            return Ok(&self.bytes[..self.given]);
         }
     }
 }

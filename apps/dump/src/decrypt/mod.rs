@@ -22,7 +22,7 @@ use exos_tls::observer::HandshakeType;
 use exos_wire::SeqNumber;
 use exos_wire::tcp::TcpFlags;
 
-use crate::limits::{DECRYPTED_CONNECTIONS_MAX, HELD_BYTES_MAX};
+use crate::limits::{DECRYPTED_CONNECTIONS_MAX, HELD_BYTES_MAX, TOLD_BYTES_MAX};
 use connection::Connection;
 
 pub(crate) use http2::Frame;
@@ -73,6 +73,29 @@ pub(crate) enum Item {
 pub(crate) struct Shown {
     pub(crate) plain: Vec<u8>,
     pub(crate) items: Vec<Item>,
+    /// All fields of HTTP/2 are wanted.
+    keeps_fields: bool,
+    /// Bytes of its frames.
+    told: usize,
+}
+
+impl Shown {
+    fn clear(&mut self) {
+        self.plain.clear();
+        self.items.clear();
+        self.told = 0;
+    }
+
+    /// Adds a frame, while there is room for more.
+    fn add_frame(&mut self, frame: Frame) {
+        let had_room = self.told <= TOLD_BYTES_MAX;
+        self.told += frame.len();
+        match (had_room, self.told <= TOLD_BYTES_MAX) {
+            (_, true) => self.items.push(Item::Http2(frame)),
+            (true, false) => self.items.push(Item::Note("more frames".to_owned())),
+            (false, false) => {}
+        }
+    }
 }
 
 type Key = (Endpoint, Endpoint);
@@ -108,6 +131,11 @@ impl Decrypter {
         decrypter
     }
 
+    /// Keeps all fields of HTTP/2, to be shown.
+    pub(crate) fn keep_fields(&mut self) {
+        self.shown.keeps_fields = true;
+    }
+
     /// Takes lines of a key log.
     pub(crate) fn add_keys(&mut self, lines: &[u8]) {
         self.log.add_lines(lines);
@@ -129,13 +157,13 @@ impl Decrypter {
 
     /// What there is to tell of this segment, and the plaintext that it refers to.
     pub(crate) fn segment(&mut self, segment: &Segment<'_>) -> &Shown {
-        self.shown.plain.clear();
-        self.shown.items.clear();
+        self.shown.clear();
         let key = segment.key();
         let Some(mut connection) = self.take(key, segment) else {
             if connection::is_middle_of_tls(segment.data) {
                 let note = "not decrypted: begun before the capture".to_owned();
                 self.shown.items.push(Item::Note(note));
+                self.keep(key, Connection::unknown(segment)); // That is said once.
             }
             return &self.shown;
         };
@@ -143,8 +171,8 @@ impl Decrypter {
         if connection.wants_key() && self.read_file() {
             connection.go_on(segment.from, &self.log, &mut self.shown);
         }
-        if connection.wants_key() && !segment.data.is_empty() {
-            let note = "no key of it so far".to_owned();
+        if connection.is_to_tell_of_key() {
+            let note = "no key for it yet".to_owned();
             self.shown.items.push(Item::Note(note));
         }
         if !segment.flags.contains(TcpFlags::RST) {
@@ -169,13 +197,23 @@ impl Decrypter {
         }
     }
 
+    /// Counts the bytes of all that are old, and of this one.
+    fn count_held(&mut self, connection: &Connection) {
+        let held = self.old.values().map(Connection::held).sum::<usize>();
+        self.held = held + connection.held();
+    }
+
     fn keep(&mut self, key: Key, connection: Connection) {
         self.held += connection.held();
         let is_full = self.young.len() >= DECRYPTED_CONNECTIONS_MAX / 2;
         if is_full || self.held > HELD_BYTES_MAX {
             self.old = std::mem::take(&mut self.young);
-            let held = self.old.values().map(Connection::held).sum::<usize>();
-            self.held = held + connection.held();
+            self.count_held(&connection);
+        }
+        if self.held > HELD_BYTES_MAX {
+            // Those that hold much wait for what may never come; all others go on.
+            self.old.values_mut().for_each(Connection::let_go_of_much);
+            self.count_held(&connection);
         }
         self.young.insert(key, connection);
     }

@@ -100,6 +100,9 @@ impl Stream {
     /// Takes its first bytes out.
     pub(super) fn consume(&mut self, count: usize) {
         self.ready.drain(..count);
+        if self.ready.is_empty() {
+            self.ready = Vec::new(); // An idle connection has no buffer.
+        }
     }
 
     /// Bytes that it keeps.

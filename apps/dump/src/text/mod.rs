@@ -63,12 +63,21 @@ impl Printer {
     /// Decrypts TLS with the secrets of a key log, and with those that are appended to it.
     pub(crate) fn decrypt_with(&mut self, keys: KeyFile) {
         self.decrypter = Some(Decrypter::with_file(keys));
+        self.keep_fields();
     }
 
     /// Decrypts TLS with these lines of a key log.
     pub fn add_keys(&mut self, lines: &[u8]) {
         let decrypter = self.decrypter.get_or_insert_default();
         decrypter.add_keys(lines);
+        self.keep_fields();
+    }
+
+    /// With `-v` all fields are shown.
+    fn keep_fields(&mut self) {
+        if let Some(decrypter) = self.decrypter.as_mut().filter(|_| self.style.verbosity > 0) {
+            decrypter.keep_fields();
+        }
     }
 
     /// Appends a packet's text, several lines where the style asks for it, without a line feed at

@@ -18,7 +18,7 @@ pub enum Shape {
 /// How clients behave.
 #[derive(Clone, Debug)]
 pub struct Behaviour {
-    /// Clients, or in an open loop connections at most; over HTTP/2 connections, each with as many clients as streams.
+    /// Clients, or in an open loop connections at most; over HTTP/2 and HTTP/3 connections, each with as many clients as streams.
     pub slots: u32,
     /// Clients of a closed loop whose first connection is being opened at the same time.
     pub opening: u32,
@@ -26,8 +26,10 @@ pub struct Behaviour {
     pub requests_per_connection: u32,
     /// Requests under way on a connection of a closed loop.
     pub pipeline: u32,
-    /// Requests under way on a connection of HTTP/2, each on a stream; `None` for HTTP/1.
+    /// Requests under way on a connection of HTTP/2 or HTTP/3, each on a stream; `None` for HTTP/1.
     pub streams: Option<u32>,
+    /// It is HTTP/3 that is spoken.
+    pub is_http3: bool,
     /// Requests in all.
     pub requests: u64,
     /// How long a request may take.

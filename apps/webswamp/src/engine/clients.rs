@@ -14,7 +14,7 @@ use super::slot::{Slot, Stage, of_token};
 use crate::driver::Driver;
 use crate::limits::CLOSING_TIME;
 use crate::response::Heads;
-use crate::statistics::{ErrorKind, Http2, Statistics};
+use crate::statistics::{ErrorKind, Multiplexing, Statistics};
 use crate::transport::Transport;
 
 /// Web clients.
@@ -47,7 +47,7 @@ pub struct Engine {
     pub(super) closing: Order,
     /// Slots before this have no connection any more, since the load was given up.
     swept: u32,
-    /// Connections of HTTP/2, where that is spoken: slots have none of their own then.
+    /// Connections of HTTP/2 or HTTP/3, where that is spoken: slots have none of their own then.
     pub(super) shared: Option<SharedConnections>,
     /// What is to be done about what has come on one of those; empty between turns.
     pub(super) outcomes: Vec<Outcome>,
@@ -89,10 +89,14 @@ impl Engine {
             }
         }
         let mut statistics = Statistics::new(start, measured_from);
-        statistics.http2 = behaviour.streams.map(|streams| Http2 {
+        let multiplexing = behaviour.streams.map(|streams| Multiplexing {
             streams_per_connection: streams,
-            ..Http2::default()
+            ..Multiplexing::default()
         });
+        match behaviour.is_http3 {
+            true => statistics.http3 = multiplexing,
+            false => statistics.http2 = multiplexing,
+        }
         Self {
             left: behaviour.requests,
             shared: behaviour.streams.map(SharedConnections::new),
@@ -345,7 +349,7 @@ impl Engine {
         transport: &mut impl Transport,
     ) {
         if self.shared.is_some() {
-            self.drop_request(slot);
+            self.drop_request(slot, transport);
         } else {
             self.drop_connection(slot, transport);
         }

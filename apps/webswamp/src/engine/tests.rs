@@ -135,6 +135,7 @@ fn behaviour(slots: u32, requests_per_connection: u32) -> Behaviour {
         requests_per_connection,
         pipeline: 1,
         streams: None,
+        is_http3: false,
         requests: u64::MAX,
         timeout: Duration::from_secs(10),
         merging: true,

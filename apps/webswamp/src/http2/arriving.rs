@@ -5,91 +5,9 @@ use exos_http2::limits;
 use exos_http2::{ErrorCode, Fault, StreamId};
 
 use super::connection::Connection;
+use super::reading::{Data, FRAME_HEAD_LEN, Reading};
 use crate::limits::{IDLE_FRAMES_MAX, WINDOW};
-
-/// What came.
-#[derive(Debug, PartialEq)]
-pub enum News<'a> {
-    /// Nothing that a slot would have to know.
-    Nothing,
-    /// A part of a response.
-    Part(Part<'a>),
-    /// A slot's request is over without a whole response.
-    Lost {
-        /// Whose it was.
-        slot: u32,
-        /// Why.
-        why: Loss,
-    },
-    /// The server takes no more requests on this connection (§6.8).
-    GoingAway {
-        /// Why.
-        code: ErrorCode,
-        /// It says so for the first time: servers that leave in good order say it again.
-        is_first: bool,
-        /// It has looked at requests on this connection.
-        has_taken: bool,
-        /// The slots of requests that it has done nothing about, oldest first: they may be asked again.
-        unasked: Vec<u32>,
-    },
-}
-
-/// A part of a response.
-#[derive(Debug, PartialEq)]
-pub struct Part<'a> {
-    /// Whose it is.
-    pub slot: u32,
-    /// The status, with the head that has it.
-    pub status: Option<u16>,
-    /// Bytes of frames around content.
-    pub framing: u64,
-    /// Content.
-    pub content: &'a [u8],
-    /// The response is whole with this.
-    pub is_end: bool,
-}
-
-/// Why a response does not come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Loss {
-    /// The server has reset the stream.
-    Reset(ErrorCode),
-    /// What came is no response.
-    Malformed,
-}
-
-/// What is being read.
-#[derive(Debug)]
-pub(super) enum Reading {
-    /// The server's first frame, which is its settings (§3.4).
-    Start,
-    /// The head of a frame.
-    Frame,
-    /// The payload of a frame of data.
-    Data(Data),
-    /// A header block that goes on in the next frame.
-    Block(Unfinished),
-}
-
-/// The payload of a frame of data, or what is left of it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Data {
-    id: StreamId,
-    content: usize,
-    padding: usize,
-    is_end: bool,
-}
-
-/// A header block whose end has yet to come.
-#[derive(Debug)]
-pub(super) struct Unfinished {
-    pub(super) id: StreamId,
-    pub(super) is_end: bool,
-    pub(super) framing: u64,
-    pub(super) bytes: Vec<u8>,
-}
-
-pub(super) const FRAME_HEAD_LEN: usize = limits::FRAME_HEAD_LEN;
+use crate::multiplexed::{Loss, News, Part};
 
 /// A response has come further.
 fn brings_something(news: &News<'_>) -> bool {

@@ -99,7 +99,7 @@ impl Block {
 }
 
 /// What other requests of a load have too, in the order of a block.
-fn common_fields(content: &Content) -> Vec<(String, String)> {
+pub(crate) fn common_fields(content: &Content) -> Vec<(String, String)> {
     let own_host = content.header("host").unwrap_or(&content.host);
     let mut fields = vec![(":authority".to_owned(), own_host.to_owned())];
     if content.header("user-agent").is_none() {
@@ -115,7 +115,7 @@ fn common_fields(content: &Content) -> Vec<(String, String)> {
 }
 
 /// What belongs to one request.
-fn own_fields(content: &Content) -> Vec<(String, String)> {
+pub(crate) fn own_fields(content: &Content) -> Vec<(String, String)> {
     let length = content.body.as_ref().map(Vec::len);
     let says = content.header("content-length").is_some();
     let length = length.filter(|_| !says).map(|length| length.to_string());

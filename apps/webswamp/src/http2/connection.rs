@@ -1,6 +1,6 @@
 //! A connection of HTTP/2 as its client sees it.
 //!
-//! A request is asked where there is [room](Connection::room); [`take`](Connection::take) gives what has come, frame by frame, and
+//! A request is asked where there is [room](Multiplexed::room); [`take`](Connection::take) gives what has come, frame by frame, and
 //! [`poll_out`](Connection::poll_out) what leaves, which the caller sends at the end of its turn, so that the frames of many
 //! streams leave together.
 
@@ -11,11 +11,12 @@ use exos_http2::limits;
 use exos_http2::{ErrorCode, StreamId};
 
 use super::answer::Answers;
-use super::arriving::Reading;
 use super::peer::Peer;
-use super::sending::Out;
+use super::reading::Reading;
+use super::sending::{Out, Sent, send_body};
 use super::stream::{Stream, Streams};
 use crate::limits::{STREAM_NUMBER_MAX, WINDOW};
+use crate::multiplexed::Multiplexed;
 use crate::request::Request;
 
 /// A connection.
@@ -81,56 +82,7 @@ impl Connection {
         }
     }
 
-    // Getters.
-
-    /// Streams that are open.
-    pub fn streams(&self) -> usize {
-        self.streams.len()
-    }
-
-    /// How many requests more may be asked now, where the number under way has this bound.
-    pub fn room(&self, most: u32) -> usize {
-        if self.is_used_up() {
-            return 0;
-        }
-        let most = most.min(self.peer.streams) as usize;
-        most.saturating_sub(self.streams.len())
-    }
-
-    /// Streams that the server allows at once; `None` before it has said so.
-    pub fn allowed(&self) -> Option<u32> {
-        self.peer.is_known.then_some(self.peer.streams)
-    }
-
-    /// Nothing can be asked on it any more.
-    pub fn is_used_up(&self) -> bool {
-        self.is_going_away || self.next > STREAM_NUMBER_MAX
-    }
-
     // Commands.
-
-    /// Asks a slot's request. There is room for it.
-    pub fn ask(&mut self, slot: u32, request: &Request) {
-        let id = self.next;
-        self.next += 2;
-        let body = request.body().filter(|body| !body.is_empty());
-        self.head(id, request, body.is_none());
-        self.streams.push(Stream {
-            id,
-            slot,
-            has_head: false,
-            is_head: request.is_head(),
-            length: None,
-            came: 0,
-            owed: 0,
-            window: self.peer.window.into(),
-            upload: body.cloned(),
-        });
-        if body.is_some() {
-            self.uploads += 1;
-            self.send_bodies();
-        }
-    }
 
     /// The frames of a request's head (RFC 9113 §6.2).
     fn head(&mut self, id: StreamId, request: &Request, is_all: bool) {
@@ -165,11 +117,19 @@ impl Connection {
         }
     }
 
-    /// Gives up a slot's request, if it is under way here.
-    pub fn cancel(&mut self, slot: u32) {
-        if let Some(id) = self.streams.of_slot(slot) {
-            self.forget(id);
-            frame::push_reset(&mut self.out.bytes, id, ErrorCode::CANCEL);
+    /// Sends of the bodies of requests what the windows allow, oldest first.
+    pub(super) fn send_bodies(&mut self) {
+        if self.uploads == 0 {
+            return;
+        }
+        let frame_len = self.peer.frame_len;
+        for stream in self.streams.iter_mut() {
+            let before = self.window;
+            let sent = send_body(stream, &mut self.window, frame_len, &mut self.out);
+            for unreturned in &mut self.unreturned {
+                *unreturned += (before - self.window) as u64;
+            }
+            self.uploads -= u32::from(sent == Sent::All);
         }
     }
 
@@ -186,13 +146,6 @@ impl Connection {
         frame::push_go_away(&mut self.out.bytes, 0, code, &[]);
     }
 
-    /// The slots of requests under way, oldest first. None is under way any more.
-    pub fn take_slots(&mut self) -> Vec<u32> {
-        self.uploads = 0;
-        let streams = std::mem::take(&mut self.streams);
-        streams.iter().map(|stream| stream.slot).collect()
-    }
-
     // What leaves.
 
     /// Something is to leave.
@@ -203,5 +156,62 @@ impl Connection {
     /// What is to leave, in order.
     pub fn poll_out(&mut self) -> Vec<Slice> {
         self.out.take()
+    }
+}
+
+impl Multiplexed for Connection {
+    fn streams(&self) -> usize {
+        self.streams.len()
+    }
+
+    fn room(&mut self, most: u32) -> usize {
+        if self.is_used_up() {
+            return 0;
+        }
+        let most = most.min(self.peer.streams) as usize;
+        most.saturating_sub(self.streams.len())
+    }
+
+    fn allowed(&self) -> Option<u32> {
+        self.peer.is_known.then_some(self.peer.streams)
+    }
+
+    fn is_used_up(&self) -> bool {
+        self.is_going_away || self.next > STREAM_NUMBER_MAX
+    }
+
+    fn ask(&mut self, slot: u32, request: &Request) {
+        let id = self.next;
+        self.next += 2;
+        let body = request.body().filter(|body| !body.is_empty());
+        self.head(id, request, body.is_none());
+        self.streams.push(Stream {
+            id,
+            slot,
+            has_head: false,
+            is_head: request.is_head(),
+            length: None,
+            came: 0,
+            owed: 0,
+            window: self.peer.window.into(),
+            upload: body.cloned(),
+        });
+        if body.is_some() {
+            self.uploads += 1;
+            self.send_bodies();
+        }
+    }
+
+    fn cancel(&mut self, slot: u32) {
+        if let Some(id) = self.streams.of_slot(slot) {
+            self.forget(id);
+            frame::push_reset(&mut self.out.bytes, id, ErrorCode::CANCEL);
+        }
+    }
+
+    fn take_slots(&mut self) -> Vec<u32> {
+        self.uploads = 0;
+        let streams = std::mem::take(&mut self.streams);
+        streams.iter().map(|stream| stream.slot).collect()
     }
 }

@@ -4,8 +4,8 @@ use exos_http2::Fault;
 use exos_http2::frame::{self, FrameHead, flag, payload};
 use exos_http2::limits;
 
-use super::arriving::{Loss, News};
 use super::connection::Connection;
+use crate::multiplexed::{Loss, News};
 
 impl Connection {
     pub(super) fn reset(
@@ -18,7 +18,7 @@ impl Connection {
         let lost = self.forget(head.stream);
         Ok(lost.map_or(News::Nothing, |stream| News::Lost {
             slot: stream.slot,
-            why: Loss::Reset(code),
+            why: Loss::Reset(code.into()),
         }))
     }
 
@@ -73,7 +73,7 @@ impl Connection {
         }
         unasked.reverse();
         Ok(News::GoingAway {
-            code,
+            code: code.into(),
             is_first,
             has_taken: last > 0,
             unasked,

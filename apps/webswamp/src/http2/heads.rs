@@ -3,9 +3,10 @@
 use exos_http2::frame::{FrameHead, flag, payload};
 use exos_http2::{Fault, StreamId};
 
-use super::arriving::{FRAME_HEAD_LEN, News, Part, Reading, Unfinished};
 use super::connection::Connection;
+use super::reading::{FRAME_HEAD_LEN, Reading, Unfinished};
 use crate::limits::HEAD_LEN_MAX;
+use crate::multiplexed::{News, Part};
 
 impl Connection {
     pub(super) fn headers(

@@ -6,11 +6,12 @@
 //! | `connection` | a connection: what begins, what leaves |
 //! | `arriving` | the frames that come, and those of content |
 //! | `heads` | those of header blocks |
+//! | `reading` | how far a connection has been read |
 //! | `control` | those that are no part of a response |
 //! | `peer` | what the server has said of itself: its settings |
 //! | `stream` | the streams of a connection, by number |
 //! | `sending` | what is to leave, and the bodies of requests that wait for a window |
-//! | `answer` | what of a response's fields matters here |
+//! | `answer` | the header blocks of responses |
 //! | `block` | the header block of a request, rendered once |
 
 /// What it is called in handshakes of TLS (RFC 9113 §3.2).
@@ -23,12 +24,12 @@ mod connection;
 mod control;
 mod heads;
 mod peer;
+mod reading;
 mod sending;
 mod stream;
 #[cfg(test)]
 mod tests;
 
-pub use arriving::{Loss, News};
 pub use block::Block;
-pub(crate) use block::NOT_SENT;
+pub(crate) use block::{NOT_SENT, common_fields, own_fields};
 pub use connection::Connection;

@@ -3,7 +3,6 @@
 use exos_buf::{Buffer, Slice};
 use exos_http2::frame::{flag, kind, push_head};
 
-use super::connection::Connection;
 use super::stream::Stream;
 
 /// Content up to this length is copied beside its frame's head, which costs less than a piece of its own.
@@ -44,33 +43,22 @@ impl Out {
     }
 }
 
-impl Connection {
-    /// Sends of the bodies of requests what the windows allow, oldest first.
-    pub(super) fn send_bodies(&mut self) {
-        if self.uploads == 0 {
-            return;
-        }
-        let frame_len = self.peer.frame_len;
-        for stream in self.streams.iter_mut() {
-            let before = self.window;
-            let sent = send_body(stream, &mut self.window, frame_len, &mut self.out);
-            for unreturned in &mut self.unreturned {
-                *unreturned += (before - self.window) as u64;
-            }
-            self.uploads -= u32::from(sent == Sent::All);
-        }
-    }
-}
-
+/// What was sent of a body.
 #[derive(PartialEq)]
-enum Sent {
+pub(super) enum Sent {
     /// There is no body, or a part of it is left.
     Some,
     /// Its last byte.
     All,
 }
 
-fn send_body(stream: &mut Stream, window: &mut i64, frame_len: usize, out: &mut Out) -> Sent {
+/// Sends of a request's body what the windows, of the connection and its own, allow.
+pub(super) fn send_body(
+    stream: &mut Stream,
+    window: &mut i64,
+    frame_len: usize,
+    out: &mut Out,
+) -> Sent {
     while let Some(body) = &mut stream.upload {
         let room = (*window).min(stream.window).max(0) as usize;
         let len = body.len().min(room).min(frame_len);

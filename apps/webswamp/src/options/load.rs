@@ -35,7 +35,7 @@ pub struct LoadArgs {
     pub(crate) url: Option<String>,
     #[command(flatten)]
     pub(crate) driver: DriverArgs,
-    /// Number of clients in a closed loop (with --http 2, of connections, with a client for each stream); with --rate, most
+    /// Number of clients in a closed loop (with --http 2 or 3, of connections, with a client for each stream); with --rate, most
     /// connections at once [default: 64; 10000 with --rate]
     #[arg(short, long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=i64::from(CONNECTIONS_MAX)))]
     pub(crate) connections: Option<u32>,
@@ -260,6 +260,7 @@ impl LoadArgs {
             requests_per_connection: self.requests_per_connection.unwrap_or(u32::MAX),
             pipeline: self.pipeline,
             streams: self.http.streams(),
+            is_http3: self.http.is_http3(),
             requests: self.requests.unwrap_or(u64::MAX),
             timeout: self.timeout.unwrap_or(REQUEST_TIME),
             merging: !self.no_merging,

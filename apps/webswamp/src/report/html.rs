@@ -13,7 +13,6 @@ use super::results::{Generator, Results};
 use super::tls::Tls;
 use super::traffic::Traffic;
 use super::verdict::Verdict;
-use crate::statistics::Http2;
 use crate::statistics::Second;
 
 /// How the two times are to be read.
@@ -87,8 +86,16 @@ impl Results {
             format!("{}{}.", verdict[..1].to_uppercase(), &verdict[1..]),
         ];
         let tls = self.tls.as_ref().map(Tls::text);
-        let http2 = self.http2.as_ref().map(Http2::text);
-        let rest = [tls, http2, self.bad_checksums_text(), self.log_text()].into_iter();
+        let http2 = self.http2.as_ref().map(|it| it.text(2));
+        let http3 = self.http3.as_ref().map(|it| it.text(3));
+        let rest = [
+            tls,
+            http2,
+            http3,
+            self.bad_checksums_text(),
+            self.log_text(),
+        ]
+        .into_iter();
         let rest = rest.flatten().map(|line| line + ".");
         for line in lines.into_iter().chain(rest) {
             let _ = writeln!(out, "<p>{}</p>", escape(&line));

@@ -96,6 +96,9 @@ impl Results {
         if let Some(its) = &other.http2 {
             self.http2.get_or_insert_default().add(its);
         }
+        if let Some(its) = &other.http3 {
+            self.http3.get_or_insert_default().add(its);
+        }
         self.longest_silence = self.longest_silence.or(other.longest_silence);
         self.generators.extend(other.generators.iter().cloned());
     }

@@ -16,7 +16,7 @@
 //! | `threshold` | conditions under which a load has failed |
 //! | `traffic` | what went over the link |
 //! | `tls` | TLS's handshakes |
-//! | `http2` | what was seen of HTTP/2 |
+//! | `multiplexing` | what was seen of HTTP/2 or HTTP/3 |
 //! | `numbers` | numbers as a person reads them |
 //! | `text` | the summary |
 //! | `html` | a page with figures |
@@ -28,10 +28,10 @@ mod cores;
 mod distribution;
 mod effort;
 mod html;
-mod http2;
 mod json;
 mod live;
 mod merge;
+mod multiplexing;
 mod numbers;
 mod read;
 mod results;

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::results::{Generator, OnCore, Results, SCHEMA};
 use super::tls::Tls;
 use crate::limits::{COUNTS_MAX, LOAD_SECS_MAX, PROCESSOR_SECS_MAX, RESULTS_LEN_MAX};
-use crate::statistics::Http2;
+use crate::statistics::Multiplexing;
 use crate::statistics::Second;
 
 impl Results {
@@ -85,7 +85,11 @@ impl Results {
         let named = self.statuses.values().chain(self.errors.values());
         let named = named.chain(self.counters.values()).copied();
         let handshakes = self.tls.iter().map(Tls::counted);
-        let over_http2 = self.http2.iter().map(Http2::counted);
+        let multiplexed = self
+            .http2
+            .iter()
+            .chain(&self.http3)
+            .map(Multiplexing::counted);
         let times = self.times_us.list().map(|(_, times)| times.0.len());
         let all = own
             .into_iter()
@@ -95,7 +99,7 @@ impl Results {
             .chain(times);
         all.map(u128::from).sum::<u128>()
             + handshakes.sum::<u128>()
-            + over_http2.sum::<u128>()
+            + multiplexed.sum::<u128>()
             + self.seconds.iter().map(of_second).sum::<u128>()
     }
 }

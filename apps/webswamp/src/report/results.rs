@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::distribution::Distribution;
 use super::tls::Tls;
 use crate::driver::replay::Extent;
-use crate::statistics::{Http2, Second, Silence, Statistics};
+use crate::statistics::{Multiplexing, Second, Silence, Statistics};
 
 /// What the JSON says it is. Its meaning does not change without another number.
 pub(super) const SCHEMA: &str = "exos.load/1";
@@ -130,7 +130,10 @@ pub struct Results {
     pub tls: Option<Tls>,
     /// HTTP/2; `null` where another version is spoken.
     #[serde(default)]
-    pub http2: Option<Http2>,
+    pub http2: Option<Multiplexing>,
+    /// HTTP/3; `null` where another version is spoken.
+    #[serde(default)]
+    pub http3: Option<Multiplexing>,
     /// [How long things took](../load.md#what-the-times-mean).
     pub times_us: Times,
     /// The longest time in which the server was silent.
@@ -168,6 +171,7 @@ impl Results {
                 .collect(),
             tls: Tls::of(&s.handshakes),
             http2: s.http2.clone(),
+            http3: s.http3.clone(),
             times_us: Times {
                 connect: distribution(&s.connect),
                 handshake: distribution(&s.handshakes.times),

@@ -40,7 +40,8 @@ impl Results {
         let word = if all == 1 { "error" } else { "errors" };
         let _ = writeln!(text, "{all} {word}{errors}");
         text.extend(self.tls.as_ref().map(|tls| tls.text() + "\n"));
-        text.extend(self.http2.as_ref().map(|http2| http2.text() + "\n"));
+        text.extend(self.http2.as_ref().map(|it| it.text(2) + "\n"));
+        text.extend(self.http3.as_ref().map(|it| it.text(3) + "\n"));
         text.extend(self.bad_checksums_text().map(|line| line + "\n"));
         text.extend(self.log_text().map(|line| line + "\n"));
         if self.measured_secs == 0.0 {

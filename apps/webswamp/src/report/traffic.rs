@@ -40,7 +40,9 @@ pub struct Traffic {
 impl Traffic {
     /// Of a load; `None` where nobody counted, over the kernel's sockets.
     pub fn of(results: &Results) -> Option<Self> {
-        if results.counters.is_empty() {
+        // On the kernel's sockets nothing is seen of the link.
+        let mut names = results.counters.keys();
+        if !names.any(|name| name.starts_with("link_")) {
             return None;
         }
         let sum = |names: &[&str]| names.iter().map(|name| results.counter(name)).sum();

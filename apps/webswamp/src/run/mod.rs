@@ -3,6 +3,7 @@
 //! | file | what is in it |
 //! |---|---|
 //! | `probe` | a look whether the server is there |
+//! | `probe_http3` | that look by HTTP/3 |
 //! | `setup` | what is to be done, before anything is opened |
 //! | `threads` | the threads of a load on several cores |
 //! | `others` | what the first core hands to the others |
@@ -20,6 +21,7 @@ mod on_packets;
 mod on_sockets;
 mod others;
 mod probe;
+mod probe_http3;
 mod setup;
 mod shown;
 mod threads;

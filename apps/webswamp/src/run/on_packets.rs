@@ -3,12 +3,13 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use exos::{Attachment, Core, Error, Exos, Role};
+use exos::{Attachment, Core, Error, Exos, LinkKind, Role};
 use exos_inet::Instant;
 use exos_inet::tcp::Options;
 use exos_program::{Needs, taken_back, tell_news};
 
-use crate::limits::{ABORTS_AT_ONCE, ABORTS_PAUSE, GOODBYE_TIME, PORTS_AHEAD};
+use crate::http3::{OnPackets, Quic};
+use crate::limits::{ABORTS_AT_ONCE, ABORTS_PAUSE, GOODBYE_TIME, PORTS_AHEAD, QUIC_SOCKETS_MAX};
 use crate::options::LoadArgs;
 use crate::packets::{Lent, Packets};
 use crate::ports::Ports;
@@ -47,10 +48,10 @@ pub(super) fn lead(
     }
     let beginning = setup.beginning(args, worker.server_routes(), worker.is_alone());
     worker.begin(beginning.clone());
+    let quic = datagrams(args, setup, &worker, &mut exos, to)?;
     let course = setup.begin(args, worker, driver, &beginning)?;
-    Load::new(exos, ports, args, (to, took), course)
-        .make()
-        .map(Some)
+    let load = Load::new(exos, ports, args, (to, took), course);
+    Load { quic, ..load }.make().map(Some)
 }
 
 /// Loads from another core, when the first says so. The first one of a link looks before that whether the server is there.
@@ -122,6 +123,14 @@ fn attach(args: &LoadArgs, setup: &Setup, worker: &Worker<'_>) -> Result<(Exos, 
     }
     let attachment = attachments.remove(0);
     let attachment = link_choice::lead(args, &needs[0], attachment, setup.target.addresses())?;
+    if args.http.is_http3()
+        && let LinkKind::SharedInterface(_) | LinkKind::Daemon(_) = attachment.link
+    {
+        return Err(Error::new(
+            "beside the host on its addresses, and by the daemon, there are no datagrams for HTTP/3",
+        )
+        .mend("give an address of our own (--link and --address, and --via none where there is a daemon), or load over --sockets"));
+    }
     let (mut exos, ()) = args.user.attach(attachment, |_| Ok(()))?;
     let others = exos.take_cores();
     Ok((exos, others))
@@ -192,6 +201,8 @@ struct Load<'a> {
     busy_before: Duration,
     to: SocketAddr,
     options: Options,
+    /// HTTP/3, where it is spoken.
+    quic: Option<(Quic, OnPackets)>,
     /// Connections that it resets in one go: its part of those that servers take in.
     aborts_at_once: usize,
     course: Course<'a>,
@@ -220,6 +231,7 @@ impl<'a> Load<'a> {
             ports,
             to,
             options,
+            quic: None,
             aborts_at_once: aborts_at_once as usize,
             course,
         }
@@ -229,7 +241,9 @@ impl<'a> Load<'a> {
     fn make(mut self) -> Result<Results, Error> {
         self.run()?;
         self.stop()?;
-        let counters = self.exos.counters();
+        let mut counters = self.exos.counters();
+        let quic = self.quic.iter().flat_map(|(quic, _)| quic.counters());
+        counters.extend(quic.map(|(name, count)| (name.to_owned(), count)));
         Ok(self.course.results(counters))
     }
 
@@ -243,6 +257,9 @@ impl<'a> Load<'a> {
             if tell_news("load", &mut self.exos) {
                 return Err(taken_back());
             }
+            let quic = self.quic.as_ref();
+            let quic = quic.and_then(|(quic, _)| quic.poll_timeout());
+            let due = quic.map_or(due, |at| at.min(due));
             let fds = self.course.worker.fds();
             if self.course.looks_on(self.exos.now(), due) {
                 self.exos.look_on(Some(due), &fds)?;
@@ -256,6 +273,9 @@ impl<'a> Load<'a> {
     fn turn(&mut self) -> Result<(), Error> {
         self.exos.receive();
         let now = self.exos.now();
+        if self.quic.is_some() {
+            return self.turn_of_quic(now);
+        }
         while let Some(event) = self.exos.stack.poll_event() {
             let mut packets = packets(&mut self.exos, &mut self.ports, &self.options, self.to);
             let course = &mut self.course;
@@ -274,6 +294,25 @@ impl<'a> Load<'a> {
         }
         self.exos.send()?;
         self.course.effort.busy = self.exos.busy() - self.busy_before;
+        Ok(())
+    }
+
+    /// Takes in datagrams, asks, sends.
+    fn turn_of_quic(&mut self, now: Instant) -> Result<(), Error> {
+        let Self {
+            exos, quic, course, ..
+        } = self;
+        let Some((quic, datagrams)) = quic else {
+            return Ok(());
+        };
+        while exos.stack.poll_event().is_some() {}
+        quic.begin_turn(now);
+        datagrams.receive(quic, &mut exos.stack);
+        quic.tell(&mut course.engine, now);
+        course.engine.handle_due(now, quic);
+        datagrams.send(quic, &mut exos.stack, now);
+        exos.send()?;
+        course.effort.busy = exos.busy() - self.busy_before;
         Ok(())
     }
 
@@ -315,6 +354,12 @@ impl<'a> Load<'a> {
     fn give_up(&mut self) -> Result<(), Error> {
         loop {
             let now = self.exos.now();
+            if let Some((quic, datagrams)) = &mut self.quic {
+                self.course.engine.abort(now, usize::MAX, quic);
+                datagrams.send(quic, &mut self.exos.stack, now);
+                while self.exos.send()? > 0 {}
+                return Ok(());
+            }
             let mut packets = packets(&mut self.exos, &mut self.ports, &self.options, self.to);
             let course = &mut self.course;
             let mut secured = Secured::new(&mut packets, course.sessions.as_mut());
@@ -362,4 +407,19 @@ fn packets<'a>(
         to,
         lent: via.map(|via| Lent { via, ports }),
     }
+}
+
+/// What HTTP/3 is spoken with, where it is.
+fn datagrams(
+    args: &LoadArgs,
+    setup: &Setup,
+    worker: &Worker<'_>,
+    exos: &mut Exos,
+    to: SocketAddr,
+) -> Result<Option<(Quic, OnPackets)>, Error> {
+    let count = (args.behaviour().slots as usize).clamp(1, QUIC_SOCKETS_MAX);
+    let Some(quic) = setup.quic(args, worker, (to, count), exos.now())? else {
+        return Ok(None);
+    };
+    Ok(Some((quic, OnPackets::new(&mut exos.stack, count)?)))
 }

@@ -1,11 +1,15 @@
 //! The loop on the kernel's sockets.
 
+use std::net::SocketAddr;
 use std::num::NonZeroU64;
 
 use exos::{Error, clock};
 use exos_host::limits::raise_descriptors;
+use exos_inet::Instant;
 
 use crate::driver::Driver;
+use crate::http3::{OnSockets, Quic};
+use crate::limits::QUIC_SOCKETS_MAX;
 use crate::options::LoadArgs;
 use crate::report::Results;
 use crate::secured::Secured;
@@ -71,7 +75,10 @@ pub(super) fn follow(
 
 /// A core's part of a load that runs.
 struct Load<'a> {
+    /// Those of TCP, and what all waiting is done with.
     sockets: Sockets,
+    /// HTTP/3, where it is spoken.
+    quic: Option<(Quic, OnSockets)>,
     course: Course<'a>,
 }
 
@@ -91,8 +98,16 @@ impl<'a> Load<'a> {
         if let Some(signals) = worker.signals() {
             sockets.watch(signals)?;
         }
+        let quic = datagrams(args, setup, &worker, beginning.server_routes[0].to)?;
+        for fd in quic.iter().flat_map(|(_, datagrams)| datagrams.fds()) {
+            sockets.watch(fd)?;
+        }
         let course = setup.begin(args, worker, driver, beginning)?;
-        Ok(Self { sockets, course })
+        Ok(Self {
+            sockets,
+            quic,
+            course,
+        })
     }
 
     /// From its begin to its end.
@@ -100,9 +115,16 @@ impl<'a> Load<'a> {
         self.run()?;
         self.course.stop(clock::now());
         let course = &mut self.course;
-        let mut secured = Secured::new(&mut self.sockets, course.sessions.as_mut());
-        course.engine.abort(clock::now(), usize::MAX, &mut secured);
-        Ok(self.course.results(Vec::new()))
+        let Some((mut quic, mut datagrams)) = self.quic.take() else {
+            let mut secured = Secured::new(&mut self.sockets, course.sessions.as_mut());
+            course.engine.abort(clock::now(), usize::MAX, &mut secured);
+            return Ok(self.course.results(Vec::new()));
+        };
+        course.engine.abort(clock::now(), usize::MAX, &mut quic);
+        datagrams.send(&mut quic);
+        let counters = quic.counters();
+        let counters = counters.map(|(name, count)| (name.to_owned(), count));
+        Ok(self.course.results(counters.into()))
     }
 
     /// Until the load is over, or a signal says so.
@@ -113,6 +135,9 @@ impl<'a> Load<'a> {
             let Some(due) = self.course.due(now) else {
                 return Ok(());
             };
+            let quic = self.quic.as_ref();
+            let quic = quic.and_then(|(quic, datagrams)| datagrams.poll_timeout(quic));
+            let due = quic.map_or(due, |at| at.min(due));
             let looks_on = self.course.looks_on(now, due);
             self.sockets.wait(Some(if looks_on { now } else { due }))?;
         }
@@ -121,6 +146,9 @@ impl<'a> Load<'a> {
     /// Takes in, asks and sends: each event at its own time, because each costs system calls.
     fn turn(&mut self) {
         let begun = clock::now();
+        if self.quic.is_some() {
+            return self.turn_of_quic(begun);
+        }
         let (engine, sessions) = (&mut self.course.engine, &mut self.course.sessions);
         let mut secured = Secured::new(&mut self.sockets, sessions.as_mut());
         let under_way = engine.requests_under_way();
@@ -137,4 +165,34 @@ impl<'a> Load<'a> {
             self.course.was_busy(begun);
         }
     }
+
+    /// Takes in datagrams, asks and sends.
+    fn turn_of_quic(&mut self, now: Instant) {
+        let Some((quic, datagrams)) = &mut self.quic else {
+            return;
+        };
+        let engine = &mut self.course.engine;
+        let before = (engine.requests_under_way(), engine.statistics.responses);
+        datagrams.turn(quic, engine, now);
+        engine.handle_due(now, quic);
+        datagrams.send(quic);
+        if (engine.requests_under_way(), engine.statistics.responses) != before {
+            self.course.was_busy(now);
+        }
+    }
+}
+
+/// What HTTP/3 is spoken with, where it is.
+fn datagrams(
+    args: &LoadArgs,
+    setup: &Setup,
+    worker: &Worker<'_>,
+    to: SocketAddr,
+) -> Result<Option<(Quic, OnSockets)>, Error> {
+    let connections = worker.part().count(args.behaviour().slots.into()) as usize;
+    let count = connections.clamp(1, QUIC_SOCKETS_MAX);
+    let Some(quic) = setup.quic(args, worker, (to, count), clock::now())? else {
+        return Ok(None);
+    };
+    Ok(Some((quic, OnSockets::new(to, count)?)))
 }

@@ -13,10 +13,12 @@ use exos_tls::client::{Client, reason, told};
 use crate::http2::{ALPN as HTTP2, Connection};
 use crate::limits::{GOODBYE_TIME, PROBE_TIME};
 use crate::packets::Packets;
+use crate::request::Version;
 use crate::secured::Knock;
 use crate::sockets::Sockets;
 use crate::transport::{NOBODY, Transport};
 
+use super::probe_http3;
 use super::worker::Worker;
 
 /// Connects over a stack of our own, and closes. Gives how long the server took to take the connection.
@@ -31,6 +33,9 @@ pub(super) fn over_packets(
     speaking: Speaking<'_>,
     worker: &Worker<'_>,
 ) -> Result<Duration, Error> {
+    if speaking.version == Version::Http3 {
+        return probe_http3::over_packets(exos, to, speaking, worker);
+    }
     let from = exos.source(to, None)?;
     let opened = exos.stack.tcp.connect(exos.now(), from, to, options);
     let id = opened.map_err(|e| Error::new(format!("{to} is not reached: {e}")))?;
@@ -100,8 +105,14 @@ fn wait(
 pub(super) struct Speaking<'a> {
     /// Speaks TLS, where that is.
     pub(super) client: Option<&'a Client>,
-    /// HTTP/2 is.
-    pub(super) is_http2: bool,
+    /// This version of HTTP is.
+    pub(super) version: Version,
+}
+
+impl Speaking<'_> {
+    fn is_http2(&self) -> bool {
+        self.version == Version::Http2
+    }
 }
 
 /// What has become of the connection.
@@ -132,7 +143,7 @@ impl<'a> Look<'a> {
                     let knock = Knock::begin(client, self.id, by).map_err(Why::Tls)?;
                     self.knock = Some(knock);
                 }
-                None if self.speaking.is_http2 => self.greet(by),
+                None if self.speaking.is_http2() => self.greet(by),
                 None => return Ok(true),
             }
         }
@@ -147,7 +158,7 @@ impl<'a> Look<'a> {
             return Ok(false);
         };
         if event.set.contains(EventSet::READABLE) && knock.receive(by).map_err(Why::Tls)? {
-            let has_agreed = !self.speaking.is_http2 || knock.has_agreed(HTTP2);
+            let has_agreed = !self.speaking.is_http2() || knock.has_agreed(HTTP2);
             return has_agreed.then_some(true).ok_or(Why::NotHttp2);
         }
         if event.set.contains(EventSet::FINISHED) {
@@ -215,6 +226,9 @@ pub(super) fn over_sockets(
     speaking: Speaking<'_>,
     worker: &Worker<'_>,
 ) -> Result<(), Error> {
+    if speaking.version == Version::Http3 {
+        return probe_http3::over_sockets(to, speaking, worker);
+    }
     let mut sockets = Sockets::new(to)?;
     for fd in worker.fds() {
         sockets.watch(fd)?;
@@ -263,7 +277,7 @@ fn wait_over_sockets(
 pub(super) const STOPPED: &str = "stopped before the load began";
 
 /// Why there was no connection.
-enum Why {
+pub(super) enum Why {
     Refused,
     Unreachable,
     Silent,
@@ -271,12 +285,13 @@ enum Why {
     /// It does this to the connection before TLS is agreed upon.
     Unsecured(&'static str),
     NotHttp2,
+    NotHttp3,
     Tls(TlsError),
     Error(Error),
 }
 
 impl Why {
-    fn of(self, to: SocketAddr) -> Error {
+    pub(super) fn of(self, to: SocketAddr) -> Error {
         let ip = to.ip();
         let what = match self {
             Self::Refused => format!("{to} refuses connections: nobody listens there"),
@@ -290,6 +305,10 @@ impl Why {
                 return Error::new(format!("{to} does not speak HTTP/2")).mend(
                     "leave --http 2 out; many servers speak it over TLS alone, to https URLs",
                 );
+            }
+            Self::NotHttp3 => {
+                return Error::new(format!("{to} does not speak HTTP/3"))
+                    .mend("leave --http 3 out, or give the port of UDP at which it is spoken");
             }
             Self::Tls(error) if reason(&error).ends_with("no_application_protocol") => {
                 return Self::NotHttp2.of(to);

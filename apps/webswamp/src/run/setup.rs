@@ -1,6 +1,7 @@
 //! What a load is to do, as far as the command line says it: made before anything is opened, so that mistakes show first.
 
 use std::io::IsTerminal as _;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,10 +12,12 @@ use exos_inet::Instant;
 use crate::driver::replay::Extent;
 use crate::driver::{Driver, Maker};
 use crate::engine::{Engine, Shape};
+use crate::http3::Quic;
 use crate::limits::START_AHEAD;
 use crate::moment;
 use crate::options::{LoadArgs, ShowArgs, command_line};
 use crate::report::{Effort, Generator, Live, Style};
+use crate::request::Version;
 use crate::schedule::{Beat, Phase, Schedule};
 use crate::secured::Sessions;
 use crate::target::Target;
@@ -31,7 +34,7 @@ pub(crate) struct Setup {
     pub(super) target: Target,
     /// Speaks TLS with it.
     client: Option<Client>,
-    is_http2: bool,
+    version: Version,
     driver: Maker,
     duration: Duration,
     phases: Vec<Phase>,
@@ -62,6 +65,9 @@ impl Setup {
             return Err(Error::new("no TLS is spoken with a server of scheme http")
                 .mend("give a URL of scheme https, or leave --insecure, --cacert, --tls-name and --tls-resume out"));
         }
+        if args.http.is_http3() {
+            check_http3(args, client.is_some())?;
+        }
         let phases = if plan.beats.is_none() && args.is_open() {
             args.phases(duration)?
         } else {
@@ -70,7 +76,7 @@ impl Setup {
         Ok(Self {
             target,
             client,
-            is_http2: args.http.streams().is_some(),
+            version: args.http.http,
             driver: plan.driver,
             log: plan.log,
             beats: plan.beats,
@@ -85,7 +91,7 @@ impl Setup {
     pub(super) fn speaking(&self) -> Speaking<'_> {
         Speaking {
             client: self.client.as_ref(),
-            is_http2: self.is_http2,
+            version: self.version,
         }
     }
 
@@ -132,7 +138,7 @@ impl Setup {
         let measured_from = start + args.warm_up;
         let style = style(args.show, &worker);
         let seed = args.seed.wrapping_add(part.nth().into());
-        let sessions = self.client.as_ref();
+        let sessions = self.client.as_ref().filter(|_| !behaviour.is_http3);
         Ok(Course {
             sessions: sessions.map(|client| {
                 Sessions::new(client, args.tls_resume, seed).needing(args.http.needed())
@@ -153,6 +159,21 @@ impl Setup {
             shown: Shown::default(),
             worker,
         })
+    }
+
+    /// What speaks HTTP/3 on a core, over so many sockets, where it is spoken.
+    pub(super) fn quic(
+        &self,
+        args: &LoadArgs,
+        worker: &Worker<'_>,
+        (to, sockets): (SocketAddr, usize),
+        now: Instant,
+    ) -> Result<Option<Quic>, Error> {
+        let Some(client) = self.client.as_ref().filter(|_| args.http.is_http3()) else {
+            return Ok(None);
+        };
+        let seed = args.seed.wrapping_add(worker.part().nth().into());
+        Quic::new(client, (to, sockets), (args.tls_resume, seed), now).map(Some)
     }
 
     /// When a core's requests begin.
@@ -192,6 +213,22 @@ impl Setup {
             cores: Vec::new(),
         }
     }
+}
+
+/// Refuses what there is no HTTP/3 for.
+fn check_http3(args: &LoadArgs, is_secured: bool) -> Result<(), Error> {
+    if !is_secured {
+        return Err(
+            Error::new("HTTP/3 is spoken over TLS alone").mend("give a URL of scheme https")
+        );
+    }
+    if !args.sockets && args.core_count() > 1 {
+        return Err(Error::new(
+            "over HTTP/3 a core of a server's answers by any queue of the interface, which a core of ours may not read",
+        )
+        .mend("load from one core (--cores 1, one --link), or over --sockets"));
+    }
+    Ok(())
 }
 
 /// The server's addresses that are loaded, each once.

@@ -19,20 +19,21 @@ mod answered;
 mod errors;
 mod handshakes;
 mod histogram;
-mod http2;
+mod multiplexing;
 mod seconds;
 
-use exos_http2::{ErrorCode, Fault};
 use exos_inet::Instant;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
+
+use crate::multiplexed::Code;
 
 pub use answered::Answered;
 pub use errors::{ErrorKind, Errors};
 pub use handshakes::{Handshake, Handshakes};
 pub use histogram::histogram;
 pub(crate) use histogram::pairs;
-pub use http2::Http2;
+pub use multiplexing::Multiplexing;
 pub use seconds::{Second, Seconds};
 
 /// Everything about the measured time.
@@ -47,7 +48,9 @@ pub struct Statistics {
     /// Those of TLS.
     pub handshakes: Handshakes,
     /// HTTP/2, where that is spoken.
-    pub http2: Option<Http2>,
+    pub http2: Option<Multiplexing>,
+    /// HTTP/3, where that is.
+    pub http3: Option<Multiplexing>,
     /// To the first byte.
     pub first: Histogram<u64>,
     /// To the last byte, from when the request was begun.
@@ -105,6 +108,7 @@ impl Statistics {
             connect: histogram(),
             handshakes: Handshakes::default(),
             http2: None,
+            http3: None,
             first: histogram(),
             service: histogram(),
             total: histogram(),
@@ -147,42 +151,48 @@ impl Statistics {
         }
     }
 
+    /// What is counted of the version of HTTP that is spoken, where that has many requests on a connection.
+    fn multiplexing(&mut self) -> Option<&mut Multiplexing> {
+        self.http2.as_mut().or(self.http3.as_mut())
+    }
+
     /// The stream was reset of a request that was meant to begin then.
-    pub fn stream_reset(&mut self, intended: Instant, code: ErrorCode) {
+    pub fn stream_reset(&mut self, intended: Instant, code: Code) {
         let counts = self.counts(intended);
-        self.http2
-            .iter_mut()
-            .filter(|_| counts)
-            .for_each(|it| it.reset(code));
+        if let Some(it) = self.multiplexing().filter(|_| counts) {
+            it.reset(code);
+        }
     }
 
     /// A server takes no more requests on a connection.
-    pub fn went_away(&mut self, now: Instant, code: ErrorCode) {
+    pub fn went_away(&mut self, now: Instant, code: Code) {
         let counts = self.counts(now);
-        self.http2
-            .iter_mut()
-            .filter(|_| counts)
-            .for_each(|it| it.went_away(code));
+        if let Some(it) = self.multiplexing().filter(|_| counts) {
+            it.went_away(code);
+        }
     }
 
     /// A request that was meant to begin then is asked on another connection.
     pub fn asked_again(&mut self, intended: Instant) {
         let count = u64::from(self.counts(intended));
-        self.http2.iter_mut().for_each(|it| it.asked_again += count);
+        if let Some(it) = self.multiplexing() {
+            it.asked_again += count;
+        }
     }
 
     /// A server allows this many streams on a connection.
     pub fn streams_allowed(&mut self, streams: u32) {
-        self.http2.iter_mut().for_each(|it| it.allowed(streams));
+        if let Some(it) = self.multiplexing() {
+            it.allowed(streams);
+        }
     }
 
     /// A server breaks the protocol.
-    pub fn server_fault(&mut self, now: Instant, fault: Fault) {
+    pub fn server_fault(&mut self, now: Instant, fault: &'static str) {
         let counts = self.counts(now);
-        self.http2
-            .iter_mut()
-            .filter(|_| counts)
-            .for_each(|it| it.fault(fault));
+        if let Some(it) = self.multiplexing().filter(|_| counts) {
+            it.fault(fault);
+        }
     }
 
     /// A request of an open loop was begun.

@@ -7,7 +7,7 @@ use super::network::{Host, Network, SERVER};
 use super::outcome::{Run, Used};
 use crate::stage::helper::Helping;
 use crate::stage::packets::{BesideSettings, Visit};
-use crate::stage::web::{Measured, Seen, WebLoad, WebStage, await_document, whole, wrk};
+use crate::stage::web::{Carried, Measured, Seen, WebLoad, WebStage, await_document, whole};
 use crate::stage::{Started, cpu, link, scratch};
 use exos_host::{Result, affinity};
 use exos_lab::{INTERFACE, WireKind};
@@ -101,9 +101,9 @@ fn start_wrk(web: &WebStage, network: &Network, cell: Cell, to: Contender) -> Re
         at: to.address(),
         size: cell.size,
         resuming: None,
-        streams: None,
+        carried: Carried::Http1,
     };
-    let command = load.by_wrk(web, network.command(Host::Client, wrk::find()?)?)?;
+    let command = load.by_wrk(web, |program| network.command(Host::Client, program))?;
     web.start_on("wrk", command, &others(web, cell)?)
 }
 

@@ -31,6 +31,8 @@ pub enum Group {
     Tls,
     /// Documents over HTTP/2, a hundred streams on each connection, by exos serve, nginx and h2o
     Http2,
+    /// Documents over HTTP/3, of 100 bytes and of a megabyte, by exos serve and caddy
+    Http3,
 }
 
 /// Who loads the server.
@@ -60,7 +62,7 @@ pub struct HttpArgs {
     #[command(flatten)]
     pub web: WebArgs,
     /// Groups to measure, separated by commas
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Group::Documents, Group::Specialisations, Group::Latency, Group::Readers, Group::Cores, Group::Fastcgi, Group::Tls, Group::Http2])]
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Group::Documents, Group::Specialisations, Group::Latency, Group::Readers, Group::Cores, Group::Fastcgi, Group::Tls, Group::Http2, Group::Http3])]
     pub groups: Vec<Group>,
     /// Servers to measure, in this order, separated by commas; skips those not installed
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = all::<Server>())]

@@ -331,9 +331,12 @@ fn run(session: &Session<'_>, lab: &Lab, cell: Cell, contender: Contender) -> Re
         ..contender.server.into()
     };
     let serving = session.serve(lab, setup, size)?;
+    // The application's time before and behind the core's: of both, what is within the core's is taken, also where others have the processor
+    // between the readings.
     let watch = || {
-        let application_ns = cpu::of_family_ns(answers.running.pid())?;
-        Ok((session.times(&serving)?, application_ns))
+        let application_ns = || cpu::of_family_ns(answers.running.pid());
+        let first_ns = application_ns()?;
+        Ok((first_ns, session.times(&serving)?, application_ns()?))
     };
     let (seen, [before, after]) = match client {
         Client::Wrk => session.load(lab, &serving, (connection, size), watch)?,
@@ -343,8 +346,8 @@ fn run(session: &Session<'_>, lab: &Lab, cell: Cell, contender: Contender) -> Re
             (Seen::from(&visited), watched)
         }
     };
-    let application_ns = after.1.saturating_sub(before.1);
-    let mut used = after.0.since(&before.0);
+    let application_ns = after.0.saturating_sub(before.2);
+    let mut used = after.1.since(&before.1);
     if client == Client::Wrk {
         // It is its requests that the processors' time is divided by, however long it took to start.
         used.seconds = seen.seconds;

@@ -10,7 +10,7 @@ use crate::report::{
 use crate::stage::cpu;
 use crate::stage::request::{Connection, Size};
 use crate::stage::web::{
-    H2load, LoadReport, Server, Setup, Used, WebLoad, h2load, until_answered, whole,
+    Carried, H2load, LoadReport, Server, Setup, Used, WebLoad, h2load, until_answered, whole,
 };
 use exos_host::{Error, Result};
 use exos_lab::{Lab, Side, WireKind};
@@ -138,14 +138,14 @@ pub(super) const NOTE: &str = "A hundred requests are under way on each connecti
     client is what limits, the work tells. x nginx: ratio of the rates, and of the works (nginx's by ours), median of the runs.";
 
 /// What a client says that it saw.
-struct Saw {
-    responses: u64,
+pub(super) struct Saw {
+    pub(super) responses: u64,
     per_sec: f64,
     bytes_per_sec: f64,
     mean_us: f64,
     /// `None` of one that does not say it.
     busy: Option<f64>,
-    errors: u64,
+    pub(super) errors: u64,
 }
 
 impl From<&LoadReport> for Saw {
@@ -241,7 +241,7 @@ fn run(session: &Session<'_>, lab: &Lab, cell: Cell, server: Server) -> Result<H
     let load = WebLoad {
         at: server.http2_address(is_tls),
         resuming: is_tls.then_some(0.0),
-        streams: Some(STREAMS),
+        carried: Carried::Http2(STREAMS),
         connections: connections(session),
         ..session.load_of(server, Connection::Persistent, DOCUMENT)
     };
@@ -270,7 +270,7 @@ fn run(session: &Session<'_>, lab: &Lab, cell: Cell, server: Server) -> Result<H
     Ok(Http2Run::new(&saw, used, busy_us))
 }
 
-fn read(client: Loader, output: &str) -> Result<Saw> {
+pub(super) fn read(client: Loader, output: &str) -> Result<Saw> {
     match client {
         Loader::H2load => Ok(Saw::from(&H2load::read(output)?)),
         Loader::Exos => LoadReport::read(output)
@@ -301,7 +301,7 @@ impl Http2 {
 
 impl Http2Run {
     /// What a client saw, and the processors did.
-    fn new(saw: &Saw, used: Used, busy_us: Option<f64>) -> Self {
+    pub(super) fn new(saw: &Saw, used: Used, busy_us: Option<f64>) -> Self {
         let process = used.process.user + used.process.system;
         let process_us = cpu::ticks_to_us(process) / saw.responses as f64;
         let server_busy = used.server.busy_share();

@@ -10,6 +10,7 @@
 //! | `fastcgi` | pages that a FastCGI application makes, behind `exos serve` and behind nginx |
 //! | `tls` | documents over TLS: full and resumed handshakes, and standing connections |
 //! | `http2` | documents over HTTP/2: a hundred streams on each connection, in plain text and over TLS |
+//! | `http3` | documents over HTTP/3, short and long |
 //!
 //! Set-up: a lab of its own; the server in namespace a on one core, the client in namespace b on another. Servers take
 //! turns in each run of a cell, and the ratio of each run is taken before the median over the runs. Peers have the
@@ -28,6 +29,7 @@ mod cores;
 mod documents;
 mod fastcgi;
 mod http2;
+mod http3;
 mod latency;
 mod load;
 mod readers;
@@ -40,6 +42,7 @@ pub use cores::{CoresOutcome, CoresResults, CoresRun};
 pub use documents::{Documents, Limit};
 pub use fastcgi::{Fastcgi, FastcgiOutcome, FastcgiRun};
 pub use http2::{Carrier, Http2, Http2Outcome, Http2Run, Loader};
+pub use http3::Http3;
 pub use latency::{Latency, LatencyOutcome};
 pub use load::{CoreUse, Loaded, Outcome, Run};
 pub use readers::{Readers, ReadersOutcome, ReadersRun};
@@ -50,7 +53,7 @@ use session::Session;
 
 use crate::experiment::cells::some_cells;
 use crate::report::{self, Document, Named, Results, Section, Setting};
-use crate::stage::web::{WebStage, available, wrk};
+use crate::stage::web::{Server, WebStage, available, wrk};
 use exos_host::Result;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -66,6 +69,7 @@ fn names(args: &HttpArgs) -> Vec<String> {
     names.extend(fastcgi::cells(args).iter().map(ToString::to_string));
     names.extend(tls::cells(args).iter().map(ToString::to_string));
     names.extend(http2::cells(args).iter().map(ToString::to_string));
+    names.extend(http3::cells(args).iter().map(ToString::to_string));
     names
 }
 
@@ -104,6 +108,8 @@ pub struct Report {
     pub tls: Vec<Tls>,
     /// Documents over HTTP/2, for each client and carrier.
     pub http2: Vec<Http2>,
+    /// Documents over HTTP/3, for each size.
+    pub http3: Vec<Http3>,
 }
 
 impl Results for Report {
@@ -118,6 +124,7 @@ impl Results for Report {
             fastcgi::section(&self.fastcgi),
             tls::section(&self.tls),
             http2::section(&self.http2),
+            http3::section(&self.http3),
         ];
         let versions = Named::lines(&self.setting.servers);
         let about = ("exos bench http", "Documents over HTTP");
@@ -135,6 +142,7 @@ pub fn measure(args: &HttpArgs) -> Result<Report> {
         fastcgi::sizes(),
         tls::sizes(),
         http2::sizes(),
+        http3::sizes(),
     ];
     let web = WebStage::new(args, &sizes.concat())?.with_wire(args.wire_args);
     let (servers, mut left_out) = available(&args.servers, &web.program)?;
@@ -145,9 +153,12 @@ pub fn measure(args: &HttpArgs) -> Result<Report> {
     }
     web.note_other_load()?;
     let setting = web.setting_of(&*web.lab(args.wire[0])?, &servers, &left_out)?;
+    let servers = servers.into_iter().map(|(server, _)| server);
+    let (of_http3, servers) = (servers.clone(), servers);
     let session = &Session {
         args,
-        servers: servers.into_iter().map(|(server, _)| server).collect(),
+        of_http3: of_http3.filter(|server| server.has_http3()).collect(),
+        servers: servers.filter(|server| *server != Server::Caddy).collect(),
         applications,
         web,
     };
@@ -161,6 +172,7 @@ pub fn measure(args: &HttpArgs) -> Result<Report> {
         fastcgi: fastcgi::measure(session)?,
         tls: tls::measure(session)?,
         http2: http2::measure(session)?,
+        http3: http3::measure(session)?,
         // What was noted meanwhile is known now.
         setting: Setting {
             notes: session.notes(),

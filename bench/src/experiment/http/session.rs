@@ -17,6 +17,8 @@ pub(super) struct Session<'a> {
     pub(super) args: &'a HttpArgs,
     pub(super) web: WebStage,
     pub(super) servers: Vec<Server>,
+    /// Those that speak HTTP/3.
+    pub(super) of_http3: Vec<Server>,
     /// Applications that are there, with what each calls itself.
     pub(super) applications: Vec<(Application, String)>,
 }

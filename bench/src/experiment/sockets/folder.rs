@@ -1,7 +1,6 @@
 //! The folder that programs run in, and what is made there for their jobs.
 
 use super::job::{Job, Table};
-use super::session::PEER;
 use crate::stage::scratch::{Scratch, write};
 use crate::stage::web::NGINX_CONF;
 use exos_host::{Error, Result, error::Context as _};
@@ -10,6 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+
+/// The kernel's address on side b, where what is served beside the programs is.
+pub(super) const PEER: Ipv4Addr = Ipv4Addr::new(10, 10, 0, 2);
 
 /// What comes before each text: an error ends it, programs are found where Debian has them, and `whole`.
 const PRELUDE: &str = r#"

@@ -1,6 +1,6 @@
 //! A program and its client: started, watched, and compared.
 
-use super::folder::Folder;
+use super::folder::{Folder, PEER};
 use super::job::{Job, Measured, TOOK};
 use super::requests::{Requests, Seen, Store};
 use crate::experiment::figure::{Figures, Goal};
@@ -14,8 +14,6 @@ use std::process::Command;
 
 /// The kernel's address on side a.
 const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 10, 0, 1);
-/// And on side b.
-pub(super) const PEER: Ipv4Addr = Ipv4Addr::new(10, 10, 0, 2);
 /// Addresses that the kernel does not have: the program's on side a, and that of clients of ours on side b.
 const OURS: Ipv4Addr = Ipv4Addr::new(10, 10, 0, 10);
 const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 10, 0, 99);

@@ -54,8 +54,9 @@ impl WebLoad {
         if let Some(share) = self.resuming {
             command.args(["--insecure", "--tls-resume", &share.to_string()]);
         }
-        if let Some(streams) = self.streams {
-            command.args(["--http", "2", "--streams", &streams.to_string()]);
+        if let Some((version, streams)) = self.carried.streams() {
+            command.args(["--http", &version.to_string()]);
+            command.args(["--streams", &streams.to_string()]);
         }
         if has_stack {
             command.args(["--via", "none", "--link", &format!("xdp:{INTERFACE}")]);

@@ -29,8 +29,9 @@ pub(crate) fn find() -> Result<PathBuf> {
 impl WebLoad {
     /// A command by which h2load makes it, of one that starts h2load.
     pub fn by_h2load(&self, mut command: Command) -> Command {
+        let streams = self.carried.streams().map_or(1, |(_, streams)| streams);
         command.args(["-t", "1", "-c", &self.connections.to_string()]);
-        command.args(["-m", &self.streams.unwrap_or(1).to_string()]);
+        command.args(["-m", &streams.to_string()]);
         command.arg("-D").arg(format!("{}s", self.whole_seconds()));
         command.arg(self.url());
         command

@@ -16,8 +16,30 @@ pub(crate) struct WebLoad {
     pub size: Size,
     /// Over TLS: the share of its handshakes that resume a session, 0 to 1.
     pub resuming: Option<f64>,
-    /// Over HTTP/2: requests under way on each connection.
-    pub streams: Option<u32>,
+    /// What carries the requests.
+    pub carried: Carried,
+}
+
+/// What carries requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Carried {
+    /// HTTP/1.1, a request at a time.
+    Http1,
+    /// HTTP/2, with as many requests under way on each connection.
+    Http2(u32),
+    /// HTTP/3, with as many.
+    Http3(u32),
+}
+
+impl Carried {
+    /// The version, and how many requests are under way on each connection, where these are many.
+    pub fn streams(self) -> Option<(u8, u32)> {
+        match self {
+            Self::Http1 => None,
+            Self::Http2(streams) => Some((2, streams)),
+            Self::Http3(streams) => Some((3, streams)),
+        }
+    }
 }
 
 impl WebLoad {

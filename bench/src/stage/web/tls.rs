@@ -10,10 +10,6 @@ use std::os::unix::fs::chown;
 use std::path::PathBuf;
 use std::process::Command;
 
-const PORT: u16 = 443;
-/// Where nginx speaks HTTP/2 in plain text.
-const NGINX_HTTP2_PORT: u16 = 81;
-
 /// Certificate and key in files.
 pub(super) struct Files {
     certificate: PathBuf,
@@ -79,41 +75,20 @@ impl Files {
 }
 
 impl Files {
+    /// What caddy's configuration says.
+    pub fn of_caddy(&self, at: SocketAddrV4, documents: &str) -> String {
+        let (certificate, key) = (self.certificate.display(), self.key.display());
+        format!(
+            "https://{at} {{\n\ttls {certificate} {key}\n\troot * {documents}\n\tfile_server\n}}"
+        )
+    }
+
     /// What h2o's configuration says.
     pub fn of_h2o(&self, at: SocketAddrV4) -> String {
         let (certificate, key) = (self.certificate.display(), self.key.display());
         let (host, port) = (at.ip(), at.port());
         format!(
             "listen:\n  host: {host}\n  port: {port}\n  ssl:\n    certificate-file: {certificate}\n    key-file: {key}\n"
-        )
-    }
-}
-
-impl Server {
-    /// Where it speaks HTTP/2, over TLS or by prior knowledge.
-    pub(crate) fn http2_address(self, is_tls: bool) -> SocketAddrV4 {
-        match (is_tls, self) {
-            (true, _) => self.tls_address(),
-            (false, Server::Nginx) => SocketAddrV4::new(*self.address().ip(), NGINX_HTTP2_PORT),
-            (false, _) => self.address(),
-        }
-    }
-
-    /// Whether it is measured over HTTP/2.
-    pub(crate) fn has_http2(self) -> bool {
-        self.has_tls() || self == Server::H2o
-    }
-
-    /// Where it answers over TLS.
-    pub(crate) fn tls_address(self) -> SocketAddrV4 {
-        SocketAddrV4::new(*self.address().ip(), PORT)
-    }
-
-    /// Whether it is measured over TLS.
-    pub(crate) fn has_tls(self) -> bool {
-        matches!(
-            self,
-            Server::Exos | Server::Xokd | Server::Sockets | Server::Nginx
         )
     }
 }

@@ -7,7 +7,7 @@ use crate::stage::session::Stage;
 use exos_host::{Error, Result};
 use serde::Deserialize;
 use std::fmt::Display;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Makes wrk print its results on one line.
@@ -36,8 +36,22 @@ pub(crate) fn find() -> Result<PathBuf> {
 }
 
 impl WebLoad {
-    /// A command by which wrk makes it, of one that starts wrk.
-    pub fn by_wrk(&self, stage: &Stage, mut command: Command) -> Result<Command> {
+    /// A command by which wrk makes it; `start` gives one that starts a program. wrk counts in whole seconds, and says what it has measured
+    /// also when it is interrupted before.
+    pub fn by_wrk(
+        &self,
+        stage: &Stage,
+        start: impl FnOnce(&Path) -> Result<Command>,
+    ) -> Result<Command> {
+        let wrk = find()?;
+        let mut command = if self.seconds.fract() == 0.0 {
+            start(&wrk)?
+        } else {
+            let mut command = start(&find_program("timeout", "coreutils")?)?;
+            command.args(["--preserve-status", "--signal=INT"]);
+            command.arg(format!("{}s", self.seconds)).arg(wrk);
+            command
+        };
         command.arg("-t1").arg(format!("-c{}", self.connections));
         command.arg(format!("-d{}s", self.whole_seconds()));
         command

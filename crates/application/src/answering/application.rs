@@ -1,65 +1,28 @@
-//! An application: where it listens, its links to servers, and what happens to their requests.
+//! An application: its requests, and what happens to them.
 
 use super::answer::{Answer, Head};
+use super::event::{Event, RequestId};
 use super::exchange::Exchange;
-use super::link::{Link, News};
+use super::link::Link;
+use super::links::Links;
+use super::listener::listen;
 use super::request::Request;
-use crate::limits::{
-    ACCEPT_PAUSE, BEGINNING_MAX, BEGINNING_TIME, LINKS_MAX, LOOKS_EVERY, SHORT_PAUSE,
-};
-use crate::socket::hear;
-use exos_iolite::{Aggregate, Error, Pool, Result, Shape};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use rustix::net::{SocketFlags, accept_with};
-use std::collections::{HashMap, VecDeque};
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileTypeExt as _;
-use std::os::unix::net::{UnixListener, UnixStream};
+use crate::limits::LOOKS_EVERY;
+use exos_iolite::{Aggregate, Pool, Result, Shape};
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
-
-/// A request, among all that an application has.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct RequestId {
-    link: u64,
-    number: u32,
-}
-
-/// What happens to a request.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Event {
-    /// It has come.
-    Request(RequestId),
-    /// More of its body has.
-    Body(RequestId),
-    /// All of its content that there was has gone, and its answer has not ended: there is room for more.
-    Room(RequestId),
-    /// Nobody wants its answer any more.
-    Left(RequestId),
-}
-
-/// A server that has connected, and with its second socket has said so.
-#[derive(Debug)]
-struct Beginning {
-    requests: OwnedFd,
-    answers: Option<OwnedFd>,
-    /// When it is sent away if it has not said all that makes a link.
-    until: Instant,
-}
 
 /// An application that answers requests of web servers on this machine.
 #[derive(Debug)]
 pub struct Application {
-    listener: OwnedFd,
     pool: Pool,
-    beginning: Vec<Beginning>,
-    links: HashMap<u64, Link>,
-    next: u64,
+    links: Links,
     events: VecDeque<Event>,
     turns: u32,
-    /// No descriptor was left: nothing is accepted before.
-    paused_until: Option<Instant>,
+    /// All was sent, and the descriptor is readable when there is something to hear.
+    is_armed: bool,
 }
 
 impl Application {
@@ -70,18 +33,7 @@ impl Application {
     ///
     /// Somebody listens there, or it cannot be made.
     pub fn listen(path: impl AsRef<Path>, shape: Shape) -> Result<Self> {
-        let path = path.as_ref();
-        let listened = match UnixListener::bind(path) {
-            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
-                if is_left_behind(path) {
-                    let _ = std::fs::remove_file(path);
-                }
-                UnixListener::bind(path)
-            }
-            other => other,
-        };
-        let refused = |error| Error::System("cannot listen at the application's socket", error);
-        Self::of(listened.map_err(refused)?.into(), shape)
+        Self::of(listen(path.as_ref())?, shape)
     }
 
     /// Takes a Unix socket that listens, such as one that systemd has made.
@@ -90,17 +42,13 @@ impl Application {
     ///
     /// There is no memory for a pool of this shape, or the socket is none.
     pub fn of(listener: OwnedFd, shape: Shape) -> Result<Self> {
-        rustix::io::ioctl_fionbio(&listener, true)
-            .map_err(|error| Error::System("cannot use the socket", error.into()))?;
+        let pool = Pool::new("exos-pages", shape)?;
         Ok(Self {
-            listener,
-            pool: Pool::new("exos-pages", shape)?,
-            beginning: Vec::new(),
-            links: HashMap::new(),
-            next: 0,
+            links: Links::new(listener, pool.clone())?,
+            pool,
             events: VecDeque::new(),
             turns: 0,
-            paused_until: None,
+            is_armed: false,
         })
     }
 
@@ -109,8 +57,8 @@ impl Application {
         &self.pool
     }
 
-    /// Answers every request when its body is whole, until the socket fails. What `answer` fails to make is answered with 500, and the server's
-    /// operator is told why. The length of an answer is said in its head.
+    /// Answers every request when its body is whole, until the application has [stopped](Self::stop). What `answer` fails to make is answered
+    /// with 500, and the server's operator is told why. The length of an answer is said in its head.
     ///
     /// # Errors
     ///
@@ -119,13 +67,11 @@ impl Application {
         &mut self,
         mut answer: impl FnMut(&Request, &Pool) -> Result<Answer>,
     ) -> Result<()> {
-        loop {
-            let (Event::Request(id) | Event::Body(id)) = self.event()? else {
+        while !self.is_over() {
+            let Some(Event::Request(id) | Event::Body(id)) = self.wait(None)? else {
                 continue;
             };
-            let link = self.links.get_mut(&id.link);
-            let is_whole = link.and_then(|link| link.with(id.number, Exchange::keep_body));
-            if is_whole != Some(true) {
+            if !self.keep_body(id) {
                 continue;
             }
             let made = self.request(id).map(|request| answer(request, &self.pool));
@@ -139,14 +85,7 @@ impl Application {
                 None => {}
             }
         }
-    }
-
-    fn event(&mut self) -> Result<Event> {
-        loop {
-            if let Some(event) = self.wait(None)? {
-                return Ok(event);
-            }
-        }
+        Ok(())
     }
 
     // Requests.
@@ -158,7 +97,7 @@ impl Application {
     }
 
     fn exchange(&self, id: RequestId) -> Option<&Exchange> {
-        self.links.get(&id.link)?.exchange(id.number)
+        self.links.get(id.link)?.exchange(id.number)
     }
 
     /// Takes what has come of its body.
@@ -166,7 +105,19 @@ impl Application {
         self.with(id, Exchange::read_body).unwrap_or_default()
     }
 
-    /// No more of its body comes.
+    /// Takes the next bytes of its body that have come, as many as fit; how many that were.
+    pub fn read_body_into(&mut self, id: RequestId, out: &mut [u8]) -> usize {
+        self.with(id, |exchange| exchange.read_body_into(out))
+            .unwrap_or(0)
+    }
+
+    /// Has what has come of its body be kept [beside it](Request::body); true when that is whole, which is so once, and at once where there is
+    /// none. One whose body is longer than an application keeps is answered with 413.
+    pub fn keep_body(&mut self, id: RequestId) -> bool {
+        self.with(id, Exchange::keep_body).unwrap_or(false)
+    }
+
+    /// No more of its body comes than is there.
     pub fn body_is_whole(&self, id: RequestId) -> bool {
         self.exchange(id).is_none_or(Exchange::body_is_whole)
     }
@@ -203,9 +154,15 @@ impl Application {
         self.with(id, Exchange::end);
     }
 
+    /// Gives its answer up: one that has begun is cut off, and the client hears that it is not whole; one that has not is 500.
+    pub fn give_up(&mut self, id: RequestId) {
+        self.with(id, Exchange::break_off);
+    }
+
     /// Says a line about it to the server's operator.
     pub fn say(&mut self, id: RequestId, line: &str) {
-        if let Some(link) = self.links.get_mut(&id.link) {
+        self.is_armed = false;
+        if let Some(link) = self.links.get_mut(id.link) {
             link.say(id.number, line);
         }
     }
@@ -216,37 +173,83 @@ impl Application {
     }
 
     fn with<R>(&mut self, id: RequestId, act: impl FnOnce(&mut Exchange) -> R) -> Option<R> {
-        self.links.get_mut(&id.link)?.with(id.number, act)
+        self.is_armed = false;
+        self.links.get_mut(id.link)?.with(id.number, act)
     }
 
     // The loop.
 
-    /// Sends what was said, and waits until something happens to a request; nothing when the time has passed, or for nothing.
+    /// Sends what was said, and waits until something happens to a request; nothing when the time has passed, for nothing, or when the
+    /// application has stopped.
     ///
     /// # Errors
     ///
     /// The socket does not listen any more.
     pub fn wait(&mut self, at_most: Option<Duration>) -> Result<Option<Event>> {
-        if let Some(event) = self.next_event() {
-            return Ok(Some(event));
-        }
-        self.turns = self.turns.wrapping_add(1);
-        if self.turns.is_multiple_of(LOOKS_EVERY) {
-            // Also while there is always something to answer.
-            self.sleep(Some(Duration::ZERO))?;
-        }
-        // What has come may have room for more be sent.
-        while self.events.is_empty() {
-            self.each_link(Link::send);
-            if !self.each_link(Link::look) {
+        let mut has_slept = false;
+        self.is_armed = false;
+        for _ in 0..LOOKS_EVERY {
+            if let Some(event) = self.next_event() {
+                return Ok(Some(event));
+            }
+            self.turns = self.turns.wrapping_add(1);
+            if self.turns.is_multiple_of(LOOKS_EVERY) {
+                // Also while there is always something to hear.
+                self.links.sleep(Some(Duration::ZERO), &mut self.events)?;
+            }
+            self.links.each(&mut self.events, Link::send);
+            let has_heard = self.links.each(&mut self.events, Link::look);
+            if has_heard || !self.events.is_empty() || self.links.each(&mut self.events, Link::arm)
+            {
+                continue;
+            }
+            if has_slept || self.is_over() {
+                self.is_armed = true;
                 break;
             }
-        }
-        if self.events.is_empty() && !self.each_link(Link::arm) {
-            self.sleep(at_most)?;
-            self.each_link(Link::look);
+            let quiet = self.links.quiet_time(Instant::now());
+            let time = at_most.into_iter().chain(quiet).min();
+            self.links.sleep(time, &mut self.events)?;
+            has_slept = true;
         }
         Ok(self.next_event())
+    }
+
+    /// How long a program that waits for the [descriptor](AsFd) among others may do so before it calls [`wait`](Self::wait), whatever happens:
+    /// not at all when something was said since, nothing when for good. It waits when `wait` with no time has found nothing.
+    pub fn poll_timeout(&self) -> Option<Duration> {
+        match self.is_armed && self.events.is_empty() {
+            true => self.links.quiet_time(Instant::now()),
+            false => Some(Duration::ZERO),
+        }
+    }
+
+    // Stopping.
+
+    /// Stops in order: nobody can connect any more, servers ask nothing more, and what is asked is answered, for so long at most. From then on
+    /// another application may listen at the path.
+    pub fn stop(&mut self, at_most: Duration) {
+        self.is_armed = false;
+        self.links.stop(at_most);
+    }
+
+    /// [Stops](Self::stop) when this descriptor is readable, such as one that a signal is told by.
+    ///
+    /// # Errors
+    ///
+    /// It is none that can be waited for.
+    pub fn stop_on(&mut self, fd: OwnedFd, at_most: Duration) -> Result<()> {
+        self.links.stop_on(fd, at_most)
+    }
+
+    /// It stops, and is to begin nothing new.
+    pub fn is_stopping(&self) -> bool {
+        self.links.is_stopping()
+    }
+
+    /// It has stopped, and all that was asked is over.
+    pub fn is_over(&self) -> bool {
+        self.links.is_over() && self.events.is_empty()
     }
 
     /// The next that has happened. More of a body is no news to a request whose answer has ended.
@@ -259,138 +262,11 @@ impl Application {
             }
         }
     }
-
-    /// Does something with each link; true when one says so. One that fails is over.
-    fn each_link(
-        &mut self,
-        mut act: impl FnMut(&mut Link, &mut Vec<News>) -> Result<bool>,
-    ) -> bool {
-        let (events, mut is_any, mut news) = (&mut self.events, false, Vec::new());
-        self.links.retain(|&id, link| {
-            let result = act(link, &mut news);
-            let of = |number| RequestId { link: id, number };
-            events.extend(news.drain(..).map(|news| match news {
-                News::Request(number) => Event::Request(of(number)),
-                News::Body(number) => Event::Body(of(number)),
-                News::Room(number) => Event::Room(of(number)),
-                News::Left(number) => Event::Left(of(number)),
-            }));
-            if result.is_err() {
-                events.extend(link.numbers().map(of).map(Event::Left));
-            }
-            is_any |= result.as_ref().is_ok_and(|is| *is);
-            result.is_ok()
-        });
-        is_any
-    }
-
-    fn sleep(&mut self, at_most: Option<Duration>) -> Result<()> {
-        let now = Instant::now();
-        self.paused_until.take_if(|until| *until <= now);
-        self.beginning.retain(|beginning| now < beginning.until);
-        let untils = self.beginning.iter().map(|beginning| beginning.until);
-        let until = untils.chain(self.paused_until).min();
-        let left = until.map(|until| until - now);
-        let short = (self.links.values())
-            .any(Link::is_short)
-            .then_some(SHORT_PAUSE);
-        let time = [at_most, left, short].into_iter().flatten().min();
-        let time = time.and_then(|time| Timespec::try_from(time).ok());
-        let accepts = self.paused_until.is_none();
-        let order: Vec<u64> = self.links.keys().copied().collect();
-        let mut fds: Vec<PollFd<'_>> =
-            Vec::with_capacity(2 * order.len() + self.beginning.len() + 1);
-        let sockets = order.iter().flat_map(|id| self.links[id].fds());
-        fds.extend(sockets.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
-        fds.extend(
-            self.beginning
-                .iter()
-                .map(|b| PollFd::new(&b.requests, PollFlags::IN)),
-        );
-        if accepts {
-            fds.push(PollFd::new(&self.listener, PollFlags::IN));
-        }
-        match poll(&mut fds, time.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => return Err(Error::System("cannot wait", error.into())),
-        }
-        let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
-        drop(fds);
-        let (links, others) = ready.split_at(2 * order.len());
-        for (id, two) in order.iter().zip(links.chunks(2)) {
-            if let Some(link) = self.links.get_mut(id) {
-                link.woken([two[0], two[1]]);
-            }
-        }
-        let has_begun = others.iter().take(self.beginning.len()).any(|ready| *ready);
-        if has_begun {
-            self.go_on_beginning();
-        }
-        if accepts && others.last() == Some(&true) {
-            self.accept()?;
-        }
-        Ok(())
-    }
-
-    fn has_place(&self) -> bool {
-        self.beginning.len() < BEGINNING_MAX && self.links.len() < LINKS_MAX
-    }
-
-    fn accept(&mut self) -> Result<()> {
-        loop {
-            match accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
-                // It hears at once that there is no place for it, and comes again later.
-                Ok(_) if !self.has_place() => {}
-                Ok(requests) => self.beginning.push(Beginning {
-                    requests,
-                    answers: None,
-                    until: Instant::now() + BEGINNING_TIME,
-                }),
-                Err(Errno::AGAIN) => break,
-                Err(Errno::INTR | Errno::CONNABORTED) => {}
-                Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
-                    self.paused_until = Some(Instant::now() + ACCEPT_PAUSE);
-                    break;
-                }
-                Err(error) => return Err(Error::System("cannot accept a server", error.into())),
-            }
-        }
-        // What it says is there mostly, as it says that at once.
-        self.go_on_beginning();
-        Ok(())
-    }
-
-    /// Hears those that have connected. One that says something else is sent away.
-    fn go_on_beginning(&mut self) {
-        for mut beginning in std::mem::take(&mut self.beginning) {
-            if beginning.answers.is_none() {
-                match hear(&beginning.requests) {
-                    Ok(answers) => beginning.answers = answers,
-                    Err(_) => continue,
-                }
-            }
-            // Its pipe follows, in a message of its own. What has come since it was heard is heard in the next turn.
-            let Some(answers) = (beginning.answers).take_if(|_| is_readable(&beginning.requests))
-            else {
-                self.beginning.push(beginning);
-                continue;
-            };
-            if let Ok(link) = Link::begin(beginning.requests, answers, &self.pool) {
-                self.links.insert(self.next, link);
-                self.next += 1;
-            }
-        }
-    }
 }
 
-/// A socket at which nobody listens any more. What is something else is somebody's, and an application that is busy listens still.
-fn is_left_behind(path: &Path) -> bool {
-    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|is| is.file_type().is_socket());
-    let refused = |error: std::io::Error| error.kind() == std::io::ErrorKind::ConnectionRefused;
-    is_socket && UnixStream::connect(path).is_err_and(refused)
-}
-
-fn is_readable(socket: &OwnedFd) -> bool {
-    let mut fds = [PollFd::new(socket, PollFlags::IN)];
-    poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+impl AsFd for Application {
+    /// Readable when [`wait`](Application::wait) has something to do, once it has found nothing.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.links.as_fd()
+    }
 }

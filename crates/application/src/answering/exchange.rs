@@ -1,8 +1,10 @@
 //! One request at an application: its body as it comes, and of its answer what was not sent yet.
 
+use super::account::{Account, Share};
 use super::answer::Head;
+use super::body::Body;
 use super::request::Request;
-use crate::limits::{BODY_ROOM, CONTENT_ROOM, HEAD_LEN_MAX};
+use crate::limits::{CONTENT_ROOM, HEAD_LEN_MAX, KEPT_BODY_LEN_MAX};
 use crate::outgoing::Outgoing;
 use crate::record::{Header, Kind};
 use exos_iolite::Aggregate;
@@ -11,19 +13,17 @@ use std::collections::VecDeque;
 #[derive(Debug)]
 pub(super) struct Exchange {
     pub request: Request,
-    /// What has come of the body and was not read.
-    body: Vec<u8>,
-    body_is_whole: bool,
+    body: Body,
+    /// What it holds of the application's memory.
+    share: Share,
     /// It was handed over with all of its body.
     is_handed_over: bool,
-    /// What was read since the server was told.
-    body_read: usize,
     head: Option<Vec<u8>>,
     has_head: bool,
     /// Content that was not sent, and whether it is kept.
     content: VecDeque<(Aggregate, bool)>,
     content_len: usize,
-    is_ended: bool,
+    ending: Ending,
     /// What the server takes.
     room: usize,
     /// There was content since it was told that all has gone.
@@ -32,35 +32,70 @@ pub(super) struct Exchange {
     pub is_dirty: bool,
 }
 
+/// How far an answer is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Ending {
+    /// More comes.
+    Open,
+    /// No more comes than is there.
+    Whole,
+    /// No more comes, and it is not whole.
+    Broken,
+}
+
+/// What became of a part of a body.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Taken {
+    Yes,
+    /// There was no room for it: the server breaks the rules.
+    BeyondRoom,
+    /// The application has no memory for it: the request is refused.
+    Refused,
+}
+
 impl Exchange {
-    pub fn new(request: Request) -> Self {
-        Self {
-            body_is_whole: !request.has_body(),
+    /// A request, which is refused at once where the application holds too much already.
+    pub fn new(request: Request, account: &Account) -> Self {
+        let mut share = account.open();
+        let is_within_limit = share.add(request.variables_len());
+        let mut exchange = Self {
+            body: Body::new(request.has_body()),
             request,
+            share,
             is_handed_over: false,
-            body: Vec::new(),
-            body_read: 0,
             head: None,
             has_head: false,
             content: VecDeque::new(),
             content_len: 0,
-            is_ended: false,
+            ending: Ending::Open,
             room: CONTENT_ROOM,
             had_content: false,
             is_dirty: false,
+        };
+        if !is_within_limit {
+            exchange.refuse(503);
         }
+        exchange
     }
 
     // What the server sends.
 
-    /// A part of the body; false when that is more than there was room for.
-    pub fn take_body(&mut self, bytes: &[u8]) -> bool {
-        self.body.extend_from_slice(bytes);
-        self.body.len() + self.body_read <= BODY_ROOM && !self.body_is_whole
+    /// A part of the body.
+    pub fn take_body(&mut self, bytes: &[u8]) -> Taken {
+        let before = self.body.len();
+        if !self.body.take(bytes) {
+            return Taken::BeyondRoom;
+        }
+        self.is_dirty |= self.body.has_room_to_tell();
+        if self.share.add(self.body.len() - before) {
+            return Taken::Yes;
+        }
+        self.refuse(503);
+        Taken::Refused
     }
 
     pub fn end_body(&mut self) {
-        self.body_is_whole = true;
+        self.body.end();
     }
 
     /// The server takes more.
@@ -74,26 +109,42 @@ impl Exchange {
 
     /// What has come of the body.
     pub fn read_body(&mut self) -> Vec<u8> {
-        let bytes = std::mem::take(&mut self.body);
-        self.body_read += bytes.len();
-        self.is_dirty |= self.body_read >= BODY_ROOM / 2;
+        let bytes = self.body.read_all();
+        self.share.remove(bytes.len());
+        self.is_dirty |= self.body.has_room_to_tell();
         bytes
+    }
+
+    /// The next bytes of the body, as many as fit.
+    pub fn read_body_into(&mut self, out: &mut [u8]) -> usize {
+        let len = self.body.read(out);
+        self.share.remove(len);
+        self.is_dirty |= self.body.has_room_to_tell();
+        len
     }
 
     /// Keeps what has come of the body beside the request; true when it is whole and the request is to be answered, which is once.
     pub fn keep_body(&mut self) -> bool {
         let bytes = self.read_body();
+        let is_within_limit = self.share.add(bytes.len());
         self.request.add_body(&bytes);
-        self.body_is_whole && !std::mem::replace(&mut self.is_handed_over, true)
+        if self.request.body().len() > KEPT_BODY_LEN_MAX {
+            self.refuse(413);
+        } else if !is_within_limit {
+            self.refuse(503);
+        }
+        self.body.is_whole()
+            && !self.is_ended()
+            && !std::mem::replace(&mut self.is_handed_over, true)
     }
 
     pub fn body_is_whole(&self) -> bool {
-        self.body_is_whole
+        self.body.is_whole()
     }
 
     /// One that no server takes is 500.
     pub fn begin(&mut self, head: &Head) {
-        if !self.has_head {
+        if !self.has_head && !self.is_ended() {
             let bytes = head.bytes();
             let is_too_long = bytes.len() > HEAD_LEN_MAX;
             self.head = Some(if is_too_long {
@@ -107,7 +158,7 @@ impl Exchange {
     }
 
     pub fn send(&mut self, content: Aggregate, is_kept: bool) {
-        if !self.is_ended && !content.is_empty() {
+        if !self.is_ended() && !content.is_empty() {
             self.content_len += content.len();
             self.had_content = true;
             self.content.push_back((content, is_kept));
@@ -115,13 +166,55 @@ impl Exchange {
         }
     }
 
+    /// The answer is whole. One without a head is 500.
     pub fn end(&mut self) {
-        self.is_ended = true;
+        self.begin(&Head::new(500));
+        self.finish(Ending::Whole);
+    }
+
+    /// The answer does not become whole: it is cut off behind what was sent. One that was not begun is 500.
+    pub fn break_off(&mut self) {
+        if !self.has_head {
+            return self.end();
+        }
+        if !self.is_ended() {
+            self.forget_content();
+            self.finish(Ending::Broken);
+        }
+    }
+
+    /// It is answered with this status; an answer of which something was sent is cut off.
+    pub fn refuse(&mut self, status: u16) {
+        if self.is_ended() {
+            return;
+        }
+        if self.has_head && self.head.is_none() {
+            return self.break_off();
+        }
+        self.forget_content();
+        self.has_head = false;
+        self.begin(&Head::new(status).length(0));
+        self.end();
+    }
+
+    fn forget_content(&mut self) {
+        self.content.clear();
+        self.content_len = 0;
+    }
+
+    fn finish(&mut self, ending: Ending) {
+        if self.is_ended() {
+            return;
+        }
+        self.ending = ending;
         self.is_dirty = true;
+        // Nobody reads more of what is asked.
+        self.share.remove(self.body.len());
+        self.body.ignore();
     }
 
     pub fn is_ended(&self) -> bool {
-        self.is_ended
+        self.ending != Ending::Open
     }
 
     /// Bytes of content that were not sent, since the server has given no room for them.
@@ -131,19 +224,14 @@ impl Exchange {
 
     /// There was content, and all has gone: there is room for more.
     pub fn has_become_empty(&mut self) -> bool {
-        self.content.is_empty() && !self.is_ended && std::mem::take(&mut self.had_content)
+        self.content.is_empty() && !self.is_ended() && std::mem::take(&mut self.had_content)
     }
 
     /// Puts into the pipe what may go; true when that was the end.
     pub fn go_on(&mut self, number: u32, outgoing: &mut Outgoing) -> bool {
         self.is_dirty = false;
-        if self.body_read >= BODY_ROOM / 2 && !self.body_is_whole {
-            let more = std::mem::take(&mut self.body_read);
-            outgoing.push(Header::room(number, more), &[]);
-        }
-        if self.is_ended && !self.has_head {
-            // The server answers that for us.
-            self.begin(&Head::new(500));
+        if self.body.has_room_to_tell() && !self.is_ended() {
+            outgoing.push(Header::room(number, self.body.tell_room()), &[]);
         }
         if !self.has_head {
             return false;
@@ -151,15 +239,19 @@ impl Exchange {
         if let Some(head) = self.head.take() {
             outgoing.push(Header::new(Kind::Head, number, head.len()), &head);
         }
+        if self.ending == Ending::Broken {
+            outgoing.push(Header::new(Kind::Leave, number, 0), &[]);
+            return true;
+        }
         while let Some((part, is_kept)) = self.next_part() {
-            let is_last = self.is_ended && self.content.is_empty();
+            let is_last = self.is_ended() && self.content.is_empty();
             let header = Header::new(Kind::Content, number, part.len());
             outgoing.pass(header.kept(is_kept).last(is_last), part);
             if is_last {
                 return true;
             }
         }
-        let is_over = self.is_ended && self.content.is_empty();
+        let is_over = self.is_ended() && self.content.is_empty();
         if is_over {
             let header = Header::new(Kind::Content, number, 0);
             outgoing.push(header.last(true), &[]);
@@ -194,3 +286,7 @@ impl Exchange {
         (len > 0).then_some((part, is_kept))
     }
 }
+
+#[cfg(test)]
+#[path = "exchange/tests.rs"]
+mod tests;

@@ -1,13 +1,16 @@
 //! An application's end of a link to a server.
 
-use super::exchange::Exchange;
+use super::account::Account;
+use super::exchange::{Exchange, Taken};
 use super::request::Request;
-use crate::limits::{ANSWER_SLOTS, SAID_LEN_MAX, VARIABLES_LEN_MAX};
+use crate::limits::{
+    ANSWER_SLOTS, LOOK_LEN_MAX, LOOK_RECORDS_MAX, OUTGOING_LEN_MAX, SAID_LEN_MAX, VARIABLES_LEN_MAX,
+};
 use crate::outgoing::Outgoing;
-use crate::record::{Decoder, Kind, Piece};
-use exos_iolite::{Error, Options, Pool, Read, Receiver, Result, Sender, Trust};
-use std::collections::HashMap;
+use crate::record::{Decoder, Header, Kind, Piece};
+use exos_iolite::{Aggregate, Error, Options, Pool, Read, Receiver, Result, Sender, Trust};
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 /// What a server has said of a request.
@@ -23,19 +26,27 @@ pub(super) enum News {
 pub(super) struct Link {
     requests: Receiver,
     answers: Sender,
+    /// What was read and not looked at.
+    rest: Aggregate,
     decoder: Decoder,
     begun: Vec<u8>,
     outgoing: Outgoing,
     exchanges: HashMap<u32, Exchange>,
+    account: Account,
     /// Those with something to be sent, some perhaps twice.
-    dirty: Vec<u32>,
+    dirty: VecDeque<u32>,
     /// The server takes nothing any more.
     is_deaf: bool,
 }
 
 impl Link {
     /// The server has made its pipe, and this side makes its own.
-    pub fn begin(requests: OwnedFd, answers: OwnedFd, pool: &Pool) -> Result<Self> {
+    pub fn begin(
+        requests: OwnedFd,
+        answers: OwnedFd,
+        pool: &Pool,
+        account: Account,
+    ) -> Result<Self> {
         let options = Options {
             slots: ANSWER_SLOTS,
             pools: 1,
@@ -45,11 +56,13 @@ impl Link {
             // What is read is copied before anybody looks at it.
             requests: Receiver::accept(requests, Trust::Trusted)?.of_one_pool(),
             answers: Sender::connect(answers, pool, options)?,
+            rest: Aggregate::new(),
             decoder: Decoder::default(),
             begun: Vec::new(),
             outgoing: Outgoing::new(pool.clone()),
             exchanges: HashMap::new(),
-            dirty: Vec::new(),
+            account,
+            dirty: VecDeque::new(),
             is_deaf: false,
         })
     }
@@ -64,7 +77,7 @@ impl Link {
         let was_dirty = exchange.is_dirty;
         let done = act(exchange);
         if exchange.is_dirty && !was_dirty {
-            self.dirty.push(number);
+            self.dirty.push_back(number);
         }
         Some(done)
     }
@@ -74,23 +87,35 @@ impl Link {
         if self.exchanges.contains_key(&number) {
             let end = line.floor_char_boundary(SAID_LEN_MAX - 1);
             let line = format!("{}\n", line[..end].trim_end());
-            let header = crate::record::Header::new(Kind::Said, number, line.len());
+            let header = Header::new(Kind::Said, number, line.len());
             self.outgoing.push(header, line.as_bytes());
         }
     }
 
-    /// Takes in what has come; false when there is nothing.
+    /// Tells the server to ask nothing more.
+    pub fn say_stop(&mut self) {
+        self.outgoing.push(Header::new(Kind::Stop, 0, 0), &[]);
+    }
+
+    /// Takes in what has come, as far as one look goes; false when there is nothing. What a server takes no answers to is not heard.
     pub fn look(&mut self, news: &mut Vec<News>) -> Result<bool> {
-        match self.requests.read(usize::MAX)? {
-            Read::Data(mut data) => {
-                while let Some(piece) = self.decoder.next(&mut data)? {
-                    self.hear(piece, news)?;
-                }
-                Ok(true)
-            }
-            Read::Nothing if !self.is_deaf => Ok(false),
-            Read::Nothing | Read::End => Err(Error::PeerGone),
+        if self.is_stuck() {
+            return Ok(false);
         }
+        if self.rest.is_empty() {
+            match self.requests.read(LOOK_LEN_MAX)? {
+                Read::Data(data) => self.rest = data,
+                Read::Nothing if !self.is_deaf => return Ok(false),
+                Read::Nothing | Read::End => return Err(Error::PeerGone),
+            }
+        }
+        for _ in 0..LOOK_RECORDS_MAX {
+            let Some(piece) = self.decoder.next(&mut self.rest)? else {
+                break;
+            };
+            self.hear(piece, news)?;
+        }
+        Ok(true)
     }
 
     fn hear(&mut self, piece: Piece, news: &mut Vec<News>) -> Result<()> {
@@ -109,32 +134,10 @@ impl Link {
                     return Err(Error::PeerFault("its variables are longer than 256 KiB"));
                 }
                 if is_end {
-                    let Entry::Vacant(place) = self.exchanges.entry(number) else {
-                        return Err(Error::PeerFault("it uses the number of another request"));
-                    };
-                    let variables = std::mem::take(&mut self.begun);
-                    place.insert(Exchange::new(Request::new(variables, !header.is_last)));
-                    news.push(News::Request(number));
+                    self.begin_exchange(header, news)?;
                 }
             }
-            Kind::Body => {
-                let bytes = std::mem::take(&mut self.begun);
-                // One that is answered already is nobody's.
-                let Some(exchange) = self.exchanges.get_mut(&number) else {
-                    return Ok(());
-                };
-                if !exchange.take_body(&bytes) {
-                    return Err(Error::PeerFault(
-                        "it sends more of a body than there is room for",
-                    ));
-                }
-                if is_end && header.is_last {
-                    exchange.end_body();
-                }
-                if !news.contains(&News::Body(number)) {
-                    news.push(News::Body(number));
-                }
-            }
+            Kind::Body => self.hear_body(header, is_end, news)?,
             Kind::Leave => {
                 if self.exchanges.remove(&number).is_some() {
                     news.push(News::Left(number));
@@ -143,34 +146,85 @@ impl Link {
             Kind::Room => {
                 self.with(number, |exchange| exchange.more_room(header.value as usize));
             }
-            Kind::Head | Kind::Content | Kind::Said => {
+            Kind::Head | Kind::Content | Kind::Said | Kind::Stop => {
                 return Err(Error::PeerFault("it sends what applications send"));
             }
         }
         Ok(())
     }
 
+    fn begin_exchange(&mut self, header: Header, news: &mut Vec<News>) -> Result<()> {
+        let number = header.request;
+        let Entry::Vacant(place) = self.exchanges.entry(number) else {
+            return Err(Error::PeerFault("it uses the number of another request"));
+        };
+        let request = Request::new(std::mem::take(&mut self.begun), !header.is_last);
+        let exchange = place.insert(Exchange::new(request, &self.account));
+        match exchange.is_ended() {
+            true => self.dirty.push_back(number),
+            false => news.push(News::Request(number)),
+        }
+        Ok(())
+    }
+
+    fn hear_body(&mut self, header: Header, is_end: bool, news: &mut Vec<News>) -> Result<()> {
+        let number = header.request;
+        let bytes = std::mem::take(&mut self.begun);
+        let taken = self.with(number, |exchange| {
+            let taken = exchange.take_body(&bytes);
+            if is_end && header.is_last {
+                exchange.end_body();
+            }
+            taken
+        });
+        let is_news = news.last() != Some(&News::Body(number));
+        match taken {
+            Some(Taken::BeyondRoom) => {
+                return Err(Error::PeerFault(
+                    "it sends more of a body than there is room for",
+                ));
+            }
+            Some(Taken::Refused) => news.push(News::Left(number)),
+            Some(Taken::Yes) if is_news => news.push(News::Body(number)),
+            // One that is answered already is nobody's.
+            Some(Taken::Yes) | None => {}
+        }
+        Ok(())
+    }
+
     /// Sends what may go.
     pub fn send(&mut self, news: &mut Vec<News>) -> Result<bool> {
-        for number in std::mem::take(&mut self.dirty) {
-            let Some(exchange) = self.exchanges.get_mut(&number) else {
-                continue;
-            };
-            if exchange.go_on(number, &mut self.outgoing) {
-                self.exchanges.remove(&number);
-            } else if exchange.has_become_empty() {
-                news.push(News::Room(number));
+        loop {
+            while self.outgoing.len() < OUTGOING_LEN_MAX
+                && let Some(number) = self.dirty.pop_front()
+            {
+                let Some(exchange) = self.exchanges.get_mut(&number) else {
+                    continue;
+                };
+                if exchange.go_on(number, &mut self.outgoing) {
+                    self.exchanges.remove(&number);
+                } else if exchange.has_become_empty() {
+                    news.push(News::Room(number));
+                }
+            }
+            self.outgoing.write(&mut self.answers)?;
+            if !self.outgoing.is_empty() || self.dirty.is_empty() {
+                return Ok(self.outgoing.is_empty());
             }
         }
-        self.outgoing.write(&mut self.answers)?;
-        Ok(self.outgoing.is_empty())
+    }
+
+    /// The server takes nothing of what was sent: nothing more is heard of it until it does.
+    fn is_stuck(&self) -> bool {
+        !self.outgoing.is_empty() && !self.outgoing.is_short()
     }
 
     /// Says that this side is about to sleep. True when there is something to do already.
     pub fn arm(&mut self, _: &mut Vec<News>) -> Result<bool> {
-        let waits_for_room = !self.outgoing.is_empty() && !self.outgoing.is_short();
-        let has_room = waits_for_room && self.answers.arm()?;
-        Ok(self.requests.arm()? || has_room)
+        match self.is_stuck() {
+            true => self.answers.arm(),
+            false => Ok(self.requests.arm()? || !self.rest.is_empty()),
+        }
     }
 
     /// What it has to send waits for buffers.
@@ -178,22 +232,23 @@ impl Link {
         self.outgoing.is_short()
     }
 
-    /// These ends were woken: that of requests, and that of answers.
-    pub fn woken(&mut self, [requests, answers]: [bool; 2]) {
-        if requests {
-            self.requests.woken();
-        }
-        if answers {
-            self.answers.woken();
-            self.is_deaf |= self.answers.is_peer_gone();
-        }
+    /// The end of requests was woken.
+    pub fn requests_woken(&mut self) {
+        self.requests.woken();
     }
 
+    /// The end of answers was woken.
+    pub fn answers_woken(&mut self) {
+        self.answers.woken();
+        self.is_deaf |= self.answers.is_peer_gone();
+    }
+
+    /// What is readable when it is to be woken: the ends of requests and of answers.
     pub fn fds(&self) -> [BorrowedFd<'_>; 2] {
         [self.requests.as_fd(), self.answers.as_fd()]
     }
 
-    /// Its requests, all of which are over.
+    /// Its requests.
     pub fn numbers(&self) -> impl Iterator<Item = u32> {
         self.exchanges.keys().copied()
     }

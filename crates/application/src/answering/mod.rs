@@ -17,14 +17,21 @@
 //! ```
 //!
 //! What takes longer, or makes its pages bit by bit, has [`Application::wait`] tell it what happens, and answers each request by its
-//! [`RequestId`] when it likes. All belongs to one thread; an application that uses several cores has a process, or a socket, for each.
+//! [`RequestId`] when it likes. One that has a loop of its own polls the application's descriptor in that. All belongs to one thread; an application that uses several cores has a process, or a socket, for each.
 
+mod account;
 mod answer;
 mod application;
+mod body;
+mod event;
 mod exchange;
 mod link;
+mod links;
+mod listener;
 mod request;
+mod watch;
 
 pub use answer::{Answer, Head};
-pub use application::{Application, Event, RequestId};
+pub use application::Application;
+pub use event::{Event, RequestId};
 pub use request::Request;

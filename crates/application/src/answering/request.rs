@@ -34,9 +34,14 @@ impl Request {
         variables.find_map(|(known, value)| (known == name.as_bytes()).then_some(value))
     }
 
-    /// Its body: all of it in [`serve`](super::Application::serve), nothing where the application reads it by itself.
+    /// Its body: all of it in [`serve`](super::Application::serve), or what was [kept](super::Application::keep_body) of it.
     pub fn body(&self) -> &[u8] {
         &self.body
+    }
+
+    /// Bytes of all variables, as they came.
+    pub(super) fn variables_len(&self) -> usize {
+        self.variables.len()
     }
 
     pub(super) fn add_body(&mut self, bytes: &[u8]) {

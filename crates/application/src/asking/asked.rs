@@ -48,6 +48,8 @@ pub(super) struct Asked {
     body_room: usize,
     has_head: bool,
     is_over: bool,
+    /// The application has given it up.
+    is_broken: bool,
     /// Its caller is about to be told of news.
     pub is_told: bool,
     /// It was sent.
@@ -67,15 +69,21 @@ impl Asked {
             body_room: BODY_ROOM,
             has_head: false,
             is_over: false,
+            is_broken: false,
             is_told: false,
             is_begun: false,
             unsent: VecDeque::new(),
         }
     }
 
-    /// The answer is whole, whether it was taken or not.
+    /// Nothing more of the answer comes, whether what is there was taken or not.
     pub fn is_over(&self) -> bool {
         self.is_over
+    }
+
+    /// No more comes than what is there, and that is not all.
+    pub fn is_broken(&self) -> bool {
+        self.is_broken
     }
 
     pub fn body_room(&self) -> usize {
@@ -136,6 +144,16 @@ impl Asked {
         }
         self.has_head = true;
         self.parts.push_back(Part::Head(bytes));
+        Ok(())
+    }
+
+    /// The application does not make the answer whole.
+    pub fn break_off(&mut self) -> Result<()> {
+        if !self.has_head || self.is_over {
+            return Err(Error::PeerFault("it gives up what is no answer"));
+        }
+        self.is_over = true;
+        self.is_broken = true;
         Ok(())
     }
 

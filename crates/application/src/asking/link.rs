@@ -4,14 +4,13 @@
 //! was asked or taken. A link that has failed has what came before; nothing more comes, and it is to be dropped with its last request.
 
 use super::asked::{Asked, Part};
+use super::hearing::{Hearing, watch};
 use super::kept::Kept;
 use super::sending::Sending;
-use crate::limits::{
-    HEAD_LEN_MAX, LOOK_LEN_MAX, LOOK_RECORDS_MAX, REQUEST_BUFFERS, REQUEST_SLOTS, SAID_LEN_MAX,
-};
-use crate::record::{Decoder, Header, Kind, Piece};
+use crate::limits::{HEAD_LEN_MAX, LOOK_RECORDS_MAX, REQUEST_BUFFERS, REQUEST_SLOTS, SAID_LEN_MAX};
+use crate::record::{Header, Kind, Piece};
 use crate::socket::connect_to;
-use exos_iolite::{Aggregate, Error, Options, Pool, Read, Receiver, Result, Sender, Shape, Trust};
+use exos_iolite::{Error, Options, Pool, Result, Sender, Shape};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use std::collections::{HashMap, VecDeque};
@@ -21,24 +20,14 @@ use std::path::Path;
 const SENDER: u64 = 0;
 const ANSWERS: u64 = 1;
 
-/// How the pipe of answers is.
-#[derive(Debug)]
-enum Answers {
-    /// The application has not made it.
-    Awaited(OwnedFd),
-    Here(Receiver),
-    Gone,
-}
-
 /// A link to an application.
 #[derive(Debug)]
 pub struct Link {
     epoll: OwnedFd,
-    sending: Sending,
-    answers: Answers,
-    /// What was read and not looked at.
-    rest: Aggregate,
-    decoder: Decoder,
+    /// What is sent; nothing any more when the link has failed.
+    sending: Option<Sending>,
+    /// What is heard; nothing any more when the link has failed.
+    hearing: Option<Hearing>,
     /// What has come of a head or of what is said.
     begun: Vec<u8>,
     kept: Kept,
@@ -47,6 +36,8 @@ pub struct Link {
     news: VecDeque<u32>,
     /// The application takes nothing any more.
     is_deaf: bool,
+    /// The application is to be asked nothing more.
+    is_stopping: bool,
     failure: Option<Error>,
     answered: u64,
 }
@@ -70,20 +61,19 @@ impl Link {
             Ok(Sending::new(sender, pool))
         };
         let sending = begin().map_err(errno)?;
-        watch(&epoll, sending.as_fd(), SENDER)?;
-        watch(&epoll, answers.as_fd(), ANSWERS)?;
+        watch(&epoll, sending.as_fd(), SENDER).map_err(errno)?;
+        watch(&epoll, answers.as_fd(), ANSWERS).map_err(errno)?;
         Ok(Link {
             epoll,
-            sending,
-            answers: Answers::Awaited(answers),
-            rest: Aggregate::new(),
-            decoder: Decoder::default(),
+            sending: Some(sending),
+            hearing: Some(Hearing::new(answers)),
             begun: Vec::new(),
             kept: Kept::default(),
             asked: HashMap::new(),
             next: 1,
             news: VecDeque::new(),
             is_deaf: false,
+            is_stopping: false,
             failure: None,
             answered: 0,
         })
@@ -107,7 +97,7 @@ impl Link {
         if let Some(asked) = self.asked.get_mut(&request) {
             let header = Header::new(Kind::Request, request, variables.len());
             asked.queue(header.last(!has_body), variables);
-            self.sending.wait_in_line(request);
+            self.wait_in_line(request);
         }
     }
 
@@ -117,7 +107,25 @@ impl Link {
             asked.sends_body(bytes.len());
             let header = Header::new(Kind::Body, request, bytes.len());
             asked.queue(header.last(is_last), bytes);
-            self.sending.wait_in_line(request);
+            self.wait_in_line(request);
+        }
+    }
+
+    fn wait_in_line(&mut self, request: u32) {
+        match &mut self.sending {
+            Some(sending) => sending.wait_in_line(request),
+            None => self
+                .asked
+                .get_mut(&request)
+                .into_iter()
+                .for_each(Asked::forget_unsent),
+        }
+    }
+
+    /// A record without bytes goes before all that wait.
+    fn push(&mut self, header: Header) {
+        if let Some(sending) = &mut self.sending {
+            sending.push(header);
         }
     }
 
@@ -130,9 +138,14 @@ impl Link {
     pub fn take(&mut self, request: u32) -> Option<Part> {
         let (part, more) = self.asked.get_mut(&request)?.take()?;
         if more > 0 {
-            self.sending.push(Header::room(request, more));
+            self.push(Header::room(request, more));
         }
         Some(part)
+    }
+
+    /// The application has given an answer up: nothing more comes than what is there.
+    pub fn is_broken(&self, request: u32) -> bool {
+        self.asked.get(&request).is_some_and(Asked::is_broken)
     }
 
     /// Nothing of an answer is left but its end, which has come.
@@ -145,12 +158,13 @@ impl Link {
         let Some(asked) = self.asked.remove(&request) else {
             return;
         };
-        if asked.has_unsent() {
-            self.sending.forget(request);
+        if asked.has_unsent()
+            && let Some(sending) = &mut self.sending
+        {
+            sending.forget(request);
         }
-        if asked.is_begun && !asked.is_over() && self.failure.is_none() {
-            let header = Header::new(Kind::Leave, request, 0);
-            self.sending.push(header);
+        if asked.is_begun && !asked.is_over() {
+            self.push(Header::new(Kind::Leave, request, 0));
         }
     }
 
@@ -170,26 +184,12 @@ impl Link {
         if has_rung {
             self.hear_bells()?;
         }
-        let Answers::Here(receiver) = &mut self.answers else {
-            return match self.is_deaf {
-                true => Err(Error::PeerGone),
-                false => Ok(()),
-            };
-        };
-        if self.rest.is_empty() {
-            match receiver.read(LOOK_LEN_MAX)? {
-                Read::Data(data) => self.rest = data,
-                Read::Nothing if !self.is_deaf => return Ok(()),
-                Read::Nothing | Read::End => return Err(Error::PeerGone),
-            }
+        if let Some(hearing) = &mut self.hearing {
+            hearing.read(self.is_deaf)?;
         }
-        self.hear_records()
-    }
-
-    /// Takes in what was read, as far as one look goes.
-    fn hear_records(&mut self) -> Result<()> {
         for _ in 0..LOOK_RECORDS_MAX {
-            let Some(piece) = self.decoder.next(&mut self.rest)? else {
+            let next = self.hearing.as_mut().map(Hearing::next).transpose()?;
+            let Some(piece) = next.flatten() else {
                 break;
             };
             self.hear(piece)?;
@@ -203,33 +203,22 @@ impl Link {
         // For no time.
         let _ = epoll::wait(&self.epoll, spare, Some(&Timespec::default()));
         for event in events {
-            match (event.data.u64(), &mut self.answers) {
-                (SENDER, _) => {
-                    self.is_deaf |= self.sending.woken();
-                }
-                (_, Answers::Here(receiver)) => receiver.woken(),
-                (_, Answers::Awaited(_)) => self.begin()?,
-                (_, Answers::Gone) => {}
+            if event.data.u64() == SENDER {
+                let has_gone = self.sending.as_mut().is_some_and(Sending::woken);
+                self.is_deaf |= has_gone;
+            } else if let Some(hearing) = &mut self.hearing {
+                hearing.woken(&self.epoll, ANSWERS)?;
             }
-        }
-        Ok(())
-    }
-
-    /// The application has made its pipe.
-    fn begin(&mut self) -> Result<()> {
-        if let Answers::Awaited(socket) = std::mem::replace(&mut self.answers, Answers::Gone) {
-            let _ = epoll::delete(&self.epoll, &socket);
-            // What it sends is copied before anybody looks at it, by us.
-            let receiver = Receiver::accept(socket, Trust::Trusted)?.of_one_pool();
-            watch(&self.epoll, receiver.as_fd(), ANSWERS)
-                .map_err(|errno| Error::System("no memory is left", errno.into()))?;
-            self.answers = Answers::Here(receiver);
         }
         Ok(())
     }
 
     fn hear(&mut self, piece: Piece) -> Result<()> {
         let (header, bytes, is_end) = (piece.header, piece.bytes, piece.is_end);
+        if header.kind == Kind::Stop {
+            self.is_stopping = true;
+            return Ok(());
+        }
         let Some(asked) = self.asked.get_mut(&header.request) else {
             // One that was left: what was under way of it is nobody's.
             self.begun.clear();
@@ -262,7 +251,8 @@ impl Link {
                 }
             }
             Kind::Room => asked.more_body(header.value as usize)?,
-            Kind::Request | Kind::Body | Kind::Leave => {
+            Kind::Leave => asked.break_off()?,
+            Kind::Request | Kind::Body | Kind::Stop => {
                 return Err(Error::PeerFault("it sends what servers send"));
             }
         }
@@ -301,7 +291,10 @@ impl Link {
         let mut has_more = false;
         let asked = &mut self.asked;
         let next_of = |request| asked.get_mut(&request).and_then(Asked::next_unsent);
-        match self.sending.write(next_of) {
+        let Some(sending) = &mut self.sending else {
+            return Ok(false);
+        };
+        match sending.write(next_of) {
             Ok(has_room) => has_more |= has_room,
             // What it said before it went is heard first.
             Err(Error::PeerGone) => {
@@ -310,8 +303,8 @@ impl Link {
             }
             Err(error) => return Err(error),
         }
-        if let Answers::Here(receiver) = &mut self.answers {
-            has_more |= receiver.arm()? || !self.rest.is_empty();
+        if let Some(hearing) = &mut self.hearing {
+            has_more |= hearing.arm()?;
         }
         Ok(has_more)
     }
@@ -319,10 +312,11 @@ impl Link {
     fn fail(&mut self, error: Error) {
         self.failure = Some(error);
         // What came for its requests is in memory of ours.
-        self.answers = Answers::Gone;
-        self.rest = Aggregate::new();
+        self.hearing = None;
         self.kept = Kept::default();
-        self.sending.clear();
+        if let Some(sending) = self.sending.take() {
+            sending.abandon();
+        }
         for (request, asked) in &mut self.asked {
             asked.forget_unsent();
             if !std::mem::replace(&mut asked.is_told, true) {
@@ -341,17 +335,17 @@ impl Link {
     /// Bytes that wait for the application, which has made room for [`written`](Self::written) bytes before.
     pub fn unsent_len(&self) -> usize {
         let waiting = self.asked.values().map(Asked::unsent_len);
-        self.sending.len() + waiting.sum::<usize>()
+        self.sending.as_ref().map_or(0, Sending::len) + waiting.sum::<usize>()
     }
 
     /// Bytes that were written into the pipe.
     pub fn written(&self) -> u64 {
-        self.sending.written()
+        self.sending.as_ref().map_or(0, Sending::written)
     }
 
     /// What is to be sent waits for buffers that the application has: it is to be tried again after a moment.
     pub fn is_short(&self) -> bool {
-        self.sending.is_short()
+        self.sending.as_ref().is_some_and(Sending::is_short)
     }
 
     /// The application takes nothing: its requests are over, and another link may be made.
@@ -359,6 +353,11 @@ impl Link {
         if self.failure.is_none() {
             self.fail(Error::PeerFault("it takes no requests"));
         }
+    }
+
+    /// The application is to be asked nothing more: another link may be made, perhaps to one that follows it.
+    pub fn is_stopping(&self) -> bool {
+        self.is_stopping
     }
 
     /// Requests that were not left.
@@ -382,11 +381,6 @@ impl AsFd for Link {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
     }
-}
-
-fn watch(epoll: &OwnedFd, fd: BorrowedFd<'_>, number: u64) -> Result<(), Errno> {
-    let data = epoll::EventData::new_u64(number);
-    epoll::add(epoll, fd, data, epoll::EventFlags::IN)
 }
 
 /// What the kernel said, of an error before there was a peer.

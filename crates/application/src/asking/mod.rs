@@ -1,6 +1,7 @@
 //! What a server does: it asks an application over a [`Link`], and takes its answers in parts.
 
 mod asked;
+mod hearing;
 mod kept;
 mod link;
 mod sending;

@@ -43,10 +43,9 @@ impl Sending {
         self.waiting.retain(|waits| *waits != request);
     }
 
-    /// Nothing is sent any more.
-    pub fn clear(&mut self) {
-        self.outgoing.clear();
-        self.waiting.clear();
+    /// The application is sent nothing any more, and has what it did not take no longer.
+    pub fn abandon(self) {
+        self.sender.give_up();
     }
 
     /// Writes as much as there is room for; `next_of` gives the next record of a request that waits. Has the descriptor be readable when there

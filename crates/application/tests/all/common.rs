@@ -77,7 +77,7 @@ impl Server {
                     Part::End => got.is_whole = true,
                 }
             }
-            if got.is_whole || self.link.failure().is_some() {
+            if got.is_whole || self.link.is_broken(request) || self.link.failure().is_some() {
                 self.link.leave(request);
                 return got;
             }

@@ -2,7 +2,7 @@
 
 use crate::common::{LONG, Server, pattern, socket, variables};
 use exos_application::limits::{
-    BEGINNING_MAX, BODY_ROOM, CONTENT_ROOM, HEAD_LEN_MAX, OUTGOING_LEN_MAX, SAID_LEN_MAX,
+    BEGINNING_MAX, BODY_ROOM, CONTENT_ROOM, DRAFT_LEN, HEAD_LEN_MAX, OUTGOING_LEN_MAX, SAID_LEN_MAX,
 };
 use exos_application::record::{Header, Kind};
 use exos_application::{Answer, Application, Head};
@@ -16,8 +16,9 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Accepts a server, and hears its first words: the sockets of requests and of answers.
 fn accept(listener: &UnixListener) -> (OwnedFd, OwnedFd) {
@@ -71,6 +72,10 @@ fn an_application_that_breaks_the_rules_is_left() {
             vec![5, 8, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
         ),
         ("content without a head", content(1)),
+        (
+            "giving up what is no answer",
+            record(Header::new(Kind::Leave, 1, 0), b""),
+        ),
         ("two heads", [head(), head()].concat()),
         (
             "content behind the end",
@@ -88,7 +93,7 @@ fn an_application_that_breaks_the_rules_is_left() {
         ),
         (
             "what servers send",
-            record(Header::new(Kind::Leave, 1, 0), b""),
+            record(Header::new(Kind::Body, 1, 0), b""),
         ),
     ] {
         let path = socket();
@@ -105,8 +110,9 @@ fn an_application_that_breaks_the_rules_is_left() {
         assert!(!server.take(before).is_whole);
         server.link.leave(request);
         assert!(!server.link.flush() && server.link.body_room(request) == 0);
-        drop(server);
+        // Also while the server has the link still, for what came before.
         running.join().expect("no panic");
+        drop(server);
         std::fs::remove_file(path).expect("its socket");
     }
 }
@@ -171,12 +177,29 @@ fn is_served(path: &Path) {
     assert_eq!(server.take(request).content, b"served");
 }
 
+/// A link of a server's that says what it likes.
+fn connect(path: &Path) -> (Sender, Receiver, Pool) {
+    let made = UnixStream::connect(path).expect("it listens");
+    let (answers, theirs) = UnixStream::pair().expect("descriptors");
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    let fds = [theirs.as_fd()];
+    assert!(ancillary.push(SendAncillaryMessage::ScmRights(&fds)));
+    let hello = [IoSlice::new(b"exos-application")];
+    sendmsg(&made, &hello, &mut ancillary, SendFlags::empty()).expect("it reads");
+    drop(theirs);
+    let pool = Pool::new("hostile", Shape::of(64)).expect("memory");
+    let sender = Sender::connect(made.into(), &pool, Options::default()).expect("a pipe");
+    let answers = Receiver::accept(answers.into(), Trust::Untrusted).expect("a pipe");
+    (sender, answers, pool)
+}
+
 #[test]
 fn a_server_that_breaks_the_rules_is_left() {
     let path = socket();
     serve(&path);
     is_served(&path);
-    let ask = |number| record(Header::new(Kind::Request, number, 13), &variables("/"));
+    let ask = |number| record(Header::new(Kind::Request, number, 12), &variables("/"));
     for said in [
         vec![9; 16],
         [ask(1), ask(2), ask(1)].concat(),
@@ -191,24 +214,66 @@ fn a_server_that_breaks_the_rules_is_left() {
         ]
         .concat(),
     ] {
-        let made = UnixStream::connect(&path).expect("it listens");
-        let (answers, theirs) = UnixStream::pair().expect("descriptors");
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut ancillary = SendAncillaryBuffer::new(&mut space);
-        let fds = [theirs.as_fd()];
-        assert!(ancillary.push(SendAncillaryMessage::ScmRights(&fds)));
-        let hello = [IoSlice::new(b"exos-application")];
-        sendmsg(&made, &hello, &mut ancillary, SendFlags::empty()).expect("it reads");
-        drop(theirs);
-        let pool = Pool::new("hostile", Shape::of(8)).expect("memory");
-        let mut sender = Sender::connect(made.into(), &pool, Options::default()).expect("a pipe");
-        let mut answers = Receiver::accept(answers.into(), Trust::Untrusted).expect("a pipe");
+        let (mut sender, mut answers, pool) = connect(&path);
         let mut said: Aggregate = pool.copy(&said).expect("room");
         sender.write_all(&mut said, Wait::Sleep).expect("it reads");
         // It leaves, perhaps behind some answers.
         while let Ok(Read::Data(_)) = answers.read_wait(usize::MAX, Wait::Sleep) {}
         is_served(&path);
     }
+    std::fs::remove_file(path).expect("its socket");
+}
+
+#[test]
+fn a_server_that_always_says_something_keeps_nobody_waiting() {
+    let path = socket();
+    serve(&path);
+    is_served(&path);
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut sender, _answers, pool) = connect(&path);
+            // Of requests that nobody made.
+            let said = Header::room(7, 1).bytes().repeat(4096);
+            let said: Aggregate = pool.copy(&said).expect("room");
+            while !is_over.load(Ordering::Relaxed) {
+                sender
+                    .write_all(&mut said.clone(), Wait::Poll)
+                    .expect("it reads");
+            }
+        });
+        for _ in 0..20 {
+            is_served(&path);
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    std::fs::remove_file(path).expect("its socket");
+}
+
+#[test]
+fn a_server_that_takes_no_answers_is_not_heard_on() {
+    let path = socket();
+    serve(&path);
+    is_served(&path);
+    let (mut sender, _answers, pool) = connect(&path);
+    let (mut number, mut asked) = (0, 0);
+    // Of answers there may be as many as the pipe holds, and what is put together for it.
+    let most = exos_application::limits::ANSWER_SLOTS * DRAFT_LEN + 16 * OUTGOING_LEN_MAX;
+    loop {
+        let ask = |_| {
+            number += 1;
+            record(Header::new(Kind::Request, number, 12), &variables("/"))
+        };
+        let many: Vec<u8> = (0..2000).flat_map(ask).collect();
+        let mut many: Aggregate = pool.copy(&many).expect("room");
+        asked += many.len();
+        let short = Wait::SleepAtMost(Duration::from_secs(1));
+        if !sender.write_all(&mut many, short).expect("it is there") {
+            break;
+        }
+        assert!(asked < most, "it takes {asked} bytes");
+    }
+    is_served(&path);
     std::fs::remove_file(path).expect("its socket");
 }
 

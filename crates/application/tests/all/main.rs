@@ -2,5 +2,6 @@
 
 mod common;
 mod corpus;
+mod ending;
 mod good;
 mod hostile;

@@ -2,6 +2,7 @@
 
 pub use crate::ebpf::half;
 use crate::ebpf::{Alu, Assembler, Condition, Insn, Label, Reg, Size};
+use exos_wire::ipv4;
 
 /// A word of a packet as it is loaded on this machine.
 pub const fn word(value: u32) -> i32 {
@@ -87,4 +88,13 @@ pub fn expect_half(asm: &mut Assembler, packet: Reg, at: usize, value: u16, othe
 pub fn expect_word(asm: &mut Assembler, packet: Reg, at: usize, value: u32, other: Label) {
     asm.load(Size::Word, Reg::R1, packet, at);
     asm.jump_if32(Reg::R1, Condition::NotEqual, word(value), other);
+}
+
+/// The IPv4 header at this place of the packet, which has no options, has a right checksum. Loses r2 and r3.
+pub fn expect_header_sum(asm: &mut Assembler, packet: Reg, at: usize, other: Label) {
+    let sum = Reg::R3;
+    asm.set(sum, 0);
+    add_words(asm, sum, packet, at, ipv4::LEN / 4);
+    fold(asm, sum, Reg::R2);
+    asm.jump_if(sum, Condition::NotEqual, 0xffff, other);
 }

@@ -106,6 +106,12 @@ pub fn push_head(out: &mut Vec<u8>, len: usize, kind: u8, flags: u8, stream: Str
     out.extend_from_slice(&head.bytes());
 }
 
+/// Appends a frame.
+pub fn push(out: &mut Vec<u8>, kind: u8, flags: u8, stream: StreamId, payload: &[u8]) {
+    push_head(out, payload.len(), kind, flags, stream);
+    out.extend_from_slice(payload);
+}
+
 /// Appends SETTINGS of these values (§6.5).
 pub fn push_settings(out: &mut Vec<u8>, values: &[(u16, u32)]) {
     push_head(out, 6 * values.len(), kind::SETTINGS, 0, 0);
@@ -117,19 +123,17 @@ pub fn push_settings(out: &mut Vec<u8>, values: &[(u16, u32)]) {
 
 /// Appends the acknowledgement of settings.
 pub fn push_settings_ack(out: &mut Vec<u8>) {
-    push_head(out, 0, kind::SETTINGS, flag::ACK, 0);
+    push(out, kind::SETTINGS, flag::ACK, 0, &[]);
 }
 
 /// Appends PING (§6.7).
 pub fn push_ping(out: &mut Vec<u8>, is_ack: bool, opaque: [u8; 8]) {
-    push_head(out, 8, kind::PING, u8::from(is_ack) * flag::ACK, 0);
-    out.extend_from_slice(&opaque);
+    push(out, kind::PING, u8::from(is_ack) * flag::ACK, 0, &opaque);
 }
 
 /// Appends RST_STREAM (§6.4).
 pub fn push_reset(out: &mut Vec<u8>, stream: StreamId, code: ErrorCode) {
-    push_head(out, 4, kind::RST_STREAM, 0, stream);
-    out.extend_from_slice(&code.0.to_be_bytes());
+    push(out, kind::RST_STREAM, 0, stream, &code.0.to_be_bytes());
 }
 
 /// Appends GOAWAY (§6.8).
@@ -142,8 +146,7 @@ pub fn push_go_away(out: &mut Vec<u8>, last: StreamId, code: ErrorCode, why: &[u
 
 /// Appends WINDOW_UPDATE (§6.9).
 pub fn push_window_update(out: &mut Vec<u8>, stream: StreamId, by: u32) {
-    push_head(out, 4, kind::WINDOW_UPDATE, 0, stream);
-    out.extend_from_slice(&by.to_be_bytes());
+    push(out, kind::WINDOW_UPDATE, 0, stream, &by.to_be_bytes());
 }
 
 /// Appends a header block in as many frames as it takes (§6.2, §6.10).

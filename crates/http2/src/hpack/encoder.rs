@@ -22,6 +22,15 @@ pub fn push(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     }
 }
 
+/// A block of these fields.
+pub fn block<N: AsRef<[u8]>, V: AsRef<[u8]>>(fields: &[(N, V)]) -> Vec<u8> {
+    let mut block = Vec::new();
+    for (name, value) in fields {
+        push(&mut block, name.as_ref(), value.as_ref());
+    }
+    block
+}
+
 /// Appends a field that an entry has (§6.1).
 pub fn push_indexed(out: &mut Vec<u8>, number: u32) {
     push_number(out, 0x80, 7, number);
@@ -37,11 +46,6 @@ pub fn push_kept(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
         }
     }
     push_string(out, value);
-}
-
-/// Appends that the table comes to this size from now on (§6.3).
-pub fn push_resize(out: &mut Vec<u8>, len_max: u32) {
-    push_number(out, 0x20, 5, len_max);
 }
 
 /// Appends a number behind the upper bits of its first byte (§5.1).
@@ -107,7 +111,7 @@ mod tests {
     #[test]
     fn kept_fields_are_named_afterwards() {
         let mut block = Vec::new();
-        push_resize(&mut block, 200);
+        push_number(&mut block, 0x20, 5, 200);
         push_kept(&mut block, b"user-agent", b"exos");
         push_kept(&mut block, b"x-a", b"b");
         push_indexed(&mut block, 63);

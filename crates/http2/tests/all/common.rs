@@ -2,7 +2,7 @@
 
 use exos_http2::connection::{Connection, Event};
 use exos_http2::frame::{FrameHead, flag, kind, payload};
-use exos_http2::hpack::encoder;
+pub use exos_http2::hpack::encoder::block;
 use exos_http2::{ErrorCode, Fault, StreamId, frame};
 
 /// The fields of a request for a path.
@@ -13,20 +13,10 @@ pub const GET: [(&str, &str); 4] = [
     (":authority", "here"),
 ];
 
-/// A header block of fields.
-pub fn block(fields: &[(&str, &str)]) -> Vec<u8> {
-    let mut block = Vec::new();
-    for (name, value) in fields {
-        encoder::push(&mut block, name.as_bytes(), value.as_bytes());
-    }
-    block
-}
-
 /// A frame.
 pub fn framed(kind: u8, flags: u8, stream: StreamId, payload: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
-    frame::push_head(&mut out, payload.len(), kind, flags, stream);
-    out.extend_from_slice(payload);
+    frame::push(&mut out, kind, flags, stream, payload);
     out
 }
 

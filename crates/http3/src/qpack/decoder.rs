@@ -1,17 +1,16 @@
 //! Field sections into fields (RFC 9204 §4.5).
 
-use exos_http2::fields::Fields;
 use exos_http2::hpack::huffman;
 
 use super::table::STATIC;
 use crate::error::Fault;
 
-/// Appends the fields of a section.
+/// Gives the fields of a section, name and value, in their order.
 ///
 /// # Errors
 ///
 /// It cannot be decoded, or names a table that there is not.
-pub fn decode(section: &[u8], fields: &mut Fields) -> Result<(), Fault> {
+pub fn decode(section: &[u8], mut field: impl FnMut(&[u8], &[u8])) -> Result<(), Fault> {
     let mut rest = section;
     // §4.5.1: no entries are needed, so the base is not below them.
     let required = number(&mut rest, 8)?;
@@ -26,19 +25,19 @@ pub fn decode(section: &[u8], fields: &mut Fields) -> Result<(), Fault> {
             // §4.5.2: an entry of the fixed table.
             0xc0.. => {
                 let (name, value) = entry(number(&mut rest, 6)?)?;
-                fields.push(name, value);
+                field(name, value);
             }
             // §4.5.4: the name of an entry of the fixed table.
             0x50..=0x5f | 0x70..=0x7f => {
                 let (name, _) = entry(number(&mut rest, 4)?)?;
                 string(&mut rest, 7, &mut value)?;
-                fields.push(name, &value);
+                field(name, &value);
             }
             // §4.5.6: a name and a value.
             0x20..=0x3f => {
                 string(&mut rest, 3, &mut name)?;
                 string(&mut rest, 7, &mut value)?;
-                fields.push(&name, &value);
+                field(&name, &value);
             }
             // §4.5.2 to §4.5.5: entries of the dynamic table.
             0x00..=0x1f | 0x40..=0x4f | 0x60..=0x6f | 0x80..=0xbf => {
@@ -102,10 +101,12 @@ mod tests {
     use super::*;
 
     fn decoded(section: &[u8]) -> Result<Vec<(String, String)>, Fault> {
-        let mut fields = Fields::new();
-        decode(section, &mut fields)?;
+        let mut fields = Vec::new();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Ok(fields.iter().map(|(n, v)| (text(n), text(v))).collect())
+        decode(section, |name, value| {
+            fields.push((text(name), text(value)))
+        })?;
+        Ok(fields)
     }
 
     /// RFC 9204 §B.1.

@@ -5,6 +5,16 @@ use exos_http2::hpack::huffman;
 
 use super::table::find;
 
+/// A section of these fields.
+pub fn section<N: AsRef<[u8]>, V: AsRef<[u8]>>(fields: &[(N, V)]) -> Vec<u8> {
+    let mut section = Vec::new();
+    begin(&mut section);
+    for (name, value) in fields {
+        push(&mut section, name.as_ref(), value.as_ref());
+    }
+    section
+}
+
 /// Appends what a section begins with: it needs no entries (§4.5.1).
 pub fn begin(out: &mut Vec<u8>) {
     out.extend_from_slice(&[0, 0]);
@@ -57,7 +67,7 @@ mod tests {
         for (name, value) in &all {
             push(&mut section, name, value);
         }
-        decoder::decode(&section, &mut fields).unwrap();
+        decoder::decode(&section, |name, value| fields.push(name, value)).unwrap();
         assert_eq!(fields.iter().collect::<Vec<_>>(), all);
     }
 }

@@ -1,7 +1,7 @@
 //! A client's other streams: settings, priorities, and what ends the connection.
 
 use exos_http2::priority::Priority;
-use exos_http3::control::{Event, Kind, Opened, Reader};
+use exos_http3::control::{Event, Kind, Opened, Peer, Reader};
 use exos_http3::frame::{self, kind};
 use exos_http3::{Fault, varint};
 
@@ -10,8 +10,7 @@ fn framed(kind: u64, numbers: &[u64], text: &[u8]) -> Vec<u8> {
     numbers.iter().for_each(|n| varint::push(&mut content, *n));
     content.extend_from_slice(text);
     let mut out = Vec::new();
-    frame::push_head(&mut out, kind, content.len() as u64);
-    out.extend(content);
+    frame::push(&mut out, kind, &content);
     out
 }
 
@@ -30,7 +29,12 @@ fn events(bytes: &[u8], piece: usize) -> Result<Vec<Event>, Fault> {
 fn our_own_settings_are_read() {
     let all = [frame::settings(), frame::go_away(8), frame::go_away(4)].concat();
     for piece in 1..=all.len() {
-        assert_eq!(events(&all, piece), Ok(vec![Event::Opened(Kind::Control)]));
+        let wanted = vec![
+            Event::Opened(Kind::Control),
+            Event::GoAway(8),
+            Event::GoAway(4),
+        ];
+        assert_eq!(events(&all, piece), Ok(wanted));
     }
 }
 
@@ -170,4 +174,52 @@ fn streams_of_a_kind_come_once_and_stay() {
         reader.receive(&mut &[byte][..]).unwrap();
         assert_eq!(reader.end(), end);
     }
+}
+
+/// What a client hears of a server, and what no server may say to it.
+#[test]
+fn a_server_says_other_things() {
+    let heard = |frames: &[Vec<u8>]| {
+        let all = [&frame::settings()[..], &frames.concat()].concat();
+        let (mut reader, mut rest) = (Reader::of(Peer::Server), &all[..]);
+        let mut events = Vec::new();
+        while let Some(event) = reader.receive(&mut rest)? {
+            events.push(event);
+        }
+        Ok(events)
+    };
+    let opened = Event::Opened(Kind::Control);
+    let gone = [frame::go_away(400), frame::go_away(8)];
+    let wanted = vec![opened, Event::GoAway(400), Event::GoAway(8)];
+    assert_eq!(heard(&gone), Ok(wanted));
+    for (frames, fault) in [
+        (
+            vec![frame::go_away(4), frame::go_away(8)],
+            Fault::Identifier,
+        ),
+        (vec![frame::go_away(3)], Fault::Identifier),
+        (
+            vec![framed(kind::MAX_PUSH_ID, &[3], b"")],
+            Fault::FrameUnexpected,
+        ),
+        (
+            vec![framed(kind::PRIORITY_UPDATE, &[0], b"")],
+            Fault::FrameUnexpected,
+        ),
+        (
+            vec![framed(kind::CANCEL_PUSH, &[0], b"")],
+            Fault::Identifier,
+        ),
+        (
+            vec![frame::settings()[1..].to_vec()],
+            Fault::FrameUnexpected,
+        ),
+    ] {
+        assert_eq!(heard(&frames), Err(fault));
+    }
+    let mut push = &[1u8, 0][..];
+    assert_eq!(
+        Reader::of(Peer::Server).receive(&mut push),
+        Err(Fault::Identifier)
+    );
 }

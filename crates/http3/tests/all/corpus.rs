@@ -25,3 +25,8 @@ fn request_corpus() {
 fn control_corpus() {
     replay(corpus("http3_control"), MUTATIONS, body::control);
 }
+
+#[test]
+fn response_corpus() {
+    replay(corpus("http3_response"), MUTATIONS, body::response);
+}

@@ -4,3 +4,4 @@ mod control;
 mod corpus;
 
 mod request;
+mod response;

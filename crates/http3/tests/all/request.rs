@@ -2,7 +2,7 @@
 
 use exos_http3::frame::{self, kind};
 use exos_http3::limits::SECTION_LEN_MAX;
-use exos_http3::qpack::encoder;
+use exos_http3::qpack::encoder::section;
 use exos_http3::request::{Part, Reader};
 use exos_http3::{Fault, varint};
 
@@ -13,19 +13,9 @@ const GET: [(&str, &str); 4] = [
     (":path", "/a?b"),
 ];
 
-fn section(fields: &[(&str, &str)]) -> Vec<u8> {
-    let mut section = Vec::new();
-    encoder::begin(&mut section);
-    for (name, value) in fields {
-        encoder::push(&mut section, name.as_bytes(), value.as_bytes());
-    }
-    section
-}
-
 fn framed(kind: u64, content: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
-    frame::push_head(&mut out, kind, content.len() as u64);
-    out.extend_from_slice(content);
+    frame::push(&mut out, kind, content);
     out
 }
 

@@ -215,6 +215,12 @@ impl Sender {
         }
     }
 
+    /// Closes the pipe and waits for nobody: what was not taken is lost to the consumer, whose side finds that its buffers were used again. A sender
+    /// that is dropped keeps these until they are taken, or the consumer ends, which one that is not trusted may put off for good.
+    pub fn give_up(self) {
+        self.outbox.borrow_mut().give_up();
+    }
+
     /// Whether the consumer has ended, or closed the pipe. Asks the kernel.
     pub fn is_peer_gone(&self) -> bool {
         self.sleeper.is_alone()

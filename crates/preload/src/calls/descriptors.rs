@@ -226,22 +226,6 @@ pub(super) unsafe extern "C" fn ioctl(fd: i32, what: u64, argument: usize) -> i3
     })
 }
 
-/// What is asked of interfaces by way of any socket (netdevice(7)): a socket of the kernel's tells it.
-pub fn of_interfaces(what: u64, argument: usize) -> i32 {
-    // SAFETY: as above; the descriptor is our own.
-    unsafe {
-        let asked = system::socket(AF_INET, SOCK_DGRAM | O_CLOEXEC, 0);
-        if asked < 0 {
-            return -1;
-        }
-        let result = system::ioctl(asked, what, argument);
-        let number = errno();
-        system::close(asked);
-        set_errno(number);
-        result
-    }
-}
-
 #[unsafe(no_mangle)]
 unsafe extern "C" fn posix_spawn_file_actions_adddup2(
     actions: *mut c_void,
@@ -268,9 +252,6 @@ unsafe extern "C" fn lseek(fd: i32, offset: i64, whence: i32) -> i64 {
     // SAFETY: as above.
     unsafe { lseek64(fd, offset, whence) }
 }
-
-/// The offset of `st_mode` in `struct stat`.
-pub const MODE_AT: usize = if cfg!(target_arch = "x86_64") { 24 } else { 16 };
 
 /// What it is of a socket.
 const SOCKET: u16 = 0o140_777;

@@ -24,13 +24,12 @@ mod descriptors;
 mod limits;
 mod locking;
 mod numbered;
+mod printing;
 mod reading;
 mod signals;
 mod sockets;
 mod waiting;
 mod writing;
-
-pub use descriptors::{MODE_AT, of_interfaces};
 
 use std::ffi::{c_char, c_void};
 use std::sync::atomic::Ordering;
@@ -42,8 +41,9 @@ use crate::sharing::{change_set, find, forget, may_share, move_in, unshare_fd};
 use crate::sockets::put_address;
 use crate::start::{begun, is_told};
 use crate::system::*;
-use crate::trace::library::traced;
-use crate::{addresses, control, datagrams, epoll, poll, system};
+use crate::{addresses, control, datagrams, epoll, epoll_wait, poll, system};
+
+use printing::traced;
 
 /// The stretches of memory of a vectored call.
 unsafe fn parts<'a>(iov: *const Iovec, count: usize) -> Result<&'a [Iovec], i32> {

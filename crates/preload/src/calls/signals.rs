@@ -1,7 +1,7 @@
 //! Calls that set what signals do (sigaction(2), signal(2)).
 
 use super::*;
-use crate::signals::{Action, set, set_handler};
+use crate::signals::{set, set_handler};
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn sigaction(number: i32, new: *const Action, old: *mut Action) -> i32 {

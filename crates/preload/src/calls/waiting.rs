@@ -78,7 +78,7 @@ unsafe fn wait_for_set(
     // SAFETY: the caller's promise.
     unsafe {
         let events = std::slice::from_raw_parts_mut(events, most as usize);
-        epoll::wait(set, events, limit, mask).map(number)
+        epoll_wait::wait(set, events, limit, mask).map(number)
     }
 }
 

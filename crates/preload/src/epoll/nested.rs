@@ -5,7 +5,7 @@
 //! nothing out of the inner set. By edge (`EPOLLET`) the outer set tells once for each time that something came into the inner one.
 
 use super::set::{Nested, Set};
-use super::{Sets, unshare_in, with};
+use super::table::{Sets, knows, with};
 use crate::memory::Watcher;
 use crate::process::{Here, NO_WATCHER};
 use crate::system::{
@@ -246,7 +246,7 @@ pub fn among(fds: &[PollFd], sleeps: bool) -> Vec<(usize, i32)> {
     let known = fds
         .iter()
         .enumerate()
-        .filter(|(_, fd)| fd.fd >= 0 && super::knows(fd.fd));
+        .filter(|(_, fd)| fd.fd >= 0 && knows(fd.fd));
     let known = known.map(|(at, fd)| (at, fd.fd)).collect::<Vec<_>>();
     if known.is_empty() {
         return known;
@@ -303,8 +303,12 @@ pub enum Teller {
 }
 
 /// Who tells a thread that is about to wait for a set.
+///
+/// # Errors
+///
+/// [`NO_WATCHER`] where it is the kernel alone, once the sockets in the set are shared no more.
 pub fn teller(here: &'static Here, fd: i32) -> Result<Teller, i32> {
-    let teller = with(|sets| {
+    with(|sets| {
         let has_sockets = sets.waker_of(here, fd);
         let set = sets.of(fd);
         match (has_sockets, set) {
@@ -318,12 +322,7 @@ pub fn teller(here: &'static Here, fd: i32) -> Result<Teller, i32> {
             }
             (Err(number), _) => Err(number),
         }
-    });
-    if teller == Err(NO_WATCHER) {
-        unshare_in(fd);
-        return Ok(Teller::Kernel);
-    }
-    teller
+    })
 }
 
 /// A thread waits no more for the kernel alone.

@@ -1,6 +1,6 @@
 //! Options of what the headers of a socket's packets say (ip(7), ipv6(7)): how many hops they may take, and their class of service.
 
-use super::number_at;
+use super::value::number_at;
 use crate::memory::options::{IPV6, RECEIVE_CLASS, RECEIVE_HOPS, RECEIVE_TOS, RECEIVE_TTL};
 use crate::process::Found;
 use crate::system::*;

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::number_at;
+use super::value::number_at;
 use crate::memory::LOW_WATER_MAX;
 use crate::process::Found;
 

@@ -6,10 +6,10 @@ mod headers;
 mod low_water;
 mod tcp;
 mod timeouts;
+mod value;
 
 use std::sync::atomic::Ordering;
 
-use crate::calls::of_interfaces;
 use crate::memory::options::{IPV6, KEEPALIVE, LINGER, NODELAY, REUSE, REUSE_PORT};
 use crate::memory::state::OPTIONS;
 use crate::process::Found;
@@ -17,12 +17,7 @@ use crate::system::*;
 
 use defaults::{Said, said_by_default};
 pub use headers::{class_of, hops_of, option_number, told_bit};
-
-/// The number in an option's value that begins at this byte.
-fn number_at(value: &[u8], at: usize) -> Result<i32, i32> {
-    let bytes = value.get(at..).and_then(<[u8]>::first_chunk);
-    bytes.map_or(Err(EINVAL), |bytes| Ok(i32::from_ne_bytes(*bytes)))
-}
+use value::{number_at, put};
 
 impl Found {
     /// The value of an option, as one or two numbers (getsockopt(2)).
@@ -176,17 +171,3 @@ fn has_device(name: &[u8]) -> Result<(), i32> {
 
 /// Options of sockets have lower numbers (asm/socket.h).
 const NO_OPTIONS: i32 = 90;
-
-/// Writes an option's value, cut to the room that there is, and how much that is.
-unsafe fn put(bytes: &[u8], value: *mut u8, len: *mut u32) -> Result<(), i32> {
-    if value.is_null() || len.is_null() {
-        return Err(EFAULT);
-    }
-    // SAFETY: the caller's promise.
-    unsafe {
-        let count = bytes.len().min(*len as usize);
-        value.copy_from_nonoverlapping(bytes.as_ptr(), count);
-        *len = count as u32;
-    }
-    Ok(())
-}

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::number_at;
+use super::value::number_at;
 use crate::ask::ask;
 use crate::memory::options::{IPV6, NODELAY, V6_ONLY};
 use crate::memory::state::NO_WRITES;

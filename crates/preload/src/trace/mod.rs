@@ -4,10 +4,10 @@
 //! Nothing is allocated: a signal handler may print, too.
 
 mod calls;
-#[cfg(exos_preload)]
-pub mod library;
 mod names;
 pub mod number;
+#[cfg(exos_preload)]
+pub mod pipe;
 mod waits;
 
 use std::fmt::{self, Display, Formatter, Write as _};
@@ -79,11 +79,6 @@ impl Display for Call<'_> {
 }
 
 impl Call<'_> {
-    /// What is behind the answer: what poll(2) and select(2) have found.
-    pub fn found(&self) -> Found<'_> {
-        Found(self)
-    }
-
     fn argument(&self, out: &mut Formatter<'_>, at: usize, kind: Kind) -> fmt::Result {
         let word = self.args[at];
         let next = self.args.get(at + 1).copied().unwrap_or_default();

@@ -93,7 +93,14 @@ impl Call<'_> {
 }
 
 /// What poll(2) and select(2) have found, behind their answer.
-pub struct Found<'a>(pub(super) &'a Call<'a>);
+pub struct Found<'a>(&'a Call<'a>);
+
+impl Call<'_> {
+    /// What is behind the answer: what poll(2) and select(2) have found.
+    pub fn found(&self) -> Found<'_> {
+        Found(self)
+    }
+}
 
 impl Display for Found<'_> {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {

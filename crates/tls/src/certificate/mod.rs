@@ -33,7 +33,7 @@ const GENERALIZED_TIME: u8 = 0x18;
 /// Whose a certificate is, as text of printable ASCII.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Holder {
-    /// Its owner (RFC 4514); empty where that is no name, or a longer one than is written.
+    /// Its owner (RFC 4514); where that is no name, or a longer one than is written, `#SHA256:` and the digest of the certificate.
     pub subject: Box<str>,
     /// Who has signed it, as that.
     pub issuer: Box<str>,
@@ -84,7 +84,11 @@ pub fn validity(certificate: &CertificateDer<'_>) -> Option<Validity> {
 
 /// What is read in a revocation list.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct List {
+pub struct RevocationList<'a> {
+    /// Whose it is, as it is encoded.
+    pub issuer: &'a [u8],
+    /// Since when it says what it does.
+    pub from: UnixSecs,
     /// It is of version 2 (RFC 5280 §5.1.2.1).
     pub is_v2: bool,
     /// Until when it says what it does (§5.1.2.5), where it says that.
@@ -92,22 +96,27 @@ pub struct List {
 }
 
 /// A revocation list; nothing where it is none.
-pub fn list(list: &[u8]) -> Option<List> {
-    let whole = sequence(list)?.0;
+pub fn revocation_list(der: &[u8]) -> Option<RevocationList<'_>> {
+    let whole = sequence(der)?.0;
     let (mut rest, _) = sequence(whole)?;
     let mut is_v2 = false;
     if let (INTEGER, version, behind) = element(rest)? {
         (is_v2, rest) = (version == [1], behind);
     }
     let (_algorithm, rest) = sequence(rest)?;
-    let (_issuer, rest) = sequence(rest)?;
+    let (issuer, rest) = sequence(rest)?;
     let (tag, this_update, rest) = element(rest)?;
-    time(tag, this_update)?;
+    let from = time(tag, this_update)?;
     let until = match element(rest) {
         Some((tag @ (UTC_TIME | GENERALIZED_TIME), text, _)) => Some(time(tag, text)?),
         _ => None,
     };
-    Some(List { is_v2, until })
+    Some(RevocationList {
+        issuer,
+        from,
+        is_v2,
+        until,
+    })
 }
 
 /// Whose a certificate is; nothing where it is none.
@@ -119,7 +128,16 @@ pub fn holder(certificate: &CertificateDer<'_>) -> Option<Holder> {
     for byte in digits.iter().take(SERIAL_LEN_MAX) {
         let _ = write!(serial, "{byte:02X}");
     }
-    let text = |name| name::text(name).unwrap_or_default().into();
+    // Who is known by no name is not nobody.
+    let unnamed = || {
+        let digest = ring::digest::digest(&ring::digest::SHA256, certificate);
+        let hex = digest.as_ref().iter().fold(String::new(), |mut hex, byte| {
+            let _ = write!(hex, "{byte:02X}");
+            hex
+        });
+        format!("#SHA256:{hex}")
+    };
+    let text = |name| name::text(name).unwrap_or_else(unnamed).into();
     Some(Holder {
         subject: text(fields.subject),
         issuer: text(fields.issuer),

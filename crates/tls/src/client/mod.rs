@@ -6,9 +6,11 @@
 //! | file | what is in it |
 //! |---|---|
 //! | `trust` | which certificates are good |
+//! | `checks` | how many were looked at, and which was not good |
 //! | `tickets` | what sessions are resumed with |
 //! | `reason` | why a handshake failed, in a word and as a person is told |
 
+mod checks;
 mod reason;
 mod tickets;
 mod trust;
@@ -17,10 +19,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use exos_host::Error;
-use rustls::{ClientConfig, KeyLogFile};
+use rustls::client::danger::ServerCertVerifier;
+use rustls::{AlertDescription, ClientConfig, KeyLogFile};
 use rustls_pki_types::ServerName;
 
 use crate::{Session, TlsError};
+use checks::Checks;
 use tickets::{Store, Tickets};
 
 pub use reason::{reason, told};
@@ -34,6 +38,8 @@ pub struct Client {
     /// What sessions are resumed with.
     resuming: Arc<ClientConfig>,
     name: ServerName<'static>,
+    verifier: Arc<dyn ServerCertVerifier>,
+    checks: Arc<Checks>,
 }
 
 impl fmt::Debug for Client {
@@ -62,16 +68,22 @@ impl Client {
             .map_err(|e| Error::new(format!("TLS cannot be spoken: {e}")))?;
         let mut config = builder
             .dangerous()
-            .with_custom_certificate_verifier(verifier)
+            .with_custom_certificate_verifier(verifier.clone())
             .with_no_client_auth();
         config.alpn_protocols = protocols.iter().map(|it| it.as_bytes().to_vec()).collect();
         config.key_log = Arc::new(KeyLogFile::new());
         config.enable_secret_extraction = true;
-        Ok(Self::with(config, name))
+        Ok(Self::with(config, name, verifier))
     }
 
-    fn with(config: ClientConfig, name: ServerName<'static>) -> Self {
+    fn with(
+        mut config: ClientConfig,
+        name: ServerName<'static>,
+        verifier: Arc<dyn ServerCertVerifier>,
+    ) -> Self {
         let tickets = Arc::new(Tickets::default());
+        let checks = Arc::new(Checks::by(verifier.clone()));
+        config.dangerous().set_certificate_verifier(checks.clone());
         let with = |gives| {
             let store = Store::new(tickets.clone(), gives);
             let mut config = config.clone();
@@ -82,13 +94,16 @@ impl Client {
             full: with(false),
             resuming: with(true),
             name,
+            verifier,
+            checks,
         }
     }
 
     /// This client with tickets of its own, for another core.
     #[must_use]
     pub fn with_own_tickets(&self) -> Self {
-        Self::with(ClientConfig::clone(&self.full), self.name.clone())
+        let config = ClientConfig::clone(&self.full);
+        Self::with(config, self.name.clone(), self.verifier.clone())
     }
 
     /// Begins a session, resuming an earlier one where that is wanted and there is a ticket.
@@ -100,4 +115,36 @@ impl Client {
         let config = if resumes { &self.resuming } else { &self.full };
         Session::client(config.clone(), self.name.clone())
     }
+
+    // Where another protocol carries the handshake (RFC 9001).
+
+    /// What sessions begin with that are to resume an earlier one, or not.
+    pub fn config(&self, resumes: bool) -> Arc<ClientConfig> {
+        match resumes {
+            true => self.resuming.clone(),
+            false => self.full.clone(),
+        }
+    }
+
+    /// The server's name, or its address.
+    pub fn name(&self) -> String {
+        self.name.to_str().into_owned()
+    }
+
+    /// How many certificates of servers were looked at in handshakes of this client's: each full handshake has one, and those that
+    /// resume a session have none.
+    pub fn checks(&self) -> u64 {
+        self.checks.count()
+    }
+
+    /// Why a server's certificate was not good, if one was not since the last call.
+    pub fn take_refusal(&self) -> Option<TlsError> {
+        self.checks.take_refusal().map(TlsError::Handshake)
+    }
+}
+
+/// What a server has said by an alert of this number (RFC 8446 §6.2).
+#[must_use]
+pub fn alert(number: u8) -> TlsError {
+    TlsError::Alert(AlertDescription::from(number))
 }

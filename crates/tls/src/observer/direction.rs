@@ -38,6 +38,9 @@ impl Direction {
     pub(super) fn enter(&mut self, phase: Phase) {
         self.phase = phase;
         self.cipher = None;
+        if phase != Phase::Clear {
+            self.messages = Messages::default(); // None goes on under another key (RFC 8446 §5.1).
+        }
     }
 
     /// Changes the key of TLS 1.3 (RFC 8446 §7.2).

@@ -31,10 +31,8 @@ impl Suite {
         Some(Suite { aead, is_sha384 })
     }
 
-    /// By its number, of TLS 1.3's alone.
-    pub(super) fn of_13(number: u16) -> Option<Suite> {
-        Suite::of(number).filter(|_| number >> 8 == 0x13)
-    }
+    /// The numbers of TLS 1.3's.
+    pub(super) const ALL_13: [u16; 3] = [0x1301, 0x1302, 0x1303];
 
     /// The key of TLS 1.3 that follows from a direction's secret.
     pub(super) fn cipher_13(self, secret: &[u8]) -> Result<Cipher, TlsError> {

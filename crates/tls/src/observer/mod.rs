@@ -95,6 +95,11 @@ impl Observer {
         self.agreed.is_some()
     }
 
+    /// Bytes that it keeps.
+    pub fn held(&self) -> usize {
+        self.client.messages.held() + self.server.messages.held()
+    }
+
     /// Takes records that `side` has sent. What was encrypted is appended: plaintext to `plain`, what it is to `seen`.
     ///
     /// # Errors
@@ -198,7 +203,10 @@ impl Observer {
                 self.client.enter(Phase::Clear);
                 if extensions.has_early_data() {
                     self.client.enter(Phase::Early);
-                    self.early_suites = hello.cipher_suites().filter_map(Suite::of_13).collect();
+                    // Each once, however often it is offered.
+                    let offered = |number: &u16| hello.cipher_suites().any(|it| it == *number);
+                    let known = Suite::ALL_13.into_iter().filter(offered);
+                    self.early_suites = known.filter_map(Suite::of).collect();
                 }
                 Ok(())
             }
@@ -269,6 +277,12 @@ impl Observer {
                 }
                 done => return done,
             }
+        }
+        // A client's data follows what the server has sent before, the protocol that is spoken among it.
+        if (side, self.client.phase) == (Side::Client, Phase::Traffic)
+            && self.server.phase != Phase::Traffic
+        {
+            return Err(Stop::Later);
         }
         let direction = self.direction(side);
         if direction.phase == Phase::Clear {

@@ -186,6 +186,14 @@ fn a_slot_has_one_and_a_queue_of_the_interface_none() {
     assert_eq!(refusal(&answer).0, Refusal::Unsupported);
 }
 
+/// A slot with a port, and what its program could keep of it: the daemon's program with a datagram from there in its queue.
+fn kept_by(lab: &Lab, program: &Program) -> (Attached, u16, Kept) {
+    let attached = program.attached_by(Mode::Shared);
+    let (_, claim) = port_of(&program.claim(Protocol::Udp, PortWish::Ephemeral));
+    let frame = lab.datagram(claim.port, THERE, b"from whom?");
+    (attached, claim.port, Kept::of(batch_of(program), &frame))
+}
+
 /// What a program keeps after its slot has gone sends nothing, not even when the slot is another's, and counts until it is let go.
 #[test]
 fn a_program_kept_after_the_slot_sends_nothing() {
@@ -196,10 +204,7 @@ fn a_program_kept_after_the_slot_sends_nothing() {
     lab.start(&[]);
     let there = receiver(&lab);
     let first = Program::connect(&lab);
-    let attached = first.attached_by(Mode::Shared);
-    let (_, claim) = port_of(&first.claim(Protocol::Udp, PortWish::Ephemeral));
-    let frame = lab.datagram(claim.port, THERE, b"from whom?");
-    let kept = Kept::of(batch_of(&first), &frame);
+    let (attached, port, kept) = kept_by(&lab, &first);
     let here = || lab.on_the_host(|| kept.run());
     here();
     let mut buffer = [0; 100];
@@ -214,7 +219,7 @@ fn a_program_kept_after_the_slot_sends_nothing() {
     let second = Program::connect(&lab);
     let again = second.attached_by(Mode::Shared);
     assert_eq!(again.slot, attached.slot);
-    let request = second.claim(Protocol::Udp, PortWish::Number(claim.port));
+    let request = second.claim(Protocol::Udp, PortWish::Number(port));
     assert!(matches!(request, Answer::Granted { .. }), "{request:?}");
     (0..10).for_each(|_| here());
     let short = Some(Duration::from_millis(300));
@@ -247,10 +252,7 @@ fn a_program_kept_after_the_gate_sends_nothing() {
     lab.start(&[]);
     let there = receiver(&lab);
     let program = Program::connect(&lab);
-    let attached = program.attached_by(Mode::Shared);
-    let (_, claim) = port_of(&program.claim(Protocol::Udp, PortWish::Ephemeral));
-    let frame = lab.datagram(claim.port, THERE, b"from whom?");
-    let kept = Kept::of(batch_of(&program), &frame);
+    let (attached, _, kept) = kept_by(&lab, &program);
     lab.kill();
     lab.on_the_host(|| kept.run());
     let mut buffer = [0; 100];

@@ -26,7 +26,7 @@ impl Upstream {
     /// A connection to there.
     pub(super) fn of(address: &Address, connection: ConnectionId) -> Upstream {
         match address {
-            Address::Http(_) => Upstream::Http(connection),
+            Address::Http(_) | Address::Https(..) => Upstream::Http(connection),
             Address::Fastcgi(_) | Address::Shared(_) => Upstream::Fastcgi(connection),
         }
     }
@@ -137,6 +137,11 @@ impl Carriers {
             }
             Upstream::Request(request) => self.links.end_of(request),
         }
+    }
+
+    /// Why there is no session of TLS, where that is so.
+    pub fn session_failure(&self, upstream: Upstream) -> Option<String> {
+        self.upstreams.session_failure(upstream.connection()?)
     }
 
     /// Nobody wants the answer: says so, before [`close`](super::Applications::close). Where the request `is_cut` an upstream is reset,

@@ -1,6 +1,7 @@
 //! Which of several upstreams is asked, and for how long one that has failed is left alone.
 //!
-//! The one with the fewest requests is asked, and of several such each in its turn. One that has failed is asked only where no other
+//! One that fails its checks is asked only where no other is left. Of the others
+//! the one with the fewest requests is asked, and of several such each in its turn. One that has failed is asked only where no other
 //! is left, for its time; then one request tries it, and it is as the others when it has answered that.
 
 use exos_inet::{Duration, Instant};
@@ -22,8 +23,10 @@ impl Applications {
         let chosen = untried.min_by_key(|at| {
             let group = self.groups.get(&application.addresses[*at]);
             let rests = |until: Instant| now < until;
-            group.map_or((false, 0), |group| {
-                (group.rests_until.is_some_and(rests), group.outstanding())
+            let is_out = self.checks.is_out(&application.addresses[*at]);
+            group.map_or((is_out, false, 0), |group| {
+                let is_resting = group.rests_until.is_some_and(rests);
+                (is_out, is_resting, group.outstanding())
             })
         })?;
         if let Some(group) = self.groups.get_mut(&application.addresses[chosen])

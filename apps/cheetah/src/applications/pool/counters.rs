@@ -27,7 +27,7 @@ impl Counters {
     pub(super) fn of(&mut self, address: &Address) -> &mut Counted {
         match address {
             Address::Fastcgi(_) | Address::Shared(_) => &mut self.applications,
-            Address::Http(_) => &mut self.upstreams,
+            Address::Http(_) | Address::Https(..) => &mut self.upstreams,
         }
     }
 

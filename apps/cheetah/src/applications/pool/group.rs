@@ -82,6 +82,11 @@ impl Group {
         }
     }
 
+    /// Connections that speak another protocol.
+    pub(super) fn open_tunnels(&self) -> usize {
+        self.tunnels.len()
+    }
+
     /// A connection is closed.
     pub(super) fn end(&mut self, upstream: Upstream) {
         self.open -= 1;

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use exos_inet::Instant;
 
 use super::group::{Group, Idle, Waiting};
-use super::{Applications, To, Upstream};
+use super::{Applications, CheckRules, To, Upstream};
 use crate::applications::application::{Address, Application};
 use crate::applications::rules::Rules;
 
@@ -62,7 +62,7 @@ impl Applications {
             return Some(upstream);
         }
         // An application of FastCGI has a process for each, which would be idle.
-        let is_cheap = matches!(address, Address::Http(_)) && !is_wanted;
+        let is_cheap = address.of_http().is_some() && !is_wanted;
         if !is_cheap {
             self.leave(upstream);
         } else if group.carrying() + group.idle.len() >= asks.connections {
@@ -74,6 +74,10 @@ impl Applications {
 
     /// Other rules hold from now on, those of all sites: connections that none of them keeps are closed, and what is known of
     /// applications that none of them names is forgotten, when nobody asks them any more.
+    #[expect(
+        clippy::mutable_key_type,
+        reason = "an address is told apart by what never changes of it"
+    )]
     pub fn follow<'r>(&mut self, rules: impl Iterator<Item = &'r Rules>) {
         let mut keeps: HashMap<Address, usize> = HashMap::new();
         for rule in rules.flat_map(Rules::iter) {
@@ -98,6 +102,24 @@ impl Applications {
         self.keeps = Some(keeps);
     }
 
+    /// The upstreams of these rules are asked from now on whether they are well, as far as the rules want that, and no others.
+    #[expect(
+        clippy::mutable_key_type,
+        reason = "an address is told apart by what never changes of it"
+    )]
+    pub fn check<'r>(&mut self, rules: impl Iterator<Item = &'r Rules>, now: Instant) {
+        let mut checked: HashMap<Address, CheckRules> = HashMap::new();
+        for rule in rules.flat_map(Rules::iter) {
+            let proxy = rule.application.proxy.as_ref();
+            if let Some(check) = proxy.and_then(|proxy| proxy.check.as_ref()) {
+                let addresses = rule.application.addresses.iter().cloned();
+                checked.extend(addresses.map(|address| (address, check.clone())));
+            }
+        }
+        self.checks
+            .follow(checked, &mut self.carriers.upstreams, now);
+    }
+
     /// Closes connections that were kept for long enough.
     pub(super) fn end_idle(&mut self, now: Instant) {
         let mut ended = Vec::new();
@@ -116,6 +138,10 @@ impl Applications {
 }
 
 /// How many connections to an application are kept.
+#[expect(
+    clippy::mutable_key_type,
+    reason = "an address is told apart by what never changes of it"
+)]
 fn keep_of(keeps: &HashMap<Address, usize>, address: &Address) -> usize {
     keeps.get(address).copied().unwrap_or(0)
 }

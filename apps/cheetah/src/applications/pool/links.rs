@@ -1,6 +1,6 @@
 //! Links to applications that share their buffers: one to each, which carries all requests of a loop.
 //!
-//! A link that has failed stays until its last request was left, for what came before. An application that failed without an answer is not
+//! A link that has failed, or whose application stops, stays until its last request was left, for what comes of it. An application that failed without an answer is not
 //! connected to at once, but after a rest that doubles each time.
 
 use std::collections::HashMap;
@@ -39,6 +39,11 @@ struct Linked {
 }
 
 impl Linked {
+    /// It has not failed, and its application does not stop.
+    fn takes_requests(&self) -> bool {
+        self.link.failure().is_none() && !self.link.is_stopping()
+    }
+
     /// Gives it up where it takes nothing.
     fn see_whether_it_takes(&mut self, now: Instant) {
         let written = self.link.written();
@@ -93,13 +98,8 @@ impl Links {
         now: Instant,
     ) -> Result<(RequestId, bool), Errno> {
         let known = self.current.get(path).copied();
-        // One that has failed is no place for a request, also before that is seen to.
-        let has_failed = |id: &u64| {
-            self.all
-                .get(id)
-                .is_none_or(|it| it.link.failure().is_some())
-        };
-        let known = known.filter(|id| !has_failed(id));
+        // One that has failed, or stops, is no place for a request, also before that is seen to.
+        let known = known.filter(|id| self.all.get(id).is_some_and(Linked::takes_requests));
         let id = match known {
             Some(id) => id,
             None => {
@@ -146,7 +146,7 @@ impl Links {
     pub(super) fn rests_until(&self, address: &Address) -> Option<Instant> {
         match address {
             Address::Shared(path) => self.rests.get(path).map(|(_, until)| *until),
-            Address::Fastcgi(_) | Address::Http(_) => None,
+            Address::Fastcgi(_) | Address::Http(_) | Address::Https(..) => None,
         }
     }
 
@@ -181,7 +181,10 @@ impl Links {
     /// Why nothing more comes than what is there, if so.
     pub(super) fn end_of(&self, request: RequestId) -> Option<Reason> {
         match self.all.get(&request.link) {
-            Some(linked) => linked.link.failure().map(|_| Reason::Reset),
+            Some(Linked { link, .. }) => {
+                let is_over = link.failure().is_some() || link.is_broken(request.number);
+                is_over.then_some(Reason::Reset)
+            }
             None => Some(Reason::Reset),
         }
     }
@@ -192,7 +195,7 @@ impl Links {
         link.leave(request.number);
         let linked = self.all.get(&request.link)?;
         let address = Address::Shared(linked.path.clone());
-        if (linked.is_failed || linked.is_left) && linked.link.requests() == 0 {
+        if linked.link.requests() == 0 && (linked.is_left || !linked.takes_requests()) {
             self.all.remove(&request.link);
         }
         Some(address)
@@ -279,7 +282,7 @@ impl Links {
         self.is_touched = has_more;
     }
 
-    /// Links that have failed carry no new requests; those that carry none are no more.
+    /// Links that have failed, or whose application stops, carry no new requests; those that carry none are no more.
     fn see_to_failures(&mut self, now: Instant) {
         let (current, rests) = (&mut self.current, &mut self.rests);
         for (id, linked) in &mut self.all {
@@ -306,6 +309,6 @@ impl Links {
             linked.is_failed = true;
         }
         self.all
-            .retain(|_, linked| !linked.is_failed || linked.link.requests() > 0);
+            .retain(|_, linked| linked.takes_requests() || linked.link.requests() > 0);
     }
 }

@@ -1,4 +1,5 @@
 use std::io::{Read as _, Write as _};
+use std::net::SocketAddr;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -457,7 +458,7 @@ fn a_link_that_takes_nothing_ends_and_the_next_request_makes_another() {
 #[test]
 fn upstreams_have_their_turns() {
     let now = clock::now();
-    let address = |port: u16| Address::parse_http(&format!("127.0.0.1:{port}")).unwrap();
+    let address = |port: u16| Address::Http(Place::Tcp(SocketAddr::from(([127, 0, 0, 1], port))));
     let application = Application::at_any(vec![address(1), address(2), address(3)]);
     let mut applications = Applications::default();
     let mut chosen: Vec<usize> = (0..3)

@@ -10,6 +10,7 @@ use exos_program::sockets::{Shortage, Sockets};
 use rustix::io::Errno;
 
 use super::carriers::Upstream as Carried;
+use super::session::Secured;
 use crate::applications::application::{Address, Place};
 use crate::limits::APPLICATION_READ_LEN;
 
@@ -19,9 +20,34 @@ struct Upstream {
     address: Address,
     /// For whom; nobody where it is kept open.
     client: Option<ConnectionId>,
+    /// It asks whether the upstream is well.
+    is_check: bool,
     /// It came to stand.
     stood: bool,
     end: Option<Reason>,
+    /// What encrypts it, where something does.
+    session: Option<Box<Secured>>,
+}
+
+impl Upstream {
+    /// Why nothing more comes than what is there, if so. Inside a session the upstream says that itself; a connection that ends without that was cut.
+    fn has_ended(&self) -> Option<Reason> {
+        let Some(session) = &self.session else {
+            return self.end;
+        };
+        if session.has_failed() {
+            return Some(Reason::Reset);
+        }
+        if session.is_peer_closed() {
+            return Some(Reason::Done);
+        }
+        let end = self.end.filter(|_| session.readable().is_empty())?;
+        Some(if end == Reason::Done {
+            Reason::Reset
+        } else {
+            end
+        })
+    }
 }
 
 /// Whom news of a connection are for.
@@ -29,6 +55,8 @@ struct Upstream {
 pub(super) enum News {
     /// Its client.
     Of(ConnectionId),
+    /// Those who ask whether upstreams are well, by this one.
+    Check(ConnectionId),
     /// Nobody: this one was kept open, and has ended or said something.
     Useless(Carried),
 }
@@ -51,6 +79,19 @@ impl Upstreams {
         address: &Address,
         client: ConnectionId,
     ) -> Result<ConnectionId, Errno> {
+        self.open(address, Some(client))
+    }
+
+    /// Opens a connection for those who ask whether upstreams are well.
+    pub(super) fn connect_check(&mut self, address: &Address) -> Result<ConnectionId, Errno> {
+        self.open(address, None)
+    }
+
+    fn open(
+        &mut self,
+        address: &Address,
+        client: Option<ConnectionId>,
+    ) -> Result<ConnectionId, Errno> {
         self.is_touched = true;
         let sockets = match &mut self.sockets {
             Some(sockets) => sockets,
@@ -61,9 +102,14 @@ impl Upstreams {
                 none.insert(sockets)
             }
         };
-        let (Address::Fastcgi(place) | Address::Http(place)) = address else {
-            return Err(Errno::PROTOTYPE);
+        let (place, encryption) = match address {
+            Address::Fastcgi(place) | Address::Http(place) => (place, None),
+            Address::Https(place, with) => (place, Some(with)),
+            Address::Shared(_) => return Err(Errno::PROTOTYPE),
         };
+        // A configuration that was read makes sessions.
+        let begun = encryption.map(Secured::begin).transpose();
+        let begun = begun.map_err(|_| Errno::PROTO)?;
         let id = match place {
             Place::Unix(path) => sockets.connect_unix(path, 0)?,
             Place::Tcp(to) => sockets.connect(to, 0).map_err(|shortage| match shortage {
@@ -72,10 +118,23 @@ impl Upstreams {
         };
         let made = Upstream {
             address: address.clone(),
-            client: Some(client),
+            client,
+            is_check: client.is_none(),
             // A Unix socket stands at once.
             stood: matches!(place, Place::Unix(_)),
             end: None,
+            session: None,
+        };
+        let made = match begun {
+            Some((session, hello)) => {
+                sockets.send(id, Buffer::from(hello).into());
+                Upstream {
+                    session: Some(Box::new(session)),
+                    stood: false,
+                    ..made
+                }
+            }
+            None => made,
         };
         self.all.insert(id, made);
         Ok(id)
@@ -91,6 +150,7 @@ impl Upstreams {
     /// Closes one, and gives its application's address. What was sent on it still goes, as far as the kernel takes it at once.
     pub(super) fn leave(&mut self, id: ConnectionId) -> Option<Address> {
         self.is_touched = true;
+        self.close_session(id);
         if let Some(sockets) = &mut self.sockets {
             sockets.leave(id);
         }
@@ -107,14 +167,64 @@ impl Upstreams {
     /// Sends this.
     pub(super) fn send(&mut self, id: ConnectionId, bytes: Vec<u8>) {
         self.is_touched = true;
-        if let Some(sockets) = &mut self.sockets {
-            sockets.send(id, Buffer::from(bytes).into());
+        let mut records = bytes;
+        if let Some(session) = self.session(id) {
+            let plain = std::mem::take(&mut records);
+            session.send(&plain, &mut records);
         }
+        if let Some(sockets) = &mut self.sockets
+            && !records.is_empty()
+        {
+            sockets.send(id, Buffer::from(records).into());
+        }
+    }
+
+    fn session(&mut self, id: ConnectionId) -> Option<&mut Secured> {
+        self.all.get_mut(&id)?.session.as_deref_mut()
+    }
+
+    /// Ends our side of a session, if there is one.
+    fn close_session(&mut self, id: ConnectionId) {
+        let mut out = Vec::new();
+        if let Some(session) = self.session(id) {
+            session.close(&mut out);
+        }
+        if let Some(sockets) = &mut self.sockets
+            && !out.is_empty()
+        {
+            sockets.send(id, Buffer::from(out).into());
+        }
+    }
+
+    /// Takes in the records that have come on a connection, as far as there is room for what is in them.
+    fn decrypt(&mut self, id: ConnectionId) {
+        let (Some(upstream), Some(sockets)) = (self.all.get_mut(&id), &mut self.sockets) else {
+            return;
+        };
+        let Some(session) = &mut upstream.session else {
+            return;
+        };
+        loop {
+            let mut out = Vec::new();
+            let taken = session.receive(sockets.readable(id), &mut out);
+            sockets.consume(id, taken);
+            if !out.is_empty() {
+                sockets.send(id, Buffer::from(out).into());
+            }
+            if taken == 0 {
+                break;
+            }
+        }
+        upstream.stood |= session.stands();
     }
 
     /// Ends our side behind what was sent.
     pub(super) fn finish(&mut self, id: ConnectionId) {
         self.is_touched = true;
+        if self.session(id).is_some() {
+            // It ends when what is under way has come: TLS has no half that is closed alone.
+            return self.close_session(id);
+        }
         if let Some(sockets) = &mut self.sockets {
             sockets.finish(id);
         }
@@ -123,6 +233,10 @@ impl Upstreams {
     /// Takes this many bytes of what has come.
     pub(super) fn consume(&mut self, id: ConnectionId, count: usize) {
         self.is_touched = true;
+        if let Some(session) = self.session(id) {
+            session.consume(count);
+            return self.decrypt(id);
+        }
         if let Some(sockets) = &mut self.sockets {
             sockets.consume(id, count);
         }
@@ -143,11 +257,16 @@ impl Upstreams {
     /// Bytes that the kernel has not taken.
     pub(super) fn unsent(&self, id: ConnectionId) -> usize {
         let sockets = self.sockets.as_ref();
-        sockets.map_or(0, |sockets| sockets.unsent(id))
+        let session = self.all.get(&id).and_then(|it| it.session.as_ref());
+        let waiting = session.map_or(0, |session| session.waiting());
+        waiting + sockets.map_or(0, |sockets| sockets.unsent(id))
     }
 
     /// What has come and was not taken.
     pub(super) fn readable(&self, id: ConnectionId) -> &[u8] {
+        if let Some(session) = self.all.get(&id).and_then(|it| it.session.as_ref()) {
+            return session.readable();
+        }
         let sockets = self.sockets.as_ref();
         sockets.map_or(&[], |sockets| sockets.readable(id))
     }
@@ -155,9 +274,15 @@ impl Upstreams {
     /// Why nothing more comes than what is there, if so.
     pub(super) fn end_of(&self, id: ConnectionId) -> Option<Reason> {
         match self.all.get(&id) {
-            Some(upstream) => upstream.end,
+            Some(upstream) => upstream.has_ended(),
             None => Some(Reason::Reset),
         }
+    }
+
+    /// Why there is no session of TLS on it, where that is so.
+    pub(super) fn session_failure(&self, id: ConnectionId) -> Option<String> {
+        let session = self.all.get(&id)?.session.as_ref()?;
+        session.failure().map(str::to_owned)
     }
 
     /// It is open, and nothing is under way on it, as far as is known here.
@@ -205,20 +330,28 @@ impl Upstreams {
     pub(super) fn poll(&mut self) -> Option<News> {
         while let Some(event) = self.sockets.as_mut().and_then(Sockets::poll_event) {
             let (id, set) = (event.connection, event.set);
+            self.decrypt(id);
             let Some(upstream) = self.all.get_mut(&id) else {
                 continue;
             };
-            upstream.stood |= set.contains(EventSet::CONNECTED);
+            let session = upstream.session.as_ref();
+            upstream.stood |= set.contains(EventSet::CONNECTED) && session.is_none();
             if set.contains(EventSet::FINISHED) {
                 upstream.end.get_or_insert(Reason::Done);
             }
             if set.contains(EventSet::CLOSED) {
                 upstream.end = Some(event.reason);
             }
+            // What comes by itself inside a session is none of an answer: tickets do.
+            let has_said = session.map_or(set.contains(EventSet::READABLE), |session| {
+                !session.readable().is_empty()
+            });
+            let has_ended = upstream.has_ended().is_some();
             match upstream.client {
+                _ if upstream.is_check => return Some(News::Check(id)),
                 Some(client) => return Some(News::Of(client)),
                 // Nothing is to come on one that is kept but its end.
-                None if upstream.end.is_some() || set.contains(EventSet::READABLE) => {
+                None if has_ended || has_said => {
                     return Some(News::Useless(Carried::of(&upstream.address, id)));
                 }
                 None => {}

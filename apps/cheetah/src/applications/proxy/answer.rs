@@ -20,6 +20,7 @@ use httparse::{EMPTY_HEADER, Header, Status as Parsed};
 
 use crate::applications::chunks::{BodyError, Chunks};
 use crate::applications::head::{Head, HeadError, fields_named, length, lines, push_field};
+use crate::caching::said::Said;
 use crate::limits::{APPLICATION_FIELDS_MAX, APPLICATION_HEAD_LEN_MAX, INTERIM_ANSWERS_MAX};
 use crate::message::request::list;
 
@@ -80,6 +81,8 @@ pub struct Question {
     pub asks_head: bool,
     /// It wants to change to another protocol.
     pub wants_upgrade: bool,
+    /// Its answer may be kept.
+    pub may_be_kept: bool,
 }
 
 /// An answer that comes.
@@ -283,6 +286,7 @@ fn read_head(
         reason,
         length,
         fields: lines,
+        said: question.may_be_kept.then(|| Box::new(Said::of(fields))),
     };
     let ends = matches!(state, State::Rest) || says(b"close");
     let persistent = !ends && (!is_old || says(b"keep-alive"));

@@ -8,15 +8,20 @@
 //! | [`request`] | the head of a request for an upstream |
 //! | [`forwarded`] | what an upstream is told of the client |
 //! | [`answer`] | what an upstream answers, wherever it is cut |
+//! | [`redirects`] | what of that leads to the upstream itself |
 
 pub mod answer;
 pub mod forwarded;
+pub mod redirects;
 pub mod request;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use exos::wire::Prefix;
 
+use crate::applications::pool::CheckRules;
+use crate::caching::CacheRules;
 use crate::limits::{
     UPSTREAM_CONNECT_TIME, UPSTREAM_FAIL_TIME, UPSTREAM_KEEP_TIME, UPSTREAM_TUNNEL_TIME,
 };
@@ -35,8 +40,14 @@ pub struct Proxy {
     pub trusted: Vec<Prefix>,
     /// What it is told of the client's session of TLS, in which fields.
     pub tls_fields: Vec<(String, Fact)>,
+    /// Fields of this kind in any rule: no client says anything in one.
+    pub told: Vec<String>,
     /// Whether a client may change to another protocol (RFC 9110 §7.8).
     pub upgrades: bool,
+    /// Which of its answers are kept, if any are.
+    pub cache: Option<Arc<CacheRules>>,
+    /// How upstreams are asked whether they are well, if they are.
+    pub check: Option<CheckRules>,
     /// How long a connection may take to come to stand.
     pub connect_time: Duration,
     /// How long nobody may say anything after a change of protocol.
@@ -59,10 +70,11 @@ pub enum HostField {
 }
 
 impl Proxy {
-    /// It is told of the session of TLS in this field, in which no client says anything.
-    pub(super) fn tells(&self, name: &str) -> bool {
-        let mut names = self.tls_fields.iter();
-        names.any(|(own, _)| own.eq_ignore_ascii_case(name))
+    /// An upstream is told of the session of TLS in this field, in which no client says anything.
+    pub(super) fn is_told(&self, name: &str) -> bool {
+        let own = self.tls_fields.iter().map(|(own, _)| own);
+        let mut names = own.chain(&self.told);
+        names.any(|told| told.eq_ignore_ascii_case(name))
     }
 }
 
@@ -74,7 +86,10 @@ impl Default for Proxy {
             host: HostField::Client,
             trusted: Vec::new(),
             tls_fields: Vec::new(),
+            told: Vec::new(),
             upgrades: true,
+            cache: None,
+            check: None,
             connect_time: UPSTREAM_CONNECT_TIME,
             tunnel_time: UPSTREAM_TUNNEL_TIME,
             keep_time: UPSTREAM_KEEP_TIME,

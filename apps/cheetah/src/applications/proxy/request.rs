@@ -16,8 +16,10 @@ use super::forwarded::{self, Client};
 use super::{HostField, Proxy};
 use crate::applications::application::{Address, Place};
 use crate::applications::head::{fields_named, is_hop_by_hop, push_field};
+use crate::applications::passing::passes;
 use crate::applications::rules::Asked;
 use crate::applications::variables::local_part;
+use crate::caching::fetch::Validators;
 use crate::message::Version;
 use crate::message::request::{Body, Method, Request, list};
 use crate::message::target::encode;
@@ -41,25 +43,9 @@ pub struct About<'a> {
     pub tls: Option<&'a exos_tls::About>,
     /// The connection is to stay open behind the answer.
     pub keeps: bool,
+    /// By which the upstream is asked whether what is kept still holds, instead of those of the client.
+    pub validators: Option<Validators<'a>>,
 }
-
-/// Fields that are about the connection, or that are written here, in lower case.
-const LEFT_OUT: [&str; 13] = [
-    "connection",
-    "content-length",
-    "expect",
-    "host",
-    "http2-settings",
-    "keep-alive",
-    "max-forwards",
-    // Scripts take it for the address of a proxy.
-    "proxy",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
 
 /// Appends the head of a request for an upstream.
 pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
@@ -67,7 +53,7 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
     let host = authority.or(request.host);
     out.extend_from_slice(request.method_name.as_bytes());
     out.push(b' ');
-    push_target(out, target, about);
+    push_target(out, target, about.asked, about.proxy);
     out.extend_from_slice(b" HTTP/1.1\r\n");
     push_host(out, host, about);
     if let Some(protocols) = upgrade(request).filter(|_| about.proxy.upgrades) {
@@ -79,9 +65,17 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
     let peer = about.peer.to_canonical();
     let is_trusted = about.proxy.trusted.iter().any(|it| it.contains(peer));
     for field in request.fields.iter() {
-        if goes_on(request.fields, field, is_trusted) && !about.proxy.tells(field.name) {
+        let is_replaced = about.validators.is_some() && is_validator(field.name);
+        let is_told = about.proxy.is_told(field.name);
+        if goes_on(request.fields, field, is_trusted) && !is_replaced && !is_told {
             push_field(out, field.name, field.value);
         }
+    }
+    if let Some(validators) = &about.validators {
+        let of_tag = validators.tag.map(|tag| ("If-None-Match", tag));
+        let of_time = validators.modified.map(|time| ("If-Modified-Since", time));
+        let all = [of_tag, of_time].into_iter().flatten();
+        all.for_each(|(name, value)| push_field(out, name, value));
     }
     if let Some(left) = max_forwards(request) {
         let left = left.saturating_sub(1).to_string();
@@ -137,11 +131,12 @@ pub fn max_forwards(request: &Request<'_, '_>) -> Option<u64> {
     digits.parse().ok()
 }
 
-fn push_target(out: &mut Vec<u8>, target: &[u8], about: &About<'_>) {
-    if let Some(base) = &about.proxy.base {
+/// Appends the target of a request for an upstream.
+pub fn push_target(out: &mut Vec<u8>, target: &[u8], asked: &Asked, proxy: &Proxy) {
+    if let Some(base) = &proxy.base {
         let question = target.iter().position(|&b| b == b'?');
         let query = question.map(|at| &target[at + 1..]);
-        let path = [base.as_bytes(), &*about.asked.info].concat();
+        let path = [base.as_bytes(), &*asked.info].concat();
         let path: &[u8] = if path.is_empty() { b"/" } else { &path };
         return out.extend(encode_alone(path, query).into_bytes());
     }
@@ -149,8 +144,8 @@ fn push_target(out: &mut Vec<u8>, target: &[u8], about: &About<'_>) {
         Some(at) => (&target[..at], Some(&target[at + 1..])),
         None => (target, None),
     };
-    if !about.proxy.raw && !path.is_empty() && path != b"*" && !is_plain(path) {
-        let path = [&*about.asked.script, &*about.asked.info].concat();
+    if !proxy.raw && !path.is_empty() && path != b"*" && !is_plain(path) {
+        let path = [&*asked.script, &*asked.info].concat();
         return out.extend(encode_alone(&path, query).into_bytes());
     }
     // RFC 9112 §3.2.1: an empty path is sent as "/".
@@ -200,12 +195,16 @@ fn push_host(out: &mut Vec<u8>, host: Option<&[u8]>, about: &About<'_>) {
         (HostField::Client, Some(host)) => push_field(out, "Host", host),
         // A request of HTTP/1.0 may have none.
         (HostField::Client | HostField::Upstream, _) => {
-            let own = match about.to {
-                Address::Http(Place::Tcp(at)) if at.port() == 80 => match at.ip() {
+            let by_default = match about.to {
+                Address::Https(..) => 443,
+                _ => 80,
+            };
+            let own = match about.to.of_http() {
+                Some(Place::Tcp(at)) if at.port() == by_default => match at.ip() {
                     IpAddr::V4(ip) => ip.to_string(),
                     IpAddr::V6(ip) => format!("[{ip}]"),
                 },
-                Address::Http(Place::Tcp(at)) => at.to_string(),
+                Some(Place::Tcp(at)) => at.to_string(),
                 _ => "localhost".to_owned(),
             };
             push_field(out, "Host", own.as_bytes());
@@ -213,18 +212,31 @@ fn push_host(out: &mut Vec<u8>, host: Option<&[u8]>, about: &About<'_>) {
     }
 }
 
-/// Whether a field is about the connection, or is written here for every request.
-pub fn is_ours(name: &str) -> bool {
-    LEFT_OUT.iter().any(|it| it.eq_ignore_ascii_case(name))
+/// Whether a field asks whether there is another version (RFC 9111 §4.3.1).
+fn is_validator(name: &str) -> bool {
+    let validators = ["if-none-match", "if-modified-since"];
+    validators.iter().any(|it| it.eq_ignore_ascii_case(name))
+}
+
+/// Whether a field means nothing to a proxy, and none is written here of this name: a rule may have one written.
+pub fn is_free(name: &str) -> bool {
+    let is_written = ["http2-settings", "max-forwards", "via"];
+    !name.is_empty()
+        && passes(name)
+        && !is_written.iter().any(|it| it.eq_ignore_ascii_case(name))
+        && !forwarded::is_written(name)
+        && !is_validator(name)
 }
 
 /// Whether a field goes on as it came.
 fn goes_on(fields: &[Header<'_>], field: &Header<'_>, is_trusted: bool) -> bool {
     let name = field.name;
-    let is_plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
-    let is_ours = is_ours(name);
+    // They are about the connection, and written here.
+    let is_ours = ["http2-settings", "max-forwards"]
+        .iter()
+        .any(|it| it.eq_ignore_ascii_case(name));
     let is_claim = forwarded::is_written(name) || !is_trusted && forwarded::is_claim(name);
-    is_plain && !is_ours && !is_claim && !is_hop_by_hop(fields, name)
+    passes(name) && !is_ours && !is_claim && !is_hop_by_hop(fields, name)
 }
 
 #[cfg(test)]

@@ -128,6 +128,7 @@ fn content_ends_as_its_client_understands() {
         reason: String::new(),
         length,
         fields: Vec::new(),
+        said: None,
     };
     for (head, asks_head, version, fields, body) in [
         (

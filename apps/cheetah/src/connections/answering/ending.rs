@@ -5,9 +5,11 @@ use std::mem::take;
 use exos_program::Timed as _;
 
 use super::failure::{Failure, tell};
+use super::kept::{WITHOUT_ANSWER, end_fetch};
 use super::{Answering, Stage, Step, Upload};
 use crate::applications::reply::{Framing, ReplyError};
-use crate::connections::connection::{Connection, Outcome, Shared, Turn};
+use crate::connections::connection::{Connection, Outcome, Turn};
+use crate::connections::shared::Shared;
 use crate::connections::transport::Transport;
 use crate::connections::wait::Wait;
 use crate::http::asking::Said;
@@ -44,6 +46,10 @@ impl Connection {
                 Step::Whole
             }
             Some(_) => Step::Broken,
+            None if let Some(kept) = turn.shared.server.kept_for_error(&mut answering.asking) => {
+                self.send_kept(&kept, WITHOUT_ANSWER, answering, turn);
+                Step::Whole
+            }
             None => self.refuse_asking(failure.status(), answering.skip(), answering, turn),
         }
     }
@@ -149,6 +155,7 @@ impl Connection {
 
     /// The connection to the application is not needed any more, or none will be.
     pub(super) fn give_back(&mut self, answering: &mut Answering, shared: &mut Shared) {
+        end_fetch(answering, shared);
         let applications = &mut shared.applications;
         applications.uncollect(answering.asking.peer(), take(&mut answering.collected));
         match answering.stage {

@@ -17,6 +17,8 @@ pub(super) enum Failure {
     Reply(ReplyError),
     /// It has closed the connection, or never had it.
     Ended(Reason),
+    /// There is no session of TLS with it, for this reason.
+    Session(String),
     /// It says nothing.
     Late,
     /// None of its connections was free in time: it was not asked.
@@ -46,7 +48,7 @@ impl Failure {
                 *errno,
                 E::AGAIN | E::MFILE | E::NFILE | E::NOBUFS | E::NOMEM | E::ADDRNOTAVAIL
             ),
-            Failure::Reply(_) | Failure::Ended(_) | Failure::Late => true,
+            Failure::Reply(_) | Failure::Ended(_) | Failure::Session(_) | Failure::Late => true,
         }
     }
 
@@ -82,6 +84,7 @@ impl Failure {
             }
             Failure::Refused(Refusal::Failed(errno)) => format!("cannot connect: {errno}"),
             Failure::Reply(error) => error.to_string(),
+            Failure::Session(why) => why.clone(),
             Failure::Ended(Reason::Done | Reason::Reset) => {
                 "it closed the connection before the end of its answer".to_owned()
             }

@@ -9,7 +9,7 @@ use super::failure::{Failure, tell_warnings};
 use crate::applications::head::Head;
 use crate::applications::pool::{Carriers, RequestId, Upstream};
 use crate::applications::reply::{Content, ReplyError};
-use crate::connections::connection::Shared;
+use crate::connections::shared::Shared;
 use crate::limits::APPLICATION_READ_LEN;
 
 /// A part of what has come of an answer.
@@ -41,7 +41,10 @@ pub(super) fn next_part(
                 return if is_end {
                     Ok(Some(Part::END))
                 } else {
-                    nothing(reason)
+                    match carriers.session_failure(upstream) {
+                        Some(why) => Err(Failure::Session(why)),
+                        None => nothing(reason),
+                    }
                 };
             }
             let taken = take_bytes(bytes, answering);

@@ -15,6 +15,7 @@ mod asking;
 mod ending;
 mod failure;
 mod heard;
+mod kept;
 mod relaying;
 
 use exos_buf::Buffer;

@@ -7,15 +7,20 @@ use exos_program::Timed as _;
 
 use super::failure::Failure;
 use super::heard::{Part, next_part};
+use super::kept::said_of;
 use super::{Answering, Begun, Stage, Upload};
 use crate::applications::chunks::BodyError;
 use crate::applications::head::Head;
 use crate::applications::pool::Upstream;
-use crate::applications::reply::{Content, Framing};
-use crate::connections::connection::{Connection, Shared, Turn};
+use crate::applications::proxy::answer::AnswerError;
+use crate::applications::reply::{Content, Framing, ReplyError};
+use crate::caching::fetch::Heard;
+use crate::connections::connection::{Connection, Turn};
+use crate::connections::shared::Shared;
 use crate::connections::streaming::queue_wanted;
 use crate::connections::transport::Transport;
 use crate::connections::wait::Wait;
+use crate::http::Use;
 use crate::http::asking::Said;
 use crate::limits::{BODY_BEGUN_LEN, JOINED_LEN_MAX, REACH_MIN};
 use crate::message::Version;
@@ -199,7 +204,22 @@ impl Connection {
             let is_told = answering.asking.version == Version::Http11;
             let mut before = if is_told { interim } else { Vec::new() };
             let mut behind = Vec::new();
-            if let Some(head) = head {
+            if let Some(mut head) = head {
+                if head.code == 101 && !answering.asking.has_offered(&head) {
+                    let error = ReplyError::Answer(AnswerError::Protocol);
+                    return Err(Failure::Reply(error));
+                }
+                answering.asking.lead_here(&mut head, answering.address());
+                let server = &mut turn.shared.server;
+                let heard = server.hear_answer(&mut answering.asking, &head, turn.now);
+                if let Heard::Use(kept) = heard {
+                    if head.code == 304 {
+                        turn.shared.applications.end_rest(answering.address());
+                    }
+                    let said = said_of(head.code);
+                    self.send_kept(&kept, &said, answering, turn);
+                    return Ok(true);
+                }
                 if self.is_stream() {
                     let block = self.begin_answer(&head, answering, turn.shared);
                     if let Some(begun) = &mut answering.begun {
@@ -211,6 +231,11 @@ impl Connection {
                 }
             }
             let is_over = answering.hearing.is_over();
+            if let (Use::Fetch(fetch), Content::Bytes(bytes)) =
+                (&mut answering.asking.keeps, &content)
+            {
+                fetch.gather(bytes, turn.shared.server.answers_mut(), turn.now);
+            }
             let mut is_short = Ok(());
             if let Some(begun) = &mut answering.begun {
                 let is_all = begun.framing.frame(&mut content, &mut before, &mut behind);
@@ -222,6 +247,9 @@ impl Connection {
             }
             self.send_part(before, content, behind, turn.transport);
             is_short.map_err(Failure::Reply)?;
+            if is_over && let Use::Fetch(fetch) = &mut answering.asking.keeps {
+                fetch.keep(turn.shared.server.answers_mut());
+            }
             if is_over || answering.begun.is_some_and(|begun| begun.has_all()) {
                 break true;
             }

@@ -11,13 +11,12 @@ use exos_program::Timed;
 
 use self::tables::Tables;
 use super::bounds::Bounds;
-use super::connection::{Connection, Counters, Outcome, Shared, Task, Turn};
+use super::connection::{Connection, Outcome, Task, Turn};
 use super::fetching::Fetching;
 use super::in_kernel::InKernel;
 use super::peers::Peers;
-use super::sent::SentByKernel;
+use super::shared::Shared;
 use super::transport::Transport;
-use super::wait::Ends;
 use crate::applications::Applications;
 use crate::http::Server;
 use crate::limits::ABORTS_AT_ONCE;
@@ -38,20 +37,7 @@ impl Cheetah {
     /// A server without connections.
     pub fn new(server: Server, now: Instant) -> Self {
         Self {
-            shared: Shared {
-                server,
-                streams: Streams::default(),
-                applications: Applications::default(),
-                bounds: Bounds::default(),
-                ends: Ends::default(),
-                counters: Counters::default(),
-                stopping: false,
-                out: Vec::new(),
-                frames: Vec::new(),
-                speaks_http2: true,
-                in_kernel: None,
-                sent_by_kernel: SentByKernel::default(),
-            },
+            shared: Shared::new(server, now),
             tables: Tables::new(now),
             fetching: Fetching::default(),
             peers: Peers::default(),
@@ -138,6 +124,7 @@ impl Cheetah {
         self.handle_expired(now, transport);
         self.turn_streams(now, transport);
         self.turn_applications(now, transport);
+        self.release_answers(now, transport);
         if let Some(log) = self.shared.server.log_mut() {
             log.tick();
         }
@@ -264,7 +251,7 @@ impl Cheetah {
             return false;
         };
         if let Some(http2) = connection.http2.take() {
-            http2.close(&mut self.tables.exchanges, &mut self.shared);
+            self.tables.exchanges.close(http2, &mut self.shared);
         }
         if connection.is_admitted() {
             self.peers.leave(connection.peer());
@@ -345,33 +332,12 @@ impl Cheetah {
 
     /// Ends of waits and of connections, and what long files took, by name.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
-        let Counters {
-            fetch_failures,
-            peer_refusals,
-            slow_readers,
-            slow_heads,
-            broken_off,
-            application_failures,
-            upstream_failures,
-            upstream_retries,
-            tunnels,
-            http2: _,
-        } = self.shared.counters;
-        let own = [
-            ("http_fetch_failures", fetch_failures),
-            ("http_peer_refusals", peer_refusals),
-            ("http_slow_readers", slow_readers),
-            ("http_slow_heads", slow_heads),
-            ("http_broken_off", broken_off),
-            ("fastcgi_failures", application_failures),
-            ("proxy_failures", upstream_failures),
-            ("proxy_retries", upstream_retries),
-            ("proxy_tunnels", tunnels),
-        ];
         let ends = self.shared.ends.list();
         let streams = self.shared.streams.counters();
         let applications = self.shared.applications.counters();
         let http2 = self.shared.counters.http2.list();
+        let answers = self.shared.server.answers().counters.list();
+        let own = self.shared.counters.list().chain(answers);
         let all = ends.chain(own).chain(streams).chain(applications);
         all.chain(http2).collect()
     }

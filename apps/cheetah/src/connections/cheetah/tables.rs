@@ -6,7 +6,6 @@ use exos_program::ConnectionTable;
 
 use crate::connections::connection::Connection;
 use crate::connections::http2::Exchanges;
-use crate::connections::wait::Wait;
 use crate::quic::is_request;
 
 /// All of them.
@@ -51,7 +50,7 @@ impl Tables {
             true => self.exchanges.find(id).map(|it| &mut it.connection),
             false => self.of(id).find(id),
         };
-        connection.is_some_and(|connection| connection.waits_for() == Wait::Fetching)
+        connection.is_some_and(|connection| connection.waits_for().is_for_content())
     }
 
     /// Connections and requests, without streams.

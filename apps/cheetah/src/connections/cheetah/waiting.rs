@@ -4,7 +4,9 @@ use exos_inet::Instant;
 use exos_inet::tcp::ConnectionId;
 
 use super::Cheetah;
-use crate::connections::connection::{Shared, Task};
+use crate::caching::is_answer;
+use crate::connections::connection::Task;
+use crate::connections::shared::Shared;
 use crate::connections::transport::Transport;
 use crate::http::Missing;
 use crate::site::{Change, Wanted};
@@ -19,7 +21,8 @@ impl Cheetah {
         let is_new = self.fetching.add(document.clone(), id, is_waiting);
         match unopened {
             Some(long) => self.shared.streams.open(document, long),
-            None if is_new => self.fetching.want(document),
+            // One of those who asked for it first is asking for an answer.
+            None if is_new && !is_answer(&document.1) => self.fetching.want(document),
             None => {}
         }
     }
@@ -62,12 +65,12 @@ impl Cheetah {
             applications,
             ..
         } = &mut self.shared;
-        applications.follow(
-            server
-                .sites()
-                .iter()
-                .map(|site| &site.settings().applications),
-        );
+        let rules = || {
+            let sites = server.sites().iter();
+            sites.map(|site| &site.settings().applications)
+        };
+        applications.follow(rules());
+        applications.check(rules(), now);
         for id in self.fetching.take_all() {
             self.resume(now, id, None, transport);
         }
@@ -148,6 +151,15 @@ impl Cheetah {
         self.shared.applications.turn(now);
         while let Some(client) = self.shared.applications.poll() {
             self.run(now, client, &Task::GoOnAnswering, transport);
+        }
+    }
+
+    /// Has those go on who waited for an answer that does not come to them.
+    pub(super) fn release_answers<T: Transport>(&mut self, now: Instant, transport: &mut T) {
+        while let Some(wanted) = self.shared.server.answers_mut().poll_released() {
+            for id in self.fetching.take(&wanted) {
+                self.resume(now, id, None, transport);
+            }
         }
     }
 }

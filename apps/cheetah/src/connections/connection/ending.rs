@@ -1,6 +1,7 @@
 //! The end of a connection: its client's, ours, one for which a time was too long, and that of a session which failed.
 
-use super::{Connection, Outcome, Shared, Told, Turn};
+use super::{Connection, Outcome, Told, Turn};
+use crate::connections::shared::Shared;
 use crate::connections::transport::Transport;
 use crate::connections::wait::Wait;
 use crate::http::Attempt;
@@ -60,6 +61,8 @@ impl Connection {
         }
         match self.wait {
             Wait::Request if !is_idle => self.give_up(Status::RequestTimeout, turn),
+            // It waits no more, and goes to the upstream.
+            Wait::Answer => return self.resume(None, turn),
             Wait::Fetching => self.give_up(Status::ServiceUnavailable, turn),
             Wait::Request | Wait::Idle => self.finish(turn),
             Wait::Body | Wait::Application | Wait::Upstream | Wait::Tunnel => {

@@ -8,61 +8,21 @@ mod serving;
 
 use std::net::IpAddr;
 
-use exos_buf::Slice;
 use exos_inet::Instant;
 use exos_inet::tcp::{ConnectionId, EventSet};
 
 use super::answering::Answering;
-use super::bounds::{Bounds, Pace};
-use super::http2::{self, Http2};
-use super::in_kernel::InKernel;
-use super::sent::{Sent, SentByKernel};
+use super::bounds::Pace;
+use super::http2::Http2;
+use super::sent::Sent;
+use super::shared::Shared;
 use super::stream::Stream;
 use super::transport::Transport;
-use super::wait::{Ends, Wait};
-use crate::applications::Applications;
+use super::wait::Wait;
 use crate::http::{Attempt, Missing, Server, ServerConnection};
 use crate::limits::REQUEST_TIME;
 use crate::message::Version;
 use crate::site::Wanted;
-use crate::stream::Streams;
-
-/// Who was sent away, by name.
-#[derive(Default)]
-pub(super) struct Counters {
-    pub(super) fetch_failures: u64,
-    pub(super) peer_refusals: u64,
-    pub(super) slow_readers: u64,
-    pub(super) slow_heads: u64,
-    pub(super) broken_off: u64,
-    pub(super) application_failures: u64,
-    pub(super) upstream_failures: u64,
-    /// Requests that went to another upstream, or once more to one.
-    pub(super) upstream_retries: u64,
-    /// Changes of protocol.
-    pub(super) tunnels: u64,
-    pub(super) http2: http2::Counters,
-}
-
-/// What all connections of a loop share.
-pub(super) struct Shared {
-    pub(super) server: Server,
-    pub(super) streams: Streams,
-    pub(super) applications: Applications,
-    pub(super) bounds: Bounds,
-    pub(super) ends: Ends,
-    pub(super) counters: Counters,
-    /// No further requests are wanted.
-    pub(super) stopping: bool,
-    pub(super) out: Vec<Slice>,
-    /// Frames of HTTP/2 that are put together.
-    pub(super) frames: Vec<u8>,
-    /// HTTP/2 is spoken to clients that want it.
-    pub(super) speaks_http2: bool,
-    /// Where the kernel answers, too.
-    pub(super) in_kernel: Option<InKernel>,
-    pub(super) sent_by_kernel: SentByKernel,
-}
 
 /// What is to be done with a connection, or a stream of one, that has waited.
 #[derive(Clone, Copy, Debug)]
@@ -286,7 +246,8 @@ impl Connection {
 
     /// A response is under way, or being fetched.
     pub(super) fn is_busy(&self) -> bool {
-        let is_waiting = matches!(self.wait, Wait::Sending | Wait::Fetching | Wait::Reading);
+        let is_waiting =
+            self.wait.is_for_content() || matches!(self.wait, Wait::Sending | Wait::Reading);
         let is_answering = self.answering.is_some();
         is_waiting || is_answering || self.http2.as_ref().is_some_and(|it| it.is_busy())
     }
@@ -299,7 +260,7 @@ impl Connection {
 
     /// Requests wait for room, for a document, or behind one that is read while it is sent.
     fn waits_to_serve(&self) -> bool {
-        self.held || self.wait == Wait::Fetching || self.is_streaming() || self.answering.is_some()
+        self.held || self.wait.is_for_content() || self.is_streaming() || self.answering.is_some()
     }
 
     // Waiting.
@@ -353,7 +314,7 @@ impl Connection {
         let acknowledged = set.contains(EventSet::ACKNOWLEDGED);
         let has_stream = self.stream.is_some();
         // Behind a request that waits for its document, all others wait.
-        let may_serve = !self.finished && self.wait != Wait::Fetching && !self.is_streaming();
+        let may_serve = !self.finished && !self.wait.is_for_content() && !self.is_streaming();
         let was_answering = self.answering.is_some();
         let arrived = set.contains(EventSet::READABLE) && may_serve && !was_answering;
         let mut missing = None;

@@ -111,7 +111,7 @@ impl Connection {
                 false => return Served::AllThereIs,
             },
             Next::Wait(missing) if !self.finished => {
-                self.wait(now, Wait::Fetching);
+                self.wait(now, Wait::for_missing(&missing));
                 return Served::Waits(missing);
             }
             _ => {}

@@ -7,7 +7,8 @@ use exos_program::Timed as _;
 use super::Http2;
 use super::exchanges::Exchanges;
 use super::receiving::Reading;
-use crate::connections::connection::{Connection, Outcome, Shared, Task, Told, Turn};
+use crate::connections::connection::{Connection, Outcome, Task, Told, Turn};
+use crate::connections::shared::Shared;
 use crate::connections::transport::Transport;
 use crate::http::{Attempt, Missing};
 use crate::limits::{FRAMED_AHEAD_LEN, QUEUE_LEN_MAX};
@@ -202,7 +203,7 @@ impl<'a, T: Transport> Driver<'a, T> {
         };
         self.transport.consume(id, taken);
         for stream in gone {
-            stream.close(self.exchanges, self.shared);
+            self.exchanges.close_stream(stream, self.shared);
         }
         if let Err(fault) = read {
             self.shared.counters.http2.count_fault(fault);

@@ -6,7 +6,10 @@ use exos_inet::Instant;
 use exos_inet::tcp::ConnectionId;
 use exos_program::{ConnectionTable, Timed};
 
+use super::Http2;
+use super::stream::Stream;
 use crate::connections::connection::Connection;
+use crate::connections::shared::Shared;
 
 /// One of them.
 pub(in crate::connections) struct Exchange {
@@ -85,6 +88,21 @@ impl Exchanges {
         let exchange = self.table.remove(id)?;
         self.free.push(id.slot() & !MARK);
         Some(exchange)
+    }
+
+    /// A connection is over with all of its streams.
+    pub(in crate::connections) fn close(&mut self, http2: Box<Http2>, shared: &mut Shared) {
+        for stream in http2.into_streams() {
+            self.close_stream(stream, shared);
+        }
+    }
+
+    /// A stream is over before its end, and with it its exchange.
+    pub(super) fn close_stream(&mut self, stream: Stream, shared: &mut Shared) {
+        let exchange = stream.close(shared).and_then(|id| self.remove(id));
+        if let Some(exchange) = exchange {
+            exchange.connection.close(false, shared);
+        }
     }
 
     pub(super) fn arm(&mut self, id: ConnectionId) {

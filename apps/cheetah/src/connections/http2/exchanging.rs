@@ -68,7 +68,7 @@ impl<T: Transport> Driver<'_, T> {
                 }
             }
             Start::Waits(missing) => {
-                connection.wait(turn.now, Wait::Fetching);
+                connection.wait(turn.now, Wait::for_missing(&missing));
                 Outcome::Waits(missing)
             }
             Start::Asks(asking) => match connection.begin_answering(asking, turn) {
@@ -135,14 +135,14 @@ impl<T: Transport> Driver<'_, T> {
             }
             owner => {
                 stream.owner = owner;
-                stream.close(self.exchanges, self.shared);
+                self.exchanges.close_stream(stream, self.shared);
             }
         }
     }
 
     pub(super) fn drop_streams(&mut self) {
         for stream in std::mem::take(&mut self.http2.streams) {
-            stream.close(self.exchanges, self.shared);
+            self.exchanges.close_stream(stream, self.shared);
         }
         self.http2.schedule = Default::default();
         self.http2.starved.clear();

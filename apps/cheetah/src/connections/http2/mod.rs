@@ -27,7 +27,7 @@
 //! | [`exchanges`] | the streams of all connections that wait |
 //! | [`counters`] | what was wrong, by name |
 
-mod counters;
+pub(super) mod counters;
 mod driver;
 mod exchanges;
 mod exchanging;
@@ -45,11 +45,9 @@ use exos_http2::StreamId;
 use exos_http2::priority::Schedule;
 use exos_inet::Instant;
 
-pub(super) use counters::Counters;
 pub(super) use driver::Driver;
 pub(super) use exchanges::Exchanges;
 
-use super::connection::Shared;
 use crate::log::Unfinished;
 use stream::Stream;
 
@@ -132,11 +130,9 @@ impl Http2 {
         !self.has_failed && (has_streams || self.core.is_telling())
     }
 
-    /// The connection is over.
-    pub(super) fn close(self: Box<Http2>, exchanges: &mut Exchanges, shared: &mut Shared) {
-        for stream in self.streams {
-            stream.close(exchanges, shared);
-        }
+    /// The streams of which something waits.
+    fn into_streams(self) -> Vec<Stream> {
+        self.streams
     }
 
     /// Adds a stream of which something waits.

@@ -7,8 +7,7 @@ use exos_http2::StreamId;
 use exos_inet::Instant;
 use exos_inet::tcp::ConnectionId;
 
-use super::exchanges::Exchanges;
-use crate::connections::connection::Shared;
+use crate::connections::shared::Shared;
 use crate::http::{Asking, Missing, Tail};
 use crate::limits::BODY_SKIP_LEN_MAX;
 use crate::log::Unfinished;
@@ -219,14 +218,10 @@ impl Stream {
         Some(slice)
     }
 
-    /// It is over before its end.
-    pub(super) fn close(self, exchanges: &mut Exchanges, shared: &mut Shared) {
+    /// It is over before its end; gives the exchange that is to end with it.
+    pub(super) fn close(self, shared: &mut Shared) -> Option<ConnectionId> {
         match self.owner {
-            Owner::Exchange(id) => {
-                if let Some(exchange) = exchanges.remove(id) {
-                    exchange.connection.close(false, shared);
-                }
-            }
+            Owner::Exchange(id) => return Some(id),
             Owner::Start(Start::Tail(tail, _, mut lines)) => {
                 shared.streams.put_away(tail.file);
                 if let Some(log) = shared.server.log_mut() {
@@ -245,6 +240,7 @@ impl Stream {
                 }
             }
         }
+        None
     }
 }
 

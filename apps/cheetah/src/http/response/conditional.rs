@@ -57,7 +57,11 @@ pub fn range<'b>(request: &Request<'b, '_>) -> Option<&'b [u8]> {
 }
 
 /// Whether a field of entity tags names the document; `None` without such a field.
-fn tags(request: &Request, name: &str, is_match: impl Fn(&[u8]) -> bool) -> Option<bool> {
+pub(in crate::http) fn tags(
+    request: &Request,
+    name: &str,
+    is_match: impl Fn(&[u8]) -> bool,
+) -> Option<bool> {
     let mut values = values(request, name).peekable();
     values.peek()?;
     Some(values.any(|value| value == b"*" || request::list(value).any(&is_match)))
@@ -72,7 +76,7 @@ fn is_unmodified(request: &Request, document: &Document) -> bool {
 
 /// A date field in any of the three formats (RFC 9110 §5.6.7), in seconds since 1970. One that is
 /// no date, or is there twice, counts for nothing (§13.1.3).
-fn date(request: &Request, name: &str) -> Option<u64> {
+pub(in crate::http) fn date(request: &Request, name: &str) -> Option<u64> {
     let mut values = values(request, name);
     let value = values.next().filter(|_| values.next().is_none())?;
     let time = httpdate::parse_http_date(str::from_utf8(value).ok()?).ok()?;
@@ -83,7 +87,10 @@ fn date(request: &Request, name: &str) -> Option<u64> {
     )
 }
 
-fn values<'b>(request: &Request<'b, '_>, name: &str) -> impl Iterator<Item = &'b [u8]> {
+pub(in crate::http) fn values<'b>(
+    request: &Request<'b, '_>,
+    name: &str,
+) -> impl Iterator<Item = &'b [u8]> {
     let named = request
         .fields
         .iter()
@@ -92,6 +99,6 @@ fn values<'b>(request: &Request<'b, '_>, name: &str) -> impl Iterator<Item = &'b
 }
 
 /// A tag without its mark of weakness.
-fn opaque(tag: &[u8]) -> &[u8] {
+pub(in crate::http) fn opaque(tag: &[u8]) -> &[u8] {
     tag.strip_prefix(b"W/").unwrap_or(tag)
 }

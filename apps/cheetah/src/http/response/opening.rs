@@ -161,11 +161,11 @@ pub(crate) fn text(now_secs: u64, code: u16, reason: &str, persistence: Persiste
 
 /// What of a header block of HTTP/2 says as much.
 pub(crate) fn block(now_secs: u64, code: u16) -> Vec<u8> {
-    let mut block = Vec::new();
-    encoder::push(&mut block, b":status", code.to_string().as_bytes());
-    encoder::push(&mut block, b"server", b"exos");
-    encoder::push(&mut block, b"date", date_text(now_secs).as_bytes());
-    block
+    encoder::block(&[
+        (":status", &*code.to_string()),
+        ("server", "exos"),
+        ("date", &*date_text(now_secs)),
+    ])
 }
 
 #[cfg(test)]

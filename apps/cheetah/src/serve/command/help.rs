@@ -57,7 +57,7 @@ const SECTIONS: [(&str, &[&str]); 9] = [
         ],
     ),
     (
-        "Certificates by themselves",
+        "Automatic certificates (ACME)",
         &[
             "acme",
             "acme_name",
@@ -69,7 +69,7 @@ const SECTIONS: [(&str, &[&str]); 9] = [
         ],
     ),
     (
-        "Documents",
+        "Content",
         &[
             "no_http2",
             "document_max",

@@ -31,6 +31,7 @@ pub(super) fn run(
     (fresh, trees): (Fresh, Vec<Tree>),
     cores: &[usize],
 ) -> Result<ExitCode, Error> {
+    let trees = (trees, fresh.cache().clone());
     let served = fresh.into_sites();
     for line in describe(config, &served) {
         exos_program::info!("exos serve: {line}");

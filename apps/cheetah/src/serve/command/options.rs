@@ -77,7 +77,7 @@ pub struct ServeArgs {
     /// Use the kernel's TCP (sockets) instead of the program's own TCP/IP stack, for comparison
     #[arg(long, conflicts_with_all = ["cores", "link", "via", "mode", "xokd", "gateway", "route", "share_address", "reuse_port", "no_segmentation", "congestion", "ecn", "no_sack", "receive_buffer", "nagle"])]
     pub sockets: bool,
-    /// Speak HTTP/1 only: no HTTP/2, by HTTPS or to clients that begin with it
+    /// Serve HTTP/1 only, without HTTP/2
     #[arg(long)]
     pub no_http2: bool,
     /// Answer SYNs in the kernel with an eBPF program, before the server sees them (AF_XDP only;
@@ -92,18 +92,19 @@ pub struct ServeArgs {
     #[arg(long)]
     pub listing: bool,
     /// Have a FastCGI application answer requests for an extension or a path: .php=/run/php/php-fpm.sock or
-    /// "/app/*=127.0.0.1:9000"; several times for several
+    /// "/app/*=127.0.0.1:9000" (repeatable)
     #[arg(long, value_name = "WHAT=ADDRESS", requires = "directory", value_parser = ApplicationArg::fastcgi)]
     pub fastcgi: Vec<ApplicationArg>,
-    /// Have an application that shares its buffers answer requests for a path or an extension: "/app/*=/run/pages.sock"; several times for
-    /// several
+    /// Have an application answer requests for a path or an extension through memory that it shares with the server:
+    /// "/app/*=/run/pages.sock" (repeatable; docs/serve.md)
     #[arg(long, value_name = "WHAT=SOCKET", requires = "directory", value_parser = ApplicationArg::shared)]
     pub application: Vec<ApplicationArg>,
-    /// Have other HTTP servers answer requests for a path and all below it: /api=http://127.0.0.1:8080, with a comma between several;
-    /// several times for several paths (docs/proxy.md)
+    /// Have other HTTP servers answer requests for a path and all below it: /api=http://127.0.0.1:8080, with commas between
+    /// several servers (repeatable; docs/proxy.md)
     #[arg(long, value_name = "PATH=URL,...", value_parser = ApplicationArg::proxy)]
     pub proxy: Vec<ApplicationArg>,
-    /// Proxies that say by the PROXY protocol for whom they connect: an address or prefix, such as 192.0.2.0/24 (repeatable)
+    /// Expect a PROXY protocol header, which names the client, from proxies at this address or prefix, such as 192.0.2.0/24
+    /// (repeatable; docs/proxy.md)
     #[arg(long, value_name = "PREFIX", value_parser = parse_network)]
     pub proxy_protocol: Vec<Prefix>,
     /// Print the statistics as one line of JSON on standard output
@@ -230,8 +231,8 @@ fn keep_start(
     match (encrypted, wanted.1) {
         _ if config.acme.is_some() != has_acme => {
             return Err(other(match has_acme {
-                true => "that certificates come by themselves no more",
-                false => "that certificates come by themselves now",
+                true => "that there are no automatic certificates any more",
+                false => "that there are automatic certificates now",
             }));
         }
         (None, Some(_)) => return Err(other("that there is HTTPS now")),

@@ -109,6 +109,7 @@ impl Program<'_> {
             acceptor.follow(&allowed)?;
         }
         let reader = self.args.reader(&self.config, self.acceptor.clone());
+        let trees = (trees, fresh.cache().clone());
         let (mut upkeep, feeds) = Upkeep::start(reader, trees, allowed, count, self.signals)?;
         let mut setups = self.setups(fresh, feeds, logs, &interfaces)?.into_iter();
         let first = setups.next().ok_or_else(|| Error::new("no core"))?;

@@ -5,9 +5,10 @@ use std::thread::JoinHandle;
 
 use exos::Error;
 
+use crate::caching::keeping::Errand;
 use crate::site::Wanted;
 use crate::site::store::Requests;
-use crate::site::{Change, Changes, Keeper, Omission, SitePath, Tree};
+use crate::site::{Change, Changes, Keeper, Omission, SharedCache, SitePath, Tree};
 
 /// The follower of the directories that are served.
 pub(in crate::serve) struct Files(Keeper);
@@ -16,15 +17,16 @@ pub(in crate::serve) struct Files(Keeper);
 pub(in crate::serve) struct Feed {
     changes: Changes,
     requests: Requests,
-    /// A document that there was no room to ask for.
+    /// A document that there was no room to ask for, and an errand.
     left: Option<(usize, SitePath)>,
+    left_errand: Option<Errand>,
 }
 
 impl Files {
-    /// Follows what there is to follow, on these cores, and tells as many as there are `listeners`. It takes a thread: a
+    /// Follows what there is to follow, whose documents are in this memory, on these cores, and tells as many as there are `listeners`. It takes a thread: a
     /// program that has several may enter no user namespace any more.
     pub(in crate::serve) fn follow(
-        trees: Vec<Tree>,
+        (trees, cache): (Vec<Tree>, SharedCache),
         cores: &[usize],
         listeners: usize,
     ) -> Result<(Files, Vec<Feed>), Error> {
@@ -37,13 +39,14 @@ impl Files {
             );
         }
         let say = |omission: &Omission| exos_program::warn!("exos serve: left out: {omission}");
-        let started = Keeper::start(trees, cores.to_vec(), listeners, say);
+        let started = Keeper::start(trees, cache, cores.to_vec(), listeners, say);
         let (keeper, changes) =
             started.map_err(|e| Error::io("cannot follow changes of files", e))?;
         let feed = |changes| Feed {
             changes,
             requests: keeper.requests().clone(),
             left: None,
+            left_errand: None,
         };
         let feeds = changes.into_iter().map(feed).collect();
         Ok((Files(keeper), feeds))
@@ -74,6 +77,16 @@ impl Feed {
         while let Some((site, path)) = self.left.take().or_else(&mut wanted) {
             if let Err(document) = self.requests.ask(site, path) {
                 self.left = Some(document);
+                return;
+            }
+        }
+    }
+
+    /// Has these things done about answers that are kept, as far as there is room now.
+    pub(in crate::serve) fn send(&mut self, mut errands: impl FnMut() -> Option<Errand>) {
+        while let Some(errand) = self.left_errand.take().or_else(&mut errands) {
+            if let Err(errand) = self.requests.send(errand) {
+                self.left_errand = Some(errand);
                 return;
             }
         }

@@ -20,7 +20,7 @@ pub struct Fresh {
     config: Config,
     /// The documents of each site that is a directory.
     changes: Vec<Vec<Change>>,
-    statistics: Arc<Statistics>,
+    cache: SharedCache,
 }
 
 /// Loads all sites of a configuration. What is left out of them is said on standard error.
@@ -50,7 +50,7 @@ impl Fresh {
         let cache = SharedCache::from(Cache::new(config.cache.bytes()));
         let mut fresh = Fresh {
             changes: config.sites.iter().map(|_| Vec::new()).collect(),
-            statistics: cache.lock().statistics().clone(),
+            cache: cache.clone(),
             config,
         };
         let (mut trees, mut wrong) = (Vec::new(), Vec::new());
@@ -66,6 +66,11 @@ impl Fresh {
         } else {
             Err(wrong)
         }
+    }
+
+    /// Where its documents are in memory.
+    pub fn cache(&self) -> &SharedCache {
+        &self.cache
     }
 
     /// Takes in what has changed since these trees were looked at: reading takes long, and who is served already has seen
@@ -227,7 +232,7 @@ impl Filling {
         let mut filling = Filling {
             sites: Vec::new(),
             changes: Vec::new(),
-            statistics: fresh.statistics,
+            statistics: fresh.cache.lock().statistics().clone(),
             config: fresh.config,
         };
         for (changes, site) in fresh.changes.into_iter().zip(&filling.config.sites) {

@@ -62,10 +62,18 @@ impl Documents {
         }
     }
 
-    /// Asks for the documents that requests of this turn wait for, as soon as there is somebody to be asked.
+    /// Asks for the documents that requests of this turn wait for, and has done what it wants done about answers, as soon as there is
+    /// somebody to be asked.
     pub(in crate::serve) fn ask(&mut self, served: &mut impl Carried) {
         if let Some(feed) = &mut self.feed {
             feed.ask(|| served.cheetah_mut().poll_wanted());
+            feed.send(|| {
+                served
+                    .cheetah_mut()
+                    .server_mut()
+                    .answers_mut()
+                    .poll_errand()
+            });
         }
     }
 

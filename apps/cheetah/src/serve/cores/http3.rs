@@ -9,6 +9,7 @@ use exos::{Error, Exos};
 use exos_buf::Buffer;
 use exos_inet::udp::{HeaderFields, UdpHandle};
 use exos_inet::{Instant, Stack};
+use exos_quic::Arrived;
 
 use crate::limits::{QUIC_DATAGRAMS_PER_TURN, QUIC_SEGMENTS_MAX};
 use crate::quic::Quic;
@@ -59,9 +60,12 @@ impl Http3 {
             let Ok(Some(received)) = stack.udp.receive(self.socket) else {
                 return;
             };
-            let (from, to) = (received.from, Some(received.to));
-            let ecn = received.fields.traffic_class & 3;
-            self.quic.receive(from, to, ecn, &received.payload);
+            self.quic.receive(&Arrived {
+                remote: received.from,
+                local: Some(received.to),
+                ecn: received.fields.traffic_class & 3,
+                payload: &received.payload,
+            });
         }
         self.has_more = true;
     }
@@ -69,16 +73,16 @@ impl Http3 {
     /// Sends what there is to be sent, as long as the stack has room.
     pub(super) fn send(&mut self, now: Instant, stack: &mut Stack) {
         while stack.datagram_room() >= QUIC_SEGMENTS_MAX {
-            let Some(datagram) = self.quic.transmit() else {
+            let Some((leaving, payload)) = self.quic.transmit(QUIC_SEGMENTS_MAX) else {
                 return;
             };
             let fields = HeaderFields {
-                traffic_class: datagram.ecn,
+                traffic_class: leaving.ecn,
                 ..HeaderFields::default()
             };
-            let (socket, from, to) = (self.socket, datagram.local, datagram.remote);
+            let (socket, from, to) = (self.socket, leaving.local, leaving.remote);
             let mut unsent = 0;
-            for payload in datagram.payload.chunks(datagram.segment) {
+            for payload in payload.chunks(leaving.segment) {
                 let payload = (Buffer::from(payload).whole(), fields);
                 let sent = stack.udp_send_with(now, socket, from, to, payload);
                 unsent += u64::from(sent.is_err());

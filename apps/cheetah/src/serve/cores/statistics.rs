@@ -91,6 +91,8 @@ pub(super) fn row(served: &impl Carried) -> Row {
         connections: cheetah.connections(),
         waiting_requests: cheetah.waiting(),
         time_wait: served.time_wait(),
+        tunnels: cheetah.applications().open_tunnels(),
+        upstreams_out: cheetah.applications().upstreams_out(),
         responses: http.counters().response_count(),
         response_bytes: http.counters().response_bytes,
         counters: served.counters().into_iter().chain(own).collect(),

@@ -17,14 +17,14 @@ use super::worker::{Asks, Worker};
 use crate::serve::content::files::{Feed, Files};
 use crate::serve::content::reload::{Read, Reload};
 use crate::serve::content::sites::tell_all;
-use crate::site::Tree;
+use crate::site::{SharedCache, Tree};
 
 pub(in crate::serve) struct Upkeep {
     /// `None` when they could not be followed.
     files: Option<Files>,
     reload: Reload,
     /// Of what was read and is not yet served by all cores.
-    coming: Option<Vec<Tree>>,
+    coming: Option<(Vec<Tree>, SharedCache)>,
     /// Something may be left of what was served before.
     is_emptying: bool,
     /// The end of those who followed the old files.
@@ -38,7 +38,7 @@ impl Upkeep {
     /// has some may enter no user namespace any more. `read` is what a reload reads.
     pub(in crate::serve) fn start(
         read: Read,
-        trees: Vec<Tree>,
+        trees: (Vec<Tree>, SharedCache),
         cores: Vec<usize>,
         loops: usize,
         signals: &Signals,
@@ -91,6 +91,7 @@ impl Upkeep {
         match self.reload.turn() {
             None => {}
             Some(Ok((fresh, trees))) => {
+                let trees = (trees, fresh.cache().clone());
                 (self.coming, self.is_emptying) = (Some(trees), true);
                 worker.send_fresh(fresh);
             }
@@ -117,7 +118,11 @@ impl Upkeep {
         });
     }
 
-    fn follow_others(&mut self, trees: Vec<Tree>, worker: &Worker) -> Result<(), Error> {
+    fn follow_others(
+        &mut self,
+        trees: (Vec<Tree>, SharedCache),
+        worker: &Worker,
+    ) -> Result<(), Error> {
         let ending = self.files.take().map(Files::end_later);
         self.ending = ending.transpose()?;
         let (files, feeds) = Files::follow(trees, &self.cores, worker.count())?;

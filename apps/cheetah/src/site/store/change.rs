@@ -1,5 +1,9 @@
 //! A change of a site: what a [`Tree`](super::tree::Tree) tells of its files, and what it does to the table.
 
+use std::sync::Arc;
+
+use crate::caching::is_answer;
+use crate::caching::record::Record;
 use crate::message::Coding;
 use crate::site::document::{Document, Draft};
 use crate::site::path::{About, SitePath};
@@ -29,9 +33,34 @@ pub enum Change {
     Gone(SitePath),
     /// A directory is no longer there. What was in it has gone before.
     GoneDirectory(SitePath),
+    /// An answer of an upstream's is kept from now on (see [`crate::caching`]), or says something else of itself.
+    Answer(Arc<Record>),
+    /// The answer with this name is kept no more.
+    AnswerGone(SitePath),
+    /// An answer with this key was none to be kept after all.
+    AnswerLost(SitePath),
+    /// Nothing with this key is kept any more; so many keys have been forgotten so far.
+    Forgotten(SitePath, u64),
 }
 
 impl Change {
+    /// What was at a path has gone from memory: a document that is listed from now on, or an answer.
+    pub fn evicted(path: SitePath, about: About) -> Change {
+        match is_answer(&path) {
+            true => Change::AnswerGone(path),
+            false => Change::Listed(path, about),
+        }
+    }
+
+    /// It is about what is kept of upstreams' answers, and not about documents.
+    pub fn is_about_answers(&self) -> bool {
+        use Change as C;
+        matches!(
+            self,
+            C::Answer(_) | C::AnswerGone(_) | C::AnswerLost(_) | C::Forgotten(..)
+        )
+    }
+
     /// True when it puts a document at a path whose content is in memory.
     pub fn puts_at(&self, path: &[u8]) -> bool {
         match self {
@@ -42,6 +71,8 @@ impl Change {
             Change::Listed(..) | Change::Failed(_) | Change::Verified(_) => false,
             Change::Directory(_) | Change::Forbidden(_) => false,
             Change::Gone(_) | Change::GoneDirectory(_) => false,
+            Change::Answer(_) | Change::AnswerGone(_) => false,
+            Change::AnswerLost(_) | Change::Forgotten(..) => false,
         }
     }
 
@@ -69,6 +100,9 @@ impl Change {
             Change::Listed(path, _) | Change::Failed(path) | Change::Verified(path) => path,
             Change::Directory(path) | Change::GoneDirectory(path) => path,
             Change::Forbidden(path) | Change::Gone(path) => path,
+            Change::Answer(record) => &record.key,
+            Change::AnswerGone(path) | Change::AnswerLost(path) => path,
+            Change::Forgotten(path, _) => path,
         }
     }
 }
@@ -91,6 +125,9 @@ impl Site {
             Change::Forbidden(path) => self.insert_forbidden(&path),
             Change::Gone(path) => self.remove(&path),
             Change::GoneDirectory(path) => self.remove_directory(&path),
+            // They are in another table.
+            Change::Answer(_) | Change::AnswerGone(_) => {}
+            Change::AnswerLost(_) | Change::Forgotten(..) => {}
         }
     }
 }

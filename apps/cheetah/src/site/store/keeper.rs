@@ -8,6 +8,9 @@
 //! Documents are asked for by a bounded queue too, from any thread; what does not fit stays with who asks. A document
 //! that somebody waits for comes before changes that nobody has asked for, but no more than a number of them.
 //!
+//! What is kept of upstreams' answers ([`crate::caching`]) is in the memory that documents have, so its account is here too: it comes by a
+//! bounded queue, and all cores hear of it as they do of documents.
+//!
 //! After following changes the thread rests for as long as that took: it never takes more than half a core for what
 //! nobody waits for. It goes on fetching meanwhile.
 
@@ -20,11 +23,13 @@ use std::time::{Duration, Instant};
 use exos_host::{Waker, affinity};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::cache::SharedCache;
 use super::change::Change;
 use super::passwords::Passwords;
 use super::queue::{Changes, Outlet, queue, say_to_all};
 use super::tree::Tree;
-use crate::limits::{FETCHES_AT_ONCE, FETCHES_QUEUED, REST_TIME_MAX};
+use crate::caching::keeping::{Errand, Keeping};
+use crate::limits::{ERRANDS_QUEUED, FETCHES_AT_ONCE, FETCHES_QUEUED, REST_TIME_MAX};
 use crate::site::load::Omission;
 use crate::site::path::SitePath;
 use crate::site::rules::access::is_password;
@@ -51,6 +56,7 @@ struct Signal {
 #[derive(Clone, Debug)]
 pub struct Requests {
     sender: SyncSender<(usize, SitePath)>,
+    errands: SyncSender<Errand>,
     signal: Arc<Signal>,
 }
 
@@ -72,18 +78,35 @@ impl Requests {
             Err(TrySendError::Full(document)) => Err(document),
         }
     }
+
+    /// Has something done about the answers that are kept. Gives it back when there is no room for the moment.
+    ///
+    /// # Errors
+    ///
+    /// The errand, when there is no room.
+    pub fn send(&self, errand: Errand) -> Result<(), Errand> {
+        match self.errands.try_send(errand) {
+            Ok(()) => {
+                self.signal.ask.wake();
+                Ok(())
+            }
+            Err(TrySendError::Disconnected(_)) => Ok(()),
+            Err(TrySendError::Full(errand)) => Err(errand),
+        }
+    }
 }
 
 impl Keeper {
     /// Follows the changes of trees that have been scanned, on any of these cores, for the caller may
-    /// have one to itself; gives as many who hear of all changes as there are `listeners`. `say` hears of files that
-    /// are left out.
+    /// have one to itself; gives as many who hear of all changes as there are `listeners`. What is kept of answers is in `cache`, where their
+    /// documents are. `say` hears of files that are left out.
     ///
     /// # Errors
     ///
     /// When there is no thread or descriptor to be had.
     pub fn start(
         trees: Vec<Tree>,
+        cache: SharedCache,
         cores: Vec<usize>,
         listeners: usize,
         say: impl Fn(&Omission) + Send + 'static,
@@ -97,11 +120,14 @@ impl Keeper {
         let its_outlets = outlets.clone();
         let passwords = Passwords::start(&trees, &cores, &outlets)?;
         let (asked, wanted) = sync_channel(FETCHES_QUEUED);
+        let (sent, errands) = sync_channel(ERRANDS_QUEUED);
         let theirs = signal.clone();
         let thread = affinity::spawn("files", &cores, move || {
             let mut work = Work {
                 trees,
                 wanted,
+                errands,
+                keeping: Keeping::new(cache),
                 passwords,
                 outlets: its_outlets,
                 signal: &theirs,
@@ -112,6 +138,7 @@ impl Keeper {
         })?;
         let requests = Requests {
             sender: asked,
+            errands: sent,
             signal: signal.clone(),
         };
         let keeper = Keeper {
@@ -143,6 +170,9 @@ impl Drop for Keeper {
 struct Work<'a, S> {
     trees: Vec<Tree>,
     wanted: Receiver<(usize, SitePath)>,
+    errands: Receiver<Errand>,
+    /// The account of answers.
+    keeping: Keeping,
     passwords: Passwords,
     outlets: Vec<Outlet>,
     signal: &'a Signal,
@@ -189,14 +219,24 @@ impl<S: Fn(&Omission)> Work<'_, S> {
         fds[0].revents().is_empty()
     }
 
-    /// Reads some of the documents that are asked for.
+    /// Reads some of the documents that are asked for, and does what is wanted about answers.
     fn fetch(&mut self) {
         self.signal.ask.clear();
+        let outlets = &self.outlets;
+        let mut errands_left = ERRANDS_QUEUED;
+        for errand in self.errands.try_iter().take(ERRANDS_QUEUED) {
+            errands_left -= 1;
+            let tell = &mut |site, change| say_to_all(outlets, (site, change));
+            self.keeping.run(errand, tell);
+        }
         let mut left = FETCHES_AT_ONCE;
         for (site, path) in self.wanted.try_iter().take(FETCHES_AT_ONCE) {
             left -= 1;
-            let outlets = &self.outlets;
-            let sink = &mut |site, change| say_to_all(outlets, (site, change));
+            let keeping = &mut self.keeping;
+            let sink = &mut |site, change| {
+                keeping.hear(site, &change);
+                say_to_all(outlets, (site, change));
+            };
             if is_password(&path) {
                 if !self.passwords.ask(site, path.clone()) {
                     sink(site, Change::Failed(path));
@@ -206,7 +246,7 @@ impl<S: Fn(&Omission)> Work<'_, S> {
                 tree.take_omissions().iter().for_each(&self.say);
             }
         }
-        self.may_be_more = left == 0;
+        self.may_be_more = left == 0 || errands_left == 0;
     }
 
     /// Looks for changes, and says when to look again at the latest.
@@ -214,7 +254,11 @@ impl<S: Fn(&Omission)> Work<'_, S> {
         let outlets = &self.outlets;
         let mut next = None;
         for tree in &mut self.trees {
-            let sink = &mut |site, change| say_to_all(outlets, (site, change));
+            let keeping = &mut self.keeping;
+            let sink = &mut |site, change| {
+                keeping.hear(site, &change);
+                say_to_all(outlets, (site, change));
+            };
             next = tree.poll(now, sink).into_iter().chain(next).min();
             tree.take_omissions().iter().for_each(&self.say);
         }

@@ -285,7 +285,7 @@ impl Tree {
         };
         let Admission { evicted, is_held } = self.cache.lock().admit(self.site, path, arrival);
         for Evicted { site, path, about } in evicted {
-            sink(site, Change::Listed(path, about));
+            sink(site, Change::evicted(path, about));
         }
         let was_joined = self.joined.remove(path);
         if is_held && !coded.is_empty() {

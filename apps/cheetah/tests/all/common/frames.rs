@@ -5,7 +5,8 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
 use exos_http2::frame::{self, FrameHead, flag, kind, payload};
-use exos_http2::hpack::{Decoder, encoder};
+use exos_http2::hpack::Decoder;
+pub use exos_http2::hpack::encoder::block;
 use exos_http2::{ErrorCode, StreamId};
 
 /// What has come on a stream.
@@ -38,20 +39,10 @@ pub struct FrameClient {
     ping: Option<[u8; 8]>,
 }
 
-/// A header block.
-pub fn block(fields: &[(&str, &str)]) -> Vec<u8> {
-    let mut block = Vec::new();
-    for (name, value) in fields {
-        encoder::push(&mut block, name.as_bytes(), value.as_bytes());
-    }
-    block
-}
-
 /// A frame.
 pub fn framed(kind: u8, flags: u8, stream: StreamId, payload: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
-    frame::push_head(&mut out, payload.len(), kind, flags, stream);
-    out.extend_from_slice(payload);
+    frame::push(&mut out, kind, flags, stream, payload);
     out
 }
 

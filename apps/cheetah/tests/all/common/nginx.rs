@@ -64,6 +64,16 @@ impl Nginx {
         Some(nginx)
     }
 
+    /// Fails if there is anything in which it does not do as we do.
+    pub fn assert_none(&self, surprises: &[String]) {
+        assert!(
+            surprises.is_empty(),
+            "{}\n{}",
+            self.version,
+            surprises.join("\n")
+        );
+    }
+
     /// What nginx answers a request on a connection of its own with, until it closes, or falls silent when the answer
     /// is the one that is wanted.
     pub fn answer(&self, request: impl AsRef<[u8]>, is_wanted: impl Fn(&str) -> bool) -> String {

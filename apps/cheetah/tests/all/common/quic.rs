@@ -17,8 +17,8 @@ use exos_http3::qpack::{decoder, encoder};
 use exos_http3::{frame, frame::kind};
 use exos_inet::Instant;
 use exos_inet::tcp::{ConnectionId, Event};
+use exos_quic::Arrived;
 use exos_testing::Random;
-use exos_tls::policy::MinimumVersion;
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{
     ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig,
@@ -33,6 +33,8 @@ const PORT: u16 = 443;
 const LATENCY: Duration = Duration::from_millis(10);
 /// How long datagrams wait before a slow wire at most.
 const QUEUE_TIME: Duration = Duration::from_secs(2);
+/// Datagrams that leave as one.
+const SEGMENTS: usize = 16;
 /// A step of virtual time.
 const STEP: Duration = Duration::from_millis(1);
 
@@ -167,13 +169,9 @@ impl World {
         let config = Config {
             tls: Some(TlsConfig {
                 port: PORT,
-                minimum: MinimumVersion::default(),
-                suites: Vec::new(),
-                certificates: Vec::new(),
                 self_signed: true,
                 http3: true,
-                clients: None,
-                key_log: None,
+                ..TlsConfig::default()
             }),
             ..Config::of(Root::Example)
         };
@@ -257,7 +255,12 @@ impl World {
         self.quic.begin_turn(now);
         let is_there = |it: &mut UnderWay| it.0 <= now;
         while let Some((_, client, bytes)) = self.wires[0].pop_front_if(is_there) {
-            self.quic.receive(client, None, 0, &bytes);
+            self.quic.receive(&Arrived {
+                remote: client,
+                local: None,
+                ecn: 0,
+                payload: &bytes,
+            });
         }
         while let Some((_, client, bytes)) = self.wires[1].pop_front_if(is_there) {
             let place = usize::from(client.port() - 10_000);
@@ -266,10 +269,12 @@ impl World {
         let mut transport = Beside::new(Nothing, Some(&mut self.quic));
         self.cheetah.handle(now, super::NOW_SECS, &mut transport);
         self.cheetah.handle(now, super::NOW_SECS, &mut transport);
-        while let Some(datagram) = self.quic.transmit() {
-            for payload in datagram.payload.chunks(datagram.segment) {
-                self.push(datagram.remote, false, payload.to_vec());
-            }
+        while let Some((leaving, payload)) = self.quic.transmit(SEGMENTS) {
+            let datagrams = payload.chunks(leaving.segment);
+            let datagrams: Vec<Vec<u8>> = datagrams.map(<[u8]>::to_vec).collect();
+            datagrams
+                .into_iter()
+                .for_each(|payload| self.push(leaving.remote, false, payload));
         }
         for place in 0..self.clients.len() {
             let sent = self.clients[place].turn(time);
@@ -448,7 +453,7 @@ impl Response {
                 kind::DATA => self.body.extend_from_slice(content),
                 kind::HEADERS => {
                     let mut fields = Fields::new();
-                    decoder::decode(content, &mut fields).unwrap();
+                    decoder::decode(content, |name, value| fields.push(name, value)).unwrap();
                     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
                     let all = fields.iter().map(|(name, value)| (text(name), text(value)));
                     self.fields = all.collect();
@@ -469,24 +474,19 @@ impl Response {
 
 /// The head of a request.
 pub fn request(method: &str, path: &str, more: &[(&str, &str)]) -> Vec<u8> {
-    let mut section = Vec::new();
-    encoder::begin(&mut section);
     let own = [
         (":method", method),
         (":scheme", "https"),
         (":authority", "localhost"),
         (":path", path),
     ];
-    for (name, value) in own.iter().chain(more) {
-        encoder::push(&mut section, name.as_bytes(), value.as_bytes());
-    }
+    let section = encoder::section(&[&own[..], more].concat());
     framed(kind::HEADERS, &section)
 }
 
 /// A frame.
 pub fn framed(kind: u64, content: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
-    frame::push_head(&mut out, kind, content.len() as u64);
-    out.extend_from_slice(content);
+    frame::push(&mut out, kind, content);
     out
 }

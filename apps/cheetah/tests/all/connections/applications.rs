@@ -193,7 +193,7 @@ fn clients_that_wait_are_answered_in_order() {
     hear(&mut first);
     for number in 1..4 {
         clients.push(world.client(&ask("GET", &format!("/{number}"))));
-        std::thread::sleep(Duration::from_millis(50));
+        world.server.await_waits(number as u64);
         // The next request, byte by byte.
         for byte in ask("GET", "/behind").bytes().take(20) {
             clients[number].write_all(&[byte]).unwrap();
@@ -219,7 +219,7 @@ fn an_application_that_comes_back_is_asked_again() {
     for _ in 1..5 {
         clients.push(world.client(&ask("GET", "/1")));
     }
-    std::thread::sleep(Duration::from_millis(200));
+    world.server.await_waits(4);
     std::fs::remove_file(&world.path).unwrap();
     drop(first);
     for client in &mut clients {

@@ -1,6 +1,7 @@
 //! Connections: their limits, slow and bad ones, those of HTTP/2 and HTTP/3, applications, and the kernel's sockets.
 
 mod applications;
+mod caching;
 mod http2;
 mod http2_life;
 mod http2_streams;

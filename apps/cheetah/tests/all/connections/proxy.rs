@@ -3,9 +3,11 @@
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use exos_cheetah::Site;
+use exos_cheetah::applications::pool::CheckRules;
 use exos_cheetah::applications::proxy::Proxy;
 use exos_cheetah::applications::rules::{Rule, Scope};
 use exos_cheetah::applications::{Address, Application, Place, Rules};
@@ -538,4 +540,116 @@ fn an_upstream_that_does_not_answer_a_connection_is_passed_over() {
     client.write_all(ask("GET", "/").as_bytes()).unwrap();
     assert_eq!(response(&mut client).0, "504");
     drop(waiting);
+}
+
+/// RFC 9110 §7.8: what bytes would pass both ways is then known to nobody.
+#[test]
+fn a_protocol_that_nobody_offered_is_refused() {
+    let asked =
+        "GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket, x\r\n\r\n";
+    for (chosen, status) in [
+        ("Upgrade: X\r\n", "101"),
+        ("Upgrade: other\r\n", "502"),
+        ("Upgrade: x, other\r\n", "502"),
+        ("", "502"),
+    ] {
+        let world = World::new(1, |_, _| {});
+        let mut client = world.client(asked);
+        let mut upstream = world.accept();
+        head(&mut upstream);
+        let answer = format!("HTTP/1.1 101 Yes\r\nConnection: upgrade\r\n{chosen}\r\n");
+        upstream.write_all(answer.as_bytes()).unwrap();
+        assert_eq!(&head(&mut client)[9..12], status, "{chosen}");
+    }
+}
+
+#[test]
+fn redirects_to_the_upstream_itself_lead_to_the_rules_path() {
+    let world = World::new(1, |_, proxy| proxy.base = Some("/v2".to_owned()));
+    let at = world.upstreams[0].local_addr().unwrap();
+    for (location, wanted) in [
+        (format!("http://{at}/v2/x?y"), "/x?y".to_owned()),
+        (
+            format!("http://{at}/elsewhere"),
+            format!("http://{at}/elsewhere"),
+        ),
+        (
+            "http://other.test/v2/x".to_owned(),
+            "http://other.test/v2/x".to_owned(),
+        ),
+    ] {
+        let mut client = world.client(&ask("GET", "/a"));
+        let mut upstream = world.accept();
+        head(&mut upstream);
+        let answer = format!(
+            "HTTP/1.1 302 Found\r\nContent-Length: 0\r\nConnection: close\r\nLocation: {location}\r\n\r\n"
+        );
+        upstream.write_all(answer.as_bytes()).unwrap();
+        let answered = head(&mut client);
+        assert!(
+            answered.contains(&format!("Location: {wanted}\r\n")),
+            "{answered}"
+        );
+    }
+}
+
+/// The upstream that fails its checks is asked no more, until it passes them.
+#[test]
+fn an_upstream_that_fails_its_checks_is_out() {
+    let check = CheckRules {
+        path: "/health".to_owned(),
+        host: Some("check.test".to_owned()),
+        interval: Duration::from_millis(20),
+        timeout: LONG,
+        fails: 2,
+        passes: 2,
+    };
+    let world = World::new(2, |_, proxy| proxy.check = Some(check));
+    let is_well = Arc::new(AtomicBool::new(false));
+    let served: Vec<Arc<AtomicUsize>> = (0..2).map(|_| Arc::default()).collect();
+    for (n, listener) in world.upstreams.iter().enumerate() {
+        let (listener, served, is_well) = (
+            listener.try_clone().unwrap(),
+            served[n].clone(),
+            is_well.clone(),
+        );
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                let asked = head(&mut stream);
+                let is_check = asked.starts_with("GET /health ");
+                assert!(
+                    !is_check || asked.contains("\r\nHost: check.test\r\n"),
+                    "{asked}"
+                );
+                served.fetch_add(usize::from(!is_check), Ordering::SeqCst);
+                let is_bad = is_check && n == 0 && !is_well.load(Ordering::SeqCst);
+                let status = if is_bad { "500 Bad" } else { "200 OK" };
+                let answer =
+                    format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+                let _ = stream.write_all(answer.as_bytes());
+            }
+        });
+    }
+    // Ten in a row: while both are in, they are asked in turn.
+    let asked_both = || {
+        let before = served[0].load(Ordering::SeqCst);
+        for _ in 0..10 {
+            let mut client = world.client(&ask("GET", "/"));
+            assert_eq!(response(&mut client).0, "200");
+        }
+        served[0].load(Ordering::SeqCst) > before
+    };
+    let until = |wanted: bool| {
+        for _ in 0..6000 {
+            if asked_both() == wanted {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("it is never {wanted}");
+    };
+    until(false);
+    assert!(!asked_both(), "it stays out");
+    is_well.store(true, Ordering::SeqCst);
+    until(true);
 }

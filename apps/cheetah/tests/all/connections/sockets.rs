@@ -5,13 +5,14 @@ use crate::common;
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use exos::clock;
+use exos_cheetah::caching::keeping::Keeping;
 use exos_cheetah::connections::{Bounds, Carried as _};
-use exos_cheetah::site::{Description, Document, Sites};
+use exos_cheetah::site::{Cache, Description, Document, Sites};
 use exos_cheetah::sockets::SocketServer;
 use exos_cheetah::{Server, Status};
 
@@ -39,6 +40,8 @@ fn listen_with(site: impl Into<Sites>) -> SocketServer {
 pub(super) struct Running {
     address: SocketAddr,
     stop: Arc<AtomicBool>,
+    /// Requests that have had to wait for an application, as of its last turn.
+    waits: Arc<AtomicU64>,
     /// Gives how many connections were left, and how many responses there were.
     thread: Option<JoinHandle<(usize, u64)>>,
 }
@@ -67,15 +70,22 @@ impl Running {
         let (tell, told) = std::sync::mpsc::channel();
         let stop = Arc::new(AtomicBool::new(false));
         let is_over = Arc::clone(&stop);
+        let waits = Arc::new(AtomicU64::new(0));
+        let has_waited = Arc::clone(&waits);
         let thread = std::thread::spawn(move || {
             let mut server = listen_with(site());
             server.set_bounds(bounds, None);
             prepare(server.cheetah_mut().server_mut());
             tell.send(server.address().expect("it listens")).unwrap();
+            let mut keeping = Keeping::new(Cache::new(64 << 20).into());
             while !is_over.load(Ordering::Relaxed) {
                 server
                     .turn(Some(clock::now() + Duration::from_millis(10)))
                     .unwrap();
+                keep_answers(&mut keeping, &mut server);
+                let mut counters = server.cheetah().counters().into_iter();
+                let waits = counters.find(|(name, _)| *name == "fastcgi_waits");
+                has_waited.store(waits.expect("it is counted").1, Ordering::Relaxed);
             }
             server.stop();
             let until = clock::now() + Duration::from_secs(30);
@@ -90,6 +100,7 @@ impl Running {
         Self {
             address: told.recv().expect("it listens"),
             stop,
+            waits,
             thread: Some(thread),
         }
     }
@@ -100,6 +111,15 @@ impl Running {
             .set_read_timeout(Some(Duration::from_secs(60)))
             .unwrap();
         stream
+    }
+
+    /// Until as many requests have had to wait for an application.
+    pub(super) fn await_waits(&self, count: u64) {
+        let until = clock::now() + Duration::from_secs(60);
+        while self.waits.load(Ordering::Relaxed) < count {
+            assert!(clock::now() < until, "{count} requests wait");
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Everything that comes until the server closes.
@@ -123,6 +143,21 @@ impl Running {
             .expect("it runs")
             .join()
             .expect("it ends")
+    }
+}
+
+/// Does what the server wants done about answers that are kept, as the thread does that has the account of them.
+fn keep_answers(keeping: &mut Keeping, server: &mut SocketServer) {
+    let next = |server: &mut SocketServer| {
+        let answers = server.cheetah_mut().server_mut().answers_mut();
+        answers.poll_errand()
+    };
+    while let Some(errand) = next(server) {
+        let mut told = Vec::new();
+        keeping.run(errand, &mut |site, change| told.push((site, change)));
+        for (site, change) in told {
+            server.change(site, change);
+        }
     }
 }
 

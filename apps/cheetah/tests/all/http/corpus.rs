@@ -9,6 +9,9 @@ pub mod fastcgi;
 #[path = "../../../../../fuzz/bodies/web/proxy.rs"]
 pub mod proxy;
 
+#[path = "../../../../../fuzz/bodies/web/caching.rs"]
+pub mod caching;
+
 #[path = "../../../../../fuzz/bodies/web/http.rs"]
 pub mod bodies;
 
@@ -64,4 +67,9 @@ fn requests_for_upstreams() {
 #[test]
 fn headers_of_proxies() {
     replay(corpus("proxy_headers"), 3000, proxy::headers);
+}
+
+#[test]
+fn words_about_caching() {
+    replay(corpus("proxy_caching"), 3000, caching::caching);
 }

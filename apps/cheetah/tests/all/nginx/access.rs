@@ -135,10 +135,5 @@ fn nginx_agrees_about_access() {
             }
         }
     }
-    assert!(
-        surprises.is_empty(),
-        "{}\n{}",
-        nginx.version,
-        surprises.join("\n")
-    );
+    nginx.assert_none(&surprises);
 }

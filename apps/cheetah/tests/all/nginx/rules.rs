@@ -169,10 +169,5 @@ fn nginx_agrees_or_the_difference_is_explained() {
             surprises.push(format!("{host} {target}: ours {ours:?}, nginx {theirs:?}"));
         }
     }
-    assert!(
-        surprises.is_empty(),
-        "{}\n{}",
-        nginx.version,
-        surprises.join("\n")
-    );
+    nginx.assert_none(&surprises);
 }

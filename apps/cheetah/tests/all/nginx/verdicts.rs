@@ -239,12 +239,7 @@ fn nginx_agrees_or_the_difference_is_explained() {
             ));
         }
     }
-    assert!(
-        surprises.is_empty(),
-        "{}\n{}",
-        nginx.version,
-        surprises.join("\n")
-    );
+    nginx.assert_none(&surprises);
 }
 
 /// The documents of [`common::site`], and a configuration that serves them.

@@ -539,8 +539,9 @@ fn documents_that_change_follow_the_rules() {
     let (site, mut tree) = common::folder::load_live(&www, config.limits, settings);
     let mut server = Server::new(site, NOW_SECS);
     let mut follow = |server: &mut Server| {
-        let site = server.sites_mut().get_mut(0);
-        tree.poll(Instant::now(), &mut |_, change| site.apply(change));
+        tree.poll(Instant::now(), &mut |_, change| {
+            server.change_site(0, change)
+        });
     };
     let path = |name: &str| folder.0.join("www").join(name);
     assert_eq!(body(&get(&mut server, "h", "/")), "start");

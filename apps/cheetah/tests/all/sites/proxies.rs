@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use exos_buf::Slice;
 use exos_cheetah::applications::proxy::HostField;
+use exos_cheetah::applications::rules::{Rule, Scope};
+use exos_cheetah::caching::CacheRules;
 use exos_cheetah::config::{Config, Root};
 use exos_cheetah::{Next, Server, ServerConnection};
 
@@ -52,6 +54,46 @@ fn upstreams_have_defaults_and_more() {
 }
 
 #[test]
+fn answers_are_kept_and_upstreams_asked_whether_they_are_well_where_a_rule_says_so() {
+    let config = parse(
+        "[[site]]\n[[site.proxy]]\npath = \"/a\"\nto = \"http://10.0.0.5\"\ncache = true\n\
+         check = { path = \"/health?x\", host = \"a.test\", interval = \"1s\", timeout = \"2s\", fails = 4, passes = 5 }\n\
+         [[site.proxy]]\npath = \"/b\"\nto = \"http://10.0.0.5\"\ncache = { answer = \"1KiB\", share = \"9%\", \
+         ignore_query = true, obey_clients = false, guess = \"1h\", stale_while_revalidate = \"6s\", stale_if_error = \"7s\" }\n\
+         [[site.proxy]]\npath = \"/c\"\nto = \"http://10.0.0.5\"\ncache = false\n",
+    )
+    .unwrap();
+    let rules = &config.sites[0].settings.applications;
+    let proxy = |path: &str| {
+        let is_it = |rule: &&Rule| matches!(&rule.scope, Scope::Path(it) if it.to_string() == path);
+        let rule = rules.iter().find(is_it).unwrap();
+        rule.application.proxy.clone().unwrap()
+    };
+    assert_eq!(proxy("/a").cache.as_deref(), Some(&CacheRules::default()));
+    // What is below is of the same rule, and what is kept too.
+    let (whole, below) = (proxy("/a").cache.unwrap(), proxy("/a/*").cache.unwrap());
+    assert!(std::sync::Arc::ptr_eq(&whole, &below));
+    let check = proxy("/a").check.unwrap();
+    assert_eq!(
+        (&*check.path, check.host.as_deref()),
+        ("/health?x", Some("a.test"))
+    );
+    let times = [check.interval, check.timeout].map(|time| time.as_secs());
+    assert_eq!((times, check.fails, check.passes), ([1, 2], 4, 5));
+    let wanted = CacheRules {
+        answer_len_max: 1024,
+        share_percent: 9,
+        ignores_query: true,
+        obeys_clients: false,
+        heuristic: Some(Duration::from_secs(3600)),
+        stale_while_revalidate: Duration::from_secs(6),
+        stale_if_error: Duration::from_secs(7),
+    };
+    assert_eq!(proxy("/b").cache.as_deref(), Some(&wanted));
+    assert_eq!((proxy("/c").cache, proxy("/c").check), (None, None));
+}
+
+#[test]
 fn what_is_wrong_with_upstreams_is_said() {
     let rule = "path = \"/a\"\nto = \"http://10.0.0.5\"";
     for (keys, wanted) in [
@@ -73,8 +115,8 @@ fn what_is_wrong_with_upstreams_is_said() {
             "4: \"10.0.0.5\" is no address of an upstream",
         ),
         (
-            "path = \"/a\"\nto = \"https://10.0.0.5\"",
-            "4: \"https://10.0.0.5\" is HTTPS",
+            "path = \"/a\"\nto = \"https://unix:/run/a\"",
+            "4: \"https://unix:/run/a\" is a socket of this host",
         ),
         ("path = \"/a\"\nto = []", "4: nobody answers"),
         (
@@ -95,6 +137,54 @@ fn what_is_wrong_with_upstreams_is_said() {
         (
             &format!("{rule}\n[[site.proxy]]\n{rule}"),
             "6: \"/a\" is there in line 3 too",
+        ),
+        (
+            &format!("{rule}\n[[site.proxy]]\npath = \"/a/\"\nto = \"http://10.0.0.6\""),
+            "6: \"/a/\" is there in line 3 too",
+        ),
+        (
+            &format!("{rule}\n[[site.fastcgi]]\npath = \"/a/*\"\nto = \"/run/a\""),
+            "3: \"/a\" is there in line 6 too",
+        ),
+        (
+            "path = \"/a\"\nto = \"http://10.0.0.5/b\"\nraw = true",
+            "2: raw has targets go on",
+        ),
+        (
+            &format!("{rule}\nfiles_first = true"),
+            "2: files_first is about documents",
+        ),
+        (
+            &format!("{rule}\ntls_name = \"a\""),
+            "2: ca and tls_name are about HTTPS",
+        ),
+        (
+            &format!("{rule}\ncache = 5"),
+            "5: write true, false, or a table",
+        ),
+        (
+            &format!("{rule}\ncache = {{ share = \"0%\" }}"),
+            "5: \"0%\" is no share",
+        ),
+        (
+            &format!("{rule}\ncache = {{ what = 1 }}"),
+            "5: write true, false, or a table",
+        ),
+        (
+            &format!("{rule}\ncheck = {{ interval = \"1s\" }}"),
+            "5: nothing is asked for",
+        ),
+        (
+            &format!("{rule}\ncheck = {{ path = \"a\" }}"),
+            "5: \"a\" is no path",
+        ),
+        (
+            &format!("{rule}\ncheck = {{ path = \"/\", fails = 0 }}"),
+            "5: 0 is out of bounds",
+        ),
+        (
+            "path = \"/a\"\nto = \"https://10.0.0.5\"\nca = \"none.pem\"",
+            "4: ",
         ),
         // Those who verify passwords follow documents.
         (

@@ -600,7 +600,8 @@ fn the_keeper_reads_what_threads_ask_for() {
         ..
     } = Cached::new(folder(FILES), LIMIT);
     let cores = exos_host::affinity::allowed().unwrap();
-    let (keeper, mut changes) = Keeper::start(vec![tree], cores, 1, |_| {}).unwrap();
+    let (keeper, mut changes) =
+        Keeper::start(vec![tree], Cache::new(u64::MAX).into(), cores, 1, |_| {}).unwrap();
     let (answered, count) = (std::sync::atomic::AtomicUsize::new(0), 2 * FETCHES_QUEUED);
     let is_read = |change: &Change| matches!(change, Change::Document(..) | Change::Failed(_));
     std::thread::scope(|scope| {

@@ -3,13 +3,14 @@
 //!
 //! `EXOS_SEEDS` multiplies how many documents are fetched: over 100,000 on either wire with 30.
 
-use crate::common::browser;
+use crate::common::{self, browser};
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use browser::{CONNECTIONS, Response, Visit};
-use exos_cheetah::site::{Description, Document};
+use exos_cheetah::site::document::Draft;
+use exos_cheetah::site::{Change, Description, Document};
 use exos_cheetah::{Server, Site};
 use exos_sim::random::{Random, Seed};
 use exos_sim::wire::Conditions;
@@ -48,22 +49,23 @@ impl Author {
         content
     }
 
-    /// Puts a new version of a document in the place of the one before.
-    fn write(&mut self, path: String, site: &mut Site) {
+    /// A new version of a document, that is to take the place of the one before.
+    fn write(&mut self, path: String) -> Change {
         let content = self.content();
         let description = Description::plain("application/octet-stream", 0);
         let document = Document::new(&content, &description);
         let tag = String::from_utf8(document.entity_tag().to_vec()).unwrap();
-        site.insert(path.as_bytes(), document);
+        let change = Change::Document(common::path(&path), Draft::new(&content, &description));
         self.versions.insert((path, tag), hash(&content));
         self.changes += 1;
+        change
     }
 
     /// Perhaps changes a document, as files under a server change: between its turns.
     fn change(&mut self, server: &mut Server) {
         if self.random.chance(CHANGE) {
             let path = path(self.random.below(PATHS));
-            self.write(path, server.sites_mut().get_mut(0));
+            server.change_site(0, self.write(path));
         }
     }
 
@@ -93,7 +95,7 @@ fn path(number: u64) -> String {
 fn visit(seed: u64, conditions: Conditions) -> (usize, usize) {
     let mut author = Author::new(seed);
     let mut site = Site::new();
-    (0..PATHS).for_each(|number| author.write(path(number), &mut site));
+    (0..PATHS).for_each(|number| site.apply(author.write(path(number))));
     let mut visit = Visit::new(seed, conditions, site);
     let mut wanted = Random::new(Seed(seed), 10);
     for _ in 0..CONNECTIONS {

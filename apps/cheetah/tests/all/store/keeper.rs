@@ -13,7 +13,7 @@ use exos_cheetah::config::Config;
 use exos_cheetah::limits::{CHANGES_QUEUED, PASSWORDS_QUEUED};
 use exos_cheetah::serve::content::sites::Fresh;
 use exos_cheetah::site::rules::access::{Asks, Verdict};
-use exos_cheetah::site::{Change, Changes, Keeper, Limits, Omission, Tree};
+use exos_cheetah::site::{Cache, Change, Changes, Keeper, Limits, Omission, Tree};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 fn load_live(folder: &Folder) -> (Site, Tree) {
@@ -22,7 +22,14 @@ fn load_live(folder: &Folder) -> (Site, Tree) {
 
 fn start(tree: Tree, listeners: usize) -> (Keeper, Vec<Changes>) {
     let cores = exos_host::affinity::allowed().unwrap();
-    Keeper::start(vec![tree], cores, listeners, |_| {}).unwrap()
+    Keeper::start(
+        vec![tree],
+        Cache::new(u64::MAX).into(),
+        cores,
+        listeners,
+        |_| {},
+    )
+    .unwrap()
 }
 
 /// What is at a path, and where it lies in memory.
@@ -112,7 +119,8 @@ fn nothing_is_said_of_what_vanishes() {
     let (say, said) = std::sync::mpsc::channel();
     let cores = exos_host::affinity::allowed().unwrap();
     let say = move |omission: &Omission| say.send(omission.to_string()).unwrap();
-    let (keeper, mut changes) = Keeper::start(vec![tree], cores, 1, say).unwrap();
+    let (keeper, mut changes) =
+        Keeper::start(vec![tree], Cache::new(u64::MAX).into(), cores, 1, say).unwrap();
     for n in 0..5000 {
         folder.write("temporary", "t");
         folder.write(&format!("d{n}/inside"), "t");

@@ -84,7 +84,7 @@ impl Sections {
                     return self.enhanced(input).map(|it| Some(Item::Packet(it)));
                 }
                 SIMPLE_PACKET => return self.simple(input).map(|it| Some(Item::Packet(it))),
-                DECRYPTION_SECRETS if wants_secrets => {
+                DECRYPTION_SECRETS if wants_secrets && self.has_key_log(input) => {
                     return self.secrets(input).map(|it| Some(Item::Secrets(it)));
                 }
                 _ => {}
@@ -296,19 +296,19 @@ impl Sections {
         })
     }
 
-    /// The draft's section 4.7: a key log of TLS; empty where it is something else.
+    /// A block of secrets is a key log of TLS. Others are passed over.
+    fn has_key_log<R: Read>(&self, input: &Input<R>) -> bool {
+        let kind = input.item().first_chunk();
+        kind.is_some_and(|kind| self.order.u32(*kind) == SECRETS_TLS_KEY_LOG)
+    }
+
+    /// The draft's section 4.7: a key log of TLS.
     fn secrets<'a, R: Read>(&self, input: &'a Input<R>) -> Result<&'a [u8], FileError> {
-        let Some(([kind, len], rest)) =
-            input.item().split_first_chunk::<8>().map(|(head, rest)| {
-                let word = |at: usize| [head[at], head[at + 1], head[at + 2], head[at + 3]];
-                ([0, 4].map(|at| self.order.u32(word(at))), rest)
-            })
-        else {
+        let Some(([_, _, _, _, len @ ..], rest)) = input.item().split_first_chunk::<8>() else {
             return Err(input.bad("a block of secrets that is too short"));
         };
-        match rest.get(..len as usize) {
-            Some(text) if kind == SECRETS_TLS_KEY_LOG => Ok(text),
-            Some(_) => Ok(&[]),
+        match rest.get(..self.order.u32(*len) as usize) {
+            Some(text) => Ok(text),
             None => Err(input.bad("a block of secrets that is shorter than it says")),
         }
     }

@@ -5,7 +5,7 @@ use exos_inet::tcp::ConnectionId;
 
 use super::super::clients::Engine;
 use super::super::slot;
-use super::connections::Stage;
+use super::connections::{Spoken, Stage};
 use crate::statistics::ErrorKind;
 use crate::transport::Transport;
 
@@ -74,13 +74,13 @@ impl Engine {
         if !self.behaviour.merging {
             transport.acknowledge(id);
         }
-        self.open_for_requests(at);
+        self.open_for_requests(at, Spoken::Http2(Box::default()));
     }
 
     /// Requests may be asked on a connection from now on.
-    pub(super) fn open_for_requests(&mut self, at: u32) {
+    pub(super) fn open_for_requests(&mut self, at: u32, spoken: Spoken) {
         let it = self.shared().get_mut(at);
-        it.stage = Stage::Open(Box::default());
+        it.stage = Stage::Open(spoken);
         let waiting: Vec<u32> = it.waiting.iter().copied().collect();
         self.shared().touch(at);
         for slot in waiting {
@@ -101,7 +101,7 @@ impl Engine {
 
     /// Does it for one of them.
     pub(super) fn settle(&mut self, at: u32, now: Instant, transport: &mut impl Transport) {
-        let is_used_up = self.ask_waiting(at);
+        let is_used_up = self.ask_waiting(at, transport);
         let it = self.shared().get_mut(at);
         if is_used_up && !it.is_retired {
             for slot in self.shared().retire(at) {
@@ -109,9 +109,9 @@ impl Engine {
             }
         }
         let it = self.shared().get_mut(at);
-        let is_done = it.is_done();
+        let is_done = it.is_done(transport);
         let Some(id) = it.id else { return };
-        if let Some(http) = it.http() {
+        if let Some(http) = it.http2() {
             if is_done {
                 http.go_away(exos_http2::ErrorCode::NO_ERROR);
             }
@@ -125,24 +125,30 @@ impl Engine {
     }
 
     /// Asks those that wait, as far as there are streams. True when nothing more can be asked on the connection.
-    fn ask_waiting(&mut self, at: u32) -> bool {
+    fn ask_waiting(&mut self, at: u32, transport: &mut impl Transport) -> bool {
         let most = self.behaviour.requests_per_connection;
         let shared = self.shared.as_mut().expect("there are connections");
         let streams = shared.streams();
         let it = shared.get_mut(at);
-        let Stage::Open(http) = &mut it.stage else {
+        let mut waiting = std::mem::take(&mut it.waiting);
+        let mut used = it.used;
+        let Some(requests) = it.requests(transport) else {
+            it.waiting = waiting;
             return false;
         };
-        while it.used < most
-            && http.room(streams) > 0
-            && let Some(slot) = it.waiting.pop_front()
+        while used < most
+            && !waiting.is_empty()
+            && requests.room(streams) > 0
+            && let Some(slot) = waiting.pop_front()
         {
             let its = &mut self.slots[slot as usize];
-            http.ask(slot, &self.driver.requests()[its.request as usize]);
+            requests.ask(slot, &self.driver.requests()[its.request as usize]);
             its.stage = slot::Stage::Head;
             its.used = 1;
-            it.used += 1;
+            used += 1;
         }
-        it.used >= most || http.is_used_up()
+        let is_used_up = used >= most || requests.is_used_up();
+        (it.waiting, it.used) = (waiting, used);
+        is_used_up
     }
 }

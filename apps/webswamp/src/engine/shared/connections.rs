@@ -7,6 +7,8 @@ use exos_inet::tcp::ConnectionId;
 
 use super::super::slot::{of_token, token};
 use crate::http2::Connection;
+use crate::multiplexed::Multiplexed;
+use crate::transport::Transport;
 
 /// No connection.
 const NONE: u32 = u32::MAX;
@@ -45,24 +47,51 @@ pub(super) enum Stage {
     /// It stands, and is being secured.
     Securing,
     /// Requests may be asked.
-    Open(Box<Connection>),
+    Open(Spoken),
+}
+
+/// What is spoken on one.
+#[derive(Debug)]
+pub(super) enum Spoken {
+    /// Frames, in bytes that a connection carries.
+    Http2(Box<Connection>),
+    /// Streams, which the transport has.
+    Http3,
 }
 
 impl Shared {
-    pub(super) fn http(&mut self) -> Option<&mut Connection> {
+    /// What of it is there of HTTP/2, once requests may be asked.
+    pub(super) fn http2(&mut self) -> Option<&mut Connection> {
         match &mut self.stage {
-            Stage::Open(http) => Some(http),
+            Stage::Open(Spoken::Http2(http)) => Some(http),
+            Stage::Open(Spoken::Http3) | Stage::Opening | Stage::Securing => None,
+        }
+    }
+
+    /// Its requests, once they may be asked.
+    pub(super) fn requests<'a>(
+        &'a mut self,
+        transport: &'a mut impl Transport,
+    ) -> Option<&'a mut dyn Multiplexed> {
+        match &mut self.stage {
+            Stage::Open(Spoken::Http2(http)) => Some(&mut **http),
+            Stage::Open(Spoken::Http3) => {
+                let http = transport.http3(self.id?)?;
+                Some(http)
+            }
             Stage::Opening | Stage::Securing => None,
         }
     }
 
     /// Nothing is under way on it, and nothing will be.
-    pub(super) fn is_done(&self) -> bool {
-        let is_idle = match &self.stage {
-            Stage::Open(http) => http.streams() == 0,
-            Stage::Opening | Stage::Securing => true,
-        };
-        self.is_retired && is_idle && self.waiting.is_empty()
+    pub(super) fn is_done(&mut self, transport: &mut impl Transport) -> bool {
+        self.is_retired && self.waiting.is_empty() && self.is_idle(transport)
+    }
+
+    /// Nothing is under way on it.
+    pub(super) fn is_idle(&mut self, transport: &mut impl Transport) -> bool {
+        let requests = self.requests(transport);
+        requests.is_none_or(|requests| requests.streams() == 0)
     }
 }
 

@@ -2,12 +2,11 @@
 
 use std::collections::VecDeque;
 
-use exos_http2::Fault;
 use exos_inet::Instant;
 use exos_inet::tcp::Reason;
 
 use super::super::clients::Engine;
-use super::connections::{SharedConnections, Stage};
+use super::connections::{SharedConnections, Spoken, Stage};
 use crate::statistics::{ErrorKind, Handshake};
 use crate::transport::Transport;
 
@@ -67,19 +66,23 @@ impl Engine {
                 it.heard = now;
                 let begun = it.begun;
                 self.statistics.secured(begun, handshake);
-                self.open_for_requests(at);
+                let spoken = match transport.speaks_http3() {
+                    true => Spoken::Http3,
+                    false => Spoken::Http2(Box::default()),
+                };
+                self.open_for_requests(at, spoken);
                 self.settle(at, now, transport);
             }
             Err(reason) => self.shared_not_secured(at, reason, Farewell::Abort, now, transport),
         }
     }
 
-    /// A connection stands that is to be secured.
+    /// A connection is to be secured, or secured as it is opened.
     pub(in super::super) fn shared_awaits_handshake(&self, token: u64) -> bool {
         let shared = self.shared.as_ref();
         shared.is_some_and(|shared| {
             let at = shared.of_token(token);
-            at.is_some_and(|at| matches!(shared.get(at).stage, Stage::Securing))
+            at.is_some_and(|at| matches!(shared.get(at).stage, Stage::Opening | Stage::Securing))
         })
     }
 
@@ -96,25 +99,24 @@ impl Engine {
         self.lose_shared(at, ErrorKind::Handshake, farewell, now, transport);
     }
 
-    /// The server does what no server may.
+    /// The server does what no server may; it hears so.
     pub(super) fn spoilt_shared(
         &mut self,
         at: u32,
-        fault: Fault,
+        fault: &'static str,
         now: Instant,
         transport: &mut impl Transport,
     ) {
         self.statistics.server_fault(now, fault);
         let it = self.shared().get_mut(at);
-        if let (Some(id), Some(http)) = (it.id, it.http()) {
-            http.go_away(fault.code());
+        if let (Some(id), Some(http)) = (it.id, it.http2()) {
             for slice in http.poll_out() {
                 transport.send(id, &slice);
             }
-            if http.streams() == 0 {
-                // What went before it was answered.
-                self.statistics.failed(ErrorKind::Malformed, now, now);
-            }
+        }
+        if self.shared().get_mut(at).is_idle(transport) {
+            // What went before it was answered.
+            self.statistics.failed(ErrorKind::Malformed, now, now);
         }
         self.lose_shared(at, ErrorKind::Malformed, Farewell::Leave, now, transport);
     }
@@ -131,8 +133,9 @@ impl Engine {
     ) {
         let waiting = self.shared().retire(at);
         let it = self.shared().get_mut(at);
-        let was_open = it.http().is_some();
-        let asked = it.http().map(|http| http.take_slots()).unwrap_or_default();
+        let was_open = matches!(it.stage, Stage::Open(_));
+        let asked = it.requests(transport).map(|it| it.take_slots());
+        let asked = asked.unwrap_or_default();
         let kind = match kind {
             ErrorKind::Closed if it.is_refused => ErrorKind::GoAway,
             kind => kind,
@@ -195,8 +198,8 @@ impl Engine {
         let waiting = self.shared().retire(at);
         self.fail(slot, ErrorKind::Timeout, now, transport);
         self.enlist_others(slot, waiting, now, transport);
-        let http = self.shared().get_mut(at).http();
-        if http.is_some_and(|http| http.streams() == 0) {
+        let it = self.shared().get_mut(at);
+        if matches!(it.stage, Stage::Open(_)) && it.is_idle(transport) {
             self.forget_shared(at, Farewell::Abort, transport);
         }
     }
@@ -248,7 +251,7 @@ impl Engine {
     }
 
     /// A slot's request is given up, wherever it is.
-    pub(in super::super) fn drop_request(&mut self, slot: u32) {
+    pub(in super::super) fn drop_request(&mut self, slot: u32, transport: &mut impl Transport) {
         let shared = self.shared();
         let Some(at) = shared.of_slot(slot) else {
             return;
@@ -256,8 +259,8 @@ impl Engine {
         shared.clear_slot(slot);
         let it = shared.get_mut(at);
         it.waiting.retain(|waiting| *waiting != slot);
-        if let Some(http) = it.http() {
-            http.cancel(slot);
+        if let Some(requests) = it.requests(transport) {
+            requests.cancel(slot);
         }
         shared.touch(at);
     }

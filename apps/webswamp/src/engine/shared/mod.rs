@@ -1,4 +1,4 @@
-//! Connections that slots share, each with a stream of its own (HTTP/2).
+//! Connections that slots share, each with a stream of its own (HTTP/2, HTTP/3).
 //!
 //! Slots come in groups of as many as a connection has streams. A group asks on one connection at a time: where that takes no
 //! more requests, because as many were asked as are to be or because the server goes away, it ends with what is under way on it,

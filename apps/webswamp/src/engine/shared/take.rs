@@ -1,15 +1,15 @@
 //! What comes on connections that slots share.
 
-use exos_http2::ErrorCode;
 use exos_inet::Instant;
 use exos_inet::tcp::{ConnectionId, EventSet, Reason};
 
 use super::super::clients::Engine;
 use super::super::slot::Slot;
-use super::connections::Stage;
+use super::connections::{Spoken, Stage};
 use super::end::Farewell;
 use crate::expect::Expect;
-use crate::http2::{Loss, News};
+use crate::http2;
+use crate::multiplexed::{Code, Loss, News};
 use crate::statistics::ErrorKind;
 use crate::transport::Transport;
 
@@ -21,7 +21,7 @@ pub(in super::super) enum Outcome {
     Lost(u32, Loss),
     /// The server goes away, having done nothing about these slots' requests, but about others, or not.
     GoingAway {
-        code: ErrorCode,
+        code: Code,
         is_first: bool,
         has_taken: bool,
         unasked: Vec<u32>,
@@ -82,33 +82,31 @@ impl Engine {
         loop {
             let shared = self.shared.as_mut().expect("there are connections");
             let it = shared.get_mut(at);
-            let Stage::Open(http) = &mut it.stage else {
+            let Stage::Open(spoken) = &mut it.stage else {
                 break;
             };
-            let bytes = transport.readable(id);
-            let mut taken = 0;
-            let went = loop {
-                match http.take(&bytes[taken..]) {
-                    Ok(Some((count, news))) => {
-                        taken += count;
-                        // Pings and settings end no silence: they may come of what stands before the server.
-                        if matches!(news, News::Part(_) | News::Lost { .. }) {
-                            self.heard = now;
-                        }
-                        note(
-                            &mut self.slots,
-                            &self.behaviour.expect,
-                            now,
-                            news,
-                            &mut outcomes,
-                        );
-                    }
-                    Ok(None) => break Ok(()),
-                    Err(fault) => break Err(fault),
+            let (slots, expect) = (&mut self.slots, &self.behaviour.expect);
+            let heard = &mut self.heard;
+            let mut hear = |news: News<'_>| {
+                // Pings and settings end no silence: they may come of what stands before the server.
+                if matches!(news, News::Part(_) | News::Lost { .. }) {
+                    *heard = now;
                 }
+                note(slots, expect, now, news, &mut outcomes);
             };
-            transport.consume(id, taken);
-            if let Some(streams) = http.allowed() {
+            let (taken, went) = match spoken {
+                Spoken::Http2(http) => {
+                    let (taken, went) = take_bytes(http, transport.readable(id), &mut hear);
+                    transport.consume(id, taken);
+                    (taken, went)
+                }
+                Spoken::Http3 => match transport.http3(id) {
+                    Some(http) => (0, http.take(&mut hear).map_err(|fault| fault.reason())),
+                    None => (0, Ok(())),
+                },
+            };
+            let allowed = it.requests(transport).and_then(|it| it.allowed());
+            if let Some(streams) = allowed {
                 self.statistics.streams_allowed(streams);
             }
             for outcome in outcomes.drain(..) {
@@ -155,7 +153,7 @@ impl Engine {
                     self.statistics.went_away(now, code);
                 }
                 let it = self.shared().get_mut(at);
-                it.is_refused |= code != ErrorCode::NO_ERROR;
+                it.is_refused |= code.is_error;
                 self.shared().touch(at);
                 for slot in unasked {
                     self.ask_again(slot, at, has_taken, now, transport);
@@ -187,6 +185,29 @@ impl Engine {
         let intended = self.slots[slot as usize].intended;
         self.statistics.asked_again(intended);
         self.enlist(slot, now, transport);
+    }
+}
+
+/// Has HTTP/2 take what has come: how many bytes it takes, and whether the server keeps to the rules. Where it does not, it is told so
+/// with what leaves next.
+fn take_bytes(
+    http: &mut http2::Connection,
+    bytes: &[u8],
+    hear: &mut impl FnMut(News<'_>),
+) -> (usize, Result<(), &'static str>) {
+    let mut taken = 0;
+    loop {
+        match http.take(&bytes[taken..]) {
+            Ok(Some((count, news))) => {
+                taken += count;
+                hear(news);
+            }
+            Ok(None) => return (taken, Ok(())),
+            Err(fault) => {
+                http.go_away(fault.code());
+                return (taken, Err(fault.reason()));
+            }
+        }
     }
 }
 

@@ -83,8 +83,7 @@ fn settings(values: &[(u16, u32)]) -> Vec<u8> {
 fn answer(stream: u32) -> Vec<u8> {
     let mut out = Vec::new();
     frame::push_headers(&mut out, stream, &[HEAD], false, 16_384);
-    frame::push_head(&mut out, 5, kind::DATA, flag::END_STREAM, stream);
-    out.extend(b"hello");
+    frame::push(&mut out, kind::DATA, flag::END_STREAM, stream, b"hello");
     out
 }
 

@@ -113,6 +113,7 @@ fn engine(setting: &Setting) -> Engine {
         requests_per_connection: setting.requests_per_connection,
         pipeline: 1,
         streams: None,
+        is_http3: false,
         requests,
         timeout: setting.timeout,
         merging: true,

@@ -3,8 +3,7 @@
 use super::settings::ForwardHandler;
 use super::shape::{CONTEXT, END, FRAME, LENGTH, PACKET, Shape};
 use crate::ebpf::{Alu, Assembler, Condition, Label, Reg, Size};
-use crate::handler::arithmetic::half;
-use crate::handler::syn::expect::expect_header_sum;
+use crate::handler::arithmetic::{expect_header_sum, half};
 use crate::packet::{ANY_FRAGMENT, ETHERTYPE, NETWORK as IP, expect_ipv6, expect_station};
 use crate::program::classifier;
 use exos_wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6};
@@ -50,7 +49,7 @@ impl ForwardHandler {
             asm.load(Size::Half, Reg::R1, FRAME, IP + 6);
             asm.jump_if(Reg::R1, Condition::Set, half(ANY_FRAGMENT), other);
             // RFC 1812 §5.2.2: a forwarder verifies the header's checksum.
-            expect_header_sum(asm, other);
+            expect_header_sum(asm, FRAME, IP, other);
             asm.load(Size::Half, length, FRAME, IP + 2);
         }
         asm.load(Size::Byte, Reg::R1, FRAME, shape.hops());

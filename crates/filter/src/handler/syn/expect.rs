@@ -5,7 +5,9 @@ use super::shape::{
     CONTEXT, FRAME, MSS_OPTION, Offers, PACKET, SACK_AND_TIMESTAMPS, SCALE_MAX, SCALE_OPTION, Shape,
 };
 use crate::ebpf::{Alu, Assembler, Condition, Label, Reg, Size};
-use crate::handler::arithmetic::{add_words, expect_half, expect_word, fold, half, word};
+use crate::handler::arithmetic::{
+    add_words, expect_half, expect_header_sum, expect_word, fold, half, word,
+};
 use crate::handler::forward::Shape as Headers;
 use crate::packet::{ETHERTYPE, NETWORK as IP, expect_ipv6, expect_station};
 use exos_wire::{ipv4, protocol, tcp};
@@ -103,7 +105,7 @@ impl SynHandler {
             expect_half(asm, FRAME, IP + 4, length, other);
         } else {
             expect_half(asm, FRAME, IP + 2, ipv4::LEN as u16 + length, other);
-            expect_header_sum(asm, other);
+            expect_header_sum(asm, FRAME, IP, other);
         }
         let pseudo = half(u16::from(protocol::TCP)) + half(length);
         asm.set(sum, pseudo);
@@ -133,15 +135,6 @@ impl SynHandler {
         }
         asm.bind(right);
     }
-}
-
-/// An IPv4 header without options whose checksum is right. Loses r2 and r3.
-pub(in crate::handler) fn expect_header_sum(asm: &mut Assembler, other: Label) {
-    let sum = Reg::R3;
-    asm.set(sum, 0);
-    add_words(asm, sum, FRAME, IP, ipv4::LEN / 4);
-    fold(asm, sum, Reg::R2);
-    asm.jump_if(sum, Condition::NotEqual, 0xffff, other);
 }
 
 /// To `found` if the packet's address at `at` is one of these.

@@ -8,14 +8,14 @@
 //! 01 01 04 02     04 02 00 00 (the last word)               01 01 01 01
 //! ```
 
-use super::expect::{expect_header_sum, expect_room};
+use super::expect::expect_room;
 use super::settings::SynHandler;
 use super::shape::{
     CONTEXT, FRAME, ISS, MILLIS, MSS_OPTION, NOPS_AND_SACK, Offers, PACKET, SACK_AND_TIMESTAMPS,
     SAID, SCALE_MAX, SCALE_OPTION, Shape, keep, kept,
 };
 use crate::ebpf::{Alu, Assembler, Condition, Helper, Label, Reg, Size};
-use crate::handler::arithmetic::{add_words, half};
+use crate::handler::arithmetic::{add_words, expect_header_sum, half};
 use crate::handler::forward::Shape as Headers;
 use crate::packet::NETWORK as IP;
 use exos_wire::tcp::cookie::{SCALED_BY, SCALED_MSS};
@@ -76,7 +76,7 @@ impl SynHandler {
         let (first, length, spare) = (Reg::R1, Reg::R1, Reg::R2);
         let ignored = if self.may_decline { ASKS_FOR_ECN } else { 0 };
         if !headers.ipv6 {
-            expect_header_sum(asm, other);
+            expect_header_sum(asm, FRAME, IP, other);
         }
         asm.load(Size::Half, first, FRAME, headers.upper() + 12);
         asm.to_big_endian(first, 16);

@@ -2,16 +2,13 @@
 
 use super::layout::{RESPONSE_MAX, copy, entry, slot};
 use super::shape::*;
-use super::write::header_len;
+use super::write::{KEPT_SCALED, header_len};
 use super::{Generator, WebHandler};
 use crate::ebpf::{Alu, Condition, Insn, Label, Reg, Size};
 use exos_wire::tcp;
 use exos_wire::tcp::cookie::{
     MSS_TABLE, NO_SCALE, SCALE_BITS, SCALED, SCALED_BY, SCALED_MSS, TIMESTAMP_BITS,
 };
-
-/// What is kept of a cookie without timestamps that keeps a window scale.
-pub(super) const KEPT_SCALED: i32 = (SCALED << 8) as i32 | (TIMESTAMP_BITS + 1) as i32;
 
 /// With an MSS of this index of a cookie's, or a greater one, a response of any length fits.
 const FITS_ALL: usize = 3;

@@ -5,9 +5,8 @@ use super::reduce::{REQUEST_AT, STEPS, STEPS_OF_64};
 use super::shape::*;
 use super::{Generator, WebHandler};
 use crate::ebpf::{Alu, Condition, Helper, Label, Reg, Size, half};
-use crate::handler::arithmetic::{add_words, expect_word, fold, get};
+use crate::handler::arithmetic::{add_words, expect_header_sum, expect_word, fold, get};
 use crate::handler::forward::Shape as Headers;
-use crate::handler::syn::expect::expect_header_sum;
 use crate::packet::NETWORK as IP;
 use exos_wire::{ipv4, protocol, tcp};
 
@@ -35,7 +34,7 @@ impl Generator<'_> {
             of.syn.expect_segment(self.asm, headers, [unusual, pass]);
             self.note_core(of);
             if !headers.ipv6 {
-                expect_header_sum(self.asm, pass);
+                expect_header_sum(self.asm, FRAME, IP, pass);
             }
             let begins = self.asm.label();
             self.note(headers, begins);

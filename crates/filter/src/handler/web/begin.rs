@@ -1,11 +1,11 @@
 //! Connections that begin: what comes brings a cookie back, of no connection that the slot has.
 
-use super::cases::{CLOSED_MS, FORGOTTEN_MS};
 use super::layout::{UNTIL, slot};
 use super::report::Outcome;
 use super::shape::*;
 use super::{Generator, WebHandler};
 use crate::ebpf::{Alu, Condition, Label, Reg, Size};
+use crate::limits::{CLOSED_MS, FORGOTTEN_MS};
 use exos_wire::tcp::cookie::ECN_BIT;
 
 impl Generator<'_> {

@@ -43,12 +43,6 @@ use super::shape::*;
 use super::{Generator, WebHandler};
 use crate::ebpf::{Alu, Condition, Label, Reg, Size};
 
-/// How long a slot stays closed for connections behind one that is the server's, if it does not say that it has it. Longer than
-/// connections may begin without word of the server.
-pub(super) const CLOSED_MS: i32 = 4000;
-/// When a connection that did not end is forgotten.
-pub(super) const FORGOTTEN_MS: i32 = 60_000;
-
 impl Generator<'_> {
     /// The slot is locked.
     pub(super) fn cases(&mut self, of: &WebHandler) {

@@ -4,8 +4,6 @@
 //! that the program of the server sees (Spectre, variant 1): so places in a request are clamped.
 
 use super::layout::{ENTRIES, REQUEST_MAX, WAYS, copy, entry, slot};
-use super::lines::REDUCED_MAX;
-use super::reduce::REQUEST_AT;
 use super::shape::*;
 use super::{Generator, WebHandler, mix};
 use crate::ebpf::{Alu, Assembler, Condition, Label, Reg, Size};
@@ -14,9 +12,9 @@ use crate::handler::arithmetic::set_wide;
 /// A request in the scratch memory: how far behind the one that came, its length's place on the stack, and how long it is at most.
 #[derive(Clone, Copy)]
 pub(super) struct Request {
-    at: i16,
-    len: i16,
-    most: usize,
+    pub at: i16,
+    pub len: i16,
+    pub most: usize,
 }
 
 /// As it came.
@@ -25,13 +23,6 @@ pub(super) const WHOLE: Request = Request {
     len: LEN,
     most: REQUEST_MAX,
 };
-/// Without noise.
-pub(super) const REDUCED: Request = Request {
-    at: super::reduce::REDUCED - REQUEST_AT,
-    len: REDUCED_LEN,
-    most: REDUCED_MAX,
-};
-
 impl Generator<'_> {
     /// Keeps [`HIT`] where a request has an entry.
     pub(super) fn find(&mut self, of: &WebHandler, request: Request) {

@@ -5,10 +5,8 @@ use super::shape::*;
 use super::write::header_len;
 use super::{Generator, WebHandler};
 use crate::ebpf::{Alu, Assembler, Condition, Fetch, Helper, Insn, Label, Reg, Size};
+use crate::limits::{AT_ONCE, CLOSED_MS};
 use crate::program::Counter;
-
-/// Connections that processors may be handing up, or answering, at once.
-pub(super) const AT_ONCE: i32 = 128;
 
 impl Generator<'_> {
     /// Has the packet be as long as the response's, now or in the second stage. To `other`, with the packet as it was, where it cannot be.
@@ -190,7 +188,7 @@ impl Generator<'_> {
         write_handed(asm, ring);
         asm.store_imm(Size::Double, SLOT, slot::STATE as i16, slot::FREE);
         kept(asm, Reg::R1, MILLIS);
-        asm.alu(Alu::Add, Reg::R1, super::cases::CLOSED_MS);
+        asm.alu(Alu::Add, Reg::R1, CLOSED_MS);
         asm.store(Size::Double, SLOT, slot::CLOSED as i16, Reg::R1);
         asm.alu(Alu::Add, number, 1);
         asm.push(Insn::fetch(

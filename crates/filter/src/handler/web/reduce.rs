@@ -7,6 +7,7 @@
 //! All that is kept between rounds is in the scratch memory or masked at the beginning of a round, so that the verifier follows each
 //! round once. The masks are there for mistaken ways, too: they end in the scratch memory, which holds nothing but requests.
 
+use super::find::Request;
 use super::layout::{LOGGED_MAX, REQUEST_MAX};
 use super::lines::{COUNT, LINES_MAX, LOGGED, REDUCED_MAX};
 use super::shape::*;
@@ -15,7 +16,7 @@ use crate::ebpf::{Alu, Assembler, Condition, Label, Reg, Size};
 use crate::handler::arithmetic::set_wide;
 
 /// Where in the scratch memory the request is put together, and the lines for the log are: each may be as long as what came, with a word more.
-pub(super) const REDUCED: i16 = 0;
+const REDUCED: i16 = 0;
 pub(super) const LOGGED_LINES: i16 = AREA;
 const AREA: i16 = REQUEST_MAX as i16 + 16;
 
@@ -38,6 +39,13 @@ const ROUND_MAX: i16 = 40;
 pub(super) const REQUEST_AT: i16 = PLACE_MASK + 1 + ROUND_MAX;
 pub(super) const SCRATCH_LEN: usize = REQUEST_AT as usize + REQUEST_MAX + ROUND_MAX as usize;
 const _: () = assert!(LINES_LEFT + 8 <= 0);
+
+/// What is put together, as a request to be found.
+const REQUEST_REDUCED: Request = Request {
+    at: REDUCED - REQUEST_AT,
+    len: REDUCED_LEN,
+    most: REDUCED_MAX,
+};
 
 /// What the verifier would follow all rounds for once for each family, with timestamps and without. It forgets what it knows of these.
 const TOLD_APART: [i16; 4] = [LEN, HEADER, HEADERS, STAMPS];
@@ -83,7 +91,7 @@ impl Generator<'_> {
         asm.jump(none);
         asm.bind(ended);
         self.end_head(none);
-        self.find(of, super::find::REDUCED);
+        self.find(of, REQUEST_REDUCED);
         self.asm.bind(none);
     }
 

@@ -5,10 +5,10 @@ use super::layout::{
     HEARD, LOGGED_LEN, LOGGED_MAX, REPORT_COUNT, REPORT_LEN, REPORTED, SLOT_COUNT, SLOT_LEN,
     TO_REPORT, report, slot,
 };
-use super::leave::AT_ONCE;
 use super::shape::*;
 use super::{Generator, WebHandler};
 use crate::ebpf::{Alu, Assembler, Condition, Fetch, Helper, Insn, Label, Reg, Size};
+use crate::limits::AT_ONCE;
 
 /// What became of a response.
 #[derive(Clone, Copy, PartialEq, Eq)]

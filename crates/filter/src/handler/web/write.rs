@@ -1,6 +1,5 @@
 //! The headers of what leaves, written over those of what came.
 
-use super::answer::KEPT_SCALED;
 use super::arrive::TIMESTAMPS;
 use super::layout::slot;
 use super::shape::*;
@@ -10,8 +9,11 @@ use crate::handler::arithmetic::{fold, put, put_known, set_wide};
 use crate::handler::forward::Shape as Headers;
 use crate::handler::syn::shape::ATOMIC;
 use crate::packet::{ETHERTYPE, NETWORK as IP};
-use exos_wire::tcp::cookie::SynAck;
+use exos_wire::tcp::cookie::{SCALED, SynAck, TIMESTAMP_BITS};
 use exos_wire::{Mac, ipv4, protocol, tcp};
+
+/// What is kept of a cookie without timestamps that keeps a window scale.
+pub(super) const KEPT_SCALED: i32 = (SCALED << 8) as i32 | (TIMESTAMP_BITS + 1) as i32;
 
 impl Generator<'_> {
     /// The headers.

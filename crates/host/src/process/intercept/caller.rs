@@ -75,17 +75,14 @@ fn status(thread: u32, name: &str) -> io::Result<u32> {
 
 /// The text of a file of `/proc`, which has no length: by two calls, where reading without knowing one makes ten.
 pub fn text_of(path: &str) -> io::Result<String> {
-    const ROOM: usize = 4096;
-    let mut text = Vec::with_capacity(ROOM);
     let mut file = File::open(path)?;
-    while {
-        text.reserve(ROOM / 2);
-        let before = text.len();
-        text.resize(text.capacity(), 0);
-        let count = file.read(&mut text[before..])?;
-        text.truncate(before + count);
-        count > 0
-    } {}
+    let (mut text, mut piece) = (Vec::new(), [0; 4096]);
+    loop {
+        match file.read(&mut piece)? {
+            0 => break,
+            count => text.extend_from_slice(&piece[..count]),
+        }
+    }
     String::from_utf8(text).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 

@@ -20,7 +20,7 @@ use exos_xok::message::{Answer, Answering, Refusal};
 use super::super::answers::{Answered, Refused, RequestId, plain, refuse};
 use super::super::quotas::Charge;
 use super::super::{Daemon, End};
-use super::joining::Lent;
+use super::joining::{Lent, whole_pages};
 use crate::gate::handlers::{HandlerConfig, Handles, MadeHandler, rings};
 use crate::interface::Interface;
 use crate::ledger::SlotId;
@@ -261,11 +261,6 @@ impl Daemon {
         let steps = self.config.policy.handler_steps(who, &interface.link.name);
         steps.map_err(|e| refuse(Refusal::NotAllowed, e))
     }
-}
-
-/// What memory of this length takes.
-pub(super) fn whole_pages(bytes: u64) -> u64 {
-    bytes.next_multiple_of(4096)
 }
 
 /// What a text says, of which the program has said how much memory it takes.

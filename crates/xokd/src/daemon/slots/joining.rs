@@ -12,7 +12,6 @@ use exos_xok::message::{Answering, Refusal, Secret};
 use super::super::Daemon;
 use super::super::answers::{Refused, refuse};
 use super::super::quotas::Charge;
-use super::handlers::whole_pages;
 use crate::ledger::SlotId;
 use crate::policy::Who;
 
@@ -96,6 +95,11 @@ fn bit_of(core: u16) -> u64 {
 }
 
 const _: () = assert!(crate::limits::MEMBERS_MAX <= u64::BITS as usize);
+
+/// What memory of this length takes.
+pub(super) fn whole_pages(bytes: u64) -> u64 {
+    bytes.next_multiple_of(4096)
+}
 
 #[cfg(test)]
 mod tests {

@@ -115,9 +115,7 @@ fn for_what_policy_does_not_allow() {
             hostile.say("refused");
         },
         |world| {
-            let mut attacker = world.attacker();
-            attacker.must_say("refused");
-            attacker.finish();
+            world.must_be_attacked("refused");
             world.daemon_must_count("refused_not_allowed", 8);
             world.daemon_must_count("refused_not_found", 4);
             world.daemon_must_count("refused_bad_request", 1);
@@ -267,9 +265,7 @@ fn for_slots_that_cannot_be() {
             hostile.say("refused");
         },
         |world| {
-            let mut attacker = world.attacker();
-            attacker.must_say("refused");
-            attacker.finish();
+            world.must_be_attacked("refused");
             world.daemon_must_count("refused_limit", 2);
             world.daemon_must_count("refused_bad_request", 4);
         },
@@ -438,9 +434,7 @@ fn for_tickets_and_neighbours_without_end() {
             hostile.say("refused");
         },
         |world| {
-            let mut attacker = world.attacker();
-            attacker.must_say("refused");
-            attacker.finish();
+            world.must_be_attacked("refused");
             world.daemon_must_count("refused_limit", 2);
         },
     );
@@ -633,9 +627,7 @@ fn for_slots_that_cannot_be_made() {
             hostile.say("done");
         },
         |world| {
-            let mut attacker = world.attacker();
-            attacker.must_say("done");
-            attacker.finish();
+            world.must_be_attacked("done");
             let (answer, _) = world.connect().attach();
             assert!(matches!(answer, Answer::Attached { .. }), "{answer:?}");
         },

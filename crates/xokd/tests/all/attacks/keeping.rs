@@ -287,9 +287,7 @@ fn rings_of_copies_that_have_ended() {
         },
         |world| {
             // One who may see their own.
-            let mut attacker = world.attacker();
-            attacker.must_say("free");
-            attacker.finish();
+            world.must_be_attacked("free");
         },
     );
 }

@@ -222,9 +222,7 @@ fn by_writing_to_what_all_read() {
             hostile.say("refused");
         },
         |world| {
-            let mut attacker = world.attacker();
-            attacker.must_say("refused");
-            attacker.finish();
+            world.must_be_attacked("refused");
             assert!(world.report()["interfaces"].is_array());
         },
     );

@@ -71,9 +71,7 @@ fn memberships_taken_and_given_back() {
                 eprintln!("SKIPPED: the kernel's log cannot be read");
                 return;
             };
-            let mut attacker = world.attacker();
-            attacker.must_say("done");
-            attacker.finish();
+            world.must_be_attacked("done");
             // Other interfaces of the machine may have a few.
             let lines = lines(log);
             assert!(lines < TOGGLES, "{lines} lines in the kernel's log");

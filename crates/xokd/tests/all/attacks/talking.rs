@@ -135,9 +135,7 @@ fn with_endless_messages() {
         },
         |world| {
             meanwhile_others_are_answered(world, || {
-                let mut attacker = world.attacker();
-                attacker.must_say("closed");
-                attacker.finish();
+                world.must_be_attacked("closed");
             });
             world.daemon_must_count("connections_cut_bad_message", 2);
             world.daemon_must_count("connections_hung_up", 1);
@@ -167,9 +165,7 @@ fn without_listening() {
         },
         |world| {
             meanwhile_others_are_answered(world, || {
-                let mut attacker = world.attacker();
-                attacker.must_say("cut");
-                attacker.finish();
+                world.must_be_attacked("cut");
             });
             world.daemon_must_count("connections_cut_slow", 3);
         },
@@ -186,9 +182,7 @@ fn without_a_word() {
         },
         |world| {
             meanwhile_others_are_answered(world, || {
-                let mut attacker = world.attacker();
-                attacker.must_say("closed");
-                attacker.finish();
+                world.must_be_attacked("closed");
             });
             world.daemon_must_count("connections_cut_silent", 32);
         },

@@ -15,6 +15,7 @@ struct Whole {
 const GET: Question = Question {
     asks_head: false,
     wants_upgrade: false,
+    may_be_kept: false,
 };
 
 fn read(text: &str, question: Question, step: usize, ends: bool) -> Result<Whole, AnswerError> {
@@ -174,6 +175,7 @@ fn another_protocol_is_what_was_asked_for() {
     assert_eq!(read(text, GET, 9, false), Err(AnswerError::Protocol));
     let question = Question {
         wants_upgrade: true,
+        may_be_kept: false,
         ..GET
     };
     let whole = read_all_ways(text, question, false).unwrap();

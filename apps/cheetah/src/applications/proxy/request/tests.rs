@@ -31,6 +31,7 @@ fn head_with(text: &str, change: impl FnOnce(&mut Proxy)) -> String {
         is_encrypted: false,
         tls: None,
         keeps: true,
+        validators: None,
     };
     let mut out = Vec::new();
     push(&mut out, &request, &about);

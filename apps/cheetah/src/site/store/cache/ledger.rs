@@ -187,6 +187,26 @@ impl Cache {
         }
     }
 
+    /// What is at a path has some other bytes, which weigh little more or less; false when nothing is held there.
+    pub fn renew(&mut self, site: usize, path: &SitePath, bytes: Vec<SharedBytes>) -> bool {
+        let Some(unit) = self
+            .key(site, path)
+            .and_then(|key| self.units[key.index()].as_mut())
+        else {
+            return false;
+        };
+        let cost = cost(&bytes);
+        self.held = self.held - unit.cost + cost;
+        unit.cost = cost;
+        let before = std::mem::replace(&mut unit.bytes, bytes);
+        let kept: Vec<*const u8> = unit.bytes.iter().map(|it| it.as_slice().as_ptr()).collect();
+        let gone = before.into_iter();
+        let gone = gone.filter(|it| !kept.contains(&it.as_slice().as_ptr()));
+        self.let_go(gone.collect());
+        self.publish();
+        true
+    }
+
     /// A path has the document of another; false when that is not held, nor is the path's own from now on.
     pub fn share(&mut self, site: usize, path: &SitePath, with: &SitePath) -> bool {
         let Some(key) = self.key(site, with) else {

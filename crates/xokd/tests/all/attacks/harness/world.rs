@@ -200,6 +200,13 @@ impl World {
         self.attacker_as(NOBODY, "")
     }
 
+    /// Has the attack of this case run to its end, of which the hostile process says this.
+    pub fn must_be_attacked(&self, said: &str) {
+        let mut attacker = self.attacker();
+        attacker.must_say(said);
+        attacker.finish();
+    }
+
     /// One of several, by user and by what it is to do.
     pub fn attacker_as(&self, uid: u32, role: &str) -> Attacker {
         Attacker::start(&self.case, &self.socket(), uid, role)

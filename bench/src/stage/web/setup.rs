@@ -1,0 +1,317 @@
+//! How a server is set up: what it is told, by options or by its configuration, and the daemon that lends it its link.
+
+use super::application::{self, Behind, Reached};
+use super::server::{EXOS, KERNEL, PORT, Server};
+use super::stage::WebStage;
+use super::tls::Files;
+use crate::stage::daemon::Daemon;
+use crate::stage::scratch::{fill, write};
+use crate::stage::session::Started;
+use exos_host::Result;
+use exos_lab::{INTERFACE, Lab, Side};
+use std::path::Path;
+use std::process::Command;
+
+pub(crate) const NGINX_CONF: &str = include_str!("../../../nginx/nginx.conf");
+const NGINX_FASTCGI_CONF: &str = include_str!("../../../nginx/fastcgi.conf");
+const H2O_CONF: &str = include_str!("../../../h2o/h2o.conf");
+const CADDY_CONF: &str = include_str!("../../../caddy/Caddyfile");
+const LIGHTTPD_CONF: &str = include_str!("../../../lighttpd/lighttpd.conf");
+
+/// A server, and how it is to be set up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Setup {
+    pub server: Server,
+    /// The specialisations that it is to do without.
+    pub without: &'static [&'static str],
+    /// Ours: this many cores, of an interface with as many queues.
+    pub cores: u32,
+    /// Ours and nginx: what answers in its place.
+    pub behind: Option<Behind>,
+    /// It serves HTTPS, too.
+    pub tls: bool,
+    /// It speaks HTTP/2, too.
+    pub http2: bool,
+    /// It speaks HTTP/3, too.
+    pub http3: bool,
+}
+
+impl From<Server> for Setup {
+    fn from(server: Server) -> Self {
+        Self {
+            server,
+            without: &[],
+            cores: 1,
+            behind: None,
+            tls: false,
+            http2: false,
+            http3: false,
+        }
+    }
+}
+
+/// A server that runs, with the daemon that lends it its link.
+pub(crate) struct Serving<'s> {
+    pub server: Server,
+    pub started: Started,
+    /// Dropped after it.
+    _daemon: Option<Daemon<'s>>,
+}
+
+impl Serving<'_> {
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.started.running.pid()
+    }
+}
+
+impl Setup {
+    /// Starts it in namespace a on its core, or cores; one that needs a daemon with a daemon of its own.
+    pub(super) fn start<'s>(self, stage: &'s WebStage, lab: &Lab) -> Result<Serving<'s>> {
+        let uid = stage.args.uid;
+        let namespace = || Side::A.namespace(&stage.args.lab);
+        let daemon = (self.server == Server::Xokd)
+            .then(|| Daemon::start(stage, namespace(), &policy(uid)))
+            .transpose()?;
+        let lent = daemon.as_ref().map(|daemon| Lent {
+            daemon,
+            mode: "shared",
+            uid,
+        });
+        Ok(Serving {
+            server: self.server,
+            started: self.launch(stage, lab, lent)?,
+            _daemon: daemon,
+        })
+    }
+
+    fn launch(self, stage: &WebStage, lab: &Lab, lent: Option<Lent<'_>>) -> Result<Started> {
+        let server = self.server;
+        let mut command = match lent {
+            Some(lent) => lent.command(lab, &stage.program)?,
+            None if server.is_run() => lab.command(Side::A, &stage.program)?,
+            None => lab.command(Side::A, server.program(&stage.program)?)?,
+        };
+        if server.is_ours() {
+            self.tell_ours(stage, &mut command)?;
+        }
+        match (server, lent) {
+            (_, Some(lent)) => lent.give(&mut command),
+            (Server::Exos | Server::Handlers | Server::Kernel, _) => on_interface(&mut command),
+            (Server::Run | Server::RunIntercept, _) => {
+                command.arg("run");
+                on_interface(&mut command);
+                command.args((server == Server::RunIntercept).then_some("--intercept"));
+                command.arg("--").arg(server.program(&stage.program)?);
+                self.configure(stage, &mut command)?;
+            }
+            (Server::Sockets, _) => {
+                command.args(["--sockets", "--address", &format!("{KERNEL}/24")]);
+            }
+            _ => self.configure(stage, &mut command)?,
+        }
+        let cores = &stage.cores[..stage.cores.len().min(self.cores as usize)];
+        stage.start_on(&server.to_string(), command, cores)
+    }
+
+    /// Where the documents are, or what an application makes of them.
+    fn documents(self, stage: &WebStage) -> Result<String> {
+        match self.behind {
+            Some(behind) => behind.application.documents(stage),
+            None => Ok(stage
+                .scratch
+                .directory("documents")?
+                .to_string_lossy()
+                .into_owned()),
+        }
+    }
+
+    /// Tells a server of ours what it serves.
+    fn tell_ours(self, stage: &WebStage, command: &mut Command) -> Result<()> {
+        command.arg("serve");
+        let documents = self.documents(stage)?;
+        match self.behind {
+            Some(behind) => {
+                let most = stage.connections;
+                let keep = if behind.reached == Reached::Kept {
+                    most
+                } else {
+                    0
+                };
+                // One client may have a quarter; the most that may be configured.
+                let connections = (4 * most).min(4096);
+                let socket = application::socket(stage);
+                let shared = application::shared_socket(stage);
+                let text = match behind.reached.is_shared() {
+                    true => format!(
+                        "[[site]]\nroot = {documents:?}\n[[site.application]]\nextension = \".html\"\nto = {shared:?}\n\
+                         requests = {connections}\n"
+                    ),
+                    false => format!(
+                        "[[site]]\nroot = {documents:?}\n[[site.fastcgi]]\nextension = \".html\"\nto = {socket:?}\n\
+                     connections = {connections}\nkeep = {keep}\n"
+                    ),
+                };
+                let file = stage.scratch.write("serve.toml", text)?;
+                command.arg("--config").arg(file);
+            }
+            None => {
+                command.args([&documents, "--port", &PORT.to_string()]);
+            }
+        }
+        if self.tls {
+            Files::of(stage)?.tell_ours(command);
+        }
+        command.args(self.http3.then_some("--http3"));
+        command.arg("--json");
+        command.args(self.without.iter().flat_map(|one| ["--without", one]));
+        command.args((self.server == Server::Handlers).then_some("--syn-handler"));
+        command.args((self.server == Server::Kernel).then_some("--in-kernel"));
+        if self.cores > 1 {
+            command.args(["--cores", &self.cores.to_string()]);
+        }
+        Ok(())
+    }
+
+    /// Writes the configuration of a peer, and says where it is.
+    fn configure(self, stage: &WebStage, command: &mut Command) -> Result<()> {
+        let server = self.server;
+        let prefix = stage.scratch.directory(&server.to_string())?;
+        let file = prefix.join("configuration");
+        let text = match (server, self.behind) {
+            (Server::Nginx | Server::Run | Server::RunIntercept, None) => NGINX_CONF,
+            (Server::Nginx | Server::Run | Server::RunIntercept, Some(_)) => NGINX_FASTCGI_CONF,
+            (Server::H2o, _) => H2O_CONF,
+            (Server::Caddy, _) => CADDY_CONF,
+            _ => LIGHTTPD_CONF,
+        };
+        // As nginx's documentation of `keepalive` has it for FastCGI.
+        let (keepalive, keep_conn) = match self.behind {
+            Some(Behind {
+                reached: Reached::Kept,
+                ..
+            }) => {
+                let most = stage.connections;
+                (
+                    format!("keepalive {most}; keepalive_requests 1000000000;"),
+                    "on",
+                )
+            }
+            _ => (String::new(), "off"),
+        };
+        let tls = match self.tls {
+            true if server == Server::H2o => Files::of(stage)?.of_h2o(server.tls_address()),
+            true if server == Server::Caddy => {
+                let documents = self.documents(stage)?;
+                Files::of(stage)?.of_caddy(server.tls_address(), &documents)
+            }
+            true => Files::of(stage)?.of_nginx(server, self.http2),
+            false => String::new(),
+        };
+        let values = [
+            ("@ADDRESS@", server.address().to_string()),
+            ("@HOST@", KERNEL.to_string()),
+            ("@PORT@", PORT.to_string()),
+            ("@DOCUMENTS@", self.documents(stage)?),
+            ("@PREFIX@", prefix.to_string_lossy().into_owned()),
+            (
+                "@SOCKET@",
+                application::socket(stage).to_string_lossy().into_owned(),
+            ),
+            ("@KEEPALIVE@", keepalive),
+            ("@KEEP_CONN@", keep_conn.to_owned()),
+            ("@TLS@", tls),
+            (
+                "@UPGRADE@",
+                if self.http2 { "ON" } else { "OFF" }.to_owned(),
+            ),
+        ];
+        write(&file, fill(text, &values))?;
+        match server {
+            Server::Nginx | Server::Run | Server::RunIntercept => {
+                command.arg("-p").arg(&prefix).arg("-c")
+            }
+            Server::H2o => command.args(["-m", "worker", "-c"]),
+            Server::Caddy => command.args(["run", "--adapter", "caddyfile", "--config"]),
+            _ => command.args(["-D", "-f"]),
+        };
+        command.arg(file);
+        Ok(())
+    }
+}
+
+/// Gives a program of ours the interface itself.
+fn on_interface(command: &mut Command) {
+    command.args(["--via", "none", "--link", &format!("xdp:{INTERFACE}")]);
+    command.args(["--address", &format!("{EXOS}/24")]);
+}
+
+/// A part of the interface that a daemon lends to a user: a virtual interface (`shared`) or the device's queue (`direct`).
+#[derive(Clone, Copy)]
+pub(crate) struct Lent<'d> {
+    pub daemon: &'d Daemon<'d>,
+    pub mode: &'static str,
+    pub uid: u32,
+}
+
+impl Lent<'_> {
+    /// Starts a server on it.
+    pub fn serve<'s>(self, stage: &WebStage, lab: &Lab) -> Result<Serving<'s>> {
+        let server = Server::Xokd;
+        Ok(Serving {
+            server,
+            started: Setup::from(server).launch(stage, lab, Some(self))?,
+            _daemon: None,
+        })
+    }
+
+    /// A command that starts a program as that user in the daemon's namespace: frames in batches, which the daemon's program
+    /// sends there, would go by the ring elsewhere.
+    fn command(self, lab: &Lab, program: &Path) -> Result<Command> {
+        let mut command = lab.command(Side::A, "setpriv")?;
+        let uid = self.uid.to_string();
+        command.args(["--reuid", &uid, "--regid", &uid, "--clear-groups"]);
+        // Who becomes another user is not told of its parent's end any more.
+        command.args(["--pdeathsig", "TERM"]).arg(program);
+        command.current_dir("/");
+        Ok(command)
+    }
+
+    /// Has it use that part.
+    fn give(self, command: &mut Command) {
+        command.args(["--via", "xokd", "--mode", self.mode, "--xokd"]);
+        command.arg(self.daemon.socket());
+    }
+}
+
+/// The user whose program is measured may claim everything.
+fn policy(uid: u32) -> String {
+    format!(
+        "[[interface]]\nname = \"{INTERFACE}\"\naddresses = [\"{EXOS}/24\"]\n\n\
+         [[allow]]\nuser = \"{uid}\"\nports = [\"1-65535\"]\nmemory_max = \"1GiB\"\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_configuration_has_all_its_places() {
+        let common = ["@DOCUMENTS@", "@PREFIX@"];
+        for (text, own) in [
+            (NGINX_CONF, &["@ADDRESS@", "@TLS@"][..]),
+            (
+                NGINX_FASTCGI_CONF,
+                &["@ADDRESS@", "@SOCKET@", "@KEEPALIVE@", "@KEEP_CONN@"],
+            ),
+            (H2O_CONF, &["@HOST@", "@PORT@", "@TLS@", "@UPGRADE@"]),
+            (LIGHTTPD_CONF, &["@HOST@", "@PORT@"]),
+        ] {
+            for mark in common.iter().chain(own) {
+                let used = |line: &str| !line.starts_with('#') && line.contains(mark);
+                assert!(text.lines().any(used), "{mark}");
+            }
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! A server under load: started and waited for, loaded by a client, watched, and ended.
+
+use super::check::await_document;
+use super::seen::Seen;
+use super::setup::{Lent, Serving, Setup};
+use super::stage::WebStage;
+use super::wrk::Measured;
+use crate::stage::cpu::{self, CoreTime, ProcessTime, SoftirqThread};
+use crate::stage::link;
+use crate::stage::packets::{Visit, Visited};
+use crate::stage::request::{Connection, Size};
+use exos_host::{Error, Result};
+use exos_lab::{INTERFACE, Lab, Side, WireKind};
+use serde_json::Value;
+use std::time::{Duration, Instant};
+
+/// What the processors did for one load.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Used {
+    pub seconds: f64,
+    pub process: ProcessTime,
+    pub server: CoreTime,
+    pub client: CoreTime,
+    /// Of the kernel's thread for soft interrupts on the server's core, where it is seen.
+    pub softirqs_ns: Option<u64>,
+}
+
+impl WebStage {
+    /// Starts a server, and waits until it answers with the whole document and nothing else.
+    pub fn serve(&self, lab: &Lab, setup: impl Into<Setup>, size: Size) -> Result<Serving<'_>> {
+        let setup = setup.into();
+        // What a handler answers arrives only where a program of XDP receives, as our client's does.
+        let _receiving = (!setup.server.is_for_sockets())
+            .then(|| lab.netns(Side::B).run(|| link::pass_all(INTERFACE)))
+            .transpose()?
+            .transpose()?;
+        self.when_it_answers(lab, setup.start(self, lab)?, size)
+    }
+
+    /// Starts a server on what a daemon lends, as [`Self::serve`] does.
+    pub fn serve_lent(&self, lab: &Lab, lent: Lent<'_>, size: Size) -> Result<Serving<'_>> {
+        self.when_it_answers(lab, lent.serve(self, lab)?, size)
+    }
+
+    fn when_it_answers<'s>(
+        &self,
+        lab: &Lab,
+        mut serving: Serving<'s>,
+        size: Size,
+    ) -> Result<Serving<'s>> {
+        let (server, client) = (serving.server, lab.netns(Side::B));
+        // A SYN to an address that nobody has yet would be sent again after a second only.
+        if server.is_ours() {
+            self.await_address(&mut serving.started)?;
+        }
+        let who = (server, server.address());
+        await_document(self, client, who, size, || serving.started.running.check())?;
+        Ok(serving)
+    }
+
+    /// Ends a server, which has to leave the wire as it found it; what it told of itself, where it is ours.
+    pub fn end(&self, wire: WireKind, mut serving: Serving<'_>) -> Result<Value> {
+        serving.started.running.check()?;
+        let told = serving.started.statistics()?;
+        if exos_lab::up(&self.settings(wire))?.1 != exos_lab::Outcome::Unchanged {
+            let server = serving.server;
+            self.note(format!(
+                "{server} did not leave the wire as it was; it was repaired"
+            ));
+        }
+        Ok(told)
+    }
+
+    /// Has wrk load a server; what it saw, and what `watch` tells before and after.
+    pub fn load<T>(
+        &self,
+        lab: &Lab,
+        serving: &Serving<'_>,
+        (connection, size): (Connection, Size),
+        watch: impl Fn() -> Result<T>,
+    ) -> Result<(Seen, [T; 2])> {
+        let load = self.load_of(serving.server, connection, size);
+        let (output, watched) = until_answered(|| {
+            let command = self.wrk(lab, &load)?;
+            let before = watch()?;
+            let client = self.start("wrk", command, self.cores[1])?;
+            let output = self.output_of(client, load.whole_seconds().into())?;
+            let watched = [before, watch()?];
+            Ok((Measured::read(&output)?.requests, (output, watched)))
+        })?;
+        let measured = Measured::of_answers(&output, serving.server)?;
+        Ok((Seen::from(&measured), watched))
+    }
+
+    /// Has our client visit a server; what it saw, and what `watch` tells near the beginning and near the end.
+    pub fn visit<T>(
+        &self,
+        lab: &Lab,
+        serving: &Serving<'_>,
+        visit: &Visit,
+        watch: impl Fn() -> Result<T>,
+    ) -> Result<(Visited, [T; 2])> {
+        let (visited, watched) = until_answered(|| {
+            let client = self.start_visit(lab, visit)?;
+            let before = watch()?;
+            // Shorter than it measures: it began when we heard of it, or before.
+            std::thread::sleep(Duration::from_secs_f64(0.9 * visit.seconds));
+            let watched = [before, watch()?];
+            let visited = client.measured(self, visit.seconds)?;
+            Ok((visited.requests, (visited, watched)))
+        })?;
+        if visited.requests == 0 {
+            let (server, errors) = (serving.server, visited.errors);
+            return Err(Error::new(format!(
+                "{server} did not answer a single request under load ({errors:?})"
+            )));
+        }
+        Ok((visited, watched))
+    }
+
+    /// What the processors have done so far.
+    pub fn times(&self, serving: &Serving<'_>) -> Result<Times> {
+        Ok(Times {
+            at: Instant::now(),
+            process: cpu::of_family(serving.pid())?,
+            server: cpu::of_core(self.cores[0])?,
+            client: cpu::of_core(self.cores[1])?,
+            softirqs_ns: SoftirqThread::of_core(self.cores[0])?.map(|thread| thread.ns()),
+        })
+    }
+}
+
+/// How often a load is made before its server counts as one that does not answer.
+const LOADS_MAX: u32 = 5;
+
+/// Makes a load, which tells how many answers it had, until it had some: while a machine has much else to do, a short one may end
+/// without any.
+pub(crate) fn until_answered<T>(mut load: impl FnMut() -> Result<(u64, T)>) -> Result<T> {
+    let (mut answers, mut seen) = load()?;
+    for _ in 1..LOADS_MAX {
+        if answers > 0 {
+            break;
+        }
+        (answers, seen) = load()?;
+    }
+    Ok(seen)
+}
+
+/// What the processors had done at a moment.
+pub(crate) struct Times {
+    at: Instant,
+    process: ProcessTime,
+    server: CoreTime,
+    client: CoreTime,
+    softirqs_ns: Option<u64>,
+}
+
+impl Times {
+    /// Since another.
+    pub fn since(self, before: &Self) -> Used {
+        Used {
+            seconds: (self.at - before.at).as_secs_f64(),
+            process: self.process - before.process,
+            server: self.server - before.server,
+            client: self.client - before.client,
+            softirqs_ns: self
+                .softirqs_ns
+                .zip(before.softirqs_ns)
+                .map(|(now, then)| now.saturating_sub(then)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_load_is_made_until_it_is_answered_and_not_for_ever() {
+        for (silent, loads) in [(0, 1), (2, 3), (9, LOADS_MAX)] {
+            let mut made = 0;
+            let seen = until_answered(|| {
+                made += 1;
+                Ok((u64::from(made > silent), made))
+            });
+            assert_eq!((seen.expect("no error"), made), (loads, loads), "{silent}");
+        }
+    }
+}
