@@ -29,6 +29,7 @@ fn head_with(text: &str, change: impl FnOnce(&mut Proxy)) -> String {
         peer: "192.0.2.7".parse().unwrap(),
         length,
         is_encrypted: false,
+        tls: None,
         keeps: true,
         validators: None,
     };
