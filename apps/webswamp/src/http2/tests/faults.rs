@@ -1,5 +1,6 @@
 //! Servers that break the protocol, and those that send frames without end.
 
+use super::requests::body_lens;
 use super::*;
 
 /// What no server may do ends the connection.

@@ -119,7 +119,7 @@ fn a_table_that_was_given_up_is_not_used() {
     }
 }
 
-fn body_lens(connection: &mut Connection) -> Vec<usize> {
+pub(super) fn body_lens(connection: &mut Connection) -> Vec<usize> {
     let frames = sent(connection).into_iter();
     let data = frames.filter(|(head, _)| head.kind == kind::DATA);
     data.map(|(head, _)| head.len).collect()
