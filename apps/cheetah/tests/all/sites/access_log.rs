@@ -318,6 +318,7 @@ fn answer(target: &[u8], status: Status) -> Answer<'_> {
         code: status.code(),
         head_len: 100,
         len: 300,
+        tls: None,
     }
 }
 
