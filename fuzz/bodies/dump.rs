@@ -1,7 +1,7 @@
 //! What is checked of `exos-dump`: any bytes become text, in every style, and quickly.
 
-use exos_dump::file::CaptureReader;
 use exos_dump::file::pcapng::{Interface, Writer};
+use exos_dump::file::{CaptureReader, Item};
 use exos_dump::text::{Printer, Rows, Style};
 use exos_dump::{Origin, Packet};
 
@@ -48,7 +48,7 @@ pub fn text(data: &[u8]) {
     }
 }
 
-/// A capture file: read to its end or to an error, without a panic and without more packets than there
+/// A capture file, whose packets are shown with the secrets that it brings along: read to its end or to an error, without a panic and without more packets than there
 /// can be; what was read and is written again is read the same.
 pub fn file(data: &[u8]) {
     let Ok(mut reader) = CaptureReader::new(data) else {
@@ -65,7 +65,19 @@ pub fn file(data: &[u8]) {
     let number = writer
         .interface(interface)
         .expect("memory takes everything");
-    while let Ok(Some(packet)) = reader.next_packet() {
+    let mut printer = Printer::new(Style::default());
+    while let Ok(Some(item)) = reader.next_item() {
+        let packet = match item {
+            Item::Packet(packet) => packet,
+            Item::Secrets(lines) => {
+                printer.add_keys(lines);
+                continue;
+            }
+        };
+        let mut text = String::new();
+        printer.print(&packet, &mut text);
+        let plain = |c: char| c == '\n' || c == '\t' || (' '..='~').contains(&c);
+        assert!(text.chars().all(plain), "{text:?}");
         count += 1;
         assert!(packet.bytes.len() <= packet.len.max(data.len()));
         // The smallest block of a packet.

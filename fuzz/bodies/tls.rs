@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, OnceLock};
 
+use exos_tls::keylog::KeyLog;
+use exos_tls::observer::{Observer, Seen, Side};
 use exos_tls::{Session, certificate, limits, policy, self_signed};
 use rustls::{
     ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection,
@@ -55,6 +57,15 @@ pub fn hello(data: &[u8]) {
 
 /// A certificate, or what is none: only one with both moments has a validity.
 pub fn validity(data: &[u8]) {
+    if let Some(holder) = certificate::holder(&CertificateDer::from(data)) {
+        for text in [&holder.subject, &holder.issuer, &holder.serial] {
+            assert!(text.len() <= limits::NAME_LEN_MAX);
+            assert!(
+                text.bytes().all(|byte| matches!(byte, b' '..=b'~')),
+                "{text:?}"
+            );
+        }
+    }
     if let Some(validity) = certificate::validity(&CertificateDer::from(data)) {
         // Years have four digits.
         let years = -80_000_000_000..300_000_000_000;
@@ -164,4 +175,40 @@ pub fn records(data: &[u8]) {
         "in its order, or not at all: {read:?} of {sent:?}"
     );
     assert!(out.len() < 100, "a warning and an alert");
+}
+
+/// Lines of a key log up to an empty one, then bytes of both sides in turns, each behind its length: an observer takes no more than
+/// it is given, and says of data only where that is.
+pub fn observed(data: &[u8]) {
+    let end = data.windows(2).position(|pair| pair == b"\n\n");
+    let (lines, mut rest) = match end {
+        Some(at) => (&data[..at], &data[at + 2..]),
+        None => (&b""[..], data),
+    };
+    let mut log = KeyLog::default();
+    let count = log.add_lines(lines);
+    assert!(log.len() <= count);
+    let mut observer = Observer::default();
+    let mut waiting = [Vec::new(), Vec::new()];
+    while let Some((&[head, len], behind)) = rest.split_first_chunk() {
+        let (side, at) = match head & 1 {
+            0 => (Side::Client, 0),
+            _ => (Side::Server, 1),
+        };
+        let len = usize::from(head >> 1) << 8 | usize::from(len);
+        let (bytes, behind) = behind.split_at(len.min(behind.len()));
+        rest = behind;
+        waiting[at].extend_from_slice(bytes);
+        let (mut plain, mut seen) = (Vec::new(), Vec::new());
+        let Ok(taken) = observer.observe(side, &waiting[at], &log, &mut plain, &mut seen) else {
+            return;
+        };
+        assert!(taken.bytes <= waiting[at].len() && plain.len() <= taken.bytes);
+        waiting[at].drain(..taken.bytes);
+        for seen in seen {
+            if let Seen::Data(range) = seen {
+                assert!(range.end <= plain.len());
+            }
+        }
+    }
 }

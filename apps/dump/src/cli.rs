@@ -7,6 +7,7 @@ use exos_filter::{Filter, ParseError};
 use exos_host::Error;
 use exos_program::names::look_up;
 
+use crate::decrypt::KeyFile;
 use crate::limits::SNAPLEN_MAX;
 use crate::stamp::{Form, Stamps};
 use crate::text::{Printer, Rows, Style};
@@ -38,6 +39,10 @@ pub struct DumpArgs {
     /// Write a pcapng file instead of text; - for standard output
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["json", "hex", "hex_ascii"])]
     pub(crate) write: Option<String>,
+    /// Decrypt TLS with the keys in this file, to which browsers, curl, OpenSSL and exos append them (SSLKEYLOGFILE);
+    /// with -w they are written into the capture, all of them, so that Wireshark opens it decrypted
+    #[arg(long, value_name = "FILE")]
+    keys: Option<PathBuf>,
     /// Exit after this many packets
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
@@ -112,6 +117,19 @@ impl DumpArgs {
             0 => SNAPLEN_MAX,
             snaplen => snaplen.min(SNAPLEN_MAX),
         }
+    }
+
+    /// The key log. Of a live capture it may be made later.
+    pub(crate) fn key_file(&self) -> Result<Option<KeyFile>, Error> {
+        let Some(path) = &self.keys else {
+            return Ok(None);
+        };
+        let what = || format!("cannot read the keys in {}", path.display());
+        let keys = KeyFile::open(path, self.read.is_some()).map_err(|e| Error::io(what(), e))?;
+        if self.read.is_some() && !keys.exists() {
+            return Err(Error::new(format!("{}: there is no such file", what())));
+        }
+        Ok(Some(keys))
     }
 
     pub(crate) fn printer(&self) -> Printer {

@@ -9,6 +9,7 @@
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))] // See `exos_program::message`.
 
 mod cli;
+mod decrypt;
 pub mod file;
 pub mod limits;
 mod live;

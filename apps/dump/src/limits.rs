@@ -38,3 +38,34 @@ pub const SNAPLEN_MAX: u32 = CAPTURED_BYTES_MAX as u32;
 
 /// Packets taken before the output is handed on and signals are looked at.
 pub const BATCH: usize = 256;
+
+/// TLS connections of which both sides are followed to be decrypted.
+pub const DECRYPTED_CONNECTIONS_MAX: usize = 1 << 14;
+
+/// Bytes of all of them that wait for what comes before them, or for their key; beyond, the older half is forgotten.
+pub const HELD_BYTES_MAX: usize = 64 << 20;
+
+/// More than a connection keeps that gets on: it is given up when there is no room.
+pub const MUCH_BYTES: usize = 32 * 1024;
+
+/// Bytes of one side that wait for a key. A program logs a key before it sends what that encrypts; the key of what its peer sends it may log
+/// later, a client that of the server's first records. Four of the longest records.
+pub const WAITING_BYTES_MAX: usize = 4 * (5 + (1 << 14) + 2048);
+
+/// Bytes of one header block of HTTP/2, and of the table of its compression: what browsers allow servers.
+pub const HEADER_BLOCK_LEN_MAX: usize = 1 << 16;
+/// See [`HEADER_BLOCK_LEN_MAX`].
+pub const HEADER_TABLE_LEN_MAX: usize = 1 << 16;
+
+/// Bytes that are shown of a field of HTTP/2, and of all fields of a head: a byte may stand for a field as long as the table.
+pub const FIELD_SHOWN: usize = 1024;
+/// See [`FIELD_SHOWN`].
+pub const FIELDS_SHOWN: usize = 16 * 1024;
+
+/// Bytes that are told of one segment: beyond, it is only said that there is more.
+pub const TOLD_BYTES_MAX: usize = 256 * 1024;
+
+/// Bytes, and segments, behind a gap, before it counts as packets that are missing: a window of a fast connection.
+pub const AHEAD_BYTES_MAX: usize = 1 << 20;
+/// See [`AHEAD_BYTES_MAX`].
+pub const AHEAD_SEGMENTS_MAX: usize = 1024;

@@ -23,10 +23,18 @@ pub(crate) struct Output {
 
 impl Output {
     pub(crate) fn new(args: &DumpArgs) -> Result<Self, Error> {
-        let text = || Text::new(args.printer(), args.stamps(), args.verbose);
+        let mut keys = args.key_file()?;
+        let mut text = || {
+            let mut printer = args.printer();
+            if let Some(keys) = keys.take() {
+                printer.decrypt_with(keys);
+            }
+            Text::new(printer, args.stamps(), args.verbose)
+        };
         let sink = match &args.write {
             Some(path) => {
-                let pcapng = Pcapng::create(path, args.snaplen(), &args.filter_text())
+                let filter = args.filter_text();
+                let pcapng = Pcapng::create(path, args.snaplen(), &filter, keys)
                     .map_err(|e| Error::io(format!("cannot write {path}"), e))?;
                 Sink::Pcapng(Box::new(pcapng))
             }
@@ -53,6 +61,11 @@ impl Output {
             ..packet.clone()
         };
         self.put(&cut)
+    }
+
+    /// Takes secrets that a file has brought along. `Break` as for [`Self::put`].
+    pub(crate) fn secrets(&mut self, lines: &[u8]) -> Result<ControlFlow<()>, Error> {
+        written(self.sink.secrets(lines))
     }
 
     /// Puts a packet out. `Break` when there have been enough, or when nobody reads any more.

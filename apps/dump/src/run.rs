@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use exos_host::Error;
 
 use crate::cli::DumpArgs;
-use crate::file::{CaptureReader, FileError};
+use crate::file::{CaptureReader, FileError, Item};
 use crate::output::Output;
 
 /// Does what the command line says.
@@ -37,10 +37,14 @@ fn read_file(path: &str, mut output: Output) -> Result<ExitCode, Error> {
     let from = io::BufReader::with_capacity(1 << 16, from);
     let mut reader = CaptureReader::new(from).map_err(unreadable)?;
     let damage = loop {
-        match reader.next_packet() {
-            Ok(Some(packet)) if output.filter_and_put(&packet)?.is_continue() => {}
-            Ok(_) => break None,
+        let put = match reader.next_item() {
+            Ok(Some(Item::Packet(packet))) => output.filter_and_put(&packet)?,
+            Ok(Some(Item::Secrets(lines))) => output.secrets(lines)?,
+            Ok(None) => break None,
             Err(error) => break Some(error),
+        };
+        if put.is_break() {
+            break None;
         }
     };
     // What came before the damage is good.

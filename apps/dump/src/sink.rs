@@ -1,13 +1,16 @@
 //! Where packets go: text, JSON or pcapng, to standard output or a file.
 
 use std::collections::HashMap;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::rc::Rc;
 
+use exos_tls::keylog::holds_secret;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::decrypt::KeyFile;
 use crate::file::pcapng::{Interface, Writer};
 use crate::packet::{Origin, Packet, Verdict};
 use crate::stamp::Stamps;
@@ -38,6 +41,10 @@ pub struct Pcapng {
     snaplen: u32,
     filter: String,
     numbers: HashMap<Option<Rc<str>>, u32>,
+    /// Written along, before the packets that they decrypt.
+    keys: Option<KeyFile>,
+    /// Of the packet before which these were looked for last.
+    keys_time_ns: u64,
     /// Of the last packet.
     time_ns: u64,
     captured: HashMap<u32, u64>,
@@ -143,27 +150,93 @@ fn origin_text(origin: &Origin, verbosity: u8) -> String {
     text
 }
 
+/// How often a key log is looked at, in packets' time.
+const KEYS_EVERY_NS: u64 = 1_000_000;
+
+/// Makes a capture file, for its owner alone: it may have keys in it.
+fn create(path: &str, has_keys: bool) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    let file = options
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)?;
+    if has_keys && file.metadata()?.mode() & 0o077 != 0 {
+        exos_program::warn!(
+            "exos dump: others can read or write {path}, into which keys are written; do: chmod 600 {path}"
+        );
+    }
+    Ok(file)
+}
+
 impl Pcapng {
     /// A capture file at this path, `-` for standard output.
     ///
     /// # Errors
     /// The file cannot be made.
-    pub fn create(path: &str, snaplen: u32, filter: &str) -> io::Result<Self> {
+    pub(crate) fn create(
+        path: &str,
+        snaplen: u32,
+        filter: &str,
+        keys: Option<KeyFile>,
+    ) -> io::Result<Self> {
         let out: Box<dyn Write> = match path {
             "-" => Box::new(io::stdout()),
-            path => Box::new(File::create(path)?),
+            path => Box::new(create(path, keys.is_some())?),
         };
         Ok(Self {
             writer: Writer::new(BufWriter::new(out))?,
             snaplen,
             filter: filter.to_owned(),
             numbers: HashMap::new(),
+            keys,
+            keys_time_ns: 0,
             time_ns: 0,
             captured: HashMap::new(),
         })
     }
 
+    /// Writes the secrets that were appended to the key log, and nothing else of that file. A log that cannot be read ends no capture.
+    fn write_keys(&mut self) -> io::Result<()> {
+        let Some(keys) = &mut self.keys else {
+            return Ok(());
+        };
+        loop {
+            let lines = match keys.next_lines() {
+                Ok([]) => return Ok(()),
+                Ok(lines) => lines,
+                Err(error) => {
+                    exos_program::warn!("exos dump: the keys cannot be read further: {error}");
+                    self.keys = None;
+                    return Ok(());
+                }
+            };
+            let lines = lines.split_inclusive(|byte| *byte == b'\n');
+            let secrets: Vec<u8> = lines
+                .filter(|line| holds_secret(line))
+                .flatten()
+                .copied()
+                .collect();
+            if !secrets.is_empty() {
+                self.writer.secrets(&secrets)?;
+            }
+        }
+    }
+
+    /// Before a packet that was captured a millisecond later than the one before which that was done last: live ones come in batches
+    /// of ten, whose keys are in the log by then.
+    fn write_keys_before(&mut self, packet: &Packet<'_>) -> io::Result<()> {
+        let is_due = packet.time_ns.abs_diff(self.keys_time_ns) >= KEYS_EVERY_NS;
+        if self.keys.is_none() || !is_due {
+            return Ok(());
+        }
+        self.keys_time_ns = packet.time_ns;
+        self.write_keys()
+    }
+
     fn write(&mut self, packet: &Packet<'_>) -> io::Result<()> {
+        self.write_keys_before(packet)?;
         let name = &packet.origin.interface;
         let number = match self.numbers.get(name) {
             Some(number) => *number,
@@ -184,6 +257,7 @@ impl Pcapng {
 
     /// What was lost is not known by interface: it is said of the first.
     fn finish(&mut self, lost: u64) -> io::Result<()> {
+        self.write_keys()?;
         let mut numbers: Vec<u32> = self.numbers.values().copied().collect();
         numbers.sort_unstable();
         for number in numbers {
@@ -207,6 +281,18 @@ impl Sink {
             Self::Json(text) => text.write_json(packet),
             Self::Pcapng(pcapng) => pcapng.write(packet),
         }
+    }
+
+    /// Takes secrets that a capture has brought along.
+    ///
+    /// # Errors
+    /// Those of the output.
+    pub fn secrets(&mut self, lines: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Text(text) | Self::Json(text) => text.printer.add_keys(lines),
+            Self::Pcapng(pcapng) => return pcapng.writer.secrets(lines),
+        }
+        Ok(())
     }
 
     /// Hands on what was put out: whenever there is nothing to do but to wait.

@@ -32,9 +32,9 @@
  * An application belongs to the thread that has opened it, with its requests and pieces; calls of other threads are EXOS_ERROR_THREAD. A program
  * uses several cores by a process, or a thread and a socket, for each. A child of fork(2) may only execute another program or end.
  *
- * Who owns what: an application is closed, and a piece freed, by the program, in any order; a piece that was sent stays valid
- * in the answers that have it. Requests are numbers, and belong to nobody: one whose answer has ended, or that was left, is EXOS_ERROR_GONE. Bytes that a program
- * passes are copied in the call.
+ * Who owns what: an application is closed, and a piece freed, by the program, in any order; a piece that was sent stays valid in the answers that
+ * have it. Requests are numbers, and belong to nobody: one whose answer has ended, or that was left, is EXOS_ERROR_GONE. Bytes that a program passes
+ * are copied in the call.
  */
 #ifndef EXOS_APPLICATION_H
 #define EXOS_APPLICATION_H
@@ -100,8 +100,8 @@ const char *exos_application_error(void);
 /* --- An application --- */
 
 /*
- * Listens at a Unix socket, with a pool of `buffers` buffers of 64 KiB, 2 to 16384: room for all that is kept, and for all that is under way. A socket
- * that an application has left that has ended is replaced. Ignores SIGPIPE, unless the program handles it.
+ * Listens at a Unix socket, with a pool of `buffers` buffers of 64 KiB, 2 to 16384: room for all that is kept, and for all that is under way. A
+ * socket that an application has left that has ended is replaced. Ignores SIGPIPE, unless the program handles it.
  */
 int exos_application_open(const char *socket, uint32_t buffers, exos_application **out);
 

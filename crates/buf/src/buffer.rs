@@ -182,6 +182,20 @@ impl Buffer {
         }
     }
 
+    /// Writes bytes over the beginning of a buffer that is [sent once](Buffer::sent_once). False where somebody else refers to it, where it
+    /// is shorter, or was made otherwise: then nothing is written.
+    pub(crate) fn rewrite(&mut self, bytes: &[u8]) -> bool {
+        let Some(Bytes::Once(its)) = Rc::get_mut(&mut self.0).map(|shared| &mut shared.bytes)
+        else {
+            return false;
+        };
+        let Some(begin) = its.get_mut(..bytes.len()) else {
+            return false;
+        };
+        begin.copy_from_slice(bytes);
+        true
+    }
+
     /// True when both are the same buffer in memory, whatever they hold.
     pub fn same(&self, other: &Buffer) -> bool {
         Rc::ptr_eq(&self.0, &other.0)

@@ -9,6 +9,8 @@
 //! Because the bytes never change, their Internet checksum is computed once for the whole buffer
 //! and the checksum of any segment follows from it (IO-Lite, section 3.9), see [`buffer`].
 //!
+//! What is sent once and is short lies in buffers that are written [again](Recycled) when nobody refers to them.
+//!
 //! All of these belong to one thread: reference counts are not atomic. What several threads send is
 //! [`SharedBytes`], of which each makes a buffer of its own.
 
@@ -17,11 +19,13 @@
 pub mod aggregate;
 pub mod buffer;
 pub mod limits;
+mod recycled;
 pub mod shared;
 pub mod slice;
 mod sums;
 
 pub use aggregate::Aggregate;
 pub use buffer::Buffer;
+pub use recycled::Recycled;
 pub use shared::SharedBytes;
 pub use slice::Slice;

@@ -13,6 +13,14 @@ pub const BLOCK_LEN: usize = 128;
 /// [`Slice`](crate::Slice). Anything longer is an aggregate of several buffers.
 pub const BUFFER_LEN_MAX: usize = u32::MAX as usize;
 
+/// Bytes of a buffer that is written again: from a request's head on, up to what a turn asks on a hundred streams.
+pub const RECYCLED_LEN_MIN: usize = 64;
+/// The longest of them: a connection keeps some.
+pub const RECYCLED_LEN_MAX: usize = 16 * 1024;
+
+/// Buffers that a connection writes in turn: one is acknowledged while the next is on its way.
+pub const RECYCLED_MAX: usize = 3;
+
 const _: () = assert!(
     BLOCK_LEN.is_multiple_of(2),
     "blocks keep the parity of the buffer"

@@ -1,4 +1,4 @@
-//! Certificates and keys in files (PEM), with errors that say what to do.
+//! Certificates, keys and revocation lists in files, with errors that say what to do.
 
 use std::fs::{File, Metadata};
 use std::io::Read as _;
@@ -10,11 +10,14 @@ use exos_host::Error;
 use rustls::crypto::ring::sign::any_supported_type;
 use rustls::sign::CertifiedKey;
 use rustls_pki_types::pem::PemObject as _;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use rustls_pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 use zeroize::Zeroizing;
 
-use crate::certificate::{UnixSecs, Validity, validity};
-use crate::limits::{EXPIRY_WARNING_SECS, PEM_LEN_MAX};
+use crate::certificate::{UnixSecs, Validity, revocation_list, validity};
+use crate::limits::{EXPIRY_WARNING_SECS, LISTS_LEN_MAX, PEM_LEN_MAX};
+
+/// What anything of DER begins with.
+const DER_SEQUENCE: u8 = 0x30;
 
 /// Where a certificate and its key are.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -89,6 +92,76 @@ pub fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, Error> 
         true => Err(no_certificate(file)),
         false => Ok(all),
     }
+}
+
+/// The revocation lists in a file, of PEM or one of DER.
+///
+/// # Errors
+///
+/// It cannot be read, or there is none in it that can be used.
+pub fn revocation_lists(file: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>, Error> {
+    let (bytes, _) = contents_up_to(LISTS_LEN_MAX, file, "the revocation list")?;
+    let name = file.display();
+    let lists = match bytes.first() {
+        Some(&DER_SEQUENCE) => vec![CertificateRevocationListDer::from(bytes)],
+        _ => {
+            let lists = CertificateRevocationListDer::pem_slice_iter(&bytes);
+            let lists: Result<Vec<_>, _> = lists.collect();
+            lists.map_err(|e| {
+                Error::new(format!("a revocation list in {name} is broken: {e}"))
+                    .mend("write the file again, from what the authority publishes")
+            })?
+        }
+    };
+    if lists.is_empty() {
+        return Err(Error::new(format!("there is no revocation list in {name}"))
+            .mend("name a file of PEM, with lines as -----BEGIN X509 CRL-----, or of DER"));
+    }
+    for der in &lists {
+        let list = revocation_list(der).ok_or_else(|| {
+            Error::new(format!("a revocation list in {name} is broken"))
+                .mend("write the file again, from what the authority publishes")
+        })?;
+        if !list.is_v2 {
+            let what = format!("a revocation list in {name} is of version 1");
+            let mend = "have the authority make one of version 2 (by openssl ca: with crlnumber or crl_extensions in its configuration)";
+            return Err(Error::new(what).mend(mend));
+        }
+    }
+    Ok(lists)
+}
+
+/// Of several lists of an issuer the newest one: a verifier looks at one of each.
+pub fn newest_lists(
+    lists: Vec<CertificateRevocationListDer<'static>>,
+) -> Vec<CertificateRevocationListDer<'static>> {
+    fn about<'a>(der: &'a CertificateRevocationListDer<'_>) -> Option<(&'a [u8], UnixSecs)> {
+        revocation_list(der).map(|it| (it.issuer, it.from))
+    }
+    let is_newest = |at: usize, der: &CertificateRevocationListDer<'_>| {
+        let Some((issuer, from)) = about(der) else {
+            return true; // The verifier says what is wrong with it.
+        };
+        let others = lists.iter().enumerate().filter(|(other, _)| *other != at);
+        let mut others = others.filter_map(|(other, der)| Some((other, about(der)?)));
+        !others.any(|(other, (its, since))| its == issuer && (since, other) > (from, at))
+    };
+    let all = lists.iter().enumerate();
+    let newest = all.filter(|(at, der)| is_newest(*at, der));
+    newest.map(|(_, der)| der.clone()).collect()
+}
+
+/// What an operator should know of lists: which have expired, so that clients with certificates of their issuers are refused.
+pub fn warning_of_lists(
+    lists: &[CertificateRevocationListDer<'_>],
+    now: UnixSecs,
+) -> Option<String> {
+    let ends = lists.iter().filter_map(|der| revocation_list(der)?.until);
+    let until = ends.min().filter(|until| *until < now)?;
+    let hours = (now - until) / 3600;
+    Some(format!(
+        "a revocation list for clients has expired {hours} hours ago: all certificates of its issuer are refused; get the authority's present one"
+    ))
 }
 
 fn no_certificate(file: &Path) -> Error {
@@ -183,6 +256,11 @@ fn mismatch(files: &Files, certified: &CertifiedKey, error: &rustls::Error) -> E
 
 /// What is in a file, which is no longer than such files are, and whose it is: of what was read, not of what has that name now.
 fn contents(file: &Path, what: &str) -> Result<(Vec<u8>, Metadata), Error> {
+    contents_up_to(PEM_LEN_MAX, file, what)
+}
+
+/// [`contents`] of a file that may have this many bytes.
+fn contents_up_to(len_max: u64, file: &Path, what: &str) -> Result<(Vec<u8>, Metadata), Error> {
     let name = file.display();
     let fail = |e: std::io::Error| {
         let error = Error::io(format!("cannot read {what} {name}"), e);
@@ -196,11 +274,11 @@ fn contents(file: &Path, what: &str) -> Result<(Vec<u8>, Metadata), Error> {
     let opened = File::open(file).map_err(fail)?;
     let metadata = opened.metadata().map_err(fail)?;
     // Whole at once: a vector that grows leaves copies behind, of keys too. A byte more tells `read_to_end` that it has all.
-    let mut bytes = Vec::with_capacity(metadata.len().min(PEM_LEN_MAX) as usize + 32);
-    let read = opened.take(PEM_LEN_MAX + 1).read_to_end(&mut bytes);
+    let mut bytes = Vec::with_capacity(metadata.len().min(len_max) as usize + 32);
+    let read = opened.take(len_max + 1).read_to_end(&mut bytes);
     read.map_err(fail)?;
-    if bytes.len() as u64 > PEM_LEN_MAX {
-        let long = format!("{name} is longer than {PEM_LEN_MAX} bytes");
+    if bytes.len() as u64 > len_max {
+        let long = format!("{name} is longer than {len_max} bytes");
         return Err(Error::new(long).mend(format!("name the file of {what}")));
     }
     Ok((bytes, metadata))

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use exos_wire::tls::{HelloView, RecordView};
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::kernel::KernelConnection;
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
@@ -10,7 +11,9 @@ use rustls::{CommonState, ExtractedSecrets};
 use rustls_pki_types::ServerName;
 
 use crate::TlsError;
-use crate::limits::{EXPANSION_12_MAX, FRAGMENTS_LEN_MAX, HEADER_LEN, PLAIN_LEN_MAX};
+use crate::limits::{
+    EXPANSION_12_MAX, FRAGMENTS_LEN_MAX, HEADER_LEN, PLAIN_LEN_MAX, SERVER_NAME_LEN_MAX,
+};
 use crate::session::About;
 
 /// What is left of rustls' connection: it makes the next keys, and takes a client's tickets.
@@ -40,6 +43,8 @@ pub(crate) struct Handshake {
     incoming: Vec<u8>,
     /// Something was received.
     has_begun: bool,
+    /// The host that a client asks for, which rustls does not tell.
+    server_name: Option<Box<str>>,
 }
 
 /// A handshake that is over.
@@ -89,6 +94,7 @@ impl Handshake {
             side,
             incoming: Vec::new(),
             has_begun: false,
+            server_name: None,
         }
     }
 
@@ -108,6 +114,9 @@ impl Handshake {
         }
         let mut taken = 0;
         while let Some(record) = first_record(&bytes[taken..]) {
+            if self.server_name.is_none() && matches!(self.side, Side::Server(_)) {
+                self.server_name = server_name(record);
+            }
             self.incoming.extend_from_slice(record);
             taken += record.len();
             self.go_on(out)?;
@@ -171,7 +180,10 @@ impl Handshake {
 
     /// Takes out what it has come to.
     pub(crate) fn finish(self) -> Result<Done, TlsError> {
-        let about = About::of(self.side.common());
+        let about = About {
+            server_name: self.server_name,
+            ..About::of(self.side.common())
+        };
         let (secrets, kernel) = match self.side {
             Side::Server(connection) => {
                 let (secrets, kernel) = connection.dangerous_into_kernel_connection()?;
@@ -234,6 +246,18 @@ fn step<Data>(
         _ => Step::Waits,
     });
     (status.discard, step)
+}
+
+/// The host that a hello in this record names. rustls judges whether it is one, and here it has to be plain text.
+fn server_name(record: &[u8]) -> Option<Box<str>> {
+    let record = RecordView::parse(record).ok()?;
+    if record.content_type() != exos_wire::tls::HANDSHAKE {
+        return None;
+    }
+    let hello = HelloView::parse(record.fragment()).ok()?;
+    let name = str::from_utf8(hello.extensions().server_name()?).ok()?;
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
+    (name.len() <= SERVER_NAME_LEN_MAX && name.bytes().all(is_plain)).then(|| name.into())
 }
 
 /// The record that bytes begin with, if it is whole. Of one that is longer than any that is its header, which rustls refuses.

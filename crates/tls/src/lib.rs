@@ -38,7 +38,10 @@
 //! | [`client`] | a client: whom it trusts, tickets with which it resumes |
 //! | [`files`] | certificates and keys in files, with errors for people |
 //! | [`certificate`] | what is read in a certificate: how long it is valid |
+//! | [`hybrid`] | key exchange that withstands quantum computers as well |
 //! | [`policy`] | versions and suites by name, and the cryptographic provider |
+//! | [`keylog`] | logs of secrets, read and written |
+//! | [`observer`] | the TLS of others, decrypted by such a log |
 //! | [`self_signed`] | a certificate for trying |
 
 #![forbid(unsafe_code)]
@@ -48,7 +51,10 @@ pub mod client;
 pub mod error;
 pub mod files;
 mod handshake;
+pub mod hybrid;
+pub mod keylog;
 pub mod limits;
+pub mod observer;
 pub mod policy;
 mod record;
 pub mod self_signed;

@@ -35,6 +35,9 @@ pub const USELESS_RECORDS_MAX: u8 = 32;
 /// The longest file of certificates or of a key: some hundred certificates.
 pub const PEM_LEN_MAX: u64 = 1 << 20;
 
+/// The longest file of revocation lists: a large authority's has some hundred thousand entries of 40 bytes.
+pub const LISTS_LEN_MAX: u64 = 16 << 20;
+
 /// Tickets of a server that a client keeps: a load resumes on as many connections at once, and each takes a kilobyte.
 pub const TICKETS_MAX: usize = 16 * 1024;
 
@@ -49,3 +52,12 @@ pub const SELF_SIGNED_SINCE: Duration = Duration::from_secs(24 * 3600);
 
 /// Plaintext that is copied at once: less than what has the C library take another way, for which it needs some kilobytes.
 pub(crate) const COPY_LEN: usize = 2048;
+
+/// Sessions of which secrets of a key log are kept: some 100 MB. A busy server's log of a day has more; a capture has fewer.
+pub const KEY_LOG_SESSIONS_MAX: usize = 1 << 18;
+
+/// The longest name of a host (RFC 1035 §2.3.4).
+pub(crate) const SERVER_NAME_LEN_MAX: usize = 255;
+
+/// The longest name of a certificate's owner as text: it stands in header fields and in lines of a log. Real ones have some hundred.
+pub const NAME_LEN_MAX: usize = 1024;

@@ -6,6 +6,8 @@ use rustls::crypto::{CryptoProvider, ring};
 use rustls::version::{TLS12, TLS13};
 use rustls::{CipherSuite, SupportedCipherSuite, SupportedProtocolVersion};
 
+use crate::hybrid::X25519_MLKEM768;
+
 /// The newest first.
 static BOTH: &[&SupportedProtocolVersion] = &[&TLS13, &TLS12];
 
@@ -85,5 +87,12 @@ pub fn provider(suites: &[SupportedCipherSuite]) -> Arc<CryptoProvider> {
     if !suites.is_empty() {
         provider.cipher_suites = suites.to_vec();
     }
+    Arc::new(provider)
+}
+
+/// [`provider`] of a server: clients that want to, as browsers do, exchange keys in a way that withstands quantum computers as well.
+pub fn server_provider(suites: &[SupportedCipherSuite]) -> Arc<CryptoProvider> {
+    let mut provider = CryptoProvider::clone(&provider(suites));
+    provider.kx_groups.insert(0, X25519_MLKEM768);
     Arc::new(provider)
 }

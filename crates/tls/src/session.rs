@@ -4,9 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use rustls::{CipherSuite, CommonState, HandshakeKind, ProtocolVersion};
-use rustls_pki_types::ServerName;
+use rustls_pki_types::{CertificateDer, ServerName};
 
 use crate::TlsError;
+use crate::certificate::{Holder, holder};
 use crate::handshake::Handshake;
 use crate::limits::UNREAD_LEN;
 use crate::record::{Cipher, Version};
@@ -23,19 +24,33 @@ pub struct About {
     pub protocol: Option<Box<[u8]>>,
     /// It goes on from an earlier session.
     pub is_resumed: bool,
-    /// The peer has shown a certificate, of which somebody that is trusted says that it is good.
-    pub has_peer_certificate: bool,
+    /// The host that a client has asked for (SNI); of a server's sessions alone.
+    pub server_name: Option<Box<str>>,
+    /// Whose certificate the peer has shown, of which somebody that is trusted says that it is good.
+    pub peer: Option<Box<Holder>>,
 }
 
 impl About {
     pub(crate) fn of(common: &CommonState) -> About {
         let suite = common.negotiated_cipher_suite();
+        let peer = common.peer_certificates().and_then(<[_]>::first);
         About {
             version: common.protocol_version(),
             suite: suite.map(|suite| suite.suite()),
             protocol: common.alpn_protocol().map(Box::from),
             is_resumed: common.handshake_kind() == Some(HandshakeKind::Resumed),
-            has_peer_certificate: common.peer_certificates().is_some(),
+            server_name: None,
+            peer: peer.map(|own| Box::new(holder(own).unwrap_or_default())),
+        }
+    }
+
+    /// Of a connection of QUIC, which has TLS 1.3: the host that its client has asked for, and the certificate that it has shown.
+    pub fn of_quic(server_name: Option<String>, shown: Option<&CertificateDer<'_>>) -> About {
+        About {
+            version: Some(ProtocolVersion::TLSv1_3),
+            server_name: server_name.map(Into::into),
+            peer: shown.map(|own| Box::new(holder(own).unwrap_or_default())),
+            ..About::default()
         }
     }
 
@@ -69,7 +84,7 @@ pub struct Session {
     /// It takes no records while as much is not consumed.
     unread_max: usize,
     is_peer_closed: bool,
-    about: About,
+    about: Arc<About>,
 }
 
 impl fmt::Debug for Session {
@@ -114,7 +129,7 @@ impl Session {
             consumed: 0,
             unread_max: UNREAD_LEN,
             is_peer_closed: false,
-            about: About::default(),
+            about: Arc::default(),
         }
     }
 
@@ -178,7 +193,7 @@ impl Session {
         let rx = Cipher::new(version, done.secrets.rx)?;
         let traffic = Traffic::new(version, tx, rx, done.kernel);
         self.state = State::Traffic(Box::new(traffic));
-        self.about = done.about;
+        self.about = Arc::new(done.about);
         match done.is_cut {
             true => Err(TlsError::Unexpected),
             false => Ok(()),
@@ -268,7 +283,7 @@ impl Session {
     }
 
     /// What the handshake has come to.
-    pub fn about(&self) -> &About {
+    pub fn about(&self) -> &Arc<About> {
         &self.about
     }
 }

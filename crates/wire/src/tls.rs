@@ -37,9 +37,8 @@ const CLIENT_HELLO: u8 = 1;
 const SERVER_HELLO: u8 = 2;
 /// Bytes before a handshake message's body.
 const MESSAGE_LEN: usize = 4;
-/// Version and random.
-const FIXED_LEN: usize = 2 + RANDOM_LEN;
-const RANDOM_LEN: usize = 32;
+/// Bytes of a hello's random number.
+pub const RANDOM_LEN: usize = 32;
 
 /// RFC 8446 §4.1.3: SHA-256 of "HelloRetryRequest", which such a message has in place of a random.
 const RETRY_RANDOM: [u8; RANDOM_LEN] = [
@@ -137,6 +136,7 @@ pub enum HelloKind {
 pub struct HelloView<'a> {
     kind: HelloKind,
     version: u16,
+    random: &'a [u8; RANDOM_LEN],
     cipher_suites: &'a [u8],
     extensions: &'a [u8],
     is_whole: bool,
@@ -163,8 +163,8 @@ impl<'a> HelloView<'a> {
         };
         let length = usize::from(header[1]) << 16 | usize::from(be16::<2, _>(header));
         let mut body = Cursor::new(rest, length, "tls");
-        let fixed = body.array::<FIXED_LEN>()?;
-        let version = be16::<0, _>(fixed);
+        let version = u16::from_be_bytes(*body.array()?);
+        let random = body.array::<RANDOM_LEN>()?;
         if version >> 8 != 3 {
             return Err(WireError::BadField {
                 layer: "tls",
@@ -174,7 +174,7 @@ impl<'a> HelloView<'a> {
         }
         let kind = match is_client {
             true => HelloKind::Client,
-            false if fixed[2..] == RETRY_RANDOM => HelloKind::Retry,
+            false if *random == RETRY_RANDOM => HelloKind::Retry,
             false => HelloKind::Server,
         };
         let _session_id = body.vector_u8()?;
@@ -194,6 +194,7 @@ impl<'a> HelloView<'a> {
         Ok(Self {
             kind,
             version,
+            random,
             cipher_suites,
             extensions,
             is_whole: !body.is_cut(),
@@ -216,6 +217,12 @@ impl<'a> HelloView<'a> {
             HelloKind::Server | HelloKind::Retry => extensions.server_version(),
         };
         said.unwrap_or(self.version)
+    }
+
+    /// Its random number, by which a log of keys names the session.
+    #[must_use]
+    pub fn random(&self) -> &'a [u8; RANDOM_LEN] {
+        self.random
     }
 
     /// Cipher suites, two bytes each: a client's in the order of its preference, a server's choice. As many as are there.

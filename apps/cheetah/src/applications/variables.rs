@@ -6,6 +6,7 @@ use super::passing::passes;
 use super::record::pair;
 use super::rules::Asked;
 use crate::message::request::Request;
+use crate::secure::Fact;
 
 /// Our end of a connection, and the client's.
 pub type Ends = (SocketAddr, SocketAddr);
@@ -25,6 +26,8 @@ pub struct About<'a> {
     pub user: Option<&'a [u8]>,
     /// It came by HTTPS.
     pub is_encrypted: bool,
+    /// By this session.
+    pub tls: Option<&'a exos_tls::About>,
 }
 
 /// Appends the variables of a request.
@@ -36,6 +39,7 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
         server_name,
         user,
         is_encrypted,
+        tls,
     } = *about;
     let root = &asked.application.root;
     let (uri, authority) = local_part(request.target);
@@ -63,6 +67,11 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
     }
     if is_encrypted {
         put("HTTPS", b"on");
+    }
+    for fact in Fact::ALL {
+        if let Some(value) = tls.and_then(|about| fact.value(about)) {
+            put(fact.variable(), value.as_bytes());
+        }
     }
     put(
         "REQUEST_SCHEME",

@@ -12,7 +12,7 @@ use super::checks;
 use super::schema::{OneOrMany, ProxyTable, SiteTable, Text};
 use super::units::{application_time, size_within};
 use crate::applications::encryption::Encryption;
-use crate::applications::proxy::{HostField, Proxy};
+use crate::applications::proxy::{self, HostField, Proxy};
 use crate::applications::rules::{Rule, Scope};
 use crate::applications::{Address, Application, Place};
 use crate::limits::{
@@ -20,6 +20,7 @@ use crate::limits::{
     UPSTREAMS_MAX,
 };
 use crate::message::target::is_authority;
+use crate::secure::Fact;
 use crate::site::rules::access::networks::parse_network;
 use exos_program::config::Source;
 
@@ -353,6 +354,8 @@ fn asked(
         trusted: networks
             .filter_map(|text| source.value(text, parse_network))
             .collect(),
+        tls_fields: tls_fields(source, table),
+        told: table.told.clone(),
         upgrades: table.upgrades.unwrap_or(proxy.upgrades),
         cache: answers::rules(source, table.cache.as_ref()),
         check: table
@@ -367,6 +370,47 @@ fn asked(
         base: proxy.base,
     });
     Some(application)
+}
+
+/// What an upstream is told of the client's TLS. Answers depend on it then, so that none is kept for others.
+fn tls_fields(source: &Source, table: &ProxyTable) -> Vec<(String, Fact)> {
+    let mut fields: Vec<(String, Fact)> = Vec::new();
+    for (name, what) in &table.tls_fields {
+        let is_twice = fields
+            .iter()
+            .any(|(other, _)| other.eq_ignore_ascii_case(name.get_ref()));
+        let wrong = match name.get_ref() {
+            _ if is_twice => Some("is there twice; write it once"),
+            name if !proxy::request::is_free(name) => Some(
+                "is no field for this; write a name of letters, digits and hyphens, as \"X-TLS-Version\"",
+            ),
+            _ if table.cache.is_some() => Some(
+                "makes answers depend on the client, and answers are kept for all; leave cache or tls_fields out",
+            ),
+            _ => None,
+        };
+        match wrong {
+            Some(why) => source.note(&name.span(), format!("{:?} {why}", name.get_ref())),
+            None => {
+                let fact = source.value(what, Fact::parse);
+                fields.extend(fact.map(|fact| (name.get_ref().clone(), fact)));
+            }
+        }
+    }
+    fields
+}
+
+/// Has every rule know the fields in which any rule of the file tells something: one upstream may be behind several rules, and no
+/// client may speak in such a field whichever of them it asks.
+pub(super) fn share_told(tables: &mut [Spanned<SiteTable>]) {
+    let told = tables.iter().flat_map(|table| &table.get_ref().proxy);
+    let told = told.flat_map(|table| table.get_ref().tls_fields.keys());
+    let told: Vec<String> = told.map(|name| name.get_ref().clone()).collect();
+    for table in tables.iter_mut() {
+        for proxy in &mut table.get_mut().proxy {
+            proxy.get_mut().told.clone_from(&told);
+        }
+    }
 }
 
 fn host_field(text: &str) -> Result<HostField, String> {

@@ -57,6 +57,7 @@ pub(super) struct TlsTable {
     pub(super) http3: bool,
     pub(super) client_ca: Option<Text>,
     pub(super) client_certificate: Option<Text>,
+    pub(super) client_crl: Option<Spanned<OneOrMany>>,
 }
 
 /// `[acme]`: certificates that come by themselves.
@@ -198,6 +199,10 @@ pub(super) struct ProxyTable {
     pub(super) raw: Option<bool>,
     pub(super) host: Option<Text>,
     pub(super) trusted: Vec<Text>,
+    pub(super) tls_fields: BTreeMap<Spanned<String>, Text>,
+    /// The fields of this kind in all rules of the file.
+    #[serde(skip)]
+    pub(super) told: Vec<String>,
     pub(super) upgrades: Option<bool>,
     pub(super) cache: Option<Spanned<CacheOf>>,
     pub(super) check: Option<Spanned<CheckTable>>,

@@ -10,13 +10,16 @@ use exos_tls::policy::{MinimumVersion, suite};
 use rustls::SupportedCipherSuite;
 use toml::Spanned;
 
-use super::schema::{CertificateTable, File, SiteTable, TlsTable};
+use super::schema::{CertificateTable, File, OneOrMany, SiteTable, TlsTable};
 use crate::limits::HSTS_DAYS_MAX;
 use crate::site::rules::fields::FieldRule;
 use crate::site::rules::pattern::Pattern;
 
 /// The port of HTTPS (RFC 9110 §4.2.2).
 pub(super) const DEFAULT_PORT: u16 = 443;
+
+/// What names the file of a key log, by the convention of browsers and others.
+const KEY_LOG_VARIABLE: &str = "SSLKEYLOGFILE";
 
 /// How HTTPS is spoken.
 #[derive(Clone, Debug)]
@@ -35,6 +38,8 @@ pub struct TlsConfig {
     pub http3: bool,
     /// Whose certificates clients show, if they are to show any.
     pub clients: Option<Clients>,
+    /// The keys of all sessions are written to this file.
+    pub key_log: Option<PathBuf>,
 }
 
 impl Default for TlsConfig {
@@ -48,6 +53,7 @@ impl Default for TlsConfig {
             self_signed: false,
             http3: false,
             clients: None,
+            key_log: None,
         }
     }
 }
@@ -59,6 +65,8 @@ pub struct Clients {
     pub authorities: PathBuf,
     /// Those that show none are sent away.
     pub are_required: bool,
+    /// Lists of certificates that their issuers have revoked; where there is none, none is.
+    pub revoked: Vec<PathBuf>,
 }
 
 /// The options about HTTPS.
@@ -82,6 +90,10 @@ pub struct TlsArgs {
     /// Also serve HTTP/3, on the UDP port with the number of the HTTPS port
     #[arg(long, conflicts_with = "config")]
     pub http3: bool,
+    /// For debugging: append the keys of all sessions to the file that the environment variable SSLKEYLOGFILE names;
+    /// who has it can decrypt captures of these sessions (exos dump --keys, Wireshark)
+    #[arg(long)]
+    pub tls_log_keys: bool,
     /// TCP port of HTTPS [default: 443]
     #[arg(
         long,
@@ -126,6 +138,30 @@ impl TlsArgs {
             ..TlsConfig::default()
         }))
     }
+
+    /// Has keys be logged, where that is asked for.
+    ///
+    /// # Errors
+    ///
+    /// No file is named, or there is no HTTPS.
+    pub(crate) fn log_keys(&self, tls: Option<&mut TlsConfig>) -> Result<(), Error> {
+        if !self.tls_log_keys {
+            return Ok(());
+        }
+        let file = std::env::var_os(KEY_LOG_VARIABLE).filter(|file| !file.is_empty());
+        match (tls, file) {
+            (Some(tls), Some(file)) => tls.key_log = Some(file.into()),
+            (None, _) => {
+                return Err(Error::new("--tls-log-keys is given, and there is no HTTPS")
+                    .mend("leave it out, or give a certificate"));
+            }
+            (_, None) => {
+                let what = format!("--tls-log-keys is given, and {KEY_LOG_VARIABLE} names no file");
+                return Err(Error::new(what).mend("name one that nobody else can read"));
+            }
+        }
+        Ok(())
+    }
 }
 
 fn of(certificate: &Path, key: &Path) -> Files {
@@ -167,10 +203,11 @@ pub(super) fn tls(source: &Source, folder: &Path, file: &File) -> Option<TlsConf
         self_signed: table.self_signed,
         http3: table.http3,
         clients: clients(source, folder, table),
+        key_log: None,
     })
 }
 
-/// `client_ca` and `client_certificate`.
+/// `client_ca`, `client_certificate` and `client_crl`.
 fn clients(source: &Source, folder: &Path, table: &TlsTable) -> Option<Clients> {
     let are_required = table.client_certificate.as_ref().and_then(|text| {
         let is_known = source.value(text, |text| match text {
@@ -187,10 +224,27 @@ fn clients(source: &Source, folder: &Path, table: &TlsTable) -> Option<Clients> 
         }
         Some(is_known)
     });
+    if let (Some(crl), None) = (&table.client_crl, &table.client_ca) {
+        let missing =
+            "nobody is named who signs certificates of clients; write client_ca = \"ca.pem\"";
+        source.note_missing(&crl.span(), missing);
+    }
+    if let Some(crl) = &table.client_crl
+        && matches!(crl.get_ref(), OneOrMany::Many(files) if files.is_empty())
+    {
+        let missing = "no list is named; write client_crl = \"ca.crl\", or leave it out";
+        source.note_missing(&crl.span(), missing);
+    }
+    let revoked = match table.client_crl.as_ref().map(Spanned::get_ref) {
+        None => &[][..],
+        Some(OneOrMany::One(file)) => std::slice::from_ref(file),
+        Some(OneOrMany::Many(files)) => files,
+    };
     let authorities = folder.join(table.client_ca.as_ref()?.get_ref());
     Some(Clients {
         authorities,
         are_required: are_required.unwrap_or(true),
+        revoked: revoked.iter().map(|file| folder.join(file)).collect(),
     })
 }
 

@@ -3,9 +3,11 @@
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use exos_buf::Slice;
 use exos_inet::tcp::{ConnectionId, Event};
+use exos_tls::About;
 
 use crate::site::long::OpenFile;
 
@@ -20,6 +22,11 @@ pub trait Transport {
     /// Nobody reads on the way what is sent: it is HTTPS.
     fn is_encrypted(&self, _id: ConnectionId) -> bool {
         false
+    }
+
+    /// What its session of TLS has come to, where it is HTTPS and that is known.
+    fn tls(&self, _id: ConnectionId) -> Option<&Arc<About>> {
+        None
     }
 
     /// It is HTTPS, and its handshake has come to no session.

@@ -148,7 +148,8 @@ impl Server {
         let response = &out[before..];
         if let Some(log) = self.log_mut() {
             let attempt = Attempt::default().of(asking.peer(), asking.begun(), asking.begun());
-            let attempt = attempt.on_stream(Some(asking.version));
+            let mut attempt = attempt.on_stream(Some(asking.version));
+            attempt.tls = asking.tls();
             asking
                 .with_logged(|asked| log_answer(log, asked, status, response, 0, &attempt, lines));
         }
@@ -168,6 +169,7 @@ impl Server {
                 head_len: said.head_len,
                 len: said.len,
                 cache: asking.keeps.logged(),
+                tls: asking.tls().map(|about| &**about),
             };
             log.answered(&answer, lines);
         });

@@ -56,6 +56,8 @@ pub struct Asking {
     peer: IpAddr,
     begun: Instant,
     is_encrypted: bool,
+    /// What is known of the session of TLS that it came by.
+    tls: Option<Arc<exos_tls::About>>,
 }
 
 /// What has been said of an application's answer.
@@ -101,6 +103,7 @@ impl Asking {
             peer: attempt.peer,
             begun: attempt.begun,
             is_encrypted: attempt.is_encrypted,
+            tls: attempt.tls.cloned(),
             asked,
         }
     }
@@ -173,6 +176,7 @@ impl Asking {
             peer: self.peer,
             length,
             is_encrypted: self.is_encrypted,
+            tls: self.tls.as_deref(),
             keeps,
             validators: match &self.keeps {
                 Use::Fetch(fetch) => fetch.validators(),
@@ -193,6 +197,7 @@ impl Asking {
             server_name: self.server_name.as_deref(),
             user: self.user.as_deref(),
             is_encrypted: self.is_encrypted,
+            tls: self.tls.as_deref(),
         };
         let mut out = Vec::with_capacity(2 * self.head.len());
         self.read(|request| variables::push(&mut out, request, &about))?;
@@ -268,6 +273,11 @@ impl Asking {
     /// When it began.
     pub(super) fn begun(&self) -> Instant {
         self.begun
+    }
+
+    /// What is known of the session of TLS that it came by.
+    pub(super) fn tls(&self) -> Option<&Arc<exos_tls::About>> {
+        self.tls.as_ref()
     }
 
     /// It came by HTTPS.

@@ -1,8 +1,10 @@
 //! What is known of requests when they are presented: who asks, since when, and what of them has waited.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 
 use exos_inet::Instant;
+use exos_tls::About;
 
 use crate::message::Version;
 use crate::site::{SitePath, Wanted};
@@ -14,6 +16,8 @@ pub struct Attempt<'a> {
     pub peer: IpAddr,
     /// Nobody reads it on its way: it came by HTTPS.
     pub is_encrypted: bool,
+    /// What is known of the session of TLS that it came by.
+    pub tls: Option<&'a Arc<About>>,
     /// It came on a stream of this version, whatever its text says.
     pub on_stream: Option<Version>,
     /// HTTP/2 may be spoken instead: nothing was said yet.
@@ -36,6 +40,7 @@ impl Default for Attempt<'_> {
         Attempt {
             peer: Ipv4Addr::UNSPECIFIED.into(),
             is_encrypted: false,
+            tls: None,
             on_stream: None,
             may_be_http2: false,
             is_for_all: false,

@@ -58,6 +58,7 @@ pub(super) fn log_answer(
         head_len: head::len_of(response, version),
         len: response.iter().map(Slice::len).sum::<usize>() + tail_len as usize,
         cache,
+        tls: attempt.tls.map(|about| &**about),
     };
     log.answered(&answer, lines);
 }

@@ -17,11 +17,13 @@
 use std::net::IpAddr;
 
 use exos_inet::Instant;
+use exos_tls::About;
 use httparse::Header;
 
 use super::unfinished::Text;
 use crate::limits::{LOG_FIELD_LEN_MAX, LOG_LINE_LEN_MAX};
 use crate::message::Version;
+use crate::secure::Fact;
 
 /// The form of the lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -52,6 +54,8 @@ pub struct Answer<'a> {
     pub len: usize,
     /// What a cache had to do with it, where one had.
     pub cache: Option<&'static str>,
+    /// The session of TLS that it was asked by.
+    pub tls: Option<&'a About>,
 }
 
 /// What was asked.
@@ -133,7 +137,7 @@ fn render_common(format: Format, answer: &Answer<'_>, text: &mut Text) {
     push_number(&mut text.bytes, answer.code.into(), 3);
     text.bytes.push(b' ');
     text.end_first();
-    render_fields(format, answer.asked.fields(), text);
+    render_fields(format, answer, text);
 }
 
 fn render_json(answer: &Answer<'_>, text: &mut Text) {
@@ -147,11 +151,12 @@ fn render_json(answer: &Answer<'_>, text: &mut Text) {
         text.bytes.push(b'"');
     }
     text.end_first();
-    render_fields(Format::Json, answer.asked.fields(), text);
+    render_fields(Format::Json, answer, text);
 }
 
 /// Writes what header fields decide, which stands behind the numbers.
-fn render_fields(format: Format, fields: &[Header<'_>], text: &mut Text) {
+fn render_fields(format: Format, answer: &Answer<'_>, text: &mut Text) {
+    let fields = answer.asked.fields();
     let value = |name: &str| {
         let mut fields = fields.iter();
         let field = fields.find(|field| field.name.eq_ignore_ascii_case(name));
@@ -161,9 +166,26 @@ fn render_fields(format: Format, fields: &[Header<'_>], text: &mut Text) {
         text.bytes.extend_from_slice(b",\"host\":\"");
         push_value(&mut text.bytes, value("host"), push_json);
         text.bytes.push(b'"');
+        if let Some(about) = answer.tls {
+            render_tls(about, &mut text.bytes);
+        }
     }
     text.end_second();
     push_last(format, value, &mut text.bytes);
+}
+
+/// Writes what is known of a session of TLS; of clients' certificates, where there is one.
+fn render_tls(about: &About, out: &mut Vec<u8>) {
+    let is_of_none = |fact: &Fact| *fact == Fact::ClientVerify && about.peer.is_none();
+    for fact in Fact::ALL.into_iter().filter(|fact| !is_of_none(fact)) {
+        if let Some(value) = fact.value(about) {
+            out.extend_from_slice(b",\"");
+            out.extend_from_slice(fact.name().as_bytes());
+            out.extend_from_slice(b"\":\"");
+            push_json(out, value.as_bytes());
+            out.push(b'"');
+        }
+    }
 }
 
 /// Writes what the Referer and the User-Agent among these lines decide, in place of what was written of others.
@@ -336,6 +358,7 @@ mod tests {
             head_len: 200,
             len: 1234,
             cache: None,
+            tls: None,
         };
         let mut text = Text::default();
         render(format, &answer, &mut text);

@@ -3,9 +3,11 @@
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use exos_buf::Slice;
 use exos_inet::tcp::{ConnectionId, Event};
+use exos_tls::About;
 
 use super::endpoint::Quic;
 use super::links::Links;
@@ -49,6 +51,13 @@ impl<T: Transport> Transport for Beside<'_, T> {
     #[inline]
     fn is_encrypted(&self, id: ConnectionId) -> bool {
         is_request(id) || self.transport.is_encrypted(id)
+    }
+
+    fn tls(&self, id: ConnectionId) -> Option<&Arc<About>> {
+        match self.quic(id) {
+            Some(quic) => quic.tls(id),
+            None => self.transport.tls(id),
+        }
     }
 
     #[inline]

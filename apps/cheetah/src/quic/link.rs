@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use exos_http2::allowance::Allowance;
@@ -9,10 +10,13 @@ use exos_http2::limits::RESETS;
 use exos_http3::{ErrorCode, Fault, frame};
 use exos_inet::Instant;
 use exos_inet::tcp::{ConnectionId, EventSet, Reason};
+use exos_tls::About;
+use quinn_proto::crypto::rustls::HandshakeData;
 use quinn_proto::{
     Connection, ConnectionError, ConnectionHandle, Dir, Event, ReadError, StreamEvent, StreamId,
     VarInt, WriteError,
 };
+use rustls::pki_types::CertificateDer;
 
 use super::control::Control;
 use super::request::Request;
@@ -34,6 +38,8 @@ pub(super) struct Link {
     pub(super) was_counted: bool,
     /// Its handshake came to a connection.
     pub(super) has_stood: bool,
+    /// What the handshake has come to.
+    tls: Option<Arc<About>>,
     begun: Instant,
     /// When a request began or ended last.
     active: Instant,
@@ -83,6 +89,7 @@ impl Link {
             queued: Vec::new(),
             resets: Allowance::new(RESETS),
             has_stood: false,
+            tls: None,
             begun: now,
             active: now,
             next_stream: 0,
@@ -90,6 +97,11 @@ impl Link {
             is_over: false,
             is_listed: false,
         }
+    }
+
+    /// What its handshake has come to, as soon as it is over.
+    pub(super) fn tls(&self) -> Option<&Arc<About>> {
+        self.tls.as_ref()
     }
 
     /// What QUIC has to tell.
@@ -123,6 +135,7 @@ impl Link {
     /// The connection stands: the client hears our settings.
     fn begin(&mut self, shared: &mut Shared) {
         self.has_stood = true;
+        self.tls = Some(Arc::new(about(&self.quic)));
         self.active = shared.now;
         shared.counters.connections += 1;
         self.control.open(&mut self.quic);
@@ -469,4 +482,15 @@ impl Link {
             self.close(ErrorCode::NO_ERROR, shared);
         }
     }
+}
+
+/// What a handshake has come to. QUIC does not tell the suite.
+fn about(quic: &Connection) -> About {
+    let session = quic.crypto_session();
+    let data = session.handshake_data();
+    let data = data.and_then(|data| data.downcast::<HandshakeData>().ok());
+    let shown = session.peer_identity();
+    let shown = shown.and_then(|shown| shown.downcast::<Vec<CertificateDer<'static>>>().ok());
+    let name = data.and_then(|data| data.server_name);
+    About::of_quic(name, shown.as_ref().and_then(|chain| chain.first()))
 }

@@ -1,12 +1,14 @@
 //! All connections of a loop: what becomes of datagrams and times, and what the server says of their requests.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use exos_buf::Slice;
 use exos_http3::ErrorCode;
 use exos_inet::Instant;
 use exos_inet::tcp::{ConnectionId, Event, Reason};
 use exos_quic::{Arrived, Connections, Leaving, Received};
+use exos_tls::About;
 use quinn_proto::{ConnectionHandle, StreamId};
 
 use super::link::Link;
@@ -195,6 +197,12 @@ impl Links {
     }
 
     // What the server says of requests.
+
+    pub(super) fn tls(&self, id: ConnectionId) -> Option<&Arc<About>> {
+        let request = self.shared.requests.find(id)?;
+        let link = self.connections.get(request.link)?;
+        link.tls()
+    }
 
     pub(super) fn ends(&self, id: ConnectionId) -> Option<(SocketAddr, SocketAddr)> {
         let request = self.shared.requests.find(id)?;

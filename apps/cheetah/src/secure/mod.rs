@@ -17,10 +17,12 @@
 //! | [`link`] | one connection: its session, what waits to be encrypted, what is under way |
 //! | [`sessions`] | all of a loop |
 //! | [`secured`] | the transport |
+//! | [`facts`] | what may be told of a session |
 //! | [`counters`] | handshakes, and why they failed |
 
 pub mod acceptor;
 mod counters;
+pub mod facts;
 mod link;
 pub mod names;
 mod reading;
@@ -32,5 +34,6 @@ mod stamps;
 mod tests;
 
 pub use acceptor::Acceptor;
+pub use facts::Fact;
 pub use secured::Secured;
 pub use sessions::Sessions;

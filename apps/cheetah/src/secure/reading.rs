@@ -5,13 +5,14 @@ use std::time::Instant;
 
 use exos::{Error, clock};
 use exos_tls::certificate::{UnixSecs, Validity};
+use exos_tls::keylog::KeyLogWriter;
 use exos_tls::limits::SELF_SIGNED_FOR;
-use exos_tls::policy::provider;
+use exos_tls::policy::server_provider;
 use exos_tls::{files, self_signed};
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::CertificateDer;
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
 use rustls::server::danger::ClientCertVerifier;
-use rustls::server::{ProducesTickets, WebPkiClientVerifier};
+use rustls::server::{ProducesTickets, VerifierBuilderError, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
 use rustls::{RootCertStore, ServerConfig};
 
@@ -38,9 +39,21 @@ pub(super) struct Source {
     /// The files, as they were just before they were read.
     pub(super) stamps: Stamps,
     tickets: Arc<dyn ProducesTickets>,
-    /// Who signs the certificates of clients that have these tickets, and whether clients have to show one.
-    authorities: Option<(Vec<CertificateDer<'static>>, bool)>,
+    /// By what clients that have these tickets were verified.
+    verified_by: Option<VerifiedBy>,
+    /// Where keys go: opened once, before privilege is given up.
+    key_log: Option<Arc<KeyLogWriter>>,
     trial: Option<Trial>,
+}
+
+/// By what certificates of clients are verified.
+#[derive(Debug, Eq, PartialEq)]
+struct VerifiedBy {
+    authorities: Vec<CertificateDer<'static>>,
+    /// Lists of what these have revoked.
+    revoked: Vec<CertificateRevocationListDer<'static>>,
+    /// Clients have to show one.
+    are_required: bool,
 }
 
 /// A certificate that was made for trying.
@@ -59,30 +72,34 @@ pub(super) fn read(
     before: Option<&Source>,
     acme: Option<&Arc<Acme>>,
 ) -> Result<(Source, Current), Error> {
-    let provider = provider(&tls.suites);
+    let provider = server_provider(&tls.suites);
     let trial = match tls.self_signed {
         true => Some(trial(config, &provider, before)?),
         false => None,
     };
     let (mut names, expires) = names(config, tls, trial.as_ref())?;
     names.answer(acme.cloned());
-    let authorities = tls.clients.as_ref().map(authorities).transpose()?;
-    let tickets = tickets(before, authorities.as_ref())?;
+    let verified_by = tls.clients.as_ref().map(verified_by).transpose()?;
+    let tickets = tickets(before, verified_by.as_ref())?;
     let builder = ServerConfig::builder_with_provider(provider.clone());
     let builder = builder.with_protocol_versions(tls.minimum.versions());
     let builder = builder.map_err(|e| {
         let what = format!("these suites are of no version that is spoken: {e}");
         Error::new(what).mend("name some of TLS 1.3 too (TLS_AES_128_GCM_SHA256)")
     })?;
-    let builder = match (&tls.clients, &authorities) {
-        (Some(clients), Some((authorities, _))) => {
-            builder.with_client_cert_verifier(verifier(clients, authorities, provider)?)
+    let builder = match (&tls.clients, &verified_by) {
+        (Some(clients), Some(by)) => {
+            builder.with_client_cert_verifier(verifier(clients, by, provider)?)
         }
         _ => builder.with_no_client_auth(),
     };
     let mut server = builder.with_cert_resolver(Arc::new(names));
     server.enable_secret_extraction = true; // Records are ours.
     server.ticketer = tickets.clone();
+    let key_log = key_log(tls, before)?;
+    if let Some(key_log) = &key_log {
+        server.key_log = key_log.clone();
+    }
     // The first that the client has, too (RFC 9113 §3.2).
     let protocols: [&[u8]; 2] = [b"h2", b"http/1.1"];
     let spoken = protocols.iter().skip(usize::from(!config.http2));
@@ -96,7 +113,8 @@ pub(super) fn read(
         config: config.clone(),
         stamps,
         tickets,
-        authorities,
+        verified_by,
+        key_log,
         trial,
     };
     let config = Arc::new(server);
@@ -107,25 +125,52 @@ pub(super) fn read(
 /// certificate.
 fn tickets(
     before: Option<&Source>,
-    authorities: Option<&(Vec<CertificateDer<'static>>, bool)>,
+    verified_by: Option<&VerifiedBy>,
 ) -> Result<Arc<dyn ProducesTickets>, Error> {
-    if let Some(before) = before.filter(|it| it.authorities.as_ref() == authorities) {
+    if let Some(before) = before.filter(|it| it.verified_by.as_ref() == verified_by) {
         return Ok(before.tickets.clone());
     }
     let tickets = rustls::crypto::ring::Ticketer::new();
     tickets.map_err(|e| Error::new(format!("cannot make keys of tickets: {e}")))
 }
 
-/// Who signs clients' certificates, and whether these are required.
-fn authorities(clients: &Clients) -> Result<(Vec<CertificateDer<'static>>, bool), Error> {
-    let authorities = files::certificates(&clients.authorities)?;
-    Ok((authorities, clients.are_required))
+/// The log of keys, where one is wanted: that of before.
+fn key_log(tls: &TlsConfig, before: Option<&Source>) -> Result<Option<Arc<KeyLogWriter>>, Error> {
+    let Some(file) = &tls.key_log else {
+        return Ok(None);
+    };
+    if let Some(before) = before.and_then(|it| it.key_log.clone()) {
+        return Ok(Some(before));
+    }
+    let writer = KeyLogWriter::append_to(file)?;
+    exos_program::warn!(
+        "exos serve: the keys of all sessions are written to {}: who can read it can read everything that goes by HTTPS; never leave that on",
+        file.display()
+    );
+    Ok(Some(Arc::new(writer)))
+}
+
+/// Reads by what clients are verified.
+fn verified_by(clients: &Clients) -> Result<VerifiedBy, Error> {
+    let revoked = clients.revoked.iter();
+    let revoked: Result<Vec<_>, _> = revoked.map(|file| files::revocation_lists(file)).collect();
+    let revoked = files::newest_lists(revoked?.concat());
+    // Clients are refused by an expired one; the server goes on for all others.
+    let now = clock::unix_secs().cast_signed();
+    if let Some(warning) = files::warning_of_lists(&revoked, now) {
+        exos_program::warn!("exos serve: {warning}");
+    }
+    Ok(VerifiedBy {
+        authorities: files::certificates(&clients.authorities)?,
+        revoked,
+        are_required: clients.are_required,
+    })
 }
 
 /// What says whether a client's certificate is good.
 fn verifier(
     clients: &Clients,
-    authorities: &[CertificateDer<'static>],
+    by: &VerifiedBy,
     provider: Arc<CryptoProvider>,
 ) -> Result<Arc<dyn ClientCertVerifier>, Error> {
     let name = clients.authorities.display();
@@ -134,17 +179,30 @@ fn verifier(
         Error::new(what).mend("name the certificates of who signs theirs")
     };
     let mut roots = RootCertStore::empty();
-    for certificate in authorities {
+    for certificate in &by.authorities {
         roots
             .add(certificate.clone())
             .map_err(|e| fail(e.to_string()))?;
     }
     let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
-    let builder = match clients.are_required {
+    let builder = match by.are_required {
         true => builder,
         false => builder.allow_unauthenticated(),
     };
-    builder.build().map_err(|e| fail(e.to_string()))
+    let builder = match by.revoked.is_empty() {
+        true => builder,
+        // Where there are lists, one of each authority in a chain has to be there, and in date.
+        false => builder
+            .with_crls(by.revoked.iter().cloned())
+            .enforce_revocation_expiration(),
+    };
+    builder.build().map_err(|e| match e {
+        VerifierBuilderError::InvalidCrl(why) => Error::new(format!(
+            "a revocation list for clients cannot be used: {why:?}"
+        ))
+        .mend("name lists as their authorities publish them"),
+        e => fail(e.to_string()),
+    })
 }
 
 /// Reads all certificates of a configuration; gives when the first of them ends, too.

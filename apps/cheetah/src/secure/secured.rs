@@ -3,9 +3,11 @@
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use exos_buf::Slice;
 use exos_inet::tcp::{ConnectionId, Event};
+use exos_tls::About;
 
 use super::link::Link;
 use super::sessions::Sessions;
@@ -47,6 +49,11 @@ impl<T: Transport> Transport for Secured<'_, T> {
     fn is_encrypted(&self, id: ConnectionId) -> bool {
         let sessions = self.sessions.as_ref();
         sessions.is_some_and(|sessions| sessions.find(id).is_some())
+    }
+
+    fn tls(&self, id: ConnectionId) -> Option<&Arc<About>> {
+        let link = self.sessions.as_ref()?.find(id)?;
+        Some(link.session().about())
     }
 
     #[inline]

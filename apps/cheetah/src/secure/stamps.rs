@@ -58,6 +58,7 @@ pub(super) fn files<'a>(
         [&one.certificate, &one.key].into_iter().chain(ocsp)
     });
     let managed = config.managed().map(|it| &it.file);
-    let clients = tls.clients.as_ref().map(|clients| &clients.authorities);
+    let clients = tls.clients.iter();
+    let clients = clients.flat_map(|it| std::iter::once(&it.authorities).chain(&it.revoked));
     all.chain(managed).chain(clients)
 }

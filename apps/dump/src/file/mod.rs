@@ -11,4 +11,4 @@ mod reader;
 
 pub use classic::LINKTYPE_ETHERNET;
 pub use error::FileError;
-pub use reader::CaptureReader;
+pub use reader::{CaptureReader, Item};

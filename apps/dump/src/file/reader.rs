@@ -8,6 +8,15 @@ use super::input::Input;
 use super::pcapng::{SECTION_HEADER, Sections};
 use crate::packet::Packet;
 
+/// What a capture has.
+#[derive(Clone, Debug)]
+pub enum Item<'a> {
+    /// A packet.
+    Packet(Packet<'a>),
+    /// Lines of a key log of TLS, for packets behind.
+    Secrets(&'a [u8]),
+}
+
 /// Reads a capture packet by packet.
 pub struct CaptureReader<R> {
     input: Input<R>,
@@ -40,9 +49,27 @@ impl<R: Read> CaptureReader<R> {
     /// # Errors
     /// When the file is damaged here. What came before was good; nothing after it can be read.
     pub fn next_packet(&mut self) -> Result<Option<Packet<'_>>, FileError> {
+        match self.next(false)? {
+            Some(Item::Packet(packet)) => Ok(Some(packet)),
+            Some(Item::Secrets(_)) | None => Ok(None), // Secrets were not wanted.
+        }
+    }
+
+    /// The next packet, or secrets that stand before it; `None` at the end.
+    ///
+    /// # Errors
+    /// As [`Self::next_packet`].
+    pub fn next_item(&mut self) -> Result<Option<Item<'_>>, FileError> {
+        self.next(true)
+    }
+
+    fn next(&mut self, wants_secrets: bool) -> Result<Option<Item<'_>>, FileError> {
         match &mut self.format {
-            Format::Classic(classic) => classic.next_packet(&mut self.input),
-            Format::Pcapng(sections) => sections.next_packet(&mut self.input),
+            Format::Classic(classic) => {
+                let packet = classic.next_packet(&mut self.input)?;
+                Ok(packet.map(Item::Packet))
+            }
+            Format::Pcapng(sections) => sections.next(&mut self.input, wants_secrets),
         }
     }
 

@@ -46,7 +46,7 @@ const STARTS: [&str; 33] = [
 ];
 
 /// True when this line begins a message.
-fn begins_message(line: &[u8]) -> bool {
+pub(super) fn begins_message(line: &[u8]) -> bool {
     let Some(end) = line.iter().position(|byte| matches!(byte, b' ' | b'\t')) else {
         return false;
     };

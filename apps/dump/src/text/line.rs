@@ -8,6 +8,7 @@ use super::conversations::Conversations;
 use super::ip::{IP_IN_IP, IPV6_IN_IP, Upper};
 use super::part::{Part, Printed};
 use super::style::Style;
+use crate::decrypt::Decrypter;
 use crate::limits::NESTED_MAX;
 
 /// The text of one packet under way. Each protocol's file adds its methods.
@@ -15,6 +16,7 @@ pub(super) struct Line<'p> {
     pub(super) out: &'p mut String,
     pub(super) style: Style,
     pub(super) conversations: &'p mut Conversations,
+    pub(super) decrypter: Option<&'p mut Decrypter>,
     /// Bytes of the Ethernet header and its tags.
     pub(super) link_len: usize,
     /// Packets around this one.

@@ -13,6 +13,7 @@
 
 mod arp;
 mod conversations;
+mod decrypted;
 mod dns;
 mod ethernet;
 mod hex;
@@ -30,6 +31,7 @@ mod tcp;
 mod tls;
 mod udp;
 
+use crate::decrypt::{Decrypter, KeyFile};
 use crate::packet::Packet;
 use conversations::Conversations;
 use line::Line;
@@ -43,6 +45,8 @@ pub use style::{Rows, Style};
 pub struct Printer {
     style: Style,
     conversations: Conversations,
+    /// Where there are keys.
+    decrypter: Option<Decrypter>,
 }
 
 impl Printer {
@@ -52,6 +56,27 @@ impl Printer {
         Self {
             style,
             conversations: Conversations::default(),
+            decrypter: None,
+        }
+    }
+
+    /// Decrypts TLS with the secrets of a key log, and with those that are appended to it.
+    pub(crate) fn decrypt_with(&mut self, keys: KeyFile) {
+        self.decrypter = Some(Decrypter::with_file(keys));
+        self.keep_fields();
+    }
+
+    /// Decrypts TLS with these lines of a key log.
+    pub fn add_keys(&mut self, lines: &[u8]) {
+        let decrypter = self.decrypter.get_or_insert_default();
+        decrypter.add_keys(lines);
+        self.keep_fields();
+    }
+
+    /// With `-v` all fields are shown.
+    fn keep_fields(&mut self) {
+        if let Some(decrypter) = self.decrypter.as_mut().filter(|_| self.style.verbosity > 0) {
+            decrypter.keep_fields();
         }
     }
 
@@ -62,6 +87,7 @@ impl Printer {
             out,
             style: self.style,
             conversations: &mut self.conversations,
+            decrypter: self.decrypter.as_mut(),
             link_len: 0,
             depth: 0,
         };

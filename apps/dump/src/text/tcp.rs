@@ -16,12 +16,12 @@ use super::part::{Cut, Part, Printed};
 use crate::limits::RESET_REASON_SHOWN;
 
 /// What the fixed header says.
-struct Segment {
-    src_port: u16,
-    dst_port: u16,
-    seq: SeqNumber,
-    ack: SeqNumber,
-    flags: TcpFlags,
+pub(super) struct Segment {
+    pub(super) src_port: u16,
+    pub(super) dst_port: u16,
+    pub(super) seq: SeqNumber,
+    pub(super) ack: SeqNumber,
+    pub(super) flags: TcpFlags,
     header_len: usize,
 }
 
@@ -94,7 +94,9 @@ impl Line<'_> {
             write!(self, "]");
         }
         write!(self, ", length {}", payload.len());
-        self.tcp_payload(payload, segment)
+        self.tcp_payload(payload, segment);
+        self.decrypted(payload, segment, upper);
+        Ok(())
     }
 
     /// What sequence and acknowledgement number are shown relative to.
@@ -235,9 +237,9 @@ impl Line<'_> {
         Ok(())
     }
 
-    fn tcp_payload(&mut self, payload: Part<'_>, segment: &Segment) -> Printed {
+    fn tcp_payload(&mut self, payload: Part<'_>, segment: &Segment) {
         if payload.len() == 0 {
-            return Ok(());
+            return;
         }
         if segment.flags.contains(TcpFlags::RST) && self.style.verbosity > 0 {
             // RFC 9293 §3.5.3: a reset may say why, in text.
@@ -251,7 +253,7 @@ impl Line<'_> {
             write!(self, " [{cut}RST{more} ");
             self.escaped(reason.bytes());
             write!(self, "]");
-            return Ok(());
+            return;
         }
         let is = |port| segment.src_port == port || segment.dst_port == port;
         if http::PORTS.into_iter().any(is) {
@@ -259,7 +261,6 @@ impl Line<'_> {
         } else {
             self.tls(payload);
         }
-        Ok(())
     }
 }
 

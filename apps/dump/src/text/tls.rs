@@ -16,11 +16,7 @@ impl Line<'_> {
             return;
         };
         if let Some((level, description)) = record.alert() {
-            let level = if level == 1 { "warning" } else { "fatal" };
-            match alert_name(description) {
-                Some(name) => write!(self, ": TLS Alert {level} {name}"),
-                None => write!(self, ": TLS Alert {level} {description}"),
-            }
+            self.tls_alert(level, description);
         } else if record.content_type() == HANDSHAKE
             && let Ok(hello) = HelloView::parse(record.fragment())
         {
@@ -30,6 +26,14 @@ impl Line<'_> {
             } else if !hello.is_whole() {
                 write!(self, " ...");
             }
+        }
+    }
+
+    pub(super) fn tls_alert(&mut self, level: u8, description: u8) {
+        let level = if level == 1 { "warning" } else { "fatal" };
+        match alert_name(description) {
+            Some(name) => write!(self, ": TLS Alert {level} {name}"),
+            None => write!(self, ": TLS Alert {level} {description}"),
         }
     }
 

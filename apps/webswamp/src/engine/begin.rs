@@ -95,8 +95,13 @@ impl Engine {
 
     /// A slot of an open loop for a request.
     fn free_slot(&mut self) -> Option<u32> {
-        if let Some(slot) = self.idle.pop() {
-            return Some(slot);
+        let idle = match self.shared {
+            // All streams of all connections in turn.
+            Some(_) => self.idle.pop_front(),
+            None => self.idle.pop_back(),
+        };
+        if idle.is_some() {
+            return idle;
         }
         let count = self.slots.len() as u32;
         (count < self.behaviour.places()).then(|| {
@@ -227,7 +232,7 @@ impl Engine {
                     self.thinking.push(Reverse((now + wait, slot)));
                 }
             }
-            Shape::Open(_) => self.idle.push(slot),
+            Shape::Open(_) => self.idle.push_back(slot),
         }
     }
 

@@ -23,8 +23,8 @@ pub struct Engine {
     pub(super) shape: Shape,
     pub(super) driver: Box<dyn Driver>,
     pub(super) slots: Vec<Slot>,
-    /// Slots of an open loop without a request; the one used last is used first.
-    pub(super) idle: Vec<u32>,
+    /// Slots of an open loop without a request, the one used last at the end: it is used first, but where slots share connections.
+    pub(super) idle: VecDeque<u32>,
     /// Requests of an open loop that found no slot: when they were meant to begin, and which they are.
     pub(super) waiting: VecDeque<(Instant, u32)>,
     /// Clients that think, until when.
@@ -97,15 +97,19 @@ impl Engine {
             true => statistics.http3 = multiplexing,
             false => statistics.http2 = multiplexing,
         }
+        let is_open = matches!(shape, Shape::Open(_));
+        let dealt_to = is_open.then_some(behaviour.slots);
         Self {
             left: behaviour.requests,
-            shared: behaviour.streams.map(SharedConnections::new),
+            shared: behaviour
+                .streams
+                .map(|streams| SharedConnections::new(streams, dealt_to)),
             outcomes: Vec::new(),
             behaviour,
             shape,
             driver,
             slots,
-            idle: Vec::new(),
+            idle: VecDeque::new(),
             waiting: VecDeque::new(),
             thinking,
             newcomers,

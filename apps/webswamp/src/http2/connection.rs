@@ -154,7 +154,7 @@ impl Connection {
     }
 
     /// What is to leave, in order.
-    pub fn poll_out(&mut self) -> Vec<Slice> {
+    pub fn poll_out(&mut self) -> impl Iterator<Item = Slice> {
         self.out.take()
     }
 }

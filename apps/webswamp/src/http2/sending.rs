@@ -1,6 +1,8 @@
 //! What is to leave on a connection: frames put together into few pieces, and bodies by reference.
 
-use exos_buf::{Buffer, Slice};
+use std::vec::Drain;
+
+use exos_buf::{Recycled, Slice};
 use exos_http2::frame::{flag, kind, push_head};
 
 use super::stream::Stream;
@@ -14,6 +16,7 @@ pub(super) struct Out {
     /// The last of it.
     pub(super) bytes: Vec<u8>,
     before: Vec<Slice>,
+    buffers: Recycled,
 }
 
 impl Out {
@@ -31,15 +34,15 @@ impl Out {
 
     fn seal(&mut self) {
         if !self.bytes.is_empty() {
-            let bytes = std::mem::take(&mut self.bytes);
-            self.before.push(Buffer::from(bytes).whole());
+            self.before.push(self.buffers.slice(&self.bytes));
+            self.bytes.clear();
         }
     }
 
     /// All of it.
-    pub(super) fn take(&mut self) -> Vec<Slice> {
+    pub(super) fn take(&mut self) -> Drain<'_, Slice> {
         self.seal();
-        std::mem::take(&mut self.before)
+        self.before.drain(..)
     }
 }
 

@@ -281,7 +281,7 @@ impl Application {
 
     // Stopping.
 
-    /// Stops in order: nobody can connect any more, servers ask nothing more, and what is asked is answered, for so long at most. From then on
+    /// Stops in order: nobody can connect any more, servers ask nothing more, and what is asked is answered, for this long at most. From then on
     /// another application may listen at the path.
     pub fn stop(&mut self, at_most: Duration) {
         self.is_armed = false;

@@ -144,7 +144,7 @@ impl Links {
 
     // Stopping.
 
-    /// Stops, in so much time at most, when a descriptor is readable.
+    /// Stops, in this time at most, when a descriptor is readable.
     pub fn stop_on(&mut self, fd: OwnedFd, at_most: Duration) -> Result<()> {
         self.watch.add(fd.as_fd(), Source::Stop)?;
         if let Some((before, _)) = self.stops_on.replace((fd, at_most)) {
@@ -153,7 +153,7 @@ impl Links {
         Ok(())
     }
 
-    /// Takes no more requests. What is asked may be answered for so long.
+    /// Takes no more requests. What is asked may be answered for this long.
     pub fn stop(&mut self, at_most: Duration) {
         if let Some((fd, _)) = self.stops_on.take() {
             self.watch.remove(fd.as_fd());

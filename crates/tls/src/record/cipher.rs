@@ -49,15 +49,29 @@ impl Cipher {
             ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv } => (&CHACHA20_POLY1305, key, iv),
             _ => return Err(TlsError::Unexpected),
         };
-        let is_gcm = !matches!(secrets, ConnectionTrafficSecrets::Chacha20Poly1305 { .. });
-        let key = UnboundKey::new(algorithm, key.as_ref()).map_err(|_| TlsError::Unexpected)?;
-        let iv = iv.as_ref().try_into().map_err(|_| TlsError::Unexpected)?;
+        let mut cipher = Cipher::of(version, algorithm, key.as_ref(), iv.as_ref())?;
+        cipher.sequence = sequence;
+        Ok(cipher)
+    }
+
+    /// Of this key, from its first record on.
+    ///
+    /// # Errors
+    ///
+    /// Key or nonce are not as long as the algorithm has them.
+    pub(crate) fn of(
+        version: Version,
+        algorithm: &'static Algorithm,
+        key: &[u8],
+        iv: &[u8],
+    ) -> Result<Cipher, TlsError> {
+        let key = UnboundKey::new(algorithm, key).map_err(|_| TlsError::Unexpected)?;
         Ok(Cipher {
             key: LessSafeKey::new(key),
-            iv,
-            sequence,
+            iv: iv.try_into().map_err(|_| TlsError::Unexpected)?,
+            sequence: 0,
             version,
-            is_gcm,
+            is_gcm: algorithm != &CHACHA20_POLY1305,
         })
     }
 

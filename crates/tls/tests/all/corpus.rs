@@ -24,3 +24,8 @@ const HANDSHAKES: usize = MUTATIONS / 4;
 fn records_corpus() {
     replay(corpus("tls_records"), HANDSHAKES, body::records);
 }
+
+#[test]
+fn observed_corpus() {
+    replay(corpus("tls_observed"), MUTATIONS, body::observed);
+}

@@ -5,6 +5,8 @@ mod corpus;
 mod cuts;
 mod files;
 mod handshakes;
+mod hybrid;
+mod observer;
 mod openssl;
 mod peers;
 mod sessions;

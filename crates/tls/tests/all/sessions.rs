@@ -5,6 +5,7 @@ use std::sync::Arc;
 use exos_tls::policy::{MinimumVersion, provider, suite};
 use exos_tls::{Session, TlsError, limits};
 use proptest::prelude::*;
+use rustls::crypto::CryptoProvider;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use rustls_pki_types::ServerName;
 
@@ -16,16 +17,25 @@ pub(crate) fn configs(
     suites: &[&str],
 ) -> (Arc<ServerConfig>, Arc<ClientConfig>) {
     let suites: Vec<_> = suites.iter().map(|name| suite(name).unwrap()).collect();
-    let provider = provider(&suites);
-    let names = ["localhost".to_owned()];
-    let (certificate, key) = exos_tls::self_signed::certificate(&names).unwrap();
-    let mut roots = RootCertStore::empty();
-    roots.add(certificate.clone()).unwrap();
     let versions = match suites.iter().any(|suite| suite.tls13().is_none()) {
         true => &[&rustls::version::TLS12][..],
         false => minimum.versions(),
     };
-    let server = ServerConfig::builder_with_provider(provider.clone());
+    let provider = provider(&suites);
+    configs_by(versions, provider.clone(), provider)
+}
+
+/// A configuration for each end, of these versions and by these providers.
+pub(crate) fn configs_by(
+    versions: &[&'static rustls::SupportedProtocolVersion],
+    for_server: Arc<CryptoProvider>,
+    for_client: Arc<CryptoProvider>,
+) -> (Arc<ServerConfig>, Arc<ClientConfig>) {
+    let names = ["localhost".to_owned()];
+    let (certificate, key) = exos_tls::self_signed::certificate(&names).unwrap();
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate.clone()).unwrap();
+    let server = ServerConfig::builder_with_provider(for_server);
     let server = server.with_protocol_versions(versions).unwrap();
     let mut server = server
         .with_no_client_auth()
@@ -33,7 +43,7 @@ pub(crate) fn configs(
         .unwrap();
     server.enable_secret_extraction = true;
     server.ticketer = rustls::crypto::ring::Ticketer::new().unwrap();
-    let client = ClientConfig::builder_with_provider(provider);
+    let client = ClientConfig::builder_with_provider(for_client);
     let client = client.with_protocol_versions(versions).unwrap();
     let mut client = client.with_root_certificates(roots).with_no_client_auth();
     client.enable_secret_extraction = true;

@@ -15,6 +15,8 @@ const SERVER_NAME: u16 = 0;
 const ALPN: u16 = 16;
 /// Versions (RFC 8446 §4.2.1).
 const SUPPORTED_VERSIONS: u16 = 43;
+/// Data comes before the handshake is over (RFC 8446 §4.2.10).
+const EARLY_DATA: u16 = 42;
 /// The only type of name there is.
 const HOST_NAME: u8 = 0;
 
@@ -25,6 +27,18 @@ pub struct Extensions<'a>(Cursor<'a>);
 impl<'a> Extensions<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Self {
         Self(Cursor::new(bytes, bytes.len(), "tls"))
+    }
+
+    /// Those of EncryptedExtensions (RFC 8446 §4.3.1), from the begin of the message's body on.
+    #[must_use]
+    pub fn encrypted(body: &'a [u8]) -> Self {
+        Self::new(u16_vector(body).unwrap_or_default())
+    }
+
+    /// A client sends early data, or a server takes it.
+    #[must_use]
+    pub fn has_early_data(&self) -> bool {
+        self.of(EARLY_DATA).is_some()
     }
 
     fn of(&self, kind: u16) -> Option<&'a [u8]> {

@@ -25,6 +25,7 @@ use crate::caching::CacheRules;
 use crate::limits::{
     UPSTREAM_CONNECT_TIME, UPSTREAM_FAIL_TIME, UPSTREAM_KEEP_TIME, UPSTREAM_TUNNEL_TIME,
 };
+use crate::secure::Fact;
 
 /// How an upstream is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +38,10 @@ pub struct Proxy {
     pub host: HostField,
     /// Networks of other proxies, which are believed for whom they ask.
     pub trusted: Vec<Prefix>,
+    /// What it is told of the client's session of TLS, in which fields.
+    pub tls_fields: Vec<(String, Fact)>,
+    /// Fields of this kind in any rule: no client says anything in one.
+    pub told: Vec<String>,
     /// Whether a client may change to another protocol (RFC 9110 §7.8).
     pub upgrades: bool,
     /// Which of its answers are kept, if any are.
@@ -64,6 +69,15 @@ pub enum HostField {
     Named(String),
 }
 
+impl Proxy {
+    /// An upstream is told of the session of TLS in this field, in which no client says anything.
+    pub(super) fn is_told(&self, name: &str) -> bool {
+        let own = self.tls_fields.iter().map(|(own, _)| own);
+        let mut names = own.chain(&self.told);
+        names.any(|told| told.eq_ignore_ascii_case(name))
+    }
+}
+
 impl Default for Proxy {
     fn default() -> Proxy {
         Proxy {
@@ -71,6 +85,8 @@ impl Default for Proxy {
             raw: false,
             host: HostField::Client,
             trusted: Vec::new(),
+            tls_fields: Vec::new(),
+            told: Vec::new(),
             upgrades: true,
             cache: None,
             check: None,

@@ -5,7 +5,8 @@
 //!   the rule's.
 //! - Fields go on in their order, but those about the connection (RFC 9110 §7.6.1), those that Connection names, and names with
 //!   other characters than letters, digits and hyphens: an application may take `X_Forwarded_For` for `X-Forwarded-For`.
-//! - Host, the body's length, Via and [what is told of the client](super::forwarded) are ours to write. Expect was answered here.
+//! - Host, the body's length, Via, [what is told of the client](super::forwarded) and of its session of TLS are ours to write. What a
+//!   client itself sends in a field of the latter never goes on, whoever it is. Expect was answered here.
 
 use std::net::IpAddr;
 
@@ -37,6 +38,8 @@ pub struct About<'a> {
     pub length: Option<u64>,
     /// It came by HTTPS.
     pub is_encrypted: bool,
+    /// By this session.
+    pub tls: Option<&'a exos_tls::About>,
     /// The connection is to stay open behind the answer.
     pub keeps: bool,
     /// By which the upstream is asked whether what is kept still holds, instead of those of the client.
@@ -89,7 +92,8 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
     let is_trusted = about.proxy.trusted.iter().any(|it| it.contains(peer));
     for field in request.fields.iter() {
         let is_replaced = about.validators.is_some() && is_validator(field.name);
-        if goes_on(request.fields, field, is_trusted) && !is_replaced {
+        let is_told = about.proxy.is_told(field.name);
+        if goes_on(request.fields, field, is_trusted) && !is_replaced && !is_told {
             push_field(out, field.name, field.value);
         }
     }
@@ -111,6 +115,11 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
         is_trusted,
     };
     forwarded::push(out, &client);
+    for (name, fact) in &about.proxy.tls_fields {
+        if let Some(value) = about.tls.and_then(|tls| fact.value(tls)) {
+            push_field(out, name, value.as_bytes());
+        }
+    }
     // RFC 9110 §7.6.3: behind those of proxies before us.
     let version = request.version.name();
     let version = version.strip_prefix("HTTP/").unwrap_or(version);
@@ -233,6 +242,16 @@ fn push_host(out: &mut Vec<u8>, host: Option<&[u8]>, about: &About<'_>) {
 fn is_validator(name: &str) -> bool {
     let validators = ["if-none-match", "if-modified-since"];
     validators.iter().any(|it| it.eq_ignore_ascii_case(name))
+}
+
+/// Whether a field means nothing to a proxy, and none is written here of this name: a rule may have one written.
+pub fn is_free(name: &str) -> bool {
+    let is_written = ["http2-settings", "max-forwards", "via"];
+    !name.is_empty()
+        && passes(name)
+        && !is_written.iter().any(|it| it.eq_ignore_ascii_case(name))
+        && !forwarded::is_written(name)
+        && !is_validator(name)
 }
 
 /// Whether a field goes on as it came.

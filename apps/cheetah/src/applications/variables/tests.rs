@@ -39,6 +39,7 @@ fn variables(
             server_name: (script == "/named").then_some(&b"own.test"[..]),
             user: (script == "/for/a").then_some(&b"a"[..]),
             is_encrypted: false,
+            tls: None,
         },
     );
     let (mut all, mut rest) = (BTreeMap::new(), &out[..]);

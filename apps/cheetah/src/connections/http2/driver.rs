@@ -159,7 +159,8 @@ impl<'a, T: Transport> Driver<'a, T> {
         let was_idle = self.http2.schedule.is_empty();
         let bytes = self.transport.readable(id);
         let attempt = Attempt::default().of(self.connection.peer(), self.now, self.now);
-        let attempt = attempt.by_https(self.connection.is_encrypted());
+        let mut attempt = attempt.by_https(self.connection.is_encrypted());
+        attempt.tls = self.transport.tls(id);
         let Shared {
             server,
             counters,

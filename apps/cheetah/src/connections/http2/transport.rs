@@ -1,10 +1,12 @@
 //! A stream as what carries a connection of one request: what comes of its body is readable, what is sent becomes frames.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use exos_buf::Slice;
 use exos_http2::{ErrorCode, StreamId};
 use exos_inet::tcp::{ConnectionId, Event};
+use exos_tls::About;
 
 use super::Http2;
 use crate::connections::transport::Transport;
@@ -34,6 +36,10 @@ impl StreamTransport<'_> {
 impl Transport for StreamTransport<'_> {
     fn is_encrypted(&self, _id: ConnectionId) -> bool {
         self.below.is_encrypted(self.carrier)
+    }
+
+    fn tls(&self, _id: ConnectionId) -> Option<&Arc<About>> {
+        self.below.tls(self.carrier)
     }
 
     fn poll_event(&mut self) -> Option<Event> {

@@ -33,7 +33,12 @@ pub(super) fn check(config: &Config, on_sockets: bool) -> Result<ExitCode, Error
         true => Vec::new(),
         false => interfaces(config),
     };
-    let keys = Acceptor::of(config, None).err();
+    // Nothing is made here, a log of keys neither.
+    let mut checked = config.clone();
+    if let Some(tls) = &mut checked.tls {
+        tls.key_log = None;
+    }
+    let keys = Acceptor::of(&checked, None).err();
     let log = config.user.as_user(|| log(config)).err();
     let others = log.into_iter().chain(keys).chain(links);
     let others = others.chain(places.as_ref().err().map(copy));

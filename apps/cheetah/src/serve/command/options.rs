@@ -123,6 +123,8 @@ impl ServeArgs {
             })?,
             None => self.without_file()?,
         };
+        let mut config = config;
+        self.tls.log_keys(config.tls.as_mut())?;
         let mut lines = config.lines.clone();
         if self.log.file.is_some() {
             lines.log = 0;

@@ -319,6 +319,7 @@ fn answer(target: &[u8], status: Status) -> Answer<'_> {
         head_len: 100,
         len: 300,
         cache: None,
+        tls: None,
     }
 }
 

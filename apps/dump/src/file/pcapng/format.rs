@@ -10,6 +10,11 @@ pub const SIMPLE_PACKET: u32 = 3;
 pub const INTERFACE_STATISTICS: u32 = 5;
 /// Block type: Enhanced Packet.
 pub const ENHANCED_PACKET: u32 = 6;
+/// Block type: Decryption Secrets.
+pub const DECRYPTION_SECRETS: u32 = 10;
+
+/// Decryption Secrets: a key log of TLS ("TLSK").
+pub const SECRETS_TLS_KEY_LOG: u32 = 0x544c_534b;
 
 /// In the Section Header: read in the section's byte order it is this.
 pub const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;

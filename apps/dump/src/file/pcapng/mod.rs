@@ -9,6 +9,8 @@
 //! interfaces are numbered in the order of their Interface Description Blocks; a packet is an Enhanced
 //! Packet Block. At the end an Interface Statistics Block says what was lost.
 //!
+//! Decryption Secrets Blocks bring keys of TLS along, before the packets that they decrypt.
+//!
 //! What the daemon tells about a packet is kept where readers look for it: the direction in
 //! `epb_flags`, what the kernel's program returned in `epb_verdict`. Program, slot and the verdict's
 //! name have no option of their own; they stand in a comment ([`comment`]), which Wireshark shows and
@@ -21,8 +23,8 @@ mod reader;
 mod writer;
 
 pub use format::{
-    BYTE_ORDER_MAGIC, ENHANCED_PACKET, INTERFACE_DESCRIPTION, INTERFACE_STATISTICS, SECTION_HEADER,
-    SIMPLE_PACKET,
+    BYTE_ORDER_MAGIC, DECRYPTION_SECRETS, ENHANCED_PACKET, INTERFACE_DESCRIPTION,
+    INTERFACE_STATISTICS, SECRETS_TLS_KEY_LOG, SECTION_HEADER, SIMPLE_PACKET,
 };
 pub(super) use reader::Sections;
 pub use writer::{Interface, Writer};

@@ -1,4 +1,4 @@
-//! Reading pcapng: sections, interfaces, packets. Other blocks are passed over.
+//! Reading pcapng: sections, interfaces, packets, secrets. Other blocks are passed over.
 
 use std::borrow::Cow;
 use std::io::Read;
@@ -6,13 +6,14 @@ use std::rc::Rc;
 
 use super::comment;
 use super::format::{
-    BLOCK_FRAME, BYTE_ORDER_MAGIC, ENHANCED_PACKET, EPB_DROPCOUNT, EPB_FLAGS, EPB_VERDICT, IF_NAME,
-    IF_TSOFFSET, IF_TSRESOL, INTERFACE_DESCRIPTION, INTERFACE_STATISTICS, ISB_OSDROP, OPT_COMMENT,
-    SECTION_HEADER, SIMPLE_PACKET, VERDICT_BY_TC, VERDICT_BY_XDP, padding,
+    BLOCK_FRAME, BYTE_ORDER_MAGIC, DECRYPTION_SECRETS, ENHANCED_PACKET, EPB_DROPCOUNT, EPB_FLAGS,
+    EPB_VERDICT, IF_NAME, IF_TSOFFSET, IF_TSRESOL, INTERFACE_DESCRIPTION, INTERFACE_STATISTICS,
+    ISB_OSDROP, OPT_COMMENT, SECRETS_TLS_KEY_LOG, SECTION_HEADER, SIMPLE_PACKET, VERDICT_BY_TC,
+    VERDICT_BY_XDP, padding,
 };
 use super::options::{Options, Order};
 use crate::file::input::Input;
-use crate::file::{FileError, LINKTYPE_ETHERNET};
+use crate::file::{FileError, Item, LINKTYPE_ETHERNET};
 use crate::limits::{BLOCK_BYTES_MAX, FILE_INTERFACES_MAX};
 use crate::packet::{Direction, Origin, Packet, Verdict};
 
@@ -59,10 +60,12 @@ impl Sections {
         self.lost.saturating_add(here)
     }
 
-    pub(in crate::file) fn next_packet<'a, R: Read>(
+    /// The next packet, and with `wants_secrets` what decrypts those behind.
+    pub(in crate::file) fn next<'a, R: Read>(
         &mut self,
         input: &'a mut Input<R>,
-    ) -> Result<Option<Packet<'a>>, FileError> {
+        wants_secrets: bool,
+    ) -> Result<Option<Item<'a>>, FileError> {
         loop {
             let Some(kind) = input.array_or_end::<4>("a block")? else {
                 return Ok(None);
@@ -77,8 +80,13 @@ impl Sections {
             match kind {
                 INTERFACE_DESCRIPTION => self.interface(input)?,
                 INTERFACE_STATISTICS => self.statistics(input),
-                ENHANCED_PACKET => return self.enhanced(input).map(Some),
-                SIMPLE_PACKET => return self.simple(input).map(Some),
+                ENHANCED_PACKET => {
+                    return self.enhanced(input).map(|it| Some(Item::Packet(it)));
+                }
+                SIMPLE_PACKET => return self.simple(input).map(|it| Some(Item::Packet(it))),
+                DECRYPTION_SECRETS if wants_secrets && self.has_key_log(input) => {
+                    return self.secrets(input).map(|it| Some(Item::Secrets(it)));
+                }
                 _ => {}
             }
         }
@@ -286,6 +294,23 @@ impl Sections {
                 ..Origin::default()
             },
         })
+    }
+
+    /// A block of secrets is a key log of TLS. Others are passed over.
+    fn has_key_log<R: Read>(&self, input: &Input<R>) -> bool {
+        let kind = input.item().first_chunk();
+        kind.is_some_and(|kind| self.order.u32(*kind) == SECRETS_TLS_KEY_LOG)
+    }
+
+    /// The draft's section 4.7: a key log of TLS.
+    fn secrets<'a, R: Read>(&self, input: &'a Input<R>) -> Result<&'a [u8], FileError> {
+        let Some(([_, _, _, _, len @ ..], rest)) = input.item().split_first_chunk::<8>() else {
+            return Err(input.bad("a block of secrets that is too short"));
+        };
+        match rest.get(..self.order.u32(*len) as usize) {
+            Some(text) => Ok(text),
+            None => Err(input.bad("a block of secrets that is shorter than it says")),
+        }
     }
 
     fn ethernet<R: Read>(&self, input: &Input<R>, number: u32) -> Result<&Described, FileError> {

@@ -3,10 +3,10 @@
 use std::io::{self, Write};
 
 use super::format::{
-    BLOCK_FRAME, BYTE_ORDER_MAGIC, ENHANCED_PACKET, EPB_FLAGS, EPB_VERDICT, IF_FILTER, IF_NAME,
-    IF_TSRESOL, INTERFACE_DESCRIPTION, INTERFACE_STATISTICS, ISB_FILTERACCEPT, ISB_OSDROP,
-    ISB_USRDELIV, OPT_COMMENT, SECTION_HEADER, SHB_OS, SHB_USERAPPL, VERDICT_BY_TC, VERDICT_BY_XDP,
-    padding,
+    BLOCK_FRAME, BYTE_ORDER_MAGIC, DECRYPTION_SECRETS, ENHANCED_PACKET, EPB_FLAGS, EPB_VERDICT,
+    IF_FILTER, IF_NAME, IF_TSRESOL, INTERFACE_DESCRIPTION, INTERFACE_STATISTICS, ISB_FILTERACCEPT,
+    ISB_OSDROP, ISB_USRDELIV, OPT_COMMENT, SECRETS_TLS_KEY_LOG, SECTION_HEADER, SHB_OS,
+    SHB_USERAPPL, VERDICT_BY_TC, VERDICT_BY_XDP, padding,
 };
 use super::{comment, options};
 use crate::file::LINKTYPE_ETHERNET;
@@ -107,6 +107,19 @@ impl<W: Write> Writer<W> {
             body.extend(packet.bytes);
             body.extend(&[0; 3][..padding(packet.bytes.len())]);
             packet_options(packet, body);
+        })
+    }
+
+    /// Writes lines of a key log of TLS: readers decrypt packets behind with them.
+    ///
+    /// # Errors
+    /// Those of the output.
+    pub fn secrets(&mut self, lines: &[u8]) -> io::Result<()> {
+        self.block(DECRYPTION_SECRETS, |body| {
+            body.extend(SECRETS_TLS_KEY_LOG.to_le_bytes());
+            body.extend((lines.len() as u32).to_le_bytes());
+            body.extend(lines);
+            body.extend(&[0; 3][..padding(lines.len())]);
         })
     }
 

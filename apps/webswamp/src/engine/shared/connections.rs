@@ -108,6 +108,8 @@ struct Place {
 pub(in super::super) struct SharedConnections {
     /// Slots of a connection.
     streams: u32,
+    /// Connections over which slots are dealt out one by one, of a load in which as many slots are used as are needed.
+    dealt_to: Option<u32>,
     all: Vec<Shared>,
     /// Places of those that are over.
     free: Vec<u32>,
@@ -119,10 +121,11 @@ pub(in super::super) struct SharedConnections {
 }
 
 impl SharedConnections {
-    /// None yet.
-    pub(in super::super) fn new(streams: u32) -> Self {
+    /// None yet; slots are dealt out to this many of them one by one, or the first of them to the first.
+    pub(in super::super) fn new(streams: u32, dealt_to: Option<u32>) -> Self {
         Self {
             streams,
+            dealt_to,
             all: Vec::new(),
             free: Vec::new(),
             groups: Vec::new(),
@@ -137,7 +140,10 @@ impl SharedConnections {
     }
 
     pub(super) fn group_of(&self, slot: u32) -> u32 {
-        slot / self.streams
+        match self.dealt_to {
+            Some(connections) => slot % connections,
+            None => slot / self.streams,
+        }
     }
 
     pub(super) fn get(&self, at: u32) -> &Shared {

@@ -377,10 +377,9 @@ fn no_room_for_connections() {
     assert_eq!(world.errors(), [(ErrorKind::NoConnection, 2)]);
 }
 
-/// Requests of a rate share the connections that there are before they open others; what waits for a stream waits with its time
-/// running.
+/// Requests of a rate go to one connection after another; what waits for a stream waits with its time running.
 #[test]
-fn a_rate_fills_connections_one_after_another() {
+fn a_rate_is_spread_over_connections() {
     let phase = Phase {
         time: Duration::from_secs(10),
         from: 1000.0,
@@ -399,7 +398,32 @@ fn a_rate_fills_connections_one_after_another() {
     world.pass(10).come(0, &[answer(1), answer(3)].concat());
     assert_eq!(world.asked(0), [7, 9]);
     assert!(world.engine.statistics.total.max() > 15_000);
+    world.connect(1).come(1, &settings(&[]));
+    assert_eq!(world.asked(1), [1, 3, 5]);
     assert_eq!(world.errors(), []);
+}
+
+/// A request costs no allocation when some have gone before.
+#[test]
+fn requests_allocate_nothing() {
+    for streams in [1, 4] {
+        let mut world = World::shared(http2(1, streams, u32::MAX), Shape::Closed);
+        world.turn().connect(0).come(0, &settings(&[]));
+        for round in 0..100 {
+            let answers: Vec<u8> = world.asked(0).into_iter().flat_map(answer).collect();
+            let before = heap::allocations();
+            heap::counted(|| {
+                world.come(0, &answers);
+            });
+            if round > 20 {
+                assert_eq!(heap::allocations(), before, "{streams} streams, {round}");
+            }
+        }
+        assert_eq!(
+            (world.responses(), world.errors()),
+            (100 * u64::from(streams), vec![])
+        );
+    }
 }
 
 /// Handshakes are a connection's, not a request's.

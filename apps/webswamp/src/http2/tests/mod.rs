@@ -43,7 +43,8 @@ fn bytes(slices: &[Slice]) -> Vec<u8> {
 
 /// What leaves, without the preface.
 fn sent(connection: &mut Connection) -> Vec<Sent> {
-    let bytes = bytes(&connection.poll_out());
+    let out: Vec<Slice> = connection.poll_out().collect();
+    let bytes = bytes(&out);
     let mut rest = bytes.strip_prefix(&PREFACE[..]).unwrap_or(&bytes);
     let mut frames = Vec::new();
     while let Some(head) = FrameHead::parse(rest) {

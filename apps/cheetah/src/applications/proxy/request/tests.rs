@@ -29,6 +29,7 @@ fn head_with(text: &str, change: impl FnOnce(&mut Proxy)) -> String {
         peer: "192.0.2.7".parse().unwrap(),
         length,
         is_encrypted: false,
+        tls: None,
         keeps: true,
         validators: None,
     };
@@ -230,5 +231,33 @@ fn a_request_says_how_often_it_may_be_passed_on() {
             .lines()
             .find_map(|line| line.strip_prefix("Max-Forwards: "));
         assert_eq!(left, wanted, "{head}");
+    }
+}
+
+/// In a field of any rule that tells of TLS no client says anything, whatever its spelling, and though it is trusted; such names are free.
+#[test]
+fn no_client_speaks_in_a_field_that_is_told() {
+    let text = "GET /api HTTP/1.1\r\nHost: a.test\r\nX-Subject: CN=a\r\nx-SUBJECT: CN=b\r\nX-Other: CN=c\r\nX-Kept: d\r\n\r\n";
+    let head = head_with(text, |proxy| {
+        proxy.trusted = vec!["192.0.2.0/24".parse().unwrap()];
+        proxy.tls_fields = vec![("X-Subject".to_owned(), crate::secure::Fact::ClientSubject)];
+        proxy.told = vec!["x-other".to_owned()];
+    });
+    assert!(!head.contains("CN="), "{head}");
+    assert!(head.contains("X-Kept: d\r\n"), "{head}");
+    for name in ["X-Subject", "X-TLS-Version", "ssl-client"] {
+        assert!(is_free(name), "{name}");
+    }
+    for name in [
+        "",
+        "Host",
+        "content-length",
+        "Via",
+        "X-Forwarded-For",
+        "X_A",
+        "Upgrade",
+        "If-None-Match",
+    ] {
+        assert!(!is_free(name), "{name}");
     }
 }

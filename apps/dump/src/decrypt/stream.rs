@@ -1,0 +1,153 @@
+//! What one side of a TCP connection has sent, in order, of segments that come as they were captured: out of order, twice, or not at
+//! all.
+
+use std::collections::BTreeMap;
+
+use exos_wire::SeqNumber;
+
+use crate::limits::{AHEAD_BYTES_MAX, AHEAD_SEGMENTS_MAX};
+
+/// Something of it is not in the capture, and will not come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Missing;
+
+/// One side's bytes. Places in it are counted from its first byte on.
+#[derive(Debug)]
+pub(super) struct Stream {
+    /// Its first byte's number.
+    first: SeqNumber,
+    /// What is in order and was not taken yet.
+    ready: Vec<u8>,
+    /// The place where that ends.
+    end: u64,
+    /// Segments behind a gap, by their places.
+    ahead: BTreeMap<u64, Vec<u8>>,
+    ahead_bytes: usize,
+}
+
+impl Stream {
+    /// Begins with the byte of this number.
+    pub(super) fn new(first: SeqNumber) -> Self {
+        Self {
+            first,
+            ready: Vec::new(),
+            end: 0,
+            ahead: BTreeMap::new(),
+            ahead_bytes: 0,
+        }
+    }
+
+    /// Takes a segment's data.
+    ///
+    /// # Errors
+    /// So much has come behind a gap that what is missing was not captured.
+    pub(super) fn put(&mut self, seq: SeqNumber, data: &[u8]) -> Result<(), Missing> {
+        let next = self.first.0.wrapping_add(self.end as u32);
+        let distance = seq.0.wrapping_sub(next).cast_signed();
+        let Some(place) = self.end.checked_add_signed(distance.into()) else {
+            return Ok(()); // Before the first byte: a probe that keeps the connection alive.
+        };
+        if place > self.end {
+            return self.put_ahead(place, data);
+        }
+        self.put_next(place, data);
+        while let Some(entry) = self.ahead.first_entry()
+            && *entry.key() <= self.end
+        {
+            let (place, data) = entry.remove_entry();
+            self.ahead_bytes -= data.len();
+            self.put_next(place, &data);
+        }
+        Ok(())
+    }
+
+    /// Takes what is new of data that begins no later than what is in order ends.
+    fn put_next(&mut self, place: u64, data: &[u8]) {
+        let known = (self.end - place) as usize;
+        let fresh = data.get(known..).unwrap_or_default();
+        self.ready.extend_from_slice(fresh);
+        self.end += fresh.len() as u64;
+    }
+
+    fn put_ahead(&mut self, place: u64, data: &[u8]) -> Result<(), Missing> {
+        let bytes = self.ahead_bytes + data.len();
+        if bytes > AHEAD_BYTES_MAX || self.ahead.len() == AHEAD_SEGMENTS_MAX {
+            return Err(Missing);
+        }
+        let known = self.ahead.get(&place).map_or(0, Vec::len);
+        if data.len() > known {
+            self.ahead_bytes = bytes - known;
+            self.ahead.insert(place, data.to_vec());
+        }
+        Ok(())
+    }
+
+    /// The number of its first byte.
+    pub(super) fn first(&self) -> SeqNumber {
+        self.first
+    }
+
+    /// Gives back its memory.
+    pub(super) fn clear(&mut self) {
+        *self = Self::new(self.first);
+    }
+
+    /// What is in order and was not taken yet.
+    pub(super) fn ready(&self) -> &[u8] {
+        &self.ready
+    }
+
+    /// Takes its first bytes out.
+    pub(super) fn consume(&mut self, count: usize) {
+        self.ready.drain(..count);
+        if self.ready.is_empty() {
+            self.ready = Vec::new(); // An idle connection has no buffer.
+        }
+    }
+
+    /// Bytes that it keeps.
+    pub(super) fn held(&self) -> usize {
+        self.ready.len() + self.ahead_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Pieces of a stream in any order, some twice and overlapping, across the wrap of sequence numbers.
+    #[test]
+    fn any_order_gives_the_same_bytes() {
+        let data: Vec<u8> = (0..4000_u32).map(|i| (i % 251) as u8).collect();
+        let first = SeqNumber(u32::MAX - 1500);
+        let mut random = exos_testing::Random(3);
+        for _ in 0..50 {
+            let mut stream = Stream::new(first);
+            let mut pieces: Vec<usize> = (0..80).map(|i| i % 40 * 100).collect();
+            for i in (1..pieces.len()).rev() {
+                pieces.swap(i, random.below(i + 1));
+            }
+            for at in pieces {
+                let len = 100 + random.below(200);
+                let piece = &data[at..(at + len).min(data.len())];
+                let seq = SeqNumber(first.0.wrapping_add(at as u32));
+                stream.put(seq, piece).expect("there is room");
+            }
+            assert_eq!(stream.ready(), data);
+            assert_eq!(stream.held(), data.len(), "nothing is left ahead");
+        }
+    }
+
+    #[test]
+    fn a_gap_that_is_never_filled_is_told() {
+        let mut stream = Stream::new(SeqNumber(1));
+        stream.put(SeqNumber(1), b"ab").expect("in order");
+        let mut seq = SeqNumber(4);
+        let put = (0..AHEAD_BYTES_MAX / 100 + 1).find(|_| {
+            seq.0 += 100;
+            stream.put(seq, &[0; 100]).is_err()
+        });
+        assert!(put.is_some() && stream.held() <= AHEAD_BYTES_MAX + 2);
+        assert_eq!(stream.ready(), b"ab");
+    }
+}

@@ -1,0 +1,68 @@
+//! What was encrypted, where there is a key: names of handshake messages, alerts, heads of HTTP and lengths of other data, shown with
+//! the segment in which their records end.
+
+use exos_tls::observer::HandshakeType;
+
+use super::http;
+use super::ip::Upper;
+use super::line::Line;
+use super::part::Part;
+use super::tcp::Segment;
+use crate::decrypt::{self, Item};
+
+impl Line<'_> {
+    pub(super) fn decrypted(&mut self, payload: Part<'_>, segment: &Segment, upper: &Upper) {
+        if upper.is_fragment {
+            return;
+        }
+        let Some(decrypter) = self.decrypter.take() else {
+            return;
+        };
+        let (src, dst) = upper.addresses.both();
+        let shown = decrypter.segment(&decrypt::Segment {
+            from: (src, segment.src_port),
+            to: (dst, segment.dst_port),
+            seq: segment.seq,
+            ack: segment.ack,
+            flags: segment.flags,
+            data: payload.bytes(),
+            is_whole: payload.is_whole(),
+        });
+        for item in &shown.items {
+            self.decrypted_item(item, &shown.plain);
+        }
+        self.decrypter = Some(decrypter);
+    }
+
+    fn decrypted_item(&mut self, item: &Item, plain: &[u8]) {
+        match item {
+            Item::Message(kind) => write!(self, ": TLS {}", message_name(*kind)),
+            Item::Alert(level, description) => self.tls_alert(*level, *description),
+            Item::Data(range) => {
+                let data = &plain[range.clone()];
+                write!(self, ": TLS");
+                match http::begins_message(data) {
+                    true => self.http(Part::new(data, data.len(), "http")),
+                    false => write!(self, " data {}", data.len()),
+                }
+            }
+            Item::Http2(frame) => {
+                write!(self, ": HTTP/2 ");
+                self.escaped(&frame.line);
+                if self.style.verbosity > 0 {
+                    for field in &frame.fields {
+                        write!(self, "\n\t");
+                        self.escaped(field);
+                    }
+                }
+            }
+            Item::Note(note) => write!(self, ": TLS [{note}]"),
+        }
+    }
+}
+
+/// RFC 8446 §4, and what TLS 1.2 has beside (RFC 5246 §7.4).
+fn message_name(kind: HandshakeType) -> String {
+    // rustls names them as the standard does, and gives numbers to those that it does not know.
+    format!("{kind:?}")
+}
