@@ -149,6 +149,7 @@ pub fn requests(bytes: &[u8]) {
         is_encrypted: first & 32 != 0,
         keeps: first & 64 != 0,
         validators: None,
+        tls: None,
     };
     let mut written = Vec::new();
     request::push(&mut written, &asked, &about);

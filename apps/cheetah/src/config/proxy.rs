@@ -8,7 +8,6 @@ use std::sync::Arc;
 use toml::Spanned;
 
 use super::answers;
-use super::applications::BODY_LEN_MAX;
 use super::checks;
 use super::schema::{OneOrMany, ProxyTable, SiteTable, Text};
 use super::units::{application_time, size_within};
