@@ -252,7 +252,6 @@ fn hear(parts: &[&[u8]]) -> Heard {
     let leave = |connection: &mut Connection| {
         connection
             .poll_out()
-            .iter()
             .flat_map(|it| it.as_bytes().to_vec())
             .collect::<Vec<u8>>()
     };

@@ -219,7 +219,7 @@ mod tests {
             "10.0.0.1:80".parse().unwrap(),
             "[fd00::1]:81".parse().unwrap(),
         ];
-        let rules = rules_for_peers(&ours, &peers, &(1024..2048)).unwrap();
+        let rules = rules_for_peers(&ours, &peers, &(1024..2048), "tcp").unwrap();
         let frame = |from: [u8; 4], ports: [u16; 2], protocol: u8| {
             let mut frame = vec![0; 60];
             frame[12..15].copy_from_slice(&[8, 0, 0x45]);
