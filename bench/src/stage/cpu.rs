@@ -90,13 +90,24 @@ pub fn of_family(pid: u32) -> Result<ProcessTime> {
     })
 }
 
-/// The time of a process and all its descendants so far, in nanoseconds: of many processes, each of which has done little,
-/// ticks would tell next to nothing. The time of those that run may be a tick old.
-pub fn of_family_ns(pid: u32) -> Result<u64> {
-    let all = family(pid)?.into_iter();
-    // One that has ended meanwhile has no more time to tell.
-    let told = all.filter_map(|s| of_threads(s.pid as u32).ok());
-    Ok(told.map(|threads| threads.all_ns).sum())
+/// A process and all its descendants of one moment, whose time can be told often: to find them takes long on a busy machine, to read their
+/// time does not.
+#[derive(Debug)]
+pub struct Family(Vec<u32>);
+
+impl Family {
+    /// Those that are there now.
+    pub fn of(pid: u32) -> Result<Self> {
+        Ok(Self(family(pid)?.iter().map(|s| s.pid as u32).collect()))
+    }
+
+    /// Their time so far, in nanoseconds: of many processes, each of which has done little, ticks would tell next to nothing. The time of those
+    /// that run may be a tick old.
+    pub fn ns(&self) -> u64 {
+        // One that has ended meanwhile has no more time to tell.
+        let told = self.0.iter().filter_map(|pid| of_threads(*pid).ok());
+        told.map(|threads| threads.all_ns).sum()
+    }
 }
 
 /// What is known of a process and all its descendants.
@@ -304,7 +315,7 @@ mod tests {
             .expect("sleep is everywhere");
         let mut pids = all_processes().expect("readable").flatten().map(|p| p.pid);
         assert!(pids.any(|pid| pid == child.id() as i32));
-        let own = |pid| of_family_ns(pid).expect("readable");
+        let own = |pid| Family::of(pid).expect("readable").ns();
         let (childs, ours) = (own(child.id()), own(std::process::id()));
         child.kill().expect("ours");
         child.wait().expect("it ends");

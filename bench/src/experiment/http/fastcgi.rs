@@ -333,10 +333,10 @@ fn run(session: &Session<'_>, lab: &Lab, cell: Cell, contender: Contender) -> Re
     let serving = session.serve(lab, setup, size)?;
     // The application's time before and behind the core's: of both, what is within the core's is taken, also where others have the processor
     // between the readings.
+    let family = cpu::Family::of(answers.running.pid())?;
     let watch = || {
-        let application_ns = || cpu::of_family_ns(answers.running.pid());
-        let first_ns = application_ns()?;
-        Ok((first_ns, session.times(&serving)?, application_ns()?))
+        let first_ns = family.ns();
+        Ok((first_ns, session.times(&serving)?, family.ns()))
     };
     let (seen, [before, after]) = match client {
         Client::Wrk => session.load(lab, &serving, (connection, size), watch)?,
