@@ -7,13 +7,14 @@ use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::kernel::KernelConnection;
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
-use rustls::{CommonState, ExtractedSecrets};
+use rustls::{CommonState, ExtractedSecrets, ProtocolVersion};
 use rustls_pki_types::ServerName;
 
 use crate::TlsError;
 use crate::limits::{
     EXPANSION_12_MAX, FRAGMENTS_LEN_MAX, HEADER_LEN, PLAIN_LEN_MAX, SERVER_NAME_LEN_MAX,
 };
+use crate::record::TAG_LEN;
 use crate::session::About;
 
 /// What is left of rustls' connection: it makes the next keys, and takes a client's tickets.
@@ -25,6 +26,9 @@ pub(crate) enum Kernel {
 /// What records are of that may come first.
 const ALERT: u8 = 21;
 const HANDSHAKE: u8 = 22;
+
+/// What the others are of.
+const DATA: u8 = 23;
 
 const NO_EXTRACTION: &str = "enable_secret_extraction is to be set: records are encrypted here";
 
@@ -117,9 +121,13 @@ impl Handshake {
             if self.server_name.is_none() && matches!(self.side, Side::Server(_)) {
                 self.server_name = server_name(record);
             }
+            let is_alone = self.incoming.is_empty();
             self.incoming.extend_from_slice(record);
             taken += record.len();
             self.go_on(out)?;
+            if is_alone && self.is_early_data(record.len()) {
+                self.incoming.clear();
+            }
             if !self.side.common().is_handshaking() {
                 return Ok((taken, true));
             }
@@ -176,6 +184,28 @@ impl Handshake {
         match self.go_on(out) {
             Ok(()) | Err(_) => TlsError::TooLong,
         }
+    }
+
+    /// Both hellos of TLS 1.3 are exchanged: what follows of the handshake is encrypted.
+    fn is_encrypted(&self) -> bool {
+        let common = self.side.common();
+        common.protocol_version() == Some(ProtocolVersion::TLSv1_3)
+            && common.negotiated_key_exchange_group().is_some()
+    }
+
+    /// What rustls has left of a record of this length, with nothing before it, is early data. It skips that up to a bound (RFC 8446
+    /// §4.2.10), but leaves it where it is: it would count it again with each record that follows, and the bound is soon met.
+    ///
+    /// It leaves a part of a message, too, and decrypts both in place. Then a message's type is the last byte that is not zero (RFC
+    /// 8446 §5.4); in what could not be decrypted it is hardly ever, and then it is as if this did not look.
+    fn is_early_data(&self, len: usize) -> bool {
+        let is_left = matches!(self.side, Side::Server(_)) && self.incoming.len() == len;
+        if !is_left || self.incoming[0] != DATA || !self.is_encrypted() {
+            return false;
+        }
+        let inner = self.incoming.get(HEADER_LEN..len.saturating_sub(TAG_LEN));
+        let inner = inner.unwrap_or_default();
+        inner.iter().rfind(|&&byte| byte != 0) != Some(&HANDSHAKE)
     }
 
     /// Takes out what it has come to.
