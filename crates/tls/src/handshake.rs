@@ -30,6 +30,12 @@ const HANDSHAKE: u8 = 22;
 /// What the others are of.
 const DATA: u8 = 23;
 
+/// What rustls refuses as malformed: a header of a record that is too long.
+const TOO_LONG: &[u8] = &[HANDSHAKE, 3, 3, 0xff, 0xff];
+
+/// What it refuses as unexpected in TLS 1.3: a change of ciphers to anything but 1.
+const ILLEGAL_CHANGE: &[u8] = &[20, 3, 3, 0, 1, 2];
+
 const NO_EXTRACTION: &str = "enable_secret_extraction is to be set: records are encrypted here";
 
 enum Side {
@@ -121,6 +127,9 @@ impl Handshake {
             if self.server_name.is_none() && matches!(self.side, Side::Server(_)) {
                 self.server_name = server_name(record);
             }
+            if record[0] == HANDSHAKE && self.is_encrypted() {
+                return Err(self.refuse(ILLEGAL_CHANGE, TlsError::Unexpected, out));
+            }
             let is_alone = self.incoming.is_empty();
             self.incoming.extend_from_slice(record);
             taken += record.len();
@@ -132,7 +141,7 @@ impl Handshake {
                 return Ok((taken, true));
             }
             if self.incoming.len() > FRAGMENTS_LEN_MAX {
-                return Err(self.refuse(out));
+                return Err(self.refuse(TOO_LONG, TlsError::TooLong, out));
             }
         }
         Ok((taken, false))
@@ -177,12 +186,12 @@ impl Handshake {
         }
     }
 
-    /// A message has come in too many fragments. rustls alone can tell the peer: it is made to, by a header that it refuses.
-    fn refuse(&mut self, out: &mut Vec<u8>) -> TlsError {
-        self.incoming
-            .extend_from_slice(&[HANDSHAKE, 3, 3, 0xff, 0xff]);
+    /// Something has come that rustls would take, or call by another name. It alone can tell the peer: it is made to, by what it
+    /// refuses with the right alert.
+    fn refuse(&mut self, by: &[u8], error: TlsError, out: &mut Vec<u8>) -> TlsError {
+        self.incoming.extend_from_slice(by);
         match self.go_on(out) {
-            Ok(()) | Err(_) => TlsError::TooLong,
+            Ok(()) | Err(_) => error,
         }
     }
 

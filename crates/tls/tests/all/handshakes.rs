@@ -169,6 +169,39 @@ fn a_client_hears_an_alert_in_place_of_a_hello() {
     assert_eq!(heard, Err(TlsError::NotTls { is_http: false }));
 }
 
+/// In TLS 1.3 nothing of a handshake goes in plain text behind the hellos: the peer hears that this has no place there, and not that it
+/// was changed on its way.
+#[test]
+fn a_message_in_plain_text_behind_the_hellos_is_unexpected() {
+    let finished = [&[22, 3, 3, 0, 36, 20, 0, 0, 32][..], &[7; 32]].concat();
+    let (server, client) = configs(MinimumVersion::V13, &[]);
+    for to_server in [true, false] {
+        let mut pair = Pair::new(server.clone(), client.clone(), 5000);
+        let (mut hello, mut flight, mut out) = (Vec::new(), Vec::new(), Vec::new());
+        pair.client.receive(&[], &mut hello).unwrap();
+        pair.server.receive(&hello, &mut flight).unwrap();
+        let received = if to_server {
+            pair.server.receive(&finished, &mut out)
+        } else {
+            let server_hello_len = 5 + usize::from(u16::from_be_bytes([flight[3], flight[4]]));
+            let (server_hello, rest) = flight.split_at(server_hello_len);
+            let bytes = [server_hello, &finished, rest].concat();
+            pair.client.receive(&bytes, &mut out)
+        };
+        assert_eq!(received, Err(TlsError::Unexpected));
+        if to_server {
+            // The server's alert is encrypted, with what its client has agreed to.
+            let told = pair
+                .client
+                .receive(&[flight, out].concat(), &mut Vec::new());
+            let alert = TlsError::Alert(AlertDescription::UnexpectedMessage);
+            assert_eq!(told, Err(alert));
+        } else {
+            assert!(!out.is_empty() && pair.client.is_over());
+        }
+    }
+}
+
 #[test]
 fn a_configuration_that_would_not_work_is_refused_at_once() {
     let (server, client) = configs(MinimumVersion::V12, &[]);
