@@ -36,6 +36,9 @@ const TOO_LONG: &[u8] = &[HANDSHAKE, 3, 3, 0xff, 0xff];
 /// What it refuses as unexpected in TLS 1.3: a change of ciphers to anything but 1.
 const ILLEGAL_CHANGE: &[u8] = &[20, 3, 3, 0, 1, 2];
 
+/// The alert that a record is too long, in plain text.
+const OVERFLOW: &[u8] = &[ALERT, 3, 3, 0, 2, 2, 22];
+
 const NO_EXTRACTION: &str = "enable_secret_extraction is to be set: records are encrypted here";
 
 enum Side {
@@ -123,7 +126,15 @@ impl Handshake {
             self.go_on(out)?; // A client's hello, for which nothing has to come.
         }
         let mut taken = 0;
-        while let Some(record) = first_record(&bytes[taken..]) {
+        loop {
+            let rest = &bytes[taken..];
+            if self.is_plain() && is_too_long(rest) {
+                out.extend_from_slice(OVERFLOW);
+                return Err(TlsError::TooLong);
+            }
+            let Some(record) = first_record(rest) else {
+                return Ok((taken, false));
+            };
             if self.server_name.is_none() && matches!(self.side, Side::Server(_)) {
                 self.server_name = server_name(record);
             }
@@ -144,7 +155,6 @@ impl Handshake {
                 return Err(self.refuse(TOO_LONG, TlsError::TooLong, out));
             }
         }
-        Ok((taken, false))
     }
 
     /// What comes first is a handshake record, or an alert of a peer that cannot do with the hello.
@@ -193,6 +203,11 @@ impl Handshake {
         match self.go_on(out) {
             Ok(()) | Err(_) => error,
         }
+    }
+
+    /// Nothing is encrypted yet, as far as can be told: no version is agreed on.
+    fn is_plain(&self) -> bool {
+        self.side.common().protocol_version().is_none()
     }
 
     /// Both hellos of TLS 1.3 are exchanged: what follows of the handshake is encrypted.
@@ -297,6 +312,13 @@ fn server_name(record: &[u8]) -> Option<Box<str>> {
     let name = str::from_utf8(hello.extensions().server_name()?).ok()?;
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
     (name.len() <= SERVER_NAME_LEN_MAX && name.bytes().all(is_plain)).then(|| name.into())
+}
+
+/// The record that bytes begin with is longer than its plaintext may be (RFC 8446 §5.1).
+fn is_too_long(bytes: &[u8]) -> bool {
+    bytes.first_chunk().is_some_and(|&[_, _, _, high, low]| {
+        usize::from(u16::from_be_bytes([high, low])) > PLAIN_LEN_MAX
+    })
 }
 
 /// The record that bytes begin with, if it is whole. Of one that is longer than any that is its header, which rustls refuses.
