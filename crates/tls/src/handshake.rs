@@ -7,13 +7,14 @@ use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::kernel::KernelConnection;
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
-use rustls::{CommonState, ExtractedSecrets};
+use rustls::{CommonState, ExtractedSecrets, ProtocolVersion};
 use rustls_pki_types::ServerName;
 
 use crate::TlsError;
 use crate::limits::{
     EXPANSION_12_MAX, FRAGMENTS_LEN_MAX, HEADER_LEN, PLAIN_LEN_MAX, SERVER_NAME_LEN_MAX,
 };
+use crate::record::TAG_LEN;
 use crate::session::About;
 
 /// What is left of rustls' connection: it makes the next keys, and takes a client's tickets.
@@ -25,6 +26,18 @@ pub(crate) enum Kernel {
 /// What records are of that may come first.
 const ALERT: u8 = 21;
 const HANDSHAKE: u8 = 22;
+
+/// What the others are of.
+const DATA: u8 = 23;
+
+/// What rustls refuses as malformed: a header of a record that is too long.
+const TOO_LONG: &[u8] = &[HANDSHAKE, 3, 3, 0xff, 0xff];
+
+/// What it refuses as unexpected in TLS 1.3: a change of ciphers to anything but 1.
+const ILLEGAL_CHANGE: &[u8] = &[20, 3, 3, 0, 1, 2];
+
+/// The alert that a record is too long, in plain text.
+const OVERFLOW: &[u8] = &[ALERT, 3, 3, 0, 2, 2, 22];
 
 const NO_EXTRACTION: &str = "enable_secret_extraction is to be set: records are encrypted here";
 
@@ -113,21 +126,35 @@ impl Handshake {
             self.go_on(out)?; // A client's hello, for which nothing has to come.
         }
         let mut taken = 0;
-        while let Some(record) = first_record(&bytes[taken..]) {
+        loop {
+            let rest = &bytes[taken..];
+            if self.is_plain() && is_too_long(rest) {
+                out.extend_from_slice(OVERFLOW);
+                return Err(TlsError::TooLong);
+            }
+            let Some(record) = first_record(rest) else {
+                return Ok((taken, false));
+            };
             if self.server_name.is_none() && matches!(self.side, Side::Server(_)) {
                 self.server_name = server_name(record);
             }
+            if record[0] == HANDSHAKE && self.is_encrypted() {
+                return Err(self.refuse(ILLEGAL_CHANGE, TlsError::Unexpected, out));
+            }
+            let is_alone = self.incoming.is_empty();
             self.incoming.extend_from_slice(record);
             taken += record.len();
             self.go_on(out)?;
+            if is_alone && self.is_early_data(record.len()) {
+                self.incoming.clear();
+            }
             if !self.side.common().is_handshaking() {
                 return Ok((taken, true));
             }
             if self.incoming.len() > FRAGMENTS_LEN_MAX {
-                return Err(self.refuse(out));
+                return Err(self.refuse(TOO_LONG, TlsError::TooLong, out));
             }
         }
-        Ok((taken, false))
     }
 
     /// What comes first is a handshake record, or an alert of a peer that cannot do with the hello.
@@ -169,13 +196,40 @@ impl Handshake {
         }
     }
 
-    /// A message has come in too many fragments. rustls alone can tell the peer: it is made to, by a header that it refuses.
-    fn refuse(&mut self, out: &mut Vec<u8>) -> TlsError {
-        self.incoming
-            .extend_from_slice(&[HANDSHAKE, 3, 3, 0xff, 0xff]);
+    /// Something has come that rustls would take, or call by another name. It alone can tell the peer: it is made to, by what it
+    /// refuses with the right alert.
+    fn refuse(&mut self, by: &[u8], error: TlsError, out: &mut Vec<u8>) -> TlsError {
+        self.incoming.extend_from_slice(by);
         match self.go_on(out) {
-            Ok(()) | Err(_) => TlsError::TooLong,
+            Ok(()) | Err(_) => error,
         }
+    }
+
+    /// Nothing is encrypted yet, as far as can be told: no version is agreed on.
+    fn is_plain(&self) -> bool {
+        self.side.common().protocol_version().is_none()
+    }
+
+    /// Both hellos of TLS 1.3 are exchanged: what follows of the handshake is encrypted.
+    fn is_encrypted(&self) -> bool {
+        let common = self.side.common();
+        common.protocol_version() == Some(ProtocolVersion::TLSv1_3)
+            && common.negotiated_key_exchange_group().is_some()
+    }
+
+    /// What rustls has left of a record of this length, with nothing before it, is early data. It skips that up to a bound (RFC 8446
+    /// §4.2.10), but leaves it where it is: it would count it again with each record that follows, and the bound is soon met.
+    ///
+    /// It leaves a part of a message, too, and decrypts both in place. Then a message's type is the last byte that is not zero (RFC
+    /// 8446 §5.4); in what could not be decrypted it is hardly ever, and then it is as if this did not look.
+    fn is_early_data(&self, len: usize) -> bool {
+        let is_left = matches!(self.side, Side::Server(_)) && self.incoming.len() == len;
+        if !is_left || self.incoming[0] != DATA || !self.is_encrypted() {
+            return false;
+        }
+        let inner = self.incoming.get(HEADER_LEN..len.saturating_sub(TAG_LEN));
+        let inner = inner.unwrap_or_default();
+        inner.iter().rfind(|&&byte| byte != 0) != Some(&HANDSHAKE)
     }
 
     /// Takes out what it has come to.
@@ -258,6 +312,13 @@ fn server_name(record: &[u8]) -> Option<Box<str>> {
     let name = str::from_utf8(hello.extensions().server_name()?).ok()?;
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
     (name.len() <= SERVER_NAME_LEN_MAX && name.bytes().all(is_plain)).then(|| name.into())
+}
+
+/// The record that bytes begin with is longer than its plaintext may be (RFC 8446 §5.1).
+fn is_too_long(bytes: &[u8]) -> bool {
+    bytes.first_chunk().is_some_and(|&[_, _, _, high, low]| {
+        usize::from(u16::from_be_bytes([high, low])) > PLAIN_LEN_MAX
+    })
 }
 
 /// The record that bytes begin with, if it is whole. Of one that is longer than any that is its header, which rustls refuses.

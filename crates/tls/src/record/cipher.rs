@@ -12,7 +12,7 @@ use crate::limits::{COPY_LEN, HEADER_LEN, PLAIN_LEN_MAX, RECORDS_MAX};
 /// Bytes of a nonce, of its part that TLS 1.2 sends along with AES-GCM, and of the tag.
 const NONCE_LEN: usize = 12;
 const EXPLICIT_LEN: usize = 8;
-const TAG_LEN: usize = 16;
+pub(crate) const TAG_LEN: usize = 16;
 
 /// What a record was.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -9,7 +9,7 @@
 
 mod cipher;
 
-pub(crate) use cipher::{Cipher, Opened};
+pub(crate) use cipher::{Cipher, Opened, TAG_LEN};
 
 use crate::TlsError;
 use crate::limits::{EXPANSION_12_MAX, EXPANSION_MAX, HEADER_LEN, PLAIN_LEN_MAX};

@@ -3,7 +3,7 @@
 mod messages;
 mod pieces;
 
-use rustls::{AlertDescription, HandshakeType};
+use rustls::{AlertDescription, HandshakeType, InvalidMessage};
 
 use crate::TlsError;
 use crate::handshake::Kernel;
@@ -201,7 +201,8 @@ impl Traffic {
         match content {
             [UPDATE_NOT_REQUESTED] => {}
             [UPDATE_REQUESTED] => self.owes_key_change = true,
-            _ => return Err(TlsError::Illegal),
+            [_] => return Err(TlsError::Illegal),
+            _ => return Err(rustls::Error::from(InvalidMessage::InvalidKeyUpdate).into()),
         }
         let secrets = match &mut self.kernel {
             Kernel::Server(kernel) => kernel.update_rx_secret(),

@@ -26,9 +26,8 @@ fn fatal(alert: AlertDescription) -> [u8; 7] {
     [21, 3, 3, 0, 2, 2, u8::from(alert)]
 }
 
-/// A record of nothing, and one that is longer than any.
+/// A record of nothing.
 const NOTHING: &[u8] = &[22, 3, 1, 0, 0, 22, 3, 1, 0, 0];
-const TOO_LONG: &[u8] = &[22, 3, 1, 255, 255, 1, 2, 3];
 
 #[test]
 fn a_bad_hello_with_more_behind_it_is_answered_by_an_alert() {
@@ -38,7 +37,6 @@ fn a_bad_hello_with_more_behind_it_is_answered_by_an_alert() {
         BAD_HELLO_AND_MORE,
         BAD_HELLO_AND_A_BYTE,
         NOTHING,
-        TOO_LONG,
     ] {
         for cut in 1..=bytes.len() {
             let mut session = Session::server(server.clone()).unwrap();
@@ -56,6 +54,28 @@ fn a_bad_hello_with_more_behind_it_is_answered_by_an_alert() {
             assert_eq!(out[2..], fatal(AlertDescription::DecodeError)[2..]);
             assert!(session.is_over() && !session.is_peer_closed());
         }
+    }
+}
+
+/// Plaintext has 16 KiB at most, and what encryption adds to it is not there yet. What is too long is not waited for.
+#[test]
+fn a_record_in_plain_text_that_is_too_long_is_told_to_be() {
+    let (server, client) = configs(MinimumVersion::V12, &[]);
+    for len in [(1 << 14) + 1, (1 << 14) + 2048, u16::MAX] {
+        let [high, low] = len.to_be_bytes();
+        let header = [22, 3, 1, high, low];
+        let mut out = Vec::new();
+        let mut session = Session::server(server.clone()).unwrap();
+        let received = session.receive(&header, &mut out);
+        assert_eq!(received, Err(TlsError::TooLong), "{len}");
+        assert_eq!(out, fatal(AlertDescription::RecordOverflow), "{len}");
+        assert!(session.is_over());
+        let mut session = Session::client(client.clone(), name()).unwrap();
+        session.receive(&[], &mut out).unwrap();
+        out.clear();
+        let received = session.receive(&header, &mut out);
+        assert_eq!(received, Err(TlsError::TooLong), "{len}");
+        assert_eq!(out, fatal(AlertDescription::RecordOverflow), "{len}");
     }
 }
 
@@ -167,6 +187,39 @@ fn a_client_hears_an_alert_in_place_of_a_hello() {
     let mut session = Session::client(client, name()).unwrap();
     let heard = session.receive(b"HTTP/1.1 400 Bad Request", &mut out);
     assert_eq!(heard, Err(TlsError::NotTls { is_http: false }));
+}
+
+/// In TLS 1.3 nothing of a handshake goes in plain text behind the hellos: the peer hears that this has no place there, and not that it
+/// was changed on its way.
+#[test]
+fn a_message_in_plain_text_behind_the_hellos_is_unexpected() {
+    let finished = [&[22, 3, 3, 0, 36, 20, 0, 0, 32][..], &[7; 32]].concat();
+    let (server, client) = configs(MinimumVersion::V13, &[]);
+    for to_server in [true, false] {
+        let mut pair = Pair::new(server.clone(), client.clone(), 5000);
+        let (mut hello, mut flight, mut out) = (Vec::new(), Vec::new(), Vec::new());
+        pair.client.receive(&[], &mut hello).unwrap();
+        pair.server.receive(&hello, &mut flight).unwrap();
+        let received = if to_server {
+            pair.server.receive(&finished, &mut out)
+        } else {
+            let server_hello_len = 5 + usize::from(u16::from_be_bytes([flight[3], flight[4]]));
+            let (server_hello, rest) = flight.split_at(server_hello_len);
+            let bytes = [server_hello, &finished, rest].concat();
+            pair.client.receive(&bytes, &mut out)
+        };
+        assert_eq!(received, Err(TlsError::Unexpected));
+        if to_server {
+            // The server's alert is encrypted, with what its client has agreed to.
+            let told = pair
+                .client
+                .receive(&[flight, out].concat(), &mut Vec::new());
+            let alert = TlsError::Alert(AlertDescription::UnexpectedMessage);
+            assert_eq!(told, Err(alert));
+        } else {
+            assert!(!out.is_empty() && pair.client.is_over());
+        }
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod client;
 mod corpus;
 mod cuts;
+mod early;
 mod files;
 mod handshakes;
 mod hybrid;

@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use exos_tls::policy::MinimumVersion::{self, V12, V13};
 use exos_tls::{Session, TlsError, limits};
-use rustls::{AlertDescription, ClientConnection, Connection, ServerConnection};
+use rustls::{AlertDescription, ClientConnection, Connection, InvalidMessage, ServerConnection};
 
 use crate::corpus::body::forger::{ALERT, DATA, Forger, HANDSHAKE};
 use crate::peers::{Pair, take};
@@ -46,6 +46,10 @@ fn refuses(
 #[test]
 fn messages_that_have_no_place_are_refused() {
     let unexpected = (TlsError::Unexpected, AlertDescription::UnexpectedMessage);
+    let malformed = (
+        TlsError::Handshake(rustls::Error::from(InvalidMessage::InvalidKeyUpdate)),
+        AlertDescription::DecodeError,
+    );
     let key_update = [24, 0, 0, 1, 0];
     for (version, kind, content, (error, alert)) in [
         (V13, HANDSHAKE, &[][..], unexpected.clone()),
@@ -71,6 +75,9 @@ fn messages_that_have_no_place_are_refused() {
             &[4, 1, 0, 0],
             (TlsError::TooLong, AlertDescription::RecordOverflow),
         ),
+        // A change of keys that says nothing, or more than it can.
+        (V13, HANDSHAKE, &[24, 0, 0, 0], malformed.clone()),
+        (V13, HANDSHAKE, &[24, 0, 0, 2, 0, 0], malformed),
         (V13, ALERT, &[1], unexpected.clone()),
         (V13, 20, &[1], unexpected),
     ] {
