@@ -11,18 +11,17 @@ use exos_http3::{ErrorCode, Fault, frame};
 use exos_inet::Instant;
 use exos_inet::tcp::{ConnectionId, EventSet, Reason};
 use exos_tls::About;
-use quinn_proto::crypto::rustls::HandshakeData;
 use quinn_proto::{
     Connection, ConnectionError, ConnectionHandle, Dir, Event, ReadError, StreamEvent, StreamId,
     VarInt, WriteError,
 };
-use rustls::pki_types::CertificateDer;
 
 use super::control::Control;
+use super::handshake;
 use super::request::Request;
 use super::shared::Shared;
 use super::waiting::Waiting;
-use crate::limits::{HANDSHAKE_TIME, QUIC_SEND_WINDOW, QUIC_SEND_WINDOW_MIN, REQUEST_TIME};
+use crate::limits::{HANDSHAKE_TIME, QUIC_SEND_WINDOW, QUIC_SEND_WINDOW_MIN};
 
 /// A connection.
 pub(super) struct Link {
@@ -38,8 +37,8 @@ pub(super) struct Link {
     pub(super) was_counted: bool,
     /// Its handshake came to a connection.
     pub(super) has_stood: bool,
-    /// What the handshake has come to.
-    tls: Option<Arc<About>>,
+    /// What its handshake has come to, as soon as it is over.
+    pub(super) tls: Option<Arc<About>>,
     begun: Instant,
     /// When a request began or ended last.
     active: Instant,
@@ -99,11 +98,6 @@ impl Link {
         }
     }
 
-    /// What its handshake has come to, as soon as it is over.
-    pub(super) fn tls(&self) -> Option<&Arc<About>> {
-        self.tls.as_ref()
-    }
-
     /// What QUIC has to tell.
     pub(super) fn hear(&mut self, shared: &mut Shared) {
         while let Some(event) = self.quic.poll() {
@@ -135,7 +129,7 @@ impl Link {
     /// The connection stands: the client hears our settings.
     fn begin(&mut self, shared: &mut Shared) {
         self.has_stood = true;
-        self.tls = Some(Arc::new(about(&self.quic)));
+        self.tls = Some(Arc::new(handshake::told(&self.quic)));
         self.active = shared.now;
         shared.counters.connections += 1;
         self.control.open(&mut self.quic);
@@ -464,33 +458,17 @@ impl Link {
             return;
         }
         self.tell_progress(shared);
-        let is_late = |id: &ConnectionId| {
-            let request = shared.requests.find(*id);
-            request.is_some_and(|it| !it.is_known && now >= it.begun + REQUEST_TIME)
-        };
+        let is_late = |id: &ConnectionId| shared.requests.is_late(*id, now);
         let late = self.requests.iter().filter(|(_, id)| is_late(id));
         let late: Vec<StreamId> = late.map(|(stream, _)| *stream).collect();
         for stream in late {
             shared.counters.request_timeouts += 1;
             self.give_up(stream, ErrorCode::REQUEST_INCOMPLETE, shared);
         }
-        if self.requests.is_empty() && self.is_going {
-            return self.close(ErrorCode::NO_ERROR, shared);
-        }
-        if self.requests.is_empty() && now >= self.active + idle {
-            shared.counters.idle_timeouts += 1;
+        let is_idle = now >= self.active + idle;
+        if self.requests.is_empty() && (self.is_going || is_idle) {
+            shared.counters.idle_timeouts += u64::from(!self.is_going);
             self.close(ErrorCode::NO_ERROR, shared);
         }
     }
-}
-
-/// What a handshake has come to. QUIC does not tell the suite.
-fn about(quic: &Connection) -> About {
-    let session = quic.crypto_session();
-    let data = session.handshake_data();
-    let data = data.and_then(|data| data.downcast::<HandshakeData>().ok());
-    let shown = session.peer_identity();
-    let shown = shown.and_then(|shown| shown.downcast::<Vec<CertificateDer<'static>>>().ok());
-    let name = data.and_then(|data| data.server_name);
-    About::of_quic(name, shown.as_ref().and_then(|chain| chain.first()))
 }

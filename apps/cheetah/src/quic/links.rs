@@ -201,7 +201,7 @@ impl Links {
     pub(super) fn tls(&self, id: ConnectionId) -> Option<&Arc<About>> {
         let request = self.shared.requests.find(id)?;
         let link = self.connections.get(request.link)?;
-        link.tls()
+        link.tls.as_ref()
     }
 
     pub(super) fn ends(&self, id: ConnectionId) -> Option<(SocketAddr, SocketAddr)> {

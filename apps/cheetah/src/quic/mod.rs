@@ -27,6 +27,7 @@ mod config;
 mod control;
 mod counters;
 mod endpoint;
+mod handshake;
 mod link;
 mod links;
 mod news;

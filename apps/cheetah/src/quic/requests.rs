@@ -1,8 +1,10 @@
 //! All requests of a loop's connections, by the identities that the server knows them by, which no connection of TCP has.
 
+use exos_inet::Instant;
 use exos_inet::tcp::ConnectionId;
 
 use super::request::Request;
+use crate::limits::REQUEST_TIME;
 
 /// Set in the slot of each: transports have fewer connections.
 const MARK: u32 = 1 << 30;
@@ -43,6 +45,12 @@ impl Requests {
     pub(super) fn find_mut(&mut self, id: ConnectionId) -> Option<&mut Request> {
         let request = self.slots.get_mut(place(id))?.as_deref_mut();
         request.filter(|request| request.id == id)
+    }
+
+    /// Whether its head ought to have come.
+    pub(super) fn is_late(&self, id: ConnectionId, now: Instant) -> bool {
+        let request = self.find(id);
+        request.is_some_and(|it| !it.is_known && now >= it.begun + REQUEST_TIME)
     }
 
     pub(super) fn remove(&mut self, id: ConnectionId) -> Option<Box<Request>> {

@@ -122,6 +122,7 @@ fn groups_are_left_at_the_end() {
     let exos = attach(&[]);
     assert!(is_joined());
     drop(exos);
-    assert!(!is_joined());
+    // A child that another test starts has the socket too, from its fork until it is another program.
+    until_so("the group is left", || !is_joined());
     drop(there);
 }
