@@ -73,6 +73,16 @@ fn head(fields: &[(&str, &str)]) -> Vec<u8> {
     framed(kind::HEADERS, &section)
 }
 
+/// Takes what has come of a request: one that is not taken to its end holds its stream's place.
+fn take(peer: &mut Peer, stream: StreamId) {
+    let mut request = peer.quic.recv_stream(stream);
+    let Ok(mut chunks) = request.read(true) else {
+        return;
+    };
+    while let Ok(Some(_)) = chunks.next(usize::MAX) {}
+    let _ = chunks.finalize();
+}
+
 fn send(peer: &mut Peer, stream: StreamId, bytes: &[u8]) {
     let sent = peer.quic.send_stream(stream).write(bytes);
     assert_eq!(sent.expect("there is room"), bytes.len());
@@ -223,10 +233,12 @@ impl World {
                     }
                     Event::Stream(StreamEvent::Opened { dir: Dir::Bi }) => {
                         while let Some(stream) = peer.quic.streams().accept(Dir::Bi) {
+                            take(peer, stream);
                             self.requests += 1;
                             (self.answer)(peer, stream, self.requests);
                         }
                     }
+                    Event::Stream(StreamEvent::Readable { id }) => take(peer, id),
                     _ => {}
                 }
             }

@@ -45,7 +45,8 @@ pub(crate) fn results(started: f64, micros: u64) -> Results {
             processor_secs: 2.5,
         }],
     };
-    let counters = [("tcp_segments_sent".to_owned(), 2000)];
+    let counters = [("link_tx_frames", 2000), ("tcp_segments_sent", 2000)];
+    let counters = counters.map(|(name, count)| (name.to_owned(), count));
     Results::new(generator, &statistics, counters)
 }
 
