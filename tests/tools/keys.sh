@@ -31,7 +31,7 @@ http {
 }
 NGINX
 nginx -c "$work/nginx.conf" & peer=$!
-timeout 300 tcpdump --immediate-mode -U -s 0 -i lo -w capture tcp port 5001 >/dev/null 2>tcpdump & capturing=$!
+timeout 300 tcpdump --immediate-mode -B 65536 -U -s 0 -i lo -w capture tcp port 5001 >/dev/null 2>tcpdump & capturing=$!
 cleanup() { end "$capturing" $peer $server; [ -z "$lab" ] || "$exos" lab down --name "$lab" >/dev/null 2>&1; cd /; rm -rf "$work"; }
 await grep -q 'listening on' tcpdump
 await curl -sk -o got https://127.0.0.1:5001/untold
@@ -126,7 +126,9 @@ if lab_up; then
     check "written live" await is_written
     kill -INT "$(pgrep -P $dump)"; wait $dump
     has "and read again" "HTTP/2 HEADERS 3 GET /written" "$("$exos" dump -r live.pcapng 2>/dev/null)"
-    has "by tshark too" "/written" "$(tshark -r live.pcapng -2 -R http2 -T fields -e http2.headers.path 2>/dev/null)"
+    # A client logs a key when the packet that needs it has come: there a key may stand behind its packet, where tshark does not look.
+    "$exos" dump -r live.pcapng --keys asked -w copied.pcapng 2>/dev/null
+    has "a copy has the keys first, for tshark" "/written" "$(tshark -r copied.pcapng -2 -R http2 -T fields -e http2.headers.path 2>/dev/null)"
     same "for its owner alone" 600 "$(stat -c %a live.pcapng)"
     stop; same "the server stops in order" 0 $?
 else

@@ -40,7 +40,7 @@ pub struct DumpArgs {
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["json", "hex", "hex_ascii"])]
     pub(crate) write: Option<String>,
     /// Decrypt TLS with the keys in this file, to which browsers, curl, OpenSSL and exos append them (SSLKEYLOGFILE);
-    /// with -w they are written into the capture, all of them, so that Wireshark opens it decrypted
+    /// with -w all of them are written into the capture, for exos dump -r and Wireshark
     #[arg(long, value_name = "FILE")]
     keys: Option<PathBuf>,
     /// Exit after this many packets
