@@ -232,7 +232,11 @@ impl Setup {
                 command.arg("-p").arg(&prefix).arg("-c")
             }
             Server::H2o => command.args(["-m", "worker", "-c"]),
-            Server::Caddy => command.args(["run", "--adapter", "caddyfile", "--config"]),
+            Server::Caddy => {
+                // It keeps the last configuration there.
+                command.env("XDG_CONFIG_HOME", &prefix);
+                command.args(["run", "--adapter", "caddyfile", "--config"])
+            }
             _ => command.args(["-D", "-f"]),
         };
         command.arg(file);
