@@ -267,7 +267,7 @@ impl<L: Link> Connections<L> {
 
     // What leaves.
 
-    /// The next datagrams that are to leave, at most so many of one length, which lie in the buffer.
+    /// The next datagrams that are to leave, at most `segments` of one length, which lie in the buffer.
     pub fn poll_transmit(&mut self, segments: usize, buffer: &mut Vec<u8>) -> Option<Leaving> {
         let time = self.time();
         while let Some(&handle) = self.sending.front() {

@@ -375,7 +375,7 @@ impl Applications {
         self.groups.values().map(Group::open_tunnels).sum()
     }
 
-    /// Upstreams that have failed so many checks that they are out.
+    /// Upstreams that are out because they have failed checks.
     pub fn upstreams_out(&self) -> usize {
         self.checks.out()
     }

@@ -104,7 +104,7 @@ impl Quic {
         }
     }
 
-    /// The next datagrams that are to leave, at most so many of one length.
+    /// The next datagrams that are to leave, at most `segments` of one length.
     pub fn transmit(&mut self, segments: usize) -> Option<(Leaving, &[u8])> {
         let segments = segments.clamp(1, QUIC_SEGMENTS_MAX);
         let leaving = match self.answers.pop_front() {

@@ -106,7 +106,7 @@ impl Links {
         Some(())
     }
 
-    /// The next datagrams that are to leave, at most so many of one length, which lie in the buffer.
+    /// The next datagrams that are to leave, at most `segments` of one length, which lie in the buffer.
     pub(super) fn transmit(&mut self, segments: usize, buffer: &mut Vec<u8>) -> Option<Leaving> {
         while self.write_next().is_some() {}
         let leaving = self.connections.poll_transmit(segments, buffer);

@@ -29,7 +29,7 @@ pub struct Quic {
     name: String,
     opening: Opening,
     to: SocketAddr,
-    /// Connections are spread over so many sockets.
+    /// The number of sockets that connections are spread over.
     sockets: usize,
     /// How many there have been.
     count: u32,
@@ -60,7 +60,7 @@ pub enum Outcome {
 }
 
 impl Quic {
-    /// Without connections yet, of a core's own, to this server, over so many sockets, by which datagrams leave `whole`. This part of all handshakes is to resume earlier
+    /// Without connections yet, of a core's own, to this server, over this number of sockets, by which datagrams leave `whole`. This part of all handshakes is to resume earlier
     /// sessions, as chance decides by a seed.
     ///
     /// # Errors

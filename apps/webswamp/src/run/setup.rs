@@ -161,7 +161,7 @@ impl Setup {
         })
     }
 
-    /// What speaks HTTP/3 on a core, where it is spoken: to this server, over so many sockets, by which datagrams leave whole or not.
+    /// What speaks HTTP/3 on a core, where it is spoken: to this server, over this number of sockets, by which datagrams leave whole or not.
     pub(super) fn quic(
         &self,
         args: &LoadArgs,

@@ -1,7 +1,7 @@
 //! Whether upstreams are well, asked of them at intervals where a rule wants that (active health checks).
 //!
 //! One is asked for a path, over a connection of its own, and is well when it answers in time with a status below 400. So many failures in a row put it
-//! out, so many successes in again; an upstream that is out is asked by requests only where no other is left. Each loop asks by
+//! out, a number of successes in again; an upstream that is out is asked by requests only where no other is left. Each loop asks by
 //! itself, for it has connections of its own.
 //!
 //! | state | event | then |
@@ -248,7 +248,7 @@ mod tests {
         }
     }
 
-    /// Every state and event, for small numbers: it turns after so many in a row, and not before.
+    /// Every state and event, for small numbers: it turns after that number in a row, and not before.
     #[test]
     fn an_upstream_turns_after_so_many_in_a_row() {
         for (fails, passes) in (1..4).flat_map(|fails| (1..4).map(move |passes| (fails, passes))) {

@@ -6,7 +6,7 @@
 //! - Fields go on in their order, but those about the connection (RFC 9110 §7.6.1), those that Connection names, and names with
 //!   other characters than letters, digits and hyphens: an application may take `X_Forwarded_For` for `X-Forwarded-For`.
 //! - Host, the body's length, Via, [what is told of the client](super::forwarded) and of its session of TLS are ours to write. What a
-//!   client itself sends in a field of the latter never goes on, whoever it is. Expect was answered here.
+//!   client itself sends in a field of the latter never goes on, from a trusted proxy neither. Expect was answered here.
 
 use std::net::IpAddr;
 

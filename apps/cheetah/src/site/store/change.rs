@@ -39,7 +39,7 @@ pub enum Change {
     AnswerGone(SitePath),
     /// An answer with this key was none to be kept after all.
     AnswerLost(SitePath),
-    /// Nothing with this key is kept any more; so many keys have been forgotten so far.
+    /// Nothing with this key is kept any more; with how many keys have been forgotten so far.
     Forgotten(SitePath, u64),
 }
 
