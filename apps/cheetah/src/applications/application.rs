@@ -2,7 +2,8 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::encryption::Encryption;
@@ -15,7 +16,7 @@ use crate::limits::{
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
     /// A Unix socket.
-    Unix(PathBuf),
+    Unix(Arc<Path>),
     /// A port of this host or another.
     Tcp(SocketAddr),
 }
@@ -30,7 +31,7 @@ pub enum Address {
     /// HTTP/1.1 over TLS, with this one.
     Https(Place, Encryption),
     /// Requests and answers over buffers that both share, agreed on at a Unix socket.
-    Shared(PathBuf),
+    Shared(Arc<Path>),
 }
 
 impl Place {
@@ -131,10 +132,10 @@ impl fmt::Display for Address {
 }
 
 /// The path of a Unix socket.
-fn unix(text: &str) -> Option<PathBuf> {
+fn unix(text: &str) -> Option<Arc<Path>> {
     let path = text.strip_prefix("unix:").unwrap_or(text);
     let is_path = path.starts_with('/') && !path.contains('\0');
-    (is_path && path.len() <= UNIX_NAME_LEN_MAX).then(|| path.into())
+    (is_path && path.len() <= UNIX_NAME_LEN_MAX).then(|| Path::new(path).into())
 }
 
 /// An application, and what it is given.

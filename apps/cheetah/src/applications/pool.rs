@@ -24,6 +24,7 @@ mod shares;
 mod upstreams;
 
 use std::collections::{HashMap, HashSet};
+use std::hash::BuildHasherDefault;
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 
@@ -33,6 +34,7 @@ use rustix::io::Errno;
 
 use super::application::{Address, Application};
 use crate::limits::APPLICATION_RETRY_TIME;
+use crate::site::hash::PathHasher;
 pub use carriers::{Carriers, Upstream};
 pub use checks::CheckRules;
 use checks::{Checks, Turned};
@@ -64,6 +66,8 @@ pub enum Opened {
         upstream: Upstream,
         /// Others were answered over it before, and the application may have closed it meanwhile.
         was_kept: bool,
+        /// What is to be said on it.
+        words: Vec<u8>,
     },
     /// There is none yet: the client is named when it may ask again.
     Waits,
@@ -84,7 +88,7 @@ pub enum Refusal {
 #[derive(Default)]
 pub struct Applications {
     carriers: Carriers,
-    groups: HashMap<Address, Group>,
+    groups: HashMap<Address, Group, BuildHasherDefault<PathHasher>>,
     /// Clients that wait, whether they may ask or not.
     queued: HashSet<ConnectionId>,
     /// Chunked bodies that are not whole.
@@ -102,7 +106,8 @@ pub struct Applications {
 
 impl Applications {
     /// Gives a client at an address a connection, or has it wait; `has_waited` when it was told to wait. One that waits and was not named
-    /// still does.
+    /// still does. What is to be said on the connection, if it can be said, is made when there is room for one, and before there is one: on
+    /// a connection that stands nothing but a head is to come first.
     ///
     /// # Errors
     ///
@@ -114,6 +119,7 @@ impl Applications {
         ip: IpAddr,
         has_waited: bool,
         now: Instant,
+        words: impl FnOnce() -> Option<Vec<u8>>,
     ) -> Result<Opened, Refusal> {
         if self.queued.contains(&client) {
             return Ok(Opened::Waits);
@@ -123,7 +129,7 @@ impl Applications {
             peer: counted(ip),
             connections: to.application.connections,
         };
-        let opened = self.open_now(to, asks, has_waited, now);
+        let opened = self.open_now(to, asks, has_waited, now, words);
         // What it was named for and has not used is another's.
         self.wake(to.address);
         opened
@@ -135,6 +141,7 @@ impl Applications {
         asks: Waiting,
         has_waited: bool,
         now: Instant,
+        words: impl FnOnce() -> Option<Vec<u8>>,
     ) -> Result<Opened, Refusal> {
         let address = to.address;
         let group = self.group(address);
@@ -145,11 +152,13 @@ impl Applications {
         if group.full_until.is_some() || !group.has_room_for(&asks) {
             return self.queue(address, asks, has_waited);
         }
+        let words = words().ok_or(Refusal::Unsaid)?;
         if let Some(upstream) = self.take_kept(&to, &asks, now) {
             self.counters.of(address).kept += 1;
             return Ok(Opened::Connected {
                 upstream,
                 was_kept: true,
+                words,
             });
         }
         let connected = (self.carriers).connect(to.application, address, asks.client, now);
@@ -161,7 +170,11 @@ impl Applications {
                 group.shares.begin(upstream, asks.peer);
                 // A link may have ended before what is asked is read, as a connection that was kept.
                 let was_kept = to.kept_within.is_some() && !is_new;
-                Ok(Opened::Connected { upstream, was_kept })
+                Ok(Opened::Connected {
+                    upstream,
+                    was_kept,
+                    words,
+                })
             }
             // As many as may wait to be accepted do so; or this host has no descriptor, port or memory left, and no upstream is to
             // blame for that.

@@ -78,12 +78,12 @@ pub fn abort(out: &mut Vec<u8>) {
     push_record(out, ABORT_REQUEST, &[]);
 }
 
-/// Appends a variable to the content of [`Stream::Params`].
-pub fn pair(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+/// Appends a variable to the content of [`Stream::Params`], whose value is these one behind the other.
+pub fn pair(out: &mut Vec<u8>, name: &[u8], value: &[&[u8]]) {
     push_len(out, name.len());
-    push_len(out, value.len());
+    push_len(out, value.iter().map(|part| part.len()).sum());
     out.extend_from_slice(name);
-    out.extend_from_slice(value);
+    value.iter().for_each(|part| out.extend_from_slice(part));
 }
 
 /// Up to 127 in one byte, else in four, of which the first bit says so.

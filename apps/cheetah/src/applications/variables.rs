@@ -1,5 +1,6 @@
 //! A request as variables of CGI/1.1 (RFC 3875 §4.1), and those beside that PHP and others look for.
 
+use std::fmt::{self, Write as _};
 use std::net::SocketAddr;
 
 use super::passing::passes;
@@ -7,6 +8,9 @@ use super::record::pair;
 use super::rules::Asked;
 use crate::message::request::Request;
 use crate::secure::Fact;
+
+/// The longest address, of IPv6 with one of IPv4 in it and a zone.
+const ADDRESS_LEN_MAX: usize = 64;
 
 /// Our end of a connection, and the client's.
 pub type Ends = (SocketAddr, SocketAddr);
@@ -48,65 +52,70 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
         .iter()
         .position(|&b| b == b'?')
         .map_or(&b""[..], |at| &uri[at + 1..]);
-    let mut put = |name: &str, value: &[u8]| pair(out, name.as_bytes(), value);
-    put("GATEWAY_INTERFACE", b"CGI/1.1");
-    put("SERVER_SOFTWARE", b"exos");
-    put("SERVER_PROTOCOL", request.version.name().as_bytes());
-    let address = ours.ip().to_string();
-    put("SERVER_ADDR", address.as_bytes());
-    put("SERVER_PORT", ours.port().to_string().as_bytes());
+    let mut put = |name: &str, value: &[&[u8]]| pair(out, name.as_bytes(), value);
+    put("GATEWAY_INTERFACE", &[b"CGI/1.1"]);
+    put("SERVER_SOFTWARE", &[b"exos"]);
+    put("SERVER_PROTOCOL", &[request.version.name().as_bytes()]);
+    let mut address = String::with_capacity(ADDRESS_LEN_MAX);
+    let mut text = String::with_capacity(ADDRESS_LEN_MAX);
+    put("SERVER_ADDR", &[shown(&mut address, ours.ip())]);
+    put("SERVER_PORT", &[shown(&mut text, ours.port())]);
     // What a client says of the host counts only where the site does not say who it is.
     let of_client = host.map(name_of).filter(|name| !name.is_empty());
     let name = server_name.or(of_client);
-    put("SERVER_NAME", name.unwrap_or(address.as_bytes()));
-    put("REMOTE_ADDR", theirs.ip().to_string().as_bytes());
-    put("REMOTE_PORT", theirs.port().to_string().as_bytes());
+    put("SERVER_NAME", &[name.unwrap_or(address.as_bytes())]);
+    put("REMOTE_ADDR", &[shown(&mut text, theirs.ip())]);
+    put("REMOTE_PORT", &[shown(&mut text, theirs.port())]);
     if let Some(user) = user {
-        put("AUTH_TYPE", b"Basic");
-        put("REMOTE_USER", user);
+        put("AUTH_TYPE", &[b"Basic"]);
+        put("REMOTE_USER", &[user]);
     }
     if is_encrypted {
-        put("HTTPS", b"on");
+        put("HTTPS", &[b"on"]);
     }
     for fact in Fact::ALL {
         if let Some(value) = tls.and_then(|about| fact.value(about)) {
-            put(fact.variable(), value.as_bytes());
+            put(fact.variable(), &[value.as_bytes()]);
         }
     }
-    put(
-        "REQUEST_SCHEME",
-        if is_encrypted { b"https" } else { b"http" },
-    );
-    put("REQUEST_METHOD", request.method_name.as_bytes());
+    let scheme: &[u8] = if is_encrypted { b"https" } else { b"http" };
+    put("REQUEST_SCHEME", &[scheme]);
+    put("REQUEST_METHOD", &[request.method_name.as_bytes()]);
     // RFC 9112 §3.2.1: an empty path is sent as "/".
     let has_path = !uri.is_empty() && !uri.starts_with(b"?");
     let slash: &[u8] = if has_path { b"" } else { b"/" };
-    put("REQUEST_URI", &[slash, uri].concat());
-    put("QUERY_STRING", query);
-    put("DOCUMENT_ROOT", root);
-    put("DOCUMENT_URI", &[&*asked.script, &asked.info].concat());
-    put("SCRIPT_NAME", &asked.script);
-    put("SCRIPT_FILENAME", &[root, &*asked.script].concat());
+    put("REQUEST_URI", &[slash, uri]);
+    put("QUERY_STRING", &[query]);
+    put("DOCUMENT_ROOT", &[root]);
+    put("DOCUMENT_URI", &[&asked.script, &asked.info]);
+    put("SCRIPT_NAME", &[&asked.script]);
+    put("SCRIPT_FILENAME", &[root, &asked.script]);
     if !asked.info.is_empty() {
-        put("PATH_INFO", &asked.info);
-        put("PATH_TRANSLATED", &[root, &*asked.info].concat());
+        put("PATH_INFO", &[&asked.info]);
+        put("PATH_TRANSLATED", &[root, &asked.info]);
     }
     // PHP answers nobody but a server that says so (cgi.force_redirect).
-    put("REDIRECT_STATUS", b"200");
-    let length = length.map(|length| length.to_string()).unwrap_or_default();
-    put("CONTENT_LENGTH", length.as_bytes());
+    put("REDIRECT_STATUS", &[b"200"]);
+    let length = length.map_or(&b""[..], |length| shown(&mut text, length));
+    put("CONTENT_LENGTH", &[length]);
     let mut types = request
         .fields
         .iter()
         .filter(|f| f.name.eq_ignore_ascii_case("content-type"));
-    put(
-        "CONTENT_TYPE",
-        types.next().map_or(b"", |field| field.value),
-    );
+    let content_type = types.next().map_or(&b""[..], |field| field.value);
+    put("CONTENT_TYPE", &[content_type]);
     if let Some(host) = host {
-        put("HTTP_HOST", host);
+        put("HTTP_HOST", &[host]);
     }
     push_fields(out, request);
+}
+
+/// What is shown so, in a text that is used again.
+fn shown(text: &mut String, what: impl fmt::Display) -> &[u8] {
+    text.clear();
+    // Into a text this never fails.
+    let _ = write!(text, "{what}");
+    text.as_bytes()
 }
 
 /// The header fields, those of one name together (RFC 3875 §4.1.18).
@@ -131,12 +140,12 @@ fn push_fields(out: &mut Vec<u8>, request: &Request<'_, '_>) {
         }));
         let mut others = request.fields[at + 1..].iter().filter(|f| is_named(f));
         if others.next().is_none() {
-            pair(out, &name, field.value);
+            pair(out, &name, &[field.value]);
             continue;
         }
         let values = request.fields[at..].iter().filter(|other| is_named(other));
         let values: Vec<&[u8]> = values.map(|field| field.value).collect();
-        pair(out, &name, &values.join(between));
+        pair(out, &name, &[&values.join(between)]);
     }
 }
 

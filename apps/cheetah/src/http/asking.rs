@@ -199,7 +199,7 @@ impl Asking {
             is_encrypted: self.is_encrypted,
             tls: self.tls.as_deref(),
         };
-        let mut out = Vec::with_capacity(2 * self.head.len());
+        let mut out = Vec::with_capacity(2 * self.head.len() + 512);
         self.read(|request| variables::push(&mut out, request, &about))?;
         Some(out)
     }

@@ -1,12 +1,12 @@
-//! Hashes of paths for tables, and of contents for entity tags.
+//! Hashes of what the operator names, for tables, and of contents for entity tags.
 
 use std::hash::{BuildHasher as _, BuildHasherDefault, Hasher};
 
 use crate::message::Coding;
 
-/// Hashes the paths of the table, eight bytes at a time by multiply and fold.
+/// Hashes paths of documents, addresses of applications and numbers of our own, eight bytes at a time by multiply and fold.
 ///
-/// Not keyed: only the directory's own names are ever inserted, so a client cannot make them
+/// Not keyed: only what the operator has named or we have counted is ever inserted, so a client cannot make them
 /// collide, it can only ask for what is not there.
 #[derive(Default)]
 pub struct PathHasher(u64);

@@ -12,7 +12,7 @@
 pub mod document;
 pub mod entry;
 pub mod example;
-mod hash;
+pub(crate) mod hash;
 pub mod hosts;
 pub mod listing;
 pub mod load;

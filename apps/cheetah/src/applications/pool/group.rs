@@ -113,8 +113,17 @@ impl Group {
         if self.full_until.is_some() {
             return;
         }
-        while let Some(at) = (self.waiting.iter()).position(|next| self.has_room_for(next)) {
-            self.ready.extend(self.waiting.remove(at));
+        // Where there is none for one, there is none for those of the same address and bound either, who are not counted again.
+        let mut without = None;
+        let mut at = 0;
+        while let Some(next) = self.waiting.get(at) {
+            let kind = (next.peer, next.connections);
+            if without != Some(kind) && self.has_room_for(next) {
+                self.ready.extend(self.waiting.remove(at));
+            } else {
+                without = Some(kind);
+                at += 1;
+            }
         }
     }
 

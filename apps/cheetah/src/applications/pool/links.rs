@@ -5,8 +5,10 @@
 //! are stopping.
 
 use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 
 use exos_application::asking::{Link, Part};
 use exos_inet::tcp::{ConnectionId, Reason};
@@ -18,6 +20,7 @@ use crate::applications::application::Address;
 use crate::limits::{
     APPLICATION_RETRY_TIME, LINK_REST_TIME, LINK_REST_TIME_MAX, STOPPING_LINKS_MAX,
 };
+use crate::site::hash::PathHasher;
 
 /// A request, among all of a loop's links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -30,7 +33,7 @@ pub struct RequestId {
 #[derive(Debug)]
 struct Linked {
     link: Link,
-    path: PathBuf,
+    path: Arc<Path>,
     /// It carries no new requests, and that was seen to.
     is_ending: bool,
     /// Its failure was told.
@@ -77,12 +80,12 @@ impl Linked {
 #[derive(Debug, Default)]
 pub(super) struct Links {
     epoll: Option<OwnedFd>,
-    all: HashMap<u64, Linked>,
+    all: HashMap<u64, Linked, BuildHasherDefault<PathHasher>>,
     /// Those that have not failed.
-    current: HashMap<PathBuf, u64>,
+    current: HashMap<Arc<Path>, u64, BuildHasherDefault<PathHasher>>,
     next: u64,
     /// Of applications that failed without an answer: how long they rest, and until when.
-    rests: HashMap<PathBuf, (Duration, Instant)>,
+    rests: HashMap<Arc<Path>, (Duration, Instant)>,
     /// Something was asked or taken since all was sent, or there is more to hear.
     is_touched: bool,
     /// When to look at links that are held up.
@@ -97,7 +100,7 @@ impl Links {
     /// Reserves a number for a client's request, on a link that stands or is made.
     pub(super) fn begin(
         &mut self,
-        path: &Path,
+        path: &Arc<Path>,
         client: ConnectionId,
         timeout: Duration,
         now: Instant,
@@ -129,7 +132,7 @@ impl Links {
         links.filter(|linked| linked.path == path).count()
     }
 
-    fn connect(&mut self, path: &Path) -> Result<u64, Errno> {
+    fn connect(&mut self, path: &Arc<Path>) -> Result<u64, Errno> {
         let link = Link::connect(path)?;
         let epoll = match &mut self.epoll {
             Some(epoll) => epoll,
@@ -139,7 +142,7 @@ impl Links {
         let data = epoll::EventData::new_u64(id);
         epoll::add(&*epoll, link.as_fd(), data, epoll::EventFlags::IN)?;
         self.next += 1;
-        let (path, is_failed) = (path.to_owned(), false);
+        let (path, is_failed) = (path.clone(), false);
         self.current.insert(path.clone(), id);
         self.all.insert(
             id,

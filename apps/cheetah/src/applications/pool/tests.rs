@@ -21,6 +21,11 @@ struct World {
     applications: Applications,
 }
 
+/// What is said is of no matter.
+fn nothing() -> Option<Vec<u8>> {
+    Some(Vec::new())
+}
+
 impl World {
     fn new(name: &str, connections: usize, keep: usize) -> World {
         let name = format!("exos-pool-{}-{name}", std::process::id());
@@ -30,7 +35,7 @@ impl World {
         let application = Application {
             connections,
             keep,
-            ..Application::at(Address::Fastcgi(Place::Unix(path.clone())))
+            ..Application::at(Address::Fastcgi(Place::Unix(path.as_path().into())))
         };
         World {
             path,
@@ -59,7 +64,7 @@ impl World {
             kept_within: may_be_kept.then_some(Duration::MAX),
         };
         self.applications
-            .open(to, client, ip, has_waited, clock::now())
+            .open(to, client, ip, has_waited, clock::now(), nothing)
     }
 
     fn release(&mut self, upstream: Upstream) {
@@ -70,7 +75,9 @@ impl World {
     /// A connection for a client, and whether it was kept.
     fn connect(&mut self, client: u64, has_waited: bool) -> (Upstream, bool) {
         match self.ask(client, true, has_waited) {
-            Ok(Opened::Connected { upstream, was_kept }) => (upstream, was_kept),
+            Ok(Opened::Connected {
+                upstream, was_kept, ..
+            }) => (upstream, was_kept),
             other => panic!("{other:?}"),
         }
     }
@@ -412,7 +419,7 @@ fn a_client_has_its_share_of_connections_and_of_places() {
 #[test]
 fn a_link_that_takes_nothing_ends_and_the_next_request_makes_another() {
     let mut world = World::new("stuck", 4, 0);
-    world.application.addresses[0] = Address::Shared(world.path.clone());
+    world.application.addresses[0] = Address::Shared(world.path.as_path().into());
     let start = clock::now();
     let open = |world: &mut World, client, now| {
         let (client, ip) = (
@@ -424,9 +431,11 @@ fn a_link_that_takes_nothing_ends_and_the_next_request_makes_another() {
             address: &world.application.addresses[0],
             kept_within: Some(Duration::MAX),
         };
-        let opened = (world.applications).open(to, client, ip, false, now);
+        let opened = (world.applications).open(to, client, ip, false, now, nothing);
         match opened {
-            Ok(Opened::Connected { upstream, was_kept }) => (upstream, was_kept),
+            Ok(Opened::Connected {
+                upstream, was_kept, ..
+            }) => (upstream, was_kept),
             other => panic!("{other:?}"),
         }
     };
@@ -497,7 +506,7 @@ fn upstreams_have_their_turns() {
 #[test]
 fn a_connection_is_kept_for_its_time() {
     let mut world = World::new("time", 3, 3);
-    let place = Place::Unix(world.path.clone());
+    let place = Place::Unix(world.path.as_path().into());
     world.application.addresses = vec![Address::Http(place)];
     world.application.proxy = Some(Proxy::default());
     let time = Proxy::default().keep_time;
@@ -516,10 +525,13 @@ fn a_connection_is_kept_for_its_time() {
     };
     let (client, ip) = (ConnectionId::from_bits(2), "127.0.0.1".parse().unwrap());
     let later = now + Duration::from_secs(2);
-    let opened = world.applications.open(to, client, ip, false, later);
+    let opened = world
+        .applications
+        .open(to, client, ip, false, later, nothing);
     let Ok(Opened::Connected {
         upstream,
         was_kept: false,
+        ..
     }) = opened
     else {
         panic!("{opened:?}");
@@ -540,7 +552,7 @@ fn a_connection_is_kept_for_its_time() {
 #[test]
 fn tunnels_leave_room_for_requests() {
     let mut world = World::new("tunnels", 2, 0);
-    let place = Place::Unix(world.path.clone());
+    let place = Place::Unix(world.path.as_path().into());
     world.application.addresses = vec![Address::Http(place)];
     world.application.proxy = Some(Proxy::default());
     let address = world.application.addresses[0].clone();

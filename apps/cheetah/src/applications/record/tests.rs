@@ -105,10 +105,10 @@ fn a_stream_is_cut_into_records_of_whole_words() {
 #[test]
 fn lengths_of_variables_take_one_byte_or_four() {
     let mut out = Vec::new();
-    pair(&mut out, b"A", &[b'v'; 127]);
+    pair(&mut out, b"A", &[&[b'v'; 127]]);
     assert_eq!(out[..3], [1, 127, b'A']);
     out.clear();
-    pair(&mut out, b"A", &[b'v'; 128]);
+    pair(&mut out, b"A", &[&[b'v'; 128]]);
     assert_eq!(out[..6], [1, 0x80, 0, 0, 128, b'A']);
     assert_eq!(out.len(), 6 + 128);
 }

@@ -61,13 +61,16 @@ impl Connection {
         let nobody = (std::net::Ipv4Addr::UNSPECIFIED, 0).into();
         let ends = turn.transport.ends(self.id()).unwrap_or((nobody, nobody));
         let (keeps, length) = (application.keep > 0, answering.length());
-        let words = answering.asking.words(&address, ends, length, keeps);
-        // Before there is a connection: on one that stands nothing but a head is to come first.
-        let words = words.ok_or(Refusal::Unsaid)?;
+        let words = || answering.asking.words(&address, ends, length, keeps);
         let (id, peer) = (self.id(), answering.asking.peer());
         let applications = &mut turn.shared.applications;
-        let opened = applications.open(to, id, peer, has_waited, turn.now)?;
-        let Opened::Connected { upstream, was_kept } = opened else {
+        let opened = applications.open(to, id, peer, has_waited, turn.now, words)?;
+        let Opened::Connected {
+            upstream,
+            was_kept,
+            words,
+        } = opened
+        else {
             answering.stage = Stage::Waiting;
             if !has_waited {
                 self.wait_for_application(answering, &turn.shared.applications, turn.now);

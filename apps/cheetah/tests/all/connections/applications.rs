@@ -52,7 +52,7 @@ impl World {
         let path = std::env::temp_dir().join(name);
         let _ = std::fs::remove_file(&path);
         let listener = UnixListener::bind(&path).unwrap();
-        let mut application = Application::at(Address::Fastcgi(Place::Unix(path.clone())));
+        let mut application = Application::at(Address::Fastcgi(Place::Unix(path.as_path().into())));
         change(&mut application);
         let settings = move || Settings {
             applications: Rules::new(vec![Rule {

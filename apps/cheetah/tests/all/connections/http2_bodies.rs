@@ -91,7 +91,7 @@ fn bodies_that_nobody_takes_have_an_end() {
     let path = folder.path().join("socket");
     // It hears, and never reads.
     let _listener = UnixListener::bind(&path).unwrap();
-    let mut application = Application::at(Address::Fastcgi(Place::Unix(path)));
+    let mut application = Application::at(Address::Fastcgi(Place::Unix(path.as_path().into())));
     application.timeout = Duration::from_secs(3600);
     application.body_max = 1 << 30;
     let settings = Settings {
