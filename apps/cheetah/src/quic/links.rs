@@ -78,7 +78,7 @@ impl Links {
     }
 
     /// A datagram has come. What it comes to beside news of a connection is the caller's to see to.
-    pub(super) fn receive(&mut self, arrived: &Arrived<'_>, buffer: &mut Vec<u8>) -> Received {
+    pub(super) fn receive(&mut self, arrived: Arrived, buffer: &mut Vec<u8>) -> Received {
         let received = self.connections.receive(arrived, buffer);
         if let Received::Link(handle) = received {
             self.hear(handle);
