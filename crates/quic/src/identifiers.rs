@@ -45,13 +45,18 @@ impl Loops {
         }
     }
 
-    /// The loop whose connection a datagram is of. None where it does not say: while a connection begins, its client's word counts for its
-    /// identifier (RFC 9000 §7.2), and its address does not change (§9).
+    /// The loop whose connection a datagram is of. None where it does not say: a connection's first packets have an identifier of its
+    /// client's (RFC 9000 §7.2).
     pub fn number_in(&self, datagram: &[u8]) -> Option<u16> {
-        // §17.3.1: a short header has its first bit unset, and the identifier behind its first byte.
         let (first, rest) = datagram.split_first()?;
-        let identifier = rest.first_chunk().filter(|_| first & 0x80 == 0)?;
-        Some(self.number_of(identifier))
+        let identifier = match first >> 4 & 0b1011 {
+            // §17.3.1: the first bit of a short header is not set.
+            0..8 => rest,
+            // §17.2.4: a handshake packet. Its version comes before, and the identifier's length.
+            0b1010 => rest.get(5..)?,
+            _ => return None,
+        };
+        identifier.first_chunk().map(|it| self.number_of(it))
     }
 
     fn number_of(&self, identifier: &[u8; LEN]) -> u16 {
@@ -111,6 +116,17 @@ mod tests {
         // The last bytes of one loop's are spread as those of all.
         let last: HashSet<u8> = seen.iter().map(|bytes| bytes[LEN - 1]).collect();
         assert!(last.len() > 200, "{}", last.len());
+    }
+
+    #[test]
+    fn packets_of_a_handshake_say_so_too() {
+        let loops = Loops::default();
+        let identifier = loops.identifiers(9).generate_cid();
+        for (first, wanted) in [(0xc3, None), (0xd3, None), (0xe3, Some(9)), (0xf3, None)] {
+            let packet = [&[first, 0, 0, 0, 1, 8], &identifier[..], &[0; 9]].concat();
+            assert_eq!(loops.number_in(&packet), wanted, "{first:#x}");
+            assert_eq!(loops.number_in(&packet[..13]), None);
+        }
     }
 
     #[test]
