@@ -25,6 +25,10 @@
 //! # Ok(()) }
 //! ```
 //!
+//! A server that wants to ([`tickets`]) takes early data, with which a client begins that has a ticket (RFC 8446 §4.2.10): while
+//! [`Session::is_early`], plaintext may come and go before the session is established. A client whose configuration allows it seals
+//! its early data behind its hello; what the server does not take is sent again when the handshake is over.
+//!
 //! The handshake is rustls'. When it is over, its traffic keys come here ([`record`]), and rustls' connection goes: what is left
 //! of an idle session are two keys, and the secret of which the next keys are made. So slices are encrypted straight into what
 //! leaves, where rustls would copy them twice.
@@ -43,6 +47,7 @@
 //! | [`keylog`] | logs of secrets, read and written |
 //! | [`observer`] | the TLS of others, decrypted by such a log |
 //! | [`self_signed`] | a certificate for trying |
+//! | [`tickets`] | tickets of a server that are good once, for early data |
 
 #![forbid(unsafe_code)]
 
@@ -59,6 +64,7 @@ pub mod policy;
 mod record;
 pub mod self_signed;
 pub mod session;
+pub mod tickets;
 mod traffic;
 
 pub use error::TlsError;

@@ -41,6 +41,19 @@ pub const LISTS_LEN_MAX: u64 = 16 << 20;
 /// Tickets of a server that a client keeps: a load resumes on as many connections at once, and each takes a kilobyte.
 pub const TICKETS_MAX: usize = 16 * 1024;
 
+/// Early data that a server takes of one connection: a record of it, as OpenSSL's servers do. A request without a body fits, whatever its
+/// fields are.
+pub const EARLY_DATA_LEN_MAX: u32 = PLAIN_LEN_MAX as u32;
+
+/// Tickets that a server keeps: some 40 MB when there are as many, for each takes about 300 bytes. Each handshake gives two.
+pub const KEPT_TICKETS_MAX: usize = 1 << 17;
+
+/// Parts of the table of tickets that are locked by themselves: several times the cores that a server has.
+pub(crate) const TICKET_SHARDS: usize = 64;
+
+/// How long a ticket that a server keeps is good: what rustls tells clients of such.
+pub const KEPT_TICKETS_FOR: Duration = Duration::from_secs(24 * 3600);
+
 /// How long before a certificate's end it is warned of: two weeks, of which those who renew them by programs need none.
 pub const EXPIRY_WARNING_SECS: i64 = 14 * 24 * 3600;
 

@@ -24,6 +24,8 @@ pub struct About {
     pub protocol: Option<Box<[u8]>>,
     /// It goes on from an earlier session.
     pub is_resumed: bool,
+    /// Whether the server has taken what the client has sent before it was over, where that has announced some (RFC 8446 §4.2.10).
+    pub early: Option<bool>,
     /// The host that a client has asked for (SNI); of a server's sessions alone.
     pub server_name: Option<Box<str>>,
     /// Whose certificate the peer has shown, of which somebody that is trusted says that it is good.
@@ -39,6 +41,7 @@ impl About {
             suite: suite.map(|suite| suite.suite()),
             protocol: common.alpn_protocol().map(Box::from),
             is_resumed: common.handshake_kind() == Some(HandshakeKind::Resumed),
+            early: None,
             server_name: None,
             peer: peer.map(|own| Box::new(holder(own).unwrap_or_default())),
         }
@@ -163,12 +166,15 @@ impl Session {
     fn take_in(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<usize, TlsError> {
         let mut taken = 0;
         if let State::Handshake(handshake) = &mut self.state {
-            let (count, is_over) = handshake.receive(bytes, out)?;
+            let (count, is_over) = handshake.receive(bytes, &mut self.plain, out)?;
             if !is_over {
+                if handshake.may_send() && self.about.version.is_none() {
+                    self.about = Arc::new(handshake.about());
+                }
                 return Ok(count);
             }
             taken = count;
-            self.begin_traffic()?;
+            self.begin_traffic(out)?;
         }
         let State::Traffic(traffic) = &mut self.state else {
             return Err(TlsError::Over);
@@ -180,7 +186,7 @@ impl Session {
     }
 
     /// The handshake is over: its keys are ours from now on.
-    fn begin_traffic(&mut self) -> Result<(), TlsError> {
+    fn begin_traffic(&mut self, out: &mut Vec<u8>) -> Result<(), TlsError> {
         let State::Handshake(handshake) = std::mem::replace(&mut self.state, State::Over) else {
             return Err(TlsError::Over);
         };
@@ -191,7 +197,10 @@ impl Session {
         };
         let tx = Cipher::new(version, done.secrets.tx)?;
         let rx = Cipher::new(version, done.secrets.rx)?;
-        let traffic = Traffic::new(version, tx, rx, done.kernel);
+        let mut traffic = Traffic::new(version, tx, rx, done.kernel);
+        if !done.unsent.is_empty() && !done.is_cut {
+            traffic.seal(&[&done.unsent], out)?;
+        }
         self.state = State::Traffic(Box::new(traffic));
         self.about = Arc::new(done.about);
         match done.is_cut {
@@ -228,11 +237,12 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// The session does not stand, or our side has ended: nothing changes. Or its key is used up: it is over.
+    /// Nothing may be sent yet, or our side has ended: nothing changes. Or its key is used up: it is over.
     pub fn seal(&mut self, pieces: &[&[u8]], out: &mut Vec<u8>) -> Result<(), TlsError> {
         let sealed = match &mut self.state {
             State::Traffic(traffic) => traffic.seal(pieces, out),
-            State::Handshake(_) | State::Over => Err(TlsError::Over),
+            State::Handshake(handshake) => handshake.seal(pieces, out),
+            State::Over => Err(TlsError::Over),
         };
         if let Err(error) = &sealed {
             self.fail(error, out);
@@ -269,6 +279,12 @@ impl Session {
     /// The handshake is under way.
     pub fn is_handshaking(&self) -> bool {
         matches!(self.state, State::Handshake(_))
+    }
+
+    /// The handshake is under way, and plaintext may go already: with a client's hello, as early data, or to a client that has sent
+    /// such, from which it may have come. Anybody can have sent it again that has seen it (RFC 8446 §8).
+    pub fn is_early(&self) -> bool {
+        matches!(&self.state, State::Handshake(handshake) if handshake.may_send())
     }
 
     /// It has failed, or was closed before its handshake was over.

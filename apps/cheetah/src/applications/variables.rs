@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use super::head::fields_named;
 use super::passing::passes;
 use super::record::pair;
 use super::rules::Asked;
@@ -26,6 +27,8 @@ pub struct About<'a> {
     pub user: Option<&'a [u8]>,
     /// It came by HTTPS.
     pub is_encrypted: bool,
+    /// It came before the handshake of TLS was over.
+    pub is_early: bool,
     /// By this session.
     pub tls: Option<&'a exos_tls::About>,
 }
@@ -39,6 +42,7 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
         server_name,
         user,
         is_encrypted,
+        is_early,
         tls,
     } = *about;
     let root = &asked.application.root;
@@ -105,6 +109,10 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
     );
     if let Some(host) = host {
         put("HTTP_HOST", host);
+    }
+    let is_said = fields_named(request.fields, "early-data").next().is_some();
+    if is_early && !is_said {
+        pair(out, b"HTTP_EARLY_DATA", b"1"); // RFC 8470 §5.1.
     }
     push_fields(out, request);
 }

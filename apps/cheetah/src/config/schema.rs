@@ -55,6 +55,7 @@ pub(super) struct TlsTable {
     pub(super) suites: Vec<Text>,
     pub(super) self_signed: bool,
     pub(super) http3: bool,
+    pub(super) early_data: Option<Spanned<bool>>,
     pub(super) client_ca: Option<Text>,
     pub(super) client_certificate: Option<Text>,
     pub(super) client_crl: Option<Spanned<OneOrMany>>,

@@ -36,6 +36,8 @@ pub struct TlsConfig {
     pub self_signed: bool,
     /// HTTP/3 is spoken, too, at the same port of UDP.
     pub http3: bool,
+    /// Requests are taken that clients send with their hello.
+    pub early_data: bool,
     /// Whose certificates clients show, if they are to show any.
     pub clients: Option<Clients>,
     /// The keys of all sessions are written to this file.
@@ -52,6 +54,7 @@ impl Default for TlsConfig {
             certificates: Vec::new(),
             self_signed: false,
             http3: false,
+            early_data: false,
             clients: None,
             key_log: None,
         }
@@ -90,6 +93,10 @@ pub struct TlsArgs {
     /// Also serve HTTP/3, on the UDP port with the number of the HTTPS port
     #[arg(long, conflicts_with = "config")]
     pub http3: bool,
+    /// Answer requests that are read from a file, such as GET, one round trip sooner: clients that were here before may send them with
+    /// their first TLS message (early data, 0-RTT)
+    #[arg(long, conflicts_with = "config")]
+    pub tls_early_data: bool,
     /// For debugging: append the keys of all sessions to the file that the environment variable SSLKEYLOGFILE names;
     /// who has it can decrypt captures of these sessions (exos dump --keys, Wireshark)
     #[arg(long)]
@@ -117,12 +124,13 @@ impl TlsArgs {
             return Err(Error::new(what).mend("give each certificate its key, in the same order"));
         }
         if certificates == 0 && !self.tls_self_signed && !has_acme {
-            if self.http3 {
-                return Err(Error::new("--http3 is given, and no certificate")
-                    .mend("give --tls-cert and --tls-key, or --tls-self-signed, or --acme"));
-            }
-            return match self.tls_port {
-                Some(_) => Err(Error::new("--tls-port is given, and no certificate")
+            let given = [
+                (self.http3, "--http3"),
+                (self.tls_early_data, "--tls-early-data"),
+                (self.tls_port.is_some(), "--tls-port"),
+            ];
+            return match given.iter().find(|(is_given, _)| *is_given) {
+                Some((_, name)) => Err(Error::new(format!("{name} is given, and no certificate"))
                     .mend("give --tls-cert and --tls-key, or --tls-self-signed, or --acme")),
                 None => Ok(None),
             };
@@ -135,6 +143,7 @@ impl TlsArgs {
                 .collect(),
             self_signed: self.tls_self_signed,
             http3: self.http3,
+            early_data: self.tls_early_data,
             ..TlsConfig::default()
         }))
     }
@@ -202,9 +211,22 @@ pub(super) fn tls(source: &Source, folder: &Path, file: &File) -> Option<TlsConf
         certificates: Vec::new(),
         self_signed: table.self_signed,
         http3: table.http3,
+        early_data: early_data(source, table),
         clients: clients(source, folder, table),
         key_log: None,
     })
+}
+
+/// `early_data`. A session that goes on from an earlier one shows no certificate, and what comes with its hello may be sent by somebody else.
+fn early_data(source: &Source, table: &TlsTable) -> bool {
+    let Some(early_data) = &table.early_data else {
+        return false;
+    };
+    if let (true, Some(_)) = (early_data.get_ref(), &table.client_ca) {
+        let missing = "early data may be sent again by others, so it is not taken of clients that show certificates; leave early_data or client_ca out";
+        source.note_missing(&early_data.span(), missing);
+    }
+    *early_data.get_ref()
 }
 
 /// `client_ca`, `client_certificate` and `client_crl`.

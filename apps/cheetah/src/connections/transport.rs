@@ -34,6 +34,11 @@ pub trait Transport {
         false
     }
 
+    /// It is HTTPS, and what is read came before its handshake was over: somebody may have sent it again (RFC 8446 §8).
+    fn is_early(&self, _id: ConnectionId) -> bool {
+        false
+    }
+
     /// It was HTTPS, until something went wrong: what was sent and not taken never will be.
     fn has_failed(&self, _id: ConnectionId) -> bool {
         false

@@ -89,6 +89,15 @@ impl Server {
                 tail: None,
             });
         }
+        if attempt.is_early && attempt.on_stream.is_some() && !request.method.is_safe() {
+            // Streams do not wait for each other, so its client is to ask again (RFC 8470 §5.2).
+            exchange.answered.is_for_all = false;
+            return Ok(Response {
+                status: self.refuse_with(Status::TooEarly, None, &exchange, out),
+                answered: exchange.answered,
+                tail: None,
+            });
+        }
         if !attempt.is_encrypted
             && let (Some(number), Ok(target)) = (site, &target)
             && let Some(port) = self.sites.get(number).settings().https_only

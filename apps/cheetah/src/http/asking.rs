@@ -56,6 +56,8 @@ pub struct Asking {
     peer: IpAddr,
     begun: Instant,
     is_encrypted: bool,
+    /// It came before the handshake of TLS was over.
+    is_early: bool,
     /// What is known of the session of TLS that it came by.
     tls: Option<Arc<exos_tls::About>>,
 }
@@ -84,7 +86,7 @@ impl Asking {
         let (request, attempt) = (exchange.request, exchange.attempt);
         let proxy = asked.application.proxy.as_ref();
         let upgrades = proxy.is_some_and(|it| it.upgrades);
-        let is_safe = matches!(request.method, Method::Get | Method::Head | Method::Options);
+        let is_safe = request.method.is_safe();
         Asking {
             user: exchange.user,
             head: Box::default(),
@@ -103,6 +105,7 @@ impl Asking {
             peer: attempt.peer,
             begun: attempt.begun,
             is_encrypted: attempt.is_encrypted,
+            is_early: attempt.is_early,
             tls: attempt.tls.cloned(),
             asked,
         }
@@ -176,6 +179,7 @@ impl Asking {
             peer: self.peer,
             length,
             is_encrypted: self.is_encrypted,
+            is_early: self.is_early,
             tls: self.tls.as_deref(),
             keeps,
             validators: match &self.keeps {
@@ -197,6 +201,7 @@ impl Asking {
             server_name: self.server_name.as_deref(),
             user: self.user.as_deref(),
             is_encrypted: self.is_encrypted,
+            is_early: self.is_early,
             tls: self.tls.as_deref(),
         };
         let mut out = Vec::with_capacity(2 * self.head.len());

@@ -18,6 +18,8 @@ pub struct Attempt<'a> {
     pub is_encrypted: bool,
     /// What is known of the session of TLS that it came by.
     pub tls: Option<&'a Arc<About>>,
+    /// It came before the handshake of TLS was over: somebody may have sent it again.
+    pub is_early: bool,
     /// It came on a stream of this version, whatever its text says.
     pub on_stream: Option<Version>,
     /// HTTP/2 may be spoken instead: nothing was said yet.
@@ -41,6 +43,7 @@ impl Default for Attempt<'_> {
             peer: Ipv4Addr::UNSPECIFIED.into(),
             is_encrypted: false,
             tls: None,
+            is_early: false,
             on_stream: None,
             may_be_http2: false,
             is_for_all: false,

@@ -158,6 +158,10 @@ impl ServerConnection {
                     break Next::Ask(asking);
                 }
                 Taken::Http2 => break Next::Http2,
+                Taken::Early => {
+                    self.seen = 0; // Worth parsing when the handshake is over.
+                    break Next::Receive;
+                }
                 Taken::Waits(missing) => {
                     self.seen = 0; // Worth parsing whenever it is presented again.
                     break Next::Wait(missing);
@@ -311,6 +315,12 @@ impl ServerConnection {
         let mut store = FieldStore::new();
         let (head_len, is_for_all, tail) = match parse(bytes, &mut store) {
             Ok(None) => return Taken::Unfinished,
+            // RFC 8470 §3: it waits, for it may have been sent again, and may change something.
+            Ok(Some(request))
+                if attempt.is_early && attempt.on_stream.is_none() && !request.method.is_safe() =>
+            {
+                return Taken::Early;
+            }
             Ok(Some(request)) => {
                 let request = match attempt.on_stream {
                     Some(version) => request.asked_by(version),
@@ -376,6 +386,8 @@ enum Taken {
     Unfinished,
     /// It is none: the client speaks HTTP/2.
     Http2,
+    /// It came too early.
+    Early,
     /// What it asks for is not there.
     Waits(Box<Missing>),
     /// An application answers it.

@@ -42,6 +42,14 @@ pub enum Method {
     Unknown,
 }
 
+impl Method {
+    /// It asks for nothing to be changed (RFC 9110 §9.2.1), so that a request may be answered twice.
+    #[inline]
+    pub fn is_safe(self) -> bool {
+        matches!(self, Method::Get | Method::Head | Method::Options)
+    }
+}
+
 /// What comes after the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {

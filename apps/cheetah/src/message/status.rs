@@ -56,6 +56,7 @@ statuses! {
     416 RangeNotSatisfiable, "Range Not Satisfiable", "The document ends before the part that was asked for.";
     417 ExpectationFailed, "Expectation Failed", "The request expects something that this server does not know.";
     421 MisdirectedRequest, "Misdirected Request", "This server does not answer for the host in the request.";
+    425 TooEarly, "Too Early", "The request came before the connection was secured; send it again.";
     429 TooManyRequests, "Too Many Requests", "There were too many requests from your address; try again later.";
     431 HeaderFieldsTooLarge, "Request Header Fields Too Large", "The request's header is longer than this server reads.";
     500 InternalServerError, "Internal Server Error", "The document could not be read this time.";

@@ -66,6 +66,11 @@ impl<T: Transport> Transport for Beside<'_, T> {
     }
 
     #[inline]
+    fn is_early(&self, id: ConnectionId) -> bool {
+        !is_request(id) && self.transport.is_early(id)
+    }
+
+    #[inline]
     fn has_failed(&self, id: ConnectionId) -> bool {
         !is_request(id) && self.transport.has_failed(id)
     }

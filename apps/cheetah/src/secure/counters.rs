@@ -9,6 +9,9 @@ pub(super) struct Counters {
     pub(super) full: u64,
     /// Those that went on from an earlier session.
     pub(super) resumed: u64,
+    /// Those with which early data came that was taken, and those with which some came that was not.
+    pub(super) early_taken: u64,
+    pub(super) early_refused: u64,
     /// Those of all that are of TLS 1.2.
     pub(super) version_12: u64,
     /// Connections that ended before their handshake was over.
@@ -49,6 +52,8 @@ impl Counters {
         let own = [
             ("tls_handshakes_full", self.full),
             ("tls_handshakes_resumed", self.resumed),
+            ("tls_early_accepted", self.early_taken),
+            ("tls_early_refused", self.early_refused),
             ("tls_handshakes_version_1_2", self.version_12),
             ("tls_handshakes_deferred", self.deferred),
             ("tls_handshakes_left", self.left),

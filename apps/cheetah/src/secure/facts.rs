@@ -15,7 +15,7 @@ pub enum Fact {
     Version,
     /// The cipher suite.
     Cipher,
-    /// Whether the session went on from an earlier one.
+    /// Whether the session went on from an earlier one, and had early data.
     Handshake,
     /// The host that the client has asked for while the session began.
     ServerName,
@@ -93,6 +93,7 @@ impl Fact {
         let value: Cow<'_, str> = match self {
             Fact::Version => about.version_name().into(),
             Fact::Cipher => about.suite_name().into(),
+            Fact::Handshake if about.early == Some(true) => "early".into(),
             Fact::Handshake if about.is_resumed => "resumed".into(),
             Fact::Handshake => "full".into(),
             Fact::ServerName => about.server_name.as_deref()?.into(),

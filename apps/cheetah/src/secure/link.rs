@@ -150,8 +150,11 @@ impl Link {
         if is_established && self.session.about().protocol.as_deref() == Some(PROTOCOL) {
             self.end_question(transport);
         }
+        let is_more = self.session.readable().len() > before;
+        // What came before may have waited for the end of the handshake.
+        let has_waited = is_established && before > 0;
         Received {
-            is_readable: self.session.readable().len() > before,
+            is_readable: is_more || has_waited,
             is_finished: self.session.is_peer_closed() && !was_closed,
             is_established,
             failed,
@@ -220,7 +223,7 @@ impl Link {
     pub(super) fn flush(&mut self, transport: &mut impl Transport) -> Result<(), TlsError> {
         self.forget_taken(transport);
         while self.waiting_len > 0
-            && self.session.is_established()
+            && (self.session.is_established() || self.session.is_early())
             && transport.unsent(self.id) < SEALED_AHEAD_LEN
             && transport.unacknowledged(self.id) < SEALED_UNDER_WAY_LEN
         {
@@ -229,7 +232,11 @@ impl Link {
                 return Err(error);
             }
         }
-        let is_all = self.waiting_len == 0 || self.session.is_handshaking();
+        let is_all = match (self.session.is_early(), self.session.is_handshaking()) {
+            (true, _) => false, // Our end follows the client's Finished, by which it has its tickets.
+            (false, true) => true,
+            (false, false) => self.waiting_len == 0,
+        };
         if self.end == End::Wanted && is_all {
             self.end = End::Sent;
             let mut out = Vec::new();

@@ -8,6 +8,7 @@ use exos_tls::certificate::{UnixSecs, Validity};
 use exos_tls::keylog::KeyLogWriter;
 use exos_tls::limits::SELF_SIGNED_FOR;
 use exos_tls::policy::server_provider;
+use exos_tls::tickets::{TicketTable, accept_early_data};
 use exos_tls::{files, self_signed};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
@@ -38,12 +39,21 @@ pub(super) struct Source {
     pub(super) config: Config,
     /// The files, as they were just before they were read.
     pub(super) stamps: Stamps,
-    tickets: Arc<dyn ProducesTickets>,
+    tickets: Tickets,
     /// By what clients that have these tickets were verified.
     verified_by: Option<VerifiedBy>,
     /// Where keys go: opened once, before privilege is given up.
     key_log: Option<Arc<KeyLogWriter>>,
     trial: Option<Trial>,
+}
+
+/// What clients resume sessions with.
+#[derive(Clone, Debug)]
+enum Tickets {
+    /// Tickets that stand for themselves, encrypted.
+    Encrypted(Arc<dyn ProducesTickets>),
+    /// Tickets that are kept here, each of which is good once: with early data.
+    Kept(Arc<TicketTable>),
 }
 
 /// By what certificates of clients are verified.
@@ -80,7 +90,7 @@ pub(super) fn read(
     let (mut names, expires) = names(config, tls, trial.as_ref())?;
     names.answer(acme.cloned());
     let verified_by = tls.clients.as_ref().map(verified_by).transpose()?;
-    let tickets = tickets(before, verified_by.as_ref())?;
+    let tickets = tickets(tls, before, verified_by.as_ref())?;
     let builder = ServerConfig::builder_with_provider(provider.clone());
     let builder = builder.with_protocol_versions(tls.minimum.versions());
     let builder = builder.map_err(|e| {
@@ -95,7 +105,10 @@ pub(super) fn read(
     };
     let mut server = builder.with_cert_resolver(Arc::new(names));
     server.enable_secret_extraction = true; // Records are ours.
-    server.ticketer = tickets.clone();
+    match &tickets {
+        Tickets::Encrypted(tickets) => server.ticketer = tickets.clone(),
+        Tickets::Kept(table) => accept_early_data(&mut server, table.clone()),
+    }
     let key_log = key_log(tls, before)?;
     if let Some(key_log) = &key_log {
         server.key_log = key_log.clone();
@@ -121,17 +134,23 @@ pub(super) fn read(
     Ok((source, Current { config, expires }))
 }
 
-/// The keys of tickets: new ones where clients are verified by others than before, for who resumes a session shows no
-/// certificate.
+/// What tickets are made with: that of before, unless clients are verified by others than then, for who resumes a session shows no
+/// certificate, or early data is taken since or not any more.
 fn tickets(
+    tls: &TlsConfig,
     before: Option<&Source>,
     verified_by: Option<&VerifiedBy>,
-) -> Result<Arc<dyn ProducesTickets>, Error> {
-    if let Some(before) = before.filter(|it| it.verified_by.as_ref() == verified_by) {
-        return Ok(before.tickets.clone());
+) -> Result<Tickets, Error> {
+    let before = before.filter(|it| it.verified_by.as_ref() == verified_by);
+    match (tls.early_data, before.map(|it| &it.tickets)) {
+        (false, Some(tickets @ Tickets::Encrypted(_)))
+        | (true, Some(tickets @ Tickets::Kept(_))) => return Ok(tickets.clone()),
+        (true, _) => return Ok(Tickets::Kept(Arc::default())),
+        (false, _) => {}
     }
     let tickets = rustls::crypto::ring::Ticketer::new();
-    tickets.map_err(|e| Error::new(format!("cannot make keys of tickets: {e}")))
+    let tickets = tickets.map_err(|e| Error::new(format!("cannot make keys of tickets: {e}")));
+    tickets.map(Tickets::Encrypted)
 }
 
 /// The log of keys, where one is wanted: that of before.

@@ -64,6 +64,13 @@ impl<T: Transport> Transport for Secured<'_, T> {
     }
 
     #[inline]
+    fn is_early(&self, id: ConnectionId) -> bool {
+        let sessions = self.sessions.as_ref();
+        let link = sessions.and_then(|sessions| sessions.find(id));
+        link.is_some_and(|link| link.session().is_early())
+    }
+
+    #[inline]
     fn has_failed(&self, id: ConnectionId) -> bool {
         let sessions = self.sessions.as_ref();
         let link = sessions.and_then(|sessions| sessions.find(id));

@@ -227,6 +227,8 @@ impl Sessions {
         self.signing_left = self.signing_left.saturating_sub(signing::take_spent());
         if received.is_established {
             self.count_handshake(id);
+            // Its end may have waited for that.
+            self.find_to_give(id);
         }
         self.told(received)
     }
@@ -274,7 +276,13 @@ impl Sessions {
             return;
         };
         let (is_resumed, is_12) = (about.is_resumed, about.version_name() == "TLSv1.2");
+        let early = about.early;
         let counters = &mut self.counters;
+        match early {
+            Some(true) => counters.early_taken += 1,
+            Some(false) => counters.early_refused += 1,
+            None => {}
+        }
         match is_resumed {
             true => counters.resumed += 1,
             false => counters.full += 1,

@@ -38,6 +38,8 @@ pub struct About<'a> {
     pub length: Option<u64>,
     /// It came by HTTPS.
     pub is_encrypted: bool,
+    /// It came before the handshake of that was over.
+    pub is_early: bool,
     /// By this session.
     pub tls: Option<&'a exos_tls::About>,
     /// The connection is to stay open behind the answer.
@@ -93,7 +95,9 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
     for field in request.fields.iter() {
         let is_replaced = about.validators.is_some() && is_validator(field.name);
         let is_told = about.proxy.is_told(field.name);
-        if goes_on(request.fields, field, is_trusted) && !is_replaced && !is_told {
+        // What a proxy before us says of its client holds for ours.
+        let is_said = about.is_early && field.name.eq_ignore_ascii_case("early-data");
+        if goes_on(request.fields, field, is_trusted) && !is_replaced && !is_told && !is_said {
             push_field(out, field.name, field.value);
         }
     }
@@ -115,6 +119,9 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
         is_trusted,
     };
     forwarded::push(out, &client);
+    if about.is_early {
+        push_field(out, "Early-Data", b"1"); // RFC 8470 §5.1.
+    }
     for (name, fact) in &about.proxy.tls_fields {
         if let Some(value) = about.tls.and_then(|tls| fact.value(tls)) {
             push_field(out, name, value.as_bytes());
@@ -246,7 +253,7 @@ fn is_validator(name: &str) -> bool {
 
 /// Whether a field means nothing to a proxy, and none is written here of this name: a rule may have one written.
 pub fn is_free(name: &str) -> bool {
-    let is_written = ["http2-settings", "max-forwards", "via"];
+    let is_written = ["early-data", "http2-settings", "max-forwards", "via"];
     !name.is_empty()
         && passes(name)
         && !is_written.iter().any(|it| it.eq_ignore_ascii_case(name))

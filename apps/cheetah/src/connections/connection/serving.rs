@@ -58,10 +58,10 @@ impl Connection {
             .on_stream(self.on_stream);
         // Over TLS it is agreed on by ALPN alone (RFC 9113 §3.2).
         let is_plain = !self.is_encrypted && !self.is_stream();
-        attempt.tls = match self.is_encrypted {
-            true => transport.tls(id),
-            false => None,
-        };
+        if self.is_encrypted {
+            attempt.tls = transport.tls(id);
+            attempt.is_early = transport.is_early(id);
+        }
         attempt.may_be_http2 = self.given == 0 && shared.speaks_http2 && is_plain;
         let bytes_len = bytes.len();
         let http = &mut self.http;

@@ -161,6 +161,7 @@ impl<'a, T: Transport> Driver<'a, T> {
         let attempt = Attempt::default().of(self.connection.peer(), self.now, self.now);
         let mut attempt = attempt.by_https(self.connection.is_encrypted());
         attempt.tls = self.transport.tls(id);
+        attempt.is_early = self.transport.is_early(id);
         let Shared {
             server,
             counters,

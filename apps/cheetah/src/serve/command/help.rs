@@ -53,6 +53,7 @@ const SECTIONS: [(&str, &[&str]); 9] = [
             "tls_key",
             "tls_self_signed",
             "tls_port",
+            "tls_early_data",
             "tls_log_keys",
             "http3",
         ],

@@ -1,4 +1,12 @@
 //! The beginning of a session, by rustls, until both sides have finished and its keys are ours.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `early` | what is sent before both have finished |
+//! | `step` | rustls, a step at a time |
+
+mod early;
+mod step;
 
 use std::sync::Arc;
 
@@ -6,8 +14,7 @@ use exos_wire::tls::{HelloView, RecordView};
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::kernel::KernelConnection;
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
-use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
-use rustls::{CommonState, ExtractedSecrets, ProtocolVersion};
+use rustls::{ExtractedSecrets, ProtocolVersion};
 use rustls_pki_types::ServerName;
 
 use crate::TlsError;
@@ -16,6 +23,8 @@ use crate::limits::{
 };
 use crate::record::TAG_LEN;
 use crate::session::About;
+use early::Early;
+use step::{Side, Step};
 
 /// What is left of rustls' connection: it makes the next keys, and takes a client's tickets.
 pub(crate) enum Kernel {
@@ -41,11 +50,6 @@ const OVERFLOW: &[u8] = &[ALERT, 3, 3, 0, 2, 2, 22];
 
 const NO_EXTRACTION: &str = "enable_secret_extraction is to be set: records are encrypted here";
 
-enum Side {
-    Server(UnbufferedServerConnection),
-    Client(UnbufferedClientConnection),
-}
-
 /// A handshake under way.
 ///
 /// rustls sees one whole record after another, and none behind the one that ends the handshake: that is for the keys which
@@ -58,6 +62,7 @@ pub(crate) struct Handshake {
     has_begun: bool,
     /// The host that a client asks for, which rustls does not tell.
     server_name: Option<Box<str>>,
+    early: Early,
 }
 
 /// A handshake that is over.
@@ -67,13 +72,8 @@ pub(crate) struct Done {
     pub(crate) about: About,
     /// Its last record ended within another message.
     pub(crate) is_cut: bool,
-}
-
-/// What one step of rustls came to.
-enum Step {
-    Again,
-    /// Nothing happens before more is received.
-    Waits,
+    /// A client's early data that the server has not taken: it is to be sent again.
+    pub(crate) unsent: Vec<u8>,
 }
 
 impl Handshake {
@@ -81,9 +81,11 @@ impl Handshake {
         if !config.enable_secret_extraction {
             return Err(TlsError::Config(NO_EXTRACTION));
         }
-        if config.max_early_data_size > 0 {
+        if config.max_early_data_size > 0
+            && (config.ticketer.enabled() || !config.send_half_rtt_data)
+        {
             return Err(TlsError::Config(
-                "early data is not taken: max_early_data_size is to be 0",
+                "early data is taken by tickets::accept_early_data: max_early_data_size is to be 0",
             ));
         }
         let connection = UnbufferedServerConnection::new(config)?;
@@ -108,14 +110,16 @@ impl Handshake {
             incoming: Vec::new(),
             has_begun: false,
             server_name: None,
+            early: Early::default(),
         }
     }
 
-    /// Takes whole records, until it is over: what is behind is not its own. Messages for the peer are appended to `out`. Gives
-    /// how much it has taken, and whether it is over.
+    /// Takes whole records, until it is over: what is behind is not its own. Early data is appended to `plain`, messages for the
+    /// peer to `out`. Gives how much it has taken, and whether it is over.
     pub(crate) fn receive(
         &mut self,
         bytes: &[u8],
+        plain: &mut Vec<u8>,
         out: &mut Vec<u8>,
     ) -> Result<(usize, bool), TlsError> {
         if let (false, Some(&first)) = (self.has_begun, bytes.first()) {
@@ -123,7 +127,7 @@ impl Handshake {
             self.looks_like_tls(first)?;
         }
         if self.side.common().wants_write() {
-            self.go_on(out)?; // A client's hello, for which nothing has to come.
+            self.go_on(plain, out)?; // A client's hello, for which nothing has to come.
         }
         let mut taken = 0;
         loop {
@@ -135,16 +139,16 @@ impl Handshake {
             let Some(record) = first_record(rest) else {
                 return Ok((taken, false));
             };
-            if self.server_name.is_none() && matches!(self.side, Side::Server(_)) {
-                self.server_name = server_name(record);
+            if record[0] == HANDSHAKE && matches!(self.side, Side::Server(_)) {
+                self.look_at_hello(record);
             }
             if record[0] == HANDSHAKE && self.is_encrypted() {
-                return Err(self.refuse(ILLEGAL_CHANGE, TlsError::Unexpected, out));
+                return Err(self.refuse(ILLEGAL_CHANGE, TlsError::Unexpected, plain, out));
             }
             let is_alone = self.incoming.is_empty();
             self.incoming.extend_from_slice(record);
             taken += record.len();
-            self.go_on(out)?;
+            self.go_on(plain, out)?;
             if is_alone && self.is_early_data(record.len()) {
                 self.incoming.clear();
             }
@@ -152,9 +156,21 @@ impl Handshake {
                 return Ok((taken, true));
             }
             if self.incoming.len() > FRAGMENTS_LEN_MAX {
-                return Err(self.refuse(TOO_LONG, TlsError::TooLong, out));
+                return Err(self.refuse(TOO_LONG, TlsError::TooLong, plain, out));
             }
         }
+    }
+
+    /// What rustls does not tell of a client's hello, if this record has one.
+    fn look_at_hello(&mut self, record: &[u8]) {
+        let fragment = RecordView::parse(record).map(|record| record.fragment());
+        let Ok(Ok(hello)) = fragment.map(HelloView::parse) else {
+            return;
+        };
+        if self.server_name.is_none() {
+            self.server_name = server_name(&hello);
+        }
+        self.early.is_announced |= hello.extensions().has_early_data();
     }
 
     /// What comes first is a handshake record, or an alert of a peer that cannot do with the hello.
@@ -168,9 +184,11 @@ impl Handshake {
     }
 
     /// Has rustls go on with what there is.
-    fn go_on(&mut self, out: &mut Vec<u8>) -> Result<(), TlsError> {
+    fn go_on(&mut self, plain: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<(), TlsError> {
         loop {
-            let (discard, step) = self.side.step(&mut self.incoming, out);
+            let (discard, step) = self
+                .side
+                .step(&mut self.incoming, &mut self.early, plain, out);
             match step {
                 Ok(step) => {
                     self.incoming.drain(..discard);
@@ -179,7 +197,7 @@ impl Handshake {
                     }
                 }
                 Err(error) => {
-                    self.say_why(out);
+                    self.say_why(plain, out);
                     return Err(error.into());
                 }
             }
@@ -188,9 +206,12 @@ impl Handshake {
 
     /// Appends the alert with which rustls has failed. It gives what it has to send before it looks at what was received, and
     /// then it must not look: it remembers places there of messages that it will not come to.
-    fn say_why(&mut self, out: &mut Vec<u8>) {
+    fn say_why(&mut self, plain: &mut Vec<u8>, out: &mut Vec<u8>) {
         while self.side.common().wants_write() {
-            if self.side.step(&mut self.incoming, out).1.is_err() {
+            let step = self
+                .side
+                .step(&mut self.incoming, &mut self.early, plain, out);
+            if step.1.is_err() {
                 return;
             }
         }
@@ -198,9 +219,15 @@ impl Handshake {
 
     /// Something has come that rustls would take, or call by another name. It alone can tell the peer: it is made to, by what it
     /// refuses with the right alert.
-    fn refuse(&mut self, by: &[u8], error: TlsError, out: &mut Vec<u8>) -> TlsError {
+    fn refuse(
+        &mut self,
+        by: &[u8],
+        error: TlsError,
+        plain: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) -> TlsError {
         self.incoming.extend_from_slice(by);
-        match self.go_on(out) {
+        match self.go_on(plain, out) {
             Ok(()) | Err(_) => error,
         }
     }
@@ -232,12 +259,37 @@ impl Handshake {
         inner.iter().rfind(|&&byte| byte != 0) != Some(&HANDSHAKE)
     }
 
+    // Before it is over.
+
+    /// Plaintext may be sent, and may have come: early data of a client's (RFC 8446 §4.2.10), or a server's answer to it.
+    pub(crate) fn may_send(&self) -> bool {
+        self.early.may_send
+    }
+
+    /// Appends records of these pieces, where that is allowed already. What of a client's the server does not take, and what is
+    /// beyond the bound of its ticket, is sent when the handshake is over.
+    pub(crate) fn seal(&mut self, pieces: &[&[u8]], out: &mut Vec<u8>) -> Result<(), TlsError> {
+        if !self.early.may_send {
+            return Err(TlsError::Over);
+        }
+        let plain = pieces.concat();
+        self.side
+            .seal(&mut self.incoming, &mut self.early, plain, out)
+    }
+
+    /// What it has come to as yet.
+    pub(crate) fn about(&self) -> About {
+        About {
+            server_name: self.server_name.clone(),
+            early: self.early.fate(),
+            ..About::of(self.side.common())
+        }
+    }
+
     /// Takes out what it has come to.
     pub(crate) fn finish(self) -> Result<Done, TlsError> {
-        let about = About {
-            server_name: self.server_name,
-            ..About::of(self.side.common())
-        };
+        let about = self.about();
+        let unsent = self.early.into_unsent();
         let (secrets, kernel) = match self.side {
             Side::Server(connection) => {
                 let (secrets, kernel) = connection.dangerous_into_kernel_connection()?;
@@ -253,62 +305,13 @@ impl Handshake {
             kernel,
             about,
             is_cut: !self.incoming.is_empty(),
+            unsent,
         })
     }
 }
 
-impl Side {
-    fn common(&self) -> &CommonState {
-        match self {
-            Side::Server(connection) => connection,
-            Side::Client(connection) => connection,
-        }
-    }
-
-    fn step(
-        &mut self,
-        incoming: &mut [u8],
-        out: &mut Vec<u8>,
-    ) -> (usize, Result<Step, rustls::Error>) {
-        match self {
-            Side::Server(connection) => step(connection.process_tls_records(incoming), out),
-            Side::Client(connection) => step(connection.process_tls_records(incoming), out),
-        }
-    }
-}
-
-/// Does what rustls asks for; gives how much of what was received it has done with.
-fn step<Data>(
-    status: UnbufferedStatus<'_, '_, Data>,
-    out: &mut Vec<u8>,
-) -> (usize, Result<Step, rustls::Error>) {
-    let step = status.state.map(|state| match state {
-        ConnectionState::EncodeTlsData(mut message) => {
-            let begin = out.len();
-            if let Err(EncodeError::InsufficientSize(need)) = message.encode(&mut []) {
-                out.resize(begin + need.required_size, 0);
-            }
-            let written = message.encode(&mut out[begin..]).unwrap_or(0);
-            out.truncate(begin + written);
-            Step::Again
-        }
-        ConnectionState::TransmitTlsData(sent) => {
-            sent.done();
-            Step::Again
-        }
-        // Its end, too. It does not come to data, of which it sees no record; early data is refused by a configuration.
-        _ => Step::Waits,
-    });
-    (status.discard, step)
-}
-
-/// The host that a hello in this record names. rustls judges whether it is one, and here it has to be plain text.
-fn server_name(record: &[u8]) -> Option<Box<str>> {
-    let record = RecordView::parse(record).ok()?;
-    if record.content_type() != exos_wire::tls::HANDSHAKE {
-        return None;
-    }
-    let hello = HelloView::parse(record.fragment()).ok()?;
+/// The host that a hello names. rustls judges whether it is one, and here it has to be plain text.
+fn server_name(hello: &HelloView<'_>) -> Option<Box<str>> {
     let name = str::from_utf8(hello.extensions().server_name()?).ok()?;
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
     (name.len() <= SERVER_NAME_LEN_MAX && name.bytes().all(is_plain)).then(|| name.into())
