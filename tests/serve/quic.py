@@ -8,6 +8,7 @@ The server has FOLDER. Prints "ok NAME" and "not ok NAME: why" lines.
     migrate    from one port to the next, between requests and while a file is under way (RFC 9000 section 9)
     retry      many handshakes are begun and not gone on with; then clients have to show their address (section 8.1.2)
     limits     streams, requests that are given up, control streams that say too much or too little (RFC 9114 section 10.5)
+    early      with a ticket of a connection before, a request leaves with the hello (RFC 9001 section 4.6), of a server that takes it
     slow       clients that do not go on: with their request, or with reading (takes half a minute)
 """
 
@@ -153,6 +154,32 @@ async def limits():
         report("ends that request alone", answer.status, 200)
 
 
+async def ticket():
+    """Of a connection by which something was asked."""
+    tickets = []
+    async with connect(HOST, PORT, configuration=settings(), create_protocol=Client, session_ticket_handler=tickets.append) as client:
+        await client.get("GET", "/")
+    return tickets[0]
+
+
+async def with_hello(own, method, path, body=None):
+    """What is answered, and whether it left with the hello and was taken then."""
+    configuration = settings(session_ticket=own)
+    async with connect(HOST, PORT, configuration=configuration, create_protocol=Client, wait_connected=False) as client:
+        answer = await client.get(method, path, body=body)
+        return answer, client._quic.tls.early_data_accepted
+
+
+async def early():
+    first, second = await ticket(), await ticket()
+    answer, accepted = await with_hello(first, "GET", "/middle.bin")
+    report("a request comes with the hello", (bytes(answer.body) == content("middle.bin"), accepted), (True, True))
+    answer, accepted = await with_hello(first, "GET", "/middle.bin")
+    report("by a ticket that was used it is asked again", (bytes(answer.body) == content("middle.bin"), accepted), (True, False))
+    answer, accepted = await with_hello(second, "POST", "/", b"x")
+    report("one that is not safe is not taken so early", (answer.status, accepted), (425, True))
+
+
 async def slow():
     async with session() as half, session(max_data=100_000, max_stream_data=100_000) as deaf, session() as other:
         # A request of which nothing but the beginning of a frame comes.
@@ -175,7 +202,7 @@ async def slow():
 
 async def main():
     for test in sys.argv[4:]:
-        await {"migrate": migrate, "retry": retry, "limits": limits, "slow": slow}[test]()
+        await {"migrate": migrate, "retry": retry, "limits": limits, "early": early, "slow": slow}[test]()
 
 
 asyncio.run(main())

@@ -7,10 +7,10 @@
 #
 # The clients are aioquic's; PYTHON names an interpreter that has it. It takes about two minutes, with the daemon one.
 if [ "${2:-}" = daemon ]; then
-    lab=quic-xokd-$$
     . "$(dirname "$0")/../common.sh"
     need_root "HTTP/3 by the daemon"
     need_aioquic "HTTP/3 by the daemon"
+    lab=quic-xokd-$$
     . "$(dirname "$0")/../daemon/common.sh"
 else
     . "$(dirname "$0")/../common.sh"
@@ -63,9 +63,10 @@ fi
 
 about="sockets: "
 # shellcheck disable=SC2086
-if launch "https://" "$exos" serve --sockets "$site" $common; then
-    judge "" 127.0.0.1 migrate retry limits slow
+if launch "https://" "$exos" serve --sockets "$site" $common --tls-early-data; then
+    judge "" 127.0.0.1 early migrate retry limits slow
     stop; same "it ends in order" 0 $?
+    same "two connections began with requests" 2 "$(counted "$work/out" quic_early_accepted)"
     at_least "handshakes were asked for their address" 1 "$(counted "$work/out" quic_retries)"
     at_least "a request that did not come whole was counted" 1 "$(counted "$work/out" http3_request_timeouts)"
 else
@@ -74,8 +75,8 @@ fi
 
 about="packets: "
 # shellcheck disable=SC2086
-if lab_up && launch_in_lab "$site" --link xdp:wire --address 10.10.0.10/24 $common; then
-    judge client 10.10.0.10 migrate retry limits
+if lab_up && launch_in_lab "$site" --link xdp:wire --address 10.10.0.10/24 $common --tls-early-data; then
+    judge client 10.10.0.10 early migrate retry limits
     stop; same "it ends in order" 0 $?
     at_least "handshakes were asked for their address" 1 "$(counted "$work/out" quic_retries)"
 else

@@ -31,7 +31,10 @@ impl Current {
     ) -> Result<Current, Error> {
         let mut own = (*tls).clone();
         own.alpn_protocols = vec![b"h3".to_vec()];
-        own.max_early_data_size = 0;
+        if own.max_early_data_size > 0 {
+            // RFC 9001 §4.6.1: how much of it comes is QUIC's to limit.
+            own.max_early_data_size = u32::MAX;
+        }
         let own = Arc::new(own);
         // What QUIC asks of it is found out here, and not by the first client.
         ServerConnection::new(own.clone(), Version::V1, Vec::new()).map_err(unfit)?;

@@ -204,6 +204,13 @@ impl Links {
         link.tls.as_ref()
     }
 
+    /// Whether a request's connection is still beginning, so that it has come as early data (RFC 9001 §4.6).
+    pub(super) fn is_early(&self, id: ConnectionId) -> bool {
+        let request = self.shared.requests.find(id);
+        let link = request.and_then(|request| self.connections.get(request.link));
+        link.is_some_and(|link| !link.has_stood)
+    }
+
     pub(super) fn ends(&self, id: ConnectionId) -> Option<(SocketAddr, SocketAddr)> {
         let request = self.shared.requests.find(id)?;
         let link = self.connections.get(request.link)?;
