@@ -31,16 +31,15 @@ key=$(openssl x509 -in "$work/pem" -pubkey -noout | openssl pkey -pubin -outform
 
 # visit NAME CARRIER HOST CODINGS LAB-SETTINGS...: what the page says of itself, twice, ends the visit. CARRIER is http/1.1, h2 or h3.
 visit() {
-    local name=$1 carrier=$2 host=$3 codings=$4 said scheme=https tls=() more=(--disable-quic); shift 4
+    local name=$1 carrier=$2 host=$3 codings=$4 said scheme=https config=encrypted more=(--disable-quic); shift 4
     case $carrier in
-        http/1.1) scheme=http ;;
+        http/1.1) scheme=http config=serve ;;
         h3) more=(--enable-quic --origin-to-force-quic-on="$host:443") ;;
     esac
-    [ $scheme = http ] || tls=(--tls-port 443 --tls-cert "$work/pem" --tls-key "$work/key" --http3)
     lab_up "$@" || { bad "$name: lab up"; return; }
     rm -rf "$work"/access.log "$work"/net.json "$work"/profile
-    launch_in_lab --config "$work/serve.toml" --link xdp:wire --address 10.10.0.10/24 --log "$work/access.log" \
-        --log-format json "${tls[@]}" || { bad "$name: the server starts" "$(cat "$work/err")"; return; }
+    launch_in_lab --config "$work/$config.toml" --link xdp:wire --address 10.10.0.10/24 --log "$work/access.log" \
+        --log-format json || { bad "$name: the server starts" "$(cat "$work/err")"; return; }
     # A link that comes up later is a change of the network, at which Chromium gives up what it has asked for.
     await eval 'ip -n "exos-$lab-b" -6 addr show dev wire scope link | grep -q inet6' || { bad "$name: the link comes up"; return; }
     # The host's own name is on the wire too, because browsers offer br and zstd to hosts that they trust.
@@ -55,7 +54,7 @@ visit() {
     [ $status = 0 ] || bad "$name: the server ends in order" "status $status: $(cat "$work/err")"
     # shellcheck disable=SC2086
     said=$(python3 -S "$here/browser.py" judge "$work" "$scheme://$host/" "$carrier" $codings) || failures=$((failures + 1))
-    sed -E "s/^(not ok|ok) /&$name: /" <<<"${said:-not ok the visit: nothing can be said of it}"
+    sed -E "s~^(not ok|ok) ~&$name: ~" <<<"${said:-not ok the visit: nothing can be said of it}"
     "$exos" lab down --name $lab >/dev/null
 }
 
