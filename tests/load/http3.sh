@@ -5,28 +5,16 @@
 #
 #   tests/load/http3.sh PATH/TO/exos
 #
-# Everything happens in namespaces of a lab of its own. Nothing here judges how fast it is. Debian has no package of aioquic. PYTHON names
-# an interpreter that has it: else one is made, where the package index can be reached.
+# Everything happens in namespaces of a lab of its own. Nothing here judges how fast it is. PYTHON names an interpreter that has
+# aioquic.
 . "$(dirname "$0")/common.sh"
 need_root "the load generator over HTTP/3"
 need_programs "the load generator over HTTP/3" python3 openssl curl
-python=${PYTHON:-python3}
-if ! "$python" -c 'import aioquic' 2>/dev/null; then
-    [ -z "${EXOS_TEST_PYTHON:-}" ] || skip "the load generator over HTTP/3" "$python has no aioquic"
-    EXOS_TEST_PYTHON=$(mktemp -d)
-    export EXOS_TEST_PYTHON
-    python=$EXOS_TEST_PYTHON/bin/python
-    if ! { python3 -m venv "$EXOS_TEST_PYTHON" && timeout 120 "$python" -m pip install -q aioquic; } >/dev/null 2>&1; then
-        rm -rf "$EXOS_TEST_PYTHON"
-        skip "the load generator over HTTP/3" "aioquic cannot be installed (python3 -m pip install aioquic)"
-    fi
-fi
-export PYTHON=$python
+need_aioquic "the load generator over HTTP/3"
 be_alone "$@"
 begin
 lab=load-http3-$$
-# It is made by the first of both runs, and goes with the second.
-in_the_end() { cleanup; [ -z "${EXOS_TEST_PYTHON:-}" ] || rm -rf "$EXOS_TEST_PYTHON"; }
+in_the_end() { cleanup; forget_aioquic; }
 trap in_the_end EXIT
 
 mkdir -p "$work/site"

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """The site that tests/serve/browser.sh shows to a browser, and what is checked of the visit.
 
-    browser.py make FOLDER                     writes the site and its configuration
-    browser.py judge FOLDER ORIGIN CODING...   reads what the visit left there: the server's access.log (JSON),
+    browser.py make FOLDER                     writes the site and its configurations
+    browser.py judge FOLDER ORIGIN CARRIER CODING...
+                                               reads what the visit left there: the server's access.log (JSON),
                                                the browser's net.json and browser.err; prints "ok NAME" and
                                                "not ok NAME: why" lines, and ends with 1 when one was not ok
 
-The page says itself what it saw: it asks for /said.txt with that as query.
+The page says itself what it saw: it asks for /said.txt with that as query. CARRIER is what the browser calls the protocol: http/1.1, h2, h3.
 """
 
 import collections
@@ -25,6 +26,10 @@ RATE, SECONDS = 44100, 120
 SEEKS = [0, 100, 50]
 DOCUMENTS = [f"/app/{kind % n}" for kind, count in
              (("image%d.svg", IMAGES), ("script%d.js", SCRIPTS), ("style%d.css", STYLES)) for n in range(1, count + 1)]
+# As the log has them.
+PROTOCOLS = {"http/1.1": "HTTP/1.1", "h2": "HTTP/2.0", "h3": "HTTP/3.0"}
+# What the browser notes where it sends a request, by each of them.
+SENDS = [f"HTTP_TRANSACTION_{by}SEND_REQUEST_HEADERS" for by in ("", "HTTP2_", "QUIC_")]
 CODINGS = {"br": ".br", "zstd": ".zst", "gzip": ".gz"}
 
 PAGE = """<!doctype html>
@@ -54,6 +59,8 @@ async function look() {
     const film = document.getElementById("film");
     if (seen.visits == 1) for (const second of %(seeks)s) await play(film, second);
     seen.length = film.duration;
+    // What is only asked about, at the reload, has none.
+    if (seen.visits == 1) seen.carrier = performance.getEntriesByType("navigation")[0].nextHopProtocol;
 }
 function say(error) {
     if (error) seen.error = String(error);
@@ -70,6 +77,15 @@ root = "site"
 path = "/app/*"
 set = { Cache-Control = "no-cache" }
 """
+# Over TLS; the certificate is made elsewhere.
+ENCRYPTED = """[tls]
+port = 443
+http3 = true
+%s
+[[site.certificate]]
+file = "pem"
+key = "key"
+""" % CONFIGURATION
 
 
 def write(path, content):
@@ -111,14 +127,16 @@ def make(folder):
     write(site + "/said.txt", b"heard\n")
     write(site + "/film.wav", film())
     write(os.path.join(folder, "serve.toml"), CONFIGURATION.encode())
+    write(os.path.join(folder, "encrypted.toml"), ENCRYPTED.encode())
 
 
 def requests_of(path):
-    """(status, path, query, body bytes) of each line of the access log."""
+    """(status, path, query, body bytes, protocol) of each line of the access log."""
     with open(path) as file:
         for line in map(json.loads, file):
-            path, _, query = line["request"].split(" ")[1].partition("?")
-            yield line["status"], path, urllib.parse.unquote(query), line["body_bytes_sent"]
+            _, path, protocol = line["request"].split(" ")
+            path, _, query = path.partition("?")
+            yield line["status"], path, urllib.parse.unquote(query), line["body_bytes_sent"], protocol
 
 
 def events_of(path):
@@ -135,19 +153,21 @@ def events_of(path):
             yield names[event["type"]], event["source"]["id"], event.get("params", {})
 
 
-def judge_reports(requests):
-    said = [json.loads(query) for _, path, query, _ in requests if path == "/said.txt"]
+def judge_reports(requests, carrier):
+    said = [json.loads(query) for _, path, query, _, _ in requests if path == "/said.txt"]
     whole = {"images": IMAGES, "styles": STYLES, "scripts": SCRIPTS, "length": SECONDS}
-    wanted = [dict(whole, visits=1, seconds=SEEKS), dict(whole, visits=2, seconds=[])]
+    wanted = [dict(whole, visits=1, seconds=SEEKS, carrier=carrier), dict(whole, visits=2, seconds=[])]
     say("the page sees all that it has, plays, and does so again after a reload", said == wanted, said)
 
 
-def judge_log(requests, folder, codings):
+def judge_log(requests, folder, carrier, codings):
     answers = collections.defaultdict(list)
-    for status, path, _, length in requests:
+    for status, path, _, length, _ in requests:
         answers[path].append((status, length))
-    bad = [(path, status) for status, path, _, _ in requests if status not in (200, 206, 304)]
+    bad = [(path, status) for status, path, _, _, _ in requests if status not in (200, 206, 304)]
     say("nothing is refused", not bad, bad)
+    carriers = collections.Counter(protocol for _, _, _, _, protocol in requests)
+    say(f"all is asked by {carrier}", set(carriers) == {PROTOCOLS[carrier]}, carriers)
 
     def length(path):
         """Of what is to be sent: the smallest of what lies there in a coding that the browser takes."""
@@ -162,8 +182,8 @@ def judge_log(requests, folder, codings):
     return len(parts)
 
 
-def judge_browser(folder, origin, codings, parts):
-    ours, errors, ranges, connections, accepts = {}, [], 0, 0, set()
+def judge_browser(folder, origin, carrier, codings, parts):
+    ours, errors, ranges, connections, accepts = {}, [], 0, collections.Counter(), set()
     for name, source, params in events_of(folder + "/net.json"):
         if params.get("url", "").startswith(origin):
             ours[source] = params["url"]
@@ -171,15 +191,18 @@ def judge_browser(folder, origin, codings, parts):
         error = params.get("net_error", 0)
         if source in ours and error < 0 and not (error == -3 and "/film.wav" in ours[source]):
             errors.append((name, ours[source], error))
-        connections += name == "TCP_CONNECT" and params.get("remote_address") == "10.10.0.10:80"
-        if name == "HTTP_TRANSACTION_SEND_REQUEST_HEADERS" and source in ours:
-            fields = dict(field.split(": ", 1) for field in params["headers"])
-            ranges += "Range" in fields
+        if name == "TCP_CONNECT" and params.get("remote_address") in ("10.10.0.10:80", "10.10.0.10:443"):
+            connections["TCP"] += 1
+        connections["QUIC"] += name == "QUIC_SESSION" and "host" in params
+        if name in SENDS and source in ours and "headers" in params:
+            fields = {name.lower(): value for name, value in (field.split(": ", 1) for field in params["headers"])}
+            ranges += "range" in fields
             if "/app/" in ours[source]:
-                accepts.add(fields["Accept-Encoding"])
+                accepts.add(fields["accept-encoding"])
     say("no request fails in the browser", len(ours) > 0 and not errors, errors or "it made none")
     say("each part was asked for", ranges >= parts > 0, f"{ranges} asked for, {parts} sent")
-    say("it has several connections", connections >= 4, connections)
+    wanted = {"http/1.1": connections["TCP"] >= 4, "h2": 1 <= connections["TCP"] <= 3, "h3": connections["QUIC"] >= 1}
+    say("it has several connections" if carrier == "http/1.1" else "it has few connections", wanted[carrier], dict(connections))
     taken = [set(accept.split(", ")) & set(CODINGS) for accept in accepts]
     say(f"it takes {' '.join(codings)}", taken == [set(codings)], accepts)
     with open(folder + "/browser.err", errors="replace") as file:
@@ -187,11 +210,11 @@ def judge_browser(folder, origin, codings, parts):
     say("nothing in its console", not console, console)
 
 
-def judge(folder, origin, *codings):
+def judge(folder, origin, carrier, *codings):
     requests = list(requests_of(folder + "/access.log"))
-    judge_reports(requests)
-    parts = judge_log(requests, folder, list(codings))
-    judge_browser(folder, origin, codings, parts)
+    judge_reports(requests, carrier)
+    parts = judge_log(requests, folder, carrier, list(codings))
+    judge_browser(folder, origin, carrier, codings, parts)
     return failed()
 
 

@@ -8,74 +8,13 @@ http3.py HOST PORT FOLDER [--stop PID]: the server has FOLDER. With --stop it is
 import asyncio
 import os
 import signal
-import ssl
 import sys
 
 from aioquic.asyncio.client import connect
-from aioquic.asyncio.protocol import QuicConnectionProtocol
-from aioquic.h3.connection import H3_ALPN, H3Connection
-from aioquic.h3.events import DataReceived, HeadersReceived
-from aioquic.quic.configuration import QuicConfiguration
-from aioquic.quic.events import ConnectionTerminated, StreamReset
+from h3client import Client, settings
 
 HOST, PORT, FOLDER = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 STOP = int(sys.argv[5]) if sys.argv[4:5] == ["--stop"] else None
-
-
-class Response:
-    def __init__(self):
-        self.fields, self.body, self.end = {}, bytearray(), None
-        self.has_body, self.has_ended = asyncio.Event(), asyncio.Event()
-
-    def finish(self, how):
-        self.end = how
-        self.has_body.set()
-        self.has_ended.set()
-
-    @property
-    def status(self):
-        return int(self.fields.get(":status", 0))
-
-
-class Client(QuicConnectionProtocol):
-    def __init__(self, *args, **named):
-        super().__init__(*args, **named)
-        self.http, self.responses = H3Connection(self._quic), {}
-
-    def quic_event_received(self, event):
-        if isinstance(event, StreamReset) and event.stream_id in self.responses:
-            self.responses.pop(event.stream_id).finish(f"reset {event.error_code:#x}")
-        if isinstance(event, ConnectionTerminated):
-            for response in self.responses.values():
-                response.finish(f"closed {event.error_code:#x}")
-            self.responses = {}
-        for part in self.http.handle_event(event):
-            response = self.responses.get(getattr(part, "stream_id", None))
-            if response is None:
-                continue
-            if isinstance(part, HeadersReceived):
-                response.fields.update((name.decode(), value.decode()) for name, value in part.headers)
-            elif isinstance(part, DataReceived):
-                response.body.extend(part.data)
-                response.has_body.set()
-            if part.stream_ended:
-                self.responses.pop(part.stream_id).finish("whole")
-
-    def ask(self, method, path, fields=(), body=None):
-        stream, response = self._quic.get_next_available_stream_id(), Response()
-        self.responses[stream] = response
-        own = [(":method", method), (":scheme", "https"), (":authority", f"localhost:{PORT}"), (":path", path)]
-        head = [(name.encode(), value.encode()) for name, value in own + list(fields)]
-        self.http.send_headers(stream, head, end_stream=body is None)
-        if body is not None:
-            self.http.send_data(stream, body, True)
-        self.transmit()
-        return response
-
-    async def get(self, *args, **named):
-        response = self.ask(*args, **named)
-        await asyncio.wait_for(response.has_ended.wait(), 300)
-        return response
 
 
 def report(name, got, wanted):
@@ -118,8 +57,7 @@ async def end_under_way(client):
 
 
 async def main():
-    settings = QuicConfiguration(is_client=True, alpn_protocols=H3_ALPN, verify_mode=ssl.CERT_NONE, server_name="localhost")
-    async with connect(HOST, PORT, configuration=settings, create_protocol=Client) as client:
+    async with connect(HOST, PORT, configuration=settings(), create_protocol=Client) as client:
         await (end_under_way(client) if STOP else ask_all(client))
 
 

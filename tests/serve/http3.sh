@@ -4,27 +4,15 @@
 #
 #   tests/serve/http3.sh PATH/TO/exos
 #
-# Debian has no package of aioquic. PYTHON names an interpreter that has it: else one is made, where the package index can be reached.
+# PYTHON names an interpreter that has aioquic.
 . "$(dirname "$0")/../common.sh"
 need_root "HTTP/3"
 need_programs "HTTP/3" python3:python3 curl:curl
-python=${PYTHON:-python3}
-if ! "$python" -c 'import aioquic' 2>/dev/null; then
-    [ -z "${EXOS_TEST_PYTHON:-}" ] || skip "HTTP/3" "$python has no aioquic"
-    EXOS_TEST_PYTHON=$(mktemp -d)
-    export EXOS_TEST_PYTHON
-    python=$EXOS_TEST_PYTHON/bin/python
-    if ! { python3 -m venv "$EXOS_TEST_PYTHON" && timeout 120 "$python" -m pip install -q aioquic; } >/dev/null 2>&1; then
-        rm -rf "$EXOS_TEST_PYTHON"
-        skip "HTTP/3" "aioquic cannot be installed (python3 -m pip install aioquic)"
-    fi
-fi
-export PYTHON=$python
+need_aioquic "HTTP/3"
 be_alone "$@"
 begin
 lab=http3-$$
-# It is made by the first of both runs, and goes with the second.
-in_the_end() { cleanup; [ -z "${EXOS_TEST_PYTHON:-}" ] || rm -rf "$EXOS_TEST_PYTHON"; }
+in_the_end() { cleanup; forget_aioquic; }
 trap in_the_end EXIT
 
 site=$work/site

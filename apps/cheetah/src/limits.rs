@@ -647,6 +647,12 @@ pub const QUIC_ROOM_PAUSE: Duration = Duration::from_millis(1);
 /// How often it is looked what has waited for too long.
 pub const QUIC_LOOK_TIME: Duration = Duration::from_secs(1);
 
+/// The longest datagrams on sockets of the kernel's, where the path is found to take them: what Ethernet takes of either family.
+pub const QUIC_DATAGRAM_LEN_MAX: u16 = 1452;
+
+/// Bytes of packets that are no datagram's: the headers of IPv6, which are longer than those of IPv4, and of UDP.
+pub const QUIC_HEADERS_LEN: usize = 40 + 8;
+
 /// Datagrams of one connection that are made at once: of full packets, what a link may take as one.
 pub const QUIC_SEGMENTS_MAX: usize = 40;
 

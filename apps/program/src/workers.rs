@@ -113,6 +113,11 @@ impl<P, S> Worker<P, S> {
         self.all.places.len()
     }
 
+    /// Which one it is, from 0 on.
+    pub fn number(&self) -> usize {
+        self.number
+    }
+
     /// It is the first one.
     pub fn is_first(&self) -> bool {
         self.number == 0

@@ -81,6 +81,9 @@ pub const QUIC_SERVER_STREAMS_MAX: u32 = 16;
 /// Bytes of requests that are under way on a connection of QUIC at most: what a body fills of a path of ten gigabits a second and 6 ms.
 pub const QUIC_UPLOAD_LEN_MAX: u64 = 8 << 20;
 
+/// The longest datagram that is taken (RFC 9000 §18.2, `max_udp_payload_size`): as long as there can be one.
+pub const QUIC_DATAGRAM_LEN_MAX: u16 = 65_527;
+
 /// Datagrams of one length that leave together: half of what kernels cut at most.
 pub const QUIC_SEGMENTS_MAX: usize = 32;
 

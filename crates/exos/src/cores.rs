@@ -150,6 +150,8 @@ fn settle(config: Config, offload: LinkOffload, wanted: &StackSettings) -> Confi
         offload: Offload {
             checksum: offload.tx_checksum,
             segmentation: offload.tx_segmentation.filter(|_| wanted.segmentation),
+            // Of this the link is asked in each turn.
+            datagrams: false,
         },
         verify_checksums: wanted.verify_checksums,
         ..config

@@ -326,6 +326,8 @@ impl Exos {
             clock::now()
         });
         let mut offer = self.offer.as_mut().filter(|offer| offer.is_watched());
+        self.stack
+            .set_datagram_segmentation(self.link.cuts_datagrams());
         let mut sent = 0;
         let mut all = Sent::nothing(self.stack.config().offload.segmentation.is_some());
         self.blocked = false;
@@ -344,7 +346,7 @@ impl Exos {
                 checksum: t.checksum,
                 segment_size: t.segment_size,
                 ipv6: t.ipv6,
-                datagrams: false,
+                datagrams: t.datagrams,
                 header_len: t.head.len() as u16,
             };
             // There is room: what the link does not take all the same it has counted, and TCP repairs.

@@ -18,6 +18,8 @@ pub struct End {
     pub(crate) mtu: usize,
     /// The kernel took no more; cleared by a flush.
     pub(crate) full: bool,
+    /// The kernel knows of no frames of several datagrams (before Linux 6.2).
+    refuses_datagrams: bool,
     pub(crate) account: Account,
     joined: Vec<u8>,
 }
@@ -45,6 +47,7 @@ impl End {
             mac,
             mtu,
             full: false,
+            refuses_datagrams: false,
             account: Account::default(),
             joined: Vec::new(),
         }
@@ -77,6 +80,11 @@ impl End {
             tx_segmentation: Some(GSO_FRAME_LEN_MAX),
             rx_partial_checksum: true,
         }
+    }
+
+    /// Whether frames of several datagrams may be sent, to be cut.
+    pub fn cuts_datagrams(&self) -> bool {
+        !self.refuses_datagrams
     }
 
     /// How many frames may be sent now. The kernel does not say; it is taken at its word when it refuses.
@@ -121,7 +129,9 @@ impl End {
             pieces[2] = IoSlice::new(&self.joined);
             3
         };
-        write(&pieces[..count])?;
+        write(&pieces[..count]).inspect_err(|error| {
+            self.refuses_datagrams |= vnet::is_refusal(header, error);
+        })?;
         self.account.sent(len, is_cut);
         Ok(())
     }

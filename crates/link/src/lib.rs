@@ -34,6 +34,7 @@
 //!
 //! Start reading at `xdp`.
 
+mod datagrams;
 mod end;
 mod learned;
 mod limits;
@@ -158,6 +159,17 @@ impl Link {
     /// and counted as `tx_no_room`.
     pub fn relay(&mut self, take: impl FnMut(&mut [u8], RxMeta) -> Relay) -> usize {
         on_each!(self, link => link.relay(take))
+    }
+
+    /// Whether frames of several datagrams may be sent, for the kernel or the device to cut. A kernel that knows of none refuses the
+    /// first, and is given no others.
+    pub fn cuts_datagrams(&self) -> bool {
+        match self {
+            Self::Xdp(link) => link.cuts_datagrams(),
+            Self::Packet(link) => link.end().cuts_datagrams(),
+            Self::Tap(link) => link.end().cuts_datagrams(),
+            Self::Memory(_) => false,
+        }
     }
 
     /// Whether many frames leave by one call now, and not each by itself.

@@ -218,6 +218,7 @@ fn relayed(meta: RxMeta) -> TxMeta {
             _ => TxChecksum::Complete,
         },
         segment_size: meta.gso_size,
+        datagrams: meta.datagrams,
         ..TxMeta::default()
     }
 }
@@ -231,6 +232,7 @@ fn seen_by_receiver(meta: TxMeta) -> RxMeta {
     RxMeta {
         checksum,
         gso_size: meta.segment_size,
+        datagrams: meta.datagrams,
         arrived_ns: None,
     }
 }

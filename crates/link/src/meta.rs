@@ -15,6 +15,9 @@ pub struct RxMeta {
     /// Set for a frame that stands for several TCP segments of this much
     /// payload each (the last may be shorter); it is up to 64 KiB long.
     pub gso_size: Option<u16>,
+    /// It stands for datagrams of UDP; read only with a `gso_size`. Only frames that are relayed come so: who receives gets
+    /// each datagram by itself.
+    pub datagrams: bool,
     /// When it came to the interface, in nanoseconds of the monotonic clock, where the link was asked to note it.
     pub arrived_ns: Option<u64>,
 }
@@ -38,7 +41,8 @@ pub struct TxMeta {
     pub segment_size: Option<u16>,
     /// The frame is IPv6; read only with a `segment_size`.
     pub ipv6: bool,
-    /// It carries UDP; read only with a `segment_size`. Only packet sockets take it.
+    /// It carries UDP; read only with a `segment_size`. [`Link::cuts_datagrams`](crate::Link::cuts_datagrams) says whether the link takes
+    /// it.
     pub datagrams: bool,
     /// Bytes of all headers, Ethernet to TCP or UDP; read only with a `segment_size`.
     pub header_len: u16,

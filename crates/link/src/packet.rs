@@ -33,8 +33,9 @@ use crate::Error;
 use crate::end::End;
 use crate::limits::{IDLE_PROTOCOL_TURNS, RX_BATCH_MIN};
 use crate::meta::{Relay, RxMeta, TxMeta};
-use crate::vnet;
+
 use crate::xdp::super_packets;
+use crate::{datagrams, vnet};
 
 use program::Program;
 use socket::Frames;
@@ -123,12 +124,18 @@ impl PacketLink {
         self.program.verdict(counter)
     }
 
-    /// Calls `take` for each frame that is there, up to a batch.
+    /// Calls `take` for each frame that is there, up to a batch; of those that stand for several datagrams, for each of these.
     pub fn receive(&mut self, mut take: impl FnMut(&[u8], RxMeta)) -> usize {
-        self.relay(|frame, meta| {
-            take(frame, meta);
+        let mut unknown = 0;
+        let count = self.relay(|frame, meta| {
+            match meta.gso_size.filter(|_| meta.datagrams) {
+                Some(size) => unknown += u64::from(!datagrams::each(frame, size, &mut take)),
+                None => take(frame, meta),
+            }
             Relay::Done
-        })
+        });
+        self.end.account.rx_unknown_gso += unknown;
+        count
     }
 
     /// Calls `take` for each frame that is there, up to a batch, which may change it and have it sent on.

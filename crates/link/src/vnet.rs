@@ -10,6 +10,8 @@
 //!  flags  gso_type  hdr_len  gso_size  csum_start  csum_offset  frame...
 //! ```
 
+use std::io;
+
 use crate::meta::{RxChecksum, RxMeta, TxChecksum, TxMeta};
 
 /// Bytes of the header.
@@ -46,6 +48,7 @@ pub(crate) fn decode(header: &[u8; LEN]) -> Option<RxMeta> {
     Some(RxMeta {
         checksum,
         gso_size,
+        datagrams: false,
         arrived_ns: None,
     })
 }
@@ -54,10 +57,16 @@ pub(crate) fn decode(header: &[u8; LEN]) -> Option<RxMeta> {
 /// would take for one.
 pub(crate) fn decode_relayed(header: &[u8; LEN]) -> Option<RxMeta> {
     let mut as_known = *header;
-    if header[1] & !GSO_ECN == GSO_UDP_L4 {
+    let datagrams = is_of_datagrams(header);
+    if datagrams {
         as_known[1] = GSO_TCPV4;
     }
-    decode(&as_known)
+    decode(&as_known).map(|meta| RxMeta { datagrams, ..meta })
+}
+
+/// True for the header of a frame that stands for several datagrams of UDP.
+pub(crate) fn is_of_datagrams(header: &[u8; LEN]) -> bool {
+    header[1] & !GSO_ECN == GSO_UDP_L4
 }
 
 /// Makes the header that a frame came with the one that it leaves with: it asks for what is undone, and says how long the
@@ -80,6 +89,11 @@ pub(crate) fn make_onward(header: &mut [u8; LEN], frame: &[u8]) {
         let len = (start + upper).min(frame.len()) as u16;
         header[2..4].copy_from_slice(&len.to_ne_bytes());
     }
+}
+
+/// True for what a kernel answers that knows of no frames of several datagrams, to one of these.
+pub(crate) fn is_refusal(header: &[u8; LEN], error: &io::Error) -> bool {
+    is_of_datagrams(header) && error.raw_os_error() == Some(libc::EINVAL)
 }
 
 /// True for the header of a frame that stands for several.

@@ -270,6 +270,13 @@ impl XdpLink {
         count
     }
 
+    /// Whether frames of several datagrams may be sent, to be cut.
+    pub fn cuts_datagrams(&self) -> bool {
+        self.large
+            .as_ref()
+            .is_some_and(SuperPackets::cuts_datagrams)
+    }
+
     /// Whether many frames leave by one call now.
     pub fn has_batches(&mut self) -> bool {
         self.queues[0].has_batches()

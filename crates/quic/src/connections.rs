@@ -9,7 +9,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::BytesMut;
 use exos_inet::Instant;
 use quinn_proto::{
     AcceptError, ClientConfig, ConnectError, Connection, ConnectionHandle, DatagramEvent,
@@ -219,14 +218,14 @@ impl<L: Link> Connections<L> {
     // What arrives.
 
     /// A datagram has come. The buffer is for an answer.
-    pub fn receive(&mut self, arrived: &Arrived<'_>, buffer: &mut Vec<u8>) -> Received {
+    pub fn receive(&mut self, arrived: Arrived, buffer: &mut Vec<u8>) -> Received {
         buffer.clear();
         let handled = self.endpoint.handle(
             self.time(),
             arrived.remote,
             arrived.local,
             EcnCodepoint::from_bits(arrived.ecn),
-            BytesMut::from(arrived.payload),
+            arrived.payload,
             buffer,
         );
         match handled {

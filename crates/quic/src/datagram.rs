@@ -2,19 +2,23 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use bytes::BytesMut;
 use quinn_proto::{ConnectionHandle, Transmit};
 
+/// Datagrams that come to less are copied, so that a few of them do not keep a buffer for many: four packets.
+const COPIED_LEN_MAX: usize = 6 * 1024;
+
 /// A datagram that has come.
-#[derive(Clone, Copy, Debug)]
-pub struct Arrived<'a> {
+#[derive(Debug)]
+pub struct Arrived {
     /// Who sent it.
     pub remote: SocketAddr,
     /// To which of our addresses, where that is known.
     pub local: Option<IpAddr>,
     /// The two bits of ECN (RFC 3168).
     pub ecn: u8,
-    /// Its bytes.
-    pub payload: &'a [u8],
+    /// Its bytes, which are decrypted where they lie.
+    pub payload: BytesMut,
 }
 
 /// A datagram that is to leave, or several of one length.
@@ -44,6 +48,15 @@ impl Leaving {
             len: transmit.size,
             segment: transmit.segment_size.unwrap_or(transmit.size).max(1),
         }
+    }
+
+    /// Takes them out of the buffer in which they were made: with it where they fill some of it, for it is as long as they may be at most.
+    pub fn take_from(&self, buffer: &mut Vec<u8>) -> Vec<u8> {
+        if self.len < COPIED_LEN_MAX {
+            return buffer[..self.len].to_vec();
+        }
+        buffer.truncate(self.len);
+        std::mem::take(buffer)
     }
 
     /// How many there are.

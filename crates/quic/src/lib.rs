@@ -32,7 +32,9 @@
 
 mod connections;
 mod datagram;
+mod identifiers;
 
 pub use connections::{Connections, Link, Received};
 pub use datagram::{Arrived, Leaving};
+pub use identifiers::{Identifiers, Loops};
 pub use quinn_proto;

@@ -141,6 +141,7 @@ impl Sim {
         let offload = Offload {
             checksum,
             segmentation: Some(65_535),
+            datagrams: false,
         };
         self.rebuilt(|setup| setup.offload = Some(offload))
     }

@@ -124,15 +124,36 @@ impl UdpHeader {
     /// When `out` is too short or the datagram would be longer than 65535 bytes.
     #[inline]
     pub fn emit(&self, payload_len: usize, sum: Sum, out: &mut [u8]) -> usize {
-        let length = u16::try_from(LEN + payload_len).expect("a UDP datagram within 64 KiB");
+        let length = length_field(payload_len);
+        let ports = sum.plus_word(self.src_port).plus_word(self.dst_port);
+        let checksum = ports.plus_word(length).finish();
+        // RFC 768: a computed zero is sent as all ones, because zero says "none".
+        let checksum = if checksum == 0 { 0xffff } else { checksum };
+        self.write(length, checksum, out)
+    }
+
+    /// Writes the header with the checksum that a link with checksum offload completes: the pseudo-header's sum, uncomplemented.
+    /// Returns its length, [`LEN`].
+    ///
+    /// # Panics
+    /// When `out` is too short or the datagram would be longer than 65535 bytes.
+    #[inline]
+    pub fn emit_partial(&self, payload_len: usize, pseudo: Sum, out: &mut [u8]) -> usize {
+        self.write(length_field(payload_len), pseudo.value(), out)
+    }
+
+    #[inline]
+    fn write(&self, length: u16, checksum: u16, out: &mut [u8]) -> usize {
         let (header, _) = head_mut::<LEN>(out, "udp");
         put16::<0, _>(header, self.src_port);
         put16::<2, _>(header, self.dst_port);
         put16::<4, _>(header, length);
-        let ports = sum.plus_word(self.src_port).plus_word(self.dst_port);
-        let checksum = ports.plus_word(length).finish();
-        // RFC 768: a computed zero is sent as all ones, because zero says "none".
-        put16::<6, _>(header, if checksum == 0 { 0xffff } else { checksum });
+        put16::<6, _>(header, checksum);
         LEN
     }
+}
+
+#[inline]
+fn length_field(payload_len: usize) -> u16 {
+    u16::try_from(LEN + payload_len).expect("a UDP datagram within 64 KiB")
 }

@@ -67,7 +67,10 @@ impl<T: Transport> Transport for Beside<'_, T> {
 
     #[inline]
     fn is_early(&self, id: ConnectionId) -> bool {
-        !is_request(id) && self.transport.is_early(id)
+        match self.quic(id) {
+            Some(quic) => quic.is_early(id),
+            None => self.transport.is_early(id),
+        }
     }
 
     #[inline]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use exos::Error;
 use quinn_proto::crypto::rustls::QuicServerConfig;
-use quinn_proto::{IdleTimeout, ServerConfig, TransportConfig, VarInt};
+use quinn_proto::{IdleTimeout, MtuDiscoveryConfig, ServerConfig, TransportConfig, VarInt};
 use rustls::crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256;
 use rustls::quic::{ServerConnection, Version};
 
@@ -20,15 +20,21 @@ pub(super) struct Current {
 }
 
 impl Current {
-    /// Of HTTPS as it is now; `migrates` where a client may come from another address.
+    /// Of HTTPS as it is now. Where datagrams may be found to be longer than all paths take, it is said how long at most.
     ///
     /// # Errors
     ///
     /// It has no TLS 1.3, without which there is no QUIC.
-    pub(super) fn new(tls: Arc<rustls::ServerConfig>, migrates: bool) -> Result<Current, Error> {
+    pub(super) fn new(
+        tls: Arc<rustls::ServerConfig>,
+        datagram_max: Option<u16>,
+    ) -> Result<Current, Error> {
         let mut own = (*tls).clone();
         own.alpn_protocols = vec![b"h3".to_vec()];
-        own.max_early_data_size = 0;
+        if own.max_early_data_size > 0 {
+            // RFC 9001 §4.6.1: how much of it comes is QUIC's to limit.
+            own.max_early_data_size = u32::MAX;
+        }
         let own = Arc::new(own);
         // What QUIC asks of it is found out here, and not by the first client.
         ServerConnection::new(own.clone(), Version::V1, Vec::new()).map_err(unfit)?;
@@ -38,8 +44,7 @@ impl Current {
         let crypto = QuicServerConfig::with_initial(own, initial).map_err(unfit)?;
         let mut config = ServerConfig::with_crypto(Arc::new(crypto));
         config
-            .transport_config(Arc::new(transport()))
-            .migration(migrates)
+            .transport_config(Arc::new(transport(datagram_max)))
             .max_incoming(QUIC_INCOMING_MAX)
             .incoming_buffer_size(QUIC_INCOMING_LEN as u64)
             .incoming_buffer_size_total((QUIC_INCOMING_MAX * QUIC_INCOMING_LEN) as u64);
@@ -50,11 +55,11 @@ impl Current {
     }
 
     /// Follows a reload. What QUIC cannot take (suites of TLS 1.2 alone) leaves it as it is, which is said once.
-    pub(super) fn follow(&mut self, tls: Arc<rustls::ServerConfig>, migrates: bool) {
+    pub(super) fn follow(&mut self, tls: Arc<rustls::ServerConfig>, datagram_max: Option<u16>) {
         if Arc::ptr_eq(&self.made_of, &tls) {
             return;
         }
-        match Current::new(tls.clone(), migrates) {
+        match Current::new(tls.clone(), datagram_max) {
             Ok(current) => *self = current,
             Err(error) => {
                 exos_program::warn!(
@@ -77,8 +82,13 @@ fn unfit(why: impl std::fmt::Display) -> Error {
     .mend("let TLS 1.3 and its suites in (minimum_version and suites of [tls]), or leave http3 out")
 }
 
-fn transport() -> TransportConfig {
+fn transport(datagram_max: Option<u16>) -> TransportConfig {
     let mut transport = TransportConfig::default();
+    if let Some(most) = datagram_max {
+        let mut discovery = MtuDiscoveryConfig::default();
+        discovery.upper_bound(most);
+        transport.mtu_discovery_config(Some(discovery));
+    }
     transport
         .max_concurrent_bidi_streams(VarInt::from_u32(QUIC_STREAMS_MAX))
         .max_concurrent_uni_streams(VarInt::from_u32(QUIC_UNI_STREAMS_MAX))

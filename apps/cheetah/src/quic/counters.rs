@@ -8,6 +8,8 @@ pub(super) struct Counters {
     /// Handshakes that were begun, and those that came to a connection.
     pub(super) handshakes: u64,
     pub(super) connections: u64,
+    /// Connections of which requests came as early data, and were taken.
+    pub(super) early: u64,
     /// Handshakes that came to nothing.
     pub(super) left: u64,
     /// Connections that ended without either side having ended them.
@@ -82,6 +84,7 @@ impl Counters {
         let own = [
             ("quic_handshakes", self.handshakes),
             ("quic_connections", self.connections),
+            ("quic_early_accepted", self.early),
             ("quic_handshakes_left", self.left),
             ("quic_connections_lost", self.lost),
             ("quic_retries", self.retries),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use exos::Error;
 use exos_inet::Instant;
-use exos_quic::{Arrived, Connections, Leaving, Received};
+use exos_quic::{Arrived, Connections, Identifiers, Leaving, Received};
 use quinn_proto::{EndpointConfig, Incoming};
 
 use super::config::Current;
@@ -22,7 +22,7 @@ use crate::secure::Acceptor;
 pub struct Quic {
     acceptor: Arc<Acceptor>,
     current: Current,
-    migrates: bool,
+    datagram_max: Option<u16>,
     pub(super) links: Links,
     connections_max: usize,
     /// Connections that may begin, in the order of their first packets.
@@ -36,25 +36,28 @@ pub struct Quic {
 }
 
 impl Quic {
-    /// Without connections, at the port of HTTPS; `migrates` where clients may come from another address, because all datagrams
-    /// come here; `whole` where datagrams are not fragmented on their way.
+    /// Without connections, at the port of HTTPS, with the identifiers of one of several loops that share it. Where datagrams are not fragmented on their way, it is found out how long they may be, up to `datagram_max`.
     ///
     /// # Errors
     ///
     /// HTTPS has no TLS 1.3.
     pub fn new(
         acceptor: Arc<Acceptor>,
-        migrates: bool,
-        whole: bool,
+        identifiers: Option<Identifiers>,
+        datagram_max: Option<u16>,
         now: Instant,
     ) -> Result<Quic, Error> {
-        let current = Current::new(acceptor.config(), migrates)?;
+        let current = Current::new(acceptor.config(), datagram_max)?;
         let mut config = EndpointConfig::default();
         config.supported_versions(vec![1]);
-        let connections = Connections::new(config, Some(current.config()), whole, now);
+        if let Some(identifiers) = identifiers {
+            config.cid_generator(move || Box::new(identifiers.clone()));
+        }
+        let may_find_out = datagram_max.is_some();
+        let connections = Connections::new(config, Some(current.config()), may_find_out, now);
         Ok(Quic {
             current,
-            migrates,
+            datagram_max,
             links: Links::new(acceptor.port(), connections),
             acceptor,
             connections_max: QUIC_CONNECTIONS_MAX,
@@ -94,7 +97,7 @@ impl Quic {
     }
 
     /// A datagram has come.
-    pub fn receive(&mut self, arrived: &Arrived<'_>) {
+    pub fn receive(&mut self, arrived: Arrived) {
         self.links.shared.counters.received += 1;
         match self.links.receive(arrived, &mut self.buffer) {
             Received::Unclaimed => self.links.shared.counters.unclaimed += 1,
@@ -106,6 +109,19 @@ impl Quic {
 
     /// The next datagrams that are to leave, at most `segments` of one length.
     pub fn transmit(&mut self, segments: usize) -> Option<(Leaving, &[u8])> {
+        let leaving = self.make_next(segments)?;
+        Some((leaving, &self.buffer[..leaving.len]))
+    }
+
+    /// As [`transmit`](Self::transmit), in a buffer of their own.
+    pub fn transmit_owned(&mut self, segments: usize) -> Option<(Leaving, Vec<u8>)> {
+        let leaving = self.make_next(segments)?;
+        let payload = leaving.take_from(&mut self.buffer);
+        Some((leaving, payload))
+    }
+
+    /// Makes the next, which lie in the buffer.
+    fn make_next(&mut self, segments: usize) -> Option<Leaving> {
         let segments = segments.clamp(1, QUIC_SEGMENTS_MAX);
         let leaving = match self.answers.pop_front() {
             Some((leaving, payload)) => {
@@ -115,7 +131,7 @@ impl Quic {
             None => self.links.transmit(segments, &mut self.buffer)?,
         };
         self.links.shared.counters.sent += leaving.count();
-        Some((leaving, &self.buffer[..leaving.len]))
+        Some(leaving)
     }
 
     /// Datagrams that were to leave could not.
@@ -203,7 +219,8 @@ impl Quic {
     fn accept(&mut self, incoming: Box<Incoming>) {
         self.handshakes_left = self.handshakes_left.saturating_sub(1);
         self.links.shared.counters.handshakes += 1;
-        self.current.follow(self.acceptor.config(), self.migrates);
+        self.current
+            .follow(self.acceptor.config(), self.datagram_max);
         let (now, config) = (self.links.shared.now, self.current.config());
         let connections = &mut self.links.connections;
         let make = |handle, quic| Link::new(handle, quic, now);

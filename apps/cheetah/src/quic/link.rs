@@ -37,7 +37,7 @@ pub(super) struct Link {
     pub(super) was_counted: bool,
     /// Its handshake came to a connection.
     pub(super) has_stood: bool,
-    /// What its handshake has come to, as soon as it is over.
+    /// What its handshake has come to, as soon as there can be requests.
     pub(super) tls: Option<Arc<About>>,
     begun: Instant,
     /// When a request began or ended last.
@@ -114,6 +114,7 @@ impl Link {
                     self.drop_requests(reason, shared);
                 }
                 Event::Stream(event) if !self.is_over => {
+                    self.say_settings();
                     if let Err(fault) = self.hear_stream(event, shared) {
                         self.fail(fault, shared);
                     }
@@ -126,12 +127,21 @@ impl Link {
         }
     }
 
-    /// The connection stands: the client hears our settings.
+    /// The connection stands.
     fn begin(&mut self, shared: &mut Shared) {
         self.has_stood = true;
-        self.tls = Some(Arc::new(handshake::told(&self.quic)));
         self.active = shared.now;
         shared.counters.connections += 1;
+        shared.counters.early += u64::from(self.quic.has_0rtt());
+        self.say_settings();
+    }
+
+    /// The client hears our settings, if it has not: with the first request where that is early data.
+    fn say_settings(&mut self) {
+        if self.tls.is_some() {
+            return;
+        }
+        self.tls = Some(Arc::new(handshake::told(&self.quic)));
         self.control.open(&mut self.quic);
         self.control.push(frame::settings());
         if self.is_going {

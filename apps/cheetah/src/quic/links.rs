@@ -78,7 +78,7 @@ impl Links {
     }
 
     /// A datagram has come. What it comes to beside news of a connection is the caller's to see to.
-    pub(super) fn receive(&mut self, arrived: &Arrived<'_>, buffer: &mut Vec<u8>) -> Received {
+    pub(super) fn receive(&mut self, arrived: Arrived, buffer: &mut Vec<u8>) -> Received {
         let received = self.connections.receive(arrived, buffer);
         if let Received::Link(handle) = received {
             self.hear(handle);
@@ -202,6 +202,13 @@ impl Links {
         let request = self.shared.requests.find(id)?;
         let link = self.connections.get(request.link)?;
         link.tls.as_ref()
+    }
+
+    /// Whether a request's connection is still beginning, so that it has come as early data (RFC 9001 §4.6).
+    pub(super) fn is_early(&self, id: ConnectionId) -> bool {
+        let request = self.shared.requests.find(id);
+        let link = request.and_then(|request| self.connections.get(request.link));
+        link.is_some_and(|link| !link.has_stood)
     }
 
     pub(super) fn ends(&self, id: ConnectionId) -> Option<(SocketAddr, SocketAddr)> {

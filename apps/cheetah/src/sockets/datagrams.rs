@@ -41,11 +41,11 @@ impl Datagrams {
         self.has_more = false;
         for _ in 0..QUIC_CALLS_PER_TURN {
             let received = self.socket.receive(&mut self.buffers, |datagram| {
-                quic.receive(&Arrived {
+                quic.receive(Arrived {
                     remote: datagram.remote,
                     local: datagram.local,
                     ecn: datagram.ecn,
-                    payload: datagram.payload,
+                    payload: datagram.payload.into(),
                 });
             });
             match received {

@@ -16,7 +16,7 @@ use super::listener;
 
 use crate::connections::{Bounds, Carried, Cheetah};
 use crate::http::Server;
-use crate::limits::{ACCEPT_PAUSE, RECEIVE_BUFFER_LEN};
+use crate::limits::{ACCEPT_PAUSE, QUIC_DATAGRAM_LEN_MAX, RECEIVE_BUFFER_LEN};
 use crate::proxy_protocol::{Introduced, Introductions};
 use crate::quic::{Beside, Quic};
 use crate::secure::{Acceptor, Secured, Sessions};
@@ -140,7 +140,8 @@ impl SocketServer {
             let what = format!("cannot have UDP port {port} for HTTP/3");
             Error::io(what, e).mend("choose another port of HTTPS, or leave http3 out")
         })?;
-        let mut quic = Quic::new(acceptor, true, datagrams.are_whole(), clock::now())?;
+        let datagram_max = datagrams.are_whole().then_some(QUIC_DATAGRAM_LEN_MAX);
+        let mut quic = Quic::new(acceptor, None, datagram_max, clock::now())?;
         let most = u32::try_from(self.connections_max).ok();
         quic.set_bounds(most, self.cheetah.peers());
         let watched = self.sockets.wake_by(datagrams.as_fd());

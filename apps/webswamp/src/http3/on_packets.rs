@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
+use bytes::Bytes;
 use exos::{Error, Exos};
-use exos_buf::Buffer;
 use exos_inet::udp::{HeaderFields, UdpError, UdpHandle};
 use exos_inet::{Instant, Stack};
 use exos_quic::Arrived;
@@ -40,11 +40,11 @@ impl OnPackets {
     pub fn receive(&mut self, quic: &mut Quic, stack: &mut Stack) {
         for socket in &self.sockets {
             while let Ok(Some(received)) = stack.udp.receive(*socket) {
-                quic.receive(&Arrived {
+                quic.receive(Arrived {
                     remote: received.from,
                     local: None,
                     ecn: received.fields.traffic_class & 3,
-                    payload: &received.payload,
+                    payload: Bytes::from(received.payload).into(),
                 });
             }
         }
@@ -76,7 +76,7 @@ impl OnPackets {
     /// Sends what there is to be sent, as long as the stack has room.
     pub fn send(&mut self, quic: &mut Quic, stack: &mut Stack, now: Instant) {
         while stack.datagram_room() >= QUIC_SEGMENTS_MAX {
-            let Some((number, leaving, payload)) = quic.transmit(QUIC_SEGMENTS_MAX) else {
+            let Some((number, leaving, payload)) = quic.transmit_owned(QUIC_SEGMENTS_MAX) else {
                 return;
             };
             let Some(socket) = self.sockets.get(number) else {
@@ -86,13 +86,11 @@ impl OnPackets {
                 traffic_class: leaving.ecn,
                 ..HeaderFields::default()
             };
-            let mut unsent = 0;
-            for payload in payload.chunks(leaving.segment) {
-                let payload = (Buffer::from(payload.to_vec()).whole(), fields);
-                let sent = stack.udp_send_with(now, *socket, None, leaving.remote, payload);
-                unsent += u64::from(sent.is_err());
+            let payload = (payload, leaving.segment, fields);
+            let sent = stack.udp_send_burst(now, *socket, None, leaving.remote, payload);
+            if sent.is_err() {
+                quic.count_unsent(leaving.count());
             }
-            quic.count_unsent(unsent);
         }
     }
 }

@@ -72,11 +72,11 @@ impl OnSockets {
                     break;
                 }
                 let received = socket.receive(&mut self.buffers, |datagram| {
-                    quic.receive(&Arrived {
+                    quic.receive(Arrived {
                         remote: datagram.remote,
                         local: None,
                         ecn: datagram.ecn,
-                        payload: datagram.payload,
+                        payload: datagram.payload.into(),
                     });
                 });
                 match received {

@@ -15,7 +15,7 @@ use super::arriving::code;
 use super::connection::Connection;
 use super::opening::{End, Opening, end};
 use crate::engine::Engine;
-use crate::limits::QUIC_SEGMENTS_MAX;
+use crate::limits::{QUIC_DATAGRAM_LEN_MAX, QUIC_SEGMENTS_MAX};
 use crate::statistics::Handshake;
 use crate::transport::{NOBODY, Transport};
 
@@ -75,6 +75,9 @@ impl Quic {
         let client = client.with_own_tickets();
         let mut config = EndpointConfig::default();
         config.supported_versions(vec![1]);
+        // What comes is as long as the path takes; the buffers hold all that there can be.
+        let taken = config.max_udp_payload_size(QUIC_DATAGRAM_LEN_MAX);
+        debug_assert!(taken.is_ok(), "a length that datagrams have");
         Ok(Self {
             connections: Connections::new(config, None, whole, now),
             opening: Opening::new(&client, resume_share, seed)?,
@@ -100,7 +103,7 @@ impl Quic {
     }
 
     /// A datagram has come.
-    pub fn receive(&mut self, arrived: &Arrived<'_>) {
+    pub fn receive(&mut self, arrived: Arrived) {
         self.counters.received += 1;
         let checks = self.client.checks();
         let received = self.connections.receive(arrived, &mut self.buffer);
@@ -145,12 +148,25 @@ impl Quic {
 
     /// The next datagrams that are to leave, and by which socket.
     pub fn transmit(&mut self, segments: usize) -> Option<(usize, Leaving, &[u8])> {
+        let (socket, leaving) = self.make_next(segments)?;
+        Some((socket, leaving, &self.buffer[..leaving.len]))
+    }
+
+    /// As [`transmit`](Self::transmit), in a buffer of their own.
+    pub fn transmit_owned(&mut self, segments: usize) -> Option<(usize, Leaving, Vec<u8>)> {
+        let (socket, leaving) = self.make_next(segments)?;
+        let payload = leaving.take_from(&mut self.buffer);
+        Some((socket, leaving, payload))
+    }
+
+    /// Makes the next, which lie in the buffer.
+    fn make_next(&mut self, segments: usize) -> Option<(usize, Leaving)> {
         let segments = segments.clamp(1, QUIC_SEGMENTS_MAX);
         let leaving = self.connections.poll_transmit(segments, &mut self.buffer)?;
         self.counters.sent += leaving.count();
         let link = leaving.link.and_then(|handle| self.connections.get(handle));
         let socket = link.map_or(0, |link| link.socket);
-        Some((socket, leaving, &self.buffer[..leaving.len]))
+        Some((socket, leaving))
     }
 
     /// Datagrams that were to leave could not.

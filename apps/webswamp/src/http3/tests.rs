@@ -185,7 +185,7 @@ impl World {
         self.serve();
         self.quic.begin_turn(now);
         while let Some(payload) = self.wires[0].pop_front() {
-            self.quic.receive(&arrived(SERVER.into(), &payload));
+            self.quic.receive(arrived(SERVER.into(), &payload));
         }
         self.quic.tell(&mut self.engine, now);
         self.engine.handle_due(now, &mut self.quic);
@@ -205,7 +205,7 @@ impl World {
         while let Some(payload) = self.wires[1].pop_front() {
             match self
                 .server
-                .receive(&arrived(CLIENT.into(), &payload), &mut buffer)
+                .receive(arrived(CLIENT.into(), &payload), &mut buffer)
             {
                 Received::New(incoming) => {
                     let make = |_, quic| Peer {
@@ -263,12 +263,12 @@ impl World {
     }
 }
 
-fn arrived(remote: SocketAddr, payload: &[u8]) -> Arrived<'_> {
+fn arrived(remote: SocketAddr, payload: &[u8]) -> Arrived {
     Arrived {
         remote,
         local: None,
         ecn: 0,
-        payload,
+        payload: payload.into(),
     }
 }
 

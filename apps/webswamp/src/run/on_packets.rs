@@ -423,6 +423,6 @@ fn datagrams(
     };
     let count = (args.behaviour().slots as usize).clamp(1, most);
     let carrier = OnPackets::open(exos, to, count)?;
-    let quic = setup.quic(args, worker, (to, count, false), exos.now())?;
+    let quic = setup.quic(args, worker, (to, count, true), exos.now())?;
     Ok(quic.map(|quic| (quic, carrier)))
 }

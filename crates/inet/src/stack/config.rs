@@ -15,6 +15,8 @@ pub struct Offload {
     pub checksum: bool,
     /// It cuts TCP segments of up to this many bytes of frame, and completes their checksums.
     pub segmentation: Option<usize>,
+    /// Where it cuts segments, it cuts datagrams of UDP too.
+    pub datagrams: bool,
 }
 
 /// Who knows the neighbours' link addresses.

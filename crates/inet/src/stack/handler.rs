@@ -9,6 +9,9 @@ use crate::limits::HANDLED_BYTES_MAX;
 pub use framing::Framing;
 pub(in crate::stack) use framing::StreamHandling;
 
+/// Whether a datagram with this payload is for another of several stacks that have an address together.
+pub type OfAnother = Box<dyn Fn(&[u8]) -> bool>;
+
 /// What deals with the messages that come to a port.
 pub trait MessageHandler {
     /// Deals with a message: the payload of a datagram, or a message of a connection. A reply is written to the beginning of `reply`, of

@@ -38,7 +38,7 @@ mod turns;
 
 pub use config::{Config, Neighbors, Offload, RouteTo};
 pub use exos_wire::offload::{RxChecksum, TxChecksum};
-pub use handler::{Framing, Handled, MessageHandler};
+pub use handler::{Framing, Handled, MessageHandler, OfAnother};
 pub use input::Concern;
 pub use joined::segment::JoinedSegment;
 pub use output::Transmit;

@@ -7,6 +7,7 @@
 //! done here, a frame each time. What is small and rare (ARP, NDP, ICMP, UDP) leaves as complete frames.
 
 pub(super) mod body;
+pub(super) mod bursts;
 mod packets;
 pub(super) mod path_cache;
 pub(super) mod segments;
@@ -22,6 +23,7 @@ use crate::tcp::{ConnectionId, Outgoing, Path, Reply};
 use crate::time::Instant;
 
 use body::{Body, Summing, gather};
+use bursts::Cut;
 
 /// A frame to be sent: head, then body. Borrowed from the stack until the next call.
 pub struct Transmit<'a> {
@@ -35,6 +37,8 @@ pub struct Transmit<'a> {
     pub segment_size: Option<u16>,
     /// The packet is IPv6.
     pub ipv6: bool,
+    /// What is to be cut is of UDP: each piece is a datagram.
+    pub datagrams: bool,
 }
 
 /// Where packets for a host go.
@@ -67,7 +71,7 @@ impl Stack {
         }
         let errands =
             self.neighbors.has_solicits() || !self.control.is_empty() || self.tcp.has_replies();
-        if errands {
+        if errands || self.bursts.waiting() > 0 {
             return self.poll_errands(now, room);
         }
         if self.tcp.is_silent() && self.burst.is_none() {
@@ -93,7 +97,21 @@ impl Stack {
                 return Some(whole_frame(self.head.bytes()));
             }
         }
+        if self.bursts.waiting() > 0 {
+            return self.poll_bursts(room);
+        }
         self.poll_connections(now, room)
+    }
+
+    /// The next of datagrams that leave together.
+    fn poll_bursts(&mut self, room: usize) -> Option<Transmit<'_>> {
+        let offload = &self.config.offload;
+        let cut = Cut {
+            whole_max: offload.segmentation.filter(|_| offload.datagrams),
+            checksum: offload.checksum,
+        };
+        self.counters.frames_sent += 1;
+        self.bursts.poll_transmit(room, cut)
     }
 
     fn poll_connections(&mut self, now: Instant, room: usize) -> Option<Transmit<'_>> {
@@ -126,6 +144,13 @@ impl Stack {
         if self.burst.is_none() {
             self.config.offload.segmentation = segmentation;
         }
+    }
+
+    /// Whether datagrams, too, are handed to the link to cut up from now on ([`Offload::datagrams`]).
+    ///
+    /// [`Offload::datagrams`]: super::Offload::datagrams
+    pub fn set_datagram_segmentation(&mut self, datagrams: bool) {
+        self.config.offload.datagrams = datagrams;
     }
 
     /// The most data of a segment that the link cuts up; zero where it does not.
@@ -176,6 +201,7 @@ impl Stack {
             checksum,
             segment_size: link_cuts.then_some(out.mss),
             ipv6: self.head.is_ipv6(),
+            datagrams: false,
         }
     }
 
@@ -345,5 +371,6 @@ fn whole_frame(frame: &[u8]) -> Transmit<'_> {
         checksum: TxChecksum::Complete,
         segment_size: None,
         ipv6: false,
+        datagrams: false,
     }
 }

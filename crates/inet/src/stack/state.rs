@@ -15,10 +15,11 @@ use crate::neighbor::{NeighborCache, frames};
 use crate::route::{Prefix, RouteError, Routes};
 use crate::siphash::Random;
 use crate::stack::config::{Config, Neighbors, RouteTo};
-use crate::stack::handler::{Handling, StreamHandling};
+use crate::stack::handler::{Handling, OfAnother, StreamHandling};
 use crate::stack::joined::segment::Joined;
 use crate::stack::loopback::frames::Loopback;
 use crate::stack::output::body::Summing;
+use crate::stack::output::bursts::Bursts;
 use crate::stack::output::path_cache::PathCache;
 use crate::stack::output::segments::Template;
 use crate::stack::pings::Pings;
@@ -33,6 +34,8 @@ pub struct Stack {
     /// The sockets of datagrams. Datagrams are sent with [`udp_send`](Self::udp_send).
     pub udp: UdpTable,
     pub(super) handling: Vec<Handling>,
+    /// Ports of which some datagrams are for other stacks with our addresses.
+    pub(super) shared_ports: Vec<(u16, OfAnother)>,
     pub(super) streams: Vec<StreamHandling>,
     pub(super) config: Config,
     pub(super) routes: Rc<Routes>,
@@ -44,6 +47,8 @@ pub struct Stack {
     pub(super) counters: Counters,
     /// Complete frames that wait to be sent.
     pub(super) control: VecDeque<Vec<u8>>,
+    /// Datagrams of one length that wait to be sent together.
+    pub(super) bursts: Bursts,
     /// Frames that come back to us.
     pub(super) loopback: Loopback,
     /// The frame of `control` that was handed out last.
@@ -93,6 +98,7 @@ impl Stack {
             tcp: Tcp::new(now, random.next_u64(), config.connections_max),
             udp: UdpTable::new(random.next_u64()),
             handling: Vec::new(),
+            shared_ports: Vec::new(),
             streams: Vec::new(),
             routes: Rc::default(),
             neighbors,
@@ -102,6 +108,7 @@ impl Stack {
             icmp: IcmpSender::new(now),
             counters: Counters::default(),
             control: VecDeque::new(),
+            bursts: Bursts::default(),
             loopback: Loopback::default(),
             frame: Vec::new(),
             head: Template::new(),
@@ -259,7 +266,8 @@ impl Stack {
     /// Frames of datagrams that can wait to leave before [`poll_transmit`](Self::poll_transmit) takes some; of more, some are
     /// dropped.
     pub fn datagram_room(&self) -> usize {
-        CONTROL_FRAMES_MAX.saturating_sub(self.control.len())
+        let waiting = self.control.len() + self.bursts.waiting();
+        CONTROL_FRAMES_MAX.saturating_sub(waiting)
     }
 
     pub(super) fn queue_frame(&mut self, frame: Vec<u8>) {

@@ -323,6 +323,13 @@ impl UdpTable {
         })
     }
 
+    /// So many datagrams are sent from a socket, at this port, by the stack.
+    pub(crate) fn note_sent(&mut self, handle: UdpHandle, count: u64) -> Result<u16, UdpError> {
+        let port = self.socket(handle)?.port;
+        self.counters.sent += count;
+        Ok(port)
+    }
+
     /// Whether a datagram of this length can be sent; from which address, where it is not the stack's to choose.
     ///
     /// # Errors

@@ -4,6 +4,7 @@ mod allocations;
 mod checksums;
 mod corners;
 mod corpus;
+mod datagram_bursts;
 mod deadlines;
 mod fast_paths;
 #[path = "../../../../fuzz/bodies/frames.rs"]

@@ -32,6 +32,8 @@ pub(super) struct SuperPackets {
     bytes: u64,
     no_room: u64,
     refused: u64,
+    /// The kernel knows of no frames of several datagrams (before Linux 6.2).
+    refuses_datagrams: bool,
 }
 
 impl SuperPackets {
@@ -49,7 +51,13 @@ impl SuperPackets {
             bytes: 0,
             no_room: 0,
             refused: 0,
+            refuses_datagrams: false,
         }
+    }
+
+    /// Whether frames of several datagrams may be sent.
+    pub(super) fn cuts_datagrams(&self) -> bool {
+        !self.refuses_datagrams
     }
 
     /// Sends one frame; false when the kernel has no room for it now, or refuses it. Either is counted.
@@ -76,6 +84,7 @@ impl SuperPackets {
                 true
             }
             Err(error) => {
+                self.refuses_datagrams |= vnet::is_refusal(&header, &error);
                 match error.raw_os_error() {
                     Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR) => self.no_room += 1,
                     // An interface that is down or gone shows at the next flush of the ring.

@@ -12,6 +12,7 @@ use exos_inet::limits::CONNECTIONS_MAX;
 use exos_inet::tcp::FreeRoom;
 use exos_program::cores::is_shared;
 use exos_program::{taken_back, tell_news};
+use exos_quic::Loops;
 
 use super::announce::announce;
 use super::check;
@@ -160,7 +161,7 @@ impl Program<'_> {
         let room = Arc::new(FreeRoom::new(most));
         let mut logs = logs.into_iter().flatten();
         let (peers, in_kernel) = (Peers::default(), Common::default());
-        let peer_streams = Peers::default();
+        let (peer_streams, quic_loops) = (Peers::default(), Loops::default());
         let setup = |(feed, worker): (Feed, Worker)| Setup {
             config: self.config.clone(),
             without: self.args.without.clone(),
@@ -171,6 +172,7 @@ impl Program<'_> {
             peers: peers.clone(),
             peer_streams: peer_streams.clone(),
             acceptor: self.acceptor.clone(),
+            quic_loops: quic_loops.clone(),
             room: room.clone(),
             in_kernel: in_kernel.clone(),
             shares_core: is_shared(worker.place().core, &self.places),

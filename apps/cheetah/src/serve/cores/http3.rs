@@ -1,17 +1,20 @@
 //! HTTP/3 on a stack of its own: datagrams of the stack to QUIC, QUIC's to the stack.
 //!
-//! A connection belongs to the core to which its client's datagrams come: interfaces spread them by addresses and ports, as they do
-//! segments of TCP. Where there are several cores, a client that comes from another address may come to another one, so it may not.
+//! A connection belongs to the core to which its client's first datagram comes: interfaces spread them by addresses and ports, as they do
+//! segments of TCP. A client that comes from another address (RFC 9000 §9) may come to another core, whose stack hands its datagrams on:
+//! connection identifiers say which core's they are.
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use exos::{Error, Exos};
-use exos_buf::Buffer;
 use exos_inet::udp::{HeaderFields, UdpHandle};
 use exos_inet::{Instant, Stack};
-use exos_quic::Arrived;
+use exos_quic::{Arrived, Loops};
 
-use crate::limits::{QUIC_DATAGRAMS_PER_TURN, QUIC_ROOM_PAUSE, QUIC_SEGMENTS_MAX, QUIC_SOCKET_LEN};
+use crate::limits::{
+    QUIC_DATAGRAMS_PER_TURN, QUIC_HEADERS_LEN, QUIC_ROOM_PAUSE, QUIC_SEGMENTS_MAX, QUIC_SOCKET_LEN,
+};
 use crate::quic::Quic;
 use crate::secure::Acceptor;
 
@@ -24,14 +27,14 @@ pub(super) struct Http3 {
 }
 
 impl Http3 {
-    /// At the port of HTTPS. Only where the loop `is_alone`, clients may come from another address.
+    /// At the port of HTTPS. Where several loops share it, it is said which this one is.
     ///
     /// # Errors
     ///
     /// The port is taken, or HTTPS has no TLS 1.3.
     pub(super) fn new(
         acceptor: Arc<Acceptor>,
-        is_alone: bool,
+        shared: Option<(Loops, u16)>,
         exos: &mut Exos,
     ) -> Result<Http3, Error> {
         let port = acceptor.port();
@@ -42,7 +45,15 @@ impl Http3 {
         })?;
         // It was bound above.
         let _ = exos.stack.udp.set_queue_len(socket, QUIC_SOCKET_LEN);
-        let quic = Quic::new(acceptor, is_alone, false, exos.now())?;
+        let identifiers = shared.map(|(loops, number)| {
+            let identifiers = loops.identifiers(number);
+            let of_another =
+                move |datagram: &[u8]| loops.number_in(datagram).is_some_and(|it| it != number);
+            exos.stack.share_datagrams(port, Box::new(of_another));
+            identifiers
+        });
+        let datagram_max = longest_datagram(exos.stack.config().mtu);
+        let quic = Quic::new(acceptor, identifiers, Some(datagram_max), exos.now())?;
         Ok(Http3 {
             quic,
             socket,
@@ -62,11 +73,11 @@ impl Http3 {
             let Ok(Some(received)) = stack.udp.receive(self.socket) else {
                 return;
             };
-            self.quic.receive(&Arrived {
+            self.quic.receive(Arrived {
                 remote: received.from,
                 local: Some(received.to),
                 ecn: received.fields.traffic_class & 3,
-                payload: &received.payload,
+                payload: Bytes::from(received.payload).into(),
             });
         }
         self.has_more = true;
@@ -75,7 +86,7 @@ impl Http3 {
     /// Sends what there is to be sent, as long as the stack has room.
     pub(super) fn send(&mut self, now: Instant, stack: &mut Stack) {
         while stack.datagram_room() >= QUIC_SEGMENTS_MAX {
-            let Some((leaving, payload)) = self.quic.transmit(QUIC_SEGMENTS_MAX) else {
+            let Some((leaving, payload)) = self.quic.transmit_owned(QUIC_SEGMENTS_MAX) else {
                 return;
             };
             let fields = HeaderFields {
@@ -83,13 +94,13 @@ impl Http3 {
                 ..HeaderFields::default()
             };
             let (socket, from, to) = (self.socket, leaving.local, leaving.remote);
-            let mut unsent = 0;
-            for payload in payload.chunks(leaving.segment) {
-                let payload = (Buffer::from(payload).whole(), fields);
-                let sent = stack.udp_send_with(now, socket, from, to, payload);
-                unsent += u64::from(sent.is_err());
+            let payload = (payload, leaving.segment, fields);
+            if stack
+                .udp_send_burst(now, socket, from, to, payload)
+                .is_err()
+            {
+                self.quic.count_unsent(leaving.count());
             }
-            self.quic.count_unsent(unsent);
         }
     }
 
@@ -107,4 +118,9 @@ impl Http3 {
     pub(super) fn counters(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
         self.quic.counters()
     }
+}
+
+/// The longest datagram in packets of this length, of either family.
+fn longest_datagram(mtu: usize) -> u16 {
+    u16::try_from(mtu.saturating_sub(QUIC_HEADERS_LEN)).unwrap_or(u16::MAX)
 }

@@ -8,6 +8,7 @@ use exos::{Core, Error, ErrorKind, Exos, clock};
 use exos_inet::Instant;
 use exos_inet::tcp::{FreeRoom, ListenOptions, ListenerId};
 use exos_program::{taken_back, tell_losses};
+use exos_quic::Loops;
 
 use super::http3::Http3;
 use super::outage::Outage;
@@ -45,6 +46,8 @@ pub(in crate::serve) struct Setup {
     pub(in crate::serve) peer_streams: Peers,
     /// What accepts sessions of TLS, on all cores.
     pub(in crate::serve) acceptor: Option<Arc<Acceptor>>,
+    /// What the cores' connections of QUIC are told apart by.
+    pub(in crate::serve) quic_loops: Loops,
     /// For connections, on all cores together; unless the kernel answers requests, and has it.
     pub(in crate::serve) room: Arc<FreeRoom>,
     /// What the cores have together of what the kernel answers.
@@ -304,9 +307,10 @@ pub(in crate::serve) fn open(
     let quic = match setup.acceptor.as_ref().filter(|_| http3) {
         None => None,
         Some(acceptor) => {
-            let is_alone = setup.worker.count() == 1;
+            let shared = (setup.worker.count() > 1).then(|| setup.worker.number());
+            let shared = shared.map(|number| (setup.quic_loops.clone(), number as u16));
             cheetah.server_mut().announce_http3(acceptor.port());
-            let mut http3 = Http3::new(acceptor.clone(), is_alone, &mut exos)?;
+            let mut http3 = Http3::new(acceptor.clone(), shared, &mut exos)?;
             let bounds = (config.bounds.max_connections, cheetah.peers());
             http3.quic().set_bounds(bounds.0, bounds.1);
             Some(http3)

@@ -109,6 +109,11 @@ impl Worker {
         self.0.count()
     }
 
+    /// Which one this is, from 0 on.
+    pub(in crate::serve) fn number(&self) -> usize {
+        self.0.number()
+    }
+
     /// Where this one runs.
     pub(in crate::serve) fn place(&self) -> &Place {
         &self.0.shows().place

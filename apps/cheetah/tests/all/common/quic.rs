@@ -185,7 +185,7 @@ impl World {
             free_at: now,
             random: Random(seed),
             lost_percent: 0,
-            quic: Quic::new(acceptor, true, false, now).unwrap(),
+            quic: Quic::new(acceptor, None, None, now).unwrap(),
             cheetah: Cheetah::new(Server::new(site, super::NOW_SECS), now),
             clients: Vec::new(),
         }
@@ -255,11 +255,11 @@ impl World {
         self.quic.begin_turn(now);
         let is_there = |it: &mut UnderWay| it.0 <= now;
         while let Some((_, client, bytes)) = self.wires[0].pop_front_if(is_there) {
-            self.quic.receive(&Arrived {
+            self.quic.receive(Arrived {
                 remote: client,
                 local: None,
                 ecn: 0,
-                payload: &bytes,
+                payload: bytes[..].into(),
             });
         }
         while let Some((_, client, bytes)) = self.wires[1].pop_front_if(is_there) {

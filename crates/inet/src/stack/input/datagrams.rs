@@ -16,7 +16,7 @@ use exos_wire::{Mac, Sum, protocol};
 use crate::icmp::Problem;
 use crate::limits::{HANDLED_BYTES_MAX, HOP_LIMIT};
 use crate::route::Delivery;
-use crate::stack::handler::{Handled, Handling, MessageHandler};
+use crate::stack::handler::{Handled, Handling, MessageHandler, OfAnother};
 use crate::stack::input::Packet;
 use crate::stack::state::Stack;
 use crate::time::Instant;
@@ -39,6 +39,18 @@ impl Stack {
     /// All datagrams to a port come to sockets.
     pub fn stop_handling_datagrams(&mut self, port: u16) {
         self.handling.retain(|handling| handling.port != port);
+    }
+
+    /// Where several stacks have an address together: of what comes to this port, these are for another of them. They are for the one that
+    /// does not say so; where none is, for the one to which they came ([`handle_frame_among`](Self::handle_frame_among)).
+    pub fn share_datagrams(&mut self, port: u16, is_of_another: OfAnother) {
+        self.shared_ports.retain(|(other, _)| *other != port);
+        self.shared_ports.push((port, is_of_another));
+    }
+
+    fn is_of_another(&self, view: &UdpView<'_>) -> bool {
+        let mut shared = self.shared_ports.iter();
+        shared.any(|(port, is)| *port == view.dst_port() && is(view.payload()))
     }
 
     pub(in crate::stack) fn handle_udp(&mut self, now: Instant, packet: &Packet<'_>) {
@@ -64,6 +76,10 @@ impl Stack {
     }
 
     fn deliver(&mut self, now: Instant, packet: &Packet<'_>, view: &UdpView<'_>) {
+        if self.tcp.addresses_shared && self.is_of_another(view) {
+            self.tcp.belongs_elsewhere = true;
+            return;
+        }
         let from = SocketAddr::new(packet.src, view.src_port());
         let to = SocketAddr::new(packet.dst, view.dst_port());
         let fields = HeaderFields::of(packet.quote, packet.ecn.bits());

@@ -12,6 +12,7 @@ use exos_wire::{Mac, Sum, protocol};
 use crate::fragment::{cut_v4, cut_v6};
 use crate::limits::DATAGRAM_MAX;
 use crate::stack::output::NextHop;
+use crate::stack::output::bursts::Burst;
 use crate::stack::state::Stack;
 use crate::time::Instant;
 use crate::udp::{HeaderFields, Outgoing, UdpError, UdpHandle};
@@ -45,6 +46,77 @@ impl Stack {
         Ok(())
     }
 
+    /// Send datagrams that lie one behind the other, each of `segment` bytes but the last, which may be shorter, with header fields of
+    /// their own. They leave together, and none in fragments: of those for which there is [no room](Self::datagram_room) all are
+    /// dropped.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`udp_send`](Self::udp_send); and one is longer than a packet of the link.
+    pub fn udp_send_burst(
+        &mut self,
+        now: Instant,
+        handle: UdpHandle,
+        from: Option<IpAddr>,
+        to: SocketAddr,
+        (payload, segment, fields): (Vec<u8>, usize, HeaderFields),
+    ) -> Result<(), UdpError> {
+        let segment = segment.clamp(1, payload.len().max(1));
+        let src = self.udp.can_send(handle, from, to, segment)?;
+        let ip_len = if to.is_ipv4() { ipv4::LEN } else { ipv6::LEN };
+        let max = self.config.mtu.saturating_sub(ip_len + udp::LEN);
+        if segment > max {
+            return Err(UdpError::TooLong { len: segment, max });
+        }
+        let count = payload.len().div_ceil(segment);
+        let src_port = self.udp.note_sent(handle, count as u64)?;
+        let Some(source) = src.or_else(|| self.routes.source_for(to.ip())) else {
+            self.counters.drop_ip_no_route += count as u64;
+            return Ok(());
+        };
+        let packet = |len| OwnPacket {
+            src: source,
+            dst: to.ip(),
+            protocol: protocol::UDP,
+            fields,
+            len,
+            is_whole: true,
+        };
+        let header = UdpHeader {
+            src_port,
+            dst_port: to.port(),
+        };
+        match self.path_to(now, to.ip()) {
+            NextHop::Known(_) if self.datagram_room() < count => {
+                self.counters.drop_control_queue_full += count as u64;
+            }
+            NextHop::Known(mac) => {
+                let ip = packet(0).header(0);
+                self.bursts.push(Burst {
+                    ethernet: self.link_header(&ip, mac),
+                    ip,
+                    ends: (source, to.ip()),
+                    udp: header,
+                    payload,
+                    segment,
+                    left: 0,
+                });
+            }
+            _ => {
+                for payload in payload.chunks(segment) {
+                    let len = udp::LEN + payload.len();
+                    let pseudo = Sum::pseudo(source, to.ip(), protocol::UDP, len as u32);
+                    let sum = pseudo.plus(Sum::of(payload));
+                    self.send_packet(now, packet(len), |datagram| {
+                        header.emit(payload.len(), sum, datagram);
+                        datagram[udp::LEN..].copy_from_slice(payload);
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn send_datagram(&mut self, now: Instant, out: &Outgoing) {
         let to = out.dst;
         let Some(source) = out.src.or_else(|| self.routes.source_for(to.ip())) else {
@@ -65,6 +137,7 @@ impl Stack {
             protocol: protocol::UDP,
             fields: out.fields,
             len,
+            is_whole: false,
         };
         self.send_packet(now, packet, |datagram| {
             header.emit(payload.len(), sum, datagram);
@@ -98,6 +171,7 @@ impl Stack {
             protocol,
             fields,
             len: payload.len(),
+            is_whole: false,
         };
         self.send_packet(now, packet, |to| to.copy_from_slice(payload));
     }
@@ -133,16 +207,20 @@ impl Stack {
 
     /// Writes Ethernet's header, but for who is next; the bytes that it takes.
     fn emit_link_header(&self, of: &IpHeader, frame: &mut [u8]) -> usize {
-        let header = EthernetHeader {
-            dst: Mac::ZERO,
+        self.link_header(of, Mac::ZERO).emit(frame)
+    }
+
+    /// Ethernet's header of a packet for this neighbour.
+    fn link_header(&self, of: &IpHeader, dst: Mac) -> EthernetHeader {
+        EthernetHeader {
+            dst,
             src: self.config.mac,
             vlan: None,
             ethertype: match of {
                 IpHeader::V4(_) => ETHERTYPE_IPV4,
                 IpHeader::V6(_) => ETHERTYPE_IPV6,
             },
-        };
-        header.emit(frame)
+        }
     }
 
     /// Sends a frame to who is next, whose link address it is given.
@@ -170,6 +248,8 @@ struct OwnPacket {
     fields: HeaderFields,
     /// Bytes behind IP's header.
     len: usize,
+    /// Nobody on its way is to fragment it.
+    is_whole: bool,
 }
 
 impl OwnPacket {
@@ -182,7 +262,7 @@ impl OwnPacket {
                 ttl: self.fields.hop_limit,
                 tos: self.fields.traffic_class,
                 ident,
-                dont_fragment: false,
+                dont_fragment: self.is_whole,
                 more_fragments: false,
                 fragment_offset: 0,
             }),
@@ -200,13 +280,13 @@ impl OwnPacket {
 }
 
 /// The header of either family, without options or extension headers.
-enum IpHeader {
+pub(in crate::stack) enum IpHeader {
     V4(Ipv4Header),
     V6(Ipv6Header),
 }
 
 impl IpHeader {
-    fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         match self {
             Self::V4(_) => ipv4::LEN,
             Self::V6(_) => ipv6::LEN,
@@ -214,7 +294,7 @@ impl IpHeader {
     }
 
     /// Writes it before a payload of this length; the bytes that it takes.
-    fn emit(&self, payload_len: usize, packet: &mut [u8]) -> usize {
+    pub(super) fn emit(&self, payload_len: usize, packet: &mut [u8]) -> usize {
         match self {
             Self::V4(header) => header.emit(payload_len, packet),
             Self::V6(header) => header.emit(payload_len, packet),

@@ -158,6 +158,7 @@ impl Queue {
         let meta = RxMeta {
             checksum: self.rx_checksum,
             gso_size: None,
+            datagrams: false,
             arrived_ns: self.arrived_ns,
         };
         let last = piece.options & Descriptor::CONTINUED == 0;

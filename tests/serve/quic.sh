@@ -1,0 +1,100 @@
+#!/usr/bin/env bash
+# HTTP/3 where clients' addresses change, where many want a connection, and where they do not keep to what is usual: on sockets over loopback,
+# and on packets over the lab wire, on one core and on two; with `daemon` on a link that the daemon lends. Prints "ok NAME", "not ok NAME: why"
+# or "SKIPPED: ..." lines.
+#
+#   tests/serve/quic.sh PATH/TO/exos [daemon]
+#
+# The clients are aioquic's; PYTHON names an interpreter that has it. It takes about two minutes, with the daemon one.
+if [ "${2:-}" = daemon ]; then
+    . "$(dirname "$0")/../common.sh"
+    need_root "HTTP/3 by the daemon"
+    need_aioquic "HTTP/3 by the daemon"
+    lab=quic-xokd-$$
+    . "$(dirname "$0")/../daemon/common.sh"
+else
+    . "$(dirname "$0")/../common.sh"
+    need_root "clients of HTTP/3"
+    need_programs "clients of HTTP/3" python3
+    need_aioquic "clients of HTTP/3"
+    be_alone "$@"
+    begin
+    lab=quic-$$
+fi
+in_the_end() { cleanup; forget_aioquic; }
+trap in_the_end EXIT
+
+site=$work/site
+mkdir "$site"
+echo home >"$site/index.html"
+head -c 100000 /dev/urandom >"$site/middle.bin"
+head -c 20000000 /dev/urandom >"$site/long.bin"
+common="--port 8080 --tls-port 8443 --tls-self-signed --http3 --json"
+
+# judge RUNNER IP TEST...
+judge() {
+    local run=$1 ip=$2 line has_ended=no; shift 2
+    while read -r line; do
+        case $line in
+            "ok "*) ok "${line#ok }" ;;
+            end) has_ended=yes ;;
+            *) bad "${line#not ok }" ;;
+        esac
+    done < <($run timeout 500 "$PYTHON" "$here/quic.py" "$ip" 8443 "$site" "$@" 2>&1)
+    same "the clients come to their end" yes $has_ended
+}
+# counted FILE NAME: of a server that has ended.
+counted() { python3 -S -c "import json; print(json.loads(open('$1').read().splitlines()[-1])['counters'].get('$2'))" 2>&1; }
+# at_least NAME LEAST COUNT
+at_least() { if [ "$3" -ge "$2" ] 2>/dev/null; then ok "$1"; else bad "$1" "$3 in place of $2 or more"; fi; }
+
+if [ "${2:-}" = daemon ]; then
+    lab_up || { bad "lab up"; exit 1; }
+    chmod -R a+rX "$site"
+    allow 'protocols = ["tcp", "udp"]' 'ports = ["8080", "8443"]'
+    start_daemon || { bad "the daemon starts" "$(cat "$work/daemon.out")"; exit 1; }
+    # shellcheck disable=SC2086
+    start server serve "$site" --address 10.10.0.10/24 $common || { bad "the server starts" "$(cat "$work/server.err")"; exit 1; }
+    judge client 10.10.0.10 migrate retry limits
+    kill -TERM "$started"; wait "$started"; same "it ends in order" 0 $?
+    at_least "handshakes were asked for their address" 1 "$(counted "$work/server.out" quic_retries)"
+    exit $((failures > 0))
+fi
+
+about="sockets: "
+# shellcheck disable=SC2086
+if launch "https://" "$exos" serve --sockets "$site" $common --tls-early-data; then
+    judge "" 127.0.0.1 early migrate retry limits slow
+    stop; same "it ends in order" 0 $?
+    same "two connections began with requests" 2 "$(counted "$work/out" quic_early_accepted)"
+    at_least "handshakes were asked for their address" 1 "$(counted "$work/out" quic_retries)"
+    at_least "a request that did not come whole was counted" 1 "$(counted "$work/out" http3_request_timeouts)"
+else
+    bad "it starts" "$(cat "$work/err")"
+fi
+
+about="packets: "
+# shellcheck disable=SC2086
+if lab_up && launch_in_lab "$site" --link xdp:wire --address 10.10.0.10/24 $common --tls-early-data; then
+    judge client 10.10.0.10 early migrate retry limits
+    stop; same "it ends in order" 0 $?
+    at_least "handshakes were asked for their address" 1 "$(counted "$work/out" quic_retries)"
+else
+    bad "it starts" "$(cat "$work/err")"
+fi
+"$exos" lab down --name "$lab" >/dev/null 2>&1
+
+about="two cores: "
+queues=2
+# shellcheck disable=SC2086
+if [ "$(nproc)" -lt 2 ]; then
+    echo "SKIPPED: clients of HTTP/3 on two cores: there is one"
+elif lab_up && launch_in_lab "$site" --link xdp:wire --address 10.10.0.10/24 $common --cores 2; then
+    for _ in 1 2 3; do judge client 10.10.0.10 migrate; done
+    judge client 10.10.0.10 limits
+    stop; same "it ends in order" 0 $?
+    at_least "datagrams came to the other core, and were handed on" 1 "$(counted "$work/out" cores_frames_handed_on)"
+else
+    bad "it starts" "$(cat "$work/err")"
+fi
+[ $failures = 0 ]
