@@ -27,17 +27,17 @@ pub struct BenchArgs {
 /// The experiments.
 #[derive(clap::Subcommand, Debug)]
 pub enum BenchCommand {
-    /// Documents and pages of FastCGI over HTTP: exos serve compared with nginx, h2o, lighttpd, and the packet limit of the link
+    /// Documents, pages of FastCGI and proxying over HTTP: exos serve compared with nginx, h2o, lighttpd, HAProxy, and the packet limit of the link
     ///
     /// Makes a lab of its own and removes it. Needs root, wrk, two cores or more, and an otherwise idle machine; skips
-    /// servers and applications that are not installed. A full run takes an hour and three quarters; --quick, --only, --groups, --servers,
+    /// servers and applications that are not installed. A full run takes two hours; --quick, --only, --groups, --servers,
     /// --sizes and others select parts of it.
     Http(HttpArgs),
-    /// Load generators: exos load, with and without its optimisations, compared with wrk, ab and httperf
+    /// Load generators: exos load, with and without its optimisations, compared with wrk, ab, httperf and h2load
     ///
     /// How many requests a second each makes to exos serve and to nginx, and what a request costs it (Figure 6 of the
-    /// paper). Makes a lab of its own and removes it. Needs root, two cores or more, and an otherwise idle machine;
-    /// skips programs that are not installed. A full run takes half an hour; --quick, --only and others select parts of
+    /// paper), also over TLS and by HTTP/2. Makes a lab of its own and removes it. Needs root, two cores or more, and an otherwise idle machine;
+    /// skips programs that are not installed. A full run takes forty minutes; --quick, --only, --groups and others select parts of
     /// it.
     Load(LoadArgs),
     /// Forwarders: exos forward, by packets and by joined sockets, compared with HAProxy, nginx and nftables

@@ -2,7 +2,7 @@
 //! looked at: that what was to be measured happened is.
 
 use crate::common::{
-    OF_SERVERS_REFUSED, Session, assert_refused, assert_unwritable_files_are_told,
+    OF_SERVERS_REFUSED, Session, assert_refused, assert_unwritable_files_are_told, is_installed,
 };
 use exos_bench::Results as _;
 use exos_bench::http::{Client, HttpArgs, Loaded, Outcome, Report, measure, run};
@@ -254,7 +254,8 @@ fn pages_of_applications_are_measured() {
 /// Ours on packets and on sockets, and nginx, over TLS: handshakes that resume sessions do, and answers are whole.
 #[test]
 fn documents_over_tls_are_measured() {
-    let arguments = ["--servers", "exos,sockets,nginx,h2o", "--groups", "tls"];
+    let servers = "exos,sockets,nginx,h2o,haproxy";
+    let arguments = ["--servers", servers, "--groups", "tls"];
     // Few connections, each of which comes back often.
     let cells = [
         "--only",
@@ -270,7 +271,10 @@ fn documents_over_tls_are_measured() {
     assert_eq!(report.tls.len(), 2, "{:?}", report.tls);
     for case in &report.tls {
         let names: Vec<&str> = case.results.iter().map(|r| r.server.as_str()).collect();
-        assert_eq!(names, ["exos", "exos-sockets", "nginx"]);
+        // It has no document of 100 KB itself.
+        let has_haproxy = is_installed("haproxy") && case.size_bytes < 1000;
+        let all = ["exos", "exos-sockets", "nginx", "haproxy"];
+        assert_eq!(names, all[..3 + usize::from(has_haproxy)]);
         assert!(case.cryptography_us > 0.0, "{case:?}");
         for result in &case.results {
             assert!(result.requests_per_sec > 1.0, "{}: {result:?}", case.name);
@@ -281,6 +285,39 @@ fn documents_over_tls_are_measured() {
         }
     }
     assert!(report.html().contains("Documents over TLS"));
+}
+
+/// Ours on packets and on sockets, nginx and HAProxy pass requests on, in plain text and over TLS.
+#[test]
+fn requests_that_are_passed_on_are_measured() {
+    let servers = [
+        "--servers",
+        "exos,sockets,nginx,haproxy,h2o",
+        "--groups",
+        "proxy",
+    ];
+    let cells = ["--only", "persistent/100", "--connections", "8"];
+    let Some(report) = measured("p", "300ms", &[&servers[..], &cells].concat()) else {
+        return;
+    };
+    let has_haproxy = is_installed("haproxy");
+    let names: Vec<&str> = report.proxy.iter().map(|case| case.name.as_str()).collect();
+    assert_eq!(
+        names,
+        ["proxy/plain/persistent/100", "proxy/tls/persistent/100"]
+    );
+    for case in &report.proxy {
+        let names: Vec<&str> = case.results.iter().map(|r| r.server.as_str()).collect();
+        let all = ["exos", "exos-sockets", "nginx", "haproxy"];
+        assert_eq!(names, all[..3 + usize::from(has_haproxy)]);
+        for result in &case.results {
+            assert!(result.requests_per_sec > 1.0, "{}: {result:?}", case.name);
+            let part = result.rest_us_per_request / result.core_us_per_request;
+            assert!((0.02..1.0).contains(&part), "{}: {result:?}", case.name);
+            assert_eq!(result.errors, 0, "{}: {result:?}", case.name);
+        }
+    }
+    assert!(report.html().contains("Requests that are passed on"));
 }
 
 #[test]

@@ -22,10 +22,11 @@ fn every_generator_is_measured() {
     session.assert_nothing_is_left();
 
     let others = ["ab", "httperf"].iter().filter(|name| is_installed(name));
+    let h2load = usize::from(is_installed("h2load"));
     let generators = 4 + others.count();
     assert_eq!(
         report.generators.len(),
-        generators,
+        generators + h2load,
         "{:?}",
         report.setting.left_out
     );
@@ -58,6 +59,58 @@ fn every_generator_is_measured() {
         "rate and cost, of each case"
     );
     assert!(report.table().contains("exos-unmerged"));
+}
+
+/// All that can load ours over TLS, with handshakes that are what they are to be, and by HTTP/2.
+#[test]
+fn generators_are_measured_over_tls_and_by_http2() {
+    let Some(session) = Session::begin("bm", &["wrk", "openssl"]) else {
+        return;
+    };
+    let how = ["--quick", "--duration", "300ms", "--connections", "8"];
+    let args: LoadArgs = session.args(&[&how[..], &["--groups", "tls,http2"]].concat());
+    let report = measure(&args).expect("all is there");
+    session.assert_nothing_is_left();
+
+    assert!(report.cases.is_empty());
+    let names: Vec<&str> = report
+        .carriers
+        .iter()
+        .map(|case| case.name.as_str())
+        .collect();
+    let wanted = [
+        "exos/tls/full/100",
+        "exos/tls/resumed/100",
+        "exos/tls/persistent/100",
+        "exos/http2/plain/100",
+        "exos/http2/tls/100",
+    ];
+    assert_eq!(names, wanted, "nginx would be the limit");
+    let peers = [
+        &["ab"][..],
+        &["wrk"],
+        &["wrk", "ab", "h2load"],
+        &["h2load"],
+        &["h2load"],
+    ];
+    for (case, peers) in report.carriers.iter().zip(peers) {
+        let peers = peers.iter().filter(|name| is_installed(name));
+        let wanted: Vec<&str> = ["exos", "exos-sockets"]
+            .iter()
+            .chain(peers)
+            .copied()
+            .collect();
+        let generators: Vec<&str> = case.results.iter().map(|r| r.generator.as_str()).collect();
+        assert_eq!(generators, wanted, "{}", case.name);
+        for result in &case.results {
+            let name = (&case.name, &result.generator);
+            assert!(result.requests_per_sec > 1.0, "{name:?}: {result:?}");
+            assert_eq!(result.errors, 0, "{name:?}: {result:?}");
+            let is_tls = !case.name.contains("plain");
+            assert_eq!(result.handshakes_full > 0, is_tls, "{name:?}: {result:?}");
+        }
+    }
+    assert!(report.table().contains("Over TLS and by HTTP/2"));
 }
 
 #[test]

@@ -27,12 +27,14 @@ pub enum Group {
     /// Pages that an application makes (php-fpm, and one that takes next to no time) over FastCGI, by exos serve and nginx, and over
     /// buffers that it shares with exos serve
     Fastcgi,
-    /// Documents over TLS: full and resumed handshakes, and standing connections, by exos serve and nginx
+    /// Documents over TLS: full and resumed handshakes, and standing connections, by exos serve, nginx and HAProxy
     Tls,
-    /// Documents over HTTP/2, a hundred streams on each connection, by exos serve, nginx and h2o
+    /// Documents over HTTP/2, a hundred streams on each connection, by exos serve, nginx, h2o and HAProxy
     Http2,
     /// Documents over HTTP/3, of 100 bytes and of a megabyte, by exos serve and caddy
     Http3,
+    /// Requests that are passed on to an upstream, in plain text and over TLS, by exos serve, nginx and HAProxy
+    Proxy,
 }
 
 /// Who loads the server.
@@ -62,7 +64,7 @@ pub struct HttpArgs {
     #[command(flatten)]
     pub web: WebArgs,
     /// Groups to measure, separated by commas
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Group::Documents, Group::Specialisations, Group::Latency, Group::Readers, Group::Cores, Group::Fastcgi, Group::Tls, Group::Http2, Group::Http3])]
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Group::Documents, Group::Specialisations, Group::Latency, Group::Readers, Group::Cores, Group::Fastcgi, Group::Tls, Group::Http2, Group::Http3, Group::Proxy])]
     pub groups: Vec<Group>,
     /// Servers to measure, in this order, separated by commas; skips those not installed
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = all::<Server>())]

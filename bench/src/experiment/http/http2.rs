@@ -89,7 +89,7 @@ pub struct Http2 {
 outcomes! {
     /// One server over HTTP/2: medians over the runs, errors summed.
     pub struct Http2Outcome of
-    /// `exos`, `exos-xokd`, `exos-sockets`, `nginx`, `h2o`.
+    /// `exos`, `exos-xokd`, `exos-sockets`, `nginx`, `h2o`, `haproxy`.
     server: String, "server";
     /// One measurement.
     pub struct Http2Run {
@@ -212,8 +212,7 @@ pub(super) fn measure(session: &Session<'_>) -> Result<Vec<Http2>> {
             session.note(format!("http2/h2load is left out: {missing}"));
         }
     }
-    let servers = session.servers.iter().copied();
-    let servers: Vec<Server> = servers.filter(|server| server.has_http2()).collect();
+    let servers = session.that(Server::has_http2);
     if cells.is_empty() || servers.is_empty() {
         return Ok(Vec::new());
     }

@@ -97,7 +97,7 @@ pub(super) fn cells(args: &HttpArgs) -> Vec<Cell> {
 /// Measures them.
 pub(super) fn measure(session: &Session<'_>) -> Result<Vec<Http3>> {
     let cells = cells(session.args);
-    let servers = &session.of_http3;
+    let servers = &session.that(Server::has_http3);
     if cells.is_empty() || servers.is_empty() {
         return Ok(Vec::new());
     }

@@ -11,6 +11,7 @@
 //! | `tls` | documents over TLS: full and resumed handshakes, and standing connections |
 //! | `http2` | documents over HTTP/2: a hundred streams on each connection, in plain text and over TLS |
 //! | `http3` | documents over HTTP/3, short and long |
+//! | `proxy` | requests that are passed on to an upstream, in plain text and over TLS |
 //!
 //! Set-up: a lab of its own; the server in namespace a on one core, the client in namespace b on another. Servers take
 //! turns in each run of a cell, and the ratio of each run is taken before the median over the runs. Peers have the
@@ -32,6 +33,7 @@ mod http2;
 mod http3;
 mod latency;
 mod load;
+mod proxy;
 mod readers;
 mod session;
 mod specialisations;
@@ -45,6 +47,7 @@ pub use http2::{Carrier, Http2, Http2Outcome, Http2Run, Loader};
 pub use http3::Http3;
 pub use latency::{Latency, LatencyOutcome};
 pub use load::{CoreUse, Loaded, Outcome, Run};
+pub use proxy::Proxying;
 pub use readers::{Readers, ReadersOutcome, ReadersRun};
 pub use specialisations::{Specialised, Worth};
 pub use tls::{Kind, Tls, TlsOutcome, TlsRun};
@@ -53,7 +56,7 @@ use session::Session;
 
 use crate::experiment::cells::some_cells;
 use crate::report::{self, Document, Named, Results, Section, Setting};
-use crate::stage::web::{Server, WebStage, available, wrk};
+use crate::stage::web::{WebStage, available, wrk};
 use exos_host::Result;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -70,6 +73,7 @@ fn names(args: &HttpArgs) -> Vec<String> {
     names.extend(tls::cells(args).iter().map(ToString::to_string));
     names.extend(http2::cells(args).iter().map(ToString::to_string));
     names.extend(http3::cells(args).iter().map(ToString::to_string));
+    names.extend(proxy::cells(args).iter().map(ToString::to_string));
     names
 }
 
@@ -110,6 +114,8 @@ pub struct Report {
     pub http2: Vec<Http2>,
     /// Documents over HTTP/3, for each size.
     pub http3: Vec<Http3>,
+    /// Requests that are passed on to an upstream, for each carrier, kind of connection and size.
+    pub proxy: Vec<Proxying>,
 }
 
 impl Results for Report {
@@ -125,6 +131,7 @@ impl Results for Report {
             tls::section(&self.tls),
             http2::section(&self.http2),
             http3::section(&self.http3),
+            proxy::section(&self.proxy),
         ];
         let versions = Named::lines(&self.setting.servers);
         let about = ("exos bench http", "Documents over HTTP");
@@ -143,6 +150,7 @@ pub fn measure(args: &HttpArgs) -> Result<Report> {
         tls::sizes(),
         http2::sizes(),
         http3::sizes(),
+        proxy::sizes(),
     ];
     let web = WebStage::new(args, &sizes.concat())?.with_wire(args.wire_args);
     let (servers, mut left_out) = available(&args.servers, &web.program)?;
@@ -154,11 +162,10 @@ pub fn measure(args: &HttpArgs) -> Result<Report> {
     web.note_other_load()?;
     let setting = web.setting_of(&*web.lab(args.wire[0])?, &servers, &left_out)?;
     let servers = servers.into_iter().map(|(server, _)| server);
-    let (of_http3, servers) = (servers.clone(), servers);
     let session = &Session {
         args,
-        of_http3: of_http3.filter(|server| server.has_http3()).collect(),
-        servers: servers.filter(|server| *server != Server::Caddy).collect(),
+        all: servers.clone().collect(),
+        servers: servers.filter(|server| server.serves_files()).collect(),
         applications,
         web,
     };
@@ -173,6 +180,7 @@ pub fn measure(args: &HttpArgs) -> Result<Report> {
         tls: tls::measure(session)?,
         http2: http2::measure(session)?,
         http3: http3::measure(session)?,
+        proxy: proxy::measure(session)?,
         // What was noted meanwhile is known now.
         setting: Setting {
             notes: session.notes(),

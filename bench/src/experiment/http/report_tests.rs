@@ -232,6 +232,7 @@ fn report() -> Report {
         tls: vec![handshakes()],
         http2: vec![streams()],
         http3: vec![super::http3::documents()],
+        proxy: vec![super::proxy::tests::passed_on()],
     }
 }
 
@@ -254,6 +255,7 @@ fn the_tables_as_people_see_them() {
         "tls/full/100 exos 20000 6.0 25.0 12.5 100/50 server 70 300 2 80.2 642 2.00 4.00",
         "http2/h2load/plain/100 exos 100000 20.0 5.00 2.50 100/100 client 900 0 2.00 4.00",
         "http3/exos/100 exos 100000 20.0 5.00 2.50 100/100 client 900 0 2.00 4.00",
+        "proxy/plain/persistent/100 exos 20000 5.0 50.0 20.0 20.0 5.0 30.0 0.40 100/50 server 100 300 0 2.00 - 2.67 -",
         "left out: h2o is not installed; install it: apt install h2o",
         "note: core 0 was 80 % busy <before>",
     ];

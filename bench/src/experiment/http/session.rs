@@ -16,9 +16,10 @@ const LEARNT: Duration = Duration::from_millis(4500);
 pub(super) struct Session<'a> {
     pub(super) args: &'a HttpArgs,
     pub(super) web: WebStage,
+    /// All that are there.
+    pub(super) all: Vec<Server>,
+    /// Those that serve files over HTTP/1.1 in plain text.
     pub(super) servers: Vec<Server>,
-    /// Those that speak HTTP/3.
-    pub(super) of_http3: Vec<Server>,
     /// Applications that are there, with what each calls itself.
     pub(super) applications: Vec<(Application, String)>,
 }
@@ -32,6 +33,12 @@ impl std::ops::Deref for Session<'_> {
 }
 
 impl Session<'_> {
+    /// Those servers that can do something.
+    pub(super) fn that(&self, can: impl Fn(Server) -> bool) -> Vec<Server> {
+        let all = self.all.iter().copied();
+        all.filter(|server| can(*server)).collect()
+    }
+
     /// A visit of our client to a server that knows by then what it is asked for.
     pub(super) fn prepare_visit(
         &self,

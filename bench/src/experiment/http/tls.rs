@@ -11,7 +11,9 @@ use crate::report::{
 use crate::stage::cpu;
 use crate::stage::crypto::Cryptography;
 use crate::stage::request::{Connection, Size};
-use crate::stage::web::{LoadReport, Server, Setup, Used, WebLoad, until_answered, whole};
+use crate::stage::web::{
+    LoadReport, Server, Setup, Used, WebLoad, haproxy_has, until_answered, whole,
+};
 use exos_host::{Error, Result};
 use exos_lab::{Lab, Side, WireKind};
 use schemars::JsonSchema;
@@ -73,7 +75,7 @@ pub struct Tls {
 outcomes! {
     /// One server over TLS: medians over the runs, errors summed.
     pub struct TlsOutcome of
-    /// `exos`, `exos-xokd`, `exos-sockets`, `nginx`.
+    /// `exos`, `exos-xokd`, `exos-sockets`, `nginx`, and with documents of up to 8 KiB `haproxy`.
     server: String, "server";
     /// One measurement.
     pub struct TlsRun {
@@ -188,8 +190,7 @@ pub(super) fn cells(args: &HttpArgs) -> Vec<Cell> {
 /// Measures them.
 pub(super) fn measure(session: &Session<'_>) -> Result<Vec<Tls>> {
     let cells = cells(session.args);
-    let servers = session.servers.iter().copied();
-    let servers: Vec<Server> = servers.filter(|server| server.has_tls()).collect();
+    let servers = session.that(Server::has_tls);
     if cells.is_empty() || servers.is_empty() {
         return Ok(Vec::new());
     }
@@ -197,6 +198,8 @@ pub(super) fn measure(session: &Session<'_>) -> Result<Vec<Tls>> {
     let lab = session.lab(WireKind::Plain)?;
     measure_cells(session, &cells, servers.len(), |&cell| {
         let run = |server: &Server| run(session, &lab, cell, *server);
+        let has_it = |server: &Server| *server != Server::Haproxy || haproxy_has(cell.size);
+        let servers: Vec<Server> = servers.iter().copied().filter(has_it).collect();
         let results = compare(session, cell, &servers, Server::to_string, run)?;
         let handshake_us = match cell.kind {
             Kind::Full => cryptography.signature_us + cryptography.exchange_us,

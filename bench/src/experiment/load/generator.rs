@@ -1,9 +1,10 @@
 //! The generators: where their programs are, and how each is told to load a server.
 
-use super::cell::Cell;
+use super::cell::{Asked, Cell};
+use crate::experiment::http::Kind;
 use crate::stage::process::{find_program, output_of};
 use crate::stage::request::Connection;
-use crate::stage::web::{WebStage, whole, wrk};
+use crate::stage::web::{WebStage, h2load, whole, wrk};
 use exos_host::Result;
 use exos_lab::{Lab, Side};
 use std::fmt;
@@ -25,6 +26,8 @@ pub enum Generator {
     Ab,
     /// httperf.
     Httperf,
+    /// h2load, one thread; by HTTP/2, and over TLS on standing connections.
+    H2load,
 }
 
 impl fmt::Display for Generator {
@@ -36,6 +39,7 @@ impl fmt::Display for Generator {
             Generator::Wrk => "wrk",
             Generator::Ab => "ab",
             Generator::Httperf => "httperf",
+            Generator::H2load => "h2load",
         })
     }
 }
@@ -50,6 +54,20 @@ impl Generator {
         matches!(self, Self::Exos | Self::Unmerged)
     }
 
+    /// Whether it is measured so.
+    pub(super) fn asks(self, how: Asked) -> bool {
+        match (self, how) {
+            (Self::H2load, Asked::Plain(_)) => false,
+            (_, Asked::Plain(_)) | (Self::Exos | Self::Sockets, _) => true,
+            // It resumes a session whenever it has one, and cannot be told not to.
+            (Self::Wrk, Asked::Tls(kind)) => kind != Kind::Full,
+            (Self::Ab, Asked::Tls(kind)) => kind != Kind::Resumed,
+            (Self::H2load, Asked::Tls(kind)) => kind == Kind::Persistent,
+            (Self::H2load, Asked::Http2(_)) => true,
+            (Self::Unmerged | Self::Httperf, _) | (Self::Wrk | Self::Ab, Asked::Http2(_)) => false,
+        }
+    }
+
     /// Its program; an error that says how to install it when it is not there.
     pub(super) fn program(self, exos: &Path) -> Result<PathBuf> {
         match self {
@@ -57,6 +75,7 @@ impl Generator {
             Generator::Wrk => wrk::find(),
             Generator::Ab => find_program("ab", "apache2-utils"),
             Generator::Httperf => find_program("httperf", "httperf"),
+            Generator::H2load => h2load::find(),
         }
     }
 
@@ -74,13 +93,14 @@ impl Generator {
 
     /// A command that loads for as long as the stage's measurements last; `None` of httperf, which counts calls instead.
     pub(super) fn command(self, web: &WebStage, lab: &Lab, cell: Cell) -> Result<Option<Command>> {
-        let load = web.load_of(cell.server, cell.connection, cell.size);
+        let load = cell.load(web);
         let mut command = lab.command(Side::B, self.program(&web.program)?)?;
         Ok(Some(match self {
             Generator::Wrk => web.wrk(lab, &load)?,
             Generator::Httperf => return Ok(None),
+            Generator::H2load => load.by_h2load(command),
             Generator::Ab => {
-                ab(&mut command, web, cell.connection).arg(load.url());
+                ab(&mut command, web, load.connection).arg(load.url());
                 command
             }
             _ => {

@@ -49,7 +49,7 @@ fn with_calls(web: &WebStage, lab: &Lab, cell: Cell, calls: u64) -> Result<Comma
     // All sessions at once.
     command.args(["--rate", "100000"]);
     command.arg(format!("--wsess={},{calls},0", web.connections));
-    if cell.connection == Connection::New {
+    if cell.asked.connection() == Connection::New {
         command.args(["--http-version", "1.0", "--max-connections", "1"]);
     }
     Ok(command)
@@ -64,8 +64,7 @@ mod tests {
         let first = |requests| Reported {
             requests,
             seconds: 0.1,
-            errors: 0,
-            busy: None,
+            ..Reported::default()
         };
         // 32,000 a second, for two seconds and half as long again.
         assert_eq!(calls(first(3200), 2, 64), 1500);

@@ -5,44 +5,53 @@
 //! | `exos` | `exos load` on a stack of its own, acknowledgements riding on what is sent next |
 //! | `exos-unmerged` | the same, sending them by themselves |
 //! | `exos-sockets` | the same clients on the kernel's sockets: the paper's baseline |
-//! | `wrk`, `ab`, `httperf` | what people use, each with the settings that its documentation advises for speed |
+//! | `wrk`, `ab`, `httperf`, `h2load` | what people use, each with the settings that its documentation advises for speed |
+//!
+//! | group | |
+//! |---|---|
+//! | `http` | HTTP/1.1 in plain text, beside the packet limit of the link |
+//! | `tls` | HTTP/1.1 over TLS: full and resumed handshakes, and standing connections |
+//! | `http2` | HTTP/2, a hundred streams on each connection, in plain text and over TLS |
 //!
 //! Set-up: the lab of `exos bench http`, on the plain wire: the server on one core, the generator on another. In each
 //! run of a cell the generators take turns on a server that is started again for each, and the ratio of each run is
 //! taken before the median over the runs. How busy both sides were is measured in the middle of each load: a generator
 //! tells of a server only while it has time left itself.
 //!
-//! `generator` are the command lines, and `output` reads what they print; `httperf` is led by hand; `outcome` is what came of it; here are
-//! options, cells and the session.
+//! `cell` says what there is, `generator` are the command lines, and `output` reads what they print; `httperf` is led by hand; `loaded` is one load;
+//! `outcome` is what came of those in plain text, and `carriers` of the others; here are options and the session.
 
+mod carriers;
 mod cell;
 mod generator;
 mod httperf;
+mod loaded;
 mod outcome;
 mod output;
 
+pub use carriers::{CarrierOutcome, CarrierResults, CarrierRun};
+pub use cell::Group;
 pub use generator::Generator;
 pub use outcome::{CellResults, Outcome, Run};
 
-use crate::experiment::cells::{in_turn, measure_cells, outcomes_of, some_cells};
+use crate::experiment::cells::{compare, in_turn, measure_cells, outcomes_of, some_cells};
+use crate::experiment::http::{Carrier, Kind};
 use crate::report::{self, Document, Named, Results, Setting};
 use crate::stage::args::all;
 use crate::stage::process::available as available_of;
 use crate::stage::request::Size;
-use crate::stage::web::{Server, Serving, WebArgs, WebStage, WireArgs};
-use crate::stage::web::{available, packet_limit, whole};
-use cell::Cell;
+use crate::stage::web::{Server, WebArgs, WebStage, WireArgs};
+use crate::stage::web::{available, packet_limit};
+use cell::{Asked, Cell};
 use exos_host::{Error, Result};
 use exos_lab::{Guard, WireKind};
-use outcome::Watched;
-use output::Reported;
+use loaded::load;
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::process::{Command, ExitCode};
-use std::time::Duration;
+use std::process::ExitCode;
 
-/// When a load is watched, as parts of the time that it takes: it has begun then, and is not about to end.
-const WATCHED: [f64; 2] = [0.25, 0.75];
+/// What is asked for in handshakes and by HTTP/2, which takes next to nothing.
+const SHORT: Size = Size::of_bytes(100);
 
 /// Options of `exos bench load`.
 #[derive(clap::Args, Clone, Debug)]
@@ -50,14 +59,18 @@ pub struct LoadArgs {
     /// How servers are loaded, and how cells are chosen and told of.
     #[command(flatten)]
     pub web: WebArgs,
+    /// Groups to measure, separated by commas
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = all::<Group>())]
+    pub groups: Vec<Group>,
     /// Load generators to measure, in this order, separated by commas; skips those not installed
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = all::<Generator>())]
     pub generators: Vec<Generator>,
-    /// Servers to load, separated by commas; skips those not installed
+    /// Servers to load, separated by commas; skips those not installed. Over TLS and by HTTP/2 only those of exos, since others would be the
+    /// limit
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Server::Exos, Server::Nginx])]
     pub servers: Vec<Server>,
     /// Sizes of the documents in bytes, separated by commas; K is 1024 bytes, M 1024 K [default: 0,100,1K,10K,100K, with
-    /// --quick 100]
+    /// --quick 100; over TLS on standing connections 100,1K,100K, with --quick 100]. Handshakes and HTTP/2 are measured with 100 bytes
     #[arg(long, value_delimiter = ',')]
     pub sizes: Vec<Size>,
     /// How the wire is.
@@ -66,20 +79,53 @@ pub struct LoadArgs {
 }
 
 impl LoadArgs {
-    fn sizes(&self) -> Vec<Size> {
+    /// Of plain text, and of standing connections over TLS.
+    fn sizes(&self) -> [Vec<Size>; 2] {
         const KIB: u64 = 1024;
-        let all = [0, 100, KIB, 10 * KIB, 100 * KIB];
-        self.web.sizes(&self.sizes, &all, &[100])
+        let plain = [0, 100, KIB, 10 * KIB, 100 * KIB];
+        let tls = [100, KIB, 100 * KIB];
+        [&plain[..], &tls].map(|all| self.web.sizes(&self.sizes, all, &[100]))
+    }
+
+    /// All documents.
+    fn documents(&self) -> Vec<Size> {
+        [self.sizes().concat(), vec![SHORT]].concat()
+    }
+
+    /// In which ways of a group servers are asked, and for what.
+    fn asked(&self, group: Group) -> Vec<(Asked, Vec<Size>)> {
+        let [plain, tls] = self.sizes();
+        let all = match group {
+            Group::Http => {
+                let connections = self.web.connection.iter();
+                connections
+                    .map(|&connection| (Asked::Plain(connection), plain.clone()))
+                    .collect()
+            }
+            Group::Tls => vec![
+                (Asked::Tls(Kind::Full), vec![SHORT]),
+                (Asked::Tls(Kind::Resumed), vec![SHORT]),
+                (Asked::Tls(Kind::Persistent), tls),
+            ],
+            Group::Http2 => [Carrier::Plain, Carrier::Tls]
+                .map(|carrier| (Asked::Http2(carrier), vec![SHORT]))
+                .into(),
+        };
+        let is_asked = |(asked, _): &(Asked, _)| self.web.connection.contains(&asked.connection());
+        all.into_iter().filter(is_asked).collect()
     }
 
     /// Everything, in order.
     fn cells(&self) -> Vec<Cell> {
+        let groups = [Group::Http, Group::Tls, Group::Http2].into_iter();
+        let groups = groups.filter(|group| self.groups.contains(group));
+        let asked: Vec<_> = groups.flat_map(|group| self.asked(group)).collect();
         let mut cells = Vec::new();
         for &server in &self.servers {
-            for &connection in &self.web.connection {
-                cells.extend(self.sizes().into_iter().map(|size| Cell {
+            for (asked, sizes) in asked.iter().filter(|(asked, _)| asked.is_of(server)) {
+                cells.extend(sizes.iter().map(|&size| Cell {
                     server,
-                    connection,
+                    asked: *asked,
                     size,
                 }));
             }
@@ -123,8 +169,10 @@ pub struct Report {
     pub generator_core: usize,
     /// The generators, in the order of the results.
     pub generators: Vec<Named>,
-    /// What was measured, for each server, kind of connection and size.
+    /// What was measured in plain text, for each server, kind of connection and size.
     pub cases: Vec<CellResults>,
+    /// What was measured over TLS and by HTTP/2, for each server, way of asking and size.
+    pub carriers: Vec<CarrierResults>,
 }
 
 impl Results for Report {
@@ -134,7 +182,10 @@ impl Results for Report {
         let mut versions: Vec<String> = self.setting.servers.iter().map(serves).collect();
         versions.extend(Named::lines(&self.generators));
         let about = ("exos bench load", "Load generators");
-        let sections = vec![outcome::section(&self.cases, &series)];
+        let sections = vec![
+            outcome::section(&self.cases, &series),
+            carriers::section(&self.carriers),
+        ];
         Document::of(about, &self.setting, versions, sections)
     }
 }
@@ -143,7 +194,7 @@ impl Results for Report {
 pub fn measure(args: &LoadArgs) -> Result<Report> {
     args.check()?;
     let cells = some_cells(args.cells())?;
-    let web = WebStage::new(&args.web, &args.sizes())?.with_wire(args.wire);
+    let web = WebStage::new(&args.web, &args.documents())?.with_wire(args.wire);
     let (servers, mut left_out) = available(&args.servers, &web.program)?;
     let (named, others) = available_of(&args.generators, |g| g.version(&web.program))?;
     left_out.extend(others);
@@ -151,16 +202,12 @@ pub fn measure(args: &LoadArgs) -> Result<Report> {
     let lab = web.lab(WireKind::Plain)?;
     let setting = web.setting_of(&lab, &servers, &left_out)?;
     let is_there = |cell: &Cell| servers.iter().any(|(server, _)| *server == cell.server);
-    let cells: Vec<Cell> = cells.into_iter().filter(is_there).collect();
+    let cells = cells.into_iter().filter(is_there);
+    let (plain, carried): (Vec<Cell>, Vec<Cell>) =
+        cells.partition(|cell| matches!(cell.asked, Asked::Plain(_)));
     let generators: Vec<Generator> = named.iter().map(|(generator, _)| *generator).collect();
-    let cases = measure_cells(&web, &cells, generators.len(), |&cell| {
-        let limit = |_| packet_limit(&web, &lab, cell.connection, cell.size);
-        let (limits, runs) = in_turn(&web, cell, &generators, limit, |limit, generator| {
-            load(&web, &lab, cell, *generator, limit.per_sec)
-        })?;
-        let results = outcomes_of(&generators, runs, Generator::to_string);
-        Ok(vec![CellResults::new(cell, &limits, results)])
-    })?;
+    let cases = in_plain_text(&web, &lab, &plain, &generators)?;
+    let carriers = by_carriers(&web, &lab, &carried, &generators)?;
     Ok(Report {
         schema: "exos.bench.load/1",
         setting: Setting {
@@ -171,48 +218,49 @@ pub fn measure(args: &LoadArgs) -> Result<Report> {
         generator_core: web.cores[1],
         generators: Named::all(&named),
         cases,
+        carriers,
     })
 }
 
-/// Starts the server, has it loaded, and stops it.
-fn load(web: &WebStage, lab: &Guard, cell: Cell, generator: Generator, limit: f64) -> Result<Run> {
-    let command = match generator.command(web, lab, cell)? {
-        Some(command) => command,
-        None => after_a_try(web, lab, cell)?,
-    };
-    let serving = web.serve(lab, cell.server, cell.size)?;
-    let mut started = web.start(&generator.to_string(), command, web.cores[1])?;
-    let watched = watch(web, &serving)?;
-    if started.running.check().is_err() {
-        web.note(format!("{generator} was done before it had been watched for long enough ({cell}): it seems less busy than it was"));
-    }
-    let output = web.output_of(started, whole(web.seconds).into())?;
-    let told = web.end(WireKind::Plain, serving)?;
-    let seen = Reported::of(generator, &output, cell)?;
-    // A server that polls tells itself how long it had something to do: of the time in which it was loaded.
-    let busy_us = told["counters"]["busy_micros"].as_u64();
-    let server_busy = busy_us.map(|us| (us as f64 / 1e6 / seen.seconds).min(1.0));
-    Ok(Run::new(seen, watched, server_busy, limit))
+/// Those of some that can ask so.
+fn that_ask(generators: &[Generator], how: Asked) -> Vec<Generator> {
+    let generators = generators.iter().copied();
+    generators.filter(|one| one.asks(how)).collect()
 }
 
-/// httperf's command: what it manages is tried on a server of its own, whose time does not count.
-fn after_a_try(web: &WebStage, lab: &Guard, cell: Cell) -> Result<Command> {
-    let serving = web.serve(lab, cell.server, cell.size)?;
-    let command = httperf::command(web, lab, cell)?;
-    web.end(WireKind::Plain, serving)?;
-    Ok(command)
+/// Measures in plain text, beside the packet limit.
+fn in_plain_text(
+    web: &WebStage,
+    lab: &Guard,
+    cells: &[Cell],
+    generators: &[Generator],
+) -> Result<Vec<CellResults>> {
+    measure_cells(web, cells, generators.len(), |&cell| {
+        let generators = that_ask(generators, cell.asked);
+        let limit = |_| packet_limit(web, lab, cell.asked.connection(), cell.size);
+        let (limits, runs) = in_turn(web, cell, &generators, limit, |limit, generator| {
+            Ok(Run::new(&load(web, lab, cell, *generator)?, limit.per_sec))
+        })?;
+        let results = outcomes_of(&generators, runs, Generator::to_string);
+        Ok(vec![CellResults::new(cell, &limits, results)])
+    })
 }
 
-/// What both cores do in the middle of a load.
-fn watch(web: &WebStage, serving: &Serving<'_>) -> Result<Watched> {
-    let part = |part: f64| Duration::from_secs_f64(part * web.seconds);
-    std::thread::sleep(part(WATCHED[0]));
-    let before = web.times(serving)?;
-    std::thread::sleep(part(WATCHED[1] - WATCHED[0]));
-    let used = web.times(serving)?.since(&before);
-    Ok(Watched {
-        generator: used.client.busy_share(),
-        server: used.server.busy_share(),
+/// Measures over TLS and by HTTP/2.
+fn by_carriers(
+    web: &WebStage,
+    lab: &Guard,
+    cells: &[Cell],
+    generators: &[Generator],
+) -> Result<Vec<CarrierResults>> {
+    measure_cells(web, cells, generators.len(), |&cell| {
+        let generators = that_ask(generators, cell.asked);
+        let run = |generator: &Generator| {
+            let loaded = load(web, lab, cell, *generator)?;
+            CarrierRun::new(&loaded, cell, web.connections)
+        };
+        let results = compare(web, cell, &generators, Generator::to_string, run)?;
+        Ok(vec![CarrierResults::new(cell, web.connections, results)])
     })
 }
 

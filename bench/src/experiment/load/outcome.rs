@@ -1,9 +1,9 @@
 //! What one load showed: a run, the medians of some, and those of all generators in a case.
 
 use super::cell::Cell;
-use super::output::Reported;
+use super::loaded::Loaded;
 use crate::report::figure::Figure;
-use crate::report::{Case, Column, Contender as _, Ratio, Section, Shown as _, limited_by};
+use crate::report::{Case, Column, Contender as _, Ratio, Section, Shown as _};
 use crate::report::{median, median_of, outcomes, sum, usual};
 use crate::stage::link::{Best, LinkWay};
 use crate::stage::request::{Connection, Size};
@@ -64,32 +64,19 @@ outcomes! {
     }
 }
 
-/// Parts of the time that the cores were busy.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Watched {
-    pub generator: f64,
-    pub server: f64,
-}
-
 impl Run {
-    /// Of what the generator saw, what the cores did, and what the server says of itself. Who polls keeps a core busy all
-    /// the time, so where it tells for which part it had something to do, that counts.
-    pub(super) fn new(seen: Reported, watched: Watched, server: Option<f64>, limit: f64) -> Self {
-        let per_sec = seen.per_sec();
-        let generator_busy = seen.busy.unwrap_or(watched.generator);
-        let server_busy = server.unwrap_or(watched.server);
+    /// Of a load, beside what the link could carry.
+    pub(super) fn new(loaded: &Loaded, limit: f64) -> Self {
+        let per_sec = loaded.seen.per_sec();
         Self {
             requests_per_sec: per_sec,
             of_packet_limit: per_sec / limit,
-            generator_us_per_request: 1e6 * generator_busy / per_sec,
-            generator_busy,
-            server_us_per_request: 1e6 * server_busy / per_sec,
-            server_busy,
-            limited_by: match limited_by(server_busy, generator_busy) {
-                "client" => "generator",
-                other => other,
-            },
-            errors: seen.errors,
+            generator_us_per_request: 1e6 * loaded.generator_busy / per_sec,
+            generator_busy: loaded.generator_busy,
+            server_us_per_request: 1e6 * loaded.server_busy / per_sec,
+            server_busy: loaded.server_busy,
+            limited_by: loaded.limited_by(),
+            errors: loaded.seen.errors,
         }
     }
 }
@@ -99,7 +86,7 @@ impl CellResults {
         Self {
             name: cell.to_string(),
             server: cell.server.to_string(),
-            connection: cell.connection,
+            connection: cell.asked.connection(),
             size_bytes: cell.size.bytes(),
             packet_limit_per_sec: median_of(limits, |limit| limit.per_sec),
             packet_limit_way: Best::usual_way(limits),
@@ -167,6 +154,8 @@ pub(super) fn section(cases: &[CellResults], series: &[&str]) -> Section {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use super::super::cell::Asked;
+    use super::super::output::Reported;
     use super::*;
     use crate::stage::web::Server;
 
@@ -176,14 +165,14 @@ pub(super) mod tests {
                 requests: rate as u64,
                 seconds: 1.0,
                 errors: 1,
-                busy: None,
+                ..Reported::default()
             };
-            let server = 0.6;
-            Run::new(seen, Watched { generator, server }, None, 100_000.0)
+            let loaded = Loaded::of_tests(seen, [generator, 0.6], serde_json::Value::Null);
+            Run::new(&loaded, 100_000.0)
         };
         let cell = Cell {
             server: Server::Exos,
-            connection: Connection::New,
+            asked: Asked::Plain(Connection::New),
             size: Size::of_bytes(100),
         };
         // The ratios of the runs are 3, 4 and 2; the medians of the rates alone would say 3.
@@ -231,27 +220,9 @@ pub(super) mod tests {
         assert_eq!(exos.errors, 3);
         assert!((exos.generator_us_per_request - 0.5e6 / 60_000.0).abs() < 1e-9);
         assert!((exos.server_us_per_request - 10.0).abs() < 1e-9);
-    }
-
-    #[test]
-    fn what_polls_is_as_busy_as_it_says() {
-        let seen = |busy| Reported {
-            requests: 100,
-            seconds: 2.0,
-            errors: 0,
-            busy,
-        };
-        let watched = Watched {
-            generator: 1.0,
-            server: 0.9,
-        };
-        let busy = |run: Run| (run.generator_busy, run.server_busy);
-        let polling = Run::new(seen(Some(0.4)), watched, Some(0.3), 1000.0);
-        assert_eq!(busy(polling.clone()), (0.4, 0.3));
         assert_eq!(
-            (polling.requests_per_sec, polling.of_packet_limit),
-            (50.0, 0.05)
+            (exos.requests_per_sec, exos.of_packet_limit),
+            (60_000.0, 0.6)
         );
-        assert_eq!(busy(Run::new(seen(None), watched, None, 1.0)), (1.0, 0.9));
     }
 }

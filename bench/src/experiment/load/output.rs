@@ -2,11 +2,19 @@
 
 use super::cell::Cell;
 use super::generator::Generator;
-use crate::stage::web::{LoadReport, Measured};
+use crate::stage::web::{H2load, LoadReport, Measured};
 use exos_host::{Error, Result};
 
+/// What a generator says of the time of its requests, in microseconds.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(super) struct Latency {
+    pub p50_us: Option<f64>,
+    pub p99_us: Option<f64>,
+    pub mean_us: Option<f64>,
+}
+
 /// What a generator reports.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct Reported {
     /// Whole answers.
     pub requests: u64,
@@ -16,6 +24,7 @@ pub(super) struct Reported {
     pub errors: u64,
     /// The part of the time in which it had something to do, where it knows.
     pub busy: Option<f64>,
+    pub latency: Latency,
 }
 
 impl Reported {
@@ -33,6 +42,10 @@ impl Reported {
                 output,
                 cell,
             ),
+            Generator::H2load => {
+                let seen = H2load::read(output)?.into();
+                answered(Some(seen), generator, output, cell)
+            }
             Generator::Ab => answered(ab(output), generator, output, cell),
             Generator::Httperf => httperf(output, cell),
             _ => answered(exos(output, generator.polls()), generator, output, cell),
@@ -47,6 +60,26 @@ impl From<Measured> for Reported {
             seconds: measured.seconds(),
             errors: measured.errors.total(),
             busy: None,
+            latency: Latency {
+                p50_us: Some(measured.p50_us as f64),
+                p99_us: Some(measured.p99_us as f64),
+                mean_us: None,
+            },
+        }
+    }
+}
+
+impl From<H2load> for Reported {
+    fn from(measured: H2load) -> Self {
+        Self {
+            requests: measured.responses,
+            seconds: measured.responses as f64 / measured.per_sec.max(f64::MIN_POSITIVE),
+            errors: measured.errors,
+            busy: None,
+            latency: Latency {
+                mean_us: Some(measured.mean_us),
+                ..Latency::default()
+            },
         }
     }
 }
@@ -77,6 +110,11 @@ fn exos(output: &str, polls: bool) -> Option<Reported> {
         seconds: printed.measured_secs,
         errors: printed.errors(),
         busy: polls.then_some(printed.busy_share),
+        latency: Latency {
+            p50_us: Some(printed.time_us("total", "p50")),
+            p99_us: Some(printed.time_us("total", "p99")),
+            mean_us: Some(printed.time_us("total", "mean")),
+        },
     })
 }
 
@@ -94,6 +132,11 @@ fn ab(output: &str) -> Option<Reported> {
         seconds: line("Time taken for tests")?.parse().ok()?,
         errors: errors.into_iter().filter_map(count).sum(),
         busy: None,
+        latency: Latency {
+            // Of two such lines the first is of a request, the second by all connections together.
+            mean_us: line("Time per request").and_then(|ms| Some(1000.0 * ms.parse::<f64>().ok()?)),
+            ..Latency::default()
+        },
     })
 }
 
@@ -115,12 +158,13 @@ fn parse_httperf(output: &str) -> Option<Reported> {
         requests: good,
         seconds: after("Total:", "test-duration")?.parse().ok()?,
         errors: count("Errors:", "total")? + replies.saturating_sub(good),
-        busy: None,
+        ..Reported::default()
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::cell::Asked;
     use super::*;
 
     fn seen(requests: u64, seconds: f64, errors: u64, busy: Option<f64>) -> Option<Reported> {
@@ -129,14 +173,30 @@ mod tests {
             seconds,
             errors,
             busy,
+            ..Reported::default()
         })
+    }
+
+    /// With times in it.
+    fn timed(
+        seen: Option<Reported>,
+        [p50_us, p99_us, mean_us]: [Option<f64>; 3],
+    ) -> Option<Reported> {
+        let latency = Latency {
+            p50_us,
+            p99_us,
+            mean_us,
+        };
+        seen.map(|seen| Reported { latency, ..seen })
     }
 
     #[test]
     fn results_of_exos_load() {
-        let text = r#"{"responses":7,"measured_secs":2.0,"busy_share":0.5,"errors":{"reset":1,"timeout":2}}"#;
-        assert_eq!(exos(text, true), seen(7, 2.0, 3, Some(0.5)));
-        assert_eq!(exos(text, false), seen(7, 2.0, 3, None));
+        let text = r#"{"responses":7,"measured_secs":2.0,"busy_share":0.5,"errors":{"reset":1,"timeout":2},
+            "times_us":{"total":{"p50":10.5,"p99":99.0,"mean":20.0}}}"#;
+        let times = [Some(10.5), Some(99.0), Some(20.0)];
+        assert_eq!(exos(text, true), timed(seen(7, 2.0, 3, Some(0.5)), times));
+        assert_eq!(exos(text, false), timed(seen(7, 2.0, 3, None), times));
         assert_eq!(exos("{}", true), None);
         assert_eq!(exos("", true), None);
     }
@@ -144,8 +204,11 @@ mod tests {
     #[test]
     fn the_summary_of_ab() {
         let text = "Time taken for tests:   1.002 seconds\nComplete requests:      28335\nFailed requests:        2\n\
-                    Non-2xx responses:      3\nRequests per second:    28287.87 [#/sec] (mean)\n";
-        assert_eq!(ab(text), seen(28335, 1.002, 5, None));
+                    Non-2xx responses:      3\nRequests per second:    28287.87 [#/sec] (mean)\n\
+                    Time per request:       2.250 [ms] (mean)\n\
+                    Time per request:       0.035 [ms] (mean, across all concurrent requests)\n";
+        let times = [None, None, Some(2250.0)];
+        assert_eq!(ab(text), timed(seen(28335, 1.002, 5, None), times));
         let quiet = "Time taken for tests:   1.0 seconds\nComplete requests:      1\n";
         assert_eq!(ab(quiet), seen(1, 1.0, 0, None));
         assert_eq!(ab("Complete requests:      28335\n"), None);
@@ -162,10 +225,23 @@ mod tests {
     }
 
     #[test]
+    fn results_of_h2load() {
+        let measured = H2load {
+            responses: 500,
+            per_sec: 250.0,
+            mean_us: 40.0,
+            errors: 1,
+            ..H2load::default()
+        };
+        let wanted = timed(seen(500, 2.0, 1, None), [None, None, Some(40.0)]);
+        assert_eq!(Some(measured.into()), wanted);
+    }
+
+    #[test]
     fn who_had_no_answer_has_no_result() {
         let cell = Cell {
             server: crate::stage::web::Server::Nginx,
-            connection: crate::stage::request::Connection::New,
+            asked: Asked::Plain(crate::stage::request::Connection::New),
             size: crate::stage::request::Size::of_bytes(100),
         };
         let none = seen(0, 1.0, 5, None);

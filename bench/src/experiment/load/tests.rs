@@ -15,6 +15,7 @@ fn report() -> Report {
         generator_core: 1,
         generators: Named::all(&["exos", "wrk"].map(|name| (name, format!("{name} 1")))),
         cases: vec![outcome::tests::case()],
+        carriers: vec![carriers::tests::case()],
     }
 }
 
@@ -28,6 +29,17 @@ fn the_json_has_what_is_documented() {
     assert_eq!(case["rate_ratios"][0]["theirs"], "wrk");
     assert_eq!(case["capacity_ratios"][0]["theirs"], "wrk");
     assert_eq!(case["results"][1]["runs"][2]["requests_per_sec"], 25_000.0);
+    let case = &json["carriers"][0];
+    assert_eq!(case["name"], "exos/tls/persistent/100");
+    assert_eq!(
+        (&case["handshake"], &case["streams"]),
+        (&"persistent".into(), &1.into())
+    );
+    assert_eq!(
+        case["results"][0]["latency_p99_us"],
+        serde_json::Value::Null
+    );
+    assert_eq!(case["capacity_ratios"][0]["theirs"], "wrk");
 }
 
 #[test]
@@ -37,6 +49,9 @@ fn a_row_for_each_generator() {
         "server/connections/size generator requests/s of limit gen us srv us busy % limited by errors limit by x sockets x wrk",
         "exos/new/100 exos 60000 0.60 8.3 10.0 50/60 neither 3 live - 3.00 (2.00 to 4.00)",
         "wrk 20000 0.20 50.0 30.0 100/60 generator 3 live - -",
+        "server/carrier/size generator requests/s gen us srv us busy % limited by p50 us p99 us mean us errors x wrk x ab x h2load time x wrk time x ab time x h2load",
+        "exos/tls/persistent/100 exos 60000 8.33 10.00 50/60 neither 90 - - 1 3.00 - - 6.00 - -",
+        "wrk 20000 50.00 30.00 100/60 generator 90 - - 1 - - - - - -",
         "left out: httperf is not installed",
         "note: core 0 was busy",
     ];

@@ -27,9 +27,10 @@ pub(crate) fn find() -> Result<PathBuf> {
 }
 
 impl WebLoad {
-    /// A command by which h2load makes it, of one that starts h2load.
+    /// A command by which h2load makes it, of one that starts h2load: HTTP/1.1 where a request at a time is carried.
     pub fn by_h2load(&self, mut command: Command) -> Command {
         let streams = self.carried.streams().map_or(1, |(_, streams)| streams);
+        command.args(self.carried.streams().is_none().then_some("--h1"));
         command.args(["-t", "1", "-c", &self.connections.to_string()]);
         command.args(["-m", &streams.to_string()]);
         command.arg("-D").arg(format!("{}s", self.whole_seconds()));

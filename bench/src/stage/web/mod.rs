@@ -3,7 +3,7 @@
 //! `stage` is what all stand on, `server` says what servers there are, `setup` starts one and `check` sees that it answers rightly; `under_load`
 //! is what is done with one that runs: `wrk`, `h2load`, `exos_load` and the client
 //! of packets ([`super::packets`]) load them, the former three by a `load`, and `seen` is what they saw; `limit` is what the link could
-//! carry of such a load. `application` starts FastCGI applications behind them, of which `responder` is one of ours.
+//! carry of such a load. `application` starts FastCGI applications behind them, of which `responder` is one of ours, and `upstream` another web server.
 
 mod application;
 mod args;
@@ -19,6 +19,7 @@ mod setup;
 mod stage;
 mod tls;
 mod under_load;
+mod upstream;
 pub(crate) mod wrk;
 
 pub use application::Application;
@@ -36,4 +37,5 @@ pub(crate) use server::available;
 pub(crate) use setup::{Lent, NGINX_CONF, Serving, Setup};
 pub(crate) use stage::WebStage;
 pub(crate) use under_load::{Used, until_answered};
+pub(crate) use upstream::haproxy_has;
 pub(crate) use wrk::Measured;

@@ -1,5 +1,6 @@
 //! What a client saw of one load, whichever it was.
 
+use super::exos_load::LoadReport;
 use super::wrk::Measured;
 use crate::stage::calls::Calls;
 use crate::stage::packets::Visited;
@@ -47,6 +48,24 @@ impl From<&Measured> for Seen {
             bytes: measured.bytes,
             latency_us: [measured.p50_us as f64, measured.p99_us as f64],
             errors: measured.errors,
+            ..Self::default()
+        }
+    }
+}
+
+impl From<&LoadReport> for Seen {
+    fn from(report: &LoadReport) -> Self {
+        Self {
+            requests: report.responses,
+            seconds: report.measured_secs,
+            bytes: report.response_bytes,
+            latency_us: ["p50", "p99"].map(|point| report.time_us("total", point)),
+            // It has kinds of its own; how many there are is what is told.
+            errors: Errors {
+                read: report.errors(),
+                ..Errors::default()
+            },
+            busy: Some(report.busy_share),
             ..Self::default()
         }
     }

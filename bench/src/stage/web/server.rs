@@ -32,6 +32,8 @@ pub enum Server {
     Lighttpd,
     /// caddy; only over HTTP/3, which the other peers do not speak.
     Caddy,
+    /// HAProxy; only over TLS and HTTP/2 with short documents, and before an upstream, because it has no files.
+    Haproxy,
 }
 
 impl fmt::Display for Server {
@@ -48,6 +50,7 @@ impl fmt::Display for Server {
             Server::H2o => "h2o",
             Server::Lighttpd => "lighttpd",
             Server::Caddy => "caddy",
+            Server::Haproxy => "haproxy",
         })
     }
 }
@@ -83,6 +86,19 @@ impl Server {
     /// Whether it looks for packets while it waits, and says for how long it had something to do.
     pub(crate) fn polls(self) -> bool {
         self.is_ours() && self != Self::Kernel
+    }
+
+    /// Whether it serves files over HTTP/1.1 in plain text.
+    pub(crate) fn serves_files(self) -> bool {
+        !matches!(self, Self::Caddy | Self::Haproxy)
+    }
+
+    /// Whether it is measured before an upstream.
+    pub(crate) fn has_upstreams(self) -> bool {
+        matches!(
+            self,
+            Self::Exos | Self::Sockets | Self::Nginx | Self::Haproxy
+        )
     }
 
     /// Another's program on our stack.
@@ -124,7 +140,7 @@ impl Server {
     pub(crate) fn has_tls(self) -> bool {
         matches!(
             self,
-            Server::Exos | Server::Xokd | Server::Sockets | Server::Nginx
+            Server::Exos | Server::Xokd | Server::Sockets | Server::Nginx | Server::Haproxy
         )
     }
 
@@ -135,6 +151,7 @@ impl Server {
             Server::H2o => find_program("h2o", "h2o"),
             Server::Lighttpd => find_program("lighttpd", "lighttpd"),
             Server::Caddy => find_program("caddy", "caddy"),
+            Server::Haproxy => find_program("haproxy", "haproxy"),
             _ => Ok(exos.to_owned()),
         }
     }

@@ -4,12 +4,13 @@ use super::application::{self, Behind, Reached};
 use super::server::{EXOS, KERNEL, PORT, Server};
 use super::stage::WebStage;
 use super::tls::Files;
+use super::upstream::{HAPROXY_CFG, NGINX_PROXY_CONF, UPSTREAM, of_haproxy, tls_of_haproxy};
 use crate::stage::daemon::Daemon;
 use crate::stage::scratch::{fill, write};
 use crate::stage::session::Started;
 use exos_host::Result;
 use exos_lab::{INTERFACE, Lab, Side};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 pub(crate) const NGINX_CONF: &str = include_str!("../../../nginx/nginx.conf");
@@ -28,6 +29,8 @@ pub(crate) struct Setup {
     pub cores: u32,
     /// Ours and nginx: what answers in its place.
     pub behind: Option<Behind>,
+    /// It passes all requests on to an upstream.
+    pub proxies: bool,
     /// It serves HTTPS, too.
     pub tls: bool,
     /// It speaks HTTP/2, too.
@@ -43,6 +46,7 @@ impl From<Server> for Setup {
             without: &[],
             cores: 1,
             behind: None,
+            proxies: false,
             tls: false,
             http2: false,
             http3: false,
@@ -155,11 +159,14 @@ impl Setup {
                 let file = stage.scratch.write("serve.toml", text)?;
                 command.arg("--config").arg(file);
             }
+            None if self.proxies => {
+                command.arg("--config").arg(self.passing_on(stage)?);
+            }
             None => {
                 command.args([&documents, "--port", &PORT.to_string()]);
             }
         }
-        if self.tls {
+        if self.tls && !self.proxies {
             Files::of(stage)?.tell_ours(command);
         }
         command.args(self.http3.then_some("--http3"));
@@ -173,12 +180,28 @@ impl Setup {
         Ok(())
     }
 
+    /// A configuration of a server of ours that passes all on: as many connections as its client has, of which one client may have a quarter.
+    fn passing_on(self, stage: &WebStage) -> Result<PathBuf> {
+        let certificate = match self.tls {
+            true => Files::of(stage)?.of_ours(),
+            false => String::new(),
+        };
+        let (most, connections) = (stage.connections, (4 * stage.connections).min(4096));
+        let text = format!(
+            "[[site]]\n{certificate}[[site.proxy]]\npath = \"/\"\nto = \"http://{UPSTREAM}\"\n\
+             connections = {connections}\nkeep = {most}\n"
+        );
+        stage.scratch.write("serve.toml", text)
+    }
+
     /// Writes the configuration of a peer, and says where it is.
     fn configure(self, stage: &WebStage, command: &mut Command) -> Result<()> {
         let server = self.server;
         let prefix = stage.scratch.directory(&server.to_string())?;
         let file = prefix.join("configuration");
         let text = match (server, self.behind) {
+            (Server::Haproxy, _) => HAPROXY_CFG,
+            (Server::Nginx, None) if self.proxies => NGINX_PROXY_CONF,
             (Server::Nginx | Server::Run | Server::RunIntercept, None) => NGINX_CONF,
             (Server::Nginx | Server::Run | Server::RunIntercept, Some(_)) => NGINX_FASTCGI_CONF,
             (Server::H2o, _) => H2O_CONF,
@@ -205,14 +228,28 @@ impl Setup {
                 let documents = self.documents(stage)?;
                 Files::of(stage)?.of_caddy(server.tls_address(), &documents)
             }
+            true if server == Server::Haproxy => {
+                tls_of_haproxy(stage, server.tls_address(), self.http2)?
+            }
             true => Files::of(stage)?.of_nginx(server, self.http2),
             false => String::new(),
+        };
+        let (documents, upstream) = match (server, self.proxies) {
+            (Server::Haproxy, false) => (of_haproxy(stage)?, String::new()),
+            (Server::Haproxy, true) => {
+                let behind =
+                    format!("default_backend behind\n\nbackend behind\n    server one {UPSTREAM}");
+                (String::new(), behind)
+            }
+            _ => (self.documents(stage)?, UPSTREAM.to_string()),
         };
         let values = [
             ("@ADDRESS@", server.address().to_string()),
             ("@HOST@", KERNEL.to_string()),
             ("@PORT@", PORT.to_string()),
-            ("@DOCUMENTS@", self.documents(stage)?),
+            ("@DOCUMENTS@", documents),
+            ("@UPSTREAM@", upstream),
+            ("@CONNECTIONS@", stage.connections.to_string()),
             ("@PREFIX@", prefix.to_string_lossy().into_owned()),
             (
                 "@SOCKET@",
@@ -232,6 +269,7 @@ impl Setup {
                 command.arg("-p").arg(&prefix).arg("-c")
             }
             Server::H2o => command.args(["-m", "worker", "-c"]),
+            Server::Haproxy => command.args(["-db", "-f"]),
             Server::Caddy => {
                 // It keeps the last configuration there.
                 command.env("XDG_CONFIG_HOME", &prefix);

@@ -45,6 +45,21 @@ impl Files {
         Ok(files)
     }
 
+    /// Both in one file.
+    pub fn in_one(&self, stage: &WebStage) -> Result<PathBuf> {
+        let read = |file: &PathBuf| {
+            std::fs::read(file).context(|| format!("cannot read {}", file.display()))
+        };
+        let text = [read(&self.certificate)?, read(&self.key)?].concat();
+        stage.scratch.write("tls/both.pem", text)
+    }
+
+    /// What a configuration of `exos serve` says in a site.
+    pub fn of_ours(&self) -> String {
+        let (certificate, key) = (self.certificate.display(), self.key.display());
+        format!("[[site.certificate]]\nfile = \"{certificate}\"\nkey = \"{key}\"\n")
+    }
+
     /// The options of `exos serve`.
     pub fn tell_ours(&self, command: &mut Command) {
         command.arg("--tls-cert").arg(&self.certificate);

@@ -1,0 +1,243 @@
+//! Requests that are passed on: `exos serve`, nginx and HAProxy before one and the same upstream, on one core with it, to which they keep
+//! connections.
+//!
+//! The upstream is nginx with documents, reached by TCP over the loopback interface. Its processor time is told by itself, and what is left of the
+//! core's is the proxy's: its process, and what the kernel does for both, as with [FastCGI applications](super::fastcgi).
+
+use super::args::{Group, HttpArgs, PEER};
+use super::fastcgi::{FastcgiOutcome, FastcgiRun};
+use super::http2::Carrier;
+use super::load::busy_us;
+use super::session::Session;
+use crate::experiment::cells::{compare, measure_cells};
+use crate::report::{Case, Column, Ratio, Section};
+use crate::stage::cpu;
+use crate::stage::process::find_program;
+use crate::stage::request::{Connection, Size};
+use crate::stage::web::{LoadReport, Seen, Server, Setup, WebLoad, until_answered, whole};
+use exos_host::{Error, Result};
+use exos_lab::{Lab, Side, WireKind};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+use std::fmt;
+
+/// Another server that ours is compared with.
+const SECOND_PEER: &str = "haproxy";
+/// Documents, in one segment and in some.
+const SIZES: [Size; 2] = [Size::of_bytes(100), Size::of_bytes(10 << 10)];
+
+/// One carrier, kind of connection and size.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Proxying {
+    /// `proxy/CARRIER/CONNECTION/SIZE`.
+    pub name: String,
+    /// What the client speaks HTTP/1.1 on; the upstream is always spoken to in plain text.
+    pub carrier: Carrier,
+    /// How requests were spread over the client's connections.
+    pub connection: Connection,
+    /// The size of the document in bytes.
+    pub size_bytes: u64,
+    /// What each server did: `exos`, `exos-sockets`, `nginx`, `haproxy`; the application is the upstream.
+    pub results: Vec<FastcgiOutcome>,
+    /// Requests a second, of each of ours by each other.
+    pub ratios: Vec<Ratio>,
+    /// Time of the server's core without that of the upstream, of each other by each of ours: how many times more they need.
+    pub server_ratios: Vec<Ratio>,
+}
+
+impl Case for Proxying {
+    type Outcome = FastcgiOutcome;
+    const NAMES: &'static str = "proxy/carrier/connections/size";
+    const MORE: &'static [Column<Self, FastcgiOutcome>] = &[
+        Column::text("x nginx", |case, r| {
+            Ratio::shown(&case.ratios, &r.server, PEER)
+        }),
+        Column::text("x haproxy", |case, r| {
+            Ratio::shown(&case.ratios, &r.server, SECOND_PEER)
+        }),
+        Column::text("rest x nginx", |case, r| {
+            Ratio::shown(&case.server_ratios, &r.server, PEER)
+        }),
+        Column::text("rest x haproxy", |case, r| {
+            Ratio::shown(&case.server_ratios, &r.server, SECOND_PEER)
+        }),
+    ];
+
+    fn parts(&self) -> (&str, &[FastcgiOutcome]) {
+        (&self.name, &self.results)
+    }
+}
+
+pub(super) const NOTE: &str = "All requests go on to an upstream, nginx with documents, over connections that are kept; proxy and upstream on one core, the client, \
+    exos load on packets, on another. Core: all that the core did for a request; application and server: processor time of the upstream and of the proxy; with \
+    work: turns of ours in which there was something to do; rest: the core's time without the upstream's. x: ratio of the rates, and of the rests (theirs \
+    by ours), median of the runs.";
+
+/// One thing to measure.
+#[derive(Clone, Copy)]
+pub(super) struct Cell {
+    carrier: Carrier,
+    connection: Connection,
+    size: Size,
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (carrier, connection) = (self.carrier, self.connection);
+        write!(f, "proxy/{carrier}/{connection}/{}", self.size.name())
+    }
+}
+
+/// The sizes of all documents.
+pub(super) fn sizes() -> Vec<Size> {
+    SIZES.to_vec()
+}
+
+pub(super) fn cells(args: &HttpArgs) -> Vec<Cell> {
+    // Handshakes are measured by themselves.
+    let ways = [
+        (Carrier::Plain, Connection::New),
+        (Carrier::Plain, Connection::Persistent),
+        (Carrier::Tls, Connection::Persistent),
+    ];
+    let all = ways.into_iter().flat_map(|(carrier, connection)| {
+        SIZES.map(|size| Cell {
+            carrier,
+            connection,
+            size,
+        })
+    });
+    let is_asked = |cell: &Cell| args.connection.contains(&cell.connection);
+    args.wanted(Group::Proxy, all.filter(is_asked))
+}
+
+/// Measures them. They are left out where the upstream is not there, and that is noted.
+pub(super) fn measure(session: &Session<'_>) -> Result<Vec<Proxying>> {
+    let cells = cells(session.args);
+    let servers = session.that(Server::has_upstreams);
+    if cells.is_empty() || servers.is_empty() {
+        return Ok(Vec::new());
+    }
+    if let Err(missing) = find_program("nginx", "nginx") {
+        session.note(format!(
+            "proxy is left out, without its upstream: {missing}"
+        ));
+        return Ok(Vec::new());
+    }
+    let lab = session.lab(WireKind::Plain)?;
+    measure_cells(session, &cells, servers.len(), |&cell| {
+        let run = |server: &Server| run(session, &lab, cell, *server);
+        let results = compare(session, cell, &servers, Server::to_string, run)?;
+        Ok(vec![Proxying::new(cell, results)])
+    })
+}
+
+/// Starts the upstream and a server before it, has that loaded, and stops both.
+fn run(session: &Session<'_>, lab: &Lab, cell: Cell, server: Server) -> Result<FastcgiRun> {
+    let upstream = session.start_upstream(lab, cell.size)?;
+    let is_tls = cell.carrier == Carrier::Tls;
+    let setup = Setup {
+        proxies: true,
+        tls: is_tls,
+        ..server.into()
+    };
+    let serving = session.serve(lab, setup, cell.size)?;
+    let load = WebLoad {
+        at: match is_tls {
+            true => server.tls_address(),
+            false => server.address(),
+        },
+        resuming: is_tls.then_some(0.0),
+        ..session.load_of(server, cell.connection, cell.size)
+    };
+    // The upstream's time before and behind the core's: of both, what is within the core's is taken.
+    let family = cpu::Family::of(upstream.running.pid())?;
+    let watch = || -> Result<_> {
+        let first_ns = family.ns();
+        Ok((first_ns, session.times(&serving)?, family.ns()))
+    };
+    let (report, [before, after]) = until_answered(|| {
+        let command = load.by_exos(lab.command(Side::B, &session.program)?, true);
+        let before = watch()?;
+        let client = session.start("exos load", command, session.cores[1])?;
+        let output = session.output_of(client, whole(session.seconds).into())?;
+        let watched = [before, watch()?];
+        let strange = || {
+            Error::new(format!(
+                "exos load did not report what it measured: {output}"
+            ))
+        };
+        let report = LoadReport::read(&output).ok_or_else(strange)?;
+        Ok((report.responses, (report, watched)))
+    })?;
+    let upstream_ns = after.0.saturating_sub(before.2);
+    let mut used = after.1.since(&before.1);
+    // It is its requests that the processors' time is divided by, however long it took to start.
+    used.seconds = report.measured_secs;
+    let told = session.end(WireKind::Plain, serving)?;
+    upstream.stop()?;
+    if server.is_ours() {
+        check_reuse(&told, session.web.connections)?;
+    }
+    let busy_us = server.is_ours().then(|| busy_us(&told)).flatten();
+    FastcgiRun::new(&Seen::from(&report), used, upstream_ns, busy_us)
+}
+
+/// Refuses what a server says of connections that it was to keep, if it has opened more than one for each of its client's and for a tenth of the
+/// requests.
+fn check_reuse(told: &Value, connections: u32) -> Result<()> {
+    let counter = |name: &str| told["counters"][name].as_u64().unwrap_or(0);
+    let opened = counter("proxy_connections");
+    let reused = counter("proxy_connections_reused");
+    let beyond = opened.saturating_sub(u64::from(connections));
+    if reused > 0 && beyond * 10 <= opened + reused {
+        return Ok(());
+    }
+    let what = format!(
+        "of connections to the upstream that were to be kept {opened} were opened, and used again {reused} times"
+    );
+    Err(Error::new(what).mend("look why the upstream closes them, or the server"))
+}
+
+impl Proxying {
+    fn new(cell: Cell, results: Vec<FastcgiOutcome>) -> Self {
+        Self {
+            name: cell.to_string(),
+            carrier: cell.carrier,
+            connection: cell.connection,
+            size_bytes: cell.size.bytes(),
+            ratios: Ratio::among(&results, |run| run.requests_per_sec),
+            server_ratios: Ratio::among(&results, |run| 1.0 / run.rest_us_per_request),
+            results,
+        }
+    }
+}
+
+pub(super) fn section(cases: &[Proxying]) -> Section {
+    Section::of("Requests that are passed on", NOTE, cases)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// Documents by the servers that made pages.
+    pub(in super::super) fn passed_on() -> Proxying {
+        let cell = Cell {
+            carrier: Carrier::Plain,
+            connection: Connection::Persistent,
+            size: SIZES[0],
+        };
+        Proxying::new(cell, super::super::fastcgi::tests::pages().results)
+    }
+
+    #[test]
+    fn connections_that_were_to_be_kept_are() {
+        let told = |opened: u64, reused: u64| serde_json::json!({ "counters": { "proxy_connections": opened, "proxy_connections_reused": reused } });
+        for (opened, reused, is_right) in [(64, 1000, true), (64, 0, false), (900, 1000, false)] {
+            let checked = check_reuse(&told(opened, reused), 64);
+            assert_eq!(checked.is_ok(), is_right, "{opened} {reused}: {checked:?}");
+        }
+    }
+}
