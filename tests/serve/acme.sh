@@ -93,6 +93,12 @@ serial() { $run openssl s_client -connect "$ip:8443" -servername a.test </dev/nu
 statistics() { get "http://a.test:8080/status/status.json"; }
 # counter NAME: as the status page has it, which may be a second old.
 counter() { statistics | python3 -c "import json,sys; print(json.load(sys.stdin)['counters']['$1'])"; }
+# asked_by stack|host: the authority was asked in this way alone.
+asked_by() {
+    local other=host; [ "$1" = stack ] || other=stack
+    is_asked() { [ "$(counter "acme_requests_by_$1")" -gt 4 ]; }
+    await is_asked "$1" && [ "$(counter "acme_requests_by_$other")" = 0 ]
+}
 sockets() { launch "http" "$exos" serve --sockets --config "$work/serve.toml" "$@"; }
 
 about="sockets: "
@@ -118,6 +124,7 @@ if sockets; then
     check "metrics: how often was ordered" await in_metrics 'exos_serve_acme_orders_total 2'
     same "what a site has below the same path is its own" own "$(get http://a.test:8080/.well-known/acme-challenge/own)"
     before=$(serial)
+    check "the authority was asked by the host's sockets" asked_by host
     stop
     same "the folder is for its owner alone" "700 700 700" "$(echo $(stat -c %a "$work/state" "$work"/state/*/ "$work"/state/*/certificates))"
     same "so are the keys" "600 600" "$(echo $(stat -c %a "$work"/state/*/account.json "$work"/state/*/certificates/a.test.pem))"
@@ -151,6 +158,44 @@ if sockets; then
 else
     bad "tls-alpn-01: it starts" "$(cat "$work/err")"
 fi
+
+# The authority's advice (RFC 9773): told, and followed where it says that a certificate has to go.
+about="advice: "
+acme() { statistics | python3 -c "import json,sys; it=json.load(sys.stdin)['acme'][0]; print($1)"; }
+is_told() { [ "$(acme "it['expires_unix_seconds'] - 31 * 86400 < it['next_order_unix_seconds'] < it['expires_unix_seconds'] - 29 * 86400 and it['advised_from_unix_seconds'] < it['next_order_unix_seconds'] < it['advised_until_unix_seconds']" 2>/dev/null)" = True ]; }
+config state5
+if sockets; then
+    check "a certificate comes" await is_served
+    check "it is told, and the next order is within it" await is_told
+    before=$(serial)
+    $run openssl s_client -connect "$ip:8443" -servername a.test </dev/null 2>/dev/null | openssl x509 >"$work/old.pem"
+    python3 - "$work/old.pem" >"$work/advice.json" <<'END'
+import json, sys, time
+stamp = lambda ago: time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - ago))
+window = {"suggestedWindow": {"start": stamp(7200), "end": stamp(3600)}, "explanationURL": "https://ca.test/incident"}
+print(json.dumps({"Certificate": open(sys.argv[1]).read(), "ARIResponse": json.dumps(window)}))
+END
+    curl -sS -m 10 --cacert "$work/ca.pem" -d @"$work/advice.json" "https://127.0.0.1:15000/set-renewal-info/"
+    stop
+    same "an account has its contact and when its terms were agreed to" "admin@example.org True" \
+        "$(python3 -c "import json,sys; it=json.load(open(sys.argv[1])); print(*it['mail'], it['agreed_at'] > 1)" "$work"/state5/*/contact.json)"
+else
+    bad "it starts" "$(cat "$work/err")"
+fi
+sed -i 's/admin@example.org/other@example.org/' "$work/serve.toml"
+if sockets; then
+    check "to renew at once is followed" await grep -q "advises to renew the certificate of a.test now, see https://ca.test/incident" "$work/err"
+    is_other() { [ "$(serial)" != "$before" ]; }
+    check "by another certificate" await is_other
+    is_contact() { get http://a.test:8080/status | grep -q "other@example.org; terms of service agreed to .* ago"; }
+    check "another contact is told to the authority, and is on the status page" await is_contact
+    check "and one order was enough" await is_told
+    same "and one order was enough, by number" 1 "$(counter acme_orders)"
+    stop
+else
+    bad "it starts again" "$(cat "$work/err")"
+fi
+about="sockets: "
 
 # Renewal, by an authority whose certificates are valid for half a minute: on one connection, while others come.
 end "$peer"
@@ -205,6 +250,7 @@ for kind in http-01 tls-alpn-01; do
     if launch_in_lab --config "$work/serve.toml" --link xdp:wire --address 10.10.0.10/24; then
         check "$kind: a certificate comes" await is_served
         check "$kind: by that" grep -q "has come, by $kind" "$work/err"
+        check "$kind: the authority was asked by the server's own stack" asked_by stack
         check "$kind: it ends in order" stop
     else
         bad "$kind: it starts" "$(cat "$work/err")"
@@ -217,6 +263,7 @@ authority client
 if launch_in_lab "$site" --link xdp:wire --share-address --port 8080 --tls-port 8443 --acme admin@example.org --acme-name a.test \
     --acme-directory https://10.10.0.2:14000/dir --acme-ca "$work/ca.pem" --acme-state "$work/state-shared"; then
     check "a shared address, by options: a certificate comes" await is_served
+    has "a shared address, by options: the host's sockets ask the authority, which is said" "the address is shared with the host" "$(cat "$work/err")"
     check "a shared address, by options: it ends in order" stop
 else
     bad "a shared address, by options: it starts" "$(cat "$work/err")"
@@ -232,9 +279,10 @@ authority client
 other=$!
 if ! await grep -q 'listening at' "$work/daemon"; then
     bad "the daemon starts" "$(cat "$work/daemon")"
-elif launch_in_lab "$site" --xokd "$work/sock" --user $user --port 8080 --tls-port 8443 --acme admin@example.org --acme-name a.test \
+elif launch_in_lab "$site" --xokd "$work/sock" --user $user --status /status --status-allow 10.10.0.0/24 --port 8080 --tls-port 8443 --acme admin@example.org --acme-name a.test \
     --acme-directory https://10.10.0.2:14000/dir --acme-ca "$work/ca.pem" --acme-state "$work/state-user"; then
     check "by the daemon, as a user: a certificate comes" await is_served
+    check "by the daemon, as a user: the authority was asked by the server's own stack" asked_by stack
     same "by the daemon, as a user: the folder is the user's" "$user" "$(stat -c %u "$work/state-user")"
     same "by the daemon, as a user: so is the certificate" "$user 600" "$(stat -c '%u %a' "$work"/state-user/*/certificates/a.test.pem)"
     check "by the daemon, as a user: it ends in order" stop

@@ -564,6 +564,26 @@ pub const ACME_PUBLISH_TIME: Duration = Duration::from_millis(2_500);
 /// How long one request to an authority may take.
 pub const ACME_REQUEST_TIME: Duration = Duration::from_secs(30);
 
+/// How long it may take until a connection to an authority stands, on all of its addresses: then it is asked in another way.
+pub const ACME_CONNECT_TIME: Duration = Duration::from_secs(8);
+
+/// How long a connection to an authority may take to end when its answer is there.
+pub const ACME_GOODBYE_TIME: Duration = Duration::from_secs(2);
+
+/// Bytes of an authority's that are taken at once: a record of TLS has 16 KiB.
+pub const ACME_READ_LEN: usize = 64 * 1024;
+
+/// How often an authority is asked when to renew a certificate, at the most and at the least, whatever it says (RFC 9773 §4.3.2).
+pub const ACME_ADVICE_TIME_MIN: Duration = Duration::from_secs(60);
+/// See [`ACME_ADVICE_TIME_MIN`].
+pub const ACME_ADVICE_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// When an authority is asked again for its advice that has given none.
+pub const ACME_ADVICE_RETRY: Duration = Duration::from_secs(6 * 3600);
+
+/// How long a certificate is not renewed again on its authority's advice, when one was: an authority in error would have orders without end.
+pub const ACME_ADVICE_APART: Duration = Duration::from_secs(24 * 3600);
+
 /// How long an authority may take to ask, and then to sign: Let's Encrypt takes seconds.
 pub const ACME_ORDER_TIME: Duration = Duration::from_secs(120);
 

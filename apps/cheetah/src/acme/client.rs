@@ -1,76 +1,108 @@
-//! Requests to the authority, by HTTPS over the host's sockets. They wait, which is the thread's own time.
+//! Requests to the authority as `instant-acme` makes them, and their answers: [calls].
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use exos::Error;
-use exos_tls::client::Trust;
-use exos_tls::policy::provider;
-use http::{Method, Request};
-use instant_acme::{BodyWrapper, BytesResponse, HttpClient};
-use ureq::Agent;
-use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
+use exos_tls::client::{Client as Sessions, Trust};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response};
+use instant_acme::{BodyWrapper, BytesResponse, Error as AcmeError, HttpClient};
 
-use crate::limits::{ACME_ANSWER_LEN_MAX, ACME_REQUEST_TIME};
+use super::calls::{self, Answered, Call, CallError, Ways};
+
+/// What is spoken with authorities.
+const PROTOCOLS: [&str; 1] = ["http/1.1"];
+
+/// The port of HTTPS.
+const PORT: u16 = 443;
 
 /// What reaches the authority.
 #[derive(Clone)]
 pub(super) struct Client {
-    agent: Agent,
+    trust: Trust,
+    ways: Arc<Ways>,
+    state: Arc<Mutex<State>>,
+}
+
+/// What it knows.
+#[derive(Default)]
+struct State {
+    /// What makes sessions with each host.
+    sessions: HashMap<String, Sessions>,
+    /// The server's stack does not lead there.
+    by_host: bool,
     /// How long the authority has said to wait, in its last answer that has refused something.
-    retry_after: Arc<Mutex<Option<Duration>>>,
+    retry_after: Option<Duration>,
 }
 
 impl Client {
     /// One that trusts these authorities of TLS.
-    pub(super) fn new(trust: &Trust) -> Result<Client, Error> {
-        let roots = trust.certificates()?;
-        let roots = roots
-            .iter()
-            .map(|der| Certificate::from_der(der).to_owned());
-        let roots = roots.collect::<Vec<_>>();
-        let tls = TlsConfig::builder()
-            .provider(TlsProvider::Rustls)
-            .root_certs(RootCerts::Specific(Arc::new(roots)))
-            .unversioned_rustls_crypto_provider(provider(&[]));
-        let config = Agent::config_builder()
-            .https_only(true) // RFC 8555 §6.1
-            .http_status_as_error(false)
-            .timeout_global(Some(ACME_REQUEST_TIME))
-            .tls_config(tls.build());
-        Ok(Client {
-            agent: config.build().new_agent(),
-            retry_after: Arc::default(),
-        })
+    pub(super) fn new(trust: Trust, ways: Arc<Ways>) -> Client {
+        Client {
+            trust,
+            ways,
+            state: Arc::default(),
+        }
     }
 
     /// How long the authority has said to wait, if its last answer did.
     pub(super) fn retry_after(&self) -> Option<Duration> {
-        *self.last()
+        self.state().retry_after
     }
 
-    fn last(&self) -> std::sync::MutexGuard<'_, Option<Duration>> {
-        self.retry_after
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn send(&self, request: Request<Vec<u8>>) -> Result<BytesResponse, ureq::Error> {
-        let sent = match *request.method() {
-            Method::POST => self.agent.run(request),
-            _ => self.agent.run(request.map(drop)),
-        };
-        let (parts, mut body) = sent?.into_parts();
-        let is_refused = !parts.status.is_success();
-        *self.last() = is_refused.then(|| wait_of(&parts.headers)).flatten();
-        let body = body
-            .with_config()
-            .limit(ACME_ANSWER_LEN_MAX)
-            .read_to_vec()?;
+    /// What makes sessions with a host.
+    fn sessions(&self, host: &str) -> Result<Sessions, Error> {
+        let mut state = self.state();
+        if let Some(sessions) = state.sessions.get(host) {
+            return Ok(sessions.clone());
+        }
+        let sessions = Sessions::new(&self.trust, host, &PROTOCOLS)?;
+        state.sessions.insert(host.to_owned(), sessions.clone());
+        Ok(sessions)
+    }
+
+    fn send(&self, request: &Request<Vec<u8>>) -> Result<BytesResponse, CallError> {
+        let call = self.call(request).map_err(CallError::Failed)?;
+        let mut by_host = self.state().by_host;
+        let made = self.ways.call(call, &mut by_host);
+        self.state().by_host = by_host;
+        let response = response_of(made?).map_err(CallError::Failed)?;
+        let is_refused = !response.status().is_success();
+        self.state().retry_after = is_refused.then(|| wait_of(response.headers())).flatten();
+        let (parts, body) = response.into_parts();
         Ok(BytesResponse {
             parts,
             body: Box::new(Bytes::from(body)),
+        })
+    }
+
+    /// A request as it is sent.
+    fn call(&self, request: &Request<Vec<u8>>) -> Result<Call, String> {
+        let uri = request.uri();
+        let authority = uri.authority().filter(|it| !it.host().is_empty());
+        // RFC 8555 §6.1.
+        let is_https = uri.scheme_str() == Some("https");
+        let authority = authority.filter(|_| is_https);
+        let Some(authority) = authority else {
+            return Err(format!("{uri} is no URL of HTTPS"));
+        };
+        let host = calls::bare(authority.host()).to_owned();
+        let proxy = calls::of_environment(&host)?;
+        Ok(Call {
+            client: self.sessions(&host).map_err(|error| error.to_string())?,
+            port: authority.port_u16().unwrap_or(PORT),
+            proxy: proxy.map(Arc::new),
+            words: words(request),
+            asks_head: *request.method() == Method::HEAD,
+            host,
         })
     }
 }
@@ -79,23 +111,66 @@ impl HttpClient for Client {
     fn request(
         &self,
         request: Request<BodyWrapper<Bytes>>,
-    ) -> std::pin::Pin<Box<dyn Future<Output = Result<BytesResponse, instant_acme::Error>> + Send>>
-    {
+    ) -> Pin<Box<dyn Future<Output = Result<BytesResponse, AcmeError>> + Send>> {
         let client = self.clone();
         Box::pin(async move {
             let (parts, body) = request.into_parts();
-            let other = instant_acme::Error::Other;
+            let other = AcmeError::Other;
             // What gives the bytes of such a body is there for responses alone.
-            let mut body = BytesResponse::from(http::Response::new(body)).body;
+            let mut body = BytesResponse::from(Response::new(body)).body;
             let body = body.into_bytes().await.map_err(other)?;
             let request = Request::from_parts(parts, body.to_vec());
-            client.send(request).map_err(|e| other(Box::new(e)))
+            client.send(&request).map_err(|e| other(Box::new(e)))
         })
     }
 }
 
+/// A request as it is written (RFC 9112 §3). Its connection is for it alone.
+fn words(request: &Request<Vec<u8>>) -> Vec<u8> {
+    let uri = request.uri();
+    let path = uri.path_and_query().map_or("/", |it| it.as_str());
+    let mut head = format!("{} {path} HTTP/1.1\r\n", request.method());
+    let authority = uri.authority().map_or("", |it| it.as_str());
+    let host = authority.rsplit_once('@').map_or(authority, |(_, it)| it);
+    let _ = write!(head, "Host: {host}\r\nConnection: close\r\n");
+    let mut words = head.into_bytes();
+    for (name, value) in request.headers() {
+        words.extend_from_slice(name.as_str().as_bytes());
+        words.extend_from_slice(b": ");
+        words.extend_from_slice(value.as_bytes());
+        words.extend_from_slice(b"\r\n");
+    }
+    let body = request.body();
+    if !body.is_empty() || *request.method() == Method::POST {
+        words.extend(format!("Content-Length: {}\r\n", body.len()).into_bytes());
+    }
+    words.extend_from_slice(b"\r\n");
+    words.extend_from_slice(body);
+    words
+}
+
+/// An answer as `instant-acme` reads it.
+fn response_of(answered: Answered) -> Result<Response<Vec<u8>>, String> {
+    let Answered { head, body } = answered;
+    let mut response = Response::new(body);
+    let status = http::StatusCode::from_u16(head.code);
+    *response.status_mut() = status.map_err(|e| e.to_string())?;
+    for line in head.fields.split(|&b| b == b'\n') {
+        let line = line.trim_ascii();
+        let Some(at) = line.iter().position(|&b| b == b':') else {
+            continue;
+        };
+        let name = HeaderName::from_bytes(&line[..at]);
+        let value = HeaderValue::from_bytes(line[at + 1..].trim_ascii());
+        if let (Ok(name), Ok(value)) = (name, value) {
+            response.headers_mut().append(name, value);
+        }
+    }
+    Ok(response)
+}
+
 /// What `Retry-After` says: seconds, or a date (RFC 9110 §10.2.3).
-fn wait_of(fields: &http::HeaderMap) -> Option<Duration> {
+fn wait_of(fields: &HeaderMap) -> Option<Duration> {
     let value = fields.get(http::header::RETRY_AFTER)?.to_str().ok()?.trim();
     let until = |date: SystemTime| date.duration_since(SystemTime::now()).ok();
     match value.parse() {
@@ -107,11 +182,12 @@ fn wait_of(fields: &http::HeaderMap) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::applications::head::Head;
 
     #[test]
     fn waits_are_seconds_or_dates() {
         let wait = |value: &str| {
-            let mut fields = http::HeaderMap::new();
+            let mut fields = HeaderMap::new();
             fields.insert(http::header::RETRY_AFTER, value.parse().unwrap());
             wait_of(&fields)
         };
@@ -121,6 +197,56 @@ mod tests {
         let later = SystemTime::now() + Duration::from_secs(7200);
         let until = wait(&httpdate::fmt_http_date(later)).unwrap();
         assert!(until.as_secs().abs_diff(7200) <= 1, "{until:?}");
-        assert_eq!(wait_of(&http::HeaderMap::new()), None);
+        assert_eq!(wait_of(&HeaderMap::new()), None);
+    }
+
+    #[test]
+    fn requests_are_written_and_answers_read() {
+        let request = Request::builder()
+            .method(Method::POST)
+            .uri("https://user@ca.test:14000/order?x=1")
+            .header("content-type", "application/jose+json")
+            .body(b"{}".to_vec())
+            .unwrap();
+        let text = String::from_utf8(words(&request)).unwrap();
+        assert_eq!(
+            text,
+            "POST /order?x=1 HTTP/1.1\r\nHost: ca.test:14000\r\nConnection: close\r\n\
+             content-type: application/jose+json\r\nContent-Length: 2\r\n\r\n{}"
+        );
+        let get = Request::builder().uri("https://ca.test").body(Vec::new());
+        let text = String::from_utf8(words(&get.unwrap())).unwrap();
+        assert_eq!(
+            text,
+            "GET / HTTP/1.1\r\nHost: ca.test\r\nConnection: close\r\n\r\n"
+        );
+        let head = Head {
+            code: 201,
+            reason: String::new(),
+            length: None,
+            fields: b"Replay-Nonce: a\r\nLink: <b>;c:d\r\nlink: e\r\n".to_vec(),
+            said: None,
+        };
+        let body = b"x".to_vec();
+        let response = response_of(Answered { head, body }).unwrap();
+        assert_eq!(response.status(), 201);
+        assert_eq!(response.headers()["replay-nonce"], "a");
+        let links: Vec<_> = response.headers().get_all("link").iter().collect();
+        assert_eq!(links, ["<b>;c:d", "e"]);
+    }
+
+    #[test]
+    fn only_https_is_asked() {
+        let client = Client::new(Trust::Anybody, Arc::default());
+        for (url, is_good) in [
+            ("https://ca.test/dir", true),
+            ("https://[::1]:14000/dir", true),
+            ("http://ca.test/dir", false),
+            ("/dir", false),
+        ] {
+            let request = Request::builder().uri(url).body(Vec::new()).unwrap();
+            let call = client.call(&request);
+            assert_eq!(call.is_ok(), is_good, "{url}");
+        }
     }
 }

@@ -5,8 +5,8 @@
 //! that a name leads to; the answers are in [`Challenges`], which the loops look at: a document below
 //! `/.well-known/acme-challenge/` (http-01), or a certificate in a handshake that is for nothing else (tls-alpn-01, RFC 8737).
 //!
-//! What goes to the authority goes by the host's sockets, whatever carries this server's connections; what the authority asks comes
-//! as any client's requests come.
+//! What goes to the authority goes by the server's own stack, where it has one that leads to others, and else by the host's sockets
+//! ([`calls`]); what the authority asks comes as any client's requests come.
 //!
 //! Several processes may serve the same names out of one folder: one of them orders at a time ([`store`] has the lock), and all answer, for
 //! challenges are in the folder too.
@@ -16,18 +16,25 @@
 //! | [`challenges`] | what the authority asks, and the answers |
 //! | [`schedule`] | when to renew, and when to try again |
 //! | [`store`] | the folder: account, certificates, challenges, failures, the lock |
-//! | [`client`] | requests to the authority |
+//! | [`calls`] | requests to the authority: what carries them |
+//! | [`client`] | requests to the authority: what is said |
 //! | [`order`] | one certificate, from the account to its chain |
 //! | [`answer`] | whether what has come is what was asked for |
+//! | [`advice`] | when the authority advises to renew one |
+//! | [`known`] | what is known of each name, and what is due |
 //! | [`keeper`] | the thread, and what is shown of it |
 
+mod advice;
 mod answer;
+mod calls;
 pub mod challenges;
 mod client;
 pub mod keeper;
+mod known;
 mod order;
 pub mod schedule;
 pub mod store;
 
+pub(crate) use calls::{Caller, TOKEN};
 pub use challenges::Challenges;
-pub use keeper::{Acme, Shown};
+pub use keeper::{Account, Acme, Shown};

@@ -1,20 +1,23 @@
 //! One certificate, from the account to its chain (RFC 8555 §7).
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use exos_tls::certificate::UnixSecs;
 use exos_tls::client::Trust;
 use instant_acme::{
-    Account, AuthorizationStatus, ChallengeType, Error as AcmeError, Identifier, NewAccount,
-    NewOrder, Order, OrderStatus, Problem, RetryPolicy,
+    Account, AuthorizationStatus, CertificateIdentifier, ChallengeType, Error as AcmeError,
+    Identifier, NewAccount, NewOrder, Order, OrderStatus, Problem, RetryPolicy,
 };
 
+use super::advice::{Advised, identifier};
 use super::answer::check;
+use super::calls::Ways;
 use super::challenges::{Challenge, Challenges, Kind};
 use super::client::Client;
 use super::schedule::Failure;
-use super::store::{Lock, Store};
+use super::store::{Contact, Lock, Store};
 use crate::config::AcmeConfig;
 use crate::limits::{ACME_ORDER_TIME, ACME_PUBLISH_TIME};
 
@@ -44,8 +47,8 @@ pub(super) struct Shop<'a> {
     pub(super) config: &'a AcmeConfig,
     pub(super) store: &'a Store,
     pub(super) challenges: &'a Challenges,
-    /// No other process orders.
-    pub(super) _lock: &'a Lock,
+    /// By which the authority is asked.
+    pub(super) ways: &'a Arc<Ways>,
 }
 
 /// What stands in the way of an order.
@@ -65,18 +68,19 @@ impl From<AcmeError> for Obstacle {
 }
 
 impl Shop<'_> {
-    /// Gets a certificate for a name, and keeps it.
-    pub(super) fn order(&self, name: &str, kind: Kind) -> Result<(), Failed> {
-        let trust = match &self.config.authorities {
-            Some(file) => Trust::File(file.clone()),
-            None => Trust::System,
-        };
+    /// Gets a certificate for a name, and keeps it, while no other process orders. Where the authority has given advice for the one
+    /// that there is, it is told that this one takes its place.
+    pub(super) fn order(
+        &self,
+        name: &str,
+        kind: Kind,
+        replaces: bool,
+        _lock: &Lock,
+    ) -> Result<(), Failed> {
         let here = Failed::here;
-        let client = Client::new(&trust).map_err(|e| here(e.to_string()))?;
-        let runtime = tokio::runtime::Builder::new_current_thread();
-        let runtime = { runtime }.enable_time().build();
-        let runtime = runtime.map_err(|e| here(format!("cannot wait for an authority: {e}")))?;
-        let got = runtime.block_on(self.get(&client, name, kind));
+        let client = self.client();
+        let replaces = replaces.then(|| identifier(&self.store.certificate(name)));
+        let got = self.wait(self.get(&client, name, kind, replaces.flatten()));
         // Whatever has come of it, nobody asks any more.
         let cleared = self.store.clear_challenges();
         self.challenges.set(Vec::new());
@@ -86,14 +90,66 @@ impl Shop<'_> {
             .map_err(|e| here(format!("cannot keep the certificate: {e}")))
     }
 
-    async fn get(&self, client: &Client, name: &str, kind: Kind) -> Result<String, Obstacle> {
+    /// When the authority advises to renew the certificate of a name.
+    pub(super) fn advice(&self, name: &str) -> Advised {
+        let Some(identifier) = identifier(&self.store.certificate(name)) else {
+            return Advised::Nothing;
+        };
+        let client = self.client();
+        let ask = async {
+            // Who has no account has no certificate of it either.
+            let Some(credentials) = self.store.account().map_err(of_folder)? else {
+                return Ok(Advised::Nothing);
+            };
+            let builder = Account::builder_with_http(Box::new(client.clone()));
+            let account = builder.from_credentials(credentials).await?;
+            Ok(Advised::of(account.renewal_info(&identifier).await))
+        };
+        self.wait(ask).unwrap_or(Advised::Failed)
+    }
+
+    fn client(&self) -> Client {
+        let trust = match &self.config.authorities {
+            Some(file) => Trust::File(file.clone()),
+            None => Trust::System,
+        };
+        Client::new(trust, self.ways.clone())
+    }
+
+    /// Waits for what is asked of an authority, on this thread.
+    fn wait<T>(&self, asked: impl Future<Output = Result<T, Obstacle>>) -> Result<T, Obstacle> {
+        let runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = { runtime }.enable_time().build();
+        let fail = |e| Obstacle::Here(format!("cannot wait for an authority: {e}"));
+        runtime.map_err(fail)?.block_on(asked)
+    }
+
+    async fn get(
+        &self,
+        client: &Client,
+        name: &str,
+        kind: Kind,
+        replaces: Option<CertificateIdentifier<'_>>,
+    ) -> Result<String, Obstacle> {
         let account = self.account(client).await?;
         let names = [Identifier::Dns(name.to_owned())];
-        let mut order = match account.new_order(&NewOrder::new(&names)).await {
+        let plain = NewOrder::new(&names);
+        let begun = match replaces {
+            Some(replaces) => {
+                let order = NewOrder::new(&names).replaces(replaces);
+                match account.new_order(&order).await {
+                    // Another has taken its place already, or this is not known (RFC 9773 §5): then it is one of its own.
+                    Err(error) if !is_about_account(&error) => account.new_order(&plain).await,
+                    begun => begun,
+                }
+            }
+            None => account.new_order(&plain).await,
+        };
+        let mut order = match begun {
             Err(AcmeError::Api(problem)) if is(&problem, "accountDoesNotExist") => {
                 self.store.put_account_aside().map_err(of_folder)?;
                 let account = self.account(client).await?;
-                account.new_order(&NewOrder::new(&names)).await?
+                account.new_order(&plain).await?
             }
             order => order?,
         };
@@ -108,24 +164,51 @@ impl Shop<'_> {
     /// The account that there is, or another one.
     async fn account(&self, client: &Client) -> Result<Account, Obstacle> {
         let builder = Account::builder_with_http(Box::new(client.clone()));
-        if let Some(credentials) = self.store.account().map_err(of_folder)? {
-            return Ok(builder.from_credentials(credentials).await?);
-        }
         let contact = self.config.contact.iter();
         let contact: Vec<String> = contact.map(|mail| format!("mailto:{mail}")).collect();
+        let contact: Vec<&str> = contact.iter().map(String::as_str).collect();
+        if let Some(credentials) = self.store.account().map_err(of_folder)? {
+            let account = builder.from_credentials(credentials).await?;
+            self.tell_contact(&account, &contact).await?;
+            return Ok(account);
+        }
         let account = NewAccount {
-            contact: &contact.iter().map(String::as_str).collect::<Vec<_>>(),
+            contact: &contact,
             terms_of_service_agreed: true,
             only_return_existing: false,
         };
         let directory = self.config.directory.clone();
         let (account, credentials) = builder.create(&account, directory, None).await?;
         self.store.set_account(&credentials).map_err(of_folder)?;
+        self.keep_contact(Some(exos::clock::unix_secs() as UnixSecs))?;
         exos_program::info!(
             "exos serve: an account at {}, whose terms of service are agreed to by asking for certificates there",
             self.config.directory
         );
         Ok(account)
+    }
+
+    /// Tells the authority whom it may write to, where that is another than it was told.
+    async fn tell_contact(&self, account: &Account, contact: &[&str]) -> Result<(), Obstacle> {
+        let told = self.store.contact();
+        if told
+            .as_ref()
+            .is_some_and(|it| it.mail == self.config.contact)
+        {
+            return Ok(());
+        }
+        match account.update_contacts(contact).await {
+            Ok(()) => self.keep_contact(told.and_then(|it| it.agreed_at)),
+            // The order says so, too, and there another account is made.
+            Err(error) if is_about_account(&error) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn keep_contact(&self, agreed_at: Option<UnixSecs>) -> Result<(), Obstacle> {
+        let mail = self.config.contact.clone();
+        let contact = Contact { mail, agreed_at };
+        self.store.set_contact(&contact).map_err(of_folder)
     }
 
     /// Shows the authority that the name leads here.
@@ -250,6 +333,16 @@ fn is(problem: &Problem, kind: &str) -> bool {
     let name = problem.r#type.as_deref();
     let name = name.and_then(|name| name.strip_prefix("urn:ietf:params:acme:error:"));
     name == Some(kind)
+}
+
+/// What is refused is refused to this account, whatever it orders.
+fn is_about_account(error: &AcmeError) -> bool {
+    match error {
+        AcmeError::Api(problem) => ["accountDoesNotExist", "rateLimited", "unauthorized"]
+            .iter()
+            .any(|kind| is(problem, kind)),
+        _ => false,
+    }
 }
 
 /// What an authority says, on one line.

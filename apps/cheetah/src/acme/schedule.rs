@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use exos_tls::certificate::{UnixSecs, Validity};
 
-use crate::limits::{ACME_RETRIES_REFUSED, ACME_RETRY_UNREACHED, ACME_RETRY_UNREACHED_MAX};
+use crate::limits::{
+    ACME_ADVICE_TIME_MAX, ACME_ADVICE_TIME_MIN, ACME_RETRIES_REFUSED, ACME_RETRY_UNREACHED,
+    ACME_RETRY_UNREACHED_MAX,
+};
 
 /// Why a certificate did not come.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -24,6 +27,19 @@ pub enum Failure {
 pub fn renew_at(validity: Validity, spread: u64) -> UnixSecs {
     let time = validity.until.saturating_sub(validity.from).max(0);
     validity.from + time / 3 * 2 - part(time / 20, spread)
+}
+
+/// When a certificate is renewed where its authority advises a time from `from` until `until` (RFC 9773 §4.2): at any moment of that time, but
+/// before a tenth of the certificate's own is left, for its authority may be away then. `spread` is as of [`renew_at`].
+pub fn renew_in((from, until): (UnixSecs, UnixSecs), validity: Validity, spread: u64) -> UnixSecs {
+    let advised = from.saturating_add(part(until.saturating_sub(from).max(0), spread));
+    let time = validity.until.saturating_sub(validity.from).max(0);
+    advised.min(validity.until - time / 10)
+}
+
+/// When the authority is asked for its advice again, as it says (RFC 9773 §4.3.2).
+pub fn ask_again(said: Duration) -> Duration {
+    said.clamp(ACME_ADVICE_TIME_MIN, ACME_ADVICE_TIME_MAX)
 }
 
 /// How long to wait after as many failures in a row, of which the last was such a one; up to a quarter more by `spread`. The
@@ -75,6 +91,30 @@ mod tests {
         // One that was never valid is renewed at once.
         let broken = Validity { from: 7, until: 3 };
         assert_eq!(renew_at(broken, u64::MAX), 7);
+    }
+
+    #[test]
+    fn the_authority_s_advice_is_taken_within_reason() {
+        let validity = Validity {
+            from: 0,
+            until: 100 * DAY,
+        };
+        let window = (50 * DAY, 60 * DAY);
+        assert_eq!(renew_in(window, validity, 0), 50 * DAY);
+        assert_eq!(renew_in(window, validity, u64::MAX), 60 * DAY);
+        // A time that is over means at once: some key is known to others, perhaps.
+        assert_eq!(renew_in((-9, -8), validity, u64::MAX), -8);
+        for wrong in [(200 * DAY, 300 * DAY), (200 * DAY, 0), (i64::MAX, i64::MAX)] {
+            assert_eq!(renew_in(wrong, validity, 77), 90 * DAY);
+        }
+        for (said, wanted) in [
+            (0, 60),
+            (60, 60),
+            (6 * 3600, 6 * 3600),
+            (u64::MAX, 24 * 3600),
+        ] {
+            assert_eq!(ask_again(Duration::from_secs(said)).as_secs(), wanted);
+        }
     }
 
     /// An authority allows five failed validations of a name in an hour (Let's Encrypt's limit): ours are four.

@@ -4,6 +4,7 @@
 //!   STATE/acme-v02.api.letsencrypt.org-directory/    0700
 //!     lock                        locked by the process that orders (flock)
 //!     account.json                the account and its key
+//!     contact.json                what the authority was told of its owner
 //!     certificates/NAME.pem       the key, its certificate, and those of its issuers
 //!     certificates/NAME.failed    why the last attempts have failed, and when the next is
 //!     challenges/TOKEN            what the authority may ask now
@@ -48,6 +49,15 @@ pub struct Record {
     /// How the authority asked last without finding this server.
     #[serde(default)]
     pub not_found_by: Option<Kind>,
+}
+
+/// What an authority was told of an account's owner.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Contact {
+    /// Addresses of mail.
+    pub mail: Vec<String>,
+    /// When its terms of service were agreed to, in seconds since 1970, if that is known.
+    pub agreed_at: Option<UnixSecs>,
 }
 
 impl Store {
@@ -128,6 +138,21 @@ impl Store {
     /// It cannot be written.
     pub fn set_account(&self, account: &impl Serialize) -> io::Result<()> {
         write(&self.folder, "account.json", &serde_json::to_vec(account)?)
+    }
+
+    /// What the authority was told of the account's owner, if that is known.
+    pub fn contact(&self) -> Option<Contact> {
+        // One that cannot be read is as none: the authority is told again.
+        read_json(&self.folder.join("contact.json")).ok().flatten()
+    }
+
+    /// Keeps what the authority was told.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    pub fn set_contact(&self, contact: &Contact) -> io::Result<()> {
+        write(&self.folder, "contact.json", &serde_json::to_vec(contact)?)
     }
 
     /// Puts an account aside that the authority does not know.
@@ -326,6 +351,13 @@ mod tests {
         assert_eq!(store.account::<String>().unwrap().unwrap(), "account");
         store.put_account_aside().unwrap();
         assert_eq!(store.account::<String>().unwrap(), None);
+        assert_eq!(store.contact(), None);
+        let contact = Contact {
+            mail: vec!["a@b.test".to_owned()],
+            agreed_at: Some(7),
+        };
+        store.set_contact(&contact).unwrap();
+        assert_eq!(store.contact(), Some(contact));
     }
 
     #[test]

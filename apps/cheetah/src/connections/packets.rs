@@ -14,6 +14,8 @@ pub struct Packets<'a> {
     stack: &'a mut Stack,
     /// What is measured without something.
     without: Option<&'a mut Without>,
+    /// The stack's word for connections that are not of clients, and who hears of those.
+    others: Option<(u64, &'a mut Vec<Event>)>,
 }
 
 impl<'a> Packets<'a> {
@@ -24,16 +26,37 @@ impl<'a> Packets<'a> {
 
     /// Without some of it.
     pub fn without(stack: &'a mut Stack, without: Option<&'a mut Without>) -> Packets<'a> {
-        Packets { stack, without }
+        Packets {
+            stack,
+            without,
+            others: None,
+        }
+    }
+
+    /// News of connections that the stack knows by this word are for others.
+    #[must_use]
+    pub(crate) fn but_for(self, others: Option<(u64, &'a mut Vec<Event>)>) -> Packets<'a> {
+        Packets { others, ..self }
+    }
+
+    #[inline]
+    fn poll_any(&mut self) -> Option<Event> {
+        match &mut self.without {
+            None => self.stack.poll_event(),
+            Some(without) => without.poll_event(self.stack),
+        }
     }
 }
 
 impl Transport for Packets<'_> {
     #[inline]
     fn poll_event(&mut self) -> Option<Event> {
-        match &mut self.without {
-            None => self.stack.poll_event(),
-            Some(without) => without.poll_event(self.stack),
+        loop {
+            let event = self.poll_any()?;
+            match &mut self.others {
+                Some((word, others)) if event.token == *word => others.push(event),
+                _ => return Some(event),
+            }
         }
     }
 

@@ -7,7 +7,7 @@ use exos::clock::unix_secs;
 use exos_program::html::escape;
 
 use super::snapshot::{Row, Snapshot};
-use crate::acme::Shown;
+use crate::acme::{Account, Shown};
 
 const HEAD: &str = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
     <meta http-equiv=\"refresh\" content=\"5\">\n\
@@ -39,7 +39,11 @@ pub(super) fn html(snapshot: &Snapshot, path: &str) -> String {
     );
     if !snapshot.acme.is_empty() {
         text.push_str("<h2>Automatic certificates</h2>\n");
-        table(&mut text, snapshot.acme.iter().map(certificate));
+        let account = snapshot.acme_account.iter().flat_map(account);
+        table(
+            &mut text,
+            snapshot.acme.iter().map(certificate).chain(account),
+        );
     }
     if !snapshot.cores.is_empty() {
         text.push_str("<h2>Cores</h2>\n");
@@ -111,11 +115,38 @@ fn certificate(shown: &Shown) -> (&str, String) {
         None => "has not come".to_owned(),
     };
     let next = left(shown.next_order);
+    let advised = match shown.advised {
+        Some((from, until)) => format!(
+            ", as the authority advises (from {} to {} from now)",
+            left(from),
+            left(until)
+        ),
+        None => String::new(),
+    };
     let text = match &shown.error {
-        Some(error) => format!("{has}; the next attempt is in {next}, because {error}"),
-        None => format!("{has}; the next is ordered in {next}"),
+        Some(error) => format!(
+            "{has}; failures in a row: {}; the next attempt is in {next}, because {error}",
+            shown.failures
+        ),
+        None => format!("{has}; the next is ordered in {next}{advised}"),
     };
     (&shown.name, text)
+}
+
+/// By which account certificates come.
+fn account(account: &Account) -> Vec<(&str, String)> {
+    let mut rows = vec![("Authority", account.directory.clone())];
+    match &account.contact {
+        None => rows.push(("Account", "none yet".to_owned())),
+        Some(contact) => {
+            let agreed = contact.agreed_at.map_or(String::new(), |at| {
+                let ago = Duration::from_secs((unix_secs() as i64 - at).max(0) as u64);
+                format!("; terms of service agreed to {} ago", time(ago))
+            });
+            rows.push(("Account", format!("{}{agreed}", contact.mail.join(", "))));
+        }
+    }
+    rows
 }
 
 /// A row for each core.
@@ -175,6 +206,51 @@ mod tests {
             assert!(page.contains(part), "no {part:?} in {page}");
         }
         assert!(!page.contains("<script"));
+    }
+
+    #[test]
+    fn certificates_that_come_by_themselves_are_told_of() {
+        let now = unix_secs() as i64;
+        let shown = Shown {
+            name: "a.test".to_owned(),
+            expires: Some(now + 90 * 86_400 + 60),
+            next_order: now + 60 * 86_400 + 60,
+            advised: Some((now + 55 * 86_400 + 60, now + 65 * 86_400 + 60)),
+            ..Shown::default()
+        };
+        let failed = Shown {
+            name: "b.test".to_owned(),
+            failures: 3,
+            error: Some("of this test".to_owned()),
+            ..Shown::default()
+        };
+        let contact = crate::acme::store::Contact {
+            mail: vec!["a@b.test".to_owned()],
+            agreed_at: Some(now - 86_400),
+        };
+        let page = |contact| {
+            html(
+                &Snapshot {
+                    acme: vec![shown.clone(), failed.clone()],
+                    acme_account: Some(Account {
+                        directory: "https://ca.test/dir".to_owned(),
+                        contact,
+                    }),
+                    ..Snapshot::default()
+                },
+                "/.exos",
+            )
+        };
+        let text = page(Some(contact));
+        for part in [
+            "ends in 90 d 0 h; the next is ordered in 60 d 0 h, as the authority advises (from 55 d 0 h to 65 d 0 h from now)",
+            "has not come; failures in a row: 3; the next attempt is in 0.0 s, because of this test",
+            "<td>Authority<td>https://ca.test/dir",
+            "<td>Account<td>a@b.test; terms of service agreed to 1 d 0 h ago",
+        ] {
+            assert!(text.contains(part), "no {part:?} in {text}");
+        }
+        assert!(page(None).contains("<td>Account<td>none yet"));
     }
 
     #[test]

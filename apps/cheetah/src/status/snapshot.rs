@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::acme::Shown;
+use crate::acme::{Account, Shown};
 use crate::limits::RATE_TIME;
 use crate::site::store::cache::Figures;
 
@@ -25,6 +25,8 @@ pub struct Snapshot {
     pub certificate_expires: Option<i64>,
     /// Certificates that come by themselves.
     pub acme: Vec<Shown>,
+    /// The account by which they come.
+    pub acme_account: Option<Account>,
     /// Open connections.
     pub connections: usize,
     /// Connections in TIME-WAIT.
@@ -150,6 +152,7 @@ impl Snapshot {
             cpu_seconds: self.cpu.as_secs_f64(),
             certificate_expires_unix_seconds: self.certificate_expires,
             acme: self.acme.iter().map(AcmeCertificate::of).collect(),
+            acme_account: self.acme_account.as_ref().map(AcmeAccount::of),
             connections: self.connections,
             time_wait_connections: self.time_wait,
             documents: self.documents,
@@ -183,6 +186,9 @@ pub struct Statistics {
     /// Automatic certificates (ACME); left out where there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     acme: Vec<AcmeCertificate>,
+    /// The account by which they come; left out where there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    acme_account: Option<AcmeAccount>,
     /// TCP connections that are open.
     connections: usize,
     /// Connections in TIME-WAIT.
@@ -253,6 +259,39 @@ struct AcmeCertificate {
     /// Why the last has failed; left out where it has not.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
+    /// When the authority advises to renew it (RFC 9773): from then on, in seconds since 1970; left out where it has not said so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    advised_from_unix_seconds: Option<i64>,
+    /// And until then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    advised_until_unix_seconds: Option<i64>,
+    /// Where the authority says why; left out where it does not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    advice_explanation: Option<String>,
+}
+
+/// The account with an authority of automatic certificates.
+#[derive(Serialize, JsonSchema)]
+struct AcmeAccount {
+    /// The URL of the authority's directory.
+    directory: String,
+    /// Mail addresses that it was told; left out where there is no account yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    contact: Option<Vec<String>>,
+    /// When its terms of service were agreed to, in seconds since 1970; left out where that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    terms_agreed_unix_seconds: Option<i64>,
+}
+
+impl AcmeAccount {
+    fn of(account: &Account) -> Self {
+        let contact = account.contact.as_ref();
+        Self {
+            directory: account.directory.clone(),
+            contact: contact.map(|it| it.mail.clone()),
+            terms_agreed_unix_seconds: contact.and_then(|it| it.agreed_at),
+        }
+    }
 }
 
 impl AcmeCertificate {
@@ -263,6 +302,9 @@ impl AcmeCertificate {
             next_order_unix_seconds: shown.next_order,
             failures: shown.failures,
             error: shown.error.clone(),
+            advised_from_unix_seconds: shown.advised.map(|(from, _)| from),
+            advised_until_unix_seconds: shown.advised.map(|(_, until)| until),
+            advice_explanation: shown.explanation.clone(),
         }
     }
 }

@@ -1,12 +1,15 @@
-//! What is read in a certificate (RFC 5280 §4.1): how long it is valid, and what it calls its owner and its issuer.
+//! What is read in a certificate (RFC 5280 §4.1): how long it is valid, what it calls its owner and its issuer, and which one it is.
 //!
 //! Whether it is good for a name, and who has signed it, is rustls' matter.
 
+mod identity;
 mod name;
 
 use std::fmt::Write as _;
 
 use rustls_pki_types::CertificateDer;
+
+pub use identity::{Identity, identity};
 
 /// Seconds since 1970.
 pub type UnixSecs = i64;

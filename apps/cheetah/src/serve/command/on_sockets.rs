@@ -43,7 +43,7 @@ pub(super) fn run(
     }
     // Each connection is a descriptor.
     raise_descriptors()?;
-    let acceptor = Acceptor::of(config, Acme::of(config)?)?;
+    let acceptor = Acceptor::of(config, Acme::of(config, false)?)?;
     if let Some(acme) = acceptor.as_ref().and_then(|it| it.acme()) {
         server.set_acme(acme.clone());
     }

@@ -63,7 +63,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
         attachment.segmentation &= !args.without.contains(&Specialisation::SuperPackets);
     }
     // Keys may be such as only who starts it can read.
-    let acceptor = Acceptor::of(&config, Acme::of(&config)?)?;
+    let acceptor = Acceptor::of(&config, Acme::of(&config, true)?)?;
     let opened = Opened::open(&config, attachments, &places)?;
     let signals = Signals::catch()?;
     let program = Program {

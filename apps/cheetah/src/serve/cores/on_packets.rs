@@ -15,6 +15,7 @@ use super::outage::Outage;
 use super::server_loop::ServerLoop;
 use super::threads::Ready;
 use super::worker::{Asks, Worker};
+use crate::acme::{self, Acme, Caller};
 use crate::config::Config;
 use crate::connections::Carried;
 use crate::connections::in_kernel::{Common, InKernel};
@@ -73,6 +74,8 @@ pub(in crate::serve) struct StackServer {
     introductions: Option<Introductions>,
     /// HTTP/3, where it is spoken.
     quic: Option<Http3>,
+    /// What asks the authority of certificates that come by themselves.
+    caller: Option<Caller>,
     /// Where there are several interfaces.
     outage: Option<Outage>,
     links: Option<Arc<str>>,
@@ -91,7 +94,9 @@ impl StackServer {
 
     /// Does something with the server on what carries it.
     fn with<R>(&mut self, act: impl FnOnce(&mut Cheetah, &mut Carrier<'_>) -> R) -> R {
-        let mut packets = Packets::without(&mut self.exos.stack, self.without.as_mut());
+        let packets = Packets::without(&mut self.exos.stack, self.without.as_mut());
+        let calls = self.caller.as_mut().map(|it| (acme::TOKEN, it.news()));
+        let mut packets = packets.but_for(calls);
         let mut introduced = Introduced::new(&mut packets, self.introductions.as_mut());
         let secured = Secured::new(&mut introduced, self.sessions.as_mut());
         let quic = self.quic.as_mut().map(Http3::quic);
@@ -140,6 +145,9 @@ impl Carried for StackServer {
         {
             self.exos.see_to_requests();
         }
+        if let Some(caller) = &mut self.caller {
+            caller.turn(&mut self.exos);
+        }
     }
 
     fn send(&mut self) -> Result<(), Error> {
@@ -166,8 +174,10 @@ impl Carried for StackServer {
         let introductions = self.introductions.as_ref();
         let headers = introductions.and_then(Introductions::poll_timeout);
         let answers = self.cheetah.poll_timeout();
-        let until = [until, answers, now, soon, sessions, headers, quic];
+        let calls = self.caller.as_ref().and_then(Caller::poll_timeout);
+        let until = [until, answers, now, soon, sessions, headers, quic, calls];
         let mut fds = fds.to_vec();
+        fds.extend(self.caller.as_ref().map(Caller::fd));
         fds.extend(self.cheetah.streams().fd());
         fds.extend(self.cheetah.applications().fds().into_iter().flatten());
         let until = until.into_iter().flatten().min();
@@ -203,6 +213,9 @@ impl Carried for StackServer {
             self.cheetah.end_in_kernel(now, unix_secs, &mut requests);
         }
         self.exos.answer_syns_here();
+        if let Some(mut caller) = self.caller.take() {
+            caller.end(&mut self.exos);
+        }
         for listener in self.listeners.drain(..) {
             self.exos.stack.tcp.close_listener(listener);
         }
@@ -303,6 +316,10 @@ pub(in crate::serve) fn open(
         exos.share_core();
     }
     let introductions = Introductions::by(&config.proxy_protocol, clock::now());
+    let acme = setup.acceptor.as_ref().and_then(|it| it.acme());
+    let caller = acme
+        .filter(|_| is_first)
+        .and_then(|acme| caller(acme, config, &exos));
     let http3 = config.speaks_http3();
     let quic = match setup.acceptor.as_ref().filter(|_| http3) {
         None => None,
@@ -322,12 +339,25 @@ pub(in crate::serve) fn open(
         introductions,
         listeners,
         quic,
+        caller,
         sessions: setup.acceptor.map(Sessions::new),
         outage: Outage::of(&setup.worker),
         links: setup.links,
         without,
     };
     ServerLoop::new(served, setup.worker, setup.feed, shutdown_time)
+}
+
+/// What asks the authority by this stack, if that leads to others.
+fn caller(acme: &Acme, config: &Config, exos: &Exos) -> Option<Caller> {
+    let desk = acme.desk()?;
+    let why = match () {
+        () if config.link.share_address => "the address is shared with the host",
+        () if exos.pair().is_some() => "the link ends at this host",
+        () => return Some(Caller::new(desk.clone())),
+    };
+    desk.close(why);
+    None
 }
 
 /// What reads long files for the loop of the calling thread: io_uring, or a thread on these cores, which the first loop

@@ -62,6 +62,7 @@ fn snapshot(served: &impl Carried, worker: &Worker) -> Snapshot {
         link: served.describe(),
         certificate_expires: served.certificate_expires(),
         acme: acme.map_or(Vec::new(), |acme| acme.shown()),
+        acme_account: acme.and_then(|acme| acme.account()),
         cpu: clock::process_time(),
         documents: http.sites().iter().map(Site::document_count).sum(),
         content_bytes: http.sites().iter().map(Site::content_len).sum(),

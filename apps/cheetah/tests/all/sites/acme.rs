@@ -102,7 +102,7 @@ fn an_authority_is_answered_before_rules_and_redirects() {
         "[acme]\nstate = \"{}\"\n[[site]]\nroot = \"a\"\nnames = [\"a.test\"]",
         state.path().join("acme").display()
     );
-    let acme = Acme::of(&parse(&text).unwrap()).unwrap().unwrap();
+    let acme = Acme::of(&parse(&text).unwrap(), false).unwrap().unwrap();
     acme.challenges().set(vec![Challenge {
         kind: Kind::Http,
         name: "a.test".to_owned(),

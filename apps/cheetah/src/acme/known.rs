@@ -1,0 +1,465 @@
+//! What the thread knows of each name: its certificate, when the next is ordered, and why the last was not had.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
+
+use exos::clock;
+use exos_tls::certificate::{UnixSecs, Validity, validity};
+use exos_tls::files;
+
+use super::advice::{Advice, Advised};
+use super::challenges::Kind;
+use super::keeper::{Shown, Wanted};
+use super::order::Failed;
+use super::schedule::{Failure, ask_again, renew_at, wait_after};
+use super::store::{Record, Store};
+use crate::config::AcmeConfig;
+use crate::limits::{
+    ACME_ADVICE_APART, ACME_ADVICE_RETRY, ACME_ADVICE_TIME_MAX, ACME_FAILURES_FORGIVEN,
+    ACME_ORDERS_APART,
+};
+
+/// What the thread knows of each name.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    entries: HashMap<String, Entry>,
+    /// Of what that is known.
+    store: Option<Store>,
+    /// For numbers that no other process has.
+    random: RandomState,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Entry {
+    pub(super) shown: Shown,
+    /// How long its certificate is valid.
+    validity: Option<Validity>,
+    /// When the authority advises to renew it.
+    advice: Option<Advice>,
+    /// When it is asked for that, in seconds since 1970.
+    ask_at: UnixSecs,
+    /// When it was last renewed on such advice.
+    followed_at: Option<UnixSecs>,
+    /// How the authority asked last without finding this server.
+    not_found_by: Option<Kind>,
+    /// As they are written, those first that come first.
+    place: usize,
+    is_wanted: bool,
+}
+
+impl Known {
+    /// Looks at names that are wanted and not known yet, and forgets others. True where it is another folder than before.
+    pub(super) fn know(&mut self, wanted: &Wanted) -> bool {
+        let is_other = self.store.as_ref() != Some(&wanted.store);
+        if is_other {
+            // Another authority, or another folder of one.
+            self.entries.clear();
+            self.store = Some(wanted.store.clone());
+        }
+        self.entries
+            .values_mut()
+            .for_each(|it| it.is_wanted = false);
+        for (place, managed) in wanted.names.iter().enumerate() {
+            if !self.entries.contains_key(&managed.name) {
+                self.look(wanted, &managed.name, true);
+            }
+            if let Some(entry) = self.entries.get_mut(&managed.name) {
+                (entry.is_wanted, entry.place) = (true, place);
+            }
+        }
+        self.entries.retain(|_, it| it.is_wanted);
+        is_other
+    }
+
+    /// Sees what there is of a name on the disk. At a start a few failures are forgiven.
+    pub(super) fn look(&mut self, wanted: &Wanted, name: &str, is_start: bool) {
+        let validity = validity_of(&wanted.store, name);
+        let record = wanted.store.record(name);
+        let spread = self.spread(name, validity.map_or(0, |it| it.until));
+        let entry = self.entries.entry(name.to_owned()).or_default();
+        if entry.validity != validity {
+            // Another certificate, of which nothing was advised.
+            (entry.validity, entry.advice, entry.ask_at) = (validity, None, 0);
+        }
+        let at = entry.renew_at(spread);
+        let is_forgiven = is_start && record.failures <= ACME_FAILURES_FORGIVEN;
+        let next_order = match is_forgiven {
+            true => at,
+            false => at.max(record.next_try),
+        };
+        let advice = entry.advice.as_ref();
+        entry.shown = Shown {
+            name: name.to_owned(),
+            expires: validity.map(|it| it.until),
+            next_order,
+            failures: record.failures,
+            error: (record.failures > 0).then_some(record.error),
+            advised: advice.map(|it| (it.from, it.until)),
+            explanation: advice.and_then(|it| it.explanation.clone()),
+        };
+        entry.not_found_by = record.not_found_by;
+    }
+
+    /// The first that is to be ordered now, by when it was to be.
+    pub(super) fn due(&self, now: UnixSecs) -> Option<&Entry> {
+        let due = self
+            .entries
+            .values()
+            .filter(|it| it.shown.next_order <= now);
+        due.min_by_key(|it| (it.shown.next_order, it.place))
+    }
+
+    /// How the authority is to ask: as the configuration says; else by what our ports are, and by the other where it did not find
+    /// this server so.
+    pub(super) fn kind(&self, config: &AcmeConfig, name: &str) -> Kind {
+        let failed = self.entries.get(name).and_then(|it| it.not_found_by);
+        let first = failed.map_or(config.first, Kind::other);
+        config.challenge.unwrap_or(first)
+    }
+
+    pub(super) fn succeed(&mut self, wanted: &Wanted, name: &str, kind: Kind) {
+        if let Err(error) = wanted.store.set_record(name, &Record::default()) {
+            exos_program::warn!("exos serve: cannot forget what has failed for {name}: {error}");
+        }
+        let had = self.entries.get(name).and_then(|it| it.advice.clone());
+        self.look(wanted, name, false);
+        let Some(entry) = self.entries.get_mut(name) else {
+            return;
+        };
+        let now = now();
+        if had.is_some_and(|advice| advice.from <= now) {
+            entry.followed_at = Some(now);
+        }
+        let shown = &mut entry.shown;
+        // By a clock that goes wrong it may be due at once.
+        shown.next_order = shown
+            .next_order
+            .max(now + ACME_ORDERS_APART.as_secs() as UnixSecs);
+        let until = |at: UnixSecs| length((at - now).max(0));
+        exos_program::info!(
+            "exos serve: a certificate of {name} has come, by {}; it is valid for {}, and is renewed in {}",
+            kind.name(),
+            until(shown.expires.unwrap_or(now)),
+            until(shown.next_order),
+        );
+    }
+
+    pub(super) fn fail(&mut self, wanted: &Wanted, name: &str, failed: &Failed) {
+        let kind = self.kind(&wanted.config, name);
+        let entry = self.entries.get(name);
+        let failures = entry.map_or(0, |it| it.shown.failures).saturating_add(1);
+        let not_found_by = match failed.failure {
+            Failure::NotFound => Some(kind),
+            _ => entry.and_then(|it| it.not_found_by),
+        };
+        let now = now();
+        let spread = self.spread(name, now);
+        let wait = wait_after(failures, failed.failure, failed.wait, spread).as_secs() as i64;
+        let record = Record {
+            failures,
+            next_try: now + wait,
+            error: failed.what.clone(),
+            not_found_by,
+        };
+        exos_program::warn!(
+            "exos serve: no certificate for {name}: {}; the next attempt is in {}",
+            failed.what,
+            length(wait)
+        );
+        if let Err(error) = wanted.store.set_record(name, &record) {
+            exos_program::warn!("exos serve: cannot keep what has failed for {name}: {error}");
+        }
+        if let Some(entry) = self.entries.get_mut(name) {
+            entry.shown.failures = failures;
+            entry.shown.next_order = record.next_try;
+            entry.shown.error = Some(record.error);
+            entry.not_found_by = not_found_by;
+        }
+    }
+
+    // The authority's advice.
+
+    /// It has given some for the certificate of a name.
+    pub(super) fn has_advice(&self, name: &str) -> bool {
+        let entry = self.entries.get(name);
+        entry.is_some_and(|it| it.advice.is_some())
+    }
+
+    /// A name for whose certificate it is to be asked.
+    pub(super) fn to_ask_about(&self, now: UnixSecs) -> Option<String> {
+        let mut all = self.entries.values();
+        let next = all.find(|it| it.validity.is_some() && it.ask_at <= now);
+        next.map(|it| it.shown.name.clone())
+    }
+
+    /// What it has said, or not.
+    pub(super) fn advise(&mut self, wanted: &Wanted, name: &str, advised: Advised) {
+        let now = now();
+        let Some(entry) = self.entries.get_mut(name) else {
+            return;
+        };
+        let again = match advised {
+            Advised::Renew(advice, again) => {
+                let is_urgent = advice.until < now && entry.advice.as_ref() != Some(&advice);
+                if is_urgent && !entry.has_followed(now) {
+                    let why = advice.explanation.as_deref();
+                    let why = why.map_or(String::new(), |url| format!(", see {url}"));
+                    exos_program::info!(
+                        "exos serve: the authority advises to renew the certificate of {name} now{why}"
+                    );
+                }
+                entry.advice = Some(advice);
+                ask_again(again)
+            }
+            Advised::Nothing => {
+                entry.advice = None;
+                ACME_ADVICE_TIME_MAX
+            }
+            // What it has said before is as good as before.
+            Advised::Failed => ACME_ADVICE_RETRY,
+        };
+        entry.ask_at = now + again.as_secs() as UnixSecs;
+        self.look(wanted, name, false);
+    }
+
+    /// Some number, the same one for the same things.
+    fn spread(&self, name: &str, at: UnixSecs) -> u64 {
+        self.random.hash_one((name, at))
+    }
+
+    pub(super) fn shown(&self) -> Vec<Shown> {
+        let mut all: Vec<&Entry> = self.entries.values().collect();
+        all.sort_by_key(|it| it.place);
+        all.into_iter().map(|it| it.shown.clone()).collect()
+    }
+}
+
+impl Entry {
+    /// When its certificate is renewed; at once where there is none. The authority's advice is followed, but not time after time.
+    fn renew_at(&self, spread: u64) -> UnixSecs {
+        let Some(validity) = self.validity else {
+            return 0;
+        };
+        let usual = renew_at(validity, spread);
+        let now = now();
+        let advised = self.advice.as_ref().map(|it| it.renew_at(validity, spread));
+        match advised {
+            Some(at) if at <= now && self.has_followed(now) => usual,
+            advised => advised.unwrap_or(usual),
+        }
+    }
+
+    /// It was renewed on the authority's advice lately.
+    fn has_followed(&self, now: UnixSecs) -> bool {
+        let apart = ACME_ADVICE_APART.as_secs() as UnixSecs;
+        self.followed_at.is_some_and(|at| now < at + apart)
+    }
+}
+
+/// How long the certificate of a name is valid; nothing where there is none that can be used.
+fn validity_of(store: &Store, name: &str) -> Option<Validity> {
+    let file = store.certificate(name);
+    let certificates = files::certificates(&file).ok()?;
+    validity(certificates.first()?)
+}
+
+pub(super) fn now() -> UnixSecs {
+    clock::unix_secs() as UnixSecs
+}
+
+/// A length of time for people.
+fn length(secs: i64) -> String {
+    match secs {
+        0..120 => format!("{secs} s"),
+        120..7_200 => format!("{} min", secs / 60),
+        7_200..172_800 => format!("{} h", secs / 3_600),
+        _ => format!("{} days", secs / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use base64::Engine as _;
+    use base64::prelude::BASE64_STANDARD;
+    use exos_program::UserArgs;
+    use exos_tls::self_signed;
+
+    use super::*;
+    use crate::config::Config;
+
+    const DAY: UnixSecs = 24 * 3600;
+
+    /// A folder, and what is wanted there.
+    fn wanted(names: &[&str]) -> (tempfile::TempDir, Wanted) {
+        let folder = tempfile::tempdir().unwrap();
+        let names: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
+        let text = format!(
+            "[acme]\nstate = \"{}\"\n[[site]]\nroot = \"a\"\nnames = [{}]",
+            folder.path().join("state").display(),
+            names.join(", ")
+        );
+        let config = Config::parse("/x/serve.toml".as_ref(), &text).unwrap();
+        let wanted = Wanted::of(&config).unwrap();
+        wanted.store.make(&UserArgs::default()).unwrap();
+        (folder, wanted)
+    }
+
+    /// A certificate comes that is valid for a year, since yesterday.
+    fn certify(wanted: &Wanted, name: &str) {
+        let (certificate, _) = self_signed::certificate(&[name.to_owned()]).unwrap();
+        let text = BASE64_STANDARD.encode(&certificate);
+        let pem = format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n");
+        wanted.store.set_certificate(name, pem.as_bytes()).unwrap();
+    }
+
+    fn failed(failure: Failure) -> Failed {
+        Failed {
+            what: "of this test".to_owned(),
+            failure,
+            wait: None,
+        }
+    }
+
+    #[test]
+    fn names_without_a_certificate_come_first_and_others_in_time() {
+        let (_folder, wanted) = wanted(&["a.test", "b.test", "c.test"]);
+        certify(&wanted, "a.test");
+        let mut keeper = Known::default();
+        keeper.know(&wanted);
+        let due = |keeper: &Known, at| keeper.due(at).map(|it| it.shown.name.clone());
+        assert_eq!(due(&keeper, now()).as_deref(), Some("b.test"));
+        certify(&wanted, "b.test");
+        keeper.succeed(&wanted, "b.test", Kind::Http);
+        assert_eq!(due(&keeper, now()).as_deref(), Some("c.test"));
+        certify(&wanted, "c.test");
+        keeper.succeed(&wanted, "c.test", Kind::Http);
+        assert_eq!(due(&keeper, now() + 200 * DAY), None);
+        assert!(
+            due(&keeper, now() + 250 * DAY).is_some(),
+            "two thirds are over"
+        );
+        assert!(keeper.shown().iter().all(|it| it.error.is_none()));
+        // Another authority has given none of them.
+        let other = Wanted {
+            names: wanted.names.clone(),
+            config: wanted.config.clone(),
+            store: Store::of(&wanted.config.state, "https://other.test/dir"),
+        };
+        keeper.know(&other);
+        assert_eq!(due(&keeper, now()).as_deref(), Some("a.test"));
+        // A name that is wanted no more is forgotten, and so is what cannot be read.
+        let fewer = Wanted {
+            names: wanted.names[1..].to_vec(),
+            config: wanted.config.clone(),
+            store: wanted.store.clone(),
+        };
+        keeper.know(&fewer);
+        assert_eq!(keeper.shown().len(), 2);
+        wanted.store.set_certificate("a.test", b"broken").unwrap();
+        keeper.know(&wanted);
+        assert_eq!(due(&keeper, now()).as_deref(), Some("a.test"));
+    }
+
+    #[test]
+    fn failures_are_forgiven_at_a_start_and_many_are_not() {
+        let (_folder, wanted) = wanted(&["a.test"]);
+        let mut keeper = Known::default();
+        for failures in 1..=5 {
+            keeper.know(&wanted);
+            assert!(keeper.due(now()).is_some() || failures > 1);
+            keeper.fail(&wanted, "a.test", &failed(Failure::Refused));
+            assert!(keeper.due(now()).is_none(), "it waits");
+            let shown = keeper.shown().remove(0);
+            assert_eq!(shown.failures, failures);
+            assert_eq!(shown.error.as_deref(), Some("of this test"));
+            let mut started = Known::default();
+            started.know(&wanted);
+            let is_due = started.due(now()).is_some();
+            assert_eq!(is_due, failures <= ACME_FAILURES_FORGIVEN, "{failures}");
+            // Another process that has the lock next sees it.
+            started.look(&wanted, "a.test", false);
+            assert!(started.due(now()).is_none());
+        }
+        certify(&wanted, "a.test");
+        keeper.succeed(&wanted, "a.test", Kind::Http);
+        assert_eq!(keeper.shown()[0].failures, 0);
+        assert_eq!(wanted.store.record("a.test"), Record::default());
+    }
+
+    #[test]
+    fn the_other_way_is_taken_where_the_authority_did_not_find_us() {
+        let (_folder, wanted) = wanted(&["a.test"]);
+        let mut keeper = Known::default();
+        keeper.know(&wanted);
+        for (failure, next) in [
+            (Failure::Unreached, Kind::Http),
+            (Failure::Refused, Kind::Http),
+            (Failure::NotFound, Kind::TlsAlpn),
+            (Failure::Unreached, Kind::TlsAlpn),
+            (Failure::NotFound, Kind::Http),
+        ] {
+            keeper.fail(&wanted, "a.test", &failed(failure));
+            assert_eq!(keeper.kind(&wanted.config, "a.test"), next, "{failure:?}");
+        }
+        let mut config = wanted.config.clone();
+        config.challenge = Some(Kind::TlsAlpn);
+        assert_eq!(keeper.kind(&config, "a.test"), Kind::TlsAlpn, "as is said");
+    }
+
+    #[test]
+    fn the_authority_says_when_to_renew_but_not_time_after_time() {
+        let (_folder, wanted) = wanted(&["a.test"]);
+        let mut keeper = Known::default();
+        keeper.know(&wanted);
+        assert_eq!(keeper.to_ask_about(now()), None, "there is none yet");
+        certify(&wanted, "a.test");
+        keeper.succeed(&wanted, "a.test", Kind::Http);
+        assert_eq!(keeper.to_ask_about(now()).as_deref(), Some("a.test"));
+        let advice = |from: UnixSecs, until: UnixSecs| {
+            let advice = Advice {
+                from: now() + from,
+                until: now() + until,
+                explanation: None,
+            };
+            Advised::Renew(advice, Duration::from_secs(3600))
+        };
+        keeper.advise(&wanted, "a.test", advice(10 * DAY, 20 * DAY));
+        assert!(keeper.has_advice("a.test") && keeper.due(now() + 9 * DAY).is_none());
+        assert!(keeper.due(now() + 20 * DAY).is_some());
+        assert_eq!(
+            keeper.to_ask_about(now() + 3500),
+            None,
+            "not before it says"
+        );
+        assert!(keeper.to_ask_about(now() + 3700).is_some());
+        // It does not answer: what it has said stays so.
+        keeper.advise(&wanted, "a.test", Advised::Failed);
+        assert!(keeper.has_advice("a.test"));
+        // A key has become known: at once.
+        keeper.advise(&wanted, "a.test", advice(-20 * DAY, -DAY));
+        assert!(keeper.due(now()).is_some());
+        certify(&wanted, "a.test");
+        keeper.succeed(&wanted, "a.test", Kind::Http);
+        assert!(keeper.due(now() + DAY).is_none());
+        // An authority that says so of each is in error.
+        keeper.advise(&wanted, "a.test", advice(-20 * DAY, -DAY));
+        assert!(keeper.due(now() + DAY).is_none());
+        keeper.advise(&wanted, "a.test", Advised::Nothing);
+        assert!(!keeper.has_advice("a.test"));
+        assert_eq!(keeper.shown()[0].advised, None);
+    }
+
+    #[test]
+    fn times_are_for_people() {
+        for (secs, text) in [
+            (90, "90 s"),
+            (300, "5 min"),
+            (3 * 3600, "3 h"),
+            (60 * DAY, "60 days"),
+        ] {
+            assert_eq!(length(secs), text);
+        }
+    }
+}
