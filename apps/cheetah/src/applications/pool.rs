@@ -34,7 +34,6 @@ use rustix::io::Errno;
 use super::application::{Address, Application};
 use crate::limits::APPLICATION_RETRY_TIME;
 pub use carriers::{Carriers, Upstream};
-pub use checks::CheckRules;
 use checks::{Checks, Turned};
 pub(crate) use collected::Collected;
 use counters::Counters;
