@@ -36,7 +36,6 @@ use super::application::{Address, Application};
 use crate::limits::APPLICATION_RETRY_TIME;
 use crate::site::hash::PathHasher;
 pub use carriers::{Carriers, Upstream};
-pub use checks::CheckRules;
 use checks::{Checks, Turned};
 pub(crate) use collected::Collected;
 use counters::Counters;

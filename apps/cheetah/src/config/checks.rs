@@ -4,7 +4,7 @@ use toml::Spanned;
 
 use super::schema::{CheckTable, Text};
 use super::units::application_time;
-use crate::applications::pool::CheckRules;
+use crate::applications::proxy::CheckRules;
 use crate::limits::{CHECK_COUNT_MAX, CHECK_FAILS, CHECK_INTERVAL, CHECK_PASSES, CHECK_TIME};
 use crate::message::target::is_authority;
 use exos_program::config::Source;

@@ -9,7 +9,6 @@ use exos_buf::Slice;
 use exos_inet::{Duration, Instant};
 
 use super::exchange::Exchange;
-use super::kept::Use;
 use super::response::opening::{Manner, Persistence};
 use crate::applications::head::Head;
 use crate::applications::proxy::redirects::{Own, rewrite};
@@ -17,10 +16,12 @@ use crate::applications::proxy::{self, HostField, answer::Question};
 use crate::applications::reply::Framing;
 use crate::applications::variables::{self, About};
 use crate::applications::{Address, Asked};
+use crate::caching::fetch::Fetch;
 use crate::limits::UPSTREAM_FRESH_TIME;
 use crate::log::LoggedRequest;
 use crate::message::Version;
 use crate::message::request::{Body, FieldStore, Method, Request, list, parse};
+use crate::site::SitePath;
 
 /// A request that an application answers.
 #[derive(Debug)]
@@ -60,6 +61,28 @@ pub struct Asking {
     is_early: bool,
     /// What is known of the session of TLS that it came by.
     tls: Option<Arc<exos_tls::About>>,
+}
+
+/// What the answer of an upstream is to those that are kept.
+#[derive(Debug, Default)]
+pub enum Use {
+    /// Nothing.
+    #[default]
+    None,
+    /// It may be kept.
+    Fetch(Box<Fetch>),
+    /// If it says that something was done, what is kept with these keys is old, in this generation of what is kept.
+    Forgets(Vec<SitePath>, u64),
+}
+
+impl Use {
+    /// What the log says of it.
+    pub(super) fn logged(&self) -> Option<&'static str> {
+        match self {
+            Use::Fetch(fetch) => Some(fetch.logged()),
+            Use::None | Use::Forgets(..) => None,
+        }
+    }
 }
 
 /// What has been said of an application's answer.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use exos_buf::Slice;
 use exos_inet::Instant;
 
-use super::asking::Asking;
+use super::asking::{Asking, Use};
 use super::exchange::Exchange;
 use super::missing::Missing;
 use super::outcome::Response;
@@ -41,28 +41,6 @@ pub(super) enum Consulted {
     Waits(Box<Missing>),
     /// It goes to the upstream.
     Goes(Use),
-}
-
-/// What the answer of an upstream is to those that are kept.
-#[derive(Debug, Default)]
-pub enum Use {
-    /// Nothing.
-    #[default]
-    None,
-    /// It may be kept.
-    Fetch(Box<Fetch>),
-    /// If it says that something was done, what is kept with these keys is old, in this generation of what is kept.
-    Forgets(Vec<SitePath>, u64),
-}
-
-impl Use {
-    /// What the log says of it.
-    pub(super) fn logged(&self) -> Option<&'static str> {
-        match self {
-            Use::Fetch(fetch) => Some(fetch.logged()),
-            Use::None | Use::Forgets(..) => None,
-        }
-    }
 }
 
 /// What a request is, to what is kept.

@@ -12,31 +12,14 @@
 //! | out | failure | out, no successes |
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use exos_inet::Instant;
 use exos_inet::tcp::ConnectionId;
 
 use super::upstreams::Upstreams;
 use crate::applications::application::{Address, Place};
+use crate::applications::proxy::CheckRules;
 use crate::applications::proxy::answer::{Answer, Question};
-
-/// How upstreams of a rule are asked whether they are well.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CheckRules {
-    /// What they are asked for, with its query.
-    pub path: String,
-    /// What the Host field says, if it is not their address.
-    pub host: Option<String>,
-    /// How often.
-    pub interval: Duration,
-    /// How long an answer may take.
-    pub timeout: Duration,
-    /// Failures in a row that put one out.
-    pub fails: u32,
-    /// Successes in a row that put it in again.
-    pub passes: u32,
-}
 
 /// What is known of an upstream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -235,6 +218,8 @@ impl CheckRules {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn rules(fails: u32, passes: u32) -> CheckRules {

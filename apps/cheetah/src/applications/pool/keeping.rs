@@ -7,8 +7,9 @@ use std::collections::HashMap;
 use exos_inet::Instant;
 
 use super::group::{Group, Idle, Waiting};
-use super::{Applications, CheckRules, To, Upstream};
+use super::{Applications, To, Upstream};
 use crate::applications::application::{Address, Application};
+use crate::applications::proxy::CheckRules;
 use crate::applications::rules::Rules;
 
 impl Applications {

@@ -20,7 +20,6 @@ use std::time::Duration;
 
 use exos::wire::Prefix;
 
-use crate::applications::pool::CheckRules;
 use crate::caching::CacheRules;
 use crate::limits::{
     UPSTREAM_CONNECT_TIME, UPSTREAM_FAIL_TIME, UPSTREAM_KEEP_TIME, UPSTREAM_TUNNEL_TIME,
@@ -67,6 +66,23 @@ pub enum HostField {
     Upstream,
     /// This.
     Named(String),
+}
+
+/// How upstreams of a rule are asked whether they are well.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckRules {
+    /// What they are asked for, with its query.
+    pub path: String,
+    /// What the Host field says, if it is not their address.
+    pub host: Option<String>,
+    /// How often.
+    pub interval: Duration,
+    /// How long an answer may take.
+    pub timeout: Duration,
+    /// Failures in a row that put one out.
+    pub fails: u32,
+    /// Successes in a row that put it in again.
+    pub passes: u32,
 }
 
 impl Proxy {

@@ -7,8 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use exos_cheetah::Site;
-use exos_cheetah::applications::pool::CheckRules;
-use exos_cheetah::applications::proxy::Proxy;
+use exos_cheetah::applications::proxy::{CheckRules, Proxy};
 use exos_cheetah::applications::rules::{Rule, Scope};
 use exos_cheetah::applications::{Address, Application, Place, Rules};
 use exos_cheetah::connections::Bounds;

@@ -40,6 +40,8 @@ fn listen_with(site: impl Into<Sites>) -> SocketServer {
 pub(super) struct Running {
     address: SocketAddr,
     stop: Arc<AtomicBool>,
+    /// Nobody asks what becomes of its connections.
+    abandoned: Arc<AtomicBool>,
     /// Requests that have had to wait for an application, as of its last turn.
     waits: Arc<AtomicU64>,
     /// Gives how many connections were left, and how many responses there were.
@@ -70,6 +72,8 @@ impl Running {
         let (tell, told) = std::sync::mpsc::channel();
         let stop = Arc::new(AtomicBool::new(false));
         let is_over = Arc::clone(&stop);
+        let abandoned = Arc::new(AtomicBool::new(false));
+        let is_abandoned = Arc::clone(&abandoned);
         let waits = Arc::new(AtomicU64::new(0));
         let has_waited = Arc::clone(&waits);
         let thread = std::thread::spawn(move || {
@@ -89,7 +93,10 @@ impl Running {
             }
             server.stop();
             let until = clock::now() + Duration::from_secs(30);
-            while server.cheetah().connections() > 0 && clock::now() < until {
+            let is_awaited = |server: &SocketServer| {
+                server.cheetah().connections() > 0 && !is_abandoned.load(Ordering::Relaxed)
+            };
+            while is_awaited(&server) && clock::now() < until {
                 server
                     .turn(Some(clock::now() + Duration::from_millis(10)))
                     .unwrap();
@@ -100,6 +107,7 @@ impl Running {
         Self {
             address: told.recv().expect("it listens"),
             stop,
+            abandoned,
             waits,
             thread: Some(thread),
         }
@@ -143,6 +151,18 @@ impl Running {
             .expect("it runs")
             .join()
             .expect("it ends")
+    }
+}
+
+/// A server that a test leaves would turn beside all later tests, each hundredth of a second.
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            self.abandoned.store(true, Ordering::Relaxed);
+            self.stop.store(true, Ordering::Relaxed);
+            // What it panics with it has said.
+            let _ = thread.join();
+        }
     }
 }
 
