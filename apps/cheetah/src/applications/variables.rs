@@ -113,7 +113,7 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
     }
     let is_said = fields_named(request.fields, "early-data").next().is_some();
     if is_early && !is_said {
-        pair(out, b"HTTP_EARLY_DATA", b"1"); // RFC 8470 §5.1.
+        pair(out, b"HTTP_EARLY_DATA", &[b"1"]); // RFC 8470 §5.1.
     }
     push_fields(out, request);
 }

@@ -129,7 +129,7 @@ impl Links {
     fn stopping(&self, path: &Path) -> usize {
         let is_stopping = |it: &&Linked| it.link.is_stopping() && it.link.failure().is_none();
         let links = self.all.values().filter(is_stopping);
-        links.filter(|linked| linked.path == path).count()
+        links.filter(|linked| *linked.path == *path).count()
     }
 
     fn connect(&mut self, path: &Arc<Path>) -> Result<u64, Errno> {

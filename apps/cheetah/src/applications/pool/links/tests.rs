@@ -15,7 +15,7 @@ const LONG: std::time::Duration = std::time::Duration::from_secs(60);
 
 struct World {
     links: Links,
-    path: PathBuf,
+    path: Arc<Path>,
     now: Instant,
 }
 
@@ -24,7 +24,7 @@ impl World {
         let name = format!("exos-links-{}-{name}", std::process::id());
         World {
             links: Links::default(),
-            path: std::env::temp_dir().join(name),
+            path: std::env::temp_dir().join(name).into(),
             now: exos::clock::now(),
         }
     }
