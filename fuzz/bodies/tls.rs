@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use exos_tls::keylog::KeyLog;
 use exos_tls::observer::{Observer, Seen, Side};
+use exos_tls::tickets::accept_early_data;
 use exos_tls::{Session, certificate, limits, policy, self_signed};
 use rustls::{
     ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection,
@@ -16,7 +17,7 @@ pub mod forger;
 
 use forger::{DATA, Forger};
 
-/// One server for all inputs: it remembers nothing of them.
+/// One server for all inputs, which takes early data of those that have a ticket: it remembers nothing of them.
 fn config() -> Arc<ServerConfig> {
     static CONFIG: OnceLock<Arc<ServerConfig>> = OnceLock::new();
     let make = || {
@@ -29,6 +30,7 @@ fn config() -> Arc<ServerConfig> {
             .with_single_cert(vec![certificate], key)
             .expect("its own key");
         config.enable_secret_extraction = true;
+        accept_early_data(&mut config, Arc::default());
         Arc::new(config)
     };
     CONFIG.get_or_init(make).clone()

@@ -29,9 +29,10 @@ certificate expired -1
 key -x509 -keyout "$work/own.key" -out "$work/own.pem" -days 9 -subj /CN=own.lab.test -addext 'subjectAltName=DNS:own.lab.test'
 # listens PORT VERSIONS CERTIFICATE KEY
 listens() { echo "server { listen 10.10.0.1:$1 ssl; ssl_protocols $2; ssl_certificate $work/$3.pem; ssl_certificate_key $work/$4; }"; }
-configure_nginx "log_format tls '\$server_port \$ssl_protocol \$ssl_session_reused \$ssl_server_name \$status'; access_log $work/nginx/log tls;
+configure_nginx "log_format tls '\$server_port \$ssl_protocol \$ssl_session_reused \$ssl_server_name \$status \$sent_http_x_early'; access_log $work/nginx/log tls;
     keepalive_requests 100000; ssl_session_cache shared:s:10m; ssl_session_tickets on;
-    $(listens 443 TLSv1.3 good key) $(listens 8443 TLSv1.2 good key) $(listens 9443 TLSv1.3 expired key) $(listens 7443 TLSv1.3 own own.key)" \
+    $(listens 443 TLSv1.3 good key) $(listens 8443 TLSv1.2 good key) $(listens 9443 TLSv1.3 expired key) $(listens 7443 TLSv1.3 own own.key)
+    server { listen 10.10.0.1:5443 ssl http2; ssl_protocols TLSv1.3; ssl_early_data on; ssl_certificate $work/good.pem; ssl_certificate_key $work/key; add_header X-Early \$ssl_early_data; }" \
     "listen 10.10.0.1:80;"
 lab_up || { bad "lab up"; exit 1; }
 start_nginx
@@ -67,6 +68,17 @@ for carrier in packets sockets; do
             same "$version: that are as many as was said" True "$most"
         done
     done
+    for http in 1.1 2; do
+        load $carrier 5443 --cacert "$work/ca.pem" -c 4 -n 200 --requests-per-connection 1 --http $http --tls-early 0.5 --tls-resume 0.3
+        same "HTTP/$http: all are answered that come early" "200 200 {} 0" "$(got "r['responses'], t['handshakes_full'] + t['handshakes_resumed'] + t['handshakes_early'], r['errors'], t['early_refused']")"
+        same "HTTP/$http: nginx has taken as many" "$(logged '^5443 TLSv1.3 r .* 200 1')" "$(got "t['handshakes_early']")"
+        same "HTTP/$http: that are as many as was said" True "$(got "70 <= t['handshakes_early'] <= 130 and 30 <= t['handshakes_resumed'] <= 90")"
+    done
+    # It gives tickets that say that it takes none.
+    load $carrier 443 --cacert "$work/ca.pem" -c 4 -n 100 --requests-per-connection 1 --tls-early 1
+    same "a server that takes none" "100 {} 0 0 True" "$(got "r['responses'], r['errors'], t['handshakes_early'], t['early_refused'], t['handshakes_resumed'] >= 90")"
+    load $carrier 5443 --cacert "$work/ca.pem" -c 4 -n 100 --requests-per-connection 1 --tls-early 1 -X DELETE
+    same "what is not safe does not come early" "100 0 0 True" "$(got "r['responses'], t['handshakes_early'], t['early_refused'], t['handshakes_resumed'] >= 90")"
     load $carrier 443 --cacert "$work/ca.pem" --tls-name www.lab.test -c 3 -n 300 --pipeline 4
     same "connections are kept, a handshake each" "300 3 {}" "$(got "r['responses'], t['handshakes_full'], r['errors']")"
     same "the name that was given is asked for" 300 "$(logged '^443 TLSv1.3 . www.lab.test 200')"

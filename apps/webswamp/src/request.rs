@@ -148,6 +148,7 @@ pub struct Request {
     between: Slice,
     last: Slice,
     is_head: bool,
+    is_safe: bool,
     framed: Option<Box<Framed>>,
     /// All frames of it over HTTP/3.
     frames: Option<Bytes>,
@@ -174,6 +175,7 @@ impl Request {
             between: slice(Position::Between),
             last: slice(Position::Last),
             is_head: content.method == "HEAD",
+            is_safe: matches!(&*content.method, "GET" | "HEAD" | "OPTIONS" | "TRACE"),
         }
     }
 
@@ -198,6 +200,11 @@ impl Request {
             Position::Between => &self.between,
             Position::Last => &self.last,
         }
+    }
+
+    /// It asks for nothing to be changed (RFC 9110 §9.2.1).
+    pub fn is_safe(&self) -> bool {
+        self.is_safe
     }
 
     /// The response to it has a head only, whatever that says of a body (RFC 9112 §6.3).

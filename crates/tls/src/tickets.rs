@@ -1,7 +1,7 @@
 //! Tickets of a server that takes early data: it keeps what they stand for, and each is good once.
 //!
 //! Who has seen a client's first flight can send it again, and early data in it would be answered twice (RFC 8446 §8). So a ticket is a
-//! number without a meaning, the session that it stands for is in a table here, and whoever shows it first takes it out, under a lock
+//! number without a meaning, the session that it stands for is in a table here, and the first that shows it takes it out, under a lock
 //! (§8.1). All cores of a process, and all protocols that go by its configuration, have one table. Nothing of it is left when the
 //! process ends, and no other process has it: there the same flight comes to a full handshake, without early data.
 //!

@@ -147,6 +147,7 @@ pub fn requests(bytes: &[u8]) {
         peer: "192.0.2.1".parse().expect("an address"),
         length,
         is_encrypted: first & 32 != 0,
+        is_early: first & 160 == 160,
         keeps: first & 64 != 0,
         validators: None,
         tls: None,

@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 use std::path::Path;
 use std::sync::Arc;
 
-use exos_tls::client::{Client, Trust};
+use exos_tls::client::{Client, Trust, Way};
 use exos_tls::{Session, TlsError};
 
 /// What is spoken with upstreams.
@@ -48,7 +48,7 @@ impl Encryption {
     ///
     /// TLS cannot be spoken.
     pub fn begin(&self) -> Result<Session, TlsError> {
-        self.0.client.begin(true)
+        self.0.client.begin(Way::Resumed)
     }
 }
 

@@ -60,6 +60,10 @@ pub(super) struct Link {
     hello_len: usize,
     /// The client has ended its side of the connection, which is told behind what it has sent.
     pub(super) owes_end: bool,
+    /// It was told.
+    has_told_end: bool,
+    /// Nothing that still comes is looked at, behind our end.
+    discards: bool,
 }
 
 /// What came of bytes that were received.
@@ -93,6 +97,8 @@ impl Link {
             has_failed: false,
             hello_len: 0,
             owes_end: false,
+            has_told_end: false,
+            discards: false,
         }
     }
 
@@ -191,6 +197,7 @@ impl Link {
         let waits = is_full && !transport.readable(self.id).is_empty();
         let is_told = self.owes_end && !self.is_deferred && !waits;
         self.owes_end &= !is_told;
+        self.has_told_end |= is_told;
         is_told
     }
 
@@ -219,6 +226,14 @@ impl Link {
         }
     }
 
+    /// What still comes is thrown away, but for what our end waits for.
+    pub(super) fn discard_received(&mut self, transport: &mut impl Transport) {
+        match self.session.is_early() && self.end == End::Wanted {
+            true => self.discards = true,
+            false => transport.discard_received(self.id),
+        }
+    }
+
     /// Encrypts what waits, as far as the transport has not enough to send.
     pub(super) fn flush(&mut self, transport: &mut impl Transport) -> Result<(), TlsError> {
         self.forget_taken(transport);
@@ -233,7 +248,8 @@ impl Link {
             }
         }
         let is_all = match (self.session.is_early(), self.session.is_handshaking()) {
-            (true, _) => false, // Our end follows the client's Finished, by which it has its tickets.
+            // Our end follows the client's Finished, by which it has its tickets, if that may still come.
+            (true, _) => self.has_told_end && self.waiting_len == 0,
             (false, true) => true,
             (false, false) => self.waiting_len == 0,
         };
@@ -243,6 +259,9 @@ impl Link {
             self.session.close(&mut out);
             self.give(out, transport);
             transport.finish(self.id);
+            if self.discards {
+                transport.discard_received(self.id);
+            }
         }
         Ok(())
     }

@@ -106,7 +106,11 @@ pub(super) fn read(
     let mut server = builder.with_cert_resolver(Arc::new(names));
     server.enable_secret_extraction = true; // Records are ours.
     match &tickets {
-        Tickets::Encrypted(tickets) => server.ticketer = tickets.clone(),
+        Tickets::Encrypted(tickets) => {
+            server.ticketer = tickets.clone();
+            // A connection uses one, and leaves one.
+            server.send_tls13_tickets = 1;
+        }
         Tickets::Kept(table) => accept_early_data(&mut server, table.clone()),
     }
     let key_log = key_log(tls, before)?;

@@ -172,7 +172,11 @@ impl<T: Transport> Transport for Secured<'_, T> {
     }
 
     fn discard_received(&mut self, id: ConnectionId) {
-        self.transport.discard_received(id);
+        let sessions = self.sessions.as_mut();
+        match sessions.and_then(|sessions| sessions.find_to_give(id)) {
+            Some(link) => link.discard_received(self.transport),
+            None => self.transport.discard_received(id),
+        }
     }
 
     fn abort(&mut self, id: ConnectionId) {

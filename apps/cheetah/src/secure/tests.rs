@@ -7,7 +7,7 @@ use std::sync::Arc;
 use exos_buf::{Buffer, Slice};
 use exos_inet::tcp::{ConnectionId, Event, EventSet, Reason};
 use exos_tls::Session;
-use exos_tls::client::{Client, Trust};
+use exos_tls::client::{Client, Trust, Way};
 use exos_tls::policy::provider;
 use rustls::pki_types::SubjectPublicKeyInfoDer;
 use rustls::sign::{CertifiedKey, Signer, SigningKey};
@@ -29,6 +29,8 @@ struct End {
     /// How much of that is under way, and how much the client has taken.
     let_go: usize,
     taken: usize,
+    /// What comes is thrown away.
+    discards: bool,
 }
 
 /// What carries connections.
@@ -54,7 +56,10 @@ impl Wire {
 
     /// A client's bytes come.
     fn receive(&mut self, id: ConnectionId, bytes: &[u8], set: EventSet) {
-        self.end(id).received.extend_from_slice(bytes);
+        let end = self.end(id);
+        if !end.discards {
+            end.received.extend_from_slice(bytes);
+        }
         self.tell(id, set.with(EventSet::READABLE));
     }
 }
@@ -97,7 +102,11 @@ impl Transport for Wire {
 
     fn finish(&mut self, _: ConnectionId) {}
 
-    fn discard_received(&mut self, _: ConnectionId) {}
+    fn discard_received(&mut self, id: ConnectionId) {
+        let end = self.end(id);
+        end.discards = true;
+        end.received.clear();
+    }
 
     fn abort(&mut self, _: ConnectionId) {}
 }
@@ -112,10 +121,16 @@ struct World {
 
 impl World {
     fn new() -> World {
+        World::taking(false)
+    }
+
+    /// One whose server takes early data, or not.
+    fn taking(early_data: bool) -> World {
         let config = Config {
             tls: Some(TlsConfig {
                 port: PORT,
                 self_signed: true,
+                early_data,
                 ..TlsConfig::default()
             }),
             ..Config::of(Root::Example)
@@ -129,16 +144,54 @@ impl World {
         }
     }
 
-    /// A turn, in which nothing is answered.
-    fn turn(&mut self) {
+    /// A turn, in which nothing is answered. Gives what is told of a connection.
+    fn turn_of(&mut self, id: ConnectionId) -> EventSet {
         self.sessions.begin_turn();
         let mut secured = Secured::new(&mut self.wire, Some(&mut self.sessions));
-        while secured.poll_event().is_some() {}
+        let mut told = EventSet::NONE;
+        while let Some(event) = secured.poll_event() {
+            if event.connection == id {
+                told = told.with(event.set);
+            }
+        }
+        told
+    }
+
+    fn turn(&mut self) {
+        self.turn_of(id(0));
+    }
+
+    fn secured(&mut self) -> Secured<'_, Wire> {
+        Secured::new(&mut self.wire, Some(&mut self.sessions))
+    }
+
+    /// A client's first visit, by which it has tickets.
+    fn visit(&mut self, id: ConnectionId) {
+        let mut client = self.greet(id);
+        for _ in 0..2 {
+            self.turn();
+            self.take(id, &mut client, usize::MAX);
+        }
+        assert!(client.is_established());
+    }
+
+    /// The first flight of a client with a ticket, with this as early data.
+    fn early(&mut self, plain: &[u8]) -> (Session, Vec<u8>) {
+        let mut session = self.client.begin(Way::Early).unwrap();
+        let mut flight = Vec::new();
+        session.receive(&[], &mut flight).unwrap();
+        session.seal(&[plain], &mut flight).unwrap();
+        (session, flight)
+    }
+
+    fn counted(&self, name: &str) -> u64 {
+        let mut all = self.sessions.counters();
+        all.find(|(it, _)| *it == name).unwrap().1
     }
 
     /// A client's hello comes.
     fn greet(&mut self, id: ConnectionId) -> Session {
-        let mut session = self.client.begin(false).unwrap();
+        let mut session = self.client.begin(Way::Full).unwrap();
         let mut hello = Vec::new();
         session.receive(&[], &mut hello).unwrap();
         self.wire.receive(id, &hello, EventSet::ACCEPTED);
@@ -214,6 +267,76 @@ fn records_under_way_are_bounded() {
         world.turn();
     }
     assert!(received == document, "other bytes came");
+}
+
+/// A request that came with a hello is told of at once, and answered; our end waits for the client's Finished, and so does what the request
+/// waits for.
+#[test]
+fn early_data_is_told_of_before_the_handshake_is_over() {
+    let mut world = World::taking(true);
+    world.visit(id(0));
+    let (mut client, flight) = world.early(b"GET");
+    world.wire.receive(id(1), &flight, EventSet::ACCEPTED);
+    let told = world.turn_of(id(1));
+    assert!(told.contains(EventSet::READABLE) && told.contains(EventSet::ACCEPTED));
+    let mut secured = world.secured();
+    assert!(secured.is_early(id(1)) && secured.is_handshaking(id(1)));
+    assert_eq!(secured.readable(id(1)), b"GET");
+    assert_eq!(secured.tls(id(1)).unwrap().early, Some(true));
+    secured.send(id(1), Buffer::from(b"answer".to_vec()).into());
+    secured.finish(id(1));
+    secured.discard_received(id(1));
+    drop(secured);
+    assert!(!world.wire.end(id(1)).discards);
+    assert_eq!(world.take(id(1), &mut client, usize::MAX), b"answer");
+    assert!(client.is_established() && !client.is_peer_closed());
+    let told = world.turn_of(id(1));
+    assert!(
+        told.contains(EventSet::READABLE),
+        "what has waited is told of again"
+    );
+    let secured = world.secured();
+    assert!(!secured.is_early(id(1)) && !secured.is_handshaking(id(1)));
+    assert_eq!(secured.readable(id(1)), b"GET");
+    drop(secured);
+    world.take(id(1), &mut client, usize::MAX);
+    assert!(client.is_peer_closed() && world.wire.end(id(1)).discards);
+    let counted = ["accepted", "refused"].map(|it| world.counted(&format!("tls_early_{it}")));
+    assert_eq!(counted, [1, 0]);
+
+    // Who sends it again is answered by a full handshake alone, and cannot go on with that.
+    world.wire.receive(id(2), &flight, EventSet::ACCEPTED);
+    assert_eq!(
+        world.turn_of(id(2)),
+        EventSet::NONE.with(EventSet::ACCEPTED)
+    );
+    let secured = world.secured();
+    assert!(!secured.is_early(id(2)) && secured.readable(id(2)).is_empty());
+    assert!(secured.is_handshaking(id(2)));
+}
+
+/// A server that takes none gives tickets that say so, and one that has lost its tickets shakes hands in full: the client sends again
+/// what it has sent.
+#[test]
+fn early_data_that_is_not_taken_comes_behind_the_handshake() {
+    let mut world = World::new();
+    world.visit(id(0));
+    let mut session = world.client.begin(Way::Early).unwrap();
+    session.receive(&[], &mut Vec::new()).unwrap();
+    assert!(!session.is_early());
+
+    let mut world = World::taking(true);
+    world.visit(id(0));
+    let (mut client, flight) = world.early(b"GET");
+    let other = World::taking(true);
+    (world.sessions, world.acceptor) = (other.sessions, other.acceptor);
+    world.wire.receive(id(1), &flight, EventSet::ACCEPTED);
+    assert!(!world.turn_of(id(1)).contains(EventSet::READABLE));
+    world.take(id(1), &mut client, usize::MAX);
+    assert!(world.turn_of(id(1)).contains(EventSet::READABLE));
+    assert_eq!(world.secured().readable(id(1)), b"GET");
+    let counted = ["accepted", "refused"].map(|it| world.counted(&format!("tls_early_{it}")));
+    assert_eq!(counted, [0, 1]);
 }
 
 /// A turn signs for so long, whatever the keys are: one signature with a long key of RSA, or several with others.

@@ -21,7 +21,7 @@ use exos::{Error, Exos, clock};
 use exos_inet::tcp::ListenOptions;
 use exos_program::names::look_up_over;
 use exos_program::{Needs, Printer, Stream, reachable_addresses, taken_back, tell_news};
-use exos_tls::client::{Client, told};
+use exos_tls::client::{Client, Way, told};
 
 use crate::limits::GOODBYE_TIME;
 use crate::run::{failed, local_port, role};
@@ -123,7 +123,7 @@ fn secured(cat: Cat, client: Option<&Client>) -> Result<Cat, Error> {
     let Some(client) = client else {
         return Ok(cat);
     };
-    let session = client.begin(false);
+    let session = client.begin(Way::Full);
     let session = session.map_err(|e| Error::new(format!("TLS cannot be spoken: {e}")))?;
     Ok(cat.secured(session))
 }

@@ -8,7 +8,7 @@ use exos_quic::quinn_proto::{
     ClientConfig, ConnectionError, TransportConfig, TransportErrorCode, VarInt,
 };
 use exos_tls::TlsError;
-use exos_tls::client::{Client, alert};
+use exos_tls::client::{Client, Way, alert};
 use rand_distr::Distribution as _;
 use rand_distr::StandardUniform;
 use rand_pcg::Pcg64Mcg;
@@ -33,8 +33,8 @@ impl Opening {
     /// It cannot speak TLS 1.3, without which there is no QUIC.
     pub(super) fn new(client: &Client, resume_share: f64, seed: u64) -> Result<Self, exos::Error> {
         let transport = Arc::new(transport());
-        let config = |resumes| {
-            let crypto = QuicClientConfig::try_from(client.config(resumes));
+        let config = |way| {
+            let crypto = QuicClientConfig::try_from(client.config(way));
             let crypto = crypto.map_err(|e| {
                 exos::Error::new(format!(
                     "HTTP/3 cannot be spoken with these suites of TLS: {e}"
@@ -45,8 +45,8 @@ impl Opening {
             Ok::<_, exos::Error>(config)
         };
         Ok(Self {
-            full: config(false)?,
-            resuming: config(true)?,
+            full: config(Way::Full)?,
+            resuming: config(Way::Resumed)?,
             resume_share,
             random: Pcg64Mcg::seed_from_u64(seed),
         })

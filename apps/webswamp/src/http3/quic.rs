@@ -235,6 +235,7 @@ impl Quic {
         let handshake = link.has_stood.then(|| Handshake {
             took: now.saturating_duration_since(link.begun),
             is_resumed: !link.is_full,
+            early: None,
             agreed: AGREED.to_owned(),
         });
         match outcome {

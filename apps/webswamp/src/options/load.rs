@@ -136,6 +136,9 @@ pub struct LoadArgs {
     /// Share of the TLS handshakes that resume an earlier session, from 0 to 1
     #[arg(long, value_name = "SHARE", value_parser = share, default_value_t = 0.0)]
     pub(crate) tls_resume: f64,
+    /// Share of the TLS handshakes with which the request goes as early data (0-RTT), where the server takes such, from 0 to 1
+    #[arg(long, value_name = "SHARE", value_parser = share, default_value_t = 0.0)]
+    pub(crate) tls_early: f64,
     #[command(flatten)]
     pub(crate) show: ShowArgs,
     #[command(flatten)]

@@ -48,6 +48,7 @@ impl LoadArgs {
             "http": self.http.name(),
             "streams": self.http.streams(),
             "tls_resume": self.tls_resume,
+            "tls_early": self.tls_early,
             "insecure": self.tls.insecure,
             "cacert": self.tls.cacert.as_ref().map(|path| path.display().to_string()),
             "tls_name": self.tls.tls_name,

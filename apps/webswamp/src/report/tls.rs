@@ -1,4 +1,4 @@
-//! TLS's handshakes of a load: how many were full, how many resumed a session, why others failed, and what was agreed upon. How
+//! TLS's handshakes of a load: how many were full, how many resumed a session, with early data or without, why others failed, and what was agreed upon. How
 //! long they took stands among the times.
 
 use std::collections::BTreeMap;
@@ -15,6 +15,12 @@ pub struct Tls {
     pub handshakes_full: u64,
     /// With a ticket, or the name, of an earlier session.
     pub handshakes_resumed: u64,
+    /// With a ticket, and a request in early data that the server has taken; not among those that are resumed.
+    #[serde(default)]
+    pub handshakes_early: u64,
+    /// Those of the others with which early data was sent that the server has not taken: it was sent again.
+    #[serde(default)]
+    pub early_refused: u64,
     /// Those that failed, by reason; only reasons that happened.
     pub handshakes_failed: BTreeMap<String, u64>,
     /// Versions with cipher suites that were agreed upon, and how often.
@@ -28,6 +34,8 @@ impl Tls {
         let it = Self {
             handshakes_full: seen.full,
             handshakes_resumed: seen.resumed,
+            handshakes_early: seen.early,
+            early_refused: seen.early_refused,
             handshakes_failed: failed.map(|(why, n)| ((*why).to_owned(), *n)).collect(),
             agreed: seen.agreed.clone(),
         };
@@ -38,6 +46,8 @@ impl Tls {
     pub(super) fn add(&mut self, other: &Self) {
         self.handshakes_full += other.handshakes_full;
         self.handshakes_resumed += other.handshakes_resumed;
+        self.handshakes_early += other.handshakes_early;
+        self.early_refused += other.early_refused;
         for (why, count) in &other.handshakes_failed {
             *self.handshakes_failed.entry(why.clone()).or_default() += count;
         }
@@ -49,7 +59,12 @@ impl Tls {
     /// All that it counts, together.
     pub(super) fn counted(&self) -> u128 {
         let named = self.handshakes_failed.values().chain(self.agreed.values());
-        let own = [self.handshakes_full, self.handshakes_resumed];
+        let own = [
+            self.handshakes_full,
+            self.handshakes_resumed,
+            self.handshakes_early,
+            self.early_refused,
+        ];
         own.iter().chain(named).copied().map(u128::from).sum()
     }
 
@@ -66,6 +81,12 @@ impl Tls {
             "TLS: {} handshakes full, {} resumed",
             self.handshakes_full, self.handshakes_resumed
         );
+        if self.handshakes_early + self.early_refused > 0 {
+            text.push_str(&format!(", {} early", self.handshakes_early));
+        }
+        if self.early_refused > 0 {
+            text.push_str(&format!(" ({} refused)", self.early_refused));
+        }
         let failed: u64 = self.handshakes_failed.values().sum();
         if failed > 0 {
             let why = listed(&self.handshakes_failed, |why| why.replace('_', " "));
@@ -92,16 +113,18 @@ mod tests {
         it.tls = Some(Tls {
             handshakes_full: 7,
             handshakes_resumed: 3,
+            handshakes_early: 4,
+            early_refused: 1,
             handshakes_failed: [("certificate_expired".to_owned(), 2)].into(),
-            agreed: [("TLSv1.3 TLS_AES_128_GCM_SHA256".to_owned(), 10)].into(),
+            agreed: [("TLSv1.3 TLS_AES_128_GCM_SHA256".to_owned(), 14)].into(),
         });
         it.times_us
             .handshake
             .0
-            .record_n(300, 10)
+            .record_n(300, 14)
             .expect("it is in bounds");
         let text = it.text();
-        let line = "TLS: 7 handshakes full, 3 resumed, 2 failed (2 certificate expired); 10 TLSv1.3 TLS_AES_128_GCM_SHA256";
+        let line = "TLS: 7 handshakes full, 3 resumed, 4 early (1 refused), 2 failed (2 certificate expired); 14 TLSv1.3 TLS_AES_128_GCM_SHA256";
         assert!(
             text.contains(line) && text.contains("\nhandshake "),
             "{text}"
@@ -119,8 +142,8 @@ mod tests {
         let tls = twice.tls.expect("both have some");
         assert_eq!(
             (tls.handshakes_full, tls.counted()),
-            (14, 2 * (7 + 3 + 2 + 10))
+            (14, 2 * (7 + 3 + 4 + 1 + 2 + 14))
         );
-        assert_eq!(twice.times_us.handshake.0.len(), 20);
+        assert_eq!(twice.times_us.handshake.0.len(), 28);
     }
 }

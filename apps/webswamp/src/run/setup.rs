@@ -19,7 +19,7 @@ use crate::options::{LoadArgs, ShowArgs, command_line};
 use crate::report::{Effort, Generator, Live, Style};
 use crate::request::Version;
 use crate::schedule::{Beat, Phase, Schedule};
-use crate::secured::Sessions;
+use crate::secured::{Sessions, Shares};
 use crate::target::Target;
 use exos_program::Idle;
 use exos_tls::client::Client;
@@ -61,10 +61,12 @@ impl Setup {
             .secured_host()
             .map(|host| args.tls.client(host, &[args.http.protocol()]));
         let client = client.transpose()?;
-        if client.is_none() && (args.tls.is_given() || args.tls_resume > 0.0) {
+        let shares = args.tls_resume + args.tls_early;
+        if client.is_none() && (args.tls.is_given() || shares > 0.0) {
             return Err(Error::new("no TLS is spoken with a server of scheme http")
-                .mend("give a URL of scheme https, or leave --insecure, --cacert, --tls-name and --tls-resume out"));
+                .mend("give a URL of scheme https, or leave --insecure, --cacert, --tls-name, --tls-resume and --tls-early out"));
         }
+        check_early(args, shares)?;
         if args.http.is_http3() {
             check_http3(args, client.is_some())?;
         }
@@ -141,7 +143,11 @@ impl Setup {
         let sessions = self.client.as_ref().filter(|_| !behaviour.is_http3);
         Ok(Course {
             sessions: sessions.map(|client| {
-                Sessions::new(client, args.tls_resume, seed).needing(args.http.needed())
+                let shares = Shares {
+                    resumed: args.tls_resume,
+                    early: args.tls_early,
+                };
+                Sessions::new(client, shares, seed).needing(args.http.needed())
             }),
             engine: Engine::new(behaviour, shape, driver, start, measured_from),
             start,
@@ -213,6 +219,28 @@ impl Setup {
             cores: Vec::new(),
         }
     }
+}
+
+/// Refuses what handshakes cannot be, and what would send more with a hello than a request that changes nothing.
+fn check_early(args: &LoadArgs, shares: f64) -> Result<(), Error> {
+    if shares > 1.0 {
+        return Err(
+            Error::new("--tls-resume and --tls-early are more than all handshakes")
+                .mend("give shares that come to 1 or less together; the rest are full handshakes"),
+        );
+    }
+    if args.tls_early > 0.0 && args.pipeline > 1 {
+        return Err(
+            Error::new("with --pipeline the other requests would go as early data, too")
+                .mend("leave --pipeline or --tls-early out"),
+        );
+    }
+    if args.tls_early > 0.0 && args.http.is_http3() {
+        return Err(
+            Error::new("over HTTP/3 no request goes as early data").mend("leave --tls-early out")
+        );
+    }
+    Ok(())
 }
 
 /// Refuses what there is no HTTP/3 for.

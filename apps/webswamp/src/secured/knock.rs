@@ -2,7 +2,7 @@
 
 use exos_buf::Buffer;
 use exos_inet::tcp::ConnectionId;
-use exos_tls::client::Client;
+use exos_tls::client::{Client, Way};
 use exos_tls::{Session, TlsError};
 
 use crate::transport::Transport;
@@ -24,7 +24,7 @@ impl Knock {
         id: ConnectionId,
         transport: &mut impl Transport,
     ) -> Result<Self, TlsError> {
-        let session = client.begin(false)?;
+        let session = client.begin(Way::Full)?;
         let mut knock = Self { id, session };
         knock.receive(transport)?;
         Ok(knock)

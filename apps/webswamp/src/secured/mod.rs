@@ -22,7 +22,8 @@ use crate::engine::Engine;
 use crate::transport::{NOBODY, Transport};
 
 pub use knock::Knock;
-pub use sessions::Sessions;
+use sessions::Held;
+pub use sessions::{Sessions, Shares};
 
 /// Why a handshake failed of a server that does not agree on what is to be spoken.
 const UNAGREED: &str = "no_application_protocol";
@@ -69,7 +70,7 @@ impl<'a, T: Transport> Secured<'a, T> {
         }
     }
 
-    /// A connection stands: the client's hello leaves.
+    /// A connection stands: the client's hello leaves, and what may be asked with it.
     fn begin(&mut self, engine: &mut Engine, now: Instant, token: u64, id: ConnectionId) {
         let Some(sessions) = self.sessions.as_deref_mut() else {
             return;
@@ -77,10 +78,20 @@ impl<'a, T: Transport> Secured<'a, T> {
         if !engine.awaits_handshake(token) {
             return;
         }
-        let mut out = Vec::new();
-        match sessions.begin(now, id, &mut out) {
-            Ok(()) => self.send_records(id, out),
-            Err(error) => engine.handle_handshake(now, token, Err(reason(&error)), self),
+        match sessions.begin(now, id) {
+            Ok(true) => engine.handle_early(now, token, self),
+            Ok(false) => {}
+            Err(error) => {
+                return engine.handle_handshake(now, token, Err(reason(&error)), self);
+            }
+        }
+        let held = self
+            .sessions
+            .as_deref_mut()
+            .and_then(|sessions| sessions.get_mut(id));
+        if let Some(held) = held {
+            let hello = std::mem::take(&mut held.hello);
+            self.send_records(id, hello);
         }
     }
 
@@ -104,6 +115,7 @@ impl<'a, T: Transport> Secured<'a, T> {
             };
             self.transport.consume(id, taken);
             if let Some(handshake) = handshake {
+                self.end_if_owed(id);
                 let sessions = self.sessions.as_deref();
                 if sessions.is_some_and(|sessions| !sessions.is_enough(id)) {
                     return engine.handle_handshake(now, token, Err(UNAGREED), self);
@@ -161,7 +173,9 @@ impl<'a, T: Transport> Secured<'a, T> {
         id: ConnectionId,
         error: &TlsError,
     ) {
-        if engine.awaits_handshake(token) {
+        let sessions = self.sessions.as_deref();
+        let held = sessions.and_then(|sessions| sessions.get(id));
+        if held.is_some_and(Held::is_beginning) {
             engine.handle_handshake(now, token, Err(reason(error)), self);
         } else {
             engine.handle_event(now, token, EventSet::CLOSED, Reason::Reset, self);
@@ -174,6 +188,16 @@ impl<'a, T: Transport> Secured<'a, T> {
     fn send_records(&mut self, id: ConnectionId, records: Vec<u8>) {
         if !records.is_empty() {
             self.transport.send(id, &Buffer::from(records).whole());
+        }
+    }
+
+    /// Ends our side, where that was to be done before the handshake was over.
+    fn end_if_owed(&mut self, id: ConnectionId) {
+        let sessions = self.sessions.as_deref_mut();
+        let held = sessions.and_then(|sessions| sessions.get_mut(id));
+        if held.is_some_and(|held| std::mem::take(&mut held.owes_end)) {
+            self.close(id);
+            self.transport.finish(id);
         }
     }
 
@@ -206,7 +230,7 @@ impl<T: Transport> Transport for Secured<'_, T> {
         let Some(held) = sessions.get_mut(id) else {
             return;
         };
-        let mut out = Vec::new();
+        let mut out = std::mem::take(&mut held.hello);
         // Of one that is over the next event says so.
         let _ = held.session.seal(&[bytes.as_bytes()], &mut out);
         self.send_records(id, out);
@@ -253,6 +277,12 @@ impl<T: Transport> Transport for Secured<'_, T> {
     }
 
     fn finish(&mut self, id: ConnectionId) {
+        let sessions = self.sessions.as_deref_mut();
+        let held = sessions.and_then(|sessions| sessions.get_mut(id));
+        if let Some(held) = held.filter(|held| held.is_beginning()) {
+            held.owes_end = true;
+            return;
+        }
         self.close(id);
         self.transport.finish(id);
     }

@@ -2,7 +2,7 @@
 
 use exos_inet::Instant;
 use exos_inet::tcp::ConnectionId;
-use exos_tls::client::Client;
+use exos_tls::client::{Client, Way};
 use exos_tls::{Session, TlsError};
 use rand_distr::Distribution as _;
 use rand_distr::StandardUniform;
@@ -18,11 +18,20 @@ pub(super) struct Held {
     pub(super) session: Session,
     /// When the connection stood, until the handshake is over.
     begun: Option<Instant>,
+    /// The hello, until something leaves with it that is asked already.
+    pub(super) hello: Vec<u8>,
+    /// Our side ends when the handshake is over.
+    pub(super) owes_end: bool,
     /// The engine knows that the server has ended its side.
     pub(super) is_end_told: bool,
 }
 
 impl Held {
+    /// The handshake is not over.
+    pub(super) fn is_beginning(&self) -> bool {
+        self.begun.is_some()
+    }
+
     /// The handshake, when it is over: once.
     pub(super) fn take_handshake(&mut self, now: Instant) -> Option<Handshake> {
         if !self.session.is_established() {
@@ -33,16 +42,36 @@ impl Held {
         Some(Handshake {
             took,
             is_resumed: about.is_resumed,
+            early: about.early,
             agreed: format!("{} {}", about.version_name(), about.suite_name()),
         })
+    }
+}
+
+/// The parts of all handshakes that are not to be full ones.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Shares {
+    /// Of those that resume a session.
+    pub resumed: f64,
+    /// Of those that do so with early data.
+    pub early: f64,
+}
+
+impl Shares {
+    /// The way of a handshake, by a number from 0 to 1.
+    fn way(self, unit: f64) -> Way {
+        match unit {
+            _ if unit < self.early => Way::Early,
+            _ if unit < self.early + self.resumed => Way::Resumed,
+            _ => Way::Full,
+        }
     }
 }
 
 /// Sessions, by the slots of their connections.
 pub struct Sessions {
     client: Client,
-    /// The part of all handshakes that are to resume a session.
-    resume_share: f64,
+    shares: Shares,
     random: Pcg64Mcg,
     /// The protocol that servers have to have agreed on.
     needed: Option<&'static [u8]>,
@@ -50,11 +79,11 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    /// None yet. This part of them is to resume earlier ones, as chance decides by a seed.
-    pub fn new(client: &Client, resume_share: f64, seed: u64) -> Self {
+    /// None yet. These parts of them are to resume earlier ones, as chance decides by a seed.
+    pub fn new(client: &Client, shares: Shares, seed: u64) -> Self {
         Self {
             client: client.with_own_tickets(),
-            resume_share,
+            shares,
             random: Pcg64Mcg::seed_from_u64(seed),
             needed: None,
             held: Vec::new(),
@@ -74,19 +103,15 @@ impl Sessions {
         self.needed.is_none_or(|needed| agreed == Some(needed))
     }
 
-    /// Begins one; appends the client's hello.
-    pub(super) fn begin(
-        &mut self,
-        now: Instant,
-        id: ConnectionId,
-        out: &mut Vec<u8>,
-    ) -> Result<(), TlsError> {
+    /// Begins one, whose hello is to leave. True where something may leave with it.
+    pub(super) fn begin(&mut self, now: Instant, id: ConnectionId) -> Result<bool, TlsError> {
         let unit: f64 = StandardUniform.sample(&mut self.random);
-        let resumes = unit < self.resume_share;
         // What the engine waits for in one piece is a head: it ends a longer one, and nothing else stays.
-        let session = self.client.begin(resumes)?;
+        let session = self.client.begin(self.shares.way(unit))?;
         let mut session = session.with_unread_max(HEAD_LEN_MAX);
-        session.receive(&[], out)?;
+        let mut hello = Vec::new();
+        session.receive(&[], &mut hello)?;
+        let is_early = session.is_early();
         let slot = id.slot() as usize;
         if self.held.len() <= slot {
             self.held.resize_with(slot + 1, || None);
@@ -95,9 +120,11 @@ impl Sessions {
             id,
             session,
             begun: Some(now),
+            hello,
+            owes_end: false,
             is_end_told: false,
         }));
-        Ok(())
+        Ok(is_early)
     }
 
     pub(super) fn get(&self, id: ConnectionId) -> Option<&Held> {

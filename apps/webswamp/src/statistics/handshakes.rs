@@ -14,6 +14,8 @@ pub struct Handshake {
     pub took: Duration,
     /// An earlier session was resumed.
     pub is_resumed: bool,
+    /// Whether the server took the early data, where some was sent.
+    pub early: Option<bool>,
     /// The version and the cipher suite that were agreed upon, as `TLSv1.3 TLS_AES_128_GCM_SHA256`.
     pub agreed: String,
 }
@@ -27,6 +29,10 @@ pub struct Handshakes {
     pub full: u64,
     /// With a ticket or a session's name of an earlier one.
     pub resumed: u64,
+    /// With a ticket, and early data that the server took; not among those that are resumed.
+    pub early: u64,
+    /// Those of the others whose early data it did not take.
+    pub early_refused: u64,
     /// Those that failed, by reason.
     pub failed: BTreeMap<&'static str, u64>,
     /// What was agreed upon.
@@ -39,6 +45,8 @@ impl Default for Handshakes {
             times: histogram(),
             full: 0,
             resumed: 0,
+            early: 0,
+            early_refused: 0,
             failed: BTreeMap::new(),
             agreed: BTreeMap::new(),
         }
@@ -49,11 +57,12 @@ impl Handshakes {
     pub(super) fn done(&mut self, handshake: &Handshake) {
         self.times
             .saturating_record(handshake.took.as_micros() as u64);
-        if handshake.is_resumed {
-            self.resumed += 1;
-        } else {
-            self.full += 1;
+        match (handshake.early, handshake.is_resumed) {
+            (Some(true), _) => self.early += 1,
+            (_, true) => self.resumed += 1,
+            (_, false) => self.full += 1,
         }
+        self.early_refused += u64::from(handshake.early == Some(false));
         match self.agreed.get_mut(&handshake.agreed) {
             Some(count) => *count += 1,
             None => {

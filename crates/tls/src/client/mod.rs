@@ -30,13 +30,25 @@ use tickets::{Store, Tickets};
 pub use reason::{reason, told};
 pub use trust::Trust;
 
+/// How a session begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// By a full handshake. It leaves tickets.
+    Full,
+    /// By a ticket of an earlier session, where there is one.
+    Resumed,
+    /// As one that is resumed, and what is sealed behind the hello leaves with that, as early data (RFC 8446 §4.2.10), where the server
+    /// said with the ticket that it takes such.
+    Early,
+}
+
 /// Makes sessions with one server.
 #[derive(Clone)]
 pub struct Client {
-    /// What full handshakes are made with. They leave tickets.
+    /// What sessions begin with, by [`Way`].
     full: Arc<ClientConfig>,
-    /// What sessions are resumed with.
     resuming: Arc<ClientConfig>,
+    early: Arc<ClientConfig>,
     name: ServerName<'static>,
     verifier: Arc<dyn ServerCertVerifier>,
     checks: Arc<Checks>,
@@ -84,15 +96,17 @@ impl Client {
         let tickets = Arc::new(Tickets::default());
         let checks = Arc::new(Checks::by(verifier.clone()));
         config.dangerous().set_certificate_verifier(checks.clone());
-        let with = |gives| {
-            let store = Store::new(tickets.clone(), gives);
+        let with = |way| {
+            let store = Store::new(tickets.clone(), way != Way::Full);
             let mut config = config.clone();
             config.resumption = rustls::client::Resumption::store(Arc::new(store));
+            config.enable_early_data = way == Way::Early;
             Arc::new(config)
         };
         Self {
-            full: with(false),
-            resuming: with(true),
+            full: with(Way::Full),
+            resuming: with(Way::Resumed),
+            early: with(Way::Early),
             name,
             verifier,
             checks,
@@ -106,23 +120,23 @@ impl Client {
         Self::with(config, self.name.clone(), self.verifier.clone())
     }
 
-    /// Begins a session, resuming an earlier one where that is wanted and there is a ticket.
+    /// Begins a session in this way.
     ///
     /// # Errors
     ///
     /// The configuration is none that works.
-    pub fn begin(&self, resumes: bool) -> Result<Session, TlsError> {
-        let config = if resumes { &self.resuming } else { &self.full };
-        Session::client(config.clone(), self.name.clone())
+    pub fn begin(&self, way: Way) -> Result<Session, TlsError> {
+        Session::client(self.config(way), self.name.clone())
     }
 
     // Where another protocol carries the handshake (RFC 9001).
 
-    /// What sessions begin with that are to resume an earlier one, or not.
-    pub fn config(&self, resumes: bool) -> Arc<ClientConfig> {
-        match resumes {
-            true => self.resuming.clone(),
-            false => self.full.clone(),
+    /// What sessions begin with in this way.
+    pub fn config(&self, way: Way) -> Arc<ClientConfig> {
+        match way {
+            Way::Full => self.full.clone(),
+            Way::Resumed => self.resuming.clone(),
+            Way::Early => self.early.clone(),
         }
     }
 

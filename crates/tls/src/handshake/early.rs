@@ -3,12 +3,22 @@
 //!
 //! A client keeps its early data until it knows whether the server has taken it.
 
+use super::DATA;
+use crate::limits::HEADER_LEN;
+use crate::record::TAG_LEN;
+
+/// What encryption adds to a record of TLS 1.3: its real type, and the tag.
+pub(super) const EXPANSION: usize = 1 + TAG_LEN;
+
+/// A record of a message that is nothing but its header. In a client's last flight EndOfEarlyData alone is.
+const EMPTY_MESSAGE_LEN: usize = HEADER_LEN + 4 + EXPANSION;
+
 /// How far it has come.
 #[derive(Default)]
 pub(super) struct Early {
     /// The client's hello says that early data follows.
     pub(super) is_announced: bool,
-    /// The server takes it. A server knows that by the first of it.
+    /// The server takes it. rustls tells neither side, and a client ends it only where the server does.
     pub(super) is_taken: bool,
     /// Plaintext may be sent now.
     pub(super) may_send: bool,
@@ -23,8 +33,15 @@ impl Early {
         self.is_announced.then_some(self.is_taken)
     }
 
+    /// A client's record, encrypted and understood: perhaps the end of early data.
+    pub(super) fn note_end(&mut self, record: &[u8]) {
+        let is_end = record.len() == EMPTY_MESSAGE_LEN && record[0] == DATA;
+        self.is_taken |= self.is_announced && is_end;
+    }
+
     /// A client gives this.
     pub(super) fn give(&mut self, mut plain: Vec<u8>) {
+        self.is_announced = true;
         self.given.append(&mut plain);
     }
 

@@ -39,6 +39,9 @@ const HANDSHAKE: u8 = 22;
 /// What the others are of.
 const DATA: u8 = 23;
 
+/// The message that a client begins with.
+const CLIENT_HELLO: u8 = 1;
+
 /// What rustls refuses as malformed: a header of a record that is too long.
 const TOO_LONG: &[u8] = &[HANDSHAKE, 3, 3, 0xff, 0xff];
 
@@ -60,7 +63,9 @@ pub(crate) struct Handshake {
     incoming: Vec<u8>,
     /// Something was received.
     has_begun: bool,
-    /// The host that a client asks for, which rustls does not tell.
+    /// A client's hello, while it has not come whole.
+    hello: Vec<u8>,
+    /// The host that it asks for, which rustls does not tell.
     server_name: Option<Box<str>>,
     early: Early,
 }
@@ -109,6 +114,7 @@ impl Handshake {
             side,
             incoming: Vec::new(),
             has_begun: false,
+            hello: Vec::new(),
             server_name: None,
             early: Early::default(),
         }
@@ -149,6 +155,9 @@ impl Handshake {
             self.incoming.extend_from_slice(record);
             taken += record.len();
             self.go_on(plain, out)?;
+            if is_alone && self.incoming.is_empty() && self.is_encrypted() {
+                self.early.note_end(record);
+            }
             if is_alone && self.is_early_data(record.len()) {
                 self.incoming.clear();
             }
@@ -163,14 +172,33 @@ impl Handshake {
 
     /// What rustls does not tell of a client's hello, if this record has one.
     fn look_at_hello(&mut self, record: &[u8]) {
-        let fragment = RecordView::parse(record).map(|record| record.fragment());
-        let Ok(Ok(hello)) = fragment.map(HelloView::parse) else {
+        let Ok(record) = RecordView::parse(record) else {
             return;
         };
-        if self.server_name.is_none() {
-            self.server_name = server_name(&hello);
+        let mut whole = std::mem::take(&mut self.hello);
+        let fragment = match whole.is_empty() {
+            true => record.fragment(),
+            false => {
+                whole.extend_from_slice(record.fragment());
+                &whole
+            }
+        };
+        match HelloView::parse(fragment) {
+            Ok(hello) => {
+                if self.server_name.is_none() {
+                    self.server_name = server_name(&hello);
+                }
+                self.early.is_announced |= hello.extensions().has_early_data();
+            }
+            // It goes on in other records, of which rustls bounds the length.
+            Err(_) if fragment.first() == Some(&CLIENT_HELLO) => {
+                self.hello = match whole.is_empty() {
+                    true => fragment.to_vec(),
+                    false => whole,
+                };
+            }
+            Err(_) => {}
         }
-        self.early.is_announced |= hello.extensions().has_early_data();
     }
 
     /// What comes first is a handshake record, or an alert of a peer that cannot do with the hello.

@@ -5,11 +5,9 @@ use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, WriteTraffic};
 use rustls::{CommonState, Error};
 
-use super::DATA;
-use super::early::Early;
+use super::early::{EXPANSION, Early};
 use crate::TlsError;
 use crate::limits::{EXPANSION_MAX, HEADER_LEN, PLAIN_LEN_MAX};
-use crate::record::TAG_LEN;
 
 /// rustls' connection.
 pub(super) enum Side {
@@ -23,12 +21,6 @@ pub(super) enum Step {
     /// Nothing happens before more is received.
     Waits,
 }
-
-/// What encryption adds to a record of TLS 1.3: its real type, and the tag.
-const EXPANSION: usize = 1 + TAG_LEN;
-
-/// A record of a message that is empty but for its header, which in a client's last flight is EndOfEarlyData alone.
-const EMPTY_MESSAGE_LEN: usize = HEADER_LEN + 4 + EXPANSION;
 
 impl Side {
     pub(super) fn common(&self) -> &CommonState {
@@ -56,7 +48,7 @@ impl Side {
                             discard += record.discard;
                             plain.extend_from_slice(record.payload);
                         }
-                        early.is_taken = true;
+                        (early.is_announced, early.is_taken) = (true, true);
                         Step::Again
                     }
                     ConnectionState::WriteTraffic(_) => {
@@ -72,7 +64,6 @@ impl Side {
                 let step = status.state.map(|state| match state {
                     ConnectionState::TransmitTlsData(mut sent) => {
                         early.may_send = sent.may_encrypt_early_data().is_some();
-                        early.is_announced |= early.may_send;
                         match early.may_send {
                             // Its state stays this one for as long as it may be used.
                             true => Step::Waits,
@@ -85,9 +76,7 @@ impl Side {
                     ConnectionState::EncodeTlsData(message) => {
                         let begin = out.len();
                         encode(message, out);
-                        // rustls does not tell whether the server takes it, but sends the end of it only where it does.
-                        let is_end = out.len() - begin == EMPTY_MESSAGE_LEN && out[begin] == DATA;
-                        early.is_taken |= early.is_announced && is_end;
+                        early.note_end(&out[begin..]);
                         Step::Again
                     }
                     state => do_as_asked(state, out),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use exos_tls::client::{Client, Trust, reason, told};
+use exos_tls::client::{Client, Trust, Way, reason, told};
 use exos_tls::policy::provider;
 use exos_tls::{Session, TlsError, self_signed};
 use rustls::ServerConfig;
@@ -54,7 +54,7 @@ fn base64(bytes: &[u8]) -> String {
 /// What becomes of a client's handshake with a server: whether a session was resumed.
 fn meet(client: &Client, server: &Arc<ServerConfig>, resumes: bool) -> Result<bool, TlsError> {
     let mut pair = Pair {
-        client: client.begin(resumes)?,
+        client: client.begin(if resumes { Way::Resumed } else { Way::Full })?,
         server: Session::server(server.clone())?,
         cut: 1000,
     };
@@ -126,7 +126,7 @@ fn sessions_are_resumed_where_that_is_wanted() {
 #[test]
 fn what_answers_in_plain_text_is_no_tls() {
     let client = Client::new(&Trust::Anybody, "localhost", &[]).unwrap();
-    let mut session = client.begin(false).unwrap();
+    let mut session = client.begin(Way::Full).unwrap();
     let mut out = Vec::new();
     session.receive(&[], &mut out).unwrap();
     let answer = b"HTTP/1.1 400 Bad Request\r\n\r\n";

@@ -142,7 +142,6 @@ fn takers() -> (Arc<ServerConfig>, Arc<ClientConfig>) {
 fn visit(server: &Arc<ServerConfig>, client: &Arc<ClientConfig>) {
     let mut pair = Pair::new(server.clone(), client.clone(), 100_000);
     pair.shake_hands();
-    assert_eq!(pair.client.about().early, None);
 }
 
 /// The hello of a client that comes again, with early data behind it.
@@ -182,8 +181,9 @@ fn early_data_is_answered_before_the_handshake_is_over() {
             let end = give(&mut ours, &back, cut);
             assert_eq!(read(&mut ours), answer);
             assert!(ours.is_established() && ours.about().early == Some(true));
-            give(&mut taker, &end, cut);
+            let tickets = give(&mut taker, &end, cut);
             assert!(taker.is_established() && taker.about().early == Some(true));
+            assert!(give(&mut ours, &tickets, cut).is_empty());
             for turn in 0..3 {
                 assert_eq!(carry(&mut taker, &mut ours, &[turn; 50], cut), [turn; 50]);
                 assert_eq!(carry(&mut ours, &mut taker, &[turn; 50], cut), [turn; 50]);
@@ -192,7 +192,18 @@ fn early_data_is_answered_before_the_handshake_is_over() {
     }
 }
 
-/// Whoever has seen a flight may send it again, to any core.
+/// A client that announces early data and sends none has had it taken all the same.
+#[test]
+fn early_data_may_be_empty() {
+    let (server, client) = takers();
+    visit(&server, &client);
+    let mut pair = Pair::new(server, client, 100_000);
+    pair.shake_hands();
+    assert_eq!(pair.server.about().early, Some(true));
+    assert_eq!(pair.client.about().early, None);
+}
+
+/// Anybody who has seen a flight may send it again, to any core.
 #[test]
 fn the_same_flight_is_taken_once() {
     let (server, client) = takers();
@@ -269,7 +280,7 @@ fn what_is_not_taken_is_sent_again() {
         assert_eq!(read(&mut session), asked, "change {at}");
         let fates = (ours.about().early, session.about().early);
         assert_eq!(fates, (Some(false), Some(false)), "change {at}");
-        assert_eq!(ours.about().is_resumed, at == 1);
+        assert_eq!(ours.about().is_resumed, at > 0, "change {at}");
     }
 }
 

@@ -39,6 +39,7 @@ fn variables(
             server_name: (script == "/named").then_some(&b"own.test"[..]),
             user: (script == "/for/a").then_some(&b"a"[..]),
             is_encrypted: false,
+            is_early: script == "/early",
             tls: None,
         },
     );
@@ -176,4 +177,15 @@ fn no_field_becomes_a_variable_of_another_meaning() {
     assert_eq!(http, ["HTTP_HOST"]);
     assert!(all.values().all(|value| value != "evil"));
     assert_eq!(all["CONTENT_LENGTH"], "");
+}
+
+#[test]
+fn an_early_request_says_so_once() {
+    let plain = "GET /early HTTP/1.1\r\nHost: a\r\n\r\n";
+    let of_proxy = "GET /early HTTP/1.1\r\nHost: a\r\nEarly-Data: 1\r\n\r\n";
+    for head in [plain, of_proxy] {
+        let all = variables(head, "/early", "", None);
+        assert_eq!(all["HTTP_EARLY_DATA"], "1");
+    }
+    assert!(!variables(plain, "/late", "", None).contains_key("HTTP_EARLY_DATA"));
 }

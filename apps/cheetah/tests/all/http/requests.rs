@@ -389,3 +389,34 @@ fn the_source_of_a_script_is_refused_where_nothing_runs_it() {
     assert_eq!(outcome.statuses(), [403]);
     assert!(!outcome.text().contains("source"));
 }
+
+/// What came before the handshake of TLS was over may have been sent by somebody else: what changes nothing is answered, and other
+/// requests wait, with all that follows them (RFC 8470 §3).
+#[test]
+fn an_unsafe_request_waits_for_the_end_of_a_handshake() {
+    let early = Attempt {
+        is_early: true,
+        ..Attempt::default().by_https(true)
+    };
+    let post = "POST /a.txt HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nab";
+    let all = [&get("/a.txt", ""), post, &get("/a.txt", "")].concat();
+    let (mut server, mut connection) = (server(), ServerConnection::new());
+    let mut out = Vec::new();
+    let first = connection.handle_again(&mut server, all.as_bytes(), usize::MAX, early, &mut out);
+    assert_eq!(first.responses, 1);
+    let rest = &all.as_bytes()[first.consumed..];
+    assert!(rest.starts_with(b"POST"));
+    for _ in 0..3 {
+        let again = connection.handle_again(&mut server, rest, usize::MAX, early, &mut out);
+        assert_eq!((again.responses, again.consumed), (0, 0));
+    }
+    let late = Attempt::default().by_https(true);
+    let last = connection.handle_again(&mut server, rest, usize::MAX, late, &mut out);
+    assert_eq!((last.responses, last.consumed), (2, rest.len()));
+    let text: String = out
+        .iter()
+        .map(|it| String::from_utf8_lossy(it.as_bytes()))
+        .collect();
+    let codes: Vec<&str> = text.split("HTTP/1.1 ").skip(1).map(|it| &it[..3]).collect();
+    assert_eq!(codes, ["200", "405", "200"]);
+}

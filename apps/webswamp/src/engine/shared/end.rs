@@ -57,8 +57,9 @@ impl Engine {
         handshake: Result<&Handshake, &'static str>,
         transport: &mut impl Transport,
     ) {
-        let at = self.shared().of_token(token);
-        let at = at.expect("a connection that awaits a handshake is there");
+        let Some(at) = self.shared().of_token(token) else {
+            return;
+        };
         match handshake {
             Ok(handshake) => {
                 self.heard = now;
@@ -66,6 +67,9 @@ impl Engine {
                 it.heard = now;
                 let begun = it.begun;
                 self.statistics.secured(begun, handshake);
+                if !self.shared_awaits_handshake(token) {
+                    return; // It has been asked on already.
+                }
                 let spoken = match transport.speaks_http3() {
                     true => Spoken::Http3,
                     false => Spoken::Http2(Box::default()),
@@ -74,6 +78,24 @@ impl Engine {
                 self.settle(at, now, transport);
             }
             Err(reason) => self.shared_not_secured(at, reason, Farewell::Abort, now, transport),
+        }
+    }
+
+    /// What waits is asked before a connection is secured, if nothing of it is unsafe.
+    pub(in super::super) fn shared_early(
+        &mut self,
+        now: Instant,
+        token: u64,
+        transport: &mut impl Transport,
+    ) {
+        let Some(at) = self.shared().of_token(token) else {
+            return;
+        };
+        let shared = self.shared.as_ref().expect("slots share connections");
+        let mut waiting = shared.get(at).waiting.iter();
+        if waiting.all(|slot| self.is_safe(*slot)) {
+            self.open_for_requests(at, Spoken::Http2(Box::default()));
+            self.settle(at, now, transport);
         }
     }
 

@@ -432,6 +432,7 @@ fn connections_are_secured_first() {
     let handshake = Handshake {
         took: Duration::from_millis(3),
         is_resumed: false,
+        early: None,
         agreed: "TLSv1.3".to_owned(),
     };
     let mut world = World::shared(http2(1, 2, u32::MAX), Shape::Closed);

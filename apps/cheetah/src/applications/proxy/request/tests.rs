@@ -7,6 +7,10 @@ use crate::message::request::{FieldStore, parse};
 
 /// The head that an upstream gets for one of a client's, for a rule about `/api`.
 fn head_with(text: &str, change: impl FnOnce(&mut Proxy)) -> String {
+    head_when(text, false, change)
+}
+
+fn head_when(text: &str, is_early: bool, change: impl FnOnce(&mut Proxy)) -> String {
     let mut store = FieldStore::new();
     let request = parse(text.as_bytes(), &mut store).unwrap().unwrap();
     let to = Address::Http(Place::Tcp("10.0.0.5:8080".parse().unwrap()));
@@ -29,6 +33,7 @@ fn head_with(text: &str, change: impl FnOnce(&mut Proxy)) -> String {
         peer: "192.0.2.7".parse().unwrap(),
         length,
         is_encrypted: false,
+        is_early,
         tls: None,
         keeps: true,
         validators: None,
@@ -259,5 +264,23 @@ fn no_client_speaks_in_a_field_that_is_told() {
         "If-None-Match",
     ] {
         assert!(!is_free(name), "{name}");
+    }
+}
+
+/// What came before the handshake was over may have been sent by somebody else, and the upstream hears so: from us, or from a proxy before
+/// us (RFC 8470 §5.1).
+#[test]
+fn an_early_request_says_so_once() {
+    let said = |text: &str, is_early| {
+        let head = head_when(text, is_early, |_| {});
+        let lines = head.lines().map(str::to_ascii_lowercase);
+        let named: Vec<String> = lines.filter(|it| it.starts_with("early-data:")).collect();
+        named
+    };
+    let plain = "GET /api HTTP/1.1\r\nHost: a.test\r\n\r\n";
+    let of_proxy = "GET /api HTTP/1.1\r\nHost: a.test\r\nearly-data: 1\r\n\r\n";
+    assert!(said(plain, false).is_empty());
+    for (text, is_early) in [(plain, true), (of_proxy, true), (of_proxy, false)] {
+        assert_eq!(said(text, is_early), ["early-data: 1"]);
     }
 }
