@@ -84,6 +84,34 @@ else
 fi
 "$exos" lab down --name "$lab" >/dev/null 2>&1
 
+# Over a wire that takes several datagrams as one frame, our own client in place of aioquic's: what the kernel hands on so comes to packet sockets, and
+# what the server sends so to the kernel's.
+about="several in a frame: "
+sum=$(sha256sum <"$site/long.bin" | cut -d ' ' -f 1)
+# load COUNTER ADDRESS LINK...: our client; its counter of this name is in $got.
+load() {
+    local name=$1 at=$2; shift 2
+    client timeout 300 "$exos" load "https://$at:8443/long.bin" "$@" --http 3 --insecure -c 2 --streams 2 -n 6 -d 600s --timeout 300s --expect-sha256 "$sum" --json >"$work/load" 2>"$work/load.err"
+    got=$(python3 -S -c "import json; r = json.load(open('$work/load')); print(r['responses'], r['errors']); print(r['counters'].get('$name', 0))" 2>&1)
+    same "files come whole" "6 {}" "$(head -n 1 <<<"$got")$(cat "$work/load.err")"
+    got=$(tail -n 1 <<<"$got")
+}
+if "$exos" lab up --name "$lab" --wire offload >/dev/null; then
+    # shellcheck disable=SC2086
+    launch "https://" "$exos" lab exec --name "$lab" a -- "$exos" serve --sockets "$site" $common || bad "it starts" "$(cat "$work/err")"
+    load link_rx_gso_frames 10.10.0.1 --link packet:wire --address 10.10.0.20/24
+    at_least "they come so to packet sockets" 10 "$got"
+    stop
+    # shellcheck disable=SC2086
+    launch_in_lab "$site" --link xdp:wire --address 10.10.0.10/24 $common || bad "it starts" "$(cat "$work/err")"
+    load quic_datagrams_received 10.10.0.10 --sockets
+    stop
+    at_least "they leave so beside the ring" 10 "$(counted "$work/out" link_tx_super_packets)"
+else
+    bad "lab up"
+fi
+"$exos" lab down --name "$lab" >/dev/null 2>&1
+
 about="two cores: "
 queues=2
 # shellcheck disable=SC2086

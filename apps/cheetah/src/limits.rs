@@ -676,6 +676,9 @@ pub const QUIC_HEADERS_LEN: usize = 40 + 8;
 /// Datagrams of one connection that are made at once: of full packets, what a link may take as one.
 pub const QUIC_SEGMENTS_MAX: usize = 40;
 
+/// Bytes that QUIC is given in one piece: it counts all of a piece as unacknowledged until nothing of it is.
+pub const QUIC_PIECE_LEN: usize = 16 * 1024;
+
 /// A part of a body up to this length is copied beside its frame's head, which costs less than a piece of its own.
 pub const QUIC_COPIED_LEN_MAX: usize = 2048;
 

@@ -143,6 +143,14 @@ impl Buffer {
         }
     }
 
+    /// The bytes that it was made of, where threads share them.
+    pub fn shared(&self) -> Option<&SharedBytes> {
+        match &self.0.bytes {
+            Bytes::Shared(shared) => Some(shared),
+            Bytes::Owned(_) | Bytes::Once(_) | Bytes::Static(_) => None,
+        }
+    }
+
     /// Takes note of a use of shared bytes, see [`SharedBytes::note_use`].
     #[inline]
     pub fn note_use(&self) {

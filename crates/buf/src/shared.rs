@@ -73,6 +73,12 @@ impl SharedBytes {
     }
 }
 
+impl AsRef<[u8]> for SharedBytes {
+    fn as_ref(&self) -> &[u8] {
+        self.as_slice()
+    }
+}
+
 impl From<Vec<u8>> for SharedBytes {
     /// Takes the bytes; they are moved only if the vector holds spare room.
     fn from(bytes: Vec<u8>) -> Self {

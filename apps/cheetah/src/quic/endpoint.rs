@@ -113,8 +113,15 @@ impl Quic {
         Some((leaving, &self.buffer[..leaving.len]))
     }
 
-    /// As [`transmit`](Self::transmit), in a buffer of their own.
-    pub fn transmit_owned(&mut self, segments: usize) -> Option<(Leaving, Vec<u8>)> {
+    /// As [`transmit`](Self::transmit), in a buffer of their own, for which there is a `spare` one.
+    pub fn transmit_owned(
+        &mut self,
+        segments: usize,
+        spare: impl FnOnce() -> Vec<u8>,
+    ) -> Option<(Leaving, Vec<u8>)> {
+        if self.buffer.capacity() == 0 {
+            self.buffer = spare();
+        }
         let leaving = self.make_next(segments)?;
         let payload = leaving.take_from(&mut self.buffer);
         Some((leaving, payload))

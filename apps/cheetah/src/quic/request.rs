@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes};
 use exos_buf::Slice;
 use exos_http3::Fault;
 use exos_http3::frame::{self, kind};
@@ -12,7 +12,7 @@ use exos_inet::Instant;
 use exos_inet::tcp::ConnectionId;
 use quinn_proto::{ConnectionHandle, SendStream, StreamId, WriteError};
 
-use crate::limits::QUIC_COPIED_LEN_MAX;
+use crate::limits::{QUIC_COPIED_LEN_MAX, QUIC_PIECE_LEN};
 use crate::message::http3;
 
 /// A request and its response.
@@ -61,6 +61,8 @@ enum Piece {
     /// Those, as far as QUIC has not taken them.
     Leaving(Bytes, usize),
     Body(Slice),
+    /// Some of a document, in the memory in which all threads have it.
+    Document(Bytes),
 }
 
 /// What has come of a request.
@@ -220,7 +222,12 @@ impl Request {
             frames.extend_from_slice(slice.as_bytes());
         } else {
             self.queue_len += slice.len();
-            self.queue.push_back(Piece::Body(slice));
+            self.queue.push_back(match slice.buffer().shared() {
+                Some(shared) => {
+                    Piece::Document(Bytes::from_owner(shared.clone()).slice(slice.range()))
+                }
+                None => Piece::Body(slice),
+            });
         }
     }
 
@@ -245,7 +252,7 @@ impl Request {
         self.has_head
     }
 
-    /// Gives QUIC some of what is queued; false where nothing is.
+    /// Gives QUIC some of what is queued, in short pieces; false where nothing is.
     ///
     /// # Errors
     ///
@@ -259,10 +266,18 @@ impl Request {
         }
         let is_whole = match piece {
             Piece::Body(slice) => {
-                let len = out.write(slice.as_bytes())?;
+                let most = slice.len().min(QUIC_PIECE_LEN);
+                let len = out.write(&slice.as_bytes()[..most])?;
                 self.queue_len -= len;
                 *slice = slice.sub(len..slice.len());
                 slice.is_empty()
+            }
+            Piece::Document(bytes) => {
+                let mut next = [bytes.slice(..bytes.len().min(QUIC_PIECE_LEN))];
+                let len = out.write_chunks(&mut next)?.bytes;
+                self.queue_len -= len;
+                bytes.advance(len);
+                bytes.is_empty()
             }
             Piece::Leaving(bytes, counted) => {
                 // QUIC keeps them as they are, without a copy.

@@ -86,7 +86,9 @@ impl Http3 {
     /// Sends what there is to be sent, as long as the stack has room.
     pub(super) fn send(&mut self, now: Instant, stack: &mut Stack) {
         while stack.datagram_room() >= QUIC_SEGMENTS_MAX {
-            let Some((leaving, payload)) = self.quic.transmit_owned(QUIC_SEGMENTS_MAX) else {
+            let spare = || stack.burst_buffer();
+            let made = self.quic.transmit_owned(QUIC_SEGMENTS_MAX, spare);
+            let Some((leaving, payload)) = made else {
                 return;
             };
             let fields = HeaderFields {

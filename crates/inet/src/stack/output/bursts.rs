@@ -22,6 +22,11 @@ use super::packets::IpHeader;
 /// Bytes of the longest head: Ethernet without a tag, IPv6, UDP.
 const HEAD_LEN: usize = ethernet::LEN + ipv6::LEN + udp::LEN;
 
+/// Buffers that are kept: for those that there is room for to wait at once, of forty datagrams and so 60 KB each.
+const SPARES_MAX: usize = 8;
+/// The shortest that are kept: of fewer datagrams, memory costs next to nothing.
+const SPARE_LEN_MIN: usize = 16 * 1024;
+
 /// What the link does for them.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::stack) struct Cut {
@@ -49,6 +54,8 @@ pub(in crate::stack) struct Burst {
 pub(in crate::stack) struct Bursts {
     queue: VecDeque<Burst>,
     waiting: usize,
+    /// Buffers of those that have left.
+    spare: Vec<Vec<u8>>,
     /// The head that was written last.
     head: Head,
 }
@@ -90,14 +97,30 @@ impl Bursts {
         self.queue.push_back(burst);
     }
 
+    /// A buffer for the next ones, which is empty; one whose memory was used before, where there is such.
+    pub fn take_spare(&mut self) -> Vec<u8> {
+        self.spare.pop().unwrap_or_default()
+    }
+
+    fn keep(&mut self, mut buffer: Vec<u8>) {
+        let is_of_many = buffer.capacity() >= SPARE_LEN_MIN;
+        if is_of_many && self.spare.len() < SPARES_MAX {
+            buffer.clear();
+            self.spare.push(buffer);
+        }
+    }
+
     /// The next frame, of no more datagrams than there is `room` for.
     pub fn poll_transmit(&mut self, room: usize, cut: Cut) -> Option<Transmit<'_>> {
         // What was lent out is not looked at any more.
-        self.queue.pop_front_if(|burst| burst.count() == 0);
+        if let Some(over) = self.queue.pop_front_if(|burst| burst.count() == 0) {
+            self.keep(over.payload);
+        }
         let Self {
             queue,
             waiting,
             head,
+            ..
         } = self;
         let burst = queue.front_mut()?;
         let fit = cut.whole_max.map_or(1, |max| {

@@ -46,6 +46,11 @@ impl Stack {
         Ok(())
     }
 
+    /// An empty buffer for datagrams that are to leave together, in memory that others have left.
+    pub fn burst_buffer(&mut self) -> Vec<u8> {
+        self.bursts.take_spare()
+    }
+
     /// Send datagrams that lie one behind the other, each of `segment` bytes but the last, which may be shorter, with header fields of
     /// their own. They leave together, and none in fragments: of those for which there is [no room](Self::datagram_room) all are
     /// dropped.
