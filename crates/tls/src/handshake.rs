@@ -7,7 +7,7 @@ use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::kernel::KernelConnection;
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
-use rustls::{CommonState, ExtractedSecrets, ProtocolVersion};
+use rustls::{CommonState, ExtractedSecrets, PeerMisbehaved, ProtocolVersion};
 use rustls_pki_types::ServerName;
 
 use crate::TlsError;
@@ -144,7 +144,13 @@ impl Handshake {
             let is_alone = self.incoming.is_empty();
             self.incoming.extend_from_slice(record);
             taken += record.len();
-            self.go_on(out)?;
+            let said = out.len();
+            if let Err(error) = self.go_on(out) {
+                return Err(match out.len() == said {
+                    true => self.say_unsaid(error, record.len(), out),
+                    false => error,
+                });
+            }
             if is_alone && self.is_early_data(record.len()) {
                 self.incoming.clear();
             }
@@ -194,6 +200,30 @@ impl Handshake {
                 return;
             }
         }
+    }
+
+    /// rustls has failed by the record of this length that came last. Some of its errors come without an alert: those about what records are, which it
+    /// finds before it looks at messages. Then that record has left no trace but its bytes here, and in its place comes one that is refused with an
+    /// alert.
+    fn say_unsaid(&mut self, error: TlsError, len: usize, out: &mut Vec<u8>) -> TlsError {
+        let TlsError::Handshake(rustls::Error::PeerMisbehaved(
+            PeerMisbehaved::IllegalTlsInnerPlaintext
+            | PeerMisbehaved::MessageInterleavedWithHandshakeMessage
+            | PeerMisbehaved::RejectedEarlyDataInterleavedWithHandshakeMessage
+            | PeerMisbehaved::TooManyEmptyFragments,
+        )) = error
+        else {
+            return error;
+        };
+        let before = self.incoming.len().saturating_sub(len);
+        self.incoming.truncate(before);
+        let is_between_messages = self.is_encrypted() && before == 0;
+        let by = if is_between_messages {
+            ILLEGAL_CHANGE
+        } else {
+            TOO_LONG
+        };
+        self.refuse(by, error, out)
     }
 
     /// Something has come that rustls would take, or call by another name. It alone can tell the peer: it is made to, by what it
