@@ -56,6 +56,7 @@ ALLOWED = {
     "cert_chain_of_trust": "the authority is not the system's",
     "DNS_CAArecord": "nobody answers for the name",
     "engine_problem": "OpenSSL's own",
+    "QUIC": "OpenSSL's own, too: it has none",
     "security_headers": "what documents may do is the site's to say ([[site.fields]])",
     "sessionresumption_ticket": "its own client does not resume sessions of TLS 1.3 here",
     "cipher_order": "each client's order is taken, since it knows whether its processor has AES; all suites are good",

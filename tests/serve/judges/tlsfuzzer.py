@@ -33,6 +33,7 @@ SECOND_CHANGE = "a change of ciphers is dropped however often it comes, as RFC 8
 LEGACY = "the legacy version is not looked at where supported_versions is there, as RFC 8446 §4.2.1 says"
 SECOND_HELLO = "the order of extensions in a second hello is not compared with that of the first"
 TWO_BYTES = "a change of ciphers with two bytes is called malformed"
+KEY_UPDATE = "the key is changed before the next data that is sent, as RFC 8446 §4.6.3 says, and once for all that have asked till then"
 NO_TICKET = "a client that offers no way to use a ticket gets none"
 EMPTY_ALERT = "an alert that is empty is called malformed in the handshake (decode_error), not unexpected"
 INTERLEAVED = "what stands within a message is called malformed (decode_error), not unexpected"
@@ -58,7 +59,7 @@ SCRIPTS = [
     ("tls13-hrr", [], True, []),
     ("tls13-invalid-ciphers", [], True, []),
     ("tls13-keyshare-omitted", [], True, [("key_share extension omitted", GROUP, KEY_SHARE)]),
-    ("tls13-keyupdate", [], True, []),
+    ("tls13-keyupdate", [], True, [("app data split|multiple KeyUpdate", "Timeout|ApplicationData", KEY_UPDATE)]),
     ("tls13-keyupdate-from-server", [], False, [("post-handshake KeyUpdate", "ApplicationData", NO_TICKET)]),
     ("tls13-large-number-of-extensions", [], False, [("extensions", "closure|decode_error", HELLO)]),
     ("tls13-legacy-version", [], True, [("version", "server_hello", LEGACY)]),
