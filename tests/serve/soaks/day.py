@@ -97,7 +97,7 @@ class Loading(threading.Thread):
         while not self.day.over.is_set():
             seconds = self.random.choice([1, 2, 4, 7])
             command = ["load", "--sockets", "--idle", "sleep", "--json", "--quiet", "-c", str(self.random.choice([1, 2, 5])), "--think", "20ms",
-                       "--timeout", f"{PATIENCE}s", "-d", f"{seconds}s", "--expect-status", "200", *how, url]
+                       "--no-probe", "--timeout", f"{PATIENCE}s", "-d", f"{seconds}s", "--expect-status", "200", *how, url]
             done = subprocess.run(inside("b", EXOS, *command), capture_output=True, text=True, timeout=4 * PATIENCE, check=False)
             try:
                 said = json.loads(done.stdout)

@@ -6,6 +6,7 @@
 //! | `step` | rustls, a step at a time |
 
 mod early;
+mod refusing;
 mod step;
 
 use std::sync::Arc;
@@ -154,7 +155,13 @@ impl Handshake {
             let is_alone = self.incoming.is_empty();
             self.incoming.extend_from_slice(record);
             taken += record.len();
-            self.go_on(plain, out)?;
+            let said = out.len();
+            if let Err(error) = self.go_on(plain, out) {
+                return Err(match out.len() == said {
+                    true => self.say_unsaid(error, record.len(), plain, out),
+                    false => error,
+                });
+            }
             if is_alone && self.incoming.is_empty() && self.is_encrypted() {
                 self.early.note_end(record);
             }
@@ -229,34 +236,6 @@ impl Handshake {
                     return Err(error.into());
                 }
             }
-        }
-    }
-
-    /// Appends the alert with which rustls has failed. It gives what it has to send before it looks at what was received, and
-    /// then it must not look: it remembers places there of messages that it will not come to.
-    fn say_why(&mut self, plain: &mut Vec<u8>, out: &mut Vec<u8>) {
-        while self.side.common().wants_write() {
-            let step = self
-                .side
-                .step(&mut self.incoming, &mut self.early, plain, out);
-            if step.1.is_err() {
-                return;
-            }
-        }
-    }
-
-    /// Something has come that rustls would take, or call by another name. It alone can tell the peer: it is made to, by what it
-    /// refuses with the right alert.
-    fn refuse(
-        &mut self,
-        by: &[u8],
-        error: TlsError,
-        plain: &mut Vec<u8>,
-        out: &mut Vec<u8>,
-    ) -> TlsError {
-        self.incoming.extend_from_slice(by);
-        match self.go_on(plain, out) {
-            Ok(()) | Err(_) => error,
         }
     }
 

@@ -15,6 +15,9 @@ use exos_tls::policy::{MinimumVersion, provider};
 /// A fragment of a message, and then a record of a kind that there is not.
 const FRAGMENT_AND_NONSENSE: &[u8] = &[22, 3, 1, 0, 1, 1, 0xff, 3, 1, 0, 1, 0];
 
+/// A fragment of a message, and then data, which has no place within a message.
+const FRAGMENT_AND_DATA: &[u8] = &[22, 3, 1, 0, 1, 1, 23, 3, 1, 0, 1, 0];
+
 /// A hello that is none, and another message in its record.
 const BAD_HELLO_AND_MORE: &[u8] = &[22, 3, 1, 0, 8, 1, 0, 0, 0, 1, 0, 0, 0];
 
@@ -34,6 +37,7 @@ fn a_bad_hello_with_more_behind_it_is_answered_by_an_alert() {
     let (server, _) = configs(MinimumVersion::V12, &[]);
     for bytes in [
         FRAGMENT_AND_NONSENSE,
+        FRAGMENT_AND_DATA,
         BAD_HELLO_AND_MORE,
         BAD_HELLO_AND_A_BYTE,
         NOTHING,
