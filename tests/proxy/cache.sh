@@ -38,7 +38,7 @@ size = "64MiB"
 [[site.proxy]]
 path = "/"
 to = "http://127.0.0.1:9100"
-cache = { answer = "2MiB", stale_if_error = "1h" }
+cache = { answer = "2MiB", stale_if_error = "1h", purge = ["127.0.0.1"] }
 [[site.proxy]]
 path = "/plain"
 to = "http://127.0.0.1:9100"
@@ -107,6 +107,14 @@ for carrier in "HTTP/1.1:http://127.0.0.1:8080" "HTTPS:https://127.0.0.1:8443 --
     rm "$work/log.down"
     same "what succeeds has it forgotten" 200 "$(curl -ksS -m 60 -o "$work/body" -w '%{http_code}' -d a=b "$base/$n?len=1000&$fresh" "$@")"
     same "and it is asked for again" "fwd=uri-miss; stored 1000" "$(asked "$base/$n?len=1000&$fresh" "$@")"
+    path="/$n/s?tag=a&field=Cache-Control:max-age=10,stale-while-revalidate=1000&field=Age:20"
+    asked "$base$path" "$@" >/dev/null
+    is_given() { [ "$(asked "$base$path" "$@")" = "hit 10" ]; }
+    check "what is stale is given out while it is asked for" await is_given "$@"
+    check "which the server does by itself" await grep -qF -- "GET $path \"a\"" "$work/log"
+    same "an operator has all of a path forgotten" 200 "$(curl -ksS -m 60 -o "$work/body" -w '%{http_code}' -X PURGE "$base/$n/*" "$@")"
+    same "and it is asked for again" "fwd=uri-miss; stored 10" "$(asked "$base$path" "$@")"
+    same "the upstream hears nothing of that" 0 "$(grep -c PURGE "$work/log")"
     same "without cache nothing is said" " 10" "$(asked "$base/plain?$fresh" "$@")"
 done
 

@@ -159,6 +159,51 @@ else
     bad "tls-alpn-01: it starts" "$(cat "$work/err")"
 fi
 
+# Through a proxy, as the environment says.
+about="proxy: "
+cat >"$work/proxy.py" <<'END'
+import socket, threading
+
+def pipe(source, sink):
+    try:
+        while data := source.recv(65536):
+            sink.sendall(data)
+        sink.shutdown(socket.SHUT_WR)
+    except OSError:
+        pass
+
+def serve(client):
+    head = b""
+    while b"\r\n\r\n" not in head:
+        data = client.recv(4096)
+        if not data:
+            return
+        head += data
+    print(head.decode().split("\r\n")[0], flush=True)
+    host, port = head.split()[1].decode().rsplit(":", 1)
+    server = socket.create_connection((host, int(port)))
+    client.sendall(b"HTTP/1.1 200 It stands\r\n\r\n")
+    threading.Thread(target=pipe, args=(server, client), daemon=True).start()
+    pipe(client, server)
+
+listener = socket.create_server(("127.0.0.1", 3128))
+while True:
+    threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
+END
+python3 "$work/proxy.py" >"$work/proxied" 2>&1 &
+other=$!
+await bash -c "</dev/tcp/127.0.0.1/3128" 2>/dev/null
+config state6
+if HTTPS_PROXY=http://127.0.0.1:3128 sockets; then
+    check "a certificate comes" await is_served
+    has "through that" "CONNECT 127.0.0.1:14000 HTTP/1.1" "$(cat "$work/proxied")"
+    stop
+else
+    bad "it starts" "$(cat "$work/err")"
+fi
+end "$other"
+other=
+
 # The authority's advice (RFC 9773): told, and followed where it says that a certificate has to go.
 about="advice: "
 acme() { statistics | python3 -c "import json,sys; it=json.load(sys.stdin)['acme'][0]; print($1)"; }

@@ -481,6 +481,9 @@ pub const VARY_LEN_MAX: usize = 1024;
 /// Answers to one target that depend on fields of requests: languages by codings.
 pub const VARIANTS_MAX: usize = 16;
 
+/// Requests of a loop's own to upstreams at once, for what clients are given stale. Beyond, the clients ask, and wait.
+pub const REFRESHES_MAX: usize = 16;
+
 /// How long a request waits for the answer to another one, as nginx's `proxy_cache_lock_timeout`. Then it goes to the upstream itself.
 pub const ANSWER_WAIT_TIME: Duration = Duration::from_secs(5);
 

@@ -121,7 +121,10 @@ impl Known {
         if let Err(error) = wanted.store.set_record(name, &Record::default()) {
             exos_program::warn!("exos serve: cannot forget what has failed for {name}: {error}");
         }
-        let had = self.entries.get(name).and_then(|it| it.advice.clone());
+        let entry = self.entries.entry(name.to_owned()).or_default();
+        // Nothing was advised for the one that has come.
+        (entry.validity, entry.ask_at) = (None, 0);
+        let had = entry.advice.take();
         self.look(wanted, name, false);
         let Some(entry) = self.entries.get_mut(name) else {
             return;

@@ -147,7 +147,7 @@ pub(super) fn lines(
 }
 
 /// Appends a field's line.
-pub(super) fn push_field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
+pub(crate) fn push_field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(b": ");
     out.extend_from_slice(value);

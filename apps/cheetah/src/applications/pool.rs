@@ -19,6 +19,7 @@ mod counters;
 mod group;
 mod keeping;
 mod links;
+mod refreshes;
 mod session;
 mod shares;
 mod upstreams;
@@ -41,6 +42,8 @@ pub(crate) use collected::Collected;
 use counters::Counters;
 use group::{Group, Waiting};
 pub use links::RequestId;
+use refreshes::Refreshes;
+pub use refreshes::{RefreshId, Refreshed};
 use shares::counted;
 use upstreams::News;
 
@@ -96,6 +99,8 @@ pub struct Applications {
     keeps: Option<HashMap<Address, usize>>,
     /// Who is asked whether it is well.
     checks: Checks,
+    /// Requests for which no client waits.
+    refreshes: Refreshes,
     /// The time of this turn.
     now: Instant,
     /// How often one of several addresses was chosen.
@@ -310,7 +315,8 @@ impl Applications {
                 let groups = self.groups.values();
                 let untils = groups
                     .flat_map(Group::untils)
-                    .chain(self.checks.poll_timeout());
+                    .chain(self.checks.poll_timeout())
+                    .chain(self.refreshes.poll_timeout());
                 untils.chain(self.carriers.links.poll_timeout()).min()
             }
         }
@@ -322,6 +328,7 @@ impl Applications {
         self.end_idle(now);
         let turned = self.checks.turn(&mut self.carriers.upstreams, now);
         turned.iter().for_each(tell_of);
+        self.refreshes.turn(&mut self.carriers.upstreams, now);
         for group in self.groups.values_mut() {
             group.full_until.take_if(|until| *until <= now);
             group.wake();
@@ -349,6 +356,9 @@ impl Applications {
                 News::Of(client) => return Some(client),
                 News::Check(connection) => {
                     let upstreams = &mut self.carriers.upstreams;
+                    if self.refreshes.hear(connection, upstreams) {
+                        continue;
+                    }
                     let turned = self.checks.hear(connection, upstreams, self.now);
                     turned.iter().for_each(tell_of);
                 }

@@ -14,7 +14,7 @@ use exos_inet::Instant;
 
 use super::counters::Counters;
 use super::keeping::Errand;
-use super::key::{key_of, push_values};
+use super::key::{is_of, key_of, push_values};
 use super::record::{Answer, Record};
 use super::rules::CacheRules;
 use crate::applications::pool::Collected;
@@ -289,6 +289,27 @@ impl Answers {
         if is_known {
             return;
         }
+        let (site, key) = wanted;
+        self.want_forgotten(Errand::Forget { site, key });
+    }
+
+    /// What is kept of a key is to be taken for old, or all whose keys begin with it.
+    pub fn purge(&mut self, site: usize, key: SitePath, means_below: bool) {
+        self.counters.purged += 1;
+        for ((of, known), place) in &mut self.places {
+            if *of == site && is_of(known, &key, means_below) {
+                place.answers.clear();
+            }
+        }
+        self.places.retain(|_, place| !place.is_empty());
+        self.want_forgotten(Errand::Purge {
+            site,
+            key,
+            means_below,
+        });
+    }
+
+    fn want_forgotten(&mut self, errand: Errand) {
         if self.errands.len() >= 2 * ERRANDS_MAX {
             // The thread that has the account does nothing for now, and keys would pile up.
             self.errands.clear();
@@ -296,8 +317,7 @@ impl Answers {
             self.errands.push_back(Errand::ForgetAll);
             return self.forget_here();
         }
-        let (site, key) = wanted;
-        self.errands.push_back(Errand::Forget { site, key });
+        self.errands.push_back(errand);
     }
 
     /// Nothing that is kept is given out from here any more.

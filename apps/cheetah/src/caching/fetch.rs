@@ -336,6 +336,11 @@ impl Fetch {
         }
     }
 
+    /// Its answer is on its way to be kept.
+    pub fn is_gathering(&self) -> bool {
+        self.gathering.is_some()
+    }
+
     fn give_up(&mut self, why: Unkept, answers: &mut Answers, now: Instant) {
         self.outcome = Outcome::Unkept(why);
         answers.counters.unkept += 1;

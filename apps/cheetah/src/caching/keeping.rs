@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use exos_buf::SharedBytes;
 
+use super::key;
 use super::record::Record;
 use super::rules::CacheRules;
 use crate::limits::{DOCUMENT_OVERHEAD_LEN, FORGOTTEN_MAX, VARIANTS_MAX};
@@ -46,6 +47,15 @@ pub enum Errand {
         /// The key.
         key: SitePath,
     },
+    /// What is kept of a key is to be taken for old, or all whose keys begin with it.
+    Purge {
+        /// The number of its site.
+        site: usize,
+        /// The key.
+        key: SitePath,
+        /// It is the beginning of keys.
+        means_below: bool,
+    },
     /// All that is kept is to be taken for old.
     ForgetAll,
 }
@@ -55,7 +65,10 @@ impl Errand {
     pub fn content_len(&self) -> usize {
         match self {
             Errand::Keep { record, .. } => record.body.as_slice().len(),
-            Errand::Renew { .. } | Errand::Forget { .. } | Errand::ForgetAll => 0,
+            Errand::Renew { .. }
+            | Errand::Forget { .. }
+            | Errand::Purge { .. }
+            | Errand::ForgetAll => 0,
         }
     }
 }
@@ -132,16 +145,25 @@ impl Keeping {
                     tell(site, Change::AnswerLost(key));
                 }
             }
-            Errand::Forget { site, key } => {
-                for name in self.keys.remove(&(site, key.clone())).unwrap_or_default() {
-                    self.leave(site, &name);
-                }
-                self.forgotten.push_back((site, key.clone()));
-                self.forgotten_count += 1;
-                if self.forgotten.len() > FORGOTTEN_MAX {
-                    self.forgotten.pop_front();
-                }
-                tell(site, Change::Forgotten(key, self.forgotten_count));
+            Errand::Forget { site, key } => self.forget(site, key, tell),
+            Errand::Purge {
+                site,
+                key,
+                means_below,
+            } => {
+                let is_of = |(of, known): &&(usize, SitePath)| {
+                    *of == site && *known != key && key::is_of(known, &key, means_below)
+                };
+                let of_it: Vec<SitePath> = self
+                    .keys
+                    .keys()
+                    .filter(is_of)
+                    .map(|(_, it)| it.clone())
+                    .collect();
+                of_it.into_iter().for_each(|it| self.forget(site, it, tell));
+                self.forget(site, key, tell);
+                // What is on its way may be of it, too.
+                self.forgotten.clear();
             }
             Errand::ForgetAll => {
                 let all: Vec<(usize, SitePath)> = self.kept.keys().cloned().collect();
@@ -152,6 +174,19 @@ impl Keeping {
                 tell(0, Change::Forgotten(everything(), self.forgotten_count));
             }
         }
+    }
+
+    /// What is kept of a key is old.
+    fn forget(&mut self, site: usize, key: SitePath, tell: &mut Tell<'_>) {
+        for name in self.keys.remove(&(site, key.clone())).unwrap_or_default() {
+            self.leave(site, &name);
+        }
+        self.forgotten.push_back((site, key.clone()));
+        self.forgotten_count += 1;
+        if self.forgotten.len() > FORGOTTEN_MAX {
+            self.forgotten.pop_front();
+        }
+        tell(site, Change::Forgotten(key, self.forgotten_count));
     }
 
     /// Something else has gone from memory, or come there: what that says of answers.

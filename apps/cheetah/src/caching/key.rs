@@ -35,6 +35,12 @@ pub fn key_of(name: &[u8]) -> SitePath {
     rest[..rest.len() - values].into()
 }
 
+/// Whether a key is that of another, with whatever a proxy has claimed; or, where all below it are meant, begins with it.
+pub fn is_of(key: &[u8], other: &[u8], means_below: bool) -> bool {
+    let rest = key.strip_prefix(other);
+    rest.is_some_and(|rest| means_below || matches!(rest.first(), None | Some(0)))
+}
+
 /// Appends the key of what a request asks for. False where that is too long to be one.
 pub fn push(
     out: &mut Vec<u8>,

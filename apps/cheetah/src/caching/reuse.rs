@@ -12,6 +12,8 @@ pub enum Reuse {
     Fresh,
     /// It will do, though it is stale.
     Stale,
+    /// It will do if it is asked for meanwhile, though it is stale (RFC 5861 §3).
+    Refresh,
     /// The upstream is to be asked first, for this reason.
     Ask(Why),
 }
@@ -65,11 +67,13 @@ pub fn judge(terms: &Terms, age: Duration, request: &Directives, is_asked_for: b
     if request.min_fresh.is_some() || terms.never_stale {
         return Reuse::Ask(Why::Stale);
     }
-    let will_do = request.max_stale.is_some_and(|most| staleness <= most)
-        || is_asked_for && staleness < terms.while_revalidating;
-    match will_do {
-        true => Reuse::Stale,
-        false => Reuse::Ask(Why::Stale),
+    if request.max_stale.is_some_and(|most| staleness <= most) {
+        return Reuse::Stale;
+    }
+    match (staleness < terms.while_revalidating, is_asked_for) {
+        (true, true) => Reuse::Stale,
+        (true, false) => Reuse::Refresh,
+        (false, _) => Reuse::Ask(Why::Stale),
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use exos::wire::Prefix;
+
 use crate::limits::{ANSWER_LEN, ANSWER_SHARE_PERCENT};
 
 /// What is said of keeping the answers of a rule's upstreams. Each rule of each configuration has its own, by whose address in memory
@@ -20,6 +22,8 @@ pub struct CacheRules {
     pub stale_while_revalidate: Duration,
     /// How long behind its time one will do where there is no other, where it does not say so itself.
     pub stale_if_error: Duration,
+    /// Who may have what is kept forgotten.
+    pub purgers: Vec<Prefix>,
 }
 
 impl Default for CacheRules {
@@ -31,6 +35,7 @@ impl Default for CacheRules {
             heuristic: None,
             stale_while_revalidate: Duration::ZERO,
             stale_if_error: Duration::ZERO,
+            purgers: Vec::new(),
         }
     }
 }

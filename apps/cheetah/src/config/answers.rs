@@ -8,6 +8,8 @@ use super::schema::{CacheOf, ProxyCacheTable};
 use super::units::size_within;
 use crate::caching::CacheRules;
 use crate::limits::ANSWER_LEN_MAX;
+use crate::site::rules::access::networks::parse_network;
+use exos::wire::Prefix;
 use exos_program::config::Source;
 use exos_program::units::parse_duration;
 
@@ -32,6 +34,8 @@ fn of(table: &ProxyCacheTable) -> Result<CacheRules, String> {
     let len = |text: &String| size_within(text, 1, ANSWER_LEN_MAX);
     let len = table.answer.as_ref().map(len).transpose()?;
     let share = table.share.as_deref().map(percent).transpose()?;
+    let purgers = table.purge.iter().map(|text| parse_network(text)).collect();
+    let purgers: Result<Vec<Prefix>, String> = purgers;
     let time = |text: &Option<String>| text.as_deref().map(parse_duration).transpose();
     Ok(CacheRules {
         answer_len_max: len.unwrap_or(by_default.answer_len_max),
@@ -40,6 +44,7 @@ fn of(table: &ProxyCacheTable) -> Result<CacheRules, String> {
         heuristic: time(&table.guess)?.filter(|time| !time.is_zero()),
         stale_while_revalidate: time(&table.stale_while_revalidate)?.unwrap_or_default(),
         stale_if_error: time(&table.stale_if_error)?.unwrap_or_default(),
+        purgers: purgers?,
     })
 }
 
@@ -62,6 +67,7 @@ mod tests {
             answer: (key == "answer").then(|| text.to_owned()),
             share: (key == "share").then(|| text.to_owned()),
             stale_if_error: (key == "stale").then(|| text.to_owned()),
+            purge: Vec::from_iter((key == "purge").then(|| text.to_owned())),
             ..ProxyCacheTable::default()
         };
         for (key, text, wanted) in [
@@ -71,6 +77,7 @@ mod tests {
             ("share", "91%", "\"1%\" to \"90%\""),
             ("share", "50", "\"1%\" to \"90%\""),
             ("stale", "9000h", "longer than a week"),
+            ("purge", "somebody", "somebody"),
         ] {
             let error = of(&table(key, text)).unwrap_err();
             assert!(error.contains(wanted), "{text}: {error}");

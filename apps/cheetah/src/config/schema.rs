@@ -240,7 +240,7 @@ pub(super) struct CheckTable {
 #[serde(
     untagged,
     expecting = "write true, false, or a table as { answer = \"1MiB\", share = \"25%\" }, with no other keys than answer, share, \
-                 obey_clients, guess, stale_while_revalidate and stale_if_error"
+                 obey_clients, guess, stale_while_revalidate, stale_if_error and purge"
 )]
 pub(super) enum CacheOf {
     Is(bool),
@@ -257,6 +257,7 @@ pub(super) struct ProxyCacheTable {
     pub(super) guess: Option<String>,
     pub(super) stale_while_revalidate: Option<String>,
     pub(super) stale_if_error: Option<String>,
+    pub(super) purge: Vec<String>,
 }
 
 /// `[[site.access]]`: who may have some paths.

@@ -13,6 +13,7 @@
 //! | [`streaming`], [`stream`] | content that is read while it is sent, and what a connection has of it |
 //! | [`fetching`] | documents that requests wait for |
 //! | [`answering`] | a request that an application answers |
+//! | [`refreshing`] | requests of the server's own to upstreams |
 //! | [`bounds`], [`peers`] | what a client may do, and how many connections it has |
 //! | [`in_kernel`], [`sent`] | what the kernel answers, and what of that comes here |
 //! | [`transport`] | what carries connections: [`packets`], or the kernel's [`sockets`] |
@@ -29,6 +30,7 @@ mod http2;
 pub(crate) mod in_kernel;
 mod packets;
 pub mod peers;
+mod refreshing;
 mod sent;
 mod shared;
 mod sockets;

@@ -7,6 +7,7 @@ use exos_inet::tcp::ConnectionId;
 use super::bounds::Bounds;
 use super::http2::counters::Counters as Http2Counters;
 use super::in_kernel::InKernel;
+use super::refreshing::Refreshing;
 use super::sent::SentByKernel;
 use super::wait::Ends;
 use crate::applications::Applications;
@@ -65,6 +66,7 @@ pub(super) struct Shared {
     pub(super) server: Server,
     pub(super) streams: Streams,
     pub(super) applications: Applications,
+    pub(super) refreshing: Refreshing,
     pub(super) bounds: Bounds,
     pub(super) ends: Ends,
     pub(super) counters: Counters,
@@ -92,6 +94,7 @@ impl Shared {
             server,
             streams: Streams::default(),
             applications,
+            refreshing: Refreshing::default(),
             bounds: Bounds::default(),
             ends: Ends::default(),
             counters: Counters::default(),

@@ -134,6 +134,37 @@ impl Asking {
         }
     }
 
+    /// Asked for nobody, as a request of a client's asks: it may be asked twice, and its answer is for who asks next.
+    pub(super) fn for_nobody(
+        asked: Asked,
+        exchange: &Exchange<'_, '_, '_>,
+        site: usize,
+        more_fields: Option<Slice>,
+    ) -> Asking {
+        let attempt = exchange.attempt;
+        Asking {
+            user: None,
+            head: Box::default(),
+            body: Body::Length(0),
+            expects_continue: false,
+            persistent: false,
+            version: exchange.request.version,
+            keeps: Use::None,
+            asks_head: false,
+            is_safe: true,
+            is_idempotent: true,
+            wants_upgrade: false,
+            site,
+            server_name: None,
+            more_fields,
+            peer: attempt.peer,
+            begun: attempt.begun,
+            is_encrypted: attempt.is_encrypted,
+            tls: None,
+            asked,
+        }
+    }
+
     /// Who asks.
     pub fn peer(&self) -> IpAddr {
         self.peer

@@ -1,10 +1,12 @@
 //! What all connections of a thread share: the sites, what is sent for them, the log and the status pages.
 
+use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use exos_buf::Slice;
 
+use super::asking::Asking;
 use super::attempt::Attempt;
 use super::counters::Counters;
 use super::exchange::Exchange;
@@ -30,6 +32,8 @@ pub struct Server {
     pub(super) sender: Sender,
     /// What is kept of upstreams' answers.
     pub(super) answers: Answers,
+    /// Requests that are to be asked of upstreams for nobody.
+    pub(super) refreshes: VecDeque<Box<Asking>>,
     /// The answer to OPTIONS.
     allowed: Document,
     log: Option<Log>,
@@ -47,6 +51,7 @@ impl Server {
             sites: sites.into(),
             sender: Sender::new(now_secs),
             answers: Answers::default(),
+            refreshes: VecDeque::new(),
             allowed: page::allowed(),
             log: None,
             status_pages: None,

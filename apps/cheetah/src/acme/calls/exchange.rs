@@ -143,17 +143,18 @@ impl Exchange {
         Ok(count > 0)
     }
 
-    /// The connection has ended.
+    /// The connection has ended, `how` in words.
     ///
     /// # Errors
     ///
     /// Before the answer was whole.
-    pub(super) fn end(&self) -> Result<(), CallError> {
+    pub(super) fn end(&self, how: &str) -> Result<(), CallError> {
         match self.is_whole() {
             true => Ok(()),
-            false => Err(CallError::Failed(
-                "the connection has ended before the answer was whole".to_owned(),
-            )),
+            false => Err(CallError::Failed(format!(
+                "{} {how} before the answer was whole",
+                self.call.host
+            ))),
         }
     }
 
@@ -170,7 +171,11 @@ impl Exchange {
 
     /// The answer, once it [is there](Exchange::is_whole).
     pub(super) fn take_answer(&mut self) -> Option<Answered> {
-        let head = self.head.take().filter(|_| self.answer.is_over())?;
+        let head = if self.is_whole() {
+            self.head.take()?
+        } else {
+            return None;
+        };
         let body = std::mem::take(&mut self.body);
         Some(Answered { head, body })
     }

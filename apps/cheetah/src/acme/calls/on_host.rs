@@ -40,7 +40,7 @@ pub(super) fn call(
         written.map_err(cut)?;
         let count = stream.read(&mut buffer).map_err(cut)?;
         if count == 0 {
-            exchange.end()?;
+            exchange.end("has ended the connection")?;
             break;
         }
         unread.extend_from_slice(&buffer[..count]);

@@ -252,10 +252,12 @@ impl Current {
         }
         let is_over =
             event.set.contains(EventSet::CLOSED) || event.set.contains(EventSet::FINISHED);
-        is_over
-            .then(|| exchange.end())
-            .and_then(Result::err)
-            .map(Err)
+        let how = match event.set.contains(EventSet::CLOSED) {
+            true => failure(event.reason),
+            false => failure(Reason::Done),
+        };
+        let end = is_over.then(|| exchange.end(how));
+        end.and_then(Result::err).map(Err)
     }
 
     /// Opens connections that are due; what the call has come to, if it has.
@@ -313,6 +315,8 @@ fn failure(reason: Reason) -> &'static str {
         Reason::Refused => "refuses the connection",
         Reason::TimedOut => "does not answer",
         Reason::Unreachable => "cannot be reached",
-        Reason::Done | Reason::Reset | Reason::Aborted => "has ended the connection",
+        Reason::Done => "has ended the connection",
+        Reason::Reset => "has reset the connection",
+        Reason::Aborted => "was left",
     }
 }

@@ -20,7 +20,7 @@ struct Upstream {
     address: Address,
     /// For whom; nobody where it is kept open.
     client: Option<ConnectionId>,
-    /// It asks whether the upstream is well.
+    /// It asks whether the upstream is well, or something else for no client.
     is_check: bool,
     /// It came to stand.
     stood: bool,
@@ -55,7 +55,7 @@ impl Upstream {
 pub(super) enum News {
     /// Its client.
     Of(ConnectionId),
-    /// Those who ask whether upstreams are well, by this one.
+    /// Those who ask whether upstreams are well, or something else for no client, by this one.
     Check(ConnectionId),
     /// Nobody: this one was kept open, and has ended or said something.
     Useless(Carried),
@@ -82,7 +82,7 @@ impl Upstreams {
         self.open(address, Some(client))
     }
 
-    /// Opens a connection for those who ask whether upstreams are well.
+    /// Opens a connection for those who ask whether upstreams are well, or something else for no client.
     pub(super) fn connect_check(&mut self, address: &Address) -> Result<ConnectionId, Errno> {
         self.open(address, None)
     }

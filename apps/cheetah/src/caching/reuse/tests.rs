@@ -69,7 +69,12 @@ fn check(terms: &Terms, age: Duration, request: &Directives, is_asked_for: bool,
     // §4.2.4: nobody has allowed it.
     let is_allowed = request.max_stale.is_some() || is_asked_for;
     if !is_fresh && !is_allowed {
-        assert!(matches!(reuse, Reuse::Ask(_)), "{case}");
+        assert!(matches!(reuse, Reuse::Ask(_) | Reuse::Refresh), "{case}");
+    }
+    // RFC 5861 §3: for a time, if it is asked for meanwhile.
+    if reuse == Reuse::Refresh {
+        let is_soon = !is_fresh && age < terms.fresh + terms.while_revalidating;
+        assert!(is_soon && !is_asked_for && !terms.never_stale, "{case}");
     }
     assert_eq!(
         reuse == Reuse::Fresh,
@@ -94,7 +99,9 @@ fn stale_answers_will_do_for_a_time() {
     let plain = Directives::default();
     for (age, is_asked_for, wanted) in [
         (9, false, Reuse::Fresh),
-        (10, false, Reuse::Ask(Why::Stale)),
+        (10, false, Reuse::Refresh),
+        (14, false, Reuse::Refresh),
+        (15, false, Reuse::Ask(Why::Stale)),
         (10, true, Reuse::Stale),
         (14, true, Reuse::Stale),
         (15, true, Reuse::Ask(Why::Stale)),

@@ -156,6 +156,7 @@ impl Cheetah {
         let has_unread = !self.shared.unread.is_empty();
         if has_unread
             || self.shared.streams.is_waiting()
+            || self.shared.server.has_refreshes()
             || in_kernel.is_some_and(InKernel::is_behind)
         {
             return Some(Instant::START);

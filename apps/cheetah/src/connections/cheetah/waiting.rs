@@ -148,10 +148,12 @@ impl Cheetah {
 
     /// Hears what applications say, and gives it to those who wait.
     pub(super) fn turn_applications<T: Transport>(&mut self, now: Instant, transport: &mut T) {
+        self.shared.begin_refreshes(now);
         self.shared.applications.turn(now);
         while let Some(client) = self.shared.applications.poll() {
             self.run(now, client, &Task::GoOnAnswering, transport);
         }
+        self.shared.hear_refreshes(now);
     }
 
     /// Has those go on who waited for an answer that does not come to them.

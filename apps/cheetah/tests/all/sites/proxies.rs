@@ -59,7 +59,7 @@ fn answers_are_kept_and_upstreams_asked_whether_they_are_well_where_a_rule_says_
         "[[site]]\n[[site.proxy]]\npath = \"/a\"\nto = \"http://10.0.0.5\"\ncache = true\n\
          check = { path = \"/health?x\", host = \"a.test\", interval = \"1s\", timeout = \"2s\", fails = 4, passes = 5 }\n\
          [[site.proxy]]\npath = \"/b\"\nto = \"http://10.0.0.5\"\ncache = { answer = \"1KiB\", share = \"9%\", \
-         obey_clients = false, guess = \"1h\", stale_while_revalidate = \"6s\", stale_if_error = \"7s\" }\n\
+         obey_clients = false, guess = \"1h\", stale_while_revalidate = \"6s\", stale_if_error = \"7s\", purge = [\"10.0.0.0/8\"] }\n\
          [[site.proxy]]\npath = \"/c\"\nto = \"http://10.0.0.5\"\ncache = false\n",
     )
     .unwrap();
@@ -87,6 +87,7 @@ fn answers_are_kept_and_upstreams_asked_whether_they_are_well_where_a_rule_says_
         heuristic: Some(Duration::from_secs(3600)),
         stale_while_revalidate: Duration::from_secs(6),
         stale_if_error: Duration::from_secs(7),
+        purgers: vec!["10.0.0.0/8".parse().unwrap()],
     };
     assert_eq!(proxy("/b").cache.as_deref(), Some(&wanted));
     assert_eq!((proxy("/c").cache, proxy("/c").check), (None, None));

@@ -52,6 +52,8 @@ fn talk(
             return Ok(());
         }
         for part in to_ours.chunks(step) {
+            let is_early = !exchange.is_whole() && exchange.take_answer().is_some();
+            assert!(!is_early, "it is not there yet");
             unread.extend_from_slice(part);
             let taken = exchange.receive(&unread, &mut to_theirs)?;
             unread.drain(..taken);
@@ -69,7 +71,7 @@ fn an_answer_comes_however_it_is_cut() {
         let mut out = Vec::new();
         let mut exchange = Exchange::begin(call(&Trust::Anybody, None), &mut out).unwrap();
         talk(&mut exchange, &mut theirs, out, ANSWER, step).unwrap();
-        assert!(exchange.is_whole() && exchange.end().is_ok());
+        assert!(exchange.is_whole() && exchange.end("has ended").is_ok());
         let Answered { head, body } = exchange.take_answer().unwrap();
         assert_eq!((head.code, &*body), (201, &b"abc"[..]));
         assert_eq!(head.fields, b"Replay-Nonce: n\r\n");
@@ -90,7 +92,7 @@ fn what_is_cut_short_or_too_long_is_no_answer() {
         let mut out = Vec::new();
         let mut exchange = Exchange::begin(call(&Trust::Anybody, None), &mut out).unwrap();
         let made = talk(&mut exchange, &mut theirs, out, answer, 20_000);
-        let error = made.and_then(|()| exchange.end()).unwrap_err();
+        let error = made.and_then(|()| exchange.end("has ended")).unwrap_err();
         assert!(error.to_string().contains(wanted), "{error}");
         assert!(exchange.take_answer().is_none());
     }

@@ -3,6 +3,7 @@
 //! Nothing here waits for time to go by: how old an answer is, the upstream says by Age.
 
 mod pairs;
+mod stale;
 
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -602,41 +603,12 @@ fn a_request_with_a_password_holds_nobody() {
     let mut with = world.client();
     with.send("GET", "/", "Authorization: Basic YTpi\r\n");
     let mut without = world.client();
-    let until_asked = |count| {
-        for _ in 0..6000 {
-            if world.upstream.asked_for("/").len() == count {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        panic!("{count} are never asked for");
-    };
-    until_asked(1);
+    world.until_asked("/", 1);
     without.send("GET", "/", "");
-    until_asked(2);
+    world.until_asked("/", 2);
     drop(gate);
     assert_eq!(with.response(false).cache(), "fwd=uri-miss");
     assert_eq!(without.response(false).cache(), "fwd=uri-miss; stored");
-}
-
-#[test]
-fn stale_is_given_to_others_while_one_asks() {
-    let world = World::new(|rules| rules.stale_while_revalidate = Duration::from_secs(1000));
-    let stale = ok("Cache-Control: max-age=10\r\nAge: 20\r\nETag: \"v1\"\r\n");
-    world.upstream.script("/", &[stale]);
-    world.ask("GET", "/", "");
-    let gate = world.upstream.scripts.lock().unwrap();
-    let mut first = world.client();
-    first.send("GET", "/", "");
-    for _ in 0..6000 {
-        if world.upstream.asked_for("/").len() == 2 {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    assert_eq!(world.ask("GET", "/", "").cache(), "hit");
-    drop(gate);
-    assert_eq!(first.response(false).content, "content");
 }
 
 /// A 304 that is about another version, or another way to tell answers apart, renews nothing.

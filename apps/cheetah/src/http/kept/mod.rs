@@ -4,20 +4,15 @@
 //! if something holds that the origin alone knows (If-Match, If-Unmodified-Since; RFC 9111 §4.3.2), is answered here where there is a
 //! fresh answer, or by the upstream as it came. What changes something has what is kept of its target forgotten (§4.4).
 
+mod purging;
+mod refreshing;
+
 use std::rc::Rc;
 use std::sync::Arc;
 
 use exos_buf::Slice;
 use exos_inet::Instant;
 
-use super::asking::{Asking, Use};
-use super::exchange::Exchange;
-use super::missing::Missing;
-use super::outcome::Response;
-use super::response::conditional;
-use super::response::kept::{Part, Says, head, part_of};
-use super::response::opening::Manner;
-use super::server::Server;
 use crate::applications::Asked;
 use crate::applications::head::Head;
 use crate::applications::proxy::request::Sent;
@@ -28,13 +23,21 @@ use crate::caching::key::{self, How};
 use crate::caching::record::Answer;
 use crate::caching::reuse::{Reuse, Why, judge};
 use crate::caching::{Answers, CacheRules};
+use crate::http::asking::{Asking, Use};
+use crate::http::exchange::Exchange;
+use crate::http::missing::Missing;
+use crate::http::outcome::Response;
+use crate::http::response::conditional;
+use crate::http::response::kept::{Part, Says, head, part_of};
+use crate::http::response::opening::Manner;
+use crate::http::server::Server;
 use crate::limits::ANSWER_WAIT_TIME;
 use crate::message::Status;
 use crate::message::request::{Body, FieldStore, Method, Request, parse};
 use crate::site::{SitePath, Wanted};
 
 /// What becomes of a request for an upstream.
-pub(super) enum Consulted {
+pub(in crate::http) enum Consulted {
     /// It is answered.
     Answered(Response),
     /// It waits for the answer to another one.
@@ -68,7 +71,7 @@ impl Server {
     }
 
     /// Looks whether a request for an upstream can be answered with what is kept.
-    pub(super) fn consult(
+    pub(in crate::http) fn consult(
         &mut self,
         exchange: &mut Exchange<'_, '_, '_>,
         site: usize,
@@ -96,6 +99,9 @@ impl Server {
             let mut key = Vec::with_capacity(128);
             key::push(&mut key, request, asked, proxy, how).then(|| SitePath::from(key))
         };
+        if purging::is_purge(request.method_name, rules) {
+            return Consulted::Answered(self.purge(exchange, site, (asked, proxy), rules, out));
+        }
         if !matches!(request.method, Method::Get | Method::Head | Method::Options) {
             let keys = [is_encrypted, !is_encrypted].into_iter().filter_map(key_of);
             let generation = self.answers.generation();
@@ -112,17 +118,17 @@ impl Server {
             return Consulted::Goes(Use::None);
         };
         let consulting = Consulting::new(request, rules, (site, key), is_trusted);
-        self.consult_about(consulting, exchange, site, path, out)
+        self.consult_about(consulting, exchange, (site, path, asked), out)
     }
 
     fn consult_about(
         &mut self,
         consulting: Consulting<'_>,
         exchange: &mut Exchange<'_, '_, '_>,
-        site: usize,
-        path: &[u8],
+        of: (usize, &[u8], &Asked),
         out: &mut Vec<Slice>,
     ) -> Consulted {
+        let (site, path, _) = of;
         let (request, attempt) = (exchange.request, exchange.attempt);
         let now_secs = self.sender.now_secs();
         let Consulting {
@@ -145,6 +151,16 @@ impl Server {
                 found.is_asked_for && !found.has_several,
             )
         });
+        // Who can have nobody ask for it asks.
+        let reuse = match (reuse, &found.answer) {
+            (Some(Reuse::Refresh), Some(stale)) => {
+                match self.begin_refresh(&consulting, exchange, of, stale) {
+                    true => Some(Reuse::Stale),
+                    false => Some(Reuse::Ask(Why::Stale)),
+                }
+            }
+            (reuse, _) => reuse,
+        };
         let why = match (reuse, found.answer) {
             (Some(Reuse::Fresh | Reuse::Stale), Some(answer)) => {
                 let is_fresh = reuse == Some(Reuse::Fresh);
