@@ -160,6 +160,7 @@ impl Asking {
             peer: attempt.peer,
             begun: attempt.begun,
             is_encrypted: attempt.is_encrypted,
+            is_early: false,
             tls: None,
             asked,
         }

@@ -62,7 +62,7 @@ impl Exchange {
     }
 
     fn begin_session(&mut self, out: &mut Vec<u8>) -> Result<(), CallError> {
-        let begun = self.call.client.begin(true);
+        let begun = self.call.client.begin(Way::Resumed);
         let mut session = begun.map_err(|e| self.no_session(&e))?;
         let sent = session.receive(&[], out);
         sent.map_err(|e| self.no_session(&e))?;
