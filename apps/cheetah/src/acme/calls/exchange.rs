@@ -9,7 +9,7 @@
 //! on the way can end a connection (RFC 8446 §6.1).
 
 use exos_inet::tcp::Reason;
-use exos_tls::client::told;
+use exos_tls::client::{Way, told};
 use exos_tls::{Session, TlsError};
 
 use super::{Answered, Call, CallError};
