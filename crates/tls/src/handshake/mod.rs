@@ -190,22 +190,23 @@ impl Handshake {
                 &whole
             }
         };
-        match HelloView::parse(fragment) {
-            Ok(hello) => {
-                if self.server_name.is_none() {
-                    self.server_name = server_name(&hello);
-                }
-                self.early.is_announced |= hello.extensions().has_early_data();
-            }
+        if !is_whole(fragment) {
             // It goes on in other records, of which rustls bounds the length.
-            Err(_) if fragment.first() == Some(&CLIENT_HELLO) => {
+            if fragment.first() == Some(&CLIENT_HELLO) {
                 self.hello = match whole.is_empty() {
                     true => fragment.to_vec(),
                     false => whole,
                 };
             }
-            Err(_) => {}
+            return;
         }
+        let Ok(hello) = HelloView::parse(fragment) else {
+            return;
+        };
+        if self.server_name.is_none() {
+            self.server_name = server_name(&hello);
+        }
+        self.early.is_announced |= hello.extensions().has_early_data();
     }
 
     /// What comes first is a handshake record, or an alert of a peer that cannot do with the hello.
@@ -322,6 +323,14 @@ fn server_name(hello: &HelloView<'_>) -> Option<Box<str>> {
     let name = str::from_utf8(hello.extensions().server_name()?).ok()?;
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
     (name.len() <= SERVER_NAME_LEN_MAX && name.bytes().all(is_plain)).then(|| name.into())
+}
+
+/// The message that a record begins with is all there.
+fn is_whole(fragment: &[u8]) -> bool {
+    let Some((&[_, high, middle, low], content)) = fragment.split_first_chunk() else {
+        return false;
+    };
+    content.len() >= u32::from_be_bytes([0, high, middle, low]) as usize
 }
 
 /// The record that bytes begin with is longer than its plaintext may be (RFC 8446 §5.1).
