@@ -61,6 +61,14 @@ pub enum Errand {
 }
 
 impl Errand {
+    /// Something is to be forgotten, and nothing is to be kept.
+    pub fn forgets(&self) -> bool {
+        matches!(
+            self,
+            Errand::Forget { .. } | Errand::Purge { .. } | Errand::ForgetAll
+        )
+    }
+
     /// Bytes of content that it has to itself.
     pub fn content_len(&self) -> usize {
         match self {

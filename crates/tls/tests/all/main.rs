@@ -7,6 +7,7 @@ mod early;
 mod files;
 mod handshakes;
 mod hybrid;
+mod identity;
 mod observer;
 mod openssl;
 mod peers;

@@ -9,11 +9,12 @@
 //! that somebody waits for comes before changes that nobody has asked for, but no more than a number of them.
 //!
 //! What is kept of upstreams' answers ([`crate::caching`]) is in the memory that documents have, so its account is here too: it comes by a
-//! bounded queue, and all cores hear of it as they do of documents.
+//! bounded queue, and all cores hear of it as they do of documents. What is to be forgotten of it waits for one file at most.
 //!
 //! After following changes the thread rests for as long as that took: it never takes more than half a core for what
 //! nobody waits for. It goes on fetching meanwhile.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -126,7 +127,10 @@ impl Keeper {
             let mut work = Work {
                 trees,
                 wanted,
-                errands,
+                errands: Errands {
+                    new: errands,
+                    later: VecDeque::new(),
+                },
                 keeping: Keeping::new(cache),
                 passwords,
                 outlets: its_outlets,
@@ -166,11 +170,48 @@ impl Drop for Keeper {
     }
 }
 
+/// What is wanted about answers.
+struct Errands {
+    new: Receiver<Errand>,
+    /// What can wait until a document was read, no more than there may be new ones.
+    later: VecDeque<Errand>,
+}
+
+impl Errands {
+    /// Does some of what is wanted; true when there may be more.
+    fn run(&mut self, keeping: &mut Keeping, outlets: &[Outlet]) -> bool {
+        let mut left = 2 * ERRANDS_QUEUED;
+        for errand in self.later.drain(..).chain(self.new.try_iter()).take(left) {
+            left -= 1;
+            keeping.run(errand, &mut |site, change| {
+                say_to_all(outlets, (site, change))
+            });
+        }
+        left == 0
+    }
+
+    /// Has forgotten what is to be. What is to be kept waits: it may be of what the memory for documents is being told.
+    fn forget(&mut self, keeping: &mut Keeping, outlets: &[Outlet]) {
+        while self.later.len() < ERRANDS_QUEUED
+            && let Ok(errand) = self.new.try_recv()
+        {
+            match errand.forgets() {
+                true => {
+                    keeping.run(errand, &mut |site, change| {
+                        say_to_all(outlets, (site, change))
+                    });
+                }
+                false => self.later.push_back(errand),
+            }
+        }
+    }
+}
+
 /// What the thread has.
 struct Work<'a, S> {
     trees: Vec<Tree>,
     wanted: Receiver<(usize, SitePath)>,
-    errands: Receiver<Errand>,
+    errands: Errands,
     /// The account of answers.
     keeping: Keeping,
     passwords: Passwords,
@@ -223,19 +264,15 @@ impl<S: Fn(&Omission)> Work<'_, S> {
     fn fetch(&mut self) {
         self.signal.ask.clear();
         let outlets = &self.outlets;
-        let mut errands_left = ERRANDS_QUEUED;
-        for errand in self.errands.try_iter().take(ERRANDS_QUEUED) {
-            errands_left -= 1;
-            let tell = &mut |site, change| say_to_all(outlets, (site, change));
-            self.keeping.run(errand, tell);
-        }
+        let has_errands = self.errands.run(&mut self.keeping, outlets);
         let mut left = FETCHES_AT_ONCE;
         for (site, path) in self.wanted.try_iter().take(FETCHES_AT_ONCE) {
             left -= 1;
-            let keeping = &mut self.keeping;
+            let (keeping, errands) = (&mut self.keeping, &mut self.errands);
             let sink = &mut |site, change| {
                 keeping.hear(site, &change);
                 say_to_all(outlets, (site, change));
+                errands.forget(keeping, outlets);
             };
             if is_password(&path) {
                 if !self.passwords.ask(site, path.clone()) {
@@ -246,7 +283,7 @@ impl<S: Fn(&Omission)> Work<'_, S> {
                 tree.take_omissions().iter().for_each(&self.say);
             }
         }
-        self.may_be_more = left == 0 || errands_left == 0;
+        self.may_be_more = left == 0 || has_errands;
     }
 
     /// Looks for changes, and says when to look again at the latest.
@@ -254,10 +291,11 @@ impl<S: Fn(&Omission)> Work<'_, S> {
         let outlets = &self.outlets;
         let mut next = None;
         for tree in &mut self.trees {
-            let keeping = &mut self.keeping;
+            let (keeping, errands) = (&mut self.keeping, &mut self.errands);
             let sink = &mut |site, change| {
                 keeping.hear(site, &change);
                 say_to_all(outlets, (site, change));
+                errands.forget(keeping, outlets);
             };
             next = tree.poll(now, sink).into_iter().chain(next).min();
             tree.take_omissions().iter().for_each(&self.say);

@@ -9,6 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use common::folder::Folder;
 use exos_cheetah::Site;
+use exos_cheetah::caching::keeping::Errand;
 use exos_cheetah::config::Config;
 use exos_cheetah::limits::{CHANGES_QUEUED, PASSWORDS_QUEUED};
 use exos_cheetah::serve::content::sites::Fresh;
@@ -68,6 +69,41 @@ fn the_keeper_hands_over_all_changes() {
         let body = body(&site, &format!("/{}/{n}.txt", n % 7)).0;
         assert_eq!(body, n.to_string().as_bytes());
     }
+}
+
+/// What of kept answers is to be forgotten does not wait until a checkout of many files is read.
+#[test]
+fn answers_are_forgotten_between_two_files() {
+    const FILES: usize = 8 * CHANGES_QUEUED;
+    let folder = Folder::new();
+    let (mut site, tree) = load_live(&folder);
+    let (keeper, mut changes) = start(tree, 1);
+    let changes = &mut changes[0];
+    for n in 0..FILES {
+        folder.write(&format!("{n}.txt"), format!("{n}"));
+    }
+    let until = Instant::now() + Duration::from_secs(120);
+    let wait = || {
+        assert!(Instant::now() < until, "changes come");
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    let mut forgotten_at = None;
+    let mut has_asked = false;
+    while site.document_count() < FILES || forgotten_at.is_none() {
+        for (_, change) in changes.take() {
+            match change {
+                Change::Forgotten(..) => forgotten_at = Some(site.document_count()),
+                change => site.apply(change),
+            }
+        }
+        if !has_asked && site.document_count() > 0 {
+            // It is in the middle of them, and waits for room.
+            has_asked = keeper.requests().send(Errand::ForgetAll).is_ok();
+        }
+        wait();
+    }
+    let at = forgotten_at.unwrap();
+    assert!(at < FILES, "{at} of {FILES} files came before");
 }
 
 /// The keeper ends with its owner even while it waits for room, no matter who listens.
