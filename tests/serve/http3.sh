@@ -18,9 +18,9 @@ trap in_the_end EXIT
 site=$work/site
 mkdir "$site"
 echo home >"$site/index.html"
-head -c 100000 /dev/urandom >"$site/middle.bin"
+head -c 40000 /dev/urandom >"$site/middle.bin"
 head -c 4000000 /dev/urandom >"$site/wide.bin"
-head -c 20000000 /dev/urandom >"$site/long.bin"
+head -c 6000000 /dev/urandom >"$site/long.bin"
 common="--port 8080 --tls-port 8443 --tls-self-signed --http3 --shutdown-timeout 60s --log $work/access.log"
 
 # judge RUNNER IP [MORE]: what aioquic finds.
@@ -42,7 +42,7 @@ all() {
     same "HTTP does not" "" "$($1 curl -sSI -m 60 "http://$2:8080/" 2>&1 | grep -i alt-svc)"
     judge "$1" "$2" --stop "$server"
     wait "$server"; same "it ends in order" 0 $?; server=
-    has "the log says so" 'GET /middle.bin HTTP/3.0" 200 100000' "$(cat "$work/access.log")"
+    has "the log says so" 'GET /middle.bin HTTP/3.0" 200 40000' "$(cat "$work/access.log")"
     rm "$work/access.log"
 }
 

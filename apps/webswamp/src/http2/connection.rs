@@ -148,11 +148,6 @@ impl Connection {
 
     // What leaves.
 
-    /// Something is to leave.
-    pub fn has_out(&self) -> bool {
-        !self.out.is_empty()
-    }
-
     /// What is to leave, in order.
     pub fn poll_out(&mut self) -> impl Iterator<Item = Slice> {
         self.out.take()

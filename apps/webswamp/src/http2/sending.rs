@@ -20,10 +20,6 @@ pub(super) struct Out {
 }
 
 impl Out {
-    pub(super) fn is_empty(&self) -> bool {
-        self.bytes.is_empty() && self.before.is_empty()
-    }
-
     fn content(&mut self, content: Slice) {
         if content.len() <= COPIED_LEN_MAX {
             return self.bytes.extend_from_slice(content.as_bytes());
