@@ -56,6 +56,13 @@ serves() {
     load "$carrier" "https://$at/none" -c 1 --streams 5 -n 50 -X HEAD -H 'X-Long: 1' --range 0-9
     same "heads alone, with fields" "50 0 {'404': 50} {}" "$(got "r['responses'], r['content_bytes'], r['statuses'], r['errors']")"
 }
+# early CARRIER AT: requests that leave with the hello, of a server that takes them.
+early() {
+    load "$1" "https://$2/small" -c 4 -n 100 --requests-per-connection 1 --tls-early 1
+    same "requests leave with the hello" "100 {} True 0" "$(got "r['responses'], r['errors'], t['handshakes_early'] >= 60, t['early_refused']")"
+    load "$1" "https://$2/small" -c 4 --streams 5 -n 200 --requests-per-connection 10 --tls-early 0.5 --tls-resume 0.3
+    same "as many as is asked for" "200 {} True" "$(got "r['responses'], r['errors'], t['handshakes_early'] + t['handshakes_resumed'] + t['handshakes_full'] == r['connections']")"
+}
 # certificates CARRIER AT: handshakes that fail, before the load and in it.
 certificates() {
     load "$1" "https://$2/small" -n 1 --tls-name another.test
@@ -66,10 +73,11 @@ certificates() {
     same "nobody looks where nobody is to" "3 {}" "$(got "r['responses'], r['errors']")"
 }
 
-if launch_in_lab "$work/site" --link xdp:wire --address 10.10.0.10/24 --port 8080 --tls-port 443 --tls-cert "$work/pem" --tls-key "$work/key" --http3 --json; then
+if launch_in_lab "$work/site" --link xdp:wire --address 10.10.0.10/24 --port 8080 --tls-port 443 --tls-cert "$work/pem" --tls-key "$work/key" --http3 --tls-early-data --json; then
     for carrier in packets sockets; do
         about="our server, $carrier: "
         serves $carrier 10.10.0.10
+        early $carrier 10.10.0.10
         certificates $carrier 10.10.0.10
         load $carrier https://10.10.0.10:444/small -n 1
         has "where nobody listens" "10.10.0.10:444" "$(cat "$work/load.err")"

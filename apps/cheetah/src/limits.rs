@@ -670,6 +670,9 @@ pub const QUIC_ROOM_PAUSE: Duration = Duration::from_millis(1);
 /// How often it is looked what has waited for too long.
 pub const QUIC_LOOK_TIME: Duration = Duration::from_secs(1);
 
+/// The length of datagrams that each path takes which carries QUIC (RFC 9000 §14).
+pub const QUIC_DATAGRAM_LEN: u16 = 1200;
+
 /// The longest datagrams on sockets of the kernel's, where the path is found to take them: what Ethernet takes of either family.
 pub const QUIC_DATAGRAM_LEN_MAX: u16 = 1452;
 

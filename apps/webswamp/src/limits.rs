@@ -84,6 +84,12 @@ pub const QUIC_UPLOAD_LEN_MAX: u64 = 8 << 20;
 /// The longest datagram that is taken (RFC 9000 §18.2, `max_udp_payload_size`): as long as there can be one.
 pub const QUIC_DATAGRAM_LEN_MAX: u16 = 65_527;
 
+/// The longest datagrams that are sent, where the path is found to take them: what Ethernet takes of either family.
+pub const QUIC_DATAGRAM_SENT_LEN_MAX: u16 = 1452;
+
+/// Bytes of packets that are no datagram's: the headers of IPv6, which are longer than those of IPv4, and of UDP.
+pub const QUIC_HEADERS_LEN: usize = 40 + 8;
+
 /// Datagrams of one length that leave together: half of what kernels cut at most.
 pub const QUIC_SEGMENTS_MAX: usize = 32;
 

@@ -338,6 +338,9 @@ pub const LOOPBACK_FRAME_OVERHEAD: usize = 64;
 /// Buffers of such frames that are kept for the next: two bursts of a connection.
 pub const LOOPBACK_FRAMES_KEPT: usize = 2 * SEGMENTS_PER_TURN;
 
+/// Datagrams that a link is given as one frame at most: kernels refuse more (`UDP_MAX_SEGMENTS`, linux/udp.h: 64, and 128 since Linux 6.8).
+pub const DATAGRAMS_WHOLE_MAX: usize = 64;
+
 /// Small complete frames (ARP, NDP, ICMP, UDP) waiting to leave. Those that a neighbour's answer has released come on top of
 /// these, and are bounded where they waited ([`NEIGHBOR_BYTES_MAX`]).
 pub const CONTROL_FRAMES_MAX: usize = 256;

@@ -33,7 +33,6 @@ use crate::Error;
 use crate::end::End;
 use crate::limits::{IDLE_PROTOCOL_TURNS, RX_BATCH_MIN};
 use crate::meta::{Relay, RxMeta, TxMeta};
-
 use crate::xdp::super_packets;
 use crate::{datagrams, vnet};
 

@@ -36,7 +36,8 @@ pub struct Quic {
 }
 
 impl Quic {
-    /// Without connections, at the port of HTTPS, with the identifiers of one of several loops that share it. Where datagrams are not fragmented on their way, it is found out how long they may be, up to `datagram_max`.
+    /// Without connections, at the port of HTTPS, with the identifiers of one of several loops that share it. Where datagrams are not
+    /// fragmented on their way, it is found out how long they may be, up to `datagram_max`.
     ///
     /// # Errors
     ///

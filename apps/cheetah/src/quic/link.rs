@@ -98,6 +98,11 @@ impl Link {
         }
     }
 
+    /// Requests may come.
+    pub(super) fn may_ask(&self) -> bool {
+        self.has_stood || self.quic.has_0rtt()
+    }
+
     /// What QUIC has to tell.
     pub(super) fn hear(&mut self, shared: &mut Shared) {
         while let Some(event) = self.quic.poll() {

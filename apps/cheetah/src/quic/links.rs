@@ -149,14 +149,17 @@ impl Links {
     /// Hears what QUIC tells of a link.
     pub(super) fn hear(&mut self, handle: ConnectionHandle) {
         self.bury();
+        // Before its first request is heard of, where that has come as early data.
+        self.admit(handle);
         self.with(handle, Link::hear);
         self.admit(handle);
     }
 
-    /// A link that has just come to stand is counted for its peer, whose address is its own as is known now.
+    /// A link that has just come to stand, so that its peer's address is known to be its own, is counted for that, and so is one that brings
+    /// early data.
     fn admit(&mut self, handle: ConnectionHandle) {
         let link = self.connections.get_mut(handle);
-        let Some(link) = link.filter(|link| link.has_stood && !link.was_counted) else {
+        let Some(link) = link.filter(|link| link.may_ask() && !link.was_counted) else {
             return;
         };
         link.was_counted = true;

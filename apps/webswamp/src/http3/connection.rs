@@ -22,6 +22,21 @@ pub(super) struct Stream {
     pub(super) reader: Reader,
     /// What is left to send of it.
     pub(super) upload: Bytes,
+    /// All of it, where it leaves as early data, which the server may not take.
+    asked: Option<Bytes>,
+}
+
+/// What becomes of early data (RFC 9001 §4.6), of which a connection's first requests are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Early {
+    /// None is sent.
+    None,
+    /// Some may be.
+    Offered,
+    /// Some may have been.
+    Begun,
+    /// The server has taken it, or not.
+    Answered(bool),
 }
 
 /// A connection.
@@ -37,6 +52,7 @@ pub struct Connection {
     pub(super) is_full: bool,
     pub(super) refusal: Option<TlsError>,
     pub(super) has_stood: bool,
+    pub(super) early: Early,
     /// Nothing more is heard of it.
     pub(super) is_over: bool,
     /// The time by quinn's clock, as it was when something was last done with the connection.
@@ -95,6 +111,7 @@ impl Connection {
             is_full: false,
             refusal: None,
             has_stood: false,
+            early: Early::None,
             is_over: false,
             time,
             is_listed: false,
@@ -112,9 +129,24 @@ impl Connection {
         }
     }
 
-    /// It stands: the server hears our settings (RFC 9114 §6.2.1).
-    pub(super) fn begin(&mut self) {
+    /// It stands.
+    pub(super) fn stand(&mut self) {
         self.has_stood = true;
+        if self.early == Early::None {
+            return self.begin();
+        }
+        let is_taken = self.quic.accepted_0rtt();
+        self.early = Early::Answered(is_taken);
+        if !is_taken {
+            return self.begin_again();
+        }
+        let held = self.streams.iter().filter(|(_, it)| !it.upload.is_empty());
+        let held: Vec<StreamId> = held.map(|(id, _)| *id).collect();
+        held.into_iter().for_each(|id| self.send(id));
+    }
+
+    /// The server hears our settings (RFC 9114 §6.2.1).
+    pub(super) fn begin(&mut self) {
         let control = self.quic.streams().open(Dir::Uni);
         // A server that leaves no room for it breaks the rules (§6.2), and has none of our settings.
         let control = control.filter(|control| {
@@ -123,6 +155,24 @@ impl Connection {
         });
         if control.is_none() {
             self.fault = Some(Fault::StreamKind);
+        }
+    }
+
+    /// The server has taken nothing of what was sent before it stood: QUIC has forgotten its streams, and all is asked again on others.
+    fn begin_again(&mut self) {
+        self.next = None;
+        self.readable.clear();
+        let streams = std::mem::take(&mut self.streams);
+        self.begin();
+        for mut stream in streams.into_values() {
+            let Some(id) = self.quic.streams().open(Dir::Bi) else {
+                // It leaves less room than it said it would.
+                self.fault = Some(Fault::StreamKind);
+                return;
+            };
+            stream.upload = stream.asked.take().unwrap_or_default();
+            self.streams.insert(id, stream);
+            self.send(id);
         }
     }
 
@@ -193,13 +243,20 @@ impl Multiplexed for Connection {
 
     fn ask(&mut self, slot: u32, request: &Request) {
         let id = self.next.take().expect("there is room");
-        let stream = Stream {
+        let mut stream = Stream {
             slot,
             reader: Reader::new(request.is_head()),
             upload: request.frames().expect("it was made for HTTP/3").clone(),
+            asked: None,
         };
+        if !self.has_stood {
+            stream.asked = Some(stream.upload.clone());
+        }
         self.streams.insert(id, stream);
-        self.send(id);
+        // What may change something waits until it stands (RFC 8470 §3).
+        if self.has_stood || request.is_safe() {
+            self.send(id);
+        }
     }
 
     fn cancel(&mut self, slot: u32) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use exos_inet::tcp::Reason;
 use exos_quic::quinn_proto::crypto::rustls::QuicClientConfig;
 use exos_quic::quinn_proto::{
-    ClientConfig, ConnectionError, TransportConfig, TransportErrorCode, VarInt,
+    ClientConfig, ConnectionError, MtuDiscoveryConfig, TransportConfig, TransportErrorCode, VarInt,
 };
 use exos_tls::TlsError;
 use exos_tls::client::{Client, Way, alert};
@@ -15,24 +15,30 @@ use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::SeedableRng as _;
 
 use crate::limits::{QUIC_SERVER_STREAMS_MAX, QUIC_UPLOAD_LEN_MAX, WINDOW};
+use crate::secured::Shares;
 
 /// What the connections of a core begin with.
 pub(super) struct Opening {
     full: ClientConfig,
     resuming: ClientConfig,
-    /// The part of all handshakes that are to resume a session.
-    resume_share: f64,
+    early: ClientConfig,
+    /// The parts of all handshakes that are not to be full ones.
+    shares: Shares,
     random: Pcg64Mcg,
 }
 
 impl Opening {
-    /// As this client has it.
+    /// As this client has it. Where datagrams may be found to be longer than all paths take, it is said how long at most.
     ///
     /// # Errors
     ///
     /// It cannot speak TLS 1.3, without which there is no QUIC.
-    pub(super) fn new(client: &Client, resume_share: f64, seed: u64) -> Result<Self, exos::Error> {
-        let transport = Arc::new(transport());
+    pub(super) fn new(
+        client: &Client,
+        datagram_max: Option<u16>,
+        (shares, seed): (Shares, u64),
+    ) -> Result<Self, exos::Error> {
+        let transport = Arc::new(transport(datagram_max));
         let config = |way| {
             let crypto = QuicClientConfig::try_from(client.config(way));
             let crypto = crypto.map_err(|e| {
@@ -47,7 +53,8 @@ impl Opening {
         Ok(Self {
             full: config(Way::Full)?,
             resuming: config(Way::Resumed)?,
-            resume_share,
+            early: config(Way::Early)?,
+            shares,
             random: Pcg64Mcg::seed_from_u64(seed),
         })
     }
@@ -55,15 +62,21 @@ impl Opening {
     /// What the next one begins with.
     pub(super) fn next(&mut self) -> ClientConfig {
         let unit: f64 = StandardUniform.sample(&mut self.random);
-        match unit < self.resume_share {
-            true => self.resuming.clone(),
-            false => self.full.clone(),
+        match self.shares.way(unit) {
+            Way::Full => self.full.clone(),
+            Way::Resumed => self.resuming.clone(),
+            Way::Early => self.early.clone(),
         }
     }
 }
 
-fn transport() -> TransportConfig {
+fn transport(datagram_max: Option<u16>) -> TransportConfig {
     let mut transport = TransportConfig::default();
+    if let Some(most) = datagram_max {
+        let mut discovery = MtuDiscoveryConfig::default();
+        discovery.upper_bound(most);
+        transport.mtu_discovery_config(Some(discovery));
+    }
     transport
         // Servers open none of these (RFC 9114 §6.1).
         .max_concurrent_bidi_streams(VarInt::from_u32(0))

@@ -12,10 +12,11 @@ use exos_tls::TlsError;
 use exos_tls::client::{Client, reason};
 
 use super::arriving::code;
-use super::connection::Connection;
+use super::connection::{Connection, Early};
 use super::opening::{End, Opening, end};
 use crate::engine::Engine;
 use crate::limits::{QUIC_DATAGRAM_LEN_MAX, QUIC_SEGMENTS_MAX};
+use crate::secured::Shares;
 use crate::statistics::Handshake;
 use crate::transport::{NOBODY, Transport};
 
@@ -60,7 +61,8 @@ pub enum Outcome {
 }
 
 impl Quic {
-    /// Without connections yet, of a core's own, to this server, over this number of sockets, by which datagrams leave `whole`. This part of all handshakes is to resume earlier
+    /// Without connections yet, of a core's own, to this server, over this number of sockets, by which datagrams are not
+    /// fragmented where it is said how long they may be found to be at most. These parts of all handshakes are to resume earlier
     /// sessions, as chance decides by a seed.
     ///
     /// # Errors
@@ -68,8 +70,8 @@ impl Quic {
     /// There is no TLS 1.3.
     pub fn new(
         client: &Client,
-        (to, sockets, whole): (SocketAddr, usize, bool),
-        (resume_share, seed): (f64, u64),
+        (to, sockets, datagram_max): (SocketAddr, usize, Option<u16>),
+        (shares, seed): (Shares, u64),
         now: Instant,
     ) -> Result<Self, exos::Error> {
         let client = client.with_own_tickets();
@@ -79,8 +81,8 @@ impl Quic {
         let taken = config.max_udp_payload_size(QUIC_DATAGRAM_LEN_MAX);
         debug_assert!(taken.is_ok(), "a length that datagrams have");
         Ok(Self {
-            connections: Connections::new(config, None, whole, now),
-            opening: Opening::new(&client, resume_share, seed)?,
+            connections: Connections::new(config, None, datagram_max.is_some(), now),
+            opening: Opening::new(&client, datagram_max, (shares, seed))?,
             name: client.name(),
             client,
             to,
@@ -228,20 +230,35 @@ impl Quic {
         link.is_listed = false;
         link.time = time;
         let token = link.token;
+        if token != NOBODY && link.early == Early::Offered {
+            link.early = Early::Begun;
+            link.begin();
+            engine.handle_event(now, token, EventSet::CONNECTED, Reason::Done, self);
+            engine.handle_early(now, token, self);
+        }
+        let Some(link) = self.connections.get_mut(handle) else {
+            return;
+        };
         let outcome = hear(link);
-        if token == NOBODY {
+        if link.token == NOBODY {
             return;
         }
+        let early = link.early;
         let handshake = link.has_stood.then(|| Handshake {
             took: now.saturating_duration_since(link.begun),
             is_resumed: !link.is_full,
-            early: None,
+            early: match early {
+                Early::Answered(is_taken) => Some(is_taken),
+                Early::None | Early::Offered | Early::Begun => None,
+            },
             agreed: AGREED.to_owned(),
         });
         match outcome {
             None => engine.handle_event(now, token, EventSet::READABLE, Reason::Done, self),
             Some(Outcome::Stands) => {
-                engine.handle_event(now, token, EventSet::CONNECTED, Reason::Done, self);
+                if early == Early::None {
+                    engine.handle_event(now, token, EventSet::CONNECTED, Reason::Done, self);
+                }
                 if let Some(handshake) = handshake {
                     engine.handle_handshake(now, token, Ok(&handshake), self);
                 }
@@ -289,7 +306,7 @@ fn hear(link: &mut Connection) -> Option<Outcome> {
     while let Some(event) = link.quic.poll() {
         match event {
             Event::Connected => {
-                link.begin();
+                link.stand();
                 outcome = Some(Outcome::Stands);
             }
             Event::ConnectionLost { reason } => {
@@ -328,6 +345,12 @@ impl Transport for Quic {
                 Connection::new(quic, (token, number, socket), times)
             });
         let handle = opened.map_err(|_| OpenError::Full)?;
+        if let Some(link) = self.connections.get_mut(handle)
+            && link.quic.has_0rtt()
+        {
+            link.early = Early::Offered;
+            self.list(handle);
+        }
         Ok(id_of(handle, number))
     }
 

@@ -22,6 +22,7 @@ use crate::driver::One;
 use crate::engine::{Behaviour, Engine, Shape};
 use crate::expect::Expect;
 use crate::request::{Content, Request, Version};
+use crate::secured::Shares;
 use crate::statistics::{ErrorKind, Multiplexing};
 
 const SERVER: ([u8; 4], u16) = ([10, 0, 0, 1], 443);
@@ -50,6 +51,7 @@ struct World {
     engine: Engine,
     quic: Quic,
     server: Connections<Peer>,
+    tls: rustls::ServerConfig,
     config: Arc<ServerConfig>,
     answer: Answer,
     requests: u32,
@@ -102,19 +104,27 @@ fn ok(peer: &mut Peer, stream: StreamId, _: u32) {
     finish(peer, stream);
 }
 
+/// What a server's connections begin with.
+fn server_config(tls: rustls::ServerConfig) -> Arc<ServerConfig> {
+    let crypto = QuicServerConfig::try_from(tls).unwrap();
+    let mut config = ServerConfig::with_crypto(Arc::new(crypto));
+    let mut transport = TransportConfig::default();
+    transport.max_concurrent_bidi_streams(VarInt::from_u32(STREAMS));
+    config.transport_config(Arc::new(transport));
+    Arc::new(config)
+}
+
 impl World {
     fn new(slots: u32, streams: u32, requests: u64, answer: Answer) -> Self {
         Self::trusting(
-            Trust::Anybody,
-            "localhost",
+            (Trust::Anybody, "localhost", 0.0),
             (slots, streams, requests),
             answer,
         )
     }
 
     fn trusting(
-        trust: Trust,
-        name: &str,
+        (trust, name, early): (Trust, &str, f64),
         (slots, streams, requests): (u32, u32, u64),
         answer: Answer,
     ) -> Self {
@@ -128,15 +138,16 @@ impl World {
             .with_single_cert(vec![certificate], key)
             .unwrap();
         tls.alpn_protocols = vec![ALPN.as_bytes().to_vec()];
-        let crypto = QuicServerConfig::try_from(tls).unwrap();
-        let mut config = ServerConfig::with_crypto(Arc::new(crypto));
-        let mut transport = TransportConfig::default();
-        transport.max_concurrent_bidi_streams(VarInt::from_u32(STREAMS));
-        config.transport_config(Arc::new(transport));
-        let config = Arc::new(config);
+        // Tickets are kept there, each of which is good once.
+        tls.max_early_data_size = u32::MAX;
+        let config = server_config(tls.clone());
         let now = Instant::from_millis(1000);
         let client = Client::new(&trust, name, &[ALPN]).unwrap();
-        let quic = Quic::new(&client, (SERVER.into(), 1, false), (0.0, 1), now).unwrap();
+        let shares = Shares {
+            resumed: 0.0,
+            early,
+        };
+        let quic = Quic::new(&client, (SERVER.into(), 1, None), (shares, 1), now).unwrap();
         let request = Request::new(&Content {
             version: Version::Http3,
             ..Content::get(&"https://localhost/".parse().unwrap())
@@ -144,7 +155,7 @@ impl World {
         let behaviour = Behaviour {
             slots,
             opening: 10,
-            requests_per_connection: u32::MAX,
+            requests_per_connection: if early > 0.0 { 2 } else { u32::MAX },
             pipeline: 1,
             streams: Some(streams),
             is_http3: true,
@@ -161,6 +172,7 @@ impl World {
             engine: Engine::new(behaviour, Shape::Closed, driver, now, now),
             quic,
             server: Connections::new(EndpointConfig::default(), Some(config.clone()), false, now),
+            tls,
             config,
             answer,
             requests: 0,
@@ -308,7 +320,7 @@ fn no_more_streams_than_the_server_allows() {
 fn a_certificate_that_nobody_trusts() {
     let trust = Trust::File("/nonexistent".into());
     assert!(Client::new(&trust, "localhost", &[ALPN]).is_err());
-    let mut world = World::trusting(Trust::System, "localhost", (1, 1, 2), ok);
+    let mut world = World::trusting((Trust::System, "localhost", 0.0), (1, 1, 2), ok);
     world.run();
     assert_eq!(world.errors(), [(ErrorKind::Handshake, 2)]);
     let failed = &world.engine.statistics.handshakes.failed;
@@ -440,4 +452,24 @@ fn silence_is_an_error_by_name() {
         world.wires[1].clear();
     }
     assert_eq!(world.errors(), [(ErrorKind::ConnectTimeout, 1)]);
+}
+
+/// Where there is a ticket, requests leave with the hello; what a server does not take of them is asked again when it stands.
+#[test]
+fn early_data_is_taken_or_asked_again() {
+    let mut world = World::trusting((Trust::Anybody, "localhost", 1.0), (2, 2, 200), ok);
+    while world.responses() < 100 {
+        world.step();
+    }
+    let handshakes = &world.engine.statistics.handshakes;
+    assert!(handshakes.early > 10, "{handshakes:?}");
+    assert_eq!(handshakes.early_refused, 0);
+    // Another one, as it were, that knows nothing of its tickets.
+    world.tls.session_storage = rustls::server::ServerSessionMemoryCache::new(32);
+    world.config = server_config(world.tls.clone());
+    world.run();
+    assert_eq!((world.responses(), world.errors()), (200, vec![]));
+    let handshakes = &world.engine.statistics.handshakes;
+    assert!(handshakes.early_refused > 0, "{handshakes:?}");
+    assert_eq!(world.engine.statistics.content, 1000);
 }

@@ -10,8 +10,8 @@ use exos_program::{Needs, taken_back, tell_news};
 
 use crate::http3::{OnPackets, Quic};
 use crate::limits::{
-    ABORTS_AT_ONCE, ABORTS_PAUSE, GOODBYE_TIME, PORTS_AHEAD, QUIC_SOCKETS_LENT_MAX,
-    QUIC_SOCKETS_MAX,
+    ABORTS_AT_ONCE, ABORTS_PAUSE, GOODBYE_TIME, PORTS_AHEAD, QUIC_HEADERS_LEN,
+    QUIC_SOCKETS_LENT_MAX, QUIC_SOCKETS_MAX,
 };
 use crate::options::LoadArgs;
 use crate::packets::{Lent, Packets};
@@ -423,6 +423,8 @@ fn datagrams(
     };
     let count = (args.behaviour().slots as usize).clamp(1, most);
     let carrier = OnPackets::open(exos, to, count)?;
-    let quic = setup.quic(args, worker, (to, count, true), exos.now())?;
+    let datagram_max = exos.stack.config().mtu.saturating_sub(QUIC_HEADERS_LEN);
+    let datagram_max = u16::try_from(datagram_max).unwrap_or(u16::MAX);
+    let quic = setup.quic(args, worker, (to, count, Some(datagram_max)), exos.now())?;
     Ok(quic.map(|quic| (quic, carrier)))
 }

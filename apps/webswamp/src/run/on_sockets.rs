@@ -9,7 +9,7 @@ use exos_inet::Instant;
 
 use crate::driver::Driver;
 use crate::http3::{OnSockets, Quic};
-use crate::limits::QUIC_SOCKETS_MAX;
+use crate::limits::{QUIC_DATAGRAM_SENT_LEN_MAX, QUIC_SOCKETS_MAX};
 use crate::options::LoadArgs;
 use crate::report::Results;
 use crate::secured::Secured;
@@ -195,7 +195,8 @@ fn datagrams(
         return Ok(None);
     }
     let datagrams = OnSockets::new(to, count)?;
-    let carried = (to, count, datagrams.are_whole());
+    let datagram_max = datagrams.are_whole().then_some(QUIC_DATAGRAM_SENT_LEN_MAX);
+    let carried = (to, count, datagram_max);
     let quic = setup.quic(args, worker, carried, clock::now())?;
     Ok(quic.map(|quic| (quic, datagrams)))
 }

@@ -10,6 +10,7 @@ use exos_tls::client::reason;
 
 use crate::http3::{OnPackets, OnSockets, Outcome, Quic};
 use crate::limits::PROBE_TIME;
+use crate::secured::Shares;
 use crate::sockets::Sockets;
 use crate::transport::{NOBODY, Transport as _};
 
@@ -18,7 +19,7 @@ use super::worker::Worker;
 
 fn begin(to: SocketAddr, speaking: Speaking<'_>, now: Instant) -> Result<Quic, Error> {
     let client = speaking.client.expect("HTTP/3 is spoken over TLS");
-    let mut quic = Quic::new(client, (to, 1, false), (0.0, 0), now)?;
+    let mut quic = Quic::new(client, (to, 1, None), (Shares::default(), 0), now)?;
     let opened = quic.open(NOBODY);
     opened.map_err(|e| Error::new(format!("{to} is not reached: {e}")))?;
     Ok(quic)

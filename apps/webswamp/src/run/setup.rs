@@ -143,11 +143,7 @@ impl Setup {
         let sessions = self.client.as_ref().filter(|_| !behaviour.is_http3);
         Ok(Course {
             sessions: sessions.map(|client| {
-                let shares = Shares {
-                    resumed: args.tls_resume,
-                    early: args.tls_early,
-                };
-                Sessions::new(client, shares, seed).needing(args.http.needed())
+                Sessions::new(client, shares(args), seed).needing(args.http.needed())
             }),
             engine: Engine::new(behaviour, shape, driver, start, measured_from),
             start,
@@ -167,19 +163,20 @@ impl Setup {
         })
     }
 
-    /// What speaks HTTP/3 on a core, where it is spoken: to this server, over this number of sockets, by which datagrams leave whole or not.
+    /// What speaks HTTP/3 on a core, where it is spoken: to this server, over this number of sockets, by which datagrams
+    /// are not fragmented where it is said how long they may be found to be at most.
     pub(super) fn quic(
         &self,
         args: &LoadArgs,
         worker: &Worker<'_>,
-        carried: (SocketAddr, usize, bool),
+        carried: (SocketAddr, usize, Option<u16>),
         now: Instant,
     ) -> Result<Option<Quic>, Error> {
         let Some(client) = self.client.as_ref().filter(|_| args.http.is_http3()) else {
             return Ok(None);
         };
         let seed = args.seed.wrapping_add(worker.part().nth().into());
-        Quic::new(client, carried, (args.tls_resume, seed), now).map(Some)
+        Quic::new(client, carried, (shares(args), seed), now).map(Some)
     }
 
     /// When a core's requests begin.
@@ -221,6 +218,14 @@ impl Setup {
     }
 }
 
+/// The parts of all handshakes that are not to be full ones.
+fn shares(args: &LoadArgs) -> Shares {
+    Shares {
+        resumed: args.tls_resume,
+        early: args.tls_early,
+    }
+}
+
 /// Refuses what handshakes cannot be, and what would send more with a hello than a request that changes nothing.
 fn check_early(args: &LoadArgs, shares: f64) -> Result<(), Error> {
     if shares > 1.0 {
@@ -233,11 +238,6 @@ fn check_early(args: &LoadArgs, shares: f64) -> Result<(), Error> {
         return Err(
             Error::new("with --pipeline the other requests would go as early data, too")
                 .mend("leave --pipeline or --tls-early out"),
-        );
-    }
-    if args.tls_early > 0.0 && args.http.is_http3() {
-        return Err(
-            Error::new("over HTTP/3 no request goes as early data").mend("leave --tls-early out")
         );
     }
     Ok(())

@@ -59,7 +59,7 @@ pub struct Shares {
 
 impl Shares {
     /// The way of a handshake, by a number from 0 to 1.
-    fn way(self, unit: f64) -> Way {
+    pub(crate) fn way(self, unit: f64) -> Way {
         match unit {
             _ if unit < self.early => Way::Early,
             _ if unit < self.early + self.resumed => Way::Resumed,

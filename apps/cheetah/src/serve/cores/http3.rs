@@ -13,7 +13,8 @@ use exos_inet::{Instant, Stack};
 use exos_quic::{Arrived, Loops};
 
 use crate::limits::{
-    QUIC_DATAGRAMS_PER_TURN, QUIC_HEADERS_LEN, QUIC_ROOM_PAUSE, QUIC_SEGMENTS_MAX, QUIC_SOCKET_LEN,
+    QUIC_DATAGRAM_LEN, QUIC_DATAGRAMS_PER_TURN, QUIC_HEADERS_LEN, QUIC_ROOM_PAUSE,
+    QUIC_SEGMENTS_MAX, QUIC_SOCKET_LEN,
 };
 use crate::quic::Quic;
 use crate::secure::Acceptor;
@@ -52,7 +53,16 @@ impl Http3 {
             exos.stack.share_datagrams(port, Box::new(of_another));
             identifiers
         });
-        let datagram_max = longest_datagram(exos.stack.config().mtu);
+        let mtu = exos.stack.config().mtu;
+        let datagram_max = longest_datagram(mtu);
+        if datagram_max < QUIC_DATAGRAM_LEN {
+            // RFC 9000 §14: shorter ones carry no QUIC, and none may be fragmented.
+            let least = usize::from(QUIC_DATAGRAM_LEN) + QUIC_HEADERS_LEN;
+            return Err(Error::new(format!(
+                "HTTP/3 takes packets of {least} bytes, and the interface has an MTU of {mtu}"
+            ))
+            .mend("raise its MTU, or leave http3 out"));
+        }
         let quic = Quic::new(acceptor, identifiers, Some(datagram_max), exos.now())?;
         Ok(Http3 {
             quic,

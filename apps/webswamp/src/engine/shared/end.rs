@@ -70,11 +70,7 @@ impl Engine {
                 if !self.shared_awaits_handshake(token) {
                     return; // It has been asked on already.
                 }
-                let spoken = match transport.speaks_http3() {
-                    true => Spoken::Http3,
-                    false => Spoken::Http2(Box::default()),
-                };
-                self.open_for_requests(at, spoken);
+                self.open_for_requests(at, spoken_by(transport));
                 self.settle(at, now, transport);
             }
             Err(reason) => self.shared_not_secured(at, reason, Farewell::Abort, now, transport),
@@ -94,7 +90,7 @@ impl Engine {
         let shared = self.shared.as_ref().expect("slots share connections");
         let mut waiting = shared.get(at).waiting.iter();
         if waiting.all(|slot| self.is_safe(*slot)) {
-            self.open_for_requests(at, Spoken::Http2(Box::default()));
+            self.open_for_requests(at, spoken_by(transport));
             self.settle(at, now, transport);
         }
     }
@@ -295,5 +291,13 @@ impl Engine {
             }
             self.forget_shared(at, Farewell::Abort, transport);
         }
+    }
+}
+
+/// What is spoken on connections that share requests.
+fn spoken_by(transport: &impl Transport) -> Spoken {
+    match transport.speaks_http3() {
+        true => Spoken::Http3,
+        false => Spoken::Http2(Box::default()),
     }
 }

@@ -18,6 +18,7 @@ use exos_wire::{Sum, ipv6, protocol};
 use super::Transmit;
 use super::body::Body;
 use super::packets::IpHeader;
+use crate::limits::DATAGRAMS_WHOLE_MAX;
 
 /// Bytes of the longest head: Ethernet without a tag, IPv6, UDP.
 const HEAD_LEN: usize = ethernet::LEN + ipv6::LEN + udp::LEN;
@@ -126,6 +127,7 @@ impl Bursts {
         let fit = cut.whole_max.map_or(1, |max| {
             max.saturating_sub(burst.head_len()) / burst.segment
         });
+        let fit = fit.min(DATAGRAMS_WHOLE_MAX);
         let most = fit.clamp(1, room.max(1)) * burst.segment;
         let from = burst.left;
         burst.left = burst.payload.len().min(from + most);

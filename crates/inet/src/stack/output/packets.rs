@@ -52,7 +52,7 @@ impl Stack {
     }
 
     /// Send datagrams that lie one behind the other, each of `segment` bytes but the last, which may be shorter, with header fields of
-    /// their own. They leave together, and none in fragments: of those for which there is [no room](Self::datagram_room) all are
+    /// their own; of no bytes, none. They leave together, and none in fragments: of those for which there is [no room](Self::datagram_room) all are
     /// dropped.
     ///
     /// # Errors
@@ -66,7 +66,10 @@ impl Stack {
         to: SocketAddr,
         (payload, segment, fields): (Vec<u8>, usize, HeaderFields),
     ) -> Result<(), UdpError> {
-        let segment = segment.clamp(1, payload.len().max(1));
+        if payload.is_empty() {
+            return Ok(());
+        }
+        let segment = segment.clamp(1, payload.len());
         let src = self.udp.can_send(handle, from, to, segment)?;
         let ip_len = if to.is_ipv4() { ipv4::LEN } else { ipv6::LEN };
         let max = self.config.mtu.saturating_sub(ip_len + udp::LEN);
