@@ -84,33 +84,46 @@ class Day:
             self.wrong.append(what)
 
 
-class Loading(threading.Thread):
+class Task(threading.Thread):
+    """What goes on beside others. Its end would go unseen if an error were not noted."""
+
+    def __init__(self, day, name):
+        super().__init__(daemon=True)
+        self.day, self.name_of = day, name
+
+    def run(self):
+        try:
+            self.work()
+        except Exception as why:
+            self.day.complain(f"{self.name_of}: {why!r}")
+
+
+class Loading(Task):
     """Loads of one kind, one after the other."""
 
     def __init__(self, day, name, seed):
-        super().__init__(daemon=True)
-        self.day, self.name_of, self.random = day, name, random.Random(seed)
+        super().__init__(day, name)
+        self.random = random.Random(seed)
         self.answers = self.handshakes = 0
 
-    def run(self):
+    def work(self):
         url, how = LOADS[self.name_of]
         while not self.day.over.is_set():
             seconds = self.random.choice([1, 2, 4, 7])
             command = ["load", "--sockets", "--idle", "sleep", "--json", "--quiet", "-c", str(self.random.choice([1, 2, 5])), "--think", "20ms",
                        "--no-probe", "--timeout", f"{PATIENCE}s", "-d", f"{seconds}s", "--expect-status", "200", *how, url]
             done = subprocess.run(inside("b", EXOS, *command), capture_output=True, text=True, timeout=4 * PATIENCE, check=False)
-            try:
-                said = json.loads(done.stdout)
-            except ValueError:
-                self.day.complain(f"{self.name_of}: {done.stderr[-300:]}")
+            if done.returncode != 0:
+                self.day.complain(f"{self.name_of}: status {done.returncode}: {(done.stderr or done.stdout)[-300:]}")
                 return
+            said = json.loads(done.stdout)
             self.answers += said["responses"]
             self.handshakes += sum((said.get("tls") or {}).get(kind, 0) for kind in ("handshakes_full", "handshakes_resumed"))
             if any(said["errors"].values()):
                 self.day.complain(f"{self.name_of}: {said['errors']} of {said['responses']}")
 
 
-class Breaking(threading.Thread):
+class Breaking(Task):
     """Clients that break off in the middle of something, by a reset or by a FIN: in side b, as a program of its own."""
 
     CODE = r"""
@@ -137,43 +150,47 @@ def broken_off():
     made.send(chosen.choice(requests))
     if chosen.random() < 0.7:
         made.settimeout(1)
-        made.recv(chosen.choice([1, 1000, 20000]))
+        try:
+            made.recv(chosen.choice([1, 1000, 20000]))
+        except TimeoutError:
+            pass  # Not all of them are answered.
     return made
 count = 0
 standing = []
 while True:
     try:
         standing.append(broken_off())
-    except OSError:
-        pass
+        count += 1
+        print(count, flush=True)
+    except OSError as why:
+        print(why, file=sys.stderr, flush=True)
     while len(standing) > chosen.randrange(6):
         standing.pop(chosen.randrange(len(standing))).close()
-    count += 1
-    print(count, flush=True)
     time.sleep(chosen.random() / 10)
 """
 
-    def __init__(self, day, seed):
-        super().__init__(daemon=True)
-        self.day = day
+    def __init__(self, day, seed, errors):
+        super().__init__(day, "clients that break off")
         command = [sys.executable, "-S", "-c", self.CODE, SERVER, str(HTTP), str(HTTPS), str(seed)]
-        self.process = subprocess.Popen(inside("b", *command), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(inside("b", *command), stdout=subprocess.PIPE, stderr=errors, text=True)
 
-    def run(self):
+    def work(self):
         for _ in self.process.stdout:
             self.day.note("clients that broke off")
+        if not self.day.over.is_set():
+            self.day.complain(f"{self.name_of} have ended with status {self.process.wait()}")
 
     def end(self):
         self.process.kill()
         self.process.wait()
 
 
-class Operator(threading.Thread):
+class Operator(Task):
     """Replaces certificates, changes documents and the configuration, has it read again, and makes mistakes."""
 
     def __init__(self, day, folder, server, seed):
-        super().__init__(daemon=True)
-        self.day, self.folder, self.server, self.random = day, folder, server, random.Random(seed)
+        super().__init__(day, "the operator")
+        self.folder, self.server, self.random = folder, server, random.Random(seed)
         self.certificates = 0
         self.first = self.text = CONFIGURATION.replace("@FOLDER@", folder)
 
@@ -256,18 +273,15 @@ class Operator(threading.Thread):
         self.replace("serve.toml", self.first)
         self.reload()
 
-    def run(self):
+    def work(self):
         tasks = {"certificates replaced": self.certificate, "configurations changed": self.change, "mistakes": self.mistake,
                  "changes of documents": self.documents, "reloads": self.reload}
         # Each at least once, in some order, and then at random.
         order = self.random.sample(list(tasks), len(tasks))
         while not self.day.over.wait(self.random.random() * min(6, SECONDS / 20)):
             name = order.pop() if order else self.random.choice(list(tasks))
-            try:
-                tasks[name]()
-            except Exception as why:  # A thread's end would go unseen.
-                self.day.complain(f"{name}: {why!r}")
-                return
+            self.name_of = name
+            tasks[name]()
             self.day.note(name)
 
 
@@ -367,7 +381,7 @@ def day(folder):
         if not wait_until(lambda: server.is_ready() and os.path.exists(os.path.join(folder, "app.sock"))):
             return say("the servers start", False, read(server.err) + read(errors.name))
         loads = [Loading(today, name, SEED + number) for number, name in enumerate(LOADS)]
-        breaking = Breaking(today, SEED)
+        breaking = Breaking(today, SEED, errors)
         first = server.sample()
         began = time.monotonic()
         for thread in (*loads, breaking, operator):
@@ -379,6 +393,8 @@ def day(folder):
         today.over.set()
         for thread in (*loads, operator):
             thread.join(5 * PATIENCE)
+            if thread.is_alive():
+                today.complain(f"{thread.name_of}: goes on after its end")
         breaking.end()
         if not today.wrong:
             operator.settle()
