@@ -484,6 +484,9 @@ pub const VARIANTS_MAX: usize = 16;
 /// Requests of a loop's own to upstreams at once, for what clients are given stale. Beyond, the clients ask, and wait.
 pub const REFRESHES_MAX: usize = 16;
 
+/// How many times as long as its upstream may be silent a request of the server's own may take.
+pub const REFRESH_TIMES: u32 = 10;
+
 /// How long a request waits for the answer to another one, as nginx's `proxy_cache_lock_timeout`. Then it goes to the upstream itself.
 pub const ANSWER_WAIT_TIME: Duration = Duration::from_secs(5);
 
@@ -603,6 +606,12 @@ pub const ACME_CHALLENGES_MAX: usize = 64;
 pub const ACME_RETRY_UNREACHED: Duration = Duration::from_secs(10);
 /// See [`ACME_RETRY_UNREACHED`].
 pub const ACME_RETRY_UNREACHED_MAX: Duration = Duration::from_secs(3600);
+
+/// How long a name is left alone at most because an authority says so, or what is between: a wrong word is not to cost a certificate.
+pub const ACME_WAIT_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// The longest reason that is kept of a failure, in characters.
+pub const ACME_REASON_LEN_MAX: usize = 2_000;
 
 /// When a name that was refused is tried again, time after time: Let's Encrypt allows five failures an hour for each name and account.
 pub const ACME_RETRIES_REFUSED: [Duration; 6] = [

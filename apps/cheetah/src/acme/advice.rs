@@ -44,8 +44,10 @@ pub(super) enum Advised {
     Renew(Advice, Duration),
     /// It gives no advice.
     Nothing,
-    /// It was not reached, or has refused.
+    /// It has refused for this one.
     Failed,
+    /// It was not reached, or has answered nothing that is understood: it would be so for others.
+    Unreached,
 }
 
 impl Advised {
@@ -54,7 +56,8 @@ impl Advised {
         match answer {
             Ok((info, again)) => Advised::Renew(Advice::of(info), again),
             Err(AcmeError::Unsupported(_)) => Advised::Nothing,
-            Err(_) => Advised::Failed,
+            Err(AcmeError::Api(_)) => Advised::Failed,
+            Err(_) => Advised::Unreached,
         }
     }
 }
@@ -91,7 +94,10 @@ mod tests {
         ));
         assert!(matches!(
             Advised::of(Err(AcmeError::Str("else"))),
-            Advised::Failed
+            Advised::Unreached
         ));
+        let problem = serde_json::from_value(serde_json::json!({})).unwrap();
+        let refused = Advised::of(Err(AcmeError::Api(problem)));
+        assert!(matches!(refused, Advised::Failed));
     }
 }

@@ -13,6 +13,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response};
 use instant_acme::{BodyWrapper, BytesResponse, Error as AcmeError, HttpClient};
 
 use super::calls::{self, Answered, Call, CallError, Ways};
+use crate::limits::ACME_WAIT_MAX;
 
 /// What is spoken with authorities.
 const PROTOCOLS: [&str; 1] = ["http/1.1"];
@@ -74,7 +75,8 @@ impl Client {
         let mut by_host = self.state().by_host;
         let made = self.ways.call(call, &mut by_host);
         self.state().by_host = by_host;
-        let response = response_of(made?).map_err(CallError::Failed)?;
+        let mut response = response_of(made?).map_err(CallError::Failed)?;
+        bound_wait(response.headers_mut());
         let is_refused = !response.status().is_success();
         self.state().retry_after = is_refused.then(|| wait_of(response.headers())).flatten();
         let (parts, body) = response.into_parts();
@@ -169,13 +171,27 @@ fn response_of(answered: Answered) -> Result<Response<Vec<u8>>, String> {
     Ok(response)
 }
 
-/// What `Retry-After` says: seconds, or a date (RFC 9110 §10.2.3).
+/// What `Retry-After` says: seconds, or a date (RFC 9110 §10.2.3). It is a day at most.
 fn wait_of(fields: &HeaderMap) -> Option<Duration> {
     let value = fields.get(http::header::RETRY_AFTER)?.to_str().ok()?.trim();
-    let until = |date: SystemTime| date.duration_since(SystemTime::now()).ok();
-    match value.parse() {
-        Ok(secs) => Some(Duration::from_secs(secs)),
-        Err(_) => httpdate::parse_http_date(value).ok().and_then(until),
+    let is_number = !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit());
+    let wait = match is_number {
+        true => Duration::from_secs(value.parse().unwrap_or(u64::MAX)),
+        false => {
+            let date = httpdate::parse_http_date(value).ok()?;
+            // One that is over: at once.
+            date.duration_since(SystemTime::now()).unwrap_or_default()
+        }
+    };
+    Some(wait.min(ACME_WAIT_MAX))
+}
+
+/// Has `Retry-After` say so in seconds, or not be there where nothing can be made of it: `instant-acme` reckons with any number.
+fn bound_wait(fields: &mut HeaderMap) {
+    let wait = wait_of(fields);
+    fields.remove(http::header::RETRY_AFTER);
+    if let Some(wait) = wait {
+        fields.insert(http::header::RETRY_AFTER, wait.as_secs().into());
     }
 }
 
@@ -193,11 +209,34 @@ mod tests {
         };
         assert_eq!(wait(" 120 "), Some(Duration::from_secs(120)));
         assert_eq!(wait("soon"), None);
-        assert_eq!(wait("Fri, 31 Dec 1999 23:59:59 GMT"), None, "it is over");
+        let over = wait("Fri, 31 Dec 1999 23:59:59 GMT");
+        assert_eq!(over, Some(Duration::ZERO), "it is over");
         let later = SystemTime::now() + Duration::from_secs(7200);
         let until = wait(&httpdate::fmt_http_date(later)).unwrap();
         assert!(until.as_secs().abs_diff(7200) <= 1, "{until:?}");
         assert_eq!(wait_of(&HeaderMap::new()), None);
+    }
+
+    #[test]
+    fn no_wait_is_longer_than_a_day() {
+        let max = u64::MAX.to_string();
+        for (said, wanted) in [
+            (&*max, Some("86400")),
+            ("9000000000000000000", Some("86400")),
+            ("99999999999999999999999999", Some("86400")),
+            ("Fri, 31 Dec 9999 23:59:59 GMT", Some("86400")),
+            ("Fri, 31 Dec 1999 23:59:59 GMT", Some("0")),
+            ("7", Some("7")),
+            ("-1", None),
+            ("soon", None),
+            ("", None),
+        ] {
+            let mut fields = HeaderMap::new();
+            fields.insert(http::header::RETRY_AFTER, said.parse().unwrap());
+            bound_wait(&mut fields);
+            let now = fields.get(http::header::RETRY_AFTER);
+            assert_eq!(now.map(|it| it.to_str().unwrap()), wanted, "{said}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! The thread that gets certificates and renews them, and what is shown of it.
+//! The thread that gets certificates and renews them, and what is shown of it; and the one that takes up challenges meanwhile.
 
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -157,27 +158,51 @@ impl Acme {
         take: impl Fn() + Send + 'static,
     ) -> Result<(), Error> {
         let acme = Arc::downgrade(self);
+        let fail = |e| Error::io("cannot start getting certificates", e);
+        // What is asked of others is answered while this one waits for an authority.
+        let listening = acme.clone();
+        let listen = move || {
+            while let Some(acme) = listening.upgrade() {
+                acme.hear_challenges();
+                drop(acme);
+                std::thread::sleep(ACME_TIME);
+            }
+        };
+        affinity::spawn("acme-challenges", cores, listen).map_err(fail)?;
         let keep = move || {
             let mut known = Known::default();
             while let Some(acme) = acme.upgrade() {
-                if acme.turn(&mut known) {
-                    take();
+                let turn = AssertUnwindSafe(|| acme.turn(&mut known));
+                match panic::catch_unwind(turn) {
+                    Ok(true) => take(),
+                    Ok(false) => {}
+                    // What it was about may lead there again.
+                    Err(_) => {
+                        exos_program::error!(
+                            "exos serve: the thread that gets certificates has failed, by an error of this program; nothing is renewed until a restart"
+                        );
+                        return;
+                    }
                 }
                 drop(acme);
                 std::thread::sleep(ACME_TIME);
             }
         };
         let started = affinity::spawn("acme", cores, keep);
-        let what = "cannot start getting certificates";
-        started.map(drop).map_err(|e| Error::io(what, e))
+        started.map(drop).map_err(fail)
+    }
+
+    /// Takes up what the authority asks any process of this folder.
+    fn hear_challenges(&self) {
+        let wanted = lock(&self.wanted).clone();
+        if let Ok(challenges) = wanted.store.challenges() {
+            self.challenges.set(challenges);
+        }
     }
 
     /// Does what is due; true when a certificate has come.
     fn turn(&self, known: &mut Known) -> bool {
         let wanted = lock(&self.wanted).clone();
-        if let Ok(challenges) = wanted.store.challenges() {
-            self.challenges.set(challenges);
-        }
         if known.know(&wanted) {
             self.show_account(&wanted);
         }
@@ -217,7 +242,7 @@ impl Acme {
         let shop = self.shop(wanted);
         let kind = known.kind(&wanted.config, name);
         self.orders.fetch_add(1, Ordering::Relaxed);
-        let made = shop.order(name, kind, known.has_advice(name), lock);
+        let made = shop.order(name, kind, lock);
         self.show_account(wanted);
         match made {
             Ok(()) => {
@@ -256,7 +281,7 @@ impl Acme {
     fn show_account(&self, wanted: &Wanted) {
         *lock(&self.account) = Some(Account {
             directory: wanted.config.directory.clone(),
-            contact: wanted.store.contact(),
+            contact: wanted.store.contact().filter(|it| !it.is_refused),
         });
     }
 }

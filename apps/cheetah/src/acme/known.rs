@@ -11,12 +11,12 @@ use super::advice::{Advice, Advised};
 use super::challenges::Kind;
 use super::keeper::{Shown, Wanted};
 use super::order::Failed;
-use super::schedule::{Failure, ask_again, renew_at, wait_after};
+use super::schedule::{Failure, ask_again, next_try, renew_at, wait_after};
 use super::store::{Record, Store};
 use crate::config::AcmeConfig;
 use crate::limits::{
     ACME_ADVICE_APART, ACME_ADVICE_RETRY, ACME_ADVICE_TIME_MAX, ACME_FAILURES_FORGIVEN,
-    ACME_ORDERS_APART,
+    ACME_ORDERS_APART, ACME_REASON_LEN_MAX,
 };
 
 /// What the thread knows of each name.
@@ -85,7 +85,7 @@ impl Known {
         let is_forgiven = is_start && record.failures <= ACME_FAILURES_FORGIVEN;
         let next_order = match is_forgiven {
             true => at,
-            false => at.max(record.next_try),
+            false => at.max(next_try(record.next_try, now())),
         };
         let advice = entry.advice.as_ref();
         entry.shown = Shown {
@@ -158,15 +158,17 @@ impl Known {
         let now = now();
         let spread = self.spread(name, now);
         let wait = wait_after(failures, failed.failure, failed.wait, spread).as_secs() as i64;
+        // Words of others are in it.
+        let what: String = failed.what.chars().take(ACME_REASON_LEN_MAX).collect();
         let record = Record {
             failures,
             next_try: now + wait,
-            error: failed.what.clone(),
+            error: what,
             not_found_by,
         };
         exos_program::warn!(
             "exos serve: no certificate for {name}: {}; the next attempt is in {}",
-            failed.what,
+            record.error,
             length(wait)
         );
         if let Err(error) = wanted.store.set_record(name, &record) {
@@ -182,22 +184,22 @@ impl Known {
 
     // The authority's advice.
 
-    /// It has given some for the certificate of a name.
-    pub(super) fn has_advice(&self, name: &str) -> bool {
-        let entry = self.entries.get(name);
-        entry.is_some_and(|it| it.advice.is_some())
-    }
-
-    /// A name for whose certificate it is to be asked.
+    /// A name for whose certificate it is to be asked: one that has not ended (RFC 9773 §4.3).
     pub(super) fn to_ask_about(&self, now: UnixSecs) -> Option<String> {
         let mut all = self.entries.values();
-        let next = all.find(|it| it.validity.is_some() && it.ask_at <= now);
+        let is_valid = |it: &Entry| it.validity.is_some_and(|it| now < it.until);
+        let next = all.find(|it| is_valid(it) && it.ask_at <= now);
         next.map(|it| it.shown.name.clone())
     }
 
     /// What it has said, or not.
     pub(super) fn advise(&mut self, wanted: &Wanted, name: &str, advised: Advised) {
         let now = now();
+        if matches!(advised, Advised::Unreached) {
+            let again = now + ACME_ADVICE_RETRY.as_secs() as UnixSecs;
+            let due = self.entries.values_mut().filter(|it| it.ask_at <= now);
+            due.for_each(|it| it.ask_at = again);
+        }
         let Some(entry) = self.entries.get_mut(name) else {
             return;
         };
@@ -219,7 +221,7 @@ impl Known {
                 ACME_ADVICE_TIME_MAX
             }
             // What it has said before is as good as before.
-            Advised::Failed => ACME_ADVICE_RETRY,
+            Advised::Failed | Advised::Unreached => ACME_ADVICE_RETRY,
         };
         entry.ask_at = now + again.as_secs() as UnixSecs;
         self.look(wanted, name, false);
@@ -429,7 +431,8 @@ mod tests {
             Advised::Renew(advice, Duration::from_secs(3600))
         };
         keeper.advise(&wanted, "a.test", advice(10 * DAY, 20 * DAY));
-        assert!(keeper.has_advice("a.test") && keeper.due(now() + 9 * DAY).is_none());
+        let has_advice = |keeper: &Known| keeper.shown()[0].advised.is_some();
+        assert!(has_advice(&keeper) && keeper.due(now() + 9 * DAY).is_none());
         assert!(keeper.due(now() + 20 * DAY).is_some());
         assert_eq!(
             keeper.to_ask_about(now() + 3500),
@@ -439,7 +442,7 @@ mod tests {
         assert!(keeper.to_ask_about(now() + 3700).is_some());
         // It does not answer: what it has said stays so.
         keeper.advise(&wanted, "a.test", Advised::Failed);
-        assert!(keeper.has_advice("a.test"));
+        assert!(has_advice(&keeper));
         // A key has become known: at once.
         keeper.advise(&wanted, "a.test", advice(-20 * DAY, -DAY));
         assert!(keeper.due(now()).is_some());
@@ -450,8 +453,50 @@ mod tests {
         keeper.advise(&wanted, "a.test", advice(-20 * DAY, -DAY));
         assert!(keeper.due(now() + DAY).is_none());
         keeper.advise(&wanted, "a.test", Advised::Nothing);
-        assert!(!keeper.has_advice("a.test"));
         assert_eq!(keeper.shown()[0].advised, None);
+        assert_eq!(keeper.to_ask_about(now() + 400 * DAY), None, "it has ended");
+    }
+
+    #[test]
+    fn an_authority_that_is_not_reached_is_not_asked_for_each_name() {
+        let (_folder, wanted) = wanted(&["a.test", "b.test", "c.test"]);
+        let mut keeper = Known::default();
+        for name in ["a.test", "b.test", "c.test"] {
+            certify(&wanted, name);
+        }
+        keeper.know(&wanted);
+        keeper.advise(&wanted, "b.test", Advised::Failed);
+        assert!(
+            keeper.to_ask_about(now()).is_some(),
+            "others may fare better"
+        );
+        keeper.advise(&wanted, "a.test", Advised::Unreached);
+        assert_eq!(keeper.to_ask_about(now()), None);
+        assert!(keeper.to_ask_about(now() + DAY).is_some());
+    }
+
+    /// What an authority has said once, or a clock that was wrong, keeps nobody from trying for ever.
+    #[test]
+    fn what_was_put_off_for_ever_is_tried() {
+        let (_folder, wanted) = wanted(&["a.test"]);
+        let record = Record {
+            failures: 9,
+            next_try: now() + 1000 * DAY,
+            ..Record::default()
+        };
+        wanted.store.set_record("a.test", &record).unwrap();
+        let mut keeper = Known::default();
+        keeper.know(&wanted);
+        assert!(keeper.due(now()).is_some());
+        let long = Failed {
+            what: "x".repeat(100_000),
+            failure: Failure::RateLimited,
+            wait: Some(Duration::MAX),
+        };
+        keeper.fail(&wanted, "a.test", &long);
+        assert!(keeper.due(now()).is_none() && keeper.due(now() + 2 * DAY).is_some());
+        let record = wanted.store.record("a.test");
+        assert_eq!((record.failures, record.error.len()), (10, 2_000));
     }
 
     #[test]

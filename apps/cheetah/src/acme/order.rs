@@ -68,26 +68,21 @@ impl From<AcmeError> for Obstacle {
 }
 
 impl Shop<'_> {
-    /// Gets a certificate for a name, and keeps it, while no other process orders. Where the authority has given advice for the one
-    /// that there is, it is told that this one takes its place.
-    pub(super) fn order(
-        &self,
-        name: &str,
-        kind: Kind,
-        replaces: bool,
-        _lock: &Lock,
-    ) -> Result<(), Failed> {
+    /// Gets a certificate for a name, and keeps it, while no other process orders. The authority is told of the one that there is that
+    /// this one takes its place, where it gives advice (RFC 9773 §5).
+    pub(super) fn order(&self, name: &str, kind: Kind, _lock: &Lock) -> Result<(), Failed> {
         let here = Failed::here;
         let client = self.client();
-        let replaces = replaces.then(|| identifier(&self.store.certificate(name)));
-        let got = self.wait(self.get(&client, name, kind, replaces.flatten()));
+        let replaces = identifier(&self.store.certificate(name));
+        let got = self.wait(self.get(&client, name, kind, replaces));
         // Whatever has come of it, nobody asks any more.
-        let cleared = self.store.clear_challenges();
+        if let Err(error) = self.store.clear_challenges() {
+            exos_program::warn!("exos serve: cannot remove old challenges: {error}");
+        }
         self.challenges.set(Vec::new());
         let pem = got.map_err(|obstacle| self.failed(name, obstacle, &client))?;
         let kept = self.store.set_certificate(name, pem.as_bytes());
-        kept.and(cleared)
-            .map_err(|e| here(format!("cannot keep the certificate: {e}")))
+        kept.map_err(|e| here(format!("cannot keep the certificate: {e}")))
     }
 
     /// When the authority advises to renew the certificate of a name.
@@ -105,7 +100,7 @@ impl Shop<'_> {
             let account = builder.from_credentials(credentials).await?;
             Ok(Advised::of(account.renewal_info(&identifier).await))
         };
-        self.wait(ask).unwrap_or(Advised::Failed)
+        self.wait(ask).unwrap_or(Advised::Unreached)
     }
 
     fn client(&self) -> Client {
@@ -138,8 +133,7 @@ impl Shop<'_> {
             Some(replaces) => {
                 let order = NewOrder::new(&names).replaces(replaces);
                 match account.new_order(&order).await {
-                    // Another has taken its place already, or this is not known (RFC 9773 §5): then it is one of its own.
-                    Err(error) if !is_about_account(&error) => account.new_order(&plain).await,
+                    Err(error) if is_about_replacing(&error) => account.new_order(&plain).await,
                     begun => begun,
                 }
             }
@@ -180,7 +174,7 @@ impl Shop<'_> {
         let directory = self.config.directory.clone();
         let (account, credentials) = builder.create(&account, directory, None).await?;
         self.store.set_account(&credentials).map_err(of_folder)?;
-        self.keep_contact(Some(exos::clock::unix_secs() as UnixSecs))?;
+        self.keep_contact(Some(exos::clock::unix_secs() as UnixSecs), false)?;
         exos_program::info!(
             "exos serve: an account at {}, whose terms of service are agreed to by asking for certificates there",
             self.config.directory
@@ -188,7 +182,7 @@ impl Shop<'_> {
         Ok(account)
     }
 
-    /// Tells the authority whom it may write to, where that is another than it was told.
+    /// Tells the authority whom it may write to, where that is another than it was told. Whatever it says: certificates come without.
     async fn tell_contact(&self, account: &Account, contact: &[&str]) -> Result<(), Obstacle> {
         let told = self.store.contact();
         if told
@@ -198,16 +192,35 @@ impl Shop<'_> {
             return Ok(());
         }
         match account.update_contacts(contact).await {
-            Ok(()) => self.keep_contact(told.and_then(|it| it.agreed_at)),
+            Ok(()) => self.keep_contact(told.and_then(|it| it.agreed_at), false),
             // The order says so, too, and there another account is made.
             Err(error) if is_about_account(&error) => Ok(()),
-            Err(error) => Err(error.into()),
+            Err(AcmeError::Api(problem)) => {
+                exos_program::warn!(
+                    "exos serve: {} does not take the contact {}: {}; certificates come nevertheless",
+                    self.config.directory,
+                    self.config.contact.join(", "),
+                    text(&problem)
+                );
+                // It is not told again with each order.
+                self.keep_contact(told.and_then(|it| it.agreed_at), true)
+            }
+            Err(error) => {
+                exos_program::warn!(
+                    "exos serve: cannot tell {} the contact, and tries again with the next order: {error}",
+                    self.config.directory
+                );
+                Ok(())
+            }
         }
     }
 
-    fn keep_contact(&self, agreed_at: Option<UnixSecs>) -> Result<(), Obstacle> {
-        let mail = self.config.contact.clone();
-        let contact = Contact { mail, agreed_at };
+    fn keep_contact(&self, agreed_at: Option<UnixSecs>, is_refused: bool) -> Result<(), Obstacle> {
+        let contact = Contact {
+            mail: self.config.contact.clone(),
+            agreed_at,
+            is_refused,
+        };
         self.store.set_contact(&contact).map_err(of_folder)
     }
 
@@ -345,6 +358,21 @@ fn is_about_account(error: &AcmeError) -> bool {
     }
 }
 
+/// What is refused is refused for what the order is to replace (RFC 9773 §5): another has taken its place already, it is of another
+/// account, or the authority does not know it, or the field. Then the order is one of its own.
+fn is_about_replacing(error: &AcmeError) -> bool {
+    match error {
+        AcmeError::Api(problem) => {
+            let names = ["alreadyReplaced", "malformed", "unauthorized"];
+            names.iter().any(|name| is(problem, name)) || matches!(problem.status, Some(404 | 409))
+        }
+        AcmeError::Unsupported(_) => true,
+        // The answer does not say that it replaces anything.
+        AcmeError::Other(error) => error.to_string().starts_with("replaces field mismatch"),
+        _ => false,
+    }
+}
+
 /// What an authority says, on one line.
 fn text(problem: &Problem) -> String {
     let of = |detail: &Option<String>, kind: &Option<String>| {
@@ -399,6 +427,26 @@ mod tests {
             assert!(said.contains(mend) && said.contains(kind.name()), "{said}");
         }
         assert!(not_shown("a.test", Kind::Http, None).contains("does not say why"));
+    }
+
+    #[test]
+    fn an_order_is_made_again_only_where_what_it_replaces_was_refused() {
+        let api = |kind| AcmeError::Api(problem(kind, "because"));
+        let gone = serde_json::json!({"status": 404});
+        let other = |text: &str| AcmeError::Other(text.into());
+        for (error, wanted) in [
+            (api("alreadyReplaced"), true),
+            (api("malformed"), true),
+            (api("rateLimited"), false),
+            (api("badNonce"), false),
+            (api("rejectedIdentifier"), false),
+            (AcmeError::Api(serde_json::from_value(gone).unwrap()), true),
+            (AcmeError::Unsupported("it"), true),
+            (other("replaces field mismatch: expected"), true),
+            (other("it has not answered in time"), false),
+        ] {
+            assert_eq!(is_about_replacing(&error), wanted, "{error}");
+        }
     }
 
     /// What comes from outside is one line of some hundred characters.

@@ -6,7 +6,7 @@ use exos_tls::certificate::{UnixSecs, Validity};
 
 use crate::limits::{
     ACME_ADVICE_TIME_MAX, ACME_ADVICE_TIME_MIN, ACME_RETRIES_REFUSED, ACME_RETRY_UNREACHED,
-    ACME_RETRY_UNREACHED_MAX,
+    ACME_RETRY_UNREACHED_MAX, ACME_WAIT_MAX,
 };
 
 /// Why a certificate did not come.
@@ -43,7 +43,7 @@ pub fn ask_again(said: Duration) -> Duration {
 }
 
 /// How long to wait after as many failures in a row, of which the last was such a one; up to a quarter more by `spread`. The
-/// authority may have said to wait longer.
+/// authority may have said to wait longer, up to a day.
 pub fn wait_after(failures: u32, last: Failure, said: Option<Duration>, spread: u64) -> Duration {
     let before = failures.saturating_sub(1);
     let wait = match last {
@@ -60,8 +60,19 @@ pub fn wait_after(failures: u32, last: Failure, said: Option<Duration>, spread: 
             ACME_RETRIES_REFUSED[(before as usize).clamp(least, most)]
         }
     };
-    let secs = wait.max(said.unwrap_or_default()).as_secs() as i64;
+    let said = said.unwrap_or_default().min(ACME_WAIT_MAX);
+    let secs = wait.max(said).as_secs() as i64;
     Duration::from_secs((secs + part(secs / 4, spread)) as u64)
+}
+
+/// When it is tried again by what was written down: at once where that is longer away than anything is put off, for then the clock was
+/// wrong, or is.
+pub fn next_try(written: UnixSecs, now: UnixSecs) -> UnixSecs {
+    let most = ACME_WAIT_MAX.as_secs() as UnixSecs;
+    match written > now + most + most / 4 {
+        true => 0,
+        false => written,
+    }
 }
 
 /// Some part of a time.
@@ -150,5 +161,17 @@ mod tests {
         assert_eq!(wait_after(1, Failure::RateLimited, said, 0), 8 * hour);
         let spread = wait_after(1, Failure::RateLimited, said, u64::MAX);
         assert_eq!(spread, 10 * hour);
+        for absurd in [u64::MAX, 9_000_000_000_000_000_000, 99_999_999_999] {
+            let wait = |spread| {
+                let said = Some(Duration::from_secs(absurd));
+                wait_after(1, Failure::RateLimited, said, spread)
+            };
+            assert_eq!(wait(0), 24 * hour, "{absurd}");
+            assert_eq!(wait(u64::MAX), 30 * hour, "{absurd}");
+        }
+        assert_eq!(next_try(1_000 + 30 * 3600, 1_000), 1_000 + 30 * 3600);
+        assert_eq!(next_try(1_001 + 30 * 3600, 1_000), 0);
+        assert_eq!(next_try(i64::MAX, 1_000), 0);
+        assert_eq!(next_try(-7, 1_000), -7);
     }
 }

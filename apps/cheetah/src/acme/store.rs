@@ -58,6 +58,9 @@ pub struct Contact {
     pub mail: Vec<String>,
     /// When its terms of service were agreed to, in seconds since 1970, if that is known.
     pub agreed_at: Option<UnixSecs>,
+    /// It has refused to take these.
+    #[serde(default)]
+    pub is_refused: bool,
 }
 
 impl Store {
@@ -355,6 +358,7 @@ mod tests {
         let contact = Contact {
             mail: vec!["a@b.test".to_owned()],
             agreed_at: Some(7),
+            is_refused: true,
         };
         store.set_contact(&contact).unwrap();
         assert_eq!(store.contact(), Some(contact));

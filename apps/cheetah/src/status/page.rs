@@ -227,6 +227,7 @@ mod tests {
         let contact = crate::acme::store::Contact {
             mail: vec!["a@b.test".to_owned()],
             agreed_at: Some(now - 86_400),
+            is_refused: false,
         };
         let page = |contact| {
             html(

@@ -225,10 +225,18 @@ impl Current {
         }
         self.until = exos.now() + ACME_REQUEST_TIME;
         let mut out = Vec::new();
-        let begun = Exchange::begin(self.job.call.clone(), &mut out);
-        exos.stack.tcp.send(opened.id, Buffer::from(out).whole());
-        self.talk = Some((opened, begun?));
-        Ok(())
+        match Exchange::begin(self.job.call.clone(), &mut out) {
+            Ok(begun) => {
+                exos.stack.tcp.send(opened.id, Buffer::from(out).whole());
+                self.talk = Some((opened, begun));
+                Ok(())
+            }
+            Err(error) => {
+                exos.stack.tcp.abort(opened.id);
+                give_back(exos, opened);
+                Err(error)
+            }
+        }
     }
 
     /// Takes what has come on the connection that stands.

@@ -1,11 +1,13 @@
 //! Through which proxy the authority is asked, as the environment says: `HTTPS_PROXY` or `ALL_PROXY`, but for hosts of `NO_PROXY`.
 
+use std::fmt;
+
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use http::Uri;
 
 /// A proxy of HTTP.
-#[derive(Debug, Eq, PartialEq)]
+#[derive(Eq, PartialEq)]
 pub(in crate::acme) struct Proxy {
     pub(super) host: String,
     pub(super) port: u16,
@@ -16,21 +18,28 @@ pub(in crate::acme) struct Proxy {
 /// The port of proxies where none is written, as of curl.
 const PORT: u16 = 1080;
 
+// The password is for the proxy alone.
+impl fmt::Debug for Proxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Proxy { host, port, .. } = self;
+        write!(f, "Proxy({host:?}, {port})")
+    }
+}
+
 impl Proxy {
     /// Reads `http://user:password@host:port`, of which the host alone is needed.
     ///
     /// # Errors
     ///
-    /// It is none that can be used here.
+    /// It is none that can be used here. What it is is not said: a password may be in it.
     pub(super) fn parse(text: &str) -> Result<Proxy, String> {
         let full = match text.contains("://") {
             true => text.to_owned(),
             false => format!("http://{text}"),
         };
         let wrong = || {
-            format!(
-                "the proxy {text:?} (HTTPS_PROXY) cannot be used; write it as \"http://proxy.example:3128\""
-            )
+            "the proxy of HTTPS_PROXY or ALL_PROXY cannot be used; write it as \"http://proxy.example:3128\""
+                .to_owned()
         };
         let uri: Uri = full.parse().map_err(|_| wrong())?;
         let authority = uri.authority().ok_or_else(wrong)?;
@@ -161,6 +170,21 @@ mod tests {
                 "{wrong}"
             );
         }
+    }
+
+    #[test]
+    fn its_password_is_told_to_nobody() {
+        for wrong in [
+            "https://user:secret@proxy.test:3128",
+            "socks5h://user:secret@proxy.test",
+            "user:se cret@proxy.test",
+        ] {
+            let said = Proxy::parse(wrong).unwrap_err();
+            assert!(!said.contains("cret"), "{said}");
+            assert!(said.contains("HTTPS_PROXY"), "{said}");
+        }
+        let proxy = Proxy::parse("http://user:secret@proxy.test:3128").unwrap();
+        assert_eq!(format!("{proxy:?}"), "Proxy(\"proxy.test\", 3128)");
     }
 
     #[test]
