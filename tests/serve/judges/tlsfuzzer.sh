@@ -16,7 +16,9 @@ need_programs "tlsfuzzer" python3:python3 openssl:openssl git:git
 # What is fetched is fetched by the first of both runs, which has the network, and goes with the second.
 fetched=${EXOS_TEST_FETCHED:-$(mktemp -d)}
 export EXOS_TEST_FETCHED=$fetched
-leave() { rm -rf "$fetched"; skip "tlsfuzzer" "$1"; }
+trap 'rm -rf "$fetched"' EXIT
+trap 'exit 130' INT TERM
+leave() { skip "tlsfuzzer" "$1"; }
 if [ -z "${TLSFUZZER:-}" ]; then
     export TLSFUZZER=$fetched/tlsfuzzer
     if ! { git init -q "$TLSFUZZER" && timeout 60 git -C "$TLSFUZZER" fetch -q --depth 1 "$repository" "$commit" &&
