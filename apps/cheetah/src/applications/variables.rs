@@ -3,7 +3,6 @@
 use std::fmt::{self, Write as _};
 use std::net::SocketAddr;
 
-use super::head::fields_named;
 use super::passing::passes;
 use super::record::pair;
 use super::rules::Asked;
@@ -111,11 +110,10 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
     if let Some(host) = host {
         put("HTTP_HOST", &[host]);
     }
-    let is_said = fields_named(request.fields, "early-data").next().is_some();
-    if is_early && !is_said {
+    if is_early {
         pair(out, b"HTTP_EARLY_DATA", &[b"1"]); // RFC 8470 §5.1.
     }
-    push_fields(out, request);
+    push_fields(out, request, is_early);
 }
 
 /// What is shown so, in a text that is used again.
@@ -126,14 +124,15 @@ fn shown(text: &mut String, what: impl fmt::Display) -> &[u8] {
     text.as_bytes()
 }
 
-/// The header fields, those of one name together (RFC 3875 §4.1.18).
-fn push_fields(out: &mut Vec<u8>, request: &Request<'_, '_>) {
+/// The header fields, those of one name together (RFC 3875 §4.1.18). Where we say that a request is early, its client does not.
+fn push_fields(out: &mut Vec<u8>, request: &Request<'_, '_>, is_early: bool) {
     const PREFIX: &[u8] = b"HTTP_";
     let mut name = PREFIX.to_vec();
     for (at, field) in request.fields.iter().enumerate() {
         let is_named = |other: &httparse::Header<'_>| other.name.eq_ignore_ascii_case(field.name);
         let is_said = request.fields[..at].iter().any(is_named);
-        if is_said || !is_variable(field.name) {
+        let is_ours = is_early && field.name.eq_ignore_ascii_case("early-data");
+        if is_said || is_ours || !is_variable(field.name) {
             continue;
         }
         // RFC 9113 §8.2.3: the one that is joined in another way.

@@ -38,6 +38,7 @@ use super::missing::Missing;
 use super::outcome::Unanswered;
 use super::response::tail::Tail;
 use super::server::Server;
+use crate::applications::proxy::request::upgrade;
 use crate::limits::REQUESTS_AT_ONCE;
 use crate::log::{Line, Unfinished};
 use crate::message::request::{FieldStore, as_http_1_1, is_worth_parsing, parse};
@@ -317,7 +318,9 @@ impl ServerConnection {
             Ok(None) => return Taken::Unfinished,
             // RFC 8470 §3: it waits, for it may have been sent again, and may change something.
             Ok(Some(request))
-                if attempt.is_early && attempt.on_stream.is_none() && !request.method.is_safe() =>
+                if attempt.is_early
+                    && attempt.on_stream.is_none()
+                    && (!request.method.is_safe() || upgrade(&request).is_some()) =>
             {
                 return Taken::Early;
             }

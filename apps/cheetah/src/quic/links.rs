@@ -207,11 +207,12 @@ impl Links {
         link.tls.as_ref()
     }
 
-    /// Whether a request's connection is still beginning, so that it has come as early data (RFC 9001 §4.6).
+    /// Whether a request's connection is still beginning, so that it has come as early data (RFC 9001 §4.6). Of one that is gone nobody
+    /// knows.
     pub(super) fn is_early(&self, id: ConnectionId) -> bool {
         let request = self.shared.requests.find(id);
         let link = request.and_then(|request| self.connections.get(request.link));
-        link.is_some_and(|link| !link.has_stood)
+        link.is_none_or(|link| !link.has_stood)
     }
 
     pub(super) fn ends(&self, id: ConnectionId) -> Option<(SocketAddr, SocketAddr)> {

@@ -67,7 +67,8 @@ impl<T: Transport> Transport for Secured<'_, T> {
     fn is_early(&self, id: ConnectionId) -> bool {
         let sessions = self.sessions.as_ref();
         let link = sessions.and_then(|sessions| sessions.find(id));
-        link.is_some_and(|link| link.session().is_early())
+        // There is no other plaintext of a session that has not stood, whatever has become of it since.
+        link.is_some_and(|link| !link.has_stood())
     }
 
     #[inline]

@@ -234,11 +234,12 @@ impl Sessions {
     }
 
     fn take_end(&mut self, id: ConnectionId, transport: &impl Transport) -> EventSet {
-        let is_told = self.find_mut(id).is_some_and(|it| it.take_end(transport));
-        match is_told {
-            true => EventSet::FINISHED,
-            false => EventSet::NONE,
+        if !self.find_mut(id).is_some_and(|it| it.take_end(transport)) {
+            return EventSet::NONE;
         }
+        // Ours may have waited for that.
+        self.find_to_give(id);
+        EventSet::FINISHED
     }
 
     fn told(&mut self, received: Received) -> EventSet {

@@ -311,8 +311,40 @@ fn early_data_is_told_of_before_the_handshake_is_over() {
         EventSet::NONE.with(EventSet::ACCEPTED)
     );
     let secured = world.secured();
-    assert!(!secured.is_early(id(2)) && secured.readable(id(2)).is_empty());
-    assert!(secured.is_handshaking(id(2)));
+    assert!(secured.is_handshaking(id(2)) && secured.readable(id(2)).is_empty());
+}
+
+/// What came early stays so when its session fails, and when its client ends before it stands, ours ends at once.
+#[test]
+fn early_data_of_a_session_that_never_stands_stays_early() {
+    let mut world = World::taking(true);
+    for spoils in [true, false] {
+        world.visit(id(0));
+        let (mut client, mut flight) = world.early(b"POST");
+        if spoils {
+            flight.extend_from_slice(&[23, 3, 3, 0, 20]);
+            flight.extend_from_slice(&[7; 20]);
+        }
+        world.wire.receive(id(1), &flight, EventSet::ACCEPTED);
+        assert!(world.turn_of(id(1)).contains(EventSet::READABLE));
+        let mut secured = world.secured();
+        assert_eq!(secured.readable(id(1)), b"POST");
+        assert_eq!(secured.has_failed(id(1)), spoils);
+        assert!(secured.is_early(id(1)));
+        secured.send(id(1), Buffer::from(b"answer".to_vec()).into());
+        secured.finish(id(1));
+        secured.discard_received(id(1));
+        drop(secured);
+        if !spoils {
+            assert!(!world.wire.end(id(1)).discards);
+            world.wire.tell(id(1), EventSet::FINISHED);
+            assert!(world.turn_of(id(1)).contains(EventSet::FINISHED));
+            assert_eq!(world.take(id(1), &mut client, usize::MAX), b"answer");
+        }
+        assert!(world.wire.end(id(1)).discards);
+        world.secured().abort(id(1));
+        world.wire.ends.remove(&1);
+    }
 }
 
 /// A server that takes none gives tickets that say so, and one that has lost its tickets shakes hands in full: the client sends again

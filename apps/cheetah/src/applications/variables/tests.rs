@@ -183,7 +183,9 @@ fn no_field_becomes_a_variable_of_another_meaning() {
 fn an_early_request_says_so_once() {
     let plain = "GET /early HTTP/1.1\r\nHost: a\r\n\r\n";
     let of_proxy = "GET /early HTTP/1.1\r\nHost: a\r\nEarly-Data: 1\r\n\r\n";
-    for head in [plain, of_proxy] {
+    // Nobody takes it away.
+    let others = "GET /early HTTP/1.1\r\nHost: a\r\nearly-data: 0\r\nEarly-Data: \r\n\r\n";
+    for head in [plain, of_proxy, others] {
         let all = variables(head, "/early", "", None);
         assert_eq!(all["HTTP_EARLY_DATA"], "1");
     }

@@ -41,10 +41,25 @@ impl Connection {
         &mut self,
         turn: &mut Turn<'_, T>,
     ) -> Outcome {
+        if self.secure_by.is_some_and(|until| until <= turn.now) {
+            self.secure_by = None;
+            if turn.transport.is_handshaking(self.id) {
+                turn.shared.ends.count(Wait::Handshake, false);
+                return Outcome::Broken;
+            }
+            if turn.now < self.deadline {
+                return Outcome::GoesOn;
+            }
+        }
         if self.http2.is_some() {
             return Outcome::Http2(Told::Late);
         }
         let is_idle = self.http.is_between_requests();
+        if self.finished && matches!(self.wait, Wait::Request | Wait::Idle) {
+            // It has ended before its session stood, and nothing more has come since.
+            turn.shared.ends.count(Wait::Lingering, false);
+            return Outcome::Broken;
+        }
         if self.wait == Wait::Handshake && !turn.transport.is_handshaking(self.id) {
             self.wait_until(Wait::Request, self.begun + REQUEST_TIME);
             return Outcome::GoesOn;

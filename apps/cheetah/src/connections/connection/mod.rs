@@ -99,6 +99,8 @@ pub(super) struct Connection {
     http: ServerConnection,
     wait: Wait,
     deadline: Instant,
+    /// Its session has to stand by then, whatever it waits for: its first requests have come before that did.
+    secure_by: Option<Instant>,
     /// When the first bytes of the present request came.
     begun: Instant,
     /// Bytes queued so far, and how fast the client takes them.
@@ -138,7 +140,8 @@ impl exos_program::Timed for Connection {
 
     #[inline]
     fn deadline(&self) -> Instant {
-        self.deadline
+        let secure_by = self.secure_by.unwrap_or(self.deadline);
+        self.deadline.min(secure_by)
     }
 }
 
@@ -157,6 +160,7 @@ impl Connection {
             http: ServerConnection::new(),
             wait,
             deadline: now + wait.time(),
+            secure_by: None,
             begun: now,
             given: 0,
             counted: 0,
@@ -316,6 +320,8 @@ impl Connection {
             return Outcome::GoesOn;
         }
         if self.wait == Wait::Handshake && set.contains(EventSet::READABLE) {
+            let is_early = turn.transport.is_handshaking(self.id);
+            self.secure_by = is_early.then_some(self.deadline);
             self.wait_until(Wait::Request, self.begun + REQUEST_TIME);
         }
         let may_be_http2 = self.is_encrypted && self.given == 0 && self.on_stream.is_none();
