@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use exos_tls::{Session, TlsError, self_signed};
 use proptest::prelude::*;
+use rustls::crypto::ring::kx_group::{SECP384R1, X25519};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{AlertDescription, ClientConfig, ClientConnection, RootCertStore, ServerConfig};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::peers::Pair;
-use crate::sessions::{configs, name};
+use crate::sessions::{configs, configs_by, name};
 use exos_tls::policy::{MinimumVersion, provider};
 
 /// A fragment of a message, and then a record of a kind that there is not.
@@ -35,12 +36,13 @@ const NOTHING: &[u8] = &[22, 3, 1, 0, 0, 22, 3, 1, 0, 0];
 #[test]
 fn a_bad_hello_with_more_behind_it_is_answered_by_an_alert() {
     let (server, _) = configs(MinimumVersion::V12, &[]);
-    for bytes in [
-        FRAGMENT_AND_NONSENSE,
-        FRAGMENT_AND_DATA,
-        BAD_HELLO_AND_MORE,
-        BAD_HELLO_AND_A_BYTE,
-        NOTHING,
+    let malformed = AlertDescription::DecodeError;
+    for (bytes, alert) in [
+        (FRAGMENT_AND_NONSENSE, malformed),
+        (FRAGMENT_AND_DATA, AlertDescription::UnexpectedMessage),
+        (BAD_HELLO_AND_MORE, malformed),
+        (BAD_HELLO_AND_A_BYTE, malformed),
+        (NOTHING, malformed),
     ] {
         for cut in 1..=bytes.len() {
             let mut session = Session::server(server.clone()).unwrap();
@@ -55,9 +57,47 @@ fn a_bad_hello_with_more_behind_it_is_answered_by_an_alert() {
                 matches!(failed, Some(TlsError::Handshake(_))),
                 "{bytes:?}: {failed:?}"
             );
-            assert_eq!(out[2..], fatal(AlertDescription::DecodeError)[2..]);
+            assert_eq!(out[2..], fatal(alert)[2..], "{bytes:?}");
             assert!(session.is_over() && !session.is_peer_closed());
         }
+    }
+}
+
+/// Handshake messages are not interleaved with other records (RFC 8446 §5.1). Behind a server's hello of TLS 1.2, and behind its wish for
+/// another hello in TLS 1.3, what it says is in plain text yet.
+#[test]
+fn what_stands_within_a_message_is_unexpected() {
+    let suites = ["TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"];
+    let of_12 = configs(MinimumVersion::V12, &suites);
+    let change_within_key = [22, 3, 3, 0, 1, 16, 20, 3, 3, 0, 1, 1];
+    let of_13 = || {
+        let [mut for_server, mut for_client] = [(); 2].map(|()| (*provider(&[])).clone());
+        for_client.kx_groups = vec![X25519, SECP384R1];
+        for_server.kx_groups = vec![SECP384R1];
+        configs_by(
+            &[&rustls::version::TLS13],
+            for_server.into(),
+            for_client.into(),
+        )
+    };
+    let data_within_hello = [22, 3, 3, 0, 1, 1, 23, 3, 3, 0, 1, 0];
+    for ((server, client), bytes) in [(of_12, change_within_key), (of_13(), data_within_hello)] {
+        let mut pair = Pair::new(server, client, 5000);
+        let (mut hello, mut flight, mut out) = (Vec::new(), Vec::new(), Vec::new());
+        pair.client.receive(&[], &mut hello).unwrap();
+        pair.server.receive(&hello, &mut flight).unwrap();
+        let received = pair.server.receive(&bytes, &mut out);
+        assert!(
+            matches!(received, Err(TlsError::Handshake(_))),
+            "{received:?}"
+        );
+        assert_eq!(out, fatal(AlertDescription::UnexpectedMessage));
+        // The client reads it as what it is.
+        let told = pair
+            .client
+            .receive(&[flight, out].concat(), &mut Vec::new());
+        let alert = TlsError::Alert(AlertDescription::UnexpectedMessage);
+        assert_eq!(told, Err(alert));
     }
 }
 
