@@ -131,7 +131,7 @@ impl Engine {
         let streams = shared.streams();
         let it = shared.get_mut(at);
         let mut waiting = std::mem::take(&mut it.waiting);
-        let mut used = it.used;
+        let (mut used, is_early) = (it.used, it.is_early);
         let Some(requests) = it.requests(transport) else {
             it.waiting = waiting;
             return false;
@@ -139,10 +139,15 @@ impl Engine {
         while used < most
             && !waiting.is_empty()
             && requests.room(streams) > 0
-            && let Some(slot) = waiting.pop_front()
+            && let Some(&slot) = waiting.front()
         {
             let its = &mut self.slots[slot as usize];
-            requests.ask(slot, &self.driver.requests()[its.request as usize]);
+            let request = &self.driver.requests()[its.request as usize];
+            if is_early && !request.is_safe() {
+                break; // RFC 8470 §3.
+            }
+            waiting.pop_front();
+            requests.ask(slot, request);
             its.stage = slot::Stage::Head;
             its.used = 1;
             used += 1;

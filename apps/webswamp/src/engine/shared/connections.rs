@@ -27,6 +27,8 @@ pub(super) struct Shared {
     pub(super) heard: Instant,
     /// Requests asked on it.
     pub(super) used: u32,
+    /// What is asked leaves before it is secured: anybody may send it again.
+    pub(super) is_early: bool,
     /// Nothing more is asked on it.
     pub(super) is_retired: bool,
     /// The server has finished.
@@ -191,6 +193,7 @@ impl SharedConnections {
             heard: now,
             used: 0,
             is_retired: false,
+            is_early: false,
             is_finished: false,
             is_refused: false,
             waiting: VecDeque::new(),

@@ -67,17 +67,18 @@ impl Engine {
                 it.heard = now;
                 let begun = it.begun;
                 self.statistics.secured(begun, handshake);
-                if !self.shared_awaits_handshake(token) {
-                    return; // It has been asked on already.
+                // On one that was early it has been asked already, but for what had to wait.
+                self.shared().get_mut(at).is_early = false;
+                if self.shared_awaits_handshake(token) {
+                    self.open_for_requests(at, spoken_by(transport));
                 }
-                self.open_for_requests(at, spoken_by(transport));
                 self.settle(at, now, transport);
             }
             Err(reason) => self.shared_not_secured(at, reason, Farewell::Abort, now, transport),
         }
     }
 
-    /// What waits is asked before a connection is secured, if nothing of it is unsafe.
+    /// What waits is asked before a connection is secured, if nothing of it is unsafe; and what comes until then, up to what is unsafe.
     pub(in super::super) fn shared_early(
         &mut self,
         now: Instant,
@@ -90,6 +91,7 @@ impl Engine {
         let shared = self.shared.as_ref().expect("slots share connections");
         let mut waiting = shared.get(at).waiting.iter();
         if waiting.all(|slot| self.is_safe(*slot)) {
+            self.shared().get_mut(at).is_early = true;
             self.open_for_requests(at, spoken_by(transport));
             self.settle(at, now, transport);
         }

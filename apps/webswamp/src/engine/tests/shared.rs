@@ -463,6 +463,71 @@ fn connections_are_secured_first() {
     assert_eq!(world.did(), [(0, Open), (0, Abort)]);
 }
 
+/// Two requests that change nothing, and then one that does.
+struct Changing {
+    requests: [Request; 2],
+    asked: usize,
+}
+
+impl Driver for Changing {
+    fn requests(&self) -> &[Request] {
+        &self.requests
+    }
+
+    fn next(&mut self, _client: u32) -> Option<Task> {
+        self.asked += 1;
+        Some(Task {
+            request: u32::from(self.asked == 3),
+            think: Duration::ZERO,
+        })
+    }
+}
+
+/// What comes to a connection that is early waits for its handshake, if it changes something (RFC 8470 §3).
+#[test]
+fn what_is_unsafe_does_not_go_early() {
+    let get = Content {
+        version: Version::Http2,
+        ..Content::get(&"http://h/".parse().unwrap())
+    };
+    let post = Content {
+        method: "POST".to_owned(),
+        version: Version::Http2,
+        ..Content::get(&"http://h/".parse().unwrap())
+    };
+    let driver = Box::new(Changing {
+        requests: [Request::new(&get), Request::new(&post)],
+        asked: 0,
+    });
+    let mut world = World::shared(http2(1, 2, u32::MAX), Shape::Closed);
+    world.engine = Engine::new(
+        http2(1, 2, u32::MAX),
+        Shape::Closed,
+        driver,
+        world.now,
+        world.now,
+    );
+    world.wire.is_secured = true;
+    world.turn().connect(0);
+    let token = world.wire.tokens[0];
+    world.engine.handle_early(world.now, token, &mut world.wire);
+    assert_eq!(world.asked(0), [1]);
+    world.come(0, &settings(&[]));
+    assert_eq!(world.asked(0), [3]);
+    world.come(0, &answer(1));
+    assert_eq!((world.responses(), world.asked(0)), (1, vec![]));
+    let handshake = Handshake {
+        took: Duration::from_millis(3),
+        is_resumed: true,
+        early: Some(true),
+        agreed: "TLSv1.3".to_owned(),
+    };
+    world
+        .engine
+        .handle_handshake(world.now, token, Ok(&handshake), &mut world.wire);
+    assert_eq!(world.asked(0), [5]);
+}
+
 /// A load that is given up resets what is under way.
 #[test]
 fn a_load_is_given_up() {
