@@ -4,7 +4,6 @@
 //! Requests for a key that is being asked for wait for that one, for a time. When it turns out that its answer is none to be kept, they all
 //! go to the upstream, and so do those that come soon after.
 
-use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -16,7 +15,9 @@ use super::counters::Counters;
 use super::keeping::Errand;
 use super::key::{is_of, key_of, push_values};
 use super::record::{Answer, Record};
+use super::refreshing::Refreshing;
 use super::rules::CacheRules;
+use super::ticket::{Ends, Ticket};
 use crate::applications::pool::Collected;
 use crate::applications::proxy::request::Sent;
 use crate::limits::{
@@ -45,6 +46,8 @@ pub struct Answers {
     /// The time, as it was heard last.
     now: Instant,
     ends: Ends,
+    /// What the server asks for by itself.
+    refreshing: Refreshing,
     /// What was done.
     pub counters: Counters,
 }
@@ -62,6 +65,7 @@ impl Default for Answers {
             gathered: Collected::within(GATHERED_LEN_MAX, GATHERED_PEER_LEN_MAX),
             now: Instant::START,
             ends: Ends::default(),
+            refreshing: Refreshing::default(),
             counters: Counters::default(),
         }
     }
@@ -95,54 +99,10 @@ pub struct Found {
     pub has_others: bool,
     /// Its key is being asked for.
     pub is_asked_for: bool,
-    /// There is more than one answer with its key, so that another one may be asked for.
-    pub has_several: bool,
+    /// This answer is being asked for, or nearly surely: the server does so by itself, or its key is asked for and has no other.
+    pub is_answer_asked_for: bool,
     /// Answers to it are not kept.
     pub is_passed: bool,
-}
-
-/// That a request asks for a key. It ends when this is dropped, with whatever becomes of the request.
-#[derive(Debug)]
-pub struct Ticket {
-    /// Of which site, and for what.
-    pub wanted: Wanted,
-    /// How many keys had been forgotten by then.
-    pub forgotten: u64,
-    generation: u64,
-    /// Others may wait for its answer.
-    is_for_others: bool,
-    /// Whose it is, and bytes of its answer that are gathered.
-    peer: IpAddr,
-    gathered: usize,
-    /// Others hear by themselves what becomes of it: its answer is on its way to all.
-    is_told: bool,
-    ends: Ends,
-}
-
-/// Those that have ended since somebody looked.
-type Ends = Rc<RefCell<Vec<End>>>;
-
-#[derive(Debug)]
-struct End {
-    wanted: Wanted,
-    generation: u64,
-    is_for_others: bool,
-    peer: IpAddr,
-    gathered: usize,
-    is_told: bool,
-}
-
-impl Drop for Ticket {
-    fn drop(&mut self) {
-        self.ends.borrow_mut().push(End {
-            wanted: self.wanted.clone(),
-            generation: self.generation,
-            is_for_others: self.is_for_others,
-            peer: self.peer,
-            gathered: self.gathered,
-            is_told: self.is_told,
-        });
-    }
 }
 
 impl Answers {
@@ -167,11 +127,18 @@ impl Answers {
         };
         // The newest first (RFC 9111 §4.1).
         let answer = place.answers.iter().rev().find(is_it).cloned();
+        let is_asked_for = place.asking > 0 || place.coming_until.is_some_and(|until| now < until);
+        let is_refreshed = |it: &Rc<Answer>| {
+            let name = &it.record.name;
+            self.refreshing.has(wanted.0, name, now)
+        };
+        let is_alone = place.answers.len() == 1;
         Found {
+            is_answer_asked_for: is_asked_for && is_alone
+                || answer.as_ref().is_some_and(is_refreshed),
             answer,
             has_others: !place.answers.is_empty(),
-            is_asked_for: place.asking > 0 || place.coming_until.is_some_and(|until| now < until),
-            has_several: place.answers.len() > 1,
+            is_asked_for,
             is_passed: place.passed_until.is_some_and(|until| now < until),
         }
     }
@@ -189,8 +156,21 @@ impl Answers {
             generation: self.generation,
             gathered: 0,
             is_told: false,
+            refreshes: None,
             ends: self.ends.clone(),
         }
+    }
+
+    /// The server itself asks for an answer of this name from now on, if it asks for no more than it may. As [`begin`](Self::begin).
+    pub fn begin_refresh(&mut self, answer: &Answer, site: usize, peer: IpAddr) -> Option<Ticket> {
+        let record = &answer.record;
+        let of = (site, record.name.clone());
+        if !self.refreshing.begin(of, self.now) {
+            return None;
+        }
+        let mut ticket = self.begin((site, record.key.clone()), peer, true);
+        ticket.refreshes = Some(record.name.clone());
+        Some(ticket)
     }
 
     /// Hears which requests ask no more. Those who wait for one go on, unless its answer is on its way to them.
@@ -201,6 +181,10 @@ impl Answers {
                 continue;
             }
             self.gathered.remove(end.peer, end.gathered);
+            if let Some(name) = end.refreshes {
+                let of = (end.wanted.0, name);
+                self.refreshing.end(of, end.is_told, self.now);
+            }
             if !end.is_for_others {
                 continue;
             }
@@ -273,6 +257,12 @@ impl Answers {
         self.generation
     }
 
+    /// What is kept of a ticket's key is old, as was found by the request that has it.
+    pub fn forget_of(&mut self, ticket: &Ticket) {
+        let (site, key) = ticket.wanted.clone();
+        self.forget(site, key, ticket.generation);
+    }
+
     /// What is kept of a key is old, as was found in this generation: nobody gets it from here, and soon from nowhere.
     pub fn forget(&mut self, site: usize, key: SitePath, generation: u64) {
         if generation != self.generation {
@@ -337,6 +327,7 @@ impl Answers {
         match change {
             Change::Answer(record) => self.put(site, record),
             Change::AnswerLost(key) => {
+                self.refreshing.forget(site, key);
                 let wanted = (site, key.clone());
                 if let Some(place) = self.places.get_mut(&wanted) {
                     place.coming_until = None;
@@ -350,6 +341,7 @@ impl Answers {
                 if key.is_empty() {
                     return self.forget_here();
                 }
+                self.refreshing.forget(site, key);
                 let wanted = (site, key.clone());
                 if let Some(place) = self.places.get_mut(&wanted) {
                     place.answers.clear();
@@ -361,6 +353,7 @@ impl Answers {
     }
 
     fn put(&mut self, site: usize, record: &Arc<Record>) {
+        self.refreshing.hear(site, &record.name);
         let place = self.places.entry((site, record.key.clone())).or_default();
         place.coming_until = None;
         place
@@ -370,6 +363,7 @@ impl Answers {
     }
 
     fn take_out(&mut self, site: usize, name: &SitePath) {
+        self.refreshing.hear(site, name);
         let wanted = (site, key_of(name));
         if let Some(place) = self.places.get_mut(&wanted) {
             place.answers.retain(|known| known.record.name != *name);
@@ -384,6 +378,7 @@ impl Answers {
         self.errands.clear();
         self.forgotten = 0;
         self.generation += 1;
+        self.refreshing = Refreshing::default();
         self.errands_len = 0;
         self.gathered = Collected::within(GATHERED_LEN_MAX, GATHERED_PEER_LEN_MAX);
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use exos_inet::Instant;
 
-use super::answers::{Answers, Ticket};
+use super::answers::Answers;
 use super::directives::Directives;
 use super::keeping::Errand;
 use super::key::{name, push_values};
@@ -21,6 +21,7 @@ use super::reuse::{Why, will_do_for_error};
 use super::rules::CacheRules;
 use super::said::Said;
 use super::storing::{Asked, Made, Unkept, age_at_arrival, terms};
+use super::ticket::Ticket;
 use crate::applications::head::Head;
 use crate::applications::proxy::request::{Sent, Validators};
 use crate::limits::ANSWER_LINES_LEN_MAX;
@@ -178,9 +179,24 @@ impl Fetch {
                 }));
                 self.outcome = Outcome::Kept;
             }
-            Err(why) => self.give_up(why, answers, now),
+            Err(why) => {
+                self.displace(head.code, why, answers);
+                self.give_up(why, answers, now);
+            }
         }
         Heard::PassOn
+    }
+
+    /// A whole answer that is not kept has come in the place of what is kept and stale: that will not do any more (RFC 9111 §4.3.3),
+    /// but where it says that something has failed, which passes.
+    fn displace(&mut self, code: u16, why: Unkept, answers: &mut Answers) {
+        let passes = code >= 500 || matches!(code, 408 | 425 | 429);
+        let is_one_s_own = why == Unkept::Authorization;
+        let displaces = self.why == Why::Stale && !passes && !is_one_s_own;
+        if displaces && self.stale.take().is_some() {
+            answers.counters.forgotten += 1;
+            answers.forget_of(&self.ticket);
+        }
     }
 
     /// No upstream has given an answer: whether what is kept will do for that. Others do not wait for one either.
@@ -228,8 +244,7 @@ impl Fetch {
         let is_short = renewed.lines.as_slice().len() <= ANSWER_LINES_LEN_MAX;
         let is_about_it = is_short && record.said.is_renewed_by(said);
         let Some(terms) = kept.ok().filter(|_| is_about_it) else {
-            let generation = answers.generation();
-            answers.forget(self.ticket.wanted.0, record.key.clone(), generation);
+            answers.forget_of(&self.ticket);
             return stale.clone();
         };
         let renewed = Record { terms, ..renewed };
@@ -296,6 +311,7 @@ impl Fetch {
         let Some(gathering) = &mut self.gathering else {
             return;
         };
+        let code = gathering.record.code;
         let len = gathering.content.len() + content.len();
         let is_short = len as u64 <= self.rules.answer_len_max;
         if is_short && answers.gather(&mut self.ticket, content.len()) {
@@ -306,6 +322,7 @@ impl Fetch {
             } else {
                 Unkept::Length
             };
+            self.displace(code, why, answers);
             self.give_up(why, answers, now);
         }
     }

@@ -93,8 +93,32 @@ pub struct Keeping {
     shares: HashMap<usize, Share>,
     count: u64,
     /// Keys that were forgotten, the newest last, and how many there were.
-    forgotten: VecDeque<(usize, SitePath)>,
+    forgotten: VecDeque<Gone>,
     forgotten_count: u64,
+}
+
+/// A key that was forgotten.
+#[derive(Debug)]
+struct Gone {
+    site: usize,
+    key: SitePath,
+    purged: Option<Purged>,
+}
+
+/// An operator wanted it, so that more is of it than the key.
+#[derive(Debug)]
+struct Purged {
+    means_below: bool,
+}
+
+impl Gone {
+    fn has(&self, site: usize, key: &SitePath) -> bool {
+        let is_of = match &self.purged {
+            Some(purged) => key::is_of(key, &self.key, purged.means_below),
+            None => false,
+        };
+        self.site == site && (self.key == *key || is_of)
+    }
 }
 
 #[derive(Debug)]
@@ -153,7 +177,7 @@ impl Keeping {
                     tell(site, Change::AnswerLost(key));
                 }
             }
-            Errand::Forget { site, key } => self.forget(site, key, tell),
+            Errand::Forget { site, key } => self.forget(site, key, None, tell),
             Errand::Purge {
                 site,
                 key,
@@ -168,10 +192,10 @@ impl Keeping {
                     .filter(is_of)
                     .map(|(_, it)| it.clone())
                     .collect();
-                of_it.into_iter().for_each(|it| self.forget(site, it, tell));
-                self.forget(site, key, tell);
+                let forget = |it| self.forget(site, it, None, tell);
+                of_it.into_iter().for_each(forget);
                 // What is on its way may be of it, too.
-                self.forgotten.clear();
+                self.forget(site, key, Some(Purged { means_below }), tell);
             }
             Errand::ForgetAll => {
                 let all: Vec<(usize, SitePath)> = self.kept.keys().cloned().collect();
@@ -185,11 +209,15 @@ impl Keeping {
     }
 
     /// What is kept of a key is old.
-    fn forget(&mut self, site: usize, key: SitePath, tell: &mut Tell<'_>) {
+    fn forget(&mut self, site: usize, key: SitePath, purged: Option<Purged>, tell: &mut Tell<'_>) {
         for name in self.keys.remove(&(site, key.clone())).unwrap_or_default() {
             self.leave(site, &name);
         }
-        self.forgotten.push_back((site, key.clone()));
+        self.forgotten.push_back(Gone {
+            site,
+            key: key.clone(),
+            purged,
+        });
         self.forgotten_count += 1;
         if self.forgotten.len() > FORGOTTEN_MAX {
             self.forgotten.pop_front();
@@ -209,7 +237,7 @@ impl Keeping {
         let news = self.forgotten_count.saturating_sub(since);
         let known = self.forgotten.len() as u64;
         let mut newest = self.forgotten.iter().rev().take(news as usize);
-        news > known || newest.any(|(of, forgotten)| *of == site && forgotten == key)
+        news > known || newest.any(|it| it.has(site, key))
     }
 
     fn keep(&mut self, site: usize, record: Record, tell: &mut Tell<'_>) -> bool {

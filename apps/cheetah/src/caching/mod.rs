@@ -14,6 +14,8 @@
 //! | [`record`] | an answer that is kept |
 //! | [`fetch`] | a request on its way to an upstream, and its answer on its way to be kept |
 //! | [`answers`] | what a core has and wants |
+//! | [`ticket`] | that a request asks for a key |
+//! | [`refreshing`] | what a core asks for by itself |
 //! | [`keeping`] | the account of all cores |
 //! | [`counters`] | how often which of these has happened |
 
@@ -24,10 +26,12 @@ pub mod fetch;
 pub mod keeping;
 pub mod key;
 pub mod record;
+mod refreshing;
 pub mod reuse;
 pub mod rules;
 pub mod said;
 pub mod storing;
+pub mod ticket;
 
 pub use answers::Answers;
 pub use key::is_answer;

@@ -12,7 +12,7 @@ use super::upstreams::Upstreams;
 use crate::applications::application::Address;
 use crate::applications::head::Head;
 use crate::applications::proxy::answer::{Answer, Question};
-use crate::limits::{APPLICATION_READ_LEN, REFRESHES_MAX};
+use crate::limits::{APPLICATION_READ_LEN, REFRESH_TIMES, REFRESHES_MAX};
 
 /// The number of such a request.
 pub type RefreshId = u64;
@@ -45,7 +45,28 @@ pub(super) struct Refreshes {
 struct UnderWay {
     id: RefreshId,
     answer: Box<Answer>,
+    /// When something has to have come.
     until: Instant,
+    /// How long it may be silent.
+    silence: Duration,
+    /// Something has come since that was set.
+    has_come: bool,
+    /// When all has to have come.
+    end: Instant,
+}
+
+impl UnderWay {
+    /// It is given up. One that goes on has more time.
+    fn is_late(&mut self, now: Instant) -> bool {
+        if now < self.until {
+            return false;
+        }
+        if !std::mem::take(&mut self.has_come) || now >= self.end {
+            return true;
+        }
+        self.until = (now + self.silence).min(self.end);
+        false
+    }
 }
 
 impl Refreshes {
@@ -55,7 +76,7 @@ impl Refreshes {
         address: &Address,
         words: Vec<u8>,
         question: Question,
-        until: Instant,
+        (silence, now): (Duration, Instant),
         upstreams: &mut Upstreams,
     ) -> Result<RefreshId, Errno> {
         if self.all.len() >= REFRESHES_MAX {
@@ -67,7 +88,10 @@ impl Refreshes {
         let begun = UnderWay {
             id: self.count,
             answer: Box::new(Answer::to(question)),
-            until,
+            until: now + silence,
+            silence,
+            has_come: false,
+            end: now + silence * REFRESH_TIMES,
         };
         self.all.insert(connection, begun);
         Ok(self.count)
@@ -89,6 +113,7 @@ impl Refreshes {
         };
         let bytes = upstreams.readable(connection);
         let bytes = bytes[..bytes.len().min(APPLICATION_READ_LEN)].to_vec();
+        under_way.has_come |= !bytes.is_empty();
         let mut content = Vec::new();
         let taken = under_way.answer.take(&bytes, |_| false, &mut content);
         upstreams.consume(connection, bytes.len());
@@ -125,7 +150,7 @@ impl Refreshes {
 
     /// Gives up what is late.
     pub(super) fn turn(&mut self, upstreams: &mut Upstreams, now: Instant) {
-        let is_late = |_: &ConnectionId, it: &mut UnderWay| it.until <= now;
+        let is_late = |_: &ConnectionId, it: &mut UnderWay| it.is_late(now);
         for (connection, late) in self.all.extract_if(is_late) {
             upstreams.leave(connection);
             self.news.push_back((late.id, Refreshed::Failed));
@@ -147,8 +172,8 @@ impl Refreshes {
 }
 
 impl super::Applications {
-    /// Asks an upstream with these words, for nobody; [`poll_refreshed`](Self::poll_refreshed) tells of the answer, for which it has
-    /// this time.
+    /// Asks an upstream with these words, for nobody; [`poll_refreshed`](Self::poll_refreshed) tells of the answer. So long may it be
+    /// silent, and some times as long may the whole take.
     ///
     /// # Errors
     ///
@@ -163,7 +188,7 @@ impl super::Applications {
     ) -> Result<RefreshId, Errno> {
         let upstreams = &mut self.carriers.upstreams;
         self.refreshes
-            .begin(address, words, question, now + time, upstreams)
+            .begin(address, words, question, (time, now), upstreams)
     }
 
     /// Nobody wants the rest of such an answer.

@@ -226,6 +226,36 @@ fn what_was_asked_for_before_a_change_is_not_kept() {
     assert_eq!(world.keep("\u{1}e", "", 10), ["0 answer \u{1}e"]);
 }
 
+/// What is on its way is lost to it where it is of it, and nothing else.
+#[test]
+fn what_was_asked_for_before_a_purge_is_not_kept_where_it_is_of_it() {
+    let mut world = World::new(50);
+    let purge = |key: &str, means_below| Errand::Purge {
+        site: 0,
+        key: key.as_bytes().into(),
+        means_below,
+    };
+    world.run(purge("\u{1}a", false));
+    world.run(purge("\u{1}b/", true));
+    for (site, key, is_kept) in [
+        (0, "\u{1}a", false),
+        (0, "\u{1}a\0claimed", false),
+        (0, "\u{1}ab", true),
+        (0, "\u{1}b/1", false),
+        (0, "\u{1}b", true),
+        (1, "\u{1}b/1", true),
+    ] {
+        let late = Errand::Keep {
+            site,
+            record: Box::new(world.record(key, "", 10)),
+            forgotten: 0,
+        };
+        let what = if is_kept { "answer" } else { "lost" };
+        assert_eq!(world.run(late), [format!("{site} {what} {key}")]);
+    }
+    world.check();
+}
+
 /// A core with what it has not heard yet.
 #[derive(Default)]
 struct Core {

@@ -148,7 +148,7 @@ impl Server {
                 &record.terms,
                 record.age(now_secs),
                 directives,
-                found.is_asked_for && !found.has_several,
+                found.is_answer_asked_for,
             )
         });
         // Who can have nobody ask for it asks.

@@ -1,9 +1,12 @@
 //! An operator has what is kept forgotten: `PURGE` of a target, or of all that begin as one whose path ends with a star.
 //!
-//! No standard has the method; caches have agreed on it. A page of another site cannot have a browser send it: that asks before.
+//! No standard has the method; caches have agreed on it. Who may is told by the address of the connection. So nothing is forgotten for a
+//! request that a proxy has passed on, whose client is somebody else, nor for one that a browser sends for a page (Origin; what it
+//! asks before, the upstream may answer).
 
 use std::sync::Arc;
 
+use exos::wire::Prefix;
 use exos_buf::Slice;
 
 use crate::applications::Asked;
@@ -24,6 +27,19 @@ pub(super) fn is_purge(method: &str, rules: &CacheRules) -> bool {
     method == METHOD && !rules.purgers.is_empty()
 }
 
+/// Whether a field says that a request is another one's than its connection's.
+fn is_of_another(name: &str) -> bool {
+    const NAMES: [&str; 6] = [
+        "forwarded",
+        "origin",
+        "via",
+        "x-forwarded-for",
+        "x-forwarded-host",
+        "x-real-ip",
+    ];
+    NAMES.iter().any(|it| name.eq_ignore_ascii_case(it))
+}
+
 impl Server {
     /// Has what is kept of a request's target be forgotten, if its client may have that, and answers it.
     pub(super) fn purge(
@@ -35,7 +51,12 @@ impl Server {
         out: &mut Vec<Slice>,
     ) -> Response {
         let peer = exchange.attempt.peer.to_canonical();
-        let status = match rules.purgers.iter().any(|it| it.contains(peer)) {
+        let is_of = |all: &[Prefix]| all.iter().any(|it| it.contains(peer));
+        let mut fields = exchange.request.fields.iter();
+        let may = is_of(&rules.purgers)
+            && !is_of(&proxy.trusted)
+            && !fields.any(|field| is_of_another(field.name));
+        let status = match may {
             false => self.refuse_with(Status::Forbidden, None, exchange, out),
             true => {
                 for is_encrypted in [false, true] {

@@ -13,7 +13,6 @@ use crate::caching::reuse::Why;
 use crate::http::asking::Asking;
 use crate::http::exchange::Exchange;
 use crate::http::server::Server;
-use crate::limits::REFRESHES_MAX;
 use crate::message::request::{Method, Request};
 
 use super::{Consulting, Use};
@@ -32,11 +31,13 @@ impl Server {
             && !consulting.is_partial
             && !consulting.has_authorization
             && !consulting.directives.no_store;
-        if !is_fit || self.refreshes.len() >= REFRESHES_MAX {
+        if !is_fit {
             return false;
         }
-        let wanted = consulting.wanted.clone();
-        let ticket = self.answers.begin(wanted, exchange.attempt.peer, true);
+        let peer = exchange.attempt.peer;
+        let Some(ticket) = self.answers.begin_refresh(stale, site, peer) else {
+            return false;
+        };
         let begin = Begin {
             rules: consulting.rules.clone(),
             why: Why::Stale,

@@ -84,6 +84,11 @@ struct World {
 
 impl World {
     fn new(change: impl FnOnce(&mut CacheRules)) -> World {
+        World::behind(&[], change)
+    }
+
+    /// That believes proxies of these networks.
+    fn behind(trusted: &[&str], change: impl FnOnce(&mut CacheRules)) -> World {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = Address::Http(Place::Tcp(listener.local_addr().unwrap()));
         let upstream = Upstream::default();
@@ -100,6 +105,7 @@ impl World {
         application.keep = 4;
         application.proxy = Some(Proxy {
             cache: Some(Arc::new(rules)),
+            trusted: trusted.iter().map(|it| it.parse().unwrap()).collect(),
             ..Proxy::default()
         });
         let settings = Settings {

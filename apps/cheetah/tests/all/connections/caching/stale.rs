@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use exos_cheetah::caching::CacheRules;
+
 use super::{World, answer, field, ok};
 
 impl World {
@@ -87,6 +89,37 @@ fn what_the_server_asks_in_vain_it_asks_again() {
     }
 }
 
+/// What the upstream does not have any more, or does not give to all any more, is given to nobody (RFC 9111 §4.3.3).
+#[test]
+fn an_answer_that_is_not_kept_takes_the_place_of_what_is() {
+    let world = World::new(|rules| rules.stale_while_revalidate = Duration::from_secs(1000));
+    let stale = ok("Cache-Control: max-age=10\r\nAge: 20\r\nETag: \"v1\"\r\n");
+    for (path, next) in [
+        (
+            "/gone",
+            answer("410 Gone", "Cache-Control: no-cache\r\n", "gone"),
+        ),
+        ("/missing", answer("404 Not Found", "", "no")),
+        (
+            "/own",
+            answer("200 OK", "Cache-Control: private\r\n", "own"),
+        ),
+        (
+            "/long",
+            answer("200 OK", "Cache-Control: no-store\r\n", "none"),
+        ),
+    ] {
+        world.upstream.script(path, &[stale.clone(), next]);
+        world.ask("GET", path, "");
+        world.until_settled(path);
+        assert_eq!(world.ask("GET", path, "").content, "content", "{path}");
+        world.until(|| world.ask("GET", path, "").content != "content");
+        for _ in 0..3 {
+            assert_ne!(world.ask("GET", path, "").content, "content", "{path}");
+        }
+    }
+}
+
 #[test]
 fn an_operator_has_what_is_kept_forgotten_and_nobody_else() {
     let fresh = ok("Cache-Control: max-age=1000\r\n");
@@ -128,6 +161,25 @@ fn an_operator_has_what_is_kept_forgotten_and_nobody_else() {
     others.until_settled("/a");
     assert_eq!(others.ask("PURGE", "/a", "").status(), "403");
     assert_eq!(others.ask("GET", "/a", "").cache(), "hit");
+    // What another one has passed on is another one's.
+    let network = "127.0.0.0/8";
+    for (trusted, fields) in [
+        (&[network][..], ""),
+        (&[], "X-Forwarded-For: 192.0.2.1\r\n"),
+        (&[], "Via: 1.1 other\r\n"),
+        (&[], "Origin: https://else.test\r\n"),
+    ] {
+        let behind = |rules: &mut CacheRules| rules.purgers = vec![network.parse().unwrap()];
+        let world = World::behind(trusted, behind);
+        world
+            .upstream
+            .script("/a", &[ok("Cache-Control: max-age=1000\r\n")]);
+        world.ask("GET", "/a", "");
+        world.until_settled("/a");
+        let said = world.ask("PURGE", "/a", fields);
+        assert_eq!(said.status(), "403", "{fields}");
+        assert_eq!(world.ask("GET", "/a", "").cache(), "hit", "{fields}");
+    }
     // Where nobody may, it is the upstream's.
     let none = World::new(|_| {});
     none.upstream.script("/a", &[ok("")]);
