@@ -89,6 +89,35 @@ fn what_the_server_asks_in_vain_it_asks_again() {
     }
 }
 
+/// Of a target with several answers each is asked for once, and not again with each request.
+#[test]
+fn each_variant_is_asked_for_once() {
+    let world = World::new(|rules| rules.stale_while_revalidate = Duration::from_secs(1000));
+    let of_two = |fields: &str| {
+        ok(&format!(
+            "Cache-Control: max-age=10\r\nVary: X-V\r\nETag: \"v1\"\r\n{fields}"
+        ))
+    };
+    let stale = of_two("Age: 20\r\n");
+    let script = [stale.clone(), stale, of_two("")];
+    world.upstream.script("/", &script);
+    let ask = |value: u8| world.ask("GET", "/", &format!("X-V: {value}\r\n")).cache();
+    for value in [1, 2] {
+        ask(value);
+        world.until_settled("/");
+    }
+    let gate = world.upstream.scripts.lock().unwrap();
+    for _ in 0..10 {
+        assert_eq!([ask(1), ask(2)], ["hit", "hit"]);
+    }
+    world.until_asked("/", 4);
+    for _ in 0..10 {
+        assert_eq!([ask(1), ask(2)], ["hit", "hit"]);
+    }
+    assert_eq!(world.upstream.asked_for("/").len(), 4);
+    drop(gate);
+}
+
 /// What the upstream does not have any more, or does not give to all any more, is given to nobody (RFC 9111 §4.3.3).
 #[test]
 fn an_answer_that_is_not_kept_takes_the_place_of_what_is() {
