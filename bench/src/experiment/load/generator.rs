@@ -47,6 +47,23 @@ impl fmt::Display for Generator {
 /// Requests a second that ab makes room for in its records: more than it manages anywhere.
 const AB_RATE_MAX: u32 = 300_000;
 
+/// What OpenSSL offers in the hellos of wrk and ab: group and suite that `exos load` and `exos serve` agree on. By itself, from 3.5 on, it
+/// would exchange keys by ML-KEM beside, which takes more of both sides' time.
+const OPENSSL_CONF: &str = "\
+openssl_conf = all
+[all]
+ssl_conf = ssl
+[ssl]
+system_default = tls
+[tls]
+Groups = X25519
+Ciphersuites = TLS_AES_256_GCM_SHA384
+MinProtocol = TLSv1.3
+";
+
+/// And of h2load, which sets lists of its own.
+const H2LOAD_TLS: [&str; 2] = ["--groups=X25519", "--tls13-ciphers=TLS_AES_256_GCM_SHA384"];
+
 impl Generator {
     /// On a stack of our own: it looks for packets while it waits, so that its core is always busy, and tells itself for
     /// which part of the time it had something to do.
@@ -95,10 +112,13 @@ impl Generator {
     pub(super) fn command(self, web: &WebStage, lab: &Lab, cell: Cell) -> Result<Option<Command>> {
         let load = cell.load(web);
         let mut command = lab.command(Side::B, self.program(&web.program)?)?;
-        Ok(Some(match self {
+        let mut command = match self {
             Generator::Wrk => web.wrk(lab, &load)?,
             Generator::Httperf => return Ok(None),
-            Generator::H2load => load.by_h2load(command),
+            Generator::H2load => {
+                command.args(H2LOAD_TLS);
+                load.by_h2load(command)
+            }
             Generator::Ab => {
                 ab(&mut command, web, load.connection).arg(load.url());
                 command
@@ -108,7 +128,10 @@ impl Generator {
                 command.args((self == Generator::Unmerged).then_some("--no-merging"));
                 command
             }
-        }))
+        };
+        let openssl_conf = web.scratch.write("generators.cnf", OPENSSL_CONF)?;
+        command.env("OPENSSL_CONF", openssl_conf);
+        Ok(Some(command))
     }
 }
 
