@@ -275,8 +275,14 @@ impl Handshake {
     }
 
     /// Appends records of these pieces, where that is allowed already. What of a client's the server does not take, and what is
-    /// beyond the bound of its ticket, is sent when the handshake is over.
+    /// beyond the bound of its ticket, is sent when the handshake is over; and what follows early data when none may be sent any more, as
+    /// behind a HelloRetryRequest (§4.1.2).
     pub(crate) fn seal(&mut self, pieces: &[&[u8]], out: &mut Vec<u8>) -> Result<(), TlsError> {
+        let is_clients = matches!(self.side, Side::Client(_));
+        if !self.early.may_send && is_clients && self.early.is_announced {
+            self.early.give(pieces.concat());
+            return Ok(());
+        }
         if !self.early.may_send {
             return Err(TlsError::Over);
         }

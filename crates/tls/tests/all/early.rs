@@ -268,15 +268,21 @@ fn what_is_not_taken_is_sent_again() {
         visit(&server, &client);
         let mut other = ServerConfig::clone(&server);
         change(&mut other);
-        let asked = vec![b'q'; 5000];
+        let mut asked = vec![b'q'; 5000];
         let (mut ours, mut flight) = come_again(&client, &[&asked]);
         let mut session = Session::server(Arc::new(other)).unwrap();
         for _ in 0..4 {
             let back = give(&mut session, &flight, 100_000);
             assert!(!session.is_early());
             flight = give(&mut ours, &back, 100_000);
+            if ours.is_handshaking() {
+                // What is said in the middle follows it.
+                ours.seal(&[b"more"], &mut flight).unwrap();
+                asked.extend_from_slice(b"more");
+            }
         }
         assert!(ours.is_established() && session.is_established());
+        assert_eq!(asked.len(), if at == 2 { 5004 } else { 5000 });
         assert_eq!(read(&mut session), asked, "change {at}");
         let fates = (ours.about().early, session.about().early);
         assert_eq!(fates, (Some(false), Some(false)), "change {at}");
