@@ -2,10 +2,12 @@
 //!
 //! A program on several cores has a stack on each, all with the same addresses, and a share of the interface's queues each
 //! ([`crate::cores`]). The device keeps the segments of a connection together by a hash, nearly; what comes to the wrong
-//! core is handed on here, as [`Stack::handle_frame_among`] says. It is copied, which costs a microsecond, and is rare:
-//! the counters tell how rare.
+//! core is handed on here, as [`Stack::handle_frame_among`] says. It is copied, which costs a microsecond, and is rare, but for
+//! datagrams of clients that have moved to other addresses (RFC 9000 §9): the counters tell how rare.
 //!
-//! What waits for a core is bounded ([`WAITING_MAX`]). A frame for which there is no room is lost like one on a wire.
+//! What waits for a core is bounded ([`WAITING_MAX`]), and of that what datagrams may be ([`DATAGRAMS_WAITING_MAX`]): clients choose
+//! how many of these come to the wrong core, and they leave room for segments and for what neighbours say. A frame for which there is
+//! no room is lost like one on a wire.
 //!
 //! Copies of a segment that begins a connection may come to several cores before any of them has begun it: that is left to one
 //! (`beginnings.rs`).
@@ -14,16 +16,23 @@ mod beginnings;
 
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use exos_host::{Error, Waker};
 use exos_inet::tcp::Flow;
 use exos_inet::{Concern, Instant, JoinedSegment, RxChecksum, Stack};
+use exos_wire::ethernet::{self, VLAN_TAG_LEN};
+use exos_wire::protocol;
 
 use self::beginnings::Beginnings;
 
 /// Frames that wait for one core. Of the longest, super-packets of 64 KiB, that is 16 MiB.
 const WAITING_MAX: usize = 256;
+
+/// Of these, datagrams of UDP. As much is left for all else.
+const DATAGRAMS_WAITING_MAX: usize = WAITING_MAX / 2;
 
 /// A frame on its way from core to core.
 struct Passed {
@@ -38,6 +47,14 @@ enum Content {
 }
 
 impl Content {
+    /// A datagram of UDP, whole.
+    fn is_datagram(&self) -> bool {
+        match self {
+            Self::Frame(frame, _) => is_udp(frame),
+            Self::Joined(_) => false,
+        }
+    }
+
     fn take_in_among(&self, stack: &mut Stack, now: Instant) -> Concern {
         match self {
             Self::Frame(frame, checksum) => stack.handle_frame_among(now, frame, *checksum),
@@ -74,12 +91,32 @@ struct Question {
 #[derive(Clone)]
 struct Peer {
     frames: SyncSender<Passed>,
+    /// How many of those that wait for it are datagrams.
+    datagrams: Arc<AtomicUsize>,
     waker: Arc<Waker>,
+}
+
+impl Peer {
+    /// False where there is no room.
+    fn take(&self, passed: Passed) -> bool {
+        if !passed.content.is_datagram() {
+            return self.frames.try_send(passed).is_ok();
+        }
+        // Counted first: it may be taken in, and counted as gone, as soon as it is there.
+        let has_room = self.datagrams.fetch_add(1, Relaxed) < DATAGRAMS_WAITING_MAX;
+        let is_taken = has_room && self.frames.try_send(passed).is_ok();
+        if !is_taken {
+            self.datagrams.fetch_sub(1, Relaxed);
+        }
+        is_taken
+    }
 }
 
 /// One core's end of what the cores hand to each other.
 pub struct Handoff {
     frames: Receiver<Passed>,
+    /// How many of them are datagrams.
+    datagrams: Arc<AtomicUsize>,
     waker: Arc<Waker>,
     /// The others, from the next one on.
     others: Vec<Peer>,
@@ -100,6 +137,7 @@ impl Handoff {
             let waker = Arc::new(waker);
             let peer = Peer {
                 frames: sender,
+                datagrams: Arc::default(),
                 waker: Arc::clone(&waker),
             };
             Ok((receiver, waker, peer))
@@ -110,6 +148,7 @@ impl Handoff {
             let others = [&peers[n + 1..], &peers[..n]].concat();
             Self {
                 frames,
+                datagrams: Arc::clone(&peers[n].datagrams),
                 waker,
                 others,
                 beginnings: Beginnings::of_core(n, cores),
@@ -164,6 +203,9 @@ impl Handoff {
             && let Ok(Passed { content, audience }) = self.frames.try_recv()
         {
             count += 1;
+            if content.is_datagram() {
+                self.datagrams.fetch_sub(1, Relaxed);
+            }
             before(stack);
             match audience {
                 Audience::All => drop(content.take_in_among(stack, now)),
@@ -237,7 +279,7 @@ impl Handoff {
 
     fn pass(&mut self, to: usize, content: Content, audience: Audience) -> bool {
         let peer = &self.others[to];
-        let is_passed = peer.frames.try_send(Passed { content, audience }).is_ok();
+        let is_passed = peer.take(Passed { content, audience });
         if is_passed {
             self.handed_on += 1;
             peer.waker.wake();
@@ -253,5 +295,72 @@ impl Handoff {
             ("cores_frames_handed_on", self.handed_on),
             ("cores_frames_lost", self.lost),
         ]
+    }
+}
+
+/// A frame of UDP, without extension headers of IPv6: those are few, and count as others.
+fn is_udp(frame: &[u8]) -> bool {
+    let tag_len = match frame.get(12..14) {
+        Some([0x81, 0]) => VLAN_TAG_LEN,
+        _ => 0,
+    };
+    let ethertype = frame.get(12 + tag_len..ethernet::LEN + tag_len);
+    let at = match ethertype {
+        Some([8, 0]) => 9,
+        Some([0x86, 0xdd]) => 6,
+        _ => return false,
+    };
+    frame.get(ethernet::LEN + tag_len + at) == Some(&protocol::UDP)
+}
+
+#[cfg(test)]
+mod tests {
+    use exos_inet::Config;
+    use exos_wire::Mac;
+
+    use super::*;
+
+    fn frame(protocol: u8) -> Vec<u8> {
+        let mut frame = vec![0; 60];
+        frame[12] = 8;
+        frame[14] = 0x45;
+        frame[14 + 9] = protocol;
+        frame
+    }
+
+    #[test]
+    fn datagrams_are_told_from_others() {
+        let (udp, tcp) = (frame(protocol::UDP), frame(protocol::TCP));
+        assert!(is_udp(&udp) && !is_udp(&tcp) && !is_udp(&udp[..23]) && !is_udp(&[]));
+        let tagged = [&udp[..12], &[0x81, 0, 0, 7], &udp[12..]].concat();
+        assert!(is_udp(&tagged));
+        let mut of_ipv6 = vec![0; 60];
+        of_ipv6[12..14].copy_from_slice(&[0x86, 0xdd]);
+        of_ipv6[14 + 6] = protocol::UDP;
+        assert!(is_udp(&of_ipv6));
+    }
+
+    /// However many datagrams come to the wrong core, there is room for others; and for datagrams again when those are taken in.
+    #[test]
+    fn datagrams_leave_room_for_others() {
+        let mut ends = Handoff::between(2).unwrap();
+        let mut stack = Stack::new(Config::new(Mac([2; 6]), 1500), 1, Instant::START).unwrap();
+        for _ in 0..2 {
+            let lost = ends[0].lost;
+            let mut pass = |protocol, count| {
+                for _ in 0..count {
+                    let content = Content::Frame(frame(protocol).into(), RxChecksum::Unknown);
+                    ends[0].pass(0, content, Audience::All);
+                }
+                ends[0].lost - lost
+            };
+            assert_eq!(pass(protocol::UDP, DATAGRAMS_WAITING_MAX), 0);
+            assert_eq!(pass(protocol::UDP, 1000), 1000);
+            let room = WAITING_MAX - DATAGRAMS_WAITING_MAX;
+            assert_eq!(pass(protocol::TCP, room), 1000);
+            assert_eq!(pass(protocol::TCP, 1), 1001);
+            let taken = ends[1].receive(&mut stack, Instant::START, |_| {});
+            assert_eq!(taken, WAITING_MAX);
+        }
     }
 }
