@@ -35,7 +35,7 @@ pub(crate) use on_stack::{Caller, TOKEN};
 use proxy::Proxy;
 pub(super) use proxy::{bare, of_environment};
 
-/// A request, and of whom it is asked.
+/// A request, and the authority that it is for.
 #[derive(Clone)]
 pub(super) struct Call {
     /// Makes sessions with the authority.
