@@ -71,7 +71,9 @@ for carrier in packets sockets; do
     for http in 1.1 2; do
         load $carrier 5443 --cacert "$work/ca.pem" -c 4 -n 200 --requests-per-connection 1 --http $http --tls-early 0.5 --tls-resume 0.3
         same "HTTP/$http: all are answered that come early" "200 200 {} 0" "$(got "r['responses'], t['handshakes_full'] + t['handshakes_resumed'] + t['handshakes_early'], r['errors'], t['early_refused']")"
-        same "HTTP/$http: nginx has taken as many" "$(logged '^5443 TLSv1.3 r .* 200 1')" "$(got "t['handshakes_early']")"
+        # What has come early is not early for nginx any more where the client's Finished came before it was read; exact is early.sh.
+        taken=$(logged '^5443 TLSv1.3 r .* 200 1')
+        same "HTTP/$http: nginx has taken them" True "$(got "0 < $taken <= t['handshakes_early']")"
         same "HTTP/$http: that are as many as was said" True "$(got "70 <= t['handshakes_early'] <= 130 and 30 <= t['handshakes_resumed'] <= 90")"
     done
     # It gives tickets that say that it takes none.

@@ -242,20 +242,23 @@ else
 fi
 about="sockets: "
 
-# Renewal, by an authority whose certificates are valid for half a minute: on one connection, while others come.
+# Renewal, by an authority whose certificates are valid for a minute: on one connection, while others come. An order has a third of that
+# until the old one has ended, which a busy machine needs.
 end "$peer"
-pebble_config 30
+pebble_config 60
 authority
 config state3
 if sockets; then
     check "a short certificate comes" await is_served
-    check "it is renewed without a connection lost" timeout 120 python3 "$here/acme.py" 127.0.0.1 8443 "$work/root.pem" a.test
+    check "it is renewed without a connection lost" timeout 240 python3 "$here/acme.py" 127.0.0.1 8443 "$work/root.pem" a.test
     same "the folder has one account still" 1 "$(find "$work/state3" -name 'account*.json' | wc -l)"
     # The authority has forgotten everybody.
     end "$peer"
     pebble_config 7776000
     authority
-    check "an authority that has forgotten the account gets another" await is_served
+    # It is renewed in two thirds of a minute, or one that failed meanwhile a minute later.
+    is_renewed() { await is_served || await is_served || await is_served; }
+    check "an authority that has forgotten the account gets another" is_renewed
     stop
 else
     bad "renewal: it starts" "$(cat "$work/err")"

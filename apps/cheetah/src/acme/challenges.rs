@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use exos_tls::policy::provider;
 use exos_tls::self_signed;
@@ -82,6 +82,8 @@ pub struct Challenges {
     /// How many there are.
     count: AtomicUsize,
     current: RwLock<Current>,
+    /// Held from looking which there are until they are answered, by whom is looking.
+    taking_up: Mutex<()>,
     http_answered: AtomicU64,
     tls_answered: AtomicU64,
 }
@@ -96,6 +98,23 @@ struct Current {
 }
 
 impl Challenges {
+    /// Answers what this finds from now on, and nothing else. Nobody else looks meanwhile: what is found first is not answered last.
+    ///
+    /// # Errors
+    ///
+    /// It could not look, and what was answered before still is.
+    pub(super) fn take_up<E>(
+        &self,
+        find: impl FnOnce() -> Result<Vec<Challenge>, E>,
+    ) -> Result<(), E> {
+        let _taking_up = self
+            .taking_up
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        self.set(find()?);
+        Ok(())
+    }
+
     /// Answers these from now on, and no others.
     pub fn set(&self, all: Vec<Challenge>) {
         if self.current().all == all {

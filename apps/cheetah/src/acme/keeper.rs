@@ -195,9 +195,8 @@ impl Acme {
     /// Takes up what the authority asks any process of this folder.
     fn hear_challenges(&self) {
         let wanted = lock(&self.wanted).clone();
-        if let Ok(challenges) = wanted.store.challenges() {
-            self.challenges.set(challenges);
-        }
+        // Where the folder cannot be read, an order says so.
+        let _ = self.challenges.take_up(|| wanted.store.challenges());
     }
 
     /// Does what is due; true when a certificate has come.

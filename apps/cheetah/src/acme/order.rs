@@ -76,10 +76,11 @@ impl Shop<'_> {
         let replaces = identifier(&self.store.certificate(name));
         let got = self.wait(self.get(&client, name, kind, replaces));
         // Whatever has come of it, nobody asks any more.
-        if let Err(error) = self.store.clear_challenges() {
+        let nothing = || self.store.clear_challenges().map(|()| Vec::new());
+        if let Err(error) = self.challenges.take_up(nothing) {
             exos_program::warn!("exos serve: cannot remove old challenges: {error}");
+            self.challenges.set(Vec::new());
         }
-        self.challenges.set(Vec::new());
         let pem = got.map_err(|obstacle| self.failed(name, obstacle, &client))?;
         let kept = self.store.set_certificate(name, pem.as_bytes());
         kept.map_err(|e| here(format!("cannot keep the certificate: {e}")))
@@ -249,8 +250,12 @@ impl Shop<'_> {
                 token: challenge.token.clone(),
                 key_authorization: challenge.key_authorization().as_str().to_owned(),
             };
-            self.store.add_challenge(&answer).map_err(of_folder)?;
-            self.challenges.set(vec![answer]);
+            let add = || {
+                self.store
+                    .add_challenge(&answer)
+                    .map(|()| vec![answer.clone()])
+            };
+            self.challenges.take_up(add).map_err(of_folder)?;
             tokio::time::sleep(ACME_PUBLISH_TIME).await;
             challenge.set_ready().await?;
         }
