@@ -45,7 +45,7 @@ pub const TICKETS_MAX: usize = 16 * 1024;
 /// fields are.
 pub const EARLY_DATA_LEN_MAX: u32 = PLAIN_LEN_MAX as u32;
 
-/// Tickets that a server keeps: some 40 MB when there are as many, for each takes about 300 bytes. Each handshake gives two.
+/// Tickets that a server keeps: some 40 MB when there are as many, for each takes about 300 bytes, and twice that where names are as long as can be. Each handshake gives two.
 pub const KEPT_TICKETS_MAX: usize = 1 << 17;
 
 /// Parts of the table of tickets that are locked by themselves: several times the cores that a server has.
