@@ -81,6 +81,9 @@ by() {
     has "a request is accepted" "Early data was accepted" "$got"
     has "and answered" "home" "$got"
     has "its ticket is good once" "Early data was rejected" "$(refused get)"
+    # A server that lost the client's Finished would leave it waiting for the end.
+    visit
+    check "the connection of an early request that is the last ends in order" early_bytes get -ign_eof
     visit
     early_bytes large -ign_eof >"$work/got"
     check "a long answer comes whole" python3 -S -c 'import sys; got, want = (open(it, "rb").read() for it in sys.argv[1:]); assert want in got, len(got)' "$work/got" "$work/site/large"
