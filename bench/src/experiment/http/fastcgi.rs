@@ -356,7 +356,7 @@ fn run(session: &Session<'_>, lab: &Lab, cell: Cell, contender: Contender) -> Re
     answers.running.check()?;
     answers.stop()?;
     if contender.how == How::Reached(Reached::Kept) && contender.server.is_ours() {
-        check_reuse(&told, session.web.connections)?;
+        check_reuse(&told, "fastcgi", session.web.connections)?;
     }
     let busy_us = contender.server.is_ours().then(|| busy_us(&told)).flatten();
     FastcgiRun::new(&seen, used, application_ns, busy_us)
@@ -364,18 +364,20 @@ fn run(session: &Session<'_>, lab: &Lab, cell: Cell, contender: Contender) -> Re
 
 /// Refuses what a server says of connections that it was to keep, if it has opened more than one for each of its client's and for
 /// a tenth of the requests.
-fn check_reuse(told: &Value, connections: u32) -> Result<()> {
-    let counter = |name: &str| told["counters"][name].as_u64().unwrap_or(0);
-    let opened = counter("fastcgi_connections");
-    let reused = counter("fastcgi_connections_reused");
+pub(super) fn check_reuse(told: &Value, language: &str, connections: u32) -> Result<()> {
+    let counter = |what: &str| {
+        let name = format!("{language}_connections{what}");
+        told["counters"][name].as_u64().unwrap_or(0)
+    };
+    let (opened, reused) = (counter(""), counter("_reused"));
     let beyond = opened.saturating_sub(u64::from(connections));
     if reused > 0 && beyond * 10 <= opened + reused {
         return Ok(());
     }
     let what = format!(
-        "of connections to the application that were to be kept {opened} were opened, and used again {reused} times"
+        "of connections that were to be kept ({language}) {opened} were opened, and used again {reused} times"
     );
-    Err(Error::new(what).mend("look why the application closes them, or the server"))
+    Err(Error::new(what).mend("look why the other end closes them, or the server"))
 }
 
 impl FastcgiRun {

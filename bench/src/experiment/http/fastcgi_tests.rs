@@ -83,15 +83,19 @@ fn kept_connections_have_been_used_again() {
         (5000, 5000, false),
         (0, 0, false),
     ] {
-        let told = serde_json::json!({ "counters": {
-            "fastcgi_connections": opened,
-            "fastcgi_connections_reused": reused,
-        } });
-        assert_eq!(
-            check_reuse(&told, 64).is_ok(),
-            is_right,
-            "{opened} {reused}"
-        );
+        for language in ["fastcgi", "proxy"] {
+            let counters = serde_json::json!({
+                format!("{language}_connections"): opened,
+                format!("{language}_connections_reused"): reused,
+            });
+            let told = serde_json::json!({ "counters": counters });
+            let checked = check_reuse(&told, language, 64);
+            assert_eq!(
+                checked.is_ok(),
+                is_right,
+                "{language} {opened} {reused}: {checked:?}"
+            );
+        }
     }
 }
 

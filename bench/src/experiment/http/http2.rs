@@ -1,7 +1,6 @@
 //! Documents over HTTP/2, in plain text and over TLS: many streams on few connections, beside nginx and h2o.
 
 use super::args::{Group, HttpArgs, PEER};
-use super::load::busy_us;
 use super::session::Session;
 use crate::experiment::cells::{compare, measure_cells};
 use crate::report::{
@@ -10,7 +9,7 @@ use crate::report::{
 use crate::stage::cpu;
 use crate::stage::request::{Connection, Size};
 use crate::stage::web::{
-    Carried, H2load, LoadReport, Server, Setup, Used, WebLoad, h2load, until_answered, whole,
+    Carried, H2load, LoadReport, Server, Serving, Setup, Used, WebLoad, h2load,
 };
 use exos_host::{Error, Result};
 use exos_lab::{Lab, Side, WireKind};
@@ -138,14 +137,14 @@ pub(super) const NOTE: &str = "A hundred requests are under way on each connecti
     client is what limits, the work tells. x nginx: ratio of the rates, and of the works (nginx's by ours), median of the runs.";
 
 /// What a client says that it saw.
-pub(super) struct Saw {
-    pub(super) responses: u64,
+struct Saw {
+    responses: u64,
     per_sec: f64,
     bytes_per_sec: f64,
     mean_us: f64,
     /// `None` of one that does not say it.
     busy: Option<f64>,
-    pub(super) errors: u64,
+    errors: u64,
 }
 
 impl From<&LoadReport> for Saw {
@@ -244,41 +243,38 @@ fn run(session: &Session<'_>, lab: &Lab, cell: Cell, server: Server) -> Result<H
         connections: connections(session),
         ..session.load_of(server, Connection::Persistent, DOCUMENT)
     };
-    let (saw, [before, after]) = until_answered(|| {
-        let command = match cell.client {
-            Loader::Exos => load.by_exos(lab.command(Side::B, &session.program)?, true),
-            Loader::H2load => load.by_h2load(lab.command(Side::B, h2load::find()?)?),
-        };
-        let before = session.times(&serving)?;
-        let name = cell.client.to_string();
-        let client = session.start(&name, command, session.cores[1])?;
-        let output = session.output_of(client, whole(session.seconds).into())?;
-        let watched = [before, session.times(&serving)?];
-        let saw = read(cell.client, &output)?;
-        Ok((saw.responses, (saw, watched)))
-    })?;
-    if saw.responses == 0 {
-        return Err(Error::new(format!(
-            "{server} did not answer a single request over HTTP/2 ({} errors)",
-            saw.errors
-        )));
-    }
-    let used = after.since(&before);
-    let told = session.end(WireKind::Plain, serving)?;
-    let busy_us = server.is_ours().then(|| busy_us(&told)).flatten();
-    Ok(Http2Run::new(&saw, used, busy_us))
+    measure_streams(session, lab, cell.client, &load, serving)
 }
 
-pub(super) fn read(client: Loader, output: &str) -> Result<Saw> {
+/// Has a server loaded over the streams of few connections, and stops it.
+pub(super) fn measure_streams(
+    session: &Session<'_>,
+    lab: &Lab,
+    client: Loader,
+    load: &WebLoad,
+    serving: Serving<'_>,
+) -> Result<Http2Run> {
+    let command = || match client {
+        Loader::Exos => Ok(load.by_exos(lab.command(Side::B, &session.program)?, true)),
+        Loader::H2load => Ok(load.by_h2load(lab.command(Side::B, h2load::find()?)?)),
+    };
+    let read = |output: &str| read(client, output).map(|saw| (saw.responses, saw));
+    let times = || session.times(&serving);
+    let (saw, [before, after]) = session.load_by(&client.to_string(), command, read, times)?;
+    if saw.responses == 0 {
+        let (server, errors) = (serving.server, saw.errors);
+        return Err(Error::new(format!(
+            "{server} did not answer a single request ({errors} errors)"
+        )));
+    }
+    let busy_us = session.end_busy(WireKind::Plain, serving)?;
+    Ok(Http2Run::new(&saw, after.since(&before), busy_us))
+}
+
+fn read(client: Loader, output: &str) -> Result<Saw> {
     match client {
         Loader::H2load => Ok(Saw::from(&H2load::read(output)?)),
-        Loader::Exos => LoadReport::read(output)
-            .map(|report| Saw::from(&report))
-            .ok_or_else(|| {
-                Error::new(format!(
-                    "exos load did not report what it measured: {output}"
-                ))
-            }),
+        Loader::Exos => Ok(Saw::from(&LoadReport::read(output)?)),
     }
 }
 
@@ -300,7 +296,7 @@ impl Http2 {
 
 impl Http2Run {
     /// What a client saw, and the processors did.
-    pub(super) fn new(saw: &Saw, used: Used, busy_us: Option<f64>) -> Self {
+    fn new(saw: &Saw, used: Used, busy_us: Option<f64>) -> Self {
         let process = used.process.user + used.process.system;
         let process_us = cpu::ticks_to_us(process) / saw.responses as f64;
         let server_busy = used.server.busy_share();

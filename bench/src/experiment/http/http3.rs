@@ -1,15 +1,14 @@
 //! Documents over HTTP/3, beside caddy: many streams on few connections where documents are short, few where they are long.
 
 use super::args::{Group, HttpArgs};
-use super::http2::{Http2Outcome, Http2Run, Loader, Saw, read};
-use super::load::busy_us;
+use super::http2::{Http2Outcome, Http2Run, Loader, measure_streams};
 use super::session::Session;
 use crate::experiment::cells::{compare, measure_cells};
 use crate::report::{Case, Column, Ratio, Section};
 use crate::stage::request::{Connection, Size};
-use crate::stage::web::{Carried, Server, Setup, WebLoad, until_answered, whole};
-use exos_host::{Error, Result};
-use exos_lab::{Lab, Side, WireKind};
+use crate::stage::web::{Carried, Server, Setup, WebLoad};
+use exos_host::Result;
+use exos_lab::{Lab, WireKind};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt;
@@ -128,25 +127,7 @@ fn run(session: &Session<'_>, lab: &Lab, cell: Cell, server: Server) -> Result<H
         connections: connections(session),
         ..session.load_of(server, Connection::Persistent, cell.size)
     };
-    let (saw, [before, after]) = until_answered(|| {
-        let command = load.by_exos(lab.command(Side::B, &session.program)?, true);
-        let before = session.times(&serving)?;
-        let client = session.start(&Loader::Exos.to_string(), command, session.cores[1])?;
-        let output = session.output_of(client, whole(session.seconds).into())?;
-        let watched = [before, session.times(&serving)?];
-        let saw: Saw = read(Loader::Exos, &output)?;
-        Ok((saw.responses, (saw, watched)))
-    })?;
-    if saw.responses == 0 {
-        return Err(Error::new(format!(
-            "{server} did not answer a single request over HTTP/3 ({} errors)",
-            saw.errors
-        )));
-    }
-    let used = after.since(&before);
-    let told = session.end(WireKind::Plain, serving)?;
-    let busy_us = server.is_ours().then(|| busy_us(&told)).flatten();
-    Ok(Http2Run::new(&saw, used, busy_us))
+    measure_streams(session, lab, Loader::Exos, &load, serving)
 }
 
 impl Http3 {

@@ -5,7 +5,7 @@
 //! core's is the proxy's: its process, and what the kernel does for both, as with [FastCGI applications](super::fastcgi).
 
 use super::args::{Group, HttpArgs, PEER};
-use super::fastcgi::{FastcgiOutcome, FastcgiRun};
+use super::fastcgi::{FastcgiOutcome, FastcgiRun, check_reuse};
 use super::http2::Carrier;
 use super::load::busy_us;
 use super::session::Session;
@@ -14,12 +14,11 @@ use crate::report::{Case, Column, Ratio, Section};
 use crate::stage::cpu;
 use crate::stage::process::find_program;
 use crate::stage::request::{Connection, Size};
-use crate::stage::web::{LoadReport, Seen, Server, Setup, WebLoad, until_answered, whole};
-use exos_host::{Error, Result};
-use exos_lab::{Lab, Side, WireKind};
+use crate::stage::web::{Seen, Server, Setup, WebLoad};
+use exos_host::Result;
+use exos_lab::{Lab, WireKind};
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
 use std::fmt;
 
 /// Another server that ours is compared with.
@@ -157,20 +156,7 @@ fn run(session: &Session<'_>, lab: &Lab, cell: Cell, server: Server) -> Result<F
         let first_ns = family.ns();
         Ok((first_ns, session.times(&serving)?, family.ns()))
     };
-    let (report, [before, after]) = until_answered(|| {
-        let command = load.by_exos(lab.command(Side::B, &session.program)?, true);
-        let before = watch()?;
-        let client = session.start("exos load", command, session.cores[1])?;
-        let output = session.output_of(client, whole(session.seconds).into())?;
-        let watched = [before, watch()?];
-        let strange = || {
-            Error::new(format!(
-                "exos load did not report what it measured: {output}"
-            ))
-        };
-        let report = LoadReport::read(&output).ok_or_else(strange)?;
-        Ok((report.responses, (report, watched)))
-    })?;
+    let (report, [before, after]) = session.load_by_exos(lab, &load, watch)?;
     let upstream_ns = after.0.saturating_sub(before.2);
     let mut used = after.1.since(&before.1);
     // It is its requests that the processors' time is divided by, however long it took to start.
@@ -178,26 +164,10 @@ fn run(session: &Session<'_>, lab: &Lab, cell: Cell, server: Server) -> Result<F
     let told = session.end(WireKind::Plain, serving)?;
     upstream.stop()?;
     if server.is_ours() {
-        check_reuse(&told, session.web.connections)?;
+        check_reuse(&told, "proxy", session.web.connections)?;
     }
     let busy_us = server.is_ours().then(|| busy_us(&told)).flatten();
     FastcgiRun::new(&Seen::from(&report), used, upstream_ns, busy_us)
-}
-
-/// Refuses what a server says of connections that it was to keep, if it has opened more than one for each of its client's and for a tenth of the
-/// requests.
-fn check_reuse(told: &Value, connections: u32) -> Result<()> {
-    let counter = |name: &str| told["counters"][name].as_u64().unwrap_or(0);
-    let opened = counter("proxy_connections");
-    let reused = counter("proxy_connections_reused");
-    let beyond = opened.saturating_sub(u64::from(connections));
-    if reused > 0 && beyond * 10 <= opened + reused {
-        return Ok(());
-    }
-    let what = format!(
-        "of connections to the upstream that were to be kept {opened} were opened, and used again {reused} times"
-    );
-    Err(Error::new(what).mend("look why the upstream closes them, or the server"))
 }
 
 impl Proxying {
@@ -230,14 +200,5 @@ pub(super) mod tests {
             size: SIZES[0],
         };
         Proxying::new(cell, super::super::fastcgi::tests::pages().results)
-    }
-
-    #[test]
-    fn connections_that_were_to_be_kept_are() {
-        let told = |opened: u64, reused: u64| serde_json::json!({ "counters": { "proxy_connections": opened, "proxy_connections_reused": reused } });
-        for (opened, reused, is_right) in [(64, 1000, true), (64, 0, false), (900, 1000, false)] {
-            let checked = check_reuse(&told(opened, reused), 64);
-            assert_eq!(checked.is_ok(), is_right, "{opened} {reused}: {checked:?}");
-        }
     }
 }

@@ -1,11 +1,12 @@
 //! A session: one stage, and the servers that are there.
 
 use super::args::HttpArgs;
+use super::load::busy_us;
 use crate::stage::packets::Visit;
 use crate::stage::request::{Connection, Size};
 use crate::stage::web::{Application, Server, Serving, WebStage};
 use exos_host::Result;
-use exos_lab::Lab;
+use exos_lab::{Lab, WireKind};
 use std::time::Duration;
 
 /// How long a server learns what it is asked for, and until slots are open again that the connections closed which it did not know yet.
@@ -37,6 +38,13 @@ impl Session<'_> {
     pub(super) fn that(&self, can: impl Fn(Server) -> bool) -> Vec<Server> {
         let all = self.all.iter().copied();
         all.filter(|server| can(*server)).collect()
+    }
+
+    /// Ends a server; for how long it had something to do for a request, where it is ours.
+    pub(super) fn end_busy(&self, wire: WireKind, serving: Serving<'_>) -> Result<Option<f64>> {
+        let is_ours = serving.server.is_ours();
+        let told = self.end(wire, serving)?;
+        Ok(is_ours.then(|| busy_us(&told)).flatten())
     }
 
     /// A visit of our client to a server that knows by then what it is asked for.

@@ -2,7 +2,6 @@
 //! certificate and suite, and beside what the cryptography takes by itself.
 
 use super::args::{Group, HttpArgs, PEER};
-use super::load::busy_us;
 use super::session::Session;
 use crate::experiment::cells::{compare, measure_cells};
 use crate::report::{
@@ -11,11 +10,9 @@ use crate::report::{
 use crate::stage::cpu;
 use crate::stage::crypto::Cryptography;
 use crate::stage::request::{Connection, Size};
-use crate::stage::web::{
-    LoadReport, Server, Setup, Used, WebLoad, haproxy_has, until_answered, whole,
-};
+use crate::stage::web::{LoadReport, Server, Setup, Used, WebLoad, haproxy_has};
 use exos_host::{Error, Result};
-use exos_lab::{Lab, Side, WireKind};
+use exos_lab::{Lab, WireKind};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt;
@@ -228,24 +225,10 @@ fn run(session: &Session<'_>, lab: &Lab, cell: Cell, server: Server) -> Result<T
         resuming: Some(share),
         ..session.load_of(server, connection, cell.size)
     };
-    let (report, [before, after]) = until_answered(|| {
-        let command = load.by_exos(lab.command(Side::B, &session.program)?, true);
-        let before = session.times(&serving)?;
-        let client = session.start("exos load", command, session.cores[1])?;
-        let output = session.output_of(client, whole(session.seconds).into())?;
-        let watched = [before, session.times(&serving)?];
-        let strange = || {
-            Error::new(format!(
-                "exos load did not report what it measured: {output}"
-            ))
-        };
-        let report = LoadReport::read(&output).ok_or_else(strange)?;
-        Ok((report.responses, (report, watched)))
-    })?;
-    let used = after.since(&before);
-    let told = session.end(WireKind::Plain, serving)?;
-    let busy_us = server.is_ours().then(|| busy_us(&told)).flatten();
-    let run = TlsRun::new(&report, used, busy_us);
+    let times = || session.times(&serving);
+    let (report, [before, after]) = session.load_by_exos(lab, &load, times)?;
+    let busy_us = session.end_busy(WireKind::Plain, serving)?;
+    let run = TlsRun::new(&report, after.since(&before), busy_us);
     run.check(cell, session.web.connections)?;
     Ok(run)
 }

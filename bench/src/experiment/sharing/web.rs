@@ -15,9 +15,9 @@ use super::policy::DIRECT_UID;
 use super::session::{DOCUMENT, Experiment, Session};
 use crate::experiment::figure::{Figures, Goal};
 use crate::stage::request::Connection;
-use crate::stage::web::{Lent, LoadReport, Measured, Server, Serving, WebLoad, until_answered};
+use crate::stage::web::{Lent, Measured, Server, Serving, WebLoad};
 use exos_host::{Error, Result};
-use exos_lab::{Side, WireKind};
+use exos_lab::WireKind;
 use serde_json::Value;
 use std::fmt;
 
@@ -193,29 +193,19 @@ fn load(session: &Session<'_>, cell: Cell, serving: Serving<'_>) -> Result<Seen>
         connections: cell.connections,
         ..session.load_of(server, cell.connection, DOCUMENT)
     };
-    let output = until_answered(|| {
-        let command = match cell.client {
-            Client::Wrk => session.wrk(lab, &load)?,
-            Client::Exos => load.by_exos(lab.command(Side::B, &session.program)?, true),
-        };
-        let client = session.start("the client", command, session.cores[1])?;
-        let output = session.output_of(client, load.whole_seconds().into())?;
-        let answers = match cell.client {
-            Client::Wrk => Measured::read(&output)?.requests,
-            Client::Exos => LoadReport::read(&output).map_or(0, |report| report.responses),
-        };
-        Ok((answers, output))
-    })?;
     let (per_sec, client_busy, errors) = match cell.client {
         Client::Wrk => {
+            let read = |output: &str| Ok((Measured::read(output)?.requests, output.to_owned()));
+            let (output, _) =
+                session.load_by("wrk", || session.wrk(lab, &load), read, || Ok(()))?;
             let measured = Measured::of_answers(&output, server)?;
             (measured.per_sec(), None, measured.errors.total())
         }
         Client::Exos => {
-            let report = LoadReport::read(&output).filter(|report| report.responses > 0);
-            let report = report.ok_or_else(|| {
-                Error::new(format!("{server} did not answer in {cell}: {output}"))
-            })?;
+            let (report, _) = session.load_by_exos(lab, &load, || Ok(()))?;
+            if report.responses == 0 {
+                return Err(Error::new(format!("{server} did not answer in {cell}")));
+            }
             (report.per_sec(), Some(report.busy_share), report.errors())
         }
     };

@@ -2,6 +2,7 @@
 
 use super::load::WebLoad;
 use crate::stage::request::Connection;
+use exos_host::{Error, Result};
 use exos_lab::INTERFACE;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -71,8 +72,13 @@ impl WebLoad {
 
 impl LoadReport {
     /// Of what it wrote: an object of JSON.
-    pub fn read(output: &str) -> Option<Self> {
-        serde_json::from_str(output).ok()
+    pub fn read(output: &str) -> Result<Self> {
+        let strange = |_| {
+            Error::new(format!(
+                "exos load did not report what it measured: {output}"
+            ))
+        };
+        serde_json::from_str(output).map_err(strange)
     }
 
     /// Answers that were wrong or did not come, connections that could not be made.

@@ -1,6 +1,8 @@
 //! A server under load: started and waited for, loaded by a client, watched, and ended.
 
 use super::check::await_document;
+use super::exos_load::LoadReport;
+use super::load::{WebLoad, whole};
 use super::seen::Seen;
 use super::setup::{Lent, Serving, Setup};
 use super::stage::WebStage;
@@ -12,6 +14,7 @@ use crate::stage::request::{Connection, Size};
 use exos_host::{Error, Result};
 use exos_lab::{INTERFACE, Lab, Side, WireKind};
 use serde_json::Value;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// What the processors did for one load.
@@ -80,16 +83,43 @@ impl WebStage {
         watch: impl Fn() -> Result<T>,
     ) -> Result<(Seen, [T; 2])> {
         let load = self.load_of(serving.server, connection, size);
-        let (output, watched) = until_answered(|| {
-            let command = self.wrk(lab, &load)?;
-            let before = watch()?;
-            let client = self.start("wrk", command, self.cores[1])?;
-            let output = self.output_of(client, load.whole_seconds().into())?;
-            let watched = [before, watch()?];
-            Ok((Measured::read(&output)?.requests, (output, watched)))
-        })?;
+        let command = || self.wrk(lab, &load);
+        let read = |output: &str| Ok((Measured::read(output)?.requests, output.to_owned()));
+        let (output, watched) = self.load_by("wrk", command, read, watch)?;
         let measured = Measured::of_answers(&output, serving.server)?;
         Ok((Seen::from(&measured), watched))
+    }
+
+    /// Has `exos load` on packets load a server; what it reports, and what `watch` tells before and after.
+    pub fn load_by_exos<T>(
+        &self,
+        lab: &Lab,
+        load: &WebLoad,
+        watch: impl Fn() -> Result<T>,
+    ) -> Result<(LoadReport, [T; 2])> {
+        let command = || Ok(load.by_exos(lab.command(Side::B, &self.program)?, true));
+        let read = |output: &str| LoadReport::read(output).map(|report| (report.responses, report));
+        self.load_by("exos load", command, read, watch)
+    }
+
+    /// Has a client load a server, until it had an answer; what `read` makes of what the client wrote, with the number of answers, and
+    /// what `watch` tells before and after.
+    pub fn load_by<R, T>(
+        &self,
+        client: &str,
+        command: impl Fn() -> Result<Command>,
+        read: impl Fn(&str) -> Result<(u64, R)>,
+        watch: impl Fn() -> Result<T>,
+    ) -> Result<(R, [T; 2])> {
+        until_answered(|| {
+            let command = command()?;
+            let before = watch()?;
+            let client = self.start(client, command, self.cores[1])?;
+            let output = self.output_of(client, whole(self.seconds).into())?;
+            let watched = [before, watch()?];
+            let (answers, seen) = read(&output)?;
+            Ok((answers, (seen, watched)))
+        })
     }
 
     /// Has our client visit a server; what it saw, and what `watch` tells near the beginning and near the end.
