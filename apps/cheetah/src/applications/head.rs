@@ -134,12 +134,15 @@ pub(super) fn lines(
     left_out: &[&str],
     is_set: impl Fn(&str) -> bool,
 ) -> Vec<u8> {
-    let mut lines = Vec::new();
+    let len = |field: &Header<'_>| field.name.len() + field.value.len() + 4;
+    let mut lines = Vec::with_capacity(fields.iter().map(len).sum());
+    let has_options = fields_named(fields, "connection").next().is_some();
     for field in fields {
         let name = field.name;
         let is_one_of = |names: &[&str]| names.iter().any(|it| it.eq_ignore_ascii_case(name));
         let is_left_out = is_one_of(left_out) || is_one_of(&["content-length"]);
-        if !is_left_out && !is_hop_by_hop(fields, name) && !is_set(name) {
+        let is_option = has_options && is_hop_by_hop(fields, name);
+        if !is_left_out && !is_option && !is_set(name) {
             push_field(&mut lines, name, field.value);
         }
     }

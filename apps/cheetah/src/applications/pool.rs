@@ -8,8 +8,9 @@
 //! application's own queue is full, all wait for a moment. What is not needed any more is closed, or kept open for the next request where
 //! that is configured: an application like PHP has a process for each open connection, whether it is asked or not.
 //!
-//! All of this wakes the loop by one descriptor. In each turn [`Applications::turn`], then [`Applications::poll`] until
-//! there is none: whose news it is. What has come is there to be read until the next call; what was sent has left behind the last.
+//! All of this wakes the loop by descriptors. In each turn [`Applications::turn`], then [`Applications::poll`] until there is none: whose
+//! news it is. What has come is there to be read until the next call. Behind all that was asked in a turn `poll` again until there is none, and
+//! [`Applications::flush`]: what was sent has left then.
 
 mod carriers;
 mod checks;
@@ -92,7 +93,7 @@ pub struct Applications {
     carriers: Carriers,
     groups: HashMap<Address, Group, BuildHasherDefault<PathHasher>>,
     /// Clients that wait, whether they may ask or not.
-    queued: HashSet<ConnectionId>,
+    queued: HashSet<ConnectionId, BuildHasherDefault<PathHasher>>,
     /// Chunked bodies that are not whole.
     collected: Collected,
     /// How many connections to each application the rules keep, since they were other rules for the first time.
@@ -374,13 +375,14 @@ impl Applications {
             group.wake();
             group.ready.pop_front()
         });
-        let Some(Waiting { client: named, .. }) = next else {
-            // Behind the last that was asked.
-            self.carriers.links.flush();
-            return None;
-        };
+        let named = next?.client;
         self.queued.remove(&named);
         Some(named)
+    }
+
+    /// Sends what was asked and said on links: behind the last of a turn.
+    pub fn flush(&mut self) {
+        self.carriers.links.flush();
     }
 
     /// What was done, by name.

@@ -1,6 +1,7 @@
 //! What an application answers, as an HTTP response: records in, bytes for the client out, as they come.
 
 use std::fmt;
+use std::io::Write as _;
 use std::mem::take;
 
 use exos_application::asking::Part;
@@ -295,7 +296,7 @@ impl Framing {
             (Framing::Chunked | Framing::Close | Framing::Tunnel, _) => None,
         };
         if let Some(length) = length {
-            out.extend(format!("Content-Length: {length}\r\n").into_bytes());
+            let _ = write!(out, "Content-Length: {length}\r\n");
         }
         if self == Framing::Chunked {
             out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
@@ -319,7 +320,7 @@ impl Framing {
             }
             Framing::Close | Framing::Tunnel => true,
             Framing::Chunked => {
-                before.extend(format!("{:x}\r\n", content.len()).into_bytes());
+                let _ = write!(before, "{:x}\r\n", content.len());
                 behind.extend_from_slice(b"\r\n");
                 true
             }

@@ -12,12 +12,13 @@ use super::exchange::Exchange;
 use super::kept::Consulted;
 use super::logging::log_answer;
 use super::outcome::{Response, Unanswered};
-use super::response::opening::{self, Persistence};
+use super::response::opening::Persistence;
 use super::server::Server;
 use crate::applications::head::Head;
 use crate::applications::proxy;
 use crate::applications::reply::Framing;
 use crate::applications::{Application, Asked};
+use crate::limits::OPENING_LEN;
 use crate::log::{Answer, Unfinished};
 use crate::message::http2::push_lines;
 use crate::message::request::{Body, Request};
@@ -86,41 +87,32 @@ impl Server {
         Err(Unanswered::Asks(Box::new(asking)))
     }
 
-    /// The head of a response that an application gives.
+    /// The head of a response that an application gives, with room for `content_len` bytes behind it.
     pub(crate) fn application_head(
         &mut self,
         asking: &Asking,
         head: &Head,
         framing: Framing,
         persistent: bool,
+        content_len: usize,
     ) -> Vec<u8> {
         self.sender.counters.count_code(head.code);
-        let mut lines = match asking.more_fields() {
-            Some(lines) => lines.as_bytes().to_vec(),
-            None => Vec::new(),
-        };
-        lines.extend_from_slice(&head.fields);
-        if let Use::Fetch(fetch) = &asking.keeps {
-            lines.extend(fetch.status().into_bytes());
-        }
-        framing.push_fields(head, &mut lines);
-        let alternative = self.sender.alternative(asking.is_encrypted());
-        if !alternative.is_empty() {
-            lines.extend_from_slice(format!("Alt-Svc: {alternative}\r\n").as_bytes());
-        }
-        let now_secs = self.sender.now_secs();
-        if asking.version.has_streams() {
-            let mut block = opening::block(now_secs, head.code);
-            push_lines(&mut block, &lines);
-            return block;
-        }
-        let how = match framing {
+        let mut how = asking.manner(persistent);
+        if framing == Framing::Tunnel {
             // The head says what the connection is for from here on.
-            Framing::Tunnel => Persistence::Implied,
-            _ => asking.manner(persistent).persistence,
-        };
-        let mut out = opening::text(now_secs, head.code, &head.reason, how).into_bytes();
-        out.append(&mut lines);
+            how.persistence = Persistence::Implied;
+        }
+        let room = OPENING_LEN + head.fields.len() + asking.more_fields().map_or(0, Slice::len);
+        let mut out = Vec::with_capacity(room + content_len);
+        self.sender
+            .push_opening(head.code, &head.reason, how, &mut out);
+        if asking.version.has_streams() {
+            let mut lines = Vec::with_capacity(room);
+            push_fields(&mut lines, asking, head, framing);
+            push_lines(&mut out, &lines);
+            return out;
+        }
+        push_fields(&mut out, asking, head, framing);
         out.extend_from_slice(b"\r\n");
         out
     }
@@ -174,6 +166,16 @@ impl Server {
             log.answered(&answer, lines);
         });
     }
+}
+
+/// The fields of an application's answer, as lines.
+fn push_fields(out: &mut Vec<u8>, asking: &Asking, head: &Head, framing: Framing) {
+    out.extend_from_slice(asking.more_fields().map_or(&b""[..], Slice::as_bytes));
+    out.extend_from_slice(&head.fields);
+    if let Use::Fetch(fetch) = &asking.keeps {
+        out.extend_from_slice(fetch.status().as_bytes());
+    }
+    framing.push_fields(head, out);
 }
 
 /// What refuses a request whatever the application says.

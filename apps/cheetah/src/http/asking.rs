@@ -11,7 +11,7 @@ use exos_inet::{Duration, Instant};
 use super::exchange::Exchange;
 use super::response::opening::{Manner, Persistence};
 use crate::applications::head::Head;
-use crate::applications::proxy::redirects::{Own, rewrite};
+use crate::applications::proxy::redirects::{Own, may_lead, rewrite};
 use crate::applications::proxy::{self, HostField, answer::Question};
 use crate::applications::reply::Framing;
 use crate::applications::variables::{self, About};
@@ -269,6 +269,9 @@ impl Asking {
         let Some(proxy) = &self.asked.application.proxy else {
             return;
         };
+        if !may_lead(&head.fields) {
+            return;
+        }
         let (Some(place), path) = (at.of_http(), &self.asked.script) else {
             return;
         };
@@ -338,11 +341,6 @@ impl Asking {
     /// What is known of the session of TLS that it came by.
     pub(super) fn tls(&self) -> Option<&Arc<exos_tls::About>> {
         self.tls.as_ref()
-    }
-
-    /// It came by HTTPS.
-    pub(super) fn is_encrypted(&self) -> bool {
-        self.is_encrypted
     }
 
     /// It wants the head of an answer alone.

@@ -50,6 +50,11 @@ impl Sender {
         self.openings.alternative(is_encrypted)
     }
 
+    /// Appends the opening of a response with any status and reason.
+    pub(super) fn push_opening(&mut self, code: u16, reason: &str, how: Manner, out: &mut Vec<u8>) {
+        self.openings.push(code, reason, how, out);
+    }
+
     /// The time in seconds since 1970 (UTC).
     pub(super) fn now_secs(&self) -> u64 {
         self.openings.now_secs()

@@ -54,8 +54,9 @@ pub(super) struct Connection {
     ends: OnceCell<Ends>,
     /// What its events are told with.
     pub(super) token: u64,
-    /// What epoll is to tell of it.
+    /// What epoll is to tell of it, and what it was asked to.
     pub(super) events: EventFlags,
+    pub(super) registered: Option<EventFlags>,
     /// The handshake is over.
     pub(super) stands: bool,
     /// Bytes that were read and that nobody has consumed.
@@ -90,6 +91,7 @@ impl Connection {
             ends: OnceCell::new(),
             token,
             events: EVERYTHING,
+            registered: None,
             stands,
             rest: Vec::new(),
             paused: None,

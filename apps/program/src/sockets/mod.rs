@@ -207,8 +207,10 @@ impl Sockets {
         let mut connection = Connection::new(socket, Ipv4Addr::UNSPECIFIED.into(), token, true);
         // That it has room is known: being told so would end a wait for nothing.
         connection.events = ALL_BUT_ROOM;
+        // It is registered behind the first bytes: connecting has woken its peer, who would find nothing to read until these are there.
+        connection.is_to_write = true;
         let id = self.table.insert(connection);
-        self.register(id)?;
+        self.to_write.push(id);
         Ok(id)
     }
 
@@ -225,11 +227,10 @@ impl Sockets {
     }
 
     fn register(&mut self, id: ConnectionId) -> Result<()> {
-        let Some(connection) = self.table.get(id) else {
+        let Some(connection) = self.table.get_mut(id) else {
             return Ok(());
         };
-        let data = EventData::new_u64(id.to_bits());
-        let added = epoll::add(&self.epoll, &connection.socket, data, connection.events);
+        let added = register(&self.epoll, id, connection);
         if added.is_err() {
             self.table.take(id);
         }
@@ -431,8 +432,16 @@ impl Sockets {
 
     fn write_all(&mut self) {
         let mut ids = std::mem::take(&mut self.to_write);
-        ids.drain(..).for_each(|id| self.write(id));
+        ids.drain(..).for_each(|id| self.write_now(id));
         self.to_write = ids;
+    }
+
+    /// Writes what there is for a connection now, not when others have what is theirs: its peer may begin.
+    pub fn write_now(&mut self, id: ConnectionId) {
+        let is_to_write = |connection: &Connection| connection.is_to_write;
+        if self.table.get(id).is_some_and(is_to_write) {
+            self.write(id);
+        }
     }
 
     fn write(&mut self, id: ConnectionId) {
@@ -440,14 +449,16 @@ impl Sockets {
             return;
         };
         connection.is_to_write = false;
-        match connection.write() {
+        let written = connection.write();
+        if connection.queued() > 0 {
+            connection.events = EVERYTHING;
+        }
+        if register(&self.epoll, id, connection).is_err() {
+            // The kernel has no memory to tell of it.
+            self.news.push_back((id, EventSet::CLOSED, Reason::Reset));
+        }
+        match written {
             Ok(taken) => {
-                if connection.queued() > 0 && connection.events == ALL_BUT_ROOM {
-                    connection.events = EVERYTHING;
-                    let data = EventData::new_u64(id.to_bits());
-                    // It cannot fail for a descriptor that was added.
-                    let _ = epoll::modify(&self.epoll, &connection.socket, data, EVERYTHING);
-                }
                 if taken > 0 && self.tells_of_taken {
                     (self.news).push_back((id, EventSet::ACKNOWLEDGED, Reason::Done));
                 }
@@ -586,6 +597,19 @@ impl Sockets {
             self.resumed.push_back(paused);
         }
     }
+}
+
+/// Has epoll tell of a connection what is to be told.
+fn register(epoll: &OwnedFd, id: ConnectionId, connection: &mut Connection) -> Result<()> {
+    let data = EventData::new_u64(id.to_bits());
+    let events = connection.events;
+    match connection.registered {
+        Some(now) if now == events => return Ok(()),
+        Some(_) => epoll::modify(epoll, &connection.socket, data, events)?,
+        None => epoll::add(epoll, &connection.socket, data, events)?,
+    }
+    connection.registered = Some(events);
+    Ok(())
 }
 
 /// What the kernel's error says of a connection.

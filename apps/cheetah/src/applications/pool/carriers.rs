@@ -67,6 +67,9 @@ impl Carriers {
             }
             Upstream::Request(request) => self.links.ask(request, &variables, has_body),
         }
+        if let Some(connection) = upstream.connection().filter(|_| !has_body) {
+            self.upstreams.write_now(connection);
+        }
     }
 
     /// Sends a part of its body.
@@ -78,9 +81,9 @@ impl Carriers {
                 if is_last {
                     record::end(&mut records, Stream::Stdin);
                 }
-                self.upstreams.send(connection, records);
+                self.upstreams.send_body(connection, records);
             }
-            Upstream::Http(connection) => self.upstreams.send(connection, bytes.to_vec()),
+            Upstream::Http(connection) => self.upstreams.send_body(connection, bytes.to_vec()),
             Upstream::Request(request) => self.links.send_body(request, bytes, is_last),
         }
     }

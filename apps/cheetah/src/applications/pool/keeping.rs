@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use exos_inet::Instant;
+use exos_inet::{Duration, Instant};
 
 use super::group::{Group, Idle, Waiting};
 use super::{Applications, To, Upstream};
@@ -55,7 +55,13 @@ impl Applications {
         let upstream = Upstream::of(address, newest.connection);
         let is_wanted = to.kept_within.is_some_and(|time| now - newest.since < time);
         let upstreams = &self.carriers.upstreams;
-        if is_wanted && upstreams.is_silent(newest.connection) {
+        // What may be asked again is asked on one that had said nothing when it was heard last; all else where the kernel says so now.
+        let was_heard = newest.since < self.now && to.kept_within == Some(Duration::MAX);
+        let is_silent = match was_heard {
+            true => upstreams.is_clean(newest.connection),
+            false => upstreams.is_silent(newest.connection),
+        };
+        if is_wanted && is_silent {
             group.idle.pop();
             group.shares.begin(upstream, asks.peer);
             let client = Some(asks.client);

@@ -4,11 +4,13 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::hash::BuildHasherDefault;
 use std::net::IpAddr;
 
 use super::carriers::Upstream;
 
 use crate::limits::CLIENT_SHARE;
+use crate::site::hash::PathHasher;
 use crate::site::rules::access::peer::Peer;
 
 /// What a client is counted as; nothing where it is of this host.
@@ -26,7 +28,7 @@ pub(super) fn share_of(all: usize) -> usize {
 #[derive(Debug, Default)]
 pub(super) struct Shares {
     /// Whose request each carries.
-    of_connections: HashMap<Upstream, Peer>,
+    of_connections: HashMap<Upstream, Peer, BuildHasherDefault<PathHasher>>,
     counts: HashMap<Peer, usize>,
 }
 

@@ -1,6 +1,7 @@
 //! The connections to applications themselves, over the kernel's sockets: each with the client that it is for, and its end.
 
 use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
 use std::os::fd::BorrowedFd;
 
 use exos_buf::Buffer;
@@ -13,6 +14,7 @@ use super::carriers::Upstream as Carried;
 use super::session::Secured;
 use crate::applications::application::{Address, Place};
 use crate::limits::APPLICATION_READ_LEN;
+use crate::site::hash::PathHasher;
 
 /// A connection.
 #[derive(Debug)]
@@ -24,6 +26,8 @@ struct Upstream {
     is_check: bool,
     /// It came to stand.
     stood: bool,
+    /// Its client has sent a part of a body, and hears when the kernel has taken of that.
+    is_uploading: bool,
     end: Option<Reason>,
     /// What encrypts it, where something does.
     session: Option<Box<Secured>>,
@@ -65,7 +69,7 @@ pub(super) enum News {
 #[derive(Default)]
 pub(super) struct Upstreams {
     sockets: Option<Sockets>,
-    all: HashMap<ConnectionId, Upstream>,
+    all: HashMap<ConnectionId, Upstream, BuildHasherDefault<PathHasher>>,
     /// Something was asked of the sockets since there was no news.
     is_touched: bool,
     /// The last look did not take in all.
@@ -122,12 +126,13 @@ impl Upstreams {
             is_check: client.is_none(),
             // A Unix socket stands at once.
             stood: matches!(place, Place::Unix(_)),
+            is_uploading: false,
             end: None,
             session: None,
         };
         let made = match begun {
             Some((session, hello)) => {
-                sockets.send(id, Buffer::from(hello).into());
+                sockets.send(id, Buffer::sent_once(hello).into());
                 Upstream {
                     session: Some(Box::new(session)),
                     stood: false,
@@ -144,6 +149,7 @@ impl Upstreams {
     pub(super) fn give(&mut self, id: ConnectionId, client: Option<ConnectionId>) {
         if let Some(upstream) = self.all.get_mut(&id) {
             upstream.client = client;
+            upstream.is_uploading = false;
         }
     }
 
@@ -175,7 +181,22 @@ impl Upstreams {
         if let Some(sockets) = &mut self.sockets
             && !records.is_empty()
         {
-            sockets.send(id, Buffer::from(records).into());
+            sockets.send(id, Buffer::sent_once(records).into());
+        }
+    }
+
+    /// Sends a part of a body.
+    pub(super) fn send_body(&mut self, id: ConnectionId, bytes: Vec<u8>) {
+        if let Some(upstream) = self.all.get_mut(&id) {
+            upstream.is_uploading = true;
+        }
+        self.send(id, bytes);
+    }
+
+    /// What was sent is all for now: it leaves before other connections have their turn.
+    pub(super) fn write_now(&mut self, id: ConnectionId) {
+        if let Some(sockets) = &mut self.sockets {
+            sockets.write_now(id);
         }
     }
 
@@ -192,7 +213,7 @@ impl Upstreams {
         if let Some(sockets) = &mut self.sockets
             && !out.is_empty()
         {
-            sockets.send(id, Buffer::from(out).into());
+            sockets.send(id, Buffer::sent_once(out).into());
         }
     }
 
@@ -209,7 +230,7 @@ impl Upstreams {
             let taken = session.receive(sockets.readable(id), &mut out);
             sockets.consume(id, taken);
             if !out.is_empty() {
-                sockets.send(id, Buffer::from(out).into());
+                sockets.send(id, Buffer::sent_once(out).into());
             }
             if taken == 0 {
                 break;
@@ -334,6 +355,9 @@ impl Upstreams {
             let Some(upstream) = self.all.get_mut(&id) else {
                 continue;
             };
+            if event.set == EventSet::ACKNOWLEDGED && !upstream.is_uploading {
+                continue;
+            }
             let session = upstream.session.as_ref();
             upstream.stood |= set.contains(EventSet::CONNECTED) && session.is_none();
             if set.contains(EventSet::FINISHED) {

@@ -2,7 +2,8 @@
 //!
 //! What a client says of itself in these fields is left out, unless it is a proxy that is trusted: then ours is added behind it.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
+use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 
 use httparse::Header;
@@ -67,6 +68,29 @@ pub fn is_written(name: &str) -> bool {
 /// Appends the fields. Of a proxy that is believed and speaks one of the two kinds alone, what it says is said in the other kind too:
 /// else the two would contradict each other, and applications read either.
 pub fn push(out: &mut Vec<u8>, client: &Client<'_>) {
+    let is_told = |field: &Header<'_>| is_written(field.name);
+    match client.is_trusted && client.fields.iter().any(is_told) {
+        true => push_behind(out, client),
+        false => push_alone(out, client),
+    }
+}
+
+/// Of a client of which nobody says anything but we.
+fn push_alone(out: &mut Vec<u8>, client: &Client<'_>) {
+    let ip = client.ip.to_canonical();
+    let scheme = if client.is_encrypted { "https" } else { "http" };
+    out.extend_from_slice(b"Forwarded: ");
+    push_element(out, client, scheme);
+    // Into a vector this never fails.
+    let _ = write!(out, "\r\nX-Forwarded-For: {ip}\r\n");
+    push_field(out, "X-Forwarded-Proto", scheme.as_bytes());
+    if let Some(host) = client.host {
+        push_field(out, "X-Forwarded-Host", host);
+    }
+}
+
+/// Behind what a proxy says that is believed.
+fn push_behind(out: &mut Vec<u8>, client: &Client<'_>) {
     let ip = client.ip.to_canonical().to_string();
     let scheme = if client.is_encrypted { "https" } else { "http" };
     let said = |name| said(client, name);
@@ -88,7 +112,9 @@ pub fn push(out: &mut Vec<u8>, client: &Client<'_>) {
         scheme_said = parameter(first, b"proto");
         host_said = parameter(first, b"host");
     }
-    elements.push(element(client, scheme).into_bytes());
+    let mut element = Vec::new();
+    push_element(&mut element, client, scheme);
+    elements.push(element);
     clients.push(ip.into_bytes());
     push_field(out, "Forwarded", &elements.join(&b", "[..]));
     push_field(out, "X-Forwarded-For", &clients.join(&b", "[..]));
@@ -114,7 +140,7 @@ fn elements_of(addresses: &[&[u8]], scheme: Option<&[u8]>, host: Option<&[u8]>) 
         let ip = str::from_utf8(member)
             .ok()
             .and_then(|text| text.parse().ok());
-        ip.map_or_else(|| "for=unknown".to_owned(), node)
+        ip.map_or_else(|| "for=unknown".to_owned(), |ip| Node(ip).to_string())
     });
     let mut elements: Vec<String> = nodes.collect();
     if elements.is_empty() {
@@ -163,24 +189,28 @@ fn parameter(element: &[u8], name: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// A node of RFC 7239 §6.
-fn node(ip: IpAddr) -> String {
-    match ip.to_canonical() {
-        IpAddr::V4(ip) => format!("for={ip}"),
-        // With its brackets it is no token, so it is quoted.
-        IpAddr::V6(ip) => format!("for=\"[{ip}]\""),
+struct Node(IpAddr);
+
+impl fmt::Display for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.to_canonical() {
+            IpAddr::V4(ip) => write!(f, "for={ip}"),
+            // With its brackets it is no token, so it is quoted.
+            IpAddr::V6(ip) => write!(f, "for=\"[{ip}]\""),
+        }
     }
 }
 
 /// Our element of the Forwarded field (RFC 7239 §4).
-fn element(client: &Client<'_>, scheme: &str) -> String {
-    let mut element = node(client.ip);
+fn push_element(out: &mut Vec<u8>, client: &Client<'_>, scheme: &str) {
+    // Into a vector this never fails.
+    let _ = write!(out, "{}", Node(client.ip));
     // A host is a name or an address, so it has no quotes of its own.
     let host = client.host.and_then(|host| str::from_utf8(host).ok());
     if let Some(host) = host.filter(|host| !host.is_empty()) {
-        let _ = write!(element, ";host=\"{host}\"");
+        let _ = write!(out, ";host=\"{host}\"");
     }
-    let _ = write!(element, ";proto={scheme}");
-    element
+    let _ = write!(out, ";proto={scheme}");
 }
 
 #[cfg(test)]

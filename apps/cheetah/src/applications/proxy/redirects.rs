@@ -19,15 +19,18 @@ pub struct Own<'a> {
     pub path: &'a [u8],
 }
 
+/// Whether the lines of an answer's fields may lead somewhere: all others need not be rewritten.
+pub fn may_lead(lines: &[u8]) -> bool {
+    lines.split(|&b| b == b'\n').any(is_about)
+}
+
+fn is_about(line: &[u8]) -> bool {
+    let name = line.split(|&b| b == b':').next().unwrap_or_default();
+    name.eq_ignore_ascii_case(b"location") || name.eq_ignore_ascii_case(b"refresh")
+}
+
 /// Rewrites the lines of an answer's fields.
 pub fn rewrite(lines: &mut Vec<u8>, own: &Own<'_>) {
-    let is_about = |line: &[u8]| {
-        let name = line.split(|&b| b == b':').next().unwrap_or_default();
-        name.eq_ignore_ascii_case(b"location") || name.eq_ignore_ascii_case(b"refresh")
-    };
-    if !lines.split(|&b| b == b'\n').any(is_about) {
-        return;
-    }
     let before = std::mem::take(lines);
     for line in before.split_inclusive(|&b| b == b'\n') {
         match rewritten(line, own).filter(|_| is_about(line)) {

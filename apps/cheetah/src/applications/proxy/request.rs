@@ -8,6 +8,7 @@
 //! - Host, the body's length, Via, [what is told of the client](super::forwarded) and of its session of TLS are ours to write. What a
 //!   client itself sends in a field of the latter never goes on, from a trusted proxy neither. Expect was answered here.
 
+use std::io::Write as _;
 use std::net::IpAddr;
 
 use httparse::Header;
@@ -130,8 +131,7 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
     // RFC 9110 §7.6.3: behind those of proxies before us.
     let version = request.version.name();
     let version = version.strip_prefix("HTTP/").unwrap_or(version);
-    let via = format!("{version} exos").into_bytes();
-    push_field(out, "Via", &via);
+    let _ = write!(out, "Via: {version} exos\r\n");
     // §8.6: who takes content is told that there is none.
     let takes_content = !matches!(request.method_name, "GET" | "HEAD" | "OPTIONS" | "DELETE");
     if let Some(length) = about.length.or(takes_content.then_some(0)) {

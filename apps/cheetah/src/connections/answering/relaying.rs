@@ -228,14 +228,22 @@ impl Connection {
                     return Ok(true);
                 }
                 if self.is_stream() {
-                    let block = self.begin_answer(&head, answering, turn.shared);
-                    let len = self.send_head(&[Buffer::from(block).whole()], turn.transport);
+                    let block = self.begin_answer(&head, 0, answering, turn.shared);
+                    let len = self.send_head(&[Buffer::sent_once(block).whole()], turn.transport);
                     if let Some(begun) = &mut answering.begun {
                         begun.said.head_len = len;
                         begun.said.len += len;
                     }
                 } else {
-                    before.append(&mut self.begin_answer(&head, answering, turn.shared));
+                    let joined = match &content {
+                        Content::Bytes(bytes) if bytes.len() <= JOINED_LEN_MAX => bytes.len(),
+                        Content::Bytes(_) | Content::Slice(_) => 0,
+                    };
+                    let bytes = self.begin_answer(&head, joined, answering, turn.shared);
+                    before = match before.is_empty() {
+                        true => bytes,
+                        false => [before, bytes].concat(),
+                    };
                 }
             }
             let is_over = answering.hearing.is_over();
@@ -268,10 +276,12 @@ impl Connection {
         Ok(is_whole)
     }
 
-    /// The head of the application's answer is whole; gives the bytes of the head that the client gets.
+    /// The head of the application's answer is whole; gives the bytes of the head that the client gets, with room for `content_len` bytes
+    /// behind it.
     pub(super) fn begin_answer(
         &mut self,
         head: &Head,
+        content_len: usize,
         answering: &mut Answering,
         shared: &mut Shared,
     ) -> Vec<u8> {
@@ -289,9 +299,13 @@ impl Connection {
                 applications.begin_tunnel(upstream, &address, peer);
             }
         }
-        let bytes = shared
-            .server
-            .application_head(&answering.asking, head, framing, persistent);
+        let bytes = shared.server.application_head(
+            &answering.asking,
+            head,
+            framing,
+            persistent,
+            content_len,
+        );
         answering.begun = Some(Begun {
             framing,
             persistent,
@@ -322,10 +336,10 @@ impl Connection {
             }
             Content::Bytes(mut content) => {
                 content.append(&mut behind);
-                slice = Some(Buffer::from(content).whole());
+                slice = Some(Buffer::sent_once(content).whole());
             }
         }
-        let of = |bytes: Vec<u8>| (!bytes.is_empty()).then(|| Buffer::from(bytes).whole());
+        let of = |bytes: Vec<u8>| (!bytes.is_empty()).then(|| Buffer::sent_once(bytes).whole());
         for slice in [of(before), slice, of(behind)].into_iter().flatten() {
             self.send(slice, transport);
         }

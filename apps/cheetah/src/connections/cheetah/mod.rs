@@ -126,6 +126,7 @@ impl Cheetah {
     pub fn handle(&mut self, now: Instant, unix_secs: u64, transport: &mut impl Transport) {
         self.set_time(now, unix_secs);
         let unread = std::mem::take(&mut self.shared.unread);
+        self.hear_applications(now, transport);
         self.handle_events(now, transport);
         for id in unread {
             // One that has had its turn by an event waits for the next.
@@ -135,8 +136,7 @@ impl Cheetah {
         }
         self.handle_expired(now, transport);
         self.turn_streams(now, transport);
-        self.turn_applications(now, transport);
-        self.release_answers(now, transport);
+        self.ask_applications(now, transport);
         if let Some(log) = self.shared.server.log_mut() {
             log.tick();
         }

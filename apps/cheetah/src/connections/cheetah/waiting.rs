@@ -146,18 +146,29 @@ impl Cheetah {
         self.run(now, id, &Task::SendOn { is_first }, transport);
     }
 
-    /// Hears what applications say, and gives it to those who wait.
-    pub(super) fn turn_applications<T: Transport>(&mut self, now: Instant, transport: &mut T) {
-        self.shared.begin_refreshes(now);
+    /// Hears what applications say, and gives it to those who wait. So what they gave back carries the requests of this turn.
+    pub(super) fn hear_applications<T: Transport>(&mut self, now: Instant, transport: &mut T) {
         self.shared.applications.turn(now);
-        while let Some(client) = self.shared.applications.poll() {
-            self.run(now, client, &Task::GoOnAnswering, transport);
-        }
+        self.tell_of_applications(now, transport);
         self.shared.hear_refreshes(now);
     }
 
+    /// Sends applications what is asked of them.
+    pub(super) fn ask_applications<T: Transport>(&mut self, now: Instant, transport: &mut T) {
+        self.shared.begin_refreshes(now);
+        self.tell_of_applications(now, transport);
+        self.release_answers(now, transport);
+        self.shared.applications.flush();
+    }
+
+    fn tell_of_applications<T: Transport>(&mut self, now: Instant, transport: &mut T) {
+        while let Some(client) = self.shared.applications.poll() {
+            self.run(now, client, &Task::GoOnAnswering, transport);
+        }
+    }
+
     /// Has those go on who waited for an answer that does not come to them.
-    pub(super) fn release_answers<T: Transport>(&mut self, now: Instant, transport: &mut T) {
+    fn release_answers<T: Transport>(&mut self, now: Instant, transport: &mut T) {
         while let Some(wanted) = self.shared.server.answers_mut().poll_released() {
             for id in self.fetching.take(&wanted) {
                 self.resume(now, id, None, transport);

@@ -127,22 +127,35 @@ impl Openings {
 
     /// Makes an opening.
     pub(crate) fn make(&self, status: Status, how: Manner) -> Slice {
+        Buffer::from(self.bytes(status.code(), status.reason(), how)).into()
+    }
+
+    /// Appends the opening of a response with any status and reason.
+    pub(crate) fn push(&mut self, code: u16, reason: &str, how: Manner, out: &mut Vec<u8>) {
+        let known = Status::ALL.into_iter().find(|status| status.code() == code);
+        let says_reason = how.persistence != Persistence::Http2;
+        match known.filter(|status| !says_reason || status.reason() == reason) {
+            Some(status) => out.extend_from_slice(self.get(status, how).as_bytes()),
+            None => out.extend_from_slice(&self.bytes(code, reason, how)),
+        }
+    }
+
+    fn bytes(&self, code: u16, reason: &str, how: Manner) -> Vec<u8> {
         let alternative = self.alternative(how.is_encrypted);
-        let (code, reason) = (status.code(), status.reason());
         match how.persistence {
             Persistence::Http2 => {
                 let mut block = block(self.now_secs, code);
                 if !alternative.is_empty() {
                     encoder::push(&mut block, b"alt-svc", alternative.as_bytes());
                 }
-                Buffer::from(block).into()
+                block
             }
             persistence => {
                 let mut text = text(self.now_secs, code, reason, persistence);
                 if !alternative.is_empty() {
                     text += &format!("Alt-Svc: {alternative}\r\n");
                 }
-                Buffer::from(text).into()
+                text.into_bytes()
             }
         }
     }
