@@ -94,7 +94,8 @@ impl Server {
         framing: Framing,
         persistent: bool,
     ) -> Vec<u8> {
-        self.sender.counters.count_code(head.code);
+        let code = asking.told(head.code);
+        self.sender.counters.count_code(code);
         let mut lines = match asking.more_fields() {
             Some(lines) => lines.as_bytes().to_vec(),
             None => Vec::new(),
@@ -110,7 +111,7 @@ impl Server {
         }
         let now_secs = self.sender.now_secs();
         if asking.version.has_streams() {
-            let mut block = opening::block(now_secs, head.code);
+            let mut block = opening::block(now_secs, code);
             push_lines(&mut block, &lines);
             return block;
         }
@@ -119,7 +120,7 @@ impl Server {
             Framing::Tunnel => Persistence::Implied,
             _ => asking.manner(persistent).persistence,
         };
-        let mut out = opening::text(now_secs, head.code, &head.reason, how).into_bytes();
+        let mut out = opening::text(now_secs, code, &head.reason, how).into_bytes();
         out.append(&mut lines);
         out.extend_from_slice(b"\r\n");
         out
@@ -181,6 +182,11 @@ fn check(request: &Request, application: &Application) -> Result<(), Fault> {
     match request.body {
         // A tunnel, and what shows a client's secrets to scripts in pages (RFC 9110 §9.3.8).
         _ if matches!(request.method_name, "CONNECT" | "TRACE") => Err(Fault::MethodNotAllowed),
+        _ if request.is_tunnel()
+            && !proxy::request::upgrades(request, application.proxy.as_ref()) =>
+        {
+            Err(Fault::ProtocolUnknown)
+        }
         Body::UnknownCoding => Err(Fault::CodingUnknown),
         Body::Length(length) if length > application.body_max => Err(Fault::BodyTooLong),
         _ if request.expects_unknown => Err(Fault::ExpectationUnknown),
