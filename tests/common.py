@@ -43,6 +43,6 @@ def statistics_of(pid, path):
             text = file.read()
         if text.endswith("\n"):
             report = json.loads(text.splitlines()[-1])
-            gauges = {name: report[name] for name in ("connections", "time_wait_connections")}
+            gauges = {name: report[name] for name in ("connections", "time_wait_connections", "proxy_tunnels_open") if name in report}
             return report["counters"] | gauges
     sys.exit(f"not ok {os.path.basename(sys.argv[0])}: the server gives no statistics")

@@ -17,6 +17,7 @@ import sys
 from urllib.parse import urlsplit
 
 from common import PATIENCE, failed, say, wait_until
+from websocket import CLOSE, message
 
 URL, UPSTREAM, MESSAGES, ACCESS = sys.argv[1:5]
 HOST, IS_TLS = urlsplit(URL).hostname, URL.startswith("https")
@@ -227,13 +228,6 @@ def smuggling():
     same("nothing was smuggled", 0, read(UPSTREAM).count("forged"))
 
 
-def frame(content):
-    length, mask = len(content), os.urandom(4)
-    head = b"\x82" + (bytes([0x80 | length]) if length < 126 else b"\xfe" + length.to_bytes(2, "big") if length < 65536 else b"\xff" + length.to_bytes(8, "big"))
-    masked = (int.from_bytes(content, "big") ^ int.from_bytes((mask * (length // 4 + 1))[:length], "big")).to_bytes(length, "big")
-    return head + mask + masked
-
-
 def websocket():
     client = Client()
     key = base64.b64encode(os.urandom(16)).decode()
@@ -243,11 +237,11 @@ def websocket():
     for count in (0, 1, 125, 126, 65535, 65536, 1_000_000):
         content = os.urandom(count)
         # The upstream takes a message whole before it gives it back.
-        client.made.sendall(frame(content))
+        client.made.sendall(message(content))
         head = client.take(2)
         length = head[1] if head[1] < 126 else int.from_bytes(client.take(2 if head[1] == 126 else 8), "big")
         say(f"a message of {count} bytes comes back", head[0] == 0x82 and client.take(length) == content)
-    client.made.sendall(b"\x88\x80\0\0\0\0")
+    client.made.sendall(CLOSE)
     say("it ends in order", client.take(2) == b"\x88\0" and client.is_over())
 
 

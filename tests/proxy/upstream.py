@@ -10,7 +10,8 @@ the last `/app`:
     /length/N   N bytes with a Content-Length; /chunked/N in chunks; /close/N to the end of the connection
     /status/N   this status, without content
     /hints      two answers before the last one
-    /websocket  a WebSocket that gives back what it is sent
+    /websocket  a WebSocket that gives back what it is sent; /websocket/KIND one that does not: another accept (`wrong`), a reset behind a
+                byte (`reset`), N bytes and the end (`N`)
     /drop       nothing: the connection ends; /silent: nothing, for as long as the client stays
     /early      an answer before the body is read, then the end
     /bad/KIND   something that is no answer
@@ -20,6 +21,7 @@ import base64
 import hashlib
 import os
 import socket
+import struct
 import sys
 import threading
 
@@ -93,12 +95,26 @@ def pattern(count):
     return (bytes(range(256)) * (count // 256 + 1))[:count]
 
 
-def websocket(peer, fields):
-    key = dict((name.lower(), value) for name, value in fields)[b"sec-websocket-key"]
-    accept = base64.b64encode(hashlib.sha1(key + GUID).digest())
+def websocket(peer, fields, kind):
+    said = dict((name.lower(), value) for name, value in fields)
+    accept = base64.b64encode(hashlib.sha1(said[b"sec-websocket-key"] + GUID).digest())
+    if kind == "wrong":
+        accept = accept[::-1]
+    protocol = said.get(b"sec-websocket-protocol")
+    if protocol:
+        accept += b"\r\nSec-WebSocket-Protocol: " + protocol.split(b",")[0]
     peer.made.sendall(
         b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: " + accept + b"\r\n\r\n"
     )
+    if kind == "reset":
+        peer.made.sendall(b"x")
+        peer.take(1)
+        # SO_LINGER without time: the end is a reset.
+        peer.made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        raise Gone
+    if kind.isdigit():
+        peer.made.sendall(pattern(int(kind)))
+        raise Gone
     while True:
         first, second = peer.take(2)
         length = second & 0x7F
@@ -133,7 +149,7 @@ def answer(peer, number, line, fields):
         send(peer, b"413 Too Large", b"no", b"Connection: close\r\n")
         raise Gone
     if what == "websocket":
-        return websocket(peer, fields)
+        return websocket(peer, fields, argument)
     body = peer.body(fields)
     if what == "say":
         lines = [line, *(name + b": " + value for name, value in fields), b"body %d %s" % (len(body), hashlib.md5(body).hexdigest().encode())]

@@ -17,39 +17,17 @@ import sys
 import threading
 
 from common import PATIENCE, failed, say, statistics_of, wait_until
+from h2frames import (CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, PREFACE, PRIORITY, RST_STREAM, SETTINGS, WINDOW_UPDATE,
+                      frame, literal, number, status)
 
 ADDRESS, PORT, AUTHORITY, PID, STATISTICS = sys.argv[1], int(sys.argv[2]), sys.argv[3], int(sys.argv[4]), sys.argv[5]
-DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = 0, 1, 2, 3, 4, 6, 7, 8, 9
-END_STREAM, END_HEADERS = 1, 4
-PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 ENHANCE_YOUR_CALM = 11
 MOST = (1 << 31) - 1
-
-
-def frame(kind, flags, stream, payload=b""):
-    return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
-
-
-def number(value):
-    return struct.pack(">I", value)
-
-
-def literal(name, value):
-    """A field that enters no table (RFC 7541, 6.2.2), with lengths below 127."""
-    return b"\0" + bytes([len(name)]) + name + bytes([len(value)]) + value
 
 
 def request(path, method=b"GET"):
     fields = [(b":method", method), (b":scheme", b"http"), (b":path", path), (b":authority", AUTHORITY.encode())]
     return b"".join(literal(*field) for field in fields)
-
-
-def status(block):
-    """Of a block that begins with it, as a server's does (RFC 9113, 8.3)."""
-    known = {0x88: 200, 0x89: 204, 0x8A: 206, 0x8B: 304, 0x8C: 400, 0x8D: 404, 0x8E: 500}
-    if block[0] in known:
-        return known[block[0]]
-    return int(block[2:5]) if block[1] == 3 else None
 
 
 class Client:

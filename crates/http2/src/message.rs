@@ -1,4 +1,4 @@
-//! What the fields of a message have to be, and the request that they make (RFC 9113 §8.2, §8.3).
+//! What the fields of a message have to be, and the request that they make (RFC 9113 §8.2, §8.3; RFC 8441 §4).
 //!
 //! What breaks these rules is a fault of its stream. What HTTP itself says about a request (its target, its host) is for who answers
 //! it.
@@ -12,6 +12,7 @@ pub struct Layout {
     method: u16,
     path: Option<u16>,
     authority: Option<u16>,
+    protocol: Option<u16>,
     is_https: bool,
     /// Fields before this are of the protocol.
     regular_from: u16,
@@ -44,7 +45,7 @@ impl<'a> RequestHead<'a> {
         text(self.fields.get(self.layout.method.into()).1)
     }
 
-    /// Path and query, not empty; none of CONNECT. It holds no spaces and no control characters.
+    /// Path and query, not empty; none of CONNECT without a protocol. It holds no spaces and no control characters.
     pub fn path(&self) -> Option<&'a [u8]> {
         Some(self.fields.get(self.layout.path?.into()).1)
     }
@@ -52,6 +53,11 @@ impl<'a> RequestHead<'a> {
     /// The host, and perhaps a port.
     pub fn authority(&self) -> Option<&'a [u8]> {
         Some(self.fields.get(self.layout.authority?.into()).1)
+    }
+
+    /// What is to be spoken on its stream from the answer on (RFC 8441 §4): a token, of CONNECT alone.
+    pub fn protocol(&self) -> Option<&'a [u8]> {
+        Some(self.fields.get(self.layout.protocol?.into()).1)
     }
 
     /// Whether it says `https`.
@@ -96,7 +102,8 @@ pub fn request(fields: &Fields) -> Result<Layout, Malformed> {
             b":scheme" if is_scheme(value) => scheme.replace(at),
             b":path" if is_target(value) => layout.path.replace(at),
             b":authority" if is_value(value) => layout.authority.replace(at),
-            b":method" | b":scheme" | b":path" | b":authority" => {
+            b":protocol" if is_token(value) => layout.protocol.replace(at),
+            b":method" | b":scheme" | b":path" | b":authority" | b":protocol" => {
                 return Err(Malformed("the value of a pseudo field"));
             }
             _ => return Err(Malformed("a pseudo field that no request has")),
@@ -109,14 +116,25 @@ pub fn request(fields: &Fields) -> Result<Layout, Malformed> {
     drop(pseudo);
     layout.method = method.ok_or(Malformed("no method"))?;
     let is_connect = fields.get(layout.method.into()).1 == b"CONNECT";
-    match (is_connect, scheme, layout.path) {
+    match (is_connect, layout.protocol, scheme, layout.path) {
         // RFC 9113 §8.5: a tunnel has a host, and nothing else.
-        (true, None, None) if layout.authority.is_some() => {}
-        (false, Some(scheme), Some(_)) => layout.is_https = fields.get(scheme.into()).1 == b"https",
+        (true, None, None, None) if layout.authority.is_some() => {}
+        // RFC 8441 §4: one in which a protocol is spoken has all that other requests have.
+        (false, None, Some(scheme), Some(_)) | (true, Some(_), Some(scheme), Some(_)) => {
+            layout.is_https = fields.get(scheme.into()).1 == b"https";
+        }
         _ => return Err(Malformed("pseudo fields that do not go together")),
     }
     regular(fields, &mut layout)?;
-    Ok(layout)
+    match layout {
+        // It has no content that could be so long (RFC 9110 §9.3.6).
+        Layout {
+            protocol: Some(_),
+            length: Some(_),
+            ..
+        } => Err(Malformed("the length of a tunnel")),
+        layout => Ok(layout),
+    }
 }
 
 /// The fields behind those of the protocol.
@@ -356,6 +374,48 @@ mod tests {
         assert_eq!(head.path(), None);
         assert!(request(&of(&[connect])).is_err());
         assert!(request(&of(&[connect, (":authority", "a"), (":path", "/")])).is_err());
+    }
+
+    /// RFC 8441 §4.
+    #[test]
+    fn a_tunnel_with_a_protocol_has_all_that_a_request_has() {
+        let all = [
+            (":method", "CONNECT"),
+            (":protocol", "websocket"),
+            (":scheme", "https"),
+            (":path", "/chat"),
+            (":authority", "a.example"),
+        ];
+        let fields = of(&all);
+        let head = RequestHead::new(&fields, request(&fields).unwrap());
+        let (protocol, path) = (head.protocol(), head.path());
+        assert_eq!(
+            (protocol, path),
+            (Some(&b"websocket"[..]), Some(&b"/chat"[..]))
+        );
+        assert!(head.is_https() && head.authority().is_some());
+        for left_out in [0, 2, 3] {
+            let rest = all.iter().enumerate().filter(|(at, _)| *at != left_out);
+            let rest: Vec<_> = rest.map(|(_, field)| *field).collect();
+            assert!(request(&of(&rest)).is_err(), "{left_out}");
+        }
+        for more in [
+            (":protocol", "other"),
+            ("content-length", "0"),
+            ("content-length", "5"),
+            ("upgrade", "websocket"),
+            ("connection", "upgrade"),
+        ] {
+            let fields = of(&[&all[..], &[more]].concat());
+            assert!(request(&fields).is_err(), "{more:?}");
+        }
+        for protocol in ["", "web socket", "a,b"] {
+            let fields = all.map(|(name, value)| match name {
+                ":protocol" => (name, protocol),
+                _ => (name, value),
+            });
+            assert!(request(&of(&fields)).is_err(), "{protocol:?}");
+        }
     }
 
     #[test]

@@ -329,8 +329,9 @@ fn check_settings(content: &[u8]) -> Result<(), Fault> {
     let (mut rest, mut seen) = (content, Vec::new());
     while !rest.is_empty() {
         let setting = varint::take(&mut rest).ok_or(Fault::FrameLength)?;
-        varint::take(&mut rest).ok_or(Fault::FrameLength)?;
-        if setting::is_of_http2(setting) || seen.contains(&setting) {
+        let value = varint::take(&mut rest).ok_or(Fault::FrameLength)?;
+        let is_wrong = setting == setting::ENABLE_CONNECT_PROTOCOL && value > 1;
+        if setting::is_of_http2(setting) || is_wrong || seen.contains(&setting) {
             return Err(Fault::Settings);
         }
         seen.push(setting);

@@ -42,6 +42,8 @@ pub mod setting {
     pub const MAX_FIELD_SECTION_SIZE: u64 = 6;
     /// Streams that may wait for the table.
     pub const QPACK_BLOCKED_STREAMS: u64 = 7;
+    /// CONNECT may name a protocol (RFC 9220 §3).
+    pub const ENABLE_CONNECT_PROTOCOL: u64 = 8;
 
     /// Settings that HTTP/2 has under these numbers.
     pub const fn is_of_http2(setting: u64) -> bool {
@@ -93,6 +95,7 @@ pub fn settings() -> Vec<u8> {
         (setting::QPACK_MAX_TABLE_CAPACITY, 0),
         (setting::QPACK_BLOCKED_STREAMS, 0),
         (setting::MAX_FIELD_SECTION_SIZE, SECTION_LEN_MAX as u64 / 2),
+        (setting::ENABLE_CONNECT_PROTOCOL, 1),
     ] {
         varint::push(&mut content, setting);
         varint::push(&mut content, value);

@@ -149,6 +149,7 @@ pub fn requests(bytes: &[u8]) {
         is_encrypted: first & 32 != 0,
         is_early: first & 160 == 160,
         keeps: first & 64 != 0,
+        websocket_key: None,
         validators: None,
         tls: None,
     };

@@ -76,6 +76,7 @@ impl Server {
             user: None,
         };
         if let (Some(acme), Ok(target)) = (self.acme(), &target)
+            && !request.is_tunnel()
             && let Some(answer) = acme.challenges().document(&target.path)
         {
             // Before all rules, for it is no document of the site: an authority asks whether the name leads here.
@@ -89,7 +90,8 @@ impl Server {
                 tail: None,
             });
         }
-        if attempt.is_early && attempt.on_stream.is_some() && !request.method.is_safe() {
+        let is_safe = request.method.is_safe() && !request.is_tunnel();
+        if attempt.is_early && attempt.on_stream.is_some() && !is_safe {
             // Streams do not wait for each other, so its client is to ask again (RFC 8470 §5.2).
             exchange.answered.is_for_all = false;
             return Ok(Response {
@@ -136,7 +138,21 @@ impl Server {
         {
             return self.ask(exchange, site, &target.path, asked, out);
         }
+        if request.is_tunnel() {
+            return Ok(self.refuse_tunnel(&exchange, out));
+        }
         self.send_chosen(exchange, &target, site, host, out)
+    }
+
+    /// Nobody speaks the protocol there: any success would be the beginning of the tunnel.
+    fn refuse_tunnel(&mut self, exchange: &Exchange, out: &mut Vec<Slice>) -> Response {
+        let fault = Fault::ProtocolUnknown;
+        self.sender.counters.faults[fault as usize] += 1;
+        Response {
+            status: self.refuse_with(fault.status(), None, exchange, out),
+            answered: exchange.answered,
+            tail: None,
+        }
     }
 
     /// Sends a plain request to where it would be encrypted.

@@ -96,17 +96,18 @@ impl Server {
         persistent: bool,
         content_len: usize,
     ) -> Vec<u8> {
-        self.sender.counters.count_code(head.code);
+        let code = asking.told(head.code);
+        self.sender.counters.count_code(code);
         let mut how = asking.manner(persistent);
-        if framing == Framing::Tunnel {
+        let has_streams = asking.version.has_streams();
+        if framing == Framing::Tunnel && !has_streams {
             // The head says what the connection is for from here on.
             how.persistence = Persistence::Implied;
         }
         let room = OPENING_LEN + head.fields.len() + asking.more_fields().map_or(0, Slice::len);
         let mut out = Vec::with_capacity(room + content_len);
-        self.sender
-            .push_opening(head.code, &head.reason, how, &mut out);
-        if asking.version.has_streams() {
+        self.sender.push_opening(code, &head.reason, how, &mut out);
+        if has_streams {
             let mut lines = Vec::with_capacity(room);
             push_fields(&mut lines, asking, head, framing);
             push_lines(&mut out, &lines);
@@ -183,6 +184,11 @@ fn check(request: &Request, application: &Application) -> Result<(), Fault> {
     match request.body {
         // A tunnel, and what shows a client's secrets to scripts in pages (RFC 9110 §9.3.8).
         _ if matches!(request.method_name, "CONNECT" | "TRACE") => Err(Fault::MethodNotAllowed),
+        _ if request.is_tunnel()
+            && !proxy::request::upgrades(request, application.proxy.as_ref()) =>
+        {
+            Err(Fault::ProtocolUnknown)
+        }
         Body::UnknownCoding => Err(Fault::CodingUnknown),
         Body::Length(length) if length > application.body_max => Err(Fault::BodyTooLong),
         _ if request.expects_unknown => Err(Fault::ExpectationUnknown),

@@ -11,8 +11,10 @@ use exos_inet::{Duration, Instant};
 use super::exchange::Exchange;
 use super::response::opening::{Manner, Persistence};
 use crate::applications::head::Head;
+use crate::applications::proxy::answer::{AnswerError, Question};
 use crate::applications::proxy::redirects::{Own, may_lead, rewrite};
-use crate::applications::proxy::{self, HostField, answer::Question};
+use crate::applications::proxy::request::{upgrade, upgrades};
+use crate::applications::proxy::{self, HostField, websocket};
 use crate::applications::reply::Framing;
 use crate::applications::variables::{self, About};
 use crate::applications::{Address, Asked};
@@ -20,7 +22,7 @@ use crate::caching::fetch::Fetch;
 use crate::limits::UPSTREAM_FRESH_TIME;
 use crate::log::LoggedRequest;
 use crate::message::Version;
-use crate::message::request::{Body, FieldStore, Method, Request, list, parse};
+use crate::message::request::{Body, FieldStore, Method, Request, parse};
 use crate::site::SitePath;
 
 /// A request that an application answers.
@@ -47,6 +49,8 @@ pub struct Asking {
     is_idempotent: bool,
     /// It wants to change to another protocol.
     wants_upgrade: bool,
+    /// The key of a WebSocket whose client says none.
+    websocket_key: Option<String>,
     site: usize,
     /// What that calls itself.
     server_name: Option<Arc<[u8]>>,
@@ -108,7 +112,10 @@ impl Asking {
     ) -> Asking {
         let (request, attempt) = (exchange.request, exchange.attempt);
         let proxy = asked.application.proxy.as_ref();
-        let upgrades = proxy.is_some_and(|it| it.upgrades);
+        let wants_upgrade = upgrades(request, proxy);
+        let is_websocket = |list: Vec<u8>| list.eq_ignore_ascii_case(websocket::PROTOCOL);
+        let needs_key =
+            wants_upgrade && request.is_tunnel() && upgrade(request).is_some_and(is_websocket);
         let is_safe = request.method.is_safe();
         Asking {
             user: exchange.user,
@@ -121,7 +128,8 @@ impl Asking {
             asks_head: request.method == Method::Head,
             is_safe,
             is_idempotent: is_safe || matches!(request.method_name, "PUT" | "DELETE"),
-            wants_upgrade: upgrades && proxy::request::upgrade(request).is_some(),
+            wants_upgrade,
+            websocket_key: needs_key.then(websocket::new_key),
             site,
             server_name,
             more_fields,
@@ -154,6 +162,7 @@ impl Asking {
             is_safe: true,
             is_idempotent: true,
             wants_upgrade: false,
+            websocket_key: None,
             site,
             server_name: None,
             more_fields,
@@ -236,6 +245,7 @@ impl Asking {
             is_encrypted: self.is_encrypted,
             is_early: self.is_early,
             tls: self.tls.as_deref(),
+            websocket_key: self.websocket_key.as_deref(),
             keeps,
             validators: match &self.keeps {
                 Use::Fetch(fetch) => fetch.validators(),
@@ -295,22 +305,45 @@ impl Asking {
         rewrite(&mut head.fields, &own);
     }
 
+    /// A tunnel on a stream (RFC 8441, RFC 9220).
+    fn is_tunnel(&self) -> bool {
+        self.wants_upgrade && self.version.has_streams()
+    }
+
+    /// The status that the client is told where the upstream says this one: that of CONNECT, whose success is 200.
+    pub fn told(&self, code: u16) -> u16 {
+        match code {
+            101 if self.version.has_streams() => 200,
+            code => code,
+        }
+    }
+
+    /// Looks whether the upstream has changed to what it was asked for, and takes out what a client on a stream has not asked.
+    ///
+    /// # Errors
+    ///
+    /// It is another protocol, or none where any success would begin one.
+    pub fn judge_upgrade(&self, head: &mut Head) -> Result<(), AnswerError> {
+        match head.code {
+            101 if !self.has_offered(head) => return Err(AnswerError::Protocol),
+            101 if self.is_tunnel() => {}
+            200..300 if self.is_tunnel() => return Err(AnswerError::Unchanged),
+            _ => return Ok(()),
+        }
+        let key = self.websocket_key.as_deref();
+        match websocket::take_change(&mut head.fields, key) {
+            true => Ok(()),
+            false => Err(AnswerError::Protocol),
+        }
+    }
+
     /// Whether what an upstream changes to is among the protocols that the request has offered (RFC 9110 §7.8).
-    pub fn has_offered(&self, head: &Head) -> bool {
+    fn has_offered(&self, head: &Head) -> bool {
         let mut store = FieldStore::new();
         let Ok(Some(request)) = parse(&self.head, &mut store) else {
             return false;
         };
-        let offered = proxy::request::upgrade(&request.asked_by(self.version)).unwrap_or_default();
-        let lines = head.fields.split(|&b| b == b'\n');
-        let values = lines.filter_map(|line| {
-            let colon = line.iter().position(|&b| b == b':')?;
-            let is_upgrade = line[..colon].eq_ignore_ascii_case(b"upgrade");
-            is_upgrade.then(|| &line[colon + 1..])
-        });
-        let mut chosen = values.flat_map(list).peekable();
-        chosen.peek().is_some()
-            && chosen.all(|it| list(&offered).any(|offer| offer.eq_ignore_ascii_case(it)))
+        proxy::request::offers(&request.asked_by(self.version), &head.fields)
     }
 
     /// Reads the head again, if it is one that is understood.

@@ -52,6 +52,8 @@ faults! {
     BodyTooLong, ContentTooLarge, "http_fault_body_too_long";
     /// An expectation other than 100-continue.
     ExpectationUnknown, ExpectationFailed, "http_fault_expectation_unknown";
+    /// A tunnel in which a protocol is to be spoken that nobody speaks there (RFC 8441, RFC 9220).
+    ProtocolUnknown, NotImplemented, "http_fault_protocol_unknown";
     /// A method that HTTP does not define.
     MethodUnknown, NotImplemented, "http_fault_method_unknown";
     /// A method that HTTP defines and this server does not offer.

@@ -38,14 +38,15 @@ pub fn request<'b, 'f>(
         name: "host",
         value,
     });
+    let protocol = head.protocol();
     let others = head.fields().map(|(name, value)| Header { name, value });
     let others = others.filter(|field| authority.is_none() || field.name != "host");
-    let is_chunked = !is_end && head.length().is_none();
+    let is_chunked = !is_end && head.length().is_none() && protocol.is_none();
     // What says so in the text is a field, too.
     let count_max = FIELDS_MAX - usize::from(is_chunked);
     let (mut count, mut len) = (0, 0);
     let mut noted = Noted::default();
-    for field in host.into_iter().chain(others) {
+    for field in host.into_iter().chain(upgrade(protocol)).chain(others) {
         if count == count_max {
             return Err(Fault::TooManyFields);
         }
@@ -60,28 +61,33 @@ pub fn request<'b, 'f>(
     if str::from_utf8(target).is_err() {
         return Err(Fault::RequestLine);
     }
-    if head.method().len() + target.len() > REQUEST_LINE_LEN_MAX - " HTTP/1.1 \r\n".len() {
+    let method_name = match protocol {
+        Some(_) => UPGRADING,
+        None => head.method(),
+    };
+    if method_name.len() + target.len() > REQUEST_LINE_LEN_MAX - " HTTP/1.1 \r\n".len() {
         return Err(Fault::TargetTooLong);
     }
-    if len + head.method().len() + target.len() > HEAD_LEN_MAX - 1024 {
+    if len + method_name.len() + target.len() > HEAD_LEN_MAX - 1024 {
         return Err(Fault::HeadTooLong);
     }
     // The text has a field more where no length is said.
-    if !is_end && head.length().is_none() && count == FIELDS_MAX {
+    if is_chunked && count == FIELDS_MAX {
         return Err(Fault::TooManyFields);
     }
     if noted.host.is_none() {
         return Err(Fault::HostMissing);
     }
     Ok(Request {
-        method: method(head.method()),
-        method_name: head.method(),
+        method: method(method_name),
+        method_name,
         target,
         host: noted.host,
         version: Version::Http2,
         head_len: 0,
         // A length of 0 may be said of a stream that ends with a frame of its own.
         body: match (is_end, head.length()) {
+            _ if protocol.is_some() => Body::Length(0),
             (true, _) => Body::Length(0),
             (false, Some(length)) => Body::Length(length),
             (false, None) => Body::Chunked,
@@ -90,8 +96,19 @@ pub fn request<'b, 'f>(
         expects_continue: noted.expects_continue,
         expects_unknown: noted.expects_unknown,
         conditional: noted.conditional,
+        has_upgrade: noted.upgrade,
         fields: &headers.0[..count],
     })
+}
+
+/// The method of a request of HTTP/1.1 that changes to another protocol (RFC 8441 §5).
+pub(super) const UPGRADING: &str = "GET";
+
+/// The fields by which HTTP/1.1 asks for a change to a protocol (RFC 9110 §7.8): none on a stream has these names.
+pub(super) fn upgrade(protocol: Option<&[u8]>) -> impl Iterator<Item = Header<'_>> {
+    let fields = protocol.map(|protocol| [("connection", &b"upgrade"[..]), ("upgrade", protocol)]);
+    let fields = fields.into_iter().flatten();
+    fields.map(|(name, value)| Header { name, value })
 }
 
 /// A request as text. A body without a length is said to be chunked. Nothing where the text would not be that of this request: what is sent
@@ -291,6 +308,35 @@ mod tests {
                 Body::Chunked
             );
         });
+    }
+
+    /// RFC 8441 §5.
+    #[test]
+    fn a_tunnel_is_a_change_of_protocol() {
+        let fields = [
+            (":method", "CONNECT"),
+            (":protocol", "websocket"),
+            GET[1],
+            GET[2],
+            GET[3],
+            ("sec-websocket-version", "13"),
+        ];
+        for is_end in [false, true] {
+            with_request(&fields, is_end, |request| {
+                let request = request.unwrap();
+                assert!(request.is_tunnel());
+                assert_eq!(request.body, Body::Length(0));
+                let text = String::from_utf8(head_text(request).unwrap()).unwrap();
+                let wanted = "GET /a?b HTTP/1.1\r\nhost: here:8443\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
+                              sec-websocket-version: 13\r\n\r\n";
+                assert_eq!(text, wanted);
+                let mut store = FieldStore::new();
+                let parsed = parse(text.as_bytes(), &mut store).unwrap().unwrap();
+                assert!(!parsed.is_tunnel() && parsed.has_upgrade, "of HTTP/1.1");
+                assert!(parsed.asked_by(Version::Http3).is_tunnel());
+            });
+        }
+        with_request(&GET, true, |request| assert!(!request.unwrap().is_tunnel()));
     }
 
     /// What says that a body comes in chunks is a field of the text: with it there are as many as there may be.

@@ -5,6 +5,7 @@
 
 use exos_http2::message::RequestHead;
 
+use super::http2::{UPGRADING, upgrade};
 use crate::limits::HEAD_LEN_MAX;
 
 /// The text of a head. `is_chunked` where a body of unknown length may follow; of one whose fields are `too_long`, the text is as
@@ -14,7 +15,11 @@ pub fn head_text(head: &RequestHead<'_>, is_chunked: bool, too_long: bool) -> Ve
     let authority = head.authority();
     // Of a tunnel it is the host that is asked for.
     let target = head.path().or(authority).unwrap_or_default();
-    for part in [head.method().as_bytes(), b" ", target, b" HTTP/1.1\r\n"] {
+    let method = match head.protocol() {
+        Some(_) => UPGRADING,
+        None => head.method(),
+    };
+    for part in [method.as_bytes(), b" ", target, b" HTTP/1.1\r\n"] {
         text.extend_from_slice(part);
     }
     let mut push = |name: &str, value: &[u8]| {
@@ -24,6 +29,9 @@ pub fn head_text(head: &RequestHead<'_>, is_chunked: bool, too_long: bool) -> Ve
     };
     if let Some(authority) = authority {
         push("host", authority);
+    }
+    for field in upgrade(head.protocol()) {
+        push(field.name, field.value);
     }
     let mut cookies = Vec::new();
     for (name, value) in head.fields() {

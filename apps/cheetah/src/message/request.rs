@@ -86,6 +86,8 @@ pub struct Request<'b, 'f> {
     pub expects_unknown: bool,
     /// There are preconditions among the fields, or parts of the document are asked for.
     pub conditional: bool,
+    /// There is an Upgrade field.
+    pub has_upgrade: bool,
     /// All header fields.
     pub fields: &'f [Header<'b>],
 }
@@ -95,6 +97,13 @@ impl Request<'_, '_> {
     #[inline]
     pub(crate) fn asked_by(self, version: Version) -> Self {
         Request { version, ..self }
+    }
+
+    /// It asks for a tunnel on its stream, in which another protocol is spoken: CONNECT with a protocol (RFC 8441 §4), which is written here
+    /// as the change of protocol that HTTP/1.1 has for it. Streams know no other.
+    #[inline]
+    pub(crate) fn is_tunnel(&self) -> bool {
+        self.has_upgrade && self.version.has_streams()
     }
 }
 
@@ -233,6 +242,7 @@ fn understand<'b, 'f>(
         expects_continue: noted.expects_continue && is_new,
         expects_unknown: noted.expects_unknown && is_new,
         conditional: noted.conditional,
+        has_upgrade: noted.upgrade,
         fields: parsed.headers,
     })
 }
@@ -256,6 +266,7 @@ pub(super) struct Noted<'b> {
     close: bool,
     keep_alive: bool,
     pub(super) conditional: bool,
+    pub(super) upgrade: bool,
     pub(super) expects_continue: bool,
     pub(super) expects_unknown: bool,
     length: Option<u64>,
@@ -278,6 +289,7 @@ impl<'b> Noted<'b> {
             4 if is("host") => self.note_host(value)?,
             5 if is("range") => self.conditional = true,
             6 if is("expect") => self.note_expect(value),
+            7 if is("upgrade") => self.upgrade = true,
             8 if is("if-match") => self.conditional = true,
             10 if is("connection") => self.note_connection(value),
             13 if is("if-none-match") => self.conditional = true,

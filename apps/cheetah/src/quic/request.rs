@@ -33,6 +33,8 @@ pub(super) struct Request {
     pub(super) is_held: bool,
     /// There is a text, and the server hears of it.
     pub(super) is_known: bool,
+    /// Another protocol is to be spoken on its stream.
+    pub(super) is_tunnel: bool,
     has_head: bool,
     queue: VecDeque<Piece>,
     /// Bytes of the response, as the server counts them, that QUIC has not taken.
@@ -93,6 +95,7 @@ impl Request {
             has_ended: false,
             is_held: false,
             is_known: false,
+            is_tunnel: false,
             has_head: false,
             queue: VecDeque::new(),
             queue_len: 0,
@@ -113,8 +116,11 @@ impl Request {
                 None => {}
                 Some(Part::Head(head)) => {
                     came.urgency = Some(head.urgency());
-                    let is_certain = head.request().length().is_some()
-                        || head.request().fields().any(|(name, _)| name == "expect");
+                    let request = head.request();
+                    self.is_tunnel = request.protocol().is_some();
+                    let is_certain = self.is_tunnel
+                        || request.length().is_some()
+                        || request.fields().any(|(name, _)| name == "expect");
                     self.head = Some(head);
                     if is_certain {
                         self.begin(false);
@@ -147,7 +153,7 @@ impl Request {
         };
         self.is_known = true;
         let request = head.request();
-        let is_chunked = !is_end && request.length().is_none();
+        let is_chunked = !is_end && request.length().is_none() && !self.is_tunnel;
         self.received = http3::head_text(&request, is_chunked, head.is_too_long());
         if is_chunked {
             self.body = BodyForm::Chunked;

@@ -32,6 +32,7 @@ pub(super) fn push_first(out: &mut Vec<u8>) {
         (setting::MAX_CONCURRENT_STREAMS, STREAMS_MAX),
         (setting::INITIAL_WINDOW_SIZE, STREAM_WINDOW),
         (setting::MAX_HEADER_LIST_SIZE, FIELDS_LEN_MAX as u32),
+        (setting::ENABLE_CONNECT_PROTOCOL, 1),
         (setting::NO_RFC7540_PRIORITIES, 1),
     ];
     push_settings(out, &ours);
@@ -67,9 +68,12 @@ impl Connection {
 
     fn apply(&mut self, id: u16, value: u32) -> Result<(), Fault> {
         match (id, value) {
-            (setting::ENABLE_PUSH | setting::NO_RFC7540_PRIORITIES, 2..) => {
-                return Err(Fault::Settings);
-            }
+            (
+                setting::ENABLE_PUSH
+                | setting::ENABLE_CONNECT_PROTOCOL
+                | setting::NO_RFC7540_PRIORITIES,
+                2..,
+            ) => return Err(Fault::Settings),
             (setting::HEADER_TABLE_SIZE, value) => self.encoder.set_len_max(value as usize),
             (setting::INITIAL_WINDOW_SIZE, value) => {
                 if value > WINDOW_MAX {

@@ -50,6 +50,7 @@ pub mod setting {
     pub const INITIAL_WINDOW_SIZE: u16 = 4;
     pub const MAX_FRAME_SIZE: u16 = 5;
     pub const MAX_HEADER_LIST_SIZE: u16 = 6;
+    pub const ENABLE_CONNECT_PROTOCOL: u16 = 8;
     pub const NO_RFC7540_PRIORITIES: u16 = 9;
 }
 

@@ -109,6 +109,11 @@ fn faults_of_the_connection() {
             Fault::Settings,
         ),
         (
+            "a protocol of CONNECT that is neither",
+            setting(setting::ENABLE_CONNECT_PROTOCOL, 2),
+            Fault::Settings,
+        ),
+        (
             "a window beyond",
             setting(setting::INITIAL_WINDOW_SIZE, 1 << 31),
             Fault::SettingsWindow,

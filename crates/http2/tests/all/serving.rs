@@ -42,6 +42,19 @@ fn a_connection_begins_whatever_the_cuts() {
     }
 }
 
+/// RFC 8441 §3.
+#[test]
+fn a_server_says_that_connect_may_name_a_protocol() {
+    let server = Server::new();
+    let head = frame::FrameHead::parse(&server.out).unwrap();
+    let said = payload::settings(&server.out[9..][..head.len]).unwrap();
+    let said: Vec<(u16, u32)> = said.collect();
+    assert!(
+        said.contains(&(setting::ENABLE_CONNECT_PROTOCOL, 1)),
+        "{said:?}"
+    );
+}
+
 #[test]
 fn a_response_leaves_as_its_windows_let_it() {
     let mut server = Server::begun();

@@ -75,6 +75,11 @@ fn what_breaks_the_rules_ends_the_connection() {
             [&[0][..], &framed(kind::SETTINGS, &[2, 0], b"")].concat(),
             Fault::Settings,
         ),
+        // RFC 9220 §3: it is said or not.
+        (
+            [&[0][..], &framed(kind::SETTINGS, &[8, 2], b"")].concat(),
+            Fault::Settings,
+        ),
         (
             [&[0][..], &framed(kind::SETTINGS, &[6, 0, 6, 0], b"")].concat(),
             Fault::Settings,

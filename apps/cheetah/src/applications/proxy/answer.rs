@@ -43,6 +43,8 @@ pub enum AnswerError {
     Interims,
     /// It changes to a protocol that was not asked for.
     Protocol,
+    /// It goes on without the change of protocol that all depends on.
+    Unchanged,
 }
 
 impl fmt::Display for AnswerError {
@@ -69,6 +71,9 @@ impl fmt::Display for AnswerError {
             }
             AnswerError::Protocol => {
                 f.write_str("it changes to another protocol, which nobody asked for")
+            }
+            AnswerError::Unchanged => {
+                f.write_str("it has answered without the change of protocol that it was asked for")
             }
         }
     }

@@ -9,11 +9,13 @@
 //! | [`forwarded`] | what an upstream is told of the client |
 //! | [`answer`] | what an upstream answers, wherever it is cut |
 //! | [`redirects`] | what of that leads to the upstream itself |
+//! | [`websocket`] | what a WebSocket that comes on a stream needs there |
 
 pub mod answer;
 pub mod forwarded;
 pub mod redirects;
 pub mod request;
+pub mod websocket;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -43,6 +43,8 @@ pub struct About<'a> {
     pub is_early: bool,
     /// By this session.
     pub tls: Option<&'a exos_tls::About>,
+    /// What it is sent in Sec-WebSocket-Key, where its client has said nothing there.
+    pub websocket_key: Option<&'a str>,
     /// The connection is to stay open behind the answer.
     pub keeps: bool,
     /// By which the upstream is asked whether what is kept still holds, instead of those of the client.
@@ -88,6 +90,9 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
     if let Some(protocols) = upgrade(request).filter(|_| about.proxy.upgrades) {
         push_field(out, "Connection", b"upgrade");
         push_field(out, "Upgrade", &protocols);
+        if let Some(key) = about.websocket_key {
+            push_field(out, "Sec-WebSocket-Key", key.as_bytes());
+        }
     } else if !about.keeps {
         push_field(out, "Connection", b"close");
     }
@@ -98,7 +103,10 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
         let is_told = about.proxy.is_told(field.name);
         // What a proxy before us says of its client holds for ours.
         let is_said = about.is_early && field.name.eq_ignore_ascii_case("early-data");
-        if goes_on(request.fields, field, is_trusted) && !is_replaced && !is_told && !is_said {
+        let is_key =
+            about.websocket_key.is_some() && field.name.eq_ignore_ascii_case("sec-websocket-key");
+        let is_ours = is_replaced || is_told || is_said || is_key;
+        if goes_on(request.fields, field, is_trusted) && !is_ours {
             push_field(out, field.name, field.value);
         }
     }
@@ -143,7 +151,7 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
 /// The protocols to which a client wants to change, as a list; nothing where it wants none that can be passed on: HTTP/2 would be
 /// requests that nobody here has judged, and a request with a body is not over yet.
 pub fn upgrade(request: &Request<'_, '_>) -> Option<Vec<u8>> {
-    let is_asked = is_hop_by_hop(request.fields, "upgrade") && request.version == Version::Http11;
+    let is_asked = is_hop_by_hop(request.fields, "upgrade") && request.version != Version::Http10;
     if !is_asked || request.body != Body::Length(0) {
         return None;
     }
@@ -154,6 +162,25 @@ pub fn upgrade(request: &Request<'_, '_>) -> Option<Vec<u8>> {
     };
     let others: Vec<&[u8]> = protocols.filter(|name| !is_http(name)).collect();
     (!others.is_empty()).then(|| others.join(&b", "[..]))
+}
+
+/// Whether a request wants to change to a protocol that is passed on.
+pub fn upgrades(request: &Request<'_, '_>, proxy: Option<&Proxy>) -> bool {
+    let may_change = proxy.is_some_and(|proxy| proxy.upgrades);
+    may_change && request.has_upgrade && upgrade(request).is_some()
+}
+
+/// Whether what the lines of an answer change to is among the protocols that a request has offered (RFC 9110 §7.8).
+pub fn offers(request: &Request<'_, '_>, lines: &[u8]) -> bool {
+    let offered = upgrade(request).unwrap_or_default();
+    let values = lines.split(|&b| b == b'\n').filter_map(|line| {
+        let colon = line.iter().position(|&b| b == b':')?;
+        let is_upgrade = line[..colon].eq_ignore_ascii_case(b"upgrade");
+        is_upgrade.then(|| &line[colon + 1..])
+    });
+    let mut chosen = values.flat_map(list).peekable();
+    chosen.peek().is_some()
+        && chosen.all(|it| list(&offered).any(|offer| offer.eq_ignore_ascii_case(it)))
 }
 
 /// How often a request may still be passed on, if it says so (RFC 9110 §7.6.2): only OPTIONS does, of what is passed on.

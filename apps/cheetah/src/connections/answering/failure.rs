@@ -7,6 +7,7 @@ use rustix::io::Errno;
 use super::Answering;
 use crate::applications::Applications;
 use crate::applications::pool::Refusal;
+use crate::applications::proxy::answer::AnswerError;
 use crate::applications::reply::ReplyError;
 use crate::message::Status;
 
@@ -44,6 +45,8 @@ impl Failure {
         use Errno as E;
         match self {
             Failure::Refused(Refusal::Busy | Refusal::Unsaid) | Failure::Waited => false,
+            // Any client can ask a page for a tunnel.
+            Failure::Reply(ReplyError::Answer(AnswerError::Unchanged)) => false,
             Failure::Refused(Refusal::Failed(errno)) => !matches!(
                 *errno,
                 E::AGAIN | E::MFILE | E::NFILE | E::NOBUFS | E::NOMEM | E::ADDRNOTAVAIL
@@ -166,6 +169,14 @@ mod tests {
             (Failure::Refused(Refusal::Busy), false),
             (Failure::Refused(Refusal::Unsaid), false),
             (Failure::Waited, false),
+            (
+                Failure::Reply(ReplyError::Answer(AnswerError::Unchanged)),
+                false,
+            ),
+            (
+                Failure::Reply(ReplyError::Answer(AnswerError::Protocol)),
+                true,
+            ),
             (Failure::Refused(Refusal::Failed(Errno::MFILE)), false),
             (Failure::Refused(Refusal::Failed(Errno::AGAIN)), false),
             (Failure::Refused(Refusal::Failed(Errno::CONNREFUSED)), true),

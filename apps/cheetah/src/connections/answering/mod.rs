@@ -321,6 +321,11 @@ impl Connection {
         self.wait_until(wait, now + time);
     }
 
+    /// Another protocol is spoken on it.
+    pub(in crate::connections) fn is_tunnel(&self) -> bool {
+        self.answering.as_ref().is_some_and(|it| it.is_tunnel())
+    }
+
     /// The client has taken all that there was of an answer.
     pub(super) fn wait_for_more(&mut self, now: Instant, applications: &Applications) -> bool {
         let Some(answering) = self.answering.take() else {

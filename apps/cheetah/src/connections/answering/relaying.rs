@@ -12,7 +12,6 @@ use super::{Answering, Begun, Stage, Upload};
 use crate::applications::chunks::BodyError;
 use crate::applications::head::Head;
 use crate::applications::pool::Upstream;
-use crate::applications::proxy::answer::AnswerError;
 use crate::applications::reply::{Content, Framing, ReplyError};
 use crate::caching::fetch::Heard;
 use crate::connections::connection::{Connection, Turn};
@@ -212,10 +211,8 @@ impl Connection {
             let mut before = if is_told { interim } else { Vec::new() };
             let mut behind = Vec::new();
             if let Some(mut head) = head {
-                if head.code == 101 && !answering.asking.has_offered(&head) {
-                    let error = ReplyError::Answer(AnswerError::Protocol);
-                    return Err(Failure::Reply(error));
-                }
+                let judged = answering.asking.judge_upgrade(&mut head);
+                judged.map_err(|error| Failure::Reply(ReplyError::Answer(error)))?;
                 answering.asking.lead_here(&mut head, answering.address());
                 let server = &mut turn.shared.server;
                 let heard = server.hear_answer(&mut answering.asking, &head, turn.now);
@@ -310,7 +307,7 @@ impl Connection {
             framing,
             persistent,
             said: Said {
-                code: head.code,
+                code: answering.asking.told(head.code),
                 head_len: bytes.len(),
                 len: 0,
             },

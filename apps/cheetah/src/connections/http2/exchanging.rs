@@ -121,12 +121,17 @@ impl<T: Transport> Driver<'_, T> {
         };
         let outcome = handle(&mut exchange.connection, &mut turn);
         let is_finished = exchange.connection.is_finished();
+        let code = match exchange.connection.is_tunnel() {
+            // RFC 8441 §5: its other end was reset.
+            true => ErrorCode::CANCEL,
+            false => ErrorCode::INTERNAL_ERROR,
+        };
         let pending = turn.transport.unacknowledged(id);
         self.exchanges.arm(id);
         match outcome {
             Outcome::Broken => {
                 let Http2 { core, frames, .. } = &mut *self.http2;
-                core.reset(stream, ErrorCode::INTERNAL_ERROR, frames);
+                core.reset(stream, code, frames);
                 self.end_stream(stream, false);
             }
             Outcome::Waits(missing) => self.missing.push((id, *missing)),

@@ -31,7 +31,8 @@ enum Came {
     Request {
         stream: StreamId,
         is_end: bool,
-        has_length: bool,
+        /// Its body has no length, and is no other protocol.
+        is_chunked: bool,
         streamed: Streamed,
         lines: Unfinished,
     },
@@ -69,7 +70,7 @@ impl Http2 {
                 let server = &mut *reading.server;
                 Came::Request {
                     streamed: server.answer_stream(&head, is_end, attempt, &mut lines, response),
-                    has_length: head.length().is_some(),
+                    is_chunked: !is_end && head.length().is_none() && head.protocol().is_none(),
                     stream,
                     is_end,
                     lines,
@@ -81,7 +82,7 @@ impl Http2 {
                 reading.server.refuse_stream(attempt, &mut lines, response);
                 Came::Request {
                     streamed: Streamed::Whole { behind_body: false },
-                    has_length: true,
+                    is_chunked: false,
                     stream,
                     is_end: true,
                     lines,
@@ -126,15 +127,15 @@ impl Http2 {
             Came::Request {
                 stream,
                 is_end,
-                has_length,
+                is_chunked,
                 streamed,
                 lines,
             } => {
                 reading.counters.streams += 1;
                 self.active = reading.now;
-                let form = match (is_end, has_length) {
-                    (true, _) | (_, true) => BodyForm::Plain,
-                    (false, false) => BodyForm::Chunked,
+                let form = match is_chunked {
+                    true => BodyForm::Chunked,
+                    false => BodyForm::Plain,
                 };
                 self.begin(stream, is_end, form, streamed, lines, reading);
             }

@@ -15,8 +15,7 @@ use exos_inet::Instant;
 
 use crate::applications::Asked;
 use crate::applications::head::Head;
-use crate::applications::proxy::request::Sent;
-use crate::applications::proxy::{self, Proxy};
+use crate::applications::proxy::request::{Sent, upgrades};
 use crate::caching::directives::Directives;
 use crate::caching::fetch::{Begin, Fetch, Heard};
 use crate::caching::key::{self, How};
@@ -113,7 +112,8 @@ impl Server {
                 .fields
                 .iter()
                 .any(|field| is_another_way(field.name));
-        let Some(key) = key_of(is_encrypted).filter(|_| is_plain && !upgrades(proxy, request))
+        let Some(key) =
+            key_of(is_encrypted).filter(|_| is_plain && !upgrades(request, Some(proxy)))
         else {
             return Consulted::Goes(Use::None);
         };
@@ -384,11 +384,6 @@ fn is_another_way(name: &str) -> bool {
         "x-url-scheme",
     ];
     NAMES.iter().any(|it| it.eq_ignore_ascii_case(name))
-}
-
-/// Whether a request wants to change to another protocol.
-fn upgrades(proxy: &Proxy, request: &Request<'_, '_>) -> bool {
-    proxy.upgrades && proxy::request::upgrade(request).is_some()
 }
 
 /// Those that are kept are among ours.

@@ -36,6 +36,7 @@ fn head_when(text: &str, is_early: bool, change: impl FnOnce(&mut Proxy)) -> Str
         is_early,
         tls: None,
         keeps: true,
+        websocket_key: None,
         validators: None,
     };
     let mut out = Vec::new();

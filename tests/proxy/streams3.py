@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""WebSockets over HTTP/3 (RFC 9220) through `exos serve`, by aioquic; see streams.sh.
+
+    streams3.py ADDRESS PORT
+
+The upstream (upstream.py) is at `/app`, documents are at `/`. Prints "ok NAME" or "not ok NAME: why" lines; ends with 1 when one was not ok.
+"""
+
+import asyncio
+import os
+import sys
+
+from aioquic.asyncio.client import connect
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../serve"))
+from common import PATIENCE, failed, say
+from h3client import Client, Response, settings
+from websocket import CLOSE, message
+
+REQUEST_CANCELLED = 0x10C
+
+
+class Tunnels(Client):
+    def open(self, path, protocol="websocket", method="CONNECT", more=()):
+        stream, response = self._quic.get_next_available_stream_id(), Response()
+        self.responses[stream] = response
+        fields = [(":method", method), (":protocol", protocol), (":scheme", "https"), (":authority", "localhost"), (":path", path)]
+        fields += [("sec-websocket-version", "13"), *more]
+        self.http.send_headers(stream, [(name.encode(), value.encode()) for name, value in fields])
+        self.transmit()
+        return stream, response
+
+    def say(self, stream, content, is_end=False):
+        self.http.send_data(stream, content, is_end)
+        self.transmit()
+
+
+async def until(holds):
+    async with asyncio.timeout(PATIENCE):
+        while not holds():
+            await asyncio.sleep(0.02)
+
+
+async def heard(response, count):
+    """So many bytes of what comes."""
+    await until(lambda: len(response.body) >= count or response.end)
+    taken = bytes(response.body[:count])
+    del response.body[:count]
+    return taken
+
+
+async def echoed(response):
+    first, length = await heard(response, 2)
+    if length > 125:
+        length = int.from_bytes(await heard(response, 2 if length == 126 else 8), "big")
+    return first, await heard(response, length)
+
+
+async def main():
+    async with connect(sys.argv[1], int(sys.argv[2]), configuration=settings(), create_protocol=Tunnels) as client:
+        page = await client.get("GET", "/")
+        await until(lambda: client.http.received_settings)
+        say("the server says that CONNECT may name a protocol", client.http.received_settings.get(8) == 1, client.http.received_settings)
+        stream, response = client.open("/app/websocket")
+        await until(lambda: response.status)
+        say("a WebSocket opens", (page.status, response.status) == (200, 200), response.fields)
+        for count in (0, 125, 65536, 1_000_000):
+            content = os.urandom(count)
+            client.say(stream, message(content))
+            say(f"a message of {count} bytes comes back", await echoed(response) == (0x82, content))
+        client.say(stream, CLOSE)
+        await until(lambda: response.end)
+        say("it ends in order", response.end == "whole", response.end)
+        stream, response = client.open("/app/websocket/reset")
+        say("before a reset there is an answer", await heard(response, 1) == b"x")
+        client.say(stream, b"y")
+        await until(lambda: response.end)
+        say("the upstream's reset is one of the stream", response.end == f"reset {REQUEST_CANCELLED:#x}", response.end)
+        for path, wanted in [("/app/say", 502), ("/", 501), ("/fixed/websocket", 501), ("/denied/a", 403)]:
+            stream, response = client.open(path)
+            await until(lambda: response.status)
+            say(f"{path} is no WebSocket", response.status == wanted, response.fields)
+        for method, more in [("GET", ()), ("CONNECT", [("content-length", "5")])]:
+            stream, response = client.open("/app/websocket", method=method, more=more)
+            await until(lambda: response.end)
+            say(f"{method} with a protocol and {len(more)} more is malformed", response.end == "reset 0x10e", response.end)
+
+
+asyncio.run(main())
+sys.exit(failed())
