@@ -50,7 +50,8 @@ mod sums;
 
 pub use aggregate::Aggregate;
 pub use error::{Error, Result};
-pub use pipe::{Options, Read, Receiver, Sender, Wait};
+pub use exos_wait::Counts;
+pub use pipe::{LowWater, Options, Read, Receiver, Sender, Wait};
 pub use pool::{Draft, Invitation, Pool, Shape, Trust, Usage};
 pub use slice::{Bytes, Identity, Slice};
 pub use sums::SumCache;

@@ -38,8 +38,5 @@ pub const BLOCK_LEN: usize = 4096;
 /// Sums that are remembered: at 48 bytes each, less than the nearest cache.
 pub const SUMS_MAX: usize = 512;
 
-/// How often an empty ring is looked at before its peer is asked whether it is there still: about every millisecond.
-pub const SPINS_PER_CHECK: u32 = 1 << 14;
-
 /// How often a process that sleeps looks whether what it sent on was taken, where the bell of that is an event loop's to hear.
 pub(crate) const LOOKS_EVERY: Duration = Duration::from_millis(10);

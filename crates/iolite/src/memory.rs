@@ -6,6 +6,7 @@
 //! No mapping is there in a child that this process forks: there is one writer of everything.
 
 use crate::error::{Error, Refused as _, Result};
+use exos_wait::Line;
 use rustix::fs::{MemfdFlags, Mode, SealFlags, fcntl_add_seals, fcntl_get_seals};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 use std::ops::Range;
@@ -96,6 +97,20 @@ impl Region {
         // SAFETY: within the mapping, which is aligned to pages; its file cannot get shorter. All users of a place that has
         // words use it as such: no reference to bytes is ever there (the contract of `bytes` and `bytes_mut`).
         unsafe { &*self.start.as_ptr().cast::<AtomicU64>().add(index) }
+    }
+
+    /// Where a side publishes what it waits for, counted in words from the beginning.
+    ///
+    /// # Panics
+    ///
+    /// When the mapping is not that long, or no line begins there.
+    #[inline]
+    pub fn line(&self, index: usize) -> &Line {
+        let words = size_of::<Line>() / 8;
+        assert!(index.is_multiple_of(words) && index + words <= self.len / 8);
+        // SAFETY: within the mapping and aligned, since that is to pages; its file cannot get shorter. A line is atomic words, of which all
+        // values are valid, and all users of a place that has words use it as such.
+        unsafe { &*self.start.as_ptr().cast::<Line>().add(index / words) }
     }
 
     #[inline]

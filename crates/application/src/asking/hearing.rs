@@ -11,7 +11,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 enum Pipe {
     /// The application has not made it.
     Awaited(OwnedFd),
-    Here(Receiver),
+    Here(Box<Receiver>),
     Gone,
 }
 
@@ -68,7 +68,7 @@ impl Hearing {
                 // What it sends is copied before anybody looks at it, by us.
                 let receiver = Receiver::accept(socket, Trust::Trusted)?.of_one_pool();
                 watch(epoll, receiver.as_fd(), number)?;
-                self.pipe = Pipe::Here(receiver);
+                self.pipe = Pipe::Here(Box::new(receiver));
             }
             Pipe::Here(mut receiver) => {
                 receiver.woken();

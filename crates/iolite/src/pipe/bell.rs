@@ -40,12 +40,12 @@ impl Waker {
 pub(crate) struct Sleeper(pub OwnedFd);
 
 impl Sleeper {
-    /// Sleeps until it is woken, or this long; perhaps for nothing.
+    /// Sleeps until it is woken, or this long; perhaps for nothing. False when nothing has woken it.
     ///
     /// # Errors
     ///
     /// The peer has ended.
-    pub fn sleep(&self, at_most: Option<Duration>) -> Result<()> {
+    pub fn sleep(&self, at_most: Option<Duration>) -> Result<bool> {
         if at_most.is_some() {
             sleep_for_any([self], at_most);
             return self.clear();
@@ -60,12 +60,12 @@ impl Sleeper {
         }
     }
 
-    /// Takes what has woken it, if anything has, and never waits: what was there may be taken by a peer that has kept our end.
+    /// Takes what has woken it, and never waits: what was there may be taken by a peer that has kept our end. False when nothing was there.
     ///
     /// # Errors
     ///
     /// The peer has ended.
-    pub fn clear(&self) -> Result<()> {
+    pub fn clear(&self) -> Result<bool> {
         let mut bytes = [0; 64];
         let parts = &mut [IoSliceMut::new(&mut bytes)];
         let mut taken = preadv2(&self.0, parts, u64::MAX, ReadWriteFlags::NOWAIT);
@@ -95,10 +95,11 @@ impl AsFd for Sleeper {
     }
 }
 
-fn heard(read: rustix::io::Result<usize>) -> Result<()> {
+fn heard(read: rustix::io::Result<usize>) -> Result<bool> {
     match read {
         Ok(0) => Err(Error::PeerGone),
-        Ok(_) | Err(Errno::INTR | Errno::AGAIN) => Ok(()),
+        Ok(_) => Ok(true),
+        Err(Errno::INTR | Errno::AGAIN) => Ok(false),
         Err(error) => Err(Error::System("cannot sleep", error.into())),
     }
 }
@@ -147,9 +148,9 @@ mod tests {
         let (sleeper, other) = bell().expect("descriptors");
         let waker = Waker(other);
         let short = Some(Duration::from_millis(1));
-        assert!(sleeper.sleep(short).is_ok() && !sleeper.is_alone());
+        assert!(sleeper.sleep(short).is_ok_and(|is_woken| !is_woken) && !sleeper.is_alone());
         waker.wake();
-        assert!(sleeper.sleep(None).is_ok());
+        assert!(sleeper.sleep(None).is_ok_and(|is_woken| is_woken));
         // Nobody reads.
         (0..100_000).for_each(|_| waker.wake());
         drop(waker);
@@ -161,7 +162,7 @@ mod tests {
     fn what_another_has_taken_is_not_waited_for() {
         let (sleeper, _other) = bell().expect("descriptors");
         for _ in 0..2 {
-            assert!(sleeper.clear().is_ok(), "nothing is there");
+            assert!(sleeper.clear().is_ok_and(|was| !was), "nothing is there");
             // From here on as one of a kernel whose calls cannot be told not to wait.
             assert!(does_not_wait(&sleeper.0));
         }

@@ -12,6 +12,7 @@
 //! over it. It carries bytes, as a pipe of the kernel's does; where one `write` ends and the next begins is not kept.
 
 mod bell;
+mod descriptor;
 mod outbox;
 mod receiver;
 mod ring;
@@ -22,5 +23,6 @@ mod wait;
 
 pub(crate) use outbox::collect_all;
 pub use receiver::{Read, Receiver};
+pub use ring::LowWater;
 pub use sender::{Options, Sender};
 pub use wait::Wait;

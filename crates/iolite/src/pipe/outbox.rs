@@ -55,6 +55,20 @@ impl Outbox {
         self.sent.push_back((behind, slice, account));
     }
 
+    /// Lets go of what was taken, and finds room. Where nothing is kept and there is room it is not looked: the word that says how much was
+    /// taken stays with the consumer then.
+    ///
+    /// # Errors
+    ///
+    /// As [`collect`](Self::collect).
+    #[inline]
+    pub fn collect_if_needed(&mut self) -> Result<()> {
+        match self.sent.is_empty() && self.ring.has_room() && !self.is_broken {
+            true => Ok(()),
+            false => self.collect(),
+        }
+    }
+
     /// Lets go of what was taken.
     ///
     /// # Errors
@@ -73,6 +87,12 @@ impl Outbox {
             }
         }
         Ok(())
+    }
+
+    /// Says that this side is about to sleep until there is room. What is another's is let go of whenever something is taken.
+    pub fn publish(&mut self) {
+        let has_others = self.others > 0;
+        self.ring.publish(has_others);
     }
 
     /// How much was taken, where something was not; `None` where all was.

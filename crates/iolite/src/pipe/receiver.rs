@@ -1,9 +1,10 @@
 //! The end of a pipe that is read from.
 
 use super::bell::{Sleeper, Waker, passed};
-use super::ring::{self, Consumer, Descriptor, Reference};
+use super::descriptor::{Descriptor, Reference};
+use super::ring::{self, Consumer, LowWater};
 use super::setup;
-use super::wait::{Wait, Waiting, wait};
+use super::wait::{self, Wait, Waits};
 use crate::aggregate::Aggregate;
 use crate::error::{Error, Result};
 use crate::limits::POOLS_MAX;
@@ -11,8 +12,10 @@ use crate::memory::{Access, Region, sealed_len};
 use crate::pool::Trust;
 use crate::pool::member::MemberPool;
 use crate::slice::Slice;
+use exos_wait::{Counts, Waited};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
+use std::time::Duration;
 
 /// What was read.
 #[derive(Debug)]
@@ -40,6 +43,7 @@ pub struct Receiver {
     lost: u64,
     /// The bell has told that the producer has ended: what is there now is all.
     is_alone: bool,
+    waits: Waits,
 }
 
 impl Receiver {
@@ -67,6 +71,7 @@ impl Receiver {
             rest: Aggregate::new(),
             lost: 0,
             is_alone: false,
+            waits: Waits::default(),
         })
     }
 
@@ -100,13 +105,14 @@ impl Receiver {
         if self.ring.is_closed() && self.rest.is_empty() && self.ring.peek()?.is_none() {
             return Ok(Read::End);
         }
-        if self.is_alone && at_most > 0 && !self.is_there()? {
+        if self.is_alone && at_most > 0 && !self.holds()? {
             return Err(Error::PeerGone);
         }
         Ok(Read::Nothing)
     }
 
-    /// Takes what is there, and waits until something is.
+    /// Takes what is there, and waits until something is, or [as much as was asked for](Self::set_low_water). When the time has passed it takes
+    /// what has come.
     ///
     /// # Errors
     ///
@@ -115,14 +121,29 @@ impl Receiver {
     pub fn read_wait(&mut self, at_most: usize, how: Wait) -> Result<Read> {
         let end = how.end();
         loop {
+            let mut waits = std::mem::take(&mut self.waits);
+            let waited = match at_most {
+                0 => Ok(false),
+                _ => wait::wait(self, how, end, &mut waits),
+            };
+            self.waits = waits;
             match self.read(at_most)? {
-                Read::Nothing if at_most > 0 => {}
+                // A producer that has ended has sent all that it will.
+                Read::Nothing if waited? => {}
                 read => return Ok(read),
             }
-            if !wait(self, how, end)? {
-                return Ok(Read::Nothing);
-            }
         }
+    }
+
+    /// Waits end when so much is there, a full pipe, or what the producer has [flushed](crate::Sender::flush). Until then the producer
+    /// does not wake this side.
+    pub fn set_low_water(&mut self, low_water: LowWater) {
+        self.ring.set_low_water(low_water);
+    }
+
+    /// What came of its waits.
+    pub fn waits(&self) -> Counts {
+        self.waits.counts
     }
 
     /// Says that this side waits at its descriptor ([`AsFd`]) for something to read, and whether something is there already. After that the
@@ -132,14 +153,25 @@ impl Receiver {
     ///
     /// The producer does not do as agreed.
     pub fn arm(&mut self) -> Result<bool> {
-        self.ring.falls_asleep();
-        self.is_there()
+        self.publish();
+        let holds = self.holds()?;
+        if !holds {
+            self.waits.sleeps();
+        }
+        Ok(holds)
     }
 
     /// This side does not wait any more. If the producer has ended, [`read`](Self::read) says so behind the last bytes.
     pub fn woken(&mut self) {
-        self.ring.is_awake();
-        self.is_alone |= self.sleeper.clear().is_err();
+        self.withdraw();
+        match self.sleeper.clear() {
+            Ok(true) => {
+                let holds = self.holds().unwrap_or(true);
+                self.waits.was_woken(holds);
+            }
+            Ok(false) => {}
+            Err(_) => self.is_alone = true,
+        }
     }
 
     /// Slices that were lost with processes that had sent them on.
@@ -177,7 +209,7 @@ impl Receiver {
                 }
             }
             // Behind the hold.
-            self.ring.advance();
+            self.ring.advance(&descriptor);
             taken += 1;
             if result.is_err() {
                 break;
@@ -222,22 +254,28 @@ impl Receiver {
     }
 }
 
-impl Waiting for Receiver {
+impl Waited for Receiver {
+    type Error = Error;
+
     #[inline]
-    fn is_there(&mut self) -> Result<bool> {
-        Ok(!self.rest.is_empty() || self.ring.peek()?.is_some() || self.ring.is_closed())
+    fn holds(&mut self) -> Result<bool> {
+        self.ring.is_enough(self.rest.len())
     }
 
-    fn falls_asleep(&self) {
-        self.ring.falls_asleep();
+    fn publish(&mut self) {
+        self.ring.publish(self.rest.len());
     }
 
-    fn is_awake(&self) {
-        self.ring.is_awake();
+    fn withdraw(&mut self) {
+        self.ring.withdraw();
     }
 
-    fn sleeper(&self) -> &Sleeper {
-        &self.sleeper
+    fn sleep(&mut self, at_most: Option<Duration>) -> Result<bool> {
+        wait::sleep(&self.sleeper, at_most)
+    }
+
+    fn check(&mut self) -> Result<()> {
+        wait::check(&self.sleeper)
     }
 }
 

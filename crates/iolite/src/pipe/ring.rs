@@ -2,8 +2,9 @@
 //! position to itself.
 //!
 //! ```text
-//! word  0    the producer sleeps              8   the consumer sleeps      (lines of 64 bytes of their own)
-//!      16    head: descriptors taken         24   the producer has closed the pipe
+//! word  0    what the producer waits for      8   what the consumer waits for      (lines of 64 bytes of their own)
+//!      16    head: descriptors taken         24   the producer has closed the pipe    25   flushed: to be read up to here, though it is less
+//!                                                                                            than the consumer waits for
 //!      64 .. slots of 8 words:
 //!            0  turn: this slot's descriptor is that of position `turn - 1`
 //!            1  kind (8 bits), pool of the pipe (8), buffer (32)
@@ -14,89 +15,50 @@
 //!
 //! There is no tail: a slot says itself that it is there, so a message that fits into one is one cache line that goes from core to core.
 //! The turn is written behind the rest.
+//!
+//! Each side publishes what it waits for ([`exos_wait`]), and the other evaluates it over what it knows itself: the producer how many
+//! descriptors and bytes it has sent and up to where it has flushed, the consumer how many descriptors it has taken.
 
+use super::descriptor::{Descriptor, Words};
 use crate::error::{Error, Result};
-use crate::limits::INLINE_LEN_MAX;
 use crate::memory::Region;
+use exos_wait::{Predicate, Test};
 use std::rc::Rc;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::Ordering;
 
-const PRODUCER_SLEEPS: usize = 0;
-const CONSUMER_SLEEPS: usize = 8;
+const PRODUCER_WAITS: usize = 0;
+const CONSUMER_WAITS: usize = 8;
 const HEAD: usize = 16;
 const CLOSED: usize = 24;
+const FLUSHED: usize = 25;
 const SLOTS: usize = 64;
 const SLOT: usize = 8;
 
-const KIND_BUFFER: u64 = 1;
-const KIND_INLINE: u64 = 2;
+/// Values of the producer's, by their numbers in the consumer's predicate.
+const OF_TAIL: u8 = 0;
+const OF_BYTES: u8 = 1;
+const OF_FLUSHED: u8 = 2;
+/// The value of the consumer's.
+const OF_HEAD: u8 = 0;
 
-/// What goes through a pipe: bytes by reference, or few bytes themselves.
+/// More bytes than a pipe ever has: one that waits for so many waits for slices alone.
+const BYTES_MAX: u64 = 1 << 48;
+
+/// What is to be there before a consumer that waits is woken; either is enough, and so is a full pipe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Descriptor {
-    Buffer(Reference),
-    Inline {
-        len: u32,
-        bytes: [u8; INLINE_LEN_MAX],
-    },
+pub struct LowWater {
+    /// So many slices, at least one; where these are more than the pipe's slots, all of them.
+    pub slices: usize,
+    /// So many bytes.
+    pub bytes: usize,
 }
 
-/// Bytes of a buffer of one of the pipe's pools.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Reference {
-    pub pool: u8,
-    pub buffer: u32,
-    pub generation: u64,
-    pub start: u32,
-    pub len: u32,
-}
-
-/// A slot's words behind its turn.
-type Words = [u64; SLOT - 1];
-
-impl Descriptor {
-    #[inline]
-    fn encode(self) -> Words {
-        let mut words = [0; SLOT - 1];
-        match self {
-            Self::Buffer(r) => {
-                words[0] = KIND_BUFFER << 56 | u64::from(r.pool) << 48 | u64::from(r.buffer);
-                words[1] = r.generation;
-                words[2] = u64::from(r.start) << 32 | u64::from(r.len);
-            }
-            Self::Inline { len, bytes } => {
-                words[0] = KIND_INLINE << 56;
-                words[2] = len.into();
-                let (chunks, _) = bytes.as_chunks();
-                for (word, bytes) in words[3..].iter_mut().zip(chunks) {
-                    *word = u64::from_ne_bytes(*bytes);
-                }
-            }
-        }
-        words
-    }
-
-    /// What another process wrote; `None` where it has no meaning.
-    #[inline]
-    fn decode(words: Words) -> Option<Self> {
-        let len = words[2] as u32;
-        match words[0] >> 56 {
-            KIND_BUFFER if len > 0 => Some(Self::Buffer(Reference {
-                pool: (words[0] >> 48) as u8,
-                buffer: words[0] as u32,
-                generation: words[1],
-                start: (words[2] >> 32) as u32,
-                len,
-            })),
-            KIND_INLINE if len > 0 && len as usize <= INLINE_LEN_MAX => {
-                let mut bytes = [0; INLINE_LEN_MAX];
-                let (chunks, _) = bytes.as_chunks_mut();
-                for (bytes, word) in chunks.iter_mut().zip(&words[3..]) {
-                    *bytes = word.to_ne_bytes();
-                }
-                Some(Self::Inline { len, bytes })
-            }
-            _ => None,
+impl Default for LowWater {
+    /// Whatever comes.
+    fn default() -> Self {
+        Self {
+            slices: 1,
+            bytes: usize::MAX,
         }
     }
 }
@@ -127,23 +89,17 @@ impl Ring {
     fn slot(&self, position: u64) -> usize {
         SLOTS + SLOT * (position & (self.slots - 1)) as usize
     }
+}
 
-    /// Says that this side is about to sleep. What it waits for is looked at behind this.
-    fn falls_asleep(&self, word: usize) {
-        self.region.word(word).store(1, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
-    }
+/// What a side publishes, and the number of its wait.
+#[derive(Debug, Default)]
+struct Published(u32);
 
-    fn is_awake(&self, word: usize) {
-        self.region.word(word).store(0, Ordering::Relaxed);
-    }
-
-    /// Whether the other side, asleep, is to be woken by this one, behind what it was told.
-    #[inline]
-    fn must_wake(&self, word: usize) -> bool {
-        fence(Ordering::SeqCst);
-        let word = self.region.word(word);
-        word.load(Ordering::Relaxed) != 0 && word.swap(0, Ordering::AcqRel) != 0
+impl Published {
+    /// Says what this side waits for. It looks whether that is so behind this.
+    fn publish(&mut self, region: &Region, line: usize, predicate: &Predicate) {
+        self.0 = self.0.checked_add(1).unwrap_or(1);
+        region.line(line).publish(self.0, predicate);
     }
 }
 
@@ -153,6 +109,12 @@ pub(crate) struct Producer {
     ring: Ring,
     tail: u64,
     head: u64,
+    /// Bytes sent, of all.
+    bytes: u64,
+    flushed: u64,
+    /// Slots that are to be free before it is woken.
+    low_water: u64,
+    published: Published,
 }
 
 impl Producer {
@@ -162,6 +124,10 @@ impl Producer {
             ring,
             tail: 0,
             head: 0,
+            bytes: 0,
+            flushed: 0,
+            low_water: 1,
+            published: Published::default(),
         }
     }
 
@@ -196,27 +162,72 @@ impl Producer {
             region.word(slot + 1 + index).store(word, Ordering::Relaxed);
         }
         self.tail += 1;
+        self.bytes += descriptor.len();
         region.word(slot).store(self.tail, Ordering::Release);
         self.tail
     }
 
+    /// Waits for room end when there is room for so many.
+    pub fn set_low_water(&mut self, slices: usize) {
+        self.low_water = (slices as u64).clamp(1, self.ring.slots);
+    }
+
+    /// Whether there is as much room as is waited for, as far as was looked.
+    #[inline]
+    pub fn has_wanted_room(&self) -> bool {
+        self.head >= self.room_at()
+    }
+
+    /// How many are to be taken for that.
+    #[inline]
+    fn room_at(&self) -> u64 {
+        (self.tail + self.low_water).saturating_sub(self.ring.slots)
+    }
+
     /// Nothing follows.
-    pub fn close(&self) {
+    pub fn close(&mut self) {
         self.ring.region.word(CLOSED).store(1, Ordering::Release);
+        self.set_flushed(self.tail + 1);
     }
 
-    pub fn falls_asleep(&self) {
-        self.ring.falls_asleep(PRODUCER_SLEEPS);
+    fn set_flushed(&mut self, flushed: u64) {
+        self.flushed = flushed;
+        self.ring
+            .region
+            .word(FLUSHED)
+            .store(flushed, Ordering::Release);
     }
 
-    pub fn is_awake(&self) {
-        self.ring.is_awake(PRODUCER_SLEEPS);
+    /// What was sent is to be read, though the consumer may wait for more. Whether it is to be woken.
+    pub fn flush(&mut self) -> bool {
+        if self.flushed >= self.tail {
+            return false;
+        }
+        self.set_flushed(self.tail);
+        self.must_wake()
     }
 
-    /// Whether the consumer is to be woken.
+    /// Says that this side is about to sleep, until there is the room that it wants, or until more is taken than was.
+    pub fn publish(&mut self, is_any_enough: bool) {
+        let any = self.head + 1;
+        let at = match is_any_enough {
+            true => any,
+            false => self.room_at().max(any),
+        };
+        let predicate = Predicate::NEVER.or(OF_HEAD, Test::Reached(at));
+        let region = &self.ring.region;
+        self.published.publish(region, PRODUCER_WAITS, &predicate);
+    }
+
+    pub fn withdraw(&self) {
+        self.ring.region.line(PRODUCER_WAITS).withdraw();
+    }
+
+    /// Whether the consumer is to be woken, behind what was sent.
     #[inline]
     pub fn must_wake(&self) -> bool {
-        self.ring.must_wake(CONSUMER_SLEEPS)
+        let values = [self.tail, self.bytes, self.flushed];
+        self.ring.region.line(CONSUMER_WAITS).decide(&values)
     }
 }
 
@@ -225,12 +236,26 @@ impl Producer {
 pub(crate) struct Consumer {
     ring: Ring,
     head: u64,
+    /// Bytes of what was taken.
+    bytes: u64,
+    /// Up to here it was looked what is there, and the bytes of all of that.
+    seen: u64,
+    seen_bytes: u64,
+    low_water: LowWater,
+    published: Published,
 }
 
 impl Consumer {
     pub fn new(region: Region, slots: usize) -> Self {
-        let ring = Ring::new(region, slots);
-        Self { ring, head: 0 }
+        Self {
+            ring: Ring::new(region, slots),
+            head: 0,
+            bytes: 0,
+            seen: 0,
+            seen_bytes: 0,
+            low_water: LowWater::default(),
+            published: Published::default(),
+        }
     }
 
     /// How many descriptors fit into it.
@@ -245,7 +270,7 @@ impl Consumer {
         if region.word(slot).load(Ordering::Acquire) != self.head + 1 {
             return Ok(None);
         }
-        let mut words = [0; SLOT - 1];
+        let mut words: Words = [0; SLOT - 1];
         for (index, word) in words.iter_mut().enumerate() {
             *word = region.word(slot + 1 + index).load(Ordering::Relaxed);
         }
@@ -255,14 +280,72 @@ impl Consumer {
             .map(Some)
     }
 
-    /// The next one was taken.
+    /// The next one, which is this, was taken.
     #[inline]
-    pub fn advance(&mut self) {
+    pub fn advance(&mut self, descriptor: &Descriptor) {
         self.head += 1;
+        self.bytes = self.bytes.wrapping_add(descriptor.len());
+        if self.seen <= self.head {
+            self.seen = self.head;
+            self.seen_bytes = self.bytes;
+        }
         self.ring
             .region
             .word(HEAD)
             .store(self.head, Ordering::Release);
+    }
+
+    /// Waits end when so much is there.
+    pub fn set_low_water(&mut self, low_water: LowWater) {
+        self.low_water = low_water;
+    }
+
+    /// Slices and bytes that are waited for, where so many bytes are at hand already; either is enough.
+    #[inline]
+    fn missing(&self, at_hand: usize) -> (u64, u64) {
+        let LowWater { slices, bytes } = self.low_water;
+        let slices = (slices as u64).clamp(1, self.ring.slots);
+        let bytes = bytes.saturating_sub(at_hand) as u64;
+        (slices - u64::from(at_hand > 0), bytes)
+    }
+
+    /// Whether as much is there as is waited for, or all that will be or was flushed, where so many bytes are at hand already.
+    ///
+    /// # Errors
+    ///
+    /// What was there is not any more.
+    #[inline]
+    pub fn is_enough(&mut self, at_hand: usize) -> Result<bool> {
+        let (slices, bytes) = self.missing(at_hand);
+        let is_there = |this: &Self| {
+            let unread = this.seen - this.head;
+            let has_bytes = this.seen_bytes.wrapping_sub(this.bytes) >= bytes;
+            unread >= slices || (has_bytes && unread + at_hand as u64 > 0)
+        };
+        let mut is_enough = is_there(self);
+        while !is_enough {
+            let Some(len) = self.len_at(self.seen) else {
+                let flushed = self.ring.region.word(FLUSHED).load(Ordering::Acquire);
+                is_enough = (flushed > self.head && self.seen > self.head) || self.is_closed();
+                break;
+            };
+            self.seen += 1;
+            self.seen_bytes = self.seen_bytes.wrapping_add(len.into());
+            is_enough = is_there(self);
+        }
+        // Or one that waits would find nothing, and look again for good.
+        if is_enough && self.seen > self.head && self.len_at(self.head).is_none() {
+            return Err(Error::PeerFault("it takes back what it has sent"));
+        }
+        Ok(is_enough)
+    }
+
+    /// How many bytes stand at a position, if something does.
+    #[inline]
+    fn len_at(&self, position: u64) -> Option<u32> {
+        let (slot, region) = (self.ring.slot(position), &self.ring.region);
+        let is_there = region.word(slot).load(Ordering::Acquire) == position + 1;
+        is_there.then(|| region.word(slot + 3).load(Ordering::Relaxed) as u32)
     }
 
     /// Whether the producer has closed the pipe; what is there then is all.
@@ -270,23 +353,35 @@ impl Consumer {
         self.ring.region.word(CLOSED).load(Ordering::Acquire) != 0
     }
 
-    pub fn falls_asleep(&self) {
-        self.ring.falls_asleep(CONSUMER_SLEEPS);
+    /// Says that this side is about to sleep, until there is as much as it waits for.
+    pub fn publish(&mut self, at_hand: usize) {
+        let (slices, bytes) = self.missing(at_hand);
+        let mut predicate = Predicate::NEVER
+            .or(OF_TAIL, Test::Reached(self.head + slices))
+            .or(OF_FLUSHED, Test::Reached(self.head + 1));
+        if bytes < BYTES_MAX {
+            let at = self.bytes.wrapping_add(bytes);
+            predicate = predicate.or(OF_BYTES, Test::Reached(at));
+        }
+        let region = &self.ring.region;
+        self.published.publish(region, CONSUMER_WAITS, &predicate);
     }
 
-    pub fn is_awake(&self) {
-        self.ring.is_awake(CONSUMER_SLEEPS);
+    pub fn withdraw(&self) {
+        self.ring.region.line(CONSUMER_WAITS).withdraw();
     }
 
-    /// Whether the producer is to be woken.
+    /// Whether the producer is to be woken, behind what was taken.
     #[inline]
     pub fn must_wake(&self) -> bool {
-        self.ring.must_wake(PRODUCER_SLEEPS)
+        let producer = self.ring.region.line(PRODUCER_WAITS);
+        producer.decide(&[self.head])
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::descriptor::{KIND_BUFFER, KIND_INLINE, Reference};
     use super::*;
     use crate::memory::{self, Access};
 
@@ -330,7 +425,7 @@ mod tests {
             assert_eq!(producer.has_room(), count < COUNT);
             for n in 0..count {
                 assert_eq!(consumer.peek().expect("good"), Some(sent(n)));
-                consumer.advance();
+                consumer.advance(&sent(n));
             }
             assert_eq!(consumer.peek().expect("good"), None);
             producer.look().expect("good");
@@ -360,16 +455,92 @@ mod tests {
     }
 
     #[test]
-    fn who_sleeps_is_woken_once() {
-        let (producer, consumer, _) = both();
+    fn one_that_sleeps_is_woken_once() {
+        let (mut producer, mut consumer, _) = both();
         assert!(!producer.must_wake() && !consumer.must_wake());
-        consumer.falls_asleep();
+        consumer.publish(0);
+        assert!(!producer.must_wake(), "nothing was sent");
+        producer.push(descriptors()[1]);
         assert!(producer.must_wake() && !producer.must_wake());
-        producer.falls_asleep();
-        producer.is_awake();
+        producer.publish(false);
+        producer.withdraw();
+        consumer.advance(&descriptors()[1]);
         assert!(!consumer.must_wake());
         assert!(!consumer.is_closed());
+        consumer.publish(0);
         producer.close();
-        assert!(consumer.is_closed());
+        assert!(consumer.is_closed() && producer.must_wake());
+    }
+
+    /// What a consumer waits for, what is there already, and at which descriptor of 32 bytes it is woken.
+    #[test]
+    fn a_consumer_is_woken_by_what_it_waits_for() {
+        for (slices, bytes, at_hand, woken_at) in [
+            (1, usize::MAX, 0, 1),
+            (3, usize::MAX, 0, 3),
+            (3, usize::MAX, 7, 2),
+            (usize::MAX, usize::MAX, 0, COUNT),
+            (usize::MAX, 33, 0, 2),
+            (usize::MAX, 64, 0, 2),
+            (usize::MAX, 65, 1, 2),
+            (3, 32, 0, 1),
+        ] {
+            let (mut producer, mut consumer, _) = both();
+            // Positions and bytes of before count for nothing.
+            producer.push(descriptors()[1]);
+            consumer.advance(&descriptors()[1]);
+            producer.look().expect("good");
+            consumer.set_low_water(LowWater { slices, bytes });
+            consumer.publish(at_hand);
+            for n in 1..=woken_at {
+                assert!(!consumer.is_enough(at_hand).expect("good"), "{n}");
+                producer.push(descriptors()[1]);
+                let is_woken = producer.must_wake();
+                assert_eq!(is_woken, n == woken_at, "{slices} {bytes} {at_hand}: {n}");
+            }
+            assert!(consumer.is_enough(at_hand).expect("good"));
+        }
+    }
+
+    #[test]
+    fn what_was_flushed_is_enough() {
+        let (mut producer, mut consumer, memory) = both();
+        let (slices, bytes) = (COUNT, usize::MAX);
+        consumer.set_low_water(LowWater { slices, bytes });
+        assert!(!producer.flush(), "nothing was sent");
+        consumer.publish(0);
+        producer.push(descriptors()[1]);
+        assert!(!producer.must_wake() && !consumer.is_enough(0).expect("good"));
+        assert!(producer.flush() && consumer.is_enough(0).expect("good"));
+        assert!(!producer.flush(), "once");
+        // What it says of what is not there counts for nothing, and what it takes back is a fault.
+        memory.word(FLUSHED).store(u64::MAX, Ordering::Relaxed);
+        memory.word(SLOTS).store(0, Ordering::Relaxed);
+        assert!(consumer.seen == 1 && consumer.peek().expect("good").is_none());
+        consumer.set_low_water(LowWater::default());
+        assert!(consumer.is_enough(0).is_err());
+    }
+
+    /// The room that a producer waits for, and at which descriptor that is taken of a full ring it is woken.
+    #[test]
+    fn a_producer_is_woken_by_the_room_that_it_waits_for() {
+        for (room, is_any_enough, woken_at) in [
+            (1, false, 1),
+            (3, false, 3),
+            (99, false, COUNT),
+            (3, true, 1),
+        ] {
+            let (mut producer, mut consumer, _) = both();
+            producer.set_low_water(room);
+            (0..COUNT).for_each(|_| _ = producer.push(descriptors()[1]));
+            producer.publish(is_any_enough);
+            for n in 1..=COUNT {
+                consumer.advance(&descriptors()[1]);
+                let is_woken = consumer.must_wake();
+                assert_eq!(is_woken, n == woken_at, "{room} {is_any_enough}: {n}");
+                producer.look().expect("good");
+                assert_eq!(producer.has_wanted_room(), n >= room.min(COUNT));
+            }
+        }
     }
 }

@@ -1,11 +1,12 @@
 //! The end of a pipe that is written to.
 
 use super::bell::{Sleeper, Waker, bell};
+use super::descriptor::{Descriptor, Reference};
 use super::outbox::Outbox;
-use super::ring::{self, Descriptor, Producer, Reference};
+use super::ring::{self, Producer};
 use super::setup::{self, Consumed, SPARES_MAX};
 use super::told::Told;
-use super::wait::{Wait, Waiting, wait};
+use super::wait::{self, Wait, Waits};
 use crate::aggregate::Aggregate;
 use crate::error::{Error, Result};
 use crate::limits::{POOLS_MAX, SLOTS_MAX};
@@ -13,10 +14,11 @@ use crate::memory::{self, Access, Region};
 use crate::pool::owner::Core;
 use crate::pool::{Draft, Pool};
 use crate::slice::{Slice, Source};
+use exos_wait::{Counts, Waited};
 use std::cell::RefCell;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// How a pipe is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,6 +55,7 @@ pub struct Sender {
     copied: u64,
     /// How much was taken when no more could be sent though the ring had room: more can be when more is taken.
     stuck_at: Option<u64>,
+    waits: Waits,
 }
 
 impl Sender {
@@ -95,6 +98,7 @@ impl Sender {
             sleeper,
             copied: 0,
             stuck_at: None,
+            waits: Waits::default(),
         })
     }
 
@@ -107,7 +111,7 @@ impl Sender {
     /// buffer is left to copy to; or the consumer has gone or does not do as agreed.
     #[inline]
     pub fn write(&mut self, aggregate: &mut Aggregate) -> Result<usize> {
-        self.outbox.borrow_mut().collect()?;
+        self.outbox.borrow_mut().collect_if_needed()?;
         self.stuck_at = None;
         let before = aggregate.len();
         let result = self.fill(aggregate);
@@ -132,7 +136,7 @@ impl Sender {
 
     #[inline]
     fn fill(&mut self, aggregate: &mut Aggregate) -> Result<()> {
-        while self.outbox.borrow().ring.has_room() {
+        while !aggregate.is_empty() && self.has_room()? {
             let Some(slice) = aggregate.pop_first() else {
                 break;
             };
@@ -147,6 +151,16 @@ impl Sender {
             }
         }
         Ok(())
+    }
+
+    /// Whether there is room for a slice.
+    #[inline]
+    fn has_room(&self) -> Result<bool> {
+        let mut outbox = self.outbox.borrow_mut();
+        if !outbox.ring.has_room() {
+            outbox.collect()?;
+        }
+        Ok(outbox.ring.has_room())
     }
 
     /// Writes all of an aggregate, and waits for room as often as that takes. False when the time has passed; what was not written
@@ -165,7 +179,21 @@ impl Sender {
         Ok(true)
     }
 
-    /// Waits until there is room for a slice. False when the time has passed.
+    /// Waits for room end when there is room for so many slices, in place of one; where that is more than the pipe has slots, when it is
+    /// empty. So a consumer that takes one of a full pipe wakes nobody, who would write one and sleep again.
+    pub fn set_low_water(&mut self, slices: usize) {
+        self.outbox.borrow_mut().ring.set_low_water(slices);
+    }
+
+    /// Has the consumer read what was written, though it may wait for [more](crate::LowWater). Waiting for room does that too, and so
+    /// does the end of the sender. One whose pool has no buffer left does it before it waits for one.
+    pub fn flush(&mut self) {
+        if self.outbox.borrow_mut().ring.flush() {
+            self.waker.wake();
+        }
+    }
+
+    /// Waits until there is room for a slice, or [as much as was asked for](Self::set_low_water). False when the time has passed.
     ///
     /// # Errors
     ///
@@ -175,7 +203,10 @@ impl Sender {
     }
 
     fn wait_until(&mut self, how: Wait, end: Option<Instant>) -> Result<bool> {
-        let waited = wait(self, how, end);
+        self.flush();
+        let mut waits = std::mem::take(&mut self.waits);
+        let waited = wait::wait(self, how, end, &mut waits);
+        self.waits = waits;
         if matches!(waited, Err(Error::PeerGone)) {
             self.outbox.borrow_mut().give_up();
         }
@@ -201,18 +232,32 @@ impl Sender {
     /// The consumer does not do as agreed.
     pub fn arm(&mut self) -> Result<bool> {
         self.outbox.borrow_mut().is_armed = true;
-        self.falls_asleep();
-        self.is_there()
+        self.flush();
+        self.publish();
+        let holds = self.holds()?;
+        if !holds {
+            self.waits.sleeps();
+        }
+        Ok(holds)
     }
 
     /// This side does not wait any more. If the consumer has ended, whatever is written next says so.
     pub fn woken(&mut self) {
-        self.is_awake();
-        let mut outbox = self.outbox.borrow_mut();
-        outbox.is_armed = false;
-        if self.sleeper.clear().is_err() {
-            outbox.give_up();
+        self.withdraw();
+        self.outbox.borrow_mut().is_armed = false;
+        match self.sleeper.clear() {
+            Ok(true) => {
+                let holds = self.holds().unwrap_or(true);
+                self.waits.was_woken(holds);
+            }
+            Ok(false) => {}
+            Err(_) => self.outbox.borrow_mut().give_up(),
         }
+    }
+
+    /// What came of its waits for room.
+    pub fn waits(&self) -> Counts {
+        self.waits.counts
     }
 
     /// Closes the pipe and waits for nobody: what was not taken is lost to the consumer, whose side finds that its buffers were used again. A sender
@@ -300,27 +345,33 @@ impl Sender {
     }
 }
 
-impl Waiting for Sender {
+impl Waited for Sender {
+    type Error = Error;
+
     #[inline]
-    fn is_there(&mut self) -> Result<bool> {
+    fn holds(&mut self) -> Result<bool> {
         let mut outbox = self.outbox.borrow_mut();
         outbox.collect()?;
         let is_stuck = self
             .stuck_at
             .is_some_and(|head| outbox.taken_before_rest() == Some(head));
-        Ok(outbox.ring.has_room() && !is_stuck)
+        Ok(outbox.ring.has_wanted_room() && !is_stuck)
     }
 
-    fn falls_asleep(&self) {
-        self.outbox.borrow().ring.falls_asleep();
+    fn publish(&mut self) {
+        self.outbox.borrow_mut().publish();
     }
 
-    fn is_awake(&self) {
-        self.outbox.borrow().ring.is_awake();
+    fn withdraw(&mut self) {
+        self.outbox.borrow().ring.withdraw();
     }
 
-    fn sleeper(&self) -> &Sleeper {
-        &self.sleeper
+    fn sleep(&mut self, at_most: Option<Duration>) -> Result<bool> {
+        wait::sleep(&self.sleeper, at_most)
+    }
+
+    fn check(&mut self) -> Result<()> {
+        wait::check(&self.sleeper)
     }
 }
 

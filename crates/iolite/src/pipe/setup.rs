@@ -15,7 +15,8 @@ use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-const KIND_PIPE: u32 = 0x696f_0001;
+/// Of pipes whose ends publish what they wait for; 0x696f_0001 was of those that only said that they slept.
+const KIND_PIPE: u32 = 0x696f_0003;
 const KIND_POOL: u32 = 0x696f_0002;
 
 /// Invitations that may be passed on, of each pool and pipe: beside its own they are what one message carries.

@@ -3,7 +3,8 @@
 use super::bell::Sleeper;
 use super::outbox::{self, Outbox};
 use crate::error::{Error, Result};
-use crate::limits::{LOOKS_EVERY, SPINS_PER_CHECK};
+use crate::limits::LOOKS_EVERY;
+use exos_wait::{Budget, Counts, Spin, Waited};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -18,6 +19,8 @@ pub enum Wait {
     Sleep,
     /// By looking for this long, and then asleep.
     PollFor(Duration),
+    /// By looking for as long as that has lately been worth it, 50 µs at most, and then asleep.
+    Adaptive,
     /// Asleep, for this long at most.
     SleepAtMost(Duration),
 }
@@ -33,78 +36,64 @@ impl Wait {
     }
 }
 
-/// What is waited for, on one side of a ring.
-pub(super) trait Waiting {
-    /// It is so.
-    fn is_there(&mut self) -> Result<bool>;
-    /// This side says that it is about to sleep.
-    fn falls_asleep(&self);
-    /// It does not sleep.
-    fn is_awake(&self);
-    fn sleeper(&self) -> &Sleeper;
+/// What an end knows of its waits.
+#[derive(Debug, Default)]
+pub(super) struct Waits {
+    pub counts: Counts,
+    budget: Budget,
+}
+
+impl Waits {
+    /// An event loop sleeps for this end, by its descriptor.
+    pub fn sleeps(&mut self) {
+        self.counts.sleeps += 1;
+    }
+
+    /// It was woken.
+    pub fn was_woken(&mut self, holds: bool) {
+        self.counts.wakes += 1;
+        self.counts.false_wakes += u64::from(!holds);
+    }
 }
 
 /// Waits; false when it is not so by [`Wait::end`]. A peer that has ended may leave it so first.
-pub(super) fn wait(waiting: &mut impl Waiting, how: Wait, end: Option<Instant>) -> Result<bool> {
-    match how {
-        Wait::Poll => look(waiting, None),
-        Wait::Sleep | Wait::SleepAtMost(_) => sleep(waiting, end),
-        Wait::PollFor(time) => match look(waiting, Some(time))? {
+pub(super) fn wait(
+    waited: &mut impl Waited<Error = Error>,
+    how: Wait,
+    end: Option<Instant>,
+    waits: &mut Waits,
+) -> Result<bool> {
+    let spin = match how {
+        Wait::Poll => Spin::On,
+        Wait::Sleep | Wait::SleepAtMost(_) => Spin::Not,
+        Wait::PollFor(time) => Spin::For(time),
+        Wait::Adaptive => Spin::Adaptive(&mut waits.budget),
+    };
+    match exos_wait::wait(waited, spin, end, &mut waits.counts) {
+        // What it did before counts.
+        Err(Error::PeerGone) => match waited.holds()? {
             true => Ok(true),
-            false => sleep(waiting, None),
+            false => Err(Error::PeerGone),
         },
+        other => other,
     }
 }
 
-fn look(waiting: &mut impl Waiting, at_most: Option<Duration>) -> Result<bool> {
-    let mut end = None;
-    loop {
-        for spin in 0..SPINS_PER_CHECK {
-            if waiting.is_there()? {
-                return Ok(true);
-            }
-            // The clock costs as much as some looks.
-            if let Some(at_most) = at_most.filter(|_| spin % 64 == 63) {
-                let now = Instant::now();
-                let end = end.get_or_insert_with(|| now.checked_add(at_most));
-                if end.is_some_and(|end| now >= end) {
-                    return Ok(false);
-                }
-            }
-            std::hint::spin_loop();
-        }
-        super::collect_all();
-        if waiting.sleeper().is_alone() {
-            return last_look(waiting);
-        }
+/// Lets go of what was taken of anything that this thread has sent, and looks whether the peer is there still.
+pub(super) fn check(sleeper: &Sleeper) -> Result<()> {
+    outbox::collect_all();
+    match sleeper.is_alone() {
+        true => Err(Error::PeerGone),
+        false => Ok(()),
     }
 }
 
-fn sleep(waiting: &mut impl Waiting, end: Option<Instant>) -> Result<bool> {
-    loop {
-        if waiting.is_there()? {
-            return Ok(true);
-        }
-        let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-        if left == Some(Duration::ZERO) {
-            return Ok(false);
-        }
-        let others = outbox::with_others();
-        waiting.falls_asleep();
-        let is_there = waiting.is_there();
-        let slept = match is_there {
-            Ok(false) if others.is_empty() => waiting.sleeper().sleep(left),
-            Ok(false) => sleep_with(waiting.sleeper(), &others, left),
-            _ => Ok(()),
-        };
-        waiting.is_awake();
-        if is_there? {
-            return Ok(true);
-        }
-        match slept {
-            Err(Error::PeerGone) => return last_look(waiting),
-            other => other?,
-        }
+/// Sleeps until it is woken, or this long; false when nothing has woken it.
+pub(super) fn sleep(sleeper: &Sleeper, at_most: Option<Duration>) -> Result<bool> {
+    let others = outbox::with_others();
+    match others.is_empty() {
+        true => sleeper.sleep(at_most),
+        false => sleep_with(sleeper, &others, at_most),
     }
 }
 
@@ -113,7 +102,7 @@ fn sleep_with(
     sleeper: &Sleeper,
     others: &[Rc<RefCell<Outbox>>],
     at_most: Option<Duration>,
-) -> Result<()> {
+) -> Result<bool> {
     let bells: Vec<Rc<Sleeper>> = others
         .iter()
         .map(|o| Rc::clone(&o.borrow().sleeper))
@@ -121,7 +110,7 @@ fn sleep_with(
     let mut is_nothing_taken = true;
     for outbox in others {
         let mut outbox = outbox.borrow_mut();
-        outbox.ring.falls_asleep();
+        outbox.publish();
         is_nothing_taken &= !outbox.look();
     }
     // What has rung for an event loop stays rung for it, so it is no bell that wakes us: we look from time to time.
@@ -137,22 +126,14 @@ fn sleep_with(
     for outbox in others {
         let mut outbox = outbox.borrow_mut();
         if !outbox.is_armed {
-            outbox.ring.is_awake();
+            outbox.ring.withdraw();
             let _ = outbox.sleeper.clear();
         }
         outbox.look();
     }
     match is_woken {
         // Also where only another was: the caller looks again.
-        true => sleeper.sleep(Some(Duration::ZERO)),
-        false => Ok(()),
-    }
-}
-
-/// The peer has ended: what it did before counts.
-fn last_look(waiting: &mut impl Waiting) -> Result<bool> {
-    match waiting.is_there()? {
-        true => Ok(true),
-        false => Err(Error::PeerGone),
+        true => sleeper.clear(),
+        false => Ok(false),
     }
 }

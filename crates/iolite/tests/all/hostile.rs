@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-const KIND_PIPE: u32 = 0x696f_0001;
+const KIND_PIPE: u32 = 0x696f_0003;
 const KIND_POOL: u32 = 0x696f_0002;
 /// Of a ring of 4 slots, and of pools and columns of 8 buffers of 4,096 bytes.
 const RING_LEN: u64 = 4096;

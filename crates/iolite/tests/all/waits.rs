@@ -1,7 +1,7 @@
 //! Waiting for a time, and event loops that wait at other places too.
 
 use crate::common::{SMALL, bytes, is_readable, pipe, pool, read, sockets};
-use exos_iolite::{Aggregate, Options, Read, Receiver, Sender, Trust, Wait};
+use exos_iolite::{Aggregate, Counts, LowWater, Options, Read, Receiver, Sender, Trust, Wait};
 use std::time::Duration;
 
 const SHORT: Wait = Wait::SleepAtMost(Duration::from_millis(5));
@@ -74,4 +74,92 @@ fn what_rings_for_an_event_loop_is_not_taken_by_another_wait() {
         second.woken();
         assert!(!is_readable(&second));
     }
+}
+
+/// More than the pool's share is never under way: what is waited for never comes, and the producer that waits for that flushes what is there.
+#[test]
+fn a_consumer_that_waits_for_too_much_and_its_producer_do_not_wait_for_each_other() {
+    let (socket, theirs) = sockets();
+    let producer = std::thread::spawn(move || {
+        let pool = pool(SMALL);
+        let mut sender = Sender::connect(socket, &pool, Options::default()).expect("a pipe");
+        sender.set_low_water(usize::MAX);
+        let mut all: Aggregate = (0..8).map(|n| bytes(&pool, n, 4096)).collect();
+        let end = Wait::SleepAtMost(Duration::from_secs(20));
+        let is_written = sender.write_all(&mut all, end).expect("good");
+        assert!(is_written, "{} bytes are left", all.len());
+    });
+    let mut receiver = Receiver::accept(theirs, Trust::Untrusted).expect("a pipe");
+    let (slices, bytes) = (60, usize::MAX);
+    receiver.set_low_water(LowWater { slices, bytes });
+    let mut len = 0;
+    while let Read::Data(data) = receiver.read_wait(usize::MAX, Wait::Sleep).expect("good") {
+        len += data.len();
+    }
+    assert_eq!(len, 8 * 4096);
+    producer.join().expect("it does not panic");
+}
+
+#[test]
+fn what_has_come_in_time_is_read_though_more_was_waited_for() {
+    let pool = pool(SMALL);
+    let (mut sender, mut receiver) = pipe(&pool, Options::default(), Trust::Trusted);
+    let (slices, bytes_wanted) = (usize::MAX, 5000);
+    let bytes = |len| bytes(&pool, 7, len).into();
+    receiver.set_low_water(LowWater {
+        slices,
+        bytes: bytes_wanted,
+    });
+    sender.write(&mut bytes(4096)).expect("room");
+    let data = receiver.read_wait(96, SHORT);
+    assert!(matches!(data, Ok(Read::Data(data)) if data.len() == 96));
+    // What is left of that counts: with 1,000 more it is enough.
+    sender.write(&mut bytes(1000)).expect("room");
+    let before = receiver.waits();
+    let data = receiver.read_wait(usize::MAX, Wait::Sleep);
+    assert!(matches!(data, Ok(Read::Data(data)) if data.len() == 5000));
+    assert_eq!(receiver.waits(), before, "nothing was waited for");
+}
+
+/// An event loop's ends are readable when what they wait for is there, and not before; what comes of it is counted.
+#[test]
+fn event_loops_are_woken_by_what_they_wait_for() {
+    let pool = pool(SMALL);
+    let (mut sender, mut receiver) = pipe(&pool, TWO, Trust::Trusted);
+    let slices = 2;
+    receiver.set_low_water(LowWater {
+        slices,
+        bytes: usize::MAX,
+    });
+    sender.set_low_water(slices);
+    let one = || bytes(&pool, 1, 100).into();
+    for round in 1..=3 {
+        assert!(!receiver.arm().expect("good"));
+        sender.write(&mut one()).expect("room");
+        assert!(!is_readable(&receiver));
+        sender.write(&mut one()).expect("room");
+        assert!(is_readable(&receiver));
+        receiver.woken();
+        assert!(!sender.arm().expect("good"));
+        read(&mut receiver, 100);
+        assert!(!is_readable(&sender));
+        read(&mut receiver, 100);
+        assert!(is_readable(&sender));
+        sender.woken();
+        let counts = Counts {
+            sleeps: round,
+            wakes: round,
+            ..Counts::default()
+        };
+        assert_eq!((sender.waits(), receiver.waits()), (counts, counts));
+    }
+    // What has rung and was read before anybody heard it is a wake-up for nothing.
+    assert!(!receiver.arm().expect("good"));
+    let mut two = [bytes(&pool, 1, 1), bytes(&pool, 2, 1)]
+        .into_iter()
+        .collect();
+    sender.write(&mut two).expect("room");
+    read(&mut receiver, 2);
+    receiver.woken();
+    assert_eq!(receiver.waits().false_wakes, 1);
 }

@@ -2,7 +2,7 @@
 
 use crate::common::{SMALL, bytes, pool, sockets};
 use crate::start::{assert_all_back, role, start, start_with};
-use exos_iolite::{Error, Options, Pool, Read, Receiver, Sender, Shape, Trust, Wait};
+use exos_iolite::{Error, LowWater, Options, Pool, Read, Receiver, Sender, Shape, Trust, Wait};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::process::Child;
 use std::time::{Duration, Instant};
@@ -43,8 +43,10 @@ fn part() {
     match &role[..] {
         "echo-polls" => send_back(socket, Wait::Poll),
         "echo-sleeps" => send_back(socket, Wait::Sleep),
+        "echo-adapts" => send_back(socket, Wait::Adaptive),
         "passes-on" => pass_on(socket),
         "writes-lines" => crate::lines::write_lines(socket, 100_000).expect("it reads"),
+        "sends-small" => send_small(socket),
         "sends-and-stays" => send_and_stay(socket),
         other => panic!("no such role: {other}"),
     }
@@ -82,12 +84,54 @@ fn send_and_stay(socket: OwnedFd) {
     }
 }
 
+const SMALL_ONES: u32 = 2000;
+
+/// Small messages, each written by itself.
+fn send_small(socket: OwnedFd) {
+    let pool = pool(Shape::of(64));
+    let mut sender = Sender::connect(socket, &pool, Options::default()).expect("a pipe");
+    for n in 0..SMALL_ONES {
+        let mut data = bytes(&pool, n as u8, 1000).into();
+        let is_written = sender.write_all(&mut data, Wait::Sleep);
+        assert!(is_written.expect("it reads"));
+    }
+}
+
+/// The producer decides: of 2,000 messages of 1,000 bytes at most every sixteenth wakes one that waits for 16,000, however the two are
+/// scheduled. What wakes for nothing is counted.
+#[test]
+fn a_consumer_that_waits_for_many_bytes_is_not_woken_by_few() {
+    let (socket, theirs) = sockets();
+    let mut process = start(TEST, "sends-small", theirs);
+    let mut receiver = Receiver::accept(socket, Trust::Trusted).expect("a pipe");
+    let (slices, bytes) = (usize::MAX, 16_000);
+    receiver.set_low_water(LowWater { slices, bytes });
+    let (mut messages, mut reads) = (0, 0);
+    loop {
+        match receiver.read_wait(usize::MAX, Wait::Sleep) {
+            Ok(Read::Data(data)) => messages += data.len() as u32 / 1000,
+            Ok(Read::End) => break,
+            other => panic!("{other:?}"),
+        }
+        reads += 1;
+    }
+    assert_eq!(messages, SMALL_ONES);
+    let waits = receiver.waits();
+    // The last may be less.
+    let most = u64::from(SMALL_ONES / 16 + 1);
+    assert!(reads <= most, "{reads} reads of {most}");
+    let useful = waits.wakes - waits.false_wakes;
+    assert!(useful <= most && waits.wakes <= waits.sleeps, "{waits:?}");
+    assert!(process.wait().expect("ours").success());
+}
+
 #[test]
 fn messages_go_round_between_processes() {
     for (role, how, rounds) in [
         ("echo-polls", Wait::Poll, 300),
         ("echo-sleeps", Wait::Sleep, 300),
         ("echo-sleeps", Wait::PollFor(Duration::from_micros(20)), 300),
+        ("echo-adapts", Wait::Adaptive, 300),
     ] {
         let mut echo = echo(role);
         for round in 0..rounds {

@@ -5,7 +5,7 @@
 
 use crate::common::{SMALL, pool, sockets};
 use crate::start::{assert_all_back, role, start, start_with};
-use exos_iolite::{Aggregate, Error, Options, Pool, Read, Receiver, Sender, Trust, Wait};
+use exos_iolite::{Aggregate, Error, LowWater, Options, Pool, Read, Receiver, Sender, Trust, Wait};
 use exos_testing::Random;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
@@ -24,6 +24,17 @@ const FORWARDS: Options = Options {
     pools: 16,
 };
 
+/// More than is ever under way to a consumer beside what it keeps: it is woken since its producer flushes what it has.
+const MUCH: LowWater = LowWater {
+    slices: 3,
+    bytes: 3 * LEN,
+};
+
+/// What a consumer waits for, one or the other.
+fn consumes(seed: u64) -> &'static str {
+    ["consumes", "consumes-much"][seed as usize % 2]
+}
+
 fn kills() -> u64 {
     let factor: Option<u64> = std::env::var("EXOS_SEEDS")
         .ok()
@@ -39,7 +50,8 @@ fn part() {
     };
     let result = match &role[..] {
         "produces" => produce(socket),
-        "consumes" => consume(socket),
+        "consumes" => consume(socket, LowWater::default()),
+        "consumes-much" => consume(socket, MUCH),
         // Where its standard error goes to is the socket of its own consumer.
         "sends-on" => send_on(socket),
         other => panic!("no such role: {other}"),
@@ -86,6 +98,7 @@ fn feed(pool: &Pool, sender: &mut Sender, number: u64) -> exos_iolite::Result<()
                 if sender.is_peer_gone() {
                     return Err(Error::PeerGone);
                 }
+                sender.flush();
                 assert!(Instant::now() < end, "no buffer comes back: {sent:?}");
                 std::thread::yield_now();
             }
@@ -122,8 +135,9 @@ impl Kept {
     }
 }
 
-fn consume(socket: OwnedFd) -> exos_iolite::Result<()> {
+fn consume(socket: OwnedFd, low_water: LowWater) -> exos_iolite::Result<()> {
     let mut receiver = Receiver::accept(socket, Trust::Trusted)?;
+    receiver.set_low_water(low_water);
     let mut kept = Kept::default();
     loop {
         match receiver.read_wait(LEN, Wait::Sleep) {
@@ -169,7 +183,10 @@ fn send_on(socket: OwnedFd) -> exos_iolite::Result<()> {
             Err(Error::ShareExceeded { .. }) if sender.is_peer_gone() => {
                 return Err(Error::PeerGone);
             }
-            Err(Error::ShareExceeded { .. }) => sender.collect()?,
+            Err(Error::ShareExceeded { .. }) => {
+                sender.flush();
+                sender.collect()?;
+            }
             Err(error) => return Err(error),
         }
     }
@@ -210,8 +227,9 @@ fn a_consumer_is_killed_and_nothing_is_lost() {
     for seed in 0..kills() {
         let mut random = Random(seed);
         let (socket, theirs) = sockets();
-        let mut process = start(TEST, "consumes", theirs);
+        let mut process = start(TEST, consumes(seed), theirs);
         let mut sender = Sender::connect(socket, &pool, FORWARDS).expect("a pipe");
+        sender.set_low_water(1 + seed as usize % 3);
         // It is killed when it has started, or while it does.
         let first = if random.one_in(8) { 0 } else { 20 };
         (0..first).for_each(|n| feed(&pool, &mut sender, n).expect("it reads"));
@@ -236,6 +254,9 @@ fn a_producer_is_killed_and_what_was_sent_stays_as_it_is() {
             Ok(receiver) => receiver,
             Err(error) => panic!("seed {seed}: {error}"),
         };
+        if seed % 2 == 1 {
+            receiver.set_low_water(MUCH);
+        }
         let (mut kept, end) = (Kept::default(), moment(&mut random));
         while Instant::now() < end {
             if let Ok(Read::Data(data)) = receiver.read_wait(LEN, Wait::Sleep) {
@@ -263,7 +284,7 @@ fn one_in_the_middle_is_killed_and_nothing_is_lost_or_used_too_early() {
         let mut random = Random(seed);
         let (socket, to_middle) = sockets();
         let (from_middle, to_last) = sockets();
-        let mut last = start(TEST, "consumes", to_last);
+        let mut last = start(TEST, consumes(seed), to_last);
         let mut middle = start_with(TEST, "sends-on", to_middle, from_middle);
         let mut sender = Sender::connect(socket, &pool, FORWARDS).expect("a pipe");
         (0..20).for_each(|n| feed(&pool, &mut sender, n).expect("it reads"));
