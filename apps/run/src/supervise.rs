@@ -237,13 +237,6 @@ impl Supervisor {
 
     fn handle(&mut self, token: Token) -> io::Result<()> {
         match token {
-            CALLS if self.has_nobody()? => {
-                self.cx.poll.deregister_fd(self.cx.calls.as_fd())?;
-                self.is_alone = true;
-                self.over = Some(Instant::now() + GOODBYE_TIME);
-                // Of some the end was told before all that they had written was taken.
-                self.sockets.go_on_with_all(&self.cx);
-            }
             CALLS => self.take_calls()?,
             CHILD => {
                 let _ = take(&self.signals.to_reap);
@@ -294,16 +287,24 @@ impl Supervisor {
     }
 
     /// No process is left whose calls are told.
-    fn has_nobody(&self) -> io::Result<bool> {
-        let ready = ready(&self.cx.calls, PollFlags::IN)?;
-        Ok(ready.contains(PollFlags::HUP) && !ready.contains(PollFlags::IN))
+    fn has_nobody(&mut self) -> io::Result<()> {
+        self.cx.poll.deregister_fd(self.cx.calls.as_fd())?;
+        self.is_alone = true;
+        self.over = Some(Instant::now() + GOODBYE_TIME);
+        // Of some the end was told before all that they had written was taken.
+        self.sockets.go_on_with_all(&self.cx);
+        Ok(())
     }
 
     /// Answers calls; more come with the next turn, so that packets are not kept waiting.
     fn take_calls(&mut self) -> io::Result<()> {
         for _ in 0..CALLS_AT_ONCE {
-            if !ready(&self.cx.calls, PollFlags::IN)?.contains(PollFlags::IN) {
-                return Ok(());
+            let ready = ready(&self.cx.calls, PollFlags::IN)?;
+            if !ready.contains(PollFlags::IN) {
+                return match ready.contains(PollFlags::HUP) {
+                    true => self.has_nobody(),
+                    false => Ok(()),
+                };
             }
             if let Some(call) = self.cx.calls.next()? {
                 self.take_call(&call);
