@@ -37,6 +37,7 @@ impl Sharing {
                 if self.processes.register(&cx.poll, pid, number)? {
                     self.process_ended(pid);
                 }
+                self.sockets.marks.forget(number);
             }
             Some(Ask::Watch) => {
                 let pid = intercept::process_of(call.thread)?;

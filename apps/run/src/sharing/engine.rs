@@ -14,7 +14,8 @@ use exos::watch::{Holder, Holders, Protocol};
 use exos_host::affinity::allowed;
 use exos_host::intercept::{self, Call};
 use exos_preload::memory::{
-    AWAKE, DESCRIPTORS, MARKED, MARKED_DATAGRAMS, NAP_MICROSECONDS, NAPS, PROCESSES, SLEEPS, Shared,
+    AWAKE, DESCRIPTORS, MARKED, MARKED_DATAGRAMS, NAP_MICROSECONDS, NAPS, PROCESSES, SLEEPS,
+    Shared, Untouched,
 };
 use rustix::net::netdevice::name_to_index;
 use rustix::net::{AddressFamily, SocketType, connect_unspec, socket};
@@ -142,11 +143,30 @@ impl Sharing {
         Some((&mut self.sockets, part))
     }
 
+    /// As above, for one that is connected and that nothing was done to before, as the library says.
+    pub fn untouched_for(&mut self, call: &Call) -> Option<(&mut SharedSockets, Untouched)> {
+        let said = Untouched::of(call.args[4]).filter(|_| call.args[3] == MARKED)?;
+        let fd = call.args[0] as usize;
+        // What it says is its own program's, or it would not know the mark.
+        let is_known = fd < DESCRIPTORS
+            && self.processes.has(said.part)
+            && self.memory.assigned(said.part, fd as i32).is_none();
+        (is_known && self.sockets.table.has_room()).then_some((&mut self.sockets, said))
+    }
+
     /// The part of the caller's process, where there is room for another socket.
     pub(super) fn part_asking(&self, call: &Call) -> Option<u32> {
-        let pid = self.sockets.table.has_room().then_some(call.thread)?;
-        let pid = intercept::process_of(pid).ok()?;
-        self.processes.part_of(pid)
+        let has_room = self.sockets.table.has_room();
+        has_room.then(|| self.part_calling(call))?
+    }
+
+    /// The part of the caller's process. The thread that a process began with has its number.
+    fn part_calling(&self, call: &Call) -> Option<u32> {
+        let part = self.processes.part_of(call.thread);
+        part.or_else(|| {
+            let pid = intercept::process_of(call.thread).ok()?;
+            self.processes.part_of(pid)
+        })
     }
 
     /// The shared socket for datagrams that a call is of, which the library makes.
@@ -154,8 +174,7 @@ impl Sharing {
         if call.args[3] != MARKED_DATAGRAMS {
             return None;
         }
-        let pid = intercept::process_of(call.thread).ok()?;
-        let part = self.processes.part_of(pid)?;
+        let part = self.part_calling(call)?;
         let number = self.memory.assigned(part, call.args[0] as i32)?;
         let entry = self.sockets.table.get(number)?;
         let is_it = matches!(entry.kind, Kind::Datagrams(_));
@@ -228,6 +247,7 @@ impl Sharing {
             }
             PROCESS.. => {
                 let part = (token - PROCESS) as u32;
+                self.sockets.marks.forget(part);
                 if let Some(pid) = self.processes.ended(&cx.poll, part)? {
                     self.process_ended(pid);
                 }
