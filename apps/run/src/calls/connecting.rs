@@ -17,12 +17,13 @@ use crate::answer::{Answer, fails};
 use crate::context::Context;
 use crate::datagram_socket::DatagramSocket;
 use crate::target::{
-    Descriptor, header_options, is_to_none, keepalive_options, read_address, user_timeout,
+    Descriptor, decode, header_options, is_to_none, keepalive_options, read_name, user_timeout,
 };
 
 impl Sockets {
     pub(super) fn connect(&mut self, cx: &Context, call: &Call) -> io::Result<Answer> {
-        let to = read_address(&cx.calls, call, call.args[1], call.args[2])?;
+        let name = read_name(&cx.calls, call, call.args[1], call.args[2])?;
+        let to = decode(&name);
         if let Some((shared, number)) = self.shared_datagrams(call) {
             shared.connect_datagrams(cx, number, to)?;
             return Ok(Answer::Value(0));
@@ -32,7 +33,7 @@ impl Sockets {
         }
         // By the library what has ended so is told by itself.
         if let Some(sharing) = self.sharing.as_ref().filter(|_| call.args[3] != MARKED)
-            && is_to_none(&cx.calls, call)?
+            && is_to_none(&name)
         {
             return sharing.disconnect_kernels(call);
         }
