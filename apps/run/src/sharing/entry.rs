@@ -59,9 +59,13 @@ impl Entry {
         }
     }
 
-    /// More than a few pages of its rings were used.
+    /// More than a few pages of its rings were used, and have not been given back.
     pub fn has_moved_much(&self) -> bool {
-        !matches!(self.kind, Kind::Flowing(_)) || self.moved().sum() > 64 << 10
+        match &self.kind {
+            Kind::Flowing(flowing) => flowing.moved.sum() > 64 << 10,
+            Kind::Datagrams(_) => true,
+            _ => false,
+        }
     }
 }
 
