@@ -1608,7 +1608,7 @@ def as_made(ours, *hosts):
                 change(s)
                 s.connect((host, port))
                 assert s.getsockopt(*idle) == 77, change
-        # A number that another socket had before, which was closed beneath the library.
+        # A copy that is left of it.
         with socket.socket(family) as s:
             fd = os.dup(s.fileno())
         with socket.socket(fileno=fd) as s:
