@@ -1563,6 +1563,64 @@ def options(ours):
             assert select.select([v4, v6], [], [], 60)[0] == [v4]
 
 
+def as_made(ours, *hosts):
+    """A socket that nothing was done to before connect has a new one's options; what was done to another, be it by another descriptor or
+    another process, is there behind it."""
+    idle, ttl = (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE), (socket.IPPROTO_IP, socket.IP_TTL)
+    asked = [(1, option) for option in (socket.SO_KEEPALIVE, socket.SO_REUSEADDR, socket.SO_REUSEPORT, socket.SO_RCVLOWAT)]
+    asked += [idle, (6, socket.TCP_KEEPINTVL), (6, socket.TCP_KEEPCNT), (6, socket.TCP_NODELAY), (6, 18), ttl, (0, socket.IP_TOS)]
+    of_v6 = [(41, option) for option in (socket.IPV6_V6ONLY, socket.IPV6_UNICAST_HOPS, socket.IPV6_TCLASS)]
+
+    def by_copy(s):
+        with s.dup() as copy:
+            copy.setsockopt(*idle, 77)
+
+    def by_child(s):
+        child = os.fork()
+        if child == 0:
+            s.setsockopt(*idle, 77)
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+
+    def by_passing(s):
+        one, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        with one, other:
+            socket.send_fds(one, [b"x"], [s.fileno()])
+            with socket.socket(fileno=socket.recv_fds(other, 1, 1)[1][0]) as passed:
+                passed.setsockopt(*idle, 77)
+
+    for host, port in ((host, 8000) for host in hosts):
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        all_asked = asked + (of_v6 if ":" in host else [])
+        for inheritable, limit in ((False, None), (True, None), (False, 0), (True, 0)):
+            with socket.socket(family) as s:
+                s.settimeout(limit)
+                s.set_inheritable(inheritable)
+                before = [s.getsockopt(*option) for option in all_asked], fcntl.fcntl(s, fcntl.F_GETFL) & os.O_NONBLOCK
+                assert s.connect_ex((host, port)) in (0, errno.EINPROGRESS)
+                assert os.readlink(f"/proc/self/fd/{s.fileno()}").startswith("anon_inode:")
+                assert s.get_inheritable() == inheritable
+                select.select([], [s], [], 60)
+                now = [s.getsockopt(*option) for option in all_asked], fcntl.fcntl(s, fcntl.F_GETFL) & os.O_NONBLOCK
+                assert now == before, (now, before)
+        for change in (lambda s: s.setsockopt(*idle, 77), by_copy, by_child, by_passing):
+            with socket.socket(family) as s:
+                change(s)
+                s.connect((host, port))
+                assert s.getsockopt(*idle) == 77, change
+        # A copy that is left of it.
+        with socket.socket(family) as s:
+            fd = os.dup(s.fileno())
+        with socket.socket(fileno=fd) as s:
+            s.setsockopt(*idle, 78)
+            s.connect((host, port))
+            assert s.getsockopt(*idle) == 78
+    with socket.socket() as s:
+        s.bind((ours, 9301))
+        s.connect((hosts[0], 8000))
+        assert s.getsockname() == (ours, 9301)
+
+
 def refused_options():
     """Options of a socket whose connection nobody takes stay."""
     kept = [(socket.SOL_SOCKET, socket.SO_SNDBUF, 30000), (socket.SOL_SOCKET, socket.SO_RCVBUF, 40000), (socket.IPPROTO_IP, socket.IP_TOS, 32),

@@ -7,7 +7,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::{ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
-use exos::net::{Events, Interest, Net, PollEvent, Token, Trigger};
+use exos::net::{Events, Interest, Net, Token, Trigger};
 use exos::{Error, Exos, LinkKind, Role};
 use exos_host::children::{adopt_orphans, end_descendants, reap, signal_descendants};
 use exos_host::intercept::{self, Call};
@@ -120,12 +120,6 @@ pub(crate) fn exit_code(status: ExitStatus) -> ExitCode {
     ExitCode::from(u8::try_from(code.unwrap_or(1)).unwrap_or(1))
 }
 
-/// Whether an event is one of sockets, behind which a program may have more to say soon. What it asks for by calls that wait for an answer,
-/// as those do by which processes begin and end, is no reason to look again; nor is what it has printed of its calls.
-fn is_of_sockets(event: PollEvent) -> bool {
-    ![CALLS, CHILD, ASKED, REPORT, TRACED].contains(&event.token)
-}
-
 /// A program that runs.
 struct Supervisor {
     cx: Context,
@@ -198,7 +192,7 @@ impl Supervisor {
             let left = Some(left.map_or(told, |left| left.min(told)));
             let left = self.sockets.before_waiting(&self.cx, left)?;
             self.cx.poll.wait(&mut events, self.cx.later().wait(left))?;
-            self.sockets.after_waiting(events.iter().any(is_of_sockets));
+            self.sockets.after_waiting();
             for event in events.iter() {
                 self.handle(event.token)?;
             }
@@ -237,13 +231,6 @@ impl Supervisor {
 
     fn handle(&mut self, token: Token) -> io::Result<()> {
         match token {
-            CALLS if self.has_nobody()? => {
-                self.cx.poll.deregister_fd(self.cx.calls.as_fd())?;
-                self.is_alone = true;
-                self.over = Some(Instant::now() + GOODBYE_TIME);
-                // Of some the end was told before all that they had written was taken.
-                self.sockets.go_on_with_all(&self.cx);
-            }
             CALLS => self.take_calls()?,
             CHILD => {
                 let _ = take(&self.signals.to_reap);
@@ -294,16 +281,24 @@ impl Supervisor {
     }
 
     /// No process is left whose calls are told.
-    fn has_nobody(&self) -> io::Result<bool> {
-        let ready = ready(&self.cx.calls, PollFlags::IN)?;
-        Ok(ready.contains(PollFlags::HUP) && !ready.contains(PollFlags::IN))
+    fn has_nobody(&mut self) -> io::Result<()> {
+        self.cx.poll.deregister_fd(self.cx.calls.as_fd())?;
+        self.is_alone = true;
+        self.over = Some(Instant::now() + GOODBYE_TIME);
+        // Of some the end was told before all that they had written was taken.
+        self.sockets.go_on_with_all(&self.cx);
+        Ok(())
     }
 
     /// Answers calls; more come with the next turn, so that packets are not kept waiting.
     fn take_calls(&mut self) -> io::Result<()> {
         for _ in 0..CALLS_AT_ONCE {
-            if !ready(&self.cx.calls, PollFlags::IN)?.contains(PollFlags::IN) {
-                return Ok(());
+            let ready = ready(&self.cx.calls, PollFlags::IN)?;
+            if !ready.contains(PollFlags::IN) {
+                return match ready.contains(PollFlags::HUP) {
+                    true => self.has_nobody(),
+                    false => Ok(()),
+                };
             }
             if let Some(call) = self.cx.calls.next()? {
                 self.take_call(&call);

@@ -75,6 +75,9 @@ pub(crate) fn inode(fd: &OwnedFd) -> io::Result<u64> {
     Ok(fstat(fd.as_fd())?.st_ino)
 }
 
+/// Bytes of the longest that is of an IP family.
+pub(crate) const ADDRESS_LEN: usize = 28;
+
 /// More than any address has (`struct sockaddr_storage`).
 const ADDRESS_MOST: u64 = 128;
 
@@ -85,27 +88,27 @@ pub(crate) fn read_address(
     at: u64,
     len: u64,
 ) -> io::Result<Option<SocketAddr>> {
-    let mut bytes = [0; 28];
-    if len > ADDRESS_MOST {
-        return Ok(None);
-    }
-    let len = usize::try_from(len).map_or(bytes.len(), |len| len.min(bytes.len()));
-    let count = intercept::read_memory(call.thread, at, &mut bytes[..len])?;
-    if !calls.waits(call) {
-        return Err(io::ErrorKind::Interrupted.into());
-    }
-    Ok(decode(&bytes[..count]))
+    Ok(decode(&read_name(calls, call, at, len)?))
 }
 
-/// Whether connect(2) is to have a socket leave its peer (`AF_UNSPEC`).
-pub(crate) fn is_to_none(calls: &Calls, call: &Call) -> io::Result<bool> {
-    let mut family = [0; 2];
-    if !(2..=ADDRESS_MOST).contains(&call.args[2]) {
-        return Ok(false);
+/// As much as there is of the address that an argument of the call points to, of any family; nothing of one that is longer than any.
+pub(crate) fn read_name(calls: &Calls, call: &Call, at: u64, len: u64) -> io::Result<Vec<u8>> {
+    if len > ADDRESS_MOST {
+        return Ok(Vec::new());
     }
-    let count = intercept::read_memory(call.thread, call.args[1], &mut family)?;
-    let is_whole = count == family.len() && calls.waits(call);
-    Ok(is_whole && i32::from(u16::from_ne_bytes(family)) == libc::AF_UNSPEC)
+    let mut bytes = vec![0; usize::try_from(len).map_or(ADDRESS_LEN, |len| len.min(ADDRESS_LEN))];
+    let count = intercept::read_memory(call.thread, at, &mut bytes)?;
+    bytes.truncate(count);
+    match calls.waits(call) {
+        true => Ok(bytes),
+        false => Err(io::ErrorKind::Interrupted.into()),
+    }
+}
+
+/// Whether connect(2) to this address has a socket leave its peer (`AF_UNSPEC`).
+pub(crate) fn is_to_none(name: &[u8]) -> bool {
+    let family = name.first_chunk().map(|family| u16::from_ne_bytes(*family));
+    family.map(i32::from) == Some(libc::AF_UNSPEC)
 }
 
 /// Whether a socket that is bound to this address is one for IPv6 alone from then on, whatever it was (ipv6(7)).

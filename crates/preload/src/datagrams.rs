@@ -1,12 +1,13 @@
 //! Datagrams: what reading and writing calls come to on a socket for them (udp(7)).
 
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{Ordering, fence};
 
 use crate::addresses::{address_at, family_of, is_ipv4, is_loopback};
 use crate::ask::ask;
+use crate::descriptor_set::DescriptorSet;
 use crate::memory::options::{IPV6, V6_ONLY};
 use crate::memory::state::{DATAGRAMS, HAS_MORE, HAS_PORT, NO_READS, NO_WRITES, STANDS};
-use crate::memory::{Address, Ask, DATAGRAM_HEAD, DATAGRAM_ROOM, DESCRIPTORS, RING};
+use crate::memory::{Address, Ask, DATAGRAM_HEAD, DATAGRAM_ROOM, RING};
 use crate::process::{Found, Here};
 use crate::sharing::{find, move_in};
 use crate::system::*;
@@ -272,24 +273,18 @@ impl Found {
 }
 
 /// Sockets that were made for datagrams, and may not have been used since.
-static MADE: [AtomicU64; DESCRIPTORS / 64] = [const { AtomicU64::new(0) }; DESCRIPTORS / 64];
+static MADE: DescriptorSet = DescriptorSet::new();
 
 /// One was made.
 pub fn made(fd: i32) {
-    if let Some(word) = MADE.get(fd as usize / 64) {
-        word.fetch_or(1 << (fd % 64), Ordering::Relaxed);
-    }
+    MADE.insert(fd);
 }
 
 /// One of the kernel's that was not used so far is shared, before there is another descriptor of it, or something is done to it that it
 /// would not know of as ours.
 pub fn share_made(fd: i32) {
-    let Some(word) = MADE.get(fd as usize / 64) else {
-        return;
-    };
-    let bit = 1 << (fd % 64);
-    if word.load(Ordering::Relaxed) & bit != 0 && find(fd).is_none() {
-        word.fetch_and(!bit, Ordering::Relaxed);
+    if MADE.has(fd) && find(fd).is_none() {
+        MADE.remove(fd);
         share(fd);
     }
 }
@@ -309,15 +304,10 @@ pub fn share(fd: i32) {
 
 /// Before a fork: those that were not used so far are shared, so that they are one socket in both processes, whichever uses it first.
 pub fn share_unused(here: &'static Here) {
-    for (at, word) in MADE.iter().enumerate() {
-        let mut bits = word.swap(0, Ordering::Relaxed);
-        while bits != 0 {
-            let fd = (at * 64) as i32 + bits.trailing_zeros() as i32;
-            bits &= bits - 1;
-            // It may have been closed since, and be something else.
-            if !here.knows(fd) {
-                share(fd);
-            }
+    MADE.drain(|fd| {
+        // It may have been closed since, and be something else.
+        if !here.knows(fd) {
+            share(fd);
         }
-    }
+    });
 }

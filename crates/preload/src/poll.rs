@@ -121,11 +121,13 @@ impl<'a> Call<'a> {
         Some(until.saturating_duration_since(Instant::now()))
     }
 
-    /// Looks at all; how many are ready.
+    /// Looks at all; how many are ready. The kernel is not asked where it has nothing to say.
     fn look(&mut self) -> Result<usize, i32> {
         let mut ready = self.look_at_ours();
-        // SAFETY: the mask is one or null.
-        ready += unsafe { kernel(&mut self.kernel, Some(Duration::ZERO), self.mask)? };
+        if !self.mask.is_null() || self.kernel.iter().any(|asked| asked.fd >= 0) {
+            // SAFETY: the mask is one or null.
+            ready += unsafe { kernel(&mut self.kernel, Some(Duration::ZERO), self.mask)? };
+        }
         for (fd, asked) in self.fds.iter_mut().zip(&self.kernel) {
             match asked.fd {
                 0.. => fd.revents = asked.revents,

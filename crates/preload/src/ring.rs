@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// How far each side is. All zeroes: an empty ring. The positions wrap.
 #[repr(C, align(64))]
+#[derive(Default)]
 pub struct Positions {
     /// Bytes written; the writer's.
     tail: AtomicU32,

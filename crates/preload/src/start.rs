@@ -12,7 +12,7 @@ use crate::ask::ask;
 use crate::memory::{Ask, VARIABLE};
 use crate::process::{Here, here};
 use crate::signals::Section;
-use crate::{datagrams, epoll, sharing, system};
+use crate::{datagrams, epoll, sharing, system, untouched};
 
 /// What the environment says of the memory: the process whose descriptors these are, the memory, the bell.
 static TOLD: [AtomicU32; 3] = [const { AtomicU32::new(0) }; 3];
@@ -127,6 +127,7 @@ extern "C" fn before_fork() {
     let Some(here) = here() else {
         return;
     };
+    untouched::forget_all();
     if here.takes_part_for_child() {
         datagrams::share_unused(here);
         epoll::hold();

@@ -261,7 +261,18 @@ pub unsafe fn call(number: i64, [a, b, c, d, e, f]: [usize; 6]) -> i64 {
 /// As the call says.
 pub unsafe fn marked(call: i64, fd: i32, second: usize, third: usize) -> i32 {
     // SAFETY: the caller's promise.
-    unsafe { self::call(call, [fd as usize, second, third, MARKED as usize, 0, 0]) as i32 }
+    unsafe { marked_with(call, [fd as usize, second, third], 0) }
+}
+
+/// As above, with what there is to say besides ([`Untouched`](crate::memory::Untouched)).
+///
+/// # Safety
+///
+/// As the call says.
+pub unsafe fn marked_with(call: i64, [fd, second, third]: [usize; 3], said: u64) -> i32 {
+    let words = [fd, second, third, MARKED as usize, said as usize, 0];
+    // SAFETY: the caller's promise.
+    unsafe { self::call(call, words) as i32 }
 }
 
 /// A system call that the other side sees to be made by the library for a shared socket for datagrams.

@@ -14,12 +14,9 @@ use super::entry::{Entry, Kind};
 use super::processes::shared_descriptor;
 use crate::answer::{Answer, fails};
 use crate::context::Context;
-use crate::target::{Descriptor, read_address, tcp_info, write};
+use crate::target::{ADDRESS_LEN, Descriptor, read_address, tcp_info, write};
 use crate::trace::say;
 use crate::unix::UnixSockets;
-
-/// Bytes of an address of either family.
-const ADDRESS_LEN: u64 = 28;
 
 impl Sharing {
     /// A program asks us for something by way of the library.
@@ -37,6 +34,7 @@ impl Sharing {
                 if self.processes.register(&cx.poll, pid, number)? {
                     self.process_ended(pid);
                 }
+                self.sockets.marks.forget(number);
             }
             Some(Ask::Watch) => {
                 let pid = intercept::process_of(call.thread)?;
@@ -61,7 +59,7 @@ impl Sharing {
             Some(Ask::Datagrams) => return self.asked_for_datagrams(cx, call, fd),
             Some(Ask::Port) => self.sockets.bind_for_use(cx, fd as u32)?,
             Some(Ask::Source) => {
-                let from = read_address(&cx.calls, call, value, ADDRESS_LEN)?;
+                let from = read_address(&cx.calls, call, value, ADDRESS_LEN as u64)?;
                 let is_ours = |ip: IpAddr| ip.is_loopback() || cx.has_address(ip);
                 if !from.is_some_and(|from| is_ours(from.ip())) {
                     return fails(libc::EINVAL);

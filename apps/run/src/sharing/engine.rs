@@ -14,13 +14,14 @@ use exos::watch::{Holder, Holders, Protocol};
 use exos_host::affinity::allowed;
 use exos_host::intercept::{self, Call};
 use exos_preload::memory::{
-    AWAKE, DESCRIPTORS, MARKED, MARKED_DATAGRAMS, NAP_MICROSECONDS, NAPS, PROCESSES, SLEEPS, Shared,
+    AWAKE, DESCRIPTORS, MARKED, MARKED_DATAGRAMS, NAP_MICROSECONDS, NAPS, PROCESSES, SLEEPS,
+    Shared, Untouched,
 };
 use rustix::net::netdevice::name_to_index;
 use rustix::net::{AddressFamily, SocketType, connect_unspec, socket};
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use super::entry::Kind;
+use super::entry::{Entry, Kind};
 use super::gathering::Gathering;
 use super::library::Library;
 use super::processes::{PROCESS, Processes};
@@ -142,11 +143,30 @@ impl Sharing {
         Some((&mut self.sockets, part))
     }
 
+    /// As above, for one that is connected and that nothing was done to before, as the library says.
+    pub fn untouched_for(&mut self, call: &Call) -> Option<(&mut SharedSockets, Untouched)> {
+        let said = Untouched::of(call.args[4]).filter(|_| call.args[3] == MARKED)?;
+        let fd = call.args[0] as usize;
+        // What it says is its own program's, or it would not know the mark.
+        let is_known = fd < DESCRIPTORS
+            && self.processes.has(said.part)
+            && self.memory.assigned(said.part, fd as i32).is_none();
+        (is_known && self.sockets.table.has_room()).then_some((&mut self.sockets, said))
+    }
+
     /// The part of the caller's process, where there is room for another socket.
     pub(super) fn part_asking(&self, call: &Call) -> Option<u32> {
-        let pid = self.sockets.table.has_room().then_some(call.thread)?;
-        let pid = intercept::process_of(pid).ok()?;
-        self.processes.part_of(pid)
+        let has_room = self.sockets.table.has_room();
+        has_room.then(|| self.part_calling(call))?
+    }
+
+    /// The part of the caller's process. The thread that a process began with has its number.
+    fn part_calling(&self, call: &Call) -> Option<u32> {
+        let part = self.processes.part_of(call.thread);
+        part.or_else(|| {
+            let pid = intercept::process_of(call.thread).ok()?;
+            self.processes.part_of(pid)
+        })
     }
 
     /// The shared socket for datagrams that a call is of, which the library makes.
@@ -154,8 +174,7 @@ impl Sharing {
         if call.args[3] != MARKED_DATAGRAMS {
             return None;
         }
-        let pid = intercept::process_of(call.thread).ok()?;
-        let part = self.processes.part_of(pid)?;
+        let part = self.part_calling(call)?;
         let number = self.memory.assigned(part, call.args[0] as i32)?;
         let entry = self.sockets.table.get(number)?;
         let is_it = matches!(entry.kind, Kind::Datagrams(_));
@@ -167,12 +186,8 @@ impl Sharing {
         self.processes.look_at_others(Instant::now());
         let mut numbers = Vec::new();
         self.memory.work().drain(|number| numbers.push(number));
-        self.has_worked |= !numbers.is_empty();
-        numbers
-            .iter()
-            .for_each(|number| self.gathering.note(*number));
         for number in numbers {
-            self.sockets.turn(cx, number);
+            self.has_news_of(cx, number);
         }
     }
 
@@ -192,8 +207,10 @@ impl Sharing {
         };
         cx.net.flush()?;
         if self.gathering.after_turn(Instant::now()) {
-            let others = [self.bell.1.as_fd(), cx.calls.as_fd()];
-            self.sockets.news.wake_and_gather(others);
+            let (bell, calls) = (self.bell.1.as_fd(), cx.calls.as_fd());
+            if self.sockets.news.wake_and_gather(bell, calls) {
+                self.hear_bell();
+            }
             // It leaves when the next turn begins, before that takes packets in.
             self.look(cx);
         }
@@ -208,19 +225,14 @@ impl Sharing {
         Ok(left.into_iter().chain(most).chain(due).min())
     }
 
-    pub fn after_waiting(&mut self, has_events: bool) {
+    pub fn after_waiting(&self) {
         self.memory.engine().store(AWAKE, Ordering::Relaxed);
-        self.has_worked |= has_events;
     }
 
     /// An event of a shared socket, of a process, or of the bell.
     pub fn handle(&mut self, cx: &Context, token: usize) -> io::Result<()> {
         match token {
-            BELL => {
-                let mut bytes = [0; 64];
-                // What it rings for is looked at anyway.
-                let _ = rustix::io::read(&self.bell.1, &mut bytes);
-            }
+            BELL => self.hear_bell(),
             BY_LOOPBACK.. => {
                 let number = (token - BY_LOOPBACK) as u32;
                 self.sockets.hear_loopback(number);
@@ -228,6 +240,7 @@ impl Sharing {
             }
             PROCESS.. => {
                 let part = (token - PROCESS) as u32;
+                self.sockets.marks.forget(part);
                 if let Some(pid) = self.processes.ended(&cx.poll, part)? {
                     self.process_ended(pid);
                 }
@@ -237,6 +250,11 @@ impl Sharing {
             }
         }
         Ok(())
+    }
+
+    /// What it rings for is looked at anyway.
+    fn hear_bell(&self) {
+        let _ = rustix::io::read(&self.bell.1, &mut [0; 64]);
     }
 
     /// Has a socket of the kernel's leave its peer, for a program that has no part of the memory; then tells those that have one, which
@@ -251,6 +269,8 @@ impl Sharing {
     fn has_news_of(&mut self, cx: &Context, number: u32) {
         self.gathering.note(number);
         self.sockets.turn(cx, number);
+        // Behind one that is over, or is shared no more, nothing comes by the memory.
+        self.has_worked |= self.sockets.table.get(number).is_some_and(Entry::is_used);
     }
 
     /// What a process held is free, and nobody waits for news with it.

@@ -45,6 +45,14 @@ impl Entry {
         }
     }
 
+    /// Programs do something to it, or may, by the memory.
+    pub fn is_used(&self) -> bool {
+        !matches!(
+            self.kind,
+            Kind::Kernels(..) | Kind::Failed | Kind::Unshared(_)
+        )
+    }
+
     /// It waits in a listener's ring, and no program has had it.
     pub fn is_offered(&self, memory: &Shared, number: u32) -> bool {
         matches!(self.kind, Kind::Flowing(_) | Kind::Kernels(..))
@@ -59,9 +67,13 @@ impl Entry {
         }
     }
 
-    /// More than a few pages of its rings were used.
+    /// More than a few pages of its rings were used, and have not been given back.
     pub fn has_moved_much(&self) -> bool {
-        !matches!(self.kind, Kind::Flowing(_)) || self.moved().sum() > 64 << 10
+        match &self.kind {
+            Kind::Flowing(flowing) => flowing.moved.sum() > 64 << 10,
+            Kind::Datagrams(_) => true,
+            _ => false,
+        }
     }
 }
 

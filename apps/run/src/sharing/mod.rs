@@ -9,9 +9,9 @@
 //! | `engine`, `gathering` | what the loop does with all of it; when programs are looked at |
 //! | `asked` | what programs ask for by way of the library |
 //! | `processes`, `library`, `credentials` | the processes; what is loaded into them; which may open it |
-//! | `sockets`, `table`, `entry`, `addresses` | the sockets, by their numbers; addresses as they stand in the memory |
+//! | `sockets`, `table`, `entry`, `addresses`, `marks` | the sockets, by their numbers; addresses as they stand in the memory; what their descriptors are |
 //! | `news` | who is to be woken |
-//! | `opening`, `binding` | how a socket comes to be a shared one; where those for datagrams are bound, whom they are connected to |
+//! | `opening`, `untouched`, `binding` | how a socket comes to be a shared one, and one that is as it was made; where those for datagrams are bound, whom they are connected to |
 //! | `turns`, `flowing`, `datagrams` | what goes on with one; bytes and datagrams between its rings and the stack |
 //! | `unsharing` | how one comes to go by a Unix socket |
 
@@ -25,6 +25,7 @@ mod entry;
 mod flowing;
 mod gathering;
 mod library;
+mod marks;
 mod news;
 mod opening;
 mod processes;
@@ -32,6 +33,7 @@ mod sockets;
 mod table;
 mod turns;
 mod unsharing;
+mod untouched;
 
 pub(crate) use self::engine::Sharing;
 pub(crate) use self::sockets::{SHARED, SharedSockets};

@@ -79,20 +79,22 @@ impl News {
         }
     }
 
-    /// As above; then waits until all that were woken wait again, something comes by one of `others`, or [`GATHER`] is over.
-    pub fn wake_and_gather(&mut self, others: [BorrowedFd<'_>; 2]) {
+    /// As above; then waits until all that were woken wait again, of which the bell tells, a call comes, or [`GATHER`] is over. Gives
+    /// whether the bell rings.
+    pub fn wake_and_gather(&mut self, bell: BorrowedFd<'_>, calls: BorrowedFd<'_>) -> bool {
         let sleepers = self.take_sleepers();
         let awaited = std::mem::take(&mut self.woken) + sleepers.len() as u32;
         if awaited == 0 {
-            return;
+            return false;
         }
         self.memory.gathers(awaited);
         sleepers.iter().for_each(|watcher| self.write_to(*watcher));
         let time = Timespec::try_from(GATHER).expect("it is short");
-        let mut fds = others.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        let mut fds = [bell, calls].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
         // A signal only makes it shorter.
-        let _ = poll(&mut fds, Some(&time));
+        let heard = poll(&mut fds, Some(&time)).is_ok();
         self.memory.engine().store(AWAKE, Ordering::Relaxed);
+        heard && fds[0].revents().contains(PollFlags::IN)
     }
 
     /// Those that there is news for, and that sleep: they are told now.

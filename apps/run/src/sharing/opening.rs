@@ -2,13 +2,11 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::AsFd as _;
 use std::sync::atomic::Ordering;
 
 use exos::net::TcpStream;
 use exos_host::intercept::{self, Call};
-use exos_preload::memory::{LOW_WATER_MAX, MARK, Socket, options, state};
-use rustix::event::{EventfdFlags, eventfd};
+use exos_preload::memory::{LOW_WATER_MAX, Socket, options, state};
 use rustix::net::{AddressFamily, sockopt};
 
 use super::entry::{Entry, Kind};
@@ -42,15 +40,26 @@ impl SharedSockets {
 
     /// Has a descriptor be a shared socket.
     pub(super) fn put_number(
-        &self,
+        &mut self,
         cx: &Context,
         (call, part): (&Call, u32),
         number: u32,
     ) -> io::Result<()> {
+        let close_on_exec = intercept::closes_on_exec(call.thread, call.args[0] as i32)?;
+        self.put(cx, (call, part), number, close_on_exec)
+    }
+
+    /// As above, where it is known whether it is closed on exec.
+    pub(super) fn put(
+        &mut self,
+        cx: &Context,
+        (call, part): (&Call, u32),
+        number: u32,
+        close_on_exec: bool,
+    ) -> io::Result<()> {
         let fd = call.args[0] as i32;
-        let made = eventfd(MARK, EventfdFlags::CLOEXEC)?;
-        let close_on_exec = intercept::closes_on_exec(call.thread, fd)?;
-        cx.calls.replace(call, fd, made.as_fd(), close_on_exec)?;
+        let mark = self.marks.of(part)?;
+        cx.calls.replace(call, fd, mark, close_on_exec)?;
         self.memory.assign(part, fd, number);
         Ok(())
     }
@@ -83,27 +92,51 @@ impl SharedSockets {
         to: SocketAddr,
     ) -> io::Result<()> {
         let patience = Patience::to_connect(&descriptor.fd, false)?;
-        let entry = Entry {
-            family,
-            local: stream.local_addr()?,
-            peer: Some(to),
-            kind: Kind::Connecting(stream, Waiters::default()),
-        };
-        let number = self.share(cx, by, descriptor, entry, 0)?;
+        let number = self.share(cx, by, descriptor, attempt(family, stream, to)?, 0)?;
+        let patience = (!descriptor.nonblocking).then_some(patience);
+        self.await_attempt(cx, by.0, number, patience)
+    }
+
+    /// The call waits for a connection that is being opened, or the program hears of it later.
+    pub(super) fn await_attempt(
+        &mut self,
+        cx: &Context,
+        call: &Call,
+        number: u32,
+        patience: Option<Patience>,
+    ) -> io::Result<()> {
         let socket = self.memory.socket(number);
-        socket.set_option(options::UNHEARD, descriptor.nonblocking);
-        if !descriptor.nonblocking
+        socket.set_option(options::UNHEARD, patience.is_none());
+        if let Some(patience) = patience
             && let Some(Kind::Connecting(_, waiting)) =
                 self.table.get_mut(number).map(|e| &mut e.kind)
         {
-            waiting.push(cx, by.0, patience, SHARED + number as usize);
+            waiting.push(cx, call, patience, SHARED + number as usize);
         }
         self.wait_for(cx, number)
     }
 }
 
+/// A connection that is being opened.
+pub(super) fn attempt(
+    family: AddressFamily,
+    stream: TcpStream,
+    to: SocketAddr,
+) -> io::Result<Entry> {
+    Ok(Entry {
+        family,
+        local: stream.local_addr()?,
+        peer: Some(to),
+        kind: Kind::Connecting(stream, Waiters::default()),
+    })
+}
+
 /// The options that a socket of the kernel's was given, for the one in its place.
-fn copy_options(from: &Descriptor, family: AddressFamily, to: &Socket) -> io::Result<()> {
+pub(super) fn copy_options(
+    from: &Descriptor,
+    family: AddressFamily,
+    to: &Socket,
+) -> io::Result<()> {
     to.set_option(options::NONBLOCK, from.nonblocking);
     let milliseconds = |which| {
         let time = sockopt::socket_timeout(&from.fd, which)?;

@@ -60,6 +60,13 @@ impl Processes {
         self.parts.get(&pid).map(|(part, _)| *part)
     }
 
+    /// Whether a process that is known has this part.
+    pub fn has(&self, part: u32) -> bool {
+        let owner = (part as usize) < PROCESSES;
+        let owner = owner.then(|| self.memory.process(part).pid.load(Ordering::Acquire));
+        owner.and_then(|pid| self.part_of(pid)) == Some(part)
+    }
+
     /// The sockets that each process has, by number.
     pub fn sockets(&self) -> impl Iterator<Item = (u32, u32)> {
         self.parts.iter().flat_map(|(pid, (part, _))| {

@@ -8,8 +8,10 @@ use exos::net::{Interest, Token, Trigger};
 use exos_preload::memory::Shared;
 
 use super::entry::Kind;
+use super::marks::Marks;
 use super::news::News;
 use super::table::Table;
+use super::untouched::Templates;
 use crate::context::Context;
 
 /// Tokens from here on: shared sockets by their numbers, then what sharing needs.
@@ -22,6 +24,8 @@ pub(crate) struct SharedSockets {
     pub(super) memory: Rc<Shared>,
     pub(super) table: Table,
     pub(super) news: News,
+    pub(super) marks: Marks,
+    pub(super) templates: Templates,
 }
 
 impl SharedSockets {
@@ -29,6 +33,8 @@ impl SharedSockets {
         Self {
             table: Table::new(Rc::clone(&memory)),
             news: News::new(Rc::clone(&memory)),
+            marks: Marks::default(),
+            templates: Templates::default(),
             memory,
         }
     }

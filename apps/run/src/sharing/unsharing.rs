@@ -82,6 +82,7 @@ impl SharedSockets {
         let Some(entry) = self.table.get_mut(number) else {
             return Ok(());
         };
+        let has_moved_much = entry.has_moved_much();
         let kind = std::mem::replace(&mut entry.kind, Kind::Unshared(theirs.try_clone()?));
         let (family, mut local, peer) = (entry.family, entry.local, entry.peer);
         // Who uses its rings from now on sees that first, and who does now has its lock.
@@ -106,6 +107,9 @@ impl SharedSockets {
         }
         let listens = matches!(kind, Kind::Listening(_));
         let kind = self.unshared(cx, number, kind, peer)?;
+        if has_moved_much {
+            self.memory.free_rings(number);
+        }
         self.tell_unshared(number);
         let key = unix.add(cx, (&theirs, ours), family, (local, peer), kind)?;
         if listens {

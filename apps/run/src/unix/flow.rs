@@ -61,14 +61,17 @@ impl Flow {
         }
     }
 
-    /// Moves what can be moved, some of it by way of the buffer. What has come is read before the connection's end is told.
+    /// Moves what can be moved, some of it by way of the buffer. What has come is read before the connection's end is told. The kernel is
+    /// asked for what the program has written where it may have written since, and where that was not all taken.
     ///
     /// # Errors
     ///
     /// The Unix socket does not work.
-    pub fn turn(&mut self, end: &OwnedFd, buffer: &mut [u8]) -> io::Result<Goes> {
+    pub fn turn(&mut self, end: &OwnedFd, buffer: &mut [u8], by_program: bool) -> io::Result<Goes> {
         self.pass_to_program(end)?;
-        self.pass_to_peer(end, buffer)?;
+        if by_program || self.rest.is_some() {
+            self.pass_to_peer(end, buffer)?;
+        }
         let closed = self.program_finished && self.rest.is_none() && is_hung_up(end)?;
         Ok(if closed { Goes::Closed } else { Goes::On })
     }

@@ -23,7 +23,7 @@ impl UnixSockets {
     pub fn handle(&mut self, cx: &Context, token: usize) {
         // It may have been removed by an event before.
         if self.all.contains(token / 2) {
-            self.turn(cx, token / 2);
+            self.turn_after(cx, token / 2, token % 2 == 1);
         }
     }
 
@@ -34,6 +34,13 @@ impl UnixSockets {
 
     /// Goes on with a socket, until its program has closed it.
     pub fn turn(&mut self, cx: &Context, key: usize) {
+        self.turn_after(cx, key, true);
+    }
+
+    /// As above, where the program may have done something to it, or the stack alone has.
+    fn turn_after(&mut self, cx: &Context, key: usize, by_program: bool) {
+        // What the program has written to others was left there.
+        let by_program = by_program || !matches!(self.all[key].kind, Kind::Flowing(_));
         match self.all[key].kind {
             Kind::Listening(_) => self.turn_of_listener(cx, key),
             Kind::Connecting(_) => self.turn_of_attempt(cx, key),
@@ -42,7 +49,7 @@ impl UnixSockets {
         let socket = &mut self.all[key];
         let closed = match &mut socket.kind {
             Kind::Flowing(flow) => {
-                let goes = flow.turn(&socket.end, &mut self.buffer);
+                let goes = flow.turn(&socket.end, &mut self.buffer, by_program);
                 socket.error = socket.error.take().or(flow.error.take());
                 goes.is_ok_and(|goes| goes == Goes::Closed)
             }

@@ -5,6 +5,7 @@ use crate::trace::number as n;
 
 /// A descriptor is closed.
 fn gone(here: &'static Here, fd: i32) {
+    untouched::forget(fd);
     if (here.knows(fd) || epoll::knows(fd)) && here.is_here() {
         forget(here, fd);
         epoll::closed(here, fd);
@@ -29,6 +30,7 @@ pub(super) unsafe extern "C" fn close(fd: i32) -> i32 {
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn close_range(first: u32, last: u32, flags: i32) -> i32 {
     let mut from = first;
+    untouched::forget_all();
     if let Some(here) = here().filter(|here| here.is_here()) {
         for (fd, is_own) in here.known() {
             let fd = fd as u32;
@@ -68,6 +70,7 @@ const STANDARD_LAST: i32 = 2;
 
 /// A descriptor has been made that is what another is.
 fn copied(from: i32, made: i32) -> i32 {
+    untouched::forget(from);
     let known = here().filter(|here| here.knows(from) || epoll::knows(from));
     if let Some(here) = known
         && made >= 0

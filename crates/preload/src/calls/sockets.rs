@@ -15,8 +15,14 @@ unsafe extern "C" fn socket(family: i32, kind: i32, protocol: i32) -> i32 {
         let is_ip = family == AF_INET || family == AF_INET6;
         if is_ip && made >= 0 {
             let is_here = begun().is_some_and(Here::is_here);
-            if kind & KIND == SOCK_DGRAM && is_here {
-                datagrams::made(made);
+            // What had the number may have been closed beneath us.
+            untouched::forget(made);
+            match kind & KIND {
+                SOCK_DGRAM if is_here => datagrams::made(made),
+                SOCK_STREAM if is_here && [0, IPPROTO_TCP].contains(&protocol) => {
+                    untouched::made(made, family == AF_INET6);
+                }
+                _ => {}
             }
         }
         made
@@ -95,7 +101,7 @@ unsafe fn connect_first(fd: i32, name: *const u8, name_len: u32) -> i32 {
         // SAFETY: as above.
         false => unsafe { system::connect(fd, name, name_len) },
         // SAFETY: as above.
-        true => unsafe { ask_to_connect(fd, name, name_len) },
+        true => unsafe { ask_to_connect(fd, name, name_len, untouched::take(fd)) },
     };
     let number = errno();
     // SAFETY: the kernel has read it.
@@ -143,7 +149,7 @@ fn connect_again(fd: i32, found: Found) -> Option<Result<(), i32>> {
 /// As for `connect`.
 unsafe fn await_connection(fd: i32, found: Found, name: *const u8, name_len: u32) -> i32 {
     // SAFETY: as above.
-    let result = unsafe { ask_to_connect(fd, name, name_len) };
+    let result = unsafe { ask_to_connect(fd, name, name_len, 0) };
     let number = errno();
     match result {
         0 => found.socket().set_option(UNHEARD, false),
@@ -153,20 +159,22 @@ unsafe fn await_connection(fd: i32, found: Found, name: *const u8, name_len: u32
     result
 }
 
-/// connect(2) by the other side.
+/// connect(2) by the other side, with what there is to say of the socket.
 ///
 /// # Safety
 ///
 /// As for `connect`.
-unsafe fn ask_to_connect(fd: i32, name: *const u8, name_len: u32) -> i32 {
+unsafe fn ask_to_connect(fd: i32, name: *const u8, name_len: u32, said: u64) -> i32 {
+    let words = [fd as usize, name.addr(), name_len as usize];
     // SAFETY: the caller's promise; the kernel looks at the first three arguments.
-    unsafe { system::marked(number::CONNECT, fd, name.addr(), name_len as usize) }
+    unsafe { system::marked_with(number::CONNECT, words, said) }
 }
 
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn bind(fd: i32, name: *const u8, name_len: u32) -> i32 {
     traced!(n::BIND, [fd, name.addr(), name_len], {
         begin_for(fd);
+        untouched::forget(fd);
         match (find(fd), here()) {
             (Some(found), _) if found.is_datagrams() && !found.socket().is(HAS_PORT) => {
                 // SAFETY: as above.
@@ -320,6 +328,7 @@ pub(super) unsafe extern "C" fn setsockopt(
         // SAFETY: as above.
         unsafe {
             let Some(found) = find(fd) else {
+                untouched::forget(fd);
                 return system::setsockopt(fd, level, option, value, len);
             };
             let value = match value.is_null() {

@@ -153,7 +153,9 @@ unsafe fn unshare_passed(message: &Message) {
     for (level, kind, at, len) in unsafe { control::pieces(message) } {
         for n in (0..len / 4).filter(|_| (level, kind) == (SOL_SOCKET, SCM_RIGHTS)) {
             // SAFETY: within the piece.
-            unshare_fd(unsafe { at.add(4 * n).cast::<i32>().read_unaligned() });
+            let fd = unsafe { at.add(4 * n).cast::<i32>().read_unaligned() };
+            untouched::forget(fd);
+            unshare_fd(fd);
         }
     }
 }
@@ -297,6 +299,7 @@ pub(super) unsafe extern "C" fn splice(
 unsafe extern "C" fn fdopen(fd: i32, mode: *const c_char) -> *mut c_void {
     // The C library's files read and write beneath us.
     unshare_fd(fd);
+    untouched::forget(fd);
     // SAFETY: as above.
     unsafe { system::fdopen(fd, mode) }
 }

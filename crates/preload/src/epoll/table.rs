@@ -1,10 +1,10 @@
 //! The sets of this process: which of its descriptors is which.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::set::Set;
 use crate::by_number::ByNumber;
+use crate::descriptor_set::DescriptorSet;
 use crate::memory::DESCRIPTORS;
 use crate::signals::Section;
 use crate::system::EpollEvent;
@@ -23,24 +23,19 @@ pub struct Sets {
 static SETS: Mutex<Option<Sets>> = Mutex::new(None);
 
 /// Descriptors that may be sets, or of the kernel's in one: a bit for each. Those beyond the last always may.
-static KNOWN: [AtomicU64; DESCRIPTORS / 64] = [const { AtomicU64::new(0) }; DESCRIPTORS / 64];
+static KNOWN: DescriptorSet = DescriptorSet::new();
 
 pub(super) fn note(fd: i32) {
-    if let Some(word) = KNOWN.get(fd as usize / 64) {
-        word.fetch_or(1 << (fd % 64), Ordering::Relaxed);
-    }
+    KNOWN.insert(fd);
 }
 
 pub(super) fn unnote(fd: i32) {
-    if let Some(word) = KNOWN.get(fd as usize / 64) {
-        word.fetch_and(!(1 << (fd % 64)), Ordering::Relaxed);
-    }
+    KNOWN.remove(fd);
 }
 
 /// Whether [`closed`](super::closed) is to be told when a descriptor is closed.
 pub fn knows(fd: i32) -> bool {
-    let word = KNOWN.get(fd as usize / 64);
-    word.is_none_or(|word| word.load(Ordering::Relaxed) & (1 << (fd % 64)) != 0)
+    KNOWN.has(fd) || fd as usize >= DESCRIPTORS
 }
 
 fn lock() -> MutexGuard<'static, Option<Sets>> {

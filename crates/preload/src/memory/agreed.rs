@@ -26,6 +26,41 @@ pub const MARKED: u64 = 0x4558_4f53_6d61_726b;
 /// As above, of a call on a shared socket for datagrams.
 pub const MARKED_DATAGRAMS: u64 = MARKED + 1;
 
+/// What the library says, by the fifth argument of its `connect`, of a socket of TCP that nothing was done to since its program made it:
+/// the other side need not look at it.
+#[derive(Copy, Clone, Debug, Eq, PartialEq)]
+pub struct Untouched {
+    /// The part of the memory that the process has.
+    pub part: u32,
+    /// It is for IPv6.
+    pub is_v6: bool,
+    /// Calls do not wait.
+    pub nonblocking: bool,
+    /// Its descriptor is closed when the process becomes another program.
+    pub close_on_exec: bool,
+}
+
+impl Untouched {
+    /// The argument: the part above four bits, of which the lowest says that it is one of these at all.
+    pub fn word(self) -> u64 {
+        let bit = |is_on: bool, at: u32| u64::from(is_on) << at;
+        let bits = bit(self.is_v6, 1) | bit(self.nonblocking, 2) | bit(self.close_on_exec, 3);
+        u64::from(self.part) << 4 | bits | 1
+    }
+
+    /// What an argument says; `None` where it says nothing.
+    pub fn of(word: u64) -> Option<Self> {
+        let is = |at: u32| word >> at & 1 != 0;
+        let part = u32::try_from(word >> 4).ok().filter(|_| is(0))?;
+        Some(Self {
+            part,
+            is_v6: is(1),
+            nonblocking: is(2),
+            close_on_exec: is(3),
+        })
+    }
+}
+
 /// In the place of a socket's number: a descriptor of the library's own.
 pub const OWN: u32 = u32::MAX;
 
@@ -70,5 +105,25 @@ impl Ask {
             Self::NoRoom,
         ];
         all.into_iter().find(|ask| *ask as i32 == number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_of_a_socket_is_understood() {
+        for bits in 0..8 {
+            let said = Untouched {
+                part: 1000 + bits,
+                is_v6: bits & 1 != 0,
+                nonblocking: bits & 2 != 0,
+                close_on_exec: bits & 4 != 0,
+            };
+            assert_eq!(Untouched::of(said.word()), Some(said));
+        }
+        assert_eq!(Untouched::of(0), None);
+        assert_eq!(Untouched::of(u64::MAX), None, "no part has that number");
     }
 }

@@ -88,8 +88,16 @@ impl Shared {
             );
             socket.reset();
         }
-        self.wake(&socket.came);
-        self.wake(&socket.left);
+        // Who counts itself later finds another generation.
+        fence(Ordering::SeqCst);
+        for (turn, waiters) in [
+            (&socket.came, &socket.readers),
+            (&socket.left, &socket.writers),
+        ] {
+            if waiters.load(Ordering::Relaxed) > 0 {
+                self.wake(turn);
+            }
+        }
     }
 
     /// Waits until the word is not `value` any more, is woken, a signal comes, or that many milliseconds pass. Gives `false` when a

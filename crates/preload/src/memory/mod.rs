@@ -27,7 +27,7 @@ mod watching;
 
 pub use agreed::{
     ASK_LEVEL, AWAKE, Ask, GATHERS, MARK, MARKED, MARKED_DATAGRAMS, NAP_MICROSECONDS, NAPS, OWN,
-    SLEEPS, VARIABLE,
+    SLEEPS, Untouched, VARIABLE,
 };
 pub use datagram::{DATAGRAM_HEAD, DATAGRAM_MAX, DATAGRAM_ROOM, DatagramHead, SEGMENTS_MAX};
 pub use locks::Lock;

@@ -91,6 +91,7 @@ pub struct Address {
 
 /// An address that one side sets before the other sees its socket, or before it is said to stand.
 #[repr(C, align(8))]
+#[derive(Default)]
 pub struct SharedAddress([AtomicU64; 4]);
 
 impl SharedAddress {
@@ -124,6 +125,7 @@ impl SharedAddress {
 
 /// What a program wants the headers of a family's packets to say.
 #[repr(C)]
+#[derive(Default)]
 pub struct HeaderOptions {
     /// One more than `IP_TTL` or `IPV6_UNICAST_HOPS`; zero: it has said nothing.
     pub hops: AtomicU32,
@@ -160,6 +162,7 @@ impl HeaderOptions {
 
 /// When a program wants TCP to give a silent peer up (tcp(7)); zero: it has said nothing.
 #[repr(C)]
+#[derive(Default)]
 pub struct LivenessOptions {
     /// `TCP_KEEPIDLE`.
     pub idle_seconds: AtomicU32,
@@ -212,6 +215,7 @@ fn or_else(word: &AtomicU32, otherwise: u32) -> u32 {
 
 /// A socket.
 #[repr(C, align(64))]
+#[derive(Default)]
 pub struct Socket {
     /// See [`state`].
     pub state: AtomicU32,
