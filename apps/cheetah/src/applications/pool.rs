@@ -87,6 +87,9 @@ pub enum Refusal {
     Failed(Errno),
 }
 
+/// How many connections to each application are kept.
+type Keeps = HashMap<Address, usize, BuildHasherDefault<PathHasher>>;
+
 /// The connections of a loop to all applications.
 #[derive(Default)]
 pub struct Applications {
@@ -97,7 +100,7 @@ pub struct Applications {
     /// Chunked bodies that are not whole.
     collected: Collected,
     /// How many connections to each application the rules keep, since they were other rules for the first time.
-    keeps: Option<HashMap<Address, usize>>,
+    keeps: Option<Keeps>,
     /// Who is asked whether it is well.
     checks: Checks,
     /// Requests for which no client waits.
@@ -249,18 +252,20 @@ impl Applications {
     /// Nobody wants a connection any more, or an answer on a link. What was sent on a connection still goes, as far as the kernel takes it at
     /// once.
     pub fn close(&mut self, upstream: Upstream) {
-        if let Some(address) = self.leave(upstream) {
-            self.wake(&address);
+        if let Some(group) = self.leave(upstream) {
+            group.wake();
+            if !group.ready.is_empty() {
+                self.carriers.upstreams.touch();
+            }
         }
     }
 
-    /// Closes a connection, or leaves a request, and gives its application's address.
-    fn leave(&mut self, upstream: Upstream) -> Option<Address> {
+    /// Closes a connection, or leaves a request, and gives what there is of its application.
+    fn leave(&mut self, upstream: Upstream) -> Option<&mut Group> {
         let address = self.carriers.leave(upstream)?;
-        if let Some(group) = self.groups.get_mut(&address) {
-            group.end(upstream);
-        }
-        Some(address)
+        let group = self.groups.get_mut(&address)?;
+        group.end(upstream);
+        Some(group)
     }
 
     /// A connection that carries a client's request changes to another protocol: it makes room for requests.

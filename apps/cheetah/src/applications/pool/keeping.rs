@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use exos_inet::{Duration, Instant};
 
 use super::group::{Group, Idle, Waiting};
-use super::{Applications, To, Upstream};
+use super::{Applications, Keeps, To, Upstream};
 use crate::applications::application::{Address, Application};
 use crate::applications::proxy::CheckRules;
 use crate::applications::rules::Rules;
@@ -86,7 +86,7 @@ impl Applications {
         reason = "an address is told apart by what never changes of it"
     )]
     pub fn follow<'r>(&mut self, rules: impl Iterator<Item = &'r Rules>) {
-        let mut keeps: HashMap<Address, usize> = HashMap::new();
+        let mut keeps = Keeps::default();
         for rule in rules.flat_map(Rules::iter) {
             for address in &rule.application.addresses {
                 let keep = keeps.entry(address.clone()).or_default();
@@ -149,6 +149,6 @@ impl Applications {
     clippy::mutable_key_type,
     reason = "an address is told apart by what never changes of it"
 )]
-fn keep_of(keeps: &HashMap<Address, usize>, address: &Address) -> usize {
+fn keep_of(keeps: &Keeps, address: &Address) -> usize {
     keeps.get(address).copied().unwrap_or(0)
 }

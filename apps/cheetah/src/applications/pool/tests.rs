@@ -379,6 +379,40 @@ fn a_kept_connection_that_has_ended_is_not_used() {
     assert!(!world.connect(4, false).1);
 }
 
+/// The kernel is asked again only for a request that may not be asked once more.
+#[test]
+fn what_may_be_asked_again_goes_by_what_was_told_last() {
+    for is_for_once in [false, true] {
+        let mut world = World::new("told", 3, 2);
+        let (first, _) = world.connect(1, false);
+        let peer = world.accept();
+        world.release(first);
+        world
+            .applications
+            .turn(clock::now() + Duration::from_secs(1));
+        assert_eq!(world.applications.poll(), None);
+        drop(peer);
+        let to = To {
+            application: &world.application,
+            address: &world.application.addresses[0],
+            kept_within: Some(if is_for_once {
+                Duration::from_secs(60)
+            } else {
+                Duration::MAX
+            }),
+        };
+        let (client, ip) = (ConnectionId::from_bits(2), "127.0.0.1".parse().unwrap());
+        let opened = (world.applications).open(to, client, ip, false, clock::now(), nothing);
+        let Ok(Opened::Connected { was_kept, .. }) = opened else {
+            panic!("{opened:?}")
+        };
+        assert_eq!(was_kept, !is_for_once);
+        if was_kept {
+            assert_eq!(world.told(), 2, "of its end");
+        }
+    }
+}
+
 /// One client, however many requests it has under way or waiting, leaves the others theirs.
 #[test]
 fn a_client_has_its_share_of_connections_and_of_places() {
