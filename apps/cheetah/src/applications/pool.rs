@@ -58,6 +58,8 @@ pub struct To<'a> {
     /// One that was kept will do, if it was used within this time: what cannot be asked again is not asked over one that the
     /// application may be about to close.
     pub kept_within: Option<Duration>,
+    /// It may be asked once more where the connection ends without an answer.
+    pub may_be_repeated: bool,
 }
 
 /// What became of a request for a connection.
@@ -107,6 +109,8 @@ pub struct Applications {
     refreshes: Refreshes,
     /// The time of this turn.
     now: Instant,
+    /// All that has happened until this turn was heard; not known between turns.
+    has_heard_all: bool,
     /// How often one of several addresses was chosen.
     chosen: usize,
     counters: Counters,
@@ -339,7 +343,7 @@ impl Applications {
             group.full_until.take_if(|until| *until <= now);
             group.wake();
         }
-        self.carriers.upstreams.look();
+        self.has_heard_all = self.carriers.upstreams.look();
         self.carriers.links.look(now);
         for (address, what) in self.carriers.links.take_faults() {
             if self.may_tell(&address, now) {
@@ -387,6 +391,7 @@ impl Applications {
 
     /// Sends what was asked and said on links: behind the last of a turn.
     pub fn flush(&mut self) {
+        self.has_heard_all = false;
         self.carriers.links.flush();
     }
 

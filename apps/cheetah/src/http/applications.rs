@@ -98,7 +98,7 @@ impl Server {
     ) -> Vec<u8> {
         self.sender.counters.count_code(head.code);
         let mut how = asking.manner(persistent);
-        if framing == Framing::Tunnel {
+        if framing == Framing::Tunnel && !asking.version.has_streams() {
             // The head says what the connection is for from here on.
             how.persistence = Persistence::Implied;
         }

@@ -202,7 +202,7 @@ impl Sockets {
     /// # Errors
     ///
     /// There is none, nobody listens, we may not connect, as many as may wait do so already ([`Errno::AGAIN`]), or the
-    /// kernel has no room.
+    /// kernel has no room for a socket. That it has none to tell of the connection is told by an event.
     pub fn connect_unix(&mut self, path: &Path, token: u64) -> Result<ConnectionId> {
         let socket = connection::connected_unix(path)?;
         let mut connection = Connection::new(socket, Ipv4Addr::UNSPECIFIED.into(), token, true);
@@ -457,9 +457,8 @@ impl Sockets {
         if connection.queued() > 0 {
             connection.events = EVERYTHING;
         }
-        if register(&self.epoll, id, connection).is_err() {
-            // The kernel has no memory to tell of it.
-            self.news.push_back((id, EventSet::CLOSED, Reason::Reset));
+        if let Err(errno) = register(&self.epoll, id, connection) {
+            self.news.push_back((id, EventSet::CLOSED, reason(errno)));
         }
         match written {
             Ok(taken) => {

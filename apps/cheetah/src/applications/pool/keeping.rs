@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use exos_inet::{Duration, Instant};
+use exos_inet::Instant;
 
 use super::group::{Group, Idle, Waiting};
 use super::{Applications, Keeps, To, Upstream};
@@ -55,8 +55,8 @@ impl Applications {
         let upstream = Upstream::of(address, newest.connection);
         let is_wanted = to.kept_within.is_some_and(|time| now - newest.since < time);
         let upstreams = &self.carriers.upstreams;
-        // What may be asked again is asked on one that had said nothing when it was heard last; all else where the kernel says so now.
-        let was_heard = newest.since < self.now && to.kept_within == Some(Duration::MAX);
+        // What may be asked again is asked on one that had said nothing when this turn began; all else where the kernel says so now.
+        let was_heard = to.may_be_repeated && self.has_heard_all && newest.since < self.now;
         let is_silent = match was_heard {
             true => upstreams.is_clean(newest.connection),
             false => upstreams.is_silent(newest.connection),

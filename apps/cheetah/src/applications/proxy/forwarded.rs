@@ -246,6 +246,16 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
+    /// Whether a proxy says nothing or says it with empty fields.
+    #[test]
+    fn of_a_client_alone_it_is_told_in_one_way() {
+        for ip in ["10.0.0.1", "2001:db8::1"] {
+            let alone = told(&[], ip, true);
+            assert_eq!(told(&[("X-Forwarded-For", " ")], ip, true), alone);
+            assert_eq!(told(&[], ip, false), alone);
+        }
+    }
+
     #[test]
     fn what_a_client_says_of_itself_counts_where_it_is_trusted() {
         let claims = [
