@@ -374,7 +374,7 @@ pub const STOPPING_LINKS_MAX: usize = 2;
 /// What an application may have sent and no client taken, beside what is queued for that client: one read.
 pub const APPLICATION_READ_LEN: usize = 64 * 1024;
 
-/// What the head of an application's answer takes at first beside the fields: an opening of some 80 bytes, the framing and the end of a chunk.
+/// Room for what the head of an application's answer has beside its fields: an opening of some 80 bytes and the framing. It grows where it is more.
 pub const OPENING_LEN: usize = 192;
 
 /// Content of an application's that is copied behind the head of its response: a few segments, for which a buffer of its own costs

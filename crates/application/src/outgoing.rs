@@ -60,19 +60,22 @@ impl Outgoing {
         if self.bytes.is_empty() {
             return;
         }
-        let bytes = std::mem::take(&mut self.bytes);
-        if let Some(few) = Slice::of_few(&bytes) {
+        if let Some(few) = Slice::of_few(&self.bytes) {
             self.ready.append(few);
-            return;
-        }
-        match self.pool.copy(&bytes) {
-            Ok(copy) => self.ready.concatenate(copy),
-            // No buffer is left: heads go all the same, in the pipe's own memory.
-            Err(_) => {
-                let few = bytes.chunks(INLINE_LEN_MAX).filter_map(Slice::of_few);
-                few.for_each(|few| self.ready.append(few));
+        } else {
+            match self.pool.copy(&self.bytes) {
+                Ok(copy) => self.ready.concatenate(copy),
+                // No buffer is left: heads go all the same, in the pipe's own memory.
+                Err(_) => {
+                    let few = self.bytes.chunks(INLINE_LEN_MAX);
+                    let few = few.filter_map(Slice::of_few);
+                    few.for_each(|few| self.ready.append(few));
+                }
             }
         }
+        // What follows is as long, so its memory stays; a body's is not kept.
+        self.bytes.clear();
+        self.bytes.shrink_to(2 * DRAFT_LEN);
     }
 
     /// Writes as much as there is room for; how many bytes that were. It is not an error where no buffer is left: that passes.

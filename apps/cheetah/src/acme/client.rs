@@ -261,7 +261,7 @@ mod tests {
         );
         let head = Head {
             code: 201,
-            reason: String::new(),
+            reason: "".into(),
             length: None,
             fields: b"Replay-Nonce: a\r\nLink: <b>;c:d\r\nlink: e\r\n".to_vec(),
             said: None,

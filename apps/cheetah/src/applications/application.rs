@@ -1,7 +1,9 @@
 //! An application that answers requests, as it is configured.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,11 +14,50 @@ use crate::limits::{
     APPLICATION_BODY_LEN, APPLICATION_CONNECTIONS, APPLICATION_TIME, UNIX_NAME_LEN_MAX,
 };
 
+/// The path of a Unix socket, told apart byte by byte: paths of the library are compared and hashed by their parts, which takes a request as long
+/// as all else that is looked up for it.
+#[derive(Clone, Debug)]
+pub struct SocketPath(Arc<Path>);
+
+impl SocketPath {
+    fn bytes(&self) -> &[u8] {
+        self.0.as_os_str().as_encoded_bytes()
+    }
+}
+
+impl PartialEq for SocketPath {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes() == other.bytes()
+    }
+}
+
+impl Eq for SocketPath {}
+
+impl Hash for SocketPath {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.bytes().hash(state);
+    }
+}
+
+impl Deref for SocketPath {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl From<&Path> for SocketPath {
+    fn from(path: &Path) -> Self {
+        Self(path.into())
+    }
+}
+
 /// Where a socket of the kernel's connects to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
     /// A Unix socket.
-    Unix(Arc<Path>),
+    Unix(SocketPath),
     /// A port of this host or another.
     Tcp(SocketAddr),
 }
@@ -31,7 +72,7 @@ pub enum Address {
     /// HTTP/1.1 over TLS, with this one.
     Https(Place, Encryption),
     /// Requests and answers over buffers that both share, agreed on at a Unix socket.
-    Shared(Arc<Path>),
+    Shared(SocketPath),
 }
 
 impl Place {
@@ -132,7 +173,7 @@ impl fmt::Display for Address {
 }
 
 /// The path of a Unix socket.
-fn unix(text: &str) -> Option<Arc<Path>> {
+fn unix(text: &str) -> Option<SocketPath> {
     let path = text.strip_prefix("unix:").unwrap_or(text);
     let is_path = path.starts_with('/') && !path.contains('\0');
     (is_path && path.len() <= UNIX_NAME_LEN_MAX).then(|| Path::new(path).into())

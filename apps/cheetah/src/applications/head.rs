@@ -1,5 +1,6 @@
 //! The head of an application's answer (RFC 3875 §6): a status and header fields, which become those of a response.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use httparse::{EMPTY_HEADER, Header, Status as Parsed};
@@ -15,7 +16,7 @@ pub struct Head {
     /// From 200 to 599.
     pub code: u16,
     /// The reason phrase.
-    pub reason: String,
+    pub reason: Cow<'static, str>,
     /// The length of the content, if it says so.
     pub length: Option<u64>,
     /// All other fields that go to the client, as lines.
@@ -158,7 +159,7 @@ pub(crate) fn push_field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
 }
 
 /// `404 Not Found`, or the number alone.
-fn status_of(value: &[u8]) -> Result<(u16, String), HeadError> {
+fn status_of(value: &[u8]) -> Result<(u16, Cow<'static, str>), HeadError> {
     let text = value.trim_ascii();
     let (digits, reason) = text.split_at_checked(3).ok_or(HeadError::Status)?;
     let is_number =
@@ -169,14 +170,23 @@ fn status_of(value: &[u8]) -> Result<(u16, String), HeadError> {
     let code = code
         .filter(|code| is_number && (200..600).contains(code))
         .ok_or(HeadError::Status)?;
-    match String::from_utf8_lossy(reason.trim_ascii()) {
-        reason if reason.is_empty() => Ok(of(code)),
-        reason => Ok((code, reason.into_owned())),
+    match reason.trim_ascii() {
+        b"" => Ok(of(code)),
+        reason => Ok((code, reason_of(code, &String::from_utf8_lossy(reason)))),
+    }
+}
+
+/// What is said of a status, which mostly is what everybody says.
+pub(super) fn reason_of(code: u16, said: &str) -> Cow<'static, str> {
+    let (_, known) = of(code);
+    match known == said {
+        true => known,
+        false => Cow::Owned(said.to_owned()),
     }
 }
 
 /// A status whose reason is not said.
-fn of(code: u16) -> (u16, String) {
+fn of(code: u16) -> (u16, Cow<'static, str>) {
     let known = Status::ALL.into_iter().find(|status| status.code() == code);
     let others = match code {
         201 => "Created",
@@ -188,7 +198,7 @@ fn of(code: u16) -> (u16, String) {
         422 => "Unprocessable Content",
         _ => "",
     };
-    (code, known.map_or(others, Status::reason).to_owned())
+    (code, known.map_or(others, Status::reason).into())
 }
 
 fn length_of(value: &[u8]) -> Result<u64, HeadError> {

@@ -58,6 +58,8 @@ pub struct To<'a> {
     /// One that was kept will do, if it was used within this time: what cannot be asked again is not asked over one that the
     /// application may be about to close.
     pub kept_within: Option<Duration>,
+    /// It may be asked once more where the connection ends without an answer.
+    pub may_be_repeated: bool,
 }
 
 /// What became of a request for a connection.
@@ -87,6 +89,9 @@ pub enum Refusal {
     Failed(Errno),
 }
 
+/// How many connections to each application are kept.
+type Keeps = HashMap<Address, usize, BuildHasherDefault<PathHasher>>;
+
 /// The connections of a loop to all applications.
 #[derive(Default)]
 pub struct Applications {
@@ -97,13 +102,15 @@ pub struct Applications {
     /// Chunked bodies that are not whole.
     collected: Collected,
     /// How many connections to each application the rules keep, since they were other rules for the first time.
-    keeps: Option<HashMap<Address, usize>>,
+    keeps: Option<Keeps>,
     /// Who is asked whether it is well.
     checks: Checks,
     /// Requests for which no client waits.
     refreshes: Refreshes,
     /// The time of this turn.
     now: Instant,
+    /// All that has happened until this turn was heard; not known between turns.
+    has_heard_all: bool,
     /// How often one of several addresses was chosen.
     chosen: usize,
     counters: Counters,
@@ -249,18 +256,20 @@ impl Applications {
     /// Nobody wants a connection any more, or an answer on a link. What was sent on a connection still goes, as far as the kernel takes it at
     /// once.
     pub fn close(&mut self, upstream: Upstream) {
-        if let Some(address) = self.leave(upstream) {
-            self.wake(&address);
+        if let Some(group) = self.leave(upstream) {
+            group.wake();
+            if !group.ready.is_empty() {
+                self.carriers.upstreams.touch();
+            }
         }
     }
 
-    /// Closes a connection, or leaves a request, and gives its application's address.
-    fn leave(&mut self, upstream: Upstream) -> Option<Address> {
+    /// Closes a connection, or leaves a request, and gives what there is of its application.
+    fn leave(&mut self, upstream: Upstream) -> Option<&mut Group> {
         let address = self.carriers.leave(upstream)?;
-        if let Some(group) = self.groups.get_mut(&address) {
-            group.end(upstream);
-        }
-        Some(address)
+        let group = self.groups.get_mut(&address)?;
+        group.end(upstream);
+        Some(group)
     }
 
     /// A connection that carries a client's request changes to another protocol: it makes room for requests.
@@ -334,7 +343,7 @@ impl Applications {
             group.full_until.take_if(|until| *until <= now);
             group.wake();
         }
-        self.carriers.upstreams.look();
+        self.has_heard_all = self.carriers.upstreams.look();
         self.carriers.links.look(now);
         for (address, what) in self.carriers.links.take_faults() {
             if self.may_tell(&address, now) {
@@ -382,6 +391,7 @@ impl Applications {
 
     /// Sends what was asked and said on links: behind the last of a turn.
     pub fn flush(&mut self) {
+        self.has_heard_all = false;
         self.carriers.links.flush();
     }
 

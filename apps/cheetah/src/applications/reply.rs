@@ -12,6 +12,7 @@ use super::proxy::answer::AnswerError;
 use super::record::{Decoder, Ending, Piece, RecordError};
 use crate::limits::{APPLICATION_HEAD_LEN_MAX, WARNING_LEN_MAX, WARNINGS_MAX};
 use crate::message::Version;
+use crate::message::text::push_number;
 
 /// Why an application's answer is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,6 +172,14 @@ impl Reply {
     ) -> Result<Option<Head>, ReplyError> {
         let room = APPLICATION_HEAD_LEN_MAX - self.begun.len();
         let (part, rest) = bytes.split_at(bytes.len().min(room));
+        // Most come whole, in front of content that need not be looked through; all else is decided below.
+        if self.begun.is_empty()
+            && let Ok(Some((head, len))) = Head::parse(part, is_set)
+        {
+            self.has_head = true;
+            content.extend_from_slice(&bytes[len..]);
+            return Ok(Some(head));
+        }
         self.begun.extend_from_slice(part);
         // Whole lines alone, and only when one has ended: so the verdict does not depend on how it was cut, and a head in many
         // pieces is not read as often.
@@ -205,6 +214,9 @@ impl Reply {
     }
 
     fn end_line(&mut self) {
+        if self.line.is_empty() {
+            return;
+        }
         let line = take(&mut self.line);
         let text = String::from_utf8_lossy(line.trim_ascii());
         if text.is_empty() || self.lines_told == WARNINGS_MAX {
@@ -296,7 +308,9 @@ impl Framing {
             (Framing::Chunked | Framing::Close | Framing::Tunnel, _) => None,
         };
         if let Some(length) = length {
-            let _ = write!(out, "Content-Length: {length}\r\n");
+            out.extend_from_slice(b"Content-Length: ");
+            push_number(out, length, 1);
+            out.extend_from_slice(b"\r\n");
         }
         if self == Framing::Chunked {
             out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");

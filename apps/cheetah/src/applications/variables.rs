@@ -1,12 +1,12 @@
 //! A request as variables of CGI/1.1 (RFC 3875 §4.1), and those beside that PHP and others look for.
 
-use std::fmt::{self, Write as _};
 use std::net::SocketAddr;
 
 use super::passing::passes;
 use super::record::pair;
 use super::rules::Asked;
 use crate::message::request::Request;
+use crate::message::text::{push_address, push_number};
 use crate::secure::Fact;
 
 /// The longest address, of IPv6 with one of IPv4 in it and a zone.
@@ -59,16 +59,19 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
     put("GATEWAY_INTERFACE", &[b"CGI/1.1"]);
     put("SERVER_SOFTWARE", &[b"exos"]);
     put("SERVER_PROTOCOL", &[request.version.name().as_bytes()]);
-    let mut address = String::with_capacity(ADDRESS_LEN_MAX);
-    let mut text = String::with_capacity(ADDRESS_LEN_MAX);
-    put("SERVER_ADDR", &[shown(&mut address, ours.ip())]);
-    put("SERVER_PORT", &[shown(&mut text, ours.port())]);
+    let mut address = Vec::with_capacity(ADDRESS_LEN_MAX);
+    let mut text = Vec::with_capacity(ADDRESS_LEN_MAX);
+    push_address(&mut address, ours.ip());
+    put("SERVER_ADDR", &[&address]);
+    put("SERVER_PORT", &[shown(&mut text, ours.port().into())]);
     // What a client says of the host counts only where the site does not say who it is.
     let of_client = host.map(name_of).filter(|name| !name.is_empty());
     let name = server_name.or(of_client);
-    put("SERVER_NAME", &[name.unwrap_or(address.as_bytes())]);
-    put("REMOTE_ADDR", &[shown(&mut text, theirs.ip())]);
-    put("REMOTE_PORT", &[shown(&mut text, theirs.port())]);
+    put("SERVER_NAME", &[name.unwrap_or(&address)]);
+    text.clear();
+    push_address(&mut text, theirs.ip());
+    put("REMOTE_ADDR", &[&text]);
+    put("REMOTE_PORT", &[shown(&mut text, theirs.port().into())]);
     if let Some(user) = user {
         put("AUTH_TYPE", &[b"Basic"]);
         put("REMOTE_USER", &[user]);
@@ -116,12 +119,11 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
     push_fields(out, request, is_early);
 }
 
-/// What is shown so, in a text that is used again.
-fn shown(text: &mut String, what: impl fmt::Display) -> &[u8] {
+/// A number in a text that is used again.
+fn shown(text: &mut Vec<u8>, number: u64) -> &[u8] {
     text.clear();
-    // Into a text this never fails.
-    let _ = write!(text, "{what}");
-    text.as_bytes()
+    push_number(text, number, 1);
+    text
 }
 
 /// The header fields, those of one name together (RFC 3875 §4.1.18). Where we say that a request is early, its client does not.

@@ -23,6 +23,7 @@ use httparse::Header;
 use super::unfinished::Text;
 use crate::limits::{LOG_FIELD_LEN_MAX, LOG_LINE_LEN_MAX};
 use crate::message::Version;
+use crate::message::text::{push_address, push_number};
 use crate::secure::Fact;
 
 /// The form of the lines.
@@ -312,35 +313,6 @@ const fn hex(digit: u8) -> u8 {
     b"0123456789ABCDEF"[digit as usize]
 }
 
-fn push_address(out: &mut Vec<u8>, address: IpAddr) {
-    match address {
-        IpAddr::V4(ip) => {
-            for (n, byte) in ip.octets().into_iter().enumerate() {
-                if n > 0 {
-                    out.push(b'.');
-                }
-                push_number(out, byte.into(), 1);
-            }
-        }
-        IpAddr::V6(ip) => {
-            use std::io::Write as _;
-            write!(out, "{ip}").expect("a vector takes all");
-        }
-    }
-}
-
-/// A number in at least this many digits.
-fn push_number(out: &mut Vec<u8>, mut number: u64, digits_min: usize) {
-    let mut digits = [b'0'; 20];
-    let mut at = digits.len();
-    while number > 0 {
-        at -= 1;
-        digits[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-    }
-    out.extend_from_slice(&digits[at.min(digits.len() - digits_min)..]);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -459,20 +431,6 @@ mod tests {
                 text.len()
             );
             assert!(text.contains("FF... HTTP/1.0\""), "{text}");
-        }
-    }
-
-    #[test]
-    fn numbers() {
-        for (number, digits, want) in [
-            (0, 1, "0"),
-            (0, 6, "000000"),
-            (7, 3, "007"),
-            (u64::MAX, 1, "18446744073709551615"),
-        ] {
-            let mut out = Vec::new();
-            push_number(&mut out, number, digits);
-            assert_eq!(out, want.as_bytes());
         }
     }
 }

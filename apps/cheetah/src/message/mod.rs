@@ -12,6 +12,7 @@ pub(crate) mod http3;
 pub mod request;
 pub mod status;
 pub mod target;
+pub(crate) mod text;
 pub mod version;
 
 pub use coding::Coding;

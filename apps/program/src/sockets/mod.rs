@@ -32,6 +32,7 @@ use exos_inet::tcp::{ConnectionId, Event, EventSet, Reason};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::{Errno, Result};
+use rustix::net::RecvFlags;
 
 use connection::Connection;
 pub use connection::File;
@@ -201,7 +202,7 @@ impl Sockets {
     /// # Errors
     ///
     /// There is none, nobody listens, we may not connect, as many as may wait do so already ([`Errno::AGAIN`]), or the
-    /// kernel has no room.
+    /// kernel has no room for a socket. That it has none to tell of the connection is told by an event.
     pub fn connect_unix(&mut self, path: &Path, token: u64) -> Result<ConnectionId> {
         let socket = connection::connected_unix(path)?;
         let mut connection = Connection::new(socket, Ipv4Addr::UNSPECIFIED.into(), token, true);
@@ -246,11 +247,14 @@ impl Sockets {
     /// The kernel refuses to wait.
     pub fn wait(&mut self, until: Option<Instant>) -> Result<()> {
         self.write_all();
-        let now = clock::now();
         // What has happened does not wait.
         let has_news = !self.news.is_empty() || !self.resumed.is_empty();
-        let until = if has_news { Some(now) } else { until };
-        let timeout = until.and_then(|at| Timespec::try_from(at - now).ok());
+        let timeout = match until {
+            _ if has_news => Some(Timespec::default()),
+            // Who looks without waiting needs no clock.
+            Some(Instant::START) => Some(Timespec::default()),
+            until => until.and_then(|at| Timespec::try_from(at - clock::now()).ok()),
+        };
         self.events.clear();
         let spare = rustix::buffer::spare_capacity(&mut self.events);
         match epoll::wait(&self.epoll, spare, timeout.as_ref()) {
@@ -370,8 +374,8 @@ impl Sockets {
         }
         let most = READ_LEN.min(self.unread_max - before);
         let room = &mut self.buffer[before..before + most];
-        let count = match rustix::io::read(&connection.socket, room) {
-            Ok(count) => count,
+        let count = match rustix::net::recv(&connection.socket, room, RecvFlags::empty()) {
+            Ok((count, _)) => count,
             Err(Errno::AGAIN) => return None,
             Err(Errno::INTR) => {
                 self.reading = Some(reading);
@@ -453,9 +457,8 @@ impl Sockets {
         if connection.queued() > 0 {
             connection.events = EVERYTHING;
         }
-        if register(&self.epoll, id, connection).is_err() {
-            // The kernel has no memory to tell of it.
-            self.news.push_back((id, EventSet::CLOSED, Reason::Reset));
+        if let Err(errno) = register(&self.epoll, id, connection) {
+            self.news.push_back((id, EventSet::CLOSED, reason(errno)));
         }
         match written {
             Ok(taken) => {

@@ -472,6 +472,7 @@ fn a_unix_socket_is_told_of_room_where_it_had_none() {
     let mut world = World::new();
     world.sockets.tell_of_taken();
     let (id, mut peer) = connect_unix(&mut world, "room");
+    world.sockets.wait(Some(Instant::START)).unwrap();
     let fd = world.sockets.fd();
     let ready = poll(
         &mut [PollFd::new(&fd, PollFlags::IN)],
@@ -490,6 +491,26 @@ fn a_unix_socket_is_told_of_room_where_it_had_none() {
         assert_eq!(world.event().1, EventSet::ACKNOWLEDGED);
     }
     assert!(reader.join().unwrap() == pattern(LEN));
+}
+
+/// What is written now is at the peer before anything is waited for, and once; what the peer does then is told.
+#[test]
+fn what_is_written_now_is_there_at_once() {
+    let mut world = World::new();
+    let (id, mut peer) = connect_unix(&mut world, "now");
+    world.sockets.send(id, slice(b"asked".to_vec()));
+    world.sockets.write_now(id);
+    peer.set_nonblocking(true).unwrap();
+    let mut got = [0; 16];
+    assert_eq!(peer.read(&mut got).unwrap(), 5);
+    world.sockets.wait(Some(Instant::START)).unwrap();
+    let again = peer.read(&mut got).unwrap_err();
+    assert_eq!(again.kind(), std::io::ErrorKind::WouldBlock);
+    peer.write_all(b"answer").unwrap();
+    drop(peer);
+    let both = EventSet::READABLE.with(EventSet::FINISHED);
+    assert_eq!(world.event(), (TOKEN, both, Reason::Done));
+    assert_eq!(world.sockets.readable(id), b"answer");
 }
 
 /// What a peer said before it was gone waits for who takes it slowly; that the connection is over is told behind it.

@@ -103,8 +103,13 @@ impl Asked {
     /// The next record of it that waits, which goes now.
     pub fn next_unsent(&mut self) -> Option<(Header, Vec<u8>)> {
         let next = self.unsent.pop_front()?;
-        self.is_begun |= next.0.kind == Kind::Request;
+        self.goes(&next.0);
         Some(next)
+    }
+
+    /// A record of it goes.
+    pub fn goes(&mut self, header: &Header) {
+        self.is_begun |= header.kind == Kind::Request;
     }
 
     /// Bytes of it that were not sent.

@@ -94,11 +94,8 @@ impl Link {
 
     /// Asks: variables in FastCGI's form; `has_body` when [`send_body`](Self::send_body) follows.
     pub fn ask(&mut self, request: u32, variables: &[u8], has_body: bool) {
-        if let Some(asked) = self.asked.get_mut(&request) {
-            let header = Header::new(Kind::Request, request, variables.len());
-            asked.queue(header.last(!has_body), variables);
-            self.wait_in_line(request);
-        }
+        let header = Header::new(Kind::Request, request, variables.len());
+        self.send_or_queue(request, header.last(!has_body), variables);
     }
 
     /// Sends a part of a request's body, for which there is [room](Self::body_room).
@@ -106,19 +103,20 @@ impl Link {
         if let Some(asked) = self.asked.get_mut(&request) {
             asked.sends_body(bytes.len());
             let header = Header::new(Kind::Body, request, bytes.len());
-            asked.queue(header.last(is_last), bytes);
-            self.wait_in_line(request);
+            self.send_or_queue(request, header.last(is_last), bytes);
         }
     }
 
-    fn wait_in_line(&mut self, request: u32) {
-        match &mut self.sending {
-            Some(sending) => sending.wait_in_line(request),
-            None => self
-                .asked
-                .get_mut(&request)
-                .into_iter()
-                .for_each(Asked::forget_unsent),
+    /// A record of a request goes with what is put together now, or waits in line with it.
+    fn send_or_queue(&mut self, request: u32, header: Header, bytes: &[u8]) {
+        let (Some(asked), Some(sending)) = (self.asked.get_mut(&request), &mut self.sending) else {
+            return; // A link that has failed sends nothing.
+        };
+        if sending.push_now(header, bytes) {
+            asked.goes(&header);
+        } else {
+            asked.queue(header, bytes);
+            sending.wait_in_line(request);
         }
     }
 
@@ -236,11 +234,10 @@ impl Link {
                     _ => SAID_LEN_MAX,
                 };
                 if let Some(slice) = bytes {
-                    let begun = &mut self.begun;
-                    slice.for_each_block(|block| {
-                        let len = block.len().min(len_max.saturating_sub(begun.len()));
-                        begun.extend_from_slice(&block[..len]);
-                    });
+                    let before = self.begun.len();
+                    let len = slice.len().min(len_max.saturating_sub(before));
+                    self.begun.resize(before + len, 0);
+                    slice.copy_to(0, &mut self.begun[before..]);
                 }
                 if is_end {
                     let whole = std::mem::take(&mut self.begun);

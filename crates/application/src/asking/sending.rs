@@ -33,6 +33,15 @@ impl Sending {
         self.outgoing.push(header, &[]);
     }
 
+    /// A record of a request goes behind all that were put together, unless some wait, or there is no room; true when it does.
+    pub fn push_now(&mut self, header: Header, bytes: &[u8]) -> bool {
+        let has_room = self.waiting.is_empty() && self.outgoing.len() < OUTGOING_LEN_MAX;
+        if has_room {
+            self.outgoing.push(header, bytes);
+        }
+        has_room
+    }
+
     /// A record of a request waits with it.
     pub fn wait_in_line(&mut self, request: u32) {
         self.waiting.push_back(request);

@@ -86,6 +86,9 @@ impl Carriers {
             Upstream::Http(connection) => self.upstreams.send_body(connection, bytes.to_vec()),
             Upstream::Request(request) => self.links.send_body(request, bytes, is_last),
         }
+        if let Some(connection) = upstream.connection().filter(|_| is_last) {
+            self.upstreams.write_now(connection);
+        }
     }
 
     /// The client ends its side of what was begun.

@@ -55,6 +55,9 @@ impl Collected {
 
     /// This many bytes of a client's are not kept any more.
     pub(crate) fn remove(&mut self, ip: IpAddr, len: usize) {
+        if len == 0 {
+            return;
+        }
         self.len -= len;
         let Some(Entry::Occupied(mut of_peer)) = counted(ip).map(|peer| self.of_peers.entry(peer))
         else {

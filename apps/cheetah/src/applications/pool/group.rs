@@ -92,8 +92,11 @@ impl Group {
         self.open -= 1;
         let left = upstream.connection();
         self.idle.retain(|idle| Some(idle.connection) != left);
-        self.tunnels.remove(&upstream);
-        self.tunnel_shares.end(upstream);
+        // An empty table makes a hash of what it has not, too.
+        if !self.tunnels.is_empty() {
+            self.tunnels.remove(&upstream);
+            self.tunnel_shares.end(upstream);
+        }
         self.shares.end(upstream);
     }
 

@@ -4,10 +4,10 @@
 
 use std::collections::HashMap;
 
-use exos_inet::{Duration, Instant};
+use exos_inet::Instant;
 
 use super::group::{Group, Idle, Waiting};
-use super::{Applications, To, Upstream};
+use super::{Applications, Keeps, To, Upstream};
 use crate::applications::application::{Address, Application};
 use crate::applications::proxy::CheckRules;
 use crate::applications::rules::Rules;
@@ -55,8 +55,8 @@ impl Applications {
         let upstream = Upstream::of(address, newest.connection);
         let is_wanted = to.kept_within.is_some_and(|time| now - newest.since < time);
         let upstreams = &self.carriers.upstreams;
-        // What may be asked again is asked on one that had said nothing when it was heard last; all else where the kernel says so now.
-        let was_heard = newest.since < self.now && to.kept_within == Some(Duration::MAX);
+        // What may be asked again is asked on one that had said nothing when this turn began; all else where the kernel says so now.
+        let was_heard = to.may_be_repeated && self.has_heard_all && newest.since < self.now;
         let is_silent = match was_heard {
             true => upstreams.is_clean(newest.connection),
             false => upstreams.is_silent(newest.connection),
@@ -86,7 +86,7 @@ impl Applications {
         reason = "an address is told apart by what never changes of it"
     )]
     pub fn follow<'r>(&mut self, rules: impl Iterator<Item = &'r Rules>) {
-        let mut keeps: HashMap<Address, usize> = HashMap::new();
+        let mut keeps = Keeps::default();
         for rule in rules.flat_map(Rules::iter) {
             for address in &rule.application.addresses {
                 let keep = keeps.entry(address.clone()).or_default();
@@ -149,6 +149,6 @@ impl Applications {
     clippy::mutable_key_type,
     reason = "an address is told apart by what never changes of it"
 )]
-fn keep_of(keeps: &HashMap<Address, usize>, address: &Address) -> usize {
+fn keep_of(keeps: &Keeps, address: &Address) -> usize {
     keeps.get(address).copied().unwrap_or(0)
 }

@@ -7,8 +7,6 @@
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::path::Path;
-use std::sync::Arc;
 
 use exos_application::asking::{Link, Part};
 use exos_inet::tcp::{ConnectionId, Reason};
@@ -16,7 +14,7 @@ use exos_inet::{Duration, Instant};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
-use crate::applications::application::Address;
+use crate::applications::application::{Address, SocketPath};
 use crate::limits::{
     APPLICATION_RETRY_TIME, LINK_REST_TIME, LINK_REST_TIME_MAX, STOPPING_LINKS_MAX,
 };
@@ -33,7 +31,7 @@ pub struct RequestId {
 #[derive(Debug)]
 struct Linked {
     link: Link,
-    path: Arc<Path>,
+    path: SocketPath,
     /// It carries no new requests, and that was seen to.
     is_ending: bool,
     /// Its failure was told.
@@ -82,10 +80,10 @@ pub(super) struct Links {
     epoll: Option<OwnedFd>,
     all: HashMap<u64, Linked, BuildHasherDefault<PathHasher>>,
     /// Those that have not failed.
-    current: HashMap<Arc<Path>, u64, BuildHasherDefault<PathHasher>>,
+    current: HashMap<SocketPath, u64, BuildHasherDefault<PathHasher>>,
     next: u64,
     /// Of applications that failed without an answer: how long they rest, and until when.
-    rests: HashMap<Arc<Path>, (Duration, Instant)>,
+    rests: HashMap<SocketPath, (Duration, Instant), BuildHasherDefault<PathHasher>>,
     /// Something was asked or taken since all was sent, or there is more to hear.
     is_touched: bool,
     /// When to look at links that are held up.
@@ -100,7 +98,7 @@ impl Links {
     /// Reserves a number for a client's request, on a link that stands or is made.
     pub(super) fn begin(
         &mut self,
-        path: &Arc<Path>,
+        path: &SocketPath,
         client: ConnectionId,
         timeout: Duration,
         now: Instant,
@@ -126,13 +124,13 @@ impl Links {
     }
 
     /// Links to an application that stops, and has requests to answer still.
-    fn stopping(&self, path: &Path) -> usize {
+    fn stopping(&self, path: &SocketPath) -> usize {
         let is_stopping = |it: &&Linked| it.link.is_stopping() && it.link.failure().is_none();
         let links = self.all.values().filter(is_stopping);
-        links.filter(|linked| *linked.path == *path).count()
+        links.filter(|linked| linked.path == *path).count()
     }
 
-    fn connect(&mut self, path: &Arc<Path>) -> Result<u64, Errno> {
+    fn connect(&mut self, path: &SocketPath) -> Result<u64, Errno> {
         let link = Link::connect(path)?;
         let epoll = match &mut self.epoll {
             Some(epoll) => epoll,

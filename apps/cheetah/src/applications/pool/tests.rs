@@ -62,6 +62,7 @@ impl World {
             application: &self.application,
             address: &self.application.addresses[0],
             kept_within: may_be_kept.then_some(Duration::MAX),
+            may_be_repeated: may_be_kept,
         };
         self.applications
             .open(to, client, ip, has_waited, clock::now(), nothing)
@@ -379,6 +380,36 @@ fn a_kept_connection_that_has_ended_is_not_used() {
     assert!(!world.connect(4, false).1);
 }
 
+/// What was heard when the turn began is enough for a request that may be asked once more, in that turn; else the kernel is asked.
+#[test]
+fn what_may_be_asked_again_goes_by_what_the_turn_has_heard() {
+    for (may_be_repeated, is_in_turn) in [(true, true), (true, false), (false, true)] {
+        let mut world = World::new("heard", 3, 2);
+        let (first, _) = world.connect(1, false);
+        let mut peer = world.accept();
+        world.release(first);
+        let later = clock::now() + Duration::from_secs(1);
+        world.applications.turn(later);
+        assert_eq!(world.applications.poll(), None);
+        if !is_in_turn {
+            world.applications.flush();
+        }
+        peer.write_all(b"unasked").unwrap();
+        let to = To {
+            application: &world.application,
+            address: &world.application.addresses[0],
+            kept_within: Some(Duration::MAX),
+            may_be_repeated,
+        };
+        let (client, ip) = (ConnectionId::from_bits(2), "127.0.0.1".parse().unwrap());
+        let opened = (world.applications).open(to, client, ip, false, later, nothing);
+        let Ok(Opened::Connected { was_kept, .. }) = opened else {
+            panic!("{opened:?}")
+        };
+        assert_eq!(was_kept, may_be_repeated && is_in_turn);
+    }
+}
+
 /// One client, however many requests it has under way or waiting, leaves the others theirs.
 #[test]
 fn a_client_has_its_share_of_connections_and_of_places() {
@@ -430,6 +461,7 @@ fn a_link_that_takes_nothing_ends_and_the_next_request_makes_another() {
             application: &world.application,
             address: &world.application.addresses[0],
             kept_within: Some(Duration::MAX),
+            may_be_repeated: true,
         };
         let opened = (world.applications).open(to, client, ip, false, now, nothing);
         match opened {
@@ -448,6 +480,7 @@ fn a_link_that_takes_nothing_ends_and_the_next_request_makes_another() {
     carriers.begin(first, vec![1; 100], true, false);
     // More than the pipe has room for, which nobody reads.
     (0..400).for_each(|_| carriers.send_body(first, &[2; 1 << 16], false));
+    assert_eq!(world.applications.poll(), None);
     world.applications.flush();
     world.applications.turn(start);
     let last = start + world.application.timeout;
@@ -522,6 +555,7 @@ fn a_connection_is_kept_for_its_time() {
         application: &world.application,
         address: &world.application.addresses[0],
         kept_within: Some(Duration::from_secs(1)),
+        may_be_repeated: false,
     };
     let (client, ip) = (ConnectionId::from_bits(2), "127.0.0.1".parse().unwrap());
     let later = now + Duration::from_secs(2);

@@ -335,8 +335,8 @@ impl Upstreams {
         self.is_touched || self.has_more
     }
 
-    /// Hears what has happened, which [`Upstreams::poll`] tells then.
-    pub(super) fn look(&mut self) {
+    /// Hears what has happened, which [`Upstreams::poll`] tells then; false when there may be more.
+    pub(super) fn look(&mut self) -> bool {
         self.has_more = false;
         if let Some(sockets) = &mut self.sockets
             && !self.all.is_empty()
@@ -345,6 +345,7 @@ impl Upstreams {
             let _ = sockets.wait(Some(Instant::START));
             self.has_more = sockets.may_have_more();
         }
+        !self.has_more
     }
 
     /// The next news. When there is none, everything was sent that was to be.

@@ -19,7 +19,9 @@ use exos_inet::tcp::Reason;
 use httparse::{EMPTY_HEADER, Header, Status as Parsed};
 
 use crate::applications::chunks::{BodyError, Chunks};
-use crate::applications::head::{Head, HeadError, fields_named, length, lines, push_field};
+use crate::applications::head::{
+    Head, HeadError, fields_named, length, lines, push_field, reason_of,
+};
 use crate::caching::said::Said;
 use crate::limits::{APPLICATION_FIELDS_MAX, APPLICATION_HEAD_LEN_MAX, INTERIM_ANSWERS_MAX};
 use crate::message::request::list;
@@ -199,6 +201,13 @@ impl Answer {
     ) -> Result<usize, AnswerError> {
         let before = self.begun.len();
         let part = &bytes[..bytes.len().min(APPLICATION_HEAD_LEN_MAX - before)];
+        // Most come whole, in front of content that need not be looked through; all else is decided below.
+        if before == 0
+            && let Ok(Some((read, len))) = read_head(part, self.question, is_set)
+        {
+            self.hear_head(read, taken)?;
+            return Ok(len);
+        }
         self.begun.extend_from_slice(part);
         // Whole lines alone, and only when one has ended: so the verdict does not depend on how it was cut, and a head in many
         // pieces is not read as often.
@@ -214,6 +223,12 @@ impl Answer {
             };
         };
         self.begun = Vec::new();
+        self.hear_head(read, taken)?;
+        Ok(len.saturating_sub(before))
+    }
+
+    /// A head is whole.
+    fn hear_head(&mut self, read: Read, taken: &mut Taken) -> Result<(), AnswerError> {
         if matches!(read.state, State::Head) {
             self.interims += 1;
             if self.interims > INTERIM_ANSWERS_MAX {
@@ -227,7 +242,7 @@ impl Answer {
             (self.state, self.persistent) = (read.state, read.persistent);
             taken.head = Some(read.head);
         }
-        Ok(len.saturating_sub(before))
+        Ok(())
     }
 
     /// The connection has ended for this reason: true when that ends the answer, as it should.
@@ -272,7 +287,7 @@ fn read_head(
         Err(_) => return Err(AnswerError::Head(HeadError::Syntax)),
     };
     let code = parsed.code.unwrap_or(0);
-    let reason = parsed.reason.unwrap_or("").to_owned();
+    let reason = reason_of(code, parsed.reason.unwrap_or(""));
     let is_old = parsed.version != Some(1);
     let fields = &*parsed.headers;
     let (state, length) = framing(code, fields, is_old, question)?;

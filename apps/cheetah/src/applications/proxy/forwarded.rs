@@ -2,7 +2,6 @@
 //!
 //! What a client says of itself in these fields is left out, unless it is a proxy that is trusted: then ours is added behind it.
 
-use std::fmt::{self, Write as _};
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 
@@ -10,6 +9,7 @@ use httparse::Header;
 
 use crate::applications::head::{fields_named, push_field};
 use crate::message::request::list;
+use crate::message::text::push_address;
 
 /// Fields in which a proxy says for whom it asks, and for what, in lower case (those of certificates: RFC 9440 §2.4). Others that begin with `x-forwarded-` are of the kind.
 const CLAIMS: [&str; 16] = [
@@ -81,8 +81,9 @@ fn push_alone(out: &mut Vec<u8>, client: &Client<'_>) {
     let scheme = if client.is_encrypted { "https" } else { "http" };
     out.extend_from_slice(b"Forwarded: ");
     push_element(out, client, scheme);
-    // Into a vector this never fails.
-    let _ = write!(out, "\r\nX-Forwarded-For: {ip}\r\n");
+    out.extend_from_slice(b"\r\nX-Forwarded-For: ");
+    push_address(out, ip);
+    out.extend_from_slice(b"\r\n");
     push_field(out, "X-Forwarded-Proto", scheme.as_bytes());
     if let Some(host) = client.host {
         push_field(out, "X-Forwarded-Host", host);
@@ -140,11 +141,16 @@ fn elements_of(addresses: &[&[u8]], scheme: Option<&[u8]>, host: Option<&[u8]>) 
         let ip = str::from_utf8(member)
             .ok()
             .and_then(|text| text.parse().ok());
-        ip.map_or_else(|| "for=unknown".to_owned(), |ip| Node(ip).to_string())
+        let mut element = Vec::new();
+        match ip {
+            Some(ip) => push_node(&mut element, ip),
+            None => element.extend_from_slice(UNKNOWN),
+        }
+        element
     });
-    let mut elements: Vec<String> = nodes.collect();
+    let mut elements: Vec<Vec<u8>> = nodes.collect();
     if elements.is_empty() {
-        elements.push("for=unknown".to_owned());
+        elements.push(UNKNOWN.to_vec());
     }
     let text = |value: Option<&[u8]>, more: &[u8]| {
         let is_plain = |b: &u8| b.is_ascii_alphanumeric() || more.contains(b);
@@ -157,7 +163,7 @@ fn elements_of(addresses: &[&[u8]], scheme: Option<&[u8]>, host: Option<&[u8]>) 
     if let Some(scheme) = text(scheme, b"+-.") {
         let _ = write!(elements[0], ";proto={scheme}");
     }
-    elements.into_iter().map(String::into_bytes).collect()
+    elements
 }
 
 /// A parameter of an element, as the older fields have it: without quotes, an address without brackets and port. Nothing where it
@@ -188,29 +194,34 @@ fn parameter(element: &[u8], name: &[u8]) -> Option<Vec<u8>> {
     )
 }
 
-/// A node of RFC 7239 §6.
-struct Node(IpAddr);
+/// Of a client of which nobody knows who it is (RFC 7239 §6.2).
+const UNKNOWN: &[u8] = b"for=unknown";
 
-impl fmt::Display for Node {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.to_canonical() {
-            IpAddr::V4(ip) => write!(f, "for={ip}"),
-            // With its brackets it is no token, so it is quoted.
-            IpAddr::V6(ip) => write!(f, "for=\"[{ip}]\""),
-        }
-    }
+/// A node of RFC 7239 §6.
+fn push_node(out: &mut Vec<u8>, ip: IpAddr) {
+    let ip = ip.to_canonical();
+    // With its brackets it is no token, so it is quoted.
+    let (before, behind) = match ip {
+        IpAddr::V4(_) => ("for=", ""),
+        IpAddr::V6(_) => ("for=\"[", "]\""),
+    };
+    out.extend_from_slice(before.as_bytes());
+    push_address(out, ip);
+    out.extend_from_slice(behind.as_bytes());
 }
 
 /// Our element of the Forwarded field (RFC 7239 §4).
 fn push_element(out: &mut Vec<u8>, client: &Client<'_>, scheme: &str) {
-    // Into a vector this never fails.
-    let _ = write!(out, "{}", Node(client.ip));
+    push_node(out, client.ip);
     // A host is a name or an address, so it has no quotes of its own.
-    let host = client.host.and_then(|host| str::from_utf8(host).ok());
-    if let Some(host) = host.filter(|host| !host.is_empty()) {
-        let _ = write!(out, ";host=\"{host}\"");
+    let host = client.host.filter(|host| !host.is_empty());
+    if let Some(host) = host.filter(|host| str::from_utf8(host).is_ok()) {
+        out.extend_from_slice(b";host=\"");
+        out.extend_from_slice(host);
+        out.push(b'"');
     }
-    let _ = write!(out, ";proto={scheme}");
+    out.extend_from_slice(b";proto=");
+    out.extend_from_slice(scheme.as_bytes());
 }
 
 #[cfg(test)]
@@ -233,6 +244,16 @@ mod tests {
         let mut out = Vec::new();
         push(&mut out, &client);
         String::from_utf8(out).unwrap()
+    }
+
+    /// Whether a proxy says nothing or says it with empty fields.
+    #[test]
+    fn of_a_client_alone_it_is_told_in_one_way() {
+        for ip in ["10.0.0.1", "2001:db8::1"] {
+            let alone = told(&[], ip, true);
+            assert_eq!(told(&[("X-Forwarded-For", " ")], ip, true), alone);
+            assert_eq!(told(&[], ip, false), alone);
+        }
     }
 
     #[test]

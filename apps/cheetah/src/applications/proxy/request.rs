@@ -8,7 +8,6 @@
 //! - Host, the body's length, Via, [what is told of the client](super::forwarded) and of its session of TLS are ours to write. What a
 //!   client itself sends in a field of the latter never goes on, from a trusted proxy neither. Expect was answered here.
 
-use std::io::Write as _;
 use std::net::IpAddr;
 
 use httparse::Header;
@@ -139,7 +138,9 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
     // RFC 9110 §7.6.3: behind those of proxies before us.
     let version = request.version.name();
     let version = version.strip_prefix("HTTP/").unwrap_or(version);
-    let _ = write!(out, "Via: {version} exos\r\n");
+    out.extend_from_slice(b"Via: ");
+    out.extend_from_slice(version.as_bytes());
+    out.extend_from_slice(b" exos\r\n");
     // §8.6: who takes content is told that there is none.
     let takes_content = !matches!(request.method_name, "GET" | "HEAD" | "OPTIONS" | "DELETE");
     if let Some(length) = about.length.or(takes_content.then_some(0)) {
@@ -230,6 +231,9 @@ fn is_plain(path: &[u8]) -> bool {
         }
     }
     let is_hidden = |code: &[u8]| {
+        if code[0] != b'%' {
+            return false;
+        }
         let code = code.to_ascii_lowercase();
         matches!(&*code, b"%2e" | b"%2f" | b"%5c")
     };

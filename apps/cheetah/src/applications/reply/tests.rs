@@ -125,7 +125,7 @@ fn content_ends_as_its_client_understands() {
     use Version::{Http2, Http10, Http11};
     let head = |code, length| Head {
         code,
-        reason: String::new(),
+        reason: "".into(),
         length,
         fields: Vec::new(),
         said: None,

@@ -57,6 +57,7 @@ impl Connection {
             application: &application,
             address: &address,
             kept_within: kept_within.filter(|_| !answering.was_repeated),
+            may_be_repeated: answering.asking.may_be_repeated(),
         };
         let nobody = (std::net::Ipv4Addr::UNSPECIFIED, 0).into();
         let ends = turn.transport.ends(self.id()).unwrap_or((nobody, nobody));

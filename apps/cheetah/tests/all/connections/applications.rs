@@ -278,6 +278,28 @@ fn collected_bodies_count_until_they_are_handed_on() {
     assert_eq!(status(&mut next, 1), "200");
 }
 
+/// A body of which the application takes nothing at first goes on when it does.
+#[test]
+fn a_body_that_is_taken_late_arrives_whole() {
+    const LEN: usize = 4 << 20;
+    let world = World::new(|_| {});
+    let head = format!("POST /a HTTP/1.1\r\nHost: a.test\r\nContent-Length: {LEN}\r\n\r\n");
+    let mut client = world.client(&head);
+    let mut sender = client.try_clone().unwrap();
+    let sending = std::thread::spawn(move || sender.write_all(&vec![b'x'; LEN]));
+    let mut asked = world.accept();
+    let until = std::time::Instant::now() + LONG;
+    while rustix::io::ioctl_fionread(&asked).unwrap() < 64 * 1024 {
+        assert!(std::time::Instant::now() < until, "it is sent");
+        std::thread::yield_now();
+    }
+    let heard = hear(&mut asked);
+    assert_eq!(heard.len() - heard.trim_end_matches('x').len(), LEN);
+    answer(&mut asked, "taken");
+    assert_eq!(status(&mut client, 5), "200");
+    sending.join().unwrap().unwrap();
+}
+
 #[test]
 fn a_body_has_a_least_rate() {
     let bounds = Bounds {

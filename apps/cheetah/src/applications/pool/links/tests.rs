@@ -15,7 +15,7 @@ const LONG: std::time::Duration = std::time::Duration::from_secs(60);
 
 struct World {
     links: Links,
-    path: Arc<Path>,
+    path: SocketPath,
     now: Instant,
 }
 
@@ -24,7 +24,7 @@ impl World {
         let name = format!("exos-links-{}-{name}", std::process::id());
         World {
             links: Links::default(),
-            path: std::env::temp_dir().join(name).into(),
+            path: std::env::temp_dir().join(name).as_path().into(),
             now: exos::clock::now(),
         }
     }
@@ -71,7 +71,7 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
+        let _ = std::fs::remove_file(&*self.path);
     }
 }
 
@@ -80,7 +80,7 @@ fn one_that_stops_is_followed_by_another_and_two_that_do_by_none() {
     let mut world = World::new("stops");
     let mut stopped = Vec::new();
     for n in 0..2 {
-        let mut application = Application::listen(&world.path, SHAPE).expect("a socket");
+        let mut application = Application::listen(&*world.path, SHAPE).expect("a socket");
         let (request, Event::Request(id)) = world.ask(n, &mut application) else {
             panic!("another event");
         };
@@ -92,7 +92,7 @@ fn one_that_stops_is_followed_by_another_and_two_that_do_by_none() {
         world.now += LINK_REST_TIME_MAX;
         stopped.push((application, request, id));
     }
-    let mut third = Application::listen(&world.path, SHAPE).expect("a socket");
+    let mut third = Application::listen(&*world.path, SHAPE).expect("a socket");
     assert_eq!(world.begin(7), Err(Errno::AGAIN));
     let (mut application, request, id) = stopped.remove(0);
     application.answer(id, Answer::new(Head::new(204)));
