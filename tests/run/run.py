@@ -1590,7 +1590,7 @@ def as_made(ours, *hosts):
                 passed.setsockopt(*idle, 77)
 
     for host, port in ((host, 8000) for host in hosts):
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET  # That of IPv4 addresses, too.
         all_asked = asked + (of_v6 if ":" in host else [])
         for inheritable, limit in ((False, None), (True, None), (False, 0), (True, 0)):
             with socket.socket(family) as s:
