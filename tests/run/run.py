@@ -1615,6 +1615,11 @@ def as_made(ours, *hosts):
             s.setsockopt(*idle, 78)
             s.connect((host, port))
             assert s.getsockopt(*idle) == 78
+    # One that listened, and went by a Unix socket.
+    with socket.socket() as s:
+        s.listen()
+        fcntl.fcntl(s, fcntl.F_SETOWN, os.getpid())
+        assert s.connect_ex((hosts[0], 8000)) == errno.EINVAL
     with socket.socket() as s:
         s.bind((ours, 9301))
         s.connect((hosts[0], 8000))
