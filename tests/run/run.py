@@ -1590,7 +1590,7 @@ def as_made(ours, *hosts):
                 passed.setsockopt(*idle, 77)
 
     for host, port in ((host, 8000) for host in hosts):
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET  # That of IPv4 addresses, too.
         all_asked = asked + (of_v6 if ":" in host else [])
         for inheritable, limit in ((False, None), (True, None), (False, 0), (True, 0)):
             with socket.socket(family) as s:
@@ -1615,6 +1615,11 @@ def as_made(ours, *hosts):
             s.setsockopt(*idle, 78)
             s.connect((host, port))
             assert s.getsockopt(*idle) == 78
+    # One that listened, and went by a Unix socket.
+    with socket.socket() as s:
+        s.listen()
+        fcntl.fcntl(s, fcntl.F_SETOWN, os.getpid())
+        assert s.connect_ex((hosts[0], 8000)) == errno.EINVAL
     with socket.socket() as s:
         s.bind((ours, 9301))
         s.connect((hosts[0], 8000))

@@ -86,7 +86,7 @@ check "python3: options of a connection that comes to go by a Unix socket" run -
 check "python3: limits of time, also of a listener that was passed on" run -- python3 "$here/run.py" time_limits 10.10.0.2 $ip
 check "python3: options that are set before connect and listen" run -- python3 "$here/run.py" options $ip
 [ "$way" ] || check "python3: a socket for datagrams that was passed on, and is shut down" run -- python3 "$here/run.py" passed_and_shut 10.10.0.2 8000
-[ "$way" ] || check "python3: what was done to a socket before connect, and what was not" run -- python3 "$here/run.py" as_made $ip 10.10.0.2 fd10::2
+[ "$way" ] || check "python3: what was done to a socket before connect, and what was not" run -- python3 "$here/run.py" as_made $ip 10.10.0.2 fd10::2 ::ffff:10.10.0.2
 [ "$way" ] || check "python3: options of a connection that nobody takes" run -- python3 "$here/run.py" refused_options
 [ "$way" ] || check "python3: options that are refused" run -- python3 "$here/run.py" other_options 10.10.0.2 8000
 [ "$way" ] || check "python3: as many bytes as a program wants to be told of" run -- python3 "$here/run.py" low_water $ip

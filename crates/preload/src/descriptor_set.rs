@@ -9,7 +9,6 @@ pub struct DescriptorSet([AtomicU64; DESCRIPTORS / 64]);
 
 impl DescriptorSet {
     /// The empty one, for a static.
-    #[expect(clippy::new_without_default, reason = "it is a static's")]
     pub const fn new() -> Self {
         Self([const { AtomicU64::new(0) }; DESCRIPTORS / 64])
     }

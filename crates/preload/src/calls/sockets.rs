@@ -96,12 +96,13 @@ pub(super) unsafe extern "C" fn connect(fd: i32, name: *const u8, name_len: u32)
 /// As for `connect`.
 unsafe fn connect_first(fd: i32, name: *const u8, name_len: u32) -> i32 {
     begin_for(fd);
+    let said = untouched::take(fd);
     // SAFETY: as above.
     let result = match may_share() {
         // SAFETY: as above.
         false => unsafe { system::connect(fd, name, name_len) },
         // SAFETY: as above.
-        true => unsafe { ask_to_connect(fd, name, name_len, untouched::take(fd)) },
+        true => unsafe { ask_to_connect(fd, name, name_len, said) },
     };
     let number = errno();
     // SAFETY: the kernel has read it.
@@ -228,6 +229,7 @@ pub(super) unsafe extern "C" fn listen(fd: i32, backlog: i32) -> i32 {
         if let Some(found) = find(fd) {
             return done(found.listen());
         }
+        untouched::forget(fd);
         // Its socket may have been bound by another program.
         begun();
         // SAFETY: as above.
