@@ -41,7 +41,9 @@ fn pipes_are_measured_beside_the_kernels() {
         "pipes/1/sleeping/by-pipe",
     ];
     let goals = goals.map(|name| (name.to_owned(), true));
-    for (name, has_goal) in streams.chain(trips).chain(goals) {
+    let tools = ["tools/wc/1750000/by-gnu", "tools/cat-grep/1750000/by-gnu"];
+    let tools = tools.map(|name| (name.to_owned(), false));
+    for (name, has_goal) in streams.chain(trips).chain(goals).chain(tools) {
         let figure = figure(&name).unwrap_or_else(|| panic!("{name} was not measured"));
         assert!(figure.value > 0.0, "{name}: {}", figure.value);
         assert_eq!(figure.goal.is_some(), has_goal, "{name}");

@@ -14,6 +14,7 @@
 pub mod bpf;
 pub mod error;
 pub mod kernel;
+pub mod lease;
 pub mod limits;
 mod mapping;
 pub mod memory;

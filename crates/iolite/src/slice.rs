@@ -198,6 +198,14 @@ impl Slice {
         })
     }
 
+    /// Whether another process has the buffer of these bytes, where it is of this process's pool; as far as can be seen now.
+    pub fn is_held_by_members(&self) -> bool {
+        match &self.source {
+            Source::Own(own) => own.core.is_held(own.index),
+            _ => false,
+        }
+    }
+
     /// These bytes in memory of this process: a copy, unless they are there.
     pub fn to_local(&self) -> exos_buf::Slice {
         if let Source::Local(buffer) = &self.source {

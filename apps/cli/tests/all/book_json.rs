@@ -180,6 +180,10 @@ fn the_page_of_json_is_what_the_programs_write() {
             schema_of::<exos_tools::Statistics>(),
         ),
         ("`exos cat --json`", schema_of::<exos_tools::cat::Report>()),
+        (
+            "`exos file-cache --status --json`",
+            schema_of::<exos_io::StatisticsReport>(),
+        ),
         ("`exos lab status --json`", schema_of::<exos_lab::Labs>()),
         ("`exos lab down --json`", schema_of::<exos_lab::Down>()),
         (

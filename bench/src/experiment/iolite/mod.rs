@@ -7,14 +7,17 @@
 //! | `pipes/BYTES/sum` | messages of this length, each written afresh by one process; the other sums all bytes |
 //! | `pipes/BYTES/take` | as above, and the other only takes them |
 //! | `pipes/1/polling`, `pipes/1/sleeping` | the round trip of one byte between two processes that poll, and that sleep |
+//! | `tools/TOOLS/BYTES` | `exos io`'s tools on files of the file cache, beside GNU's |
 //!
 //! Two processes, each on a core of its own; no wire and no privilege. In each run of a cell the ways take turns.
 //!
-//! `way` has the ways by which bytes go, `stream` sends messages as fast as it can, `round_trip` one at a time, and `session` has both run.
+//! `way` has the ways by which bytes go, `stream` sends messages as fast as it can, `round_trip` one at a time, `tools` runs
+//! tools, and `session` has both run.
 
 mod round_trip;
 mod session;
 mod stream;
+mod tools;
 mod way;
 
 pub(crate) use round_trip::{Answering, Timing};
@@ -53,6 +56,7 @@ pub(crate) enum Job {
 enum Cell {
     Stream(u32, Job),
     RoundTrip { is_polling: bool },
+    Tools(tools::Work),
 }
 
 impl fmt::Display for Cell {
@@ -62,6 +66,7 @@ impl fmt::Display for Cell {
             Self::Stream(bytes, Job::Take) => write!(f, "pipes/{bytes}/take"),
             Self::RoundTrip { is_polling: true } => f.write_str("pipes/1/polling"),
             Self::RoundTrip { is_polling: false } => f.write_str("pipes/1/sleeping"),
+            Self::Tools(work) => work.fmt(f),
         }
     }
 }
@@ -74,7 +79,10 @@ fn cells(args: &IoliteArgs) -> Vec<Cell> {
     let streams =
         streams.flat_map(|bytes| [Job::Sum, Job::Take].map(|job| Cell::Stream(bytes, job)));
     let trips = [true, false].map(|is_polling| Cell::RoundTrip { is_polling });
-    args.common.wanted(true, streams.chain(trips))
+    let tools = tools::Work::ALL.into_iter();
+    let tools = tools.filter(|work| !args.common.quick || work.is_short());
+    let tools = tools.map(Cell::Tools);
+    args.common.wanted(true, streams.chain(trips).chain(tools))
 }
 
 /// Measures as asked, prints the table, and writes JSON and the page.

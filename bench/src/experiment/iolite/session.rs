@@ -32,6 +32,7 @@ impl Session {
         match cell {
             Cell::Stream(bytes, job) => self.streams(cell, bytes, job, figures),
             Cell::RoundTrip { is_polling } => self.round_trips(cell, is_polling, figures),
+            Cell::Tools(work) => super::tools::measure(&self.stage, work, figures),
         }
     }
 

@@ -312,6 +312,14 @@ impl Core {
         }
     }
 
+    /// Whether a member has a buffer, or it is under way to one.
+    pub fn is_held(&self, buffer: u32) -> bool {
+        let members = self.members.borrow();
+        let has =
+            |member: &Member| member.under_way[buffer as usize] > 0 || member.hold(buffer) != 0;
+        members.iter().flatten().any(has)
+    }
+
     pub fn usage(&self) -> Usage {
         let buffers = self.buffers.borrow();
         let (free, waiting) = (buffers.free.len() as u32, buffers.waiting.len() as u32);

@@ -1,7 +1,6 @@
 //! Documents in memory while their files change.
 
 mod cache;
-mod cache_policy;
 mod changing;
 mod keeper;
 mod live;

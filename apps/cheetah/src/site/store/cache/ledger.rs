@@ -6,9 +6,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use exos_buf::SharedBytes;
+use exos_replacement::{Key, Newcomer, Policy as _, S3Fifo};
 
-use super::queue::Key;
-use super::s3_fifo::{Newcomer, S3Fifo};
 use super::statistics::{self, Statistics};
 use crate::limits::{CACHE_LARGE_PART, DOCUMENT_OVERHEAD_LEN, LEAVING_SWEPT};
 use crate::site::path::{About, SitePath};

@@ -1,7 +1,7 @@
 //! What is in memory of the documents of all sites, within a bound.
 //!
 //! The [`ledger`] of the store's threads: which document is held under which paths, what it takes, and whose turn it is to
-//! go when there is no room ([`s3_fifo`]). It reads no file and changes no table: a [`Tree`](super::Tree) does, by what it
+//! go when there is no room ([`exos_replacement::S3Fifo`]). It reads no file and changes no table: a [`Tree`](super::Tree) does, by what it
 //! is told here.
 //!
 //! # What counts
@@ -13,11 +13,7 @@
 //! everything thrown out.
 
 mod ledger;
-pub mod queue;
-mod s3_fifo;
 mod statistics;
 
 pub use ledger::{Admission, Arrival, Cache, Evicted, SharedCache};
-pub use queue::Key;
-pub use s3_fifo::{Newcomer, S3Fifo};
 pub use statistics::{Figures, Statistics};

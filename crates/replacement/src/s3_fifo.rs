@@ -1,7 +1,5 @@
 //! Which documents stay in memory when there is not room for all: S3-FIFO, by bytes.
 //!
-//! It orders documents; it neither reads nor frees anything, and runs in the store's thread.
-//!
 //! Yang, Zhang, Qiu, Yue, Vinayak, *FIFO queues are all you need for cache eviction*, SOSP 2023. Three queues, and two bits
 //! for each document:
 //!
@@ -21,23 +19,11 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::queue::{Key, Links, Queue};
+use crate::policy::{Newcomer, Policy};
+use crate::queue::{Key, Links, Queue};
 
 /// What the small queue has of all bytes: a tenth, as the paper found best over most of its traces.
 const SMALL_PART: u64 = 10;
-
-/// A document that has come into memory.
-#[derive(Clone, Copy, Debug)]
-pub struct Newcomer {
-    /// By what it is known until it goes.
-    pub key: Key,
-    /// A hash of its name: the same whenever it comes again.
-    pub name: u64,
-    /// What it takes.
-    pub bytes: u64,
-    /// Somebody has asked for it; else it was read because there was room.
-    pub is_asked_for: bool,
-}
 
 /// What is known of a document in memory.
 #[derive(Clone, Copy, Debug, Default)]
@@ -71,9 +57,8 @@ pub struct S3Fifo {
     ghosts: Ghosts,
 }
 
-impl S3Fifo {
-    /// A document has come.
-    pub fn admitted(&mut self, document: Newcomer) {
+impl Policy for S3Fifo {
+    fn admitted(&mut self, document: Newcomer) {
         let Newcomer {
             key, name, bytes, ..
         } = document;
@@ -95,9 +80,7 @@ impl S3Fifo {
         queue.push(&mut self.links, key, bytes);
     }
 
-    /// The document that has to go now, if there is one: it has gone when this returns. `uses` tells how often a document
-    /// was sent since it was last asked about, up to [`USES_MAX`](exos_buf::shared::USES_MAX), and counts again from then on.
-    pub fn victim(&mut self, uses: &mut dyn FnMut(Key) -> u8) -> Option<Key> {
+    fn victim(&mut self, uses: &mut dyn FnMut(Key) -> u8) -> Option<Key> {
         loop {
             let all = self.small.bytes() + self.main.bytes();
             let is_small_due = self.small.bytes() >= all / SMALL_PART;
@@ -114,15 +97,16 @@ impl S3Fifo {
         }
     }
 
-    /// A document has gone for another reason: its file has changed or is no longer there.
-    pub fn removed(&mut self, document: Key) {
+    fn removed(&mut self, document: Key) {
         let queue = match self.known[document.index()].is_main {
             true => &mut self.main,
             false => &mut self.small,
         };
         queue.remove(&mut self.links, document);
     }
+}
 
+impl S3Fifo {
     /// The oldest of the small queue goes, or into the main one if it was used again.
     fn leave_small(&mut self, key: Key, uses: &mut dyn FnMut(Key) -> u8) -> Option<Key> {
         let bytes = self.small.remove(&mut self.links, key);

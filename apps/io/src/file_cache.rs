@@ -1,0 +1,87 @@
+//! `exos file-cache`: the service, and what it says of itself.
+
+use crate::limits::MEMORY;
+use exos_file_cache::{Client, Options, Service, place};
+use exos_host::units::parse_size;
+use exos_host::{Error, Result};
+use exos_replacement::PolicyName;
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Keep files in memory that the programs of this user share, each once.
+///
+/// A program opens a file, and has what it reads of it by reference: exos io cat, wc and grep do. What was read does not change, whatever
+/// becomes of the file. It runs until it is ended, which costs programs nothing: they read on by themselves.
+#[derive(clap::Args, Debug)]
+pub struct FileCacheArgs {
+    /// Where programs find it [default: file-cache.sock in $XDG_RUNTIME_DIR/exos, /run/exos-0 or /tmp/exos-UID]
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// Memory for files, 8m to 1008m
+    #[arg(long, value_name = "SIZE", default_value = MEMORY, value_parser = parse_size)]
+    memory: u64,
+    /// What goes when there is no room: s3-fifo, lru or gds (GreedyDual-Size)
+    #[arg(long, value_name = "NAME", default_value_t)]
+    policy: PolicyName,
+    /// Print how the one that runs is used, and exit
+    #[arg(long, conflicts_with_all = ["memory", "policy"])]
+    status: bool,
+    /// With --status: as one line of JSON
+    #[arg(long, requires = "status")]
+    json: bool,
+}
+
+/// How the file cache is used, by name: bytes and programs as they are now, the rest since it began.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct StatisticsReport {
+    /// `exos.file-cache/1`.
+    pub schema: String,
+    /// The numbers.
+    pub statistics: BTreeMap<String, u64>,
+}
+
+fn told(error: exos_file_cache::Error) -> Error {
+    Error::new(error.to_string())
+}
+
+/// Serves, or shows how the one that does is used.
+pub fn run(args: &FileCacheArgs) -> Result<ExitCode> {
+    let path = args.socket.clone().unwrap_or_else(place::socket);
+    if args.status {
+        return show(&path, args.json);
+    }
+    let options = Options {
+        memory: args.memory,
+        policy: args.policy.policy(),
+    };
+    let mut service = Service::new(&path, options).map_err(told)?;
+    exos_host::info!(
+        "file cache of {} MiB at {}",
+        args.memory >> 20,
+        path.display()
+    );
+    service.run().map_err(told)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(path: &std::path::Path, is_json: bool) -> Result<ExitCode> {
+    let statistics = Client::connect(path).and_then(|mut client| client.statistics());
+    let statistics = statistics.map_err(told)?.by_name();
+    if is_json {
+        let statistics = statistics.map(|(name, number)| (name.to_owned(), number));
+        let report = StatisticsReport {
+            schema: "exos.file-cache/1".to_owned(),
+            statistics: statistics.into_iter().collect(),
+        };
+        let line = serde_json::to_string(&report);
+        exos_host::say!("{}", line.map_err(|error| Error::new(error.to_string()))?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    for (name, number) in statistics {
+        exos_host::say!("{name:14} {number}");
+    }
+    Ok(ExitCode::SUCCESS)
+}

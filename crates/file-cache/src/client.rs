@@ -1,0 +1,272 @@
+//! A program's side of the cache.
+
+use crate::error::{Error, Refused as _, Result};
+use crate::limits::{ANSWER_LEN_MAX, ANSWER_TIME, SETTLED_AFTER, TRIES};
+use crate::place;
+use crate::protocol::{Answer, MESSAGE_LEN, Request, Statistics, Status, bytes, words};
+use exos_host::peer::Peer;
+use exos_iolite::{Aggregate, Read, Receiver, Trust, Wait};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
+    SocketFlags, SocketType, connect, sendmsg, socket_with,
+};
+use rustix::process::geteuid;
+use std::io::IoSlice;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+/// A connection to the service.
+#[derive(Debug)]
+pub struct Client {
+    socket: OwnedFd,
+    receiver: Receiver,
+    /// Files were numbered up to here.
+    files: u32,
+}
+
+/// A version of a file, as it was when it was opened here.
+#[derive(Debug)]
+pub struct File {
+    number: u32,
+    at: u64,
+    /// Reads that were asked for and not answered.
+    asked: u64,
+    is_over: bool,
+}
+
+/// What became of a file.
+#[derive(Debug)]
+pub enum Opened {
+    /// It can be read here.
+    Shared(File),
+    /// Why it cannot: the program reads it by itself.
+    Not(Status),
+}
+
+impl Client {
+    /// Connects to this user's service.
+    ///
+    /// # Errors
+    ///
+    /// None runs, it has as many programs as it may, does not answer, or is another user's.
+    pub fn connect_to_own() -> Result<Self> {
+        Self::connect(&place::socket())
+    }
+
+    /// Connects to the service at a socket.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect_to_own`](Self::connect_to_own).
+    pub fn connect(path: &Path) -> Result<Self> {
+        let socket = socket_with(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        );
+        let socket = socket.refused("cannot make a socket")?;
+        let address = SocketAddrUnix::new(path).refused("no socket is named so")?;
+        connect(&socket, &address).map_err(|_| Error::NoService(path.to_owned()))?;
+        let service = Peer::of(&socket).map_err(|_| Error::Fault("nobody is there"))?;
+        if service.uid != geteuid().as_raw() {
+            return Err(Error::AnotherUser(service.uid));
+        }
+        let beside = socket.try_clone().refused("no descriptor is left")?;
+        wait_for(&socket)?;
+        // It is this user's, as is what it could do to this process.
+        let receiver = Receiver::accept(beside, Trust::Trusted).map_err(|error| match error {
+            exos_iolite::Error::PeerGone => Error::Full,
+            error => error.into(),
+        })?;
+        Ok(Self {
+            socket,
+            receiver,
+            files: 0,
+        })
+    }
+
+    /// Opens a file here that this process has open for reading. Where it was changed a moment ago, this waits for that moment to pass, some
+    /// times. What is read by it is one version of the file.
+    ///
+    /// # Errors
+    ///
+    /// The service has ended, does not answer, or does not do as agreed.
+    pub fn open(&mut self, file: impl AsFd) -> Result<Opened> {
+        let mut tries = 0;
+        loop {
+            let number = self.files;
+            self.ask(Request::Open { file: number }, Some(file.as_fd()))?;
+            let answer = self.head(number)?;
+            tries += 1;
+            match answer.status {
+                Status::Done => {
+                    self.files = self.files.wrapping_add(1);
+                    return Ok(Opened::Shared(File {
+                        number,
+                        at: 0,
+                        asked: 0,
+                        is_over: false,
+                    }));
+                }
+                Status::Unsettled if tries < TRIES => std::thread::sleep(SETTLED_AFTER),
+                status => return Ok(Opened::Not(status)),
+            }
+        }
+    }
+
+    /// Bytes of a file at a place, as many as come with one answer, at most so many; none behind its end.
+    ///
+    /// # Errors
+    ///
+    /// The file has changed since it was opened; or the service cannot read it, has ended, does not answer or does not do as agreed; or this process keeps as many buffers as
+    /// it may ([`exos_iolite::Error::ShareExceeded`]).
+    pub fn read_at(&mut self, file: &File, offset: u64, len: usize) -> Result<Aggregate> {
+        self.ask(
+            Request::Read {
+                file: file.number,
+                offset,
+                len: len as u64,
+            },
+            None,
+        )?;
+        self.content(file.number)
+    }
+
+    /// The next bytes of a file that is read from its beginning to its end; none at the end. The ones behind them are asked for at once. No other
+    /// call comes between until the file is read, or closed.
+    ///
+    /// # Errors
+    ///
+    /// As [`read_at`](Self::read_at). What was read before is of the version that was opened; how far that is, [`File::position`] tells.
+    pub fn read_next(&mut self, file: &mut File) -> Result<Aggregate> {
+        if file.is_over {
+            return Ok(Aggregate::new());
+        }
+        while file.asked < 2 {
+            let offset = file.at + file.asked * ANSWER_LEN_MAX as u64;
+            let len = ANSWER_LEN_MAX as u64;
+            self.ask(
+                Request::Read {
+                    file: file.number,
+                    offset,
+                    len,
+                },
+                None,
+            )?;
+            file.asked += 1;
+        }
+        file.asked -= 1;
+        let bytes = self.content(file.number)?;
+        file.at += bytes.len() as u64;
+        if bytes.len() < ANSWER_LEN_MAX {
+            // The end, or a part that could not be read: what was asked for behind it begins elsewhere.
+            file.is_over = bytes.is_empty();
+            while file.asked > 0 {
+                file.asked -= 1;
+                let _ = self.content(file.number)?;
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// A file is not read any more.
+    ///
+    /// # Errors
+    ///
+    /// The service has ended.
+    pub fn close(&mut self, file: File) -> Result<()> {
+        for _ in 0..file.asked {
+            let _ = self.content(file.number)?;
+        }
+        self.ask(Request::Close { file: file.number }, None)
+    }
+
+    /// How the cache is used.
+    ///
+    /// # Errors
+    ///
+    /// The service has ended, does not answer, or does not do as agreed.
+    pub fn statistics(&mut self) -> Result<Statistics> {
+        self.ask(Request::Statistics, None)?;
+        let bytes = self.content(0)?.to_vec();
+        Statistics::parse(&bytes).ok_or(Error::Fault("it tells other numbers"))
+    }
+
+    fn ask(&self, request: Request, descriptor: Option<BorrowedFd<'_>>) -> Result<()> {
+        let message = bytes(request.words());
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let descriptors: Vec<BorrowedFd<'_>> = descriptor.into_iter().collect();
+        if !descriptors.is_empty() {
+            ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+        }
+        let flags = SendFlags::NOSIGNAL;
+        let sent = sendmsg(
+            &self.socket,
+            &[IoSlice::new(&message)],
+            &mut ancillary,
+            flags,
+        );
+        sent.map(drop).refused("the file cache has ended")
+    }
+
+    /// The head of the next answer.
+    fn head(&mut self, file: u32) -> Result<Answer> {
+        let head = self.bytes(MESSAGE_LEN)?;
+        let mut message = [0; MESSAGE_LEN];
+        head.copy_to(0..MESSAGE_LEN, &mut message);
+        let answer =
+            Answer::parse(words(&message)).ok_or(Error::Fault("it answers something else"))?;
+        if answer.file != file || answer.len > ANSWER_LEN_MAX as u64 {
+            return Err(Error::Fault("it answers something that was not asked"));
+        }
+        Ok(answer)
+    }
+
+    /// The next answer's bytes.
+    fn content(&mut self, file: u32) -> Result<Aggregate> {
+        let answer = self.head(file)?;
+        let bytes = self.bytes(answer.len as usize)?;
+        match answer.status {
+            Status::Done => Ok(bytes),
+            Status::Changed | Status::Unsettled | Status::Writing => Err(Error::Changed),
+            status => Err(Error::Refused(status)),
+        }
+    }
+
+    /// So many bytes of what comes.
+    fn bytes(&mut self, len: usize) -> Result<Aggregate> {
+        let mut all = Aggregate::new();
+        while all.len() < len {
+            match self
+                .receiver
+                .read_wait(len - all.len(), Wait::SleepAtMost(ANSWER_TIME))?
+            {
+                Read::Data(data) => all.concatenate(data),
+                Read::Nothing => return Err(Error::Silent),
+                Read::End => return Err(exos_iolite::Error::PeerGone.into()),
+            }
+        }
+        Ok(all)
+    }
+}
+
+impl File {
+    /// How far it was read in order.
+    pub fn position(&self) -> u64 {
+        self.at
+    }
+}
+
+/// Waits until the service has taken the connection.
+fn wait_for(socket: &OwnedFd) -> Result<()> {
+    let mut fds = [PollFd::new(socket, PollFlags::IN)];
+    let time = Timespec::try_from(ANSWER_TIME).ok();
+    match poll(&mut fds, time.as_ref()) {
+        Ok(0) => Err(Error::Silent),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,337 @@
+//! What is in memory: extents of files, each of one version, in buffers of one pool; and what has to go for others.
+//!
+//! An extent is a key of the paper's (file, offset, length): [`EXTENT_LEN`] bytes from a multiple of that on, or to the end of the file. It takes
+//! whole buffers, so that what goes gives back what it took. Memory is full when the pool has no buffer left: then the policy says what goes. One
+//! whose bytes somebody has would give nothing back now: it is passed over, and counts as come again.
+
+use crate::limits::{BUFFER_LEN, EXTENT_LEN, PINNED_PASSED_MAX};
+use crate::protocol::{Statistics, Status};
+use crate::version::Version;
+use exos_host::lease::{ReadLease, Refusal};
+use exos_iolite::{Aggregate, Draft, Pool, Slice};
+use exos_replacement::{Key, Newcomer, Policy, USES_MAX};
+use rustix::fs::{Advice, FileType, OFlags, Stat, fadvise, fcntl_getfl, fstat, fstatfs};
+use rustix::io::{Errno, pread};
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::num::NonZeroU64;
+use std::os::fd::{AsFd, OwnedFd};
+
+/// linux/magic.h: files that another program makes up, which can keep a reader waiting for good.
+const FUSE_SUPER_MAGIC: i64 = 0x6573_5546;
+
+/// A file that a program has open here.
+#[derive(Debug)]
+pub(crate) struct OpenFile {
+    descriptor: OwnedFd,
+    device: u64,
+    inode: u64,
+    pub version: Version,
+    /// Where the next read begins, if it goes on behind the last.
+    next: u64,
+}
+
+impl OpenFile {
+    /// A file that a program has opened: the kernel has let it read that.
+    pub fn new(descriptor: OwnedFd) -> Result<Self, Status> {
+        let flags = fcntl_getfl(&descriptor).map_err(|_| Status::Unsuitable)?;
+        let is_readable = flags & OFlags::RWMODE == OFlags::RDONLY && !flags.contains(OFlags::PATH);
+        let found = fstat(&descriptor).map_err(|_| Status::Unsuitable)?;
+        let is_file = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
+        let system = fstatfs(&descriptor).map_err(|_| Status::Unsuitable)?;
+        let is_made_up = system.f_type == FUSE_SUPER_MAGIC || found.st_size == 0;
+        if !is_readable || !is_file || is_made_up {
+            return Err(Status::Unsuitable);
+        }
+        let version = Version::of(&found);
+        drop(lease(&descriptor)?);
+        if !version.is_settled() {
+            return Err(Status::Unsettled);
+        }
+        let Stat {
+            st_dev: device,
+            st_ino: inode,
+            ..
+        } = found;
+        Ok(Self {
+            descriptor,
+            device,
+            inode,
+            version,
+            next: 0,
+        })
+    }
+}
+
+/// A lease; nothing where the file is another user's, whose times are all that is known.
+fn lease(file: &OwnedFd) -> Result<Option<ReadLease<'_>>, Status> {
+    match ReadLease::take(file.as_fd()) {
+        Ok(lease) => Ok(Some(lease)),
+        Err(Refusal::NotOwner) => Ok(None),
+        Err(Refusal::Writing) => Err(Status::Writing),
+        Err(Refusal::Unsupported) => Err(Status::Unsuitable),
+    }
+}
+
+/// Which extent of which file.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Name {
+    device: u64,
+    inode: u64,
+    extent: u64,
+}
+
+impl Name {
+    /// A number that stays the same for it.
+    fn number(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
+#[derive(Debug)]
+struct Extent {
+    name: Name,
+    version: Version,
+    bytes: Aggregate,
+    /// How often it was used since the policy last asked.
+    uses: u8,
+}
+
+impl Extent {
+    /// What it takes.
+    fn taken(&self) -> u64 {
+        (self.bytes.slices().len() * BUFFER_LEN) as u64
+    }
+
+    /// Some program has bytes of it, or is about to.
+    fn is_pinned(&self) -> bool {
+        self.bytes.slices().any(Slice::is_held_by_members)
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Extents {
+    pool: Pool,
+    policy: Box<dyn Policy>,
+    by_name: HashMap<Name, Key>,
+    extents: Vec<Option<Extent>>,
+    free: Vec<Key>,
+    pub statistics: Statistics,
+}
+
+impl Extents {
+    pub fn new(pool: Pool, policy: Box<dyn Policy>) -> Self {
+        let memory = u64::from(pool.shape().buffers) * BUFFER_LEN as u64;
+        Self {
+            pool,
+            policy,
+            by_name: HashMap::new(),
+            extents: Vec::new(),
+            free: Vec::new(),
+            statistics: Statistics {
+                memory,
+                ..Statistics::default()
+            },
+        }
+    }
+
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// Bytes of a file from a place on, as many as there are of one extent; none behind its end.
+    pub fn read(
+        &mut self,
+        file: &mut OpenFile,
+        offset: u64,
+        len: u64,
+    ) -> Result<Aggregate, Status> {
+        let end = file.version.len.min(offset.saturating_add(len));
+        if offset >= end {
+            return Ok(Aggregate::new());
+        }
+        let extent = offset / EXTENT_LEN as u64;
+        let mut bytes = self.extent(file, extent)?;
+        let within = (offset % EXTENT_LEN as u64) as usize;
+        bytes = if within > 0 {
+            bytes.split(within)
+        } else {
+            bytes
+        };
+        bytes.truncate((end - offset).min(EXTENT_LEN as u64) as usize);
+        file.next = offset + bytes.len() as u64;
+        Ok(bytes)
+    }
+
+    fn extent(&mut self, file: &OpenFile, extent: u64) -> Result<Aggregate, Status> {
+        let name = Name {
+            device: file.device,
+            inode: file.inode,
+            extent,
+        };
+        if let Some(key) = self.by_name.get(&name).copied() {
+            let there = self.extents[key.index()].as_mut().expect("it has a name");
+            if there.version == file.version {
+                there.uses = (there.uses + 1).min(USES_MAX);
+                let bytes = there.bytes.clone();
+                self.policy.used(key);
+                self.statistics.hits += 1;
+                return Ok(bytes);
+            }
+            // One of the two is of the past; which, reading tells.
+        }
+        let bytes = self.fetch(file, extent)?;
+        self.keep(name, file.version, bytes.clone());
+        Ok(bytes)
+    }
+
+    /// Reads an extent of a version of a file.
+    fn fetch(&mut self, file: &OpenFile, extent: u64) -> Result<Aggregate, Status> {
+        self.statistics.misses += 1;
+        let lease = lease(&file.descriptor)?;
+        let is_same =
+            || fstat(&file.descriptor).is_ok_and(|found| Version::of(&found) == file.version);
+        let start = extent * EXTENT_LEN as u64;
+        let len = (file.version.len - start).min(EXTENT_LEN as u64);
+        let bytes = match is_same() {
+            true => self.read_file(&file.descriptor, start, len as usize)?,
+            false => return Err(Status::Changed),
+        };
+        if !is_same() {
+            return Err(Status::Changed);
+        }
+        drop(lease);
+        self.statistics.read_bytes += len;
+        if let Some(more) = NonZeroU64::new(EXTENT_LEN as u64)
+            && file.next == start
+        {
+            // It is read on: the kernel may have the next one read from the disk meanwhile.
+            let _ = fadvise(&file.descriptor, start + len, Some(more), Advice::WillNeed);
+        }
+        Ok(bytes)
+    }
+
+    fn read_file(&mut self, file: &OwnedFd, start: u64, len: usize) -> Result<Aggregate, Status> {
+        let mut bytes = Aggregate::new();
+        while bytes.len() < len {
+            let now = (len - bytes.len()).min(BUFFER_LEN);
+            let mut draft = self.draft()?;
+            fill(
+                file,
+                start + bytes.len() as u64,
+                &mut draft.bytes_mut()[..now],
+            )?;
+            bytes.append(draft.freeze_first(now));
+        }
+        Ok(bytes)
+    }
+
+    /// A whole buffer, for which others may have to go.
+    fn draft(&mut self) -> Result<Draft, Status> {
+        loop {
+            match self.pool.draft(BUFFER_LEN) {
+                Ok(draft) => return Ok(draft),
+                Err(_) if self.evict() => {}
+                Err(_) => return Err(Status::Unreadable),
+            }
+        }
+    }
+
+    fn keep(&mut self, name: Name, version: Version, bytes: Aggregate) {
+        if let Some(before) = self.by_name.get(&name).copied() {
+            self.policy.removed(before);
+            self.forget(before);
+        }
+        let key = self.free.pop().unwrap_or_else(|| {
+            self.extents.push(None);
+            Key::new(self.extents.len() as u32 - 1)
+        });
+        let extent = Extent {
+            name,
+            version,
+            bytes,
+            uses: 1,
+        };
+        self.statistics.held += extent.taken();
+        self.by_name.insert(name, key);
+        self.policy.admitted(newcomer(key, &extent));
+        self.extents[key.index()] = Some(extent);
+    }
+
+    /// Takes out what the policy says, unless somebody has it; false when nothing can go.
+    fn evict(&mut self) -> bool {
+        let mut pinned = Vec::new();
+        let gone = loop {
+            let extents = &mut self.extents;
+            let mut uses = |key: Key| {
+                let extent = extents[key.index()]
+                    .as_mut()
+                    .expect("the policy knows of it");
+                std::mem::take(&mut extent.uses)
+            };
+            let Some(key) = self.policy.victim(&mut uses) else {
+                break None;
+            };
+            if !self.at(key).is_pinned() {
+                break Some(key);
+            }
+            pinned.push(key);
+            if pinned.len() == PINNED_PASSED_MAX {
+                break None;
+            }
+        };
+        self.statistics.pinned += pinned.len() as u64;
+        for key in pinned {
+            let newcomer = newcomer(key, self.at(key));
+            self.policy.admitted(newcomer);
+        }
+        if let Some(key) = gone {
+            self.statistics.evictions += 1;
+            self.forget(key);
+        }
+        gone.is_some()
+    }
+
+    fn at(&self, key: Key) -> &Extent {
+        self.extents[key.index()]
+            .as_ref()
+            .expect("the policy knows of it")
+    }
+
+    /// The policy knows of it no more.
+    fn forget(&mut self, key: Key) {
+        let extent = self.extents[key.index()].take().expect("it is there");
+        self.statistics.held -= extent.taken();
+        self.by_name.remove(&extent.name);
+        self.free.push(key);
+    }
+}
+
+fn newcomer(key: Key, extent: &Extent) -> Newcomer {
+    Newcomer {
+        key,
+        name: extent.name.number(),
+        bytes: extent.taken(),
+        is_asked_for: true,
+    }
+}
+
+/// Reads all of it: a file that has got shorter has changed.
+fn fill(file: &OwnedFd, start: u64, mut into: &mut [u8]) -> Result<(), Status> {
+    let mut at = start;
+    while !into.is_empty() {
+        match pread(file, &mut *into, at) {
+            Ok(0) => return Err(Status::Changed),
+            Ok(len) => {
+                into = &mut into[len..];
+                at += len as u64;
+            }
+            Err(Errno::INTR) => {}
+            Err(_) => return Err(Status::Unreadable),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,40 @@
+//! The file cache as a service: files of which the programs of a user share one copy, by reference (*IO-Lite*, Pai, Druschel, Zwaenepoel, OSDI
+//! 1999, sections 2.5, 2.7 and 3.5).
+//!
+//! ```text
+//! program                                                     service, one for a user
+//! opens a file: the kernel decides ── descriptor ───────────> its version
+//! asks for a range ─────────────────────────────────────────> extents in a pool: there, or read now
+//! Aggregate  <──────────── references, by a pipe of ours ──── keeps them until others need the room
+//! ```
+//!
+//! What a program has read does not change, whatever happens to the file, to the cache or to the service. All that it reads by one
+//! [`File`] is of one version of the file.
+//!
+//! | file | job |
+//! |---|---|
+//! | `version` | which bytes of a file these are; when its times can be believed: read this first |
+//! | `protocol` | what program and service say to each other |
+//! | `extents` | what is in memory, and what has to go |
+//! | `service`, `session` | the process that has the memory, and what it knows of each program |
+//! | `client` | the program's side |
+//! | `descriptor` | aggregates of what is no file of the cache: by copy |
+//! | `place` | where a user's service is found |
+
+#![forbid(unsafe_code)]
+
+mod client;
+pub mod descriptor;
+mod error;
+mod extents;
+pub mod limits;
+pub mod place;
+mod protocol;
+mod service;
+mod session;
+mod version;
+
+pub use client::{Client, File, Opened};
+pub use error::{Error, Result};
+pub use protocol::{Request, Statistics, Status, WORDS};
+pub use service::{Options, Service};

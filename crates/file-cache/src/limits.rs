@@ -1,0 +1,53 @@
+//! The limits of this crate, each with its reason.
+
+use std::time::Duration;
+
+/// A buffer of the cache's pool. Files are shorter than one on most machines; larger ones would waste more behind their ends, and a
+/// reference to each costs less than 1 % of looking at its bytes.
+pub const BUFFER_LEN: usize = 16 << 10;
+
+/// What is read, kept and replaced at once of a long file: some milliseconds of a slow disk, and enough that one more request is nothing.
+pub const EXTENT_LEN: usize = 256 << 10;
+
+/// What one answer carries at most: two of them fit into a pipe.
+pub const ANSWER_LEN_MAX: usize = 384 << 10;
+
+/// Slices in the pipe to a client: two answers, each with its head.
+pub const SLOTS: usize = 64;
+
+/// Buffers that a client may keep, if the memory is small: those of a full pipe, and as many that it looks at.
+pub const SHARE_MIN: u32 = 2 * SLOTS as u32;
+
+/// What a client may keep of the memory: a quarter, so that a few that keep all they can leave some to replace.
+pub const SHARE_PART: u32 = 4;
+
+/// The least memory: four clients that keep what they may.
+pub const MEMORY_MIN: u64 = SHARE_MIN as u64 * SHARE_PART as u64 * BUFFER_LEN as u64;
+
+/// The most memory: what a pool can have.
+pub const MEMORY_MAX: u64 = exos_iolite::limits::POOL_LEN_MAX as u64 - (16 << 20);
+
+/// Programs that are connected at once: each, and what it lets in, is a member of the pool.
+pub const SESSIONS_MAX: usize = exos_iolite::limits::MEMBERS_MAX / 2 - 1;
+
+/// Files that a program has open at once: each is a descriptor of the service.
+pub const FILES_MAX: usize = 64;
+
+/// A file that was changed this lately may be changed again without its times telling: they are those of the kernel's last tick, which are
+/// 10 ms apart at most.
+pub const SETTLED_AFTER: Duration = Duration::from_millis(20);
+
+/// How often a file that changes while it is read is read again, before its reader is told.
+pub const TRIES: u32 = 3;
+
+/// Entries that were passed over because somebody has their bytes, for each one that goes. When all are like that, the first of them goes.
+pub const PINNED_PASSED_MAX: usize = 64;
+
+/// How long a client waits for the service: it may be waiting for a disk.
+pub const ANSWER_TIME: Duration = Duration::from_secs(10);
+
+/// How soon the service looks again after a client that keeps all it may.
+pub const STUCK_LOOK: Duration = Duration::from_millis(10);
+
+/// Requests of one client that are answered before others have their turn.
+pub const REQUESTS_AT_ONCE: usize = 8;

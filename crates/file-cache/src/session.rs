@@ -1,0 +1,222 @@
+//! What the service knows of a program: its files, and what it is still to be given. Nothing of it is left when the program ends, however it does.
+
+use crate::extents::{Extents, OpenFile};
+use crate::limits::{ANSWER_LEN_MAX, FILES_MAX, REQUESTS_AT_ONCE, SLOTS};
+use crate::protocol::{Answer, MESSAGE_LEN, Request, Status, bytes, words};
+use exos_iolite::{Aggregate, Options, Sender, Slice};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, recvmsg};
+use std::collections::HashMap;
+use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// The program has ended, or does not do as agreed: nothing more is done for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Over {
+    Gone,
+    Fault,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Session {
+    socket: OwnedFd,
+    sender: Sender,
+    files: HashMap<u32, OpenFile>,
+    /// Answers for which there was no room yet. As long as there are some, nothing more is read from the program.
+    out: Aggregate,
+    /// It keeps all that it may, so that nothing tells when there is room again.
+    pub is_stuck: bool,
+    is_armed: bool,
+}
+
+impl Session {
+    /// Makes the program at the other end a consumer of the cache's pool.
+    pub fn new(socket: OwnedFd, extents: &Extents) -> exos_iolite::Result<Self> {
+        let beside = socket.try_clone();
+        let beside = beside.map_err(|e| exos_iolite::Error::System("no descriptor is left", e))?;
+        let options = Options {
+            slots: SLOTS,
+            spares: 1,
+            pools: 1,
+        };
+        Ok(Self {
+            socket,
+            sender: Sender::connect(beside, extents.pool(), options)?,
+            files: HashMap::new(),
+            out: Aggregate::new(),
+            is_stuck: false,
+            is_armed: false,
+        })
+    }
+
+    /// What to wait for: room for answers, else a request.
+    pub fn waits_for(&self) -> BorrowedFd<'_> {
+        match self.out.is_empty() {
+            true => self.socket.as_fd(),
+            false => self.sender.as_fd(),
+        }
+    }
+
+    /// Whether there are answers for which there was no room.
+    pub fn has_answers(&self) -> bool {
+        !self.out.is_empty()
+    }
+
+    /// Before waiting: whether there is something to do already.
+    pub fn arm(&mut self) -> bool {
+        self.is_armed = self.has_answers() && !self.is_stuck;
+        self.is_armed && self.sender.arm().unwrap_or(true)
+    }
+
+    /// Answers what there is to answer, as far as there is room.
+    pub fn turn(&mut self, extents: &mut Extents) -> Result<(), Over> {
+        if std::mem::take(&mut self.is_armed) {
+            self.sender.woken();
+        }
+        for _ in 0..REQUESTS_AT_ONCE {
+            self.flush()?;
+            if !self.out.is_empty() {
+                return Ok(());
+            }
+            let Some((request, descriptor)) = self.request()? else {
+                return Ok(());
+            };
+            self.answer(request, descriptor, extents)?;
+        }
+        self.flush()
+    }
+
+    /// Writes what there is room for.
+    fn flush(&mut self) -> Result<(), Over> {
+        self.is_stuck = false;
+        while !self.out.is_empty() {
+            match self.sender.write(&mut self.out) {
+                Ok(0) => return Ok(()),
+                Ok(_) => {}
+                Err(exos_iolite::Error::ShareExceeded { .. }) => {
+                    self.is_stuck = true;
+                    return Ok(());
+                }
+                Err(exos_iolite::Error::PeerGone) => return Err(Over::Gone),
+                Err(_) => return Err(Over::Fault),
+            }
+        }
+        Ok(())
+    }
+
+    /// The next request, if there is one, and the descriptor that came with it.
+    fn request(&self) -> Result<Option<(Request, Option<OwnedFd>)>, Over> {
+        let mut message = [0; MESSAGE_LEN];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let mut parts = [IoSliceMut::new(&mut message)];
+        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+        let received = match recvmsg(&self.socket, &mut parts, &mut ancillary, flags) {
+            Ok(received) => received,
+            Err(rustix::io::Errno::AGAIN) => return Ok(None),
+            Err(_) => return Err(Over::Gone),
+        };
+        let descriptors = ancillary.drain().filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
+            _ => None,
+        });
+        let descriptor = descriptors.flatten().last();
+        let cut = ReturnFlags::CTRUNC | ReturnFlags::TRUNC;
+        match received.bytes {
+            0 => Err(Over::Gone),
+            MESSAGE_LEN if !received.flags.intersects(cut) => {
+                let request = Request::parse(words(&message)).ok_or(Over::Fault)?;
+                Ok(Some((request, descriptor)))
+            }
+            _ => Err(Over::Fault),
+        }
+    }
+
+    fn answer(
+        &mut self,
+        request: Request,
+        descriptor: Option<OwnedFd>,
+        extents: &mut Extents,
+    ) -> Result<(), Over> {
+        match request {
+            Request::Open { file } => {
+                let status = self.open(file, descriptor.ok_or(Over::Fault)?);
+                let unkept = [Status::Unsettled, Status::Writing, Status::Unsuitable];
+                extents.statistics.refused += u64::from(unkept.contains(&status));
+                self.say(status, file, Aggregate::new());
+            }
+            Request::Read { file, offset, len } => {
+                let (status, bytes) = self.read(file, offset, len, extents)?;
+                extents.statistics.changed += u64::from(status == Status::Changed);
+                extents.statistics.failed += u64::from(status == Status::Unreadable);
+                extents.statistics.passed_bytes += bytes.len() as u64;
+                self.say(status, file, bytes);
+            }
+            Request::Close { file } => {
+                self.files.remove(&file);
+            }
+            Request::Statistics => {
+                let bytes = extents.statistics.to_bytes();
+                let slices = bytes.chunks(exos_iolite::limits::INLINE_LEN_MAX);
+                let slices = slices.filter_map(Slice::of_few);
+                self.say(Status::Done, 0, slices.collect());
+            }
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, file: u32, descriptor: OwnedFd) -> Status {
+        if self.files.len() >= FILES_MAX && !self.files.contains_key(&file) {
+            return Status::TooMany;
+        }
+        match OpenFile::new(descriptor) {
+            Ok(open) => {
+                self.files.insert(file, open);
+                Status::Done
+            }
+            Err(status) => status,
+        }
+    }
+
+    /// As many extents as fit into an answer. What goes wrong behind the first ends it, and is told when it is asked for by itself.
+    fn read(
+        &mut self,
+        file: u32,
+        offset: u64,
+        len: u64,
+        extents: &mut Extents,
+    ) -> Result<(Status, Aggregate), Over> {
+        let file = self.files.get_mut(&file).ok_or(Over::Fault)?;
+        let len = len.min(ANSWER_LEN_MAX as u64);
+        let mut bytes = Aggregate::new();
+        loop {
+            let done = bytes.len() as u64;
+            match extents.read(file, offset.saturating_add(done), len - done) {
+                Ok(more) if more.is_empty() => return Ok((Status::Done, bytes)),
+                Ok(more) => bytes.concatenate(more),
+                Err(status) if bytes.is_empty() => return Ok((status, bytes)),
+                Err(_) => return Ok((Status::Done, bytes)),
+            }
+        }
+    }
+
+    fn say(&mut self, status: Status, file: u32, content: Aggregate) {
+        let file_len = self.files.get(&file).map_or(0, |open| open.version.len);
+        let len = content.len() as u64;
+        let answer = Answer {
+            status,
+            file,
+            len,
+            file_len,
+        };
+        let head = Slice::of_few(&bytes(answer.words()));
+        self.out.append(head.expect("it is as long as fits"));
+        self.out.concatenate(content);
+    }
+
+    /// The program has ended: what was not taken is nobody's.
+    pub fn end(self) {
+        self.sender.give_up();
+    }
+}

@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# exos io and exos file-cache: results beside GNU's, byte for byte, over inputs of all kinds and every way by which bytes come; processes that are
+# killed; other users. Prints "ok NAME", "not ok NAME: why" or "SKIPPED: ..." lines.
+#
+#   tests/tools/io.sh PATH/TO/exos
+. "$(dirname "$0")/../common.sh"
+need_programs "tools on shared buffers" python3 grep wc cat
+begin
+export XDG_RUNTIME_DIR=$work/run LC_ALL=C
+mkdir -m 700 "$work/run"
+"$exos" file-cache --memory 8m >"$work/out" 2>"$work/err" </dev/null &
+server=$!
+answers() { "$exos" file-cache --status; }
+check "a file cache starts" await answers
+has "it says where it is" "file cache of 8 MiB at $work/run/exos/file-cache.sock" "$(cat "$work/err")"
+same "nobody else can connect" 600 "$(stat -c %a "$work/run/exos/file-cache.sock")"
+has "a second one is refused" "runs at $work/run/exos/file-cache.sock already" "$(timeout 20 "$exos" file-cache 2>&1)"
+has "too little memory is refused" "8 MiB to" "$(timeout 20 "$exos" file-cache --socket "$work/other" --memory 1m 2>&1)"
+
+timeout -k 5 900 python3 "$here/io.py" "$exos" "$work" || bad "results beside GNU's" "the comparison has ended with $?"
+
+number() { "$exos" file-cache --status | awk -v name="$1" '$1 == name { print $2 }'; }
+check "extents were there when they were asked for" test "$(number hits)" -gt 0
+same "no program has broken the rules" 0 "$(number faults)"
+
+# Of all files no more is in memory than may be.
+for n in 1 2 3 4 5; do head -c 4000000 /dev/urandom >"$work/long$n"; done
+sleep 0.1
+for _ in 1 2; do "$exos" io cat "$work"/long? | cmp - <(cat "$work"/long?) || bad "long files" "they differ"; done
+check "some have to go" test "$(number evictions)" -gt 0
+check "memory is bounded" test "$(number held_bytes)" -le 8388608
+
+# Killed at any moment: nothing is lost for good.
+alone() { [ "$(number programs)" = 1 ]; }
+for n in $(seq 20); do
+    { "$exos" io cat "$work"/long? | "$exos" io wc -c >/dev/null; } 2>/dev/null &
+    reader=$!
+    sleep "0.0$((RANDOM % 90))"
+    # The one that writes or the one that reads.
+    which=$((RANDOM % 2 + 1))
+    victim=$(pgrep -P $reader | sed -n "${which}p")
+    [ -z "$victim" ] || kill -KILL "$victim" 2>/dev/null
+    wait $reader 2>/dev/null
+done
+check "no program is left that was killed" await alone
+check "and all buffers are back" cmp <("$exos" io cat "$work"/long?) <(cat "$work"/long?)
+check "which came by reference" grep -q "^read 20000000 bytes by reference, 0 by copy" <("$exos" io cat --verbose "$work"/long? 2>&1 >/dev/null)
+
+# The service is killed under those that read.
+{ "$exos" io cat "$work"/long? "$work"/long?; echo $? >"$work/status"; } >"$work/read" &
+reader=$!
+kill -KILL $server; wait $server 2>/dev/null; server=
+wait $reader
+same "readers go on by themselves" 0 "$(cat "$work/status")"
+check "and read the same" cmp "$work/read" <(cat "$work"/long? "$work"/long?)
+has "nobody serves: it is said" "no file cache runs at $work/run/exos/file-cache.sock" "$("$exos" io wc --verbose "$work/long1" 2>&1)"
+has "and by --status" "exos file-cache starts one" "$("$exos" file-cache --status 2>&1)"
+"$exos" file-cache --policy lru >"$work/out" 2>"$work/err" </dev/null &
+server=$!
+check "its socket is taken over by the next" await answers
+
+if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
+    cp "$exos" "$work/exos"
+    chmod 755 "$work" "$work/exos"
+    chmod 755 "$work/run" "$work/run/exos"
+    echo secret >"$work/secret"
+    chmod 600 "$work/secret"
+    sleep 0.1
+    "$exos" io cat "$work/secret" >/dev/null
+    other() { timeout 60 setpriv --reuid 54321 --regid 54321 --clear-groups "$work/exos" "$@" 2>&1; }
+    said=$(other io cat --verbose --cache "$work/run/exos/file-cache.sock" "$work/secret")
+    has "another user does not read what is in memory" "ermission denied" "$said"
+    check "nor anything of it" [ "${said/secret$'\n'/}" = "$said" ]
+    has "nor connects" "no file cache runs" "$said"
+else
+    skip "another user" "needs root and setpriv (apt-get install util-linux)"
+fi
+
+exit $((failures > 0))
