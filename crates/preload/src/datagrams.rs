@@ -4,10 +4,10 @@ use std::sync::atomic::{Ordering, fence};
 
 use crate::addresses::{address_at, family_of, is_ipv4, is_loopback};
 use crate::ask::ask;
-use crate::descriptor_set::DescriptorSet;
 use crate::memory::options::{IPV6, V6_ONLY};
 use crate::memory::state::{DATAGRAMS, HAS_MORE, HAS_PORT, NO_READS, NO_WRITES, STANDS};
 use crate::memory::{Address, Ask, DATAGRAM_HEAD, DATAGRAM_ROOM, RING};
+use crate::process::descriptor_set::DescriptorSet;
 use crate::process::{Found, Here};
 use crate::sharing::{find, move_in};
 use crate::system::*;

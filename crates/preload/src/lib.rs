@@ -19,14 +19,14 @@
 //! | `bits` | sets of socket numbers that both sides change |
 //! | `system` | the C library's own calls, beneath the ones here |
 //! | `process`, `start` | this process: its part of the memory; its beginning, and its forks |
-//! | `sharing`, `untouched` | its sockets: by their descriptors; the end of sharing one; those that are still as they were made |
+//! | `sharing` | its sockets: by their descriptors; the end of sharing one; those that are still as they were made |
 //! | `ask` | what the other side is asked for |
 //! | `signals` | handlers wait while their thread has a lock |
 //! | `wait` | waiting for one socket |
 //! | `stream` | bytes: what reading and writing calls come to |
 //! | `datagrams`, `control`, `addresses` | datagrams, as above, what goes beside their bytes, and to whom |
 //! | `sockets`, `datagrams::options` | accepting, addresses, options |
-//! | `epoll`, `epoll_wait`, `poll`, `waker`, `by_number`, `descriptor_set` | waiting for many, and for sets of them |
+//! | `epoll`, `epoll_wait`, `poll`, `waker`, `by_number` | waiting for many, and for sets of them |
 //! | `trace` | calls as strace has them, on both sides; which of this process are printed |
 //! | `calls` | the functions that take the place of the C library's |
 // `build.rs` compiles it without the workspace's lints.
@@ -50,8 +50,6 @@ mod control;
 #[cfg(exos_preload)]
 mod datagrams;
 #[cfg(exos_preload)]
-mod descriptor_set;
-#[cfg(exos_preload)]
 mod epoll;
 #[cfg(exos_preload)]
 mod epoll_wait;
@@ -73,8 +71,6 @@ mod start;
 mod stream;
 #[cfg(exos_preload)]
 mod system;
-#[cfg(exos_preload)]
-mod untouched;
 #[cfg(exos_preload)]
 mod wait;
 #[cfg(exos_preload)]

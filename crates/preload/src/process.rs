@@ -1,5 +1,7 @@
 //! This process: the memory, its part of it, and the other side, which it tells of what was done.
 
+pub mod descriptor_set;
+
 use std::cell::Cell;
 use std::fs::{File, OpenOptions};
 use std::io::{Cursor, Write as _};

@@ -1,5 +1,7 @@
 //! Shared sockets of this process: found by their descriptors, moved into epoll sets, let go of, and shared no more.
 
+pub mod untouched;
+
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::ask::ask;

@@ -11,8 +11,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::ask::ask;
 use crate::memory::{Ask, VARIABLE};
 use crate::process::{Here, here};
+use crate::sharing::untouched;
 use crate::signals::Section;
-use crate::{datagrams, epoll, sharing, system, untouched};
+use crate::{datagrams, epoll, sharing, system};
 
 /// What the environment says of the memory: the process whose descriptors these are, the memory, the bell.
 static TOLD: [AtomicU32; 3] = [const { AtomicU32::new(0) }; 3];

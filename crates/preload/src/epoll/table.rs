@@ -4,8 +4,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::set::Set;
 use crate::by_number::ByNumber;
-use crate::descriptor_set::DescriptorSet;
 use crate::memory::DESCRIPTORS;
+use crate::process::descriptor_set::DescriptorSet;
 use crate::signals::Section;
 use crate::system::EpollEvent;
 

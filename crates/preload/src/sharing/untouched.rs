@@ -1,8 +1,8 @@
 //! Sockets of TCP that nothing was done to since this process made them: when one is connected, the other side is told so, and need not
 //! ask the kernel what it is and which options it has. What is done beneath the library is not seen here, as everywhere.
 
-use crate::descriptor_set::DescriptorSet;
 use crate::memory::Untouched;
+use crate::process::descriptor_set::DescriptorSet;
 use crate::process::here;
 use crate::system::{self, F_GETFD, F_GETFL, FD_CLOEXEC, O_NONBLOCK};
 
