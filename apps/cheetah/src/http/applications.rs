@@ -12,7 +12,6 @@ use super::exchange::Exchange;
 use super::kept::Consulted;
 use super::logging::log_answer;
 use super::outcome::{Response, Unanswered};
-use super::response::opening::Persistence;
 use super::server::Server;
 use crate::applications::head::Head;
 use crate::applications::proxy;
@@ -98,12 +97,9 @@ impl Server {
     ) -> Vec<u8> {
         let code = asking.told(head.code);
         self.sender.counters.count_code(code);
-        let mut how = asking.manner(persistent);
         let has_streams = asking.version.has_streams();
-        if framing == Framing::Tunnel && !has_streams {
-            // The head says what the connection is for from here on.
-            how.persistence = Persistence::Implied;
-        }
+        // The head of a change of protocol says itself what the connection is for from here on.
+        let how = asking.manner(persistent || framing == Framing::Tunnel);
         let room = OPENING_LEN + head.fields.len() + asking.more_fields().map_or(0, Slice::len);
         let mut out = Vec::with_capacity(room + content_len);
         self.sender.push_opening(code, &head.reason, how, &mut out);
