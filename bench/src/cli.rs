@@ -83,7 +83,7 @@ pub enum BenchCommand {
     Link(LinkArgs),
     /// Bytes from process to process by shared buffers, compared with the kernel's pipes, vmsplice and Unix sockets
     ///
-    /// Throughput of messages, and the round trip of one byte between processes that poll and that sleep. Needs two cores and an
+    /// Throughput of messages, the round trip of one byte between processes that poll and that sleep, and exos io's tools beside GNU's. Needs two cores and an
     /// otherwise idle machine, and no privilege. A full run takes four minutes; --quick and --only select parts of it.
     Iolite(IoliteArgs),
     /// A part of an experiment that needs a process of its own, which starts it
