@@ -6,19 +6,23 @@
 //! |---|---|
 //! | `pipes/BYTES/sum` | messages of this length, each written afresh by one process; the other sums all bytes |
 //! | `pipes/BYTES/take` | as above, and the other only takes them |
+//! | `wakes/1000` | messages of this length, one each 10 µs, to a process that wants 64 KiB at once: how often it is woken |
 //! | `pipes/1/polling`, `pipes/1/sleeping` | the round trip of one byte between two processes that poll, and that sleep |
 //!
 //! Two processes, each on a core of its own; no wire and no privilege. In each run of a cell the ways take turns.
 //!
-//! `way` has the ways by which bytes go, `stream` sends messages as fast as it can, `round_trip` one at a time, and `session` has both run.
+//! `way` has the ways by which bytes go, `stream` sends messages as fast as it can, `round_trip` one at a time, `wakes` now and then, and
+//! `session` has them run.
 
 mod round_trip;
 mod session;
 mod stream;
+mod wakes;
 mod way;
 
 pub(crate) use round_trip::{Answering, Timing};
 pub(crate) use stream::{Consuming, Producing};
+pub(crate) use wakes::{Gathering, Trickling};
 
 use crate::experiment::cells::{in_rounds, some_cells};
 use crate::experiment::figure::{Figure, goals_met, sections};
@@ -53,6 +57,7 @@ pub(crate) enum Job {
 enum Cell {
     Stream(u32, Job),
     RoundTrip { is_polling: bool },
+    Wakes,
 }
 
 impl fmt::Display for Cell {
@@ -62,6 +67,7 @@ impl fmt::Display for Cell {
             Self::Stream(bytes, Job::Take) => write!(f, "pipes/{bytes}/take"),
             Self::RoundTrip { is_polling: true } => f.write_str("pipes/1/polling"),
             Self::RoundTrip { is_polling: false } => f.write_str("pipes/1/sleeping"),
+            Self::Wakes => write!(f, "wakes/{}", wakes::MESSAGE),
         }
     }
 }
@@ -74,7 +80,8 @@ fn cells(args: &IoliteArgs) -> Vec<Cell> {
     let streams =
         streams.flat_map(|bytes| [Job::Sum, Job::Take].map(|job| Cell::Stream(bytes, job)));
     let trips = [true, false].map(|is_polling| Cell::RoundTrip { is_polling });
-    args.common.wanted(true, streams.chain(trips))
+    let all = streams.chain(trips).chain([Cell::Wakes]);
+    args.common.wanted(true, all)
 }
 
 /// Measures as asked, prints the table, and writes JSON and the page.
