@@ -97,7 +97,7 @@ pub enum BenchCommand {
 }
 
 /// All helpers.
-const HELPERS: [Entry; 31] = [
+const HELPERS: [Entry; 33] = [
     entry::<Visit>(),
     entry::<Responder>(),
     entry::<Asker>(),
@@ -125,6 +125,8 @@ const HELPERS: [Entry; 31] = [
     entry::<iolite::Producing>(),
     entry::<iolite::Answering>(),
     entry::<iolite::Timing>(),
+    entry::<iolite::Gathering>(),
+    entry::<iolite::Trickling>(),
     entry::<cost::Replay>(),
     entry::<cost::IdleConnections>(),
     entry::<cost::WaitingConnections>(),

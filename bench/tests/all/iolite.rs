@@ -43,9 +43,30 @@ fn pipes_are_measured_beside_the_kernels() {
     let goals = goals.map(|name| (name.to_owned(), true));
     let tools = ["tools/wc/1750000/by-gnu", "tools/cat-grep/1750000/by-gnu"];
     let tools = tools.map(|name| (name.to_owned(), false));
-    for (name, has_goal) in streams.chain(trips).chain(goals).chain(tools) {
+    let wakes = [
+        "by-predicate",
+        "by-predicate/cpu",
+        "by-message",
+        "by-message/cpu",
+        "pipe",
+        "pipe/cpu",
+        "ratio-of-message",
+        "ratio-of-pipe",
+    ];
+    let wakes = wakes.map(|name| (format!("wakes/1000/{name}"), false));
+    let rest = goals.chain(tools).chain(wakes);
+    for (name, has_goal) in streams.chain(trips).chain(rest) {
         let figure = figure(&name).unwrap_or_else(|| panic!("{name} was not measured"));
         assert!(figure.value > 0.0, "{name}: {}", figure.value);
         assert_eq!(figure.goal.is_some(), has_goal, "{name}");
     }
+    for way in ["by-predicate", "by-message"] {
+        let name = format!("wakes/1000/{way}/false");
+        let figure = figure(&name).unwrap_or_else(|| panic!("{name} was not measured"));
+        assert!(figure.value >= 0.0, "{name}");
+    }
+    // The producer decides: whatever the machine does, of 66 messages one wakes at most; and the kernel counts what else stops the process.
+    let slept = figure("wakes/1000/by-predicate").expect("measured").value;
+    let in_vain = figure("wakes/1000/by-predicate/false").expect("measured");
+    assert!(slept - in_vain.value < 0.2, "{slept} sleeps a message");
 }

@@ -1,30 +1,18 @@
 //! Adaptive waiting: spin while traffic comes, sleep when it does not.
 //!
-//! Waking a sleeping CPU costs tens of microseconds, more than serving a small request; spinning
-//! costs a CPU. So after each batch the loop goes on looking for a while before it sleeps, for as
-//! long as such looking has lately been worth it: when frames came while spinning the budget
-//! doubles, when the spin was in vain it halves. An idle program sleeps at once and all the time.
+//! After each batch the loop goes on looking for a while before it sleeps, for as long as such looking has lately been worth it
+//! ([`Budget`]): an idle program sleeps at once and all the time.
 
 use std::os::fd::BorrowedFd;
-use std::time::Duration;
 
 use exos_inet::Instant;
+use exos_wait::Budget;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// The longest spin: about what a wake-up costs on a virtual machine. Spinning longer than sleeping
-/// and waking would take cannot pay.
-const SPIN_MAX: Duration = Duration::from_micros(50);
-
-/// The shortest spin: one or two packets' time on a busy veth. It never reaches zero, so that
-/// returning traffic is noticed.
-const SPIN_MIN: Duration = Duration::from_micros(2);
-
 /// Decides between spinning and sleeping.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Waiting {
-    spin: Duration,
-    /// Spins are no longer than that.
-    spin_max: Duration,
+    budget: Budget,
     /// There are no spins for now.
     is_held: bool,
     /// When the spin under way began.
@@ -33,24 +21,11 @@ pub struct Waiting {
     pub sleeps: u64,
 }
 
-impl Default for Waiting {
-    fn default() -> Self {
-        Self {
-            spin: SPIN_MAX,
-            spin_max: SPIN_MAX,
-            is_held: false,
-            since: None,
-            sleeps: 0,
-        }
-    }
-}
-
 impl Waiting {
     /// Never spins: other loops run on this core, and would wait until it ends.
     pub fn without_spinning() -> Self {
         Self {
-            spin: Duration::ZERO,
-            spin_max: Duration::ZERO,
+            budget: Budget::NOTHING,
             ..Self::default()
         }
     }
@@ -63,7 +38,7 @@ impl Waiting {
     /// The turn moved frames.
     pub fn worked(&mut self) {
         if self.since.take().is_some() {
-            self.spin = (self.spin * 2).min(self.spin_max);
+            self.budget.paid();
         }
     }
 
@@ -75,11 +50,11 @@ impl Waiting {
             return false;
         }
         let since = *self.since.get_or_insert(now);
-        if now - since < self.spin {
+        if now - since < self.budget.time() {
             return true;
         }
         self.since = None;
-        self.spin = (self.spin / 2).max(SPIN_MIN.min(self.spin_max));
+        self.budget.was_in_vain();
         false
     }
 }
@@ -113,6 +88,8 @@ pub fn sleep(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use exos_wait::limits::{SPIN_MAX, SPIN_MIN};
+    use std::time::Duration;
 
     #[test]
     fn who_shares_a_core_never_spins() {

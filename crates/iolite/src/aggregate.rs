@@ -15,7 +15,10 @@ use std::ops::Range;
 /// A list of slices of buffers, no one empty.
 #[derive(Clone, Debug, Default)]
 pub struct Aggregate {
-    slices: VecDeque<Slice>,
+    /// The first stands here, since most have one, which needs no memory then.
+    first: Option<Slice>,
+    /// Nothing without a first.
+    rest: VecDeque<Slice>,
     len: usize,
 }
 
@@ -39,13 +42,18 @@ impl Aggregate {
 
     /// The slices, in order.
     pub fn slices(&self) -> impl ExactSizeIterator<Item = &Slice> {
-        self.slices.iter()
+        let first = usize::from(self.first.is_some());
+        // A chain does not know its length.
+        (0..first + self.rest.len()).map(|n| match (n, &self.first) {
+            (0, Some(first)) => first,
+            _ => &self.rest[n - 1],
+        })
     }
 
     /// The first slice.
     #[inline]
     pub fn first(&self) -> Option<&Slice> {
-        self.slices.front()
+        self.first.as_ref()
     }
 
     /// Adds a slice at the end.
@@ -53,7 +61,10 @@ impl Aggregate {
     pub fn append(&mut self, slice: Slice) {
         if !slice.is_empty() {
             self.len += slice.len();
-            self.slices.push_back(slice);
+            match self.first {
+                None => self.first = Some(slice),
+                Some(_) => self.rest.push_back(slice),
+            }
         }
     }
 
@@ -61,20 +72,28 @@ impl Aggregate {
     pub fn prepend(&mut self, slice: Slice) {
         if !slice.is_empty() {
             self.len += slice.len();
-            self.slices.push_front(slice);
+            if let Some(second) = self.first.replace(slice) {
+                self.rest.push_front(second);
+            }
         }
     }
 
     /// Adds all of another at the end.
     pub fn concatenate(&mut self, other: Self) {
+        if self.is_empty() {
+            *self = other;
+            return;
+        }
         self.len += other.len;
-        self.slices.extend(other.slices);
+        self.rest.extend(other.first);
+        self.rest.extend(other.rest);
     }
 
     /// Takes the first slice out.
     #[inline]
     pub fn pop_first(&mut self) -> Option<Slice> {
-        let first = self.slices.pop_front()?;
+        let first = self.first.take()?;
+        self.first = self.rest.pop_front();
         self.len -= first.len();
         Some(first)
     }
@@ -94,24 +113,18 @@ impl Aggregate {
     pub fn split(&mut self, at: usize) -> Self {
         assert!(at <= self.len, "split at {at} of {} bytes", self.len);
         // Whole slices move; one may be cut.
-        let mut before = 0;
-        let index = self.slices.iter().position(|slice| {
-            let is_behind = before + slice.len() > at;
-            before += if is_behind { 0 } else { slice.len() };
-            is_behind
-        });
-        let mut rest = match index {
-            Some(index) => self.slices.split_off(index),
-            None => VecDeque::new(),
-        };
-        if before < at {
-            let cut = rest.pop_front().expect("the position lies within a slice");
-            self.slices.push_back(cut.sub(0..at - before));
-            rest.push_front(cut.sub(at - before..cut.len()));
+        let mut all = std::mem::take(self);
+        while let Some(slice) = all.pop_first() {
+            let left = at - self.len;
+            if slice.len() <= left {
+                self.append(slice);
+                continue;
+            }
+            self.append(slice.sub(0..left));
+            all.prepend(slice.sub(left..slice.len()));
+            break;
         }
-        let len = self.len - at;
-        self.len = at;
-        Self { slices: rest, len }
+        all
     }
 
     /// Puts other bytes in the place of a range: a new slice is chained between what stays.
@@ -144,7 +157,7 @@ impl Aggregate {
             "the output has the length of the range"
         );
         let (mut before, mut done) = (0, 0);
-        for slice in &self.slices {
+        for slice in self.slices() {
             let start = (range.start + done).saturating_sub(before);
             if start < slice.len() && done < out.len() {
                 let now = (slice.len() - start).min(out.len() - done);
@@ -164,13 +177,12 @@ impl Aggregate {
 
     /// As an aggregate for our own connections: by reference where the bytes are of this process's own memory, else copied.
     pub fn to_local(&self) -> exos_buf::Aggregate {
-        self.slices.iter().map(Slice::to_local).collect()
+        self.slices().map(Slice::to_local).collect()
     }
 
     /// Shows all bytes, block after block, as [`Slice::for_each_block`] does.
     pub fn for_each_block(&self, mut look: impl FnMut(&[u8])) {
-        self.slices
-            .iter()
+        self.slices()
             .for_each(|slice| slice.for_each_block(&mut look));
     }
 
@@ -181,7 +193,7 @@ impl Aggregate {
 
     pub(crate) fn sum_by(&self, mut of: impl FnMut(&Slice) -> Sum) -> Sum {
         let (mut sum, mut len) = (Sum::ZERO, 0);
-        for slice in &self.slices {
+        for slice in self.slices() {
             sum = sum.followed_by(len, of(slice));
             len += slice.len();
         }

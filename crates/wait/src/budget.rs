@@ -4,13 +4,8 @@
 //! before it sleeps, for as long as such looking has lately been worth it: when what it waits for came meanwhile the budget doubles, when
 //! the spin was in vain it halves. An idle program sleeps at once and all the time.
 
+use crate::limits::{SPIN_MAX, SPIN_MIN};
 use std::time::Duration;
-
-/// The longest spin: about what a wake-up costs on a virtual machine. Spinning longer than sleeping and waking would take cannot pay.
-pub const SPIN_MAX: Duration = Duration::from_micros(50);
-
-/// The shortest spin: one or two packets' time on a busy veth. It never reaches zero, so that returning traffic is noticed.
-pub const SPIN_MIN: Duration = Duration::from_micros(2);
 
 /// For how long to look.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -11,6 +11,8 @@
 //! | `line` | the protocol of the line in memory of both: read this first |
 //! | `waiting` | looking for a while and then sleeping, and counting it |
 //! | `budget` | for how long looking pays |
+//! | `limits` | how much there can be, and how long |
+//! | `watch` | sleeping at lines of several writers, by futex_waitv(2), and beside descriptors, by io_uring |
 //!
 //! # Who has to trust whom
 //!
@@ -21,11 +23,14 @@
 #![forbid(unsafe_code)]
 
 mod budget;
+pub mod limits;
 mod line;
 mod predicate;
 mod waiting;
+mod watch;
 
-pub use budget::{Budget, SPIN_MAX, SPIN_MIN};
+pub use budget::Budget;
 pub use line::Line;
-pub use predicate::{Predicate, TERMS_MAX, Term, Test};
-pub use waiting::{Counts, SPINS_PER_CHECK, Spin, Waited, wait};
+pub use predicate::{Predicate, Term, Test};
+pub use waiting::{Counts, Slept, Spin, Waited, wait};
+pub use watch::{Place, Watch};

@@ -17,9 +17,12 @@
 //! Each looks behind a barrier at what the other writes in front of one, so one of them sees the other's word (Dekker): either the writer
 //! finds the wait, or the one that waits finds the change. What the writer reads may be of two waits; then it does not matter what comes
 //! of it, since the later wait has looked at the values behind the change. The number keeps it from ending a wait of which it did not
-//! read. The model in `tests` runs these steps in every order.
+//! read. A wait may be published over one that is announced, by a later number: its look is at the same values, behind what it published, and
+//! a claim of the earlier number fails then. One that does not look so may sleep for good. The model in `tests` runs these steps in every
+//! order; it is sequentially consistent, and no process ends in it.
 
 use crate::predicate::{Encoded, Predicate, WORDS};
+use rustix::thread::futex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// One side's published predicate, a cache line. Zeroed memory is one for which nobody waits.
@@ -165,6 +168,17 @@ impl Line {
         self.is_waited_at() && self.decide_now(values)
     }
 
+    /// Behind a change: wakes one that waits by [`Watch`](crate::Watch), where its predicate holds for these values now. Whether it did.
+    #[inline]
+    pub fn tell(&self, values: &[u64]) -> bool {
+        let is_to_wake = self.decide(values);
+        if is_to_wake {
+            // There is one at most; that it sleeps no more is no error.
+            let _ = futex::wake(&self.state, futex::Flags::empty(), 1);
+        }
+        is_to_wake
+    }
+
     #[cold]
     fn decide_now(&self, values: &[u64]) -> bool {
         let mut decide = Decide::State;
@@ -174,6 +188,11 @@ impl Line {
             }
             decide = decide.step(values, self);
         }
+    }
+
+    /// What changes when the wait is over, for waits by futex(2).
+    pub(crate) fn state_word(&self) -> &AtomicU32 {
+        &self.state
     }
 }
 

@@ -1,18 +1,13 @@
 //! Looking for a while and then sleeping, whatever is waited for.
 
 use crate::budget::Budget;
+use crate::limits::{SPINS_PER_CHECK, SPINS_PER_CLOCK};
 use std::time::{Duration, Instant};
-
-/// How often it is looked before the rest of the world is: about every millisecond.
-pub const SPINS_PER_CHECK: u32 = 1 << 14;
-
-/// Spins between two looks at the clock, which costs as much as some looks.
-const SPINS_PER_CLOCK: u32 = 64;
 
 /// What came of waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
-    /// Waits that ended while this side looked.
+    /// Waits that ended while this side looked again.
     pub looked: u64,
     /// Times that it slept, each at least one system call.
     pub sleeps: u64,
@@ -35,6 +30,17 @@ pub enum Spin<'a> {
     On,
 }
 
+/// What came of going to sleep.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Slept {
+    /// It slept and was woken, perhaps for nothing.
+    Woken,
+    /// It slept until its time was over, or a signal came.
+    Elapsed,
+    /// There was something to do first.
+    Not,
+}
+
 /// What is waited for, on one side of shared memory.
 pub trait Waited {
     /// What can go wrong.
@@ -49,12 +55,12 @@ pub trait Waited {
     fn publish(&mut self);
     /// Nothing is waited for any more.
     fn withdraw(&mut self);
-    /// Sleeps until it is woken or has slept this long, perhaps for nothing; false when nothing has woken it.
+    /// Sleeps until it is woken or has slept this long.
     ///
     /// # Errors
     ///
     /// The other side has ended, or the kernel refuses to sleep.
-    fn sleep(&mut self, at_most: Option<Duration>) -> Result<bool, Self::Error>;
+    fn sleep(&mut self, at_most: Option<Duration>) -> Result<Slept, Self::Error>;
     /// Looked at now and then by one that does not sleep: the other side may have ended.
     ///
     /// # Errors
@@ -74,12 +80,15 @@ pub fn wait<W: Waited>(
     until: Option<Instant>,
     counts: &mut Counts,
 ) -> Result<bool, W::Error> {
+    if waited.holds()? {
+        return Ok(true);
+    }
     let has_come = match spin {
         Spin::Not => false,
-        Spin::On => look(waited, None)?,
-        Spin::For(time) => look(waited, Some(time))?,
+        Spin::On => look(waited, None, until)?,
+        Spin::For(time) => look(waited, Some(time), until)?,
         Spin::Adaptive(budget) => {
-            let has_come = look(waited, Some(budget.time()))?;
+            let has_come = look(waited, Some(budget.time()), until)?;
             match has_come {
                 true => budget.paid(),
                 false => budget.was_in_vain(),
@@ -94,18 +103,26 @@ pub fn wait<W: Waited>(
     sleep(waited, until, counts)
 }
 
-/// Looks on; false when it was not so within this time.
-fn look<W: Waited>(waited: &mut W, at_most: Option<Duration>) -> Result<bool, W::Error> {
+/// Looks on; false when it was not so within this time, or when the time has come.
+fn look<W: Waited>(
+    waited: &mut W,
+    at_most: Option<Duration>,
+    until: Option<Instant>,
+) -> Result<bool, W::Error> {
+    if at_most == Some(Duration::ZERO) {
+        return Ok(false);
+    }
+    let is_timed = at_most.is_some() || until.is_some();
     let mut end = None;
     loop {
-        for spin in 0..SPINS_PER_CHECK {
+        for spin in 1..=SPINS_PER_CHECK {
             if waited.holds()? {
                 return Ok(true);
             }
-            if let Some(at_most) = at_most.filter(|_| spin % SPINS_PER_CLOCK == SPINS_PER_CLOCK - 1)
-            {
+            if is_timed && spin % SPINS_PER_CLOCK == 0 {
                 let now = Instant::now();
-                let end = end.get_or_insert_with(|| now.checked_add(at_most));
+                let own_end = || at_most.and_then(|time| now.checked_add(time));
+                let end = *end.get_or_insert_with(|| own_end().into_iter().chain(until).min());
                 if end.is_some_and(|end| now >= end) {
                     return Ok(false);
                 }
@@ -134,17 +151,16 @@ fn sleep<W: Waited>(
         waited.publish();
         let holds = waited.holds();
         let slept = match holds {
-            Ok(false) => {
-                counts.sleeps += 1;
-                waited.sleep(left)
-            }
-            _ => Ok(false),
+            Ok(false) => waited.sleep(left),
+            _ => Ok(Slept::Not),
         };
         waited.withdraw();
         if holds? {
             return Ok(true);
         }
-        is_woken = slept?;
+        let slept = slept?;
+        is_woken = slept == Slept::Woken;
+        counts.sleeps += u64::from(slept != Slept::Not);
         counts.wakes += u64::from(is_woken);
     }
 }
@@ -156,7 +172,7 @@ mod tests {
     /// It holds after so many looks; every sleep is woken or not, as this says.
     struct Script {
         looks: u32,
-        wakes: Vec<bool>,
+        wakes: Vec<Slept>,
         is_published: bool,
     }
 
@@ -172,7 +188,7 @@ mod tests {
         fn withdraw(&mut self) {
             self.is_published = false;
         }
-        fn sleep(&mut self, _: Option<Duration>) -> Result<bool, Self::Error> {
+        fn sleep(&mut self, _: Option<Duration>) -> Result<Slept, Self::Error> {
             assert!(self.is_published);
             self.wakes.pop().ok_or("it sleeps for good")
         }
@@ -181,7 +197,7 @@ mod tests {
         }
     }
 
-    fn script(looks: u32, wakes: &[bool]) -> Script {
+    fn script(looks: u32, wakes: &[Slept]) -> Script {
         Script {
             looks,
             wakes: wakes.to_vec(),
@@ -192,8 +208,9 @@ mod tests {
     #[test]
     fn sleeps_are_told_from_wakes_and_these_from_false_ones() {
         let mut counts = Counts::default();
-        // Two looks before each sleep: one for nothing woke it, one by time, and one for what it waits for.
-        let mut waited = script(7, &[true, false, true]);
+        // Two looks before each sleep: one was woken for nothing, one ended by time, one was none, and one was woken for what it waits for.
+        let sleeps = [Slept::Woken, Slept::Not, Slept::Elapsed, Slept::Woken];
+        let mut waited = script(10, &sleeps);
         let has_come = wait(&mut waited, Spin::Not, None, &mut counts);
         assert_eq!(has_come, Ok(true));
         let Counts {
@@ -211,6 +228,10 @@ mod tests {
         let (mut counts, mut budget) = (Counts::default(), Budget::default());
         budget.was_in_vain();
         let before = budget.time();
+        // What is there at once was not waited for, and no spin has paid.
+        let spin = Spin::Adaptive(&mut budget);
+        assert_eq!(wait(&mut script(1, &[]), spin, None, &mut counts), Ok(true));
+        assert_eq!((counts, budget.time()), (Counts::default(), before));
         let spin = Spin::Adaptive(&mut budget);
         assert_eq!(wait(&mut script(9, &[]), spin, None, &mut counts), Ok(true));
         assert_eq!((counts.looked, counts.sleeps), (1, 0));
@@ -227,8 +248,18 @@ mod tests {
     #[test]
     fn a_time_that_is_over_ends_it() {
         let (now, mut counts) = (Instant::now(), Counts::default());
-        let waited = &mut script(100, &[]);
-        assert_eq!(wait(waited, Spin::Not, Some(now), &mut counts), Ok(false));
+        let mut budget = Budget::default();
+        let long = Duration::MAX;
+        let spins = [
+            Spin::Not,
+            Spin::On,
+            Spin::For(long),
+            Spin::Adaptive(&mut budget),
+        ];
+        for spin in spins {
+            let waited = &mut script(1000, &[]);
+            assert_eq!(wait(waited, spin, Some(now), &mut counts), Ok(false));
+        }
         assert_eq!(counts, Counts::default());
     }
 }

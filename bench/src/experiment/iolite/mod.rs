@@ -6,22 +6,25 @@
 //! |---|---|
 //! | `pipes/BYTES/sum` | messages of this length, each written afresh by one process; the other sums all bytes |
 //! | `pipes/BYTES/take` | as above, and the other only takes them |
+//! | `wakes/1000` | messages of this length, one each 10 µs, to a process that wants 64 KiB at once: how often it is woken |
 //! | `pipes/1/polling`, `pipes/1/sleeping` | the round trip of one byte between two processes that poll, and that sleep |
 //! | `tools/TOOLS/BYTES` | `exos io`'s tools on files of the file cache, beside GNU's |
 //!
 //! Two processes, each on a core of its own; no wire and no privilege. In each run of a cell the ways take turns.
 //!
-//! `way` has the ways by which bytes go, `stream` sends messages as fast as it can, `round_trip` one at a time, `tools` runs
-//! tools, and `session` has both run.
+//! `way` has the ways by which bytes go, `stream` sends messages as fast as it can, `round_trip` one at a time, `wakes` now and then,
+//! `tools` runs tools, and `session` has all of them run.
 
 mod round_trip;
 mod session;
 mod stream;
 mod tools;
+mod wakes;
 mod way;
 
 pub(crate) use round_trip::{Answering, Timing};
 pub(crate) use stream::{Consuming, Producing};
+pub(crate) use wakes::{Gathering, Trickling};
 
 use crate::experiment::cells::{in_rounds, some_cells};
 use crate::experiment::figure::{Figure, goals_met, sections};
@@ -56,6 +59,7 @@ pub(crate) enum Job {
 enum Cell {
     Stream(u32, Job),
     RoundTrip { is_polling: bool },
+    Wakes,
     Tools(tools::Work),
 }
 
@@ -67,6 +71,7 @@ impl fmt::Display for Cell {
             Self::RoundTrip { is_polling: true } => f.write_str("pipes/1/polling"),
             Self::RoundTrip { is_polling: false } => f.write_str("pipes/1/sleeping"),
             Self::Tools(work) => work.fmt(f),
+            Self::Wakes => write!(f, "wakes/{}", wakes::MESSAGE),
         }
     }
 }
@@ -82,7 +87,8 @@ fn cells(args: &IoliteArgs) -> Vec<Cell> {
     let tools = tools::Work::ALL.into_iter();
     let tools = tools.filter(|work| !args.common.quick || work.is_short());
     let tools = tools.map(Cell::Tools);
-    args.common.wanted(true, streams.chain(trips).chain(tools))
+    let all = streams.chain(trips).chain([Cell::Wakes]).chain(tools);
+    args.common.wanted(true, all)
 }
 
 /// Measures as asked, prints the table, and writes JSON and the page.

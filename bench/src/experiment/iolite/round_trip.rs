@@ -1,10 +1,10 @@
 //! One byte there and back.
 
-use super::way::{Name, Reading, Way, Writing, accept, connect, read_byte, told, write_all};
+use super::way::{Name, Reading, Way, Writing, accept, connect, read_byte, write_all};
 use crate::stage::helper::{Helper, say_ready};
 use exos_host::error::Context as _;
 use exos_host::{Error, Result};
-use exos_iolite::{Aggregate, Pool, Read, Receiver, Sender, Slice, Wait};
+use exos_iolite::{Read, Receiver, Sender, Slice, Wait};
 use rustix::io::ioctl_fionbio;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -34,7 +34,7 @@ pub(crate) struct Timing {
 
 /// Both directions.
 enum Both {
-    Ours(Box<Sender>, Box<Receiver>, Wait, Pool),
+    Ours(Box<Sender>, Box<Receiver>, Wait),
     Pipes(File, File),
     Socket(UnixStream),
 }
@@ -80,10 +80,10 @@ impl Answering {
         let Reading::Ours(receiver) = self.way.receiver(clone)? else {
             unreachable!("it is ours");
         };
-        let Writing::Ours(sender, pool) = self.way.sender(socket)? else {
+        let Writing::Ours(sender, _) = self.way.sender(socket)? else {
             unreachable!("it is ours");
         };
-        Ok(Both::Ours(sender, receiver, wait(self.is_polling), pool))
+        Ok(Both::Ours(sender, receiver, wait(self.is_polling)))
     }
 }
 
@@ -125,13 +125,13 @@ impl Timing {
             Way::Ours { .. } => {
                 let socket = std::os::fd::OwnedFd::from(connect(&self.path)?);
                 let clone = socket.try_clone().context(|| "no descriptor is left")?;
-                let Writing::Ours(sender, pool) = self.way.sender(clone)? else {
+                let Writing::Ours(sender, _) = self.way.sender(clone)? else {
                     unreachable!("it is ours");
                 };
                 let Reading::Ours(receiver) = self.way.receiver(socket)? else {
                     unreachable!("it is ours");
                 };
-                Both::Ours(sender, receiver, wait(self.is_polling), pool)
+                Both::Ours(sender, receiver, wait(self.is_polling))
             }
             Way::Socket => Both::Socket(connect(&self.path)?),
             Way::Pipe | Way::LargePipe | Way::Vmsplice => {
@@ -156,9 +156,10 @@ impl Both {
     #[inline]
     fn send(&mut self) -> bool {
         match self {
-            Self::Ours(sender, _, wait, pool) => {
-                let byte = byte(pool);
-                byte.is_ok_and(|mut byte| sender.write_all(&mut byte, *wait).is_ok())
+            Self::Ours(sender, _, wait) => {
+                // As little as the kernel's pipes are given: it travels in its descriptor.
+                let byte = Slice::of_few(b"x").expect("it is one");
+                sender.write_all(&mut byte.into(), *wait).is_ok()
             }
             Self::Pipes(writing, _) => write_all(writing, b"x"),
             Self::Socket(socket) => write_all(socket, b"x"),
@@ -168,19 +169,11 @@ impl Both {
     #[inline]
     fn receive(&mut self) -> bool {
         match self {
-            Self::Ours(_, receiver, wait, _) => {
+            Self::Ours(_, receiver, wait) => {
                 matches!(receiver.read_wait(1, *wait), Ok(Read::Data(_)))
             }
             Self::Pipes(_, reading) => read_byte(reading),
             Self::Socket(socket) => read_byte(socket),
         }
     }
-}
-
-/// A byte of a pool, written afresh.
-#[inline]
-fn byte(pool: &Pool) -> Result<Aggregate> {
-    let mut draft = pool.draft(1).map_err(told)?;
-    draft.bytes_mut()[0] = b'x';
-    Ok(Slice::into(draft.freeze()))
 }

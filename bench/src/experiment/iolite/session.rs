@@ -2,6 +2,7 @@
 
 use super::round_trip::{Answering, Timing};
 use super::stream::{Consuming, Producing};
+use super::wakes::{Gathering, Trickling, Waking};
 use super::way::{OURS, Way};
 use super::{Cell, Job};
 use crate::experiment::figure::{Figures, Goal};
@@ -33,6 +34,7 @@ impl Session {
             Cell::Stream(bytes, job) => self.streams(cell, bytes, job, figures),
             Cell::RoundTrip { is_polling } => self.round_trips(cell, is_polling, figures),
             Cell::Tools(work) => super::tools::measure(&self.stage, work, figures),
+            Cell::Wakes => self.wakes(cell, figures),
         }
     }
 
@@ -110,6 +112,44 @@ impl Session {
         }
         let goal = Goal::AtMost(if is_polling { 0.2 } else { 1.0 });
         figures.add_goal(format!("{cell}/by-pipe"), "", goal, ours / pipe);
+        Ok(())
+    }
+
+    fn wakes(&self, cell: Cell, figures: &mut Figures) -> Result<()> {
+        let mut sleeps = Vec::new();
+        for waking in Waking::ALL {
+            let path = self.stage.new_file("iolite");
+            let (seconds, command) = (self.seconds, || Command::new(&self.stage.helpers));
+            let gathering = Gathering {
+                waking,
+                path: path.clone(),
+                seconds,
+            };
+            let consumer = self
+                .stage
+                .help(command(), self.stage.cores[0], &gathering)?;
+            let trickling = Trickling { waking, path };
+            let producer = self
+                .stage
+                .begin(command(), self.stage.cores[1], &trickling)?;
+            let gathered = consumer.measured(&self.stage, seconds)?;
+            producer.measured(&self.stage, seconds)?;
+            let of_messages = |count: u64| count as f64 / gathered.messages;
+            let name = format!("{cell}/{waking}");
+            sleeps.push(of_messages(gathered.sleeps));
+            figures.add(name.clone(), "of messages", of_messages(gathered.sleeps));
+            figures.add(format!("{name}/cpu"), "ns", of_messages(gathered.cpu_ns));
+            if waking != Waking::Pipe {
+                let false_wakes = of_messages(gathered.false_wakes);
+                figures.add(format!("{name}/false"), "of messages", false_wakes);
+            }
+        }
+        let [by_predicate, by_message, pipe] = sleeps[..] else {
+            unreachable!("three ways");
+        };
+        let by = |other: f64| by_predicate / other;
+        figures.add(format!("{cell}/ratio-of-message"), "", by(by_message));
+        figures.add(format!("{cell}/ratio-of-pipe"), "", by(pipe));
         Ok(())
     }
 }

@@ -23,6 +23,5 @@ mod wait;
 
 pub(crate) use outbox::collect_all;
 pub use receiver::{Read, Receiver};
-pub use ring::LowWater;
 pub use sender::{Options, Sender};
-pub use wait::Wait;
+pub use wait::{LowWater, Wait};

@@ -3,7 +3,7 @@
 //! A sender that is dropped leaves that behind, and it stays until it is taken, or the consumer ends: all of a thread's are known here, and
 //! looked through when a pool has no buffer left. They go with the thread.
 
-use super::bell::Sleeper;
+use super::bell::{Sleeper, Waker};
 use super::ring::Producer;
 use crate::error::{Error, Result};
 use crate::pool::owner::MemberId;
@@ -21,6 +21,8 @@ pub(crate) struct Outbox {
     pub ring: Producer,
     /// Woken when there is room; and by whose end the consumer's is known.
     pub sleeper: Rc<Sleeper>,
+    /// Wakes the consumer.
+    waker: Waker,
     /// The position behind each, the bytes, and whose account they are on, where the pool is our own.
     sent: VecDeque<(u64, Slice, Option<MemberId>)>,
     /// How many of these are in pools of other processes, whose owners wait for them.
@@ -34,10 +36,11 @@ pub(crate) struct Outbox {
 
 impl Outbox {
     /// A new one, which is known.
-    pub fn new(ring: Producer, sleeper: Sleeper) -> Rc<RefCell<Self>> {
+    pub fn new(ring: Producer, sleeper: Sleeper, waker: Waker) -> Rc<RefCell<Self>> {
         let outbox = Rc::new(RefCell::new(Self {
             ring,
             sleeper: Rc::new(sleeper),
+            waker,
             sent: VecDeque::new(),
             others: 0,
             is_armed: false,
@@ -89,10 +92,25 @@ impl Outbox {
         Ok(())
     }
 
-    /// Says that this side is about to sleep until there is room. What is another's is let go of whenever something is taken.
-    pub fn publish(&mut self) {
-        let has_others = self.others > 0;
-        self.ring.publish(has_others);
+    /// Wakes the consumer, if it waits for what was sent.
+    #[inline]
+    pub fn wake(&self) {
+        if self.ring.must_wake() {
+            self.waker.wake();
+        }
+    }
+
+    /// Has the consumer read what was sent, whatever it waits for.
+    pub fn flush(&mut self) {
+        if self.ring.flush() {
+            self.waker.wake();
+        }
+    }
+
+    /// Says that this side is about to sleep until there is room, or something more is taken: what is another's is let go of then.
+    pub fn publish(&mut self, is_any_enough: bool) {
+        let is_any_enough = is_any_enough || self.others > 0;
+        self.ring.publish(is_any_enough);
     }
 
     /// How much was taken, where something was not; `None` where all was.
@@ -157,11 +175,15 @@ pub(crate) fn collect_all() {
     });
 }
 
-/// Those of this thread by which buffers of other processes are under way: while it sleeps, it is to let go of them when they are taken.
-pub(super) fn with_others() -> Vec<Rc<RefCell<Outbox>>> {
+/// Those of this thread, but the one of this bell, by which buffers of other processes are under way: while it sleeps, it is to let go of
+/// them when they are taken.
+pub(super) fn with_others(but: &Sleeper) -> Vec<Rc<RefCell<Outbox>>> {
     let of = |all: &RefCell<Vec<Rc<RefCell<Outbox>>>>| {
         let all = all.borrow();
-        let has_some = |outbox: &&Rc<RefCell<Outbox>>| outbox.borrow().others > 0;
+        let has_some = |outbox: &&Rc<RefCell<Outbox>>| {
+            let outbox = outbox.borrow();
+            outbox.others > 0 && !std::ptr::eq(&raw const *outbox.sleeper, but)
+        };
         all.iter().filter(has_some).cloned().collect()
     };
     OUTBOXES.try_with(of).unwrap_or_default()

@@ -2,9 +2,9 @@
 
 use super::bell::{Sleeper, Waker, passed};
 use super::descriptor::{Descriptor, Reference};
-use super::ring::{self, Consumer, LowWater};
+use super::ring::{self, Consumer};
 use super::setup;
-use super::wait::{self, Wait, Waits};
+use super::wait::{self, LowWater, Wait, Waits};
 use crate::aggregate::Aggregate;
 use crate::error::{Error, Result};
 use crate::limits::POOLS_MAX;
@@ -12,10 +12,10 @@ use crate::memory::{Access, Region, sealed_len};
 use crate::pool::Trust;
 use crate::pool::member::MemberPool;
 use crate::slice::Slice;
-use exos_wait::{Counts, Waited};
+use exos_wait::{Counts, Slept, Waited};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What was read.
 #[derive(Debug)]
@@ -121,12 +121,10 @@ impl Receiver {
     pub fn read_wait(&mut self, at_most: usize, how: Wait) -> Result<Read> {
         let end = how.end();
         loop {
-            let mut waits = std::mem::take(&mut self.waits);
-            let waited = match at_most {
-                0 => Ok(false),
-                _ => wait::wait(self, how, end, &mut waits),
+            let waited = match at_most > 0 && !self.holds()? {
+                true => self.wait_until(how, end),
+                false => Ok(at_most > 0),
             };
-            self.waits = waits;
             match self.read(at_most)? {
                 // A producer that has ended has sent all that it will.
                 Read::Nothing if waited? => {}
@@ -135,8 +133,15 @@ impl Receiver {
         }
     }
 
-    /// Waits end when so much is there, a full pipe, or what the producer has [flushed](crate::Sender::flush). Until then the producer
-    /// does not wake this side.
+    fn wait_until(&mut self, how: Wait, end: Option<Instant>) -> Result<bool> {
+        let mut waits = std::mem::take(&mut self.waits);
+        let waited = wait::wait(self, how, end, &mut waits);
+        self.waits = waits;
+        waited
+    }
+
+    /// Waits end when this much is there, a full pipe, or what the producer has [flushed](crate::Sender::flush). Until then the producer
+    /// does not wake this side; one that waits for what this side does with less flushes it.
     pub fn set_low_water(&mut self, low_water: LowWater) {
         self.ring.set_low_water(low_water);
     }
@@ -154,11 +159,7 @@ impl Receiver {
     /// The producer does not do as agreed.
     pub fn arm(&mut self) -> Result<bool> {
         self.publish();
-        let holds = self.holds()?;
-        if !holds {
-            self.waits.sleeps();
-        }
-        Ok(holds)
+        self.holds()
     }
 
     /// This side does not wait any more. If the producer has ended, [`read`](Self::read) says so behind the last bytes.
@@ -270,7 +271,7 @@ impl Waited for Receiver {
         self.ring.withdraw();
     }
 
-    fn sleep(&mut self, at_most: Option<Duration>) -> Result<bool> {
+    fn sleep(&mut self, at_most: Option<Duration>) -> Result<Slept> {
         wait::sleep(&self.sleeper, at_most)
     }
 

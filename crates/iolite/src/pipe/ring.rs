@@ -20,6 +20,7 @@
 //! descriptors and bytes it has sent and up to where it has flushed, the consumer how many descriptors it has taken.
 
 use super::descriptor::{Descriptor, Words};
+use super::wait::LowWater;
 use crate::error::{Error, Result};
 use crate::memory::Region;
 use exos_wait::{Predicate, Test};
@@ -41,27 +42,8 @@ const OF_FLUSHED: u8 = 2;
 /// The value of the consumer's.
 const OF_HEAD: u8 = 0;
 
-/// More bytes than a pipe ever has: one that waits for so many waits for slices alone.
+/// More bytes than a pipe ever has: one that waits for as many waits for slices alone.
 const BYTES_MAX: u64 = 1 << 48;
-
-/// What is to be there before a consumer that waits is woken; either is enough, and so is a full pipe.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LowWater {
-    /// So many slices, at least one; where these are more than the pipe's slots, all of them.
-    pub slices: usize,
-    /// So many bytes.
-    pub bytes: usize,
-}
-
-impl Default for LowWater {
-    /// Whatever comes.
-    fn default() -> Self {
-        Self {
-            slices: 1,
-            bytes: usize::MAX,
-        }
-    }
-}
 
 /// Bytes of memory that a ring of this many slots takes.
 pub(crate) fn file_len(slots: usize) -> usize {
@@ -114,6 +96,8 @@ pub(crate) struct Producer {
     flushed: u64,
     /// Slots that are to be free before it is woken.
     low_water: u64,
+    /// How many are to be taken, says what was published last.
+    wanted_head: u64,
     published: Published,
 }
 
@@ -127,6 +111,7 @@ impl Producer {
             bytes: 0,
             flushed: 0,
             low_water: 1,
+            wanted_head: 0,
             published: Published::default(),
         }
     }
@@ -167,7 +152,7 @@ impl Producer {
         self.tail
     }
 
-    /// Waits for room end when there is room for so many.
+    /// Waits for room end when there is room for this many.
     pub fn set_low_water(&mut self, slices: usize) {
         self.low_water = (slices as u64).clamp(1, self.ring.slots);
     }
@@ -210,17 +195,22 @@ impl Producer {
     /// Says that this side is about to sleep, until there is the room that it wants, or until more is taken than was.
     pub fn publish(&mut self, is_any_enough: bool) {
         let any = self.head + 1;
-        let at = match is_any_enough {
+        self.wanted_head = match is_any_enough {
             true => any,
             false => self.room_at().max(any),
         };
-        let predicate = Predicate::NEVER.or(OF_HEAD, Test::Reached(at));
+        let predicate = Predicate::NEVER.or(OF_HEAD, Test::Reached(self.wanted_head));
         let region = &self.ring.region;
         self.published.publish(region, PRODUCER_WAITS, &predicate);
     }
 
     pub fn withdraw(&self) {
         self.ring.region.line(PRODUCER_WAITS).withdraw();
+    }
+
+    /// Whether the consumer says that as many were taken as was published; nothing is made of it.
+    pub fn is_reached(&self) -> bool {
+        self.ring.region.word(HEAD).load(Ordering::Acquire) >= self.wanted_head
     }
 
     /// Whether the consumer is to be woken, behind what was sent.
@@ -295,12 +285,12 @@ impl Consumer {
             .store(self.head, Ordering::Release);
     }
 
-    /// Waits end when so much is there.
+    /// Waits end when this much is there.
     pub fn set_low_water(&mut self, low_water: LowWater) {
         self.low_water = low_water;
     }
 
-    /// Slices and bytes that are waited for, where so many bytes are at hand already; either is enough.
+    /// Slices and bytes that are waited for, where some bytes are at hand already; either is enough.
     #[inline]
     fn missing(&self, at_hand: usize) -> (u64, u64) {
         let LowWater { slices, bytes } = self.low_water;
@@ -309,7 +299,7 @@ impl Consumer {
         (slices - u64::from(at_hand > 0), bytes)
     }
 
-    /// Whether as much is there as is waited for, or all that will be or was flushed, where so many bytes are at hand already.
+    /// Whether as much is there as is waited for, or all that will be or was flushed, where some bytes are at hand already.
     ///
     /// # Errors
     ///
@@ -326,7 +316,9 @@ impl Consumer {
         while !is_enough {
             let Some(len) = self.len_at(self.seen) else {
                 let flushed = self.ring.region.word(FLUSHED).load(Ordering::Acquire);
-                is_enough = (flushed > self.head && self.seen > self.head) || self.is_closed();
+                let is_flushed =
+                    flushed >= self.flushed_at(at_hand) && (self.seen > self.head || at_hand > 0);
+                is_enough = is_flushed || self.is_closed();
                 break;
             };
             self.seen += 1;
@@ -338,6 +330,13 @@ impl Consumer {
             return Err(Error::PeerFault("it takes back what it has sent"));
         }
         Ok(is_enough)
+    }
+
+    /// What is there, or at hand, is enough when it was flushed up to here.
+    #[inline]
+    fn flushed_at(&self, at_hand: usize) -> u64 {
+        // What is at hand was taken, though not all of it was read.
+        self.head + u64::from(at_hand == 0)
     }
 
     /// How many bytes stand at a position, if something does.
@@ -358,7 +357,7 @@ impl Consumer {
         let (slices, bytes) = self.missing(at_hand);
         let mut predicate = Predicate::NEVER
             .or(OF_TAIL, Test::Reached(self.head + slices))
-            .or(OF_FLUSHED, Test::Reached(self.head + 1));
+            .or(OF_FLUSHED, Test::Reached(self.flushed_at(at_hand)));
         if bytes < BYTES_MAX {
             let at = self.bytes.wrapping_add(bytes);
             predicate = predicate.or(OF_BYTES, Test::Reached(at));
@@ -505,18 +504,24 @@ mod tests {
     #[test]
     fn what_was_flushed_is_enough() {
         let (mut producer, mut consumer, memory) = both();
-        let (slices, bytes) = (COUNT, usize::MAX);
-        consumer.set_low_water(LowWater { slices, bytes });
+        consumer.set_low_water(LowWater::slices(COUNT));
         assert!(!producer.flush(), "nothing was sent");
         consumer.publish(0);
         producer.push(descriptors()[1]);
         assert!(!producer.must_wake() && !consumer.is_enough(0).expect("good"));
         assert!(producer.flush() && consumer.is_enough(0).expect("good"));
         assert!(!producer.flush(), "once");
+        // A part of what was flushed is at hand: the rest of it is enough, too.
+        consumer.advance(&descriptors()[1]);
+        assert!(!consumer.is_enough(0).expect("good") && consumer.is_enough(9).expect("good"));
+        consumer.publish(9);
+        assert!(producer.must_wake());
+        producer.push(descriptors()[1]);
+        assert!(!consumer.is_enough(0).expect("good"));
         // What it says of what is not there counts for nothing, and what it takes back is a fault.
         memory.word(FLUSHED).store(u64::MAX, Ordering::Relaxed);
-        memory.word(SLOTS).store(0, Ordering::Relaxed);
-        assert!(consumer.seen == 1 && consumer.peek().expect("good").is_none());
+        memory.word(SLOTS + SLOT).store(0, Ordering::Relaxed);
+        assert!(consumer.seen == 2 && consumer.peek().expect("good").is_none());
         consumer.set_low_water(LowWater::default());
         assert!(consumer.is_enough(0).is_err());
     }

@@ -14,7 +14,7 @@ use crate::memory::{self, Access, Region};
 use crate::pool::owner::Core;
 use crate::pool::{Draft, Pool};
 use crate::slice::{Slice, Source};
-use exos_wait::{Counts, Waited};
+use exos_wait::{Counts, Slept, Waited};
 use std::cell::RefCell;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
@@ -50,7 +50,6 @@ pub struct Sender {
     /// Where bytes are copied to that are in no pool.
     pool: Rc<Core>,
     told: Told,
-    waker: Waker,
     sleeper: Rc<Sleeper>,
     copied: u64,
     /// How much was taken when no more could be sent though the ring had room: more can be when more is taken.
@@ -88,13 +87,12 @@ impl Sender {
             waker: wakes_us,
         };
         setup::send_pipe(&socket, &consumed)?;
-        let outbox = Outbox::new(Producer::new(region, slots), sleeper);
+        let outbox = Outbox::new(Producer::new(region, slots), sleeper, Waker(ours));
         let sleeper = Rc::clone(&outbox.borrow().sleeper);
         Ok(Self {
             outbox,
             pool: Rc::clone(&pool.0),
             told: Told::new(socket, options),
-            waker: Waker(ours),
             sleeper,
             copied: 0,
             stuck_at: None,
@@ -117,9 +115,7 @@ impl Sender {
         let result = self.fill(aggregate);
         let written = before - aggregate.len();
         if written > 0 {
-            if self.outbox.borrow().ring.must_wake() {
-                self.waker.wake();
-            }
+            self.outbox.borrow().wake();
             return Ok(written);
         }
         if matches!(
@@ -140,6 +136,9 @@ impl Sender {
             let Some(slice) = aggregate.pop_first() else {
                 break;
             };
+            if self.send_inline(&slice) {
+                continue;
+            }
             let kept = slice.clone();
             match self.send(slice) {
                 Ok(true) => {}
@@ -179,18 +178,17 @@ impl Sender {
         Ok(true)
     }
 
-    /// Waits for room end when there is room for so many slices, in place of one; where that is more than the pipe has slots, when it is
+    /// Waits for room end when there is room for this many slices, in place of one; where that is more than the pipe has slots, when it is
     /// empty. So a consumer that takes one of a full pipe wakes nobody, who would write one and sleep again.
     pub fn set_low_water(&mut self, slices: usize) {
         self.outbox.borrow_mut().ring.set_low_water(slices);
     }
 
-    /// Has the consumer read what was written, though it may wait for [more](crate::LowWater). Waiting for room does that too, and so
-    /// does the end of the sender. One whose pool has no buffer left does it before it waits for one.
+    /// Has the consumer read what was written, though it may wait for [more](crate::LowWater). Waiting for room that is not there does that
+    /// too, and so does the end of the sender; of what is another's, any wait at a pipe of this thread. One whose pool has no buffer left, or
+    /// that waits for an answer, does it itself.
     pub fn flush(&mut self) {
-        if self.outbox.borrow_mut().ring.flush() {
-            self.waker.wake();
-        }
+        self.outbox.borrow_mut().flush();
     }
 
     /// Waits until there is room for a slice, or [as much as was asked for](Self::set_low_water). False when the time has passed.
@@ -203,6 +201,10 @@ impl Sender {
     }
 
     fn wait_until(&mut self, how: Wait, end: Option<Instant>) -> Result<bool> {
+        if self.holds()? {
+            return Ok(true);
+        }
+        // Or both might wait.
         self.flush();
         let mut waits = std::mem::take(&mut self.waits);
         let waited = wait::wait(self, how, end, &mut waits);
@@ -232,11 +234,10 @@ impl Sender {
     /// The consumer does not do as agreed.
     pub fn arm(&mut self) -> Result<bool> {
         self.outbox.borrow_mut().is_armed = true;
-        self.flush();
         self.publish();
         let holds = self.holds()?;
         if !holds {
-            self.waits.sleeps();
+            self.flush();
         }
         Ok(holds)
     }
@@ -247,8 +248,8 @@ impl Sender {
         self.outbox.borrow_mut().is_armed = false;
         match self.sleeper.clear() {
             Ok(true) => {
-                let holds = self.holds().unwrap_or(true);
-                self.waits.was_woken(holds);
+                let is_reached = self.outbox.borrow().ring.is_reached();
+                self.waits.was_woken(is_reached);
             }
             Ok(false) => {}
             Err(_) => self.outbox.borrow_mut().give_up(),
@@ -304,17 +305,20 @@ impl Sender {
         result
     }
 
+    /// Sends few bytes in the descriptor; there is room. False when they are not so few.
+    #[inline]
+    fn send_inline(&self, slice: &Slice) -> bool {
+        let inline = slice.to_inline().map(|bytes| {
+            let len = slice.len() as u32;
+            let mut outbox = self.outbox.borrow_mut();
+            outbox.ring.push(Descriptor::Inline { len, bytes });
+        });
+        inline.is_some()
+    }
+
     /// Sends a slice; there is room. False when the consumer may not read it in place: it is to be copied.
     #[inline]
     fn send(&mut self, slice: Slice) -> Result<bool> {
-        if let Some(bytes) = slice.to_inline() {
-            let len = slice.len() as u32;
-            self.outbox
-                .borrow_mut()
-                .ring
-                .push(Descriptor::Inline { len, bytes });
-            return Ok(true);
-        }
         let (pool, account, buffer, generation) = match &slice.source {
             Source::Own(own) => {
                 let is_ours = Rc::ptr_eq(&own.core, &self.pool);
@@ -352,21 +356,23 @@ impl Waited for Sender {
     fn holds(&mut self) -> Result<bool> {
         let mut outbox = self.outbox.borrow_mut();
         outbox.collect()?;
-        let is_stuck = self
-            .stuck_at
-            .is_some_and(|head| outbox.taken_before_rest() == Some(head));
-        Ok(outbox.ring.has_wanted_room() && !is_stuck)
+        Ok(match self.stuck_at {
+            // Not for want of room: something more is to be taken.
+            Some(head) => outbox.ring.has_room() && outbox.taken_before_rest() != Some(head),
+            None => outbox.ring.has_wanted_room(),
+        })
     }
 
     fn publish(&mut self) {
-        self.outbox.borrow_mut().publish();
+        let is_stuck = self.stuck_at.is_some();
+        self.outbox.borrow_mut().publish(is_stuck);
     }
 
     fn withdraw(&mut self) {
         self.outbox.borrow().ring.withdraw();
     }
 
-    fn sleep(&mut self, at_most: Option<Duration>) -> Result<bool> {
+    fn sleep(&mut self, at_most: Option<Duration>) -> Result<Slept> {
         wait::sleep(&self.sleeper, at_most)
     }
 
@@ -385,9 +391,7 @@ impl AsFd for Sender {
 impl Drop for Sender {
     fn drop(&mut self) {
         self.outbox.borrow_mut().leave();
-        if self.outbox.borrow().ring.must_wake() {
-            self.waker.wake();
-        }
+        self.outbox.borrow().wake();
         super::collect_all();
     }
 }

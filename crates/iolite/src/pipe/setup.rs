@@ -15,8 +15,10 @@ use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Of pipes whose ends publish what they wait for; 0x696f_0001 was of those that only said that they slept.
+/// Of pipes whose ends publish what they wait for.
 const KIND_PIPE: u32 = 0x696f_0003;
+/// Of those whose ends only said that they slept.
+const KIND_OLD_PIPE: u32 = 0x696f_0001;
 const KIND_POOL: u32 = 0x696f_0002;
 
 /// Invitations that may be passed on, of each pool and pipe: beside its own they are what one message carries.
@@ -97,6 +99,11 @@ pub(crate) fn receive_pipe(socket: &OwnedFd) -> Result<Consumed> {
     let Ok([ring, sleeper, waker]) = <[OwnedFd; 3]>::try_from(fds) else {
         return Err(Error::PeerFault("a pipe has three descriptors"));
     };
+    if kind == KIND_OLD_PIPE {
+        return Err(Error::PeerFault(
+            "its pipes are those of an earlier version: build both programs from one",
+        ));
+    }
     if kind != KIND_PIPE || !slots.is_power_of_two() || slots > SLOTS_MAX {
         return Err(Error::PeerFault(
             "it begins with something other than a pipe",

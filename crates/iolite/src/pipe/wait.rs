@@ -4,7 +4,7 @@ use super::bell::Sleeper;
 use super::outbox::{self, Outbox};
 use crate::error::{Error, Result};
 use crate::limits::LOOKS_EVERY;
-use exos_wait::{Budget, Counts, Spin, Waited};
+use exos_wait::{Budget, Counts, Slept, Spin, Waited};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -36,6 +36,36 @@ impl Wait {
     }
 }
 
+/// What is to be there before a consumer that waits is woken; either is enough, and so is a full pipe.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LowWater {
+    /// This many slices, at least one; where these are more than the pipe's slots, all of them.
+    pub slices: usize,
+    /// This many bytes.
+    pub bytes: usize,
+}
+
+impl LowWater {
+    /// This many bytes, or a full pipe.
+    pub const fn bytes(bytes: usize) -> Self {
+        let slices = usize::MAX;
+        Self { slices, bytes }
+    }
+
+    /// This many slices.
+    pub const fn slices(slices: usize) -> Self {
+        let bytes = usize::MAX;
+        Self { slices, bytes }
+    }
+}
+
+impl Default for LowWater {
+    /// Whatever comes.
+    fn default() -> Self {
+        Self::slices(1)
+    }
+}
+
 /// What an end knows of its waits.
 #[derive(Debug, Default)]
 pub(super) struct Waits {
@@ -44,13 +74,9 @@ pub(super) struct Waits {
 }
 
 impl Waits {
-    /// An event loop sleeps for this end, by its descriptor.
-    pub fn sleeps(&mut self) {
-        self.counts.sleeps += 1;
-    }
-
-    /// It was woken.
+    /// An event loop slept for this end, by its descriptor, and was woken.
     pub fn was_woken(&mut self, holds: bool) {
+        self.counts.sleeps += 1;
         self.counts.wakes += 1;
         self.counts.false_wakes += u64::from(!holds);
     }
@@ -79,30 +105,39 @@ pub(super) fn wait(
     }
 }
 
-/// Lets go of what was taken of anything that this thread has sent, and looks whether the peer is there still.
+/// Lets go of what was taken of anything that this thread has sent, has what is another's be read, and looks whether the peer is there still.
 pub(super) fn check(sleeper: &Sleeper) -> Result<()> {
     outbox::collect_all();
+    let others = outbox::with_others(sleeper);
+    others.iter().for_each(|outbox| outbox.borrow_mut().flush());
     match sleeper.is_alone() {
         true => Err(Error::PeerGone),
         false => Ok(()),
     }
 }
 
-/// Sleeps until it is woken, or this long; false when nothing has woken it.
-pub(super) fn sleep(sleeper: &Sleeper, at_most: Option<Duration>) -> Result<bool> {
-    let others = outbox::with_others();
+/// Sleeps until it is woken, or this long.
+pub(super) fn sleep(sleeper: &Sleeper, at_most: Option<Duration>) -> Result<Slept> {
+    let others = outbox::with_others(sleeper);
     match others.is_empty() {
-        true => sleeper.sleep(at_most),
+        true => sleeper.sleep(at_most).map(slept),
         false => sleep_with(sleeper, &others, at_most),
     }
 }
 
-/// Sleeps, also until one of these has something to let go of: another process waits for that.
+fn slept(is_woken: bool) -> Slept {
+    match is_woken {
+        true => Slept::Woken,
+        false => Slept::Elapsed,
+    }
+}
+
+/// Sleeps, also until one of these has something to let go of: another process waits for that, so that it is to be read.
 fn sleep_with(
     sleeper: &Sleeper,
     others: &[Rc<RefCell<Outbox>>],
     at_most: Option<Duration>,
-) -> Result<bool> {
+) -> Result<Slept> {
     let bells: Vec<Rc<Sleeper>> = others
         .iter()
         .map(|o| Rc::clone(&o.borrow().sleeper))
@@ -110,7 +145,11 @@ fn sleep_with(
     let mut is_nothing_taken = true;
     for outbox in others {
         let mut outbox = outbox.borrow_mut();
-        outbox.publish();
+        outbox.flush();
+        // An event loop's wait stands: published over it, what rings for it now might not.
+        if !outbox.is_armed {
+            outbox.publish(true);
+        }
         is_nothing_taken &= !outbox.look();
     }
     // What has rung for an event loop stays rung for it, so it is no bell that wakes us: we look from time to time.
@@ -131,9 +170,10 @@ fn sleep_with(
         }
         outbox.look();
     }
-    match is_woken {
-        // Also where only another was: the caller looks again.
-        true => sleeper.clear(),
-        false => Ok(false),
+    match (is_nothing_taken, is_woken) {
+        (false, _) => Ok(Slept::Not),
+        // Where only another was, this side is not: the caller looks again.
+        (_, true) => sleeper.clear().map(slept),
+        (_, false) => Ok(Slept::Elapsed),
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::common::{SMALL, bytes, is_readable, pipe, pool, read, sockets};
 use exos_iolite::{Aggregate, Counts, LowWater, Options, Read, Receiver, Sender, Trust, Wait};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const SHORT: Wait = Wait::SleepAtMost(Duration::from_millis(5));
 const TWO: Options = Options {
@@ -90,8 +90,7 @@ fn a_consumer_that_waits_for_too_much_and_its_producer_do_not_wait_for_each_othe
         assert!(is_written, "{} bytes are left", all.len());
     });
     let mut receiver = Receiver::accept(theirs, Trust::Untrusted).expect("a pipe");
-    let (slices, bytes) = (60, usize::MAX);
-    receiver.set_low_water(LowWater { slices, bytes });
+    receiver.set_low_water(LowWater::slices(60));
     let mut len = 0;
     while let Read::Data(data) = receiver.read_wait(usize::MAX, Wait::Sleep).expect("good") {
         len += data.len();
@@ -104,12 +103,8 @@ fn a_consumer_that_waits_for_too_much_and_its_producer_do_not_wait_for_each_othe
 fn what_has_come_in_time_is_read_though_more_was_waited_for() {
     let pool = pool(SMALL);
     let (mut sender, mut receiver) = pipe(&pool, Options::default(), Trust::Trusted);
-    let (slices, bytes_wanted) = (usize::MAX, 5000);
     let bytes = |len| bytes(&pool, 7, len).into();
-    receiver.set_low_water(LowWater {
-        slices,
-        bytes: bytes_wanted,
-    });
+    receiver.set_low_water(LowWater::bytes(5000));
     sender.write(&mut bytes(4096)).expect("room");
     let data = receiver.read_wait(96, SHORT);
     assert!(matches!(data, Ok(Read::Data(data)) if data.len() == 96));
@@ -126,15 +121,12 @@ fn what_has_come_in_time_is_read_though_more_was_waited_for() {
 fn event_loops_are_woken_by_what_they_wait_for() {
     let pool = pool(SMALL);
     let (mut sender, mut receiver) = pipe(&pool, TWO, Trust::Trusted);
-    let slices = 2;
-    receiver.set_low_water(LowWater {
-        slices,
-        bytes: usize::MAX,
-    });
-    sender.set_low_water(slices);
+    receiver.set_low_water(LowWater::slices(2));
+    sender.set_low_water(2);
     let one = || bytes(&pool, 1, 100).into();
     for round in 1..=3 {
-        assert!(!receiver.arm().expect("good"));
+        // Turns of the loop that do not sleep are no sleeps.
+        (0..3).for_each(|_| assert!(!receiver.arm().expect("good")));
         sender.write(&mut one()).expect("room");
         assert!(!is_readable(&receiver));
         sender.write(&mut one()).expect("room");
@@ -162,4 +154,87 @@ fn event_loops_are_woken_by_what_they_wait_for() {
     read(&mut receiver, 2);
     receiver.woken();
     assert_eq!(receiver.waits().false_wakes, 1);
+}
+
+#[test]
+fn a_look_for_room_that_is_there_wakes_nobody() {
+    let pool = pool(SMALL);
+    let (mut sender, mut receiver) = pipe(&pool, Options::default(), Trust::Trusted);
+    receiver.set_low_water(LowWater::slices(3));
+    assert!(!receiver.arm().expect("good"));
+    for _ in 0..2 {
+        sender
+            .write(&mut bytes(&pool, 1, 100).into())
+            .expect("room");
+        assert!(sender.wait_for_room(Wait::Sleep).expect("good"));
+        assert!(sender.arm().expect("good"), "there is room");
+    }
+    assert!(!is_readable(&receiver));
+    sender.flush();
+    assert!(is_readable(&receiver));
+}
+
+/// A header is read first; what is left of the slice was flushed, and no more comes.
+#[test]
+fn the_rest_of_what_was_flushed_is_read() {
+    let pool = pool(SMALL);
+    let (mut sender, mut receiver) = pipe(&pool, Options::default(), Trust::Trusted);
+    receiver.set_low_water(LowWater::bytes(1 << 16));
+    sender
+        .write(&mut bytes(&pool, 1, 4096).into())
+        .expect("room");
+    sender.flush();
+    read(&mut receiver, 100);
+    let rest = receiver.read_wait(usize::MAX, Wait::Sleep);
+    assert!(matches!(rest, Ok(Read::Data(data)) if data.len() == 3996));
+}
+
+/// One that is stuck since its share is under way waits for any of it, whatever the room that it wants.
+#[test]
+fn one_that_is_stuck_goes_on_when_something_is_taken() {
+    let pool = pool(SMALL);
+    let (mut sender, mut receiver) = pipe(&pool, Options::default(), Trust::Untrusted);
+    sender.set_low_water(usize::MAX);
+    let mut all: Aggregate = (0..5).map(|n| bytes(&pool, n, 4096)).collect();
+    assert_eq!(sender.write(&mut all).expect("room"), 4 * 4096);
+    assert_eq!(sender.write(&mut all).expect("it waits"), 0);
+    assert!(!sender.arm().expect("good"));
+    read(&mut receiver, 4096);
+    assert!(is_readable(&sender));
+    sender.woken();
+    assert!(sender.wait_for_room(Wait::Sleep).expect("good"));
+    assert_eq!(sender.waits().false_wakes, 0);
+    assert_eq!(sender.write(&mut all).expect("room"), 4096);
+}
+
+/// An event loop's wait for room stands, while the thread sleeps for something else and what was sent on is taken.
+#[test]
+fn a_wait_of_an_event_loop_is_not_published_over() {
+    for _ in 0..200 {
+        let (origin, middle) = (pool(SMALL), pool(SMALL));
+        let (mut first, mut between) = pipe(&origin, TWO, Trust::Trusted);
+        let (socket, theirs) = sockets();
+        let mut second = Sender::connect(socket, &middle, TWO).expect("a pipe");
+        let mut all = (0..2).map(|n| bytes(&origin, n, 4096)).collect();
+        first.write(&mut all).expect("room");
+        let mut data = read(&mut between, usize::MAX);
+        assert_eq!(second.write(&mut data).expect("room"), 2 * 4096);
+        assert!(!second.arm().expect("good"));
+        let (is_over, over) = std::sync::mpsc::channel::<()>();
+        let last = std::thread::spawn(move || {
+            let mut last = Receiver::accept(theirs, Trust::Untrusted).expect("a pipe");
+            assert_eq!(read(&mut last, usize::MAX).len(), 2 * 4096);
+            // It lives on: its end would ring, too.
+            let _ = over.recv();
+        });
+        let _ = between.read_wait(1, Wait::SleepAtMost(Duration::from_micros(300)));
+        let is_rung = || is_readable(&second);
+        let end = Instant::now() + Duration::from_secs(20);
+        while !is_rung() && Instant::now() < end {
+            std::thread::yield_now();
+        }
+        assert!(is_rung(), "it sleeps for good");
+        drop(is_over);
+        last.join().expect("it does not panic");
+    }
 }

@@ -25,10 +25,7 @@ const FORWARDS: Options = Options {
 };
 
 /// More than is ever under way to a consumer beside what it keeps: it is woken since its producer flushes what it has.
-const MUCH: LowWater = LowWater {
-    slices: 3,
-    bytes: 3 * LEN,
-};
+const MUCH: LowWater = LowWater::slices(5);
 
 /// What a consumer waits for, one or the other.
 fn consumes(seed: u64) -> &'static str {

@@ -1,4 +1,5 @@
-//! Every order of the steps of one that waits three times, each for something else, of which one sleep may end by itself, and of a writer that
+//! Every order of the steps of one that waits three times, each for something else, of which one sleep may end by itself and one wait may
+//! be published over itself, and of a writer that
 //! counts a value up. No wake-up is lost, and no wait is ended by what was read of another.
 
 use super::{Decide, Publish, Words};
@@ -83,6 +84,8 @@ struct World {
     number: u32,
     /// One sleep may end by itself, and with it what was waited for.
     may_end: bool,
+    /// One wait may be published again over itself, as an event loop does that arms twice.
+    may_repeat: bool,
     writer: Writer,
     has_rung: bool,
     /// A wait was ended whose predicate did not hold.
@@ -90,13 +93,14 @@ struct World {
 }
 
 impl World {
-    fn new(fault: Fault) -> Self {
+    fn new(fault: Fault, may_repeat: bool) -> Self {
         Self {
             memory: Memory::default(),
             sleeper: Sleeper::Publish(Publish::FIRST),
             wait: 0,
             number: 1,
             may_end: true,
+            may_repeat,
             writer: Self::first(fault),
             has_rung: false,
             is_ended_for_nothing: false,
@@ -167,6 +171,18 @@ impl World {
         Some(after)
     }
 
+    /// A wait is published over itself.
+    fn repeats(&self) -> Option<Self> {
+        let mut after = self.clone();
+        if self.sleeper != Sleeper::Asleep || !self.may_repeat {
+            return None;
+        }
+        after.may_repeat = false;
+        after.number += 1;
+        after.sleeper = Sleeper::Publish(Publish::FIRST);
+        Some(after)
+    }
+
     /// A sleep ends since its time is over.
     fn sleep_ends(&self) -> Option<Self> {
         let mut after = self.clone();
@@ -225,8 +241,8 @@ impl World {
 }
 
 /// Whether something is ever so.
-fn is_ever(fault: Fault, is_so: impl Fn(&World) -> bool) -> bool {
-    let first = World::new(fault);
+fn is_ever(fault: Fault, may_repeat: bool, is_so: impl Fn(&World) -> bool) -> bool {
+    let first = World::new(fault, may_repeat);
     let (mut known, mut open) = (HashSet::from([first.clone()]), vec![first]);
     while let Some(world) = open.pop() {
         if is_so(&world) {
@@ -235,6 +251,7 @@ fn is_ever(fault: Fault, is_so: impl Fn(&World) -> bool) -> bool {
         let next = [
             world.sleeper_next(fault),
             world.sleep_ends(),
+            world.repeats(),
             world.writer_next(fault),
         ];
         for next in next.into_iter().flatten() {
@@ -249,21 +266,24 @@ fn is_ever(fault: Fault, is_so: impl Fn(&World) -> bool) -> bool {
 
 #[test]
 fn no_wake_up_is_lost() {
-    assert!(!is_ever(Fault::None, World::is_lost));
+    assert!(!is_ever(Fault::None, true, World::is_lost));
 }
 
 #[test]
 fn no_wait_is_ended_by_what_was_read_of_another() {
     let is_wrong = |world: &World| world.is_ended_for_nothing;
-    assert!(!is_ever(Fault::None, is_wrong));
+    assert!(!is_ever(Fault::None, false, is_wrong));
     for fault in [Fault::NoNumber, Fault::AnnouncedFirst] {
-        assert!(is_ever(fault, is_wrong), "{fault:?} is not found");
+        assert!(is_ever(fault, false, is_wrong), "{fault:?} is not found");
     }
 }
 
 #[test]
 fn neither_order_can_be_another() {
     for fault in [Fault::NoLook, Fault::DecidedFirst] {
-        assert!(is_ever(fault, World::is_lost), "{fault:?} is not found");
+        assert!(
+            is_ever(fault, true, World::is_lost),
+            "{fault:?} is not found"
+        );
     }
 }
