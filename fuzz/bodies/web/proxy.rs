@@ -22,6 +22,7 @@ struct Whole {
     interim: Vec<u8>,
     head: Option<Head>,
     content: Vec<u8>,
+    trailers: Vec<u8>,
     taken: usize,
     is_over: bool,
     may_be_followed: bool,
@@ -37,6 +38,7 @@ fn answer(bytes: &[u8], question: Question, step: usize) -> Whole {
                 assert!(taken.count == part.len() || answer.is_over());
                 whole.taken += taken.count;
                 whole.interim.extend(taken.interim);
+                whole.trailers.extend(taken.trailers);
                 assert!(taken.head.is_none() || whole.head.is_none(), "one head");
                 whole.head = whole.head.or(taken.head);
             }
@@ -146,6 +148,7 @@ pub fn requests(bytes: &[u8]) {
         to: &to,
         peer: "192.0.2.1".parse().expect("an address"),
         length,
+        is_chunked: false,
         is_encrypted: first & 32 != 0,
         is_early: first & 160 == 160,
         keeps: first & 64 != 0,

@@ -6,10 +6,10 @@ use std::net::IpAddr;
 
 use exos_buf::Slice;
 
-use super::asking::{Asking, Said, Use};
+use super::asking::{Asking, Said};
 use super::attempt::Attempt;
 use super::exchange::Exchange;
-use super::kept::Consulted;
+use super::kept::{Consulted, Use};
 use super::logging::log_answer;
 use super::outcome::{Response, Unanswered};
 use super::response::opening::{self, Persistence};

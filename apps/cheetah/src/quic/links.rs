@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use exos_buf::Slice;
+use exos_buf::{Buffer, Slice};
 use exos_http3::ErrorCode;
 use exos_inet::Instant;
 use exos_inet::tcp::{ConnectionId, Event, Reason};
@@ -252,9 +252,24 @@ impl Links {
             return;
         };
         let (section, counted) = self.shared.sections.of(block);
-        request.send_head(section, counted);
+        queue(request, section, counted);
         let (handle, stream) = (request.link, request.stream);
         self.list(handle, stream);
+        self.send_section(id, block, Request::send_head);
+    }
+
+    pub(super) fn send_trailers(&mut self, id: ConnectionId, block: &[u8]) {
+        let block = Buffer::from(block).whole();
+        let queue = |request: &mut Request, section: &[u8], _| request.send_trailers(section);
+        self.send_section(id, &[block], queue);
+    }
+
+    fn send_section(
+        &mut self,
+        id: ConnectionId,
+        block: &[Slice],
+        queue: impl FnOnce(&mut Request, &[u8], usize),
+    ) {
     }
 
     pub(super) fn send_leave(&mut self, id: ConnectionId) {
