@@ -151,6 +151,7 @@ impl Server {
             let attempt = Attempt::default().of(asking.peer(), asking.begun(), asking.begun());
             let mut attempt = attempt.on_stream(Some(asking.version));
             attempt.tls = asking.tls();
+            attempt.is_early = asking.is_early();
             asking
                 .with_logged(|asked| log_answer(log, asked, status, response, 0, &attempt, lines));
         }
@@ -171,6 +172,7 @@ impl Server {
                 len: said.len,
                 cache: asking.keeps.logged(),
                 tls: asking.tls().map(|about| &**about),
+                is_early: asking.is_early(),
             };
             log.answered(&answer, lines);
         });

@@ -360,6 +360,11 @@ impl Asking {
         self.tls.as_ref()
     }
 
+    /// It came before the handshake of that was over.
+    pub(super) fn is_early(&self) -> bool {
+        self.is_early
+    }
+
     /// It came by HTTPS.
     pub(super) fn is_encrypted(&self) -> bool {
         self.is_encrypted

@@ -147,7 +147,7 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
         push_field(out, "Early-Data", b"1"); // RFC 8470 §5.1.
     }
     for (name, fact) in &about.proxy.tls_fields {
-        if let Some(value) = about.tls.and_then(|tls| fact.value(tls)) {
+        if let Some(value) = about.tls.and_then(|tls| fact.value(tls, about.is_early)) {
             push_field(out, name, value.as_bytes());
         }
     }
