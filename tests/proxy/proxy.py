@@ -121,7 +121,7 @@ def forwarding():
     own = client.made.getsockname()[0]
     scheme = "https" if IS_TLS else "http"
     same("a request goes on as it is", "GET /app/say?a=%20b&c=%2F HTTP/1.1", lines[0])
-    wanted = {"Host: a.test", "X-Mine: 1", f"X-Forwarded-For: {own}", f"X-Forwarded-Proto: {scheme}", "X-Forwarded-Host: a.test", "Via: 1.1 exos", f"Forwarded: for={own};host=\"a.test\";proto={scheme}"}
+    wanted = {"Host: a.test", "X-Mine: 1", f"X-Forwarded-For: {own}", f"X-Forwarded-Proto: {scheme}", "X-Forwarded-Host: a.test", "Via: 1.1 exos", "TE: trailers", "Connection: TE", f"Forwarded: for={own};host=\"a.test\";proto={scheme}"}
     same("with these fields", wanted, set(lines[1:-1]))
     same("an answer has a rule's field, and our Server", ("yes", "exos"), (fields.get("x-rule"), fields.get("server")))
     lines = client.get("/base/./say?x")[2].decode().splitlines()
@@ -139,12 +139,15 @@ def bodies():
     body = pattern(3_000_000)
     for name, fields, sent in [
         ("a length", "", body),
-        ("chunks", "Transfer-Encoding: chunked\r\n", b"".join(b"%x;a=b\r\n%s\r\n" % (len(part), part) for part in (body[at : at + 777] for at in range(0, 1_000_000, 777))) + b"0\r\nA: b\r\n\r\n"),
+        ("chunks", "Transfer-Encoding: chunked\r\n", b"".join(b"%x;a=b\r\n%s\r\n" % (len(part), part) for part in (body[at : at + 777] for at in range(0, 1_000_000, 777))) + b"0\r\n\r\n"),
     ]:
         whole = body if not fields else b"".join(body[at : at + 777] for at in range(0, 1_000_000, 777))
         lines = client.get("/app/say", method="POST", fields=fields, body=sent)[2].decode().splitlines()
         same(f"a body with {name}", f"body {len(whole)} {hashlib.md5(whole).hexdigest()}", lines[-1])
         same(f"a body with {name} has a length there", 1, sum(line.lower().startswith("content-length:") for line in lines))
+    lines = client.get("/app/say", method="POST", fields="Transfer-Encoding: chunked\r\n", body=b"3;a=b\r\nabc\r\n2\r\nde\r\n0\r\nA: b\r\nHost: c\r\n\r\n")[2].decode().splitlines()
+    same("with a field behind it a body comes in chunks", [f"body 5 {hashlib.md5(b'abcde').hexdigest()}", "behind A: b"], lines[-2:])
+    say("and has no length", "Transfer-Encoding: chunked" in lines and not any(line.startswith("Content-Length") for line in lines), lines)
     client.ask("/app/say", method="POST", fields="Expect: 100-continue\r\nContent-Length: 3\r\n")
     same("leave to send a body", 100, client.answer()[0])
     client.made.sendall(b"abc")

@@ -34,6 +34,7 @@ class Client:
         # The window of each stream stays as it is, and that of the connection is no limit. No table: each head says all that it says.
         self.sock.sendall(PREFACE + frame(SETTINGS, 0, 0, struct.pack(">HI", 1, 0)) + frame(WINDOW_UPDATE, 0, 0, number(MOST - WINDOW)))
         self.buffer, self.settings, self.next = b"", {}, 1
+        self.trailers = {}
         self.codes, self.content, self.ended, self.resets, self.gone = {}, {}, set(), {}, None
         # What may be sent: on the connection (0), and on each stream.
         self.room = {0: WINDOW}
@@ -52,6 +53,8 @@ class Client:
         if kind == SETTINGS and not flags & 1:
             self.settings |= {key: value for key, value in struct.iter_unpack(">HI", payload)}
             self.sock.sendall(frame(SETTINGS, 1, 0))
+        elif kind == HEADERS and stream in self.codes:
+            self.trailers[stream] = payload
         elif kind == HEADERS:
             self.codes[stream] = status(payload)
         elif kind == DATA:
@@ -211,7 +214,50 @@ def refusals():
     say("the upstream is asked by GET", b"GET /app/websocket HTTP/1.1" in asked and b"CONNECT" not in asked, asked[-200:])
 
 
+def trailers():
+    client = Client()
+    before = counter("proxy_trailers_left_out")
+    stream = client.ask(b"/app/trailers")
+    client.until(lambda: stream in client.ended)
+    block = client.trailers.get(stream, b"")
+    say("an answer's trailers end its stream", client.content.get(stream) == b"abc" and count_of(block) == 2, (client.content, block))
+    stream = client.ask(b"/app/say", [], b"POST", 0)
+    client.send(stream, b"body")
+    more = [(b"x-sum", b"1"), (b"authorization", b"x"), (b"x-forwarded-for", b"9.9.9.9"), (b"content-length", b"4")]
+    client.sock.sendall(frame(HEADERS, END_HEADERS | END_STREAM, stream, b"".join(literal(*field) for field in more)))
+    client.until(lambda: stream in client.ended)
+    said = client.content[stream].decode().split("\n")
+    behind = [line for line in said if line.startswith("behind ")]
+    say("a request's go to the upstream, with its body", behind == ["behind x-sum: 1"] and any(line.startswith("body 4 ") for line in said), said)
+    say("in chunks", "Transfer-Encoding: chunked" in said and not any(line.startswith("Content-Length") for line in said), said)
+    say("what is a head's does not go on", counter("proxy_trailers_left_out") == before + 5, counter("proxy_trailers_left_out") - before)
+    stream = client.ask(b"/app/say", [(b"content-length", b"4")], b"POST", 0)
+    client.send(stream, b"body")
+    client.sock.sendall(frame(HEADERS, END_HEADERS | END_STREAM, stream, literal(b"x-sum", b"1")))
+    client.until(lambda: stream in client.ended)
+    say("behind a body with a length there are none", b"behind" not in client.content[stream] and b"Content-Length: 4" in client.content[stream], client.content[stream])
+    stream = client.ask(b"/app/say", [], b"POST", 0)
+    client.send(stream, b"body")
+    client.sock.sendall(frame(HEADERS, END_HEADERS | END_STREAM, stream, literal(b"x-long", b"y" * 100) * 50))
+    say("too many are refused", client.status(stream) == 413, client.status(stream))
+    stream = client.ask(b"/app/say", [], b"POST", 0)
+    client.send(stream, b"body")
+    client.sock.sendall(frame(HEADERS, END_HEADERS | END_STREAM, stream, literal(b":path", b"/")))
+    say("a pseudo field among them is malformed", client.status(stream) == f"reset {PROTOCOL_ERROR}", client.status(stream))
+
+
+def count_of(block):
+    """Fields in a block that names no table, with lengths below 127."""
+    count = 0
+    while block:
+        block = block[2 + (block[1] & 0x7F) :]
+        block = block[1 + (block[0] & 0x7F) :]
+        count += 1
+    return count
+
+
 echoes()
 ends()
 refusals()
+trailers()
 sys.exit(failed())

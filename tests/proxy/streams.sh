@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What HTTP/2 and HTTP/3 carry to upstreams of HTTP/1.1 beside requests and answers: WebSockets (RFC 8441, RFC 9220), by frames (streams.py), by
+# What HTTP/2 and HTTP/3 carry to upstreams of HTTP/1.1 beside requests and answers: trailers, and WebSockets (RFC 8441, RFC 9220): by frames (streams.py), by
 # aioquic, where there is one, and by Chromium, which opens them beside its page. Prints "ok NAME", "not ok NAME: why" and "SKIPPED: ..." lines.
 #
 #   tests/proxy/streams.sh PATH/TO/exos
@@ -75,6 +75,27 @@ await listens 9100
 launch https:// "$exos" serve --sockets --config "$work/serve.toml" --json || { bad "it starts" "$(cat "$work/err")"; exit 1; }
 about="HTTP/2: "
 timeout -k 2 300 python3 -S "$here/streams.py" 127.0.0.1 8080 "$server" "$work/out" "$work/upstream.log" || failures=$((failures + 1))
+
+about="trailers: "
+# behind ARGUMENTS...: curl's answer, and what came behind it: curl writes that with the head.
+behind() { curl -sSk -m 60 -D "$work/head" -o "$work/body" "$@" >"$work/said" 2>&1; tr -d '\r' <"$work/head" | sed -n 's/^\(x-sum\|grpc-status\|content-length\|set-cookie\):/\L&/Ip' | sort | tr '\n' ' '; cat "$work/body"; }
+wanted="grpc-status: 0 x-sum: 900150983c abc"
+same "curl gets them by HTTP/2" "$wanted" "$(behind --http2 https://127.0.0.1:8443/app/trailers)"
+same "and by HTTP/1.1, if it says so" "$wanted" "$(behind --http1.1 -H 'TE: trailers' -H 'Connection: TE' https://127.0.0.1:8443/app/trailers)"
+same "but not if it does not" "abc" "$(behind --http1.1 https://127.0.0.1:8443/app/trailers)"
+same "nor by HTTP/1.0" "abc" "$(behind --http1.0 -H 'TE: trailers' https://127.0.0.1:8443/app/trailers)"
+has "the upstream hears that they are taken" "TE: trailers" "$(curl -sSk -m 60 -H 'TE: trailers' http://127.0.0.1:8080/app/say)"
+if command -v nghttp >/dev/null; then
+    has "nghttp gets them" "grpc-status: 0" "$(timeout 60 nghttp -nv https://127.0.0.1:8443/app/trailers 2>&1)"
+    got=$(timeout 60 nghttp -v --no-content-length --trailer "x-sum: 5" -H ":method: POST" -d "$work/site/said.txt" https://127.0.0.1:8443/app/say 2>&1)
+    has "nghttp's go to the upstream" "behind x-sum: 5" "$got"
+    has "with the body" "body 6 " "$got"
+else
+    echo "SKIPPED: ${about}nghttp is not installed (apt-get install nghttp2-client)"
+fi
+said=$(printf 'POST /app/say HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n3\r\nabc\r\n0\r\nX-Sum: 7\r\nHost: b\r\n\r\n' | timeout 60 bash -c 'exec 3<>/dev/tcp/127.0.0.1/8080; cat >&3; cat <&3')
+has "those of chunks of HTTP/1.1, too" "behind X-Sum: 7" "$said"
+same "but what is a head's" "" "$(grep 'behind Host' <<<"$said")"
 
 about="HTTP/3: "
 python=${PYTHON:-python3}

@@ -22,10 +22,12 @@ REQUEST_CANCELLED = 0x10C
 
 class Tunnels(Client):
     def open(self, path, protocol="websocket", method="CONNECT", more=()):
+        return self.begin(method, path, [(":protocol", protocol)], [("sec-websocket-version", "13"), *more])
+
+    def begin(self, method, path, own=(), more=()):
         stream, response = self._quic.get_next_available_stream_id(), Response()
         self.responses[stream] = response
-        fields = [(":method", method), (":protocol", protocol), (":scheme", "https"), (":authority", "localhost"), (":path", path)]
-        fields += [("sec-websocket-version", "13"), *more]
+        fields = [(":method", method), *own, (":scheme", "https"), (":authority", "localhost"), (":path", path), *more]
         self.http.send_headers(stream, [(name.encode(), value.encode()) for name, value in fields])
         self.transmit()
         return stream, response
@@ -80,6 +82,15 @@ async def main():
             stream, response = client.open(path)
             await until(lambda: response.status)
             say(f"{path} is no WebSocket", response.status == wanted, response.fields)
+        answer = await client.get("GET", "/app/trailers")
+        behind = [answer.fields.get(name) for name in ("x-sum", "grpc-status", "set-cookie")]
+        say("trailers come behind the content", (answer.end, bytes(answer.body), behind) == ("whole", b"abc", ["900150983c", "0", None]), answer.fields)
+        stream, response = client.begin("POST", "/app/say")
+        client.say(stream, b"body")
+        client.http.send_headers(stream, [(b"x-sum", b"1"), (b"cookie", b"a=b")], end_stream=True)
+        client.transmit()
+        await until(lambda: response.end)
+        say("a request's go to the upstream", b"\nbehind x-sum: 1\n" in response.body and b"behind cookie" not in response.body, response.body)
         for method, more in [("GET", ()), ("CONNECT", [("content-length", "5")])]:
             stream, response = client.open("/app/websocket", method=method, more=more)
             await until(lambda: response.end)

@@ -7,6 +7,7 @@ Each request is a line of the log: the number of its connection, the method and 
 the last `/app`:
 
     /say        what came: the request line, the fields and the body's length and sum
+    /trailers   three bytes in chunks, and fields behind them, with two that are none to pass on
     /length/N   N bytes with a Content-Length; /chunked/N in chunks; /close/N to the end of the connection
     /status/N   this status, without content
     /hints      two answers before the last one
@@ -58,7 +59,7 @@ class Peer:
     """A connection that is read by lines and lengths."""
 
     def __init__(self, made):
-        self.made, self.buffer = made, b""
+        self.made, self.buffer, self.trailers = made, b"", []
 
     def more(self):
         part = self.made.recv(65536)
@@ -85,8 +86,8 @@ class Peer:
             while count := int(self.line(), 16):
                 parts.append(self.take(count))
                 assert self.line() == b""
-            while self.line():
-                pass
+            while line := self.line():
+                self.trailers.append(line)
             return b"".join(parts)
         return self.take(int(said.get(b"content-length", b"0")))
 
@@ -150,11 +151,15 @@ def answer(peer, number, line, fields):
         raise Gone
     if what == "websocket":
         return websocket(peer, fields, argument)
+    peer.trailers = []
     body = peer.body(fields)
     if what == "say":
         lines = [line, *(name + b": " + value for name, value in fields), b"body %d %s" % (len(body), hashlib.md5(body).hexdigest().encode())]
+        lines += [b"behind " + line for line in peer.trailers]
         content = b"\n".join(lines) + b"\n"
         send(peer, b"200 OK", b"" if method == b"HEAD" else content, b"X-Connection: %d\r\n" % number)
+    elif what == "trailers":
+        peer.made.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX-Sum: 900150983c\r\nContent-Length: 7\r\nSet-Cookie: a=b\r\ngrpc-status: 0\r\n\r\n")
     elif what == "length":
         send(peer, b"200 OK", pattern(int(argument)))
     elif what == "chunked":

@@ -30,6 +30,8 @@ DOCUMENTS = [f"/app/{kind % n}" for kind, count in
 PROTOCOLS = {"http/1.1": "HTTP/1.1", "h2": "HTTP/2.0", "h3": "HTTP/3.0"}
 # What the browser notes where it sends a request, by each of them.
 SENDS = [f"HTTP_TRANSACTION_{by}SEND_REQUEST_HEADERS" for by in ("", "HTTP2_", "QUIC_")]
+# X25519MLKEM768 (draft-ietf-tls-ecdhe-mlkem).
+HYBRID = 0x11EC
 CODINGS = {"br": ".br", "zstd": ".zst", "gzip": ".gz"}
 
 PAGE = """<!doctype html>
@@ -183,7 +185,7 @@ def judge_log(requests, folder, carrier, codings):
 
 
 def judge_browser(folder, origin, carrier, codings, parts):
-    ours, errors, ranges, connections, accepts = {}, [], 0, collections.Counter(), set()
+    ours, errors, ranges, connections, accepts, groups = {}, [], 0, collections.Counter(), set(), set()
     for name, source, params in events_of(folder + "/net.json"):
         if params.get("url", "").startswith(origin):
             ours[source] = params["url"]
@@ -193,6 +195,8 @@ def judge_browser(folder, origin, carrier, codings, parts):
             errors.append((name, ours[source], error))
         if name == "TCP_CONNECT" and params.get("remote_address") in ("10.10.0.10:80", "10.10.0.10:443"):
             connections["TCP"] += 1
+        if name == "SSL_CONNECT" and "key_exchange_group" in params:
+            groups.add(params["key_exchange_group"])
         connections["QUIC"] += name == "QUIC_SESSION" and "host" in params
         if name in SENDS and source in ours and "headers" in params:
             fields = {name.lower(): value for name, value in (field.split(": ", 1) for field in params["headers"])}
@@ -203,6 +207,8 @@ def judge_browser(folder, origin, carrier, codings, parts):
     say("each part was asked for", ranges >= parts > 0, f"{ranges} asked for, {parts} sent")
     wanted = {"http/1.1": connections["TCP"] >= 4, "h2": 1 <= connections["TCP"] <= 3, "h3": connections["QUIC"] >= 1}
     say("it has several connections" if carrier == "http/1.1" else "it has few connections", wanted[carrier], dict(connections))
+    if carrier == "h2":
+        say("keys are exchanged by X25519MLKEM768, as BoringSSL has it", groups == {HYBRID}, groups)
     taken = [set(accept.split(", ")) & set(CODINGS) for accept in accepts]
     say(f"it takes {' '.join(codings)}", taken == [set(codings)], accepts)
     with open(folder + "/browser.err", errors="replace") as file:

@@ -38,6 +38,8 @@ pub enum Part<'a> {
     Head(Box<Head>),
     /// A part of its body.
     Data(&'a [u8]),
+    /// Fields behind that (§4.1), as many as are kept.
+    Trailers(Fields),
 }
 
 /// What reads a request.
@@ -57,7 +59,7 @@ impl Reader {
         while let Some(piece) = self.frames.receive(&mut rest)? {
             let part = match piece {
                 Piece::Data(data) => Some(Part::Data(data)),
-                Piece::Section(section) => self.section(&section)?.map(Part::Head),
+                Piece::Section(section) => Some(self.section(&section)?),
             };
             if part.is_some() {
                 return Ok((bytes.len() - rest.len(), part));
@@ -75,13 +77,13 @@ impl Reader {
         self.frames.end()
     }
 
-    fn section(&mut self, section: &[u8]) -> Result<Option<Box<Head>>, Fault> {
+    fn section<'a>(&mut self, section: &[u8]) -> Result<Part<'a>, Fault> {
         let mut fields = Fields::new();
         decoder::decode(section, |name, value| fields.push(name, value))?;
         if self.frames.stage == Stage::Body {
             self.frames.stage = Stage::Trailers;
             return match message::trailers(&fields) {
-                Ok(()) => Ok(None),
+                Ok(()) => Ok(Part::Trailers(fields)),
                 Err(_) => Err(Fault::Malformed),
             };
         }
@@ -89,6 +91,6 @@ impl Reader {
         self.frames.stage = Stage::Body;
         // What is too long may have said it behind what was kept.
         self.frames.length = layout.length.filter(|_| !fields.is_too_long());
-        Ok(Some(Box::new(Head { fields, layout })))
+        Ok(Part::Head(Box::new(Head { fields, layout })))
     }
 }

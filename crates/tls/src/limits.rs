@@ -45,8 +45,15 @@ pub const TICKETS_MAX: usize = 16 * 1024;
 /// fields are.
 pub const EARLY_DATA_LEN_MAX: u32 = PLAIN_LEN_MAX as u32;
 
-/// Tickets that a server keeps: some 40 MB when there are as many, for each takes about 300 bytes, and twice that where names are as long as can be. Each handshake gives two.
+/// Tickets that a server keeps: those of the last 65,536 handshakes, for each gives two.
 pub const KEPT_TICKETS_MAX: usize = 1 << 17;
+
+/// Bytes of memory that they take: of the usual 200 for a session there is room for all of them, where each has the longest of names for half.
+pub const KEPT_TICKETS_LEN_MAX: usize = 64 << 20;
+
+/// What a ticket takes beside its session, in a table of which up to half is empty: its name there and in the order (32 + 2 × 32), where and
+/// since when the session is (2 × 32), and what the allocator adds.
+pub(crate) const TICKET_COST: usize = 32 + 64 + 64 + 16;
 
 /// Parts of the table of tickets that are locked by themselves: several times the cores that a server has.
 pub(crate) const TICKET_SHARDS: usize = 64;

@@ -90,9 +90,52 @@ pub fn provider(suites: &[SupportedCipherSuite]) -> Arc<CryptoProvider> {
     Arc::new(provider)
 }
 
+/// [`provider`] of a client: it offers suites in the order of browsers, AES-128-GCM before AES-256-GCM before ChaCha20, for servers that take the
+/// first.
+pub fn client_provider() -> Arc<CryptoProvider> {
+    use CipherSuite as C;
+    let mut suites = ring::ALL_CIPHER_SUITES.to_vec();
+    suites.sort_by_key(|suite| match suite.suite() {
+        C::TLS13_AES_128_GCM_SHA256 => (0, 0),
+        C::TLS13_AES_256_GCM_SHA384 => (0, 1),
+        C::TLS13_CHACHA20_POLY1305_SHA256 => (0, 2),
+        C::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 | C::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 => {
+            (1, 0)
+        }
+        C::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384 | C::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 => {
+            (1, 1)
+        }
+        _ => (1, 2),
+    });
+    provider(&suites)
+}
+
 /// [`provider`] of a server: clients that want to, as browsers do, exchange keys in a way that withstands quantum computers as well.
 pub fn server_provider(suites: &[SupportedCipherSuite]) -> Arc<CryptoProvider> {
     let mut provider = CryptoProvider::clone(&provider(suites));
     provider.kx_groups.insert(0, X25519_MLKEM768);
     Arc::new(provider)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_offers_suites_as_browsers_do() {
+        let provider = client_provider();
+        let names = provider.cipher_suites.iter();
+        let names: Vec<String> = names.map(|suite| suite_name(suite.suite())).collect();
+        assert_eq!(names.len(), suite_names().len());
+        assert_eq!(
+            names[..5],
+            [
+                "TLS_AES_128_GCM_SHA256",
+                "TLS_AES_256_GCM_SHA384",
+                "TLS_CHACHA20_POLY1305_SHA256",
+                "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+                "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+            ]
+        );
+    }
 }

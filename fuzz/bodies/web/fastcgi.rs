@@ -5,6 +5,7 @@
 use exos_cheetah::applications::chunks::BodyError;
 use exos_cheetah::applications::head::Head;
 use exos_cheetah::applications::reply::{Content, Framing, Reply, ReplyError};
+use exos_cheetah::applications::trailers::passed_on;
 use exos_cheetah::applications::upload::Chunked;
 use exos_cheetah::message::Version;
 
@@ -67,7 +68,7 @@ pub fn records(bytes: &[u8]) {
         let (mut before, mut behind) = (Vec::new(), Vec::new());
         let mut content = Content::Bytes(all.content.clone());
         framing.frame(&mut content, &mut before, &mut behind);
-        let _ = framing.end(&mut behind);
+        let _ = framing.end(b"", &mut behind);
         let len = before.len() + content.len() + behind.len();
         assert!(len <= all.content.len() + 32);
     }
@@ -86,6 +87,12 @@ fn body(bytes: &[u8], step: usize) -> (Result<(), BodyError>, Vec<u8>, usize, bo
         assert!(body.content.len() <= 1000);
     }
     let is_over = body.is_over();
+    let trailers = body.take_trailers();
+    // What goes on of the fields behind it is read as what it is.
+    let (fields, _) = passed_on(&trailers, |_| true);
+    assert!(fields.len() <= 2 * trailers.len());
+    assert_eq!(passed_on(&fields, |_| true), (fields.clone(), 0));
+    body.content.extend(trailers);
     (result, body.content, taken, is_over)
 }
 

@@ -104,6 +104,10 @@ fn step(server: &mut Connection, waiting: &[u8], out: &mut Vec<u8>) -> Result<us
             consume = Some((stream, bytes.len()));
             answer = is_end.then_some(stream);
         }
+        Some(Event::Trailers { stream, fields }) => {
+            assert!(fields.iter().all(|(name, _)| !name.starts_with(b":")));
+            answer = Some(stream);
+        }
         _ => {}
     }
     if let Some((stream, len)) = consume {

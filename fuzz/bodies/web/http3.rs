@@ -53,6 +53,7 @@ fn read(bytes: &[u8], piece: usize) -> (u32, usize, Option<u8>) {
                             assert!(!head.request().method().is_empty());
                         }
                         Some(Part::Data(data)) => body += data.len(),
+                        Some(Part::Trailers(_)) => assert_eq!(heads, 1),
                         None => {}
                     }
                     piece = &piece[taken..];

@@ -1,12 +1,13 @@
 //! Whether what an authority has sent is what was asked for: before it stands where a good certificate stood.
 
 use exos_tls::certificate::{UnixSecs, validity};
-use exos_tls::policy::provider;
 use rustls::client::verify_server_name;
+use rustls::crypto::ring::sign::any_supported_type;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::ParsedCertificate;
 use rustls::sign::CertifiedKey;
+use zeroize::Zeroizing;
 
 /// Looks at a chain (PEM) that has come for a name and a key (PEM).
 ///
@@ -32,8 +33,10 @@ pub(super) fn check(name: &str, key: &str, chain: &str, now: UnixSecs) -> Result
     let parsed = ParsedCertificate::try_from(leaf).map_err(|e| fail(e.to_string()))?;
     verify_server_name(&parsed, &host).map_err(|e| fail(e.to_string()))?;
     let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(|e| fail(e.to_string()))?;
-    let made = CertifiedKey::from_der(chain, key, &provider(&[]));
-    made.map(drop).map_err(|e| fail(e.to_string()))
+    // Not by a provider, which would free the key's bytes as they are.
+    let signer = any_supported_type(&Zeroizing::new(key)).map_err(|e| fail(e.to_string()))?;
+    let made = CertifiedKey::new(chain, signer);
+    made.keys_match().map_err(|e| fail(e.to_string()))
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use instant_acme::{
     Account, AuthorizationStatus, CertificateIdentifier, ChallengeType, Error as AcmeError,
     Identifier, NewAccount, NewOrder, Order, OrderStatus, Problem, RetryPolicy,
 };
+use zeroize::Zeroizing;
 
 use super::advice::{Advised, identifier};
 use super::answer::check;
@@ -126,7 +127,7 @@ impl Shop<'_> {
         name: &str,
         kind: Kind,
         replaces: Option<CertificateIdentifier<'_>>,
-    ) -> Result<String, Obstacle> {
+    ) -> Result<Zeroizing<String>, Obstacle> {
         let account = self.account(client).await?;
         let names = [Identifier::Dns(name.to_owned())];
         let plain = NewOrder::new(&names);
@@ -149,11 +150,15 @@ impl Shop<'_> {
             order => order?,
         };
         self.show(&mut order, name, kind).await?;
-        let key = order.finalize().await?;
+        let key = Zeroizing::new(order.finalize().await?);
         let chain = order.poll_certificate(&patience()).await?;
         let now = exos::clock::unix_secs() as UnixSecs;
         check(name, &key, &chain, now).map_err(Obstacle::Wrong)?;
-        Ok(key + &chain)
+        // In one piece at once: a string that grows leaves copies of the key behind.
+        let mut pem = Zeroizing::new(String::with_capacity(key.len() + chain.len()));
+        pem.push_str(&key);
+        pem.push_str(&chain);
+        Ok(pem)
     }
 
     /// The account that there is, or another one.

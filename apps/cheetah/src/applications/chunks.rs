@@ -31,9 +31,10 @@ enum State {
     Content(u64),
     /// The line end behind a chunk: one byte of it has come.
     LineEnd(bool),
-    /// The fields behind the last chunk: what has come of the present line, and bytes of all.
-    Trailer(Vec<u8>, usize),
-    Over,
+    /// The fields behind the last chunk, as lines, the present one included.
+    Trailer(Vec<u8>),
+    /// All is there: these lines were behind it.
+    Over(Vec<u8>),
 }
 
 impl Chunks {
@@ -47,7 +48,15 @@ impl Chunks {
 
     /// All of them are there.
     pub fn is_over(&self) -> bool {
-        matches!(self.state, State::Over)
+        matches!(self.state, State::Over(_))
+    }
+
+    /// The lines behind the last chunk (RFC 9112 §7.1.2), each with its end, when all is there: nobody has looked at what they say.
+    pub fn take_trailers(&mut self) -> Vec<u8> {
+        match &mut self.state {
+            State::Over(lines) => std::mem::take(lines),
+            _ => Vec::new(),
+        }
     }
 
     /// Takes bytes until the last chunk is whole: how many. Their content is appended to `content`.
@@ -83,7 +92,7 @@ impl Chunks {
                     let len = chunk_len(line)?;
                     self.room = self.room.checked_sub(len).ok_or(BodyError::TooLong)?;
                     self.state = match len {
-                        0 => State::Trailer(Vec::new(), 0),
+                        0 => State::Trailer(Vec::new()),
                         len => State::Content(len),
                     };
                 }
@@ -93,22 +102,32 @@ impl Chunks {
                 (true, b'\n') => self.state = State::Line(Vec::new()),
                 _ => return Err(BodyError::Syntax),
             },
-            State::Trailer(line, len) => {
-                *len += 1;
-                if *len > TRAILER_LEN_MAX {
+            State::Trailer(lines) => {
+                if lines.len() == TRAILER_LEN_MAX {
                     return Err(BodyError::TooLong);
                 }
-                if push_to_line(line, byte, TRAILER_LEN_MAX)? {
-                    match line.is_empty() {
-                        true => self.state = State::Over,
-                        // Fields behind the content are not handed on: RFC 9110 §6.5.1 lets nobody count on them.
-                        false => line.clear(),
-                    }
+                lines.push(byte);
+                if !ends_line(lines)? {
+                    return Ok(());
+                }
+                if lines.ends_with(b"\r\n\r\n") || lines == b"\r\n" {
+                    lines.truncate(lines.len() - b"\r\n".len());
+                    self.state = State::Over(std::mem::take(lines));
                 }
             }
-            State::Content(_) | State::Over => {}
+            State::Content(_) | State::Over(_) => {}
         }
         Ok(())
+    }
+}
+
+/// Whether the last byte of lines ends one.
+fn ends_line(lines: &[u8]) -> Result<bool, BodyError> {
+    match lines {
+        [.., b'\r', b'\n'] => Ok(true),
+        // RFC 9112 §2.2: a line ends with both.
+        [.., b'\r', _] | [.., b'\n'] => Err(BodyError::Syntax),
+        _ => Ok(false),
     }
 }
 

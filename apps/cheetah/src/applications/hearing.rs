@@ -44,7 +44,7 @@ impl Hearing {
                 Ok(Taken {
                     count,
                     head,
-                    interim: Vec::new(),
+                    ..Taken::default()
                 })
             }
             Hearing::Upstream(answer) => {

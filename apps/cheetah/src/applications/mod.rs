@@ -10,6 +10,7 @@
 //! | [`variables`] | a request as variables of CGI/1.1 (RFC 3875) |
 //! | [`proxy`] | requests over HTTP, and answers to them |
 //! | [`upload`], [`chunks`] | a request's body on its way to the application; chunked bodies |
+//! | [`trailers`] | fields behind a body, which go on or do not |
 //! | [`head`], [`reply`] | what an application answers, as HTTP |
 //! | [`hearing`] | what is heard of an answer, in any of the languages |
 //! | [`encryption`] | upstreams by HTTPS |
@@ -26,6 +27,7 @@ pub mod proxy;
 pub mod record;
 pub mod reply;
 pub mod rules;
+pub mod trailers;
 pub mod upload;
 pub mod variables;
 

@@ -347,15 +347,17 @@ impl Framing {
         }
     }
 
-    /// The content is whole.
+    /// The content is whole; these lines are behind it, where there is a place for them.
     ///
     /// # Errors
     ///
     /// It is shorter than was said.
-    pub fn end(self, out: &mut Vec<u8>) -> Result<(), ReplyError> {
+    pub fn end(self, trailers: &[u8], out: &mut Vec<u8>) -> Result<(), ReplyError> {
         match self {
             Framing::Length(1..) => return Err(ReplyError::Short),
-            Framing::Chunked => out.extend_from_slice(b"0\r\n\r\n"),
+            Framing::Chunked => [&b"0\r\n"[..], trailers, b"\r\n"]
+                .iter()
+                .for_each(|part| out.extend_from_slice(part)),
             Framing::Without | Framing::Length(0) | Framing::Close | Framing::Tunnel => {}
         }
         Ok(())

@@ -28,6 +28,11 @@ impl Chunked {
         self.chunks.is_over()
     }
 
+    /// The lines behind it, when it is whole.
+    pub fn take_trailers(&mut self) -> Vec<u8> {
+        self.chunks.take_trailers()
+    }
+
     /// Takes bytes until it is whole: how many.
     ///
     /// # Errors
@@ -36,6 +41,23 @@ impl Chunked {
     pub fn take(&mut self, bytes: &[u8]) -> Result<usize, BodyError> {
         self.chunks.take(bytes, &mut self.content)
     }
+}
+
+/// How long a body is that goes to an application.
+#[derive(Clone, Copy, Debug)]
+pub struct Length {
+    /// Its length, if there is one.
+    pub known: Option<u64>,
+    /// It goes there in chunks.
+    pub is_chunked: bool,
+}
+
+impl Length {
+    /// Of no body.
+    pub const NONE: Length = Length {
+        known: None,
+        is_chunked: false,
+    };
 }
 
 #[cfg(test)]

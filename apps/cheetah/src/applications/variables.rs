@@ -80,7 +80,7 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
         put("HTTPS", &[b"on"]);
     }
     for fact in Fact::ALL {
-        if let Some(value) = tls.and_then(|about| fact.value(about)) {
+        if let Some(value) = tls.and_then(|about| fact.value(about, is_early)) {
             put(fact.variable(), &[value.as_bytes()]);
         }
     }

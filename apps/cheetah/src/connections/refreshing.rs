@@ -6,6 +6,7 @@ use exos_inet::Instant;
 
 use super::shared::Shared;
 use crate::applications::pool::{RefreshId, Refreshed};
+use crate::applications::upload::Length;
 use crate::caching::fetch::Heard;
 use crate::http::{Asking, Use};
 
@@ -28,7 +29,7 @@ impl Shared {
         let address = &application.addresses[at];
         // Over HTTP nothing is said of our end.
         let nobody = (std::net::Ipv4Addr::UNSPECIFIED, 0).into();
-        let Some(words) = asking.words(address, (nobody, nobody), None, false) else {
+        let Some(words) = asking.words(address, (nobody, nobody), Length::NONE, false) else {
             return;
         };
         let (question, time) = (asking.question(), application.timeout);

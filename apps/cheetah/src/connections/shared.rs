@@ -28,6 +28,8 @@ pub(super) struct Counters {
     pub(super) upstream_retries: u64,
     /// Changes of protocol.
     pub(super) tunnels: u64,
+    /// Fields behind bodies that were not passed on.
+    pub(super) trailers_left_out: u64,
     pub(super) http2: Http2Counters,
 }
 
@@ -44,6 +46,7 @@ impl Counters {
             upstream_failures,
             upstream_retries,
             tunnels,
+            trailers_left_out,
             http2: _,
         } = *self;
         let all = [
@@ -56,6 +59,7 @@ impl Counters {
             ("proxy_failures", upstream_failures),
             ("proxy_retries", upstream_retries),
             ("proxy_tunnels", tunnels),
+            ("proxy_trailers_left_out", trailers_left_out),
         ];
         all.into_iter()
     }

@@ -90,6 +90,11 @@ pub trait Transport {
     /// Queues the header block of an answer of a stream's before the last one, where the client is told of those.
     fn send_interim(&mut self, _id: ConnectionId, _block: &[u8]) {}
 
+    /// Queues the header block behind the content of a stream's response, which nothing follows.
+    fn send_trailers(&mut self, _id: ConnectionId, _block: &[u8]) {
+        unreachable!("this transport carries text");
+    }
+
     /// Queues a part of a file, where [`sends_files`](Transport::sends_files) says so. The connection breaks if the file
     /// changes meanwhile.
     fn send_file(&mut self, _id: ConnectionId, _file: &Rc<OpenFile>, _range: Range<u64>) {

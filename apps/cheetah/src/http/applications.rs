@@ -6,10 +6,10 @@ use std::net::IpAddr;
 
 use exos_buf::Slice;
 
-use super::asking::{Asking, Said, Use};
+use super::asking::{Asking, Said};
 use super::attempt::Attempt;
 use super::exchange::Exchange;
-use super::kept::Consulted;
+use super::kept::{Consulted, Use};
 use super::logging::log_answer;
 use super::outcome::{Response, Unanswered};
 use super::server::Server;
@@ -139,6 +139,7 @@ impl Server {
             let attempt = Attempt::default().of(asking.peer(), asking.begun(), asking.begun());
             let mut attempt = attempt.on_stream(Some(asking.version));
             attempt.tls = asking.tls();
+            attempt.is_early = asking.is_early();
             asking
                 .with_logged(|asked| log_answer(log, asked, status, response, 0, &attempt, lines));
         }
@@ -159,6 +160,7 @@ impl Server {
                 len: said.len,
                 cache: asking.keeps.logged(),
                 tls: asking.tls().map(|about| &**about),
+                is_early: asking.is_early(),
             };
             log.answered(&answer, lines);
         });

@@ -9,6 +9,7 @@ use exos_buf::Slice;
 use exos_inet::{Duration, Instant};
 
 use super::exchange::Exchange;
+use super::kept::Use;
 use super::response::opening::{Manner, Persistence};
 use crate::applications::head::Head;
 use crate::applications::proxy::answer::{AnswerError, Question};
@@ -16,14 +17,14 @@ use crate::applications::proxy::redirects::{Own, may_lead, rewrite};
 use crate::applications::proxy::request::{upgrade, upgrades};
 use crate::applications::proxy::{self, HostField, websocket};
 use crate::applications::reply::Framing;
+use crate::applications::trailers;
+use crate::applications::upload::Length;
 use crate::applications::variables::{self, About};
 use crate::applications::{Address, Asked};
-use crate::caching::fetch::Fetch;
 use crate::limits::UPSTREAM_FRESH_TIME;
 use crate::log::LoggedRequest;
 use crate::message::Version;
 use crate::message::request::{Body, FieldStore, Method, Request, parse};
-use crate::site::SitePath;
 
 /// A request that an application answers.
 #[derive(Debug)]
@@ -65,28 +66,6 @@ pub struct Asking {
     is_early: bool,
     /// What is known of the session of TLS that it came by.
     tls: Option<Arc<exos_tls::About>>,
-}
-
-/// What the answer of an upstream is to those that are kept.
-#[derive(Debug, Default)]
-pub enum Use {
-    /// Nothing.
-    #[default]
-    None,
-    /// It may be kept.
-    Fetch(Box<Fetch>),
-    /// If it says that something was done, what is kept with these keys is old, in this generation of what is kept.
-    Forgets(Vec<SitePath>, u64),
-}
-
-impl Use {
-    /// What the log says of it.
-    pub(super) fn logged(&self) -> Option<&'static str> {
-        match self {
-            Use::Fetch(fetch) => Some(fetch.logged()),
-            Use::None | Use::Forgets(..) => None,
-        }
-    }
 }
 
 /// What has been said of an application's answer.
@@ -230,18 +209,19 @@ impl Asking {
         &self,
         to: &Address,
         ends: variables::Ends,
-        length: Option<u64>,
+        length: Length,
         keeps: bool,
     ) -> Option<Vec<u8>> {
         let Some(proxy) = &self.asked.application.proxy else {
-            return self.variables(ends, length);
+            return self.variables(ends, length.known);
         };
         let about = proxy::request::About {
             asked: &self.asked,
             proxy,
             to,
             peer: self.peer,
-            length,
+            length: length.known,
+            is_chunked: length.is_chunked,
             is_encrypted: self.is_encrypted,
             is_early: self.is_early,
             tls: self.tls.as_deref(),
@@ -346,6 +326,13 @@ impl Asking {
         proxy::request::offers(&request.asked_by(self.version), &head.fields)
     }
 
+    /// The client takes fields behind the answer: on a stream each does (RFC 9113 §8.1), and else one that says so.
+    pub fn takes_trailers(&self) -> bool {
+        let mut says = self.version.has_streams();
+        self.read(|request| says |= trailers::are_wanted(request));
+        says
+    }
+
     /// Reads the head again, if it is one that is understood.
     fn read(&self, with: impl FnOnce(&Request<'_, '_>)) -> Option<()> {
         let mut store = FieldStore::new();
@@ -374,6 +361,11 @@ impl Asking {
     /// What is known of the session of TLS that it came by.
     pub(super) fn tls(&self) -> Option<&Arc<exos_tls::About>> {
         self.tls.as_ref()
+    }
+
+    /// It came before the handshake of that was over.
+    pub(super) fn is_early(&self) -> bool {
+        self.is_early
     }
 
     /// It wants the head of an answer alone.

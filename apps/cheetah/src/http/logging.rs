@@ -59,6 +59,7 @@ pub(super) fn log_answer(
         len: response.iter().map(Slice::len).sum::<usize>() + tail_len as usize,
         cache,
         tls: attempt.tls.map(|about| &**about),
+        is_early: attempt.is_early,
     };
     log.answered(&answer, lines);
 }

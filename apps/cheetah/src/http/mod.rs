@@ -58,10 +58,11 @@ mod sending;
 pub mod server;
 mod stream;
 
-pub use asking::{Asking, Use};
+pub use asking::Asking;
 pub use attempt::Attempt;
 pub use connection::{Handled, Next, ServerConnection};
 pub use counters::Counters;
+pub use kept::Use;
 pub use missing::Missing;
 pub use rendered::Rendered;
 pub use response::opening::Manner;

@@ -57,6 +57,8 @@ pub struct Answer<'a> {
     pub cache: Option<&'static str>,
     /// The session of TLS that it was asked by.
     pub tls: Option<&'a About>,
+    /// It was taken before the handshake of that was over.
+    pub is_early: bool,
 }
 
 /// What was asked.
@@ -168,7 +170,7 @@ fn render_fields(format: Format, answer: &Answer<'_>, text: &mut Text) {
         push_value(&mut text.bytes, value("host"), push_json);
         text.bytes.push(b'"');
         if let Some(about) = answer.tls {
-            render_tls(about, &mut text.bytes);
+            render_tls(about, answer.is_early, &mut text.bytes);
         }
     }
     text.end_second();
@@ -176,10 +178,10 @@ fn render_fields(format: Format, answer: &Answer<'_>, text: &mut Text) {
 }
 
 /// Writes what is known of a session of TLS; of clients' certificates, where there is one.
-fn render_tls(about: &About, out: &mut Vec<u8>) {
+fn render_tls(about: &About, is_early: bool, out: &mut Vec<u8>) {
     let is_of_none = |fact: &Fact| *fact == Fact::ClientVerify && about.peer.is_none();
     for fact in Fact::ALL.into_iter().filter(|fact| !is_of_none(fact)) {
-        if let Some(value) = fact.value(about) {
+        if let Some(value) = fact.value(about, is_early) {
             out.extend_from_slice(b",\"");
             out.extend_from_slice(fact.name().as_bytes());
             out.extend_from_slice(b"\":\"");
@@ -331,6 +333,7 @@ mod tests {
             len: 1234,
             cache: None,
             tls: None,
+            is_early: false,
         };
         let mut text = Text::default();
         render(format, &answer, &mut text);

@@ -3,6 +3,7 @@
 //! A request is to all that answers it what it is when it comes as text. Where it has to be kept, it is kept as the text that HTTP/1.1
 //! has for it.
 
+use exos_http2::fields::Fields;
 use exos_http2::hpack::encoder;
 use exos_http2::message::RequestHead;
 use httparse::{EMPTY_HEADER, Header};
@@ -179,6 +180,17 @@ pub fn interim_blocks(mut text: &[u8]) -> Vec<Vec<u8>> {
         blocks.push(block);
     }
     blocks
+}
+
+/// Fields as lines, as they are behind a chunked body: names are tokens, and values have no line ends.
+pub fn lines_of(fields: &Fields) -> Vec<u8> {
+    let mut lines = Vec::new();
+    for (name, value) in fields.iter() {
+        for part in [name, b": ", value, b"\r\n"] {
+            lines.extend_from_slice(part);
+        }
+    }
+    lines
 }
 
 /// Appends to a header block the fields of these lines, up to an empty one.

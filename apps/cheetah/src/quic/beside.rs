@@ -152,6 +152,13 @@ impl<T: Transport> Transport for Beside<'_, T> {
         }
     }
 
+    fn send_trailers(&mut self, id: ConnectionId, block: &[u8]) {
+        match self.quic_mut(id) {
+            Some(quic) => quic.send_trailers(id, block),
+            None => self.transport.send_trailers(id, block),
+        }
+    }
+
     fn send_file(&mut self, id: ConnectionId, file: &Rc<OpenFile>, range: Range<u64>) {
         self.transport.send_file(id, file, range);
     }

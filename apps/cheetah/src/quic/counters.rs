@@ -8,8 +8,9 @@ pub(super) struct Counters {
     /// Handshakes that were begun, and those that came to a connection.
     pub(super) handshakes: u64,
     pub(super) connections: u64,
-    /// Connections of which requests came as early data, and were taken.
+    /// Connections of which requests came as early data, and were taken; and handshakes with such that came to nothing.
     pub(super) early: u64,
+    pub(super) early_left: u64,
     /// Handshakes that came to nothing.
     pub(super) left: u64,
     /// Connections that ended without either side having ended them.
@@ -85,6 +86,7 @@ impl Counters {
             ("quic_handshakes", self.handshakes),
             ("quic_connections", self.connections),
             ("quic_early_accepted", self.early),
+            ("quic_early_left", self.early_left),
             ("quic_handshakes_left", self.left),
             ("quic_connections_lost", self.lost),
             ("quic_retries", self.retries),

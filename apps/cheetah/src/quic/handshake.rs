@@ -13,8 +13,5 @@ pub(super) fn told(quic: &Connection) -> About {
     let shown = session.peer_identity();
     let shown = shown.and_then(|shown| shown.downcast::<Vec<CertificateDer<'static>>>().ok());
     let name = data.and_then(|data| data.server_name);
-    let mut about = About::of_quic(name, shown.as_ref().and_then(|chain| chain.first()));
-    // Of such as are not taken a server does not hear.
-    about.early = quic.has_0rtt().then_some(true);
-    about
+    About::of_quic(name, shown.as_ref().and_then(|chain| chain.first()))
 }

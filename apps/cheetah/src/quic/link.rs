@@ -36,6 +36,8 @@ pub(super) struct Link {
     /// The limit of its peer's connections counts it; and it was looked whether it may.
     pub(super) is_admitted: bool,
     pub(super) was_counted: bool,
+    /// A request came before its handshake was over.
+    pub(super) is_early: bool,
     /// Its handshake came to a connection.
     pub(super) has_stood: bool,
     /// What its handshake has come to, as soon as there can be requests.
@@ -88,6 +90,7 @@ impl Link {
             waiting: Waiting::default(),
             queued: Vec::new(),
             resets: Allowance::new(RESETS),
+            is_early: false,
             has_stood: false,
             tls: None,
             begun: now,
@@ -138,7 +141,7 @@ impl Link {
         self.has_stood = true;
         self.active = shared.now;
         shared.counters.connections += 1;
-        shared.counters.early += u64::from(self.quic.has_0rtt());
+        shared.counters.early += u64::from(self.is_early);
         self.say_settings();
     }
 
@@ -200,6 +203,7 @@ impl Link {
     // Requests.
 
     fn begin_request(&mut self, stream: StreamId, shared: &mut Shared) -> Result<(), Fault> {
+        self.is_early |= !self.has_stood;
         let number = u64::from(VarInt::from(stream));
         if self.is_going && number >= self.next_stream {
             // RFC 9114 §5.2: it may be asked again elsewhere.

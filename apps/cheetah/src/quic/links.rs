@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use exos_buf::Slice;
+use exos_buf::{Buffer, Slice};
 use exos_http3::ErrorCode;
 use exos_inet::Instant;
 use exos_inet::tcp::{ConnectionId, Event, Reason};
@@ -155,19 +155,25 @@ impl Links {
         self.admit(handle);
     }
 
-    /// A link that has just come to stand, so that its peer's address is known to be its own, is counted for that, and so is one that brings
-    /// early data.
+    /// A link that has just come to stand, so that its peer's address is known to be its own, is counted for that. One that brings early data
+    /// may be from anywhere, for all that is known: where its peer has as many as it may it is refused, but it takes up nothing of what
+    /// another at that address may have, and is counted when it stands.
     fn admit(&mut self, handle: ConnectionHandle) {
         let link = self.connections.get_mut(handle);
         let Some(link) = link.filter(|link| link.may_ask() && !link.was_counted) else {
             return;
         };
-        link.was_counted = true;
+        link.was_counted = link.has_stood;
         let Some((peers, most)) = &self.peers else {
             return;
         };
-        link.is_admitted = peers.admit(link.peer, *most);
-        if !link.is_admitted {
+        let may_stay = match link.has_stood {
+            true => peers.admit(link.peer, *most),
+            false => !peers.has_all(link.peer, *most),
+        };
+        link.is_admitted = may_stay && link.has_stood;
+        if !may_stay {
+            link.was_counted = true;
             self.shared.counters.peer_refused += 1;
             link.close(ErrorCode::EXCESSIVE_LOAD, &mut self.shared);
         }
@@ -180,6 +186,7 @@ impl Links {
             // It has no requests any more, unless QUIC ended it without a word.
             link.drop_requests(Reason::Reset, &mut self.shared);
             self.shared.counters.left += u64::from(!link.has_stood);
+            self.shared.counters.early_left += u64::from(link.is_early && !link.has_stood);
             if link.is_admitted
                 && let Some((peers, _)) = &self.peers
             {
@@ -248,11 +255,26 @@ impl Links {
     }
 
     pub(super) fn send_head(&mut self, id: ConnectionId, block: &[Slice]) {
+        self.send_section(id, block, Request::send_head);
+    }
+
+    pub(super) fn send_trailers(&mut self, id: ConnectionId, block: &[u8]) {
+        let block = Buffer::from(block).whole();
+        let queue = |request: &mut Request, section: &[u8], _| request.send_trailers(section);
+        self.send_section(id, &[block], queue);
+    }
+
+    fn send_section(
+        &mut self,
+        id: ConnectionId,
+        block: &[Slice],
+        queue: impl FnOnce(&mut Request, &[u8], usize),
+    ) {
         let Some(request) = self.shared.requests.find_mut(id) else {
             return;
         };
         let (section, counted) = self.shared.sections.of(block);
-        request.send_head(section, counted);
+        queue(request, section, counted);
         let (handle, stream) = (request.link, request.stream);
         self.list(handle, stream);
     }

@@ -13,6 +13,7 @@ use exos_inet::tcp::ConnectionId;
 use quinn_proto::{ConnectionHandle, SendStream, StreamId, WriteError};
 
 use crate::limits::{QUIC_COPIED_LEN_MAX, QUIC_PIECE_LEN};
+use crate::message::http2::lines_of;
 use crate::message::http3;
 
 /// A request and its response.
@@ -27,6 +28,8 @@ pub(super) struct Request {
     /// Its text, and what has come of its body, as far as nobody has consumed it.
     received: Vec<u8>,
     body: BodyForm,
+    /// The fields behind it, as lines.
+    behind: Vec<u8>,
     /// All of it has come.
     pub(super) has_ended: bool,
     /// There was no room for what has come: it is read when there is.
@@ -92,6 +95,7 @@ impl Request {
             head: None,
             received: Vec::new(),
             body: BodyForm::Plain,
+            behind: Vec::new(),
             has_ended: false,
             is_held: false,
             is_known: false,
@@ -127,6 +131,7 @@ impl Request {
                         came.has_news = true;
                     }
                 }
+                Some(Part::Trailers(fields)) => self.behind = lines_of(&fields),
                 Some(Part::Data(data)) => {
                     came.has_news = true;
                     self.begin(false);
@@ -140,7 +145,9 @@ impl Request {
             self.begin(true);
             came.has_news = true;
             if self.body == BodyForm::Chunked {
-                self.received.extend_from_slice(b"0\r\n\r\n");
+                for part in [b"0\r\n", &*std::mem::take(&mut self.behind), b"\r\n"] {
+                    self.received.extend_from_slice(part);
+                }
             }
         }
         Ok(came)
@@ -209,6 +216,11 @@ impl Request {
         encoder::begin(&mut section);
         encoder::push(&mut section, b":status", b"100");
         self.push_frame(&section, 0);
+    }
+
+    /// Queues the field section behind the content.
+    pub(super) fn send_trailers(&mut self, section: &[u8]) {
+        self.push_frame(section, 0);
     }
 
     fn push_frame(&mut self, section: &[u8], counted: usize) {

@@ -12,6 +12,8 @@ pub(super) struct Counters {
     /// Those with which early data came that was taken, and those with which some came that was not.
     pub(super) early_taken: u64,
     pub(super) early_refused: u64,
+    /// Connections of which early data was taken, and that ended before their handshake was over.
+    pub(super) early_left: u64,
     /// Those of all that are of TLS 1.2.
     pub(super) version_12: u64,
     /// Connections that ended before their handshake was over.
@@ -54,6 +56,7 @@ impl Counters {
             ("tls_handshakes_resumed", self.resumed),
             ("tls_early_accepted", self.early_taken),
             ("tls_early_refused", self.early_refused),
+            ("tls_early_left", self.early_left),
             ("tls_handshakes_version_1_2", self.version_12),
             ("tls_handshakes_deferred", self.deferred),
             ("tls_handshakes_left", self.left),

@@ -15,7 +15,7 @@ pub enum Fact {
     Version,
     /// The cipher suite.
     Cipher,
-    /// Whether the session went on from an earlier one, and had early data.
+    /// Whether the session went on from an earlier one; of a request that came before the handshake was over, that.
     Handshake,
     /// The host that the client has asked for while the session began.
     ServerName,
@@ -87,13 +87,14 @@ impl Fact {
         })
     }
 
-    /// What there is to tell; nothing where it is not known.
-    pub fn value(self, about: &About) -> Option<Cow<'_, str>> {
+    /// What there is to tell of the session by which a request came, which `is_early` where that was before the end of the handshake; nothing
+    /// where it is not known.
+    pub fn value(self, about: &About, is_early: bool) -> Option<Cow<'_, str>> {
         let peer = about.peer.as_deref();
         let value: Cow<'_, str> = match self {
             Fact::Version => about.version_name().into(),
             Fact::Cipher => about.suite_name().into(),
-            Fact::Handshake if about.early == Some(true) => "early".into(),
+            Fact::Handshake if is_early => "early".into(),
             Fact::Handshake if about.is_resumed => "resumed".into(),
             Fact::Handshake => "full".into(),
             Fact::ServerName => about.server_name.as_deref()?.into(),

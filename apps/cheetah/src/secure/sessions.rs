@@ -98,7 +98,10 @@ impl Sessions {
         let Some(link) = self.find(id) else {
             return;
         };
-        self.counters.left += u64::from(link.session().is_handshaking());
+        let is_left = link.session().is_handshaking();
+        let is_early = link.session().about().early == Some(true);
+        self.counters.left += u64::from(is_left);
+        self.counters.early_left += u64::from(is_left && is_early);
         self.links[id.slot() as usize] = None;
     }
 

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use exos_buf::{Buffer, Slice};
+use exos_inet::Instant;
 use exos_inet::tcp::{ConnectionId, Event, EventSet, Reason};
 use exos_tls::Session;
 use exos_tls::client::{Client, Trust, Way};
@@ -16,8 +17,10 @@ use rustls::{ServerConfig, SignatureAlgorithm, SignatureScheme};
 use super::signing::weighed;
 use super::{Acceptor, Secured, Sessions};
 use crate::config::{Config, Root, TlsConfig};
-use crate::connections::Transport;
-use crate::limits::{HANDSHAKES_AT_ONCE, SEALED_LEN, SEALED_UNDER_WAY_LEN};
+use crate::connections::{Cheetah, Transport};
+use crate::http::Server;
+use crate::limits::{HANDSHAKE_TIME, HANDSHAKES_AT_ONCE, SEALED_LEN, SEALED_UNDER_WAY_LEN};
+use crate::site::Site;
 
 const PORT: u16 = 443;
 
@@ -31,6 +34,7 @@ struct End {
     taken: usize,
     /// What comes is thrown away.
     discards: bool,
+    was_reset: bool,
 }
 
 /// What carries connections.
@@ -70,7 +74,7 @@ impl Transport for Wire {
     }
 
     fn peer(&self, _: ConnectionId) -> Option<IpAddr> {
-        None
+        Some([10, 0, 0, 2].into())
     }
 
     fn ends(&self, _: ConnectionId) -> Option<(SocketAddr, SocketAddr)> {
@@ -108,7 +112,9 @@ impl Transport for Wire {
         end.received.clear();
     }
 
-    fn abort(&mut self, _: ConnectionId) {}
+    fn abort(&mut self, id: ConnectionId) {
+        self.end(id).was_reset = true;
+    }
 }
 
 /// A server with a certificate made for the test, and its clients.
@@ -345,6 +351,42 @@ fn early_data_of_a_session_that_never_stands_stays_early() {
         world.secured().abort(id(1));
         world.wire.ends.remove(&1);
     }
+}
+
+/// A client that asks by early data and never comes to a session is reset when its time for that is over, however it goes on to ask.
+#[test]
+fn early_data_that_does_not_end_has_an_end() {
+    const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: here\r\n\r\n";
+    let mut world = World::taking(true);
+    world.visit(id(0));
+    let begun = Instant::from_millis(1);
+    let mut cheetah = Cheetah::new(Server::new(Site::example(), 0), begun);
+    let (mut client, mut flight) = world.early(GET);
+    let mut set = EventSet::ACCEPTED;
+    let end = begun + HANDSHAKE_TIME;
+    for now in (0..10).map(|secs| begun + std::time::Duration::from_secs(secs)) {
+        world.wire.receive(id(1), &flight, set);
+        world.sessions.begin_turn();
+        let answered = world.wire.end(id(1)).sent.len();
+        cheetah.handle(now, 0, &mut world.secured());
+        let its = world.wire.end(id(1));
+        assert!(its.sent.len() > answered && !its.was_reset);
+        (its.let_go, its.taken) = (its.sent.len(), its.sent.len());
+        flight.clear();
+        client.seal(&[GET], &mut flight).unwrap();
+        set = EventSet::ACKNOWLEDGED;
+    }
+    // The wheel of times may look a bit before.
+    assert!(cheetah.poll_timeout().is_some_and(|at| at <= end));
+    cheetah.handle(end, 0, &mut world.secured());
+    assert!(world.wire.end(id(1)).was_reset && cheetah.is_alone());
+    let timeouts = cheetah
+        .counters()
+        .into_iter()
+        .find(|(name, _)| *name == "tls_handshake_timeouts");
+    assert_eq!(timeouts.map(|(_, count)| count), Some(1));
+    world.secured().abort(id(1));
+    assert_eq!(world.counted("tls_early_left"), 1);
 }
 
 /// A server that takes none gives tickets that say so, and one that has lost its tickets shakes hands in full: the client sends again

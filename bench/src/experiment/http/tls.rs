@@ -59,7 +59,7 @@ pub struct Tls {
     /// The size of the document in bytes.
     pub size_bytes: u64,
     /// What the cryptography of a server takes for a request by itself, in microseconds: of a full handshake a signature with ECDSA P-256
-    /// and a key exchange with X25519, of a resumed one the key exchange, and AES-256-GCM of the answer, as one core does them in a loop.
+    /// and a key exchange with X25519, of a resumed one the key exchange, and AES-128-GCM of the answer, as one core does them in a loop.
     pub cryptography_us: f64,
     /// What each server did.
     pub results: Vec<TlsOutcome>,
@@ -131,7 +131,7 @@ impl Case for Tls {
     }
 }
 
-pub(super) const NOTE: &str = "TLS 1.3 with AES-256-GCM, X25519 and ECDSA P-256 of both sides; the client is exos load on packets, which checks no \
+pub(super) const NOTE: &str = "TLS 1.3 with AES-128-GCM, X25519 and ECDSA P-256 of both sides; the client is exos load on packets, which checks no \
     certificate. Work: processor time of the server for a request, of ours that in which it had something to do; cryptography: what that takes \
     by itself, in a loop on the server's core, and of the work: how much of that it is. A client has as much to encrypt as a server, and more to do in a handshake: where it is \
     what limits, the work tells. x nginx: ratio of the rates, and of the works (nginx's by ours), median of the runs.";

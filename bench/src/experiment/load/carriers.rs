@@ -160,7 +160,7 @@ impl Case for CarrierResults {
     }
 }
 
-const NOTE: &str = "TLS 1.3 with AES-256-GCM, X25519 and ECDSA P-256; by HTTP/2 a hundred requests are under way on each connection, of which there is \
+const NOTE: &str = "TLS 1.3 with AES-128-GCM, X25519 and ECDSA P-256; by HTTP/2 a hundred requests are under way on each connection, of which there is \
     one for 16 of --connections. us: time of generator and of server for a request; busy: part of the time that they had something to do; x: requests/s by \
     those of wrk, ab and h2load; time x: their time for a request by ours, which tells where the server was the limit. Medians of the runs' ratios";
 

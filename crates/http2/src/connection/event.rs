@@ -1,6 +1,7 @@
 //! What a server is told.
 
 use crate::error::{ErrorCode, Fault};
+use crate::fields::Fields;
 use crate::frame::StreamId;
 use crate::message::RequestHead;
 use crate::priority::Priority;
@@ -30,6 +31,13 @@ pub enum Event<'a> {
         bytes: &'a [u8],
         /// No more follows.
         is_end: bool,
+    },
+    /// The end of a request's body, and fields behind it (RFC 9113 §8.1).
+    Trailers {
+        /// Its stream.
+        stream: StreamId,
+        /// The fields, until the next call: as many as are kept.
+        fields: &'a Fields,
     },
     /// The peer has given a request up.
     Reset {

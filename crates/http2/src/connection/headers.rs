@@ -178,7 +178,7 @@ impl Connection {
         }
     }
 
-    /// What is behind a body: it ends the stream, and is looked at no further.
+    /// What is behind a body: it ends the stream.
     fn handle_trailers<'a>(
         &'a mut self,
         id: StreamId,
@@ -207,10 +207,9 @@ impl Connection {
             Ok(_) if stream.length_left.is_some_and(|left| left > 0) => Fault::ContentLength,
             Ok(state) => {
                 self.change_state(id, state);
-                return Ok(Some(Event::Data {
+                return Ok(Some(Event::Trailers {
                     stream: id,
-                    bytes: &[],
-                    is_end: true,
+                    fields: &self.fields,
                 }));
             }
         };

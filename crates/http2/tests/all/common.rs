@@ -44,6 +44,7 @@ pub enum Told {
     Request(StreamId, bool),
     TooLong(StreamId),
     Data(StreamId, Vec<u8>, bool),
+    Trailers(StreamId, Vec<(String, String)>),
     Reset(StreamId, ErrorCode),
     Fault(StreamId, Fault),
     Priority(StreamId, u8),
@@ -88,6 +89,12 @@ impl Server {
                     bytes,
                     is_end,
                 } => Told::Data(stream, bytes.to_vec(), is_end),
+                Event::Trailers { stream, fields } => {
+                    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+                    let fields = fields.iter();
+                    let fields = fields.map(|(name, value)| (text(name), text(value)));
+                    Told::Trailers(stream, fields.collect())
+                }
                 Event::Reset { stream, code } => Told::Reset(stream, code),
                 Event::Fault { stream, fault } => Told::Fault(stream, fault),
                 Event::Priority { stream, priority } => Told::Priority(stream, priority.urgency),

@@ -195,7 +195,10 @@ fn trailers_end_a_body() {
     let trailers = framed(kind::HEADERS, flags, 1, &block(&[("x", "y")]));
     assert_eq!(
         server.receive(&trailers),
-        Ok(vec![Told::Data(1, vec![], true)])
+        Ok(vec![Told::Trailers(
+            1,
+            vec![("x".to_owned(), "y".to_owned())]
+        )])
     );
 }
 

@@ -73,7 +73,7 @@ impl Client {
             Error::new(format!("no certificate can name {name:?}: {e}"))
                 .mend("give a host name or an address")
         })?;
-        let provider = crate::policy::provider(&[]);
+        let provider = crate::policy::client_provider();
         let verifier = trust.verifier(&provider)?;
         let builder = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()

@@ -14,7 +14,7 @@ use rustls::server::StoresServerSessions as _;
 use rustls::version::TLS13;
 use rustls::{
     ClientConfig, ClientConnection, Connection, Error, PeerMisbehaved, ServerConfig,
-    ServerConnection,
+    ServerConnection, quic,
 };
 
 use crate::peers::{Pair, carry, give, take};
@@ -345,9 +345,91 @@ fn forged_and_cut_flights_bring_nothing_else() {
     }
 }
 
+/// The ends of a connection of QUIC, as far as TLS has to do with it.
+fn quic_ends(
+    server: &Arc<ServerConfig>,
+    client: &Arc<ClientConfig>,
+) -> (quic::ClientConnection, quic::ServerConnection) {
+    let version = quic::Version::V1;
+    let client = quic::ClientConnection::new(client.clone(), version, name(), b"c".to_vec());
+    let server = quic::ServerConnection::new(server.clone(), version, b"s".to_vec());
+    (client.unwrap(), server.unwrap())
+}
+
+/// A hello comes to a server over QUIC; gives whether early data may follow.
+fn show_by_quic(server: &Arc<ServerConfig>, hello: &[u8]) -> Option<bool> {
+    let version = quic::Version::V1;
+    let mut server = quic::ServerConnection::new(server.clone(), version, b"s".to_vec()).unwrap();
+    server.read_hs(hello).unwrap();
+    Some(server.zero_rtt_keys().is_some())
+}
+
+/// And over TCP, where it is in a record, and where early data shows that it may follow.
+fn show_by_tcp(server: &Arc<ServerConfig>, hello: &[u8]) -> Option<bool> {
+    let len = (hello.len() as u16).to_be_bytes();
+    let record = [&[22, 3, 1, len[0], len[1]][..], hello].concat();
+    let mut session = Session::server(server.clone()).unwrap();
+    give(&mut session, &record, 100_000);
+    assert!(!session.is_over());
+    None
+}
+
+/// One table is behind TCP and QUIC: what was shown over one of them is not good over the other.
+#[test]
+fn a_ticket_is_good_once_over_tcp_and_quic_together() {
+    let (server, client) = takers();
+    let table = Arc::new(TicketTable::default());
+    let mut server = ServerConfig::clone(&server);
+    accept_early_data(&mut server, table.clone());
+    let server = Arc::new(server);
+    let mut by_quic = ServerConfig::clone(&server);
+    by_quic.max_early_data_size = u32::MAX; // RFC 9001 §4.6.1.
+    let by_quic = Arc::new(by_quic);
+    type Shows = fn(&Arc<ServerConfig>, &[u8]) -> Option<bool>;
+    let (quic, tcp): ((_, Shows), (_, Shows)) = ((&by_quic, show_by_quic), (&server, show_by_tcp));
+    for (nth, order) in [[quic, tcp], [tcp, quic], [quic, quic], [tcp, tcp]]
+        .into_iter()
+        .enumerate()
+    {
+        let (mut ours, mut taker) = quic_ends(&by_quic, &client);
+        for _ in 0..4 {
+            loop {
+                let mut bytes = Vec::new();
+                let change = ours.write_hs(&mut bytes);
+                taker.read_hs(&bytes).unwrap();
+                if change.is_none() && bytes.is_empty() {
+                    break;
+                }
+            }
+            loop {
+                let mut bytes = Vec::new();
+                let change = taker.write_hs(&mut bytes);
+                ours.read_hs(&bytes).unwrap();
+                if change.is_none() && bytes.is_empty() {
+                    break;
+                }
+            }
+        }
+        assert!(!ours.is_handshaking() && !taker.is_handshaking());
+        // What a client of QUIC says is read by a server over TCP, too.
+        let (mut again, _) = quic_ends(&by_quic, &client);
+        let mut hello = Vec::new();
+        again.write_hs(&mut hello);
+        assert!(again.zero_rtt_keys().is_some(), "it announces some");
+        let took = order.map(|(server, show)| {
+            let before = table.len();
+            let may_follow = show(server, &hello);
+            let took = table.len() < before;
+            assert_eq!(may_follow.unwrap_or(took), took, "order {nth}");
+            took
+        });
+        assert_eq!(took, [true, false], "order {nth}");
+    }
+}
+
 #[test]
 fn tickets_are_good_once_and_the_oldest_go() {
-    let table = TicketTable::of(64);
+    let table = TicketTable::of(64, 1 << 20);
     assert!(table.is_empty());
     let id = |number: u8| [number; 32].to_vec();
     assert!(table.put(id(1), b"one".to_vec()));
@@ -369,7 +451,11 @@ fn tickets_are_good_once_and_the_oldest_go() {
         table.put(id(1), vec![1]);
         assert_eq!(table.take(&id(1)), Some(vec![1]));
     }
-    assert!(table.is_empty());
+    assert!(table.is_empty() && table.bytes() == 0);
+    // One that would take more than all may is not kept.
+    assert!(!table.put(id(1), vec![0; 1 << 14]));
+    assert!(table.put(id(1), vec![0; 1 << 13]));
+    assert!(table.bytes() > 1 << 13);
 }
 
 /// Tickets that stand for themselves cannot be good once.

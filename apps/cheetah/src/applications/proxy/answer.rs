@@ -127,6 +127,8 @@ pub struct Taken {
     pub interim: Vec<u8>,
     /// The head, if that is whole now.
     pub head: Option<Head>,
+    /// The lines behind the last chunk, when that is whole.
+    pub trailers: Vec<u8>,
 }
 
 /// A head that was read.
@@ -179,6 +181,7 @@ impl Answer {
                     let count = chunks.take(rest, content);
                     taken.count += count.map_err(AnswerError::Chunks)?;
                     if chunks.is_over() {
+                        taken.trailers = chunks.take_trailers();
                         self.state = State::Over;
                     }
                 }

@@ -18,6 +18,7 @@ use crate::applications::application::{Address, Place};
 use crate::applications::head::{fields_named, is_hop_by_hop, push_field};
 use crate::applications::passing::passes;
 use crate::applications::rules::Asked;
+use crate::applications::trailers;
 use crate::applications::variables::local_part;
 use crate::message::Version;
 use crate::message::request::{Body, Method, Request, list};
@@ -36,6 +37,8 @@ pub struct About<'a> {
     pub peer: IpAddr,
     /// The length of the body, if the request has one.
     pub length: Option<u64>,
+    /// It comes in chunks, for there are fields behind it.
+    pub is_chunked: bool,
     /// It came by HTTPS.
     pub is_encrypted: bool,
     /// It came before the handshake of that was over.
@@ -86,14 +89,27 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
     push_target(out, target, about.asked, about.proxy);
     out.extend_from_slice(b" HTTP/1.1\r\n");
     push_host(out, host, about);
-    if let Some(protocols) = upgrade(request).filter(|_| about.proxy.upgrades) {
-        push_field(out, "Connection", b"upgrade");
+    let protocols = upgrade(request).filter(|_| about.proxy.upgrades);
+    let wants_trailers = trailers::are_wanted(request);
+    let own = match &protocols {
+        Some(_) => Some("upgrade"),
+        None => (!about.keeps).then_some("close"),
+    };
+    let options: Vec<&str> = own
+        .into_iter()
+        .chain(wants_trailers.then_some("TE"))
+        .collect();
+    if !options.is_empty() {
+        push_field(out, "Connection", options.join(", ").as_bytes());
+    }
+    if wants_trailers {
+        push_field(out, "TE", b"trailers");
+    }
+    if let Some(protocols) = protocols {
         push_field(out, "Upgrade", &protocols);
         if let Some(key) = about.websocket_key {
             push_field(out, "Sec-WebSocket-Key", key.as_bytes());
         }
-    } else if !about.keeps {
-        push_field(out, "Connection", b"close");
     }
     let peer = about.peer.to_canonical();
     let is_trusted = about.proxy.trusted.iter().any(|it| it.contains(peer));
@@ -131,7 +147,7 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
         push_field(out, "Early-Data", b"1"); // RFC 8470 §5.1.
     }
     for (name, fact) in &about.proxy.tls_fields {
-        if let Some(value) = about.tls.and_then(|tls| fact.value(tls)) {
+        if let Some(value) = about.tls.and_then(|tls| fact.value(tls, about.is_early)) {
             push_field(out, name, value.as_bytes());
         }
     }
@@ -143,7 +159,9 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
     out.extend_from_slice(b" exos\r\n");
     // §8.6: who takes content is told that there is none.
     let takes_content = !matches!(request.method_name, "GET" | "HEAD" | "OPTIONS" | "DELETE");
-    if let Some(length) = about.length.or(takes_content.then_some(0)) {
+    if about.is_chunked {
+        push_field(out, "Transfer-Encoding", b"chunked");
+    } else if let Some(length) = about.length.or(takes_content.then_some(0)) {
         push_field(out, "Content-Length", length.to_string().as_bytes());
     }
     out.extend_from_slice(b"\r\n");
@@ -163,6 +181,14 @@ pub fn upgrade(request: &Request<'_, '_>) -> Option<Vec<u8>> {
     };
     let others: Vec<&[u8]> = protocols.filter(|name| !is_http(name)).collect();
     (!others.is_empty()).then(|| others.join(&b", "[..]))
+}
+
+/// Whether a field goes on that is behind the body: none by which an upstream would learn who asks.
+pub fn goes_on_behind(name: &str, proxy: &Proxy) -> bool {
+    passes(name)
+        && !forwarded::is_written(name)
+        && !forwarded::is_claim(name)
+        && !proxy.is_told(name)
 }
 
 /// Whether a request wants to change to a protocol that is passed on.

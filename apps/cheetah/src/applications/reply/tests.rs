@@ -187,7 +187,7 @@ fn content_ends_as_its_client_understands() {
         let mut slice = Content::Slice(Buffer::from_static(b"abc").whole());
         let is_all_too = twin.0.frame(&mut slice, &mut twin.1, &mut twin.2);
         assert_eq!((is_all, &out, &behind), (is_all_too, &twin.1, &twin.2));
-        framing.end(&mut behind).unwrap();
+        framing.end(b"", &mut behind).unwrap();
         let (Content::Bytes(bytes), len) = (content, slice.len()) else {
             unreachable!("it stays what it is")
         };
@@ -200,7 +200,10 @@ fn content_ends_as_its_client_understands() {
             "{head:?}"
         );
     }
-    let short = Framing::Length(1).end(&mut Vec::new());
+    let mut end = Vec::new();
+    Framing::Chunked.end(b"X: y\r\n", &mut end).unwrap();
+    assert_eq!(end, b"0\r\nX: y\r\n\r\n");
+    let short = Framing::Length(1).end(b"", &mut Vec::new());
     assert_eq!(short, Err(ReplyError::Short));
 }
 

@@ -20,6 +20,8 @@ pub(super) struct Part {
     pub(super) head: Option<Head>,
     /// Content behind that.
     pub(super) content: Content,
+    /// Lines behind all of that.
+    pub(super) trailers: Vec<u8>,
 }
 
 /// The next part of what has come of an answer. Nothing when there is none.
@@ -70,6 +72,7 @@ impl Part {
         interim: Vec::new(),
         head: None,
         content: Content::NONE,
+        trailers: Vec::new(),
     };
 }
 
@@ -83,6 +86,7 @@ fn take_bytes(bytes: &[u8], answering: &mut Answering) -> Result<(usize, Part), 
         interim: taken.interim,
         head: taken.head,
         content: Content::Bytes(content),
+        trailers: taken.trailers,
     };
     Ok((taken.count, part))
 }
@@ -106,11 +110,10 @@ fn take_parts(
         let more = hearing.take_part(part, is_set, &mut content)?;
         head = head.or(more);
     }
-    let interim = Vec::new();
     Ok(Part {
-        interim,
         head,
         content,
+        ..Part::END
     })
 }
 

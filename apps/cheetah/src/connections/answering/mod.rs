@@ -17,6 +17,7 @@ mod failure;
 mod heard;
 mod kept;
 mod relaying;
+mod trailers;
 
 use exos_buf::Buffer;
 use exos_inet::{Duration, Instant};
@@ -30,7 +31,7 @@ use crate::applications::chunks::BodyError;
 use crate::applications::hearing::Hearing;
 use crate::applications::pool::Upstream;
 use crate::applications::reply::Framing;
-use crate::applications::upload::Chunked;
+use crate::applications::upload::{Chunked, Length};
 use crate::applications::{Address, Applications};
 use crate::http::asking::Said;
 use crate::http::{Asking, Attempt};
@@ -55,6 +56,8 @@ pub(super) struct Answering {
     body_pace: BodyPace,
     /// Bytes of the body that are kept.
     collected: usize,
+    /// They go on in chunks, for there are fields behind them.
+    is_chunked: bool,
     hearing: Hearing,
     /// What the client has been told, when the head has been sent.
     begun: Option<Begun>,
@@ -69,7 +72,7 @@ enum Upload {
     Chunked(Chunked),
     /// All that comes, until the client ends its side: another protocol.
     Tunnel,
-    /// Nothing of the client; of the content of chunks, this many bytes have been handed on.
+    /// Nothing of the client; of the content of chunks, or of these as an upstream gets them, this many bytes have been handed on.
     Whole(Vec<u8>, usize),
     /// Nothing.
     Over,
@@ -133,6 +136,7 @@ impl Answering {
             was_repeated: false,
             body_pace: BodyPace::new(now),
             collected: 0,
+            is_chunked: false,
             hearing,
             begun: None,
         }
@@ -165,13 +169,18 @@ impl Answering {
     }
 
     /// The length of the body, of which enough is there.
-    fn length(&self) -> Option<u64> {
-        match (&self.asking.body, &self.upload) {
+    fn length(&self) -> Length {
+        let known = match (&self.asking.body, &self.upload) {
+            _ if self.is_chunked => None,
             (_, Upload::Chunked(body)) => Some(body.content.len() as u64),
             (_, Upload::Whole(content, _)) => Some(content.len() as u64),
             (Body::Length(0), _) => None,
             (Body::Length(len), _) => Some(*len),
             _ => None,
+        };
+        Length {
+            known,
+            is_chunked: self.is_chunked,
         }
     }
 

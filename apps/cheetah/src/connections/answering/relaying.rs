@@ -23,7 +23,7 @@ use crate::http::Use;
 use crate::http::asking::Said;
 use crate::limits::{BODY_BEGUN_LEN, JOINED_LEN_MAX, REACH_MIN};
 use crate::message::Version;
-use crate::message::http2::interim_blocks;
+use crate::message::http2::{interim_blocks, push_lines};
 
 impl Connection {
     /// Collects what of the body has to be there before anybody is asked; true when it is.
@@ -56,6 +56,9 @@ impl Connection {
                 if count > 0 {
                     answering.body_pace.came(count);
                     self.wait_for_body(answering, turn);
+                }
+                if is_over {
+                    answering.keep_trailers(turn.shared);
                 }
                 Ok(is_over)
             }
@@ -195,6 +198,7 @@ impl Connection {
                 interim,
                 head,
                 mut content,
+                trailers,
             }) = next
             else {
                 break false;
@@ -249,17 +253,24 @@ impl Connection {
             {
                 fetch.gather(bytes, turn.shared.server.answers_mut(), turn.now);
             }
+            let (trailers, left_out) = answering.trailers_of_answer(&trailers, self.is_stream());
+            turn.shared.counters.trailers_left_out += left_out;
             let mut is_short = Ok(());
             if let Some(begun) = &mut answering.begun {
                 let is_all = begun.framing.frame(&mut content, &mut before, &mut behind);
                 begun.is_too_long |= !is_all;
                 if is_over {
-                    is_short = begun.framing.end(&mut behind);
+                    is_short = begun.framing.end(&trailers, &mut behind);
                 }
                 begun.said.len += before.len() + content.len() + behind.len();
             }
             self.send_part(before, content, behind, turn.transport);
             is_short.map_err(Failure::Reply)?;
+            if self.is_stream() && !trailers.is_empty() {
+                let mut block = Vec::new();
+                push_lines(&mut block, &trailers);
+                turn.transport.send_trailers(id, &block);
+            }
             if is_over && let Use::Fetch(fetch) = &mut answering.asking.keeps {
                 fetch.keep(turn.shared.server.answers_mut());
             }

@@ -10,6 +10,7 @@ use super::counters::Counters;
 use super::stream::{BodyForm, Held, Owner, Start, Stream};
 use crate::http::{Attempt, Server, Streamed};
 use crate::log::Unfinished;
+use crate::message::http2::lines_of;
 
 /// What frames are read with.
 pub(super) struct Reading<'a> {
@@ -37,6 +38,8 @@ enum Came {
         lines: Unfinished,
     },
     Consumed(StreamId, usize),
+    /// The end of a body.
+    Ended,
     /// A body has come for which a response was held.
     Due(StreamId, usize),
     Gone(StreamId),
@@ -94,10 +97,20 @@ impl Http2 {
                 is_end,
             }) => {
                 let at = streams.binary_search_by_key(&stream, Stream::id);
-                let consumed = at.map_or(bytes.len(), |at| streams[at].receive(bytes, is_end));
+                let consumed = at.map_or(bytes.len(), |at| streams[at].receive(bytes, is_end, b""));
                 match at {
                     Ok(at) if streams[at].is_due() => Came::Due(stream, consumed),
                     _ => Came::Consumed(stream, consumed),
+                }
+            }
+            Some(Event::Trailers { stream, fields }) => {
+                let at = streams.binary_search_by_key(&stream, Stream::id);
+                if let Ok(at) = at {
+                    streams[at].receive(b"", true, &lines_of(fields));
+                }
+                match at {
+                    Ok(at) if streams[at].is_due() => Came::Due(stream, 0),
+                    _ => Came::Ended,
                 }
             }
             Some(Event::Priority { stream, priority }) => {
@@ -114,7 +127,7 @@ impl Http2 {
             }
         };
         match came {
-            Came::Nothing | Came::Consumed(_, 0) => {}
+            Came::Nothing | Came::Ended | Came::Consumed(_, 0) => {}
             Came::Consumed(stream, len) => {
                 core.consume(stream, len, frames);
                 self.active = reading.now;

@@ -164,7 +164,8 @@ impl Http2 {
         let queued = stream.queue_len();
         let is_last = stream.is_last && queued <= FRAME_LEN_MAX;
         let wanted = queued.min(FRAME_LEN_MAX);
-        let len = self.core.begin_data(id, wanted, is_last, &mut self.frames);
+        let ends = is_last && stream.trailers.is_none();
+        let len = self.core.begin_data(id, wanted, ends, &mut self.frames);
         let mut left = len;
         while left > 0
             && let Some(slice) = stream.pop(left)
@@ -181,7 +182,11 @@ impl Http2 {
         if stream.queue_len() == 0 || len == 0 {
             self.schedule.remove(id);
         }
+        let trailers = stream.trailers.take_if(|_| is_whole);
         self.note_flight(id, len);
+        if let Some(block) = trailers {
+            self.core.send_head(id, &[&block], true, &mut self.frames);
+        }
         if is_whole {
             if matches!(self.streams[at].owner, Owner::Nobody) {
                 let stream = self.streams.remove(at);

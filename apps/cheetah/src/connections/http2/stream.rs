@@ -74,8 +74,9 @@ pub(super) struct Stream {
     pub(super) head_len: usize,
     queue: VecDeque<Slice>,
     queue_len: usize,
-    /// Nothing follows what is queued.
+    /// Nothing follows what is queued, but this header block.
     pub(super) is_last: bool,
+    pub(super) trailers: Option<Vec<u8>>,
     /// Bytes that were sent and not taken.
     pub(super) unacknowledged: usize,
     /// Chunks of a long file that its exchange holds.
@@ -102,6 +103,7 @@ impl Stream {
             queue: VecDeque::new(),
             queue_len: 0,
             is_last: false,
+            trailers: None,
             unacknowledged: 0,
             chunks: 0,
             lines: Unfinished::default(),
@@ -127,8 +129,8 @@ impl Stream {
         self.received = text;
     }
 
-    /// A part of the body has come, perhaps the last: gives how much of it is consumed at once.
-    pub(super) fn receive(&mut self, bytes: &[u8], is_end: bool) -> usize {
+    /// A part of the body has come, perhaps the last, with the lines of the fields behind it: gives how much of it is consumed at once.
+    pub(super) fn receive(&mut self, bytes: &[u8], is_end: bool, behind: &[u8]) -> usize {
         self.has_ended |= is_end;
         self.has_news = true;
         match self.form {
@@ -142,7 +144,9 @@ impl Stream {
                     self.receive_in_chunk(bytes);
                 }
                 if is_end {
-                    self.received.extend_from_slice(b"0\r\n\r\n");
+                    self.received.extend_from_slice(b"0\r\n");
+                    self.received.extend_from_slice(behind);
+                    self.received.extend_from_slice(b"\r\n");
                 }
             }
         }
@@ -276,12 +280,12 @@ mod tests {
         let mut stream = Stream::new(1, Owner::Nobody);
         stream.form = BodyForm::Plain;
         stream.keep_text(b"head".to_vec());
-        assert_eq!(stream.receive(b"12345", false), 0);
+        assert_eq!(stream.receive(b"12345", false, b""), 0);
         assert_eq!(stream.consume(3), 0, "of the head");
         assert_eq!(stream.consume(3), 2);
         assert_eq!((stream.received(), stream.unconsumed()), (&b"345"[..], 3));
         assert_eq!(stream.discard(), 3);
-        assert_eq!(stream.receive(b"67", true), 2);
+        assert_eq!(stream.receive(b"67", true, b""), 2);
         assert!(stream.has_ended);
     }
 
@@ -290,11 +294,16 @@ mod tests {
         let mut stream = Stream::new(1, Owner::Nobody);
         stream.form = BodyForm::Chunked;
         for part in [&b"0123456789abcdef"[..], b"", b"x"] {
-            stream.receive(part, part == b"x");
+            stream.receive(part, part == b"x", b"");
         }
         let wanted = b"000011\r\n0123456789abcdefx\r\n0\r\n\r\n";
         assert_eq!(stream.received(), wanted);
         assert_eq!(stream.consume(wanted.len()), 17);
+        let mut stream = Stream::new(1, Owner::Nobody);
+        stream.form = BodyForm::Chunked;
+        stream.receive(b"x", false, b"");
+        stream.receive(b"", true, b"a: b\r\n");
+        assert_eq!(stream.received(), b"000001\r\nx\r\n0\r\na: b\r\n\r\n");
     }
 
     /// Bodies that come byte by byte take what they are long, and a chunk of which something is consumed does not grow.
@@ -304,14 +313,14 @@ mod tests {
         stream.form = BodyForm::Chunked;
         stream.keep_text(b"head".to_vec());
         for byte in 0..=u8::MAX {
-            stream.receive(&[byte], false);
+            stream.receive(&[byte], false, b"");
         }
         assert_eq!(stream.received().len(), 4 + 8 + 256 + 2);
         stream.consume(4);
-        stream.receive(b"more", false);
+        stream.receive(b"more", false, b"");
         assert!(stream.received().starts_with(b"000104\r\n\x00\x01"));
         stream.consume(1);
-        stream.receive(b"x", true);
+        stream.receive(b"x", true, b"");
         let end = b"more\r\n000001\r\nx\r\n0\r\n\r\n";
         assert!(stream.received().ends_with(end));
     }

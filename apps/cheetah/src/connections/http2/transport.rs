@@ -85,6 +85,12 @@ impl Transport for StreamTransport<'_> {
         core.send_head(self.stream, &[block], false, frames);
     }
 
+    fn send_trailers(&mut self, _id: ConnectionId, block: &[u8]) {
+        if let Some(stream) = self.http2.find(self.stream) {
+            stream.trailers = Some(block.to_vec());
+        }
+    }
+
     fn send(&mut self, _id: ConnectionId, bytes: Slice) {
         if let Some(stream) = self.http2.find(self.stream) {
             stream.push(bytes);

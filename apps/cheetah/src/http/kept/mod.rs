@@ -6,6 +6,9 @@
 
 mod purging;
 mod refreshing;
+mod role;
+
+pub use role::Use;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -22,7 +25,7 @@ use crate::caching::key::{self, How};
 use crate::caching::record::Answer;
 use crate::caching::reuse::{Reuse, Why, judge};
 use crate::caching::{Answers, CacheRules};
-use crate::http::asking::{Asking, Use};
+use crate::http::asking::Asking;
 use crate::http::exchange::Exchange;
 use crate::http::missing::Missing;
 use crate::http::outcome::Response;

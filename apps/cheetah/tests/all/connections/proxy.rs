@@ -152,6 +152,27 @@ fn requests_go_over_a_connection_that_is_kept() {
     is(&mut client, "200", "three");
 }
 
+/// Fields behind a chunked body go on behind it, but those that are a head's.
+#[test]
+fn what_is_behind_a_body_goes_on_in_chunks() {
+    let world = World::new(1, |_, _| {});
+    let mut client = world.client(
+        "POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n\
+         3\r\nhel\r\n2;x\r\nlo\r\n0\r\nA: b\r\nHost: c\r\nX-Forwarded-For: 9.9.9.9\r\n\r\n",
+    );
+    let mut upstream = world.accept();
+    let asked = head(&mut upstream);
+    assert!(
+        asked.contains("\r\nTransfer-Encoding: chunked\r\n"),
+        "{asked}"
+    );
+    assert!(!asked.contains("Content-Length"), "{asked}");
+    let wanted = "5\r\nhello\r\n0\r\nA: b\r\n\r\n";
+    assert_eq!(bytes(&mut upstream, wanted.len()), wanted);
+    answer(&mut upstream, "one");
+    is(&mut client, "200", "one");
+}
+
 #[test]
 fn a_body_goes_on_with_its_length() {
     let world = World::new(1, |_, _| {});
@@ -160,7 +181,7 @@ fn a_body_goes_on_with_its_length() {
         ("Content-Length: 5", "hello", "hello"),
         (
             "Transfer-Encoding: chunked",
-            "3\r\nhel\r\n2;x\r\nlo\r\n0\r\nA: b\r\n\r\n",
+            "3\r\nhel\r\n2;x\r\nlo\r\n0\r\n\r\n",
             "hello",
         ),
         ("Transfer-Encoding: chunked", "0\r\n\r\n", ""),

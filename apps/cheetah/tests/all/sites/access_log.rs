@@ -320,6 +320,7 @@ fn answer(target: &[u8], status: Status) -> Answer<'_> {
         len: 300,
         cache: None,
         tls: None,
+        is_early: false,
     }
 }
 

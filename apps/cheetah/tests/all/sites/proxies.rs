@@ -6,6 +6,7 @@ use std::time::Duration;
 use exos_buf::Slice;
 use exos_cheetah::applications::proxy::HostField;
 use exos_cheetah::applications::rules::{Rule, Scope};
+use exos_cheetah::applications::upload::Length;
 use exos_cheetah::caching::CacheRules;
 use exos_cheetah::config::{Config, Root};
 use exos_cheetah::{Next, Server, ServerConnection};
@@ -216,7 +217,7 @@ fn asked_with(server: &mut Server, line: &str, fields: &str) -> Result<String, S
     };
     let end = ([192, 0, 2, 1], 80).into();
     let to = asking.asked.application.addresses[0].clone();
-    let head = asking.words(&to, (end, end), None, true);
+    let head = asking.words(&to, (end, end), Length::NONE, true);
     let head = String::from_utf8(head.unwrap()).unwrap();
     let line = head.lines().next().unwrap_or_default();
     Ok(format!("{to} {line}"))

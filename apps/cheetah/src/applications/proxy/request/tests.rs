@@ -32,6 +32,7 @@ fn head_when(text: &str, is_early: bool, change: impl FnOnce(&mut Proxy)) -> Str
         to: &to,
         peer: "192.0.2.7".parse().unwrap(),
         length,
+        is_chunked: false,
         is_encrypted: false,
         is_early,
         tls: None,
@@ -67,7 +68,7 @@ fn a_request_is_written_again() {
     assert_eq!(
         head(text),
         format!(
-            "GET /api/a%20b?c=d%2F HTTP/1.1\r\nHost: a.test\r\nAccept: x\r\nVia: 1.0 other\r\nCookie: a\r\n{TOLD}\r\n"
+            "GET /api/a%20b?c=d%2F HTTP/1.1\r\nHost: a.test\r\nConnection: TE\r\nTE: trailers\r\nAccept: x\r\nVia: 1.0 other\r\nCookie: a\r\n{TOLD}\r\n"
         )
     );
 }
