@@ -54,7 +54,7 @@ fn pipes_are_measured_beside_the_kernels() {
         "ratio-of-pipe",
     ];
     let wakes = wakes.map(|name| (format!("wakes/1000/{name}"), false));
-    let rest = goals.chain(tools).chain(wakes);
+    let rest = goals.into_iter().chain(tools).chain(wakes);
     for (name, has_goal) in streams.chain(trips).chain(rest) {
         let figure = figure(&name).unwrap_or_else(|| panic!("{name} was not measured"));
         assert!(figure.value > 0.0, "{name}: {}", figure.value);
