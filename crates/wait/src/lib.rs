@@ -14,6 +14,38 @@
 //! | `limits` | how much there can be, and how long |
 //! | `watch` | sleeping at lines of several writers, by futex_waitv(2), and beside descriptors, by io_uring |
 //!
+//! # Waiting for any of several
+//!
+//! ```
+//! use exos_wait::{Counts, Line, Place, Predicate, Spin, Test, Watch, wait};
+//! use std::sync::atomic::{AtomicU64, Ordering};
+//!
+//! // In memory that all share: what two producers have made so far, and a line at which each finds what is waited for.
+//! let made = [AtomicU64::new(0), AtomicU64::new(0)];
+//! let lines = [Line::default(), Line::default()];
+//! let values = [[&made[0]], [&made[1]]];
+//! let place = |n: usize, at_least| Place {
+//!     line: &lines[n],
+//!     predicate: Predicate::NEVER.or(0, Test::Reached(at_least)),
+//!     values: &values[n],
+//! };
+//! // 64 of the first, or anything of the second.
+//! let mut watch = Watch::default().or(place(0, 64)).or(place(1, 1));
+//! let mut counts = Counts::default();
+//! let has_come = std::thread::scope(|scope| {
+//!     scope.spawn(|| {
+//!         for n in 1..=64 {
+//!             made[0].store(n, Ordering::Release);
+//!             // Makes a system call with the 64th, if with any.
+//!             lines[0].tell(&[n]);
+//!         }
+//!     });
+//!     wait(&mut watch, Spin::Not, None, &mut counts)
+//! })?;
+//! assert!(has_come && counts.wakes <= 1 && counts.false_wakes == 0);
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
 //! # Who has to trust whom
 //!
 //! What stands in a line another process wrote. The worst that a writer can do is not to wake, or to wake for nothing: the one that sleeps
