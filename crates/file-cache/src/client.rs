@@ -7,6 +7,8 @@ use crate::protocol::{Answer, MESSAGE_LEN, Request, Statistics, Status, bytes, w
 use exos_host::peer::Peer;
 use exos_iolite::{Aggregate, Read, Receiver, Trust, Wait};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
     AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
     SocketFlags, SocketType, connect, sendmsg, socket_with,
@@ -16,6 +18,7 @@ use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::time::Instant;
 
 /// A connection to the service.
 #[derive(Debug)]
@@ -33,6 +36,8 @@ pub struct File {
     at: u64,
     /// Reads that were asked for and not answered.
     asked: u64,
+    /// Answers of those that come first and begin elsewhere than the next bytes do.
+    stale: u64,
     is_over: bool,
 }
 
@@ -69,6 +74,8 @@ impl Client {
         );
         let socket = socket.refused("cannot make a socket")?;
         let address = SocketAddrUnix::new(path).refused("no socket is named so")?;
+        set_socket_timeout(&socket, Timeout::Send, Some(ANSWER_TIME))
+            .refused("cannot limit how long to wait")?;
         connect(&socket, &address).map_err(|_| Error::NoService(path.to_owned()))?;
         let service = Peer::of(&socket).map_err(|_| Error::Fault("nobody is there"))?;
         if service.uid != geteuid().as_raw() {
@@ -99,7 +106,7 @@ impl Client {
         loop {
             let number = self.files;
             self.ask(Request::Open { file: number }, Some(file.as_fd()))?;
-            let answer = self.head(number)?;
+            let answer = self.head(number, Instant::now() + ANSWER_TIME)?;
             tries += 1;
             match answer.status {
                 Status::Done => {
@@ -108,6 +115,7 @@ impl Client {
                         number,
                         at: 0,
                         asked: 0,
+                        stale: 0,
                         is_over: false,
                     }));
                 }
@@ -132,7 +140,7 @@ impl Client {
             },
             None,
         )?;
-        self.content(file.number)
+        self.content(file.number, len as u64)
     }
 
     /// The next bytes of a file that is read from its beginning to its end; none at the end. The ones behind them are asked for at once. No other
@@ -145,6 +153,7 @@ impl Client {
         if file.is_over {
             return Ok(Aggregate::new());
         }
+        self.pass_stale(file)?;
         while file.asked < 2 {
             let offset = file.at + file.asked * ANSWER_LEN_MAX as u64;
             let len = ANSWER_LEN_MAX as u64;
@@ -159,28 +168,38 @@ impl Client {
             file.asked += 1;
         }
         file.asked -= 1;
-        let bytes = self.content(file.number)?;
+        let bytes = self.content(file.number, ANSWER_LEN_MAX as u64)?;
+        // Nothing fails from here on: what is counted as read has to be returned.
         file.at += bytes.len() as u64;
         if bytes.len() < ANSWER_LEN_MAX {
             // The end, or a part that could not be read: what was asked for behind it begins elsewhere.
             file.is_over = bytes.is_empty();
-            while file.asked > 0 {
-                file.asked -= 1;
-                let _ = self.content(file.number)?;
-            }
+            file.stale = file.asked;
         }
         Ok(bytes)
+    }
+
+    /// Takes the answers that nobody wants any more, whatever they say of the file.
+    fn pass_stale(&mut self, file: &mut File) -> Result<()> {
+        while file.stale > 0 {
+            file.stale -= 1;
+            file.asked -= 1;
+            match self.content(file.number, ANSWER_LEN_MAX as u64) {
+                Ok(_) | Err(Error::Changed | Error::Refused(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     /// A file is not read any more.
     ///
     /// # Errors
     ///
-    /// The service has ended.
-    pub fn close(&mut self, file: File) -> Result<()> {
-        for _ in 0..file.asked {
-            let _ = self.content(file.number)?;
-        }
+    /// The service has ended, does not answer, or does not do as agreed.
+    pub fn close(&mut self, mut file: File) -> Result<()> {
+        file.stale = file.asked;
+        self.pass_stale(&mut file)?;
         self.ask(Request::Close { file: file.number }, None)
     }
 
@@ -191,7 +210,7 @@ impl Client {
     /// The service has ended, does not answer, or does not do as agreed.
     pub fn statistics(&mut self) -> Result<Statistics> {
         self.ask(Request::Statistics, None)?;
-        let bytes = self.content(0)?.to_vec();
+        let bytes = self.content(0, ANSWER_LEN_MAX as u64)?.to_vec();
         Statistics::parse(&bytes).ok_or(Error::Fault("it tells other numbers"))
     }
 
@@ -210,12 +229,17 @@ impl Client {
             &mut ancillary,
             flags,
         );
-        sent.map(drop).refused("the file cache has ended")
+        match sent {
+            Ok(_) => Ok(()),
+            // It has not looked at what was asked before for as long as `connect` has said.
+            Err(Errno::AGAIN) => Err(Error::Silent),
+            Err(error) => Err(error).refused("the file cache has ended"),
+        }
     }
 
     /// The head of the next answer.
-    fn head(&mut self, file: u32) -> Result<Answer> {
-        let head = self.bytes(MESSAGE_LEN)?;
+    fn head(&mut self, file: u32, until: Instant) -> Result<Answer> {
+        let head = self.bytes(MESSAGE_LEN, until)?;
         let mut message = [0; MESSAGE_LEN];
         head.copy_to(0..MESSAGE_LEN, &mut message);
         let answer =
@@ -226,10 +250,14 @@ impl Client {
         Ok(answer)
     }
 
-    /// The next answer's bytes.
-    fn content(&mut self, file: u32) -> Result<Aggregate> {
-        let answer = self.head(file)?;
-        let bytes = self.bytes(answer.len as usize)?;
+    /// The next answer's bytes, of which so many were asked for at most.
+    fn content(&mut self, file: u32, at_most: u64) -> Result<Aggregate> {
+        let until = Instant::now() + ANSWER_TIME;
+        let answer = self.head(file, until)?;
+        if answer.len > at_most {
+            return Err(Error::Fault("it answers more than was asked"));
+        }
+        let bytes = self.bytes(answer.len as usize, until)?;
         match answer.status {
             Status::Done => Ok(bytes),
             Status::Changed | Status::Unsettled | Status::Writing => Err(Error::Changed),
@@ -237,14 +265,16 @@ impl Client {
         }
     }
 
-    /// So many bytes of what comes.
-    fn bytes(&mut self, len: usize) -> Result<Aggregate> {
+    /// So many bytes of what comes until then.
+    fn bytes(&mut self, len: usize, until: Instant) -> Result<Aggregate> {
         let mut all = Aggregate::new();
         while all.len() < len {
-            match self
-                .receiver
-                .read_wait(len - all.len(), Wait::SleepAtMost(ANSWER_TIME))?
-            {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(Error::Silent);
+            }
+            let wait = Wait::SleepAtMost(left);
+            match self.receiver.read_wait(len - all.len(), wait)? {
                 Read::Data(data) => all.concatenate(data),
                 Read::Nothing => return Err(Error::Silent),
                 Read::End => return Err(exos_iolite::Error::PeerGone.into()),

@@ -15,6 +15,8 @@ pub enum Error {
     Taken(PathBuf),
     /// Whoever serves there is another user.
     AnotherUser(u32),
+    /// The folder of the socket is no folder, or not this user's alone.
+    Folder(PathBuf),
     /// The service has not answered for a while.
     Silent,
     /// The service has as many programs as it may.
@@ -49,6 +51,11 @@ impl fmt::Display for Error {
             Self::AnotherUser(uid) => write!(
                 f,
                 "the file cache there is of user {uid}, who is not believed"
+            ),
+            Self::Folder(path) => write!(
+                f,
+                "{} is not a folder of this user's, or others can write there: make it so (chmod go-w), or name a socket elsewhere (--socket)",
+                path.display()
             ),
             Self::Silent => f.write_str("the file cache does not answer"),
             Self::Full => f.write_str("the file cache has as many programs as it may"),

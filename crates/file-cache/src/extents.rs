@@ -2,23 +2,22 @@
 //!
 //! An extent is a key of the paper's (file, offset, length): [`EXTENT_LEN`] bytes from a multiple of that on, or to the end of the file. It takes
 //! whole buffers, so that what goes gives back what it took. Memory is full when the pool has no buffer left: then the policy says what goes. One
-//! whose bytes somebody has would give nothing back now: it is passed over, and counts as come again.
+//! whose bytes somebody has would give nothing back now: it is parked beside the policy, and counts as come again when they were let go of.
 
-use crate::limits::{BUFFER_LEN, EXTENT_LEN, PINNED_PASSED_MAX};
+use crate::limits::{BUFFER_LEN, EXTENT_LEN, PARKED_LOOKS};
 use crate::protocol::{Statistics, Status};
-use crate::version::Version;
+use crate::version::{Version, is_kept};
 use exos_host::lease::{ReadLease, Refusal};
 use exos_iolite::{Aggregate, Draft, Pool, Slice};
 use exos_replacement::{Key, Newcomer, Policy, USES_MAX};
-use rustix::fs::{Advice, FileType, OFlags, Stat, fadvise, fcntl_getfl, fstat, fstatfs};
+use rustix::fs::{
+    Advice, FileType, Mode, OFlags, Stat, fadvise, fcntl_getfl, fstat, fstatfs, open,
+};
 use rustix::io::{Errno, pread};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::num::NonZeroU64;
-use std::os::fd::{AsFd, OwnedFd};
-
-/// linux/magic.h: files that another program makes up, which can keep a reader waiting for good.
-const FUSE_SUPER_MAGIC: i64 = 0x6573_5546;
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 
 /// A file that a program has open here.
 #[derive(Debug)]
@@ -39,11 +38,14 @@ impl OpenFile {
         let found = fstat(&descriptor).map_err(|_| Status::Unsuitable)?;
         let is_file = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
         let system = fstatfs(&descriptor).map_err(|_| Status::Unsuitable)?;
-        let is_made_up = system.f_type == FUSE_SUPER_MAGIC || found.st_size == 0;
-        if !is_readable || !is_file || is_made_up {
+        if !is_readable || !is_file || found.st_size == 0 || !is_kept(system.f_type) {
             return Err(Status::Unsuitable);
         }
         let version = Version::of(&found);
+        if !version.has_nanoseconds() {
+            return Err(Status::Unsuitable);
+        }
+        let descriptor = reopen(&descriptor).map_err(|_| Status::Unsuitable)?;
         drop(lease(&descriptor)?);
         if !version.is_settled() {
             return Err(Status::Unsettled);
@@ -61,6 +63,13 @@ impl OpenFile {
             next: 0,
         })
     }
+}
+
+/// An open file of this process's own: leases, and the signals that tell of writers, are an open file's, and the program has the other.
+fn reopen(file: &OwnedFd) -> Result<OwnedFd, Errno> {
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    open(path, flags, Mode::empty())
 }
 
 /// A lease; nothing where the file is another user's, whose times are all that is known.
@@ -97,6 +106,8 @@ struct Extent {
     bytes: Aggregate,
     /// How often it was used since the policy last asked.
     uses: u8,
+    /// The policy does not know of it: some program had its bytes when its turn to go came.
+    is_parked: bool,
 }
 
 impl Extent {
@@ -119,6 +130,8 @@ pub(crate) struct Extents {
     by_name: HashMap<Name, Key>,
     extents: Vec<Option<Extent>>,
     free: Vec<Key>,
+    /// Those whose turn to go came while some program had their bytes, the one that was looked at last at the end.
+    parked: VecDeque<Key>,
     pub statistics: Statistics,
 }
 
@@ -131,6 +144,7 @@ impl Extents {
             by_name: HashMap::new(),
             extents: Vec::new(),
             free: Vec::new(),
+            parked: VecDeque::new(),
             statistics: Statistics {
                 memory,
                 ..Statistics::default()
@@ -177,7 +191,9 @@ impl Extents {
             if there.version == file.version {
                 there.uses = (there.uses + 1).min(USES_MAX);
                 let bytes = there.bytes.clone();
-                self.policy.used(key);
+                if !there.is_parked {
+                    self.policy.used(key);
+                }
                 self.statistics.hits += 1;
                 return Ok(bytes);
             }
@@ -190,7 +206,6 @@ impl Extents {
 
     /// Reads an extent of a version of a file.
     fn fetch(&mut self, file: &OpenFile, extent: u64) -> Result<Aggregate, Status> {
-        self.statistics.misses += 1;
         let lease = lease(&file.descriptor)?;
         let is_same =
             || fstat(&file.descriptor).is_ok_and(|found| Version::of(&found) == file.version);
@@ -204,6 +219,7 @@ impl Extents {
             return Err(Status::Changed);
         }
         drop(lease);
+        self.statistics.misses += 1;
         self.statistics.read_bytes += len;
         if let Some(more) = NonZeroU64::new(EXTENT_LEN as u64)
             && file.next == start
@@ -242,7 +258,10 @@ impl Extents {
 
     fn keep(&mut self, name: Name, version: Version, bytes: Aggregate) {
         if let Some(before) = self.by_name.get(&name).copied() {
-            self.policy.removed(before);
+            match self.at(before).is_parked {
+                true => self.parked.retain(|key| *key != before),
+                false => self.policy.removed(before),
+            }
             self.forget(before);
         }
         let key = self.free.pop().unwrap_or_else(|| {
@@ -254,6 +273,7 @@ impl Extents {
             version,
             bytes,
             uses: 1,
+            is_parked: false,
         };
         self.statistics.held += extent.taken();
         self.by_name.insert(name, key);
@@ -261,47 +281,63 @@ impl Extents {
         self.extents[key.index()] = Some(extent);
     }
 
-    /// Takes out what the policy says, unless somebody has it; false when nothing can go.
+    /// Takes out what the policy says; false when some program has bytes of all that is there. What somebody has is parked, so that it is
+    /// passed over once, and not each time that something has to go.
     fn evict(&mut self) -> bool {
-        let mut pinned = Vec::new();
-        let gone = loop {
-            let extents = &mut self.extents;
-            let mut uses = |key: Key| {
-                let extent = extents[key.index()]
-                    .as_mut()
-                    .expect("the policy knows of it");
-                std::mem::take(&mut extent.uses)
-            };
-            let Some(key) = self.policy.victim(&mut uses) else {
-                break None;
+        self.unpark(PARKED_LOOKS);
+        loop {
+            let Some(key) = self.victim() else {
+                // All are parked: has any been let go of?
+                if self.unpark(usize::MAX) {
+                    continue;
+                }
+                return false;
             };
             if !self.at(key).is_pinned() {
-                break Some(key);
+                self.statistics.evictions += 1;
+                self.forget(key);
+                return true;
             }
-            pinned.push(key);
-            if pinned.len() == PINNED_PASSED_MAX {
-                break None;
+            self.statistics.pinned += 1;
+            self.extents[key.index()]
+                .as_mut()
+                .expect("it is there")
+                .is_parked = true;
+            self.parked.push_back(key);
+        }
+    }
+
+    fn victim(&mut self) -> Option<Key> {
+        let extents = &mut self.extents;
+        self.policy.victim(&mut |key: Key| {
+            let extent = extents[key.index()].as_mut();
+            std::mem::take(&mut extent.expect("the policy knows of it").uses)
+        })
+    }
+
+    /// Tells the policy of those that nobody has any more, as of some that have come again; looks at so many. Whether there was one.
+    fn unpark(&mut self, looks: usize) -> bool {
+        let mut is_any = false;
+        for _ in 0..looks.min(self.parked.len()) {
+            let key = self.parked.pop_front().expect("so many are there");
+            let extent = self.extents[key.index()].as_mut().expect("it is there");
+            if extent.is_pinned() {
+                self.parked.push_back(key);
+                continue;
             }
-        };
-        self.statistics.pinned += pinned.len() as u64;
-        for key in pinned {
-            let newcomer = newcomer(key, self.at(key));
+            extent.is_parked = false;
+            let newcomer = newcomer(key, extent);
             self.policy.admitted(newcomer);
+            is_any = true;
         }
-        if let Some(key) = gone {
-            self.statistics.evictions += 1;
-            self.forget(key);
-        }
-        gone.is_some()
+        is_any
     }
 
     fn at(&self, key: Key) -> &Extent {
-        self.extents[key.index()]
-            .as_ref()
-            .expect("the policy knows of it")
+        self.extents[key.index()].as_ref().expect("it is there")
     }
 
-    /// The policy knows of it no more.
+    /// Neither the policy nor the queue of the parked knows of it any more.
     fn forget(&mut self, key: Key) {
         let extent = self.extents[key.index()].take().expect("it is there");
         self.statistics.held -= extent.taken();

@@ -18,7 +18,8 @@ pub const SLOTS: usize = 64;
 /// Buffers that a client may keep, if the memory is small: those of a full pipe, and as many that it looks at.
 pub const SHARE_MIN: u32 = 2 * SLOTS as u32;
 
-/// What a client may keep of the memory: a quarter, so that a few that keep all they can leave some to replace.
+/// What a client may keep of the memory: a quarter, so that a few that keep all they can leave some to replace. Several
+/// connections of one process have as many shares.
 pub const SHARE_PART: u32 = 4;
 
 /// The least memory: four clients that keep what they may.
@@ -40,10 +41,11 @@ pub const SETTLED_AFTER: Duration = Duration::from_millis(20);
 /// How often a file that changes while it is read is read again, before its reader is told.
 pub const TRIES: u32 = 3;
 
-/// Entries that were passed over because somebody has their bytes, for each one that goes. When all are like that, the first of them goes.
-pub const PINNED_PASSED_MAX: usize = 64;
+/// Extents that somebody had when their turn to go came, of which so many are looked at again each time that one has to go: a look costs less
+/// than a microsecond, and all have their turn.
+pub const PARKED_LOOKS: usize = 64;
 
-/// How long a client waits for the service: it may be waiting for a disk.
+/// How long a client waits for an answer of the service, and for room to ask: it may be waiting for a disk.
 pub const ANSWER_TIME: Duration = Duration::from_secs(10);
 
 /// How soon the service looks again after a client that keeps all it may.

@@ -1,7 +1,7 @@
 //! Where a user's service is found: a socket in a folder of that user alone.
 
 use crate::error::{Error, Refused as _, Result};
-use rustix::fs::{Mode, mkdir, stat};
+use rustix::fs::{FileType, Mode, lstat, mkdir};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ pub fn socket() -> PathBuf {
 ///
 /// # Errors
 ///
-/// It cannot be made, or is another user's.
+/// It cannot be made, is no folder, or others can make files in it.
 pub fn make_folder(of: &Path) -> Result<()> {
     let Some(folder) = of.parent().filter(|folder| !folder.as_os_str().is_empty()) else {
         return Ok(());
@@ -34,9 +34,36 @@ pub fn make_folder(of: &Path) -> Result<()> {
         Ok(()) | Err(Errno::EXIST) => {}
         Err(error) => return Err(error).refused("cannot make the folder of the socket"),
     }
-    let found = stat(folder).refused("cannot look at the folder of the socket")?;
-    match found.st_uid == geteuid().as_raw() || found.st_uid == 0 {
+    // A link is another's choice of a folder.
+    let found = lstat(folder).refused("cannot look at the folder of the socket")?;
+    let is_folder = FileType::from_raw_mode(found.st_mode) == FileType::Directory;
+    let is_own = found.st_uid == geteuid().as_raw();
+    let others = Mode::WGRP | Mode::WOTH;
+    let is_closed = !Mode::from_raw_mode(found.st_mode).intersects(others);
+    match is_folder && is_own && is_closed {
         true => Ok(()),
-        false => Err(Error::AnotherUser(found.st_uid)),
+        false => Err(Error::Folder(folder.to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    #[test]
+    fn others_have_no_part_in_the_folder() {
+        let all = tempfile::tempdir().expect("room");
+        let folder = all.path().join("own");
+        make_folder(&folder.join("socket")).expect("it is made");
+        make_folder(&folder.join("socket")).expect("it is there");
+        let link = all.path().join("link");
+        symlink(&folder, &link).expect("room");
+        let through_link = make_folder(&link.join("socket"));
+        assert!(matches!(through_link, Err(Error::Folder(_))));
+        let open_to_all = std::fs::Permissions::from_mode(0o777);
+        std::fs::set_permissions(&folder, open_to_all).expect("it is ours");
+        let error = make_folder(&folder.join("socket")).expect_err("all can write there");
+        assert!(error.to_string().contains("--socket"), "{error}");
     }
 }

@@ -83,7 +83,7 @@ pub enum Status {
     Unsettled,
     /// Somebody has the file open for writing.
     Writing,
-    /// It is not a file that is kept: a device, of a file system whose files are no bytes on a disk, or not open for reading.
+    /// It is not a file that is kept: a device, of a file system whose times do not tell of all changes, or not open for reading.
     Unsuitable,
     /// It is of another version than it was when it was opened, or changed while it was read, again and again.
     Changed,
@@ -168,7 +168,7 @@ pub struct Statistics {
     pub evictions: u64,
     /// Extents that were looked at when one had to go, and that somebody has.
     pub pinned: u64,
-    /// Files that had changed while they were read, or since they were opened.
+    /// Reads of files that had changed meanwhile, or since they were opened.
     pub changed: u64,
     /// Files that were not taken: changed a moment ago, open for writing, or of no suitable kind.
     pub refused: u64,

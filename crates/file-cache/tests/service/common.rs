@@ -1,7 +1,7 @@
 //! A service in a thread of its own, and files.
 
 use exos_file_cache::limits::MEMORY_MIN;
-use exos_file_cache::{Client, File, Opened, Options, Service, Statistics};
+use exos_file_cache::{Client, File, Opened, Options, Service, Statistics, Status};
 use exos_iolite::Aggregate;
 use exos_replacement::PolicyName;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,8 @@ pub struct Place {
 
 /// A service with the least memory, for as long as this process runs.
 pub fn serve(policy: PolicyName) -> Place {
-    let folder = tempfile::tempdir().expect("room");
+    // Beside what was built: a temporary folder is often a tmpfs, from which nothing is taken.
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("room");
     let socket = folder.path().join("file-cache.sock");
     let (there, path) = (std::sync::mpsc::channel(), socket.clone());
     let is_there = there.0;
@@ -60,6 +61,9 @@ pub fn open(client: &mut Client, path: &Path) -> File {
         let file = std::fs::File::open(path).expect("it is there");
         match client.open(&file).expect("it answers") {
             Opened::Shared(file) => return file,
+            Opened::Not(Status::Unsuitable) => {
+                panic!("{} is on no ext4, XFS or Btrfs", path.display())
+            }
             Opened::Not(status) => assert!(Instant::now() < end, "{status:?}"),
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::common::{content, open, read_all, serve, wait_until};
 use exos_file_cache::limits::{EXTENT_LEN, SESSIONS_MAX};
-use exos_file_cache::{Client, Error, Request};
+use exos_file_cache::{Client, Error, Opened, Request};
 use exos_iolite::{Aggregate, Options, Pool, Sender, Shape, Slice};
 use exos_replacement::PolicyName;
 use exos_testing::Random;
@@ -142,4 +142,83 @@ fn a_service_that_says_anything_is_not_believed() {
         let _ = client.statistics();
     }
     service.join().expect("it has not failed");
+}
+
+/// Answers as they are told, to one program.
+fn scripted(path: &Path, then: &'static [[u64; 4]]) -> std::thread::JoinHandle<()> {
+    let listener = packets();
+    bind(&listener, &SocketAddrUnix::new(path).expect("short")).expect("it is free");
+    listen(&listener, 8).expect("it is bound");
+    std::thread::spawn(move || {
+        let socket = accept(&listener).expect("the test connects");
+        let beside = socket.try_clone().expect("descriptors");
+        let pool = Pool::new("scripted", Shape::of(4)).expect("memory");
+        let mut sender = Sender::connect(beside, &pool, Options::default()).expect("it is there");
+        let mut say = |head: [u64; 4]| {
+            let _ = recv(&socket, &mut [0; 64][..], RecvFlags::empty());
+            let mut said = Aggregate::from(Slice::of_few(&bytes(head)).expect("it fits"));
+            said.concatenate(pool.copy(&vec![7; head[2] as usize]).expect("room"));
+            while !said.is_empty() {
+                sender.write(&mut said).expect("the program is there");
+            }
+        };
+        say([0, 0, 0, 1 << 30]);
+        then.iter().for_each(|head| say(*head));
+        // It ends when it is asked for more, or the program has ended.
+        let _ = recv(&socket, &mut [0; 64][..], RecvFlags::empty());
+    })
+}
+
+/// What a program was given by a short answer it has, whatever becomes of what was asked for behind it.
+#[test]
+fn no_byte_is_lost_behind_a_short_answer() {
+    const SHORT: [u64; 4] = [0, 0, 100, 1 << 30];
+    const CHANGED: [u64; 4] = [4, 0, 0, 1 << 30];
+    const UNREADABLE: [u64; 4] = [5, 0, 0, 1 << 30];
+    let scripts: [&'static [[u64; 4]]; 4] = [
+        &[SHORT, CHANGED, CHANGED, CHANGED],
+        &[SHORT, UNREADABLE, SHORT, CHANGED, CHANGED, CHANGED],
+        &[SHORT, SHORT, CHANGED, CHANGED],
+        // It ends.
+        &[SHORT],
+    ];
+    for script in scripts {
+        let folder = tempfile::tempdir().expect("room");
+        let path = folder.path().join("service");
+        let service = scripted(&path, script);
+        let mut client = Client::connect(&path).expect("somebody is there");
+        let any = std::fs::File::open("/proc/self/exe").expect("Linux has it");
+        let Ok(Opened::Shared(mut file)) = client.open(&any) else {
+            panic!("it says that it has it");
+        };
+        let mut read = 0;
+        let error = loop {
+            match client.read_next(&mut file) {
+                Ok(bytes) => read += bytes.len() as u64,
+                Err(error) => break error,
+            }
+            assert_eq!(read, file.position(), "{script:?}");
+        };
+        assert!(read >= 100, "{script:?}: {read}, {error}");
+        assert_eq!(read, file.position(), "{script:?}: {error}");
+        drop(client);
+        service.join().expect("it has said all");
+    }
+}
+
+/// More than was asked for is not taken.
+#[test]
+fn an_answer_that_is_too_long_is_a_fault() {
+    let folder = tempfile::tempdir().expect("room");
+    let path = folder.path().join("service");
+    let service = scripted(&path, &[[0, 0, 100, 1 << 30]]);
+    let mut client = Client::connect(&path).expect("somebody is there");
+    let any = std::fs::File::open("/proc/self/exe").expect("Linux has it");
+    let Ok(Opened::Shared(file)) = client.open(&any) else {
+        panic!("it says that it has it");
+    };
+    let read = client.read_at(&file, 0, 99);
+    assert!(matches!(read, Err(Error::Fault(_))), "{read:?}");
+    drop(client);
+    service.join().expect("it has said all");
 }

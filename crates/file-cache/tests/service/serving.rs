@@ -4,7 +4,7 @@ use crate::common::{content, open, read_all, serve, wait_until};
 use exos_file_cache::limits::{BUFFER_LEN, EXTENT_LEN, FILES_MAX, MEMORY_MAX, MEMORY_MIN};
 use exos_file_cache::{Client, Error, Opened, Options, Service, Status};
 use exos_replacement::PolicyName;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 
 #[test]
 fn two_programs_share_one_copy() {
@@ -83,6 +83,68 @@ fn more_files_than_memory() {
         assert_eq!(
             statistics.misses, before,
             "{policy}: what a program has stays"
+        );
+    }
+}
+
+/// A program holds a slice of each of more extents than are looked at when one has to go: others are served from the rest.
+#[test]
+fn what_one_program_holds_keeps_no_other_out() {
+    for policy in PolicyName::ALL {
+        let place = serve(policy);
+        let (mut holder, mut other) = (place.client(), place.client());
+        let held: Vec<_> = (0..120)
+            .map(|n| {
+                let path = place.file(&format!("small{n}"), &content(n, 500));
+                (n, read_all(&mut holder, &path))
+            })
+            .collect();
+        for n in 0..30 {
+            let text = content(n + 1000, 600_000);
+            let path = place.file(&format!("large{n}"), &text);
+            assert!(read_all(&mut other, &path).to_vec() == text, "{policy}");
+        }
+        let statistics = other.statistics().expect("it answers");
+        assert_eq!(statistics.failed, 0, "{policy}: {statistics:?}");
+        assert!(statistics.evictions > 0, "{policy}: {statistics:?}");
+        assert!(
+            statistics.pinned <= 120,
+            "{policy}: each is passed over once: {statistics:?}"
+        );
+        for (n, bytes) in &held {
+            assert!(bytes.to_vec() == content(*n, 500), "{policy}");
+        }
+        // They go like others when nobody has them any more.
+        drop((held, holder));
+        wait_until(&mut other, |statistics| statistics.programs == 1);
+        for round in 0..3 {
+            for n in 0..30 {
+                let path = place.path(&format!("large{n}"));
+                assert!(read_all(&mut other, &path).len() == 600_000, "{policy}");
+            }
+            let statistics = other.statistics().expect("it answers");
+            assert_eq!(statistics.failed, 0, "{policy}, {round}: {statistics:?}");
+        }
+    }
+}
+
+/// Stores into a mapping change no time of a tmpfs, registers in /sys none at all.
+#[test]
+fn files_whose_times_do_not_tell_are_not_taken() {
+    let place = serve(PolicyName::S3Fifo);
+    let mut client = place.client();
+    let memory = rustix::fs::memfd_create("file", rustix::fs::MemfdFlags::CLOEXEC);
+    let memory = memory.expect("memory");
+    rustix::io::write(&memory, b"text").expect("room");
+    let path = format!("/proc/self/fd/{}", memory.as_raw_fd());
+    let in_memory = std::fs::File::open(path).expect("it is ours");
+    drop(memory);
+    let of_kernel = std::fs::File::open("/sys/kernel/notes");
+    for file in [Ok(in_memory), of_kernel].into_iter().flatten() {
+        let opened = client.open(&file).expect("it answers");
+        assert!(
+            matches!(opened, Opened::Not(Status::Unsuitable)),
+            "{file:?}: {opened:?}"
         );
     }
 }
