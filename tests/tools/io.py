@@ -5,6 +5,8 @@
 
 import os
 import random
+import signal
+import socket
 import subprocess
 import sys
 import time
@@ -35,7 +37,11 @@ INPUTS = {
     "control": bytes(range(1, 256)) * 100,
     "binary": bytes(range(256)) * 300,
 }
-for name, content in INPUTS.items():
+# A zero byte that comes late: what stands before it was written already, and how much that is must not depend on how the bytes come.
+LATE = {}
+for where in (50_000, 98_303, 98_304, 180_000, 270_000, 400_000):
+    LATE[f"late-zero-{where}"] = (b"line abc\n" * 50_000)[:where] + b"\0" + b"\nline abc\n" * 3
+for name, content in (INPUTS | LATE).items():
     with open(os.path.join(folder, "in-" + name), "wb") as file:
         file.write(content)
 # So that the times of the files mean what they say.
@@ -122,6 +128,92 @@ for arguments in (["a", "in-not-there"], ["a", names[5], "in-not-there"], [r"\(a
     same(f"grep {arguments}", gnu, ours)
 if failures == before:
     print("ok grep: files, pipes and errors")
+
+before = failures
+for name in ["in-" + name for name in LATE]:
+    for flags in ([], ["-n"], ["-c"], ["-v"], ["-q"]):
+        gnu = run(["grep", *flags, "abc", name])
+        same(f"grep {flags} {name}, by the cache", gnu, run([exos, "io", "grep", *flags, "abc", name]))
+        same(f"grep {flags} {name}, by copy", gnu, run([exos, "io", "grep", "--no-cache", *flags, "abc", name]))
+        same(f"grep {flags} < {name}", gnu, run(f"{exos} io grep {' '.join(flags)} abc < {name}"))
+if failures == before:
+    print("ok grep: where a file turns out to be binary does not depend on how it comes")
+
+# What cannot be read to its end does not keep what can from being written.
+before = failures
+for command in ("cat {no_cache} in-words /proc/self/mem in-no-end", "cat {no_cache} in-words / in-no-end", "cat {no_cache} in-words - in-no-end </", "wc {no_cache} in-words / in-no-end", "wc {no_cache} /", "wc {no_cache} -l in-words /proc/self/mem", "grep {no_cache} a in-words / in-no-end"):
+    gnu = run(command.format(no_cache=""))
+    for no_cache in ("", "--no-cache"):
+        same(f"{no_cache} {command}", gnu, run(f"{exos} io {command.format(no_cache=no_cache)}"))
+if failures == before:
+    print("ok what cannot be read is told, and the rest is written")
+
+# An input that is the output: with GNU's tools, too, nothing is added for ever (the limit is that of a failure).
+before = failures
+for tool in ("cat {no_cache} own >> own", "cat {no_cache} in-no-end own >> own", "grep {no_cache} x own >> own", "grep {no_cache} x in-no-end own in-words >> own", "grep {no_cache} -c x own >> own", "cat {no_cache} < own >> own", "cat {no_cache} own > own"):
+    results = []
+    for program, no_cache in (("", ""), (f"{exos} io ", ""), (f"{exos} io ", "--no-cache")):
+        with open(os.path.join(folder, "own"), "wb") as file:
+            file.write(b"x own line\n" * 30_000)
+        code, _ = run(f"ulimit -f 20000; {program}{tool.format(no_cache=no_cache)}")
+        with open(os.path.join(folder, "own"), "rb") as file:
+            results.append((code, file.read()))
+    same(tool, results[0], results[1])
+    same(f"{tool}, by copy", results[0], results[2])
+if failures == before:
+    print("ok an input that is the output is refused")
+
+# A reader that ends leaves the pipe to the next one; a chain of tools is longer than there are buffers.
+before = failures
+late = b"line abc\n" * 600_000
+with open(os.path.join(folder, "late"), "wb") as file:
+    file.write(late[:1_350_000] + b"here it is\n" + late)
+time.sleep(0.1)
+for no_cache in ("", "--no-cache"):
+    code, rest = run(f"{exos} io cat {no_cache} late | {{ {exos} io grep -q 'here it is'; {exos} io wc -c; }}")
+    # What is under way to the first reader is at most 16 references, each of a buffer or a block.
+    if code != 0 or int(rest or 0) < len(late) - (2 << 20):
+        failures += 1
+        print(f"not ok a second reader of a pipe {no_cache}: {code}, {rest}")
+    code, rest = run(f"{exos} io cat {no_cache} late | {{ {exos} io grep -q 'here it is'; cat | wc -c; }}")
+    if code != 0 or int(rest or 0) < len(late) - (2 << 20):
+        failures += 1
+        print(f"not ok a second reader of a pipe, GNU's {no_cache}: {code}, {rest}")
+chain = f" | {exos} io cat" * 6
+same("a chain with a slow end", run(f"{exos} io permute --words 8 | wc"), run(f"{exos} io permute --words 8{chain} | (sleep 1; {exos} io wc)"))
+if failures == before:
+    print("ok readers that end early, and chains")
+
+# Another user listens where the ends of a pipe meet, and has no room: bytes go by the kernel's pipe, and nobody waits.
+if os.getuid() == 0:
+    before = failures
+    end, begin = os.pipe()
+    pipe = os.fstat(end)
+    told, tell = os.pipe()
+    stranger = os.fork()
+    if stranger == 0:
+        os.close(begin)
+        os.setuid(65534)
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        listener.bind(f"\0exos-io-0-{pipe.st_dev}-{pipe.st_ino}")
+        listener.listen(0)
+        visitor = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        visitor.connect(listener.getsockname())
+        os.write(tell, b"x")
+        signal.pause()
+    os.read(told, 1)
+    os.write(begin, b"12345")
+    os.close(begin)
+    try:
+        counted = subprocess.run([exos, "io", "wc", "-c"], stdin=end, stdout=subprocess.PIPE, timeout=60).stdout
+    except subprocess.TimeoutExpired:
+        counted = b"nothing: it waits"
+    same("a stranger at the meeting", b"5\n", counted)
+    os.kill(stranger, signal.SIGKILL)
+    os.waitpid(stranger, 0)
+    os.close(end)
+    if failures == before:
+        print("ok a stranger at the meeting of a pipe keeps nobody waiting")
 
 before = failures
 orders = run([exos, "io", "permute", "--words", "5", "--length", "4"])

@@ -8,7 +8,7 @@ use exos_file_cache::{Client, File, Opened, Status};
 use exos_host::error::Context as _;
 use exos_host::{Error, Result};
 use exos_iolite::{Aggregate, Read, Receiver, Wait};
-use rustix::fs::{Advice, fadvise};
+use rustix::fs::{Advice, FileType, SeekFrom, fadvise, fstat, seek};
 use rustix::io::{Errno, ioctl_fionread, read};
 use rustix::stdio::stdin;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -52,6 +52,25 @@ pub(crate) enum Input {
     Shared(File, OwnedFd),
     File(OwnedFd),
     Standard,
+    /// It has been read to its end.
+    Ended,
+}
+
+impl Input {
+    /// What the kernel reads from.
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::Shared(_, file) | Self::File(file) => Some(file.as_fd()),
+            Self::Standard => Some(stdin()),
+            Self::Ended => None,
+        }
+    }
+
+    /// Whether it is a pipe or the like, of which nobody knows when more comes.
+    pub fn may_wait(&self) -> bool {
+        let found = self.descriptor().and_then(|file| fstat(file).ok());
+        found.is_none_or(|it| FileType::from_raw_mode(it.st_mode) != FileType::RegularFile)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -60,6 +79,11 @@ struct StandardInput {
     visitor: Option<Visitor>,
     /// What is in the kernel's pipe comes first.
     is_draining: bool,
+}
+
+/// An error of a file, with its name.
+pub(crate) fn of(path: &Path, error: &Error) -> Error {
+    Error::new(format!("{}: {error}", path.display()))
 }
 
 impl Inputs {
@@ -95,10 +119,6 @@ impl Inputs {
             return Ok(Input::Standard);
         }
         let file = std::fs::File::open(path).context(|| path.display().to_string())?;
-        let is_folder = file.metadata().is_ok_and(|about| about.is_dir());
-        if is_folder {
-            return Err(Error::new(format!("{}: it is a folder", path.display())));
-        }
         let file = OwnedFd::from(file);
         let Some(client) = &mut self.client else {
             let _ = fadvise(&file, 0, None, Advice::Sequential);
@@ -137,6 +157,7 @@ impl Inputs {
             Input::Shared(..) => self.next_shared(input),
             Input::File(file) => self.next_copied(None, file.as_fd()),
             Input::Standard => self.next_standard(),
+            Input::Ended => Ok(Chunk::End),
         }
     }
 
@@ -146,23 +167,39 @@ impl Inputs {
         };
         let client = self.client.as_mut();
         match client.map(|client| client.read_next(shared)) {
-            Some(Ok(bytes)) if bytes.is_empty() => Ok(Chunk::End),
+            Some(Ok(bytes)) if bytes.is_empty() => {
+                self.close(std::mem::replace(input, Input::Ended));
+                Ok(Chunk::End)
+            }
             Some(Ok(bytes)) => {
                 self.shared += bytes.len() as u64;
                 Ok(Chunk::Shared(bytes))
             }
             // From where it is, as any program reads a file that changes.
             other => {
-                if let Some(Err(error)) = other {
-                    self.lose_client(&error);
-                }
                 let at = shared.position();
-                let file = file.try_clone().context(|| "no descriptor is left")?;
-                rustix::fs::seek(&file, rustix::fs::SeekFrom::Start(at))
-                    .context(|| "cannot seek")?;
-                *input = Input::File(file);
+                let copied = file.try_clone().context(|| "no descriptor is left")?;
+                seek(&copied, SeekFrom::Start(at)).context(|| "cannot seek")?;
+                let shared = std::mem::replace(input, Input::File(copied));
+                match other {
+                    // The service is there: it is this file only.
+                    Some(Err(
+                        exos_file_cache::Error::Changed | exos_file_cache::Error::Refused(_),
+                    )) => self.close(shared),
+                    Some(Err(error)) => self.lose_client(&error),
+                    _ => {}
+                }
                 self.next(input)
             }
+        }
+    }
+
+    /// An input is not read any more.
+    pub fn close(&mut self, input: Input) {
+        if let (Input::Shared(file, _), Some(client)) = (input, &mut self.client)
+            && let Err(error) = client.close(file)
+        {
+            self.lose_client(&error);
         }
     }
 

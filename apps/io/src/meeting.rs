@@ -5,19 +5,22 @@
 //! kernel's pipe came before; when the other has closed ours, it reads on from the kernel's: another process may write there, as in
 //! `(exos io cat a; echo b) | exos io wc`. Nobody waits for one who may not be there, and the name goes with the process.
 //!
-//! The other end has to be of the same user: others can listen there too, and are not believed.
+//! The other end has to be of the same user: others can listen and connect there too, and are not believed. Neither end waits for them: where
+//! they take the name or its room, bytes go by the kernel's pipe.
 
-use crate::limits::{BUFFERS, SLOTS};
+use crate::limits::{BUFFERS, SLOTS, VISITORS};
 use exos_host::peer::Peer;
 use exos_iolite::{Options, Pool, Receiver, Sender, Shape, Trust};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, fstat};
+use rustix::io::ioctl_fionbio;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen,
     socket_with,
 };
 use rustix::process::geteuid;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 /// The address of the meeting for a pipe; nothing where it is no pipe.
 fn address(pipe: impl AsFd) -> Option<SocketAddrUnix> {
@@ -48,14 +51,16 @@ impl Listener {
         let address = address(pipe)?;
         let listener = socket(SocketFlags::NONBLOCK)?;
         bind(&listener, &address).ok()?;
-        listen(&listener, 1).ok()?;
+        listen(&listener, VISITORS).ok()?;
         Some(Self(listener))
     }
 
     /// The other end, if it is there. It waits, and reads what comes by the kernel's pipe meanwhile.
     pub fn accept(&self) -> Option<OwnedFd> {
-        let socket = accept_with(&self.0, SocketFlags::CLOEXEC).ok()?;
-        is_ours(&socket).then_some(socket)
+        // Strangers are turned away, as many as can be waiting.
+        let mut waiting =
+            (0..=VISITORS).map_while(|_| accept_with(&self.0, SocketFlags::CLOEXEC).ok());
+        waiting.find(is_ours)
     }
 }
 
@@ -99,9 +104,14 @@ impl Visitor {
     /// Connects to the end that writes into a pipe, if it is one of ours.
     pub fn connect(pipe: impl AsFd) -> Option<Self> {
         let address = address(pipe)?;
-        let socket = socket(SocketFlags::empty())?;
+        let socket = socket(SocketFlags::NONBLOCK)?;
+        // Where there is no room (EAGAIN), nobody is there.
         connect(&socket, &address).ok()?;
-        is_ours(&socket).then_some(Self(socket))
+        if !is_ours(&socket) {
+            return None;
+        }
+        ioctl_fionbio(&socket, false).ok()?;
+        Some(Self(socket))
     }
 
     /// Waits for whichever comes first: the other end may be writing into the kernel's pipe.
@@ -121,11 +131,16 @@ impl Visitor {
 
 /// Waits until the other end of a socket is closed.
 pub(crate) fn wait_for_end(socket: &OwnedFd) {
-    loop {
-        let mut fds = [PollFd::new(socket, PollFlags::RDHUP)];
-        match poll(&mut fds, None::<&Timespec>) {
-            Err(rustix::io::Errno::INTR) => {}
-            _ => return,
-        }
+    while !is_at_end(socket, None) {}
+}
+
+/// Whether the other end of a socket is closed, after so long at most.
+pub(crate) fn is_at_end(socket: &OwnedFd, at_most: Option<Duration>) -> bool {
+    let mut fds = [PollFd::new(socket, PollFlags::RDHUP)];
+    let time = at_most.and_then(|time| Timespec::try_from(time).ok());
+    match poll(&mut fds, time.as_ref()) {
+        Err(rustix::io::Errno::INTR) => false,
+        Ok(ready) => ready > 0,
+        Err(_) => true,
     }
 }

@@ -1,14 +1,15 @@
 //! Where bytes go: standard output, by references where the other end of the pipe is one of ours.
 
-use crate::limits::{BLOCK_LEN, LOOK};
+use crate::limits::{BLOCK_LEN, BUFFER_LOOK, LOOK};
 use crate::meeting::{self, Listener};
 use crate::options::CommonArgs;
 use exos_file_cache::descriptor::Copied;
 use exos_host::{Error, Result};
 use exos_iolite::{Aggregate, Draft, Pool, Sender, Wait};
+use rustix::fs::{FileType, Stat, fstat};
 use rustix::stdio::stdout;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 /// Standard output.
 #[derive(Debug)]
@@ -20,6 +21,12 @@ pub(crate) struct Output {
     copied: Copied,
     passed: u64,
     is_verbose: bool,
+    /// Which file it is, if it is one.
+    file: Option<(u64, u64)>,
+}
+
+fn identity(file: &Stat) -> (u64, u64) {
+    (file.st_dev, file.st_ino)
 }
 
 /// A pipe of ours.
@@ -62,7 +69,10 @@ pub(crate) fn is_reader_gone(error: &Error) -> bool {
 
 impl Output {
     pub fn new(args: &CommonArgs) -> Self {
+        let found = fstat(stdout()).ok();
+        let file = found.filter(|it| FileType::from_raw_mode(it.st_mode) == FileType::RegularFile);
         Self {
+            file: file.as_ref().map(identity),
             listener: Listener::new(stdout()),
             ours: None,
             pending: Vec::with_capacity(BLOCK_LEN),
@@ -99,17 +109,56 @@ impl Output {
     }
 
     /// Writes an aggregate: by reference, or by copy to the kernel.
-    pub fn write(&mut self, mut bytes: Aggregate) -> Result<()> {
+    pub fn write(&mut self, bytes: Aggregate) -> Result<()> {
         if self.meet()? {
-            self.passed += bytes.len() as u64;
-            let ours = self.ours.as_mut().expect("it is there");
-            ours.flush()?;
-            return ours.send(&mut bytes);
+            let mut all = self.take_draft();
+            all.concatenate(bytes);
+            return self.send(all);
         }
         self.flush_pending()?;
-        self.copied
-            .write(Descriptor, &bytes)
-            .map_err(|error| told(&error))
+        self.write_copied(&bytes)
+    }
+
+    fn write_copied(&mut self, bytes: &Aggregate) -> Result<()> {
+        let written = self.copied.write(Descriptor, bytes);
+        written.map_err(|error| told(&error))
+    }
+
+    /// What is in the draft.
+    fn take_draft(&mut self) -> Aggregate {
+        let draft = self.ours.as_mut().and_then(|ours| ours.draft.take());
+        draft.map_or_else(Aggregate::new, |(draft, len)| {
+            draft.freeze_first(len).into()
+        })
+    }
+
+    /// Passes bytes by reference. Where the reader has gone, the kernel's pipe takes what it has not been passed: another may read on there, as
+    /// in `exos io cat a | (exos io grep -q b; wc)`, and where there is none, the kernel says so.
+    fn send(&mut self, mut bytes: Aggregate) -> Result<()> {
+        let len = bytes.len();
+        let ours = self.ours.as_mut().expect("it is there");
+        let sent = ours.sender.write_all(&mut bytes, Wait::PollFor(LOOK));
+        self.passed += (len - bytes.len()) as u64;
+        match sent {
+            Ok(_) => Ok(()),
+            Err(exos_iolite::Error::PeerGone) => {
+                self.ours = None;
+                self.write_copied(&bytes)
+            }
+            Err(error) => Err(Error::new(format!("cannot write to the pipe: {error}"))),
+        }
+    }
+
+    /// Whether a file is the one to which standard output goes, with all that was written before. To read that would have no end.
+    pub fn is_into(&mut self, file: BorrowedFd<'_>) -> Result<bool> {
+        let Some(into) = self.file else {
+            return Ok(false);
+        };
+        let is_it = fstat(file).is_ok_and(|file| identity(&file) == into);
+        if is_it {
+            self.flush_pending()?;
+        }
+        Ok(is_it)
     }
 
     /// Writes bytes, together with others.
@@ -129,10 +178,19 @@ impl Output {
                 return Ok(());
             }
         }
-        let ours = self.ours.as_mut().expect("it is there");
-        self.passed += bytes.len() as u64;
         while !bytes.is_empty() {
-            bytes = ours.put(bytes)?;
+            let Some(ours) = &mut self.ours else {
+                return self.write_bytes(bytes);
+            };
+            match ours.put(bytes)? {
+                Put::Part(left) => bytes = left,
+                Put::IsFull(left) => {
+                    bytes = left;
+                    let draft = self.take_draft();
+                    self.send(draft)?;
+                }
+                Put::ReaderGone => self.ours = None,
+            }
         }
         Ok(())
     }
@@ -153,54 +211,67 @@ impl Output {
     /// Writes what is left, and waits until what is another's was taken: it goes with this process.
     pub fn end(mut self) -> Result<()> {
         if self.is_verbose {
-            let (passed, copied) = (self.passed, self.copied.written + self.pending.len() as u64);
+            let draft = self.ours.as_ref().and_then(|ours| ours.draft.as_ref());
+            let passed = self.passed + draft.map_or(0, |(_, len)| *len as u64);
+            let copied = self.copied.written + self.pending.len() as u64;
             exos_host::info!("wrote {passed} bytes by reference, {copied} by copy");
         }
         if !self.meet()? {
             return self.flush_pending();
         }
-        let mut ours = self.ours.take().expect("it is there");
-        ours.flush()?;
-        drop(ours.sender);
-        meeting::wait_for_end(&ours.beside);
+        let draft = self.take_draft();
+        if !draft.is_empty() {
+            self.send(draft)?;
+        }
+        if let Some(ours) = self.ours.take() {
+            drop(ours.sender);
+            meeting::wait_for_end(&ours.beside);
+        }
         Ok(())
     }
 }
 
+/// What became of bytes for the draft.
+enum Put<'a> {
+    /// All are in it; none of these is left, and there is room.
+    Part(&'a [u8]),
+    /// These did not fit, or just did: it is to be sent.
+    IsFull(&'a [u8]),
+    /// There is no draft, and nobody to send it to.
+    ReaderGone,
+}
+
 impl Ours {
-    fn send(&mut self, bytes: &mut Aggregate) -> Result<()> {
-        match self.sender.write_all(bytes, Wait::PollFor(LOOK)) {
-            Ok(_) => Ok(()),
-            Err(exos_iolite::Error::PeerGone) => Err(Error::new(READER_GONE)),
-            Err(error) => Err(Error::new(format!("cannot write to the pipe: {error}"))),
-        }
-    }
-
-    /// Sends what is in the draft.
-    fn flush(&mut self) -> Result<()> {
-        match self.draft.take() {
-            Some((draft, len)) => self.send(&mut draft.freeze_first(len).into()),
-            None => Ok(()),
-        }
-    }
-
-    /// Puts bytes behind those of the draft; what did not fit.
+    /// Puts bytes behind those of the draft, as many as there is room for.
     #[inline]
-    fn put<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8]> {
+    fn put<'a>(&mut self, bytes: &'a [u8]) -> Result<Put<'a>> {
         let (draft, len) = match &mut self.draft {
             Some(draft) => draft,
-            None => {
-                let draft = self.pool.draft(BLOCK_LEN);
-                let draft = draft.map_err(|error| Error::new(error.to_string()))?;
-                self.draft.insert((draft, 0))
-            }
+            None => match self.room()? {
+                Some(draft) => self.draft.insert((draft, 0)),
+                None => return Ok(Put::ReaderGone),
+            },
         };
         let now = bytes.len().min(BLOCK_LEN - *len);
         draft.bytes_mut()[*len..*len + now].copy_from_slice(&bytes[..now]);
         *len += now;
-        if *len == BLOCK_LEN {
-            self.flush()?;
+        Ok(match *len == BLOCK_LEN {
+            true => Put::IsFull(&bytes[now..]),
+            false => Put::Part(&bytes[now..]),
+        })
+    }
+
+    /// An empty buffer, as soon as one of those that have all lets go of it; nothing when the reader has gone.
+    fn room(&self) -> Result<Option<Draft>> {
+        loop {
+            match self.pool.draft(BLOCK_LEN) {
+                Ok(draft) => return Ok(Some(draft)),
+                Err(exos_iolite::Error::Exhausted { .. }) => {}
+                Err(error) => return Err(Error::new(error.to_string())),
+            }
+            if meeting::is_at_end(&self.beside, Some(BUFFER_LOOK)) {
+                return Ok(None);
+            }
         }
-        Ok(&bytes[now..])
     }
 }

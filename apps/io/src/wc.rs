@@ -2,10 +2,10 @@
 //! one, and others do neither.
 
 use crate::cat::gone;
-use crate::input::{Chunk, Input, Inputs};
+use crate::input::{Chunk, Input, Inputs, of};
 use crate::options::WcArgs;
 use crate::output::Output;
-use exos_host::Result;
+use exos_host::{Error, Result};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -109,14 +109,21 @@ pub(crate) fn run(args: &WcArgs) -> Result<ExitCode> {
         &args.files
     };
     for path in files {
-        let counted = inputs
-            .open(path)
-            .and_then(|input| count(&mut inputs, input, form.has_words));
-        let counts = match counted {
-            Ok(counts) => counts,
+        let mut say = |error: Error| {
+            exos_host::error!("exos io wc: {error}");
+            code = ExitCode::FAILURE;
+        };
+        let counts = match inputs.open(path) {
+            Ok(input) => {
+                let (counts, read) = count(&mut inputs, input, form.has_words);
+                // What was counted before it could not be read counts.
+                if let Err(error) = read {
+                    say(of(path, &error));
+                }
+                counts
+            }
             Err(error) => {
-                exos_host::error!("exos io wc: {error}");
-                code = ExitCode::FAILURE;
+                say(error);
                 continue;
             }
         };
@@ -133,12 +140,13 @@ pub(crate) fn run(args: &WcArgs) -> Result<ExitCode> {
     output.end().map(|()| code).or_else(gone)
 }
 
-fn count(inputs: &mut Inputs, mut input: Input, has_words: bool) -> Result<Counts> {
+fn count(inputs: &mut Inputs, mut input: Input, has_words: bool) -> (Counts, Result<()>) {
     let mut counter = Counter::new(has_words);
     loop {
-        match inputs.next(&mut input)? {
-            Chunk::End => return Ok(counter.counts()),
-            chunk => chunk.for_each_block(|block| counter.count(block)),
+        match inputs.next(&mut input) {
+            Ok(Chunk::End) => return (counter.counts(), Ok(())),
+            Ok(chunk) => chunk.for_each_block(|block| counter.count(block)),
+            Err(error) => return (counter.counts(), Err(error)),
         }
     }
 }

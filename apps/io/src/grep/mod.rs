@@ -9,7 +9,7 @@ pub use pattern::{Syntax, translate};
 pub use scan::{Found, Scanner, Wanted};
 
 use crate::cat::gone;
-use crate::input::{Chunk, Inputs};
+use crate::input::{Chunk, Input, Inputs, of};
 use crate::options::GrepArgs;
 use crate::output::Output;
 use exos_host::{Error, Result};
@@ -64,7 +64,8 @@ fn search(args: &GrepArgs) -> Result<ExitCode> {
     let mut output = Output::new(&args.common);
     let (mut is_found, mut is_trouble) = (false, false);
     for path in paths {
-        let mut scanner = Scanner::new(&regex, wanted, has_names.then(|| prefix(path)));
+        let prefix = has_names.then(|| prefix(path));
+        let mut scanner = Scanner::new(&regex, wanted, prefix);
         match file(path, &mut scanner, &mut inputs, &mut output) {
             Ok(found) => is_found |= found,
             Err(error) if crate::output::is_reader_gone(&error) => return gone(error),
@@ -105,9 +106,32 @@ fn file(
     output: &mut Output,
 ) -> Result<bool> {
     let mut input = inputs.open(path)?;
+    if let Some(from) = input.descriptor()
+        && !scanner.writes_no_lines()
+        && output.is_into(from)?
+    {
+        let path = path.display();
+        return Err(Error::new(format!("{path}: it is the output, too")));
+    }
+    if input.may_wait() {
+        scanner.look_at_once();
+    }
+    let found = look(path, scanner, &mut input, inputs, output);
+    inputs.close(input);
+    found
+}
+
+fn look(
+    path: &Path,
+    scanner: &mut Scanner<'_>,
+    input: &mut Input,
+    inputs: &mut Inputs,
+    output: &mut Output,
+) -> Result<bool> {
     let mut write = |bytes: &[u8]| output.write_bytes(bytes);
     loop {
-        let found = match inputs.next(&mut input)? {
+        let chunk = inputs.next(input).map_err(|error| of(path, &error));
+        let found = match chunk? {
             Chunk::End => scanner.end(&mut write)?,
             Chunk::Bytes(bytes) => {
                 scanner.take(bytes.len(), |into| into.copy_from_slice(bytes), &mut write)?

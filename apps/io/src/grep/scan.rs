@@ -2,8 +2,11 @@
 //!
 //! They are put together in one place, and whole lines are looked at together: the pattern is looked for across them, and where it is found, in
 //! which line that is. What is behind the last newline waits for the rest of its line.
+//!
+//! A zero byte says that a file is no text, of which no line is written. What is looked at together decides of how many lines before it that is
+//! so: windows of [`WINDOW_LEN`] bytes of a file, however its bytes come, and what comes together of a pipe.
 
-use crate::limits::LINE_LEN_MAX;
+use crate::limits::{LINE_LEN_MAX, WINDOW_LEN};
 use exos_host::{Error, Result};
 use memchr::{memchr, memchr_iter, memrchr};
 use regex::bytes::Regex;
@@ -48,6 +51,12 @@ pub struct Scanner<'a> {
     buffer: Vec<u8>,
     /// Bytes of the buffer that are there: whole lines are cut off in front.
     filled: usize,
+    /// Of these, those in which lines were looked for.
+    looked: usize,
+    /// Bytes to the end of the window.
+    window: usize,
+    /// What is there is looked at, also where the window is not full.
+    is_at_once: bool,
     /// Lines before the buffer.
     number: u64,
     /// A zero byte has come: from then on they end lines, and none is written.
@@ -64,6 +73,9 @@ impl<'a> Scanner<'a> {
             prefix,
             buffer: Vec::new(),
             filled: 0,
+            looked: 0,
+            window: WINDOW_LEN,
+            is_at_once: false,
             number: 0,
             is_binary: false,
             found: 0,
@@ -92,16 +104,42 @@ impl<'a> Scanner<'a> {
             self.buffer.resize((2 * all).max(1), 0);
         }
         put(&mut self.buffer[self.filled..all]);
-        self.look_for_zeros(self.filled..all);
-        let lines = match memrchr(b'\n', &self.buffer[self.filled..all]) {
-            Some(last) => self.filled + last + 1,
-            None => 0,
-        };
         self.filled = all;
-        let found = self.lines(lines, write)?;
-        self.buffer.copy_within(lines..all, 0);
-        self.filled = all - lines;
-        Ok(found)
+        let mut start = 0;
+        loop {
+            let now = self.window.min(all - self.looked);
+            if now == 0 || now < self.window && !self.is_at_once {
+                break;
+            }
+            self.window -= now;
+            if self.window == 0 {
+                self.window = WINDOW_LEN;
+            }
+            let new = self.looked..self.looked + now;
+            self.looked = new.end;
+            self.look_for_zeros(new.clone());
+            let last = memrchr(b'\n', &self.buffer[new.clone()]);
+            let end = last.map_or(start, |last| new.start + last + 1);
+            let found = self.lines(start..end, write)?;
+            if found != Found::More {
+                return Ok(found);
+            }
+            start = end;
+        }
+        self.buffer.copy_within(start..all, 0);
+        self.filled = all - start;
+        self.looked -= start;
+        Ok(Found::More)
+    }
+
+    /// More may be a long time in coming: what is there is looked at.
+    pub fn look_at_once(&mut self) {
+        self.is_at_once = true;
+    }
+
+    /// Whether no line is written, whatever is found.
+    pub fn writes_no_lines(&self) -> bool {
+        self.wanted.is_quiet || self.wanted.is_count
     }
 
     /// Nothing more comes.
@@ -111,8 +149,13 @@ impl<'a> Scanner<'a> {
     /// What was found cannot be written.
     pub fn end(&mut self, write: &mut Write<'_>) -> Result<Found> {
         if self.filled > 0 {
-            self.buffer[self.filled] = b'\n';
-            match self.lines(self.filled + 1, write)? {
+            self.look_for_zeros(self.looked..self.filled);
+            let mut end = self.filled;
+            if self.buffer[end - 1] != b'\n' {
+                self.buffer[end] = b'\n';
+                end += 1;
+            }
+            match self.lines(0..end, write)? {
                 Found::More => {}
                 over => return Ok(over),
             }
@@ -136,9 +179,9 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Looks at whole lines, up to a place.
-    fn lines(&mut self, end: usize, write: &mut Write<'_>) -> Result<Found> {
-        let mut at = 0;
+    /// Looks at whole lines.
+    fn lines(&mut self, lines: Range<usize>, write: &mut Write<'_>) -> Result<Found> {
+        let (mut at, end) = (lines.start, lines.end);
         while at < end {
             let line = self.next_match(at, end);
             let before = at..line.start;
@@ -229,4 +272,49 @@ impl<'a> Scanner<'a> {
 
 fn count(lines: &[u8]) -> u64 {
     memchr_iter(b'\n', lines).count() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scan(text: &[u8], at_once: usize, regex: &Regex) -> (Found, Vec<u8>) {
+        let mut written = Vec::new();
+        let mut write = |bytes: &[u8]| {
+            written.extend_from_slice(bytes);
+            Ok(())
+        };
+        let wanted = Wanted::default();
+        let mut scanner = Scanner::new(regex, wanted, None);
+        let mut found = Found::More;
+        for chunk in text.chunks(at_once) {
+            let taken = scanner.take(chunk.len(), |into| into.copy_from_slice(chunk), &mut write);
+            found = taken.expect("it is written");
+            if found != Found::More {
+                break;
+            }
+        }
+        if found == Found::More {
+            found = scanner.end(&mut write).expect("it is written");
+        }
+        (found, written)
+    }
+
+    /// How much of a file is written before it turns out to be binary is the same, however its bytes come.
+    #[test]
+    fn zeros_are_found_alike_however_bytes_come() {
+        let regex = Regex::new("(?-u)abc").expect("a pattern");
+        let lines = b"line abc\n".repeat(40_000);
+        for zero in [0, 10, WINDOW_LEN - 1, WINDOW_LEN, 180_000, 300_000] {
+            let mut text = lines.clone();
+            text[zero] = 0;
+            let whole = scan(&text, text.len(), &regex);
+            assert_eq!(whole.0, Found::Binary, "{zero}");
+            let written = zero / WINDOW_LEN * WINDOW_LEN / 9 * 9;
+            assert_eq!(whole.1.len(), written, "{zero}");
+            for at_once in [1000, WINDOW_LEN, 64 << 10, 384 << 10] {
+                assert!(scan(&text, at_once, &regex) == whole, "{zero}, {at_once}");
+            }
+        }
+    }
 }
