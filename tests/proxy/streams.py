@@ -14,11 +14,13 @@ import sys
 
 from common import PATIENCE, failed, say, statistics_of, wait_until
 from websocket import CLOSE, message
-from h2frames import DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PREFACE, RST_STREAM, SETTINGS, WINDOW_UPDATE, frame, literal, number, status
+from h2frames import CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PREFACE, RST_STREAM, SETTINGS, WINDOW_UPDATE, frame, literal, number, status
 
 ADDRESS, PORT, PID, STATISTICS, UPSTREAM = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4], sys.argv[5]
 PROTOCOL_ERROR, CANCEL, WINDOW, CONNECT_PROTOCOL = 1, 8, 65535, 8
 MOST = (1 << 31) - 1
+# What would be another request, were it looked at.
+OTHER = b"GET /app/other HTTP/1.1\r\nHost: a.test\r\n\r\n"
 
 
 def counter(name):
@@ -138,6 +140,11 @@ def echoes():
         # The upstream takes a message whole before it gives it back: more than the windows of either side.
         client.send(stream, message(content))
         say(f"a message of {count} bytes comes back", client.message(stream) == (0x82, content))
+    stream_of_one = client.connect(b"/app/websocket")
+    client.status(stream_of_one)
+    client.send(stream_of_one, message(b"last"), END_STREAM)
+    came = client.message(stream_of_one)
+    say("a message with the stream's end comes back, and the end", came == (0x82, b"last") and client.until(lambda: stream_of_one in client.ended), came)
     client.send(stream, CLOSE)
     say("the end is passed on", client.message(stream)[0] == 0x88 and client.until(lambda: stream in client.ended), client.resets)
     # Beside each other and beside requests, on one connection.
@@ -186,6 +193,7 @@ def refusals():
     for name, path, protocol, wanted in [
         ("an upstream that does not change", b"/app/say", b"websocket", 502),
         ("an upstream that has not understood the key", b"/app/websocket/wrong", b"websocket", 502),
+        ("an upstream that ends without an answer", b"/app/drop", b"websocket", 502),
         ("an upstream that refuses", b"/app/status/403", b"websocket", 403),
         ("an upstream that redirects", b"/app/status/302", b"websocket", 302),
         ("a rule without changes of protocol", b"/fixed/websocket", b"websocket", 501),
@@ -196,7 +204,14 @@ def refusals():
         ("a protocol that the upstream does not speak", b"/app/say", b"chat", 502),
     ]:
         stream = client.connect(path, protocol)
-        say(f"{name}: {wanted}", client.status(stream) == wanted, client.status(stream))
+        client.send(stream, OTHER)
+        client.until(lambda: stream in client.ended or stream in client.resets)
+        client.send(stream, OTHER)
+        # The connection has looked at that when it answers this.
+        page = client.ask(b"/")
+        client.until(lambda: page in client.ended)
+        how = (client.codes.get(stream), stream in client.ended, client.resets.get(stream), client.trailers.get(stream))
+        say(f"{name}: {wanted}, and the end", how == (wanted, True, None, None), how)
     say("what nobody speaks is counted", counter("http_fault_protocol_unknown") == before + 4, counter("http_fault_protocol_unknown") - before)
     for name, method, more in [
         ("a protocol that is no token", b"CONNECT", [(b":protocol", b"web socket")]),
@@ -211,6 +226,12 @@ def refusals():
     say("the connection goes on", client.status(stream) == 200 and client.gone is None, client.gone)
     with open(UPSTREAM, "rb") as log:
         asked = log.read()
+    say("what is in a refused tunnel is no request", b"/other" not in asked, asked[-400:])
+    stream = client.connect(b"/app/websocket")
+    opened = client.status(stream)
+    client.sock.sendall(frame(HEADERS, END_HEADERS | END_STREAM, stream, literal(b"a", b"b")))
+    ended = client.until(lambda: stream in client.resets)
+    say("fields in a tunnel are a fault of its stream", ended and (opened, client.resets[stream]) == (200, PROTOCOL_ERROR), (opened, client.resets))
     say("the upstream is asked by GET", b"GET /app/websocket HTTP/1.1" in asked and b"CONNECT" not in asked, asked[-200:])
 
 
@@ -240,6 +261,12 @@ def trailers():
     client.send(stream, b"body")
     client.sock.sendall(frame(HEADERS, END_HEADERS | END_STREAM, stream, literal(b"x-long", b"y" * 100) * 50))
     say("too many are refused", client.status(stream) == 413, client.status(stream))
+    # Of 19,000 bytes, which are not kept: what is before them does not go on alone.
+    block = literal(b"x-a", b"1") + b"\0\x05x-sig\x7f\xb9\x93\x01" + b"y" * 19000
+    stream = client.ask(b"/app/say", [], b"POST", 0)
+    client.send(stream, b"body")
+    client.sock.sendall(frame(HEADERS, END_STREAM, stream, block[:16000]) + frame(CONTINUATION, END_HEADERS, stream, block[16000:]))
+    say("and so is one that is far too long", client.status(stream) == 413, client.status(stream))
     stream = client.ask(b"/app/say", [], b"POST", 0)
     client.send(stream, b"body")
     client.sock.sendall(frame(HEADERS, END_HEADERS | END_STREAM, stream, literal(b":path", b"/")))

@@ -105,6 +105,9 @@ else
     echo "SKIPPED: ${about}aioquic is not installed"
 fi
 
+about=
+same "what is in a refused tunnel is no request" 0 "$(grep -c /other "$work/upstream.log")"
+
 about="Chromium: "
 if command -v chromium >/dev/null; then
     key=$(openssl x509 -in "$work/pem" -pubkey -noout | openssl pkey -pubin -outform der | openssl dgst -sha256 -binary | base64)

@@ -78,10 +78,11 @@ async def main():
         client.say(stream, b"y")
         await until(lambda: response.end)
         say("the upstream's reset is one of the stream", response.end == f"reset {REQUEST_CANCELLED:#x}", response.end)
-        for path, wanted in [("/app/say", 502), ("/", 501), ("/fixed/websocket", 501), ("/denied/a", 403)]:
+        for path, wanted in [("/app/say", 502), ("/app/drop", 502), ("/app/status/403", 403), ("/", 501), ("/fixed/websocket", 501), ("/denied/a", 403)]:
             stream, response = client.open(path)
-            await until(lambda: response.status)
-            say(f"{path} is no WebSocket", response.status == wanted, response.fields)
+            client.say(stream, b"GET /app/other HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            await until(lambda: response.end)
+            say(f"{path} is no WebSocket", (response.status, response.end) == (wanted, "whole"), (response.end, response.fields))
         answer = await client.get("GET", "/app/trailers")
         behind = [answer.fields.get(name) for name in ("x-sum", "grpc-status", "set-cookie")]
         say("trailers come behind the content", (answer.end, bytes(answer.body), behind) == ("whole", b"abc", ["900150983c", "0", None]), answer.fields)
@@ -91,6 +92,12 @@ async def main():
         client.transmit()
         await until(lambda: response.end)
         say("a request's go to the upstream", b"\nbehind x-sum: 1\n" in response.body and b"behind cookie" not in response.body, response.body)
+        stream, response = client.begin("POST", "/app/say")
+        client.say(stream, b"body")
+        client.http.send_headers(stream, [(b"x-a", b"1"), (b"x-sig", b"y" * 19000)], end_stream=True)
+        client.transmit()
+        await until(lambda: response.end)
+        say("one that is too long is refused", response.status == 413, response.fields)
         for method, more in [("GET", ()), ("CONNECT", [("content-length", "5")])]:
             stream, response = client.open("/app/websocket", method=method, more=more)
             await until(lambda: response.end)

@@ -346,7 +346,7 @@ pub const BODY_QUEUE_LEN: usize = 64 * 1024;
 /// The line before a chunk, its extensions included, which nobody sends.
 pub const CHUNK_LINE_LEN_MAX: usize = 256;
 
-/// Fields behind a chunked body, which are not used.
+/// Fields behind a chunked body: nobody sends more than a checksum and a status there.
 pub const TRAILER_LEN_MAX: usize = 4 * 1024;
 
 /// Connections to an application at once by default, for each loop.

@@ -17,7 +17,8 @@ pub const STREAMS_MAX: u32 = 128;
 pub const STREAM_WINDOW: u32 = 64 * 1024;
 
 /// What it may have sent on all streams of a connection together. Sixteen bodies that nobody reads take all of it, so that others wait for
-/// them to come to their ends; a connection costs as much at most.
+/// them to come to their ends; a connection costs as much at most. Tunnels, which need not come to any, are to be let wait beside it
+/// ([`consume_of_connection`](crate::connection::Connection::consume_of_connection)): each within its stream's window, as on a connection of its own.
 pub const CONNECTION_WINDOW: u32 = 1024 * 1024;
 
 /// What both windows are before anything is said (§6.9.2).

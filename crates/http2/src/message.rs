@@ -22,6 +22,13 @@ pub struct Layout {
     pub priority: Option<Priority>,
 }
 
+impl Layout {
+    /// Another protocol is to be spoken on its stream (RFC 8441 §4).
+    pub fn is_tunnel(&self) -> bool {
+        self.protocol.is_some()
+    }
+}
+
 /// A request whose fields keep to the rules.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestHead<'a> {

@@ -15,6 +15,8 @@ pub(crate) enum Stage {
     Head,
     /// Content may come, or the last section.
     Body,
+    /// Content may come, and no section (RFC 9114 §4.4).
+    Tunnel,
     /// Nothing that counts may follow.
     Trailers,
 }
@@ -139,7 +141,7 @@ impl Frames {
 
     fn begin(&mut self, kind: u64, len: u64) -> Result<Option<Open>, Fault> {
         match (kind, &self.stage) {
-            (kind::DATA, Stage::Body) => {
+            (kind::DATA, Stage::Body | Stage::Tunnel) => {
                 self.waste(u64::from(len == 0))?;
                 Ok((len > 0).then_some(Open::Data(len)))
             }

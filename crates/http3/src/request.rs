@@ -38,7 +38,7 @@ pub enum Part<'a> {
     Head(Box<Head>),
     /// A part of its body.
     Data(&'a [u8]),
-    /// Fields behind that (§4.1), as many as are kept.
+    /// Fields behind that (§4.1): not all of them where they are too long.
     Trailers(Fields),
 }
 
@@ -88,7 +88,10 @@ impl Reader {
             };
         }
         let layout = message::request(&fields).map_err(|_| Fault::Malformed)?;
-        self.frames.stage = Stage::Body;
+        self.frames.stage = match layout.is_tunnel() {
+            true => Stage::Tunnel,
+            false => Stage::Body,
+        };
         // What is too long may have said it behind what was kept.
         self.frames.length = layout.length.filter(|_| !fields.is_too_long());
         Ok(Part::Head(Box::new(Head { fields, layout })))

@@ -101,7 +101,8 @@ impl Asking {
             head: Box::default(),
             body: request.body,
             expects_continue: request.expects_continue,
-            persistent: request.persistent,
+            // A stream has one request: what comes behind it, as of a tunnel that is refused, is none.
+            persistent: request.persistent && !request.version.has_streams(),
             version: request.version,
             keeps: Use::None,
             asks_head: request.method == Method::Head,

@@ -11,7 +11,7 @@ use httparse::{EMPTY_HEADER, Header};
 use super::fault::Fault;
 use super::request::{Body, FieldStore, Noted, Request, method, parse};
 use super::version::Version;
-use crate::limits::{FIELDS_MAX, HEAD_LEN_MAX, REQUEST_LINE_LEN_MAX};
+use crate::limits::{FIELDS_MAX, HEAD_LEN_MAX, REQUEST_LINE_LEN_MAX, TRAILER_LEN_MAX};
 
 /// Space for the header fields of one request.
 pub struct Headers<'b>([Header<'b>; FIELDS_MAX]);
@@ -182,9 +182,16 @@ pub fn interim_blocks(mut text: &[u8]) -> Vec<Vec<u8>> {
     blocks
 }
 
-/// Fields as lines, as they are behind a chunked body: names are tokens, and values have no line ends.
+/// Fields as lines, as they are behind a chunked body: names are tokens, and values have no line ends. Where not all of them were kept the
+/// lines are more than is taken behind a body, so that who reads that refuses it, and nobody goes on with some of them.
 pub fn lines_of(fields: &Fields) -> Vec<u8> {
     let mut lines = Vec::new();
+    if fields.is_too_long() {
+        lines.extend_from_slice(b"x: ");
+        lines.resize(TRAILER_LEN_MAX, b'x');
+        lines.extend_from_slice(b"\r\n");
+        return lines;
+    }
     for (name, value) in fields.iter() {
         for part in [name, b": ", value, b"\r\n"] {
             lines.extend_from_slice(part);

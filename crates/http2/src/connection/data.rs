@@ -58,7 +58,7 @@ impl Connection {
             }
         };
         // It is thrown away, and its stream is no more.
-        self.consume_of_connection(len, out);
+        self.consume_of_connection(head.len, out);
         if self.streams.was_reset(id) {
             return Ok(None);
         }

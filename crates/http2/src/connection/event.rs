@@ -36,7 +36,7 @@ pub enum Event<'a> {
     Trailers {
         /// Its stream.
         stream: StreamId,
-        /// The fields, until the next call: as many as are kept.
+        /// The fields, until the next call: not all of them where they are too long.
         fields: &'a Fields,
     },
     /// The peer has given a request up.

@@ -161,6 +161,7 @@ impl Connection {
             send_window: self.peer.window as i32,
             receive_window: ReceiveWindow::new(STREAM_WINDOW),
             length_left: layout.and_then(|layout| layout.length),
+            is_tunnel: layout.is_some_and(|layout| layout.is_tunnel()),
             surplus: 0,
             priority: priority.unwrap_or(Priority {
                 // Of who says nothing, all share (RFC 9218 §10).
@@ -178,7 +179,7 @@ impl Connection {
         }
     }
 
-    /// What is behind a body: it ends the stream.
+    /// What is behind a body: it ends the stream. A tunnel has none (RFC 9113 §8.5).
     fn handle_trailers<'a>(
         &'a mut self,
         id: StreamId,
@@ -203,7 +204,7 @@ impl Connection {
         };
         let fault = match stream.state.on(event) {
             Err(fault) => fault,
-            Ok(_) if !is_sound => Fault::Malformed,
+            Ok(_) if !is_sound || stream.is_tunnel => Fault::Malformed,
             Ok(_) if stream.length_left.is_some_and(|left| left > 0) => Fault::ContentLength,
             Ok(state) => {
                 self.change_state(id, state);

@@ -135,19 +135,23 @@ impl Connection {
 
     /// Bytes of a body were consumed, or thrown away: their stream and the connection may be sent as much more.
     pub fn consume(&mut self, stream: StreamId, len: usize, out: &mut Vec<u8>) {
-        let len = len as u32;
         self.consume_of_connection(len, out);
+        self.consume_of_stream(stream, len, out);
+    }
+
+    /// Of a stream alone, where the connection was given as much before.
+    pub fn consume_of_stream(&mut self, stream: StreamId, len: usize, out: &mut Vec<u8>) {
         if let Some(it) = self.streams.get_mut(stream)
-            && let Some(by) = it.receive_window.consume(len)
+            && let Some(by) = it.receive_window.consume(len as u32)
             && matches!(it.state, State::Open | State::HalfClosedLocal)
         {
             push_window_update(out, stream, by);
         }
     }
 
-    /// Bytes of streams that are no more.
-    pub(super) fn consume_of_connection(&mut self, len: u32, out: &mut Vec<u8>) {
-        if let Some(by) = self.receive_window.consume(len) {
+    /// Of the connection alone: bytes of streams that are no more, or that wait within their stream's window only.
+    pub fn consume_of_connection(&mut self, len: usize, out: &mut Vec<u8>) {
+        if let Some(by) = self.receive_window.consume(len as u32) {
             push_window_update(out, 0, by);
         }
     }

@@ -17,6 +17,8 @@ pub(super) struct Stream {
     pub(super) receive_window: ReceiveWindow,
     /// What of the body that its head has announced has not come.
     pub(super) length_left: Option<u64>,
+    /// It is a tunnel's, which has no fields behind it.
+    pub(super) is_tunnel: bool,
     /// What of it has come behind the response.
     pub(super) surplus: u32,
     pub(super) priority: Priority,

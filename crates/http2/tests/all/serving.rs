@@ -202,6 +202,26 @@ fn trailers_end_a_body() {
     );
 }
 
+/// RFC 9113 §8.5: in a tunnel there is nothing but data.
+#[test]
+fn a_tunnel_has_no_trailers() {
+    let mut tunnel = [&GET[..], &[(":protocol", "websocket")]].concat();
+    tunnel[0].1 = "CONNECT";
+    for is_end in [flag::END_STREAM, 0] {
+        let mut server = Server::begun();
+        let head = framed(kind::HEADERS, flag::END_HEADERS, 1, &block(&tunnel));
+        assert_eq!(server.receive(&head), Ok(vec![Told::Request(1, false)]));
+        server.receive(&framed(kind::DATA, 0, 1, b"said")).unwrap();
+        let flags = flag::END_HEADERS | is_end;
+        let trailers = framed(kind::HEADERS, flags, 1, &block(&[("x", "y")]));
+        let told = server.receive(&trailers).unwrap();
+        assert!(
+            matches!(told[..], [Told::Fault(1, fault)] if fault.code() == ErrorCode::PROTOCOL_ERROR),
+            "{told:?}"
+        );
+    }
+}
+
 /// A block that is the same is not decoded again, unless the table has changed between.
 #[test]
 fn the_same_request_means_the_same() {

@@ -79,6 +79,9 @@ fn what_breaks_the_rules_is_a_fault() {
     let data = framed(kind::DATA, b"12");
     let trailers = framed(kind::HEADERS, &section(&[("a", "b")]));
     let pseudo = framed(kind::HEADERS, &section(&[(":path", "/")]));
+    let mut tunnel = [&GET[..], &[(":protocol", "websocket")]].concat();
+    tunnel[0].1 = "CONNECT";
+    let tunnel = framed(kind::HEADERS, &section(&tunnel));
     for (parts, fault) in [
         (vec![], Fault::Incomplete),
         (vec![data.clone()], Fault::FrameUnexpected),
@@ -105,6 +108,10 @@ fn what_breaks_the_rules_is_a_fault() {
         ),
         (
             vec![head(&[]), trailers.clone(), trailers.clone()],
+            Fault::FrameUnexpected,
+        ),
+        (
+            vec![tunnel, data.clone(), trailers.clone()],
             Fault::FrameUnexpected,
         ),
         (

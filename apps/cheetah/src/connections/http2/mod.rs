@@ -169,7 +169,8 @@ impl Http2 {
         let stream = self.streams.remove(at);
         self.chunks -= stream.chunks;
         // What nobody consumed gives the others room.
-        self.core.consume(id, stream.unconsumed(), &mut self.frames);
+        let len = stream.held_from_others();
+        self.core.consume(id, len, &mut self.frames);
         Some(stream)
     }
 }

@@ -32,8 +32,10 @@ enum Came {
     Request {
         stream: StreamId,
         is_end: bool,
-        /// Its body has no length, and is no other protocol.
+        /// Its body has no length.
         is_chunked: bool,
+        /// It is another protocol.
+        is_tunnel: bool,
         streamed: Streamed,
         lines: Unfinished,
     },
@@ -61,6 +63,7 @@ impl Http2 {
             ..
         } = self;
         let (taken, event) = core.receive(bytes, frames)?;
+        let mut waits_of_tunnel = 0;
         let came = match event {
             None | Some(Event::Room | Event::Gone | Event::GoAway { .. }) => Came::Nothing,
             Some(Event::Request {
@@ -74,6 +77,7 @@ impl Http2 {
                 Came::Request {
                     streamed: server.answer_stream(&head, is_end, attempt, &mut lines, response),
                     is_chunked: !is_end && head.length().is_none() && head.protocol().is_none(),
+                    is_tunnel: head.protocol().is_some(),
                     stream,
                     is_end,
                     lines,
@@ -86,6 +90,7 @@ impl Http2 {
                 Came::Request {
                     streamed: Streamed::Whole { behind_body: false },
                     is_chunked: false,
+                    is_tunnel: false,
                     stream,
                     is_end: true,
                     lines,
@@ -98,6 +103,9 @@ impl Http2 {
             }) => {
                 let at = streams.binary_search_by_key(&stream, Stream::id);
                 let consumed = at.map_or(bytes.len(), |at| streams[at].receive(bytes, is_end, b""));
+                if at.is_ok_and(|at| streams[at].is_tunnel) {
+                    waits_of_tunnel = bytes.len() - consumed;
+                }
                 match at {
                     Ok(at) if streams[at].is_due() => Came::Due(stream, consumed),
                     _ => Came::Consumed(stream, consumed),
@@ -126,6 +134,9 @@ impl Http2 {
                 Came::Gone(stream)
             }
         };
+        if waits_of_tunnel > 0 {
+            core.consume_of_connection(waits_of_tunnel, frames);
+        }
         match came {
             Came::Nothing | Came::Ended | Came::Consumed(_, 0) => {}
             Came::Consumed(stream, len) => {
@@ -141,6 +152,7 @@ impl Http2 {
                 stream,
                 is_end,
                 is_chunked,
+                is_tunnel,
                 streamed,
                 lines,
             } => {
@@ -151,6 +163,9 @@ impl Http2 {
                     false => BodyForm::Plain,
                 };
                 self.begin(stream, is_end, form, streamed, lines, reading);
+                if is_tunnel && let Some(stream) = self.find(stream) {
+                    stream.is_tunnel = true;
+                }
             }
         }
         Ok(taken)

@@ -62,6 +62,8 @@ pub(super) struct Stream {
     /// Bytes of it that were thrown away.
     discarded: u64,
     pub(super) form: BodyForm,
+    /// What comes is another protocol: it waits within its stream's window alone.
+    pub(super) is_tunnel: bool,
     /// The last chunk of it, if nothing of that is consumed: where it begins in what was received, and the length of its content.
     last_chunk: Option<(usize, usize)>,
     /// All of the request has come, which the exchange has to hear.
@@ -94,6 +96,7 @@ impl Stream {
             uncredited: 0,
             discarded: 0,
             form: BodyForm::Discarded,
+            is_tunnel: false,
             last_chunk: None,
             has_ended: false,
             has_news: false,
@@ -188,9 +191,12 @@ impl Stream {
         &self.received
     }
 
-    /// Bytes of the body of which the client has to hear that they are consumed.
-    pub(super) fn unconsumed(&self) -> usize {
-        self.uncredited
+    /// Bytes of the body that are not consumed, for which others of its connection have no room.
+    pub(super) fn held_from_others(&self) -> usize {
+        match self.is_tunnel {
+            true => 0,
+            false => self.uncredited,
+        }
     }
 
     /// Takes this many of what was received, from the beginning: gives how many the client is to hear of.
@@ -283,7 +289,10 @@ mod tests {
         assert_eq!(stream.receive(b"12345", false, b""), 0);
         assert_eq!(stream.consume(3), 0, "of the head");
         assert_eq!(stream.consume(3), 2);
-        assert_eq!((stream.received(), stream.unconsumed()), (&b"345"[..], 3));
+        assert_eq!(
+            (stream.received(), stream.held_from_others()),
+            (&b"345"[..], 3)
+        );
         assert_eq!(stream.discard(), 3);
         assert_eq!(stream.receive(b"67", true, b""), 2);
         assert!(stream.has_ended);

@@ -21,9 +21,12 @@ pub(super) struct StreamTransport<'a> {
 }
 
 impl StreamTransport<'_> {
-    fn credit(&mut self, len: usize) {
+    fn credit(&mut self, len: usize, is_tunnel: bool) {
         let Http2 { core, frames, .. } = &mut *self.http2;
-        core.consume(self.stream, len, frames);
+        match is_tunnel {
+            true => core.consume_of_stream(self.stream, len, frames),
+            false => core.consume(self.stream, len, frames),
+        }
     }
 
     /// There is something to send.
@@ -62,8 +65,8 @@ impl Transport for StreamTransport<'_> {
 
     fn consume(&mut self, _id: ConnectionId, count: usize) {
         if let Some(stream) = self.http2.find(self.stream) {
-            let credit = stream.consume(count);
-            self.credit(credit);
+            let (credit, is_tunnel) = (stream.consume(count), stream.is_tunnel);
+            self.credit(credit, is_tunnel);
         }
     }
 
@@ -130,8 +133,8 @@ impl Transport for StreamTransport<'_> {
 
     fn discard_received(&mut self, _id: ConnectionId) {
         if let Some(stream) = self.http2.find(self.stream) {
-            let credit = stream.discard();
-            self.credit(credit);
+            let (credit, is_tunnel) = (stream.discard(), stream.is_tunnel);
+            self.credit(credit, is_tunnel);
         }
     }
 

@@ -132,7 +132,7 @@ impl<T: Transport> Driver<'_, T> {
     /// as if its own time were over, so that others go on.
     fn end_longest_body(&mut self) {
         let streams = self.http2.streams.iter().rev();
-        let Some(longest) = streams.max_by_key(|stream| stream.unconsumed()) else {
+        let Some(longest) = streams.max_by_key(|stream| stream.held_from_others()) else {
             return;
         };
         let Some(exchange) = longest.exchange() else {

@@ -7,6 +7,7 @@ use std::net::TcpStream;
 use exos_http2::frame::{self, FrameHead, flag, kind, payload};
 use exos_http2::hpack::Decoder;
 pub use exos_http2::hpack::encoder::block;
+use exos_http2::limits::{DEFAULT_WINDOW, STREAM_WINDOW};
 use exos_http2::{ErrorCode, StreamId};
 
 /// What has come on a stream.
@@ -35,6 +36,8 @@ pub struct FrameClient {
     pub order: Vec<StreamId>,
     pub gone: Option<(StreamId, ErrorCode)>,
     pub pongs: usize,
+    /// What the server's windows let it send: of all streams (0), and of those that have sent a body.
+    rooms: BTreeMap<StreamId, usize>,
     /// A server's farewell is answered.
     ping: Option<[u8; 8]>,
 }
@@ -85,6 +88,7 @@ impl FrameClient {
             order: Vec::new(),
             gone: None,
             pongs: 0,
+            rooms: BTreeMap::from([(0, DEFAULT_WINDOW as usize)]),
             ping: None,
         };
         let mut begin = frame::PREFACE.to_vec();
@@ -96,6 +100,22 @@ impl FrameClient {
 
     pub fn send(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).expect("it reads");
+    }
+
+    /// Sends a body, perhaps with the stream's end, as fast as the server's windows open.
+    pub fn send_body(&mut self, stream: StreamId, body: &[u8], is_whole: bool) {
+        self.rooms.insert(stream, STREAM_WINDOW as usize);
+        let parts: Vec<&[u8]> = body.chunks(10_000).collect();
+        for (n, part) in parts.iter().enumerate() {
+            for of in [0, stream] {
+                self.until(|client| client.rooms[&of] >= part.len());
+            }
+            for of in [0, stream] {
+                self.rooms.entry(of).and_modify(|room| *room -= part.len());
+            }
+            let end = u8::from(is_whole && n + 1 == parts.len()) * flag::END_STREAM;
+            self.send(&framed(kind::DATA, end, stream, part));
+        }
     }
 
     /// Asks, and waits for the whole answer.
@@ -160,7 +180,11 @@ impl FrameClient {
             kind::GOAWAY => self.gone = Some(payload::go_away(bytes).expect("a code")),
             kind::PING if head.has(flag::ACK) => self.pongs += 1,
             kind::PING => self.ping = Some(payload::ping(bytes).expect("eight bytes")),
-            kind::SETTINGS | kind::WINDOW_UPDATE => {}
+            kind::WINDOW_UPDATE => {
+                let by = payload::window_update(bytes).expect("four bytes") as usize;
+                self.rooms.entry(head.stream).and_modify(|room| *room += by);
+            }
+            kind::SETTINGS => {}
             other => panic!("a frame of type {other}"),
         }
         if matches!(head.kind, kind::HEADERS | kind::DATA) && head.has(flag::END_STREAM) {

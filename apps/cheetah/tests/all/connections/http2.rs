@@ -272,11 +272,7 @@ fn applications_answer_streams() {
     let body: Vec<u8> = (0..100_000u32).map(|n| (n % 251) as u8).collect();
     for (stream, fields) in [(1, &[("content-length", "100000")][..]), (3, &[])] {
         client.send(&request(stream, "POST", "/page?a=b", fields, false));
-        let parts: Vec<&[u8]> = body.chunks(10_000).collect();
-        for (n, part) in parts.iter().enumerate() {
-            let end = u8::from(n + 1 == parts.len()) * flag::END_STREAM;
-            client.send(&framed(kind::DATA, end, stream, part));
-        }
+        client.send_body(stream, &body, true);
         let mut application = world.accept();
         let mut asked = Vec::new();
         let (mut said, mut content) = (Vec::new(), Vec::new());

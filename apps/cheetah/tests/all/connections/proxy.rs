@@ -12,9 +12,11 @@ use exos_cheetah::applications::rules::{Rule, Scope};
 use exos_cheetah::applications::{Address, Application, Place, Rules};
 use exos_cheetah::connections::Bounds;
 use exos_cheetah::site::Settings;
+use exos_http2::frame::kind;
+use exos_http2::limits::{CONNECTION_WINDOW, STREAM_WINDOW};
 
 use super::sockets::Running;
-use crate::common::frames::{FrameClient, request};
+use crate::common::frames::{FrameClient, framed, request};
 
 /// Everything that takes longer fails.
 const LONG: Duration = Duration::from_secs(60);
@@ -507,6 +509,87 @@ fn early_hints_go_on_over_http2() {
     let response = &client.responses[&1];
     assert_eq!(response.fields[2], field(":status", "200"));
     assert_eq!(response.body, b"page");
+}
+
+/// The refusal of a tunnel ends its stream, and what comes there before and behind it is no request.
+#[test]
+fn a_refused_tunnel_ends_its_stream() {
+    let world = World::new(1, |application, _| application.keep = 0);
+    let mut client = FrameClient::new(world.server.connect(), 1 << 20);
+    let other = framed(
+        kind::DATA,
+        0,
+        0,
+        b"GET /other HTTP/1.1\r\nHost: a.test\r\n\r\n",
+    );
+    let on = |stream: u32| [&other[..5], &stream.to_be_bytes(), &other[9..]].concat();
+    for (stream, answer, status) in [
+        (1, "HTTP/1.1 403 No\r\nContent-Length: 4\r\n\r\nnope", "403"),
+        (
+            5,
+            "HTTP/1.1 200 Yes\r\nContent-Length: 4\r\n\r\nfine",
+            "502",
+        ),
+        (9, "nothing of HTTP\r\n\r\n", "502"),
+        (
+            13,
+            "HTTP/1.1 101 Yes\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n",
+            "502",
+        ),
+    ] {
+        let tunnel = [(":protocol", "websocket")];
+        client.send(&request(stream, "CONNECT", "/talk", &tunnel, false));
+        client.send(&on(stream));
+        let mut upstream = world.accept();
+        assert!(head(&mut upstream).starts_with("GET /talk HTTP/1.1\r\n"));
+        upstream.write_all(answer.as_bytes()).unwrap();
+        client.until(|client| client.responses.get(&stream).is_some_and(|it| it.is_whole));
+        client.send(&on(stream));
+        // What was on the stream is looked at before what is behind it on the connection.
+        client.send(&request(stream + 2, "GET", "/behind", &[], true));
+        let mut upstream = world.accept();
+        assert!(head(&mut upstream).starts_with("GET /behind HTTP/1.1\r\n"));
+        self::answer(&mut upstream, "page");
+        client.until(|client| {
+            client
+                .responses
+                .get(&(stream + 2))
+                .is_some_and(|it| it.is_whole)
+        });
+        let response = &client.responses[&stream];
+        assert_eq!(
+            (response.status().to_string(), response.reset),
+            (status.to_owned(), None)
+        );
+        let statuses = response.fields.iter().filter(|(name, _)| name == ":status");
+        assert_eq!(statuses.count(), 1);
+    }
+}
+
+/// What waits of tunnels for which nobody reads holds nothing up beside them: it fills each stream's window, and not the connection's.
+#[test]
+fn tunnels_that_nobody_reads_hold_up_no_others() {
+    let world = World::new(1, |_, _| {});
+    let mut client = FrameClient::new(world.server.connect(), 1 << 20);
+    let tunnels = CONNECTION_WINDOW / STREAM_WINDOW + 1;
+    let mut open = Vec::new();
+    for stream in (0..tunnels).map(|n| 2 * n + 1) {
+        let tunnel = [(":protocol", "websocket")];
+        client.send(&request(stream, "CONNECT", "/talk", &tunnel, false));
+        // Its answer does not come, and until then nobody reads.
+        open.push(world.accept());
+        client.send_body(stream, &[b'x'; STREAM_WINDOW as usize], false);
+    }
+    let stream = 2 * tunnels + 1;
+    let length = [("content-length", "100000")];
+    client.send(&request(stream, "POST", "/page", &length, false));
+    client.send_body(stream, &[b'y'; 100_000], true);
+    let mut upstream = world.accept();
+    assert!(head(&mut upstream).starts_with("POST /page HTTP/1.1\r\n"));
+    assert_eq!(bytes(&mut upstream, 100_000), "y".repeat(100_000));
+    answer(&mut upstream, "taken");
+    client.until(|client| client.responses.get(&stream).is_some_and(|it| it.is_whole));
+    assert_eq!(client.responses[&stream].body, b"taken");
 }
 
 /// Hints come before the answer, and to clients that know of them.
