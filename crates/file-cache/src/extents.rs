@@ -18,6 +18,7 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::num::NonZeroU64;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::rc::Rc;
 
 /// A file that a program has open here.
 #[derive(Debug)]
@@ -99,6 +100,10 @@ impl Name {
     }
 }
 
+/// As long as it is there, an answer of this process has bytes of an extent.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lent(Rc<()>);
+
 #[derive(Debug)]
 struct Extent {
     name: Name,
@@ -106,6 +111,8 @@ struct Extent {
     bytes: Aggregate,
     /// How often it was used since the policy last asked.
     uses: u8,
+    /// The answers that have bytes of it have a clone.
+    lent: Lent,
     /// The policy does not know of it: some program had its bytes when its turn to go came.
     is_parked: bool,
 }
@@ -118,7 +125,7 @@ impl Extent {
 
     /// Some program has bytes of it, or is about to.
     fn is_pinned(&self) -> bool {
-        self.bytes.slices().any(Slice::is_held_by_members)
+        Rc::strong_count(&self.lent.0) > 1 || self.bytes.slices().any(Slice::is_held_by_members)
     }
 }
 
@@ -156,19 +163,21 @@ impl Extents {
         &self.pool
     }
 
-    /// Bytes of a file from a place on, as many as there are of one extent; none behind its end.
+    /// Bytes of a file from a place on, as many as there are of one extent, which is `lent`; none behind its end.
     pub fn read(
         &mut self,
         file: &mut OpenFile,
         offset: u64,
         len: u64,
+        lent: &mut Vec<Lent>,
     ) -> Result<Aggregate, Status> {
         let end = file.version.len.min(offset.saturating_add(len));
         if offset >= end {
             return Ok(Aggregate::new());
         }
         let extent = offset / EXTENT_LEN as u64;
-        let mut bytes = self.extent(file, extent)?;
+        let (mut bytes, of) = self.extent(file, extent)?;
+        lent.push(of);
         let within = (offset % EXTENT_LEN as u64) as usize;
         bytes = if within > 0 {
             bytes.split(within)
@@ -180,7 +189,7 @@ impl Extents {
         Ok(bytes)
     }
 
-    fn extent(&mut self, file: &OpenFile, extent: u64) -> Result<Aggregate, Status> {
+    fn extent(&mut self, file: &OpenFile, extent: u64) -> Result<(Aggregate, Lent), Status> {
         let name = Name {
             device: file.device,
             inode: file.inode,
@@ -190,18 +199,18 @@ impl Extents {
             let there = self.extents[key.index()].as_mut().expect("it has a name");
             if there.version == file.version {
                 there.uses = (there.uses + 1).min(USES_MAX);
-                let bytes = there.bytes.clone();
+                let (bytes, lent) = (there.bytes.clone(), there.lent.clone());
                 if !there.is_parked {
                     self.policy.used(key);
                 }
                 self.statistics.hits += 1;
-                return Ok(bytes);
+                return Ok((bytes, lent));
             }
             // One of the two is of the past; which, reading tells.
         }
         let bytes = self.fetch(file, extent)?;
-        self.keep(name, file.version, bytes.clone());
-        Ok(bytes)
+        let lent = self.keep(name, file.version, bytes.clone());
+        Ok((bytes, lent))
     }
 
     /// Reads an extent of a version of a file.
@@ -256,7 +265,7 @@ impl Extents {
         }
     }
 
-    fn keep(&mut self, name: Name, version: Version, bytes: Aggregate) {
+    fn keep(&mut self, name: Name, version: Version, bytes: Aggregate) -> Lent {
         if let Some(before) = self.by_name.get(&name).copied() {
             match self.at(before).is_parked {
                 true => self.parked.retain(|key| *key != before),
@@ -273,12 +282,15 @@ impl Extents {
             version,
             bytes,
             uses: 1,
+            lent: Lent::default(),
             is_parked: false,
         };
+        let lent = extent.lent.clone();
         self.statistics.held += extent.taken();
         self.by_name.insert(name, key);
         self.policy.admitted(newcomer(key, &extent));
         self.extents[key.index()] = Some(extent);
+        lent
     }
 
     /// Takes out what the policy says; false when some program has bytes of all that is there. What somebody has is parked, so that it is

@@ -1,6 +1,6 @@
 //! What the service knows of a program: its files, and what it is still to be given. Nothing of it is left when the program ends, however it does.
 
-use crate::extents::{Extents, OpenFile};
+use crate::extents::{Extents, Lent, OpenFile};
 use crate::limits::{ANSWER_LEN_MAX, FILES_MAX, REQUESTS_AT_ONCE, SLOTS};
 use crate::protocol::{Answer, MESSAGE_LEN, Request, Status, bytes, words};
 use exos_iolite::{Aggregate, Options, Sender, Slice};
@@ -25,6 +25,8 @@ pub(crate) struct Session {
     files: HashMap<u32, OpenFile>,
     /// Answers for which there was no room yet. As long as there are some, nothing more is read from the program.
     out: Aggregate,
+    /// The extents that answers have bytes of: nothing is won when they go.
+    lent: Vec<Lent>,
     /// It keeps all that it may, so that nothing tells when there is room again.
     pub is_stuck: bool,
     is_armed: bool,
@@ -45,6 +47,7 @@ impl Session {
             sender: Sender::connect(beside, extents.pool(), options)?,
             files: HashMap::new(),
             out: Aggregate::new(),
+            lent: Vec::new(),
             is_stuck: false,
             is_armed: false,
         })
@@ -102,6 +105,7 @@ impl Session {
                 Err(_) => return Err(Over::Fault),
             }
         }
+        self.lent.clear();
         Ok(())
     }
 
@@ -192,7 +196,12 @@ impl Session {
         let mut bytes = Aggregate::new();
         loop {
             let done = bytes.len() as u64;
-            match extents.read(file, offset.saturating_add(done), len - done) {
+            match extents.read(
+                file,
+                offset.saturating_add(done),
+                len - done,
+                &mut self.lent,
+            ) {
                 Ok(more) if more.is_empty() => return Ok((Status::Done, bytes)),
                 Ok(more) => bytes.concatenate(more),
                 Err(status) if bytes.is_empty() => return Ok((status, bytes)),

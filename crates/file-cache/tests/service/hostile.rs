@@ -1,16 +1,16 @@
 //! Programs and services that do as they like.
 
 use crate::common::{content, open, read_all, serve, wait_until};
-use exos_file_cache::limits::{EXTENT_LEN, SESSIONS_MAX};
+use exos_file_cache::limits::{EXTENT_LEN, MEMORY_MIN, SESSIONS_MAX};
 use exos_file_cache::{Client, Error, Opened, Request};
 use exos_iolite::{Aggregate, Options, Pool, Sender, Shape, Slice};
 use exos_replacement::PolicyName;
 use exos_testing::Random;
 use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept, bind,
-    connect, listen, recv, send, socket_with,
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
+    SocketFlags, SocketType, accept, bind, connect, listen, recv, send, sendmsg, socket_with,
 };
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 
 fn packets() -> OwnedFd {
@@ -221,4 +221,72 @@ fn an_answer_that_is_too_long_is_a_fault() {
     assert!(matches!(read, Err(Error::Fault(_))), "{read:?}");
     drop(client);
     service.join().expect("it has said all");
+}
+
+fn ask_with(socket: &OwnedFd, request: Request, file: &std::fs::File) {
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    let descriptors = [file.as_fd()];
+    assert!(ancillary.push(SendAncillaryMessage::ScmRights(&descriptors)));
+    let message = bytes(request.words());
+    let parts = [std::io::IoSlice::new(&message)];
+    sendmsg(socket, &parts, &mut ancillary, SendFlags::NOSIGNAL).expect("it serves");
+}
+
+/// Answers that are not taken have extents, which would give no memory back: they do not go, and what they take is known.
+#[test]
+fn answers_that_nobody_takes_are_counted() {
+    let place = serve(PolicyName::Lru);
+    let mut client = place.client();
+    let shared = place.file("shared", &content(1, EXTENT_LEN));
+    read_all(&mut client, &shared);
+    let programs: Vec<OwnedFd> = (0..12)
+        .map(|n| {
+            let path = place.file(&format!("own{n}"), &content(n, EXTENT_LEN));
+            read_all(&mut client, &path);
+            let socket = raw(&place.socket);
+            for (file, path) in [(0, &shared), (1, &path)] {
+                let open = std::fs::File::open(path).expect("it is there");
+                ask_with(&socket, Request::Open { file }, &open);
+            }
+            // The pipe is full of answers of one file when those of the other come.
+            let all = EXTENT_LEN as u64;
+            for (file, len) in [
+                (0, all),
+                (0, all),
+                (0, all),
+                (0, 1),
+                (0, 1),
+                (0, 1),
+                (0, 1),
+                (0, 1),
+                (1, all),
+            ] {
+                let ask = bytes(
+                    Request::Read {
+                        file,
+                        offset: 0,
+                        len,
+                    }
+                    .words(),
+                );
+                send(&socket, &ask, SendFlags::NOSIGNAL).expect("it serves");
+            }
+            socket
+        })
+        .collect();
+    wait_until(&mut client, |statistics| {
+        statistics.passed_bytes >= (1 + 12 + 12 * 4) * EXTENT_LEN as u64
+    });
+    for n in 0..40 {
+        let text = content(n, 300_000);
+        let path = place.file(&format!("other{n}"), &text);
+        assert!(read_all(&mut client, &path).to_vec() == text);
+    }
+    let statistics = client.statistics().expect("it answers");
+    assert_eq!(statistics.failed, 0, "{statistics:?}");
+    let slack = 4 * EXTENT_LEN as u64;
+    assert!(statistics.held > MEMORY_MIN - slack, "{statistics:?}");
+    drop(programs);
+    wait_until(&mut client, |statistics| statistics.programs == 1);
 }
