@@ -36,13 +36,14 @@ static void *wait_in(void *call)
     case 'm': recvmsg(fd, &message, 0); break;
     case 'a': accept(listener, NULL, NULL); break;
     case 'p': poll(&asked, 1, -1); break;
+    case 'n': for (asked.events = POLLOUT;;) poll(&asked, 1, -1);
     case 'e': epoll_wait(set, &event, 1, -1); break;
     }
     pthread_cleanup_pop(0);
     return NULL;
 }
 
-/* Whether a thread that waits in this call is cancelled there, be it before it waits. */
+/* Whether a thread that waits in this call, or makes it all the time, is cancelled there, be it before it waits. */
 static int is_cancelled(const char *call, int pause)
 {
     struct timespec until, in = {.tv_nsec = pause};
@@ -61,7 +62,7 @@ static int is_cancelled(const char *call, int pause)
 
 int main(int count, char **words)
 {
-    static const char *const calls[] = {"recv", "Read", "msg", "accept", "poll", "epoll_wait"};
+    static const char *const calls[] = {"recv", "Read", "msg", "accept", "poll", "none: poll finds it ready", "epoll_wait"};
     struct sockaddr_in to = {.sin_family = AF_INET}, any = {.sin_family = AF_INET, .sin_port = htons(9450)};
     struct epoll_event event = {.events = EPOLLIN};
     const struct timeval limit = {.tv_sec = 20};

@@ -151,6 +151,8 @@ extern "C" fn in_parent() {
     if IS_BUSY.get() {
         return leave_turn();
     }
+    // Another thread may have made one since `before_fork`.
+    untouched::forget_all();
     epoll::let_go();
     if here().is_some_and(|here| !here.has_part_for_child()) {
         sharing::go_on();
@@ -166,6 +168,7 @@ extern "C" fn in_child() {
     let Some(here) = here() else {
         return;
     };
+    untouched::forget_all();
     epoll::let_go();
     sharing::go_on_alone();
     let Some(part) = here.is_child() else {

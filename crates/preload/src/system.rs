@@ -83,7 +83,7 @@ constants! {
     TCP_NODELAY = 1; TCP_MAXSEG = 2; TCP_KEEPIDLE = 4; TCP_KEEPINTVL = 5; TCP_KEEPCNT = 6; TCP_INFO = 11; TCP_CONGESTION = 13; TCP_USER_TIMEOUT = 18;
     AF_UNSPEC = 0; AF_INET = 2; AF_INET6 = 10; SOCK_STREAM = 1; SOCK_DGRAM = 2;
     MSG_OOB = 1; MSG_PEEK = 2; MSG_TRUNC = 0x20; MSG_DONTWAIT = 0x40; MSG_WAITALL = 0x100; MSG_NOSIGNAL = 0x4000;
-    MSG_ERRQUEUE = 0x2000; MSG_CTRUNC = 8; MSG_MORE = 0x8000; MSG_WAITFORONE = 0x10000;
+    MSG_ERRQUEUE = 0x2000; MSG_CTRUNC = 8; MSG_MORE = 0x8000; MSG_WAITFORONE = 0x10000; MSG_FASTOPEN = 0x2000_0000;
     RWF_NOWAIT = 8; RWF_APPEND = 0x10; RWF_NOAPPEND = 0x20; RWF_NOSIGNAL = 0x100; RWF_OF_SOCKETS = 0x13f;
     SEEK_SET = 0; SEEK_CUR = 1; F_DUPFD = 0; F_GETFD = 1; FD_CLOEXEC = 1; F_GETFL = 3; F_SETFL = 4; O_RDWR = 2; F_DUPFD_CLOEXEC = 1030; O_NONBLOCK = 0o4000;
     O_CLOEXEC = 0o2_000_000;
@@ -110,6 +110,7 @@ unsafe extern "C" {
     pub fn getpid() -> i32;
     pub fn raise(signal: i32) -> i32;
     pub fn pthread_setcanceltype(kind: i32, before: *mut i32) -> i32;
+    pub fn pthread_testcancel();
     pub fn pthread_atfork(
         before: extern "C" fn(),
         parent: extern "C" fn(),

@@ -19,6 +19,8 @@ pub(crate) struct Flow {
     pub stream: TcpStream,
     /// Read of the program, and not taken by the connection.
     rest: Option<Slice>,
+    /// The program may have written what was not read yet: it is told of by an edge, once.
+    is_written: bool,
     /// Taken of the connection, and not read by the program.
     unread: Vec<u8>,
     /// The program writes no more, and the peer has been told.
@@ -43,6 +45,7 @@ impl Flow {
         Self {
             stream,
             rest: None,
+            is_written: true,
             unread: Vec::new(),
             program_finished: false,
             peer_finished: false,
@@ -62,14 +65,15 @@ impl Flow {
     }
 
     /// Moves what can be moved, some of it by way of the buffer. What has come is read before the connection's end is told. The kernel is
-    /// asked for what the program has written where it may have written since, and where that was not all taken.
+    /// asked for what the program has written where it may have written since it had nothing, and where that was not all taken.
     ///
     /// # Errors
     ///
     /// The Unix socket does not work.
     pub fn turn(&mut self, end: &OwnedFd, buffer: &mut [u8], by_program: bool) -> io::Result<Goes> {
+        self.is_written |= by_program;
         self.pass_to_program(end)?;
-        if by_program || self.rest.is_some() {
+        if self.is_written || self.rest.is_some() {
             self.pass_to_peer(end, buffer)?;
         }
         let closed = self.program_finished && self.rest.is_none() && is_hung_up(end)?;
@@ -106,7 +110,10 @@ impl Flow {
                     self.moved.from_program += count as u64;
                     self.rest = Some(Buffer::from(&buffer[..count]).into());
                 }
-                Err(Errno::AGAIN) => return Ok(()),
+                Err(Errno::AGAIN) => {
+                    self.is_written = false;
+                    return Ok(());
+                }
                 Err(Errno::CONNRESET) => {
                     // Closed, with something of the peer's unread: it is sent a reset (RFC 1122 §4.2.2.13).
                     self.program_finished = true;

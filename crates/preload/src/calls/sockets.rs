@@ -248,6 +248,7 @@ pub(super) unsafe extern "C" fn listen(fd: i32, backlog: i32) -> i32 {
 pub(super) unsafe extern "C" fn shutdown(fd: i32, how: i32) -> i32 {
     traced!(n::SHUTDOWN, [fd, how], {
         datagrams::share_made(fd);
+        untouched::forget(fd);
         match find(fd) {
             // SAFETY: as above.
             None => unsafe { system::shutdown(fd, how) },

@@ -87,6 +87,7 @@ unsafe extern "C" fn send(fd: i32, from: *const u8, size: Size, flags: i32) -> S
     traced!(n::SENDTO, [fd, from.addr(), size, flags], {
         // SAFETY: as above.
         unsafe {
+            opens(fd, flags);
             on_shared!(
                 fd,
                 found => found.transmit(&one(from.cast_mut(), size), flags),
@@ -111,6 +112,7 @@ pub(super) unsafe extern "C" fn sendto(
         {
             // SAFETY: as above.
             unsafe {
+                opens(fd, flags);
                 share_datagrams(fd, name, name_len);
                 on_shared!(
                     fd,
@@ -128,6 +130,13 @@ pub(super) unsafe extern "C" fn sendto(
             }
         }
     )
+}
+
+/// What is sent may open a connection of the kernel's (tcp(7)).
+fn opens(fd: i32, flags: i32) {
+    if flags & MSG_FASTOPEN != 0 {
+        untouched::forget(fd);
+    }
 }
 
 /// A socket of the kernel's that sends its first datagram, to another host, is ours from then on; one of ours that sends it to this
@@ -190,6 +199,7 @@ pub(super) unsafe extern "C" fn sendmsg(fd: i32, message: *const Message, flags:
     traced!(n::SENDMSG, [fd, message.addr(), flags], {
         // SAFETY: as above.
         unsafe {
+            opens(fd, flags);
             if !message.is_null() {
                 share_datagrams(fd, (*message).name, (*message).name_len);
             }
@@ -217,6 +227,7 @@ pub(super) unsafe extern "C" fn sendmmsg(
     traced!(n::SENDMMSG, [fd, messages.addr(), count, flags], {
         // SAFETY: as above.
         unsafe {
+            opens(fd, flags);
             if count > 0 && !messages.is_null() {
                 let first = &(*messages).message;
                 share_datagrams(fd, first.name, first.name_len);
