@@ -5,6 +5,7 @@ import concurrent.futures
 import ctypes
 import errno
 import fcntl
+import mmap
 import os
 import random
 import resource
@@ -186,15 +187,25 @@ def leaves_slow(work):
 
 
 def counts_asked(work):
-    """Counts how often it is asked to end, and ends two seconds after the first time."""
-    times = []
-    signal.signal(signal.SIGTERM, lambda *_: times.append(time.monotonic()))
-    with open(f"{work}/counting", "w") as file:
-        print(os.getpid(), file=file)
-    while not times or time.monotonic() < times[0] + 2:
+    """Counts how often it is asked to end, says that each time, and ends when it has been enough."""
+    times = 0
+
+    def say():
+        with open(f"{work}/asked-times.new", "w") as file:
+            print(times, file=file)
+        os.rename(f"{work}/asked-times.new", f"{work}/asked-times")
+
+    def asked(*_):
+        nonlocal times
+        times += 1
+    signal.signal(signal.SIGTERM, asked)
+    said = -1
+    while not os.path.exists(f"{work}/enough"):
+        if said != times:
+            said = times
+            say()
         time.sleep(0.01)
-    with open(f"{work}/asked-times", "w") as file:
-        print(len(times), file=file)
+    say()
 
 
 def with_signals(how, *program):
@@ -1379,6 +1390,26 @@ def parent_of(pid):
         return next(int(line.split()[1]) for line in status if line.startswith("PPid:"))
 
 
+def beneath():
+    """A function that makes a system call by an instruction of its own, which the library does not see; of x86-64."""
+    page = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+    page.write(bytes.fromhex("4889f8 4889f7 4889d6 4889ca 4d89c2 4d89c8 4c8b4c2408 0f05 c3"))
+    call = ctypes.CFUNCTYPE(ctypes.c_long, *[ctypes.c_long] * 7)(ctypes.addressof(ctypes.c_char.from_buffer(page)))
+
+    def by_number(number, *words):
+        assert page
+        return call(number, *words, *[0] * (6 - len(words)))
+    return by_number
+
+
+def say_counters():
+    """Has the supervisor say what it has counted: it has heard of that before it answers two more calls."""
+    os.kill(supervisor_of_this(), signal.SIGUSR1)
+    with socket.socket() as s:
+        for _ in range(3):
+            s.setsockopt(1, socket.SO_KEEPALIVE, 1)
+
+
 def listens(port=9400, backlog=4096):
     listener = socket.create_server(("", port), backlog=backlog)
     listener.settimeout(60)
@@ -1615,6 +1646,36 @@ def as_made(ours, *hosts):
             s.setsockopt(*idle, 78)
             s.connect((host, port))
             assert s.getsockopt(*idle) == 78
+    # What is done beneath the library: by the C library itself, and by instructions of a program's own.
+    libc = ctypes.CDLL(None, use_errno=True)
+    with socket.socket() as s:
+        assert libc.bindresvport(s.fileno(), None) == 0, os.strerror(ctypes.get_errno())
+        assert (port := s.getsockname()[1]) < 1024
+        s.connect((hosts[0], 8000))
+        assert s.getsockname() == (ours, port), (s.getsockname(), port)
+    if os.uname().machine == "x86_64":
+        call, value = beneath(), ctypes.c_int(77)
+
+        def set_beneath(s):
+            assert call(54, s.fileno(), *idle, ctypes.addressof(value), 4) == 0
+
+        def set_by_thread(s):
+            thread = threading.Thread(target=set_beneath, args=(s,))
+            thread.start()
+            thread.join()
+
+        for change in set_beneath, set_by_thread:
+            with socket.socket() as s:
+                change(s)
+                s.connect((hosts[0], 8000))
+                assert s.getsockopt(*idle) == 77, change
+        # A number that is another socket's by now.
+        closed = socket.socket().detach()
+        assert call(3, closed) == 0
+        with socket.socket(socket.AF_INET6) as s:
+            assert s.fileno() == closed
+            s.connect(("fd10::2", 8000))
+            assert s.getpeername()[0] == "fd10::2"
     # One that listened, and went by a Unix socket.
     with socket.socket() as s:
         s.listen()
@@ -1775,17 +1836,21 @@ def limited(host, port):
     before it says so goes on with them; one that may have as little from its beginning goes by intercepted calls."""
     limits = (2 << 30, 4 << 30)
 
+    def space(size):
+        return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+
     def fetches(kind):
         with socket.create_connection((host, int(port)), 20) as c:
             assert os.readlink(f"/proc/self/fd/{c.fileno()}").startswith(kind)
-            large = bytearray(1 << 30)
+            # Of the address space alone: the memory would take its time.
+            large = space(1 << 30)
             c.sendall(b"GET /small HTTP/1.0\r\n\r\n")
             assert read_all(c).endswith(b"hello\n")
-            del large
+            large.close()
         try:
-            bytearray(3 << 30)
-        except MemoryError:
-            pass
+            space(3 << 30)
+        except OSError as error:
+            assert error.errno == errno.ENOMEM
         else:
             raise AssertionError("it may have as much as it likes")
         assert resource.getrlimit(resource.RLIMIT_AS) == limits
@@ -1961,8 +2026,76 @@ def kernels_datagrams(host):
         assert libc.connect(s.fileno(), bytes(16), 16) == 0
         s.sendto(b"x", (host, 9))
         assert "eventfd" in os.readlink(f"/proc/self/fd/{s.fileno()}")
-    os.kill(supervisor_of_this(), signal.SIGUSR1)
-    time.sleep(0.1)
+    say_counters()
+
+
+def connects_untouched(*hosts):
+    """Sockets that are connected as they were made, 25 to each, by two threads; and what was counted of them."""
+    def connect_all(count):
+        for host in hosts:
+            for _ in range(count):
+                with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as s:
+                    s.settimeout(60)
+                    s.connect((host, 8000))
+    connect_all(20)
+    thread = threading.Thread(target=connect_all, args=(5,))
+    thread.start()
+    thread.join()
+    say_counters()
+
+
+def claims(host, port):
+    """A process that says the part of the memory that another has, or asks for what is another's, has nothing put into that one's table, and
+    gets nothing of its."""
+    call, marked, asks, place = beneath(), 0x45584f53_6d61726b, 0x45584f53, 200
+    name = ctypes.create_string_buffer(struct.pack("=H", socket.AF_INET) + struct.pack("!H", int(port)) + socket.inet_aton(host) + bytes(8))
+
+    def kind(fd):
+        return os.readlink(f"/proc/self/fd/{fd}").partition(":")[0]
+
+    def claim_parts(expected):
+        for part in range(16):
+            made = call(41, socket.AF_INET, socket.SOCK_STREAM, 0)
+            assert made >= 0 and call(33, made, place) == place and call(3, made) == 0
+            assert (said := call(42, place, ctypes.addressof(name), 16, marked, part << 4 | 1)) == 0, said
+            assert kind(place) == expected, (part, kind(place))
+            os.close(place)
+
+    def claim_sockets(shared):
+        counter = call(290, 0xe8050000, os.O_NONBLOCK)
+        assert counter >= 0
+        for number in range(64):
+            assert call(54, counter, asks, 2, number) < 0, "the watcher of another"
+            call(54, counter, asks, 3, number)
+            assert kind(counter) == "anon_inode", f"socket {number} of another"
+        # What it has of its parent it may have go by a Unix socket.
+        for number in range(64):
+            call(54, shared, asks, 3, number)
+        assert kind(shared) == "socket", kind(shared)
+
+    def in_child(fork, attack, *arguments):
+        if (pid := fork()) == 0:
+            try:
+                attack(*arguments)
+                os._exit(0)
+            finally:
+                sys.excepthook(*sys.exc_info())
+                os._exit(1)
+        assert os.waitpid(pid, 0)[1] == 0
+
+    def without_part():
+        return call(57)
+
+    reader, writer = os.pipe()
+    os.dup2(reader, place)
+    with socket.create_connection((host, int(port)), 60) as s:
+        assert kind(s.fileno()) == "anon_inode"
+        for arguments in ((os.fork, claim_parts, "anon_inode"), (without_part, claim_parts, "socket"), (without_part, claim_sockets, s.fileno())):
+            in_child(*arguments)
+            os.write(writer, b"kept")
+            assert os.read(place, 10) == b"kept"
+        s.sendall(REQUEST)
+        assert read_all(s).endswith(b"hello\n")
 
 
 def options_kept(host, port):

@@ -144,7 +144,7 @@ impl Sockets {
             libc::SYS_getsockname => self.name(cx, call, false),
             libc::SYS_getpeername => self.name(cx, call, true),
             libc::SYS_getsockopt => self.unix.get_option(cx, call),
-            libc::SYS_setsockopt => self.unix.set_option(cx, call),
+            libc::SYS_setsockopt => self.set_option(cx, call),
             libc::SYS_io_uring_setup => self.refuse_ring(call),
             libc::SYS_epoll_create1 => Ok(self.unix.sets.create(cx, call)),
             #[cfg(target_arch = "x86_64")]
@@ -226,7 +226,25 @@ impl Sockets {
             sockopt::set_ipv6_v6only(&descriptor.fd, true)?;
         }
         self.ports.bind(descriptor.inode, address);
+        self.touch(call);
         Ok(Answer::Value(0))
+    }
+
+    /// One of ours has the option here, and of one of the kernel's it is known that it may have one, which the library may not have seen.
+    fn set_option(&mut self, cx: &Context, call: &Call) -> io::Result<Answer> {
+        let (descriptor, key) = self.unix.descriptor(call)?;
+        match key {
+            Some(key) => return self.unix.set_option(cx, call, key, &descriptor),
+            None if self.sharing.is_some() && descriptor.tcp_family().is_some() => self.touch(call),
+            None => {}
+        }
+        Ok(Answer::Pass)
+    }
+
+    fn touch(&mut self, call: &Call) {
+        if let Some(sharing) = &mut self.sharing {
+            sharing.touch(call);
+        }
     }
 
     fn listen(&mut self, cx: &Context, call: &Call) -> io::Result<Answer> {

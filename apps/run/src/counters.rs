@@ -26,6 +26,8 @@ pub(crate) struct SocketCounters {
     /// How many there were, those that are open included.
     pub made: u64,
     pub open: usize,
+    /// Connected without a look at what they were before.
+    pub untouched: u64,
     /// Calls that they have answered by themselves.
     pub calls: u64,
     pub moved: Moved,
@@ -50,6 +52,7 @@ pub(crate) fn report(calls: CallCounters, shared: SocketCounters, intercepted: S
         ("calls_passed", calls.passed),
         ("sockets_shared", shared.made),
         ("sockets_shared_open", shared.open as u64),
+        ("sockets_shared_untouched", shared.untouched),
         ("sockets_intercepted", intercepted.made),
         ("sockets_intercepted_open", intercepted.open as u64),
         ("bytes_to_program", moved.to_program),

@@ -27,7 +27,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, getpgid, getpgrp, getppid, kill_process};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
 
-use crate::limits::{GOODBYE_TIME, GROUP_TIME, LEFT_LOOK};
+use crate::limits::{GOODBYE_TIME, GROUP_MEMORY, GROUP_TIME, LEFT_LOOK};
 use crate::signals::{pipe, take};
 use crate::supervise::exit_code;
 
@@ -148,15 +148,18 @@ impl Guard {
     /// The process group where all of it was asked to end, as this process was.
     fn asked_group(&mut self, signals: &Signals) -> io::Result<Option<Pid>> {
         let now = Instant::now();
+        let mut is_over = false;
         loop {
             // Another one, of which `exos run` makes no order, is not this one.
-            let is_recent = |asked: Instant| now < asked + GROUP_TIME;
+            let is_recent = |asked: Instant| now < asked + GROUP_MEMORY;
             if self.asked.take().is_some_and(is_recent) {
                 return Ok(Some(getpgrp()));
             }
-            if now.elapsed() >= GROUP_TIME || getppid() != self.supervisor {
+            if is_over || getppid() != self.supervisor {
                 return Ok(None);
             }
+            // What has come in this time is heard, also where this process had no turn until it was over.
+            is_over = now.elapsed() >= GROUP_TIME;
             self.hear(signals, Some(now + GROUP_TIME))?;
         }
     }

@@ -18,8 +18,11 @@ pub(crate) const GOODBYE_TIME: Duration = Duration::from_secs(5);
 pub(crate) const ONE_REQUEST: Duration = Duration::from_secs(1);
 
 /// How long the program's guard waits for a request that the whole process group may have, of which the program is one, before it passes
-/// it on to that; and for how long it remembers such a request, which may come to it first.
+/// it on to that.
 pub(crate) const GROUP_TIME: Duration = Duration::from_millis(50);
+
+/// For how long the guard remembers such a request, which may come to it first: until `exos run` has heard of it, on a busy machine.
+pub(crate) const GROUP_MEMORY: Duration = Duration::from_millis(500);
 
 /// How often it is looked whether those that are killed are all: some fork meanwhile.
 pub(crate) const LEFT_LOOK: Duration = Duration::from_millis(10);

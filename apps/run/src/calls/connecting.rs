@@ -73,7 +73,7 @@ impl Sockets {
         let Some((shared, said)) = sharing.and_then(|sharing| sharing.untouched_for(call)) else {
             return Ok(None);
         };
-        if to.is_ipv6() && !said.is_v6 || cx.is_hosts(to, Protocol::Tcp) {
+        if to.is_ipv6() && !said.is_v6 || cx.is_hosts(to, Protocol::Tcp) || !shared.knows(said) {
             return Ok(None);
         }
         shared.connect_untouched(cx, call, said, to)?;

@@ -1,6 +1,7 @@
 //! What programs ask for by way of the library, and what becomes of their sockets when they become other programs.
 
 use std::io;
+use std::iter::successors;
 use std::net::IpAddr;
 
 use exos::net::TcpStream;
@@ -35,16 +36,20 @@ impl Sharing {
                     self.process_ended(pid);
                 }
                 self.sockets.marks.forget(number);
+                self.touched.forget(number);
             }
             Some(Ask::Watch) => {
                 let pid = intercept::process_of(call.thread)?;
+                if self.processes.part_of(pid).is_none() {
+                    return fails(libc::EPERM);
+                }
                 let waker = intercept::descriptor(call.thread, fd)?;
                 self.sockets.news.watch(number, waker, pid)?;
             }
             Some(Ask::Unshare) => {
                 // Otherwise it has been before, for another of the program's threads.
                 if let Some(close_on_exec) = shared_descriptor(call.thread, fd)?
-                    && self.may_be(call, fd, number)
+                    && self.may_be(call, fd, number)?
                 {
                     self.sockets
                         .unshare(cx, unix, (call, fd, close_on_exec), number)?;
@@ -125,12 +130,24 @@ impl Sharing {
         }
     }
 
-    /// Whether a descriptor is this shared socket still: another thread may have closed it, and opened another. Of a child that has no part
-    /// (vfork(2)) that is not known.
-    fn may_be(&self, call: &Call, fd: i32, number: u32) -> bool {
-        let pid = intercept::process_of(call.thread).ok();
-        pid.and_then(|pid| self.processes.part_of(pid))
-            .is_none_or(|part| self.memory.assigned(part, fd) == Some(number))
+    /// Whether a descriptor is this shared socket still: another thread may have closed it, and opened another. A child that has no part
+    /// (vfork(2)) has its parent's sockets: copies of that one's counter, where any process can make another of its value.
+    fn may_be(&self, call: &Call, fd: i32, number: u32) -> io::Result<bool> {
+        let pid = intercept::process_of(call.thread)?;
+        if let Some(part) = self.processes.part_of(pid) {
+            return Ok(self.memory.assigned(part, fd) == Some(number));
+        }
+        let parents = successors(Some(pid), |pid| intercept::parent_of(*pid).ok());
+        let known = |pid| Some((pid, self.processes.part_of(pid)?));
+        let Some((parent, part)) = parents.skip(1).find_map(known) else {
+            return Ok(false);
+        };
+        let mut all = self.memory.descriptors(part);
+        let of_parent = all.find(|(_, other)| *other == number);
+        Ok(match of_parent {
+            Some((of_parent, _)) => counter_of(call.thread, fd)? == counter_of(parent, of_parent)?,
+            None => false,
+        })
     }
 
     /// A process is about to become another program, which may know nothing of shared sockets: those that it keeps are Unix sockets
@@ -168,4 +185,18 @@ impl Sharing {
         self.processes.becomes_another(pid);
         Ok(Answer::Pass)
     }
+}
+
+/// Which counter (eventfd(2)) a descriptor is: copies of it have its number, and no other has.
+///
+/// # Errors
+///
+/// There is no such descriptor, or it is no counter.
+fn counter_of(thread: u32, fd: i32) -> io::Result<u64> {
+    let info = intercept::text_of(&format!("/proc/{thread}/fdinfo/{fd}"))?;
+    let number = info
+        .lines()
+        .find_map(|line| line.strip_prefix("eventfd-id:"));
+    let number = number.and_then(|number| number.trim().parse().ok());
+    number.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }

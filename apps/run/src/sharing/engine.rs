@@ -26,6 +26,7 @@ use super::gathering::Gathering;
 use super::library::Library;
 use super::processes::{PROCESS, Processes};
 use super::sockets::{BY_LOOPBACK, SHARED, SharedSockets};
+use super::untouched::Touched;
 use crate::answer::Answer;
 use crate::context::Context;
 use crate::counters::SocketCounters;
@@ -49,6 +50,7 @@ pub(crate) struct Sharing {
     has_worked: bool,
     naps: u32,
     gathering: Gathering,
+    pub(super) touched: Touched,
     /// A process could not have the memory, which was said.
     pub(super) has_said_no_room: bool,
 }
@@ -86,6 +88,7 @@ impl Sharing {
             has_worked: false,
             naps: 0,
             gathering: Gathering::new(Instant::now(), has_one_core),
+            touched: Touched::default(),
             has_said_no_room: false,
         })
     }
@@ -114,7 +117,10 @@ impl Sharing {
     }
 
     pub fn counters(&self) -> SocketCounters {
-        self.sockets.table.counters()
+        SocketCounters {
+            untouched: self.sockets.untouched,
+            ..self.sockets.table.counters()
+        }
     }
 
     /// Says which processes have each socket.
@@ -140,18 +146,27 @@ impl Sharing {
             MARKED if has_place => self.part_asking(call)?,
             _ => return None,
         };
+        self.touched.take(part, call.args[0] as i32);
         Some((&mut self.sockets, part))
     }
 
-    /// As above, for one that is connected and that nothing was done to before, as the library says.
+    /// The caller's part, of a call that connects a socket that nothing was done to before, as the library says. Others can say so, too: the
+    /// part is to be the caller's, and the number nothing that is known of its process. None where the kernel or the program did something
+    /// to the socket beneath the library.
     pub fn untouched_for(&mut self, call: &Call) -> Option<(&mut SharedSockets, Untouched)> {
         let said = Untouched::of(call.args[4]).filter(|_| call.args[3] == MARKED)?;
-        let fd = call.args[0] as usize;
-        // What it says is its own program's, or it would not know the mark.
-        let is_known = fd < DESCRIPTORS
-            && self.processes.has(said.part)
-            && self.memory.assigned(said.part, fd as i32).is_none();
-        (is_known && self.sockets.table.has_room()).then_some((&mut self.sockets, said))
+        let fd = i32::try_from(call.args[0]).ok()?;
+        let is_new = self.memory.is_nothing(said.part, fd)
+            && self.processes.is_of(call.thread, said.part)
+            && !self.touched.take(said.part, fd);
+        (is_new && self.sockets.table.has_room()).then_some((&mut self.sockets, said))
+    }
+
+    /// Something was done to a socket of TCP by a call that came here, by way of the library or beneath it.
+    pub fn touch(&mut self, call: &Call) {
+        if let Some(part) = self.part_calling(call) {
+            self.touched.note(part, call.args[0] as i32);
+        }
     }
 
     /// The part of the caller's process, where there is room for another socket.
@@ -241,6 +256,7 @@ impl Sharing {
             PROCESS.. => {
                 let part = (token - PROCESS) as u32;
                 self.sockets.marks.forget(part);
+                self.touched.forget(part);
                 if let Some(pid) = self.processes.ended(&cx.poll, part)? {
                     self.process_ended(pid);
                 }

@@ -124,12 +124,13 @@ impl News {
     ///
     /// # Errors
     ///
-    /// There is no such watcher, or this is no counter (eventfd(2)) that is written to without waiting.
+    /// The process has no such watcher, or this is no counter (eventfd(2)) that is written to without waiting.
     pub fn watch(&mut self, watcher: u32, waker: OwnedFd, pid: u32) -> io::Result<()> {
         let counts = counter(std::process::id(), waker.as_raw_fd())?.is_some();
         let waits = !fcntl_getfl(&waker)?.contains(OFlags::NONBLOCK);
+        let is_its = self.memory.has_watcher(watcher, pid);
         match self.wakers.get_mut(watcher as usize) {
-            Some(place) if counts && !waits => *place = Some((waker, pid)),
+            Some(place) if counts && !waits && is_its => *place = Some((waker, pid)),
             _ => return fails(libc::EINVAL),
         }
         Ok(())
@@ -153,15 +154,18 @@ mod tests {
     #[test]
     fn only_counters_that_never_wait_wake() {
         let memory = Rc::new(Shared::create().expect("memory"));
-        let mut news = News::new(memory);
+        let mut news = News::new(Rc::clone(&memory));
         let counter = |flags| eventfd(0, flags).expect("a counter");
-        assert!(news.watch(3, counter(EventfdFlags::NONBLOCK), 7).is_ok());
-        assert!(news.watch(3, counter(EventfdFlags::empty()), 7).is_err());
+        let ours = memory.take_watcher(7).expect("one is free");
+        assert!(news.watch(ours, counter(EventfdFlags::NONBLOCK), 7).is_ok());
+        let of_another = news.watch(ours, counter(EventfdFlags::NONBLOCK), 8);
+        assert!(of_another.is_err());
+        assert!(news.watch(ours, counter(EventfdFlags::empty()), 7).is_err());
         let beyond = news.watch(WATCHERS as u32, counter(EventfdFlags::NONBLOCK), 7);
         assert!(beyond.is_err());
         let (_reader, pipe) =
             rustix::pipe::pipe_with(rustix::pipe::PipeFlags::NONBLOCK).expect("a pipe");
-        assert!(news.watch(3, pipe, 7).is_err());
+        assert!(news.watch(ours, pipe, 7).is_err());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -60,11 +61,13 @@ impl Processes {
         self.parts.get(&pid).map(|(part, _)| *part)
     }
 
-    /// Whether a process that is known has this part.
-    pub fn has(&self, part: u32) -> bool {
+    /// Whether a thread is one of the process that has this part: one call of the kernel's at most.
+    pub fn is_of(&self, thread: u32, part: u32) -> bool {
         let owner = (part as usize) < PROCESSES;
         let owner = owner.then(|| self.memory.process(part).pid.load(Ordering::Acquire));
-        owner.and_then(|pid| self.part_of(pid)) == Some(part)
+        let owner = owner.filter(|pid| self.part_of(*pid) == Some(part));
+        let has = |pid| Path::new(&format!("/proc/{pid}/task/{thread}")).exists();
+        owner.is_some_and(|pid| pid == thread || has(pid))
     }
 
     /// The sockets that each process has, by number.

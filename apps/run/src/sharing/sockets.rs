@@ -26,6 +26,8 @@ pub(crate) struct SharedSockets {
     pub(super) news: News,
     pub(super) marks: Marks,
     pub(super) templates: Templates,
+    /// Connections that were opened without a look at the socket.
+    pub(super) untouched: u64,
 }
 
 impl SharedSockets {
@@ -35,6 +37,7 @@ impl SharedSockets {
             news: News::new(Rc::clone(&memory)),
             marks: Marks::default(),
             templates: Templates::default(),
+            untouched: 0,
             memory,
         }
     }

@@ -192,6 +192,7 @@ impl SharedSockets {
             if !entry.is_offered(&self.memory, taken) {
                 continue;
             }
+            let has_moved_much = entry.has_moved_much();
             let kind = std::mem::replace(&mut entry.kind, Kind::Failed);
             let peer = entry.peer;
             let waiting = match kind {
@@ -200,6 +201,9 @@ impl SharedSockets {
                 _ => None,
             };
             made.extend(waiting.zip(peer));
+            if has_moved_much {
+                self.memory.free_rings(taken);
+            }
             self.table.remove(taken);
         }
         made

@@ -18,6 +18,10 @@ use crate::context::Context;
 use crate::target::Descriptor;
 use crate::waiting::Patience;
 
+mod touched;
+
+pub(super) use self::touched::Touched;
+
 /// New sockets of the kernel's, for IPv4 and for IPv6: their options, which the host's administrator may have changed (sysctl(8)).
 #[derive(Default)]
 pub(super) struct Templates([OnceCell<Box<Socket>>; 2]);
@@ -41,6 +45,11 @@ impl Templates {
 }
 
 impl SharedSockets {
+    /// Whether it is known how new sockets of that kind are: the kernel may have none to ask.
+    pub fn knows(&self, said: Untouched) -> bool {
+        self.templates.of(family_of(said)).is_ok()
+    }
+
     /// Shares a connection that is being opened, of a socket that is as it was made; the call waits where the socket's calls do.
     pub fn connect_untouched(
         &mut self,
@@ -49,10 +58,7 @@ impl SharedSockets {
         said: Untouched,
         to: SocketAddr,
     ) -> io::Result<()> {
-        let family = match said.is_v6 {
-            true => AddressFamily::INET6,
-            false => AddressFamily::INET,
-        };
+        let family = family_of(said);
         let headers = self.templates.of(family)?.headers(to.is_ipv6());
         let options = Options {
             ip: IpFields {
@@ -70,7 +76,15 @@ impl SharedSockets {
         socket.set_option(options::NONBLOCK, said.nonblocking);
         self.put(cx, (call, said.part), number, said.close_on_exec)
             .inspect_err(|_| drop(self.table.remove(number)))?;
+        self.untouched += 1;
         let patience = (!said.nonblocking).then(|| Patience::connecting(None, false));
         self.await_attempt(cx, call, number, patience)
+    }
+}
+
+fn family_of(said: Untouched) -> AddressFamily {
+    match said.is_v6 {
+        true => AddressFamily::INET6,
+        false => AddressFamily::INET,
     }
 }

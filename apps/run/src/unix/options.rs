@@ -13,7 +13,7 @@ use rustix::net::sockopt;
 use super::sockets::{Kind, Socket, UnixSockets};
 use crate::answer::{Answer, errno, fails};
 use crate::context::Context;
-use crate::target::{read_option, tcp_info, write_option, write_value};
+use crate::target::{Descriptor, read_option, tcp_info, write_option, write_value};
 
 /// What a segment holds of a socket that is not connected (`TCP_MAXSEG`), as by the kernel.
 const NO_SEGMENT: i32 = 536;
@@ -47,10 +47,13 @@ impl UnixSockets {
         Ok(Answer::Value(0))
     }
 
-    pub fn set_option(&mut self, cx: &Context, call: &Call) -> io::Result<Answer> {
-        let (descriptor, Some(key)) = self.descriptor(call)? else {
-            return Ok(Answer::Pass);
-        };
+    pub fn set_option(
+        &mut self,
+        cx: &Context,
+        call: &Call,
+        key: usize,
+        descriptor: &Descriptor,
+    ) -> io::Result<Answer> {
         let Socket {
             kind, keepalive, ..
         } = &mut self.all[key];

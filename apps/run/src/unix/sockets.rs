@@ -145,6 +145,7 @@ impl UnixSockets {
             moved.add(socket.moved());
         }
         SocketCounters {
+            untouched: 0,
             made: self.made,
             open: self.all.len(),
             calls: 0,

@@ -74,6 +74,12 @@ impl Shared {
         (number != 0 && number != OWN).then(|| number - 1)
     }
 
+    /// Whether a descriptor of a process is neither a shared socket nor the library's own, and could be one.
+    pub fn is_nothing(&self, process: u32, fd: i32) -> bool {
+        let place = self.process(process).descriptors.get(fd as usize);
+        place.is_some_and(|place| place.load(Ordering::Acquire) == 0)
+    }
+
     /// A descriptor of a process is no socket any more. Gives what it was; true with it when it was the last that referred to it.
     pub fn unassign(&self, process: u32, fd: i32) -> Option<(u32, bool)> {
         let place = self.process(process).descriptors.get(fd as usize)?;
@@ -110,6 +116,22 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_known_of_a_descriptor_is_its_sockets_or_the_librarys() {
+        let shared = Shared::create().expect("memory");
+        shared.assign(3, 5, 7);
+        shared.own(3, 6);
+        assert_eq!(
+            (shared.assigned(3, 5), shared.assigned(3, 6)),
+            (Some(7), None)
+        );
+        assert!(!shared.is_nothing(3, 5) && !shared.is_nothing(3, 6));
+        assert!(shared.is_nothing(3, 8) && shared.is_nothing(4, 5));
+        assert!(!shared.is_nothing(3, -1) && !shared.is_nothing(3, i32::MAX));
+        shared.unassign(3, 5);
+        assert!(shared.is_nothing(3, 5));
+    }
 
     #[test]
     fn limits_are_shown_as_the_program_has_said_them() {

@@ -16,6 +16,11 @@ impl Shared {
         self.hand_over(number, pid, 0);
     }
 
+    /// Whether a process has a watcher.
+    pub fn has_watcher(&self, number: u32, pid: u32) -> bool {
+        (number as usize) < WATCHERS && self.watcher(number).pid.load(Ordering::Acquire) == pid
+    }
+
     fn hand_over(&self, number: u32, from: u32, to: u32) -> bool {
         let owner = &self.watcher(number).pid;
         let handed = owner.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);

@@ -1,5 +1,6 @@
 //! Sockets of TCP that nothing was done to since this process made them: when one is connected, the other side is told so, and need not
-//! ask the kernel what it is and which options it has. What is done beneath the library is not seen here, as everywhere.
+//! ask the kernel what it is and which options it has. What is done beneath the library is not seen here; of `bind` and `setsockopt` the other
+//! side knows.
 
 use crate::memory::Untouched;
 use crate::process::descriptor_set::DescriptorSet;
