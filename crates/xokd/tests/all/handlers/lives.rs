@@ -1,6 +1,6 @@
 //! Handlers that come and go, and what becomes of messages meanwhile.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use exos_xok::Protocol;
@@ -46,16 +46,15 @@ const NOTED: &str = "handler noted {
     done;
 }";
 
-/// Each asker sends numbers from zero on, slowly, until that is over: how many.
-fn send_numbers(askers: &[Asker], is_over: &AtomicBool) -> usize {
-    let numbers = (0..4096_u32).take_while(|_| !is_over.load(Ordering::Relaxed));
-    let sent = numbers.map(|number| {
+/// Each asker sends numbers from zero on, slowly, until that is over; how many, it tells as it goes.
+fn send_numbers(askers: &[Asker], sent: &AtomicUsize, is_over: &AtomicBool) {
+    for number in (0..4096_u32).take_while(|_| !is_over.load(Ordering::Relaxed)) {
         for asker in askers {
             asker.0.send(&number.to_be_bytes()).expect("a neighbour");
         }
+        sent.fetch_add(1, Ordering::Relaxed);
         std::thread::sleep(Duration::from_micros(300));
-    });
-    sent.count()
+    }
 }
 
 /// Datagrams are numbered, and come while handlers come and go: the handler has each, or the program. Those of another port its own
@@ -85,19 +84,22 @@ fn no_message_is_lost_while_handlers_come_and_go() {
         });
         by_program.clone()
     };
-    let is_over = AtomicBool::new(false);
-    let sent = std::thread::scope(|scope| {
-        let sender = scope.spawn(|| send_numbers(&askers, &is_over));
+    let (sent, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let sender = scope.spawn(|| send_numbers(&askers, &sent, &is_over));
         for _ in 0..4 {
             memories.push(holder.download(PORT, NOTED, 4096).expect("it is sound"));
             hear(&mut holder);
-            std::thread::sleep(Duration::from_millis(10));
+            let before = sent.load(Ordering::Relaxed);
+            let some_came = || sent.load(Ordering::Relaxed) > before + 30;
+            assert!(within(Duration::from_secs(60), some_came), "some are sent");
             holder.remove(Some(PORT));
             hear(&mut holder);
         }
         is_over.store(true, Ordering::Relaxed);
-        sender.join().expect("it only sends")
+        sender.join().expect("it only sends");
     });
+    let sent = sent.into_inner();
     let mut counts = Vec::new();
     let all = within(Duration::from_secs(10), || {
         let by_program = hear(&mut holder);
