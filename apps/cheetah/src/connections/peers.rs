@@ -74,11 +74,19 @@ impl Peers {
         }
     }
 
-    /// A peer has as many as it may, of those that are counted here.
+    /// A peer has as many as it may, those included that the kernel counts, where another is counted for the moment of the question.
     pub(crate) fn has_all(&self, ip: IpAddr, most: u32) -> bool {
         let peer = Peer::of(ip);
-        let count = self.part(&peer).get(&peer).copied();
-        count.is_some_and(|count| count >= most)
+        let part = self.part(&peer);
+        let count = part.get(&peer).copied().unwrap_or(0);
+        let Some(room) = &self.in_kernel else {
+            return count >= most;
+        };
+        let admission = room.admit(ip, count);
+        if admission != Admission::Refused {
+            room.leave(ip, admission == Admission::Beside);
+        }
+        admission == Admission::Refused
     }
 
     /// A connection that was counted is over.
@@ -131,6 +139,8 @@ mod tests {
         ] {
             assert_eq!(peers.admit(ip(peer), 2), is_admitted, "{peer}");
         }
+        assert!(peers.has_all(ip("2001:db8::4"), 2) && !peers.has_all(ip("2001:db8::4"), 3));
+        assert!(!peers.has_all(ip("10.0.0.2"), 2) && !peers.has_all(ip("10.0.0.9"), 1));
         peers.leave(ip("2001:db8::ffff"));
         assert!(peers.admit(ip("2001:db8::3"), 2));
         for peer in ["10.0.0.1", "10.0.0.1", "10.0.0.2"] {

@@ -206,7 +206,8 @@ impl Quic {
             self.links.shared.counters.peer_refused += 1;
             return self.refuse(incoming);
         }
-        if (are_many || has_all) && !is_validated && incoming.may_retry() {
+        let has_to_show = are_many || has_all || self.links.has_all_early(peer);
+        if has_to_show && !is_validated && incoming.may_retry() {
             self.links.shared.counters.retries += 1;
             if let Ok(leaving) = self.links.connections.retry(*incoming, &mut self.buffer) {
                 self.answer(leaving);
@@ -231,7 +232,8 @@ impl Quic {
             .follow(self.acceptor.config(), self.datagram_max);
         let (now, config) = (self.links.shared.now, self.current.config());
         let connections = &mut self.links.connections;
-        let make = |handle, quic| Link::new(handle, quic, now);
+        let is_validated = incoming.remote_address_validated();
+        let make = |handle, quic| Link::new(handle, quic, is_validated, now);
         match connections.accept(*incoming, config, &mut self.buffer, make) {
             Ok(handle) => self.links.hear(handle),
             Err(answer) => {

@@ -36,6 +36,10 @@ pub(super) struct Link {
     /// The limit of its peer's connections counts it; and it was looked whether it may.
     pub(super) is_admitted: bool,
     pub(super) was_counted: bool,
+    /// Its peer was known to receive at its address before it began.
+    pub(super) is_validated: bool,
+    /// It counts among its peer's that bring early data from an address that need not be its own.
+    pub(super) is_among_early: bool,
     /// A request came before its handshake was over.
     pub(super) is_early: bool,
     /// Its handshake came to a connection.
@@ -77,7 +81,12 @@ impl exos_quic::Link for Link {
 }
 
 impl Link {
-    pub(super) fn new(handle: ConnectionHandle, quic: Connection, now: Instant) -> Link {
+    pub(super) fn new(
+        handle: ConnectionHandle,
+        quic: Connection,
+        is_validated: bool,
+        now: Instant,
+    ) -> Link {
         Link {
             peer: quic.remote_address().ip().to_canonical(),
             handle,
@@ -86,6 +95,8 @@ impl Link {
             control: Control::default(),
             is_admitted: false,
             was_counted: false,
+            is_validated,
+            is_among_early: false,
             acks: 0,
             waiting: Waiting::default(),
             queued: Vec::new(),

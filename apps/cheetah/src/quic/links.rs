@@ -24,6 +24,8 @@ pub(super) struct Links {
     port: u16,
     /// Connections of a peer at once, counted here.
     peers: Option<(Peers, u32)>,
+    /// Those of each that bring early data from an address that need not be its own.
+    early: Peers,
     pub(super) shared: Shared,
     /// Links that are to be written.
     listed: Vec<ConnectionHandle>,
@@ -37,6 +39,7 @@ impl Links {
             connections,
             port,
             peers: None,
+            early: Peers::default(),
             listed: Vec::new(),
         }
     }
@@ -50,6 +53,12 @@ impl Links {
     pub(super) fn has_all(&self, peer: IpAddr) -> bool {
         let peers = self.peers.as_ref();
         peers.is_some_and(|(peers, most)| peers.has_all(peer, *most))
+    }
+
+    /// Whether as many bring early data from a peer's address as may, without its being known to be theirs.
+    pub(super) fn has_all_early(&self, peer: IpAddr) -> bool {
+        let peers = self.peers.as_ref();
+        peers.is_some_and(|(_, most)| self.early.has_all(peer, *most))
     }
 
     /// How many there are.
@@ -155,23 +164,30 @@ impl Links {
         self.admit(handle);
     }
 
-    /// A link that has just come to stand, so that its peer's address is known to be its own, is counted for that. One that brings early data
-    /// may be from anywhere, for all that is known: where its peer has as many as it may it is refused, but it takes up nothing of what
-    /// another at that address may have, and is counted when it stands.
+    /// A link whose peer's address is known to be its own, from before or since it stands, is counted for that. Another that brings early data
+    /// may be from anywhere, for all that is known: it takes up nothing of what another at that address may have. There may be as many of
+    /// those at once beside it, and none where the peer has as many as it may; when it stands, it is counted as others are.
     fn admit(&mut self, handle: ConnectionHandle) {
         let link = self.connections.get_mut(handle);
         let Some(link) = link.filter(|link| link.may_ask() && !link.was_counted) else {
             return;
         };
-        link.was_counted = link.has_stood;
+        let is_known = link.has_stood || link.is_validated;
+        link.was_counted = is_known;
         let Some((peers, most)) = &self.peers else {
             return;
         };
-        let may_stay = match link.has_stood {
+        let was_among_early = std::mem::take(&mut link.is_among_early);
+        let may_stay = match is_known {
             true => peers.admit(link.peer, *most),
-            false => !peers.has_all(link.peer, *most),
+            false if peers.has_all(link.peer, *most) => false,
+            false => was_among_early || self.early.admit(link.peer, *most),
         };
-        link.is_admitted = may_stay && link.has_stood;
+        link.is_admitted = may_stay && is_known;
+        link.is_among_early = may_stay && !is_known;
+        if was_among_early && !link.is_among_early {
+            self.early.leave(link.peer);
+        }
         if !may_stay {
             link.was_counted = true;
             self.shared.counters.peer_refused += 1;
@@ -191,6 +207,9 @@ impl Links {
                 && let Some((peers, _)) = &self.peers
             {
                 peers.leave(link.peer);
+            }
+            if link.is_among_early {
+                self.early.leave(link.peer);
             }
         }
     }
