@@ -28,8 +28,8 @@ pub(super) struct Request {
     /// Its text, and what has come of its body, as far as nobody has consumed it.
     received: Vec<u8>,
     body: BodyForm,
-    /// The fields behind it, as lines.
-    behind: Vec<u8>,
+    /// The last chunk of it is there, with the fields behind it.
+    has_last_chunk: bool,
     /// All of it has come.
     pub(super) has_ended: bool,
     /// There was no room for what has come: it is read when there is.
@@ -95,7 +95,7 @@ impl Request {
             head: None,
             received: Vec::new(),
             body: BodyForm::Plain,
-            behind: Vec::new(),
+            has_last_chunk: false,
             has_ended: false,
             is_held: false,
             is_known: false,
@@ -131,7 +131,7 @@ impl Request {
                         came.has_news = true;
                     }
                 }
-                Some(Part::Trailers(fields)) => self.behind = lines_of(&fields),
+                Some(Part::Trailers(fields)) => self.end_chunks(&lines_of(&fields)),
                 Some(Part::Data(data)) => {
                     came.has_news = true;
                     self.begin(false);
@@ -144,13 +144,20 @@ impl Request {
             self.has_ended = true;
             self.begin(true);
             came.has_news = true;
+            self.end_chunks(b"");
             if self.body == BodyForm::Chunked {
-                for part in [b"0\r\n", &*std::mem::take(&mut self.behind), b"\r\n"] {
-                    self.received.extend_from_slice(part);
-                }
+                self.received.extend_from_slice(b"\r\n");
             }
         }
         Ok(came)
+    }
+
+    /// The last chunk of a body that comes in chunks, and the lines behind it, unless they are there. Behind any other there are none.
+    fn end_chunks(&mut self, lines: &[u8]) {
+        if self.body == BodyForm::Chunked && !std::mem::replace(&mut self.has_last_chunk, true) {
+            self.received.extend_from_slice(b"0\r\n");
+            self.received.extend_from_slice(lines);
+        }
     }
 
     /// Makes the text, if that is not made: `is_end` where no body follows.

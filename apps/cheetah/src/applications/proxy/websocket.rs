@@ -1,11 +1,10 @@
 //! WebSockets that come on a stream (RFC 8441 §5, RFC 9220): their clients say no key, which an upstream of HTTP/1.1 wants to have, and
 //! by which it shows that it speaks the protocol.
 
-use std::hash::{BuildHasher as _, RandomState};
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
+use ring::rand::{SecureRandom as _, SystemRandom};
 
 /// The name of the protocol.
 pub const PROTOCOL: &[u8] = b"websocket";
@@ -14,12 +13,15 @@ pub const PROTOCOL: &[u8] = b"websocket";
 const BEHIND_KEY: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 /// A key that nobody could know before (RFC 6455 §4.1): a cache that answers with what it has kept does not know what is made of it.
+///
+/// # Panics
+///
+/// The system has no random numbers, without which there is no TLS either.
 pub fn new_key() -> String {
-    let random = [
-        RandomState::new().hash_one(0),
-        RandomState::new().hash_one(1),
-    ];
-    STANDARD.encode(random.map(u64::to_be_bytes).as_flattened())
+    let mut key = [0; 16];
+    let filled = SystemRandom::new().fill(&mut key);
+    filled.expect("the system has random numbers");
+    STANDARD.encode(key)
 }
 
 /// What an upstream says that has understood a key.
@@ -30,7 +32,7 @@ pub fn accept(key: &str) -> String {
 
 /// Takes out of the fields of an answer what tells a client of HTTP/1.1 of the change; false where the upstream has not understood this key.
 pub fn take_change(fields: &mut Vec<u8>, key: Option<&str>) -> bool {
-    let mut has_understood = key.is_none();
+    let mut has_understood = None;
     let mut rest = Vec::with_capacity(fields.len());
     for line in fields.split_inclusive(|&b| b == b'\n') {
         let mut parts = line.splitn(2, |&b| b == b':');
@@ -38,14 +40,15 @@ pub fn take_change(fields: &mut Vec<u8>, key: Option<&str>) -> bool {
         match (&*name, parts.next()) {
             (b"connection" | b"upgrade", _) => {}
             (b"sec-websocket-accept", Some(value)) => {
+                // RFC 6455 §11.3.3: there is one.
                 let is_of = |key| accept(key).as_bytes() == value.trim_ascii();
-                has_understood |= key.is_some_and(is_of);
+                has_understood = Some(has_understood.is_none() && key.is_some_and(is_of));
             }
             _ => rest.extend_from_slice(line),
         }
     }
     *fields = rest;
-    has_understood
+    key.is_none() || has_understood == Some(true)
 }
 
 #[cfg(test)]
@@ -73,6 +76,16 @@ mod tests {
             (&right, None, true),
             (&says("Sec-WebSocket-Accept: other"), Some(key), false),
             (&says("X: y"), Some(key), false),
+            (
+                &format!("{right}Sec-WebSocket-Accept: other\r\n"),
+                Some(key),
+                false,
+            ),
+            (
+                &says("Sec-WebSocket-Accept: other").replace("Connection: upgrade\r\n", &right),
+                Some(key),
+                false,
+            ),
         ] {
             let mut fields = text.clone().into_bytes();
             assert_eq!(take_change(&mut fields, key), is_right, "{text}");

@@ -7,6 +7,7 @@ use exos_program::Timed as _;
 use super::failure::{Failure, tell};
 use super::kept::WITHOUT_ANSWER;
 use super::{Answering, Stage, Step, Upload};
+use crate::applications::proxy::answer::AnswerError;
 use crate::applications::reply::{Framing, ReplyError};
 use crate::connections::connection::{Connection, Outcome, Turn};
 use crate::connections::shared::Shared;
@@ -200,6 +201,12 @@ fn note<T: Transport>(failure: &Failure, answering: &Answering, turn: &mut Turn<
     };
     if answering.is_tunnel() {
         return; // What is wrong behind a change of protocol is between the two.
+    }
+    if matches!(
+        failure,
+        Failure::Reply(ReplyError::Answer(AnswerError::Unchanged))
+    ) {
+        return; // Nothing is: any client can ask a page for a tunnel.
     }
     shared.counters.upstream_failures += 1;
     if failure.is_theirs() {
