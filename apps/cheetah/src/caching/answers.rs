@@ -17,7 +17,7 @@ use super::key::{is_of, key_of, push_values};
 use super::record::{Answer, Record};
 use super::refreshing::Refreshing;
 use super::rules::CacheRules;
-use super::ticket::{Ends, Ticket};
+use super::ticket::{Demand, Ends, Ticket};
 use crate::applications::pool::Collected;
 use crate::applications::proxy::request::Sent;
 use crate::limits::{
@@ -149,14 +149,16 @@ impl Answers {
             self.places.entry(wanted.clone()).or_default().asking += 1;
         }
         Ticket {
-            is_for_others,
-            peer,
-            wanted,
             forgotten: self.forgotten,
-            generation: self.generation,
-            gathered: 0,
-            is_told: false,
-            refreshes: None,
+            demand: Demand {
+                wanted,
+                generation: self.generation,
+                is_for_others,
+                peer,
+                gathered: 0,
+                is_told: false,
+                refreshes: None,
+            },
             ends: self.ends.clone(),
         }
     }

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::net::IpAddr;
+use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 
 use crate::site::{SitePath, Wanted};
@@ -9,10 +10,17 @@ use crate::site::{SitePath, Wanted};
 /// That a request asks for a key. It ends when this is dropped, with whatever becomes of the request.
 #[derive(Debug)]
 pub struct Ticket {
-    /// Of which site, and for what.
-    pub wanted: Wanted,
     /// How many keys had been forgotten by then.
     pub forgotten: u64,
+    pub(super) demand: Demand,
+    pub(super) ends: Ends,
+}
+
+/// What such a request wants and has, which counts behind its end, too.
+#[derive(Clone, Debug)]
+pub struct Demand {
+    /// Of which site, and for what.
+    pub wanted: Wanted,
     pub(super) generation: u64,
     /// Others may wait for its answer.
     pub(super) is_for_others: bool,
@@ -23,34 +31,27 @@ pub struct Ticket {
     pub(super) is_told: bool,
     /// The name of what is kept and stale, where the server itself asks for that.
     pub(super) refreshes: Option<SitePath>,
-    pub(super) ends: Ends,
 }
 
 /// Those that have ended since somebody looked.
-pub(super) type Ends = Rc<RefCell<Vec<End>>>;
+pub(super) type Ends = Rc<RefCell<Vec<Demand>>>;
 
-/// A ticket that has ended.
-#[derive(Debug)]
-pub(super) struct End {
-    pub(super) wanted: Wanted,
-    pub(super) generation: u64,
-    pub(super) is_for_others: bool,
-    pub(super) peer: IpAddr,
-    pub(super) gathered: usize,
-    pub(super) is_told: bool,
-    pub(super) refreshes: Option<SitePath>,
+impl Deref for Ticket {
+    type Target = Demand;
+
+    fn deref(&self) -> &Demand {
+        &self.demand
+    }
+}
+
+impl DerefMut for Ticket {
+    fn deref_mut(&mut self) -> &mut Demand {
+        &mut self.demand
+    }
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        self.ends.borrow_mut().push(End {
-            wanted: self.wanted.clone(),
-            generation: self.generation,
-            is_for_others: self.is_for_others,
-            peer: self.peer,
-            gathered: self.gathered,
-            is_told: self.is_told,
-            refreshes: self.refreshes.take(),
-        });
+        self.ends.borrow_mut().push(self.demand.clone());
     }
 }
