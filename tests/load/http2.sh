@@ -67,7 +67,8 @@ for carrier in packets sockets; do
         $ask $carrier $scheme://$at/large -c 2 --streams 5 -n 20 --expect-sha256 "$sum"
         same "$scheme: large documents come whole" "20 60000000 2 {} {} {}" "$(got "$all")"
         $ask $carrier $scheme://$at/small -c 4 --streams 5 -r 500 -d 1s
-        same "$scheme: at a rate" "500 True {}" "$(got "r['responses'], r['connections'] <= 4, r['errors']")"
+        # What a busy machine does not let begin in time is told, and counts.
+        same "$scheme: at a rate" "500 True True {}" "$(got "r['errors'].pop('not_begun', 0) + r['responses'], r['responses'] > 0, r['connections'] <= 4, r['errors']")"
         $ask $carrier $scheme://$at/none -c 1 --streams 5 -n 50 -X HEAD -H 'X-Long: 1' --range 0-9
         same "$scheme: heads alone, with fields" "50 0 {'404': 50} {}" "$(got "r['responses'], r['content_bytes'], r['statuses'], r['errors']")"
         $ask $carrier $scheme://$at/post -c 2 --streams 4 -n 16 -X POST --body "$work/site/large"

@@ -52,7 +52,8 @@ serves() {
     load "$carrier" "https://$at/large" -c 2 --streams 5 -n 20 --expect-sha256 "$sum"
     same "large documents come whole" "20 60000000 2 {} {} {}" "$(got "$all")"
     span="-d 1s" load "$carrier" "https://$at/small" -c 4 --streams 100 -r 300
-    same "at a rate" "300 True {}" "$(got "r['responses'], r['connections'] <= 4, r['errors']")"
+    # What a busy machine does not let begin in time is told, and counts.
+    same "at a rate" "300 True True {}" "$(got "r['errors'].pop('not_begun', 0) + r['responses'], r['responses'] > 0, r['connections'] <= 4, r['errors']")"
     load "$carrier" "https://$at/none" -c 1 --streams 5 -n 50 -X HEAD -H 'X-Long: 1' --range 0-9
     same "heads alone, with fields" "50 0 {'404': 50} {}" "$(got "r['responses'], r['content_bytes'], r['statuses'], r['errors']")"
 }
