@@ -72,6 +72,8 @@ async def migrate():
         moved = 0
         while not file.has_ended.is_set() and moved < 5:
             await move(client)
+            # With nothing to acknowledge it would have nothing to send, and the server would not learn where it is (RFC 9000 §9.2).
+            client._quic.send_ping(moved)
             client.transmit()
             moved += 1
             await asyncio.wait([asyncio.ensure_future(file.has_ended.wait())], timeout=0.2)
