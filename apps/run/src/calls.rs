@@ -105,9 +105,9 @@ impl Sockets {
         }
     }
 
-    pub fn after_waiting(&self) {
-        if let Some(sharing) = &self.sharing {
-            sharing.after_waiting();
+    pub fn after_waiting(&mut self, has_events: bool) {
+        if let Some(sharing) = &mut self.sharing {
+            sharing.after_waiting(has_events);
         }
     }
 

@@ -21,7 +21,7 @@ use rustix::net::netdevice::name_to_index;
 use rustix::net::{AddressFamily, SocketType, connect_unspec, socket};
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use super::entry::{Entry, Kind};
+use super::entry::Kind;
 use super::gathering::Gathering;
 use super::library::Library;
 use super::processes::{PROCESS, Processes};
@@ -201,8 +201,12 @@ impl Sharing {
         self.processes.look_at_others(Instant::now());
         let mut numbers = Vec::new();
         self.memory.work().drain(|number| numbers.push(number));
+        self.has_worked |= !numbers.is_empty();
+        numbers
+            .iter()
+            .for_each(|number| self.gathering.note(*number));
         for number in numbers {
-            self.has_news_of(cx, number);
+            self.sockets.turn(cx, number);
         }
     }
 
@@ -240,8 +244,9 @@ impl Sharing {
         Ok(left.into_iter().chain(most).chain(due).min())
     }
 
-    pub fn after_waiting(&self) {
+    pub fn after_waiting(&mut self, has_events: bool) {
         self.memory.engine().store(AWAKE, Ordering::Relaxed);
+        self.has_worked |= has_events;
     }
 
     /// An event of a shared socket, of a process, or of the bell.
@@ -285,8 +290,6 @@ impl Sharing {
     fn has_news_of(&mut self, cx: &Context, number: u32) {
         self.gathering.note(number);
         self.sockets.turn(cx, number);
-        // Behind one that is over, or is shared no more, nothing comes by the memory.
-        self.has_worked |= self.sockets.table.get(number).is_some_and(Entry::is_used);
     }
 
     /// What a process held is free, and nobody waits for news with it.

@@ -45,14 +45,6 @@ impl Entry {
         }
     }
 
-    /// Programs do something to it, or may, by the memory.
-    pub fn is_used(&self) -> bool {
-        !matches!(
-            self.kind,
-            Kind::Kernels(..) | Kind::Failed | Kind::Unshared(_)
-        )
-    }
-
     /// It waits in a listener's ring, and no program has had it.
     pub fn is_offered(&self, memory: &Shared, number: u32) -> bool {
         matches!(self.kind, Kind::Flowing(_) | Kind::Kernels(..))
