@@ -226,10 +226,8 @@ impl Sharing {
         };
         cx.net.flush()?;
         if self.gathering.after_turn(Instant::now()) {
-            let (bell, calls) = (self.bell.1.as_fd(), cx.calls.as_fd());
-            if self.sockets.news.wake_and_gather(bell, calls) {
-                self.hear_bell();
-            }
+            let others = [self.bell.1.as_fd(), cx.calls.as_fd()];
+            self.sockets.news.wake_and_gather(others);
             // It leaves when the next turn begins, before that takes packets in.
             self.look(cx);
         }
@@ -252,7 +250,11 @@ impl Sharing {
     /// An event of a shared socket, of a process, or of the bell.
     pub fn handle(&mut self, cx: &Context, token: usize) -> io::Result<()> {
         match token {
-            BELL => self.hear_bell(),
+            BELL => {
+                let mut bytes = [0; 64];
+                // What it rings for is looked at anyway.
+                let _ = rustix::io::read(&self.bell.1, &mut bytes);
+            }
             BY_LOOPBACK.. => {
                 let number = (token - BY_LOOPBACK) as u32;
                 self.sockets.hear_loopback(number);
@@ -271,11 +273,6 @@ impl Sharing {
             }
         }
         Ok(())
-    }
-
-    /// What it rings for is looked at anyway.
-    fn hear_bell(&self) {
-        let _ = rustix::io::read(&self.bell.1, &mut [0; 64]);
     }
 
     /// Has a socket of the kernel's leave its peer, for a program that has no part of the memory; then tells those that have one, which

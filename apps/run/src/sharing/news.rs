@@ -79,22 +79,20 @@ impl News {
         }
     }
 
-    /// As above; then waits until all that were woken wait again, of which the bell tells, a call comes, or [`GATHER`] is over. Gives
-    /// whether the bell rings.
-    pub fn wake_and_gather(&mut self, bell: BorrowedFd<'_>, calls: BorrowedFd<'_>) -> bool {
+    /// As above; then waits until all that were woken wait again, something comes by one of `others`, or [`GATHER`] is over.
+    pub fn wake_and_gather(&mut self, others: [BorrowedFd<'_>; 2]) {
         let sleepers = self.take_sleepers();
         let awaited = std::mem::take(&mut self.woken) + sleepers.len() as u32;
         if awaited == 0 {
-            return false;
+            return;
         }
         self.memory.gathers(awaited);
         sleepers.iter().for_each(|watcher| self.write_to(*watcher));
         let time = Timespec::try_from(GATHER).expect("it is short");
-        let mut fds = [bell, calls].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        let mut fds = others.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
         // A signal only makes it shorter.
-        let heard = poll(&mut fds, Some(&time)).is_ok();
+        let _ = poll(&mut fds, Some(&time));
         self.memory.engine().store(AWAKE, Ordering::Relaxed);
-        heard && fds[0].revents().contains(PollFlags::IN)
     }
 
     /// Those that there is news for, and that sleep: they are told now.
