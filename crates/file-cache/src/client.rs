@@ -125,7 +125,7 @@ impl Client {
         }
     }
 
-    /// Bytes of a file at a place, as many as come with one answer, at most so many; none behind its end.
+    /// Bytes of a file from `offset` on, at most `len` and as many as come with one answer; none behind its end.
     ///
     /// # Errors
     ///
@@ -250,7 +250,7 @@ impl Client {
         Ok(answer)
     }
 
-    /// The next answer's bytes, of which so many were asked for at most.
+    /// The next answer's bytes, no more than were asked for.
     fn content(&mut self, file: u32, at_most: u64) -> Result<Aggregate> {
         let until = Instant::now() + ANSWER_TIME;
         let answer = self.head(file, until)?;

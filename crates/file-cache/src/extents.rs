@@ -327,11 +327,14 @@ impl Extents {
         })
     }
 
-    /// Tells the policy of those that nobody has any more, as of some that have come again; looks at so many. Whether there was one.
+    /// Tells the policy of those that nobody has any more, as of some that have come again; looks at a bounded number of them. Whether there was one.
     fn unpark(&mut self, looks: usize) -> bool {
         let mut is_any = false;
         for _ in 0..looks.min(self.parked.len()) {
-            let key = self.parked.pop_front().expect("so many are there");
+            let key = self
+                .parked
+                .pop_front()
+                .expect("as many are there as are looked at");
             let extent = self.extents[key.index()].as_mut().expect("it is there");
             if extent.is_pinned() {
                 self.parked.push_back(key);

@@ -41,7 +41,7 @@ pub const SETTLED_AFTER: Duration = Duration::from_millis(20);
 /// How often a file that changes while it is read is read again, before its reader is told.
 pub const TRIES: u32 = 3;
 
-/// Extents that somebody had when their turn to go came, of which so many are looked at again each time that one has to go: a look costs less
+/// Extents that somebody had when their turn to go came, of which this many are looked at again each time that one has to go: a look costs less
 /// than a microsecond, and all have their turn.
 pub const PARKED_LOOKS: usize = 64;
 

@@ -266,7 +266,7 @@ mod tests {
         let numbers: Vec<u8> = (1..=Statistics::COUNT as u64)
             .flat_map(u64::to_le_bytes)
             .collect();
-        let statistics = Statistics::parse(&numbers).expect("so many");
+        let statistics = Statistics::parse(&numbers).expect("one number for each");
         assert_eq!(statistics.to_bytes(), numbers);
         assert_eq!(Statistics::parse(&numbers[1..]), None);
     }

@@ -136,7 +136,7 @@ impl S3Fifo {
 }
 
 impl Ghosts {
-    /// Remembers a name, of as many as have had so many bytes together.
+    /// Remembers a name, of as many as have had a bounded number of bytes together.
     fn put(&mut self, name: u64, bytes: u64, most: u64) {
         self.turn += 1;
         self.turns.insert(name, self.turn);

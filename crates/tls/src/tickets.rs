@@ -83,7 +83,7 @@ impl Default for TicketTable {
 }
 
 impl TicketTable {
-    /// For about this many tickets, which take so many bytes.
+    /// For about this many tickets, and no more than this many bytes of them.
     pub fn of(most: usize, len_max: usize) -> TicketTable {
         TicketTable {
             shards: (0..TICKET_SHARDS).map(|_| Mutex::default()).collect(),

@@ -169,7 +169,7 @@ fn sleep<W: Waited>(
 mod tests {
     use super::*;
 
-    /// It holds after so many looks; every sleep is woken or not, as this says.
+    /// It holds after a given number of looks; every sleep is woken or not, as this says.
     struct Script {
         looks: u32,
         wakes: Vec<Slept>,
