@@ -64,6 +64,9 @@ async def move(client):
 
 async def migrate():
     async with session() as client:
+        # Nobody moves before the handshake is confirmed (RFC 9000 §9): what confirms it would go to where the client was.
+        while not client._quic._handshake_confirmed:
+            await client.get("GET", "/")
         bodies = set()
         for _ in range(MOVES):
             await move(client)
