@@ -114,6 +114,24 @@ def client(host, port):
         pass
 
 
+def closed_sets(host, port):
+    """A socket that was in a set that is closed by the time that it connects is in no other one of that number; but by another descriptor
+    of the set it is in there still."""
+    for is_copied in (False, True):
+        with socket.socket() as s, select.epoll() as first:
+            s.setblocking(False)
+            first.register(s, select.EPOLLOUT)
+            number = first.fileno()
+            copy = select.epoll.fromfd(os.dup(number)) if is_copied else None
+            first.close()
+            with select.epoll() as other:
+                assert other.fileno() == number
+                assert s.connect_ex((host, int(port))) == errno.EINPROGRESS
+                assert select.select([], [s], [], 60)[1] == [s]
+                assert other.poll(0) == []
+                assert not copy or copy.poll(60) == [(s.fileno(), select.EPOLLOUT)]
+
+
 def many_files(host, port):
     """Sockets that wait in an epoll set before they connect: one that the process has from the beginning, one that it makes later, a copy."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))

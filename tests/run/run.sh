@@ -104,6 +104,7 @@ if [ ! "$way" ]; then
     asked=$(awk '$1 == "calls_intercepted" { print $2 }' <<<"$said")
     check "python3: 2,000 datagrams of a socket of the kernel's are no calls of ours ($asked)" test "${asked:-9999}" -lt 100
 fi
+check "python3: a socket that was in a set that is closed" run -- python3 "$here/run.py" closed_sets 10.10.0.2 8000
 [ "$way" ] || check "python3: one that cannot come to go by a Unix socket" run -- python3 "$here/run.py" unshared_in_vain 10.10.0.2 8000
 check "python3: many connections by loopback" run -- python3 "$here/run.py" many_by_loopback
 check "python3: connections by the wire and by loopback, by turns" run -- python3 "$here/run.py" by_turns $ip
