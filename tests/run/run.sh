@@ -99,6 +99,7 @@ fi
 [ "$way" ] || check "python3: options that are refused" run -- python3 "$here/run.py" other_options 10.10.0.2 8000
 [ "$way" ] || check "python3: as many bytes as a program wants to be told of" run -- python3 "$here/run.py" low_water $ip
 if [ ! "$way" ]; then
+    same "cat: no library but ours is loaded into it" exos-preload "$(run -- cat /proc/self/maps | grep -o 'exos-preload\|libgcc_s' | sort -u)"
     check "python3: the memory is opened by the first call that needs it" run -- python3 "$here/without-memory.py"
     check "python3: a process that locks its memory" run -- python3 "$here/run.py" locked 10.10.0.2 8000
     check "python3: a process that may have little address space" run -- python3 "$here/run.py" limited 10.10.0.2 8000
