@@ -2145,6 +2145,10 @@ def drawn_claims(host, port, seed):
     def value():
         return ctypes.c_long(chance.choice(values)).value
 
+    def socket_number():
+        """Half of the time of a socket that there may be."""
+        return chance.choice((chance.randrange(8), value()))
+
     def draw(shared):
         for _ in range(1000):
             made = call(41, chance.choice((socket.AF_INET, socket.AF_INET6)), chance.choice((1, 2)) | os.O_NONBLOCK, 0)
@@ -2152,7 +2156,7 @@ def drawn_claims(host, port, seed):
             fd = chance.choice((made, made, counter, shared, value()))
             match chance.randrange(3):
                 case 0:
-                    call(54, fd, 0x45584f53, chance.choice((*range(10), value())), value(), value())
+                    call(54, fd, 0x45584f53, chance.choice((*range(10), value())), socket_number(), value())
                 case 1:
                     call(42, fd, ctypes.addressof(room), chance.choice((16, 28, value())), chance.choice(MARKS), chance.choice((value(), value() << 4 | 1)))
                 case 2:
@@ -2162,9 +2166,10 @@ def drawn_claims(host, port, seed):
                 call(3, mine)
 
     with socket.create_connection((host, int(port)), 60) as s:
-        for fork in (os.fork, lambda: call(57)):
+        for nth, fork in enumerate((os.fork, lambda: call(57))):
             if (pid := fork()) == 0:
                 try:
+                    chance.seed(2 * int(seed) + nth)
                     draw(s.fileno())
                     os._exit(0)
                 finally:

@@ -144,7 +144,7 @@ impl Sharing {
         if let Some(part) = self.part_calling(call) {
             return Ok(match fd {
                 Some(fd) => self.memory.assigned(part, fd) == Some(number),
-                None => self.of_part(part, number).is_some(),
+                None => self.of_part(part, number).next().is_some(),
             });
         }
         let pid = intercept::process_of(call.thread)?;
@@ -153,17 +153,21 @@ impl Sharing {
         let Some((parent, part)) = parents.skip(1).find_map(known) else {
             return Ok(false);
         };
-        let Some(of_parent) = self.of_part(part, number) else {
+        let Some(of_parent) = self.of_part(part, number).next() else {
             return Ok(false);
         };
-        let its = counter_of(call.thread, fd.unwrap_or(of_parent));
-        Ok(its.ok() == Some(counter_of(parent, of_parent)?))
+        let counter = counter_of(parent, of_parent)?;
+        let is_it = |fd| counter_of(call.thread, fd).ok() == Some(counter);
+        Ok(match fd {
+            Some(fd) => is_it(fd),
+            None => self.of_part(part, number).any(is_it),
+        })
     }
 
-    /// The first descriptor of a process that is this socket.
-    fn of_part(&self, part: u32, number: u32) -> Option<i32> {
-        let mut all = self.memory.descriptors(part);
-        all.find_map(|(fd, other)| (other == number).then_some(fd))
+    /// The descriptors of a process that are this socket.
+    fn of_part(&self, part: u32, number: u32) -> impl Iterator<Item = i32> {
+        let all = self.memory.descriptors(part);
+        all.filter_map(move |(fd, other)| (other == number).then_some(fd))
     }
 
     /// A process is about to become another program, which may know nothing of shared sockets: those that it keeps are Unix sockets
