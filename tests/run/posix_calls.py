@@ -334,7 +334,7 @@ def select_left(case):
     """The time that is left is told."""
     if not 0 <= case.fd < 1024:
         return "EBADF"
-    sets, time_ = (ctypes.c_ulong * 16)(), (ctypes.c_long * 2)(0, 1000)
+    sets, time_ = (ctypes.c_ulong * 16)(), (ctypes.c_long * 2)(0, 50_000)
     sets[case.fd // 64] = 1 << case.fd % 64
     said = errors(libc.select(case.fd + 1, sets, None, None, time_))
     return f"{said} {time_[0]} {'some' if time_[1] else 'none'}"

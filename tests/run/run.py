@@ -114,6 +114,24 @@ def client(host, port):
         pass
 
 
+def closed_sets(host, port):
+    """A socket that was in a set that is closed by the time that it connects is in no other one of that number; but by another descriptor
+    of the set it is in there still."""
+    for is_copied in (False, True):
+        with socket.socket() as s, select.epoll() as first:
+            s.setblocking(False)
+            first.register(s, select.EPOLLOUT)
+            number = first.fileno()
+            copy = select.epoll.fromfd(os.dup(number)) if is_copied else None
+            first.close()
+            with select.epoll() as other:
+                assert other.fileno() == number
+                assert s.connect_ex((host, int(port))) == errno.EINPROGRESS
+                assert select.select([], [s], [], 60)[1] == [s]
+                assert other.poll(0) == []
+                assert not copy or copy.poll(60) == [(s.fileno(), select.EPOLLOUT)]
+
+
 def many_files(host, port):
     """Sockets that wait in an epoll set before they connect: one that the process has from the beginning, one that it makes later, a copy."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
@@ -2073,6 +2091,23 @@ def claims(host, port):
             call(54, shared, asks, 3, number)
         assert kind(shared) == "socket", kind(shared)
 
+    def claim_info(close, shared):
+        """What TCP knows of a socket, and a port for it, it has for those alone that it has still."""
+        info = ctypes.create_string_buffer(104)
+
+        def told():
+            return [number for number in range(64) if call(54, number, asks, 4, ctypes.addressof(info)) == 0]
+        assert len(told()) == 1 and info.raw[0] == 1, told()
+        close(shared)
+        assert told() == [] and all(call(54, number, asks, 6, 0) == -errno.EBADF for number in range(64))
+
+    def claim_by_exec(shared):
+        """A counter of its own in the place of what it had of its parent: it is not that one when the process becomes another program."""
+        counter, nowhere = call(290, 0xe8050000, os.O_NONBLOCK), ctypes.create_string_buffer(b"/nowhere")
+        assert counter >= 0 and call(33, counter, shared) == shared
+        assert call(59, ctypes.addressof(nowhere), 0, 0) == -errno.ENOENT
+        assert kind(shared) == "anon_inode", kind(shared)
+
     def in_child(fork, attack, *arguments):
         if (pid := fork()) == 0:
             try:
@@ -2090,10 +2125,60 @@ def claims(host, port):
     os.dup2(reader, place)
     with socket.create_connection((host, int(port)), 60) as s:
         assert kind(s.fileno()) == "anon_inode"
-        for arguments in ((os.fork, claim_parts, "anon_inode"), (without_part, claim_parts, "socket"), (without_part, claim_sockets, s.fileno())):
+        for arguments in ((os.fork, claim_parts, "anon_inode"), (without_part, claim_parts, "socket"), (os.fork, claim_info, os.close, s.fileno()),
+                          (without_part, claim_info, lambda fd: call(3, fd), s.fileno()), (without_part, claim_by_exec, s.fileno()),
+                          (without_part, claim_sockets, s.fileno())):
             in_child(*arguments)
             os.write(writer, b"kept")
             assert os.read(place, 10) == b"kept"
+        s.sendall(REQUEST)
+        assert read_all(s).endswith(b"hello\n")
+
+
+def drawn_claims(host, port, seed):
+    """Processes that ask for anything, with any numbers, by the calls of the library: others' connections go on."""
+    call, chance = beneath(), random.Random(int(seed))
+    room = ctypes.create_string_buffer(struct.pack("=H", socket.AF_INET) + struct.pack("!H", int(port)) + socket.inet_aton(host) + bytes(120))
+    values = [ctypes.addressof(room), 8, *(1 << bits for bits in range(64)), *((1 << bits) - 1 for bits in range(65))]
+    MARKS = (0x45584f53_6d61726b, 0x45584f53_6d61726c)
+
+    def value():
+        return ctypes.c_long(chance.choice(values)).value
+
+    def socket_number():
+        """Half of the time of a socket that there may be."""
+        return chance.choice((chance.randrange(8), value()))
+
+    def draw(shared):
+        for _ in range(1000):
+            made = call(41, chance.choice((socket.AF_INET, socket.AF_INET6)), chance.choice((1, 2)) | os.O_NONBLOCK, 0)
+            counter = call(290, 0xe8050000, os.O_NONBLOCK)
+            fd = chance.choice((made, made, counter, shared, value()))
+            match chance.randrange(3):
+                case 0:
+                    call(54, fd, 0x45584f53, chance.choice((*range(10), value())), socket_number(), value())
+                case 1:
+                    call(42, fd, ctypes.addressof(room), chance.choice((16, 28, value())), chance.choice(MARKS), chance.choice((value(), value() << 4 | 1)))
+                case 2:
+                    call(chance.choice((49, 50, 55)), fd, value(), value(), chance.choice(MARKS), value(), chance.choice(MARKS))
+            # By whichever it is by now.
+            for mine in (made, counter):
+                call(3, mine)
+
+    with socket.create_connection((host, int(port)), 60) as s:
+        for nth, fork in enumerate((os.fork, lambda: call(57))):
+            if (pid := fork()) == 0:
+                try:
+                    chance.seed(2 * int(seed) + nth)
+                    draw(s.fileno())
+                    os._exit(0)
+                finally:
+                    sys.excepthook(*sys.exc_info())
+                    os._exit(1)
+            assert os.waitpid(pid, 0)[1] == 0
+        s.sendall(REQUEST)
+        assert read_all(s).endswith(b"hello\n")
+    with socket.create_connection((host, int(port)), 60) as s:
         s.sendall(REQUEST)
         assert read_all(s).endswith(b"hello\n")
 

@@ -86,10 +86,8 @@ pub fn control(
 ) -> Result<(), i32> {
     let here = found.here;
     with(|sets| {
-        if what == EPOLL_CTL_ADD && !sets.by_fd.contains_key(&at) {
-            // Who waits for it is not known, nor what is in it.
-            let set = sets.made(at);
-            (set.alone, set.has_kernels) = (1, true);
+        if what == EPOLL_CTL_ADD {
+            sets.found(at);
         }
         let set = sets.of(at).ok_or(ENOENT)?;
         let waker = set.waker(here, at)?;
@@ -147,13 +145,15 @@ pub fn sockets_in(fd: i32) -> Vec<i32> {
 pub fn remember(here: &'static Here, set: i32, what: i32, fd: i32, event: Option<EpollEvent>) {
     note(fd);
     with(|sets| {
-        let places = sets.others.entry(fd).or_default();
-        places.retain(|(of, _)| *of != set);
+        let number = sets.found(set);
+        let mut places = sets.others.remove(&fd).unwrap_or_default();
+        // Nor is it in those that were closed.
+        places.retain(|(of, _)| *of != number && sets.all.contains_key(of));
         if let (EPOLL_CTL_ADD | EPOLL_CTL_MOD, Some(event)) = (what, event) {
-            places.push((set, event));
+            places.push((number, event));
         }
-        if places.is_empty() {
-            sets.others.remove(&fd);
+        if !places.is_empty() {
+            sets.others.insert(fd, places);
         }
         sets.remember_nested(here, (set, fd), what, event);
         if let Some(set) = sets.of(set) {
@@ -162,9 +162,14 @@ pub fn remember(here: &'static Here, set: i32, what: i32, fd: i32, event: Option
     });
 }
 
-/// A descriptor stands in none of the kernel's sets any more. Gives those that it stood in, and how.
+/// A descriptor stands in none of the kernel's sets any more. Gives those that it stood in, and how; not those that were closed since,
+/// whose descriptors may be other sets by now.
 pub fn take_out(fd: i32) -> Vec<(i32, EpollEvent)> {
-    with(|sets| sets.others.remove(&fd)).unwrap_or_default()
+    with(|sets| {
+        let places = sets.others.remove(&fd).unwrap_or_default();
+        let place = |(of, event)| Some((sets.fd_of(of)?, event));
+        places.into_iter().filter_map(place).collect()
+    })
 }
 
 /// The sets that a shared socket is in under this descriptor, which it leaves for what the kernel has in its place.

@@ -18,7 +18,7 @@
 //! | `ring` | bytes one way, or datagrams |
 //! | `bits` | sets of socket numbers that both sides change |
 //! | `system` | the C library's own calls, beneath the ones here |
-//! | `process`, `start` | this process: its part of the memory; its beginning, and its forks |
+//! | `process`, `start` | this process: its part of the memory; its beginning, and its forks; the unwinder, once it is asked for |
 //! | `sharing` | its sockets: by their descriptors; the end of sharing one; those that are still as they were made |
 //! | `ask` | what the other side is asked for |
 //! | `signals` | handlers wait while their thread has a lock |

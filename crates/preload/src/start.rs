@@ -4,6 +4,8 @@
 //! most children of a shell or of inetd, does without the memory. It is opened by the first call that may need it ([`begun`]). A program
 //! whose calls are printed opens it at once, so that its first ones are: the memory keeps what they are written to from being closed.
 
+mod unwinding;
+
 use std::cell::Cell;
 use std::env;
 use std::sync::atomic::{AtomicU32, Ordering};

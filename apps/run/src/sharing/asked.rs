@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use exos::net::TcpStream;
 use exos_host::intercept::{self, Call};
-use exos_preload::memory::Ask;
+use exos_preload::memory::{Ask, DESCRIPTORS};
 use procfs::process::{LimitValue, Process};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
@@ -28,7 +28,8 @@ impl Sharing {
         call: &Call,
     ) -> io::Result<Answer> {
         let (fd, value) = (call.args[0] as i32, call.args[3]);
-        let number = value as u32;
+        // Where it is a number: nothing has the last.
+        let number = u32::try_from(value).unwrap_or(u32::MAX);
         match Ask::of(call.args[2] as i32) {
             Some(Ask::Register) => {
                 let pid = intercept::process_of(call.thread)?;
@@ -49,11 +50,15 @@ impl Sharing {
             Some(Ask::Unshare) => {
                 // Otherwise it has been before, for another of the program's threads.
                 if let Some(close_on_exec) = shared_descriptor(call.thread, fd)?
-                    && self.may_be(call, fd, number)?
+                    && self.is_callers(call, Some(fd), number)?
                 {
                     self.sockets
                         .unshare(cx, unix, (call, fd, close_on_exec), number)?;
                 }
+            }
+            // Its number stands in place of a descriptor.
+            Some(Ask::Info | Ask::Port) if !self.is_callers(call, None, fd as u32)? => {
+                return fails(libc::EBADF);
             }
             Some(Ask::Info) => {
                 let entry = self.sockets.table.get(fd as u32);
@@ -86,7 +91,9 @@ impl Sharing {
         if descriptor.is_bound() {
             return fails(libc::EINVAL);
         }
-        let Some(part) = self.part_asking(call) else {
+        // The table of a process has no place for larger numbers.
+        let has_place = usize::try_from(fd).is_ok_and(|fd| fd < DESCRIPTORS);
+        let Some(part) = self.part_asking(call).filter(|_| has_place) else {
             return fails(libc::ENOPROTOOPT);
         };
         self.sockets
@@ -130,24 +137,37 @@ impl Sharing {
         }
     }
 
-    /// Whether a descriptor is this shared socket still: another thread may have closed it, and opened another. A child that has no part
-    /// (vfork(2)) has its parent's sockets: copies of that one's counter, where any process can make another of its value.
-    fn may_be(&self, call: &Call, fd: i32, number: u32) -> io::Result<bool> {
-        let pid = intercept::process_of(call.thread)?;
-        if let Some(part) = self.processes.part_of(pid) {
-            return Ok(self.memory.assigned(part, fd) == Some(number));
+    /// Whether a shared socket is the caller's: this descriptor of its is it still, for another thread may have closed it and opened
+    /// another; or any is, where none is said. A child that has no part (vfork(2)) has its parent's sockets: copies of that one's counter,
+    /// where any process can make another of its value.
+    fn is_callers(&self, call: &Call, fd: Option<i32>, number: u32) -> io::Result<bool> {
+        if let Some(part) = self.part_calling(call) {
+            return Ok(match fd {
+                Some(fd) => self.memory.assigned(part, fd) == Some(number),
+                None => self.of_part(part, number).next().is_some(),
+            });
         }
+        let pid = intercept::process_of(call.thread)?;
         let parents = successors(Some(pid), |pid| intercept::parent_of(*pid).ok());
         let known = |pid| Some((pid, self.processes.part_of(pid)?));
         let Some((parent, part)) = parents.skip(1).find_map(known) else {
             return Ok(false);
         };
-        let mut all = self.memory.descriptors(part);
-        let of_parent = all.find(|(_, other)| *other == number);
-        Ok(match of_parent {
-            Some((of_parent, _)) => counter_of(call.thread, fd)? == counter_of(parent, of_parent)?,
-            None => false,
+        let Some(of_parent) = self.of_part(part, number).next() else {
+            return Ok(false);
+        };
+        let counter = counter_of(parent, of_parent)?;
+        let is_it = |fd| counter_of(call.thread, fd).ok() == Some(counter);
+        Ok(match fd {
+            Some(fd) => is_it(fd),
+            None => self.of_part(part, number).any(is_it),
         })
+    }
+
+    /// The descriptors of a process that are this socket.
+    fn of_part(&self, part: u32, number: u32) -> impl Iterator<Item = i32> {
+        let all = self.memory.descriptors(part);
+        all.filter_map(move |(fd, other)| (other == number).then_some(fd))
     }
 
     /// A process is about to become another program, which may know nothing of shared sockets: those that it keeps are Unix sockets
@@ -164,19 +184,20 @@ impl Sharing {
             return Ok(Answer::Pass);
         }
         let pid = intercept::process_of(call.thread)?;
-        let part = self.processes.part_of(pid);
+        let own = self.processes.part_of(pid);
         let of_parent = || self.processes.part_of(intercept::parent_of(pid).ok()?);
-        let Some(part) = part.or_else(of_parent) else {
+        let Some(part) = own.or_else(of_parent) else {
             return Ok(Answer::Pass);
         };
         self.lower_limits(pid, part);
         if self.is_empty() {
             return Ok(Answer::Pass);
         }
-        let is_kept = |(fd, _): &(i32, u32)| {
+        let is_kept = |&(fd, number): &(i32, u32)| {
             // One that another thread has closed meanwhile is not.
-            let close_on_exec = shared_descriptor(call.thread, *fd).ok().flatten();
-            close_on_exec == Some(false)
+            let close_on_exec = shared_descriptor(call.thread, fd).ok().flatten();
+            let is_callers = || self.is_callers(call, Some(fd), number).unwrap_or(false);
+            close_on_exec == Some(false) && (own.is_some() || is_callers())
         };
         let kept: Vec<_> = self.memory.descriptors(part).filter(is_kept).collect();
         for (fd, number) in kept {

@@ -176,7 +176,7 @@ impl Sharing {
     }
 
     /// The part of the caller's process. The thread that a process began with has its number.
-    fn part_calling(&self, call: &Call) -> Option<u32> {
+    pub(super) fn part_calling(&self, call: &Call) -> Option<u32> {
         let part = self.processes.part_of(call.thread);
         part.or_else(|| {
             let pid = intercept::process_of(call.thread).ok()?;

@@ -23,6 +23,8 @@ pub(crate) struct DatagramFlow {
     heard: Option<SocketAddr>,
     /// Taken of the stack, and not read by the program.
     unread: VecDeque<Vec<u8>>,
+    /// The program's socket has had no room for what came.
+    pub is_full: bool,
     /// What ICMP said last, for the program to ask for.
     pub error: Option<io::Error>,
 }
@@ -43,6 +45,7 @@ impl DatagramFlow {
             peer,
             heard: unread.last().and_then(|(from, _)| *from),
             unread: unread.into_iter().map(|(_, datagram)| datagram).collect(),
+            is_full: false,
             error: None,
         }
     }
@@ -104,7 +107,10 @@ impl DatagramFlow {
                 Ok(_) | Err(Errno::PIPE | Errno::CONNRESET | Errno::MSGSIZE) => {
                     self.unread.pop_front();
                 }
-                Err(Errno::AGAIN) => return Ok(()),
+                Err(Errno::AGAIN) => {
+                    self.is_full = true;
+                    return Ok(());
+                }
                 Err(error) => return Err(error.into()),
             }
         }

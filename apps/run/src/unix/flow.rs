@@ -23,6 +23,8 @@ pub(crate) struct Flow {
     is_written: bool,
     /// Taken of the connection, and not read by the program.
     unread: Vec<u8>,
+    /// The program's socket has had no room for what came.
+    pub is_full: bool,
     /// The program writes no more, and the peer has been told.
     program_finished: bool,
     /// The peer writes no more, and the program has been told.
@@ -47,6 +49,7 @@ impl Flow {
             rest: None,
             is_written: true,
             unread: Vec::new(),
+            is_full: false,
             program_finished: false,
             peer_finished: false,
             error: None,
@@ -131,7 +134,10 @@ impl Flow {
             match send(end, &self.unread, flags) {
                 Ok(count) => drop(self.unread.drain(..count)),
                 Err(Errno::PIPE | Errno::CONNRESET) => self.unread.clear(),
-                Err(Errno::AGAIN) => return Ok(()),
+                Err(Errno::AGAIN) => {
+                    self.is_full = true;
+                    return Ok(());
+                }
                 Err(error) => return Err(error.into()),
             }
         }
@@ -154,7 +160,10 @@ impl Flow {
                     }
                 }
                 Ok(Ok(count)) => self.moved.to_program += count as u64,
-                Ok(Err(Errno::AGAIN)) => return Ok(()),
+                Ok(Err(Errno::AGAIN)) => {
+                    self.is_full = true;
+                    return Ok(());
+                }
                 Ok(Err(error)) => return Err(error.into()),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => {

@@ -33,6 +33,8 @@ pub(super) struct Socket {
     pub peer: Option<SocketAddr>,
     /// Our end.
     pub end: OwnedFd,
+    /// The kernel tells when the program has read of its end.
+    hears_of_room: bool,
     pub kind: Kind,
     /// When a peer is asked whether it is still there, if it is at all.
     pub keepalive: Keepalive,
@@ -56,18 +58,40 @@ impl Socket {
         let _ = send(&self.end, &[0], flags);
     }
 
-    /// Has its news come as events of two tokens, the stack's and the program's.
+    /// Has its news come as events of two tokens, the stack's and the program's. That the program has read is news only of one whose end was
+    /// full: otherwise each answer that it reads would wake us.
     fn wait_for(&mut self, cx: &Context, key: usize) -> io::Result<()> {
         let (of_net, of_program) = (Token(2 * key), Token(2 * key + 1));
         let (both, edge) = (Interest::BOTH, Trigger::Edge);
         cx.poll
-            .register_fd(self.end.as_fd(), of_program, both, edge)?;
+            .register_fd(self.end.as_fd(), of_program, Interest::READABLE, edge)?;
         match &mut self.kind {
             Kind::Listening(l) => l.of.register(cx, of_net),
             Kind::Connecting(c) => cx.poll.register(&c.stream, of_net, both, edge),
             Kind::Flowing(flow) => cx.poll.register(&flow.stream, of_net, both, edge),
             Kind::Datagrams(flow) => flow.socket.register(cx, [of_net; 2]),
             Kind::Failed => Ok(()),
+        }
+    }
+
+    /// Has the kernel tell of room, once there was none.
+    pub fn hear_of_room(&mut self, cx: &Context, key: usize) {
+        let is_full = match &self.kind {
+            Kind::Flowing(flow) => flow.is_full,
+            Kind::Datagrams(flow) => flow.is_full,
+            _ => false,
+        };
+        if !is_full || self.hears_of_room {
+            return;
+        }
+        let (end, of_program) = (self.end.as_fd(), 2 * key + 1);
+        let _ = cx.poll.deregister_fd(end);
+        let told = cx
+            .poll
+            .register_fd(end, Token(of_program), Interest::BOTH, Trigger::Edge);
+        self.hears_of_room = told.is_ok();
+        if !self.hears_of_room {
+            cx.later().add(of_program);
         }
     }
 }
@@ -176,6 +200,7 @@ impl UnixSockets {
             local,
             peer,
             end,
+            hears_of_room: false,
             kind,
             keepalive: Keepalive::default(),
             error: None,

@@ -63,6 +63,8 @@ impl UnixSockets {
         if closed {
             let (waiting, number) = self.remove(key);
             waiting.answer(cx, Err(number));
+        } else {
+            socket.hear_of_room(cx, key);
         }
     }
 

@@ -112,7 +112,7 @@ impl Sets {
         }
     }
 
-    fn fd_of(&self, number: u64) -> Option<i32> {
+    pub(super) fn fd_of(&self, number: u64) -> Option<i32> {
         let mut all = self.by_fd.iter();
         all.find(|(_, of)| **of == number).map(|(&fd, _)| fd)
     }

@@ -16,8 +16,9 @@ pub struct Sets {
     pub(super) by_fd: ByNumber<i32, u64>,
     pub(super) all: ByNumber<u64, Set>,
     made: u64,
-    /// The kernel's descriptors, by number: in which sets, and how. A socket of the kernel's may become a shared one.
-    pub(super) others: ByNumber<i32, Vec<(i32, EpollEvent)>>,
+    /// The kernel's descriptors, by number: in which sets, some of which may have been closed, and how. A socket of the kernel's may become
+    /// a shared one.
+    pub(super) others: ByNumber<i32, Vec<(u64, EpollEvent)>>,
 }
 
 static SETS: Mutex<Option<Sets>> = Mutex::new(None);
@@ -69,6 +70,16 @@ impl Sets {
         self.all
             .entry(number)
             .or_insert_with(|| Set::with_descriptors(1))
+    }
+
+    /// The number of a set that something is put into. Of one whose making was not seen it is not known who waits for it, nor what is in it.
+    pub(super) fn found(&mut self, fd: i32) -> u64 {
+        if let Some(&number) = self.by_fd.get(&fd) {
+            return number;
+        }
+        let set = self.made(fd);
+        (set.alone, set.has_kernels) = (1, true);
+        self.made
     }
 
     /// Adds the descriptors of the sockets in a set, and in those in it, of which the kernel is to tell from now on.

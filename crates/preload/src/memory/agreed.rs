@@ -78,12 +78,12 @@ pub enum Ask {
     /// The socket of this number is to be shared no more, and the descriptor to be a Unix socket in its place.
     Unshare = 3,
     /// What TCP knows of the socket whose number stands in place of the descriptor (`struct tcp_info`, its first 104 bytes), to be
-    /// written at the address.
+    /// written at the address. `EBADF` where the caller has no such socket.
     Info = 4,
     /// The descriptor, a socket of the kernel's for datagrams that has no port, is to be a shared one. `EPROTOTYPE` where it is none of
-    /// those, `EINVAL` where it has a port.
+    /// those, `EINVAL` where it has a port, `ENOPROTOOPT` where no more can be shared, or none of that descriptor's number.
     Datagrams = 5,
-    /// The socket for datagrams whose number stands in place of the descriptor is to have a port.
+    /// The socket for datagrams whose number stands in place of the descriptor is to have a port. `EBADF` as above.
     Port = 6,
     /// Whether datagrams can be sent from the address ([`Address`](super::Address)'s bytes) at this place.
     Source = 7,
