@@ -113,10 +113,7 @@ fn visit(seed: u64, conditions: Conditions) -> (usize, usize) {
 }
 
 fn seeds() -> u64 {
-    let factor = std::env::var("EXOS_SEEDS")
-        .ok()
-        .and_then(|s| s.parse().ok());
-    15 * factor.unwrap_or(1)
+    exos_testing::cases(15)
 }
 
 #[test]
