@@ -19,6 +19,8 @@ import tempfile
 import threading
 import time
 
+from common import asleep
+
 IPPROTO_MPTCP = 262
 REQUEST = b"GET /small HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 
@@ -1944,12 +1946,18 @@ def time_limits(host, ours):
         ends(listener.accept, errno.EAGAIN, 0.29)
         # The shorter limit of two that wait, and then the longer.
         limit(listener, socket.SO_RCVTIMEO, 1.2)
-        longer = threading.Thread(target=ends, args=(listener.accept, errno.EAGAIN, 1.19))
-        longer.start()
-        time.sleep(0.3)
-        limit(listener, socket.SO_RCVTIMEO, 0.3)
-        ends(listener.accept, errno.EAGAIN, 0.29)
-        longer.join()
+        waits = []
+
+        def waits_longer():
+            waits.append(threading.get_native_id())
+            ends(listener.accept, errno.EAGAIN, 1.19)
+
+        with concurrent.futures.ThreadPoolExecutor(1) as threads:
+            longer = threads.submit(waits_longer)
+            await_that(lambda: longer.done() or waits and asleep(waits[0]))
+            limit(listener, socket.SO_RCVTIMEO, 0.3)
+            ends(listener.accept, errno.EAGAIN, 0.29)
+            longer.result()
         assert libc.accept4(listener.fileno(), None, None, 0x1000) == -1 and ctypes.get_errno() == errno.EINVAL
         assert accepted(listener, socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC) == 1 and accepted(listener, 0) == 0
         listener = passed(listener)
