@@ -82,8 +82,8 @@ check() { local name=$1; shift; if "$@" >"$work/said" 2>&1; then ok "$name"; els
 same() { if [ "$2" = "$3" ]; then ok "$1"; else bad "$1" "wanted '$2', got '$3'"; fi; }
 # has NAME WANTED TEXT
 has() { if [[ $3 == *"$2"* ]]; then ok "$1"; else bad "$1" "no '$2' in: $3"; fi; }
-# judged NAME COMMAND...: of a program that says such lines of its own the names have what stands before each, too; the last line of one that comes
-# to its end, which is NAME, is "end".
+# judged NAME COMMAND...: a program that prints such lines itself; what stands before each name is put before its names, too. NAME is that it comes
+# to its end, of which its last line tells: "end".
 judged() {
     local name=$1 line has_ended=no; shift
     while read -r line; do

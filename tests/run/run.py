@@ -1,7 +1,5 @@
 #!/usr/bin/env python3
 """What tests/run/run.sh and tests/run/services.sh have programs of their own for: sockets beside threads, forks, poll and epoll; small servers and clients."""
-import asyncio
-import concurrent.futures
 import ctypes
 import errno
 import fcntl
@@ -20,6 +18,8 @@ import threading
 import time
 
 from common import asleep
+
+# asyncio and concurrent.futures take as long to load as most of these programs run: those that need them import them.
 
 IPPROTO_MPTCP = 262
 REQUEST = b"GET /small HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
@@ -470,6 +470,7 @@ def one_by_several_calls(fresh, to):
 
 def datagrams(host, ours):
     """A socket for datagrams in all that a program does with one."""
+    import asyncio
     to = (host, 9200)
 
     def fresh(*bound):
@@ -785,6 +786,7 @@ def datagrams_by_loopback(host):
 
 
 async def asynchronous(to):
+    import asyncio
     class Protocol(asyncio.DatagramProtocol):
         def __init__(self):
             self.got = asyncio.get_running_loop().create_future()
@@ -1186,6 +1188,7 @@ def asynchronous_server(exos, lab, ip, *way):
 
 def asynchronous_client(host, port, path):
     """Ten connections at once, each of which gets a whole file."""
+    import asyncio
 
     async def fetch():
         reader, writer = await asyncio.open_connection(host, int(port))
@@ -1321,6 +1324,7 @@ def visit(ip, count):
 
 def exchange(ip, count):
     """Eight clients that ask and wait, many times on each of several connections, all at once."""
+    import concurrent.futures
 
     def run(_):
         for _ in range(8):
@@ -1909,6 +1913,7 @@ def locked(host, port):
 
 def time_limits(host, ours):
     """A call waits as long as its socket says (SO_RCVTIMEO, SO_SNDTIMEO), also of a listener that was passed on, and connections come as before."""
+    import concurrent.futures
     def limit(s, which, seconds):
         s.setsockopt(socket.SOL_SOCKET, which, struct.pack("@ll", int(seconds), int(seconds % 1 * 1e6)))
 
@@ -1975,6 +1980,7 @@ def time_limits(host, ours):
 
 def low_water(ours):
     """SO_RCVLOWAT: poll and epoll tell of no fewer bytes, a call that waits returns with no fewer, and a lower one is told of at once."""
+    import concurrent.futures
     def waits():
         return struct.unpack("i", fcntl.ioctl(s, 0x541B, bytes(4)))[0]
 
