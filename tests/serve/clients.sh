@@ -411,7 +411,7 @@ if start lab "$site" --sockets --port 8090 --log "$work/sockets.log"; then
     kill -USR1 "$(pgrep -P "$server" -x exos || echo "$server")"
     check "on sockets, statistics" await grep -q http_responses_200 "$work/err"
     # Who keeps its side open is given a second, not the half minute of a connection that ends.
-    client bash -c 'exec 3<>/dev/tcp/10.10.0.1/8090 && touch "$0" && exec sleep 60' "$work/open" &
+    "$exos" lab exec --name $lab b -- bash -c 'exec 3<>/dev/tcp/10.10.0.1/8090 && touch "$0" && exec sleep 60' "$work/open" &
     stays=$!
     await [ -e "$work/open" ]
     begun=$SECONDS

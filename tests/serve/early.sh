@@ -217,7 +217,7 @@ if command -v tcpdump >/dev/null; then
     export SSLKEYLOGFILE=$work/keys
     if launch "https://" "$exos" serve --sockets "$work/site" --port 8080 --tls-port 8443 --tls-self-signed --tls-early-data --tls-log-keys; then
         unset SSLKEYLOGFILE
-        timeout 300 tcpdump --immediate-mode -B 65536 -U -s 0 -i lo -w "$work/capture" tcp port 8443 >/dev/null 2>"$work/tcpdump" & capturing=$!
+        tcpdump --immediate-mode -B 65536 -U -s 0 -i lo -w "$work/capture" tcp port 8443 >/dev/null 2>"$work/tcpdump" & capturing=$!
         await grep -q 'listening on' "$work/tcpdump"
         run=here ip=127.0.0.1
         visit
