@@ -17,9 +17,8 @@ import tempfile
 import threading
 import time
 
-from common import asleep
-
-# asyncio and concurrent.futures take as long to load as most of these programs run: those that need them import them.
+# asyncio and concurrent.futures take as long to load as most of these programs run: those that need them import them. What the tests share is
+# found only where the environment is theirs.
 
 IPPROTO_MPTCP = 262
 REQUEST = b"GET /small HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
@@ -1914,6 +1913,8 @@ def locked(host, port):
 def time_limits(host, ours):
     """A call waits as long as its socket says (SO_RCVTIMEO, SO_SNDTIMEO), also of a listener that was passed on, and connections come as before."""
     import concurrent.futures
+    from common import asleep
+
     def limit(s, which, seconds):
         s.setsockopt(socket.SOL_SOCKET, which, struct.pack("@ll", int(seconds), int(seconds % 1 * 1e6)))
 
