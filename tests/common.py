@@ -31,6 +31,17 @@ def wait_until(holds):
     return True
 
 
+def asleep(thread):
+    """Whether it waits, and not for Python, which it would not do for so long without a turn."""
+    def seen():
+        with open(f"/proc/self/task/{thread}/status") as status:
+            lines = dict(line.split(":", 1) for line in status)
+        return lines["State"].split()[0], lines["voluntary_ctxt_switches"]
+    before = seen()
+    time.sleep(0.05)
+    return before[0] == "S" and before == seen()
+
+
 def statistics_of(pid, path):
     """What the counters of a server are now, which appends a line of statistics to the file for each SIGUSR1."""
     import json  # Most programs do not need it, and it takes as long as they do.

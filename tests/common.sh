@@ -82,6 +82,19 @@ check() { local name=$1; shift; if "$@" >"$work/said" 2>&1; then ok "$name"; els
 same() { if [ "$2" = "$3" ]; then ok "$1"; else bad "$1" "wanted '$2', got '$3'"; fi; }
 # has NAME WANTED TEXT
 has() { if [[ $3 == *"$2"* ]]; then ok "$1"; else bad "$1" "no '$2' in: $3"; fi; }
+# judged NAME COMMAND...: a program that prints such lines itself; what stands before each name is put before its names, too. NAME is that it comes
+# to its end, of which its last line tells: "end".
+judged() {
+    local name=$1 line has_ended=no; shift
+    while read -r line; do
+        case $line in
+            "ok "*) ok "${line#ok }" ;;
+            end) has_ended=yes ;;
+            *) bad "${line#not ok }" ;;
+        esac
+    done < <("$@" 2>&1)
+    same "$name" yes $has_ended
+}
 # await COMMAND...: until it succeeds, for a minute at most. What takes longer is asked less often, for asking takes time from it.
 await() {
     local limit=$((SECONDS + 60)) pause=0.05

@@ -86,13 +86,13 @@ short_connections() {
     local begun
     begun=$(counters kernel_flows_begun)
     if command -v wrk >/dev/null; then
-        in_ client timeout 60 wrk -t1 -c4 -d2 --timeout 30s http://10.10.0.20/one.txt >"$work/wrk" 2>&1
+        in_ client timeout 60 wrk -t1 -c4 -d1 --timeout 30s http://10.10.0.20/one.txt >"$work/wrk" 2>&1
         has "wrk is answered" "requests in" "$(cat "$work/wrk")"
         same "and nothing else" "" "$(grep -E 'Socket errors|Non-2xx' "$work/wrk")"
     else
         echo "SKIPPED: wrk through the forwarder: not installed (apt-get install wrk)"
     fi
-    in_ client timeout 60 "$exos" load http://10.10.0.20/one.txt --sockets -c 4 -n 500 --requests-per-connection 1 --json >"$work/load" 2>"$work/said"
+    in_ client timeout 60 "$exos" load http://10.10.0.20/one.txt --sockets --idle sleep -c 4 -n 500 --requests-per-connection 1 --json >"$work/load" 2>"$work/said"
     same "exos load is answered" "500 0" "$(python3 -S -c "import json; v = json.load(open('$work/load')); print(v['responses'], sum(v['errors'].values()))" 2>&1; cat "$work/said")"
     begun=$(($(counters kernel_flows_begun) - begun))
     same "their connections were in the kernel" True "$([ $begun -ge 500 ] && echo True)"
@@ -202,7 +202,7 @@ for server_of in 10.10.0.11 10.10.0.12; do check "$server_of is added again" ctl
 
 # Servers come and go under load, and every request is answered.
 if command -v wrk >/dev/null; then
-    in_ client timeout 60 wrk -t1 -c4 -d6 --timeout 30s http://10.10.0.20/one.txt >"$work/wrk" 2>&1 & wrk=$!
+    in_ client timeout 60 wrk -t1 -c4 -d3 --timeout 30s http://10.10.0.20/one.txt >"$work/wrk" 2>&1 & wrk=$!
     while kill -0 $wrk 2>/dev/null; do
         ctl drain 10.10.0.11 && ctl weigh 10.10.0.12 9 && ctl add 10.10.0.13 && ctl resume 10.10.0.11 &&
             ctl remove 10.10.0.12 && ctl add 10.10.0.12 && ctl remove 10.10.0.13 || { bad "changes under load"; break; }

@@ -49,15 +49,18 @@ refused() {
 }
 # field PATH: of the last line of JSON, written as in Python.
 field() { grep '^{' "$reports" | tail -n 1 | python3 -S -c "import json, sys; v = json.load(sys.stdin); print(v$1)"; }
-# counters NAME...: their sum, as the forwarder counts now.
-counters() {
-    local before name sum=0
+# counts NAME...: each of these counters, as the forwarder counts now.
+counts() {
+    local before name said
     before=$(grep -c '^{' "$reports")
     ask_for_report
     await more_reports "$before" || return 1
-    for name; do sum=$((sum + $(field "[\"counters\"][\"$name\"]"))); done
-    echo $sum
+    # The last of a line are those of all links and cores together.
+    said=$(grep '^{' "$reports" | tail -n 1 | grep -o '"counters":{[^}]*}' | tail -n 1)
+    for name; do [[ $said =~ \"$name\":([0-9]+) ]] && echo "${BASH_REMATCH[1]}" || return 1; done
 }
+# counters NAME...: their sum.
+counters() { local all; all=$(counts "$@") && echo $((${all//$'\n'/ + })); }
 more_reports() { [ "$(grep -c '^{' "$reports")" -gt "$1" ]; }
 # wrong_sums HOST: segments and datagrams that the kernel there found damaged.
 wrong_sums() {

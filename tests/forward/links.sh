@@ -112,12 +112,12 @@ said_so() { [ "$(grep -c "$1" "$work/err")" -ge "$2" ]; }
 kernel=(kernel_forwarded_to_servers kernel_forwarded_to_clients)
 # by_kernel COMMAND...: it succeeds, and packets of it went each way in the kernel.
 by_kernel() {
-    local before=() name n=0
-    for name in "${kernel[@]}"; do before+=("$(counters "$name")"); done
+    local before now n
+    mapfile -t before < <(counts "${kernel[@]}")
     "$@" || return
-    for name in "${kernel[@]}"; do
-        [ $(($(counters "$name") - before[n])) -ge 20 ] || { echo "$name: $(($(counters "$name") - before[n]))"; return 1; }
-        n=$((n + 1))
+    mapfile -t now < <(counts "${kernel[@]}")
+    for n in "${!kernel[@]}"; do
+        [ $((now[n] - before[n])) -ge 20 ] || { echo "${kernel[n]}: $((now[n] - before[n]))"; return 1; }
     done
 }
 gro on

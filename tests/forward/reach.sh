@@ -94,11 +94,12 @@ by_the_kernel() {
 }
 # spent WHAT...: what the packets of a client took: to servers and to clients, in user space and in the kernel, into $took.
 spent() {
-    local before=() name n=0
-    took=()
-    for name in "${ways[@]}"; do before+=("$(counters "$name")"); done
+    local before now n
+    mapfile -t before < <(counts "${ways[@]}")
     check "$2: $1" peer client "$@"
-    for name in "${ways[@]}"; do took+=($(($(counters "$name") - before[n]))); n=$((n + 1)); done
+    mapfile -t now < <(counts "${ways[@]}")
+    took=()
+    for n in "${!ways[@]}"; do took+=($((now[n] - before[n]))); done
 }
 ways=(forwarded_to_servers forwarded_to_clients kernel_forwarded_to_servers kernel_forwarded_to_clients)
 # by_kernel_of REACH LEAST MOST: nothing if this many packets at least went by the kernel each way that they come, and this many at most

@@ -122,7 +122,7 @@ check "a document goes over a way that is narrower than its ends know" in_ far c
 check "every byte" cmp "$work/got" "$work/site/large.bin"
 same "servers were told of it" yes "$([ "$(counters forwarded_icmp_errors)" -gt "$before" ] && echo yes)"
 if command -v wrk >/dev/null; then
-    client timeout 60 wrk -t1 -c4 -d2 --timeout 30s -H 'Connection: close' http://10.10.0.20/one.txt >"$work/wrk" 2>&1
+    client timeout 60 wrk -t1 -c4 -d1 --timeout 30s -H 'Connection: close' http://10.10.0.20/one.txt >"$work/wrk" 2>&1
     has "wrk is answered" "requests in" "$(cat "$work/wrk")"
     same "and nothing else" "" "$(grep -E 'Socket errors|Non-2xx' "$work/wrk")"
 else

@@ -21,6 +21,11 @@ configure_nginx "access_log off; keepalive_requests 1000000;" "listen 10.10.0.1:
 tcpdump=
 trap '[ -z "$tcpdump" ] || end $tcpdump; cleanup' EXIT
 
+# has_all: the capture has taken what the kernel has received for it, but what it lost. tcpdump says so in a line when it is asked.
+has_all() {
+    kill -USR1 "$tcpdump"
+    tail -n 1 "$work/said" | awk '/ captured, / { good = $2 + $10 >= $5 } END { exit !good }'
+}
 # beside NAME ARGUMENTS...: a load and its capture; what both say is in $work/both.
 beside() {
     local name=$1; shift
@@ -29,7 +34,7 @@ beside() {
     "$exos" lab exec --name "$lab" a -- tcpdump -i wire -s 96 -B 65536 -j host --time-stamp-precision=nano --immediate-mode -w "$work/capture" tcp port 80 2>"$work/said" & tcpdump=$!
     await grep -q 'listening on' "$work/said" || { bad "$name" "$(cat "$work/said")"; return; }
     timeout 100 "$exos" lab exec --name "$lab" b -- "$exos" load --json --timeout 60s --no-probe "$@" >"$work/load" 2>"$work/load.err"
-    sleep 1
+    await has_all
     kill -INT "$tcpdump"; wait "$tcpdump"; tcpdump=
     python3 -S "$here/capture.py" "$work/load" "$work/capture" 10.10.0.1:80 >"$work/both" 2>"$work/both.err"
     if ! grep -q '^0 packets dropped by kernel' "$work/said"; then
@@ -42,16 +47,17 @@ beside() {
 }
 
 lab_up || { bad "lab up"; exit 1; }
-pinned=() generator=()
-[ -z "$measure" ] || { pinned=(taskset -c 0) generator=(--core 1); }
+# Who measures looks on, who counts leaves the core to others.
+pinned=() generator=() waiting=(--idle sleep)
+[ -z "$measure" ] || { pinned=(taskset -c 0) generator=(--core 1) waiting=(); }
 start_nginx "${pinned[@]}"
-packets=(--link xdp:wire --address 10.10.0.20/24 "${generator[@]}")
+packets=(--link xdp:wire --address 10.10.0.20/24 "${generator[@]}" "${waiting[@]}")
 for document in small medium; do
     url=http://10.10.0.1/$document
     beside "packets, $document, a closed loop" $url "${packets[@]}" -n 1000 -c 4
     beside "packets, $document, a rate" $url "${packets[@]}" --rate 500 -d 2s
     beside "packets, $document, a connection for each" $url "${packets[@]}" -n 300 -c 4 --requests-per-connection 1
-    beside "sockets, $document, a rate" $url --sockets "${generator[@]}" --rate 500 -d 2s
+    beside "sockets, $document, a rate" $url --sockets "${generator[@]}" "${waiting[@]}" --rate 500 -d 2s
 done
 if [ -n "$measure" ]; then
     beside "packets, one client" http://10.10.0.1/small "${packets[@]}" -n 20000 -c 1

@@ -28,7 +28,7 @@ configure_nginx "log_format from '\$remote_addr \$remote_port \$request_uri'; ac
     "listen 10.10.0.1:80; listen [fd10::1]:80;"
 
 # loads ARGUMENTS...: its JSON is in $work/load.
-loads() { timeout 100 "$exos" lab exec --name "$lab" b -- "$exos" load --json "$@" >"$work/load" 2>"$work/load.err"; }
+loads() { timeout 100 "$exos" lab exec --name "$lab" b -- "$exos" load --idle sleep --json "$@" >"$work/load" 2>"$work/load.err"; }
 # load ARGUMENTS...: the same from two cores.
 load() { loads --link xdp:wire --address 10.10.0.20/24 --address fd10::20/64 --cores 2 "$@"; }
 over_sockets() { loads --sockets "$@"; }

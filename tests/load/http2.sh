@@ -34,7 +34,7 @@ load() {
     [ "$1" = packets ] || by=(--sockets)
     shift 2
     : >"$work/nginx/log"
-    timeout 200 "$exos" lab exec --name "$lab" b -- "$exos" load "$url" "${by[@]}" --http 2 --cacert "$work/pem" --json --timeout 60s "$@" >"$work/load" 2>"$work/load.err"
+    timeout 200 "$exos" lab exec --name "$lab" b -- "$exos" load "$url" "${by[@]}" --idle sleep --http 2 --cacert "$work/pem" --json --timeout 60s "$@" >"$work/load" 2>"$work/load.err"
 }
 # plain CARRIER URL ARGUMENTS...: the same without TLS.
 plain() {
@@ -42,7 +42,7 @@ plain() {
     [ "$1" = packets ] || by=(--sockets)
     shift 2
     : >"$work/nginx/log"
-    timeout 200 "$exos" lab exec --name "$lab" b -- "$exos" load "$url" "${by[@]}" --http 2 --json --timeout 60s "$@" >"$work/load" 2>"$work/load.err"
+    timeout 200 "$exos" lab exec --name "$lab" b -- "$exos" load "$url" "${by[@]}" --idle sleep --http 2 --json --timeout 60s "$@" >"$work/load" 2>"$work/load.err"
 }
 got() { python3 -S -c "import json; r = json.load(open('$work/load')); h = r['http2']; print($1)" 2>&1; }
 logged() { grep -cE "$1" "$work/nginx/log"; }

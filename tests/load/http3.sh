@@ -33,7 +33,7 @@ load() {
     [ "$1" = packets ] || by=(--sockets)
     shift 2
     # shellcheck disable=SC2086
-    timeout 700 "$exos" lab exec --name "$lab" b -- "$exos" load "$url" "${by[@]}" --http 3 ${trust:---cacert $work/pem} --json --timeout "${patience:-300s}" ${span:--d 600s} "$@" >"$work/load" 2>"$work/load.err"
+    timeout 700 "$exos" lab exec --name "$lab" b -- "$exos" load "$url" "${by[@]}" --idle sleep --http 3 ${trust:---cacert $work/pem} --json --timeout "${patience:-300s}" ${span:--d 600s} "$@" >"$work/load" 2>"$work/load.err"
 }
 got() { python3 -S -c "import json; r = json.load(open('$work/load')); h = r['http3']; t = r['tls']; print($1)" 2>&1; }
 all="r['responses'], r['content_bytes'], r['connections'], r['errors'], h['resets'], h['faults']"

@@ -20,9 +20,9 @@ head -c 300000 /dev/urandom >"$work/site/large"
 "$exos" load surge-files "$work/site/set" --files 60 --seed 4 >"$work/surge" || bad "a set of documents is written" ""
 
 # load ARGUMENTS...: its JSON is in $work/load.
-load() { timeout 100 "$exos" lab exec --name "$lab" b -- "$exos" load --link xdp:wire --address 10.10.0.20/24 --address fd10::20/64 --json "$@" >"$work/load" 2>"$work/load.err"; }
+load() { timeout 100 "$exos" lab exec --name "$lab" b -- "$exos" load --link xdp:wire --address 10.10.0.20/24 --address fd10::20/64 ${idle---idle sleep} --json "$@" >"$work/load" 2>"$work/load.err"; }
 # over_sockets ARGUMENTS...: the same over the kernel's sockets, as nobody and without privileges.
-over_sockets() { timeout 100 "$exos" lab exec --name "$lab" "${over_sockets_at:-b}" -- setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all "$work/exos" load --sockets --json "$@" >"$work/load" 2>"$work/load.err"; }
+over_sockets() { timeout 100 "$exos" lab exec --name "$lab" "${over_sockets_at:-b}" -- setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all "$work/exos" load --sockets --idle sleep --json "$@" >"$work/load" 2>"$work/load.err"; }
 # got EXPRESSION: of the load's JSON, which is called r.
 got() { python3 -S -c "import json; r = json.load(open('$work/load')); print($1)" 2>&1; }
 # refused NAME WANTED ARGUMENTS...: no load is begun, and it is said why.
@@ -106,8 +106,8 @@ if launch_in_lab "$work/site" --link xdp:wire --address 10.10.0.10/24 --address 
     load http://10.10.0.10/none -n 10 --early-finish --requests-per-connection 1 --http 1.0 -X HEAD
     same "what is not there, its head only, with our FIN first" "10 0 {'404': 10} {}" "$(got "r['responses'], r['content_bytes'], r['statuses'], r['errors']" | sed 's/^(//; s/)$//; s/\([0-9}]\),/\1/g')"
     # Who looks on does not sleep between two requests, who sleeps does for each; a part of a loop's turns without a frame is spun.
-    load http://10.10.0.10/small -n 200 -c 1 --think 5ms --idle poll; polls=$(got "r['counters']['sleeps']")
-    load http://10.10.0.10/small -n 200 -c 1 --think 5ms --idle sleep; sleeps=$(got "r['counters']['sleeps']")
+    idle= load http://10.10.0.10/small -n 200 -c 1 --think 5ms --idle poll; polls=$(got "r['counters']['sleeps']")
+    load http://10.10.0.10/small -n 200 -c 1 --think 5ms; sleeps=$(got "r['counters']['sleeps']")
     same "one that looks on sleeps seldom, one that sleeps each time" "yes yes" \
         "$([ "$polls" -lt 20 ] && echo yes || echo "$polls") $([ "$sleeps" -ge 190 ] && echo yes || echo "$sleeps")"
     # Acknowledgements ride on what is sent next, or go alone.
@@ -196,10 +196,10 @@ if launch_in_lab "$work/site" --link xdp:wire --address 10.10.0.10/24 --address 
     # What is finished by us keeps its port for a minute.
     load http://10.10.0.10/small -n 70000 -c 100 -d 90s --requests-per-connection 1 --early-finish --pool 10.20.0.0/30 --pool 10.20.1.0/31
     same "seventy thousand connections, whose ports are not free again" "70000 70000 {}" "$(got "r['responses'], r['connections'], r['errors']" | tr -d '(),')"
-    load "http://[fd10::10]/small" -n 70000 -c 100 -d 90s --requests-per-connection 1 --early-finish --pool fd20::/64
-    same "and over IPv6" "70000 70000 {}" "$(got "r['responses'], r['connections'], r['errors']" | tr -d '(),')"
+    load "http://[fd10::10]/small" -n 5000 -c 100 -d 90s --requests-per-connection 1 --early-finish --pool fd20::/64
+    same "over IPv6 a pool has addresses without end" "5000 5000 {}" "$(got "r['responses'], r['connections'], r['errors']" | tr -d '(),')"
     kill -TERM "$server"; wait "$server"; server=
-    has "the server answered each" '"http_responses_200":140000' "$(tail -n 1 "$work/out" | tr -d ' ')"
+    has "the server answered each" '"http_responses_200":75000' "$(tail -n 1 "$work/out" | tr -d ' ')"
 else
     bad "our server starts with a gateway" "$(cat "$work/err")"
 fi
@@ -237,7 +237,7 @@ head -c 5000 /dev/urandom >"$work/site/medium"
 lab_up --rate 10mbit --queue 64kb || { bad "a slow lab up"; exit 1; }
 if launch_in_lab "$work/site" --link xdp:wire --address 10.10.0.10/24 --json; then
     # A wire of ten megabits is waited for asleep: looking on would take a core for half a minute.
-    load http://10.10.0.10/medium --find-peak 'p99<50ms' -d 1200ms --warm-up 400ms --timeout 2s --idle sleep --html "$work/peak.html" \
+    load http://10.10.0.10/medium --find-peak 'p99<50ms' -d 1200ms --warm-up 400ms --timeout 2s --html "$work/peak.html" \
         --fail-if 'peak<1' --fail-if 'peak>250' --fail-if 'errors>0' --fail-if 'p99>=50ms'
     same "a peak that no condition fails" 0 $?
     check "its curve is consistent" python3 "$work/curve.py" "$work/load" 50000 0.8
@@ -283,7 +283,7 @@ if await eval 'client curl -sf -o /dev/null http://10.10.0.1/small'; then
     same "nginx: and over IPv6" "3000 {} 3000" \
         "$(got "r['responses'], r['errors']" | tr -d '(),') $(tail -n 3000 "$work/nginx/log" | cut -d' ' -f1 | sort -u | wc -l)"
     # Beyond the host, without a link: beside the host, whose own connections to the same server go on.
-    plainly() { timeout 100 "$exos" lab exec --name "$lab" b -- "$exos" load --via none --json "$@" >"$work/load" 2>"$work/load.err"; }
+    plainly() { timeout 100 "$exos" lab exec --name "$lab" b -- "$exos" load --via none --idle sleep --json "$@" >"$work/load" 2>"$work/load.err"; }
     plainly http://10.10.0.1/small -n 2000 -c 20 --requests-per-connection 1 & beside=$!
     mine=$(for _ in $(seq 20); do client curl -sS -m 30 -o /dev/null -w '%{http_code} ' http://10.10.0.1/small; done)
     wait "$beside"
@@ -312,7 +312,7 @@ if await curl -sf -o /dev/null http://127.0.0.1:8099/small; then
     same "a server of this host, over a pair of our own" "20 2000 {}" "$(got "r['responses'], r['content_bytes'], r['errors']" | tr -d '(),')"
     timeout 60 "$exos" load http://127.0.0.1:8099/small -n 40 -c 20 --requests-per-connection 1 --json --via none --pool 10.20.0.0/24 >"$work/load" 2>"$work/load.err"
     same "and from a pool, to which the host has a route while it lasts" "40 {} 0" "$(got "r['responses'], r['errors']" | tr -d '(),') $(ip route | grep -c 10.20.0.0)"
-    timeout 200 "$exos" load http://127.0.0.1:8099/small --sockets -c 20 -d 600ms --warm-up 200ms --timeout 1s --find-peak 'p99<500ms' --json >"$work/load" 2>"$work/load.err"
+    timeout 200 "$exos" load http://127.0.0.1:8099/small --sockets --idle sleep -c 20 -d 600ms --warm-up 200ms --timeout 1s --find-peak 'p99<500ms' --json >"$work/load" 2>"$work/load.err"
     same "its peak: the highest rate that holds, and one above it does not" "True True" \
         "$(got "r['peak_rate'] == max(s['rate'] for s in r['steps'] if s['holds']), r['peak_rate'] < max(s['rate'] for s in r['steps'])" | tr -d '(),')"
     as_nobody() { timeout 60 setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all "$work/exos" load http://127.0.0.1:8099/small --sockets --json "$@" >"$work/load" 2>"$work/load.err"; }

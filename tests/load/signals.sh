@@ -30,7 +30,7 @@ inside a -- ip route add blackhole 10.30.0.0/24
 begin_load() {
     : >"$work/load"; : >"$work/load.err"
     before=$(wc -l <"$work/nginx/log")
-    "$exos" lab exec --name "$lab" b -- "$exos" load --json "${carrier[@]}" "$@" >"$work/load" 2>"$work/load.err" & loading=$!
+    "$exos" lab exec --name "$lab" b -- "$exos" load --json --idle sleep "${carrier[@]}" "$@" >"$work/load" 2>"$work/load.err" & loading=$!
 }
 # ended SIGNAL: asks it to end; its status is in $status.
 ended() {
@@ -42,6 +42,8 @@ ended() {
     done
     wait "$loading"; status=$?; loading=
 }
+# hears: it has come so far that signals do not simply end it. Bit 14 of those that it catches is SIGTERM; so it is in this shell.
+hears() { local caught; [ "$(cat "/proc/$loading/comm")" = exos ] && caught=$(sed -n 's/^SigCgt:\t/0x/p' "/proc/$loading/status") && [ $((caught >> 14 & 1)) = 1 ]; }
 got() { python3 -S -c "import json; r = json.load(open('$work/load')); print($1)" 2>&1; }
 # has_connections COUNT: this many of the server's stand.
 has_connections() { [ "$(inside a -- ss -Htn state established sport = :80 | wc -l)" -ge "$1" ]; }
@@ -70,14 +72,14 @@ for way in packets sockets; do
     esac
 
     begin_load $url --start-at $(($(date +%s) + 300))
-    sleep 1.5
+    await hears
     ended TERM
     same "before its begin: it says so, and has no results" "1 0" "$status $(wc -c <"$work/load")"
     has "before its begin" "stopped before the load began" "$(cat "$work/load.err")"
     left "before its begin"
 
     begin_load http://10.30.0.9/ --yes-i-own-this-target
-    sleep 1
+    await hears
     ended INT
     same "while it looks whether the server is there" "1 0" "$status $(wc -c <"$work/load")"
     has "while it looks" "stopped before the load began" "$(cat "$work/load.err")"
@@ -113,7 +115,6 @@ for way in packets sockets; do
 
     begin_load $url --find-peak 'p99<10s' -d 1200ms --warm-up 200ms
     await grep -q ' %  ' "$work/load.err"
-    sleep 0.3
     ended INT
     same "in a search for the peak: the curve so far" "0 True True" \
         "$status $(got "r['is_unfinished'], len(r['steps']) == $(grep -c ' %  ' "$work/load.err") > 0" | tr -d '(),')"
@@ -125,7 +126,7 @@ about="a pair of its own: "
 inside_a() { inside a -- sh -c "ip -br link | cut -d' ' -f1; ip route"; }
 inside_a >"$work/before"
 before=$(wc -l <"$work/nginx/log")
-"$exos" lab exec --name "$lab" a -- "$exos" load --via none --json $url -c 20 -d 300s --pool 10.20.0.0/24 >"$work/load" 2>"$work/load.err" & loading=$!
+"$exos" lab exec --name "$lab" a -- "$exos" load --via none --idle sleep --json $url -c 20 -d 300s --pool 10.20.0.0/24 >"$work/load" 2>"$work/load.err" & loading=$!
 await answered 21
 check "it is there" eval '! inside_a | cmp -s - "$work/before"'
 ended TERM

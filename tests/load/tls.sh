@@ -43,7 +43,7 @@ load() {
     [ "$1" = packets ] || by=(--sockets)
     shift 2
     : >"$work/nginx/log"
-    timeout 200 "$exos" lab exec --name "$lab" b -- "$exos" load "https://10.10.0.1:$port/$document" "${by[@]}" --json --timeout 60s "$@" >"$work/load" 2>"$work/load.err"
+    timeout 200 "$exos" lab exec --name "$lab" b -- "$exos" load "https://10.10.0.1:$port/$document" "${by[@]}" --idle sleep --json --timeout 60s "$@" >"$work/load" 2>"$work/load.err"
 }
 got() { python3 -S -c "import json; r = json.load(open('$work/load')); t = r['tls']; print($1)" 2>&1; }
 # logged PATTERN: lines of nginx's log that match, once nothing more comes.
@@ -162,7 +162,7 @@ end $peer; peer=
 # ask NAME WANTED ARGUMENTS...: a load of our server from the lab's other side.
 ask() {
     local name=$1 wanted=$2; shift 2
-    timeout 200 "$exos" lab exec --name "$lab" b -- "$exos" load --json --timeout 60s --cacert "$work/ca.pem" "$@" >"$work/load" 2>"$work/load.err"
+    timeout 200 "$exos" lab exec --name "$lab" b -- "$exos" load --idle sleep --json --timeout 60s --cacert "$work/ca.pem" "$@" >"$work/load" 2>"$work/load.err"
     same "$name" "$wanted" "$(got "$query")"
 }
 "$exos" load surge-files "$work/site/set" --files 50 --seed 1 >/dev/null

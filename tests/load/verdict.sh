@@ -28,7 +28,7 @@ wire() {
     lab_up "$@" || { bad "lab up $*"; exit 1; }
     start_nginx
 }
-load() { timeout 100 "$exos" lab exec --name "$lab" b -- "$exos" load --link xdp:wire --address 10.10.0.20/24 --json "$@" >"$work/load" 2>"$work/load.err"; }
+load() { timeout 100 "$exos" lab exec --name "$lab" b -- "$exos" load --link xdp:wire --address 10.10.0.20/24 --idle sleep --json "$@" >"$work/load" 2>"$work/load.err"; }
 # found NAME LIMIT WORDS [late]: it is the limit, or found behind the generator, for a reason with these words; or, where
 # that may be, the generator was late.
 found() {
@@ -66,8 +66,10 @@ found "and in an open loop, requests for connections" server "no connection was 
 load $url/small --rate 100 -d 2s
 found "a rate that is met" nobody "was answered" late
 
-timeout 100 "$exos" lab exec --name "$lab" b -- "$exos" load --link xdp:wire --address 10.10.0.20/24 --json $url/small --rate 2000 -d 4s >"$work/load" 2>"$work/load.err" & loading=$!
-sleep 2; kill -STOP "$peer"; sleep 1; kill -CONT "$peer"; wait $loading
+timeout 100 "$exos" lab exec --name "$lab" b -- "$exos" load --link xdp:wire --address 10.10.0.20/24 --idle sleep --json $url/small --rate 2000 -d 4s --no-probe >"$work/load" 2>"$work/load.err" & loading=$!
+# Its connections stand. Without the look whether the server is there, which has one of its own.
+loads() { inside a -- ss -Htn state established sport = :80 | grep -q .; }
+await loads; kill -STOP "$peer"; sleep 1; kill -CONT "$peer"; wait $loading
 found "a server that stands still for a second" server "nothing came of any response"
 
 core=$(taskset -pc $$ | sed 's/.*: //; s/[-,].*//')

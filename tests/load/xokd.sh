@@ -28,7 +28,7 @@ ports = ["$1"]
 POLICY
 }
 # load ARGUMENTS...: its JSON is in $work/load.
-load() { timeout 100 "${as_nobody[@]}" "$work/exos" load --via xokd --xokd "$socket" --json "$@" >"$work/load" 2>"$work/load.err"; }
+load() { timeout 100 "${as_nobody[@]}" "$work/exos" load --via xokd --xokd "$socket" --idle sleep --json "$@" >"$work/load" 2>"$work/load.err"; }
 got() { python3 -S -c "import json; r = json.load(open('$work/load')); print(*($1))" 2>&1 || cat "$work/load.err"; }
 
 load http://10.10.0.2/small -n 5

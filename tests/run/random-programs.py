@@ -25,6 +25,8 @@ import tempfile
 import threading
 import time
 
+from common import asleep
+
 PORT = 9200
 WHOLE = random.Random(1).randbytes(3 << 20)
 
@@ -490,17 +492,6 @@ def children(host, count="1100"):
     for number, s in enumerate(kept):
         said_back(s, b"kept %d" % number)
     print(f"{len(pids)} children at once", flush=True)
-
-
-def asleep(thread):
-    """Whether it waits, and not for Python, which it would not do for so long without a turn."""
-    def seen():
-        with open(f"/proc/self/task/{thread}/status") as status:
-            lines = dict(line.split(":", 1) for line in status)
-        return lines["State"].split()[0], lines["voluntary_ctxt_switches"]
-    before = seen()
-    time.sleep(0.05)
-    return before[0] == "S" and before == seen()
 
 
 def signals(host):

@@ -1,7 +1,5 @@
 #!/usr/bin/env python3
 """What tests/run/run.sh and tests/run/services.sh have programs of their own for: sockets beside threads, forks, poll and epoll; small servers and clients."""
-import asyncio
-import concurrent.futures
 import ctypes
 import errno
 import fcntl
@@ -18,6 +16,9 @@ import sys
 import tempfile
 import threading
 import time
+
+# asyncio and concurrent.futures take as long to load as most of these programs run: those that need them import them. What the tests share is
+# found only where the environment is theirs.
 
 IPPROTO_MPTCP = 262
 REQUEST = b"GET /small HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
@@ -486,6 +487,7 @@ def one_by_several_calls(fresh, to):
 
 def datagrams(host, ours):
     """A socket for datagrams in all that a program does with one."""
+    import asyncio
     to = (host, 9200)
 
     def fresh(*bound):
@@ -801,6 +803,7 @@ def datagrams_by_loopback(host):
 
 
 async def asynchronous(to):
+    import asyncio
     class Protocol(asyncio.DatagramProtocol):
         def __init__(self):
             self.got = asyncio.get_running_loop().create_future()
@@ -1202,6 +1205,7 @@ def asynchronous_server(exos, lab, ip, *way):
 
 def asynchronous_client(host, port, path):
     """Ten connections at once, each of which gets a whole file."""
+    import asyncio
 
     async def fetch():
         reader, writer = await asyncio.open_connection(host, int(port))
@@ -1337,6 +1341,7 @@ def visit(ip, count):
 
 def exchange(ip, count):
     """Eight clients that ask and wait, many times on each of several connections, all at once."""
+    import concurrent.futures
 
     def run(_):
         for _ in range(8):
@@ -1925,6 +1930,9 @@ def locked(host, port):
 
 def time_limits(host, ours):
     """A call waits as long as its socket says (SO_RCVTIMEO, SO_SNDTIMEO), also of a listener that was passed on, and connections come as before."""
+    import concurrent.futures
+    from common import asleep
+
     def limit(s, which, seconds):
         s.setsockopt(socket.SOL_SOCKET, which, struct.pack("@ll", int(seconds), int(seconds % 1 * 1e6)))
 
@@ -1962,12 +1970,18 @@ def time_limits(host, ours):
         ends(listener.accept, errno.EAGAIN, 0.29)
         # The shorter limit of two that wait, and then the longer.
         limit(listener, socket.SO_RCVTIMEO, 1.2)
-        longer = threading.Thread(target=ends, args=(listener.accept, errno.EAGAIN, 1.19))
-        longer.start()
-        time.sleep(0.3)
-        limit(listener, socket.SO_RCVTIMEO, 0.3)
-        ends(listener.accept, errno.EAGAIN, 0.29)
-        longer.join()
+        waits = []
+
+        def waits_longer():
+            waits.append(threading.get_native_id())
+            ends(listener.accept, errno.EAGAIN, 1.19)
+
+        with concurrent.futures.ThreadPoolExecutor(1) as threads:
+            longer = threads.submit(waits_longer)
+            await_that(lambda: longer.done() or waits and asleep(waits[0]))
+            limit(listener, socket.SO_RCVTIMEO, 0.3)
+            ends(listener.accept, errno.EAGAIN, 0.29)
+            longer.result()
         assert libc.accept4(listener.fileno(), None, None, 0x1000) == -1 and ctypes.get_errno() == errno.EINVAL
         assert accepted(listener, socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC) == 1 and accepted(listener, 0) == 0
         listener = passed(listener)
@@ -1985,6 +1999,7 @@ def time_limits(host, ours):
 
 def low_water(ours):
     """SO_RCVLOWAT: poll and epoll tell of no fewer bytes, a call that waits returns with no fewer, and a lower one is told of at once."""
+    import concurrent.futures
     def waits():
         return struct.unpack("i", fcntl.ioctl(s, 0x541B, bytes(4)))[0]
 

@@ -25,16 +25,16 @@ await_port() { await inside a -- bash -c "</dev/tcp/10.10.0.1/$1"; }
 load() {
     local where=$1 runner=$2 url=$3/small.txt out
     if command -v wrk >/dev/null; then
-        out=$($runner wrk -t1 -c64 -d2s "$url" 2>&1)
+        out=$($runner wrk -t1 -c64 -d1s "$url" 2>&1)
         if grep -qE 'Non-2xx|connect [1-9]|read [1-9]|write [1-9]' <<<"$out" || ! grep -q 'requests in' <<<"$out"; then bad "$where: wrk, persistent" "$out"; else ok "$where: wrk, persistent"; fi
-        out=$($runner wrk -t1 -c64 -d2s -H 'Connection: close' "$url" 2>&1)
+        out=$($runner wrk -t1 -c64 -d1s -H 'Connection: close' "$url" 2>&1)
         if grep -qE 'Non-2xx|connect [1-9]|read [1-9]|write [1-9]' <<<"$out" || ! grep -q 'requests in' <<<"$out"; then bad "$where: wrk, new connections" "$out"; else ok "$where: wrk, new connections"; fi
     else
         echo "SKIPPED: wrk: not installed (apt-get install wrk)"
     fi
     if command -v ab >/dev/null; then
         has "$where: ab, new connections" "Failed requests:        0" "$($runner ab -q -n 2000 -c 20 "$url" 2>&1)"
-        has "$where: ab, keep-alive" "Failed requests:        0" "$($runner ab -q -k -n 20000 -c 20 "$url" 2>&1)"
+        has "$where: ab, keep-alive" "Failed requests:        0" "$($runner ab -q -k -n 4000 -c 20 "$url" 2>&1)"
     else
         echo "SKIPPED: ab: not installed (apt-get install apache2-utils)"
     fi
@@ -47,8 +47,8 @@ h2load_1() {
         echo "SKIPPED: h2load: not installed (apt-get install nghttp2-client)"
         return
     fi
-    has "$where: h2load, HTTP/1.1" "20000 succeeded, 0 failed, 0 errored" "$($runner h2load --h1 -n 20000 -c 20 "$url" 2>&1)"
-    has "$where: h2load, pipelined" "20000 succeeded, 0 failed, 0 errored" "$($runner h2load --h1 -n 20000 -c 20 -m 8 "$url" 2>&1)"
+    has "$where: h2load, HTTP/1.1" "4000 succeeded, 0 failed, 0 errored" "$($runner h2load --h1 -n 4000 -c 20 "$url" 2>&1)"
+    has "$where: h2load, pipelined" "4000 succeeded, 0 failed, 0 errored" "$($runner h2load --h1 -n 4000 -c 20 -m 8 "$url" 2>&1)"
 }
 
 # mirror WHERE RUNNER URL: the whole site, followed from link to link, is the directory byte for byte.
@@ -411,7 +411,7 @@ if start lab "$site" --sockets --port 8090 --log "$work/sockets.log"; then
     kill -USR1 "$(pgrep -P "$server" -x exos || echo "$server")"
     check "on sockets, statistics" await grep -q http_responses_200 "$work/err"
     # Who keeps its side open is given a second, not the half minute of a connection that ends.
-    client bash -c 'exec 3<>/dev/tcp/10.10.0.1/8090 && touch "$0" && exec sleep 60' "$work/open" &
+    "$exos" lab exec --name $lab b -- bash -c 'exec 3<>/dev/tcp/10.10.0.1/8090 && touch "$0" && exec sleep 60' "$work/open" &
     stays=$!
     await [ -e "$work/open" ]
     begun=$SECONDS

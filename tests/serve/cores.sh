@@ -88,7 +88,7 @@ asked=42
 # Documents that change, and are read again, under load: no request fails, and nobody sees an older version again.
 visit changes 10.0.0.1 "$work" "$server" >"$work/said"; cat "$work/said"
 asked=$((asked + $(sed -n 's/^asked //p' "$work/said")))
-client wrk -t1 -c16 -d2 http://10.0.0.1/ >"$work/wrk"
+client wrk -t1 -c16 -d1 http://10.0.0.1/ >"$work/wrk"
 expect "wrk has no errors" [ -z "$(grep -E 'Non-2xx|Socket errors' "$work/wrk")" ]
 asked=$((asked + $(sed -n 's/ *\([0-9]*\) requests in.*/\1/p' "$work/wrk")))
 kill -USR1 "$server"; await [ -s "$work/out" ] && await grep -q '^{' "$work/out"

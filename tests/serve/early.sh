@@ -135,7 +135,7 @@ load() {
     got() { python3 -S -c "import json; r = json.load(open('$work/load')); t = r['tls']; print($1)" 2>&1; }
     has_taken() { [ "$(counted tls_early_accepted)" = "$taken" ]; }
     for version in 1.1 2; do
-        $run timeout 200 "$exos" load "https://$ip:8443/" "$@" --insecure --http $version -c 4 -n 100 --requests-per-connection 1 --tls-early 0.7 --tls-resume 0.1 --json >"$work/load" 2>"$work/load.err"
+        $run timeout 200 "$exos" load "https://$ip:8443/" "$@" --idle sleep --insecure --http $version -c 4 -n 100 --requests-per-connection 1 --tls-early 0.7 --tls-resume 0.1 --json >"$work/load" 2>"$work/load.err"
         same "exos load, HTTP/$version: all are answered" "100 {} 100 True 0" \
             "$(got "r['responses'], r['errors'], t['handshakes_full'] + t['handshakes_resumed'] + t['handshakes_early'], t['handshakes_early'] >= 40, t['early_refused']")"
         taken=$((taken + $(got "t['handshakes_early']")))
@@ -217,7 +217,7 @@ if command -v tcpdump >/dev/null; then
     export SSLKEYLOGFILE=$work/keys
     if launch "https://" "$exos" serve --sockets "$work/site" --port 8080 --tls-port 8443 --tls-self-signed --tls-early-data --tls-log-keys; then
         unset SSLKEYLOGFILE
-        timeout 300 tcpdump --immediate-mode -B 65536 -U -s 0 -i lo -w "$work/capture" tcp port 8443 >/dev/null 2>"$work/tcpdump" & capturing=$!
+        tcpdump --immediate-mode -B 65536 -U -s 0 -i lo -w "$work/capture" tcp port 8443 >/dev/null 2>"$work/tcpdump" & capturing=$!
         await grep -q 'listening on' "$work/tcpdump"
         run=here ip=127.0.0.1
         visit

@@ -33,15 +33,9 @@ common="--port 8080 --tls-port 8443 --tls-self-signed --http3 --json"
 
 # judge RUNNER IP TEST...
 judge() {
-    local run=$1 ip=$2 line has_ended=no; shift 2
-    while read -r line; do
-        case $line in
-            "ok "*) ok "${line#ok }" ;;
-            end) has_ended=yes ;;
-            *) bad "${line#not ok }" ;;
-        esac
-    done < <($run timeout 500 "$PYTHON" "$here/quic.py" "$ip" 8443 "$site" "$@" 2>&1)
-    same "the clients come to their end" yes $has_ended
+    local run=$1 ip=$2; shift 2
+    # shellcheck disable=SC2086
+    judged "the clients come to their end" $run timeout 500 "$PYTHON" "$here/quic.py" "$ip" 8443 "$site" "$@"
 }
 # counted FILE NAME: of a server that has ended.
 counted() { python3 -S -c "import json; print(json.loads(open('$1').read().splitlines()[-1])['counters'].get('$2'))" 2>&1; }
@@ -91,7 +85,7 @@ sum=$(sha256sum <"$site/long.bin" | cut -d ' ' -f 1)
 # load COUNTER ADDRESS LINK...: our client; its counter of this name is in $got.
 load() {
     local name=$1 at=$2; shift 2
-    client timeout 300 "$exos" load "https://$at:8443/long.bin" "$@" --http 3 --insecure -c 2 --streams 2 -n 6 -d 600s --timeout 300s --expect-sha256 "$sum" --json >"$work/load" 2>"$work/load.err"
+    client timeout 300 "$exos" load "https://$at:8443/long.bin" "$@" --idle sleep --http 3 --insecure -c 2 --streams 2 -n 6 -d 600s --timeout 300s --expect-sha256 "$sum" --json >"$work/load" 2>"$work/load.err"
     got=$(python3 -S -c "import json; r = json.load(open('$work/load')); print(r['responses'], r['errors']); print(r['counters'].get('$name', 0))" 2>&1)
     same "files come whole" "6 {}" "$(head -n 1 <<<"$got")$(cat "$work/load.err")"
     got=$(tail -n 1 <<<"$got")

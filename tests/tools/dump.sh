@@ -61,8 +61,10 @@ kill -STOP "$process"
 for _ in 1 2 3; do client curl -s -m 60 -o "$work/got" http://10.10.0.10/large; done
 check "a program goes on whose watcher stands still" cmp "$work/got" "$work/site/large"
 kill -CONT "$process"
-sleep 0.5; kill -INT "$process"; wait $dump
-lost=$(grep -o '[0-9]* lost' "$work/slow.err" | cut -d ' ' -f 1)
+# It says how it goes when it has put out what there was.
+kill -USR1 "$process"; await grep -q 'packets captured' "$work/slow.err"
+kill -INT "$process"; wait $dump
+lost=$(tail -n 1 "$work/slow.err" | grep -o '[0-9]* lost' | cut -d ' ' -f 1)
 check "what it lost is counted" test "${lost:-0}" -gt 0
 check "and stands in the file" python3 - "$work/slow.pcapng" "$lost" <<'PYTHON'
 import struct, sys

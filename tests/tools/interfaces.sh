@@ -140,7 +140,7 @@ ip -n "$east" addr add 10.0.3.2/24 dev wire3; ip -n "$east" addr add fd00:3::2/6
 launch http ip netns exec "$east" "$exos" serve "$work/site" --sockets --log "$work/log" || { bad "a server for the load" "$(cat "$work/err")"; exit 1; }
 first=(--link xdp:eth1 --address 10.0.1.1/24 --gateway 10.0.1.2 --address fd00:1::1/64 --gateway fd00:1::2)
 second=(--link xdp:eth3 --address 10.0.3.1/24 --gateway 10.0.3.2 --address fd00:3::1/64 --gateway fd00:3::2)
-load() { on "$host" timeout 60 "$exos" load --json -c 8 -n 400 "$@" >"$work/load" 2>"$work/load.err"; }
+load() { on "$host" timeout 60 "$exos" load --idle sleep --json -c 8 -n 400 "$@" >"$work/load" 2>"$work/load.err"; }
 # got EXPRESSION: of the load's JSON.
 got() { python3 -S -c 'import json,sys; r = json.load(open(sys.argv[1])); cores = r["generators"][0]["cores"]; print(*eval(sys.argv[2]))' "$work/load" "$1" 2>&1; }
 for at in "1 10.0.9.1" "2 [fd00:9::1]"; do

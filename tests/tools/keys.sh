@@ -31,8 +31,8 @@ http {
 }
 NGINX
 nginx -c "$work/nginx.conf" & peer=$!
-timeout 300 tcpdump --immediate-mode -B 65536 -U -s 0 -i lo -w capture tcp port 5001 >/dev/null 2>tcpdump & capturing=$!
-cleanup() { end "$capturing" $peer $server; [ -z "$lab" ] || "$exos" lab down --name "$lab" >/dev/null 2>&1; cd /; rm -rf "$work"; }
+tcpdump --immediate-mode -B 65536 -U -s 0 -i lo -w capture tcp port 5001 >/dev/null 2>tcpdump & capturing=$!
+cleanup() { end $capturing $peer $server; [ -z "$lab" ] || "$exos" lab down --name "$lab" >/dev/null 2>&1; cd /; rm -rf "$work"; }
 await grep -q 'listening on' tcpdump
 await curl -sk -o got https://127.0.0.1:5001/untold
 
@@ -54,7 +54,7 @@ printf 'GET /resumed HTTP/1.0\r\n\r\n' | openssl s_client -connect 127.0.0.1:500
 has "a session is resumed" "Reused, TLSv1.3" "$(cat said)"
 is_captured() { "$exos" dump -r capture --keys keys 2>/dev/null | grep -q 'HTTP: GET /resumed'; }
 await is_captured
-kill -INT "$(pgrep -P $capturing)" 2>/dev/null; wait $capturing; capturing=
+kill -INT $capturing; wait $capturing; capturing=
 
 "$exos" dump -r capture --keys keys >ours 2>err
 check "nothing fails" test ! -s err

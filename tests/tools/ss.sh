@@ -32,7 +32,7 @@ await client curl -so /dev/null http://10.10.0.10/
 serve=$(process $last)
 same "a server: its listener" "tcp LISTEN *:80 users:((\"serve\",pid=$serve))" "$(of "$serve" -Htlnp | awk '{ print $1, $2, $5, $7 }')"
 # A connection that stands, with a request that is not whole.
-"$exos" lab exec --name $lab b -- python3 -c 'import socket, time; s = socket.create_connection(("10.10.0.10", 80)); s.sendall(b"GET / HT"); time.sleep(60)' &
+"$exos" lab exec --name $lab b -- python3 -c 'import socket, time; s = socket.create_connection(("10.10.0.10", 80)); s.sendall(b"GET / HT"); time.sleep(600)' &
 began+=($!)
 stands() { [ "$(of "$serve" -Ht state established | wc -l)" = 1 ]; }
 check "a connection that stands" await stands
@@ -81,8 +81,8 @@ for way in "" --intercept; do
     listener="10.10.0.11:8080 0.0.0.0:* users:((\"python3\",pid=$program))"
     has "exos run $way: its listener, by the program's name and process" "$listener" "$(listeners "$supervisor")"
     has "exos run $way: and asked of that" "$listener" "$(listeners "$program")"
-    has "exos run $way: its packets" "run:python3[$supervisor]" "$(timeout 20 "$exos" dump --pid "$supervisor" -c 1 2>&1 &
-        dump=$!; sleep 0.5; for _ in 1 2 3 4 5; do client curl -sm 2 -o /dev/null "http://10.10.0.11:8080/"; sleep 0.2; done; wait $dump)"
+    has "exos run $way: its packets" "run:python3[$supervisor]" "$(timeout 60 "$exos" dump --pid "$supervisor" -c 1 2>&1 &
+        while kill -0 $! 2>/dev/null; do client curl -sm 2 -o /dev/null "http://10.10.0.11:8080/"; done)"
     kill $run; wait $run 2>/dev/null
     # shellcheck disable=SC2086
     begin_in_a "$exos" run $way --link xdp:wire --address 10.10.0.11/24 -- python3 -c "$forks"
@@ -99,9 +99,9 @@ done
 # A load generator.
 "$exos" lab exec --name $lab b -- python3 -S -m http.server 8000 --directory "$work/site" >/dev/null 2>&1 & began+=($!)
 await client curl -so /dev/null http://10.10.0.2:8000/
-begin_in_a "$exos" load --link xdp:wire --address 10.10.0.21/24 --connections 5 --duration 60s http://10.10.0.2:8000/
+begin_in_a "$exos" load --link xdp:wire --address 10.10.0.21/24 --idle sleep --connections 5 --duration 60s http://10.10.0.2:8000/
 load=$last
 sees() { of "$(process $load)" -Htap | grep -q '10.10.0.2:8000 .*"load"'; }
-check "a load generator: its connections" await sees
+if await sees; then ok "a load generator: its connections"; else bad "a load generator: its connections" "$(cat "$work/err")"; fi
 
 exit $((failures > 0))

@@ -19,16 +19,18 @@ head -c 3000000 /dev/urandom >"$work/noise"
 { stat -c %s "$work/noise"; cat "$work/noise"; } >"$work/asked"
 lab_up || { bad "lab up"; exit 1; }
 
+# What is ended by its process, which that of a function in the background is not.
+in_b=("$exos" lab exec --name "$lab" b --)
 # serve PORT ARGUMENTS...: in side b; its process is $peer.
 serve() {
-    inside b -- python3 -S "$here/tls.py" serve "$1" "$2" "$work/good.pem" "$work/key" "$3" "$4" >"$work/peer$1" 2>&1 &
+    "${in_b[@]}" python3 -S "$here/tls.py" serve "$1" "$2" "$work/good.pem" "$work/key" "$3" "$4" >"$work/peer$1" 2>&1 &
     peer=$!
     await grep -q listening "$work/peer$1"
 }
 ours() { timeout 60 "$exos" lab exec --name "$lab" a -- "$exos" cat --link xdp:wire --address 10.10.0.10/24 "$@"; }
 
-inside b -- timeout 300 tcpdump --immediate-mode -U -s 0 -i wire -w "$work/capture" tcp >"$work/tcpdump" 2>&1 & capturing=$!
-cleanup() { end "$capturing" $peer $server; "$exos" lab down --name "$lab" >/dev/null 2>&1; rm -rf "$work"; }
+"${in_b[@]}" tcpdump --immediate-mode -U -s 0 -i wire -w "$work/capture" tcp >"$work/tcpdump" 2>&1 & capturing=$!
+cleanup() { end $capturing $peer $server; "$exos" lab down --name "$lab" >/dev/null 2>&1; rm -rf "$work"; }
 await grep -q 'listening on' "$work/tcpdump"
 
 for version in 1.3 1.2; do
@@ -50,7 +52,7 @@ printf '5\nhello' | ours --tls 10.10.0.2:5999 --cacert "$work/ca.pem" >"$work/go
 same "a connection that is cut off fails" "1 hello" "$? $(cat "$work/got")"
 has "and the line says so" "without ending TLS" "$(cat "$work/err")"
 wait $peer; peer=
-inside b -- python3 -S -m http.server 8080 --directory "$work" >"$work/plain" 2>&1 & peer=$!
+"${in_b[@]}" python3 -S -m http.server 8080 --directory "$work" >"$work/plain" 2>&1 & peer=$!
 await inside b -- curl -s -o /dev/null http://10.10.0.2:8080/good.pem
 said=$(ours --tls 10.10.0.2:8080 </dev/null 2>&1); same "a server without TLS fails" 1 $?
 has "without TLS: what to do" "TLS is spoken" "$said"
@@ -59,7 +61,7 @@ said=$(ours 10.10.0.2:5999 --insecure </dev/null 2>&1)
 has "options of TLS without TLS are refused" "say --tls" "$said"
 
 # Hellos of other programs.
-inside b -- openssl s_server -accept 5001 -cert "$work/good.pem" -key "$work/key" -alpn http/1.1,h2 -www >"$work/s_server" 2>&1 & peer=$!
+"${in_b[@]}" openssl s_server -accept 5001 -cert "$work/good.pem" -key "$work/key" -alpn http/1.1,h2 -www >"$work/s_server" 2>&1 & peer=$!
 await inside a -- curl -sk -o "$work/page" --connect-to www.lab.test:443:10.10.0.2:5001 https://www.lab.test/
 inside a -- curl -sk --tls-max 1.2 --no-alpn -o "$work/page" --connect-to a.lab.test:443:10.10.0.2:5001 https://a.lab.test/
 inside a -- openssl s_client -connect 10.10.0.2:5001 -alpn h2,http/1.1 -tls1_2 </dev/null >"$work/s_client" 2>&1
@@ -69,7 +71,7 @@ inside a -- curl -sk -o "$work/page" --connect-to last.lab.test:443:10.10.0.2:50
 is_captured() { "$exos" dump -r "$work/capture" 2>/dev/null | grep 'ClientHello last.lab.test' >/dev/null; }
 await is_captured
 end $peer; peer=
-kill -INT "$(pgrep -P $capturing)" 2>/dev/null; wait $capturing
+kill -INT $capturing; wait $capturing; capturing=
 "$exos" dump -r "$work/capture" >"$work/text" 2>"$work/err"
 check "a capture is read" test -s "$work/text"
 grep -o 'TLS \(Client\|Server\)Hello.*' "$work/text" >"$work/ours"

@@ -1,7 +1,8 @@
 //! A short session on the real kernel. Without root it says SKIPPED and passes.
 
 use crate::common::{
-    OF_CELLS_REFUSED, Session, assert_refused, assert_unwritable_files_are_told, is_installed,
+    OF_CELLS_REFUSED, Session, assert_refused, assert_unwritable_files_are_told, briefly_or_long,
+    is_installed,
 };
 use exos_bench::ash::{AshArgs, measure, run};
 
@@ -14,6 +15,10 @@ fn what_cannot_be_measured_is_said_before_anything_is_made() {
 /// No speed is looked at.
 #[test]
 fn handlers_are_measured_beside_programs_and_nothing_is_left() {
+    briefly_or_long(handlers);
+}
+
+fn handlers(duration: &str) {
     let Some(session) = Session::begin("bash-t", &[]) else {
         return;
     };
@@ -30,7 +35,7 @@ fn handlers_are_measured_beside_programs_and_nothing_is_left() {
         "download",
     ];
     let only: Vec<&str> = only.iter().flat_map(|name| ["--only", name]).collect();
-    let args: AshArgs = session.args(&[&only[..], &["--quick", "--duration", "300ms"]].concat());
+    let args: AshArgs = session.args(&[&only[..], &["--quick", "--duration", duration]].concat());
     let report = measure(&args).expect("all is there");
     session.assert_nothing_is_left();
     let figure = |name: &str| report.figures.iter().find(|figure| figure.name == name);

@@ -2,7 +2,8 @@
 //! looked at: that what was to be measured happened is.
 
 use crate::common::{
-    OF_SERVERS_REFUSED, Session, assert_refused, assert_unwritable_files_are_told, is_installed,
+    OF_SERVERS_REFUSED, Session, assert_refused, assert_unwritable_files_are_told, briefly_or_long,
+    is_installed,
 };
 use exos_bench::Results as _;
 use exos_bench::http::{Client, HttpArgs, Loaded, Outcome, Report, measure, run};
@@ -18,9 +19,13 @@ fn measured(test: &str, duration: &str, arguments: &[&str]) -> Option<Report> {
 }
 
 /// What both clients do with ours, nginx and nginx on our stack, which runs unmodified in two ways: documents of one frame on all
-/// kinds of connection, and of several on new ones by our client.
+/// kinds of connection by our client and on standing ones by wrk, and of several on new ones by our client.
 #[test]
 fn both_clients_measure_beside_the_limit_of_the_link() {
+    briefly_or_long(both_clients);
+}
+
+fn both_clients(duration: &str) {
     let servers = ["--servers", "exos,nginx,run,run-intercept"];
     let cells = [
         "--groups",
@@ -30,14 +35,19 @@ fn both_clients_measure_beside_the_limit_of_the_link() {
         "--sizes",
         "1K,10K",
     ];
-    let only = ["--only", "/1K", "--only", "packets/plain/new/10K"];
-    let Some(report) = measured("d", "300ms", &[&servers[..], &cells, &only].concat()) else {
+    let only = [
+        "packets/plain/new",
+        "packets/plain/persistent/1K",
+        "wrk/plain/persistent/1K",
+    ];
+    let only = only.map(|cell| ["--only", cell]).concat();
+    let Some(report) = measured("d", duration, &[&servers[..], &cells, &only].concat()) else {
         return;
     };
     assert_eq!(
         report.documents.len(),
-        5,
-        "two clients, new and persistent; 10K"
+        4,
+        "our client, new and persistent; 10K; wrk"
     );
     assert_eq!(report.limits.len(), 3);
     assert!(
@@ -82,9 +92,13 @@ fn assert_is_measured(load: &Loaded, result: &Outcome) {
 /// Without all that makes it fast, and on sockets, the server still answers rightly, and is measured.
 #[test]
 fn each_specialisation_is_measured() {
+    briefly_or_long(specialisations);
+}
+
+fn specialisations(duration: &str) {
     let arguments = ["--servers", "exos,sockets", "--groups", "specialisations"];
     let cell = ["--only", "plain/new/10K"];
-    let Some(report) = measured("s", "300ms", &[&arguments[..], &cell].concat()) else {
+    let Some(report) = measured("s", duration, &[&arguments[..], &cell].concat()) else {
         return;
     };
     let [case] = &report.specialisations[..] else {
@@ -107,6 +121,10 @@ fn each_specialisation_is_measured() {
 
 #[test]
 fn latency_and_slow_readers_are_measured() {
+    briefly_or_long(latency_and_readers);
+}
+
+fn latency_and_readers(duration: &str) {
     let arguments = [
         "--servers",
         "exos,nginx",
@@ -117,7 +135,7 @@ fn latency_and_slow_readers_are_measured() {
         "--readers",
         "64",
     ];
-    let Some(report) = measured("l", "300ms", &arguments) else {
+    let Some(report) = measured("l", duration, &arguments) else {
         return;
     };
     assert_eq!(report.latency.len(), 2);
@@ -192,6 +210,10 @@ fn two_cores_are_measured_against_one() {
 /// Both applications, where php-fpm is there, behind all servers that have FastCGI, which keep connections and do not.
 #[test]
 fn pages_of_applications_are_measured() {
+    briefly_or_long(pages_of_applications);
+}
+
+fn pages_of_applications(duration: &str) {
     let arguments = [
         "--servers",
         "exos,sockets,nginx,lighttpd",
@@ -206,7 +228,7 @@ fn pages_of_applications_are_measured() {
         "--only",
         "/1K",
     ];
-    let Some(report) = measured("f", "300ms", &[&arguments[..], &cells].concat()) else {
+    let Some(report) = measured("f", duration, &[&arguments[..], &cells].concat()) else {
         return;
     };
     let has_php = !report
@@ -254,6 +276,10 @@ fn pages_of_applications_are_measured() {
 /// Ours on packets and on sockets, and nginx, over TLS: handshakes that resume sessions do, and answers are whole.
 #[test]
 fn documents_over_tls_are_measured() {
+    briefly_or_long(documents_over_tls);
+}
+
+fn documents_over_tls(duration: &str) {
     let servers = "exos,sockets,nginx,h2o,haproxy";
     let arguments = ["--servers", servers, "--groups", "tls"];
     // Few connections, each of which comes back often.
@@ -265,7 +291,7 @@ fn documents_over_tls_are_measured() {
         "--connections",
         "4",
     ];
-    let Some(report) = measured("t", "300ms", &[&arguments[..], &cells].concat()) else {
+    let Some(report) = measured("t", duration, &[&arguments[..], &cells].concat()) else {
         return;
     };
     assert_eq!(report.tls.len(), 2, "{:?}", report.tls);
@@ -290,6 +316,10 @@ fn documents_over_tls_are_measured() {
 /// Ours on packets and on sockets, nginx and HAProxy pass requests on, in plain text and over TLS.
 #[test]
 fn requests_that_are_passed_on_are_measured() {
+    briefly_or_long(requests_passed_on);
+}
+
+fn requests_passed_on(duration: &str) {
     let servers = [
         "--servers",
         "exos,sockets,nginx,haproxy,h2o",
@@ -297,7 +327,7 @@ fn requests_that_are_passed_on_are_measured() {
         "proxy",
     ];
     let cells = ["--only", "persistent/100", "--connections", "8"];
-    let Some(report) = measured("p", "300ms", &[&servers[..], &cells].concat()) else {
+    let Some(report) = measured("p", duration, &[&servers[..], &cells].concat()) else {
         return;
     };
     let has_haproxy = is_installed("haproxy");

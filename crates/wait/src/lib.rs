@@ -12,38 +12,16 @@
 //! | `waiting` | looking for a while and then sleeping, and counting it |
 //! | `budget` | for how long looking pays |
 //! | `limits` | how much there can be, and how long |
-//! | `watch` | sleeping at lines of several writers, by futex_waitv(2), and beside descriptors, by io_uring |
-//!
-//! # Waiting for any of several
 //!
 //! ```
-//! use exos_wait::{Counts, Line, Place, Predicate, Spin, Test, Watch, wait};
-//! use std::sync::atomic::{AtomicU64, Ordering};
+//! use exos_wait::{Line, Predicate, Test};
 //!
-//! // In memory that all share: what two producers have made so far, and a line at which each finds what is waited for.
-//! let made = [AtomicU64::new(0), AtomicU64::new(0)];
-//! let lines = [Line::default(), Line::default()];
-//! let values = [[&made[0]], [&made[1]]];
-//! let place = |n: usize, at_least| Place {
-//!     line: &lines[n],
-//!     predicate: Predicate::NEVER.or(0, Test::Reached(at_least)),
-//!     values: &values[n],
-//! };
-//! // 64 of the first, or anything of the second.
-//! let mut watch = Watch::default().or(place(0, 64)).or(place(1, 1));
-//! let mut counts = Counts::default();
-//! let has_come = std::thread::scope(|scope| {
-//!     scope.spawn(|| {
-//!         for n in 1..=64 {
-//!             made[0].store(n, Ordering::Release);
-//!             // Makes a system call with the 64th, if with any.
-//!             lines[0].tell(&[n]);
-//!         }
-//!     });
-//!     wait(&mut watch, Spin::Not, None, &mut counts)
-//! })?;
-//! assert!(has_come && counts.wakes <= 1 && counts.false_wakes == 0);
-//! # Ok::<(), std::io::Error>(())
+//! // In memory of both: the one that waits wants 64 of what the writer counts.
+//! let line = Line::default();
+//! line.publish(1, &Predicate::NEVER.or(0, Test::Reached(64)));
+//! // The writer, behind each change: with the 64th it wakes it, by whatever it sleeps at.
+//! let wakes: Vec<u64> = (1..=100).filter(|&made| line.decide(&[made])).collect();
+//! assert_eq!(wakes, [64]);
 //! ```
 //!
 //! # Who has to trust whom
@@ -59,10 +37,8 @@ pub mod limits;
 mod line;
 mod predicate;
 mod waiting;
-mod watch;
 
 pub use budget::Budget;
 pub use line::Line;
 pub use predicate::{Predicate, Term, Test};
 pub use waiting::{Counts, Slept, Spin, Waited, wait};
-pub use watch::{Place, Watch};

@@ -22,7 +22,6 @@
 //! order; it is sequentially consistent, and no process ends in it.
 
 use crate::predicate::{Encoded, Predicate, WORDS};
-use rustix::thread::futex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// One side's published predicate, a cache line. Zeroed memory is one for which nobody waits.
@@ -168,17 +167,6 @@ impl Line {
         self.is_waited_at() && self.decide_now(values)
     }
 
-    /// Behind a change: wakes one that waits by [`Watch`](crate::Watch), where its predicate holds for these values now. Whether it did.
-    #[inline]
-    pub fn tell(&self, values: &[u64]) -> bool {
-        let is_to_wake = self.decide(values);
-        if is_to_wake {
-            // There is one at most; that it sleeps no more is no error.
-            let _ = futex::wake(&self.state, futex::Flags::empty(), 1);
-        }
-        is_to_wake
-    }
-
     #[cold]
     fn decide_now(&self, values: &[u64]) -> bool {
         let mut decide = Decide::State;
@@ -188,11 +176,6 @@ impl Line {
             }
             decide = decide.step(values, self);
         }
-    }
-
-    /// What changes when the wait is over, for waits by futex(2).
-    pub(crate) fn state_word(&self) -> &AtomicU32 {
-        &self.state
     }
 }
 

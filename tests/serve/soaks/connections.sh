@@ -31,7 +31,7 @@ are_open() { tail -n 1 "$work/progress" 2>/dev/null | grep -q " $1 connections";
 # hold COUNT SECONDS: opens this many and holds them; $client_kb and $server_kb are what the two processes have then.
 hold() {
     local begun=$SECONDS
-    "$exos" lab exec --name "$lab" b -- "$exos" load http://10.10.0.10/small --link xdp:wire --address 10.10.0.20/24 --pool 10.10.0.64/26 \
+    "$exos" lab exec --name "$lab" b -- "$exos" load http://10.10.0.10/small --link xdp:wire --address 10.10.0.20/24 --pool 10.10.0.64/26 --idle sleep \
         -c "$1" --think 1h -d 1h --timeout 60s --progress --json >"$work/load" 2>"$work/progress" & peer=$!
     local limit=$((SECONDS + 300))
     until are_open "$1"; do

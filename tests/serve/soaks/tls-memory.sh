@@ -43,7 +43,7 @@ cleanup() {
 rest() {
     local insecure=()
     [[ $1 = http:* ]] || insecure=(--insecure)
-    "$exos" lab exec --name "$lab" b -- "$exos" load "$1" --link xdp:wire --address "10.10.0.2$3/24" --connections "$2" --think 1h --duration 1h --timeout 60s \
+    "$exos" lab exec --name "$lab" b -- "$exos" load "$1" --link xdp:wire --address "10.10.0.2$3/24" --connections "$2" --think 1h --duration 1h --timeout 60s --idle sleep \
         "${insecure[@]}" >/dev/null 2>"$work/load.err" </dev/null &
     loads="$loads $!"
 }

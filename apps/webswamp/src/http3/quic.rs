@@ -197,11 +197,6 @@ impl Quic {
 
     // Getters.
 
-    /// Connections, those that are ending among them.
-    pub fn open_connections(&self) -> usize {
-        self.connections.open()
-    }
-
     /// What happened, by name.
     pub fn counters(&self) -> [(&'static str, u64); 4] {
         [

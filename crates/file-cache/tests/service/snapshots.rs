@@ -36,17 +36,11 @@ fn a_file_that_changes_is_another_version() {
     assert!(first.to_vec() == before[..EXTENT_LEN]);
 }
 
-/// How many times as much is tried.
-fn factor() -> u32 {
-    let times = std::env::var("EXOS_SEEDS").ok();
-    times.and_then(|times| times.parse().ok()).unwrap_or(1)
-}
-
 /// A writer fills a file with one byte after the other, in place, cut to nothing first, and by another in its place; what is read by reference is
 /// never of two. Some thousand reads, and `EXOS_SEEDS` times as many where that is set.
 #[test]
 fn nothing_is_torn_by_a_writer() {
-    let reads = 5_000 * factor();
+    let reads = exos_testing::cases(5_000);
     let place = serve(PolicyName::S3Fifo);
     let path = place.file("file", &[0; 50_000]);
     let is_over = AtomicBool::new(false);
@@ -65,7 +59,7 @@ fn nothing_is_torn_by_a_writer() {
         });
         let mut client = place.client();
         let (mut by_reference, mut versions) = (0, std::collections::HashSet::new());
-        let end = Instant::now() + Duration::from_secs(300) * factor();
+        let end = Instant::now() + Duration::from_secs(exos_testing::cases(300));
         let mut kept: Option<(u8, Aggregate)> = None;
         while by_reference < reads || versions.len() < 5 {
             assert!(

@@ -77,12 +77,11 @@ fn compare(filter: &Filter, program: &Program, prog: &Prog, packet: &[u8], what:
     );
 }
 
-/// How many filters each random test draws; EXOS_FILTER_CASES raises it for a soak.
-fn cases(default: usize) -> usize {
-    std::env::var("EXOS_FILTER_CASES")
-        .ok()
-        .and_then(|n| n.parse().ok())
-        .unwrap_or(default)
+/// How many filters each random test draws: EXOS_FILTER_CASES says it for a machine that is slow.
+fn cases(usual: u64) -> u64 {
+    let said = std::env::var("EXOS_FILTER_CASES").ok();
+    said.and_then(|n| n.parse().ok())
+        .unwrap_or_else(|| exos_testing::cases(usual))
 }
 
 #[test]
@@ -90,7 +89,7 @@ fn written_filters_agree() {
     if !allowed("written_filters_agree") {
         return;
     }
-    for seed in 0..cases(1500) as u64 {
+    for seed in 0..cases(500) {
         let random = &mut Random(seed);
         let depth = random.below(4);
         let text = common::text(random, depth);
@@ -115,7 +114,7 @@ fn classifiers_agree() {
     if !allowed("classifiers_agree") {
         return;
     }
-    for seed in 0..cases(300) as u64 {
+    for seed in 0..cases(100) {
         let random = &mut Random(seed ^ 0x7c7c);
         let filter = common::raw(random);
         for (action, verdict) in [(Action::Drop, TC_DROP), (Action::RedirectToSocket, TC_PASS)] {
@@ -150,7 +149,7 @@ fn arbitrary_filters_agree() {
     if !allowed("arbitrary_filters_agree") {
         return;
     }
-    for seed in 0..cases(1500) as u64 {
+    for seed in 0..cases(500) {
         let random = &mut Random(seed ^ 0xa5a5_0000);
         let filter = common::raw(random);
         agrees(&filter, random, 60, &format!("seed {seed}: {filter}"));
@@ -193,7 +192,7 @@ fn rule_lists_agree() {
     if !allowed("rule_lists_agree") {
         return;
     }
-    for seed in 0..cases(500) as u64 {
+    for seed in 0..cases(200) {
         let random = &mut Random(seed ^ 0x77_0000);
         let rules = (0..1 + random.below(6)).map(|_| Rule {
             filter: Filter::parse(&common::text(random, 1)).unwrap(),
@@ -210,7 +209,7 @@ fn lists_of_values_agree() {
     if !allowed("lists_of_values_agree") {
         return;
     }
-    for seed in 0..cases(300) as u64 {
+    for seed in 0..cases(100) {
         let random = &mut Random(seed ^ 0x55_0000);
         let rules = (0..6 + random.below(40)).map(|_| value_rule(random));
         let rules: Vec<Rule> = rules.collect();

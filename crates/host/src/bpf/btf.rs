@@ -28,6 +28,9 @@ pub struct KernelTypes {
     strings: usize,
     /// Where each type begins; the number of a type is its index.
     types: Vec<usize>,
+    /// The numbers of those that are looked for by name: one type in ten is a structure, and each start of a program looks for several.
+    structures: Vec<usize>,
+    functions: Vec<usize>,
 }
 
 /// A member of a structure.
@@ -71,15 +74,24 @@ impl KernelTypes {
         let (start, len) = (head + word(8)? as usize, word(12)? as usize);
         let strings = head + word(16)? as usize;
         let mut types = vec![0];
+        let (mut structures, mut functions) = (Vec::new(), Vec::new());
         let mut at = start;
         while at < start + len {
-            types.push(at);
             let info = word(at + 4)?;
-            at += 12 + extra(info >> 24 & 0x1f, info as usize & 0xffff)?;
+            let kind = info >> 24 & 0x1f;
+            match kind {
+                KIND_STRUCT => structures.push(types.len()),
+                KIND_FUNC => functions.push(types.len()),
+                _ => {}
+            }
+            types.push(at);
+            at += 12 + extra(kind, info as usize & 0xffff)?;
         }
         Some(Self {
             strings,
             types,
+            structures,
+            functions,
             bytes,
         })
     }
@@ -99,29 +111,28 @@ impl KernelTypes {
         self.word(at + 4) >> 24 & 0x1f
     }
 
+    /// Those of these numbers whose type has this name.
+    fn named<'a>(&'a self, numbers: &'a [usize], name: &'a str) -> impl Iterator<Item = usize> {
+        let is_it = move |&number: &usize| self.name_is(self.types[number], name);
+        numbers.iter().copied().filter(is_it)
+    }
+
     /// The number of a function.
     pub fn function(&self, name: &str) -> Option<i32> {
-        let found = self.types[1..]
-            .iter()
-            .position(|&at| self.kind(at) == KIND_FUNC && self.name_is(at, name))?;
-        i32::try_from(found + 1).ok()
+        let found = self.named(&self.functions, name).next()?;
+        i32::try_from(found).ok()
     }
 
     /// The number of a structure.
     pub fn structure(&self, name: &str) -> Option<i32> {
-        let found = self.types[1..]
-            .iter()
-            .position(|&at| self.kind(at) == KIND_STRUCT && self.name_is(at, name))?;
-        i32::try_from(found + 1).ok()
+        let found = self.named(&self.structures, name).next()?;
+        i32::try_from(found).ok()
     }
 
     /// A member of a structure, also one of a nameless structure inside it.
     pub fn member(&self, structure: &str, member: &str) -> Option<Member> {
-        let is_it = |at: usize| self.kind(at) == KIND_STRUCT && self.name_is(at, structure);
-        let structures = self.types[1..].iter().filter(|&&at| is_it(at));
-        structures
-            .filter_map(|&at| self.member_of(at, member, NESTING_MAX))
-            .next()
+        self.named(&self.structures, structure)
+            .find_map(|number| self.member_of(self.types[number], member, NESTING_MAX))
     }
 
     fn member_of(&self, at: usize, name: &str, nesting: usize) -> Option<Member> {

@@ -19,7 +19,7 @@ const MUTATIONS: usize = 20;
 /// Scripts drawn at random.
 const SCRIPTS: usize = 1500;
 /// Scripts drawn at random for a live connection, and steps of each.
-const LIVES: usize = 1500;
+const LIVES: u64 = 1500;
 const LIFE_BYTES: u64 = 400;
 
 #[test]
@@ -81,12 +81,8 @@ fn random_scripts() {
 /// Any bytes lead a live connection somewhere. `EXOS_SEEDS` multiplies how many are tried.
 #[test]
 fn random_lives() {
-    let factor: usize = std::env::var("EXOS_SEEDS")
-        .ok()
-        .and_then(|s| s.parse().ok())
-        .unwrap_or(1);
     let mut random = Random(4);
-    for n in 0..LIVES * factor {
+    for n in 0..exos_testing::cases(LIVES) {
         let len = 4 + random.next() % LIFE_BYTES;
         let script: Vec<u8> = (0..len).map(|_| random.next() as u8).collect();
         run(&format!("life {n}"), &script, live::connection);

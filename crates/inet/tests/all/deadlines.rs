@@ -283,14 +283,9 @@ fn read(seed: u64, end: &mut End, id: ConnectionId, count: usize) {
 
 #[test]
 fn nobody_waits_without_a_deadline() {
-    let number = |name: &str, otherwise: u64| match std::env::var(name) {
-        Ok(text) => text
-            .parse()
-            .unwrap_or_else(|_| panic!("{name} is a number, not {text:?}")),
-        Err(_) => otherwise,
-    };
-    let first = number("EXOS_FIRST_SEED", 0);
-    let seeds = first..first + 6000 * number("EXOS_SEEDS", 1);
+    let first = std::env::var("EXOS_FIRST_SEED").ok();
+    let first: u64 = first.map_or(0, |n| n.parse().expect("EXOS_FIRST_SEED is a number"));
+    let seeds = first..first + exos_testing::cases(6000);
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
     let played = AtomicU64::new(0);
     std::thread::scope(|scope| {

@@ -329,11 +329,7 @@ fn play(seed: u64) -> u64 {
 
 #[test]
 fn who_skips_acknowledges_like_who_reads() {
-    let factor: u64 = std::env::var("EXOS_SEEDS")
-        .ok()
-        .and_then(|s| s.parse().ok())
-        .unwrap_or(1);
-    let seeds = 60 * factor;
+    let seeds = exos_testing::cases(60);
     let came: u64 = (0..seeds).map(play).sum();
     assert!(came > 500_000 * seeds, "only {came} bytes");
 }

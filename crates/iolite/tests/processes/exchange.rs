@@ -125,43 +125,70 @@ fn a_consumer_that_waits_for_many_bytes_is_not_woken_by_few() {
     assert!(process.wait().expect("ours").success());
 }
 
+/// The owner of a pool sends, another process sends it on, and the owner reads what that sends.
+struct Chain {
+    pool: Pool,
+    sender: Sender,
+    receiver: Receiver,
+    process: Child,
+}
+
+impl Chain {
+    fn begin(slots: usize) -> Self {
+        let pool = pool(SMALL);
+        let (socket, theirs) = sockets();
+        let (next, last) = sockets();
+        let process = start_with(TEST, "passes-on", theirs, next);
+        let options = Options {
+            slots,
+            spares: 1,
+            ..Options::default()
+        };
+        Self {
+            sender: Sender::connect(socket, &pool, options).expect("a pipe"),
+            receiver: Receiver::accept(last, Trust::Trusted).expect("a pipe"),
+            pool,
+            process,
+        }
+    }
+
+    /// The one in the middle lets go of its own.
+    fn await_all_back(&self) {
+        let end = Instant::now() + Duration::from_secs(20);
+        while self.pool.look().free < SMALL.buffers {
+            assert!(Instant::now() < end, "it keeps {:?}", self.pool.look());
+            std::thread::sleep(Duration::from_micros(100));
+        }
+    }
+
+    fn end(mut self) {
+        drop(self.sender);
+        assert!(self.process.wait().expect("ours").success());
+    }
+}
+
 /// The owner's share is under way, one in the middle has sent it on and sleeps, and the last waits for more: it is flushed all the way.
 #[test]
 fn a_last_one_that_waits_for_more_than_a_share_has_what_there_is() {
-    let pool = pool(SMALL);
-    let (socket, theirs) = sockets();
-    let (next, last) = sockets();
-    let mut process = start_with(TEST, "passes-on", theirs, next);
-    let options = Options {
-        spares: 1,
-        ..Options::default()
-    };
-    let mut sender = Sender::connect(socket, &pool, options).expect("a pipe");
-    let mut receiver = Receiver::accept(last, Trust::Trusted).expect("a pipe");
-    receiver.set_low_water(LowWater::slices(60));
+    let mut chain = Chain::begin(Options::default().slots);
+    chain.receiver.set_low_water(LowWater::slices(60));
     let how = Wait::SleepAtMost(Duration::from_secs(20));
     for round in 0..20 {
-        let mut all = (0..4).map(|_| bytes(&pool, round, 4096)).collect();
-        assert!(sender.write_all(&mut all, how).expect("it reads"));
-        sender.flush();
+        let mut all = (0..4).map(|_| bytes(&chain.pool, round, 4096)).collect();
+        assert!(chain.sender.write_all(&mut all, how).expect("it reads"));
+        chain.sender.flush();
         let mut len = 0;
         while len < 4 * 4096 {
             let began = Instant::now();
-            let Ok(Read::Data(data)) = receiver.read_wait(usize::MAX, how) else {
+            let Ok(Read::Data(data)) = chain.receiver.read_wait(usize::MAX, how) else {
                 panic!("it sends it on");
             };
             assert!(began.elapsed() < Duration::from_secs(20), "in time only");
             len += data.len();
         }
-        // The one in the middle lets go of its own.
-        let end = Instant::now() + Duration::from_secs(20);
-        while pool.look().free < SMALL.buffers {
-            assert!(Instant::now() < end, "it keeps {:?}", pool.look());
-            std::thread::sleep(Duration::from_micros(100));
-        }
+        chain.await_all_back();
     }
-    drop(sender);
-    assert!(process.wait().expect("ours").success());
+    chain.end();
 }
 
 #[test]
@@ -199,39 +226,27 @@ fn messages_go_round_between_processes() {
 /// What it sent on it has until that is taken, and no longer, though it sleeps then.
 #[test]
 fn one_that_sleeps_lets_go_of_what_is_taken() {
-    let pool = pool(SMALL);
-    let (socket, theirs) = sockets();
-    let (next, last) = sockets();
-    let mut process = start_with(TEST, "passes-on", theirs, next);
-    let options = Options {
-        slots: 8,
-        spares: 1,
-        pools: 16,
-    };
-    let mut sender = Sender::connect(socket, &pool, options).expect("a pipe");
-    let mut receiver = Receiver::accept(last, Trust::Trusted).expect("a pipe");
+    let mut chain = Chain::begin(8);
     for round in 0..20 {
-        let mut all = (0..4).map(|_| bytes(&pool, round, 4096)).collect();
+        let mut all = (0..4).map(|_| bytes(&chain.pool, round, 4096)).collect();
         assert_eq!(
-            sender.write(&mut all).expect("it has its share again"),
+            chain
+                .sender
+                .write(&mut all)
+                .expect("it has its share again"),
             4 * 4096
         );
         for _ in 0..4 {
-            let Ok(Read::Data(data)) = receiver.read_wait(4096, Wait::Sleep) else {
+            let Ok(Read::Data(data)) = chain.receiver.read_wait(4096, Wait::Sleep) else {
                 panic!("it sends it on");
             };
             assert_eq!(data.to_vec(), [round; 4096]);
             // It sleeps by now, perhaps.
             std::thread::sleep(Duration::from_millis(1));
         }
-        let end = Instant::now() + Duration::from_secs(20);
-        while pool.look().free < SMALL.buffers {
-            assert!(Instant::now() < end, "it keeps {:?}", pool.look());
-            std::thread::sleep(Duration::from_micros(100));
-        }
+        chain.await_all_back();
     }
-    drop(sender);
-    assert!(process.wait().expect("ours").success());
+    chain.end();
 }
 
 #[test]

@@ -33,10 +33,7 @@ fn consumes(seed: u64) -> &'static str {
 }
 
 fn kills() -> u64 {
-    let factor: Option<u64> = std::env::var("EXOS_SEEDS")
-        .ok()
-        .and_then(|times| times.parse().ok());
-    100 * factor.unwrap_or(1)
+    exos_testing::cases(100)
 }
 
 /// The other processes.

@@ -7,12 +7,9 @@
 
 use exos_sim::prelude::*;
 
-/// Seeds of one scenario: `default`, or more by hand.
-fn seeds(default: u64) -> impl Iterator<Item = Seed> {
-    let times: u64 = std::env::var("EXOS_SEEDS")
-        .ok()
-        .map_or(1, |n| n.parse().expect("EXOS_SEEDS is a number"));
-    (0..default * times).map(Seed)
+/// Seeds of one scenario.
+fn seeds(usual: u64) -> impl Iterator<Item = Seed> {
+    (0..exos_testing::cases(usual)).map(Seed)
 }
 
 /// A wire drawn from the seed: some of everything, with the given loss.

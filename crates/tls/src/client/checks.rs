@@ -1,27 +1,38 @@
-//! Which handshakes were full: those in which a certificate was looked at. And why one was not good, where nobody else tells.
+//! The verifier of a client's sessions: which handshakes were full, those in which a certificate was looked at, and why one was not good, where
+//! nobody else tells.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
 use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
-/// Another verifier, how often it was asked, and what it has refused last.
+use super::trust::Trusted;
+
+/// Whose certificates are good, how often one was looked at, and what was refused last.
 #[derive(Debug)]
 pub(super) struct Checks {
-    verifier: Arc<dyn ServerCertVerifier>,
+    trusted: Trusted,
+    algorithms: WebPkiSupportedAlgorithms,
     count: AtomicU64,
     refusal: Mutex<Option<Error>>,
 }
 
 impl Checks {
-    pub(super) fn by(verifier: Arc<dyn ServerCertVerifier>) -> Self {
+    pub(super) fn new(trusted: Trusted, algorithms: WebPkiSupportedAlgorithms) -> Self {
         Self {
-            verifier,
+            trusted,
+            algorithms,
             count: AtomicU64::new(0),
             refusal: Mutex::default(),
         }
+    }
+
+    /// These certificates are good, and none was looked at yet.
+    pub(super) fn restarted(&self) -> Self {
+        Self::new(self.trusted.clone(), self.algorithms)
     }
 
     pub(super) fn count(&self) -> u64 {
@@ -52,8 +63,7 @@ impl ServerCertVerifier for Checks {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         self.count.fetch_add(1, Ordering::Relaxed);
-        let verifier = &self.verifier;
-        self.note(verifier.verify_server_cert(certificate, chain, name, ocsp, now))
+        self.note(self.trusted.check(certificate, chain, name, ocsp, now))
     }
 
     fn verify_tls12_signature(
@@ -62,8 +72,13 @@ impl ServerCertVerifier for Checks {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let verifier = &self.verifier;
-        self.note(verifier.verify_tls12_signature(message, certificate, signed))
+        let algorithms = &self.algorithms;
+        self.note(verify_tls12_signature(
+            message,
+            certificate,
+            signed,
+            algorithms,
+        ))
     }
 
     fn verify_tls13_signature(
@@ -72,11 +87,16 @@ impl ServerCertVerifier for Checks {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let verifier = &self.verifier;
-        self.note(verifier.verify_tls13_signature(message, certificate, signed))
+        let algorithms = &self.algorithms;
+        self.note(verify_tls13_signature(
+            message,
+            certificate,
+            signed,
+            algorithms,
+        ))
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.verifier.supported_verify_schemes()
+        self.algorithms.supported_schemes()
     }
 }

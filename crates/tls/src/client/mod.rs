@@ -19,7 +19,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use exos_host::Error;
-use rustls::client::danger::ServerCertVerifier;
 use rustls::{AlertDescription, ClientConfig, KeyLogFile};
 use rustls_pki_types::ServerName;
 
@@ -50,7 +49,6 @@ pub struct Client {
     resuming: Arc<ClientConfig>,
     early: Arc<ClientConfig>,
     name: ServerName<'static>,
-    verifier: Arc<dyn ServerCertVerifier>,
     checks: Arc<Checks>,
 }
 
@@ -74,28 +72,24 @@ impl Client {
                 .mend("give a host name or an address")
         })?;
         let provider = crate::policy::client_provider();
-        let verifier = trust.verifier(&provider)?;
+        let algorithms = provider.signature_verification_algorithms;
+        let checks = Arc::new(Checks::new(trust.read(&provider)?, algorithms));
         let builder = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(|e| Error::new(format!("TLS cannot be spoken: {e}")))?;
         let mut config = builder
             .dangerous()
-            .with_custom_certificate_verifier(verifier.clone())
+            .with_custom_certificate_verifier(checks.clone())
             .with_no_client_auth();
         config.alpn_protocols = protocols.iter().map(|it| it.as_bytes().to_vec()).collect();
         config.key_log = Arc::new(KeyLogFile::new());
         config.enable_secret_extraction = true;
-        Ok(Self::with(config, name, verifier))
+        Ok(Self::with(config, name, checks))
     }
 
-    fn with(
-        mut config: ClientConfig,
-        name: ServerName<'static>,
-        verifier: Arc<dyn ServerCertVerifier>,
-    ) -> Self {
+    /// With tickets of its own; its configuration has these checks.
+    fn with(config: ClientConfig, name: ServerName<'static>, checks: Arc<Checks>) -> Self {
         let tickets = Arc::new(Tickets::default());
-        let checks = Arc::new(Checks::by(verifier.clone()));
-        config.dangerous().set_certificate_verifier(checks.clone());
         let with = |way| {
             let store = Store::new(tickets.clone(), way != Way::Full);
             let mut config = config.clone();
@@ -108,7 +102,6 @@ impl Client {
             resuming: with(Way::Resumed),
             early: with(Way::Early),
             name,
-            verifier,
             checks,
         }
     }
@@ -116,8 +109,10 @@ impl Client {
     /// This client with tickets of its own, for another core.
     #[must_use]
     pub fn with_own_tickets(&self) -> Self {
-        let config = ClientConfig::clone(&self.full);
-        Self::with(config, self.name.clone(), self.verifier.clone())
+        let mut config = ClientConfig::clone(&self.full);
+        let checks = Arc::new(self.checks.restarted());
+        config.dangerous().set_certificate_verifier(checks.clone());
+        Self::with(config, self.name.clone(), checks)
     }
 
     /// Begins a session in this way.

@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use exos_host::Error;
 use rustls::client::WebPkiServerVerifier;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::client::danger::{ServerCertVerified, ServerCertVerifier as _};
+use rustls::crypto::CryptoProvider;
 use rustls::server::ParsedCertificate;
-use rustls::{CertificateError, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{CertificateError, RootCertStore};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
 /// Whose certificates are good.
@@ -40,12 +40,9 @@ impl Trust {
         }
     }
 
-    pub(super) fn verifier(
-        &self,
-        provider: &Arc<CryptoProvider>,
-    ) -> Result<Arc<dyn ServerCertVerifier>, Error> {
+    pub(super) fn read(&self, provider: &Arc<CryptoProvider>) -> Result<Trusted, Error> {
         let certificates = match self {
-            Self::Anybody => return Ok(Arc::new(Anybody(provider.clone()))),
+            Self::Anybody => return Ok(Trusted::default()),
             Self::System => of_system()?,
             Self::File(path) => crate::files::certificates(path)?,
         };
@@ -64,13 +61,50 @@ impl Trust {
                         "give the authority's certificate with --cacert ({e})"
                     ))
                 })?;
-        Ok(match self {
-            Self::File(_) => Arc::new(Own {
-                authorities,
-                own: certificates,
-            }),
-            _ => authorities,
+        Ok(Trusted {
+            authorities: Some(authorities),
+            own: match self {
+                Self::File(_) => certificates,
+                _ => Vec::new(),
+            },
         })
+    }
+}
+
+/// What was read of whose certificates are good.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Trusted {
+    /// Anybody's are, where there are none.
+    authorities: Option<Arc<WebPkiServerVerifier>>,
+    /// Those that are good without an authority.
+    own: Vec<CertificateDer<'static>>,
+}
+
+impl Trusted {
+    /// Whether this certificate of a server is good.
+    pub(super) fn check(
+        &self,
+        certificate: &CertificateDer<'_>,
+        chain: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let Some(authorities) = &self.authorities else {
+            return Ok(ServerCertVerified::assertion());
+        };
+        if !self.own.contains(certificate) {
+            return authorities.verify_server_cert(certificate, chain, name, ocsp, now);
+        }
+        rustls::client::verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
+        let valid = crate::certificate::validity(certificate).ok_or(
+            rustls::Error::InvalidCertificate(CertificateError::BadEncoding),
+        )?;
+        match i64::try_from(now.as_secs()) {
+            Ok(now) if now < valid.from => Err(CertificateError::NotValidYet.into()),
+            Ok(now) if now <= valid.until => Ok(ServerCertVerified::assertion()),
+            _ => Err(CertificateError::Expired.into()),
+        }
     }
 }
 
@@ -90,104 +124,5 @@ fn of_system() -> Result<Vec<CertificateDer<'static>>, Error> {
         ))
         .mend("install ca-certificates, or give the authority's certificate with --cacert")),
         _ => Ok(found.certs),
-    }
-}
-
-/// Authorities, and certificates that are good without one.
-#[derive(Debug)]
-struct Own {
-    authorities: Arc<WebPkiServerVerifier>,
-    own: Vec<CertificateDer<'static>>,
-}
-
-impl ServerCertVerifier for Own {
-    fn verify_server_cert(
-        &self,
-        certificate: &CertificateDer<'_>,
-        chain: &[CertificateDer<'_>],
-        name: &ServerName<'_>,
-        ocsp: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        if !self.own.contains(certificate) {
-            return self
-                .authorities
-                .verify_server_cert(certificate, chain, name, ocsp, now);
-        }
-        rustls::client::verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
-        let valid = crate::certificate::validity(certificate).ok_or(
-            rustls::Error::InvalidCertificate(CertificateError::BadEncoding),
-        )?;
-        match i64::try_from(now.as_secs()) {
-            Ok(now) if now < valid.from => Err(CertificateError::NotValidYet.into()),
-            Ok(now) if now <= valid.until => Ok(ServerCertVerified::assertion()),
-            _ => Err(CertificateError::Expired.into()),
-        }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.authorities
-            .verify_tls12_signature(message, certificate, signed)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.authorities
-            .verify_tls13_signature(message, certificate, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.authorities.supported_verify_schemes()
-    }
-}
-
-/// Any certificate is good whose key the server has.
-#[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Anybody {
-    fn verify_server_cert(
-        &self,
-        _certificate: &CertificateDer<'_>,
-        _chain: &[CertificateDer<'_>],
-        _name: &ServerName<'_>,
-        _ocsp: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signed, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signed, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        algorithms.supported_schemes()
     }
 }

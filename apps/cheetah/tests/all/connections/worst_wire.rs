@@ -59,11 +59,7 @@ fn visit(seed: u64, conditions: Conditions) -> u64 {
 
 #[test]
 fn a_page_with_all_its_images_over_the_worst_wire() {
-    let factor: u64 = std::env::var("EXOS_SEEDS")
-        .ok()
-        .and_then(|s| s.parse().ok())
-        .unwrap_or(1);
-    let seeds = 300 * factor;
+    let seeds = exos_testing::cases(300);
     let again: u64 = (0..seeds).map(|seed| visit(seed, Conditions::WORST)).sum();
     assert!(
         again > 10 * seeds,

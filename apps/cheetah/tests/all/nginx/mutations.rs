@@ -144,11 +144,8 @@ fn nginx_agrees_or_a_rule_explains_the_difference() {
         eprintln!("SKIPPED: nginx_agrees_or_a_rule_explains_the_difference needs nginx");
         return;
     };
-    let factor = std::env::var("EXOS_SEEDS")
-        .ok()
-        .and_then(|s| s.parse().ok());
     let mut used = vec![0; RULES.len()];
-    let surprises: Vec<String> = (0..STREAMS * factor.unwrap_or(1))
+    let surprises: Vec<String> = (0..exos_testing::cases(STREAMS))
         .filter_map(|seed| {
             let stream = mutations::stream(&Random(seed).bytes(120));
             let what = surprise(&stream, &nginx, &mut used)?;

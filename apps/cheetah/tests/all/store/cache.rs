@@ -457,10 +457,7 @@ fn sites_share_the_cache() {
 /// Random changes and random requests: whatever is asked for is what a site has that has everything in memory.
 #[test]
 fn answers_are_those_of_a_site_without_bounds() {
-    let factor = std::env::var("EXOS_SEEDS")
-        .ok()
-        .and_then(|s| s.parse().ok());
-    for seed in 0..20 * factor.unwrap_or(1u64) {
+    for seed in 0..exos_testing::cases(20) {
         let mut random = Random::new(Seed(seed), 0);
         // Room for two or three documents with what they take beside their bytes.
         let mut cached = Cached::new(Folder::new(), 2_500);

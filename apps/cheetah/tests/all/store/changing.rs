@@ -1,7 +1,7 @@
 //! Documents that change while they are fetched: every response is a whole version of its document,
 //! with the fields of that version, whatever the wire does to the packets.
 //!
-//! `EXOS_SEEDS` multiplies how many documents are fetched: over 100,000 on either wire with 30.
+//! `EXOS_SEEDS` multiplies how many documents are fetched: over 100,000 on either wire with 60.
 
 use crate::common::{self, browser};
 
@@ -113,10 +113,7 @@ fn visit(seed: u64, conditions: Conditions) -> (usize, usize) {
 }
 
 fn seeds() -> u64 {
-    let factor = std::env::var("EXOS_SEEDS")
-        .ok()
-        .and_then(|s| s.parse().ok());
-    15 * factor.unwrap_or(1)
+    exos_testing::cases(8)
 }
 
 #[test]

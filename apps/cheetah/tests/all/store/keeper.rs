@@ -157,7 +157,7 @@ fn nothing_is_said_of_what_vanishes() {
     let say = move |omission: &Omission| say.send(omission.to_string()).unwrap();
     let (keeper, mut changes) =
         Keeper::start(vec![tree], Cache::new(u64::MAX).into(), cores, 1, say).unwrap();
-    for n in 0..5000 {
+    for n in 0..exos_testing::cases(1000) {
         folder.write("temporary", "t");
         folder.write(&format!("d{n}/inside"), "t");
         std::fs::remove_file(folder.path("temporary")).unwrap();

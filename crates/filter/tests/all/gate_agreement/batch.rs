@@ -79,7 +79,7 @@ fn agree(sender: impl Fn(&Tables, u32, u32) -> Sender) {
         .collect();
     let is_live = senders[0].live.is_some();
     let mut last = Model::default();
-    for seed in 0..cases(24) {
+    for seed in 0..exos_testing::cases(16) {
         let random = &mut Random(seed + 1_000_000);
         let mut model = model(&interfaces, random);
         model.config.taps = u32::from(random.one_in(12));

@@ -306,11 +306,6 @@ fn compare(tables: &Tables, model: &Model, what: &dyn Fn() -> String) {
     }
 }
 
-fn cases(default: u64) -> u64 {
-    let text = std::env::var("EXOS_GATE_CASES");
-    text.ok().and_then(|n| n.parse().ok()).unwrap_or(default)
-}
-
 /// What these tests do not have counted.
 const ELSEWHERE: [Counter; 10] = [
     // A checksum that is to be written cannot be had in a test run: see the test over a real interface.
@@ -335,7 +330,7 @@ fn the_programs_agree_with_the_model() {
         let interfaces = gate::interfaces(SLOTS);
         let pool = pool();
         let mut seen = [0u64; Counter::COUNT];
-        for seed in 0..cases(16) {
+        for seed in 0..exos_testing::cases(8) {
             let random = &mut Random(seed);
             let mut model = model(&interfaces, random);
             let tables = gate::create();

@@ -66,11 +66,7 @@ fn play(seed: u64) -> Seen {
 
 #[test]
 fn both_ways_send_the_same() {
-    let factor: u64 = std::env::var("EXOS_SEEDS")
-        .ok()
-        .and_then(|s| s.parse().ok())
-        .unwrap_or(1);
-    let seeds = 160 * factor;
+    let seeds = exos_testing::cases(160);
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
     let seen = std::thread::scope(|scope| {
         let players: Vec<_> = (0..threads)
