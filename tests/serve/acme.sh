@@ -29,6 +29,7 @@ cleanup() {
     # shellcheck disable=SC2086
     end $other $peer $server
     "$exos" lab down --name "$lab" >/dev/null 2>&1
+    umount "$work/small" 2>/dev/null
     rm -rf "$work"
 }
 
@@ -157,6 +158,30 @@ if sockets; then
     stop
 else
     bad "tls-alpn-01: it starts" "$(cat "$work/err")"
+fi
+
+# A disk without room for a certificate: the authority, which counts those that it signs, is not asked for one.
+about="a full disk: "
+mkdir "$work/small"
+if mount -t tmpfs -o size=256k exos-test "$work/small"; then
+    dd if=/dev/zero of="$work/small/filling" bs=4k count=60 2>/dev/null
+    orders() { grep -c 'POST /order-plz' "$work/pebble.log"; }
+    before=$(orders)
+    config small/state
+    if sockets; then
+        check "why there is no certificate is said" await grep -q "no certificate for a.test: nothing is ordered that cannot be kept: No space left" "$work/err"
+        same "and nothing was ordered" "$before" "$(orders)"
+        same "nor is anything left of it" "" "$(ls -A "$work"/small/state/*/certificates | grep pem)"
+        rm "$work/small/filling"
+        check "when there is room, it comes" await is_served
+        same "by one order" $((before + 1)) "$(orders)"
+        stop
+    else
+        bad "it starts" "$(cat "$work/err")"
+    fi
+    umount "$work/small"
+else
+    echo "SKIPPED: a full disk: no file system can be mounted"
 fi
 
 # Through a proxy, as the environment says.

@@ -602,6 +602,9 @@ pub const ACME_ANSWER_LEN_MAX: u64 = 1 << 20;
 /// The longest file in the folder of ACME that is not a certificate.
 pub const ACME_FILE_LEN_MAX: u64 = 64 * 1024;
 
+/// Bytes for which there has to be room on the disk before a certificate is ordered: a key and a long chain, and what is kept beside.
+pub const ACME_CERTIFICATE_ROOM: usize = 64 * 1024;
+
 /// Challenges that are answered at once: one at a time is asked for, and others may have been left behind.
 pub const ACME_CHALLENGES_MAX: usize = 64;
 

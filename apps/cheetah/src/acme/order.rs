@@ -57,7 +57,11 @@ enum Obstacle {
     Acme(AcmeError),
     /// The authority did not find this server at the name.
     NotShown(Kind, Option<Problem>),
+    /// The authority does not ask in this way.
+    NotAsked(Kind),
     Here(String),
+    /// It may have signed a certificate, which did not come.
+    Unfinished(AcmeError),
     /// What the authority sent is not what was asked for.
     Wrong(String),
 }
@@ -73,6 +77,9 @@ impl Shop<'_> {
     /// this one takes its place, where it gives advice (RFC 9773 §5).
     pub(super) fn order(&self, name: &str, kind: Kind, _lock: &Lock) -> Result<(), Failed> {
         let here = Failed::here;
+        // One that cannot be kept is not ordered: authorities count what they sign, a few of a name in a week.
+        let room = self.store.make_room(name);
+        room.map_err(|e| here(format!("nothing is ordered that cannot be kept: {e}")))?;
         let client = self.client();
         let replaces = identifier(&self.store.certificate(name));
         let got = self.wait(self.get(&client, name, kind, replaces));
@@ -82,9 +89,19 @@ impl Shop<'_> {
             exos_program::warn!("exos serve: cannot remove old challenges: {error}");
             self.challenges.set(Vec::new());
         }
-        let pem = got.map_err(|obstacle| self.failed(name, obstacle, &client))?;
+        let pem = match got {
+            Ok(pem) => pem,
+            Err(obstacle) => {
+                self.store.give_room_back(name);
+                return Err(self.failed(name, obstacle, &client));
+            }
+        };
         let kept = self.store.set_certificate(name, pem.as_bytes());
-        kept.map_err(|e| here(format!("cannot keep the certificate: {e}")))
+        kept.map_err(|e| Failed {
+            what: format!("cannot keep the certificate: {e}"),
+            failure: Failure::Refused,
+            wait: None,
+        })
     }
 
     /// When the authority advises to renew the certificate of a name.
@@ -150,8 +167,10 @@ impl Shop<'_> {
             order => order?,
         };
         self.show(&mut order, name, kind).await?;
-        let key = Zeroizing::new(order.finalize().await?);
-        let chain = order.poll_certificate(&patience()).await?;
+        let key = order.finalize().await.map_err(Obstacle::Unfinished)?;
+        let key = Zeroizing::new(key);
+        let chain = order.poll_certificate(&patience()).await;
+        let chain = chain.map_err(Obstacle::Unfinished)?;
         let now = exos::clock::unix_secs() as UnixSecs;
         check(name, &key, &chain, now).map_err(Obstacle::Wrong)?;
         // In one piece at once: a string that grows leaves copies of the key behind.
@@ -246,8 +265,7 @@ impl Shop<'_> {
                 continue; // It remembers.
             }
             let Some(mut challenge) = authorization.challenge(wanted.clone()) else {
-                let what = format!("the authority does not ask by {}", kind.name());
-                return Err(Obstacle::Here(what));
+                return Err(Obstacle::NotAsked(kind));
             };
             let answer = Challenge {
                 kind,
@@ -285,15 +303,27 @@ impl Shop<'_> {
             Obstacle::NotShown(kind, problem) => {
                 (not_shown(name, kind, problem), Failure::NotFound)
             }
-            Obstacle::Acme(AcmeError::Api(problem)) => {
+            Obstacle::NotAsked(kind) => {
+                let what = format!("{directory} does not ask by {}", kind.name());
+                (what, Failure::NotFound)
+            }
+            Obstacle::Acme(AcmeError::Api(problem))
+            | Obstacle::Unfinished(AcmeError::Api(problem)) => {
                 let failure = match is(&problem, "rateLimited") {
                     true => Failure::RateLimited,
                     false => Failure::Refused,
                 };
                 (format!("{directory} refuses: {}", text(&problem)), failure)
             }
-            Obstacle::Acme(AcmeError::Timeout(_)) => (
-                format!("{directory} has not decided in time"),
+            Obstacle::Acme(AcmeError::Timeout(_)) | Obstacle::Unfinished(AcmeError::Timeout(_)) => {
+                (
+                    format!("{directory} has not decided in time"),
+                    Failure::Refused,
+                )
+            }
+            // Soon again would be one more that it counts.
+            Obstacle::Unfinished(error) => (
+                format!("{directory} was to sign, and no certificate came: {error}"),
                 Failure::Refused,
             ),
             Obstacle::Acme(error) => (
@@ -411,6 +441,7 @@ fn patience() -> RetryPolicy {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Config;
 
     fn problem(kind: &str, detail: &str) -> Problem {
         let json = serde_json::json!({
@@ -456,6 +487,34 @@ mod tests {
             (other("it has not answered in time"), false),
         ] {
             assert_eq!(is_about_replacing(&error), wanted, "{error}");
+        }
+    }
+
+    /// An authority counts what it signs, whether that comes here or not.
+    #[test]
+    fn what_may_have_been_signed_is_not_ordered_again_at_once() {
+        let text = "[acme]\n[[site]]\nroot = \"a\"\nnames = [\"a.test\"]";
+        let config = Config::parse("/x/serve.toml".as_ref(), text).unwrap();
+        let config = config.acme.unwrap();
+        let shop = Shop {
+            config: &config,
+            store: &config.store(),
+            challenges: &Challenges::default(),
+            ways: &Arc::default(),
+        };
+        let client = shop.client();
+        let cut = || AcmeError::Str("cut off");
+        for (obstacle, wanted) in [
+            (Obstacle::Acme(cut()), Failure::Unreached),
+            (Obstacle::Unfinished(cut()), Failure::Refused),
+            (Obstacle::NotAsked(Kind::Http), Failure::NotFound),
+            (
+                Obstacle::Unfinished(AcmeError::Api(problem("rateLimited", "often"))),
+                Failure::RateLimited,
+            ),
+        ] {
+            let failed = shop.failed("a.test", obstacle, &client);
+            assert_eq!(failed.failure, wanted, "{}", failed.what);
         }
     }
 
