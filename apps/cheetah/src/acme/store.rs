@@ -184,7 +184,8 @@ impl Store {
 
     /// Where the certificate of a name is, with its key.
     pub fn certificate(&self, name: &str) -> PathBuf {
-        self.folder.join("certificates").join(format!("{name}.pem"))
+        let file = format!("{}.pem", plain(name));
+        self.folder.join("certificates").join(file)
     }
 
     /// Sees that there will be room for a certificate of this name, and holds it until that is kept.
@@ -208,7 +209,8 @@ impl Store {
     }
 
     fn beside_certificate(&self, name: &str) -> PathBuf {
-        beside(&self.folder.join("certificates"), &format!("{name}.pem"))
+        let file = format!("{}.pem", plain(name));
+        beside(&self.folder.join("certificates"), &file)
     }
 
     /// Keeps a key and its certificates (PEM).
@@ -218,7 +220,7 @@ impl Store {
     /// It cannot be written.
     pub fn set_certificate(&self, name: &str, pem: &[u8]) -> io::Result<()> {
         let folder = self.folder.join("certificates");
-        write(&folder, &format!("{name}.pem"), pem)
+        write(&folder, &format!("{}.pem", plain(name)), pem)
     }
 
     /// What has failed for a name.
@@ -240,13 +242,13 @@ impl Store {
         }
         let folder = self.folder.join("certificates");
         let bytes = serde_json::to_vec(record)?;
-        write(&folder, &format!("{name}.failed"), &bytes)
+        write(&folder, &format!("{}.failed", plain(name)), &bytes)
     }
 
     fn record_file(&self, name: &str) -> PathBuf {
         self.folder
             .join("certificates")
-            .join(format!("{name}.failed"))
+            .join(format!("{}.failed", plain(name)))
     }
 
     // Challenges.
@@ -312,6 +314,11 @@ fn folder_name(directory: &str) -> String {
     // No hidden folder, nor one that is another.
     let name = name.trim_start_matches('.');
     name.chars().take(200).collect()
+}
+
+/// A name without its star, for which no shell looks: an underline is in no host's name.
+fn plain(name: &str) -> String {
+    name.replacen('*', "_", 1)
 }
 
 /// RFC 8555 §8.3: a token is of base64url's alphabet, so that it is a file's name, too.
