@@ -89,7 +89,7 @@ impl Keys {
     }
 }
 
-/// The header of a packet in front of its number: of the first byte, and for so many bytes of frames.
+/// The header of a packet in front of its number: with this first byte, and for frames of this length.
 fn head(first: u8, is_server: bool, is_first: bool, len: usize) -> Vec<u8> {
     let (to, from) = match (is_server, is_first) {
         (true, _) => (IDS[0], IDS[1]),

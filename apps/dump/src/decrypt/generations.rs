@@ -76,3 +76,59 @@ impl<K: Eq + Hash, C: Follow> Generations<K, C> {
         self.held = held + connection.held();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::MUCH_BYTES;
+
+    /// Bytes that it keeps.
+    struct Held(usize);
+
+    impl Follow for Held {
+        fn held(&self) -> usize {
+            self.0
+        }
+
+        fn let_go_of_much(&mut self) {
+            if self.0 > MUCH_BYTES {
+                self.0 = 0;
+            }
+        }
+    }
+
+    /// What is spoken of stays, and what is forgotten is given back once.
+    #[test]
+    fn connections_are_bounded() {
+        let mut all = Generations::default();
+        let mut forgotten = 0;
+        for key in 0..3 * DECRYPTED_CONNECTIONS_MAX {
+            assert!(
+                all.keep(key, Held(1))
+                    .keys()
+                    .all(|old| *old != 0 && *old < key)
+            );
+            let first = all.take(&0).expect("it is spoken of");
+            forgotten += all.keep(0, first).len();
+            assert!(all.young.len() + all.old.len() <= DECRYPTED_CONNECTIONS_MAX + 1);
+        }
+        assert!(all.take(&1).is_none() && all.take(&0).is_some());
+        assert!(forgotten <= 2 * DECRYPTED_CONNECTIONS_MAX);
+        assert_eq!(all.held, all.young.len() + all.old.len());
+    }
+
+    #[test]
+    fn bytes_are_bounded() {
+        let mut all = Generations::default();
+        for key in 0..4 * (HELD_BYTES_MAX >> 20) {
+            all.keep(key, Held(1 << 20));
+            assert!(all.held <= HELD_BYTES_MAX + (1 << 20));
+        }
+        // One that keeps little goes on beside those that keep much.
+        all.keep(usize::MAX, Held(100));
+        for key in 0..HELD_BYTES_MAX >> 20 {
+            all.keep(key + 10_000, Held(1 << 20));
+        }
+        assert_eq!(all.take(&usize::MAX).map(|it| it.0), Some(100));
+    }
+}

@@ -206,3 +206,101 @@ fn ack(has_ecn: bool, rest: &mut &[u8]) -> Option<String> {
     }
     Some(line)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(bytes: &[u8]) -> Vec<String> {
+        let mut rest = bytes;
+        let mut lines = Vec::new();
+        while !rest.is_empty() {
+            match next(&mut rest) {
+                Some(frame) => lines.push(frame.line),
+                None => break,
+            }
+        }
+        lines
+    }
+
+    /// Each frame of RFC 9000 §19 with its numbers, and no shorter piece of it.
+    #[test]
+    fn frames_have_names_and_numbers() {
+        let id = [&[0x18, 3, 1, 4][..], &[0xab; 4], &[0; 16]].concat();
+        let cases: &[(&[u8], &str)] = &[
+            (&[2, 9, 0, 1, 1, 0, 2], "ACK 8-9 4-6"),
+            (&[3, 5, 0, 0, 0, 1, 2, 3], "ACK 5 ecn 1 2 3"),
+            (&[4, 4, 0x41, 0x0c, 9], "RESET_STREAM 4 0x10c at 9"),
+            (&[5, 4, 7], "STOP_SENDING 4 0x7"),
+            (&[6, 0x40, 0x64, 2, 1, 2], "CRYPTO 100:102"),
+            (&[7, 2, 1, 2], "NEW_TOKEN 2"),
+            (&[0xf, 8, 3, 1, 9], "STREAM 8 3:4 fin"),
+            (&[0x10, 7], "MAX_DATA 7"),
+            (&[0x11, 4, 7], "MAX_STREAM_DATA 4 7"),
+            (&[0x12, 7], "MAX_STREAMS both ways 7"),
+            (&[0x13, 7], "MAX_STREAMS one way 7"),
+            (&[0x14, 7], "DATA_BLOCKED 7"),
+            (&[0x15, 4, 7], "STREAM_DATA_BLOCKED 4 7"),
+            (&[0x17, 7], "STREAMS_BLOCKED one way 7"),
+            (&id, "NEW_CONNECTION_ID 3 abababab for those before 1"),
+            (&[0x19, 2], "RETIRE_CONNECTION_ID 2"),
+            (
+                &[0x1a, 0, 0, 0, 0, 0, 0, 0, 5],
+                "PATH_CHALLENGE 0000000000000005",
+            ),
+            (
+                &[0x1b, 1, 0, 0, 0, 0, 0, 0, 5],
+                "PATH_RESPONSE 0100000000000005",
+            ),
+            (&[0x1c, 0, 6, 1, b'x'], "CONNECTION_CLOSE"),
+            (&[0x1d, 0, 1, b'x'], "CONNECTION_CLOSE"),
+            (&[0x31, 1, 5], "DATAGRAM 1"),
+            (
+                &[0x40, 0xaf, 0, 2, 0x59, 0xd8, 3],
+                "ACK_FREQUENCY 0 every 2 within 6616 us, reordering 3",
+            ),
+        ];
+        for (bytes, line) in cases {
+            assert_eq!(lines(bytes), [*line]);
+            for len in 1..bytes.len() {
+                assert_eq!(lines(&bytes[..len]), [""; 0], "{line}: {len}");
+            }
+        }
+        // To the packet's end.
+        assert_eq!(lines(&[8, 4, 1, 2]), ["STREAM 4 0:2"]);
+        assert_eq!(lines(&[0x30, 1, 2]), ["DATAGRAM 2"]);
+        assert_eq!(
+            lines(&[1, 0, 0, 0, 0x1e, 0x1f, 0]),
+            [
+                "PING",
+                "PADDING 3",
+                "HANDSHAKE_DONE",
+                "IMMEDIATE_ACK",
+                "PADDING 1"
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_no_frame_ends() {
+        for bytes in [
+            &[0x20][..],
+            &[2, 1, 0, 0, 2],       // Below packet 0.
+            &[2, 9, 0, 1, 1, 9, 0], // And behind a gap.
+            &[6, 0, 5, 1],          // Longer than the packet.
+            &[
+                0x0e, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 0,
+            ], // Beyond the end of streams.
+            &[0x18, 1, 0, 9, 1],
+        ] {
+            assert_eq!(lines(bytes), [""; 0], "{bytes:?}");
+        }
+        // However many ranges there are, the line is bounded.
+        let ranges = [&[2, 0x7f, 0xff, 0, 0x44, 0, 0][..], &[0; 2 * 1024]].concat();
+        let shown = lines(&ranges);
+        assert!(
+            shown[0].ends_with(" ...") && shown[0].len() < 300,
+            "{shown:?}"
+        );
+    }
+}

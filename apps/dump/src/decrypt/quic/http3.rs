@@ -1,7 +1,7 @@
 //! HTTP/3 in the streams of a connection (RFC 9114): frames as they begin, field sections as they end.
 //!
 //! Payloads of other frames are passed over. What is kept of a stream is what stands behind a gap, and one field section, which is bounded;
-//! of a connection, so many streams.
+//! and of a connection a bounded number of streams.
 
 use std::collections::BTreeMap;
 

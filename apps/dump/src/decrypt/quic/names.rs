@@ -102,3 +102,41 @@ impl Names {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    /// Short identifiers are those of an address, long ones wherever they are; the longest that fits is meant.
+    #[test]
+    fn names_are_found_in_short_headers() {
+        let at = |port: u16| (Ipv4Addr::LOCALHOST.into(), port);
+        let id = |bytes: &[u8]| Id::new(bytes).expect("an identifier");
+        let (path, other) = ((at(1), at(2)), (at(3), at(2)));
+        let mut names = Names::default();
+        assert_eq!(names.of_short(b"12345678", path), None);
+        for (number, bytes) in [(1, &b""[..]), (2, b"12"), (3, b"12345678")] {
+            names.insert(Name::new(id(bytes), path), (number, Side::Client));
+        }
+        let found = |names: &Names, bytes: &[u8], path| {
+            let found = names.of_short(bytes, path);
+            found.map(|((number, _), len)| (number, len))
+        };
+        assert_eq!(found(&names, b"123456789", path), Some((3, 8)));
+        assert_eq!(found(&names, b"12345678", other), Some((3, 8)), "it moved");
+        assert_eq!(found(&names, b"1234", path), Some((2, 2)));
+        assert_eq!(found(&names, b"1234", other), None);
+        assert_eq!(found(&names, b"x", path), Some((1, 0)));
+        // Another's by now: the one of before takes nothing with it.
+        names.insert(Name::new(id(b"12"), path), (4, Side::Server));
+        names.remove(&Name::new(id(b"12"), path), 2);
+        assert_eq!(found(&names, b"1234", path), Some((4, 2)));
+        for (number, bytes) in [(1, &b""[..]), (4, b"12"), (3, b"12345678")] {
+            names.remove(&Name::new(id(bytes), path), number);
+        }
+        assert!(names.reached.is_empty() && names.of_len.iter().all(|count| *count == 0));
+        assert_eq!(Id::new(&[0; 21]), None);
+    }
+}
