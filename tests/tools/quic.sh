@@ -39,6 +39,7 @@ kill -INT "$(pgrep -P $capturing)" 2>/dev/null; wait $capturing; capturing=
 
 "$exos" dump -r capture --keys keys >ours 2>err
 check "nothing fails" test ! -s err
+same "nothing is left that does not fit or is not understood" 0 "$(grep -c 'do not fit\|not understood' ours)"
 "$PYTHON" "$here/quic_frames.py" capture keys ours || failures=$((failures + 1))
 requests() { grep -oE 'HTTP/3 HEADERS (GET|POST) [^ ,}]+' "$1" | sed 's/.* //' | grep -v index.html | sort; }
 {

@@ -22,7 +22,8 @@ NAMES += ["MAX_STREAMS", "MAX_STREAMS", "DATA_BLOCKED", "STREAM_DATA_BLOCKED", "
 NAMES += ["RETIRE_CONNECTION_ID", "PATH_CHALLENGE", "PATH_RESPONSE", "CONNECTION_CLOSE", "CONNECTION_CLOSE", "HANDSHAKE_DONE"]
 # And of draft-ietf-quic-ack-frequency.
 NAMES = {**dict(enumerate(NAMES)), 0x1F: "IMMEDIATE_ACK", 0xAF: "ACK_FREQUENCY"}
-HTTP3 = {0: "DATA", 1: "HEADERS", 4: "SETTINGS", 7: "GOAWAY", 13: "MAX_PUSH_ID"}
+# Behind a datagram that was not cut tshark takes the zeros of a body for frames of data: those are not counted.
+HTTP3 = {1: "HEADERS", 4: "SETTINGS", 7: "GOAWAY", 13: "MAX_PUSH_ID"}
 
 
 def theirs():
@@ -42,7 +43,7 @@ def ours(line):
     numbers = [int(number) for number in re.findall(r"(?:Initial|Handshake|0-RTT|1-RTT)[^#,{]* #(\d+)", line)]
     words = [word.split(" ") for part in re.findall(r"\{([^}]*)\}", line) for word in part.split(", ")]
     streams = [(int(word[1]), int(word[2].split(":")[0])) for word in words if word[0] == "STREAM"]
-    return numbers, [word[0] for word in words], streams, re.findall(r" HTTP/3 (?:control HTTP/3 )?(DATA|HEADERS|SETTINGS|GOAWAY|MAX_PUSH_ID)", line)
+    return numbers, [word[0] for word in words], streams, re.findall(r" HTTP/3 (?:control HTTP/3 )?(HEADERS|SETTINGS|GOAWAY|MAX_PUSH_ID)", line)
 
 
 def main():
@@ -66,7 +67,7 @@ def main():
             wrong.append(f"{at}: {wanted[:3]} is {got[:3]}")
     say("packets, frames and streams are those that tshark finds", not wrong, f"{len(wrong)}: {wrong[:3]}")
     say("there are many", compared > 700 and parts < 20, (compared, parts))
-    say("of HTTP/3 there are as many frames, or more", http3[1] >= http3[0] > 200, http3)
+    say("of HTTP/3 there are as many frames, or more", http3[1] >= http3[0] > 150, http3)
     print(f"# {compared} frames compared; {silent} datagrams that tshark says nothing of, {parts} of which it says a part")
     sys.exit(failed())
 

@@ -3,7 +3,7 @@
 //! Payloads of other frames are passed over. What is kept of a stream is what stands behind a gap, and one field section, which is bounded;
 //! and of a connection a bounded number of streams.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use exos_http3::frame::{kind, stream, take_head};
 use exos_http3::{qpack, varint};
@@ -40,6 +40,8 @@ struct Half {
 #[derive(Debug, Default)]
 pub(super) struct Http3 {
     halves: BTreeMap<Key, Half>,
+    /// Those that have ended last: what is sent again of them is not told again.
+    ended: VecDeque<Key>,
     /// The latest of each of the four kinds of streams, in both directions.
     latest: [[Option<u64>; 4]; 2],
     held: usize,
@@ -62,8 +64,8 @@ impl Http3 {
         let is_new = latest.is_none_or(|latest| part.id > latest);
         let mut half = match self.halves.remove(&key) {
             Some(half) => half,
-            // Of one that has ended, again.
-            None if !is_new && part.offset > 0 => return Vec::new(),
+            // Of one that has ended, again; or of one that was forgotten.
+            None if !is_new && (part.offset > 0 || self.ended.contains(&key)) => return Vec::new(),
             None => Half::new(),
         };
         if is_new {
@@ -80,6 +82,11 @@ impl Http3 {
         if half.last.is_none_or(|last| half.bytes.end() < last) {
             self.held += half.bytes.held();
             self.halves.insert(key, half);
+        } else {
+            if self.ended.len() == FOLLOWED_STREAMS_MAX {
+                self.ended.pop_front();
+            }
+            self.ended.push_back(key);
         }
         if self.halves.len() > FOLLOWED_STREAMS_MAX
             && let Some((_, half)) = self.halves.pop_first()
@@ -91,7 +98,8 @@ impl Http3 {
 
     /// Bytes that it keeps.
     pub(super) fn held(&self) -> usize {
-        self.held + self.halves.len() * size_of::<(Key, Half)>()
+        let halves = self.halves.len() * size_of::<(Key, Half)>();
+        self.held + halves + self.ended.len() * size_of::<Key>()
     }
 }
 
@@ -208,4 +216,99 @@ fn head(kind: u64, section: &[u8], keeps_fields: bool) -> Frame {
         frame = line(format!("{name} by QPACK's dynamic table"));
     }
     frame
+}
+
+#[cfg(test)]
+mod tests {
+    use exos_http3::frame;
+
+    use super::*;
+
+    fn told(http3: &mut Http3, id: u64, offset: u64, data: &[u8], is_last: bool) -> Vec<String> {
+        let part = StreamPart {
+            id,
+            offset,
+            data,
+            is_last,
+        };
+        let frames = http3.take(Side::Server, &part, false).into_iter();
+        frames
+            .map(|frame| String::from_utf8(frame.line).expect("names"))
+            .collect()
+    }
+
+    /// An answer of 300 bytes.
+    fn answer() -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let section = qpack::encoder::section(&[(":status", "200"), ("a", "b")]);
+        frame::push(&mut bytes, kind::HEADERS, &section);
+        frame::push(&mut bytes, kind::DATA, &[0; 300]);
+        bytes
+    }
+
+    #[test]
+    fn frames_are_told_once_in_whatever_order_their_parts_come() {
+        let answer = answer();
+        let wanted = ["HEADERS 200", "DATA 300"];
+        for cut in 1..answer.len() {
+            let (mut http3, (first, second)) = (Http3::default(), answer.split_at(cut));
+            let (at, mut all) = (cut as u64, Vec::new());
+            for _ in 0..2 {
+                all.extend(told(&mut http3, 0, at, second, true));
+                all.extend(told(&mut http3, 0, 0, first, false));
+            }
+            assert_eq!(all, wanted, "{cut}");
+            assert!(http3.halves.is_empty() && http3.held == 0);
+        }
+    }
+
+    #[test]
+    fn streams_in_one_direction_have_types() {
+        let mut http3 = Http3::default();
+        let settings = frame::settings();
+        assert_eq!(
+            told(&mut http3, 3, 0, &settings, false),
+            ["control", "SETTINGS"]
+        );
+        let at = settings.len() as u64;
+        assert_eq!(
+            told(&mut http3, 3, at, &frame::go_away(8), false),
+            ["GOAWAY"]
+        );
+        assert_eq!(told(&mut http3, 7, 0, &[2], false), ["QPACK encoder"]);
+        assert_eq!(told(&mut http3, 7, 1, &[1, 1, 1], false), [""; 0]);
+        assert_eq!(
+            told(&mut http3, 11, 0, &[0x40, 0x21, 9], true),
+            ["stream 0x21"]
+        );
+        // A section that names an entry of a table that the sender has filled.
+        let head = [1, 3, 2, 0, 0x80];
+        assert_eq!(
+            told(&mut http3, 0, 0, &head, true),
+            ["HEADERS by QPACK's dynamic table"]
+        );
+        let long = [1, 0x80, 1, 0x11, 0x70];
+        assert_eq!(
+            told(&mut http3, 4, 0, &long, false),
+            ["HEADERS that are too long"]
+        );
+    }
+
+    /// However many streams there are that never end.
+    #[test]
+    fn streams_are_bounded() {
+        let mut http3 = Http3::default();
+        told(&mut http3, 3, 0, &frame::settings(), false);
+        for nth in 0..4 * FOLLOWED_STREAMS_MAX as u64 {
+            told(&mut http3, 4 * nth, 5, &[0; 100], false);
+            told(&mut http3, 4 * nth + 1, 0, &[0, 0], true);
+            assert!(http3.halves.len() <= FOLLOWED_STREAMS_MAX);
+            assert!(http3.held() < FOLLOWED_STREAMS_MAX * 1000);
+        }
+        let at = frame::settings().len() as u64;
+        assert_eq!(
+            told(&mut http3, 3, at, &frame::go_away(8), false),
+            ["GOAWAY"]
+        );
+    }
 }
