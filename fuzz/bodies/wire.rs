@@ -334,13 +334,20 @@ impl<'a> Hello<'a> {
 /// A datagram that may have been longer before it was cut.
 fn quic(bytes: &[u8], length: usize) {
     let (mut rest, mut length) = (bytes, length);
-    while let Ok(packet) = LongHeaderView::parse(rest, length) {
+    while let Ok(packet) = LongHeaderView::parse_greased(rest, length) {
+        let is_greased = packet.version() != 0 && rest[0] & 0x40 == 0;
+        assert_eq!(LongHeaderView::parse(rest, length).is_err(), is_greased);
         let next = packet.next();
         assert!(next.len() < rest.len(), "a header has five bytes at least");
         let ids = packet.destination_id().len() + packet.source_id().len();
         assert!(ids <= 40 && ids <= rest.len());
         let negotiates = packet.packet_type() == PacketType::VersionNegotiation;
         assert_eq!(negotiates, packet.version() == 0);
+        assert!(ids + packet.token().len() < rest.len());
+        if let Some(protected) = packet.protected() {
+            assert_eq!(protected.packet.len(), rest.len() - next.len());
+            assert!(protected.number_at <= protected.packet.len());
+        }
         length -= rest.len() - next.len();
         rest = next;
     }

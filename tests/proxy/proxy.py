@@ -234,7 +234,11 @@ def smuggling():
 def websocket():
     client = Client()
     key = base64.b64encode(os.urandom(16)).decode()
-    status, fields, _ = client.get("/app/websocket", fields=f"Connection: keep-alive, Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n")
+    asked = f"Connection: keep-alive, Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n"
+    status, _, _ = client.get("/app/websocket/broken", fields=asked)
+    same("an upstream that resets before it changes", 502, status)
+    client = Client()
+    status, fields, _ = client.get("/app/websocket", fields=asked)
     accept = base64.b64encode(hashlib.sha1(key.encode() + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest()).decode()
     same("a WebSocket opens", (101, "websocket", "upgrade", accept), (status, fields.get("upgrade"), fields.get("connection"), fields.get("sec-websocket-accept")))
     for count in (0, 1, 125, 126, 65535, 65536, 1_000_000):

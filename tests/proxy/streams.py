@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """WebSockets over HTTP/2 (RFC 8441) through `exos serve` to an upstream of HTTP/1.1, frame by frame; see streams.sh.
 
-    streams.py ADDRESS PORT PID STATISTICS-FILE UPSTREAM-LOG
+    streams.py ADDRESS PORT PID STATISTICS-FILE UPSTREAM-LOG [hold]
 
-The upstream (upstream.py) is at `/app`, without changes of protocol at `/fixed`; documents are at `/`, and `/denied` is for nobody.
-Prints "ok NAME" or "not ok NAME: why" lines; ends with 1 when one was not ok.
+The upstream (upstream.py) is at `/app`, without changes of protocol at `/fixed`, and with a second for tunnels in which nobody says anything at `/brief`;
+documents are at `/`, and `/denied` is for nobody. With `hold`, tunnels over HTTP/1.1 and 2 are opened alone, which is said, and kept until
+the server ends them. Prints "ok NAME" or "not ok NAME: why" lines; ends with 1 when one was not ok.
 """
 
 import os
@@ -187,6 +188,54 @@ def ends():
     say("with the upstream's end", client.until(lambda: stream in client.ended), client.resets)
 
 
+def silence():
+    client, before = Client(), counter("proxy_tunnel_timeouts")
+    stream, other = client.connect(b"/brief/websocket"), client.connect(b"/app/websocket")
+    opened = client.status(stream), client.status(other)
+    say("a tunnel in which nobody speaks ends in order", opened == (200, 200) and client.until(lambda: stream in client.ended), (opened, client.resets))
+    say("which is counted", wait_until(lambda: counter("proxy_tunnel_timeouts") == before + 1), counter("proxy_tunnel_timeouts") - before)
+    client.send(other, message(b"still"))
+    say("another one goes on", client.message(other) == (0x82, b"still"))
+    plain = plain_tunnel(b"/brief/websocket")
+    say("over HTTP/1.1 its connection ends", is_over(plain))
+
+
+def plain_tunnel(path):
+    """A tunnel over HTTP/1.1."""
+    sock = socket.create_connection((ADDRESS, PORT), timeout=PATIENCE)
+    fields = b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
+    sock.sendall(b"GET %s HTTP/1.1\r\nHost: a.test\r\n%s\r\n" % (path, fields))
+    head = b""
+    while b"\r\n\r\n" not in head:
+        part = sock.recv(1)
+        if not part:
+            raise EOFError(head)
+        head += part
+    assert head.startswith(b"HTTP/1.1 101 "), head
+    return sock
+
+
+def is_over(sock):
+    """It ends, by a FIN or a reset, before patience does."""
+    try:
+        return sock.recv(1) == b""
+    except ConnectionError:
+        return True
+    except OSError:
+        return False
+
+
+def hold():
+    plain, client = plain_tunnel(b"/app/websocket"), Client()
+    stream = client.connect(b"/app/websocket")
+    assert client.status(stream) == 200
+    print("open", flush=True)
+    client.until(lambda: stream in client.ended or stream in client.resets)
+    # A stream that was begun ends by itself or with its connection.
+    say("a tunnel over HTTP/2 ends with the server", is_over(client.sock) or stream in client.ended | client.resets.keys(), client.resets)
+    say("one over HTTP/1.1, too", is_over(plain))
+
+
 def refusals():
     client = Client()
     before = counter("http_fault_protocol_unknown")
@@ -194,6 +243,7 @@ def refusals():
         ("an upstream that does not change", b"/app/say", b"websocket", 502),
         ("an upstream that has not understood the key", b"/app/websocket/wrong", b"websocket", 502),
         ("an upstream that ends without an answer", b"/app/drop", b"websocket", 502),
+        ("an upstream that resets before its answer", b"/app/websocket/broken", b"websocket", 502),
         ("an upstream that refuses", b"/app/status/403", b"websocket", 403),
         ("an upstream that redirects", b"/app/status/302", b"websocket", 302),
         ("a rule without changes of protocol", b"/fixed/websocket", b"websocket", 501),
@@ -283,8 +333,12 @@ def count_of(block):
     return count
 
 
+if sys.argv[6:] == ["hold"]:
+    hold()
+    sys.exit(failed())
 echoes()
 ends()
+silence()
 refusals()
 trailers()
 sys.exit(failed())

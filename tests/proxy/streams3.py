@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """WebSockets over HTTP/3 (RFC 9220) through `exos serve`, by aioquic; see streams.sh.
 
-    streams3.py ADDRESS PORT
+    streams3.py ADDRESS PORT [hold]
 
-The upstream (upstream.py) is at `/app`, documents are at `/`. Prints "ok NAME" or "not ok NAME: why" lines; ends with 1 when one was not ok.
+The upstream (upstream.py) is at `/app`, documents are at `/`. With `hold`, a tunnel is opened alone, which is said, and kept until the server ends it. Prints "ok NAME" or "not ok NAME: why" lines; ends with 1 when one was not ok.
 """
 
 import asyncio
@@ -58,6 +58,24 @@ async def echoed(response):
     return first, await heard(response, length)
 
 
+async def hold():
+    async with connect(sys.argv[1], int(sys.argv[2]), configuration=settings(), create_protocol=Tunnels) as client:
+        await client.get("GET", "/")
+        stream, response = client.open("/app/websocket")
+        await until(lambda: response.status)
+        say("a tunnel stands", response.status == 200, response.fields)
+        print("open", flush=True)
+        await until(lambda: response.end)
+        say("a tunnel over HTTP/3 ends with the server", True)
+
+
+async def silence(client):
+    stream, response = client.open("/brief/websocket")
+    await until(lambda: response.end)
+    how = (response.status, response.end)
+    say("a tunnel in which nobody speaks ends in order", how == (200, "whole"), how)
+
+
 async def main():
     async with connect(sys.argv[1], int(sys.argv[2]), configuration=settings(), create_protocol=Tunnels) as client:
         page = await client.get("GET", "/")
@@ -78,7 +96,7 @@ async def main():
         client.say(stream, b"y")
         await until(lambda: response.end)
         say("the upstream's reset is one of the stream", response.end == f"reset {REQUEST_CANCELLED:#x}", response.end)
-        for path, wanted in [("/app/say", 502), ("/app/drop", 502), ("/app/status/403", 403), ("/", 501), ("/fixed/websocket", 501), ("/denied/a", 403)]:
+        for path, wanted in [("/app/say", 502), ("/app/drop", 502), ("/app/websocket/broken", 502), ("/app/status/403", 403), ("/", 501), ("/fixed/websocket", 501), ("/denied/a", 403)]:
             stream, response = client.open(path)
             client.say(stream, b"GET /app/other HTTP/1.1\r\nHost: localhost\r\n\r\n")
             await until(lambda: response.end)
@@ -98,11 +116,12 @@ async def main():
         client.transmit()
         await until(lambda: response.end)
         say("one that is too long is refused", response.status == 413, response.fields)
+        await silence(client)
         for method, more in [("GET", ()), ("CONNECT", [("content-length", "5")])]:
             stream, response = client.open("/app/websocket", method=method, more=more)
             await until(lambda: response.end)
             say(f"{method} with a protocol and {len(more)} more is malformed", response.end == "reset 0x10e", response.end)
 
 
-asyncio.run(main())
+asyncio.run(hold() if sys.argv[3:] == ["hold"] else main())
 sys.exit(failed())

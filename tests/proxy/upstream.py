@@ -12,7 +12,7 @@ the last `/app`:
     /status/N   this status, without content
     /hints      two answers before the last one
     /websocket  a WebSocket that gives back what it is sent; /websocket/KIND one that does not: another accept (`wrong`), a reset behind a
-                byte (`reset`), N bytes and the end (`N`)
+                byte (`reset`), a reset before any answer (`broken`), N bytes and the end (`N`)
     /drop       nothing: the connection ends; /silent: nothing, for as long as the client stays
     /early      an answer before the body is read, then the end
     /bad/KIND   something that is no answer
@@ -99,6 +99,9 @@ def pattern(count):
 def websocket(peer, fields, kind):
     said = dict((name.lower(), value) for name, value in fields)
     accept = base64.b64encode(hashlib.sha1(said[b"sec-websocket-key"] + GUID).digest())
+    if kind == "broken":
+        peer.made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        raise Gone
     if kind == "wrong":
         accept = accept[::-1]
     protocol = said.get(b"sec-websocket-protocol")

@@ -4,7 +4,7 @@
 #
 #   tests/serve/acme.sh PATH/TO/exos
 #
-# pebble is the one that $PEBBLE names or that is installed; else Go's module proxy has it, and it is built once into the user's cache.
+# pebble is the one that $PEBBLE names or that is installed, with its pebble-challtestsrv, a name server, beside it; else Go's module proxy has it, and it is built once into the user's cache.
 . "$(dirname "$0")/../common.sh"
 need_root "certificates by themselves"
 need_programs "certificates by themselves" curl:curl openssl:openssl python3:python3 unshare:util-linux
@@ -12,11 +12,11 @@ version=v2.10.3
 if [ -z "${PEBBLE:-}" ] && ! PEBBLE=$(command -v pebble); then
     cache=${XDG_CACHE_HOME:-$HOME/.cache}/exos-tests/pebble-$version
     PEBBLE=$cache/pebble
-    if [ ! -x "$PEBBLE" ]; then
+    if [ ! -x "$PEBBLE" ] || [ ! -x "$PEBBLE-challtestsrv" ]; then
         go=$(command -v go || ls /usr/local/go/bin/go 2>/dev/null) || skip "certificates by themselves" "neither pebble nor go is installed"
         mkdir -p "$cache"
         said=$(GOBIN=$cache GOFLAGS=-mod=mod timeout -k 2 "${EXOS_PEBBLE_BUILD_SECONDS:-60}" "$go" install \
-            "github.com/letsencrypt/pebble/v2/cmd/pebble@$version" 2>&1) ||
+            "github.com/letsencrypt/pebble/v2/cmd/pebble@$version" "github.com/letsencrypt/pebble/v2/cmd/pebble-challtestsrv@$version" 2>&1) ||
             skip "certificates by themselves" "pebble could not be built in ${EXOS_PEBBLE_BUILD_SECONDS:-60} s: $(tail -n 1 <<<"$said")"
     fi
 fi
@@ -29,6 +29,7 @@ cleanup() {
     # shellcheck disable=SC2086
     end $other $peer $server
     "$exos" lab down --name "$lab" >/dev/null 2>&1
+    umount "$work/small" 2>/dev/null
     rm -rf "$work"
 }
 
@@ -58,7 +59,7 @@ authority() {
     # The first process becomes pebble, also where a function runs it: it ends with its number, and its port is free.
     local by=()
     [ $# = 0 ] || by=("$exos" lab exec --name "$lab" b --)
-    PEBBLE_VA_NOSLEEP=1 PEBBLE_AUTHZREUSE=0 "${by[@]}" unshare --mount sh -c 'mount --bind "$1" /etc/hosts && exec "$PEBBLE" -config "$2"' sh "$work/hosts" "$work/pebble.json" >"$work/pebble.log" 2>&1 &
+    PEBBLE_VA_NOSLEEP=1 PEBBLE_AUTHZREUSE=0 "${by[@]}" unshare --mount sh -c 'mount --bind "$1" /etc/hosts && exec "$PEBBLE" $3 -config "$2"' sh "$work/hosts" "$work/pebble.json" "${resolver:-}" >"$work/pebble.log" 2>&1 &
     peer=$!
     await "$@" curl -sS -m 10 --cacert "$work/ca.pem" "https://127.0.0.1:15000/roots/0" -o "$work/root.pem"
 }
@@ -157,6 +158,69 @@ if sockets; then
     stop
 else
     bad "tls-alpn-01: it starts" "$(cat "$work/err")"
+fi
+
+# A disk without room for a certificate: the authority, which counts those that it signs, is not asked for one.
+about="a full disk: "
+mkdir "$work/small"
+if mount -t tmpfs -o size=256k exos-test "$work/small"; then
+    dd if=/dev/zero of="$work/small/filling" bs=4k count=60 2>/dev/null
+    orders() { grep -c 'POST /order-plz' "$work/pebble.log"; }
+    before=$(orders)
+    config small/state
+    if sockets; then
+        check "why there is no certificate is said" await grep -q "no certificate for a.test: nothing is ordered that cannot be kept: No space left" "$work/err"
+        same "and nothing was ordered" "$before" "$(orders)"
+        same "nor is anything left of it" "" "$(ls -A "$work"/small/state/*/certificates | grep pem)"
+        rm "$work/small/filling"
+        check "when there is room, it comes" await is_served
+        same "by one order" $((before + 1)) "$(orders)"
+        stop
+    else
+        bad "it starts" "$(cat "$work/err")"
+    fi
+    umount "$work/small"
+else
+    echo "SKIPPED: a full disk: no file system can be mounted"
+fi
+
+# Answers in DNS, by a program that tells a name server: for a name, and for all below it.
+about="dns-01: "
+if command -v "$PEBBLE-challtestsrv" >/dev/null; then
+    end "$peer"
+    "$PEBBLE-challtestsrv" -dnsserver 127.0.0.1:8053 -management 127.0.0.1:8055 -http01 "" -https01 "" -tlsalpn01 "" -doh "" -defaultIPv6 "" >"$work/names.log" 2>&1 & other=$!
+    await curl -sS -m 10 -d '{}' http://127.0.0.1:8055/clear-request-history
+    resolver="-dnsserver 127.0.0.1:8053" authority
+    cat >"$work/hook" <<'END'
+#!/bin/sh
+echo "$*" >>"${0%/*}/hooked"
+ls -l "/proc/$$/fd" >"${0%/*}/descriptors"
+[ ! -e "${0%/*}/hook-fails" ] || { echo "the zone is closed" >&2; exit 7; }
+exec curl -sS -m 60 -d "{\"host\": \"$2.\", \"value\": \"$3\"}" "http://127.0.0.1:8055/$1-txt"
+END
+    chmod 755 "$work/hook"
+    touch "$work/hook-fails"
+    names='"a.test", "*.a.test"' config state-dns 'dns_hook = "hook"'
+    if sockets; then
+        check "what the program fails by is said" await grep -q "no certificate for .*a.test: .*hook set _acme-challenge.a.test: exit status: 7" "$work/err"
+        check "and what it has said" grep -q "the zone is closed" "$work/err"
+        rm "$work/hook-fails"
+        check "a certificate comes" await is_served
+        below() { get --resolve "b.a.test:8443:$ip" https://b.a.test:8443/; }
+        is_below() { [ "$(below)" = home ]; }
+        check "and one for all names below" await is_below
+        has "by that" "a certificate of *.a.test has come, by dns-01" "$(cat "$work/err")"
+        same "the program has no descriptors of the server's" 0 "$(grep -c 'socket:\|anon_inode:\|/memfd:' "$work/descriptors")"
+        same "records that were set are taken away" "$(grep '^set' "$work/hooked" | cut -d ' ' -f 2- | sort -u)" "$(grep '^clear' "$work/hooked" | cut -d ' ' -f 2- | sort -u)"
+        same "they are for the name without its star" "_acme-challenge.a.test" "$(cut -d ' ' -f 2 "$work/hooked" | sort -u)"
+        stop
+    else
+        bad "it starts" "$(cat "$work/err")"
+    fi
+    end "$peer" "$other"; other=
+    authority
+else
+    echo "SKIPPED: ${about}pebble has no pebble-challtestsrv beside it"
 fi
 
 # Through a proxy, as the environment says.

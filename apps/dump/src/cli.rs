@@ -39,7 +39,7 @@ pub struct DumpArgs {
     /// Write a pcapng file instead of text; - for standard output
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["json", "hex", "hex_ascii"])]
     pub(crate) write: Option<String>,
-    /// Decrypt TLS with the keys in this file, to which browsers, curl, OpenSSL and exos append them (SSLKEYLOGFILE);
+    /// Decrypt TLS and QUIC with the keys in this file, to which browsers, curl, OpenSSL and exos append them (SSLKEYLOGFILE);
     /// with -w all of them are written into the capture, for exos dump -r and Wireshark
     #[arg(long, value_name = "FILE")]
     keys: Option<PathBuf>,

@@ -39,7 +39,7 @@ pub const SNAPLEN_MAX: u32 = CAPTURED_BYTES_MAX as u32;
 /// Packets taken before the output is handed on and signals are looked at.
 pub const BATCH: usize = 256;
 
-/// TLS connections of which both sides are followed to be decrypted.
+/// Connections of TLS, and of QUIC, of which both sides are followed to be decrypted.
 pub const DECRYPTED_CONNECTIONS_MAX: usize = 1 << 14;
 
 /// Bytes of all of them that wait for what comes before them, or for their key; beyond, the older half is forgotten.
@@ -69,3 +69,12 @@ pub const TOLD_BYTES_MAX: usize = 256 * 1024;
 pub const AHEAD_BYTES_MAX: usize = 1 << 20;
 /// See [`AHEAD_BYTES_MAX`].
 pub const AHEAD_SEGMENTS_MAX: usize = 1024;
+
+/// Names of a connection of QUIC that are known at once: its first two, and those of either side, of which the other allows some eight.
+pub const QUIC_NAMES_MAX: usize = 24;
+
+/// Directions of streams of HTTP/3 that are followed of one connection; servers allow some hundred requests at once.
+pub const FOLLOWED_STREAMS_MAX: usize = 512;
+
+/// Ranges that are shown of an acknowledgement. A wire that loses much has some ten; a datagram has room for thousands.
+pub const ACK_RANGES_SHOWN: u64 = 32;

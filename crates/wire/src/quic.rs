@@ -27,6 +27,9 @@ const LONG: u8 = 0x80;
 /// Set in all packets of versions 1 and 2, unless both ends have agreed on something else (RFC 9287).
 const FIXED: u8 = 0x40;
 
+/// Bytes by which a client knows that a Retry packet answers its own (RFC 9001 §5.8).
+const RETRY_TAG_LEN: usize = 16;
+
 /// What a packet with a long header is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PacketType {
@@ -49,7 +52,18 @@ pub struct LongHeaderView<'a> {
     version: u32,
     destination: &'a [u8],
     source: &'a [u8],
+    token: &'a [u8],
+    protected: Option<Protected<'a>>,
     next: &'a [u8],
+}
+
+/// A packet of which the number and all behind it are encrypted (RFC 9001 §5).
+#[derive(Clone, Copy, Debug)]
+pub struct Protected<'a> {
+    /// The packet, header included.
+    pub packet: &'a [u8],
+    /// Where its number begins. The bytes before it are in clear, but for the lower four bits of the first.
+    pub number_at: usize,
 }
 
 impl<'a> LongHeaderView<'a> {
@@ -59,31 +73,60 @@ impl<'a> LongHeaderView<'a> {
     /// [`WireError::BadField`] and [`WireError::BadVersion`] when it is none of versions 1 and 2, nor one that negotiates versions;
     /// [`WireError::BadLength`] when lengths contradict each other; [`WireError::Truncated`] of the first five bytes.
     pub fn parse(bytes: &'a [u8], length: usize) -> Result<Self, WireError> {
+        let (&first, _) = bytes.split_first().ok_or(WireError::Truncated {
+            layer: "quic",
+            need: 5,
+            have: 0,
+        })?;
+        let view = Self::parse_greased(bytes, length)?;
+        if view.version != 0 && first & FIXED == 0 {
+            return Err(bad_flags(first));
+        }
+        Ok(view)
+    }
+
+    /// Reads a packet as [`Self::parse`] does, in a connection that is known: its ends may have agreed that the bit by which QUIC is told from
+    /// other protocols means nothing (RFC 9287).
+    ///
+    /// # Errors
+    /// As [`Self::parse`].
+    pub fn parse_greased(bytes: &'a [u8], length: usize) -> Result<Self, WireError> {
+        let bytes = bytes.get(..length).unwrap_or(bytes);
         let mut rest = Cursor::new(bytes, length, "quic");
         let fixed = rest.array::<5>()?;
         let version = be32::<1, _>(fixed);
         let packet_type = packet_type(fixed[0], version)?;
         let destination = connection_id(&mut rest)?;
         let source = connection_id(&mut rest)?;
-        let has_length = match packet_type {
+        let (token, has_length) = match packet_type {
             // What follows is all the datagram has.
-            PacketType::Retry | PacketType::VersionNegotiation => false,
+            PacketType::Retry => {
+                let token = rest.rest().len().saturating_sub(RETRY_TAG_LEN);
+                (rest.bytes(token)?, false)
+            }
+            PacketType::VersionNegotiation => (&[][..], false),
             PacketType::Initial => {
                 let token = varint(&mut rest)?;
-                rest.bytes(token)?;
-                true
+                (rest.bytes(token)?, true)
             }
-            PacketType::ZeroRtt | PacketType::Handshake => true,
+            PacketType::ZeroRtt | PacketType::Handshake => (&[][..], true),
         };
+        let mut protected = None;
         if has_length {
             let count = varint(&mut rest)?;
-            rest.bytes(count)?;
+            let number_at = bytes.len() - rest.rest().len();
+            if rest.bytes(count)?.len() == count {
+                let packet = &bytes[..number_at + count];
+                protected = Some(Protected { packet, number_at });
+            }
         }
         Ok(Self {
             packet_type,
             version,
             destination,
             source,
+            token,
+            protected,
             next: if has_length { rest.rest() } else { &[] },
         })
     }
@@ -112,10 +155,30 @@ impl<'a> LongHeaderView<'a> {
         self.source
     }
 
+    /// A token: a server's for its client in a Retry packet, which the client's next Initial packets have. As much of it as is there.
+    #[must_use]
+    pub fn token(&self) -> &'a [u8] {
+        self.token
+    }
+
+    /// What is to be decrypted; `None` where the packet is not all there, or has nothing that is encrypted.
+    #[must_use]
+    pub fn protected(&self) -> Option<Protected<'a>> {
+        self.protected
+    }
+
     /// What the datagram has behind this packet: another packet, or padding.
     #[must_use]
     pub fn next(&self) -> &'a [u8] {
         self.next
+    }
+}
+
+fn bad_flags(flags: u8) -> WireError {
+    WireError::BadField {
+        layer: "quic",
+        field: "flags",
+        value: flags.into(),
     }
 }
 
@@ -135,12 +198,8 @@ fn packet_type(flags: u8, version: u32) -> Result<PacketType, WireError> {
             });
         }
     };
-    if flags & (LONG | FIXED) != LONG | FIXED {
-        return Err(WireError::BadField {
-            layer: "quic",
-            field: "flags",
-            value: flags.into(),
-        });
+    if flags & LONG == 0 {
+        return Err(bad_flags(flags));
     }
     Ok(types[usize::from(flags >> 4 & 3)])
 }

@@ -27,6 +27,9 @@ pub enum Kind {
     /// By a handshake, at port 443 (RFC 8737).
     #[serde(rename = "tls-alpn-01")]
     TlsAlpn,
+    /// For a record in DNS, which a program sets (RFC 8555 §8.4).
+    #[serde(rename = "dns-01")]
+    Dns,
 }
 
 impl Kind {
@@ -35,6 +38,7 @@ impl Kind {
         match self {
             Kind::Http => "http-01",
             Kind::TlsAlpn => "tls-alpn-01",
+            Kind::Dns => "dns-01",
         }
     }
 
@@ -47,18 +51,20 @@ impl Kind {
         match text {
             "http-01" => Ok(Kind::Http),
             "tls-alpn-01" => Ok(Kind::TlsAlpn),
+            "dns-01" => Ok(Kind::Dns),
             _ => Err(format!(
-                "{text:?} is no challenge that can be answered here; write \"http-01\" or \"tls-alpn-01\""
+                "{text:?} is no challenge that can be answered here; write \"http-01\", \"tls-alpn-01\" or \"dns-01\""
             )),
         }
     }
 
-    /// The other kind.
+    /// The other kind that takes nothing but this server.
     #[must_use]
     pub fn other(self) -> Kind {
         match self {
             Kind::Http => Kind::TlsAlpn,
             Kind::TlsAlpn => Kind::Http,
+            Kind::Dns => Kind::Dns,
         }
     }
 }
@@ -72,7 +78,7 @@ pub struct Challenge {
     pub name: String,
     /// What the authority calls it.
     pub token: String,
-    /// The answer, in which the account's key is (RFC 8555 §8.1).
+    /// The answer, in which the account's key is (RFC 8555 §8.1); of dns-01 what the record says.
     pub key_authorization: String,
 }
 
@@ -134,6 +140,7 @@ impl Challenges {
                     }
                     Err(error) => exos_program::warn!("exos serve: {error}"),
                 },
+                Kind::Dns => {} // Name servers answer.
             }
         }
         new.all = all;

@@ -102,10 +102,7 @@ impl Known {
 
     /// The first that is to be ordered now, by when it was to be.
     pub(super) fn due(&self, now: UnixSecs) -> Option<&Entry> {
-        let due = self
-            .entries
-            .values()
-            .filter(|it| it.shown.next_order <= now);
+        let due = self.entries.values().filter(|it| it.is_due(now));
         due.min_by_key(|it| (it.shown.next_order, it.place))
     }
 
@@ -188,7 +185,10 @@ impl Known {
     pub(super) fn to_ask_about(&self, now: UnixSecs) -> Option<String> {
         let mut all = self.entries.values();
         let is_valid = |it: &Entry| it.validity.is_some_and(|it| now < it.until);
-        let next = all.find(|it| is_valid(it) && it.ask_at <= now);
+        // By a clock that was wrong it may be years away.
+        let latest = now + ACME_ADVICE_TIME_MAX.as_secs() as UnixSecs;
+        let is_time = |it: &Entry| it.ask_at <= now || it.ask_at > latest;
+        let next = all.find(|it| is_valid(it) && is_time(it));
         next.map(|it| it.shown.name.clone())
     }
 
@@ -257,7 +257,17 @@ impl Entry {
     /// It was renewed on the authority's advice lately.
     fn has_followed(&self, now: UnixSecs) -> bool {
         let apart = ACME_ADVICE_APART.as_secs() as UnixSecs;
-        self.followed_at.is_some_and(|at| now < at + apart)
+        self.followed_at
+            .is_some_and(|at| at <= now && now < at + apart)
+    }
+
+    /// It is to be ordered now. After a failure that is some hours away at most, however wrong the clock was when it failed.
+    fn is_due(&self, now: UnixSecs) -> bool {
+        let at = match self.shown.failures {
+            0 => self.shown.next_order,
+            _ => next_try(self.shown.next_order, now),
+        };
+        at <= now
     }
 }
 
@@ -497,6 +507,23 @@ mod tests {
         assert!(keeper.due(now()).is_none() && keeper.due(now() + 2 * DAY).is_some());
         let record = wanted.store.record("a.test");
         assert_eq!((record.failures, record.error.len()), (10, 2_000));
+    }
+
+    /// The clock was years ahead when an attempt failed, and is set right while the program runs.
+    #[test]
+    fn a_clock_that_is_set_back_keeps_nobody_waiting() {
+        let (_folder, wanted) = wanted(&["a.test", "b.test"]);
+        certify(&wanted, "b.test");
+        let mut keeper = Known::default();
+        keeper.know(&wanted);
+        keeper.fail(&wanted, "a.test", &failed(Failure::Unreached));
+        keeper.advise(&wanted, "b.test", Advised::Failed);
+        assert!(keeper.due(now()).is_none());
+        assert_eq!(keeper.to_ask_about(now()), None);
+        let right = now() - 3 * DAY;
+        let due = keeper.due(right).map(|it| it.shown.name.clone());
+        assert_eq!(due.as_deref(), Some("a.test"));
+        assert_eq!(keeper.to_ask_about(right).as_deref(), Some("b.test"));
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //! A thread of its own does all of it, so no loop waits for an authority. It writes into a folder, and what follows the files of
 //! certificates ([`secure`](crate::secure)) takes them from there as any others. The authority asks this server whether it is the one
 //! that a name leads to; the answers are in [`Challenges`], which the loops look at: a document below
-//! `/.well-known/acme-challenge/` (http-01), or a certificate in a handshake that is for nothing else (tls-alpn-01, RFC 8737).
+//! `/.well-known/acme-challenge/` (http-01), or a certificate in a handshake that is for nothing else (tls-alpn-01, RFC 8737). Or it
+//! asks name servers, which a program of the operator's tells the answer (dns-01).
 //!
 //! What goes to the authority goes by the server's own stack, where it has one that leads to others, and else by the host's sockets
 //! ([`calls`]); what the authority asks comes as any client's requests come.
@@ -17,7 +18,9 @@
 //! | [`schedule`] | when to renew, and when to try again |
 //! | [`store`] | the folder: account, certificates, challenges, failures, the lock |
 //! | [`calls`] | requests to the authority: what carries them |
+//! | [`hook`] | the program that answers in DNS |
 //! | [`client`] | requests to the authority: what is said |
+//! | [`problem`] | what it says when something is wrong |
 //! | [`order`] | one certificate, from the account to its chain |
 //! | [`answer`] | whether what has come is what was asked for |
 //! | [`advice`] | when the authority advises to renew one |
@@ -29,9 +32,11 @@ mod answer;
 mod calls;
 pub mod challenges;
 mod client;
+mod hook;
 pub mod keeper;
 mod known;
 mod order;
+mod problem;
 pub mod schedule;
 pub mod store;
 

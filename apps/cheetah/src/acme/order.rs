@@ -17,6 +17,8 @@ use super::answer::check;
 use super::calls::Ways;
 use super::challenges::{Challenge, Challenges, Kind};
 use super::client::Client;
+use super::hook::{self, Act};
+use super::problem::{is, is_about_account, is_about_replacing, not_shown, text};
 use super::schedule::Failure;
 use super::store::{Contact, Lock, Store};
 use crate::config::AcmeConfig;
@@ -57,7 +59,11 @@ enum Obstacle {
     Acme(AcmeError),
     /// The authority did not find this server at the name.
     NotShown(Kind, Option<Problem>),
+    /// The authority does not ask in this way.
+    NotAsked(Kind),
     Here(String),
+    /// It may have signed a certificate, which did not come.
+    Unfinished(AcmeError),
     /// What the authority sent is not what was asked for.
     Wrong(String),
 }
@@ -73,18 +79,46 @@ impl Shop<'_> {
     /// this one takes its place, where it gives advice (RFC 9773 §5).
     pub(super) fn order(&self, name: &str, kind: Kind, _lock: &Lock) -> Result<(), Failed> {
         let here = Failed::here;
+        // One that cannot be kept is not ordered: authorities count what they sign, a few of a name in a week.
+        let room = self.store.make_room(name);
+        room.map_err(|e| here(format!("nothing is ordered that cannot be kept: {e}")))?;
+        self.take_records_away(); // Those of a process that was killed.
         let client = self.client();
         let replaces = identifier(&self.store.certificate(name));
         let got = self.wait(self.get(&client, name, kind, replaces));
         // Whatever has come of it, nobody asks any more.
+        self.take_records_away();
         let nothing = || self.store.clear_challenges().map(|()| Vec::new());
         if let Err(error) = self.challenges.take_up(nothing) {
             exos_program::warn!("exos serve: cannot remove old challenges: {error}");
             self.challenges.set(Vec::new());
         }
-        let pem = got.map_err(|obstacle| self.failed(name, obstacle, &client))?;
+        let pem = match got {
+            Ok(pem) => pem,
+            Err(obstacle) => {
+                self.store.give_room_back(name);
+                return Err(self.failed(name, obstacle, &client));
+            }
+        };
         let kept = self.store.set_certificate(name, pem.as_bytes());
-        kept.map_err(|e| here(format!("cannot keep the certificate: {e}")))
+        kept.map_err(|e| Failed {
+            what: format!("cannot keep the certificate: {e}"),
+            failure: Failure::Refused,
+            wait: None,
+        })
+    }
+
+    /// Has the records of dns-01 go that were set. Where the program cannot, the records do no harm.
+    fn take_records_away(&self) {
+        let Some(hook) = &self.config.dns_hook else {
+            return;
+        };
+        let all = self.store.challenges().unwrap_or_default();
+        for challenge in all.iter().filter(|it| it.kind == Kind::Dns) {
+            if let Err(error) = hook::call(hook, Act::Clear, challenge) {
+                exos_program::warn!("exos serve: {error}");
+            }
+        }
     }
 
     /// When the authority advises to renew the certificate of a name.
@@ -150,8 +184,10 @@ impl Shop<'_> {
             order => order?,
         };
         self.show(&mut order, name, kind).await?;
-        let key = Zeroizing::new(order.finalize().await?);
-        let chain = order.poll_certificate(&patience()).await?;
+        let key = order.finalize().await.map_err(Obstacle::Unfinished)?;
+        let key = Zeroizing::new(key);
+        let chain = order.poll_certificate(&patience()).await;
+        let chain = chain.map_err(Obstacle::Unfinished)?;
         let now = exos::clock::unix_secs() as UnixSecs;
         check(name, &key, &chain, now).map_err(Obstacle::Wrong)?;
         // In one piece at once: a string that grows leaves copies of the key behind.
@@ -238,6 +274,7 @@ impl Shop<'_> {
         let wanted = match kind {
             Kind::Http => ChallengeType::Http01,
             Kind::TlsAlpn => ChallengeType::TlsAlpn01,
+            Kind::Dns => ChallengeType::Dns01,
         };
         let mut all = order.authorizations();
         while let Some(authorization) = all.next().await {
@@ -246,14 +283,17 @@ impl Shop<'_> {
                 continue; // It remembers.
             }
             let Some(mut challenge) = authorization.challenge(wanted.clone()) else {
-                let what = format!("the authority does not ask by {}", kind.name());
-                return Err(Obstacle::Here(what));
+                return Err(Obstacle::NotAsked(kind));
             };
+            let said = challenge.key_authorization();
             let answer = Challenge {
                 kind,
                 name: name.to_owned(),
                 token: challenge.token.clone(),
-                key_authorization: challenge.key_authorization().as_str().to_owned(),
+                key_authorization: match kind {
+                    Kind::Dns => said.dns_value(),
+                    Kind::Http | Kind::TlsAlpn => said.as_str().to_owned(),
+                },
             };
             let add = || {
                 self.store
@@ -261,7 +301,12 @@ impl Shop<'_> {
                     .map(|()| vec![answer.clone()])
             };
             self.challenges.take_up(add).map_err(of_folder)?;
-            tokio::time::sleep(ACME_PUBLISH_TIME).await;
+            match &self.config.dns_hook {
+                Some(hook) if kind == Kind::Dns => {
+                    hook::call(hook, Act::Set, &answer).map_err(Obstacle::Here)?;
+                }
+                _ => tokio::time::sleep(ACME_PUBLISH_TIME).await,
+            }
             challenge.set_ready().await?;
         }
         match order.poll_ready(&patience()).await {
@@ -285,15 +330,27 @@ impl Shop<'_> {
             Obstacle::NotShown(kind, problem) => {
                 (not_shown(name, kind, problem), Failure::NotFound)
             }
-            Obstacle::Acme(AcmeError::Api(problem)) => {
+            Obstacle::NotAsked(kind) => {
+                let what = format!("{directory} does not ask by {}", kind.name());
+                (what, Failure::NotFound)
+            }
+            Obstacle::Acme(AcmeError::Api(problem))
+            | Obstacle::Unfinished(AcmeError::Api(problem)) => {
                 let failure = match is(&problem, "rateLimited") {
                     true => Failure::RateLimited,
                     false => Failure::Refused,
                 };
                 (format!("{directory} refuses: {}", text(&problem)), failure)
             }
-            Obstacle::Acme(AcmeError::Timeout(_)) => (
-                format!("{directory} has not decided in time"),
+            Obstacle::Acme(AcmeError::Timeout(_)) | Obstacle::Unfinished(AcmeError::Timeout(_)) => {
+                (
+                    format!("{directory} has not decided in time"),
+                    Failure::Refused,
+                )
+            }
+            // Soon again would be one more that it counts.
+            Obstacle::Unfinished(error) => (
+                format!("{directory} was to sign, and no certificate came: {error}"),
                 Failure::Refused,
             ),
             Obstacle::Acme(error) => (
@@ -326,77 +383,6 @@ async fn why(order: &mut Order, wanted: &ChallengeType) -> Option<Problem> {
     None
 }
 
-/// What to look at where the authority did not find this server.
-fn not_shown(name: &str, kind: Kind, problem: Option<Problem>) -> String {
-    let said = problem
-        .as_ref()
-        .map_or("it does not say why".to_owned(), text);
-    let port = match kind {
-        Kind::Http => "80",
-        Kind::TlsAlpn => "443",
-    };
-    let mend = match problem {
-        Some(problem) if is(&problem, "dns") || is(&problem, "rejectedIdentifier") => {
-            format!("have the name {name} lead to this server")
-        }
-        Some(problem) if is(&problem, "caa") => {
-            format!("have the CAA record of {name} name this authority")
-        }
-        _ => format!(
-            "the authority has to reach this server at {name}, port {port}: look at the name's address, and at what is between"
-        ),
-    };
-    format!(
-        "the authority did not find this server at {name} by {}: {said}; {mend}",
-        kind.name()
-    )
-}
-
-fn is(problem: &Problem, kind: &str) -> bool {
-    let name = problem.r#type.as_deref();
-    let name = name.and_then(|name| name.strip_prefix("urn:ietf:params:acme:error:"));
-    name == Some(kind)
-}
-
-/// What is refused is refused to this account, whatever it orders.
-fn is_about_account(error: &AcmeError) -> bool {
-    match error {
-        AcmeError::Api(problem) => ["accountDoesNotExist", "rateLimited", "unauthorized"]
-            .iter()
-            .any(|kind| is(problem, kind)),
-        _ => false,
-    }
-}
-
-/// What is refused is refused for what the order is to replace (RFC 9773 §5): another has taken its place already, it is of another
-/// account, or the authority does not know it, or the field. Then the order is one of its own.
-fn is_about_replacing(error: &AcmeError) -> bool {
-    match error {
-        AcmeError::Api(problem) => {
-            let names = ["alreadyReplaced", "malformed", "unauthorized"];
-            names.iter().any(|name| is(problem, name)) || matches!(problem.status, Some(404 | 409))
-        }
-        AcmeError::Unsupported(_) => true,
-        // The answer does not say that it replaces anything.
-        AcmeError::Other(error) => error.to_string().starts_with("replaces field mismatch"),
-        _ => false,
-    }
-}
-
-/// What an authority says, on one line.
-fn text(problem: &Problem) -> String {
-    let of = |detail: &Option<String>, kind: &Option<String>| {
-        let said = detail.as_deref().or(kind.as_deref());
-        said.unwrap_or("no reason").to_owned()
-    };
-    let all = std::iter::once(of(&problem.detail, &problem.r#type));
-    let more = problem.subproblems.iter();
-    let all = all.chain(more.map(|it| of(&it.detail, &it.r#type)));
-    let plain = |c: char| if c.is_control() { ' ' } else { c };
-    let text = all.collect::<Vec<_>>().join("; ");
-    text.chars().map(plain).take(500).collect()
-}
-
 fn of_folder(error: io::Error) -> Obstacle {
     Obstacle::Here(format!("cannot use the folder of certificates: {error}"))
 }
@@ -411,64 +397,34 @@ fn patience() -> RetryPolicy {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::acme::problem::tests::problem;
+    use crate::config::Config;
 
-    fn problem(kind: &str, detail: &str) -> Problem {
-        let json = serde_json::json!({
-            "type": format!("urn:ietf:params:acme:error:{kind}"),
-            "detail": detail,
-        });
-        serde_json::from_value(json).unwrap()
-    }
-
+    /// An authority counts what it signs, whether that comes here or not.
     #[test]
-    fn what_the_authority_says_leads_to_what_to_do() {
-        for (kind, wanted, mend) in [
-            (Kind::Http, "connection", "port 80"),
-            (Kind::TlsAlpn, "unauthorized", "port 443"),
+    fn what_may_have_been_signed_is_not_ordered_again_at_once() {
+        let text = "[acme]\n[[site]]\nroot = \"a\"\nnames = [\"a.test\"]";
+        let config = Config::parse("/x/serve.toml".as_ref(), text).unwrap();
+        let config = config.acme.unwrap();
+        let shop = Shop {
+            config: &config,
+            store: &config.store(),
+            challenges: &Challenges::default(),
+            ways: &Arc::default(),
+        };
+        let client = shop.client();
+        let cut = || AcmeError::Str("cut off");
+        for (obstacle, wanted) in [
+            (Obstacle::Acme(cut()), Failure::Unreached),
+            (Obstacle::Unfinished(cut()), Failure::Refused),
+            (Obstacle::NotAsked(Kind::Http), Failure::NotFound),
             (
-                Kind::Http,
-                "dns",
-                "have the name a.test lead to this server",
+                Obstacle::Unfinished(AcmeError::Api(problem("rateLimited", "often"))),
+                Failure::RateLimited,
             ),
-            (Kind::Http, "caa", "CAA record"),
         ] {
-            let said = not_shown("a.test", kind, Some(problem(wanted, "because")));
-            assert!(said.contains("because"), "{said}");
-            assert!(said.contains(mend) && said.contains(kind.name()), "{said}");
+            let failed = shop.failed("a.test", obstacle, &client);
+            assert_eq!(failed.failure, wanted, "{}", failed.what);
         }
-        assert!(not_shown("a.test", Kind::Http, None).contains("does not say why"));
-    }
-
-    #[test]
-    fn an_order_is_made_again_only_where_what_it_replaces_was_refused() {
-        let api = |kind| AcmeError::Api(problem(kind, "because"));
-        let gone = serde_json::json!({"status": 404});
-        let other = |text: &str| AcmeError::Other(text.into());
-        for (error, wanted) in [
-            (api("alreadyReplaced"), true),
-            (api("malformed"), true),
-            (api("rateLimited"), false),
-            (api("badNonce"), false),
-            (api("rejectedIdentifier"), false),
-            (AcmeError::Api(serde_json::from_value(gone).unwrap()), true),
-            (AcmeError::Unsupported("it"), true),
-            (other("replaces field mismatch: expected"), true),
-            (other("it has not answered in time"), false),
-        ] {
-            assert_eq!(is_about_replacing(&error), wanted, "{error}");
-        }
-    }
-
-    /// What comes from outside is one line of some hundred characters.
-    #[test]
-    fn what_it_says_is_bounded() {
-        let long = format!("a\nb\u{1b}[2J{}", "x".repeat(10_000));
-        let said = text(&problem("malformed", &long));
-        assert!(
-            said.starts_with("a b [2Jxxx") && said.len() == 500,
-            "{said}"
-        );
-        let none: Problem = serde_json::from_value(serde_json::json!({})).unwrap();
-        assert_eq!(text(&none), "no reason");
     }
 }

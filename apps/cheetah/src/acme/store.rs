@@ -15,7 +15,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, chown};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, chown};
 use std::path::{Path, PathBuf};
 
 use exos::Error;
@@ -25,7 +25,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::challenges::{Challenge, Kind};
-use crate::limits::{ACME_CHALLENGES_MAX, ACME_FILE_LEN_MAX};
+use crate::limits::{ACME_CERTIFICATE_ROOM, ACME_CHALLENGES_MAX, ACME_FILE_LEN_MAX};
 
 /// The folder.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -96,7 +96,19 @@ impl Store {
             }
             (_, made) => made.map_err(fail)?,
         }
-        user.as_user(|| self.try_writing().map_err(fail))
+        user.as_user(|| self.try_writing().map_err(fail))?;
+        let for_others = folders.iter().chain([&self.folder]).find(|folder| {
+            let about = folder.metadata();
+            about.is_ok_and(|about| about.mode() & 0o022 != 0)
+        });
+        match for_others {
+            None => Ok(()),
+            Some(folder) => Err(Error::new(format!(
+                "others can write to {}, in which keys of certificates are",
+                folder.display()
+            ))
+            .mend(format!("do: chmod go-w {}", folder.display()))),
+        }
     }
 
     fn try_writing(&self) -> io::Result<()> {
@@ -172,7 +184,33 @@ impl Store {
 
     /// Where the certificate of a name is, with its key.
     pub fn certificate(&self, name: &str) -> PathBuf {
-        self.folder.join("certificates").join(format!("{name}.pem"))
+        let file = format!("{}.pem", plain(name));
+        self.folder.join("certificates").join(file)
+    }
+
+    /// Sees that there will be room for a certificate of this name, and holds it until that is kept.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or the folder cannot be written.
+    pub fn make_room(&self, name: &str) -> io::Result<()> {
+        let beside = self.beside_certificate(name);
+        let written = write_over(&beside, &[b'\n'; ACME_CERTIFICATE_ROOM]);
+        if written.is_err() {
+            self.give_room_back(name);
+        }
+        written
+    }
+
+    /// Holds no more room for a certificate of this name.
+    pub fn give_room_back(&self, name: &str) {
+        // Where that cannot be, the next one is written over it.
+        let _ = fs::remove_file(self.beside_certificate(name));
+    }
+
+    fn beside_certificate(&self, name: &str) -> PathBuf {
+        let file = format!("{}.pem", plain(name));
+        beside(&self.folder.join("certificates"), &file)
     }
 
     /// Keeps a key and its certificates (PEM).
@@ -182,7 +220,7 @@ impl Store {
     /// It cannot be written.
     pub fn set_certificate(&self, name: &str, pem: &[u8]) -> io::Result<()> {
         let folder = self.folder.join("certificates");
-        write(&folder, &format!("{name}.pem"), pem)
+        write(&folder, &format!("{}.pem", plain(name)), pem)
     }
 
     /// What has failed for a name.
@@ -204,13 +242,13 @@ impl Store {
         }
         let folder = self.folder.join("certificates");
         let bytes = serde_json::to_vec(record)?;
-        write(&folder, &format!("{name}.failed"), &bytes)
+        write(&folder, &format!("{}.failed", plain(name)), &bytes)
     }
 
     fn record_file(&self, name: &str) -> PathBuf {
         self.folder
             .join("certificates")
-            .join(format!("{name}.failed"))
+            .join(format!("{}.failed", plain(name)))
     }
 
     // Challenges.
@@ -278,6 +316,11 @@ fn folder_name(directory: &str) -> String {
     name.chars().take(200).collect()
 }
 
+/// A name without its star, for which no shell looks: an underline is in no host's name.
+fn plain(name: &str) -> String {
+    name.replacen('*', "_", 1)
+}
+
 /// RFC 8555 §8.3: a token is of base64url's alphabet, so that it is a file's name, too.
 fn is_token(text: &str) -> bool {
     let is_fit = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
@@ -288,16 +331,31 @@ fn make_folder(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
-/// Writes a file beside its place, and renames it when it is on the disk.
+/// Writes a file beside its place, and renames it when it is on the disk. What is beside goes where that fails.
 fn write(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
-    let beside = folder.join(format!(".{name}.new"));
+    let beside = beside(folder, name);
+    let written = write_over(&beside, bytes).and_then(|()| {
+        fs::rename(&beside, folder.join(name))?;
+        File::open(folder)?.sync_all()
+    });
+    if written.is_err() {
+        let _ = fs::remove_file(&beside);
+    }
+    written
+}
+
+fn beside(folder: &Path, name: &str) -> PathBuf {
+    folder.join(format!(".{name}.new"))
+}
+
+/// Writes a file, in the room that it has where it is there, up to the disk.
+fn write_over(file: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(0o600);
-    let mut file = options.open(&beside)?;
+    options.write(true).create(true).truncate(false).mode(0o600);
+    let mut file = options.open(file)?;
     file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(&beside, folder.join(name))?;
-    File::open(folder)?.sync_all()
+    file.set_len(bytes.len() as u64)?;
+    file.sync_all()
 }
 
 /// What is in a file; nothing where it is not there.
@@ -362,6 +420,44 @@ mod tests {
         };
         store.set_contact(&contact).unwrap();
         assert_eq!(store.contact(), Some(contact));
+    }
+
+    /// Others that could write there would choose the keys.
+    #[test]
+    fn a_folder_that_others_can_write_to_is_refused() {
+        let (_folder, store) = store();
+        let certificates = store.folder.join("certificates");
+        for (mode, is_good) in [(0o777, false), (0o770, false), (0o755, true)] {
+            fs::set_permissions(&certificates, fs::Permissions::from_mode(mode)).unwrap();
+            let made = store.make(&UserArgs::default());
+            assert_eq!(made.is_ok(), is_good, "{mode:o}");
+            if let Err(error) = made {
+                assert!(error.to_string().contains("chmod go-w"), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_kept_leaves_nothing_behind() {
+        let (_folder, store) = store();
+        let count = || {
+            fs::read_dir(store.folder.join("certificates"))
+                .unwrap()
+                .count()
+        };
+        store.set_certificate("a.test", b"first").unwrap();
+        store.make_room("a.test").unwrap();
+        assert_eq!(count(), 2, "room is held");
+        store.set_certificate("a.test", b"second").unwrap();
+        assert_eq!(fs::read(store.certificate("a.test")).unwrap(), b"second");
+        assert_eq!(mode(&store.certificate("a.test")), 0o600);
+        store.make_room("a.test").unwrap();
+        store.give_room_back("a.test");
+        assert_eq!(count(), 1);
+        // Something else is in its place.
+        fs::create_dir_all(store.certificate("b.test").join("c")).unwrap();
+        store.set_certificate("b.test", b"third").unwrap_err();
+        assert_eq!(count(), 2, "no key is left beside it");
     }
 
     #[test]

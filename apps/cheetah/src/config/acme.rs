@@ -1,6 +1,7 @@
 //! Certificates that come by themselves: `[acme]`, and the options that say the same.
 
 use std::net::Ipv4Addr;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use exos::Error;
@@ -41,6 +42,8 @@ pub struct AcmeConfig {
     pub challenge: Option<Kind>,
     /// How it asks first where it is not, by the ports.
     pub first: Kind,
+    /// The program that answers in DNS, for dns-01.
+    pub dns_hook: Option<PathBuf>,
 }
 
 /// The options about certificates that come by themselves.
@@ -71,10 +74,14 @@ pub struct AcmeArgs {
     /// Directory for the account and the certificates [default: /var/lib/exos/acme]
     #[arg(long, value_name = "DIR", requires = "acme")]
     pub acme_state: Option<PathBuf>,
-    /// How the authority checks the names: http-01 (at port 80) or tls-alpn-01 (at port 443) [default: by the port that this
-    /// server has, and the other way after a failure]
+    /// How the authority checks the names: http-01 (at port 80), tls-alpn-01 (at port 443) or dns-01 (by --acme-dns-hook)
+    /// [default: by the port that this server has, and the other way after a failure]
     #[arg(long, value_name = "KIND", value_parser = Kind::parse, requires = "acme")]
     pub acme_challenge: Option<Kind>,
+    /// Program that answers the authority in DNS (dns-01), also for names as *.example.org: called with "set" or "clear", the
+    /// name of a TXT record and its value, it ends when all name servers of the zone have it
+    #[arg(long, value_name = "PROGRAM", value_parser = hook_of, requires = "acme")]
+    pub acme_dns_hook: Option<PathBuf>,
 }
 
 impl AcmeConfig {
@@ -116,14 +123,19 @@ impl AcmeArgs {
             (None, true) => LETS_ENCRYPT_STAGING,
             (None, false) => LETS_ENCRYPT,
         };
+        let challenge = challenge_by(self.acme_challenge, self.acme_dns_hook.is_some());
         let acme = AcmeConfig {
             contact: vec![contact.clone()],
             directory: directory.to_owned(),
             authorities: self.acme_ca.clone(),
             state: self.acme_state.clone().unwrap_or(STATE.into()),
-            challenge: self.acme_challenge,
+            challenge: challenge.map_err(Error::new)?,
             first: Config::first_challenge(config.port, tls.port),
+            dns_hook: self.acme_dns_hook.clone(),
         };
+        for name in &self.acme_name {
+            name_by(name, acme.dns_hook.is_some()).map_err(Error::new)?;
+        }
         let store = acme.store();
         for site in &mut config.sites {
             for name in &self.acme_name {
@@ -159,18 +171,30 @@ pub(super) fn acme(
 ) -> Option<AcmeConfig> {
     let spanned = file.acme.as_ref()?;
     let table = spanned.get_ref();
+    let hook = table.dns_hook.as_ref();
+    let dns_hook = hook.and_then(|text| {
+        source.value(text, |program| {
+            let program = folder.join(program);
+            hook_of(&program.to_string_lossy())
+        })
+    });
+    let asked = table.challenge.as_ref();
+    let asked = asked.and_then(|text| source.value(text, Kind::parse));
+    let challenge = challenge_by(asked, hook.is_some()).unwrap_or_else(|why| {
+        let said = table.challenge.as_ref().or(hook);
+        source.note(&said.map_or(spanned.span(), |text| text.span()), why);
+        None
+    });
     let mut acme = AcmeConfig {
         contact: texts(source, &table.contact, mail_of),
         directory: directory(source, table),
         authorities: table.ca.as_ref().map(|ca| folder.join(ca.get_ref())),
         state: folder.join(table.state.as_ref().map_or(STATE, |it| it.get_ref())),
-        challenge: table
-            .challenge
-            .as_ref()
-            .and_then(|text| source.value(text, Kind::parse)),
+        challenge,
         first: Config::first_challenge(port, tls.port),
+        dns_hook,
     };
-    if tls.clients.as_ref().is_some_and(|it| it.are_required) {
+    if acme.challenge != Some(Kind::Dns) && tls.clients.as_ref().is_some_and(|it| it.are_required) {
         // Who asks by a handshake shows no certificate.
         if let (Some(Kind::TlsAlpn), Some(text)) = (acme.challenge, &table.challenge) {
             let cannot = "clients have to show certificates (client_ca), and an authority that asks by tls-alpn-01 has none; write \"http-01\"";
@@ -180,7 +204,7 @@ pub(super) fn acme(
     }
     let store = acme.store();
     for (table, site) in file.site.iter().zip(&mut *sites) {
-        manage(source, &store, table, site);
+        manage(source, &store, table, (site, hook.is_some()));
     }
     if sites.iter().all(|site| site.managed.is_empty()) {
         source.note_missing(
@@ -206,13 +230,18 @@ fn directory(source: &Source, table: &AcmeTable) -> String {
 }
 
 /// Has certificates come for the names of a site, unless it has its own or wants none.
-fn manage(source: &Source, store: &Store, table: &Spanned<SiteTable>, site: &mut SiteConfig) {
+fn manage(
+    source: &Source,
+    store: &Store,
+    table: &Spanned<SiteTable>,
+    (site, has_hook): (&mut SiteConfig, bool),
+) {
     let is_wanted = table.get_ref().acme.unwrap_or(true);
     if !site.certificates.is_empty() || !is_wanted {
         return;
     }
     for name in &site.names {
-        match name_of(&name.to_string()) {
+        match name_by(&name.to_string(), has_hook) {
             Ok(_) => site.managed.push(managed(store, name)),
             Err(why) => source.note(
                 &table.span(),
@@ -231,14 +260,43 @@ fn texts(
     all.filter_map(|text| source.value(text, parse)).collect()
 }
 
-/// A name for which a certificate can come.
+/// How the authority is to ask where this is said, and a program for answers in DNS is named or not.
+fn challenge_by(asked: Option<Kind>, has_hook: bool) -> Result<Option<Kind>, String> {
+    match (asked, has_hook) {
+        (Some(Kind::Dns), false) => {
+            Err("dns-01 takes a program that sets records; name it by dns_hook".to_owned())
+        }
+        (Some(Kind::Http | Kind::TlsAlpn), true) => {
+            Err("dns_hook is for dns-01, and another challenge is named; leave one out".to_owned())
+        }
+        (_, true) => Ok(Some(Kind::Dns)),
+        (asked, false) => Ok(asked),
+    }
+}
+
+/// A program that answers in DNS.
+fn hook_of(text: &str) -> Result<PathBuf, String> {
+    let program = PathBuf::from(text);
+    let about = program.metadata();
+    match about.map_err(|e| format!("cannot find the program {text}: {e}"))? {
+        about if !about.is_file() || about.mode() & 0o111 == 0 => Err(format!(
+            "{text} is no program; write one, and do: chmod +x {text}"
+        )),
+        _ => Ok(program),
+    }
+}
+
+/// A name for which a certificate can come, in one way or another.
 fn name_of(text: &str) -> Result<String, String> {
+    name_by(text, true)
+}
+
+/// A name for which a certificate can come, in DNS too or not.
+fn name_by(text: &str, has_hook: bool) -> Result<String, String> {
     let name = HostName::parse(text)?.to_string();
     let fail = |why: &str| Err(format!("no certificate can come for {name}: {why}"));
-    if name.starts_with("*.") {
-        return fail(
-            "that of all names below another takes an answer in DNS (dns-01), which is not given here",
-        );
+    if name.starts_with("*.") && !has_hook {
+        return fail("that of all names below another takes an answer in DNS (dns_hook)");
     }
     if name.starts_with('[') || name.parse::<Ipv4Addr>().is_ok() {
         return fail("it is an address, and authorities want names");

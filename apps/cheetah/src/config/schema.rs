@@ -71,6 +71,7 @@ pub(super) struct AcmeTable {
     pub(super) ca: Option<Text>,
     pub(super) state: Option<Text>,
     pub(super) challenge: Option<Text>,
+    pub(super) dns_hook: Option<Text>,
 }
 
 /// `[[site.certificate]]`: a certificate of a site.

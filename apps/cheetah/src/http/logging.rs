@@ -9,10 +9,13 @@ use crate::message::request::Request;
 use crate::message::{Status, Version};
 
 impl<'a> LoggedRequest<'a> {
-    /// A request with a whole head.
+    /// A request with a whole head. One for a tunnel on a stream was asked by CONNECT, whatever its upstream is asked by.
     pub(super) fn of(request: &'a Request<'a, 'a>) -> LoggedRequest<'a> {
         LoggedRequest::Request {
-            method: request.method_name,
+            method: match request.is_tunnel() {
+                true => "CONNECT",
+                false => request.method_name,
+            },
             target: request.target,
             version: request.version,
             fields: request.fields,

@@ -40,6 +40,12 @@ pub const ACME_ANSWER_LEN_MAX: u64 = 1 << 20;
 /// The longest file in the folder of ACME that is not a certificate.
 pub const ACME_FILE_LEN_MAX: u64 = 64 * 1024;
 
+/// Bytes for which there has to be room on the disk before a certificate is ordered: a key and a long chain, and what is kept beside.
+pub const ACME_CERTIFICATE_ROOM: usize = 64 * 1024;
+
+/// How long the program may take that sets a record in DNS: some name servers take minutes until all of a zone have it.
+pub const ACME_HOOK_TIME: Duration = Duration::from_secs(10 * 60);
+
 /// Challenges that are answered at once: one at a time is asked for, and others may have been left behind.
 pub const ACME_CHALLENGES_MAX: usize = 64;
 

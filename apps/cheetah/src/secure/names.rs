@@ -40,7 +40,11 @@ impl Names {
 
     /// Has these be the certificates of a name, instead of others.
     pub fn set(&mut self, name: &str, keys: &[Arc<CertifiedKey>]) {
-        self.exact.remove(&name.to_ascii_lowercase());
+        let lower = name.to_ascii_lowercase();
+        match lower.strip_prefix("*.") {
+            Some(rest) => self.wildcards.remove(rest),
+            None => self.exact.remove(&lower),
+        };
         self.add(name, keys);
     }
 

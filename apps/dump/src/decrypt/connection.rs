@@ -6,6 +6,7 @@ use exos_wire::SeqNumber;
 use exos_wire::tcp::TcpFlags;
 use exos_wire::tls::{HANDSHAKE, RecordView};
 
+use super::generations::Follow;
 use super::http2::Frames;
 use super::stream::{Missing, Stream};
 use super::{Endpoint, Item, Segment, Shown};
@@ -227,20 +228,20 @@ impl Connection {
         self.observer = Observer::default();
         self.http2 = None;
     }
+}
 
-    /// Gives its bytes up, if they are many.
-    pub(super) fn let_go_of_much(&mut self) {
-        if self.held() > MUCH_BYTES {
-            self.forget();
-        }
-    }
-
-    /// Bytes that it keeps.
-    pub(super) fn held(&self) -> usize {
+impl Follow for Connection {
+    fn held(&self) -> usize {
         let from_server = self.from_server.as_ref().map_or(0, Stream::held);
         let frames = self.http2.iter().flat_map(|both| both.iter());
         let frames = frames.map(Frames::held).sum::<usize>();
         self.from_client.held() + from_server + self.observer.held() + frames
+    }
+
+    fn let_go_of_much(&mut self) {
+        if self.held() > MUCH_BYTES {
+            self.forget();
+        }
     }
 }
 

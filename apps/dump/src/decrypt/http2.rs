@@ -135,18 +135,7 @@ impl Frames {
         let block = std::mem::take(&mut self.block);
         let mut room = FIELDS_SHOWN;
         let decoded = self.decoder.decode(&block, |name, value| {
-            let cut = |bytes: &[u8]| bytes[..bytes.len().min(FIELD_SHOWN)].to_vec();
-            if matches!(name, b":method" | b":path" | b":status") && frame.line.len() < FIELD_SHOWN
-            {
-                frame.line.push(b' ');
-                frame.line.extend(cut(value));
-            }
-            // A byte may name a field of the table's size: what is kept of all is bounded.
-            let field = [&*cut(name), b": ", &*cut(value)].concat();
-            if self.keeps_fields && field.len() <= room {
-                room -= field.len();
-                frame.fields.push(field);
-            }
+            frame.add_field(name, value, &mut room, self.keeps_fields);
         });
         decoded.map_err(|_| NotHttp2)?;
         self.decoder.shrink(FIELD_SHOWN);
@@ -164,6 +153,26 @@ impl Frame {
         Self {
             line: line_of(head),
             fields: Vec::new(),
+        }
+    }
+
+    /// Adds a field of its header block, of which all have so much room. A byte may name one of the table's size: what is kept is bounded.
+    pub(super) fn add_field(
+        &mut self,
+        name: &[u8],
+        value: &[u8],
+        room: &mut usize,
+        keeps_fields: bool,
+    ) {
+        let cut = |bytes: &[u8]| bytes[..bytes.len().min(FIELD_SHOWN)].to_vec();
+        if matches!(name, b":method" | b":path" | b":status") && self.line.len() < FIELD_SHOWN {
+            self.line.push(b' ');
+            self.line.extend(cut(value));
+        }
+        let field = [&*cut(name), b": ", &*cut(value)].concat();
+        if keeps_fields && field.len() <= *room {
+            *room -= field.len();
+            self.fields.push(field);
         }
     }
 

@@ -1,5 +1,5 @@
-//! What one side of a TCP connection has sent, in order, of segments that come as they were captured: out of order, twice, or not at
-//! all.
+//! What one side of a TCP connection, or a stream of QUIC, has sent, in order, of pieces that come as they were captured: out of order,
+//! twice, or not at all.
 
 use std::collections::BTreeMap;
 
@@ -47,6 +47,14 @@ impl Stream {
         let Some(place) = self.end.checked_add_signed(distance.into()) else {
             return Ok(()); // Before the first byte: a probe that keeps the connection alive.
         };
+        self.put_at(place, data)
+    }
+
+    /// Takes data whose first byte has this place.
+    ///
+    /// # Errors
+    /// As [`Stream::put`].
+    pub(super) fn put_at(&mut self, place: u64, data: &[u8]) -> Result<(), Missing> {
         if place > self.end {
             return self.put_ahead(place, data);
         }
@@ -63,8 +71,9 @@ impl Stream {
 
     /// Takes what is new of data that begins no later than what is in order ends.
     fn put_next(&mut self, place: u64, data: &[u8]) {
-        let known = (self.end - place) as usize;
-        let fresh = data.get(known..).unwrap_or_default();
+        let known = usize::try_from(self.end - place).ok();
+        let fresh = known.and_then(|known| data.get(known..));
+        let fresh = fresh.unwrap_or_default();
         self.ready.extend_from_slice(fresh);
         self.end += fresh.len() as u64;
     }
@@ -90,6 +99,11 @@ impl Stream {
     /// Gives back its memory.
     pub(super) fn clear(&mut self) {
         *self = Self::new(self.first);
+    }
+
+    /// The place where what is in order ends.
+    pub(super) fn end(&self) -> u64 {
+        self.end
     }
 
     /// What is in order and was not taken yet.

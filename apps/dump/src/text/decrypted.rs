@@ -8,7 +8,7 @@ use super::ip::Upper;
 use super::line::Line;
 use super::part::Part;
 use super::tcp::Segment;
-use crate::decrypt::{self, Item};
+use crate::decrypt::{self, Frame, Item};
 
 impl Line<'_> {
     pub(super) fn decrypted(&mut self, payload: Part<'_>, segment: &Segment, upper: &Upper) {
@@ -48,21 +48,26 @@ impl Line<'_> {
             }
             Item::Http2(frame) => {
                 write!(self, ": HTTP/2 ");
-                self.escaped(&frame.line);
-                if self.style.verbosity > 0 {
-                    for field in &frame.fields {
-                        write!(self, "\n\t");
-                        self.escaped(field);
-                    }
-                }
+                self.http_frame(frame);
             }
             Item::Note(note) => write!(self, ": TLS [{note}]"),
+        }
+    }
+
+    /// A frame of HTTP/2 or 3, with `-v` all fields of a head.
+    pub(super) fn http_frame(&mut self, frame: &Frame) {
+        self.escaped(&frame.line);
+        if self.style.verbosity > 0 {
+            for field in &frame.fields {
+                write!(self, "\n\t");
+                self.escaped(field);
+            }
         }
     }
 }
 
 /// RFC 8446 §4, and what TLS 1.2 has beside (RFC 5246 §7.4).
-fn message_name(kind: HandshakeType) -> String {
+pub(super) fn message_name(kind: HandshakeType) -> String {
     // rustls names them as the standard does, and gives numbers to those that it does not know.
     format!("{kind:?}")
 }

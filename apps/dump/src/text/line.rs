@@ -16,6 +16,7 @@ pub(super) struct Line<'p> {
     pub(super) out: &'p mut String,
     pub(super) style: Style,
     pub(super) conversations: &'p mut Conversations,
+    /// `None` while what it has said is printed.
     pub(super) decrypter: Option<&'p mut Decrypter>,
     /// Bytes of the Ethernet header and its tags.
     pub(super) link_len: usize,

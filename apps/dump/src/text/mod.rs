@@ -45,39 +45,32 @@ pub use style::{Rows, Style};
 pub struct Printer {
     style: Style,
     conversations: Conversations,
-    /// Where there are keys.
-    decrypter: Option<Decrypter>,
+    decrypter: Decrypter,
 }
 
 impl Printer {
     /// Packets in this style.
     #[must_use]
     pub fn new(style: Style) -> Self {
+        let mut decrypter = Decrypter::default();
+        if style.verbosity > 0 {
+            decrypter.keep_fields();
+        }
         Self {
             style,
             conversations: Conversations::default(),
-            decrypter: None,
+            decrypter,
         }
     }
 
-    /// Decrypts TLS with the secrets of a key log, and with those that are appended to it.
+    /// Decrypts TLS and QUIC with the secrets of a key log, and with those that are appended to it.
     pub(crate) fn decrypt_with(&mut self, keys: KeyFile) {
-        self.decrypter = Some(Decrypter::with_file(keys));
-        self.keep_fields();
+        self.decrypter.follow(keys);
     }
 
-    /// Decrypts TLS with these lines of a key log.
+    /// Decrypts TLS and QUIC with these lines of a key log.
     pub fn add_keys(&mut self, lines: &[u8]) {
-        let decrypter = self.decrypter.get_or_insert_default();
-        decrypter.add_keys(lines);
-        self.keep_fields();
-    }
-
-    /// With `-v` all fields are shown.
-    fn keep_fields(&mut self) {
-        if let Some(decrypter) = self.decrypter.as_mut().filter(|_| self.style.verbosity > 0) {
-            decrypter.keep_fields();
-        }
+        self.decrypter.add_keys(lines);
     }
 
     /// Appends a packet's text, several lines where the style asks for it, without a line feed at
@@ -87,7 +80,7 @@ impl Printer {
             out,
             style: self.style,
             conversations: &mut self.conversations,
-            decrypter: self.decrypter.as_mut(),
+            decrypter: Some(&mut self.decrypter),
             link_len: 0,
             depth: 0,
         };

@@ -20,6 +20,7 @@ impl Line<'_> {
         } else if record.content_type() == HANDSHAKE
             && let Ok(hello) = HelloView::parse(record.fragment())
         {
+            write!(self, ": ");
             self.tls_hello(&hello);
             if !payload.is_whole() && !record.is_whole() {
                 write!(self, " [|tls]");
@@ -31,19 +32,24 @@ impl Line<'_> {
 
     pub(super) fn tls_alert(&mut self, level: u8, description: u8) {
         let level = if level == 1 { "warning" } else { "fatal" };
+        write!(self, ": TLS Alert {level} ");
+        self.tls_alert_name(description);
+    }
+
+    pub(super) fn tls_alert_name(&mut self, description: u8) {
         match alert_name(description) {
-            Some(name) => write!(self, ": TLS Alert {level} {name}"),
-            None => write!(self, ": TLS Alert {level} {description}"),
+            Some(name) => write!(self, "{name}"),
+            None => write!(self, "{description}"),
         }
     }
 
-    fn tls_hello(&mut self, hello: &HelloView<'_>) {
+    pub(super) fn tls_hello(&mut self, hello: &HelloView<'_>) {
         let name = match hello.kind() {
             HelloKind::Client => "ClientHello",
             HelloKind::Server => "ServerHello",
             HelloKind::Retry => "HelloRetryRequest",
         };
-        write!(self, ": TLS {name}");
+        write!(self, "TLS {name}");
         let extensions = hello.extensions();
         if let Some(host) = extensions.server_name() {
             write!(self, " ");

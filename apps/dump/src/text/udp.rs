@@ -42,7 +42,7 @@ impl Line<'_> {
         if wanted && !upper.is_fragment && !upper.source_routed {
             self.udp_checksum(datagram, field, upper);
         }
-        self.udp_payload(datagram.from(LEN), (src, dst))
+        self.udp_payload(datagram.from(LEN), (src, dst), upper)
     }
 
     fn udp_checksum(&mut self, datagram: Part<'_>, field: u16, upper: &Upper) {
@@ -62,13 +62,15 @@ impl Line<'_> {
         }
     }
 
-    fn udp_payload(&mut self, payload: Part<'_>, ports: (u16, u16)) -> Printed {
+    fn udp_payload(&mut self, payload: Part<'_>, ports: (u16, u16), upper: &Upper) -> Printed {
         let is = |port| ports.0 == port || ports.1 == port;
         if is(PORT_DOMAIN) || is(PORT_MDNS) {
             return self.dns(payload, is(PORT_MDNS) && !is(PORT_DOMAIN));
         }
         write!(self, "UDP, length {}", payload.len());
-        self.quic(payload, ports);
+        if !upper.is_fragment {
+            self.quic(payload, ports, upper);
+        }
         Ok(())
     }
 }

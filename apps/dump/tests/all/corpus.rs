@@ -1,11 +1,13 @@
 //! Replays the fuzzers' corpora, generated packets, and seeded mutations of both, with a stable
 //! compiler.
 //!
-//! What is checked of each input stands in `fuzz/bodies/dump.rs`, which the fuzz targets include
+//! What is checked of each input stands in `fuzz/bodies/dump.rs` and `dump_quic.rs`, which the fuzz targets include
 //! too. A failure names its input, so that it can be replayed alone.
 
 #[path = "../../../../fuzz/bodies/dump.rs"]
 mod bodies;
+#[path = "../../../../fuzz/bodies/dump_quic.rs"]
+mod quic_bodies;
 use crate::common;
 
 use common::packets;
@@ -22,6 +24,11 @@ fn text_of_the_corpus() {
 #[test]
 fn files_of_the_corpus() {
     replay(corpus("dump_file"), MUTATIONS, bodies::file);
+}
+
+#[test]
+fn quic_of_the_corpus() {
+    replay(corpus("dump_quic"), 20 * MUTATIONS, quic_bodies::quic);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::TlsError;
 use crate::record::{Cipher, Version};
 
 /// Bytes of a nonce, and of its part that is secret with AES-GCM of TLS 1.2 (RFC 5288 §3).
-const NONCE_LEN: usize = 12;
+pub(super) const NONCE_LEN: usize = 12;
 const SALT_LEN: usize = 4;
 
 /// A cipher suite, as far as records and keys are concerned.
@@ -31,6 +31,22 @@ impl Suite {
         Some(Suite { aead, is_sha384 })
     }
 
+    /// That of QUIC's Initial packets (RFC 9001 §5.2).
+    pub(super) const INITIAL: Suite = Suite {
+        aead: &AES_128_GCM,
+        is_sha384: false,
+    };
+
+    /// The cipher.
+    pub(super) fn aead(self) -> &'static Algorithm {
+        self.aead
+    }
+
+    /// Bytes of its hash, and so of its secrets.
+    pub(super) fn hash_len(self) -> usize {
+        if self.is_sha384 { 48 } else { 32 }
+    }
+
     /// The numbers of TLS 1.3's.
     pub(super) const ALL_13: [u16; 3] = [0x1301, 0x1302, 0x1303];
 
@@ -47,21 +63,34 @@ impl Suite {
     }
 
     /// HKDF-Expand-Label with an empty context (RFC 8446 §7.1).
-    fn expand(self, secret: &[u8], label: &[u8], len: usize) -> Result<Vec<u8>, TlsError> {
+    pub(super) fn expand(
+        self,
+        secret: &[u8],
+        label: &[u8],
+        len: usize,
+    ) -> Result<Vec<u8>, TlsError> {
+        let hash = match self.is_sha384 {
+            true => hkdf::HKDF_SHA384,
+            false => hkdf::HKDF_SHA256,
+        };
+        Self::expand_key(&hkdf::Prk::new_less_safe(hash, secret), label, len)
+    }
+
+    /// That, of what was extracted.
+    pub(super) fn expand_key(
+        key: &hkdf::Prk,
+        label: &[u8],
+        len: usize,
+    ) -> Result<Vec<u8>, TlsError> {
         struct Len(usize);
         impl hkdf::KeyType for Len {
             fn len(&self) -> usize {
                 self.0
             }
         }
-        let hash = match self.is_sha384 {
-            true => hkdf::HKDF_SHA384,
-            false => hkdf::HKDF_SHA256,
-        };
         let prefix: &[u8] = b"tls13 ";
         let lens = [0, len as u8, (prefix.len() + label.len()) as u8];
         let info = [&lens, prefix, label, &[0]];
-        let key = hkdf::Prk::new_less_safe(hash, secret);
         let mut out = vec![0; len];
         let expanded = key.expand(&info, Len(len)).and_then(|it| it.fill(&mut out));
         expanded.map_err(|_| TlsError::Unexpected)?;

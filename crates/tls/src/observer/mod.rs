@@ -13,10 +13,12 @@
 //! | `messages` | handshake messages, put together |
 //! | `seen` | what is said of a connection |
 //! | `direction` | one side: which key its next record has |
+//! | `quic` | the TLS in QUIC, and keys of its packets |
 
 mod direction;
 mod keys;
 mod messages;
+mod quic;
 mod seen;
 
 use std::fmt;
@@ -31,6 +33,7 @@ use crate::record::{ContentType, Header, Version};
 use direction::{Direction, Phase};
 use keys::Suite;
 
+pub use quic::{Level, OpenedPacket, PacketKeys, QuicObserver};
 pub use rustls::HandshakeType;
 pub use seen::{Obstacle, Seen, Side, Taken};
 

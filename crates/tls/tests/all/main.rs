@@ -11,5 +11,6 @@ mod identity;
 mod observer;
 mod openssl;
 mod peers;
+mod quic;
 mod sessions;
 mod traffic;

@@ -28,6 +28,13 @@ impl rustls::KeyLog for Lines {
     }
 }
 
+impl Lines {
+    /// Adds them to a log; says how many were secrets.
+    pub(crate) fn add_to(&self, log: &mut KeyLog) -> usize {
+        log.add_lines(self.0.lock().unwrap().as_bytes())
+    }
+}
+
 /// What went over a wire, and the log of its keys.
 struct Recorded {
     /// Who has sent what, in this order.
@@ -88,7 +95,7 @@ fn record(server: &Arc<ServerConfig>, client: &Arc<ClientConfig>, lines: &Lines)
         flights.push((Side::Server, bytes));
     }
     let mut log = KeyLog::default();
-    assert!(log.add_lines(lines.0.lock().unwrap().as_bytes()) > 0);
+    assert!(lines.add_to(&mut log) > 0);
     Recorded { flights, log }
 }
 
@@ -119,7 +126,7 @@ fn observe(recorded: &Recorded, cut: usize) -> Result<[Told; 2], Obstacle> {
 }
 
 /// Both ends with a log of the client's keys.
-fn logged(
+pub(crate) fn logged(
     minimum: MinimumVersion,
     suites: &[&str],
 ) -> (Arc<ServerConfig>, Arc<ClientConfig>, Arc<Lines>) {

@@ -68,6 +68,7 @@ const SECTIONS: [(&str, &[&str]); 9] = [
             "acme_ca",
             "acme_state",
             "acme_challenge",
+            "acme_dns_hook",
         ],
     ),
     ("Content", &["no_http2", "fastcgi", "application", "proxy"]),

@@ -63,6 +63,26 @@ fn ports_say_how_to_be_asked() {
     assert_eq!(acme.state, Path::new("/etc/exos/acme"));
 }
 
+/// With a program that answers in DNS the authority asks for nothing else, and names may begin with a star.
+#[test]
+fn answers_in_dns_take_a_program() {
+    for line in ["", "challenge = \"dns-01\"\n"] {
+        let text = format!(
+            "[tls]\nclient_ca = \"ca.pem\"\n[acme]\nstate = \"/acme\"\ndns_hook = \"/bin/sh\"\n{line}\
+             [[site]]\nroot = \"a\"\nnames = [\"a.test\", \"*.a.test\"]"
+        );
+        let config = parse(&text).unwrap();
+        let acme = config.acme.as_ref().unwrap();
+        assert_eq!(acme.challenge, Some(Kind::Dns));
+        assert_eq!(acme.dns_hook.as_deref(), Some(Path::new("/bin/sh")));
+        let files: Vec<_> = config.managed().map(|it| it.file.file_name()).collect();
+        assert_eq!(
+            files,
+            [Some("a.test.pem".as_ref()), Some("_.a.test.pem".as_ref())]
+        );
+    }
+}
+
 #[test]
 fn what_no_certificate_can_come_for_is_said() {
     let site = |names: &str| format!("[acme]\n[[site]]\nroot = \"a\"\nnames = [{names}]");
@@ -81,9 +101,17 @@ fn what_no_certificate_can_come_for_is_said() {
         ),
         (acme("directory = \"http://ca.test/dir\""), "with https://"),
         (acme("directory = \"https:///x\""), "with https://"),
+        (acme("challenge = \"dns\""), "\"tls-alpn-01\" or \"dns-01\""),
+        (acme("challenge = \"dns-01\""), "name it by dns_hook"),
         (
-            acme("challenge = \"dns-01\""),
-            "\"http-01\" or \"tls-alpn-01\"",
+            acme("challenge = \"http-01\"\ndns_hook = \"/bin/sh\""),
+            "leave one out",
+        ),
+        (acme("dns_hook = \"/bin\""), "is no program"),
+        (acme("dns_hook = \"/etc/passwd\""), "chmod +x"),
+        (
+            acme("dns_hook = \"none\""),
+            "cannot find the program /etc/exos/none",
         ),
         (
             acme("staging = true\ndirectory = \"https://ca.test/dir\""),
