@@ -13,15 +13,19 @@ const SALT: [u8; 20] = [
     0xcc, 0xbb, 0x7f, 0x0a,
 ];
 /// By which client and server are reached.
-const IDS: [[u8; 8]; 2] = [*b"client's", *b"server's"];
+pub const IDS: [[u8; 8]; 2] = [*b"client's", *b"server's"];
 /// To which the client's first packet goes.
-const FIRST_ID: [u8; 8] = *b"nobody's";
+pub const FIRST_ID: [u8; 8] = *b"nobody's";
 const RANDOM: u8 = 7;
+/// Addresses and ports of client and server.
+pub const ENDS: [End; 2] = [([10, 0, 0, 1], 999), ([10, 0, 0, 2], 443)];
+
+pub type End = ([u8; 4], u16);
 /// Of a short header (RFC 9000 §17.3.1).
-const SHORT: u8 = 0x40;
+pub const SHORT: u8 = 0x40;
 
 /// How a packet is encrypted.
-struct Keys {
+pub struct Keys {
     header: HeaderProtectionKey,
     packet: LessSafeKey,
     iv: [u8; 12],
@@ -46,7 +50,7 @@ fn expand(secret: &Prk, label: &str, len: usize) -> Vec<u8> {
 }
 
 impl Keys {
-    fn new(secret: &[u8]) -> Keys {
+    pub fn new(secret: &[u8]) -> Keys {
         let secret = Prk::new_less_safe(HKDF_SHA256, secret);
         let key = UnboundKey::new(&AES_128_GCM, &expand(&secret, "quic key", 16));
         let header = HeaderProtectionKey::new(&AES_128, &expand(&secret, "quic hp", 16));
@@ -58,18 +62,19 @@ impl Keys {
         }
     }
 
-    fn initial(is_server: bool) -> Keys {
-        let secret = Salt::new(HKDF_SHA256, &SALT).extract(&FIRST_ID);
+    /// By the identifier to which the client's first packet goes.
+    pub fn initial(first_id: &[u8], is_server: bool) -> Keys {
+        let secret = Salt::new(HKDF_SHA256, &SALT).extract(first_id);
         let label = ["client in", "server in"][usize::from(is_server)];
         Keys::new(&expand(&secret, label, 32))
     }
 
-    /// A packet with a number of two bytes.
-    fn seal(&self, head: &[u8], number: u16, frames: &[u8]) -> Vec<u8> {
+    /// A packet with the last two bytes of its number.
+    pub fn seal(&self, head: &[u8], number: u32, frames: &[u8]) -> Vec<u8> {
         let at = head.len();
-        let mut packet = [head, &number.to_be_bytes()].concat();
+        let mut packet = [head, &number.to_be_bytes()[2..]].concat();
         let mut nonce = self.iv;
-        for (byte, of_number) in nonce[10..].iter_mut().zip(number.to_be_bytes()) {
+        for (byte, of_number) in nonce[8..].iter_mut().zip(number.to_be_bytes()) {
             *byte ^= of_number;
         }
         let nonce = Nonce::assume_unique_for_key(nonce);
@@ -99,9 +104,14 @@ fn head(first: u8, is_server: bool, is_first: bool, len: usize) -> Vec<u8> {
     if first & 0x80 == 0 {
         return [&[first | 1], &to[..]].concat();
     }
-    let mut head = vec![first | 1, 0, 0, 0, 1, 8];
+    long_head(first, &to, &from, len)
+}
+
+/// That of a long one, between these identifiers.
+pub fn long_head(first: u8, to: &[u8], from: &[u8], len: usize) -> Vec<u8> {
+    let mut head = vec![first | 1, 0, 0, 0, 1, to.len() as u8];
     head.extend(to);
-    head.push(8);
+    head.push(from.len() as u8);
     head.extend(from);
     if first & 0x30 == 0 {
         head.push(0); // No token.
@@ -112,26 +122,30 @@ fn head(first: u8, is_server: bool, is_first: bool, len: usize) -> Vec<u8> {
 }
 
 /// A datagram in a packet, as it is captured.
-fn datagram(is_server: bool, payload: &[u8]) -> Vec<u8> {
-    let ports: [u16; 2] = if is_server { [443, 999] } else { [999, 443] };
+fn datagram((from, to): (End, End), payload: &[u8]) -> Vec<u8> {
     let len = 8 + payload.len() as u16;
     let mut frame = vec![2; 12];
     frame.extend([8, 0, 0x45, 0]);
     frame.extend((20 + len).to_be_bytes());
     frame.extend([0, 0, 0, 0, 64, 17, 0, 0]);
-    frame.extend([10, 0, 0, 1 + u8::from(is_server)]);
-    frame.extend([10, 0, 0, 2 - u8::from(is_server)]);
-    ports
-        .iter()
-        .for_each(|port| frame.extend(port.to_be_bytes()));
-    frame.extend(len.to_be_bytes());
-    frame.extend([0, 0]);
+    frame.extend([from.0, to.0].as_flattened());
+    for port in [from.1, to.1, len, 0] {
+        frame.extend(port.to_be_bytes());
+    }
     frame.extend_from_slice(payload);
     frame
 }
 
+/// From where to where a side sends.
+fn path(is_server: bool) -> (End, End) {
+    match is_server {
+        true => (ENDS[1], ENDS[0]),
+        false => (ENDS[0], ENDS[1]),
+    }
+}
+
 /// A hello in a CRYPTO frame: of a client that speaks HTTP/3, or of a server.
-fn hello(is_server: bool) -> Vec<u8> {
+pub fn hello(is_server: bool) -> Vec<u8> {
     let versions: &[u8] = match is_server {
         true => &[0, 43, 0, 2, 3, 4],
         false => &[
@@ -158,7 +172,7 @@ fn hello(is_server: bool) -> Vec<u8> {
 }
 
 /// Secrets of all levels.
-fn log() -> String {
+pub fn log() -> String {
     let hex = |byte: u8| format!("{byte:02x}").repeat(32);
     let labels = [
         "CLIENT_EARLY_TRAFFIC_SECRET",
@@ -192,8 +206,8 @@ pub fn quic(data: &[u8]) {
     hellos[0].resize(1200, 0);
     for (is_server, frames) in [false, true].into_iter().zip(&hellos) {
         let head = head(0xc0, is_server, true, frames.len());
-        let packet = Keys::initial(is_server).seal(&head, 0, frames);
-        let said = show(&mut printer, is_server, &packet);
+        let packet = Keys::initial(&FIRST_ID, is_server).seal(&head, 0, frames);
+        let said = show(&mut printer, path(is_server), &packet);
         assert!(said.contains("#0 {CRYPTO 0:"), "{said}");
         assert!(said.contains("Hello"), "{said}");
     }
@@ -208,10 +222,10 @@ pub fn quic(data: &[u8]) {
         let fixed = if number & 1 != 0 { 0x40 } else { 0 };
         let (first, keys) = match how >> 1 & 7 {
             0 => {
-                show(&mut printer, is_server, content);
+                show(&mut printer, path(is_server), content);
                 continue;
             }
-            1 => (0x80 | fixed, Keys::initial(is_server)),
+            1 => (0x80 | fixed, Keys::initial(&FIRST_ID, is_server)),
             2 => (0x90 | fixed, Keys::new(&[0; 32])),
             3 | 4 => (0xa0 | fixed, Keys::new(&[1 + u8::from(is_server); 32])),
             _ => (fixed, Keys::new(&[3 + u8::from(is_server); 32])),
@@ -224,21 +238,22 @@ pub fn quic(data: &[u8]) {
         let head = head(first, is_server, false, frames.len());
         let said = show(
             &mut printer,
-            is_server,
-            &keys.seal(&head, *of_side, &frames),
+            path(is_server),
+            &keys.seal(&head, u32::from(*of_side), &frames),
         );
         assert!(said.contains(": QUIC "), "{said}");
     }
     if is_late {
         printer.add_keys(log().as_bytes());
         let head = head(SHORT, false, false, 4);
-        let ping = Keys::new(&[3; 32]).seal(&head, numbers[0].wrapping_add(1), &[1, 0, 0, 0]);
-        show(&mut printer, false, &ping);
+        let ping =
+            Keys::new(&[3; 32]).seal(&head, u32::from(numbers[0].wrapping_add(1)), &[1, 0, 0, 0]);
+        show(&mut printer, path(false), &ping);
     }
 }
 
-fn show(printer: &mut Printer, is_server: bool, payload: &[u8]) -> String {
-    let bytes = datagram(is_server, payload);
+pub fn show(printer: &mut Printer, path: (End, End), payload: &[u8]) -> String {
+    let bytes = datagram(path, payload);
     let mut text = String::new();
     let packet = Packet {
         time_ns: 0,

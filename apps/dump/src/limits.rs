@@ -42,15 +42,22 @@ pub const BATCH: usize = 256;
 /// Connections of TLS, and of QUIC, of which both sides are followed to be decrypted.
 pub const DECRYPTED_CONNECTIONS_MAX: usize = 1 << 14;
 
-/// Bytes of all of them that wait for what comes before them, or for their key; beyond, the older half is forgotten.
+/// Memory of all of them, with what waits for what comes before it, or for its key; beyond, the older half is forgotten.
 pub const HELD_BYTES_MAX: usize = 64 << 20;
+
+/// Memory of one of them; beyond, it alone is given up. Both directions of TCP with all that they may have are less.
+pub const CONNECTION_HELD_MAX: usize = HELD_BYTES_MAX / 8;
 
 /// More than a connection keeps that gets on: it is given up when there is no room.
 pub const MUCH_BYTES: usize = 32 * 1024;
 
-/// Bytes of one side that wait for a key. A program logs a key before it sends what that encrypts; the key of what its peer sends it may log
-/// later, a client that of the server's first records. Four of the longest records.
+/// Bytes of one side, in QUIC of one of its levels, that wait for a key. A program logs a key before it sends what that encrypts; the key of
+/// what its peer sends it may log later, a client that of the server's first records. Four of the longest records.
 pub const WAITING_BYTES_MAX: usize = 4 * (5 + (1 << 14) + 2048);
+
+/// What a packet of QUIC that waits counts beside its bytes: its place in a list that is half empty, its identifiers, and what the allocator
+/// takes.
+pub const WAITING_COST: usize = 512;
 
 /// Bytes of one header block of HTTP/2, and of the table of its compression: what browsers allow servers.
 pub const HEADER_BLOCK_LEN_MAX: usize = 1 << 16;
@@ -65,16 +72,27 @@ pub const FIELDS_SHOWN: usize = 16 * 1024;
 /// Bytes that are told of one segment: beyond, it is only said that there is more.
 pub const TOLD_BYTES_MAX: usize = 256 * 1024;
 
-/// Bytes, and segments, behind a gap, before it counts as packets that are missing: a window of a fast connection.
+/// Bytes behind gaps, before these count as packets that are missing: a window of a fast connection.
 pub const AHEAD_BYTES_MAX: usize = 1 << 20;
-/// See [`AHEAD_BYTES_MAX`].
-pub const AHEAD_SEGMENTS_MAX: usize = 1024;
+
+/// That, of one side's handshake messages in QUIC at a level: twice the certificates of servers that have many.
+pub const CRYPTO_AHEAD_MAX: usize = 32 * 1024;
+
+/// What a piece behind a gap counts beside its bytes: its share of a tree, of which one alone has a node of 400 bytes, and what the allocator
+/// takes. It is doubled like its bytes.
+pub const AHEAD_PIECE_COST: usize = 256;
 
 /// Names of a connection of QUIC that are known at once: its first two, and those of either side, of which the other allows some eight.
 pub const QUIC_NAMES_MAX: usize = 24;
 
-/// Directions of streams of HTTP/3 that are followed of one connection; servers allow some hundred requests at once.
-pub const FOLLOWED_STREAMS_MAX: usize = 512;
+/// Streams of HTTP/3 that are followed of one side; servers allow some hundred requests at once.
+pub const FOLLOWED_STREAMS_MAX: usize = 256;
+
+/// Memory of what stands behind gaps in them; beyond, the earliest requests are given up.
+pub const STREAMS_HELD_MAX: usize = 3 << 20;
+
+/// Datagrams that a kernel or a device cuts one into: what Linux takes at most (UDP_MAX_SEGMENTS).
+pub const SEGMENTS_MAX: usize = 128;
 
 /// Ranges that are shown of an acknowledgement. A wire that loses much has some ten; a datagram has room for thousands.
 pub const ACK_RANGES_SHOWN: u64 = 32;

@@ -58,13 +58,13 @@ impl Kind {
         }
     }
 
-    /// The other kind that takes nothing but this server.
+    /// The other kind that takes nothing but this server; that of DNS has none, since the program for it may be gone.
     #[must_use]
-    pub fn other(self) -> Kind {
+    pub fn other(self) -> Option<Kind> {
         match self {
-            Kind::Http => Kind::TlsAlpn,
-            Kind::TlsAlpn => Kind::Http,
-            Kind::Dns => Kind::Dns,
+            Kind::Http => Some(Kind::TlsAlpn),
+            Kind::TlsAlpn => Some(Kind::Http),
+            Kind::Dns => None,
         }
     }
 }

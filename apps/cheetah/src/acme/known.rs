@@ -110,8 +110,8 @@ impl Known {
     /// this server so.
     pub(super) fn kind(&self, config: &AcmeConfig, name: &str) -> Kind {
         let failed = self.entries.get(name).and_then(|it| it.not_found_by);
-        let first = failed.map_or(config.first, Kind::other);
-        config.challenge.unwrap_or(first)
+        let other = failed.and_then(Kind::other);
+        config.challenge.or(other).unwrap_or(config.first)
     }
 
     pub(super) fn succeed(&mut self, wanted: &Wanted, name: &str, kind: Kind) {
@@ -421,6 +421,20 @@ mod tests {
         let mut config = wanted.config.clone();
         config.challenge = Some(Kind::TlsAlpn);
         assert_eq!(keeper.kind(&config, "a.test"), Kind::TlsAlpn, "as is said");
+        // The program that answers in DNS has failed, and is taken out: also for a server that starts again.
+        let mut by_dns = Wanted {
+            names: wanted.names.clone(),
+            config: wanted.config.clone(),
+            store: wanted.store.clone(),
+        };
+        by_dns.config.challenge = Some(Kind::Dns);
+        keeper.fail(&by_dns, "a.test", &failed(Failure::NotFound));
+        assert_eq!(keeper.kind(&by_dns.config, "a.test"), Kind::Dns);
+        let mut started = Known::default();
+        started.know(&wanted);
+        for keeper in [keeper, started] {
+            assert_eq!(keeper.kind(&wanted.config, "a.test"), Kind::Http);
+        }
     }
 
     #[test]

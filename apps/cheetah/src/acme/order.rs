@@ -301,11 +301,15 @@ impl Shop<'_> {
                     .map(|()| vec![answer.clone()])
             };
             self.challenges.take_up(add).map_err(of_folder)?;
-            match &self.config.dns_hook {
-                Some(hook) if kind == Kind::Dns => {
+            match (kind, &self.config.dns_hook) {
+                (Kind::Dns, Some(hook)) => {
                     hook::call(hook, Act::Set, &answer).map_err(Obstacle::Here)?;
                 }
-                _ => tokio::time::sleep(ACME_PUBLISH_TIME).await,
+                (Kind::Dns, None) => {
+                    let what = "dns-01 takes a program that sets records; name it by dns_hook";
+                    return Err(Obstacle::Here(what.to_owned()));
+                }
+                (Kind::Http | Kind::TlsAlpn, _) => tokio::time::sleep(ACME_PUBLISH_TIME).await,
             }
             challenge.set_ready().await?;
         }

@@ -97,7 +97,9 @@ impl Store {
             (_, made) => made.map_err(fail)?,
         }
         user.as_user(|| self.try_writing().map_err(fail))?;
-        let for_others = folders.iter().chain([&self.folder]).find(|folder| {
+        // In the outermost, too: who can rename what is in it puts another folder there.
+        let all = [state, &self.folder, &folders[0], &folders[1]];
+        let for_others = all.into_iter().find(|folder| {
             let about = folder.metadata();
             about.is_ok_and(|about| about.mode() & 0o022 != 0)
         });
@@ -426,13 +428,15 @@ mod tests {
     #[test]
     fn a_folder_that_others_can_write_to_is_refused() {
         let (_folder, store) = store();
-        let certificates = store.folder.join("certificates");
-        for (mode, is_good) in [(0o777, false), (0o770, false), (0o755, true)] {
-            fs::set_permissions(&certificates, fs::Permissions::from_mode(mode)).unwrap();
-            let made = store.make(&UserArgs::default());
-            assert_eq!(made.is_ok(), is_good, "{mode:o}");
-            if let Err(error) = made {
-                assert!(error.to_string().contains("chmod go-w"), "{error}");
+        let state = store.folder.parent().unwrap();
+        for folder in [&store.folder.join("certificates"), &store.folder, state] {
+            for (mode, is_good) in [(0o777, false), (0o770, false), (0o755, true)] {
+                fs::set_permissions(folder, fs::Permissions::from_mode(mode)).unwrap();
+                let made = store.make(&UserArgs::default());
+                assert_eq!(made.is_ok(), is_good, "{mode:o}");
+                if let Err(error) = made {
+                    assert!(error.to_string().contains("chmod go-w"), "{error}");
+                }
             }
         }
     }

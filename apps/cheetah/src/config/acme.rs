@@ -172,12 +172,8 @@ pub(super) fn acme(
     let spanned = file.acme.as_ref()?;
     let table = spanned.get_ref();
     let hook = table.dns_hook.as_ref();
-    let dns_hook = hook.and_then(|text| {
-        source.value(text, |program| {
-            let program = folder.join(program);
-            hook_of(&program.to_string_lossy())
-        })
-    });
+    let dns_hook =
+        hook.and_then(|text| source.value(text, |program| hook_by(&folder.join(program))));
     let asked = table.challenge.as_ref();
     let asked = asked.and_then(|text| source.value(text, Kind::parse));
     let challenge = challenge_by(asked, hook.is_some()).unwrap_or_else(|why| {
@@ -276,9 +272,15 @@ fn challenge_by(asked: Option<Kind>, has_hook: bool) -> Result<Option<Kind>, Str
 
 /// A program that answers in DNS.
 fn hook_of(text: &str) -> Result<PathBuf, String> {
-    let program = PathBuf::from(text);
-    let about = program.metadata();
-    match about.map_err(|e| format!("cannot find the program {text}: {e}"))? {
+    hook_by(text.as_ref())
+}
+
+/// With its whole path: one without a slash would be looked for in PATH.
+fn hook_by(program: &Path) -> Result<PathBuf, String> {
+    let text = program.display();
+    let fail = |e| format!("cannot find the program {text}: {e}");
+    let program = std::path::absolute(program).map_err(fail)?;
+    match program.metadata().map_err(fail)? {
         about if !about.is_file() || about.mode() & 0o111 == 0 => Err(format!(
             "{text} is no program; write one, and do: chmod +x {text}"
         )),
@@ -334,5 +336,23 @@ fn directory_of(text: &str) -> Result<String, String> {
         false => Err(format!(
             "{text:?} is no URL of an authority; write it with https://, as \"{LETS_ENCRYPT}\""
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Tests run in the folder of the crate. A name alone is a file there, not one of PATH.
+    #[test]
+    fn a_hook_has_a_whole_path() {
+        hook_of("sh").unwrap_err();
+        let file = "../../test";
+        let hook = hook_of(file).unwrap();
+        assert!(hook.is_absolute(), "{}", hook.display());
+        assert_eq!(
+            hook.canonicalize().unwrap(),
+            Path::new(file).canonicalize().unwrap()
+        );
     }
 }

@@ -1,10 +1,10 @@
 //! Connections that are followed, in two generations: when the younger one is full, the older one is forgotten. What is still spoken of
-//! moves to the younger one. All that they keep has one bound.
+//! moves to the younger one. All that they keep has one bound, and each a share of it.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use crate::limits::{DECRYPTED_CONNECTIONS_MAX, HELD_BYTES_MAX};
+use crate::limits::{CONNECTION_HELD_MAX, DECRYPTED_CONNECTIONS_MAX, HELD_BYTES_MAX};
 
 /// What is followed.
 pub(super) trait Follow {
@@ -44,6 +44,11 @@ impl<K, C> Default for Generations<K, C> {
 }
 
 impl<K: Eq + Hash, C: Follow> Generations<K, C> {
+    /// Looks at a connection.
+    pub(super) fn get(&self, key: &K) -> Option<&C> {
+        self.young.get(key).or_else(|| self.old.get(key))
+    }
+
     /// Takes a connection out.
     pub(super) fn take(&mut self, key: &K) -> Option<C> {
         let known = self.young.remove(key).or_else(|| self.old.remove(key));
@@ -52,7 +57,10 @@ impl<K: Eq + Hash, C: Follow> Generations<K, C> {
     }
 
     /// Keeps a connection, and gives those that are forgotten for it.
-    pub(super) fn keep(&mut self, key: K, connection: C) -> HashMap<K, C> {
+    pub(super) fn keep(&mut self, key: K, mut connection: C) -> HashMap<K, C> {
+        if connection.held() > CONNECTION_HELD_MAX {
+            connection.let_go_of_much(); // Else all others would go for this one.
+        }
         self.held += connection.held();
         let mut forgotten = HashMap::new();
         let is_full = self.young.len() >= DECRYPTED_CONNECTIONS_MAX / 2;
@@ -130,5 +138,18 @@ mod tests {
             all.keep(key + 10_000, Held(1 << 20));
         }
         assert_eq!(all.take(&usize::MAX).map(|it| it.0), Some(100));
+    }
+
+    /// Whatever one of them holds, the others stay.
+    #[test]
+    fn one_that_keeps_too_much_goes_alone() {
+        let mut all = Generations::default();
+        all.keep(0, Held(100));
+        for _ in 0..3 {
+            all.keep(1, Held(2 * HELD_BYTES_MAX));
+            assert!(all.held <= HELD_BYTES_MAX);
+            assert_eq!(all.take(&1).map(|it| it.0), Some(0));
+        }
+        assert_eq!(all.take(&0).map(|it| it.0), Some(100));
     }
 }

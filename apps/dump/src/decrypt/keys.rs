@@ -9,8 +9,6 @@ use super::key_file::KeyFile;
 pub(super) struct Keys {
     pub(super) log: KeyLog,
     file: Option<KeyFile>,
-    /// How many there have been.
-    count: u64,
     are_given: bool,
 }
 
@@ -25,7 +23,7 @@ impl Keys {
     /// Takes lines of a key log.
     pub(super) fn add_lines(&mut self, lines: &[u8]) {
         self.are_given = true;
-        self.count += self.log.add_lines(lines) as u64;
+        self.log.add_lines(lines);
     }
 
     /// Somebody has given secrets, or a file in which there may be some: what has none waits for them.
@@ -33,21 +31,16 @@ impl Keys {
         self.are_given
     }
 
-    /// How many secrets have come: more than before, and what waits is to be looked at.
-    pub(super) fn count(&self) -> u64 {
-        self.count
-    }
-
     /// Reads what was appended; true when there was a secret. A file that cannot be read any more has none.
     pub(super) fn read_file(&mut self) -> bool {
-        let before = self.count;
+        let mut secrets = 0;
         if let Some(file) = &mut self.file {
             while let Ok(lines) = file.next_lines()
                 && !lines.is_empty()
             {
-                self.count += self.log.add_lines(lines) as u64;
+                secrets += self.log.add_lines(lines);
             }
         }
-        self.count > before
+        secrets > 0
     }
 }

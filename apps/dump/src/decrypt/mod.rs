@@ -2,7 +2,7 @@
 //!
 //! [`Decrypter::segment`] is given each TCP segment with data, and says what the records had that end in it; [`Decrypter::datagram`] each
 //! datagram of UDP, and says what QUIC it has. Secrets may come later than what they decrypt: this waits, and is shown with what comes
-//! behind. Where a connection cannot be decrypted, it says once why.
+//! behind. Where a connection cannot be decrypted, it says once why, and of QUIC at each packet that its keys do not open.
 //!
 //! Memory is bounded: see [`generations`].
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use exos_wire::SeqNumber;
 
-use crate::limits::{AHEAD_BYTES_MAX, AHEAD_SEGMENTS_MAX};
+use crate::limits::{AHEAD_BYTES_MAX, AHEAD_PIECE_COST};
 
 /// Something of it is not in the capture, and will not come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,27 +20,39 @@ pub(super) struct Stream {
     ready: Vec<u8>,
     /// The place where that ends.
     end: u64,
-    /// Segments behind a gap, by their places.
+    /// What is behind gaps, by its places: each piece goes on as far as there is no other gap.
     ahead: BTreeMap<u64, Vec<u8>>,
-    ahead_bytes: usize,
+    /// Their bytes, and [`AHEAD_PIECE_COST`] of each.
+    ahead_cost: usize,
+    ahead_cost_max: usize,
 }
 
 impl Stream {
     /// Begins with the byte of this number.
     pub(super) fn new(first: SeqNumber) -> Self {
+        Self::with_ahead(first, AHEAD_BYTES_MAX)
+    }
+
+    /// One of QUIC, with room for so much behind gaps.
+    pub(super) fn of_quic(ahead_cost_max: usize) -> Self {
+        Self::with_ahead(SeqNumber(0), ahead_cost_max)
+    }
+
+    fn with_ahead(first: SeqNumber, ahead_cost_max: usize) -> Self {
         Self {
             first,
             ready: Vec::new(),
             end: 0,
             ahead: BTreeMap::new(),
-            ahead_bytes: 0,
+            ahead_cost: 0,
+            ahead_cost_max,
         }
     }
 
     /// Takes a segment's data.
     ///
     /// # Errors
-    /// So much has come behind a gap that what is missing was not captured.
+    /// So much has come behind a gap that what is missing was not captured: this is not kept.
     pub(super) fn put(&mut self, seq: SeqNumber, data: &[u8]) -> Result<(), Missing> {
         let next = self.first.0.wrapping_add(self.end as u32);
         let distance = seq.0.wrapping_sub(next).cast_signed();
@@ -63,7 +75,7 @@ impl Stream {
             && *entry.key() <= self.end
         {
             let (place, data) = entry.remove_entry();
-            self.ahead_bytes -= data.len();
+            self.ahead_cost -= AHEAD_PIECE_COST + data.len();
             self.put_next(place, &data);
         }
         Ok(())
@@ -79,13 +91,18 @@ impl Stream {
     }
 
     fn put_ahead(&mut self, place: u64, data: &[u8]) -> Result<(), Missing> {
-        let bytes = self.ahead_bytes + data.len();
-        if bytes > AHEAD_BYTES_MAX || self.ahead.len() == AHEAD_SEGMENTS_MAX {
+        if self.ahead_cost + AHEAD_PIECE_COST + data.len() > self.ahead_cost_max {
             return Err(Missing);
         }
-        let known = self.ahead.get(&place).map_or(0, Vec::len);
-        if data.len() > known {
-            self.ahead_bytes = bytes - known;
+        let before = self.ahead.range_mut(..=place).next_back();
+        let before = before.map(|(at, piece)| ((place - at) as usize, piece));
+        if let Some((distance, piece)) = before.filter(|(distance, piece)| *distance <= piece.len())
+        {
+            let fresh = data.get(piece.len() - distance..).unwrap_or_default();
+            piece.extend_from_slice(fresh);
+            self.ahead_cost += fresh.len();
+        } else {
+            self.ahead_cost += AHEAD_PIECE_COST + data.len();
             self.ahead.insert(place, data.to_vec());
         }
         Ok(())
@@ -98,7 +115,7 @@ impl Stream {
 
     /// Gives back its memory.
     pub(super) fn clear(&mut self) {
-        *self = Self::new(self.first);
+        *self = Self::with_ahead(self.first, self.ahead_cost_max);
     }
 
     /// The place where what is in order ends.
@@ -119,9 +136,9 @@ impl Stream {
         }
     }
 
-    /// Bytes that it keeps.
+    /// Bytes that it keeps at most: a piece that grows has up to twice its length.
     pub(super) fn held(&self) -> usize {
-        self.ready.len() + self.ahead_bytes
+        self.ready.capacity() + 2 * self.ahead_cost
     }
 }
 
@@ -148,7 +165,7 @@ mod tests {
                 stream.put(seq, piece).expect("there is room");
             }
             assert_eq!(stream.ready(), data);
-            assert_eq!(stream.held(), data.len(), "nothing is left ahead");
+            assert_eq!(stream.ahead_cost, 0, "nothing is left ahead");
         }
     }
 
@@ -161,7 +178,23 @@ mod tests {
             seq.0 += 100;
             stream.put(seq, &[0; 100]).is_err()
         });
-        assert!(put.is_some() && stream.held() <= AHEAD_BYTES_MAX + 2);
+        assert!(put.is_some() && stream.ahead_cost <= AHEAD_BYTES_MAX);
+        assert_eq!(stream.ahead.len(), 1, "there is one gap");
         assert_eq!(stream.ready(), b"ab");
+    }
+
+    /// Each piece costs more than its byte.
+    #[test]
+    fn pieces_behind_gaps_are_bounded() {
+        let mut stream = Stream::of_quic(64 * 1024);
+        let put = (1..64 * 1024).find(|nth| stream.put_at(2 * nth, b"x").is_err());
+        assert!(put.is_some_and(|nth| nth <= 64 * 1024 / AHEAD_PIECE_COST as u64));
+        assert!(stream.held() >= stream.ahead.len() * 100);
+        // What is in order goes on, and makes room.
+        for place in [0, 1, 3] {
+            stream.put_at(place, b"x").expect("it is next");
+        }
+        assert_eq!(stream.end(), 5);
+        stream.put_at(64 * 1024, b"x").expect("there is room");
     }
 }

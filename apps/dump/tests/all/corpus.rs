@@ -7,7 +7,7 @@
 #[path = "../../../../fuzz/bodies/dump.rs"]
 mod bodies;
 #[path = "../../../../fuzz/bodies/dump_quic.rs"]
-mod quic_bodies;
+pub mod quic_bodies;
 use crate::common;
 
 use common::packets;

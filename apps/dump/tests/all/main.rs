@@ -4,5 +4,9 @@ mod common;
 mod corpus;
 mod files;
 mod live;
+mod quic;
 mod tcpdump;
 mod text;
+
+#[global_allocator]
+static HEAP: exos_testing::heap::Counting = exos_testing::heap::Counting;

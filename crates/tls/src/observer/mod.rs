@@ -33,7 +33,7 @@ use crate::record::{ContentType, Header, Version};
 use direction::{Direction, Phase};
 use keys::Suite;
 
-pub use quic::{Level, OpenedPacket, PacketKeys, QuicObserver};
+pub use quic::{Level, OpenedPacket, PacketKeys, QuicObserver, is_retry};
 pub use rustls::HandshakeType;
 pub use seen::{Obstacle, Seen, Side, Taken};
 

@@ -24,6 +24,8 @@ use crate::keylog::{KeyLog, Label, RANDOM_LEN};
 /// Bytes of a packet behind the begin of its number, before those that are a sample for its header's protection (RFC 9001 §5.4.2).
 const SAMPLE_AFTER: usize = 4;
 const SAMPLE_LEN: usize = 16;
+/// Bytes at the end of a Retry packet (RFC 9001 §5.8).
+const TAG_LEN: usize = 16;
 /// The first bit of a long header (RFC 9000 §17.2), and the bit of a short one that changes with its keys (§17.3.1).
 const LONG: u8 = 0x80;
 const KEY_PHASE: u8 = 0x04;
@@ -48,6 +50,9 @@ impl Level {
     /// Packets are numbered, and CRYPTO frames have places, by these (RFC 9000 §12.3).
     pub const SPACES: usize = 3;
 
+    /// How many there are.
+    pub const ALL: usize = 4;
+
     /// The number of its space.
     pub const fn space(self) -> usize {
         match self {
@@ -66,6 +71,7 @@ pub struct QuicObserver {
     early_suites: Vec<Suite>,
     /// What the client offers, up to the server's answer; then what was agreed on.
     protocols: Vec<Box<[u8]>>,
+    takes_early_data: bool,
     messages: [[Messages; Level::SPACES]; 2],
 }
 
@@ -81,9 +87,19 @@ impl QuicObserver {
         self.protocols.iter().any(|it| **it == *protocol)
     }
 
+    /// The server has taken early data, so that the client goes on behind that (RFC 9001 §4.6.2).
+    pub fn takes_early_data(&self) -> bool {
+        self.takes_early_data
+    }
+
     /// Bytes that it keeps.
     pub fn held(&self) -> usize {
-        self.messages.iter().flatten().map(Messages::held).sum()
+        let messages = self.messages.iter().flatten().map(Messages::held);
+        let protocols = self.protocols.iter();
+        // With what the allocator takes of each.
+        let protocols = protocols.map(|it| size_of_val(it) + it.len() + 32);
+        let suites = self.early_suites.capacity() * size_of::<Suite>();
+        messages.sum::<usize>() + protocols.sum::<usize>() + suites
     }
 
     /// Takes what `side` has sent in CRYPTO frames, and gives the messages that are whole by that, each with its header.
@@ -114,7 +130,10 @@ impl QuicObserver {
             protocols.map(Box::from).collect()
         };
         match (level, side, HandshakeType::from(message[0])) {
-            (Level::Initial, Side::Client, HandshakeType::ClientHello) => {
+            // The first one stays: one behind a request for another has the same number (RFC 8446 §4.1.2), and anybody can write one.
+            (Level::Initial, Side::Client, HandshakeType::ClientHello)
+                if self.client_random.is_none() =>
+            {
                 let hello = HelloView::parse(message).map_err(|_| Obstacle::Unexpected)?;
                 self.client_random = Some(*hello.random());
                 self.protocols = own(&hello.extensions());
@@ -122,7 +141,7 @@ impl QuicObserver {
                 let known = Suite::ALL_13.into_iter().filter(offered);
                 self.early_suites = known.filter_map(Suite::of).collect();
             }
-            (Level::Initial, Side::Server, HandshakeType::ServerHello) => {
+            (Level::Initial, Side::Server, HandshakeType::ServerHello) if self.suite.is_none() => {
                 let hello = HelloView::parse(message).map_err(|_| Obstacle::Unexpected)?;
                 if hello.kind() != HelloKind::Server {
                     return Ok(());
@@ -135,7 +154,9 @@ impl QuicObserver {
                 self.suite = Some(suite.ok_or(Obstacle::Suite(number))?);
             }
             (Level::Handshake, Side::Server, HandshakeType::EncryptedExtensions) => {
-                self.protocols = own(&Extensions::encrypted(&message[MESSAGE_HEADER_LEN..]));
+                let extensions = Extensions::encrypted(&message[MESSAGE_HEADER_LEN..]);
+                self.protocols = own(&extensions);
+                self.takes_early_data = extensions.has_early_data();
             }
             _ => {}
         }
@@ -185,8 +206,9 @@ pub struct PacketKeys {
     /// Of which the next keys are made.
     secret: Vec<u8>,
     current: PacketKey,
-    previous: Option<PacketKey>,
-    next: Option<(Vec<u8>, PacketKey)>,
+    /// Of most connections there are neither.
+    previous: Option<Box<PacketKey>>,
+    next: Option<Box<(Vec<u8>, PacketKey)>>,
     phase: bool,
 }
 
@@ -203,6 +225,8 @@ struct Labels {
     iv: &'static [u8],
     header: &'static [u8],
     update: &'static [u8],
+    /// Of the tags of Retry packets (RFC 9001 §5.8, RFC 9369 §3.3.3).
+    retry: ([u8; 16], [u8; NONCE_LEN]),
 }
 
 const LABELS_1: Labels = Labels {
@@ -214,6 +238,10 @@ const LABELS_1: Labels = Labels {
     iv: b"quic iv",
     header: b"quic hp",
     update: b"quic ku",
+    retry: (
+        0xbe0c_690b_9f66_575a_1d76_6b54_e368_c84e_u128.to_be_bytes(),
+        *b"\x46\x15\x99\xd3\x5d\x63\x2b\xf2\x23\x98\x25\xbb",
+    ),
 };
 const LABELS_2: Labels = Labels {
     salt: [
@@ -224,6 +252,10 @@ const LABELS_2: Labels = Labels {
     iv: b"quicv2 iv",
     header: b"quicv2 hp",
     update: b"quicv2 ku",
+    retry: (
+        0x8fb4_b01b_56ac_48e2_60fb_cbce_ad7c_cc92_u128.to_be_bytes(),
+        *b"\xd8\x69\x69\xbc\x2d\x7c\x6d\x99\x90\xef\xb0\x4a",
+    ),
 };
 
 impl Labels {
@@ -274,6 +306,13 @@ impl PacketKeys {
         })
     }
 
+    /// Bytes that they take.
+    pub fn held(&self) -> usize {
+        let more = usize::from(self.previous.is_some()) + usize::from(self.next.is_some());
+        // A secret, and what an allocator takes of each.
+        size_of::<Self>() + more * (size_of::<PacketKey>() + 96) + 96
+    }
+
     /// Decrypts a packet whose number begins at `number_at`, and appends its frames to `plain`. `largest` is the largest number that has
     /// come of this side in its space.
     pub fn open(
@@ -319,18 +358,34 @@ impl PacketKeys {
             let secret = suite.expand(&self.secret, labels.update, self.secret.len());
             let secret = secret.ok()?;
             let key = PacketKey::new(suite, labels, &secret).ok()?;
-            self.next = Some((secret, key));
+            self.next = Some(Box::new((secret, key)));
         }
-        let (_, next) = self.next.as_ref()?;
+        let (_, next) = self.next.as_deref()?;
         if let Some(frames) = next.open(number, head, sealed, plain) {
-            let (secret, key) = self.next.take()?;
+            let (secret, key) = *self.next.take()?;
             self.secret = secret;
-            self.previous = Some(std::mem::replace(&mut self.current, key));
+            self.previous = Some(Box::new(std::mem::replace(&mut self.current, key)));
             self.phase = !self.phase;
             return Some(frames);
         }
         self.previous.as_ref()?.open(number, head, sealed, plain)
     }
+}
+
+/// Whether this is a Retry packet by which a server answers a client whose first packet went to `first_id` (RFC 9001 §5.8).
+pub fn is_retry(version: u32, first_id: &[u8], packet: &[u8]) -> bool {
+    let Some((head, tag)) = packet.split_last_chunk::<TAG_LEN>() else {
+        return false;
+    };
+    let (key, nonce) = &Labels::of(version).retry;
+    let Ok(key) = UnboundKey::new(&AES_128_GCM, key) else {
+        return false;
+    };
+    let head = [&[first_id.len() as u8], first_id, head].concat();
+    let nonce = Nonce::assume_unique_for_key(*nonce);
+    let mut tag = *tag;
+    let key = LessSafeKey::new(key);
+    key.open_in_place(nonce, Aad::from(head), &mut tag).is_ok()
 }
 
 /// The number of which the lower `len` bytes are these: the one nearest to what comes next (RFC 9000 §A.3).

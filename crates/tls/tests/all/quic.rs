@@ -1,7 +1,7 @@
 //! QUIC connections of others: keys of packets by the packets that the RFCs show, and against rustls' own; changes of keys; numbers.
 
 use exos_tls::keylog::KeyLog;
-use exos_tls::observer::{Level, Obstacle, PacketKeys, QuicObserver, Side};
+use exos_tls::observer::{Level, Obstacle, PacketKeys, QuicObserver, Side, is_retry};
 use exos_tls::policy::MinimumVersion;
 use exos_wire::quic::{LongHeaderView, VERSION_1, VERSION_2};
 use rustls::quic::{self, KeyChange, Keys, Version};
@@ -13,6 +13,32 @@ fn bytes(hex: &str) -> Vec<u8> {
     let digits: Vec<u32> = hex.chars().filter_map(|c| c.to_digit(16)).collect();
     let pairs = digits.chunks_exact(2);
     pairs.map(|pair| (pair[0] << 4 | pair[1]) as u8).collect()
+}
+
+/// The Retry packets of RFC 9001 §A.4 and RFC 9369 §A.4, of which no bit may be another.
+#[test]
+fn retry_packets_of_the_rfcs() {
+    let id = bytes("8394c8f03e515708");
+    for (version, hex) in [
+        (
+            VERSION_1,
+            "ff000000010008f067a5502a4262b5746f6b656e04a265ba2eff4d829058fb3f0f2496ba",
+        ),
+        (
+            VERSION_2,
+            "cf6b3343cf0008f067a5502a4262b5746f6b656ec8646ce8bfe33952d955543665dcc7b6",
+        ),
+    ] {
+        let packet = bytes(hex);
+        assert!(is_retry(version, &id, &packet));
+        assert!(!is_retry(version, &id[1..], &packet));
+        for at in 0..packet.len() {
+            let mut other = packet.clone();
+            other[at] ^= 1;
+            assert!(!is_retry(version, &id, &other), "{at}");
+            assert!(!is_retry(version, &id, &packet[..at]));
+        }
+    }
 }
 
 /// The server's first packets of RFC 9001 §A.3 and RFC 9369 §A.3.

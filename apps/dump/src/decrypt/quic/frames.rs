@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use exos_http3::varint;
+use exos_tls::observer::Level;
 
 use super::StreamPart;
 use crate::limits::ACK_RANGES_SHOWN;
@@ -20,6 +21,8 @@ pub(super) struct Frame<'a> {
 pub(super) enum Content<'a> {
     /// Nothing that is followed.
     Nothing,
+    /// The largest number that has come of the other side.
+    Ack(u64),
     /// A part of the handshake.
     Crypto { offset: u64, data: &'a [u8] },
     /// A part of a stream.
@@ -39,9 +42,12 @@ pub(crate) struct Close {
     pub(crate) reason: Vec<u8>,
 }
 
-/// Takes the first frame; `None` where it is none, or ends before it should.
-pub(super) fn next<'a>(rest: &mut &'a [u8]) -> Option<Frame<'a>> {
+/// Takes the first frame of a packet; `None` where it is none that such a packet may have, or ends before it should.
+pub(super) fn next<'a>(level: Level, rest: &mut &'a [u8]) -> Option<Frame<'a>> {
     let kind = varint::take(rest)?;
+    if !is_of(level, kind) {
+        return None;
+    }
     let mut content = Content::Nothing;
     let line = match kind {
         0 => {
@@ -50,7 +56,10 @@ pub(super) fn next<'a>(rest: &mut &'a [u8]) -> Option<Frame<'a>> {
             format!("PADDING {}", len + 1)
         }
         1 => "PING".to_owned(),
-        2 | 3 => ack(kind == 3, rest)?,
+        2 | 3 => {
+            content = Content::Ack(varint::take(&mut { *rest })?);
+            ack(kind == 3, rest)?
+        }
         4 => {
             let [stream, code, size] = numbers(rest)?;
             format!("RESET_STREAM {stream} {code:#x} at {size}")
@@ -148,6 +157,15 @@ pub(super) fn next<'a>(rest: &mut &'a [u8]) -> Option<Frame<'a>> {
     Some(Frame { line, content })
 }
 
+/// Table 3 of RFC 9000 §12.4, and §12.5. What Initial packets say anybody can write, and what early ones do can be sent again.
+fn is_of(level: Level, kind: u64) -> bool {
+    match level {
+        Level::Initial | Level::Handshake => matches!(kind, 0..=3 | 6 | 0x1c),
+        Level::Early => !matches!(kind, 2 | 3 | 6 | 7 | 0x19 | 0x1b | 0x1e),
+        Level::Traffic => true,
+    }
+}
+
 /// Bytes by which a peer without memory ends a connection (§10.3).
 const RESET_TOKEN_LEN: usize = 16;
 
@@ -215,7 +233,7 @@ mod tests {
         let mut rest = bytes;
         let mut lines = Vec::new();
         while !rest.is_empty() {
-            match next(&mut rest) {
+            match next(Level::Traffic, &mut rest) {
                 Some(frame) => lines.push(frame.line),
                 None => break,
             }
@@ -279,6 +297,30 @@ mod tests {
                 "PADDING 1"
             ]
         );
+    }
+
+    /// Each kind in each sort of packet (RFC 9000 §12.4, table 3).
+    #[test]
+    fn packets_have_frames_of_their_level() {
+        let long = [0, 1, 2, 3, 6, 0x1c];
+        let not_early = [2, 3, 6, 7, 0x19, 0x1b, 0x1e];
+        for kind in (0..0x1f).chain([0x1f, 0x30, 0x31]) {
+            assert_eq!(is_of(Level::Initial, kind), long.contains(&kind), "{kind}");
+            assert_eq!(
+                is_of(Level::Handshake, kind),
+                long.contains(&kind),
+                "{kind}"
+            );
+            assert_eq!(
+                is_of(Level::Early, kind),
+                !not_early.contains(&kind),
+                "{kind}"
+            );
+            assert!(is_of(Level::Traffic, kind));
+        }
+        let stream = [8, 4, 1, 2];
+        assert!(next(Level::Initial, &mut &stream[..]).is_none());
+        assert!(next(Level::Early, &mut &stream[..]).is_some());
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! HTTP/3 in the streams of a connection (RFC 9114): frames as they begin, field sections as they end.
+//! HTTP/3 in the streams that one side of a connection sends (RFC 9114): frames as they begin, field sections as they end.
 //!
 //! Payloads of other frames are passed over. What is kept of a stream is what stands behind a gap, and one field section, which is bounded;
-//! and of a connection a bounded number of streams.
+//! and of a side a bounded number of streams.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,19 +10,19 @@ use exos_http3::{qpack, varint};
 
 use super::super::http2::Frame;
 use super::super::stream::Stream;
-use super::StreamPart;
-use crate::limits::{FIELDS_SHOWN, FOLLOWED_STREAMS_MAX, HEADER_BLOCK_LEN_MAX};
-use exos_tls::observer::Side;
+use super::{Shown, StreamPart, Told};
+use crate::limits::{
+    AHEAD_BYTES_MAX, FIELDS_SHOWN, FOLLOWED_STREAMS_MAX, HEADER_BLOCK_LEN_MAX, STREAMS_HELD_MAX,
+};
 
-/// A stream in one of its directions. Requests come first, so that these are forgotten first.
+/// A stream. Requests come first, so that these are forgotten first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     is_one_way: bool,
     id: u64,
-    is_server: bool,
 }
 
-/// One direction of a stream.
+/// What one side sends of a stream.
 #[derive(Debug)]
 struct Half {
     bytes: Stream,
@@ -32,108 +32,105 @@ struct Half {
     is_typed: bool,
     /// Bytes of a payload that are still to be passed over.
     skipped: u64,
-    /// Nothing of it is told.
-    is_over: bool,
 }
+
+/// Nothing more of a stream is told.
+#[derive(Debug, PartialEq, Eq)]
+struct Over;
 
 /// The streams that are followed.
 #[derive(Debug, Default)]
 pub(super) struct Http3 {
     halves: BTreeMap<Key, Half>,
-    /// Those that have ended last: what is sent again of them is not told again.
+    /// Those that have ended last, in whatever order: what is sent again of them is not told again.
     ended: VecDeque<Key>,
-    /// The latest of each of the four kinds of streams, in both directions.
-    latest: [[Option<u64>; 4]; 2],
+    /// Of each of the four kinds of streams: all below have ended that are not followed.
+    ended_below: [u64; 4],
     held: usize,
 }
 
 impl Http3 {
-    /// Takes what a frame has of a stream; gives the frames of HTTP/3 in what is in order by that.
-    pub(super) fn take(
-        &mut self,
-        side: Side,
-        part: &StreamPart<'_>,
-        keeps_fields: bool,
-    ) -> Vec<Frame> {
+    /// Takes what a frame has of a stream; tells the frames of HTTP/3 in what is in order by that.
+    pub(super) fn take(&mut self, part: &StreamPart<'_>, shown: &mut Shown) {
         let key = Key {
             is_one_way: part.id & 2 != 0,
             id: part.id,
-            is_server: side == Side::Server,
         };
-        let latest = &mut self.latest[usize::from(key.is_server)][(part.id & 3) as usize];
-        let is_new = latest.is_none_or(|latest| part.id > latest);
         let mut half = match self.halves.remove(&key) {
             Some(half) => half,
-            // Of one that has ended, again; or of one that was forgotten.
-            None if !is_new && (part.offset > 0 || self.ended.contains(&key)) => return Vec::new(),
+            None if self.has_ended(key) => return,
             None => Half::new(),
         };
-        if is_new {
-            *latest = Some(part.id);
-        }
         self.held -= half.bytes.held();
-        let mut frames = Vec::new();
-        if half.bytes.put_at(part.offset, part.data).is_err() {
-            frames.push(line("packets are missing".to_owned()));
-            half.end();
+        let is_missing = half.bytes.put_at(part.offset, part.data).is_err();
+        if is_missing {
+            shown.tell(line("packets are missing".to_owned()));
         }
         half.last = half.last.or(part.end());
-        half.take(key.is_one_way, keeps_fields, &mut frames);
-        if half.last.is_none_or(|last| half.bytes.end() < last) {
+        let is_over = is_missing || half.take(key.is_one_way, shown) == Err(Over);
+        if is_over || half.last.is_some_and(|last| half.bytes.end() >= last) {
+            self.end(key);
+        } else {
             self.held += half.bytes.held();
             self.halves.insert(key, half);
-        } else {
-            if self.ended.len() == FOLLOWED_STREAMS_MAX {
-                self.ended.pop_front();
-            }
-            self.ended.push_back(key);
         }
-        if self.halves.len() > FOLLOWED_STREAMS_MAX
-            && let Some((_, half)) = self.halves.pop_first()
-        {
+        while self.halves.len() > FOLLOWED_STREAMS_MAX || self.held > STREAMS_HELD_MAX {
+            let Some((key, half)) = self.halves.pop_first() else {
+                break;
+            };
             self.held -= half.bytes.held();
+            self.end(key);
         }
-        frames
+    }
+
+    fn has_ended(&self, key: Key) -> bool {
+        key.id < self.ended_below[kind_of(key.id)] || self.ended.contains(&key)
+    }
+
+    fn end(&mut self, key: Key) {
+        if self.ended.len() == FOLLOWED_STREAMS_MAX
+            && let Some(oldest) = self.ended.pop_front()
+        {
+            let below = &mut self.ended_below[kind_of(oldest.id)];
+            *below = (*below).max(oldest.id + 1);
+        }
+        self.ended.push_back(key);
     }
 
     /// Bytes that it keeps.
     pub(super) fn held(&self) -> usize {
-        let halves = self.halves.len() * size_of::<(Key, Half)>();
-        self.held + halves + self.ended.len() * size_of::<Key>()
+        // A tree's nodes are half full at least.
+        let halves = 2 * self.halves.len() * size_of::<(Key, Half)>();
+        size_of::<Self>() + self.held + halves + self.ended.capacity() * size_of::<Key>()
     }
+}
+
+/// Who begins a stream, and which ways it goes (RFC 9000 §2.1).
+fn kind_of(id: u64) -> usize {
+    (id & 3) as usize
 }
 
 impl Half {
     fn new() -> Self {
         Self {
-            bytes: Stream::new(exos_wire::SeqNumber(0)),
+            bytes: Stream::of_quic(AHEAD_BYTES_MAX),
             last: None,
             is_typed: false,
             skipped: 0,
-            is_over: false,
         }
     }
 
-    fn end(&mut self) {
-        self.bytes.clear();
-        self.is_over = true;
-    }
-
-    fn take(&mut self, is_one_way: bool, keeps_fields: bool, frames: &mut Vec<Frame>) {
-        if self.is_over {
-            self.bytes.clear();
-            return;
-        }
+    fn take(&mut self, is_one_way: bool, shown: &mut Shown) -> Result<(), Over> {
         let ready = self.bytes.ready();
         let mut rest = ready;
         if is_one_way && !self.is_typed {
             let Some(kind) = varint::take(&mut rest) else {
-                return;
+                return Ok(());
             };
             self.is_typed = true;
-            frames.push(line(name_of_stream(kind)));
+            shown.tell(line(name_of_stream(kind)));
             if kind != stream::CONTROL {
-                return self.end();
+                return Err(Over);
             }
         }
         loop {
@@ -145,26 +142,31 @@ impl Half {
                 break;
             };
             if !matches!(kind, kind::HEADERS | kind::PUSH_PROMISE) {
-                frames.push(line(name_of_frame(kind, len)));
+                shown.tell(line(name_of_frame(kind, len)));
                 (rest, self.skipped) = (behind, len);
                 continue;
             }
             if len > HEADER_BLOCK_LEN_MAX as u64 {
-                frames.push(line("HEADERS that are too long".to_owned()));
-                return self.end();
+                shown.tell(line("HEADERS that are too long".to_owned()));
+                return Err(Over);
             }
             let Some((section, behind)) = behind.split_at_checked(len as usize) else {
                 break;
             };
-            frames.push(head(kind, section, keeps_fields));
+            shown.tell(Told::Http3(head(kind, section, shown.keeps_fields)));
             rest = behind;
         }
         let taken = ready.len() - rest.len();
         self.bytes.consume(taken);
+        Ok(())
     }
 }
 
-fn line(text: String) -> Frame {
+fn line(text: String) -> Told {
+    Told::Http3(plain(text))
+}
+
+fn plain(text: String) -> Frame {
     Frame {
         line: text.into_bytes(),
         fields: Vec::new(),
@@ -213,7 +215,7 @@ fn head(kind: u64, section: &[u8], keeps_fields: bool) -> Frame {
         frame.add_field(name, value, &mut room, keeps_fields);
     });
     if decoded.is_err() {
-        frame = line(format!("{name} by QPACK's dynamic table"));
+        frame = plain(format!("{name} by QPACK's dynamic table"));
     }
     frame
 }
@@ -222,6 +224,7 @@ fn head(kind: u64, section: &[u8], keeps_fields: bool) -> Frame {
 mod tests {
     use exos_http3::frame;
 
+    use super::super::Header;
     use super::*;
 
     fn told(http3: &mut Http3, id: u64, offset: u64, data: &[u8], is_last: bool) -> Vec<String> {
@@ -231,10 +234,22 @@ mod tests {
             data,
             is_last,
         };
-        let frames = http3.take(Side::Server, &part, false).into_iter();
-        frames
-            .map(|frame| String::from_utf8(frame.line).expect("names"))
-            .collect()
+        let mut shown = Shown::default();
+        let destination = Vec::new();
+        let header = Header {
+            long: None,
+            source: destination.clone(),
+            destination,
+            token_len: 0,
+        };
+        shown.begin(header, None);
+        http3.take(&part, &mut shown);
+        let told = shown.packets.remove(0).told.into_iter();
+        told.map(|told| match told {
+            Told::Http3(frame) => String::from_utf8(frame.line).expect("names"),
+            other => panic!("{other:?}"),
+        })
+        .collect()
     }
 
     /// An answer of 300 bytes.
@@ -294,6 +309,50 @@ mod tests {
         );
     }
 
+    /// Parts of several streams in all orders: a stream that begins late has not ended.
+    #[test]
+    fn streams_come_in_any_order() {
+        let answer = answer();
+        let (first, second) = answer.split_at(4);
+        let mut parts = Vec::new();
+        for id in [0, 4, 8] {
+            parts.push((id, 0, first, false));
+            parts.push((id, 4, second, true));
+        }
+        let mut random = exos_testing::Random(5);
+        for _ in 0..100 {
+            for i in (1..parts.len()).rev() {
+                parts.swap(i, random.below(i + 1));
+            }
+            let mut http3 = Http3::default();
+            let mut all = Vec::new();
+            for (id, at, data, is_last) in parts.iter().chain(&parts) {
+                all.extend(told(&mut http3, *id, *at, data, *is_last));
+            }
+            all.sort();
+            let wanted = ["DATA 300"; 3].into_iter().chain(["HEADERS 200"; 3]);
+            assert_eq!(all, wanted.collect::<Vec<_>>());
+        }
+        // What has ended long ago is not told again either.
+        let mut http3 = Http3::default();
+        for id in (0..4 * FOLLOWED_STREAMS_MAX as u64).map(|nth| 4 * nth) {
+            assert_eq!(told(&mut http3, id, 0, &answer, true).len(), 2);
+        }
+        assert_eq!(told(&mut http3, 0, 0, &answer, true), [""; 0]);
+    }
+
+    /// A megabyte behind a gap in each of many streams.
+    #[test]
+    fn bytes_behind_gaps_are_bounded_together() {
+        let mut http3 = Http3::default();
+        for at in 0..16 {
+            for id in 0..64 {
+                told(&mut http3, 4 * id, 1 + 60_000 * at, &[0; 60_000], false);
+                assert!(http3.held() <= STREAMS_HELD_MAX + 64 * 1024);
+            }
+        }
+    }
+
     /// However many streams there are that never end.
     #[test]
     fn streams_are_bounded() {
@@ -303,7 +362,7 @@ mod tests {
             told(&mut http3, 4 * nth, 5, &[0; 100], false);
             told(&mut http3, 4 * nth + 1, 0, &[0, 0], true);
             assert!(http3.halves.len() <= FOLLOWED_STREAMS_MAX);
-            assert!(http3.held() < FOLLOWED_STREAMS_MAX * 1000);
+            assert!(http3.held() < FOLLOWED_STREAMS_MAX * 2000);
         }
         let at = frame::settings().len() as u64;
         assert_eq!(

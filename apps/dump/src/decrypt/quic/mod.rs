@@ -22,18 +22,20 @@ use super::Endpoint;
 use super::generations::Generations;
 use super::http2::Frame;
 use super::keys::Keys;
-use crate::limits::{QUIC_NAMES_MAX, TOLD_BYTES_MAX};
-use connection::{Connection, Packet};
+use crate::limits::{QUIC_NAMES_MAX, SEGMENTS_MAX, TOLD_BYTES_MAX};
+use connection::{Connection, Packet, SAMPLE_END};
 use names::{ALONE_LEN, Id, Name, Names};
 
 pub(crate) use frames::Close;
 
 /// The smallest datagram that has a client's Initial packet (RFC 9000 §14.1).
 const CLIENT_INITIAL_LEN_MIN: usize = 1200;
+/// Bytes at least of the identifier to which that goes (RFC 9000 §7.2).
+const FIRST_ID_LEN_MIN: usize = 8;
 /// The first bit of a long header (RFC 9000 §17.2).
 const LONG: u8 = 0x80;
 /// The shortest packet with a short header that can be decrypted: its first byte, and what is a sample behind four bytes of number.
-const SHORT_LEN_MIN: usize = 21;
+const SHORT_LEN_MIN: usize = 1 + SAMPLE_END;
 /// HTTP/3 (RFC 9114 §3.1.2).
 const PORT_HTTPS: u16 = 443;
 
@@ -198,7 +200,7 @@ impl Quic {
         self.shown.clear();
         let (mut rest, mut len) = (datagram.bytes, datagram.len);
         while let Some(view) = self.view(datagram, rest, len) {
-            self.long(datagram, &view, keys);
+            self.long(datagram, (&view, rest), keys);
             if view.next().is_empty() {
                 return &self.shown;
             }
@@ -232,7 +234,12 @@ impl Quic {
         self.names.get(&name).map(|_| view)
     }
 
-    fn long(&mut self, datagram: &Datagram<'_>, view: &LongHeaderView<'_>, keys: &mut Keys) {
+    fn long(
+        &mut self,
+        datagram: &Datagram<'_>,
+        (view, bytes): (&LongHeaderView<'_>, &[u8]),
+        keys: &mut Keys,
+    ) {
         let header = Header {
             long: Some((view.packet_type(), view.version())),
             destination: view.destination_id().to_vec(),
@@ -243,34 +250,44 @@ impl Quic {
         let (Some(destination), Some(source)) = ids else {
             return self.shown.begin(header, None);
         };
-        let name = Name::new(destination, (datagram.from, datagram.to));
-        let reached = self.names.get(&name);
-        let known = reached.and_then(|(number, to)| {
-            let connection = self.connections.take(&number)?;
-            Some((number, to, connection))
-        });
+        let path = (datagram.from, datagram.to);
         // A client's packet names a connection that nobody knows. The first of a datagram: what is behind it goes to the same (§12.2).
         let begins = view.packet_type() == PacketType::Initial
             && self.shown.packets.is_empty()
-            && datagram.len >= CLIENT_INITIAL_LEN_MIN;
+            && datagram.len >= CLIENT_INITIAL_LEN_MIN
+            && view.destination_id().len() >= FIRST_ID_LEN_MIN;
+        let reached = self.names.get(&Name::new(destination, path));
+        let known = reached.filter(|(number, _)| {
+            let known = self.connections.get(number);
+            let client = (datagram.from, source);
+            known.is_some_and(|known| !begins || !known.is_other(destination, client))
+        });
         let (number, to, mut connection) = match known {
-            Some(known) => known,
+            Some((number, to)) => match self.connections.take(&number) {
+                Some(connection) => (number, to, connection),
+                None => return self.shown.begin(header, None),
+            },
             None if begins => {
-                let new = Box::new(Connection::new(destination, view.version()));
+                let new = Connection::new((destination, source), path, view.version());
                 self.count += 1;
-                (self.count, Side::Server, new)
+                (self.count, Side::Server, Box::new(new))
             }
             None => return self.shown.begin(header, None),
         };
         let Some(protected) = view.protected() else {
+            let version = view.version();
             match (view.packet_type(), to) {
-                (PacketType::Retry, Side::Client) => connection.begin_again(Some(source)),
-                (PacketType::VersionNegotiation, Side::Client) => connection.begin_again(None),
+                (PacketType::Retry, Side::Client) => connection.retry(source, version, bytes),
+                (PacketType::VersionNegotiation, Side::Client) => {
+                    let before = 7 + view.destination_id().len() + view.source_id().len();
+                    connection.negotiate(bytes.get(before..).unwrap_or_default());
+                }
                 _ => {}
             }
             self.shown.begin(header, None);
-            return self.keep(number, connection, (datagram, to));
+            return self.keep(number, connection, path, to);
         };
+        let is_initial = view.packet_type() == PacketType::Initial;
         let packet = Packet {
             side: other(to),
             header,
@@ -279,11 +296,16 @@ impl Quic {
         };
         let is_opened = connection.packet(&packet, keys, &mut self.shown);
         if is_opened {
-            let ids = [(destination, to), (source, packet.side)];
+            // What a client begins with is its own choice; where its own identifier is, anybody may say in a packet that everybody can write.
+            let is_sure = !is_initial;
+            let ids = [
+                (destination, to, is_sure || known.is_none()),
+                (source, packet.side, is_sure),
+            ];
             connection.told_ids.extend(ids);
         }
-        if is_opened || reached.is_some() {
-            self.keep(number, connection, (datagram, to));
+        if is_opened || known.is_some() {
+            self.keep(number, connection, path, to);
         }
     }
 
@@ -301,7 +323,9 @@ impl Quic {
             return;
         };
         let id = &bytes[1..=id_len];
-        for packet in bytes.chunks(segment_len(bytes, id)) {
+        let before = datagram.bytes.len() - bytes.len();
+        let mut is_opened = false;
+        for packet in segments(before, bytes, id) {
             let header = Header {
                 long: None,
                 destination: id.to_vec(),
@@ -314,9 +338,18 @@ impl Quic {
                 bytes: packet,
                 number_at: 1 + id_len,
             };
-            connection.packet(&packet, keys, &mut self.shown);
+            is_opened |= connection.packet(&packet, keys, &mut self.shown);
         }
-        self.keep(number, connection, (datagram, to));
+        if is_opened && to == Side::Server && connection.path != path {
+            // The client has moved: its short identifiers are good between other addresses now.
+            connection.path = path;
+            let names = &self.names;
+            let is_client = |name: &&Name| names.get(name) == Some((number, Side::Client));
+            let ids = connection.names.iter().filter(is_client);
+            let ids = ids.filter_map(|name| Some((name.short()?, Side::Client, true)));
+            connection.told_ids.extend(ids);
+        }
+        self.keep(number, connection, path, to);
     }
 
     /// Keeps a connection, and the names that it has got by a datagram that went to this side.
@@ -324,16 +357,22 @@ impl Quic {
         &mut self,
         number: u64,
         mut connection: Box<Connection>,
-        (datagram, to): (&Datagram<'_>, Side),
+        (from, at): (Endpoint, Endpoint),
+        to: Side,
     ) {
-        for (id, side) in std::mem::take(&mut connection.told_ids) {
+        for (id, side, is_sure) in std::mem::take(&mut connection.told_ids) {
             let path = match side == to {
-                true => (datagram.from, datagram.to),
-                false => (datagram.to, datagram.from),
+                true => (from, at),
+                false => (at, from),
             };
             let name = Name::new(id, path);
-            if self.names.get(&name) == Some((number, side)) {
-                continue;
+            match self.names.get(&name) {
+                Some(reached) if reached == (number, side) => continue,
+                // Another's, wherever that is.
+                Some((owner, _)) if owner != number && !is_sure && name.short().is_none() => {
+                    continue;
+                }
+                _ => {}
             }
             if connection.names.len() >= QUIC_NAMES_MAX {
                 let oldest = connection.names.remove(0);
@@ -350,16 +389,20 @@ impl Quic {
     }
 }
 
-/// Bytes of the datagrams that a kernel or a device cuts this one into (segmentation offload): where it was captured before, the same
-/// identifier comes again, at the same distance. All of one that is not to be cut.
-fn segment_len(bytes: &[u8], id: &[u8]) -> usize {
+/// The packets with short headers that these bytes are, behind `before` others of their datagram. A kernel or a device may be about to cut it
+/// into several (segmentation offload): then the same identifier comes again, at the same distance.
+fn segments<'a>(before: usize, bytes: &'a [u8], id: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
     let behind = bytes.get(SHORT_LEN_MIN..).unwrap_or_default();
     let again = match id.len() >= ALONE_LEN {
         true => behind.windows(id.len()).position(|part| part == id),
         false => None,
     };
     // A first byte stands before it.
-    again.map_or(bytes.len(), |at| SHORT_LEN_MIN + at - 1)
+    let len = again.map_or(bytes.len(), |at| SHORT_LEN_MIN + at - 1);
+    let (first, rest) = bytes.split_at(len);
+    let of_id = |packet: &&[u8]| packet.get(1..).is_some_and(|it| it.starts_with(id));
+    let rest = rest.chunks((before + len).max(1)).take_while(of_id);
+    std::iter::once(first).chain(rest).take(SEGMENTS_MAX)
 }
 
 fn other(side: Side) -> Side {

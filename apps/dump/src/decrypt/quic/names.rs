@@ -50,6 +50,13 @@ impl Name {
     }
 }
 
+impl Name {
+    /// The identifier of a short name, which is good between two addresses.
+    pub(super) fn short(&self) -> Option<Id> {
+        self.path.map(|_| self.id)
+    }
+}
+
 /// The number of a connection, and the side that is reached.
 pub(super) type Reached = (u64, Side);
 

@@ -1,0 +1,395 @@
+//! QUIC that others forge, lose, and send in another order: what a connection shows stays what its ends have said, and memory is bounded.
+
+use exos_dump::limits::HELD_BYTES_MAX;
+use exos_dump::text::{Printer, Style};
+use exos_testing::heap;
+
+use crate::corpus::quic_bodies::{
+    ENDS, End, FIRST_ID, IDS, Keys, SHORT, hello, log, long_head, show,
+};
+
+/// Somebody else, who sees the connection.
+const OTHER: End = ([6, 6, 6, 6], 1);
+const OUT: (End, End) = (ENDS[0], ENDS[1]);
+const IN: (End, End) = (ENDS[1], ENDS[0]);
+
+fn number(number: usize) -> [u8; 4] {
+    (0x8000_0000 | number as u32).to_be_bytes()
+}
+
+/// A part of a stream.
+fn stream(id: usize, at: usize, data: &[u8]) -> Vec<u8> {
+    let head = [&[0xe][..], &number(id), &number(at), &number(data.len())].concat();
+    [&head, data].concat()
+}
+
+/// A whole request: GET, https, and this path, by QPACK's fixed table.
+fn request(id: usize, path: &str) -> Vec<u8> {
+    let head = [
+        1,
+        6 + path.len() as u8,
+        0,
+        0,
+        0xd1,
+        0xd7,
+        0x51,
+        path.len() as u8,
+    ];
+    let mut frame = stream(id, 0, &[&head[..], path.as_bytes()].concat());
+    frame[0] |= 1;
+    frame
+}
+
+/// A part of the handshake.
+fn crypto(at: usize, data: &[u8]) -> Vec<u8> {
+    [&[6][..], &number(at), &number(data.len()), data].concat()
+}
+
+/// A long packet, filled up to a datagram of 1,200 bytes.
+fn initial(keys: &Keys, (to, from): (&[u8], &[u8]), number: u32, frames: &[u8]) -> Vec<u8> {
+    let mut frames = frames.to_vec();
+    frames.resize(1200, 0);
+    keys.seal(&long_head(0xc0, to, from, frames.len()), number, &frames)
+}
+
+fn short(secret: u8, to: &[u8], number: u32, frames: &[u8]) -> Vec<u8> {
+    let frames = [frames, &[0; 8]].concat();
+    let head = [&[SHORT | 1], to].concat();
+    Keys::new(&[secret; 32]).seal(&head, number, &frames)
+}
+
+/// A connection with both hellos, and its keys.
+struct Capture(Printer);
+
+impl Capture {
+    fn new() -> Capture {
+        let mut printer = Printer::new(Style::default());
+        printer.add_keys(log().as_bytes());
+        Capture(printer)
+    }
+
+    fn begun() -> Capture {
+        let mut capture = Capture::new();
+        capture.begin(OUT, FIRST_ID, IDS);
+        capture
+    }
+
+    fn begin(&mut self, (client, server): (End, End), first: [u8; 8], ids: [[u8; 8]; 2]) {
+        let (from_client, from_server) =
+            (Keys::initial(&first, false), Keys::initial(&first, true));
+        let packet = initial(&from_client, (&first, &ids[0]), 0, &hello(false));
+        let said = self.show((client, server), &packet);
+        assert!(said.contains("ClientHello"), "{said}");
+        let packet = initial(&from_server, (&ids[0], &ids[1]), 0, &hello(true));
+        let said = self.show((server, client), &packet);
+        assert!(said.contains("ServerHello"), "{said}");
+    }
+
+    fn show(&mut self, path: (End, End), payload: &[u8]) -> String {
+        show(&mut self.0, path, payload)
+    }
+
+    /// What the client sends with its keys.
+    fn client(&mut self, number: u32, frames: &[u8]) -> String {
+        self.show(OUT, &short(3, &IDS[1], number, frames))
+    }
+
+    /// What the server does.
+    fn server(&mut self, number: u32, frames: &[u8]) -> String {
+        self.show(IN, &short(4, &IDS[0], number, frames))
+    }
+
+    fn expect_request(&mut self, number: u32, path: &str) {
+        let said = self.client(number, &request(4 * number as usize, path));
+        assert!(
+            said.contains(&format!("HTTP/3 HEADERS GET {path}")),
+            "{said}"
+        );
+    }
+}
+
+/// What anybody can write (RFC 9000 §12.4, RFC 9001 §4.9.1).
+#[test]
+fn initial_packets_of_others_change_nothing() {
+    let keys = Keys::initial(&FIRST_ID, false);
+    let forged = |number, frames: &[u8]| initial(&keys, (&IDS[1], b"evil1234"), number, frames);
+    let before = hello(false).len() - 4;
+    let mut other_hello = hello(false)[4..].to_vec();
+    other_hello[6..38].fill(9);
+    let mut moved = vec![0x18, 1, 0, 8];
+    moved.extend(b"elsewher");
+    moved.extend([0; 16]);
+    for frames in [
+        request(0, "/forged"),
+        stream(0, 0, &[0; 40]),
+        crypto(before, &other_hello),
+        crypto(1 << 29, b"far ahead"),
+        moved,
+        vec![0x1d, 0, 0],
+    ] {
+        // Before the client has used a key, and after.
+        for is_early in [true, false] {
+            let mut capture = Capture::begun();
+            if !is_early {
+                capture.expect_request(1, "/before");
+            }
+            let said = capture.show((OTHER, ENDS[1]), &forged(7, &frames));
+            assert!(
+                said.contains("Initial") && !said.contains("HTTP/3"),
+                "{said}"
+            );
+            assert_eq!(said.contains('{'), is_early && frames[0] == 6, "{said}");
+            capture.expect_request(0, "/true");
+        }
+    }
+}
+
+/// An identifier is in clear in each packet that goes to it.
+#[test]
+fn names_of_others_are_not_taken() {
+    let mut capture = Capture::begun();
+    capture.expect_request(0, "/one");
+    let keys = Keys::initial(b"evilevil", false);
+    let theirs = initial(&keys, (b"evilevil", &IDS[1]), 0, &[1]);
+    assert!(capture.show((OTHER, ENDS[1]), &theirs).contains("PING"));
+    capture.expect_request(1, "/two");
+}
+
+/// A Retry packet without the tag of RFC 9001 §5.8, and a list with the version that is spoken (RFC 9000 §6.2).
+#[test]
+fn answers_that_a_client_drops_change_nothing() {
+    let retry = [
+        &[0xf0, 0, 0, 0, 1, 8][..],
+        &IDS[0],
+        &[8],
+        b"evil1234token",
+        &[0; 16],
+    ]
+    .concat();
+    let versions = [
+        &[0x80, 0, 0, 0, 0, 8][..],
+        &IDS[0],
+        &[8],
+        &FIRST_ID,
+        &[0, 0, 0, 1],
+    ]
+    .concat();
+    for answer in [retry, versions] {
+        let mut capture = Capture::new();
+        let client = Keys::initial(&FIRST_ID, false);
+        capture.show(
+            OUT,
+            &initial(&client, (&FIRST_ID, &IDS[0]), 0, &hello(false)),
+        );
+        capture.show(IN, &answer);
+        let server = Keys::initial(&FIRST_ID, true);
+        let said = capture.show(IN, &initial(&server, (&IDS[0], &IDS[1]), 0, &hello(true)));
+        assert!(said.contains("ServerHello"), "{said}");
+        capture.expect_request(0, "/x");
+    }
+}
+
+/// Tools with fixed identifiers.
+#[test]
+fn a_first_identifier_that_comes_again_begins_again() {
+    let mut capture = Capture::begun();
+    capture.expect_request(0, "/x");
+    let client = ([10, 0, 0, 1], 1000);
+    capture.begin((client, ENDS[1]), FIRST_ID, [*b"client_2", *b"server_2"]);
+    let said = capture.show(
+        (client, ENDS[1]),
+        &short(3, b"server_2", 0, &request(0, "/y")),
+    );
+    assert!(said.contains("GET /y"), "{said}");
+    capture.expect_request(1, "/z");
+}
+
+/// Of keys that nobody has, too many packets come.
+#[test]
+fn packets_without_keys_end_nothing() {
+    let mut capture = Capture::begun();
+    capture.expect_request(0, "/x");
+    let junk = [&long_head(0xd0, &IDS[0], &IDS[1], 1100)[..], &[5; 1118]].concat();
+    for _ in 0..100 {
+        let said = capture.show(IN, &junk);
+        assert!(!said.contains('['), "{said}");
+    }
+    capture.expect_request(1, "/after");
+    // Of a level of which the log has no secret: what others have goes on.
+    let mut capture = Capture(Printer::new(Style::default()));
+    let of_handshake = log().replace("CLIENT_EARLY_TRAFFIC_SECRET", "OTHER");
+    capture.0.add_keys(of_handshake.as_bytes());
+    capture.begin(OUT, FIRST_ID, IDS);
+    let early = [&long_head(0xd0, &IDS[1], &IDS[0], 1100)[..], &[5; 1118]].concat();
+    let said: String = (0..100).map(|_| capture.show(OUT, &early)).collect();
+    assert_eq!(said.matches("the log has no key for it").count(), 1);
+    capture.expect_request(0, "/after");
+}
+
+/// Packets that a kernel has dropped: what the other side has seen of them says where their numbers are.
+#[test]
+fn numbers_go_on_behind_a_gap() {
+    let mut capture = Capture::begun();
+    capture.expect_request(0, "/x");
+    for at in 1..6 {
+        let largest = 40_000 * at;
+        let ack = [&[2][..], &number(largest as usize), &[0, 0, 0]].concat();
+        assert!(capture.server(at, &ack).contains("{ACK"));
+        let said = capture.client(largest + 10, &[1]);
+        assert!(
+            said.contains(&format!("#{} {{PING", largest + 10)),
+            "{said}"
+        );
+    }
+}
+
+/// What a kernel has not cut yet, behind a long header.
+#[test]
+fn packets_that_are_not_cut_are_found() {
+    let mut capture = Capture::begun();
+    let head = long_head(0xe0, &IDS[1], &IDS[0], 21);
+    let handshake = Keys::new(&[1; 32]).seal(&head, 0, &[1; 21]);
+    let len = 1200 - (1 + 8 + 2 + 16) - 8;
+    let first = short(3, &IDS[1], 0, &vec![1; len - handshake.len()]);
+    let more = [1, 2].map(|number| short(3, &IDS[1], number, &vec![1; len]));
+    let all = [&handshake[..], &first, &more[0], &more[1]].concat();
+    let said = capture.show(OUT, &all);
+    for packet in [
+        "Handshake v1 #0 {",
+        "1-RTT #0 {",
+        "1-RTT #1 {",
+        "1-RTT #2 {",
+    ] {
+        assert!(said.contains(packet), "{packet}: {said:.200}");
+    }
+}
+
+/// A client without an identifier, to which another address is given.
+#[test]
+fn clients_without_identifiers_move() {
+    let mut capture = Capture::new();
+    let keys = [false, true].map(|is_server| Keys::initial(&FIRST_ID, is_server));
+    capture.show(OUT, &initial(&keys[0], (&FIRST_ID, b""), 0, &hello(false)));
+    capture.show(IN, &initial(&keys[1], (b"", &IDS[1]), 0, &hello(true)));
+    let moved = ([10, 0, 0, 1], 4999);
+    for (number, client) in [(0, ENDS[0]), (1, moved)] {
+        let said = capture.show((client, ENDS[1]), &short(3, &IDS[1], number, &[1]));
+        assert!(said.contains("{PING"), "{said}");
+        let said = capture.show((ENDS[1], client), &short(4, b"", number, &[1]));
+        assert!(said.contains("{PING"), "{said}");
+    }
+}
+
+/// What a client has sent before the server was heard, it sends again where the server has refused that (RFC 9001 §4.6.2).
+#[test]
+fn early_data_that_is_refused_comes_again() {
+    for extensions in [&[0, 0][..], &[0, 4, 0, 42, 0, 0]] {
+        let is_taken = extensions.len() > 2;
+        let mut capture = Capture::begun();
+        let frames = request(0, "/early");
+        let head = long_head(0xd0, &IDS[1], &IDS[0], frames.len());
+        let said = capture.show(OUT, &Keys::new(&[0; 32]).seal(&head, 0, &frames));
+        assert!(said.contains("GET /early"), "{said}");
+        let message = [&[8, 0, 0, extensions.len() as u8], extensions].concat();
+        let frames = crypto(0, &message);
+        let head = long_head(0xe0, &IDS[0], &IDS[1], frames.len());
+        let said = capture.show(IN, &Keys::new(&[2; 32]).seal(&head, 0, &frames));
+        assert!(said.contains("EncryptedExtensions"), "{said}");
+        let said = capture.client(1, &request(0, "/again"));
+        assert!(said.contains("STREAM 0"), "{said}");
+        assert!(!is_taken || !said.contains("GET"), "{said}");
+    }
+}
+
+/// The memory that a printer has after some packets, by what the allocator gives.
+fn held(mut packets: impl FnMut(&mut Capture, usize), count: usize) -> usize {
+    let before = heap::held();
+    let mut capture = heap::counted(Capture::new);
+    for nth in 0..count {
+        heap::counted(|| packets(&mut capture, nth));
+    }
+    let held = heap::held() - before;
+    heap::counted(|| drop(capture));
+    usize::try_from(held).expect("it has something")
+}
+
+/// Connections of anybody, each with a packet.
+#[test]
+fn a_flood_of_first_packets_is_bounded() {
+    let packets = |capture: &mut Capture, nth: usize| {
+        let first = (nth as u64).to_be_bytes();
+        let keys = Keys::initial(&first, false);
+        let packet = initial(&keys, (&first, &[&first[..], b"c"].concat()), 0, &[1]);
+        assert!(capture.show(OUT, &packet).contains("PING"));
+    };
+    let held = held(packets, 17_000);
+    assert!(held < HELD_BYTES_MAX, "{held}");
+}
+
+/// A byte at each second place, in one connection after another.
+#[test]
+fn parts_of_handshakes_behind_gaps_are_bounded() {
+    let packets = |capture: &mut Capture, nth: usize| {
+        let first = (nth as u64 / 5).to_be_bytes();
+        let keys = Keys::initial(&first, false);
+        let mut frames = Vec::new();
+        for at in 0..100 {
+            frames.extend(crypto(1 + 2 * (100 * (nth % 5) + at), b"x"));
+        }
+        let packet = initial(
+            &keys,
+            (&first, &[&first[..], b"c"].concat()),
+            nth as u32,
+            &frames,
+        );
+        assert!(capture.show(OUT, &packet).contains("CRYPTO"));
+    };
+    let held = held(packets, 5 * 2_000);
+    assert!(held < HELD_BYTES_MAX, "{held}");
+}
+
+/// Packets of one byte wait for no key, and an identifier of no bytes begins nothing (RFC 9000 §7.2).
+#[test]
+fn what_waits_is_bounded() {
+    let mut is_waiting = 0;
+    let packets = |capture: &mut Capture, nth: usize| {
+        let client = ([10, 0, 1, (nth / 2000) as u8], 4000);
+        if nth.is_multiple_of(2000) {
+            let first: &[u8] = if nth == 0 { b"" } else { &FIRST_ID };
+            let keys = Keys::initial(first, false);
+            let mut other = hello(false);
+            other[10..42].fill(9); // The log has nothing of it.
+            capture.show((client, ENDS[1]), &initial(&keys, (first, b""), 0, &other));
+            let keys = Keys::initial(first, true);
+            capture.show(
+                (ENDS[1], client),
+                &initial(&keys, (b"", b"server"), 0, &hello(true)),
+            );
+        }
+        let len = if nth.is_multiple_of(2) { 1 } else { 30 };
+        let said = capture.show((ENDS[1], client), &vec![SHORT; len]);
+        is_waiting += usize::from(said.contains("no key for it yet"));
+    };
+    let held = held(packets, 10 * 2000);
+    assert!(is_waiting > 0);
+    assert!(held < 10 * 256 * 1024, "{held}");
+}
+
+/// A megabyte behind a gap in each of many streams: it costs nobody else anything.
+#[test]
+fn streams_behind_gaps_are_bounded() {
+    let mut capture = Capture::begun();
+    capture.expect_request(0, "/before");
+    let (client, ids) = (([10, 0, 0, 9], 9), [*b"otherclt", *b"otherser"]);
+    capture.begin((client, ENDS[1]), *b"otherfst", ids);
+    let before = heap::held();
+    for nth in 0..70 * 17 {
+        let frames = stream(4 * (nth / 17), 1 + 60_000 * (nth % 17), &[0; 60_000]);
+        let packet = short(3, &ids[1], nth as u32, &frames);
+        let said = heap::counted(|| capture.show((client, ENDS[1]), &packet));
+        assert!(said.contains("STREAM"), "{said}");
+    }
+    let held = heap::held() - before;
+    assert!(held < 8 << 20, "{held}");
+    capture.expect_request(1, "/after");
+}
