@@ -94,6 +94,34 @@ if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
     has "another user does not read what is in memory" "ermission denied" "$said"
     check "nor anything of it" [ "${said/secret$'\n'/}" = "$said" ]
     has "nor connects" "no file cache runs" "$said"
+
+    # One of root's for two users: what all may read they share, and nothing else.
+    kill $server; wait $server 2>/dev/null
+    mkdir "$work/host"
+    cp "$work/long1" "$work/host/public"
+    echo mine >"$work/host/private"
+    chown -R 54321 "$work/host"
+    chmod 755 "$work/host"; chmod 644 "$work/host/public"; chmod 600 "$work/host/private"
+    socket=$work/run/exos/host.sock
+    has "an unknown user is refused" "there is no user" "$("$exos" file-cache --users nobody-is-so 2>&1)"
+    "$exos" file-cache --memory 8m --users 54321,54322=3m --socket "$socket" >"$work/out" 2>"$work/err" </dev/null &
+    server=$!
+    check "a file cache of several users starts" await test -S "$socket"
+    same "it keeps CAP_LEASE alone" 0000000010000000 "$(awk '$1 == "CapEff:" { print $2 }' /proc/$server/status)"
+    has "root asks how it is used" "memory_bytes     8388608" "$("$exos" file-cache --status --socket "$socket")"
+    sleep 0.1
+    by() { local uid=$1; shift; timeout 60 setpriv --reuid "$uid" --regid "$uid" --clear-groups "$work/exos" "$@" 2>&1; }
+    for uid in 54321 54322; do
+        has "user $uid reads what all may read by reference" "read 4000000 bytes by reference, 0 by copy" \
+            "$(by $uid io wc --verbose --cache "$socket" "$work/host/public")"
+    done
+    has "a third is not served" "or does not serve this user" "$(by 54323 file-cache --status --socket "$socket")"
+    has "what one user may read is read by copy" "not every user may read it" \
+        "$(by 54321 io wc --verbose --cache "$socket" "$work/host/private")"
+    has "and by the other not at all" "ermission denied" "$(by 54322 io cat --cache "$socket" "$work/host/private")"
+    status=$(by 54322 file-cache --status --socket "$socket")
+    same "a user has its share" "share_bytes      2097152" "$(grep '^share_bytes' <<<"$status")"
+    same "the file was read once" "read_bytes       4000000" "$(grep '^read_bytes' <<<"$status")"
 else
     skip "another user" "needs root and setpriv (apt-get install util-linux)"
 fi

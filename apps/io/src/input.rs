@@ -92,9 +92,13 @@ impl Inputs {
         let client = match &args.cache {
             _ if args.no_cache => None,
             Some(path) => Some(Client::connect(path)),
-            None => Some(Client::connect_to_own()),
+            None => Some(Client::find()),
         };
-        let client = client.and_then(|client| match client {
+        let shared = |mut client: Client| match &args.share {
+            Some(name) => client.share_as(name).map(|()| client),
+            None => Ok(client),
+        };
+        let client = client.and_then(|client| match client.and_then(shared) {
             Ok(client) => Some(client),
             Err(error) => {
                 if args.verbose {

@@ -33,6 +33,9 @@ pub(crate) struct CommonArgs {
     /// The file cache's socket [default: that of exos file-cache]
     #[arg(long, value_name = "PATH")]
     pub cache: Option<PathBuf>,
+    /// Have one share of the file cache's memory with all programs of this user that say this name
+    #[arg(long, value_name = "NAME", conflicts_with = "no_cache")]
+    pub share: Option<String>,
 }
 
 /// Write files to standard output, one after the other.

@@ -1,6 +1,6 @@
 //! What can go wrong with the cache.
 
-use crate::protocol::Status;
+use crate::protocol::{NAME_LEN_MAX, Status};
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -13,16 +13,18 @@ pub enum Error {
     NoService(PathBuf),
     /// A service runs there already.
     Taken(PathBuf),
-    /// Whoever serves there is another user.
+    /// Another user serves there, and not root.
     AnotherUser(u32),
     /// The folder of the socket is no folder, or not this user's alone.
     Folder(PathBuf),
     /// The service has not answered for a while.
     Silent,
-    /// The service has as many programs as it may.
+    /// The service has as many programs as it may, or of this user, or does not serve it.
     Full,
     /// Less memory than a cache needs, or more than it can have.
     Memory(u64),
+    /// No name of a share.
+    ShareName(String),
     /// The file has changed since it was opened here: what is read now would be of another version.
     Changed,
     /// The service cannot read the file.
@@ -58,12 +60,18 @@ impl fmt::Display for Error {
                 path.display()
             ),
             Self::Silent => f.write_str("the file cache does not answer"),
-            Self::Full => f.write_str("the file cache has as many programs as it may"),
+            Self::Full => f.write_str(
+                "the file cache has as many programs as it may, or does not serve this user",
+            ),
             Self::Memory(bytes) => write!(
                 f,
                 "{bytes} bytes are no memory for a file cache: it has {} MiB to {} MiB",
                 MEMORY_MIN >> 20,
                 MEMORY_MAX >> 20
+            ),
+            Self::ShareName(name) => write!(
+                f,
+                "{name:?} is no name of a share: it has 1 to {NAME_LEN_MAX} bytes, none of them zero"
             ),
             Self::Changed => f.write_str("the file was changed after it was opened"),
             Self::Refused(status) => f.write_str(status.reason()),

@@ -5,83 +5,18 @@
 //! whose bytes somebody has would give nothing back now: it is parked beside the policy, and counts as come again when they were let go of.
 
 use crate::limits::{BUFFER_LEN, EXTENT_LEN, PARKED_LOOKS};
+use crate::open_file::{Audience, OpenFile, lease};
 use crate::protocol::{Statistics, Status};
-use crate::version::{Version, is_kept};
-use exos_host::lease::{ReadLease, Refusal};
+use crate::version::Version;
 use exos_iolite::{Aggregate, Draft, Pool, Slice};
 use exos_replacement::{Key, Newcomer, Policy, USES_MAX};
-use rustix::fs::{
-    Advice, FileType, Mode, OFlags, Stat, fadvise, fcntl_getfl, fstat, fstatfs, open,
-};
+use rustix::fs::{Advice, fadvise, fstat};
 use rustix::io::{Errno, pread};
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::num::NonZeroU64;
-use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
-
-/// A file that a program has open here.
-#[derive(Debug)]
-pub(crate) struct OpenFile {
-    descriptor: OwnedFd,
-    device: u64,
-    inode: u64,
-    pub version: Version,
-    /// Where the next read begins, if it goes on behind the last.
-    next: u64,
-}
-
-impl OpenFile {
-    /// A file that a program has opened: the kernel has let it read that.
-    pub fn new(descriptor: OwnedFd) -> Result<Self, Status> {
-        let flags = fcntl_getfl(&descriptor).map_err(|_| Status::Unsuitable)?;
-        let is_readable = flags & OFlags::RWMODE == OFlags::RDONLY && !flags.contains(OFlags::PATH);
-        let found = fstat(&descriptor).map_err(|_| Status::Unsuitable)?;
-        let is_file = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
-        let system = fstatfs(&descriptor).map_err(|_| Status::Unsuitable)?;
-        if !is_readable || !is_file || found.st_size == 0 || !is_kept(system.f_type) {
-            return Err(Status::Unsuitable);
-        }
-        let version = Version::of(&found);
-        if !version.has_nanoseconds() {
-            return Err(Status::Unsuitable);
-        }
-        let descriptor = reopen(&descriptor).map_err(|_| Status::Unsuitable)?;
-        drop(lease(&descriptor)?);
-        if !version.is_settled() {
-            return Err(Status::Unsettled);
-        }
-        let Stat {
-            st_dev: device,
-            st_ino: inode,
-            ..
-        } = found;
-        Ok(Self {
-            descriptor,
-            device,
-            inode,
-            version,
-            next: 0,
-        })
-    }
-}
-
-/// An open file of this process's own: leases, and the signals that tell of writers, are an open file's, and the program has the other.
-fn reopen(file: &OwnedFd) -> Result<OwnedFd, Errno> {
-    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    open(path, flags, Mode::empty())
-}
-
-/// A lease; nothing where the file is another user's, whose times are all that is known.
-fn lease(file: &OwnedFd) -> Result<Option<ReadLease<'_>>, Status> {
-    match ReadLease::take(file.as_fd()) {
-        Ok(lease) => Ok(Some(lease)),
-        Err(Refusal::NotOwner) => Ok(None),
-        Err(Refusal::Writing) => Err(Status::Writing),
-        Err(Refusal::Unsupported) => Err(Status::Unsuitable),
-    }
-}
 
 /// Which extent of which file.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -132,6 +67,7 @@ impl Extent {
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Extents {
+    pub audience: Audience,
     pool: Pool,
     policy: Box<dyn Policy>,
     by_name: HashMap<Name, Key>,
@@ -143,9 +79,10 @@ pub(crate) struct Extents {
 }
 
 impl Extents {
-    pub fn new(pool: Pool, policy: Box<dyn Policy>) -> Self {
+    pub fn new(audience: Audience, pool: Pool, policy: Box<dyn Policy>) -> Self {
         let memory = u64::from(pool.shape().buffers) * BUFFER_LEN as u64;
         Self {
+            audience,
             pool,
             policy,
             by_name: HashMap::new(),

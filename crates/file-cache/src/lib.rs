@@ -2,7 +2,7 @@
 //! 1999, sections 2.5, 2.7 and 3.5).
 //!
 //! ```text
-//! program                                                     service, one for a user
+//! program                                                     service, of a user or a host
 //! opens a file: the kernel decides ── descriptor ───────────> its version
 //! asks for a range ─────────────────────────────────────────> extents in a pool: there, or read now
 //! Aggregate  <──────────── references, by a pipe of ours ──── keeps them until others need the room
@@ -15,6 +15,8 @@
 //! |---|---|
 //! | `version` | which bytes of a file these are; when its times can be believed: read this first |
 //! | `protocol` | what program and service say to each other |
+//! | `open_file`, `public` | which files are taken |
+//! | `users` | who may connect, and what each may keep |
 //! | `extents` | what is in memory, and what has to go |
 //! | `service`, `session` | the process that has the memory, and what it knows of each program |
 //! | `client` | the program's side |
@@ -28,13 +30,17 @@ pub mod descriptor;
 mod error;
 mod extents;
 pub mod limits;
+mod open_file;
 pub mod place;
 mod protocol;
+mod public;
 mod service;
 mod session;
+mod users;
 mod version;
 
 pub use client::{Client, File, Opened};
 pub use error::{Error, Result};
-pub use protocol::{Request, Statistics, Status, WORDS};
+pub use protocol::{NAME_LEN_MAX, Request, Statistics, Status, WORDS};
 pub use service::{Options, Service};
+pub use users::User;

@@ -18,8 +18,7 @@ pub const SLOTS: usize = 64;
 /// Buffers that a client may keep, if the memory is small: those of a full pipe, and as many that it looks at.
 pub const SHARE_MIN: u32 = 2 * SLOTS as u32;
 
-/// What a client may keep of the memory: a quarter, so that a few that keep all they can leave some to replace. Several
-/// connections of one process have as many shares.
+/// What a program may keep of the memory, and by default a user of several: a quarter, so that a few that keep all they can leave some to replace.
 pub const SHARE_PART: u32 = 4;
 
 /// The least memory: four clients that keep what they may.
@@ -30,6 +29,13 @@ pub const MEMORY_MAX: u64 = exos_iolite::limits::POOL_LEN_MAX as u64 - (16 << 20
 
 /// Programs that are connected at once: each, and what it lets in, is a member of the pool.
 pub const SESSIONS_MAX: usize = exos_iolite::limits::MEMBERS_MAX / 2 - 1;
+
+/// Connections that one of several users may have at once: so three others have room.
+pub const USER_SESSIONS_MAX: usize = SESSIONS_MAX / 4;
+
+/// How long an answer waits until the program that it is for has let go of something, where its share is full, before the program is told so.
+/// What it looks at it lets go of sooner.
+pub const SHARE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Files that a program has open at once: each is a descriptor of the service.
 pub const FILES_MAX: usize = 64;

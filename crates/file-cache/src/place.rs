@@ -1,6 +1,7 @@
-//! Where a user's service is found: a socket in a folder of that user alone.
+//! Where a service is found: a user's in a folder of that user alone, the host's in root's.
 
 use crate::error::{Error, Refused as _, Result};
+use crate::open_file::Audience;
 use rustix::fs::{FileType, Mode, lstat, mkdir};
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -21,16 +22,23 @@ pub fn socket() -> PathBuf {
     folder().join("file-cache.sock")
 }
 
-/// Makes the folder of a socket, if it is not there, for this user alone.
+/// The usual socket of the host's service, which is for several users.
+pub const HOST_SOCKET: &str = "/run/exos/file-cache.sock";
+
+/// Makes the folder of a socket, if it is not there, in which this user alone makes files.
 ///
 /// # Errors
 ///
 /// It cannot be made, is no folder, or others can make files in it.
-pub fn make_folder(of: &Path) -> Result<()> {
+pub(crate) fn make_folder(of: &Path, audience: Audience) -> Result<()> {
     let Some(folder) = of.parent().filter(|folder| !folder.as_os_str().is_empty()) else {
         return Ok(());
     };
-    match mkdir(folder, Mode::RWXU) {
+    let mode = match audience {
+        Audience::User => 0o700,
+        Audience::Host => 0o755,
+    };
+    match mkdir(folder, Mode::from_raw_mode(mode)) {
         Ok(()) | Err(Errno::EXIST) => {}
         Err(error) => return Err(error).refused("cannot make the folder of the socket"),
     }
@@ -55,15 +63,16 @@ mod tests {
     fn others_have_no_part_in_the_folder() {
         let all = tempfile::tempdir().expect("room");
         let folder = all.path().join("own");
-        make_folder(&folder.join("socket")).expect("it is made");
-        make_folder(&folder.join("socket")).expect("it is there");
+        make_folder(&folder.join("socket"), Audience::User).expect("it is made");
+        make_folder(&folder.join("socket"), Audience::User).expect("it is there");
         let link = all.path().join("link");
         symlink(&folder, &link).expect("room");
-        let through_link = make_folder(&link.join("socket"));
+        let through_link = make_folder(&link.join("socket"), Audience::User);
         assert!(matches!(through_link, Err(Error::Folder(_))));
         let open_to_all = std::fs::Permissions::from_mode(0o777);
         std::fs::set_permissions(&folder, open_to_all).expect("it is ours");
-        let error = make_folder(&folder.join("socket")).expect_err("all can write there");
+        let error =
+            make_folder(&folder.join("socket"), Audience::User).expect_err("all can write there");
         assert!(error.to_string().contains("--socket"), "{error}");
     }
 }

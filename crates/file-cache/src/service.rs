@@ -4,21 +4,20 @@
 
 use crate::error::{Error, Refused as _, Result};
 use crate::extents::Extents;
-use crate::limits::{
-    BUFFER_LEN, MEMORY_MAX, MEMORY_MIN, SESSIONS_MAX, SHARE_MIN, SHARE_PART, STUCK_LOOK,
-};
+use crate::limits::{BUFFER_LEN, MEMORY_MAX, MEMORY_MIN, SESSIONS_MAX, STUCK_LOOK};
+use crate::open_file::Audience;
 use crate::place;
 use crate::protocol::Statistics;
 use crate::session::{Over, Session};
+use crate::users::{Owner, User, Users};
 use exos_host::peer::Peer;
-use exos_iolite::{Pool, Shape};
+use exos_iolite::{Pool, Shape, Share};
 use exos_replacement::Policy;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FlockOperation, Mode, OFlags, chmod, flock, open};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
 };
-use rustix::process::geteuid;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -29,6 +28,8 @@ pub struct Options {
     pub memory: u64,
     /// What goes when there is no room.
     pub policy: Box<dyn Policy>,
+    /// Who may connect; the user of this process alone where there are none. What several users share is only what all may read.
+    pub users: Vec<User>,
 }
 
 /// See the module.
@@ -36,6 +37,7 @@ pub struct Options {
 pub struct Service {
     listener: OwnedFd,
     extents: Extents,
+    users: Users,
     sessions: Vec<Session>,
     path: PathBuf,
     /// As long as it is there, no other service takes the socket.
@@ -43,33 +45,42 @@ pub struct Service {
 }
 
 impl Service {
-    /// A service at a socket, which only this user can connect to. The socket of one that has ended is taken over.
+    /// A service at a socket, to which only those that it is for can connect. The socket of one that has ended is taken over.
     ///
     /// # Errors
     ///
     /// Another runs there, the memory is too little or too much, or the kernel refuses something.
     pub fn new(path: &Path, options: Options) -> Result<Self> {
-        let Options { memory, policy } = options;
+        let Options {
+            memory,
+            policy,
+            users,
+        } = options;
         if !(MEMORY_MIN..=MEMORY_MAX).contains(&memory) {
             return Err(Error::Memory(memory));
         }
-        place::make_folder(path)?;
-        let lock = lock(path)?;
         let buffers = (memory / BUFFER_LEN as u64) as u32;
-        let share = (buffers / SHARE_PART).max(SHARE_MIN);
+        let users = Users::new(users, buffers);
+        let audience = match users.is_host() {
+            true => Audience::Host,
+            false => Audience::User,
+        };
+        place::make_folder(path, audience)?;
+        let lock = lock(path)?;
         let buffer_len = BUFFER_LEN as u32;
         let pool = Pool::new(
             "exos-file-cache",
             Shape {
                 buffer_len,
                 buffers,
-                share,
+                share: users.program_limit(),
             },
         )?;
         exos_host::lease::ignore_breaks();
         Ok(Self {
-            listener: listener(path)?,
-            extents: Extents::new(pool, policy),
+            listener: listener(path, audience)?,
+            extents: Extents::new(audience, pool, policy),
+            users,
             sessions: Vec::new(),
             path: path.to_owned(),
             _lock: lock,
@@ -124,7 +135,7 @@ impl Service {
     fn turn(&mut self, ready: &[bool]) {
         // From the last on: where one has ended, the last takes its place.
         for at in (0..ready.len()).rev().filter(|at| ready[*at]) {
-            if let Err(over) = self.sessions[at].turn(&mut self.extents) {
+            if let Err(over) = self.turn_of(at) {
                 self.extents.statistics.faults += u64::from(over == Over::Fault);
                 self.sessions.swap_remove(at).end();
             }
@@ -136,14 +147,28 @@ impl Service {
     }
 
     fn begin(&mut self, socket: OwnedFd) {
-        let is_ours = Peer::of(&socket).is_ok_and(|peer| peer.uid == geteuid().as_raw());
-        let session = (is_ours && self.sessions.len() < SESSIONS_MAX)
-            .then(|| Session::new(socket, &self.extents).ok())
-            .flatten();
+        let owner = Peer::of(&socket).ok().map(|peer| Owner::of(&peer));
+        let owner = owner.filter(|owner| {
+            let connected = self.sessions.iter().map(|session| session.owner);
+            self.sessions.len() < SESSIONS_MAX && self.users.may_connect(owner.uid, connected)
+        });
+        let session = owner.and_then(|owner| {
+            let share = share_of(&mut self.users, &self.sessions, owner);
+            Session::new(socket, &self.extents, owner, share).ok()
+        });
         match session {
             Some(session) => self.sessions.push(session),
             None => self.extents.statistics.turned_away += 1,
         }
+    }
+
+    fn turn_of(&mut self, at: usize) -> Result<(), Over> {
+        self.sessions[at].turn(&mut self.extents)?;
+        if let Some(owner) = self.sessions[at].renamed.take() {
+            let share = share_of(&mut self.users, &self.sessions, owner);
+            self.sessions[at].join(owner, share);
+        }
+        Ok(())
     }
 }
 
@@ -151,6 +176,12 @@ impl Drop for Service {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);
     }
+}
+
+fn share_of(users: &mut Users, sessions: &[Session], owner: Owner) -> Share {
+    users.share(owner, |known| {
+        sessions.iter().any(|session| session.owner == *known)
+    })
 }
 
 /// Says that this process serves there, until it ends.
@@ -164,7 +195,7 @@ fn lock(path: &Path) -> Result<OwnedFd> {
     }
 }
 
-fn listener(path: &Path) -> Result<OwnedFd> {
+fn listener(path: &Path, audience: Audience) -> Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let listener = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
     let listener = listener.refused("cannot make a socket")?;
@@ -173,7 +204,12 @@ fn listener(path: &Path) -> Result<OwnedFd> {
     let _ = std::fs::remove_file(path);
     bind(&listener, &address).refused("cannot make the socket's name")?;
     // Nobody connects before it listens.
-    chmod(path, Mode::RUSR | Mode::WUSR).refused("cannot keep others from the socket")?;
+    let mode = match audience {
+        Audience::User => 0o600,
+        // It looks who connects.
+        Audience::Host => 0o666,
+    };
+    chmod(path, Mode::from_raw_mode(mode)).refused("cannot say who may connect to the socket")?;
     listen(&listener, 16).refused("cannot listen")?;
     Ok(listener)
 }

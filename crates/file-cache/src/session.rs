@@ -1,14 +1,20 @@
 //! What the service knows of a program: its files, and what it is still to be given. Nothing of it is left when the program ends, however it does.
 
-use crate::extents::{Extents, Lent, OpenFile};
-use crate::limits::{ANSWER_LEN_MAX, FILES_MAX, REQUESTS_AT_ONCE, SLOTS};
-use crate::protocol::{Answer, MESSAGE_LEN, Request, Status, bytes, words};
-use exos_iolite::{Aggregate, Options, Sender, Slice};
+use crate::extents::{Extents, Lent};
+use crate::limits::{
+    ANSWER_LEN_MAX, BUFFER_LEN, FILES_MAX, REQUESTS_AT_ONCE, SHARE_PATIENCE, SLOTS,
+};
+use crate::open_file::{Audience, OpenFile};
+use crate::protocol::{Answer, MESSAGE_LEN, Request, Statistics, Status, bytes, words};
+use crate::users::Owner;
+use exos_iolite::{Aggregate, Options, Sender, Share, Slice};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, recvmsg};
+use rustix::process::geteuid;
 use std::collections::HashMap;
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Instant;
 
 /// The program has ended, or does not do as agreed: nothing more is done for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,11 +26,19 @@ pub(crate) enum Over {
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Session {
+    pub owner: Owner,
+    /// Whose it wants to be.
+    pub renamed: Option<Owner>,
     socket: OwnedFd,
     sender: Sender,
+    share: Share,
+    /// It has read something, so its share is settled.
+    has_read: bool,
     files: HashMap<u32, OpenFile>,
     /// Answers for which there was no room yet. As long as there are some, nothing more is read from the program.
     out: Aggregate,
+    /// An answer for which the program's share has no room, of which file, and how long that is waited for.
+    waiting: Option<(u32, Aggregate, Instant)>,
     /// The extents that answers have bytes of: nothing is won when they go.
     lent: Vec<Lent>,
     /// It keeps all that it may, so that nothing tells when there is room again.
@@ -34,36 +48,55 @@ pub(crate) struct Session {
 
 impl Session {
     /// Makes the program at the other end a consumer of the cache's pool.
-    pub fn new(socket: OwnedFd, extents: &Extents) -> exos_iolite::Result<Self> {
+    pub fn new(
+        socket: OwnedFd,
+        extents: &Extents,
+        owner: Owner,
+        share: Share,
+    ) -> exos_iolite::Result<Self> {
         let beside = socket.try_clone();
         let beside = beside.map_err(|e| exos_iolite::Error::System("no descriptor is left", e))?;
         let options = Options {
             slots: SLOTS,
-            spares: 1,
+            // Those that it lets in have a share each, which only a program of our own user is trusted with.
+            spares: u32::from(owner.uid == geteuid().as_raw()),
             pools: 1,
         };
+        let mut sender = Sender::connect(beside, extents.pool(), options)?;
+        sender.count_in(share.clone());
         Ok(Self {
+            owner,
+            renamed: None,
             socket,
-            sender: Sender::connect(beside, extents.pool(), options)?,
+            sender,
+            share,
+            has_read: false,
             files: HashMap::new(),
             out: Aggregate::new(),
+            waiting: None,
             lent: Vec::new(),
             is_stuck: false,
             is_armed: false,
         })
     }
 
+    /// Has the share of another name.
+    pub fn join(&mut self, owner: Owner, share: Share) {
+        self.sender.count_in(share.clone());
+        (self.owner, self.share) = (owner, share);
+    }
+
     /// What to wait for: room for answers, else a request.
     pub fn waits_for(&self) -> BorrowedFd<'_> {
-        match self.out.is_empty() {
-            true => self.socket.as_fd(),
-            false => self.sender.as_fd(),
+        match self.has_answers() {
+            true => self.sender.as_fd(),
+            false => self.socket.as_fd(),
         }
     }
 
     /// Whether there are answers for which there was no room.
     pub fn has_answers(&self) -> bool {
-        !self.out.is_empty()
+        !self.out.is_empty() || self.waiting.is_some()
     }
 
     /// Before waiting: whether there is something to do already.
@@ -79,15 +112,40 @@ impl Session {
         }
         for _ in 0..REQUESTS_AT_ONCE {
             self.flush()?;
-            if !self.out.is_empty() {
+            if !self.out.is_empty() || !self.settle(extents)? {
                 return Ok(());
             }
             let Some((request, descriptor)) = self.request()? else {
                 return Ok(());
             };
             self.answer(request, descriptor, extents)?;
+            if self.renamed.is_some() {
+                // Nothing is read before it has its share.
+                return Ok(());
+            }
         }
         self.flush()
+    }
+
+    /// Gives the answer that waits, where there is room in the program's share now, or says that there is none. False while it waits.
+    fn settle(&mut self, extents: &mut Extents) -> Result<bool, Over> {
+        let Some((file, bytes, until)) = self.waiting.take() else {
+            return Ok(true);
+        };
+        if self.sender.has_share_for(&bytes).map_err(|_| Over::Fault)? {
+            extents.statistics.passed_bytes += bytes.len() as u64;
+            self.say(Status::Done, file, bytes);
+        } else if self.sender.is_peer_gone() {
+            return Err(Over::Gone);
+        } else if Instant::now() >= until {
+            extents.statistics.over_share += 1;
+            self.say(Status::Share, file, Aggregate::new());
+        } else {
+            self.waiting = Some((file, bytes, until));
+            self.is_stuck = true;
+            return Ok(false);
+        }
+        Ok(true)
     }
 
     /// Writes what there is room for.
@@ -105,7 +163,9 @@ impl Session {
                 Err(_) => return Err(Over::Fault),
             }
         }
-        self.lent.clear();
+        if self.waiting.is_none() {
+            self.lent.clear();
+        }
         Ok(())
     }
 
@@ -145,8 +205,13 @@ impl Session {
     ) -> Result<(), Over> {
         match request {
             Request::Open { file } => {
-                let status = self.open(file, descriptor.ok_or(Over::Fault)?);
-                let unkept = [Status::Unsettled, Status::Writing, Status::Unsuitable];
+                let status = self.open(file, descriptor.ok_or(Over::Fault)?, extents.audience);
+                let unkept = [
+                    Status::Unsettled,
+                    Status::Writing,
+                    Status::Unsuitable,
+                    Status::Private,
+                ];
                 extents.statistics.refused += u64::from(unkept.contains(&status));
                 self.say(status, file, Aggregate::new());
             }
@@ -154,27 +219,43 @@ impl Session {
                 let (status, bytes) = self.read(file, offset, len, extents)?;
                 extents.statistics.changed += u64::from(status == Status::Changed);
                 extents.statistics.failed += u64::from(status == Status::Unreadable);
-                extents.statistics.passed_bytes += bytes.len() as u64;
-                self.say(status, file, bytes);
+                self.has_read = true;
+                if status == Status::Done {
+                    self.waiting = Some((file, bytes, Instant::now() + SHARE_PATIENCE));
+                } else {
+                    self.say(status, file, bytes);
+                }
             }
             Request::Close { file } => {
                 self.files.remove(&file);
             }
             Request::Statistics => {
-                let bytes = extents.statistics.to_bytes();
+                let bytes = Statistics {
+                    share: u64::from(self.share.limit()) * BUFFER_LEN as u64,
+                    share_held: u64::from(self.share.count()) * BUFFER_LEN as u64,
+                    ..extents.statistics
+                };
+                let bytes = bytes.to_bytes();
                 let slices = bytes.chunks(exos_iolite::limits::INLINE_LEN_MAX);
                 let slices = slices.filter_map(Slice::of_few);
                 self.say(Status::Done, 0, slices.collect());
+            }
+            Request::Share { name } => {
+                if self.has_read {
+                    return Err(Over::Fault);
+                }
+                self.renamed = Some(self.owner.named(name));
+                self.say(Status::Done, 0, Aggregate::new());
             }
         }
         Ok(())
     }
 
-    fn open(&mut self, file: u32, descriptor: OwnedFd) -> Status {
+    fn open(&mut self, file: u32, descriptor: OwnedFd, audience: Audience) -> Status {
         if self.files.len() >= FILES_MAX && !self.files.contains_key(&file) {
             return Status::TooMany;
         }
-        match OpenFile::new(descriptor) {
+        match OpenFile::new(descriptor, audience) {
             Ok(open) => {
                 self.files.insert(file, open);
                 Status::Done

@@ -57,6 +57,7 @@ fn a_program_that_breaks_the_rules_is_left() {
             .words(),
         ),
         bytes([9, 0, 0, 0]),
+        bytes([5, 0, 0, 0]),
     ];
     for (faults, message) in (1..).zip(known.into_iter().chain(any.map(bytes))) {
         let socket = raw(&place.socket);
@@ -245,6 +246,11 @@ fn answers_that_nobody_takes_are_counted() {
             let path = place.file(&format!("own{n}"), &content(n, EXTENT_LEN));
             read_all(&mut client, &path);
             let socket = raw(&place.socket);
+            // Each is a program.
+            let mut name = [0; exos_file_cache::NAME_LEN_MAX];
+            name[0] = 1 + n as u8;
+            let share = bytes(Request::Share { name }.words());
+            send(&socket, &share, SendFlags::NOSIGNAL).expect("it serves");
             for (file, path) in [(0, &shared), (1, &path)] {
                 let open = std::fs::File::open(path).expect("it is there");
                 ask_with(&socket, Request::Open { file }, &open);

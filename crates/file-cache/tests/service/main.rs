@@ -4,3 +4,4 @@ mod common;
 mod hostile;
 mod serving;
 mod snapshots;
+mod users;

@@ -6,7 +6,7 @@
 use super::bell::{Sleeper, Waker};
 use super::ring::Producer;
 use crate::error::{Error, Result};
-use crate::pool::owner::MemberId;
+use crate::pool::membership::MemberId;
 use crate::slice::{Slice, Source};
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -83,7 +83,7 @@ impl Outbox {
             return Err(Error::PeerGone);
         }
         match self.ring.look() {
-            Ok(head) => self.let_go(head),
+            Ok(head) => self.let_go(head, true),
             Err(fault) => {
                 self.give_up();
                 return Err(fault);
@@ -118,10 +118,11 @@ impl Outbox {
         (!self.sent.is_empty()).then(|| self.ring.taken())
     }
 
-    /// The consumer takes nothing any more.
+    /// The consumer is to take nothing any more. As long as it is there it may take all the same, so that stays on its account.
     pub fn give_up(&mut self) {
         self.is_broken = true;
-        self.let_go(u64::MAX);
+        let has_ended = self.sleeper.is_alone();
+        self.let_go(u64::MAX, has_ended);
     }
 
     /// Nothing is sent any more.
@@ -131,11 +132,14 @@ impl Outbox {
         self.ring.close();
     }
 
-    fn let_go(&mut self, head: u64) {
+    fn let_go(&mut self, head: u64, is_settled: bool) {
         while let Some((_, slice, account)) = self.sent.pop_front_if(|(behind, ..)| *behind <= head)
         {
             match (&slice.source, account) {
-                (Source::Own(own), Some(member)) => own.core.arrived(member, own.index),
+                (Source::Own(own), Some(member)) if is_settled => {
+                    own.core.arrived(member, own.index);
+                }
+                (Source::Own(_), Some(_)) => {}
                 _ => self.others -= 1,
             }
         }

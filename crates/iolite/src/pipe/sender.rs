@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::limits::{POOLS_MAX, SLOTS_MAX};
 use crate::memory::{self, Access, Region};
 use crate::pool::owner::Core;
-use crate::pool::{Draft, Pool};
+use crate::pool::{Draft, Pool, Share};
 use crate::slice::{Slice, Source};
 use exos_wait::{Counts, Slept, Waited};
 use std::cell::RefCell;
@@ -98,6 +98,29 @@ impl Sender {
             stuck_at: None,
             waits: Waits::default(),
         })
+    }
+
+    /// Has what the consumer has of this pool count in a share, with that of others. Such a consumer has nothing of the pool but what comes by
+    /// this pipe; those that it lets in ([`Options::spares`]) do not count in the share.
+    pub fn count_in(&mut self, share: Share) {
+        self.told.share = Some(share);
+    }
+
+    /// Whether the consumer may have these bytes of this pool beside what it, and those that share with it, have of it.
+    ///
+    /// # Errors
+    ///
+    /// The consumer cannot be made a member of the pool.
+    pub fn has_share_for(&mut self, bytes: &Aggregate) -> Result<bool> {
+        let own = bytes.slices().filter_map(|slice| match &slice.source {
+            Source::Own(own) if Rc::ptr_eq(&own.core, &self.pool) => Some(own.index),
+            _ => None,
+        });
+        let Some((_, member)) = self.told.own(&self.pool, true)? else {
+            return Ok(true);
+        };
+        let own: Vec<u32> = own.collect();
+        Ok(self.pool.has_share_for(member, &own))
     }
 
     /// Writes as much from the front of an aggregate as there is room for, without waiting; what was written is taken out of it. How
