@@ -20,6 +20,7 @@
 //! | `extents` | what is in memory, and what has to go |
 //! | `service`, `session` | the process that has the memory, and what it knows of each program |
 //! | `client` | the program's side |
+//! | `kept` | what a program keeps in its share, by a policy of its own |
 //! | `descriptor` | aggregates of what is no file of the cache: by copy |
 //! | `place` | where a user's service is found |
 
@@ -29,6 +30,7 @@ mod client;
 pub mod descriptor;
 mod error;
 mod extents;
+mod kept;
 pub mod limits;
 mod open_file;
 pub mod place;
@@ -41,6 +43,7 @@ mod version;
 
 pub use client::{Client, File, Opened};
 pub use error::{Error, Result};
+pub use kept::{Kept, KeptCounts, KeptFile};
 pub use protocol::{NAME_LEN_MAX, Request, Statistics, Status, WORDS};
 pub use service::{Options, Service};
 pub use users::User;
