@@ -94,11 +94,16 @@ impl Inputs {
             Some(path) => Some(Client::connect(path)),
             None => Some(Client::find()),
         };
-        let shared = |mut client: Client| match &args.share {
-            Some(name) => client.share_as(name).map(|()| client),
-            None => Ok(client),
+        let set_up = |mut client: Client| {
+            if let Some(name) = &args.share {
+                client.share_as(name)?;
+            }
+            if let Some(policy) = args.policy {
+                client.replace_by(policy)?;
+            }
+            Ok(client)
         };
-        let client = client.and_then(|client| match client.and_then(shared) {
+        let client = client.and_then(|client| match client.and_then(set_up) {
             Ok(client) => Some(client),
             Err(error) => {
                 if args.verbose {

@@ -8,6 +8,7 @@ use crate::protocol::{
 };
 use exos_host::peer::Peer;
 use exos_iolite::{Aggregate, Read, Receiver, Trust, Wait};
+use exos_replacement::PolicyName;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -124,6 +125,18 @@ impl Client {
         let mut padded = [0; NAME_LEN_MAX];
         padded[..len].copy_from_slice(name.as_bytes());
         self.ask(Request::Share { name: padded }, None)?;
+        self.head(0, Instant::now() + ANSWER_TIME).map(|_| ())
+    }
+
+    /// Has what this program brings in replaced by a policy of its own: its share of the memory is the part in which that is, and what others
+    /// use stays. Of several connections of a program the first says by which policy. To be said before anything is read, and behind
+    /// [`share_as`](Self::share_as).
+    ///
+    /// # Errors
+    ///
+    /// The service has ended, does not answer, or does not do as agreed.
+    pub fn replace_by(&mut self, policy: PolicyName) -> Result<()> {
+        self.ask(Request::Policy { policy }, None)?;
         self.head(0, Instant::now() + ANSWER_TIME).map(|_| ())
     }
 

@@ -6,6 +6,7 @@
 
 use crate::limits::{BUFFER_LEN, EXTENT_LEN, PARKED_LOOKS};
 use crate::open_file::{Audience, OpenFile, lease};
+use crate::parts::{COMMON, Part, Parts};
 use crate::protocol::{Statistics, Status};
 use crate::version::Version;
 use exos_iolite::{Aggregate, Draft, Pool, Slice};
@@ -48,6 +49,8 @@ struct Extent {
     uses: u8,
     /// The answers that have bytes of it have a clone.
     lent: Lent,
+    /// Whose policy says when it goes.
+    part: Part,
     /// The policy does not know of it: some program had its bytes when its turn to go came.
     is_parked: bool,
 }
@@ -69,7 +72,7 @@ impl Extent {
 pub(crate) struct Extents {
     pub audience: Audience,
     pool: Pool,
-    policy: Box<dyn Policy>,
+    pub parts: Parts,
     by_name: HashMap<Name, Key>,
     extents: Vec<Option<Extent>>,
     free: Vec<Key>,
@@ -84,7 +87,7 @@ impl Extents {
         Self {
             audience,
             pool,
-            policy,
+            parts: Parts::new(policy, memory),
             by_name: HashMap::new(),
             extents: Vec::new(),
             free: Vec::new(),
@@ -100,9 +103,11 @@ impl Extents {
         &self.pool
     }
 
-    /// Bytes of a file from a place on, as many as there are of one extent, which is `lent`; none behind its end.
+    /// Bytes of a file from a place on, as many as there are of one extent, which is `lent`; none behind its end. What is brought in for that
+    /// is of a part.
     pub fn read(
         &mut self,
+        part: Part,
         file: &mut OpenFile,
         offset: u64,
         len: u64,
@@ -113,7 +118,7 @@ impl Extents {
             return Ok(Aggregate::new());
         }
         let extent = offset / EXTENT_LEN as u64;
-        let (mut bytes, of) = self.extent(file, extent)?;
+        let (mut bytes, of) = self.extent(part, file, extent)?;
         lent.push(of);
         let within = (offset % EXTENT_LEN as u64) as usize;
         bytes = if within > 0 {
@@ -126,7 +131,12 @@ impl Extents {
         Ok(bytes)
     }
 
-    fn extent(&mut self, file: &OpenFile, extent: u64) -> Result<(Aggregate, Lent), Status> {
+    fn extent(
+        &mut self,
+        part: Part,
+        file: &OpenFile,
+        extent: u64,
+    ) -> Result<(Aggregate, Lent), Status> {
         let name = Name {
             device: file.device,
             inode: file.inode,
@@ -137,8 +147,12 @@ impl Extents {
             if there.version == file.version {
                 there.uses = (there.uses + 1).min(USES_MAX);
                 let (bytes, lent) = (there.bytes.clone(), there.lent.clone());
-                if !there.is_parked {
-                    self.policy.used(key);
+                let (of, is_parked) = (there.part, there.is_parked);
+                if !is_parked {
+                    self.parts.policy(of).used(key);
+                }
+                if of != part && of != COMMON {
+                    self.make_common(key, of);
                 }
                 self.statistics.hits += 1;
                 return Ok((bytes, lent));
@@ -146,8 +160,25 @@ impl Extents {
             // One of the two is of the past; which, reading tells.
         }
         let bytes = self.fetch(file, extent)?;
-        let lent = self.keep(name, file.version, bytes.clone());
+        let lent = self.keep(part, name, file.version, bytes.clone());
         Ok((bytes, lent))
+    }
+
+    /// Another program uses what one with a policy of its own has brought in.
+    fn make_common(&mut self, key: Key, of: Part) {
+        let extent = self.extents[key.index()].as_mut().expect("it is there");
+        extent.part = COMMON;
+        match extent.is_parked {
+            true => {
+                let taken = extent.taken();
+                self.parts.add(COMMON, taken);
+                self.parts.remove(of, taken);
+            }
+            false => {
+                let newcomer = newcomer(key, extent);
+                self.parts.make_common(of, newcomer);
+            }
+        }
     }
 
     /// Reads an extent of a version of a file.
@@ -202,11 +233,14 @@ impl Extents {
         }
     }
 
-    fn keep(&mut self, name: Name, version: Version, bytes: Aggregate) -> Lent {
+    fn keep(&mut self, part: Part, name: Name, version: Version, bytes: Aggregate) -> Lent {
         if let Some(before) = self.by_name.get(&name).copied() {
             match self.at(before).is_parked {
                 true => self.parked.retain(|key| *key != before),
-                false => self.policy.removed(before),
+                false => {
+                    let of = self.at(before).part;
+                    self.parts.policy(of).removed(before);
+                }
             }
             self.forget(before);
         }
@@ -220,13 +254,17 @@ impl Extents {
             bytes,
             uses: 1,
             lent: Lent::default(),
+            part,
             is_parked: false,
         };
         let lent = extent.lent.clone();
         self.statistics.held += extent.taken();
         self.by_name.insert(name, key);
-        self.policy.admitted(newcomer(key, &extent));
+        self.parts.add(part, extent.taken());
+        self.parts.policy(part).admitted(newcomer(key, &extent));
         self.extents[key.index()] = Some(extent);
+        // What the answer has of it is pinned, so it is not this one that goes.
+        while self.parts.is_over(part) && self.evict_of(part) {}
         lent
     }
 
@@ -234,14 +272,17 @@ impl Extents {
     /// passed over once, and not each time that something has to go.
     fn evict(&mut self) -> bool {
         self.unpark(PARKED_LOOKS);
-        loop {
-            let Some(key) = self.victim() else {
-                // All are parked: has any been let go of?
-                if self.unpark(usize::MAX) {
-                    continue;
-                }
-                return false;
-            };
+        let any = |this: &mut Self| {
+            let parts = this.parts.in_order();
+            parts.into_iter().any(|part| this.evict_of(part))
+        };
+        // Where all are parked: has any been let go of?
+        any(self) || self.unpark(usize::MAX) && any(self)
+    }
+
+    /// Takes out what the policy of a part says, if it knows of any of which no program has bytes.
+    fn evict_of(&mut self, part: Part) -> bool {
+        while let Some(key) = self.victim(part) {
             if !self.at(key).is_pinned() {
                 self.statistics.evictions += 1;
                 self.forget(key);
@@ -254,11 +295,12 @@ impl Extents {
                 .is_parked = true;
             self.parked.push_back(key);
         }
+        false
     }
 
-    fn victim(&mut self) -> Option<Key> {
+    fn victim(&mut self, part: Part) -> Option<Key> {
         let extents = &mut self.extents;
-        self.policy.victim(&mut |key: Key| {
+        self.parts.policy(part).victim(&mut |key: Key| {
             let extent = extents[key.index()].as_mut();
             std::mem::take(&mut extent.expect("the policy knows of it").uses)
         })
@@ -278,8 +320,8 @@ impl Extents {
                 continue;
             }
             extent.is_parked = false;
-            let newcomer = newcomer(key, extent);
-            self.policy.admitted(newcomer);
+            let (part, newcomer) = (extent.part, newcomer(key, extent));
+            self.parts.policy(part).admitted(newcomer);
             is_any = true;
         }
         is_any
@@ -293,6 +335,7 @@ impl Extents {
     fn forget(&mut self, key: Key) {
         let extent = self.extents[key.index()].take().expect("it is there");
         self.statistics.held -= extent.taken();
+        self.parts.remove(extent.part, extent.taken());
         self.by_name.remove(&extent.name);
         self.free.push(key);
     }

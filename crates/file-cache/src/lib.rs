@@ -17,7 +17,7 @@
 //! | `protocol` | what program and service say to each other |
 //! | `open_file`, `public` | which files are taken |
 //! | `users` | who may connect, and what each may keep |
-//! | `extents` | what is in memory, and what has to go |
+//! | `extents`, `parts` | what is in memory, and whose policy says what has to go |
 //! | `service`, `session` | the process that has the memory, and what it knows of each program |
 //! | `client` | the program's side |
 //! | `kept` | what a program keeps in its share, by a policy of its own |
@@ -33,6 +33,7 @@ mod extents;
 mod kept;
 pub mod limits;
 mod open_file;
+mod parts;
 pub mod place;
 mod protocol;
 mod public;

@@ -4,6 +4,7 @@
 //! it asks, by four words of 64 bits: what, the number by which it calls a file, where, how much; a descriptor comes with the question that opens
 //! a file. Answers come by the pipe, in order: four words (status and number, bytes that follow, length of the file, nothing), and the bytes.
 
+use exos_replacement::PolicyName;
 use std::mem::size_of;
 
 /// Words of a request and of the head of an answer, which fits into a slot of the pipe.
@@ -42,6 +43,12 @@ pub enum Request {
         /// The name, zeros behind it.
         name: [u8; NAME_LEN_MAX],
     },
+    /// What the program brings in is replaced by a policy of its own, in its share of the memory. Asked before anything is read, and behind the
+    /// name of its share.
+    Policy {
+        /// Which.
+        policy: PolicyName,
+    },
 }
 
 pub(crate) fn words(bytes: &[u8; MESSAGE_LEN]) -> [u64; WORDS] {
@@ -70,6 +77,10 @@ impl Request {
                 let [one, two, three] = std::array::from_fn(|n| u64::from_le_bytes(words[n]));
                 [5, one, two, three]
             }
+            Self::Policy { policy } => {
+                let place = PolicyName::ALL.iter().position(|known| *known == policy);
+                [6, place.expect("all are there") as u64, 0, 0]
+            }
         }
     }
 
@@ -88,6 +99,9 @@ impl Request {
             [2, _, offset, len] => Self::Read { file, offset, len },
             [3, _, 0, 0] => Self::Close { file },
             [4, 0, 0, 0] => Self::Statistics,
+            [6, place, 0, 0] => Self::Policy {
+                policy: *PolicyName::ALL.get(usize::try_from(place).ok()?)?,
+            },
             _ => return None,
         })
     }
@@ -288,6 +302,9 @@ mod tests {
             Request::Close { file },
             Request::Statistics,
             Request::Share { name: [7; 24] },
+            Request::Policy {
+                policy: PolicyName::GreedyDualSize,
+            },
         ] {
             assert_eq!(
                 Request::parse(words(&bytes(request.words()))),
@@ -316,7 +333,8 @@ mod tests {
         for words in [
             [0; 4],
             [5, 0, 1, 1],
-            [6, 0, 0, 0],
+            [6, 3, 0, 0],
+            [7, 0, 0, 0],
             [1, 1 << 32, 0, 0],
             [1, 0, 1, 0],
             [4, 1, 0, 0],

@@ -137,7 +137,8 @@ impl Service {
         for at in (0..ready.len()).rev().filter(|at| ready[*at]) {
             if let Err(over) = self.turn_of(at) {
                 self.extents.statistics.faults += u64::from(over == Over::Fault);
-                self.sessions.swap_remove(at).end();
+                let ended = self.sessions.swap_remove(at);
+                ended.end(&mut self.extents);
             }
         }
         while let Ok(socket) = accept_with(&self.listener, SocketFlags::CLOEXEC) {

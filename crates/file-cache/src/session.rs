@@ -5,6 +5,7 @@ use crate::limits::{
     ANSWER_LEN_MAX, BUFFER_LEN, FILES_MAX, REQUESTS_AT_ONCE, SHARE_PATIENCE, SLOTS,
 };
 use crate::open_file::{Audience, OpenFile};
+use crate::parts::{COMMON, Part};
 use crate::protocol::{Answer, MESSAGE_LEN, Request, Statistics, Status, bytes, words};
 use crate::users::Owner;
 use exos_iolite::{Aggregate, Options, Sender, Share, Slice};
@@ -32,6 +33,8 @@ pub(crate) struct Session {
     socket: OwnedFd,
     sender: Sender,
     share: Share,
+    /// Whose policy replaces what it brings in.
+    part: Part,
     /// It has read something, so its share is settled.
     has_read: bool,
     files: HashMap<u32, OpenFile>,
@@ -70,6 +73,7 @@ impl Session {
             socket,
             sender,
             share,
+            part: COMMON,
             has_read: false,
             files: HashMap::new(),
             out: Aggregate::new(),
@@ -241,10 +245,18 @@ impl Session {
                 self.say(Status::Done, 0, slices.collect());
             }
             Request::Share { name } => {
-                if self.has_read {
+                if self.has_read || self.part != COMMON {
                     return Err(Over::Fault);
                 }
                 self.renamed = Some(self.owner.named(name));
+                self.say(Status::Done, 0, Aggregate::new());
+            }
+            Request::Policy { policy } => {
+                if self.has_read || self.part != COMMON {
+                    return Err(Over::Fault);
+                }
+                let limit = u64::from(self.share.limit()) * BUFFER_LEN as u64;
+                self.part = extents.parts.join(self.owner, policy.policy(), limit);
                 self.say(Status::Done, 0, Aggregate::new());
             }
         }
@@ -278,6 +290,7 @@ impl Session {
         loop {
             let done = bytes.len() as u64;
             match extents.read(
+                self.part,
                 file,
                 offset.saturating_add(done),
                 len - done,
@@ -306,7 +319,8 @@ impl Session {
     }
 
     /// The program has ended: what was not taken is nobody's.
-    pub fn end(self) {
+    pub fn end(self, extents: &mut Extents) {
+        extents.parts.leave(self.part);
         self.sender.give_up();
     }
 }

@@ -56,9 +56,13 @@ enum Program {
 
 impl Owner {
     pub fn of(peer: &Peer) -> Self {
+        Self::of_process(peer.uid, peer.pid)
+    }
+
+    pub fn of_process(uid: u32, pid: u32) -> Self {
         Self {
-            uid: peer.uid,
-            program: Program::Process(peer.pid),
+            uid,
+            program: Program::Process(pid),
         }
     }
 
@@ -150,13 +154,6 @@ impl Users {
 mod tests {
     use super::*;
 
-    fn owner(uid: u32, pid: u32) -> Owner {
-        Owner {
-            uid,
-            program: Program::Process(pid),
-        }
-    }
-
     #[test]
     fn users_are_written_by_name_or_number_with_a_size() {
         let user = |uid, memory| Ok(User { uid, memory });
@@ -192,16 +189,16 @@ mod tests {
         let mut users = Users::new(allowed.to_vec(), 4000);
         assert_eq!((users.limit(7), users.limit(8)), (Some(1024), Some(1000)));
         let shares = [(7, 1), (7, 1), (7, 2), (8, 1)]
-            .map(|(uid, pid)| users.share(owner(uid, pid), |_| true));
+            .map(|(uid, pid)| users.share(Owner::of_process(uid, pid), |_| true));
         assert_eq!(shares.each_ref().map(Share::limit), [1000; 4]);
         assert_eq!(users.by_program.len(), 3);
-        let named = owner(7, 1).named([1; 24]);
-        assert_eq!(named, owner(7, 2).named([1; 24]));
-        assert_ne!(named, owner(8, 1).named([1; 24]));
+        let named = Owner::of_process(7, 1).named([1; 24]);
+        assert_eq!(named, Owner::of_process(7, 2).named([1; 24]));
+        assert_ne!(named, Owner::of_process(8, 1).named([1; 24]));
         // They are forgotten with their connections.
-        users.share(owner(9, 1), |_| false);
+        users.share(Owner::of_process(9, 1), |_| false);
         assert_eq!((users.by_program.len(), users.by_user.len()), (1, 1));
-        let many = std::iter::repeat_n(owner(7, 3), USER_SESSIONS_MAX);
+        let many = std::iter::repeat_n(Owner::of_process(7, 3), USER_SESSIONS_MAX);
         assert!(!users.may_connect(7, many.clone()) && users.may_connect(8, many));
     }
 }

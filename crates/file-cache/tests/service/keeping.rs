@@ -1,9 +1,9 @@
 //! What programs keep in their shares by policies of their own.
 
-use crate::common::{Place, content, open, serve};
+use crate::common::{Place, content, open, serve, wait_until};
 use crate::own_policy::{ShortStay, count};
 use exos_file_cache::limits::{BUFFER_LEN, EXTENT_LEN, MEMORY_MIN};
-use exos_file_cache::{Kept, KeptCounts, Status};
+use exos_file_cache::{Client, Kept, KeptCounts, Status};
 use exos_replacement::PolicyName;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -107,6 +107,53 @@ fn what_is_kept_stays_whatever_others_read() {
         if policy == PolicyName::Lru {
             assert_eq!(hits, there, "the last that were read");
         }
+    }
+}
+
+fn read_through(client: &mut Client, files: &[PathBuf]) {
+    for path in files {
+        let file = open(client, path);
+        client.read_at(&file, 0, EXTENT_LEN).expect("it is there");
+        client.close(file).expect("it serves");
+    }
+}
+
+/// A program that walks through more than memory, with a policy of its own: what others use stays, and what it has left goes first.
+#[test]
+fn a_part_of_its_own_is_replaced_within() {
+    let make = |place: &Place, name: &str, count: u64| -> Vec<PathBuf> {
+        let make = |n| settled(place, &format!("{name}{n}"), &content(n, EXTENT_LEN));
+        (0..count).map(make).collect()
+    };
+    for policy in PolicyName::ALL {
+        let place = serve(PolicyName::Lru);
+        let (used, walked) = (make(&place, "used", 20), make(&place, "walked", 60));
+        let (mut other, mut walker) = (place.client(), place.client());
+        walker.replace_by(policy).expect("it serves");
+        read_through(&mut other, &used);
+        read_through(&mut walker, &walked);
+        let before = other.statistics().expect("it answers");
+        assert!(before.evictions > 0, "{policy}: {before:?}");
+        assert!(before.held <= (20 * EXTENT_LEN) as u64 + MEMORY_MIN / 4);
+        read_through(&mut other, &used);
+        let after = other.statistics().expect("it answers");
+        assert_eq!(
+            after.misses, before.misses,
+            "{policy}: all of it has stayed"
+        );
+        // What another reads is everybody's, and stays when its program has ended; the rest goes first.
+        let last = [walked[59].clone()];
+        read_through(&mut walker, &last);
+        read_through(&mut other, &last);
+        drop(walker);
+        wait_until(&mut other, |statistics| statistics.programs == 1);
+        let more = make(&place, "more", 11);
+        read_through(&mut other, &more);
+        let before = other.statistics().expect("it answers");
+        read_through(&mut other, &used);
+        read_through(&mut other, &last);
+        let after = other.statistics().expect("it answers");
+        assert_eq!(after.misses, before.misses, "{policy}");
     }
 }
 
