@@ -29,8 +29,9 @@ const ROOT: u32 = 0;
 /// A connection to the service.
 #[derive(Debug)]
 pub struct Client {
-    socket: OwnedFd,
+    /// Closed first: then nothing is under way to this process when the service hears of its end.
     receiver: Receiver,
+    socket: OwnedFd,
     /// Files were numbered up to here.
     files: u32,
 }
@@ -105,8 +106,8 @@ impl Client {
             error => error.into(),
         })?;
         Ok(Self {
-            socket,
             receiver,
+            socket,
             files: 0,
         })
     }

@@ -2,7 +2,7 @@
 //!
 //! An extent is a key of the paper's (file, offset, length): [`EXTENT_LEN`] bytes from a multiple of that on, or to the end of the file. It takes
 //! whole buffers, so that what goes gives back what it took. Memory is full when the pool has no buffer left: then the policy says what goes. One
-//! whose bytes somebody has would give nothing back now: it is parked beside the policy, and counts as come again when they were let go of.
+//! of which programs have all buffers would give nothing back now: it is parked beside the policy, and counts as come again when one was let go of.
 
 use crate::limits::{BUFFER_LEN, EXTENT_LEN, PARKED_LOOKS};
 use crate::open_file::{Audience, OpenFile, lease};
@@ -17,7 +17,6 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
-use std::rc::Rc;
 
 /// Which extent of which file.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -36,10 +35,6 @@ impl Name {
     }
 }
 
-/// As long as it is there, an answer of this process has bytes of an extent.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Lent(Rc<()>);
-
 #[derive(Debug)]
 struct Extent {
     name: Name,
@@ -47,11 +42,9 @@ struct Extent {
     bytes: Aggregate,
     /// How often it was used since the policy last asked.
     uses: u8,
-    /// The answers that have bytes of it have a clone.
-    lent: Lent,
     /// Whose policy says when it goes.
     part: Part,
-    /// The policy does not know of it: some program had its bytes when its turn to go came.
+    /// The policy does not know of it: others had all of its buffers when it was to go.
     is_parked: bool,
 }
 
@@ -61,9 +54,10 @@ impl Extent {
         (self.bytes.slices().len() * BUFFER_LEN) as u64
     }
 
-    /// Some program has bytes of it, or is about to.
+    /// Programs have all of its buffers, or are about to: nothing is won when it goes. Of one of which they have a part the rest is used again at
+    /// once; so what programs keep from others is what counts in their shares, and no more.
     fn is_pinned(&self) -> bool {
-        Rc::strong_count(&self.lent.0) > 1 || self.bytes.slices().any(Slice::is_held_by_members)
+        self.bytes.slices().all(Slice::is_held_elsewhere)
     }
 }
 
@@ -76,7 +70,7 @@ pub(crate) struct Extents {
     by_name: HashMap<Name, Key>,
     extents: Vec<Option<Extent>>,
     free: Vec<Key>,
-    /// Those whose turn to go came while some program had their bytes, the one that was looked at last at the end.
+    /// Those that were to go while others had all of their buffers, the one that was looked at last at the end.
     parked: VecDeque<Key>,
     pub statistics: Statistics,
 }
@@ -103,23 +97,20 @@ impl Extents {
         &self.pool
     }
 
-    /// Bytes of a file from a place on, as many as there are of one extent, which is `lent`; none behind its end. What is brought in for that
-    /// is of a part.
+    /// Bytes of a file from a place on, as many as there are of one extent; none behind its end. What is brought in for that is of a part.
     pub fn read(
         &mut self,
         part: Part,
         file: &mut OpenFile,
         offset: u64,
         len: u64,
-        lent: &mut Vec<Lent>,
     ) -> Result<Aggregate, Status> {
         let end = file.version.len.min(offset.saturating_add(len));
         if offset >= end {
             return Ok(Aggregate::new());
         }
         let extent = offset / EXTENT_LEN as u64;
-        let (mut bytes, of) = self.extent(part, file, extent)?;
-        lent.push(of);
+        let mut bytes = self.extent(part, file, extent)?;
         let within = (offset % EXTENT_LEN as u64) as usize;
         bytes = if within > 0 {
             bytes.split(within)
@@ -131,12 +122,7 @@ impl Extents {
         Ok(bytes)
     }
 
-    fn extent(
-        &mut self,
-        part: Part,
-        file: &OpenFile,
-        extent: u64,
-    ) -> Result<(Aggregate, Lent), Status> {
+    fn extent(&mut self, part: Part, file: &OpenFile, extent: u64) -> Result<Aggregate, Status> {
         let name = Name {
             device: file.device,
             inode: file.inode,
@@ -146,7 +132,7 @@ impl Extents {
             let there = self.extents[key.index()].as_mut().expect("it has a name");
             if there.version == file.version {
                 there.uses = (there.uses + 1).min(USES_MAX);
-                let (bytes, lent) = (there.bytes.clone(), there.lent.clone());
+                let bytes = there.bytes.clone();
                 let (of, is_parked) = (there.part, there.is_parked);
                 if !is_parked {
                     self.parts.policy(of).used(key);
@@ -155,13 +141,13 @@ impl Extents {
                     self.make_common(key, of);
                 }
                 self.statistics.hits += 1;
-                return Ok((bytes, lent));
+                return Ok(bytes);
             }
             // One of the two is of the past; which, reading tells.
         }
         let bytes = self.fetch(file, extent)?;
-        let lent = self.keep(part, name, file.version, bytes.clone());
-        Ok((bytes, lent))
+        self.keep(part, name, file.version, bytes.clone());
+        Ok(bytes)
     }
 
     /// Another program uses what one with a policy of its own has brought in.
@@ -233,7 +219,7 @@ impl Extents {
         }
     }
 
-    fn keep(&mut self, part: Part, name: Name, version: Version, bytes: Aggregate) -> Lent {
+    fn keep(&mut self, part: Part, name: Name, version: Version, bytes: Aggregate) {
         if let Some(before) = self.by_name.get(&name).copied() {
             match self.at(before).is_parked {
                 true => self.parked.retain(|key| *key != before),
@@ -253,23 +239,20 @@ impl Extents {
             version,
             bytes,
             uses: 1,
-            lent: Lent::default(),
             part,
             is_parked: false,
         };
-        let lent = extent.lent.clone();
         self.statistics.held += extent.taken();
         self.by_name.insert(name, key);
         self.parts.add(part, extent.taken());
         self.parts.policy(part).admitted(newcomer(key, &extent));
         self.extents[key.index()] = Some(extent);
-        // What the answer has of it is pinned, so it is not this one that goes.
+        // The answer has all of it, so it is not this one that goes.
         while self.parts.is_over(part) && self.evict_of(part) {}
-        lent
     }
 
-    /// Takes out what the policy says; false when some program has bytes of all that is there. What somebody has is parked, so that it is
-    /// passed over once, and not each time that something has to go.
+    /// Takes out what the policy says; false when others have all that is there. What gives nothing back is parked, so that it is passed over once,
+    /// and not each time that something has to go.
     fn evict(&mut self) -> bool {
         self.unpark(PARKED_LOOKS);
         let any = |this: &mut Self| {
@@ -280,7 +263,7 @@ impl Extents {
         any(self) || self.unpark(usize::MAX) && any(self)
     }
 
-    /// Takes out what the policy of a part says, if it knows of any of which no program has bytes.
+    /// Takes out what the policy of a part says, if it knows of any that gives something back.
     fn evict_of(&mut self, part: Part) -> bool {
         while let Some(key) = self.victim(part) {
             if !self.at(key).is_pinned() {
@@ -306,7 +289,7 @@ impl Extents {
         })
     }
 
-    /// Tells the policy of those that nobody has any more, as of some that have come again; looks at a bounded number of them. Whether there was one.
+    /// Tells the policy of those that would give something back now, as of some that have come again; looks at a bounded number of them. Whether there was one.
     fn unpark(&mut self, looks: usize) -> bool {
         let mut is_any = false;
         for _ in 0..looks.min(self.parked.len()) {

@@ -34,7 +34,7 @@ pub const SESSIONS_MAX: usize = exos_iolite::limits::MEMBERS_MAX / 2 - 1;
 pub const USER_SESSIONS_MAX: usize = SESSIONS_MAX / 4;
 
 /// How long an answer waits until the program that it is for has let go of something, where its share is full, before the program is told so.
-/// What it looks at it lets go of sooner.
+/// A program that looks at what it reads, and keeps none of it, lets go of it within that.
 pub const SHARE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Files that a program has open at once: each is a descriptor of the service.
@@ -47,15 +47,18 @@ pub const SETTLED_AFTER: Duration = Duration::from_millis(20);
 /// How often a file that changes while it is read is read again, before its reader is told.
 pub const TRIES: u32 = 3;
 
-/// Extents that somebody had when their turn to go came, of which this many are looked at again each time that one has to go: a look costs less
+/// Extents of which others had all when they were to go, of which this many are looked at again each time that one has to go: a look costs less
 /// than a microsecond, and all have their turn.
 pub const PARKED_LOOKS: usize = 64;
 
 /// How long a client waits for an answer of the service, and for room to ask: it may be waiting for a disk.
 pub const ANSWER_TIME: Duration = Duration::from_secs(10);
 
-/// How soon the service looks again after a client that keeps all it may.
+/// How soon the service looks again whether a client that waits for room in its share can have it.
 pub const STUCK_LOOK: Duration = Duration::from_millis(10);
 
 /// Requests of one client that are answered before others have their turn.
 pub const REQUESTS_AT_ONCE: usize = 8;
+
+/// Connections that wait until they are taken, and that are taken in one turn.
+pub const BACKLOG: i32 = 16;

@@ -207,7 +207,7 @@ pub struct Statistics {
     pub read_bytes: u64,
     /// Extents that had to go for others.
     pub evictions: u64,
-    /// Extents that were looked at when one had to go, and that somebody has.
+    /// Extents that were looked at when one had to go, and of which others had all.
     pub pinned: u64,
     /// Reads of files that had changed meanwhile, or since they were opened.
     pub changed: u64,

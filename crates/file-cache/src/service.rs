@@ -4,7 +4,7 @@
 
 use crate::error::{Error, Refused as _, Result};
 use crate::extents::Extents;
-use crate::limits::{BUFFER_LEN, MEMORY_MAX, MEMORY_MIN, SESSIONS_MAX, STUCK_LOOK};
+use crate::limits::{BACKLOG, BUFFER_LEN, MEMORY_MAX, MEMORY_MIN, SESSIONS_MAX, STUCK_LOOK};
 use crate::open_file::Audience;
 use crate::place;
 use crate::protocol::Statistics;
@@ -18,8 +18,9 @@ use rustix::fs::{FlockOperation, Mode, OFlags, chmod, flock, open};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
 };
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// How a service is made.
 #[derive(Debug)]
@@ -32,6 +33,14 @@ pub struct Options {
     pub users: Vec<User>,
 }
 
+/// What there is to do for a session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Ready {
+    No,
+    Turn,
+    Ended,
+}
+
 /// See the module.
 #[derive(Debug)]
 pub struct Service {
@@ -39,6 +48,9 @@ pub struct Service {
     extents: Extents,
     users: Users,
     sessions: Vec<Session>,
+    /// When those that wait for room in their shares are looked at again, and which of them has the share looked at.
+    next_look: Instant,
+    looks: usize,
     path: PathBuf,
     /// As long as it is there, no other service takes the socket.
     _lock: OwnedFd,
@@ -82,6 +94,8 @@ impl Service {
             extents: Extents::new(audience, pool, policy),
             users,
             sessions: Vec::new(),
+            next_look: Instant::now(),
+            looks: 1,
             path: path.to_owned(),
             _lock: lock,
         })
@@ -104,45 +118,71 @@ impl Service {
         }
     }
 
-    /// Waits until there is something to do; whose turn it is, session after session.
-    fn wait(&mut self) -> Result<Vec<bool>> {
-        let is_something = self
-            .sessions
-            .iter_mut()
-            .fold(false, |is, session| session.arm() | is);
-        let is_stuck = self.sessions.iter().any(|session| session.is_stuck);
-        let time = match (is_something, is_stuck) {
-            (true, _) => Some(Timespec::default()),
-            (false, true) => Timespec::try_from(STUCK_LOOK).ok(),
-            (false, false) => None,
+    /// Waits until there is something to do, and says what that is, session after session.
+    fn wait(&mut self) -> Result<Vec<Ready>> {
+        let sessions = &mut self.sessions;
+        let has_room: Vec<bool> = sessions.iter_mut().map(Session::arm).collect();
+        let time = match sessions.iter().any(Session::is_stuck) {
+            _ if has_room.contains(&true) => Some(Duration::ZERO),
+            true => Some(self.next_look.saturating_duration_since(Instant::now())),
+            false => None,
         };
-        let waiting = self.sessions.iter().map(Session::waits_for);
-        let all = waiting.chain([self.listener.as_fd()]);
-        let mut all: Vec<PollFd<'_>> = all
-            .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
-            .collect();
+        let time = time.and_then(|time| Timespec::try_from(time).ok());
+        let mut all: Vec<PollFd<'_>> = self.sessions.iter().flat_map(Session::waits_for).collect();
+        all.push(PollFd::new(&self.listener, PollFlags::IN));
         match poll(&mut all, time.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error).refused("cannot wait for programs"),
         }
-        let is_ready = |(session, fd): (&Session, &PollFd<'_>)| {
-            session.has_answers() || !fd.revents().is_empty()
+        let (of_sessions, _) = all.as_chunks::<2>();
+        let ready = |(has_room, of): (bool, &[PollFd<'_>; 2])| {
+            let found = of[0].revents() | of[1].revents();
+            match found.contains(PollFlags::IN) || has_room {
+                _ if found.intersects(PollFlags::HUP | PollFlags::ERR) => Ready::Ended,
+                true => Ready::Turn,
+                false => Ready::No,
+            }
         };
-        Ok(self.sessions.iter().zip(&all).map(is_ready).collect())
+        Ok(has_room.into_iter().zip(of_sessions).map(ready).collect())
     }
 
     /// One turn of those for whom there is something to do.
-    fn turn(&mut self, ready: &[bool]) {
+    fn turn(&mut self, ready: &[Ready]) {
+        let now = Instant::now();
+        let looks = now >= self.next_look && self.sessions.iter().any(Session::is_stuck);
+        let mut stuck = 0;
         // From the last on: where one has ended, the last takes its place.
-        for at in (0..ready.len()).rev().filter(|at| ready[*at]) {
-            if let Err(over) = self.turn_of(at) {
+        for at in (0..ready.len()).rev() {
+            let session = &mut self.sessions[at];
+            let done = match ready[at] {
+                Ready::Ended => Err(Over::Gone),
+                Ready::Turn => self.turn_of(at),
+                Ready::No if looks && session.is_stuck() => {
+                    stuck += 1;
+                    session.look(&mut self.extents, stuck == self.looks)
+                }
+                Ready::No => Ok(()),
+            };
+            if let Err(over) = done {
                 self.extents.statistics.faults += u64::from(over == Over::Fault);
                 let ended = self.sessions.swap_remove(at);
                 ended.end(&mut self.extents);
             }
         }
-        while let Ok(socket) = accept_with(&self.listener, SocketFlags::CLOEXEC) {
-            self.begin(socket);
+        if looks {
+            // Of those that wait for room in their shares one each time has the share looked at.
+            self.looks = if self.looks < stuck {
+                self.looks + 1
+            } else {
+                1
+            };
+            self.next_look = now + STUCK_LOOK;
+        }
+        for _ in 0..BACKLOG {
+            match accept_with(&self.listener, SocketFlags::CLOEXEC) {
+                Ok(socket) => self.begin(socket),
+                Err(_) => break,
+            }
         }
         self.extents.statistics.programs = self.sessions.len() as u64;
     }
@@ -211,6 +251,6 @@ fn listener(path: &Path, audience: Audience) -> Result<OwnedFd> {
         Audience::Host => 0o666,
     };
     chmod(path, Mode::from_raw_mode(mode)).refused("cannot say who may connect to the socket")?;
-    listen(&listener, 16).refused("cannot listen")?;
+    listen(&listener, BACKLOG).refused("cannot listen")?;
     Ok(listener)
 }

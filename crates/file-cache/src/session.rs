@@ -1,6 +1,6 @@
 //! What the service knows of a program: its files, and what it is still to be given. Nothing of it is left when the program ends, however it does.
 
-use crate::extents::{Extents, Lent};
+use crate::extents::Extents;
 use crate::limits::{
     ANSWER_LEN_MAX, BUFFER_LEN, FILES_MAX, REQUESTS_AT_ONCE, SHARE_PATIENCE, SLOTS,
 };
@@ -8,13 +8,14 @@ use crate::open_file::{Audience, OpenFile};
 use crate::parts::{COMMON, Part};
 use crate::protocol::{Answer, MESSAGE_LEN, Request, Statistics, Status, bytes, words};
 use crate::users::Owner;
-use exos_iolite::{Aggregate, Options, Sender, Share, Slice};
+use exos_iolite::{Aggregate, Options, Reserved, Sender, Share, Slice};
+use rustix::event::{PollFd, PollFlags};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, recvmsg};
 use rustix::process::geteuid;
 use std::collections::HashMap;
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 /// The program has ended, or does not do as agreed: nothing more is done for it.
@@ -22,6 +23,17 @@ use std::time::Instant;
 pub(crate) enum Over {
     Gone,
     Fault,
+}
+
+/// A read for whose answer the program's share has no room, and how long that is waited for.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    file: u32,
+    offset: u64,
+    len: u64,
+    /// With room for so many buffers it is tried again.
+    buffers: u32,
+    until: Instant,
 }
 
 /// See the module.
@@ -38,14 +50,12 @@ pub(crate) struct Session {
     /// It has read something, so its share is settled.
     has_read: bool,
     files: HashMap<u32, OpenFile>,
-    /// Answers for which there was no room yet. As long as there are some, nothing more is read from the program.
+    /// Answers for which there is no room in the pipe yet. As long as there are some, nothing more is read from the program.
     out: Aggregate,
-    /// An answer for which the program's share has no room, of which file, and how long that is waited for.
-    waiting: Option<(u32, Aggregate, Instant)>,
-    /// The extents that answers have bytes of: nothing is won when they go.
-    lent: Vec<Lent>,
-    /// It keeps all that it may, so that nothing tells when there is room again.
-    pub is_stuck: bool,
+    /// What these have counts in the program's share.
+    reserved: Vec<Reserved>,
+    /// Nothing more is read from the program before this is answered. It has no bytes meanwhile, which would be in no share.
+    waiting: Option<Waiting>,
     is_armed: bool,
 }
 
@@ -77,9 +87,8 @@ impl Session {
             has_read: false,
             files: HashMap::new(),
             out: Aggregate::new(),
+            reserved: Vec::new(),
             waiting: None,
-            lent: Vec::new(),
-            is_stuck: false,
             is_armed: false,
         })
     }
@@ -90,33 +99,38 @@ impl Session {
         (self.owner, self.share) = (owner, share);
     }
 
-    /// What to wait for: room for answers, else a request.
-    pub fn waits_for(&self) -> BorrowedFd<'_> {
-        match self.has_answers() {
-            true => self.sender.as_fd(),
-            false => self.socket.as_fd(),
-        }
+    /// What to wait for: a request, where nothing is to be answered, and room in the pipe where there was none; and the end of both in any case.
+    pub fn waits_for(&self) -> [PollFd<'_>; 2] {
+        let may_ask = self.out.is_empty() && self.waiting.is_none();
+        let when = |is_so| match is_so {
+            true => PollFlags::IN,
+            false => PollFlags::empty(),
+        };
+        [
+            PollFd::new(&self.socket, when(may_ask)),
+            PollFd::new(&self.sender, when(self.is_armed)),
+        ]
     }
 
-    /// Whether there are answers for which there was no room.
-    pub fn has_answers(&self) -> bool {
-        !self.out.is_empty() || self.waiting.is_some()
-    }
-
-    /// Before waiting: whether there is something to do already.
+    /// Before waiting: whether there is room in the pipe for answers already.
     pub fn arm(&mut self) -> bool {
-        self.is_armed = self.has_answers() && !self.is_stuck;
+        self.disarm();
+        self.is_armed = !self.out.is_empty();
         self.is_armed && self.sender.arm().unwrap_or(true)
+    }
+
+    fn disarm(&mut self) {
+        if std::mem::take(&mut self.is_armed) {
+            self.sender.woken();
+        }
     }
 
     /// Answers what there is to answer, as far as there is room.
     pub fn turn(&mut self, extents: &mut Extents) -> Result<(), Over> {
-        if std::mem::take(&mut self.is_armed) {
-            self.sender.woken();
-        }
+        self.disarm();
         for _ in 0..REQUESTS_AT_ONCE {
             self.flush()?;
-            if !self.out.is_empty() || !self.settle(extents)? {
+            if !self.out.is_empty() || self.waiting.is_some() {
                 return Ok(());
             }
             let Some((request, descriptor)) = self.request()? else {
@@ -131,45 +145,73 @@ impl Session {
         self.flush()
     }
 
-    /// Gives the answer that waits, where there is room in the program's share now, or says that there is none. False while it waits.
-    fn settle(&mut self, extents: &mut Extents) -> Result<bool, Over> {
-        let Some((file, bytes, until)) = self.waiting.take() else {
-            return Ok(true);
+    /// Whether it waits for room in its share: nothing tells when there is some, so it is to be [looked at](Self::look) from time to time.
+    pub fn is_stuck(&self) -> bool {
+        self.waiting.is_some()
+    }
+
+    /// Answers the read that waits for room in the program's share, if there is some now, or says that there is none. Looks what those that have
+    /// the share have let go of, where that is this session's turn.
+    pub fn look(&mut self, extents: &mut Extents, is_its_turn: bool) -> Result<(), Over> {
+        let Some(waiting) = self.waiting.take() else {
+            return Ok(());
         };
-        if self.sender.has_share_for(&bytes).map_err(|_| Over::Fault)? {
-            extents.statistics.passed_bytes += bytes.len() as u64;
-            self.say(Status::Done, file, bytes);
-        } else if self.sender.is_peer_gone() {
-            return Err(Over::Gone);
-        } else if Instant::now() >= until {
-            extents.statistics.over_share += 1;
-            self.say(Status::Share, file, Aggregate::new());
-        } else {
-            self.waiting = Some((file, bytes, until));
-            self.is_stuck = true;
-            return Ok(false);
+        let is_last = Instant::now() >= waiting.until;
+        if is_its_turn || is_last {
+            self.sender.look_at_share(waiting.buffers);
         }
-        Ok(true)
+        if self.share.left() >= waiting.buffers || is_last {
+            self.give(waiting, extents)?;
+        } else {
+            self.waiting = Some(waiting);
+        }
+        if is_last && self.waiting.take().is_some() {
+            extents.statistics.over_share += 1;
+            self.say(Status::Share, waiting.file, Aggregate::new());
+        }
+        self.flush()
+    }
+
+    /// Answers a read, where there is room in the program's share: it waits where there is none.
+    fn give(&mut self, read: Waiting, extents: &mut Extents) -> Result<(), Over> {
+        let (mut status, mut bytes) = self.read(read.file, read.offset, read.len, extents)?;
+        let mut reserved = self.sender.reserve(&bytes);
+        if read.buffers == 0 && matches!(reserved, Err(exos_iolite::Error::ShareExceeded { .. })) {
+            self.sender.look_at_share(bytes.slices().len() as u32);
+            reserved = self.sender.reserve(&bytes);
+        }
+        match reserved {
+            Ok(reserved) => self.reserved.extend(reserved),
+            Err(exos_iolite::Error::ShareExceeded { .. }) => {
+                let buffers = bytes.slices().len() as u32;
+                self.waiting = Some(Waiting { buffers, ..read });
+                return Ok(());
+            }
+            Err(exos_iolite::Error::PeerGone) => return Err(Over::Gone),
+            // It can be no member of the pool now: no place or no descriptor is left.
+            Err(exos_iolite::Error::Members | exos_iolite::Error::System(..)) => {
+                (status, bytes) = (Status::TooMany, Aggregate::new());
+            }
+            Err(_) => return Err(Over::Fault),
+        }
+        extents.statistics.changed += u64::from(status == Status::Changed);
+        extents.statistics.failed += u64::from(status == Status::Unreadable);
+        extents.statistics.passed_bytes += bytes.len() as u64;
+        self.say(status, read.file, bytes);
+        Ok(())
     }
 
     /// Writes what there is room for.
     fn flush(&mut self) -> Result<(), Over> {
-        self.is_stuck = false;
         while !self.out.is_empty() {
             match self.sender.write(&mut self.out) {
                 Ok(0) => return Ok(()),
                 Ok(_) => {}
-                Err(exos_iolite::Error::ShareExceeded { .. }) => {
-                    self.is_stuck = true;
-                    return Ok(());
-                }
                 Err(exos_iolite::Error::PeerGone) => return Err(Over::Gone),
                 Err(_) => return Err(Over::Fault),
             }
         }
-        if self.waiting.is_none() {
-            self.lent.clear();
-        }
+        self.reserved.clear();
         Ok(())
     }
 
@@ -220,15 +262,18 @@ impl Session {
                 self.say(status, file, Aggregate::new());
             }
             Request::Read { file, offset, len } => {
-                let (status, bytes) = self.read(file, offset, len, extents)?;
-                extents.statistics.changed += u64::from(status == Status::Changed);
-                extents.statistics.failed += u64::from(status == Status::Unreadable);
                 self.has_read = true;
-                if status == Status::Done {
-                    self.waiting = Some((file, bytes, Instant::now() + SHARE_PATIENCE));
-                } else {
-                    self.say(status, file, bytes);
-                }
+                let until = Instant::now() + SHARE_PATIENCE;
+                self.give(
+                    Waiting {
+                        file,
+                        offset,
+                        len,
+                        buffers: 0,
+                        until,
+                    },
+                    extents,
+                )?;
             }
             Request::Close { file } => {
                 self.files.remove(&file);
@@ -289,13 +334,8 @@ impl Session {
         let mut bytes = Aggregate::new();
         loop {
             let done = bytes.len() as u64;
-            match extents.read(
-                self.part,
-                file,
-                offset.saturating_add(done),
-                len - done,
-                &mut self.lent,
-            ) {
+            let at = offset.saturating_add(done);
+            match extents.read(self.part, file, at, len - done) {
                 Ok(more) if more.is_empty() => return Ok((Status::Done, bytes)),
                 Ok(more) => bytes.concatenate(more),
                 Err(status) if bytes.is_empty() => return Ok((status, bytes)),

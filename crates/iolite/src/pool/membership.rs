@@ -101,7 +101,7 @@ impl Member {
         }
     }
 
-    /// A buffer is about to be sent to it.
+    /// A buffer is about to be sent to it, or will be.
     pub fn pass(&mut self, buffer: u32) {
         let buffer = buffer as usize;
         if !std::mem::replace(&mut self.passed[buffer], true) {
@@ -132,7 +132,7 @@ impl Member {
     }
 
     /// Whether the process has ended, or closed its end.
-    fn has_ended(&self) -> bool {
+    pub fn has_ended(&self) -> bool {
         let mut life = [PollFd::new(&self.life, PollFlags::empty())];
         poll(&mut life, Some(&Timespec::default())).is_ok() && !life[0].revents().is_empty()
     }

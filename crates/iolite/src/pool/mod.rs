@@ -14,10 +14,12 @@ mod layout;
 pub(crate) mod member;
 pub(crate) mod membership;
 pub(crate) mod owner;
+pub(crate) mod reserved;
 mod share;
 
 pub use draft::Draft;
 pub use member::Trust;
+pub use reserved::Reserved;
 pub use share::Share;
 
 use crate::error::Result;
@@ -120,6 +122,12 @@ impl Pool {
     /// There are too many members, or no descriptor or memory is left.
     pub fn invite(&self) -> Result<Invitation> {
         self.0.invite(None).map(|(_, invitation)| invitation)
+    }
+
+    /// Looks which members have ended, and how many are left. Asks the kernel once for each.
+    pub fn look_at_members(&self) -> u32 {
+        self.0.forget_ended();
+        self.0.usage().members
     }
 
     /// Looks who has ended, and for buffers that nobody has. Nothing needs that: it is done when there are none left.

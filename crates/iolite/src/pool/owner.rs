@@ -269,7 +269,7 @@ impl Core {
 
     /// Another member, and its number. What is passed to it counts in a share, if there is one.
     pub fn invite(&self, share: Option<Share>) -> Result<(MemberId, Invitation)> {
-        self.look_who_ended();
+        self.forget_ended();
         let mut members = self.members.borrow_mut();
         let place = members.iter().position(Option::is_none);
         let place = place.unwrap_or(members.len());
@@ -303,13 +303,22 @@ impl Core {
         }
     }
 
+    /// Forgets members that have ended. What the others say that they have is not looked at.
+    pub fn forget_ended(&self) {
+        for place in self.members.borrow_mut().iter_mut() {
+            if place.as_ref().is_some_and(Member::has_ended) {
+                *place = None;
+            }
+        }
+    }
+
     /// A buffer is about to be sent to a member.
     #[inline]
     pub fn pass(&self, id: MemberId, buffer: u32) -> Result<()> {
         let is_known = |member: &mut Member| member.was_passed(buffer) || member.left() > 0;
         let find_in = |members: &mut Members| find(members, id).is_some_and(is_known);
         if !find_in(&mut self.members.borrow_mut()) {
-            self.look_at_share(id);
+            self.look_at_share(id, 1);
         }
         let mut members = self.members.borrow_mut();
         let member = find(&mut members, id).ok_or(Error::PeerGone)?;
@@ -320,25 +329,20 @@ impl Core {
         Ok(())
     }
 
-    /// Whether these buffers may be sent to a member, beside what it and those that share with it have.
-    pub fn has_share_for(&self, id: MemberId, buffers: &[u32]) -> bool {
-        let fits = || {
-            let mut members = self.members.borrow_mut();
-            let Some(member) = find(&mut members, id) else {
-                // That is told when something is sent.
-                return true;
-            };
-            let more = buffers.iter().filter(|buffer| !member.was_passed(**buffer));
-            more.count() as u32 <= member.left()
-        };
-        fits() || {
-            self.look_at_share(id);
-            fits()
+    /// These buffers will be sent to a member, and are under way to it from now on.
+    pub fn reserve(&self, id: MemberId, buffers: &[u32]) -> Result<()> {
+        let mut members = self.members.borrow_mut();
+        let member = find(&mut members, id).ok_or(Error::PeerGone)?;
+        let more = buffers.iter().filter(|buffer| !member.was_passed(**buffer));
+        if more.count() as u32 > member.left() {
+            return Err(member.exceeded());
         }
+        buffers.iter().for_each(|buffer| member.pass(*buffer));
+        Ok(())
     }
 
-    /// Looks what a member, and those that share with it, have let go of.
-    fn look_at_share(&self, id: MemberId) {
+    /// Looks what a member has let go of, and where this many more buffers are more than a share has left, those that count in that.
+    pub fn look_at_share(&self, id: MemberId, buffers: u32) {
         crate::pipe::collect_all();
         let mut members = self.members.borrow_mut();
         let Some(member) = find(&mut members, id) else {
@@ -348,13 +352,22 @@ impl Core {
         let Some(share) = member.share().cloned() else {
             return;
         };
-        drop(members);
-        self.look_who_ended();
-        for member in self.members.borrow_mut().iter_mut().flatten() {
-            if member.share().is_some_and(|other| other.is_kin(&share)) {
-                member.sweep();
+        for full in share.up().filter(|share| !share.has_room(buffers)) {
+            for place in members.iter_mut() {
+                let member = place.as_mut();
+                let counts = |it: &&mut Member| it.share().is_some_and(|it| it.is_within(full));
+                match member.filter(counts) {
+                    Some(member) if member.has_ended() => *place = None,
+                    Some(member) => member.sweep(),
+                    None => {}
+                }
             }
         }
+    }
+
+    /// Whether a member has not ended, as far as was looked.
+    pub fn is_member(&self, id: MemberId) -> bool {
+        find(&mut self.members.borrow_mut(), id).is_some()
     }
 
     /// A buffer that was sent to a member was taken, or never will be.

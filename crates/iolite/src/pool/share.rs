@@ -57,15 +57,24 @@ impl Share {
         self.up().map(left).min().expect("itself is one")
     }
 
-    /// It, and what it is within.
-    fn up(&self) -> impl Iterator<Item = &Self> {
+    /// Whether there is another clone of it, or a part: a member counts in it, or may still.
+    pub fn is_used(&self) -> bool {
+        Rc::strong_count(&self.0) > 1
+    }
+
+    /// It, and what it is within, the narrowest first.
+    pub(crate) fn up(&self) -> impl Iterator<Item = &Self> {
         std::iter::successors(Some(self), |share| share.0.within.as_ref())
     }
 
-    /// Whether something counts in both.
-    pub(crate) fn is_kin(&self, other: &Self) -> bool {
-        let last = |share: &Self| share.up().last().map(|share| Rc::as_ptr(&share.0));
-        last(self) == last(other)
+    /// Whether what counts in this one counts in another.
+    pub(crate) fn is_within(&self, other: &Self) -> bool {
+        self.up().any(|share| Rc::ptr_eq(&share.0, &other.0))
+    }
+
+    /// Whether this many more may be had, by itself: what it is within may have no room.
+    pub(crate) fn has_room(&self, buffers: u32) -> bool {
+        self.0.limit.saturating_sub(self.count()) >= buffers
     }
 
     pub(crate) fn add(&self, buffers: u32) {

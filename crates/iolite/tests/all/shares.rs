@@ -50,28 +50,46 @@ fn what_one_has_the_other_has_not() {
     assert_eq!(share.count(), 3);
 }
 
+/// What is reserved can be sent, whatever those that share take meanwhile, and comes free when it is not sent.
 #[test]
 fn a_part_counts_in_the_whole() {
     let pool = pool(SMALL);
     let whole = Share::new(3);
     let parts = [whole.part(2), whole.part(2)];
     let [mut one, mut two] = parts.each_ref().map(|part| sharing(&pool, part));
-    let more: Aggregate = bytes(&pool, 1, 1).into();
-    let has_room = |sender: &mut Sender, what| sender.has_share_for(what).expect("it is there");
+    let more: Aggregate = bytes(&pool, 1, 4096).into();
+    let reserve = |sender: &mut Sender, what: &Aggregate| {
+        let reserved = sender.reserve(what);
+        reserved.or_else(|_| {
+            sender.look_at_share(1);
+            sender.reserve(what)
+        })
+    };
     assert_eq!(send(&pool, &mut one.0, 3).expect("room"), 2);
     // Two are under way: that they are taken can be waited for.
     assert_eq!(send(&pool, &mut one.0, 1).expect("room comes"), 0);
-    assert!(!has_room(&mut one.0, &more));
+    assert!(reserve(&mut one.0, &more).is_err());
     assert_eq!((parts[0].left(), parts[1].left()), (0, 1));
     let same: Aggregate = bytes(&pool, 9, 4096).into();
-    two.0.write(&mut same.clone()).expect("room");
+    let reserved = reserve(&mut two.0, &same).expect("it is the last");
     assert_eq!((whole.count(), parts[1].left()), (3, 0));
+    drop(read(&mut one.1, 4096));
+    assert_eq!(send(&pool, &mut one.0, 2).expect("room"), 1);
+    two.0.write(&mut same.clone()).expect("it is reserved");
+    drop(reserved);
     // What it has already is nothing more.
-    assert!(has_room(&mut two.0, &same));
+    drop(reserve(&mut two.0, &same).expect("it has that"));
     let held = read(&mut one.1, 8192);
-    assert!(!has_room(&mut two.0, &more));
+    assert!(reserve(&mut two.0, &more).is_err());
     drop(held);
-    assert!(has_room(&mut two.0, &more));
+    let reserved = reserve(&mut two.0, &more).expect("there is room");
+    assert_eq!((whole.count(), parts[1].count()), (2, 2));
+    drop((reserved, read(&mut two.1, 4096)));
+    two.0.look_at_share(3);
+    assert_eq!((whole.count(), parts[1].count()), (0, 0));
+    // Few bytes travel in a descriptor.
+    let few: Aggregate = bytes(&pool, 1, 20).into();
+    assert!(reserve(&mut two.0, &few).expect("no buffer").is_none());
 }
 
 /// One that was given up may still take what is under way to it: that counts, and it is a member for as long as it has that.
@@ -82,12 +100,16 @@ fn what_was_under_way_when_a_pipe_was_given_up_counts() {
     let (mut sender, mut receiver) = sharing(&pool, &share);
     let kept: Aggregate = bytes(&pool, 7, 4096).into();
     sender.write(&mut kept.clone()).expect("room");
+    assert_eq!(send(&pool, &mut sender, 1).expect("room"), 1);
     sender.give_up();
     pool.look();
-    assert_eq!(share.count(), 1);
+    assert_eq!(share.count(), 2);
     let held = read(&mut receiver, 4096);
-    assert_eq!((pool.look().members, share.count()), (1, 1));
+    assert_eq!((pool.look().members, share.count()), (1, 2));
     assert_eq!(held.to_vec(), [7; 4096]);
-    drop((held, receiver));
+    // With the pipe closed, the other one cannot be taken any more.
+    drop(receiver);
+    assert_eq!((pool.look().members, share.count()), (1, 1));
+    drop(held);
     assert_eq!((pool.look().members, share.count()), (0, 0));
 }
