@@ -116,6 +116,11 @@ if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
     check "nor anything of it" [ "${said/secret$'\n'/}" = "$said" ]
     has "nor connects" "no file cache runs" "$said"
 
+    # Somebody else's folder in the place of the user's hides nothing.
+    mkdir "$work/theirs" "$work/theirs/exos"; chown -R 54322 "$work/theirs"; chmod -R a+rx "$work/theirs"
+    has "somebody else's folder is not looked into" "no file cache runs" \
+        "$(timeout 60 env XDG_RUNTIME_DIR="$work/theirs" "$exos" file-cache --status 2>&1)"
+
     # One of root's for two users: what all may read they share, and nothing else.
     kill $server; wait $server 2>/dev/null
     mkdir "$work/host"
@@ -129,6 +134,7 @@ if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
     server=$!
     check "a file cache of several users starts" await grep -q "file cache of 8 MiB" "$work/err"
     same "it keeps CAP_LEASE alone" 0000000010000000 "$(awk '$1 == "CapEff:" { print $2 }' /proc/$server/status)"
+    same "it is nobody" "65534 65534" "$(awk '$1 == "Uid:" || $1 == "Gid:" { printf "%s%s", separator, $3; separator = " " }' /proc/$server/status)"
     has "root asks how it is used" "memory_bytes     8388608" "$("$exos" file-cache --status --socket "$socket")"
     sleep 0.1
     by() { local uid=$1; shift; timeout 60 setpriv --reuid "$uid" --regid "$uid" --clear-groups "$work/exos" "$@" 2>&1; }
@@ -136,6 +142,11 @@ if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
         has "user $uid reads what all may read by reference" "read 4000000 bytes by reference, 0 by copy" \
             "$(by $uid io wc --verbose --cache "$socket" "$work/host/public")"
     done
+    python3 "$(dirname "$0")/lingers.py" "$socket" >"$work/lingers" &
+    lingers=$!
+    check "sockets that linger are handed over" await grep -q "handed over" "$work/lingers"
+    has "and hold nobody up" "read 4000000 bytes by reference" "$(by 54321 io wc --verbose --cache "$socket" "$work/host/public")"
+    kill $lingers; wait $lingers 2>/dev/null
     has "a third is not served" "or does not serve this user" "$(by 54323 file-cache --status --socket "$socket")"
     has "what one user may read is read by copy" "not every user may read it" \
         "$(by 54321 io wc --verbose --cache "$socket" "$work/host/private")"

@@ -2,7 +2,9 @@
 
 use crate::limits::MEMORY;
 use exos_file_cache::{Client, Options, Service, User, place};
-use exos_host::caps::{self, CapabilitySet};
+use exos_host::accounts::Account;
+use exos_host::caps::CapabilitySet;
+use exos_host::privilege;
 use exos_host::units::parse_size;
 use exos_host::{Error, Result};
 use exos_replacement::PolicyName;
@@ -48,6 +50,9 @@ pub struct StatisticsReport {
     pub statistics: BTreeMap<String, u64>,
 }
 
+/// The user and group that have no files, by number: what a service of several users is when its socket is there.
+const NOBODY: u32 = 65_534;
+
 fn told(error: exos_file_cache::Error) -> Error {
     Error::new(error.to_string())
 }
@@ -69,8 +74,14 @@ pub fn run(args: &FileCacheArgs) -> Result<ExitCode> {
     };
     let mut service = Service::new(&path, options).map_err(told)?;
     if !args.users.is_empty() {
-        // What all may read it may read; leases are for owners.
-        caps::keep_only(CapabilitySet::LEASE)?;
+        // What all may read nobody may read, too; leases are for owners.
+        let nobody = Account {
+            name: "nobody".to_owned(),
+            uid: NOBODY,
+            gid: NOBODY,
+            groups: vec![NOBODY],
+        };
+        privilege::give_up_but(&nobody, CapabilitySet::LEASE)?;
     }
     exos_host::info!(
         "file cache of {} MiB at {}",

@@ -64,8 +64,13 @@ impl Client {
     ///
     /// None runs, it has as many programs as it may, does not answer, or does not serve this user.
     pub fn find() -> Result<Self> {
-        match Self::connect(&place::socket()) {
-            Err(none @ Error::NoService(_)) => {
+        let own = place::socket();
+        let found = match place::may_be_own(&own) {
+            true => Self::connect(&own),
+            false => Err(Error::NoService(own)),
+        };
+        match found {
+            Err(none @ (Error::NoService(_) | Error::AnotherUser(_))) => {
                 let host = Path::new(place::HOST_SOCKET);
                 // Of the two that are not there the user's own is told of.
                 Self::connect(host).map_err(|error| match error {

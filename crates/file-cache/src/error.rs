@@ -21,6 +21,10 @@ pub enum Error {
     Silent,
     /// The service has as many programs as it may, or of this user, or does not serve it.
     Full,
+    /// A service of several users that is not root's, or has no `CAP_LEASE`.
+    Privilege,
+    /// The process may not have as many descriptors as the service may need.
+    Descriptors,
     /// Less memory than a cache needs, or more than it can have.
     Memory(u64),
     /// No name of a share.
@@ -42,7 +46,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        use crate::limits::{MEMORY_MAX, MEMORY_MIN};
+        use crate::limits::{DESCRIPTORS, MEMORY_MAX, MEMORY_MIN};
         match self {
             Self::NoService(path) => write!(
                 f,
@@ -62,6 +66,13 @@ impl fmt::Display for Error {
             Self::Silent => f.write_str("the file cache does not answer"),
             Self::Full => f.write_str(
                 "the file cache has as many programs as it may, or does not serve this user",
+            ),
+            Self::Privilege => f.write_str(
+                "a file cache of several users needs root and CAP_LEASE, so that nobody writes a file while it is read: start it as root, in a container with that capability added",
+            ),
+            Self::Descriptors => write!(
+                f,
+                "a file cache needs {DESCRIPTORS} descriptors, and may not have them: raise the limit (ulimit -Hn {DESCRIPTORS})"
             ),
             Self::Memory(bytes) => write!(
                 f,

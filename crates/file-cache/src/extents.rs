@@ -6,7 +6,7 @@
 
 use crate::limits::{BUFFER_LEN, EXTENT_LEN, PARKED_LOOKS};
 use crate::open_file::{Audience, OpenFile, lease};
-use crate::parts::{COMMON, Part, Parts};
+use crate::parts::{COMMON, ENDED, Part, Parts};
 use crate::protocol::{Statistics, Status};
 use crate::version::Version;
 use exos_iolite::{Aggregate, Draft, Pool, Slice};
@@ -137,8 +137,11 @@ impl Extents {
                 if !is_parked {
                     self.parts.policy(of).used(key);
                 }
-                if of != part && of != COMMON {
-                    self.make_common(key, of);
+                if of == ENDED {
+                    self.move_to(key, part);
+                } else if of != part && of != COMMON {
+                    // Another program uses what one with a policy of its own has brought in.
+                    self.move_to(key, COMMON);
                 }
                 self.statistics.hits += 1;
                 return Ok(bytes);
@@ -150,26 +153,30 @@ impl Extents {
         Ok(bytes)
     }
 
-    /// Another program uses what one with a policy of its own has brought in.
-    fn make_common(&mut self, key: Key, of: Part) {
+    fn move_to(&mut self, key: Key, part: Part) {
         let extent = self.extents[key.index()].as_mut().expect("it is there");
-        extent.part = COMMON;
-        match extent.is_parked {
-            true => {
-                let taken = extent.taken();
-                self.parts.add(COMMON, taken);
-                self.parts.remove(of, taken);
-            }
-            false => {
-                let newcomer = newcomer(key, extent);
-                self.parts.make_common(of, newcomer);
-            }
+        let from = std::mem::replace(&mut extent.part, part);
+        let (is_known, newcomer) = (!extent.is_parked, newcomer(key, extent));
+        self.parts.move_to(from, part, newcomer, is_known);
+    }
+
+    /// A connection with a policy of its own has ended. What is left in its part when it was the last goes before anything else does.
+    pub fn leave(&mut self, part: Part) {
+        if !self.parts.leave(part) {
+            return;
         }
+        let there = self.extents.iter().enumerate();
+        let of_it = there.filter(|(_, extent)| extent.as_ref().is_some_and(|it| it.part == part));
+        let of_it: Vec<Key> = of_it.map(|(place, _)| Key::new(place as u32)).collect();
+        for key in of_it {
+            self.move_to(key, ENDED);
+        }
+        self.parts.end(part);
     }
 
     /// Reads an extent of a version of a file.
     fn fetch(&mut self, file: &OpenFile, extent: u64) -> Result<Aggregate, Status> {
-        let lease = lease(&file.descriptor)?;
+        let lease = lease(&file.descriptor, self.audience)?;
         let is_same =
             || fstat(&file.descriptor).is_ok_and(|found| Version::of(&found) == file.version);
         let start = extent * EXTENT_LEN as u64;
@@ -248,7 +255,9 @@ impl Extents {
         self.parts.policy(part).admitted(newcomer(key, &extent));
         self.extents[key.index()] = Some(extent);
         // The answer has all of it, so it is not this one that goes.
-        while self.parts.is_over(part) && self.evict_of(part) {}
+        while let Some(over) = self.parts.over(part)
+            && self.evict_of(over)
+        {}
     }
 
     /// Takes out what the policy says; false when others have all that is there. What gives nothing back is parked, so that it is passed over once,

@@ -144,7 +144,7 @@ impl Kept {
     ///
     /// # Errors
     ///
-    /// As [`Client::read_at`]; [`Status::Share`] only where something else that this program has fills its share.
+    /// As [`Client::read_at`]; [`Status::Share`] only where something else fills the share, which takes the service a second to say: less is kept from then on.
     pub fn read_at(&mut self, file: &KeptFile, offset: u64, len: usize) -> Result<Aggregate> {
         if offset >= file.is.version.len {
             return Ok(Aggregate::new());
@@ -170,9 +170,20 @@ impl Kept {
             return Ok(bytes);
         }
         let start = extent * EXTENT_LEN as u64;
+        let len = (file.is.version.len - start).min(EXTENT_LEN as u64);
+        let taken = len.next_multiple_of(BUFFER_LEN as u64);
         let bytes = loop {
+            // What is read has room beside what is kept already while it is read.
+            if taken <= self.limit {
+                self.give_up_for(taken);
+            }
             match self.client.read_at(&file.file, start, EXTENT_LEN) {
-                Err(Error::Refused(Status::Share)) if self.give_up() => {}
+                Err(Error::Refused(Status::Share)) if self.held > 0 => {
+                    // Others have the rest of the share.
+                    let limit = std::mem::replace(&mut self.limit, self.held);
+                    self.give_up_for(taken);
+                    self.limit = limit.min(self.held + taken);
+                }
                 read => break read?,
             }
         };
@@ -193,11 +204,7 @@ impl Kept {
         if bytes.len() as u64 != wanted || taken > self.limit {
             return;
         }
-        while self.held + taken > self.limit {
-            if !self.give_up() {
-                return;
-            }
-        }
+        self.give_up_for(taken);
         let key = self.free.pop().unwrap_or_else(|| {
             self.extents.push(None);
             Key::new(self.extents.len() as u32 - 1)
@@ -213,6 +220,11 @@ impl Kept {
             bytes: taken,
             is_asked_for: true,
         });
+    }
+
+    /// Lets go of as much as there has to be room for.
+    fn give_up_for(&mut self, bytes: u64) {
+        while self.held + bytes > self.limit && self.give_up() {}
     }
 
     /// Lets go of what the policy says; false where nothing is kept.

@@ -15,7 +15,8 @@
 //! |---|---|
 //! | `version` | which bytes of a file these are; when its times can be believed: read this first |
 //! | `protocol` | what program and service say to each other |
-//! | `open_file`, `public` | which files are taken |
+//! | `open_file`, `mounts`, `public` | which files are taken |
+//! | `passed` | descriptors of programs, whose closing may wait |
 //! | `users` | who may connect, and what each may keep |
 //! | `extents`, `parts` | what is in memory, and whose policy says what has to go |
 //! | `service`, `session` | the process that has the memory, and what it knows of each program |
@@ -32,8 +33,10 @@ mod error;
 mod extents;
 mod kept;
 pub mod limits;
+mod mounts;
 mod open_file;
 mod parts;
+mod passed;
 pub mod place;
 mod protocol;
 mod public;

@@ -30,6 +30,9 @@ pub const MEMORY_MAX: u64 = exos_iolite::limits::POOL_LEN_MAX as u64 - (16 << 20
 /// Programs that are connected at once: each, and what it lets in, is a member of the pool.
 pub const SESSIONS_MAX: usize = exos_iolite::limits::MEMBERS_MAX / 2 - 1;
 
+/// What all users may keep together, where there are several: three of this many parts, so that one is left to replace.
+pub const HOST_PARTS: u32 = 4;
+
 /// Connections that one of several users may have at once: so three others have room.
 pub const USER_SESSIONS_MAX: usize = SESSIONS_MAX / 4;
 
@@ -62,3 +65,17 @@ pub const REQUESTS_AT_ONCE: usize = 8;
 
 /// Connections that wait until they are taken, and that are taken in one turn.
 pub const BACKLOG: i32 = 16;
+
+/// Descriptors of one user that are being closed at once: those of tools that open one after another what is not kept are few.
+pub const CLOSING_MAX: usize = 64;
+
+/// Descriptors of one message: the kernel's `SCM_MAX_FD`.
+pub(crate) const PASSED_MAX: usize = 253;
+
+/// What the service has of a connection beside files: two of its socket, three of the pipe and its bells, three of the member and the one that it may let
+/// in, and what is there only while it begins.
+const SESSION_DESCRIPTORS: usize = 16;
+
+/// All descriptors: of connections, those of a message and others that are being closed, and what any process has.
+pub const DESCRIPTORS: usize =
+    SESSIONS_MAX * (FILES_MAX + SESSION_DESCRIPTORS) + 2 * PASSED_MAX + 64;

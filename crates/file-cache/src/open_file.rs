@@ -1,10 +1,12 @@
 //! A file that a program has open here: what is taken, and of whom.
 
+use crate::mounts::Mounts;
+use crate::passed::Passed;
 use crate::protocol::Status;
 use crate::public::is_public;
 use crate::version::{Version, is_kept};
 use exos_host::lease::{ReadLease, Refusal};
-use rustix::fs::{FileType, Mode, OFlags, Stat, fcntl_getfl, fstat, fstatfs, open};
+use rustix::fs::{Mode, OFlags, Stat, fcntl_getfl, fstat, fstatfs, open};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 
@@ -29,25 +31,30 @@ pub(crate) struct OpenFile {
 }
 
 impl OpenFile {
-    /// A file that a program has opened: the kernel has let it read that.
-    pub fn new(descriptor: OwnedFd, audience: Audience) -> Result<Self, Status> {
-        let flags = fcntl_getfl(&descriptor).map_err(|_| Status::Unsuitable)?;
+    /// A file that a program has opened: the kernel has let it read that. Nobody is asked, or waited for, before it is known to be of a file system that
+    /// the kernel has.
+    pub fn new(passed: Passed, audience: Audience) -> Result<Self, Status> {
+        let flags = fcntl_getfl(&passed).map_err(|_| Status::Unsuitable)?;
         let is_readable = flags & OFlags::RWMODE == OFlags::RDONLY && !flags.contains(OFlags::PATH);
+        let mounts = Mounts::now();
+        if !is_readable || !mounts.has_kept(&passed) {
+            return Err(Status::Unsuitable);
+        }
+        let descriptor = passed.take();
         let found = fstat(&descriptor).map_err(|_| Status::Unsuitable)?;
-        let is_file = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
         let system = fstatfs(&descriptor).map_err(|_| Status::Unsuitable)?;
-        if !is_readable || !is_file || found.st_size == 0 || !is_kept(system.f_type) {
+        if found.st_size == 0 || !is_kept(system.f_type) {
             return Err(Status::Unsuitable);
         }
         let version = Version::of(&found);
         if !version.has_nanoseconds() {
             return Err(Status::Unsuitable);
         }
-        if audience == Audience::Host && !is_public(descriptor.as_fd(), &found) {
+        if audience == Audience::Host && !is_public(descriptor.as_fd(), &found, &mounts) {
             return Err(Status::Private);
         }
         let descriptor = reopen(&descriptor).map_err(|_| Status::Unsuitable)?;
-        drop(lease(&descriptor)?);
+        drop(lease(&descriptor, audience)?);
         if !version.is_settled() {
             return Err(Status::Unsettled);
         }
@@ -73,12 +80,42 @@ fn reopen(file: &OwnedFd) -> Result<OwnedFd, Errno> {
     open(path, flags, Mode::empty())
 }
 
-/// A lease; nothing where the file is another user's, whose times are all that is known.
-pub(crate) fn lease(file: &OwnedFd) -> Result<Option<ReadLease<'_>>, Status> {
+/// A lease; nothing where the file is another user's, whose times are all that is known. Among several users that is not enough: what is written while
+/// it is read may be for its owner alone by then.
+pub(crate) fn lease(file: &OwnedFd, audience: Audience) -> Result<Option<ReadLease<'_>>, Status> {
     match ReadLease::take(file.as_fd()) {
         Ok(lease) => Ok(Some(lease)),
-        Err(Refusal::NotOwner) => Ok(None),
+        Err(Refusal::NotOwner) if audience == Audience::User => Ok(None),
         Err(Refusal::Writing) => Err(Status::Writing),
-        Err(Refusal::Unsupported) => Err(Status::Unsuitable),
+        Err(Refusal::NotOwner | Refusal::Unsupported) => Err(Status::Unsuitable),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use exos_host::caps::{CapabilitySet, keep_only};
+
+    /// In a thread of its own, which is root without the right to lease files of others.
+    #[test]
+    fn among_several_users_what_cannot_be_leased_is_not_read() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let folder = tempfile::tempdir_in("/var/tmp").expect("room");
+        let path = folder.path().join("file");
+        std::fs::write(&path, "text").expect("room");
+        std::os::unix::fs::chown(&path, Some(54_321), None).expect("we are root");
+        let file = OwnedFd::from(std::fs::File::open(&path).expect("it is there"));
+        let by = |audience| lease(&file, audience).map(|lease| lease.is_some());
+        assert_eq!(by(Audience::Host), Ok(true));
+        std::thread::scope(|scope| {
+            let without = scope.spawn(|| {
+                keep_only(CapabilitySet::all() - CapabilitySet::LEASE).expect("we are root");
+                assert_eq!(by(Audience::User), Ok(false));
+                assert_eq!(by(Audience::Host), Err(Status::Unsuitable));
+            });
+            without.join().expect("it does not panic");
+        });
     }
 }

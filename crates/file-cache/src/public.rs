@@ -2,11 +2,12 @@
 //!
 //! A file is public when everybody has the right to read it, its owner and group included, and everybody may pass each folder from the root to
 //! it, and no list of access rights says more than their modes do (acl(5)). The folders are walked one by one, as anybody could walk them: so
-//! whatever is renamed meanwhile, anybody could have come to the file then. What is public no longer changes its version (the time of the last
-//! change is that of its mode, too), or lies in a folder that was closed later; what was kept until then everybody could have read until then.
+//! whatever is renamed meanwhile, anybody could have come to the file then. A file that is closed to some has another version (the time of the
+//! last change is that of its mode, too), unless it is a folder that was closed; what was kept until then everybody could have read until then.
 //! What a security module denies to some programs beside that is not seen here.
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, fstat, getxattr, openat, readlink};
+use crate::mounts::Mounts;
+use rustix::fs::{CWD, Mode, OFlags, Stat, fstat, getxattr, openat, readlink};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -17,12 +18,12 @@ const READ: u32 = 0o444;
 const PASS: u32 = 0o111;
 
 /// Whether anybody may read an open file, by the name under which it was opened.
-pub(crate) fn is_public(file: BorrowedFd<'_>, found: &Stat) -> bool {
+pub(crate) fn is_public(file: BorrowedFd<'_>, found: &Stat, mounts: &Mounts) -> bool {
     let is_open = |file: BorrowedFd<'_>, found: &Stat, right| {
         found.st_mode & right == right && !has_list(file)
     };
     let Some(walked) = is_open(file, found, READ)
-        .then(|| walk(file, is_open))
+        .then(|| walk(file, mounts, is_open))
         .flatten()
     else {
         return false;
@@ -34,6 +35,7 @@ pub(crate) fn is_public(file: BorrowedFd<'_>, found: &Stat) -> bool {
 /// What is found under the name of an open file, if anybody finds it.
 fn walk(
     file: BorrowedFd<'_>,
+    mounts: &Mounts,
     is_open: impl Fn(BorrowedFd<'_>, &Stat, u32) -> bool,
 ) -> Option<OwnedFd> {
     let name = readlink(link(file), Vec::new()).ok()?;
@@ -44,11 +46,14 @@ fn walk(
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut at = openat(CWD, "/", flags, Mode::empty()).ok()?;
     loop {
-        let found = fstat(&at).ok()?;
-        let is_folder = FileType::from_raw_mode(found.st_mode) == FileType::Directory;
         match steps.next() {
-            None => return Some(at),
-            Some(step) if is_folder && is_open(at.as_fd(), &found, PASS) => {
+            None => return mounts.has_kept(&at).then_some(at),
+            // Where it leads through a program's file system, as the name that the file has elsewhere may, that is not asked.
+            Some(step) if mounts.has_passed(&at) => {
+                let found = fstat(&at).ok()?;
+                if !is_open(at.as_fd(), &found, PASS) {
+                    return None;
+                }
                 at = openat(&at, OsStr::from_bytes(step), flags, Mode::empty()).ok()?;
             }
             Some(_) => return None,
@@ -79,13 +84,14 @@ mod tests {
     }
 
     fn public(file: &File) -> bool {
-        is_public(file.as_fd(), &fstat(file).expect("it is open"))
+        let found = fstat(file).expect("it is open");
+        is_public(file.as_fd(), &found, &Mounts::now())
     }
 
-    /// Below a folder that everybody may pass, if the temporary one is such.
+    /// In a folder on a disk that everybody may pass.
     #[test]
     fn a_file_is_public_when_all_may_come_to_it_and_read_it() {
-        let all = tempfile::tempdir().expect("room");
+        let all = tempfile::tempdir_in("/var/tmp").expect("room");
         set(all.path(), 0o755);
         let (folder, path) = (all.path().join("folder"), all.path().join("folder/file"));
         create_dir(&folder).expect("room");

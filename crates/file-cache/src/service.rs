@@ -4,22 +4,26 @@
 
 use crate::error::{Error, Refused as _, Result};
 use crate::extents::Extents;
-use crate::limits::{BACKLOG, BUFFER_LEN, MEMORY_MAX, MEMORY_MIN, SESSIONS_MAX, STUCK_LOOK};
+use crate::limits::{BACKLOG, BUFFER_LEN, DESCRIPTORS, MEMORY_MAX, MEMORY_MIN, STUCK_LOOK};
 use crate::open_file::Audience;
+use crate::passed::{Closer, Passed};
 use crate::place;
 use crate::protocol::Statistics;
 use crate::session::{Over, Session};
-use crate::users::{Owner, User, Users};
-use exos_host::peer::Peer;
-use exos_iolite::{Pool, Shape, Share};
+use crate::users::{User, Users};
+use exos_host::caps::{self, CapabilitySet};
+use exos_iolite::{Pool, Shape};
 use exos_replacement::Policy;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FlockOperation, Mode, OFlags, chmod, flock, open};
+use rustix::net::sockopt::socket_peercred;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
 };
+use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// How a service is made.
@@ -48,6 +52,7 @@ pub struct Service {
     extents: Extents,
     users: Users,
     sessions: Vec<Session>,
+    closer: Rc<Closer>,
     /// When those that wait for room in their shares are looked at again, and which of them has the share looked at.
     next_look: Instant,
     looks: usize,
@@ -61,7 +66,8 @@ impl Service {
     ///
     /// # Errors
     ///
-    /// Another runs there, the memory is too little or too much, or the kernel refuses something.
+    /// Another runs there; the memory is too little or too much; this process may have too few descriptors; it is to serve several users and is not
+    /// root, or has no `CAP_LEASE`; or the kernel refuses something.
     pub fn new(path: &Path, options: Options) -> Result<Self> {
         let Options {
             memory,
@@ -71,6 +77,10 @@ impl Service {
         if !(MEMORY_MIN..=MEMORY_MAX).contains(&memory) {
             return Err(Error::Memory(memory));
         }
+        if !users.is_empty() {
+            check_privilege()?;
+        }
+        raise_descriptors()?;
         let buffers = (memory / BUFFER_LEN as u64) as u32;
         let users = Users::new(users, buffers);
         let audience = match users.is_host() {
@@ -94,6 +104,7 @@ impl Service {
             extents: Extents::new(audience, pool, policy),
             users,
             sessions: Vec::new(),
+            closer: Rc::default(),
             next_look: Instant::now(),
             looks: 1,
             path: path.to_owned(),
@@ -188,14 +199,17 @@ impl Service {
     }
 
     fn begin(&mut self, socket: OwnedFd) {
-        let owner = Peer::of(&socket).ok().map(|peer| Owner::of(&peer));
-        let owner = owner.filter(|owner| {
-            let connected = self.sessions.iter().map(|session| session.owner);
-            self.sessions.len() < SESSIONS_MAX && self.users.may_connect(owner.uid, connected)
+        let peer = socket_peercred(&socket).ok();
+        let owner = peer.and_then(|peer| {
+            let pid = peer.pid.as_raw_nonzero().get().cast_unsigned();
+            self.users.owner(peer.uid.as_raw(), pid)
         });
+        let user = owner.map_or(u32::MAX, |owner| owner.user);
+        let socket = Passed::new(socket, user, &self.closer);
+        let owner = owner.filter(|_| !self.closer.has_too_many(user) && self.has_place(user));
         let session = owner.and_then(|owner| {
-            let share = share_of(&mut self.users, &self.sessions, owner);
-            Session::new(socket, &self.extents, owner, share).ok()
+            let place = self.users.place(owner);
+            Session::new(socket, &self.closer, &self.extents, owner, place).ok()
         });
         match session {
             Some(session) => self.sessions.push(session),
@@ -203,11 +217,19 @@ impl Service {
         }
     }
 
+    /// Whether there is a place for a user: those of members that have ended are free.
+    fn has_place(&mut self, user: u32) -> bool {
+        self.users.has_place(user) || {
+            self.extents.pool().look_at_members();
+            self.users.has_place(user)
+        }
+    }
+
     fn turn_of(&mut self, at: usize) -> Result<(), Over> {
         self.sessions[at].turn(&mut self.extents)?;
         if let Some(owner) = self.sessions[at].renamed.take() {
-            let share = share_of(&mut self.users, &self.sessions, owner);
-            self.sessions[at].join(owner, share);
+            let place = self.users.place(owner);
+            self.sessions[at].join(owner, place);
         }
         Ok(())
     }
@@ -219,10 +241,26 @@ impl Drop for Service {
     }
 }
 
-fn share_of(users: &mut Users, sessions: &[Session], owner: Owner) -> Share {
-    users.share(owner, |known| {
-        sessions.iter().any(|session| session.owner == *known)
-    })
+/// Those of several users are taken with a right to lease files that are theirs.
+fn check_privilege() -> Result<()> {
+    match geteuid().is_root() && caps::has(CapabilitySet::LEASE) {
+        true => Ok(()),
+        false => Err(Error::Privilege),
+    }
+}
+
+/// Has this process open as many files as the limits of this crate sum up to.
+fn raise_descriptors() -> Result<()> {
+    let wanted = DESCRIPTORS as u64;
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= wanted) {
+        return Ok(());
+    }
+    let raised = Rlimit {
+        current: Some(wanted),
+        ..limit
+    };
+    setrlimit(Resource::Nofile, raised).map_err(|_| Error::Descriptors)
 }
 
 /// Says that this process serves there, until it ends.

@@ -2,20 +2,21 @@
 
 use crate::extents::Extents;
 use crate::limits::{
-    ANSWER_LEN_MAX, BUFFER_LEN, FILES_MAX, REQUESTS_AT_ONCE, SHARE_PATIENCE, SLOTS,
+    ANSWER_LEN_MAX, BUFFER_LEN, FILES_MAX, PASSED_MAX, REQUESTS_AT_ONCE, SHARE_PATIENCE, SLOTS,
 };
 use crate::open_file::{Audience, OpenFile};
-use crate::parts::{COMMON, Part};
+use crate::parts::{COMMON, Limits, Part};
+use crate::passed::{Closer, Passed};
 use crate::protocol::{Answer, MESSAGE_LEN, Request, Statistics, Status, bytes, words};
-use crate::users::Owner;
+use crate::users::{Owner, Place};
 use exos_iolite::{Aggregate, Options, Reserved, Sender, Share, Slice};
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, recvmsg};
-use rustix::process::geteuid;
 use std::collections::HashMap;
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::rc::Rc;
 use std::time::Instant;
 
 /// The program has ended, or does not do as agreed: nothing more is done for it.
@@ -42,9 +43,14 @@ pub(crate) struct Session {
     pub owner: Owner,
     /// Whose it wants to be.
     pub renamed: Option<Owner>,
-    socket: OwnedFd,
     sender: Sender,
+    /// Closed behind the sender's copy of it.
+    socket: Passed,
+    closer: Rc<Closer>,
     share: Share,
+    /// It has its place among the connections of its user as long as this is used: by it, or a member of the pool that outlives it.
+    place: Share,
+    user_limit: u32,
     /// Whose policy replaces what it brings in.
     part: Part,
     /// It has read something, so its share is settled.
@@ -62,27 +68,35 @@ pub(crate) struct Session {
 impl Session {
     /// Makes the program at the other end a consumer of the cache's pool.
     pub fn new(
-        socket: OwnedFd,
+        socket: Passed,
+        closer: &Rc<Closer>,
         extents: &Extents,
         owner: Owner,
-        share: Share,
+        Place {
+            share,
+            place,
+            user_limit,
+        }: Place,
     ) -> exos_iolite::Result<Self> {
-        let beside = socket.try_clone();
+        let beside = socket.as_fd().try_clone_to_owned();
         let beside = beside.map_err(|e| exos_iolite::Error::System("no descriptor is left", e))?;
         let options = Options {
             slots: SLOTS,
-            // Those that it lets in have a share each, which only a program of our own user is trusted with.
-            spares: u32::from(owner.uid == geteuid().as_raw()),
+            // Those that it lets in have a share each, which is for programs of one user.
+            spares: u32::from(extents.audience == Audience::User),
             pools: 1,
         };
         let mut sender = Sender::connect(beside, extents.pool(), options)?;
-        sender.count_in(share.clone());
+        sender.count_in(place.clone());
         Ok(Self {
             owner,
             renamed: None,
-            socket,
             sender,
+            socket,
+            closer: Rc::clone(closer),
             share,
+            place,
+            user_limit,
             part: COMMON,
             has_read: false,
             files: HashMap::new(),
@@ -94,9 +108,9 @@ impl Session {
     }
 
     /// Has the share of another name.
-    pub fn join(&mut self, owner: Owner, share: Share) {
-        self.sender.count_in(share.clone());
-        (self.owner, self.share) = (owner, share);
+    pub fn join(&mut self, owner: Owner, place: Place) {
+        self.sender.count_in(place.place.clone());
+        (self.owner, self.share, self.place) = (owner, place.share, place.place);
     }
 
     /// What to wait for: a request, where nothing is to be answered, and room in the pipe where there was none; and the end of both in any case.
@@ -137,6 +151,9 @@ impl Session {
                 return Ok(());
             };
             self.answer(request, descriptor, extents)?;
+            if self.closer.has_too_many(self.owner.user) {
+                return Err(Over::Fault);
+            }
             if self.renamed.is_some() {
                 // Nothing is read before it has its share.
                 return Ok(());
@@ -216,9 +233,10 @@ impl Session {
     }
 
     /// The next request, if there is one, and the descriptor that came with it.
-    fn request(&self) -> Result<Option<(Request, Option<OwnedFd>)>, Over> {
+    fn request(&self) -> Result<Option<(Request, Option<Passed>)>, Over> {
         let mut message = [0; MESSAGE_LEN];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        // Those for which there is no room the kernel closes here and now.
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(PASSED_MAX))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let mut parts = [IoSliceMut::new(&mut message)];
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
@@ -231,13 +249,22 @@ impl Session {
             RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
             _ => None,
         });
-        let descriptor = descriptors.flatten().last();
+        let mut descriptors: Vec<OwnedFd> = descriptors.flatten().collect();
+        if descriptors.len() > 1 {
+            self.closer.close_all(self.owner.user, descriptors);
+            return Err(Over::Fault);
+        }
+        let passed = |fd| Passed::new(fd, self.owner.user, &self.closer);
+        let descriptor = descriptors.pop().map(passed);
         let cut = ReturnFlags::CTRUNC | ReturnFlags::TRUNC;
         match received.bytes {
             0 => Err(Over::Gone),
             MESSAGE_LEN if !received.flags.intersects(cut) => {
                 let request = Request::parse(words(&message)).ok_or(Over::Fault)?;
-                Ok(Some((request, descriptor)))
+                match matches!(request, Request::Open { .. }) == descriptor.is_some() {
+                    true => Ok(Some((request, descriptor))),
+                    false => Err(Over::Fault),
+                }
             }
             _ => Err(Over::Fault),
         }
@@ -246,7 +273,7 @@ impl Session {
     fn answer(
         &mut self,
         request: Request,
-        descriptor: Option<OwnedFd>,
+        descriptor: Option<Passed>,
         extents: &mut Extents,
     ) -> Result<(), Over> {
         match request {
@@ -300,15 +327,19 @@ impl Session {
                 if self.has_read || self.part != COMMON {
                     return Err(Over::Fault);
                 }
-                let limit = u64::from(self.share.limit()) * BUFFER_LEN as u64;
-                self.part = extents.parts.join(self.owner, policy.policy(), limit);
+                let bytes = |buffers| u64::from(buffers) * BUFFER_LEN as u64;
+                let limits = Limits {
+                    program: bytes(self.share.limit()),
+                    user: bytes(self.user_limit),
+                };
+                self.part = extents.parts.join(self.owner, policy.policy(), limits);
                 self.say(Status::Done, 0, Aggregate::new());
             }
         }
         Ok(())
     }
 
-    fn open(&mut self, file: u32, descriptor: OwnedFd, audience: Audience) -> Status {
+    fn open(&mut self, file: u32, descriptor: Passed, audience: Audience) -> Status {
         if self.files.len() >= FILES_MAX && !self.files.contains_key(&file) {
             return Status::TooMany;
         }
@@ -360,7 +391,7 @@ impl Session {
 
     /// The program has ended: what was not taken is nobody's.
     pub fn end(self, extents: &mut Extents) {
-        extents.parts.leave(self.part);
+        extents.leave(self.part);
         self.sender.give_up();
     }
 }

@@ -25,8 +25,14 @@ pub fn serve(policy: PolicyName) -> Place {
 
 /// One for several users.
 pub fn serve_users(policy: PolicyName, users: Vec<User>) -> Place {
-    // Beside what was built: a temporary folder is often a tmpfs, from which nothing is taken.
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("room");
+    let place = if users.is_empty() {
+        // Beside what was built: a temporary folder is often a tmpfs, from which nothing is taken.
+        env!("CARGO_TARGET_TMPDIR")
+    } else {
+        // Which users can reach.
+        "/var/tmp"
+    };
+    let folder = tempfile::tempdir_in(place).expect("room");
     let socket = folder.path().join("file-cache.sock");
     let (there, path) = (std::sync::mpsc::channel(), socket.clone());
     let is_there = there.0;

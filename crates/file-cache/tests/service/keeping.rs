@@ -104,10 +104,41 @@ fn what_is_kept_stays_whatever_others_read() {
             assert!(read(&mut kept, path) == text, "{policy}");
             hits += kept.counts().hits - before;
         }
-        if policy == PolicyName::Lru {
-            assert_eq!(hits, there, "the last that were read");
-        }
+        assert_eq!(hits, there, "{policy}: the last that were read");
     }
+}
+
+/// Two that keep half of one share each, and one whose share others fill: neither is told at each read that there is no room.
+#[test]
+fn what_is_kept_leaves_room_for_what_is_read() {
+    let place = serve(PolicyName::Lru);
+    let files: Vec<_> = (0..12)
+        .map(|n| settled(&place, &format!("file{n}"), &content(n, EXTENT_LEN)))
+        .collect();
+    let new = || Kept::new(place.client_of("one"), PolicyName::Lru.policy()).expect("it serves");
+    let read_by = |both: &mut [Kept; 2]| {
+        for (n, path) in (0..).zip(&files) {
+            for kept in &mut *both {
+                assert!(read(kept, path) == content(n, EXTENT_LEN));
+            }
+        }
+    };
+    let mut client = place.client_of("one");
+    let mut told = || client.statistics().expect("it answers").over_share;
+    read_by(&mut [new(), new()]);
+    assert_eq!(told(), 0);
+    let mut third = place.client_of("one");
+    let held = [0, 1].map(|n| {
+        let file = open(&mut third, &files[n]);
+        third.read_at(&file, 0, EXTENT_LEN).expect("there is room")
+    });
+    // Once they know, the two keep less.
+    let mut both = [new(), new()];
+    read_by(&mut both);
+    let before = told();
+    read_by(&mut both);
+    assert_eq!((told(), before > 0), (before, true));
+    drop(held);
 }
 
 fn read_through(client: &mut Client, files: &[PathBuf]) {

@@ -105,7 +105,7 @@ const ALICE: u32 = 54_321;
 const BOB: u32 = 54_322;
 const CAROL: u32 = 54_323;
 
-/// A service of root's for two users; none where this is not root, or others cannot come here.
+/// A service of root's for two users; none where this is not root.
 fn for_two() -> Option<Place> {
     if !rustix::process::geteuid().is_root() {
         eprintln!("SKIPPED: a service of several users needs root");
@@ -121,10 +121,8 @@ fn for_two() -> Option<Place> {
     );
     mode(place.folder.path(), 0o755);
     let folder = place.folder.path();
-    if as_user(BOB, || std::fs::read_dir(folder).is_err()) {
-        eprintln!("SKIPPED: other users cannot come to {}", folder.display());
-        return None;
-    }
+    let is_reached = as_user(BOB, || std::fs::read_dir(folder).is_ok());
+    assert!(is_reached, "{}: others come there", folder.display());
     Some(place)
 }
 
@@ -185,6 +183,64 @@ fn users_share_what_all_may_read_and_nothing_else() {
         let mut client = Client::connect(&place.socket).expect("root serves");
         assert_eq!(status(&mut client, &private), Status::Private);
     });
+}
+
+/// What a program keeps has a place of its user's, whatever became of its connection.
+#[test]
+fn what_is_kept_behind_a_connection_takes_its_users_place() {
+    let Some(place) = for_two() else { return };
+    let path = place.file("public", &content(1, 1000));
+    mode(&path, 0o644);
+    let kept = as_user(BOB, || {
+        let mut kept = Vec::new();
+        while let Ok(mut client) = Client::connect(&place.socket) {
+            let file = open(&mut client, &path);
+            kept.push(
+                client
+                    .read_at(&file, 0, 1000)
+                    .expect("there is room")
+                    .to_vec()
+                    .len(),
+            );
+            std::mem::forget(client.read_at(&file, 0, 1000).expect("there is room"));
+            assert!(kept.len() <= USER_SESSIONS_MAX);
+        }
+        kept
+    });
+    assert_eq!(kept, [1000; USER_SESSIONS_MAX]);
+    as_user(ALICE, || {
+        let mut client = Client::connect(&place.socket).expect("root serves");
+        assert!(read_all(&mut client, &path).to_vec() == content(1, 1000));
+        let statistics = client.statistics().expect("it answers");
+        assert_eq!((statistics.faults, statistics.failed), (0, 0));
+    });
+}
+
+/// Without the right to lease files of others nothing keeps them from being written, and closed to others, while they are read.
+#[test]
+fn several_users_need_leases() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("room");
+    let error = std::thread::scope(|scope| {
+        let without = scope.spawn(|| {
+            use exos_host::caps::{CapabilitySet, keep_only};
+            keep_only(CapabilitySet::all() - CapabilitySet::LEASE).expect("we are root");
+            let options = exos_file_cache::Options {
+                memory: MEMORY_MIN,
+                policy: PolicyName::Lru.policy(),
+                users: vec![User {
+                    uid: Some(BOB),
+                    memory: None,
+                }],
+            };
+            exos_file_cache::Service::new(&folder.path().join("socket"), options).map(|_| ())
+        });
+        without.join().expect("it does not panic")
+    });
+    let error = error.expect_err("it has no right to lease files");
+    assert!(error.to_string().contains("CAP_LEASE"), "{error}");
 }
 
 #[test]
