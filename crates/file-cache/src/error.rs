@@ -15,6 +15,8 @@ pub enum Error {
     Taken(PathBuf),
     /// Another user serves there, and not root.
     AnotherUser(u32),
+    /// A user who is not root is to serve others.
+    NotRoot,
     /// The folder of the socket is no folder, or not this user's alone.
     Folder(PathBuf),
     /// The service has not answered for a while.
@@ -53,6 +55,9 @@ impl fmt::Display for Error {
             Self::AnotherUser(uid) => write!(
                 f,
                 "the file cache there is of user {uid}, who is not believed"
+            ),
+            Self::NotRoot => f.write_str(
+                "programs believe the file cache of their own user and root's: run it as root to serve others (--users)",
             ),
             Self::Folder(path) => write!(
                 f,

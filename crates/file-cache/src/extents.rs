@@ -183,7 +183,7 @@ impl Extents {
 
     /// Reads an extent of a version of a file.
     fn fetch(&mut self, file: &OpenFile, extent: u64) -> Result<Aggregate, Status> {
-        let lease = lease(&file.descriptor)?;
+        let lease = lease(&file.descriptor, self.audience)?;
         let is_same =
             || fstat(&file.descriptor).is_ok_and(|found| Version::of(&found) == file.version);
         let start = extent * EXTENT_LEN as u64;

@@ -47,7 +47,7 @@ impl OpenFile {
             return Err(Status::Private);
         }
         let descriptor = reopen(&descriptor).map_err(|_| Status::Unsuitable)?;
-        drop(lease(&descriptor)?);
+        drop(lease(&descriptor, audience)?);
         if !version.is_settled() {
             return Err(Status::Unsettled);
         }
@@ -73,12 +73,14 @@ fn reopen(file: &OwnedFd) -> Result<OwnedFd, Errno> {
     open(path, flags, Mode::empty())
 }
 
-/// A lease; nothing where the file is another user's, whose times are all that is known.
-pub(crate) fn lease(file: &OwnedFd) -> Result<Option<ReadLease<'_>>, Status> {
-    match ReadLease::take(file.as_fd()) {
-        Ok(lease) => Ok(Some(lease)),
-        Err(Refusal::NotOwner) => Ok(None),
-        Err(Refusal::Writing) => Err(Status::Writing),
-        Err(Refusal::Unsupported) => Err(Status::Unsuitable),
+/// A lease; nothing where the file is another user's, whose times are all that is known. Of several users nothing is taken without one: while it is
+/// held nobody can close a file to others and write it, and have what is written read into memory that others have.
+pub(crate) fn lease(file: &OwnedFd, audience: Audience) -> Result<Option<ReadLease<'_>>, Status> {
+    match (ReadLease::take(file.as_fd()), audience) {
+        (Ok(lease), _) => Ok(Some(lease)),
+        (Err(Refusal::NotOwner), Audience::User) => Ok(None),
+        (Err(Refusal::NotOwner), Audience::Host) => Err(Status::Unsuitable),
+        (Err(Refusal::Writing), _) => Err(Status::Writing),
+        (Err(Refusal::Unsupported), _) => Err(Status::Unsuitable),
     }
 }

@@ -5,8 +5,14 @@
 //! whatever is renamed meanwhile, anybody could have come to the file then. What is public no longer changes its version (the time of the last
 //! change is that of its mode, too), or lies in a folder that was closed later; what was kept until then everybody could have read until then.
 //! What a security module denies to some programs beside that is not seen here.
+//!
+//! A name may lead through a file system that a user has mounted and answers for itself. None is asked anything: folders are of the root's file
+//! system or of the file's, and which one they are of the kernel says without asking it (`AT_STATX_DONT_SYNC`).
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, fstat, getxattr, openat, readlink};
+use rustix::fs::{
+    AtFlags, CWD, Dev, FileType, Mode, OFlags, Stat, StatxFlags, getxattr, makedev, openat,
+    readlink, statx,
+};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -18,24 +24,38 @@ const PASS: u32 = 0o111;
 
 /// Whether anybody may read an open file, by the name under which it was opened.
 pub(crate) fn is_public(file: BorrowedFd<'_>, found: &Stat) -> bool {
-    let is_open = |file: BorrowedFd<'_>, found: &Stat, right| {
-        found.st_mode & right == right && !has_list(file)
-    };
-    let Some(walked) = is_open(file, found, READ)
-        .then(|| walk(file, is_open))
-        .flatten()
-    else {
-        return false;
-    };
+    let is_readable = found.st_mode & READ == READ && !has_list(file);
     // By that name it is the very file.
-    fstat(&walked).is_ok_and(|it| (it.st_dev, it.st_ino) == (found.st_dev, found.st_ino))
+    is_readable
+        && walk(file, found.st_dev)
+            .is_some_and(|it| (it.device, it.inode) == (found.st_dev, found.st_ino))
 }
 
-/// What is found under the name of an open file, if anybody finds it.
-fn walk(
-    file: BorrowedFd<'_>,
-    is_open: impl Fn(BorrowedFd<'_>, &Stat, u32) -> bool,
-) -> Option<OwnedFd> {
+/// What the kernel knows of a file or folder, without asking whoever answers for its file system.
+struct Known {
+    device: Dev,
+    inode: u64,
+    mode: u32,
+}
+
+impl Known {
+    fn of(file: &OwnedFd) -> Option<Self> {
+        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+        let found = statx(file, "", flags, StatxFlags::BASIC_STATS).ok()?;
+        Some(Self {
+            device: makedev(found.stx_dev_major, found.stx_dev_minor),
+            inode: found.stx_ino,
+            mode: found.stx_mode.into(),
+        })
+    }
+
+    fn is_passed_by_all(&self) -> bool {
+        FileType::from_raw_mode(self.mode) == FileType::Directory && self.mode & PASS == PASS
+    }
+}
+
+/// What is found under the name of an open file on a device, if anybody finds it.
+fn walk(file: BorrowedFd<'_>, device: Dev) -> Option<Known> {
     let name = readlink(link(file), Vec::new()).ok()?;
     let mut steps = name
         .as_bytes()
@@ -43,16 +63,16 @@ fn walk(
         .split(|byte| *byte == b'/');
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut at = openat(CWD, "/", flags, Mode::empty()).ok()?;
+    let devices = [Known::of(&at)?.device, device];
     loop {
-        let found = fstat(&at).ok()?;
-        let is_folder = FileType::from_raw_mode(found.st_mode) == FileType::Directory;
-        match steps.next() {
-            None => return Some(at),
-            Some(step) if is_folder && is_open(at.as_fd(), &found, PASS) => {
-                at = openat(&at, OsStr::from_bytes(step), flags, Mode::empty()).ok()?;
-            }
-            Some(_) => return None,
+        let found = Known::of(&at).filter(|it| devices.contains(&it.device))?;
+        let Some(step) = steps.next() else {
+            return Some(found);
+        };
+        if !found.is_passed_by_all() || has_list(at.as_fd()) {
+            return None;
         }
+        at = openat(&at, OsStr::from_bytes(step), flags, Mode::empty()).ok()?;
     }
 }
 
@@ -70,6 +90,7 @@ fn has_list(file: BorrowedFd<'_>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fs::fstat;
     use std::fs::{File, Permissions, create_dir, rename, set_permissions, write};
     use std::os::unix::fs::{PermissionsExt as _, symlink};
     use std::path::Path;

@@ -18,6 +18,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags, chmod, flock, open};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
 };
+use rustix::process::geteuid;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -49,7 +50,7 @@ impl Service {
     ///
     /// # Errors
     ///
-    /// Another runs there, the memory is too little or too much, or the kernel refuses something.
+    /// Another runs there, this is not root and has other users, the memory is too little or too much, or the kernel refuses something.
     pub fn new(path: &Path, options: Options) -> Result<Self> {
         let Options {
             memory,
@@ -58,6 +59,9 @@ impl Service {
         } = options;
         if !(MEMORY_MIN..=MEMORY_MAX).contains(&memory) {
             return Err(Error::Memory(memory));
+        }
+        if !users.is_empty() && !geteuid().is_root() {
+            return Err(Error::NotRoot);
         }
         let buffers = (memory / BUFFER_LEN as u64) as u32;
         let users = Users::new(users, buffers);

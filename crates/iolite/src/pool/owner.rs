@@ -306,14 +306,15 @@ impl Core {
     /// A buffer is about to be sent to a member.
     #[inline]
     pub fn pass(&self, id: MemberId, buffer: u32) -> Result<()> {
-        let is_known = |member: &mut Member| member.was_passed(buffer) || member.left() > 0;
-        let find_in = |members: &mut Members| find(members, id).is_some_and(is_known);
-        if !find_in(&mut self.members.borrow_mut()) {
-            self.look_at_share(id);
-        }
+        let may_have = |member: &Member| member.was_passed(buffer) || member.left() > 0;
         let mut members = self.members.borrow_mut();
+        if find(&mut members, id).is_some_and(|member| !may_have(member)) {
+            drop(members);
+            self.look_at_share(id);
+            members = self.members.borrow_mut();
+        }
         let member = find(&mut members, id).ok_or(Error::PeerGone)?;
-        if !is_known(member) {
+        if !may_have(member) {
             return Err(member.exceeded());
         }
         member.pass(buffer);
