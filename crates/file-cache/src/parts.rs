@@ -39,7 +39,7 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// Of a memory of so many bytes, with a policy for what is everybody's.
+    /// With `memory` bytes in all, and a policy for what is everybody's.
     pub fn new(policy: Box<dyn Policy>, memory: u64) -> Self {
         let common = Own {
             policy,
@@ -100,7 +100,7 @@ impl Parts {
         &mut *self.of(part).policy
     }
 
-    /// Something that takes so many bytes is in a part now; its policy does not know of it yet.
+    /// Something of this length is in a part now; its policy does not know of it yet.
     pub fn add(&mut self, part: Part, bytes: u64) {
         self.of(part).held += bytes;
     }

@@ -31,7 +31,7 @@ pub(crate) fn is_public(file: BorrowedFd<'_>, found: &Stat) -> bool {
             .is_some_and(|it| (it.device, it.inode) == (found.st_dev, found.st_ino))
 }
 
-/// What the kernel knows of a file or folder, without asking whoever answers for its file system.
+/// What the kernel knows of a file or folder, without asking its file system.
 struct Known {
     device: Dev,
     inode: u64,

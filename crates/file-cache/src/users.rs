@@ -133,7 +133,7 @@ impl Users {
         Some(buffers.clamp(SHARE_MIN.into(), self.buffers.into()) as u32)
     }
 
-    /// The share of a program. Shares of those who are not `connected`, and of whom nothing is kept, are forgotten.
+    /// The share of a program. Shares of programs that are not `connected`, and keep nothing, are forgotten.
     pub fn share(&mut self, owner: Owner, connected: impl Fn(&Owner) -> bool) -> Share {
         self.by_program
             .retain(|owner, share| share.count() > 0 || connected(owner));
