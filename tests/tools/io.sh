@@ -137,6 +137,7 @@ if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
     same "it is nobody" "65534 65534" "$(awk '$1 == "Uid:" || $1 == "Gid:" { printf "%s%s", separator, $3; separator = " " }' /proc/$server/status)"
     has "root asks how it is used" "memory_bytes     8388608" "$("$exos" file-cache --status --socket "$socket")"
     sleep 0.1
+    has "only root serves several users" "run it as root" "$(other file-cache --users 54321 --socket "$work/other.sock")"
     by() { local uid=$1; shift; timeout 60 setpriv --reuid "$uid" --regid "$uid" --clear-groups "$work/exos" "$@" 2>&1; }
     for uid in 54321 54322; do
         has "user $uid reads what all may read by reference" "read 4000000 bytes by reference, 0 by copy" \

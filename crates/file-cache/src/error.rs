@@ -68,7 +68,7 @@ impl fmt::Display for Error {
                 "the file cache has as many programs as it may, or does not serve this user",
             ),
             Self::Privilege => f.write_str(
-                "a file cache of several users needs root and CAP_LEASE, so that nobody writes a file while it is read: start it as root, in a container with that capability added",
+                "a file cache of several users needs root and CAP_LEASE, so that nobody writes a file while it is read: run it as root, in a container with that capability added",
             ),
             Self::Descriptors => write!(
                 f,

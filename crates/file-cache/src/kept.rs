@@ -1,8 +1,7 @@
 //! What a program keeps in its share, by a policy of its own: extents of files that it has read and may read again, without asking the service.
 //!
 //! What it keeps stays in memory as the one copy of all, since the program has references to it; what its [`Policy`] gives up is the service's to
-//! replace. So a program decides what stays of *its* share, and nobody else's: the paper's section 2.7 has one policy for all, and an
-//! application that installs its own. The policy is one of those by name, or any that the program implements.
+//! replace. So a program decides what stays of *its* share, and nobody else's (*IO-Lite*, section 1: application-specific cache replacement). The policy is one of those by name, or any that the program implements.
 
 use crate::client::{Client, File, Opened};
 use crate::error::{Error, Refused as _, Result};

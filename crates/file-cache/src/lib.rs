@@ -1,4 +1,4 @@
-//! The file cache as a service: files of which the programs of a user share one copy, by reference (*IO-Lite*, Pai, Druschel, Zwaenepoel, OSDI
+//! The file cache as a service: files of which programs of a user, or of several, share one copy, by reference (*IO-Lite*, Pai, Druschel, Zwaenepoel, OSDI
 //! 1999, sections 2.5, 2.7 and 3.5).
 //!
 //! ```text

@@ -69,7 +69,7 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// Of a memory of so many bytes, with a policy for what is everybody's.
+    /// With `memory` bytes in all, and a policy for what is everybody's.
     pub fn new(policy: Box<dyn Policy>, memory: u64) -> Self {
         let ended = Own::of_all(Box::<Lru>::default());
         Self {

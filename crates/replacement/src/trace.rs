@@ -40,7 +40,7 @@ pub fn requests(random: &mut dyn FnMut() -> u64, documents: usize, requests: usi
     (0..requests).map(&mut document).collect()
 }
 
-/// The documents that a policy keeps of those that are asked for, in a memory of so many bytes.
+/// The documents that a policy keeps of those that are asked for, in a memory with a limit in bytes.
 #[derive(Debug)]
 pub struct Simulated<P> {
     policy: P,
@@ -66,7 +66,7 @@ impl<P: Policy> Simulated<P> {
         }
     }
 
-    /// Whether a document of so many bytes may be kept.
+    /// Whether a document of this length may be kept.
     pub fn takes(&self, bytes: u64) -> bool {
         bytes <= self.limit / LARGE_PART
     }

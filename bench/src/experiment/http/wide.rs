@@ -91,7 +91,7 @@ impl Case for Wide {
 pub(super) const NOTE: &str = "Answers of 16 KB a second to many connections over an emulated wire with this round trip in milliseconds, and the bytes that each \
      connection adds to the server's process and to the kernel's sockets on its side meanwhile.";
 
-/// A round trip of so many milliseconds.
+/// A round trip, in milliseconds.
 #[derive(Clone, Copy)]
 pub(super) struct Cell(pub u32);
 

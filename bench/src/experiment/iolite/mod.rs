@@ -65,7 +65,7 @@ enum Cell {
     },
     Wakes,
     Tools(tools::Work),
-    /// Memory for one of so many bytes.
+    /// With memory for this part of the documents: one byte of this many.
     Policies(u64),
 }
 

@@ -15,7 +15,7 @@ fn send(pool: &Pool, sender: &mut Sender, buffers: usize) -> Result<usize, Error
     sender.write(&mut all).map(|len| len / 4096)
 }
 
-/// Three buffers for two members, of whom each alone might have four; and a third member that shares nothing.
+/// Three buffers for two members, each of which alone might have four; and a third member that shares nothing.
 #[test]
 fn what_one_has_the_other_has_not() {
     let pool = pool(SMALL);
