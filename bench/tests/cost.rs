@@ -12,7 +12,7 @@ use std::process::ExitCode;
 #[derive(clap::Parser)]
 enum Cli {
     /// What the test starts itself with.
-    Bench(BenchArgs),
+    Bench(Box<BenchArgs>),
     /// The test.
     Test(CostArgs),
 }
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
         let Cli::Bench(args) = Cli::parse() else {
             panic!("the bench's arguments");
         };
-        return run(args).expect("a part that can be measured");
+        return run(*args).expect("a part that can be measured");
     }
     memory_and_time();
     few_connections_are_measured_once_and_with_huge_pages();

@@ -34,6 +34,27 @@ for _ in 1 2; do "$exos" io cat "$work"/long? | cmp - <(cat "$work"/long?) || ba
 check "some have to go" test "$(number evictions)" -gt 0
 check "memory is bounded" test "$(number held_bytes)" -le 8388608
 
+# A walk with a policy of its own, through more than its share of a memory that is not full, pushes out nothing that others use.
+for n in 6 7; do head -c 1500000 /dev/urandom >"$work/used$n"; done
+walks=$work/run/exos/walks.sock
+"$exos" file-cache --memory 8m --policy lru --socket "$walks" 2>"$work/walks" </dev/null &
+walked=$!
+check "a file cache for walks starts" await grep -q "file cache of 8 MiB" "$work/walks"
+missed() { "$exos" file-cache --status --socket "$walks" | awk '$1 == "misses" { print $2 }'; }
+sleep 0.1
+"$exos" io cat --cache "$walks" "$work"/used? | cmp - <(cat "$work"/used?) || bad "used files" "they differ"
+"$exos" io cat --cache "$walks" --policy lru "$work"/long? | cmp - <(cat "$work"/long?) || bad "a walk" "it differs"
+before=$(missed)
+check "it walked" test "$before" -ge 90
+"$exos" io cat --cache "$walks" "$work"/used? >/dev/null
+same "a walk with a policy of its own pushes out nothing that others use" "$before" "$(missed)"
+"$exos" io cat --cache "$walks" "$work"/long? >/dev/null
+"$exos" io cat --cache "$walks" "$work"/used? >/dev/null
+check "one without does" test "$(missed)" -gt $((before + 90))
+kill $walked; wait $walked 2>/dev/null
+has "a policy that is none is refused" "there are s3-fifo, lru and gds" "$("$exos" io cat --policy mru "$work/used6" 2>&1)"
+has "a name of a share that is none is told" "no name of a share" "$("$exos" io cat --verbose --share "" "$work/used6" 2>&1 >/dev/null)"
+
 # Killed at any moment: nothing is lost for good.
 alone() { [ "$(number programs)" = 1 ]; }
 for n in $(seq 20); do
@@ -94,6 +115,46 @@ if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
     has "another user does not read what is in memory" "ermission denied" "$said"
     check "nor anything of it" [ "${said/secret$'\n'/}" = "$said" ]
     has "nor connects" "no file cache runs" "$said"
+
+    # Somebody else's folder in the place of the user's hides nothing.
+    mkdir "$work/theirs" "$work/theirs/exos"; chown -R 54322 "$work/theirs"; chmod -R a+rx "$work/theirs"
+    has "somebody else's folder is not looked into" "no file cache runs" \
+        "$(timeout 60 env XDG_RUNTIME_DIR="$work/theirs" "$exos" file-cache --status 2>&1)"
+
+    # One of root's for two users: what all may read they share, and nothing else.
+    kill $server; wait $server 2>/dev/null
+    mkdir "$work/host"
+    cp "$work/long1" "$work/host/public"
+    echo mine >"$work/host/private"
+    chown -R 54321 "$work/host"
+    chmod 755 "$work/host"; chmod 644 "$work/host/public"; chmod 600 "$work/host/private"
+    socket=$work/run/exos/host.sock
+    has "an unknown user is refused" "there is no user" "$("$exos" file-cache --users nobody-is-so 2>&1)"
+    "$exos" file-cache --memory 8m --users 54321,54322=3m --socket "$socket" >"$work/out" 2>"$work/err" </dev/null &
+    server=$!
+    check "a file cache of several users starts" await grep -q "file cache of 8 MiB" "$work/err"
+    same "it keeps CAP_LEASE alone" 0000000010000000 "$(awk '$1 == "CapEff:" { print $2 }' /proc/$server/status)"
+    same "it is nobody" "65534 65534" "$(awk '$1 == "Uid:" || $1 == "Gid:" { printf "%s%s", separator, $3; separator = " " }' /proc/$server/status)"
+    has "root asks how it is used" "memory_bytes     8388608" "$("$exos" file-cache --status --socket "$socket")"
+    sleep 0.1
+    has "only root serves several users" "run it as root" "$(other file-cache --users 54321 --socket "$work/other.sock")"
+    by() { local uid=$1; shift; timeout 60 setpriv --reuid "$uid" --regid "$uid" --clear-groups "$work/exos" "$@" 2>&1; }
+    for uid in 54321 54322; do
+        has "user $uid reads what all may read by reference" "read 4000000 bytes by reference, 0 by copy" \
+            "$(by $uid io wc --verbose --cache "$socket" "$work/host/public")"
+    done
+    python3 "$(dirname "$0")/lingers.py" "$socket" >"$work/lingers" &
+    lingers=$!
+    check "sockets that linger are handed over" await grep -q "handed over" "$work/lingers"
+    has "and hold nobody up" "read 4000000 bytes by reference" "$(by 54321 io wc --verbose --cache "$socket" "$work/host/public")"
+    kill $lingers; wait $lingers 2>/dev/null
+    has "a third is not served" "or does not serve this user" "$(by 54323 file-cache --status --socket "$socket")"
+    has "what one user may read is read by copy" "not every user may read it" \
+        "$(by 54321 io wc --verbose --cache "$socket" "$work/host/private")"
+    has "and by the other not at all" "ermission denied" "$(by 54322 io cat --cache "$socket" "$work/host/private")"
+    status=$(by 54322 file-cache --status --socket "$socket")
+    same "a user has its share" "share_bytes      2097152" "$(grep '^share_bytes' <<<"$status")"
+    same "the file was read once" "read_bytes       4000000" "$(grep '^read_bytes' <<<"$status")"
 else
     skip "another user" "needs root and setpriv (apt-get install util-linux)"
 fi

@@ -92,9 +92,18 @@ impl Inputs {
         let client = match &args.cache {
             _ if args.no_cache => None,
             Some(path) => Some(Client::connect(path)),
-            None => Some(Client::connect_to_own()),
+            None => Some(Client::find()),
         };
-        let client = client.and_then(|client| match client {
+        let set_up = |mut client: Client| {
+            if let Some(name) = &args.share {
+                client.share_as(name)?;
+            }
+            if let Some(policy) = args.policy {
+                client.replace_by(policy)?;
+            }
+            Ok(client)
+        };
+        let client = client.and_then(|client| match client.and_then(set_up) {
             Ok(client) => Some(client),
             Err(error) => {
                 if args.verbose {

@@ -1,5 +1,6 @@
 //! The command lines of the tools.
 
+use exos_replacement::PolicyName;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -33,6 +34,13 @@ pub(crate) struct CommonArgs {
     /// The file cache's socket [default: that of exos file-cache]
     #[arg(long, value_name = "PATH")]
     pub cache: Option<PathBuf>,
+    /// Have one share of the file cache's memory with all programs of this user that say this name
+    #[arg(long, value_name = "NAME", conflicts_with = "no_cache")]
+    pub share: Option<String>,
+    /// Have what this program brings into the file cache replaced by a policy of its own, in its share of the memory, so that what others use there
+    /// stays: s3-fifo, lru or gds
+    #[arg(long, value_name = "NAME", conflicts_with = "no_cache")]
+    pub policy: Option<PolicyName>,
 }
 
 /// Write files to standard output, one after the other.

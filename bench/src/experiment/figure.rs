@@ -39,7 +39,7 @@ figures! {
         name: String, "figure";
         /// The median over the runs.
         value: f64, "median" |r| Digits(r.value);
-        /// `req/s`, `msg/s`, `Mbit/s`, `MB/s`; `ns` or `us` for a packet or a round trip; `ms` for a program; `MB`; `of link`, `of share`, `of cap`, `of a core`, `of requests`, `of messages` for parts; empty
+        /// `req/s`, `msg/s`, `Mbit/s`, `MB/s`; `ns` or `us` for a packet or a round trip; `ms` for a program; `MB`; `of link`, `of share`, `of cap`, `of a core`, `of requests`, `of messages`, `of bytes` for parts; empty
         /// for a ratio.
         unit: &'static str, "";
         /// The value of each run; a ratio's is of one run.

@@ -1,4 +1,4 @@
-//! Who uses how much memory: of processes from /proc/PID/status, of the kernel's TCP from /proc/net/sockstat of its
+//! Who uses how much memory, and what was sent again for want of it: of processes from /proc/PID/status, of the kernel's TCP from /proc/net/sockstat of its
 //! namespace and from /proc/slabinfo (proc(5), slabinfo(5)).
 
 use super::cpu::unreadable;
@@ -23,6 +23,23 @@ pub(crate) fn of_sockets(lab: &Lab, side: Side) -> Result<u64> {
     let pages = charged_pages(&sockets)
         .ok_or_else(|| Error::new("/proc/net/sockstat does not tell TCP's memory"))?;
     Ok(pages * rustix::param::page_size() as u64 + socket_objects(&read("/proc/slabinfo")?))
+}
+
+/// Segments that the kernel's TCP of one side has sent again so far.
+pub(crate) fn segments_resent(lab: &Lab, side: Side) -> Result<u64> {
+    let counters = lab
+        .netns(side)
+        .run(|| read("/proc/thread-self/net/snmp"))??;
+    counter_of_tcp(&counters, "RetransSegs")
+        .ok_or_else(|| Error::new("/proc/net/snmp does not tell of segments sent again"))
+}
+
+/// A line of names begins with `Tcp:`, and the next one has their numbers.
+fn counter_of_tcp(snmp: &str, wanted: &str) -> Option<u64> {
+    let mut lines = snmp.lines().filter_map(|line| line.strip_prefix("Tcp: "));
+    let names = lines.next()?.split_ascii_whitespace();
+    let at = names.into_iter().position(|name| name == wanted)?;
+    lines.next()?.split_ascii_whitespace().nth(at)?.parse().ok()
 }
 
 fn read(path: &str) -> Result<String> {
@@ -59,6 +76,14 @@ fn socket_objects(slabinfo: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counters_have_their_names_above_them() {
+        let text = "Ip: A B\nIp: 1 2\nTcp: InSegs RetransSegs InErrs\nTcp: 7 42 -1\n";
+        assert_eq!(counter_of_tcp(text, "RetransSegs"), Some(42));
+        assert_eq!(counter_of_tcp(text, "B"), None);
+        assert_eq!(counter_of_tcp("Tcp: RetransSegs\n", "RetransSegs"), None);
+    }
 
     #[test]
     fn memory_of_this_process() {

@@ -3,9 +3,12 @@
 use crate::error::{Error, Refused as _, Result};
 use crate::limits::{ANSWER_LEN_MAX, ANSWER_TIME, SETTLED_AFTER, TRIES};
 use crate::place;
-use crate::protocol::{Answer, MESSAGE_LEN, Request, Statistics, Status, bytes, words};
+use crate::protocol::{
+    Answer, MESSAGE_LEN, NAME_LEN_MAX, Request, Statistics, Status, bytes, words,
+};
 use exos_host::peer::Peer;
 use exos_iolite::{Aggregate, Read, Receiver, Trust, Wait};
+use exos_replacement::PolicyName;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -20,11 +23,15 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Instant;
 
+/// It may do anything to this process.
+const ROOT: u32 = 0;
+
 /// A connection to the service.
 #[derive(Debug)]
 pub struct Client {
-    socket: OwnedFd,
+    /// Closed first: then nothing is under way to this process when the service hears of its end.
     receiver: Receiver,
+    socket: OwnedFd,
     /// Files were numbered up to here.
     files: u32,
 }
@@ -51,20 +58,35 @@ pub enum Opened {
 }
 
 impl Client {
-    /// Connects to this user's service.
+    /// Connects to this user's service, and where none runs to the host's.
     ///
     /// # Errors
     ///
-    /// None runs, it has as many programs as it may, does not answer, or is another user's.
-    pub fn connect_to_own() -> Result<Self> {
-        Self::connect(&place::socket())
+    /// None runs, it has as many programs as it may, does not answer, or does not serve this user.
+    pub fn find() -> Result<Self> {
+        let own = place::socket();
+        let found = match place::may_be_own(&own) {
+            true => Self::connect(&own),
+            false => Err(Error::NoService(own)),
+        };
+        match found {
+            Err(none @ (Error::NoService(_) | Error::AnotherUser(_))) => {
+                let host = Path::new(place::HOST_SOCKET);
+                // Of the two that are not there the user's own is told of.
+                Self::connect(host).map_err(|error| match error {
+                    Error::NoService(_) => none,
+                    error => error,
+                })
+            }
+            own => own,
+        }
     }
 
-    /// Connects to the service at a socket.
+    /// Connects to the service at a socket, which is this user's or root's.
     ///
     /// # Errors
     ///
-    /// As [`connect_to_own`](Self::connect_to_own).
+    /// As [`find`](Self::find).
     pub fn connect(path: &Path) -> Result<Self> {
         let socket = socket_with(
             AddressFamily::UNIX,
@@ -78,21 +100,50 @@ impl Client {
             .refused("cannot limit how long to wait")?;
         connect(&socket, &address).map_err(|_| Error::NoService(path.to_owned()))?;
         let service = Peer::of(&socket).map_err(|_| Error::Fault("nobody is there"))?;
-        if service.uid != geteuid().as_raw() {
+        if ![geteuid().as_raw(), ROOT].contains(&service.uid) {
             return Err(Error::AnotherUser(service.uid));
         }
         let beside = socket.try_clone().refused("no descriptor is left")?;
         wait_for(&socket)?;
-        // It is this user's, as is what it could do to this process.
+        // It is this user's or root's, as is what it could do to this process.
         let receiver = Receiver::accept(beside, Trust::Trusted).map_err(|error| match error {
             exos_iolite::Error::PeerGone => Error::Full,
             error => error.into(),
         })?;
         Ok(Self {
-            socket,
             receiver,
+            socket,
             files: 0,
         })
+    }
+
+    /// Has this program have one share of the memory with those of its user that say the same name, as the processes of one server do; else a
+    /// process has a share, however many connections it has. To be said before anything is read.
+    ///
+    /// # Errors
+    ///
+    /// The name has no byte, more than [`NAME_LEN_MAX`], or a zero; or the service has ended, does not answer, or does not do as agreed.
+    pub fn share_as(&mut self, name: &str) -> Result<()> {
+        let len = name.len();
+        if len == 0 || len > NAME_LEN_MAX || name.contains('\0') {
+            return Err(Error::ShareName(name.to_owned()));
+        }
+        let mut padded = [0; NAME_LEN_MAX];
+        padded[..len].copy_from_slice(name.as_bytes());
+        self.ask(Request::Share { name: padded }, None)?;
+        self.head(0, Instant::now() + ANSWER_TIME).map(|_| ())
+    }
+
+    /// Has what this program brings in replaced by a policy of its own: its share of the memory is the part in which that is, and what others
+    /// use stays. Of several connections of a program the first says by which policy. To be said before anything is read, and behind
+    /// [`share_as`](Self::share_as).
+    ///
+    /// # Errors
+    ///
+    /// The service has ended, does not answer, or does not do as agreed.
+    pub fn replace_by(&mut self, policy: PolicyName) -> Result<()> {
+        self.ask(Request::Policy { policy }, None)?;
+        self.head(0, Instant::now() + ANSWER_TIME).map(|_| ())
     }
 
     /// Opens a file here that this process has open for reading. Where it was changed a moment ago, this waits for that moment to pass, some

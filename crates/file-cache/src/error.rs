@@ -1,6 +1,6 @@
 //! What can go wrong with the cache.
 
-use crate::protocol::Status;
+use crate::protocol::{NAME_LEN_MAX, Status};
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -13,16 +13,22 @@ pub enum Error {
     NoService(PathBuf),
     /// A service runs there already.
     Taken(PathBuf),
-    /// Whoever serves there is another user.
+    /// Another user serves there, and not root.
     AnotherUser(u32),
     /// The folder of the socket is no folder, or not this user's alone.
     Folder(PathBuf),
     /// The service has not answered for a while.
     Silent,
-    /// The service has as many programs as it may.
+    /// The service has as many programs as it may, or of this user, or does not serve it.
     Full,
+    /// A service of several users that is not root's, or has no `CAP_LEASE`.
+    Privilege,
+    /// The process may not have as many descriptors as the service may need.
+    Descriptors,
     /// Less memory than a cache needs, or more than it can have.
     Memory(u64),
+    /// No name of a share.
+    ShareName(String),
     /// The file has changed since it was opened here: what is read now would be of another version.
     Changed,
     /// The service cannot read the file.
@@ -40,7 +46,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        use crate::limits::{MEMORY_MAX, MEMORY_MIN};
+        use crate::limits::{DESCRIPTORS, MEMORY_MAX, MEMORY_MIN};
         match self {
             Self::NoService(path) => write!(
                 f,
@@ -58,12 +64,25 @@ impl fmt::Display for Error {
                 path.display()
             ),
             Self::Silent => f.write_str("the file cache does not answer"),
-            Self::Full => f.write_str("the file cache has as many programs as it may"),
+            Self::Full => f.write_str(
+                "the file cache has as many programs as it may, or does not serve this user",
+            ),
+            Self::Privilege => f.write_str(
+                "a file cache of several users needs root and CAP_LEASE, so that nobody writes a file while it is read: run it as root, in a container with that capability added",
+            ),
+            Self::Descriptors => write!(
+                f,
+                "a file cache needs {DESCRIPTORS} descriptors, and may not have them: raise the limit (ulimit -Hn {DESCRIPTORS})"
+            ),
             Self::Memory(bytes) => write!(
                 f,
                 "{bytes} bytes are no memory for a file cache: it has {} MiB to {} MiB",
                 MEMORY_MIN >> 20,
                 MEMORY_MAX >> 20
+            ),
+            Self::ShareName(name) => write!(
+                f,
+                "{name:?} is no name of a share: it has 1 to {NAME_LEN_MAX} bytes, none of them zero"
             ),
             Self::Changed => f.write_str("the file was changed after it was opened"),
             Self::Refused(status) => f.write_str(status.reason()),

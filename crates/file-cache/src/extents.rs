@@ -2,86 +2,21 @@
 //!
 //! An extent is a key of the paper's (file, offset, length): [`EXTENT_LEN`] bytes from a multiple of that on, or to the end of the file. It takes
 //! whole buffers, so that what goes gives back what it took. Memory is full when the pool has no buffer left: then the policy says what goes. One
-//! whose bytes somebody has would give nothing back now: it is parked beside the policy, and counts as come again when they were let go of.
+//! of which programs have all buffers would give nothing back now: it is parked beside the policy, and counts as come again when one was let go of.
 
 use crate::limits::{BUFFER_LEN, EXTENT_LEN, PARKED_LOOKS};
+use crate::open_file::{Audience, OpenFile, lease};
+use crate::parts::{COMMON, ENDED, Part, Parts};
 use crate::protocol::{Statistics, Status};
-use crate::version::{Version, is_kept};
-use exos_host::lease::{ReadLease, Refusal};
+use crate::version::Version;
 use exos_iolite::{Aggregate, Draft, Pool, Slice};
 use exos_replacement::{Key, Newcomer, Policy, USES_MAX};
-use rustix::fs::{
-    Advice, FileType, Mode, OFlags, Stat, fadvise, fcntl_getfl, fstat, fstatfs, open,
-};
+use rustix::fs::{Advice, fadvise, fstat};
 use rustix::io::{Errno, pread};
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::num::NonZeroU64;
-use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
-use std::rc::Rc;
-
-/// A file that a program has open here.
-#[derive(Debug)]
-pub(crate) struct OpenFile {
-    descriptor: OwnedFd,
-    device: u64,
-    inode: u64,
-    pub version: Version,
-    /// Where the next read begins, if it goes on behind the last.
-    next: u64,
-}
-
-impl OpenFile {
-    /// A file that a program has opened: the kernel has let it read that.
-    pub fn new(descriptor: OwnedFd) -> Result<Self, Status> {
-        let flags = fcntl_getfl(&descriptor).map_err(|_| Status::Unsuitable)?;
-        let is_readable = flags & OFlags::RWMODE == OFlags::RDONLY && !flags.contains(OFlags::PATH);
-        let found = fstat(&descriptor).map_err(|_| Status::Unsuitable)?;
-        let is_file = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
-        let system = fstatfs(&descriptor).map_err(|_| Status::Unsuitable)?;
-        if !is_readable || !is_file || found.st_size == 0 || !is_kept(system.f_type) {
-            return Err(Status::Unsuitable);
-        }
-        let version = Version::of(&found);
-        if !version.has_nanoseconds() {
-            return Err(Status::Unsuitable);
-        }
-        let descriptor = reopen(&descriptor).map_err(|_| Status::Unsuitable)?;
-        drop(lease(&descriptor)?);
-        if !version.is_settled() {
-            return Err(Status::Unsettled);
-        }
-        let Stat {
-            st_dev: device,
-            st_ino: inode,
-            ..
-        } = found;
-        Ok(Self {
-            descriptor,
-            device,
-            inode,
-            version,
-            next: 0,
-        })
-    }
-}
-
-/// An open file of this process's own: leases, and the signals that tell of writers, are an open file's, and the program has the other.
-fn reopen(file: &OwnedFd) -> Result<OwnedFd, Errno> {
-    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    open(path, flags, Mode::empty())
-}
-
-/// A lease; nothing where the file is another user's, whose times are all that is known.
-fn lease(file: &OwnedFd) -> Result<Option<ReadLease<'_>>, Status> {
-    match ReadLease::take(file.as_fd()) {
-        Ok(lease) => Ok(Some(lease)),
-        Err(Refusal::NotOwner) => Ok(None),
-        Err(Refusal::Writing) => Err(Status::Writing),
-        Err(Refusal::Unsupported) => Err(Status::Unsuitable),
-    }
-}
+use std::os::fd::OwnedFd;
 
 /// Which extent of which file.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -100,10 +35,6 @@ impl Name {
     }
 }
 
-/// As long as it is there, an answer of this process has bytes of an extent.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Lent(Rc<()>);
-
 #[derive(Debug)]
 struct Extent {
     name: Name,
@@ -111,9 +42,9 @@ struct Extent {
     bytes: Aggregate,
     /// How often it was used since the policy last asked.
     uses: u8,
-    /// The answers that have bytes of it have a clone.
-    lent: Lent,
-    /// The policy does not know of it: some program had its bytes when its turn to go came.
+    /// Whose policy says when it goes.
+    part: Part,
+    /// The policy does not know of it: others had all of its buffers when it was to go.
     is_parked: bool,
 }
 
@@ -123,31 +54,34 @@ impl Extent {
         (self.bytes.slices().len() * BUFFER_LEN) as u64
     }
 
-    /// Some program has bytes of it, or is about to.
+    /// Programs have all of its buffers, or are about to: nothing is won when it goes. Of one of which they have a part the rest is used again at
+    /// once; so what programs keep from others is what counts in their shares, and no more.
     fn is_pinned(&self) -> bool {
-        Rc::strong_count(&self.lent.0) > 1 || self.bytes.slices().any(Slice::is_held_by_members)
+        self.bytes.slices().all(Slice::is_held_elsewhere)
     }
 }
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Extents {
+    pub audience: Audience,
     pool: Pool,
-    policy: Box<dyn Policy>,
+    pub parts: Parts,
     by_name: HashMap<Name, Key>,
     extents: Vec<Option<Extent>>,
     free: Vec<Key>,
-    /// Those whose turn to go came while some program had their bytes, the one that was looked at last at the end.
+    /// Those that were to go while others had all of their buffers, the one that was looked at last at the end.
     parked: VecDeque<Key>,
     pub statistics: Statistics,
 }
 
 impl Extents {
-    pub fn new(pool: Pool, policy: Box<dyn Policy>) -> Self {
+    pub fn new(audience: Audience, pool: Pool, policy: Box<dyn Policy>) -> Self {
         let memory = u64::from(pool.shape().buffers) * BUFFER_LEN as u64;
         Self {
+            audience,
             pool,
-            policy,
+            parts: Parts::new(policy, memory),
             by_name: HashMap::new(),
             extents: Vec::new(),
             free: Vec::new(),
@@ -163,21 +97,20 @@ impl Extents {
         &self.pool
     }
 
-    /// Bytes of a file from a place on, as many as there are of one extent, which is `lent`; none behind its end.
+    /// Bytes of a file from a place on, as many as there are of one extent; none behind its end. What is brought in for that is of a part.
     pub fn read(
         &mut self,
+        part: Part,
         file: &mut OpenFile,
         offset: u64,
         len: u64,
-        lent: &mut Vec<Lent>,
     ) -> Result<Aggregate, Status> {
         let end = file.version.len.min(offset.saturating_add(len));
         if offset >= end {
             return Ok(Aggregate::new());
         }
         let extent = offset / EXTENT_LEN as u64;
-        let (mut bytes, of) = self.extent(file, extent)?;
-        lent.push(of);
+        let mut bytes = self.extent(part, file, extent)?;
         let within = (offset % EXTENT_LEN as u64) as usize;
         bytes = if within > 0 {
             bytes.split(within)
@@ -189,7 +122,7 @@ impl Extents {
         Ok(bytes)
     }
 
-    fn extent(&mut self, file: &OpenFile, extent: u64) -> Result<(Aggregate, Lent), Status> {
+    fn extent(&mut self, part: Part, file: &OpenFile, extent: u64) -> Result<Aggregate, Status> {
         let name = Name {
             device: file.device,
             inode: file.inode,
@@ -199,23 +132,51 @@ impl Extents {
             let there = self.extents[key.index()].as_mut().expect("it has a name");
             if there.version == file.version {
                 there.uses = (there.uses + 1).min(USES_MAX);
-                let (bytes, lent) = (there.bytes.clone(), there.lent.clone());
-                if !there.is_parked {
-                    self.policy.used(key);
+                let bytes = there.bytes.clone();
+                let (of, is_parked) = (there.part, there.is_parked);
+                if !is_parked {
+                    self.parts.policy(of).used(key);
+                }
+                if of == ENDED {
+                    self.move_to(key, part);
+                } else if of != part && of != COMMON {
+                    // Another program uses what one with a policy of its own has brought in.
+                    self.move_to(key, COMMON);
                 }
                 self.statistics.hits += 1;
-                return Ok((bytes, lent));
+                return Ok(bytes);
             }
             // One of the two is of the past; which, reading tells.
         }
         let bytes = self.fetch(file, extent)?;
-        let lent = self.keep(name, file.version, bytes.clone());
-        Ok((bytes, lent))
+        self.keep(part, name, file.version, bytes.clone());
+        Ok(bytes)
+    }
+
+    fn move_to(&mut self, key: Key, part: Part) {
+        let extent = self.extents[key.index()].as_mut().expect("it is there");
+        let from = std::mem::replace(&mut extent.part, part);
+        let (is_known, newcomer) = (!extent.is_parked, newcomer(key, extent));
+        self.parts.move_to(from, part, newcomer, is_known);
+    }
+
+    /// A connection with a policy of its own has ended. What is left in its part when it was the last goes before anything else does.
+    pub fn leave(&mut self, part: Part) {
+        if !self.parts.leave(part) {
+            return;
+        }
+        let there = self.extents.iter().enumerate();
+        let of_it = there.filter(|(_, extent)| extent.as_ref().is_some_and(|it| it.part == part));
+        let of_it: Vec<Key> = of_it.map(|(place, _)| Key::new(place as u32)).collect();
+        for key in of_it {
+            self.move_to(key, ENDED);
+        }
+        self.parts.end(part);
     }
 
     /// Reads an extent of a version of a file.
     fn fetch(&mut self, file: &OpenFile, extent: u64) -> Result<Aggregate, Status> {
-        let lease = lease(&file.descriptor)?;
+        let lease = lease(&file.descriptor, self.audience)?;
         let is_same =
             || fstat(&file.descriptor).is_ok_and(|found| Version::of(&found) == file.version);
         let start = extent * EXTENT_LEN as u64;
@@ -265,11 +226,14 @@ impl Extents {
         }
     }
 
-    fn keep(&mut self, name: Name, version: Version, bytes: Aggregate) -> Lent {
+    fn keep(&mut self, part: Part, name: Name, version: Version, bytes: Aggregate) {
         if let Some(before) = self.by_name.get(&name).copied() {
             match self.at(before).is_parked {
                 true => self.parked.retain(|key| *key != before),
-                false => self.policy.removed(before),
+                false => {
+                    let of = self.at(before).part;
+                    self.parts.policy(of).removed(before);
+                }
             }
             self.forget(before);
         }
@@ -282,29 +246,35 @@ impl Extents {
             version,
             bytes,
             uses: 1,
-            lent: Lent::default(),
+            part,
             is_parked: false,
         };
-        let lent = extent.lent.clone();
         self.statistics.held += extent.taken();
         self.by_name.insert(name, key);
-        self.policy.admitted(newcomer(key, &extent));
+        self.parts.add(part, extent.taken());
+        self.parts.policy(part).admitted(newcomer(key, &extent));
         self.extents[key.index()] = Some(extent);
-        lent
+        // The answer has all of it, so it is not this one that goes.
+        while let Some(over) = self.parts.over(part)
+            && self.evict_of(over)
+        {}
     }
 
-    /// Takes out what the policy says; false when some program has bytes of all that is there. What somebody has is parked, so that it is
-    /// passed over once, and not each time that something has to go.
+    /// Takes out what the policy says; false when others have all that is there. What gives nothing back is parked, so that it is passed over once,
+    /// and not each time that something has to go.
     fn evict(&mut self) -> bool {
         self.unpark(PARKED_LOOKS);
-        loop {
-            let Some(key) = self.victim() else {
-                // All are parked: has any been let go of?
-                if self.unpark(usize::MAX) {
-                    continue;
-                }
-                return false;
-            };
+        let any = |this: &mut Self| {
+            let parts = this.parts.in_order();
+            parts.into_iter().any(|part| this.evict_of(part))
+        };
+        // Where all are parked: has any been let go of?
+        any(self) || self.unpark(usize::MAX) && any(self)
+    }
+
+    /// Takes out what the policy of a part says, if it knows of any that gives something back.
+    fn evict_of(&mut self, part: Part) -> bool {
+        while let Some(key) = self.victim(part) {
             if !self.at(key).is_pinned() {
                 self.statistics.evictions += 1;
                 self.forget(key);
@@ -317,17 +287,18 @@ impl Extents {
                 .is_parked = true;
             self.parked.push_back(key);
         }
+        false
     }
 
-    fn victim(&mut self) -> Option<Key> {
+    fn victim(&mut self, part: Part) -> Option<Key> {
         let extents = &mut self.extents;
-        self.policy.victim(&mut |key: Key| {
+        self.parts.policy(part).victim(&mut |key: Key| {
             let extent = extents[key.index()].as_mut();
             std::mem::take(&mut extent.expect("the policy knows of it").uses)
         })
     }
 
-    /// Tells the policy of those that nobody has any more, as of some that have come again; looks at a bounded number of them. Whether there was one.
+    /// Tells the policy of those that would give something back now, as of some that have come again; looks at a bounded number of them. Whether there was one.
     fn unpark(&mut self, looks: usize) -> bool {
         let mut is_any = false;
         for _ in 0..looks.min(self.parked.len()) {
@@ -341,8 +312,8 @@ impl Extents {
                 continue;
             }
             extent.is_parked = false;
-            let newcomer = newcomer(key, extent);
-            self.policy.admitted(newcomer);
+            let (part, newcomer) = (extent.part, newcomer(key, extent));
+            self.parts.policy(part).admitted(newcomer);
             is_any = true;
         }
         is_any
@@ -356,6 +327,7 @@ impl Extents {
     fn forget(&mut self, key: Key) {
         let extent = self.extents[key.index()].take().expect("it is there");
         self.statistics.held -= extent.taken();
+        self.parts.remove(extent.part, extent.taken());
         self.by_name.remove(&extent.name);
         self.free.push(key);
     }

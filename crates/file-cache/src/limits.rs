@@ -18,8 +18,7 @@ pub const SLOTS: usize = 64;
 /// Buffers that a client may keep, if the memory is small: those of a full pipe, and as many that it looks at.
 pub const SHARE_MIN: u32 = 2 * SLOTS as u32;
 
-/// What a client may keep of the memory: a quarter, so that a few that keep all they can leave some to replace. Several
-/// connections of one process have as many shares.
+/// What a program may keep of the memory, and by default a user of several: a quarter, so that a few that keep all they can leave some to replace.
 pub const SHARE_PART: u32 = 4;
 
 /// The least memory: four clients that keep what they may.
@@ -31,6 +30,16 @@ pub const MEMORY_MAX: u64 = exos_iolite::limits::POOL_LEN_MAX as u64 - (16 << 20
 /// Programs that are connected at once: each, and what it lets in, is a member of the pool.
 pub const SESSIONS_MAX: usize = exos_iolite::limits::MEMBERS_MAX / 2 - 1;
 
+/// What all users may keep together, where there are several: three of this many parts, so that one is left to replace.
+pub const HOST_PARTS: u32 = 4;
+
+/// Connections that one of several users may have at once: so three others have room.
+pub const USER_SESSIONS_MAX: usize = SESSIONS_MAX / 4;
+
+/// How long an answer waits until the program that it is for has let go of something, where its share is full, before the program is told so.
+/// A program that looks at what it reads, and keeps none of it, lets go of it within that.
+pub const SHARE_PATIENCE: Duration = Duration::from_secs(1);
+
 /// Files that a program has open at once: each is a descriptor of the service.
 pub const FILES_MAX: usize = 64;
 
@@ -41,15 +50,32 @@ pub const SETTLED_AFTER: Duration = Duration::from_millis(20);
 /// How often a file that changes while it is read is read again, before its reader is told.
 pub const TRIES: u32 = 3;
 
-/// Extents that somebody had when their turn to go came, of which this many are looked at again each time that one has to go: a look costs less
+/// Extents of which others had all when they were to go, of which this many are looked at again each time that one has to go: a look costs less
 /// than a microsecond, and all have their turn.
 pub const PARKED_LOOKS: usize = 64;
 
 /// How long a client waits for an answer of the service, and for room to ask: it may be waiting for a disk.
 pub const ANSWER_TIME: Duration = Duration::from_secs(10);
 
-/// How soon the service looks again after a client that keeps all it may.
+/// How soon the service looks again whether a client that waits for room in its share can have it.
 pub const STUCK_LOOK: Duration = Duration::from_millis(10);
 
 /// Requests of one client that are answered before others have their turn.
 pub const REQUESTS_AT_ONCE: usize = 8;
+
+/// Connections that wait until they are taken, and that are taken in one turn.
+pub const BACKLOG: i32 = 16;
+
+/// Descriptors of one user that are being closed at once: those of tools that open one after another what is not kept are few.
+pub const CLOSING_MAX: usize = 64;
+
+/// Descriptors of one message: the kernel's `SCM_MAX_FD`.
+pub(crate) const PASSED_MAX: usize = 253;
+
+/// What the service has of a connection beside files: two of its socket, three of the pipe and its bells, three of the member and the one that it may let
+/// in, and what is there only while it begins.
+const SESSION_DESCRIPTORS: usize = 16;
+
+/// All descriptors: of connections, those of a message and others that are being closed, and what any process has.
+pub const DESCRIPTORS: usize =
+    SESSIONS_MAX * (FILES_MAX + SESSION_DESCRIPTORS) + 2 * PASSED_MAX + 64;

@@ -1,7 +1,8 @@
-//! Where a user's service is found: a socket in a folder of that user alone.
+//! Where a service is found: a user's in a folder of that user alone, the host's in root's.
 
 use crate::error::{Error, Refused as _, Result};
-use rustix::fs::{FileType, Mode, lstat, mkdir};
+use crate::open_file::Audience;
+use rustix::fs::{FileType, Mode, chmod, lstat, mkdir};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 use std::path::{Path, PathBuf};
@@ -21,29 +22,51 @@ pub fn socket() -> PathBuf {
     folder().join("file-cache.sock")
 }
 
-/// Makes the folder of a socket, if it is not there, for this user alone.
+/// The usual socket of the host's service, which is for several users.
+pub const HOST_SOCKET: &str = "/run/exos/file-cache.sock";
+
+/// Makes the folder of a socket, if it is not there, in which this user alone makes files.
 ///
 /// # Errors
 ///
 /// It cannot be made, is no folder, or others can make files in it.
-pub fn make_folder(of: &Path) -> Result<()> {
+pub(crate) fn make_folder(of: &Path, audience: Audience) -> Result<()> {
     let Some(folder) = of.parent().filter(|folder| !folder.as_os_str().is_empty()) else {
         return Ok(());
     };
-    match mkdir(folder, Mode::RWXU) {
-        Ok(()) | Err(Errno::EXIST) => {}
+    let mode = match audience {
+        Audience::User => 0o700,
+        Audience::Host => 0o755,
+    };
+    let mode = Mode::from_raw_mode(mode);
+    match mkdir(folder, mode) {
+        // Whatever this process's mask is: those that it is for are to reach the socket.
+        Ok(()) => {
+            chmod(folder, mode).refused("cannot say who may pass the folder of the socket")?
+        }
+        Err(Errno::EXIST) => {}
         Err(error) => return Err(error).refused("cannot make the folder of the socket"),
     }
-    // A link is another's choice of a folder.
-    let found = lstat(folder).refused("cannot look at the folder of the socket")?;
-    let is_folder = FileType::from_raw_mode(found.st_mode) == FileType::Directory;
-    let is_own = found.st_uid == geteuid().as_raw();
-    let others = Mode::WGRP | Mode::WOTH;
-    let is_closed = !Mode::from_raw_mode(found.st_mode).intersects(others);
-    match is_folder && is_own && is_closed {
+    match is_own(folder).refused("cannot look at the folder of the socket")? {
         true => Ok(()),
         false => Err(Error::Folder(folder.to_owned())),
     }
+}
+
+/// Whether this is a folder in which this user alone makes files. A link is another's choice of one.
+fn is_own(folder: &Path) -> rustix::io::Result<bool> {
+    let found = lstat(folder)?;
+    let is_folder = FileType::from_raw_mode(found.st_mode) == FileType::Directory;
+    let is_own = found.st_uid == geteuid().as_raw();
+    let others = Mode::WGRP | Mode::WOTH;
+    Ok(is_folder && is_own && !Mode::from_raw_mode(found.st_mode).intersects(others))
+}
+
+/// Whether a socket may be this user's: what others have put in its place is not asked, and waited for.
+pub(crate) fn may_be_own(socket: &Path) -> bool {
+    socket
+        .parent()
+        .is_some_and(|folder| is_own(folder) == Ok(true))
 }
 
 #[cfg(test)]
@@ -55,15 +78,27 @@ mod tests {
     fn others_have_no_part_in_the_folder() {
         let all = tempfile::tempdir().expect("room");
         let folder = all.path().join("own");
-        make_folder(&folder.join("socket")).expect("it is made");
-        make_folder(&folder.join("socket")).expect("it is there");
+        make_folder(&folder.join("socket"), Audience::User).expect("it is made");
+        make_folder(&folder.join("socket"), Audience::User).expect("it is there");
+        assert!(may_be_own(&folder.join("socket")) && !may_be_own(&all.path().join("no/socket")));
+        for (name, audience, mode) in [
+            ("user", Audience::User, 0o700),
+            ("all", Audience::Host, 0o755),
+        ] {
+            let folder = all.path().join(name);
+            make_folder(&folder.join("socket"), audience).expect("it is made");
+            let found = std::fs::metadata(&folder).expect("it is there");
+            assert_eq!(found.permissions().mode() & 0o777, mode);
+        }
         let link = all.path().join("link");
         symlink(&folder, &link).expect("room");
-        let through_link = make_folder(&link.join("socket"));
+        let through_link = make_folder(&link.join("socket"), Audience::User);
         assert!(matches!(through_link, Err(Error::Folder(_))));
+        assert!(!may_be_own(&link.join("socket")));
         let open_to_all = std::fs::Permissions::from_mode(0o777);
         std::fs::set_permissions(&folder, open_to_all).expect("it is ours");
-        let error = make_folder(&folder.join("socket")).expect_err("all can write there");
+        let error =
+            make_folder(&folder.join("socket"), Audience::User).expect_err("all can write there");
         assert!(error.to_string().contains("--socket"), "{error}");
     }
 }

@@ -4,10 +4,13 @@
 //! it asks, by four words of 64 bits: what, the number by which it calls a file, where, how much; a descriptor comes with the question that opens
 //! a file. Answers come by the pipe, in order: four words (status and number, bytes that follow, length of the file, nothing), and the bytes.
 
+use exos_replacement::PolicyName;
 use std::mem::size_of;
 
 /// Words of a request and of the head of an answer, which fits into a slot of the pipe.
 pub const WORDS: usize = 4;
+/// Bytes of the name of a share.
+pub const NAME_LEN_MAX: usize = 24;
 pub(crate) const MESSAGE_LEN: usize = WORDS * size_of::<u64>();
 const _: () = assert!(MESSAGE_LEN <= exos_iolite::limits::INLINE_LEN_MAX);
 
@@ -35,6 +38,17 @@ pub enum Request {
     },
     /// How the cache is used.
     Statistics,
+    /// The program has one share with those of its user that say this name. Asked before anything else.
+    Share {
+        /// The name, zeros behind it.
+        name: [u8; NAME_LEN_MAX],
+    },
+    /// What the program brings in is replaced by a policy of its own, in its share of the memory. Asked before anything is read, and behind the
+    /// name of its share.
+    Policy {
+        /// Which.
+        policy: PolicyName,
+    },
 }
 
 pub(crate) fn words(bytes: &[u8; MESSAGE_LEN]) -> [u64; WORDS] {
@@ -58,17 +72,36 @@ impl Request {
             Self::Read { file, offset, len } => [2, file.into(), offset, len],
             Self::Close { file } => [3, file.into(), 0, 0],
             Self::Statistics => [4, 0, 0, 0],
+            Self::Share { name } => {
+                let (words, _) = name.as_chunks::<8>();
+                let [one, two, three] = std::array::from_fn(|n| u64::from_le_bytes(words[n]));
+                [5, one, two, three]
+            }
+            Self::Policy { policy } => {
+                let place = PolicyName::ALL.iter().position(|known| *known == policy);
+                [6, place.expect("all are there") as u64, 0, 0]
+            }
         }
     }
 
     /// What these words ask for, if anything.
     pub fn parse(words: [u64; WORDS]) -> Option<Self> {
+        if let [5, rest @ ..] = words {
+            let mut name = [0; NAME_LEN_MAX];
+            for (to, word) in name.as_chunks_mut::<8>().0.iter_mut().zip(rest) {
+                *to = word.to_le_bytes();
+            }
+            return (name[0] != 0).then_some(Self::Share { name });
+        }
         let file = u32::try_from(words[1]).ok()?;
         Some(match words {
             [1, _, 0, 0] => Self::Open { file },
             [2, _, offset, len] => Self::Read { file, offset, len },
             [3, _, 0, 0] => Self::Close { file },
             [4, 0, 0, 0] => Self::Statistics,
+            [6, place, 0, 0] => Self::Policy {
+                policy: *PolicyName::ALL.get(usize::try_from(place).ok()?)?,
+            },
             _ => return None,
         })
     }
@@ -91,10 +124,14 @@ pub enum Status {
     Unreadable,
     /// The program has as many files open as it may.
     TooMany,
+    /// Not every user may read it, and several share the cache.
+    Private,
+    /// The program, or its user, keeps as much of the memory as it may.
+    Share,
 }
 
 impl Status {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 9] = [
         Self::Done,
         Self::Unsettled,
         Self::Writing,
@@ -102,6 +139,8 @@ impl Status {
         Self::Changed,
         Self::Unreadable,
         Self::TooMany,
+        Self::Private,
+        Self::Share,
     ];
 
     /// What a person is told.
@@ -114,6 +153,8 @@ impl Status {
             Self::Changed => "it has changed",
             Self::Unreadable => "the cache cannot read it now",
             Self::TooMany => "too many files are open",
+            Self::Private => "not every user may read it, as what users share has to be",
+            Self::Share => "this program, or its user, keeps as much of the cache as it may",
         }
     }
 }
@@ -166,11 +207,11 @@ pub struct Statistics {
     pub read_bytes: u64,
     /// Extents that had to go for others.
     pub evictions: u64,
-    /// Extents that were looked at when one had to go, and that somebody has.
+    /// Extents that were looked at when one had to go, and of which others had all.
     pub pinned: u64,
     /// Reads of files that had changed meanwhile, or since they were opened.
     pub changed: u64,
-    /// Files that were not taken: changed a moment ago, open for writing, or of no suitable kind.
+    /// Files that were not taken: changed a moment ago, open for writing, of no suitable kind, or private where several users share.
     pub refused: u64,
     /// Extents that could not be read.
     pub failed: u64,
@@ -178,11 +219,17 @@ pub struct Statistics {
     pub turned_away: u64,
     /// Programs that broke the rules.
     pub faults: u64,
+    /// Answers that were not given, since the program that asked, or its user, keeps as much as it may.
+    pub over_share: u64,
+    /// Bytes that the program that asks this may keep.
+    pub share: u64,
+    /// Bytes that it keeps, or has under way to it.
+    pub share_held: u64,
 }
 
 impl Statistics {
     /// How many numbers there are.
-    pub(crate) const COUNT: usize = 14;
+    pub(crate) const COUNT: usize = 17;
 
     /// Their numbers, by name.
     pub fn by_name(&self) -> [(&'static str, u64); Self::COUNT] {
@@ -201,6 +248,9 @@ impl Statistics {
             ("failed", self.failed),
             ("turned_away", self.turned_away),
             ("faults", self.faults),
+            ("over_share", self.over_share),
+            ("share_bytes", self.share),
+            ("share_held_bytes", self.share_held),
         ]
     }
 
@@ -232,6 +282,9 @@ impl Statistics {
             failed: n[11],
             turned_away: n[12],
             faults: n[13],
+            over_share: n[14],
+            share: n[15],
+            share_held: n[16],
         })
     }
 }
@@ -248,6 +301,10 @@ mod tests {
             Request::Read { file, offset, len },
             Request::Close { file },
             Request::Statistics,
+            Request::Share { name: [7; 24] },
+            Request::Policy {
+                policy: PolicyName::GreedyDualSize,
+            },
         ] {
             assert_eq!(
                 Request::parse(words(&bytes(request.words()))),
@@ -275,7 +332,9 @@ mod tests {
     fn what_asks_for_nothing_is_nothing() {
         for words in [
             [0; 4],
-            [5, 0, 0, 0],
+            [5, 0, 1, 1],
+            [6, 3, 0, 0],
+            [7, 0, 0, 0],
             [1, 1 << 32, 0, 0],
             [1, 0, 1, 0],
             [4, 1, 0, 0],
@@ -283,7 +342,7 @@ mod tests {
         ] {
             assert_eq!(Request::parse(words), None, "{words:?}");
         }
-        assert_eq!(Answer::parse([7, 0, 0, 0]), None);
+        assert_eq!(Answer::parse([9, 0, 0, 0]), None);
         assert_eq!(Answer::parse([0, 1 << 32, 0, 0]), None);
     }
 }

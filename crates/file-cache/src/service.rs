@@ -4,23 +4,27 @@
 
 use crate::error::{Error, Refused as _, Result};
 use crate::extents::Extents;
-use crate::limits::{
-    BUFFER_LEN, MEMORY_MAX, MEMORY_MIN, SESSIONS_MAX, SHARE_MIN, SHARE_PART, STUCK_LOOK,
-};
+use crate::limits::{BACKLOG, BUFFER_LEN, DESCRIPTORS, MEMORY_MAX, MEMORY_MIN, STUCK_LOOK};
+use crate::open_file::Audience;
+use crate::passed::{Closer, Passed};
 use crate::place;
 use crate::protocol::Statistics;
 use crate::session::{Over, Session};
-use exos_host::peer::Peer;
+use crate::users::{User, Users};
+use exos_host::caps::{self, CapabilitySet};
 use exos_iolite::{Pool, Shape};
 use exos_replacement::Policy;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FlockOperation, Mode, OFlags, chmod, flock, open};
+use rustix::net::sockopt::socket_peercred;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
 };
-use rustix::process::geteuid;
-use std::os::fd::{AsFd, OwnedFd};
+use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 /// How a service is made.
 #[derive(Debug)]
@@ -29,6 +33,16 @@ pub struct Options {
     pub memory: u64,
     /// What goes when there is no room.
     pub policy: Box<dyn Policy>,
+    /// Who may connect; the user of this process alone where there are none. What several users share is only what all may read.
+    pub users: Vec<User>,
+}
+
+/// What there is to do for a session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Ready {
+    No,
+    Turn,
+    Ended,
 }
 
 /// See the module.
@@ -36,41 +50,63 @@ pub struct Options {
 pub struct Service {
     listener: OwnedFd,
     extents: Extents,
+    users: Users,
     sessions: Vec<Session>,
+    closer: Rc<Closer>,
+    /// When those that wait for room in their shares are looked at again, and which of them has the share looked at.
+    next_look: Instant,
+    looks: usize,
     path: PathBuf,
     /// As long as it is there, no other service takes the socket.
     _lock: OwnedFd,
 }
 
 impl Service {
-    /// A service at a socket, which only this user can connect to. The socket of one that has ended is taken over.
+    /// A service at a socket, to which only those that it is for can connect. The socket of one that has ended is taken over.
     ///
     /// # Errors
     ///
-    /// Another runs there, the memory is too little or too much, or the kernel refuses something.
+    /// Another runs there; the memory is too little or too much; this process may have too few descriptors; it is to serve several users and is not
+    /// root, or has no `CAP_LEASE`; or the kernel refuses something.
     pub fn new(path: &Path, options: Options) -> Result<Self> {
-        let Options { memory, policy } = options;
+        let Options {
+            memory,
+            policy,
+            users,
+        } = options;
         if !(MEMORY_MIN..=MEMORY_MAX).contains(&memory) {
             return Err(Error::Memory(memory));
         }
-        place::make_folder(path)?;
-        let lock = lock(path)?;
+        if !users.is_empty() {
+            check_privilege()?;
+        }
+        raise_descriptors()?;
         let buffers = (memory / BUFFER_LEN as u64) as u32;
-        let share = (buffers / SHARE_PART).max(SHARE_MIN);
+        let users = Users::new(users, buffers);
+        let audience = match users.is_host() {
+            true => Audience::Host,
+            false => Audience::User,
+        };
+        place::make_folder(path, audience)?;
+        let lock = lock(path)?;
         let buffer_len = BUFFER_LEN as u32;
         let pool = Pool::new(
             "exos-file-cache",
             Shape {
                 buffer_len,
                 buffers,
-                share,
+                share: users.program_limit(),
             },
         )?;
         exos_host::lease::ignore_breaks();
         Ok(Self {
-            listener: listener(path)?,
-            extents: Extents::new(pool, policy),
+            listener: listener(path, audience)?,
+            extents: Extents::new(audience, pool, policy),
+            users,
             sessions: Vec::new(),
+            closer: Rc::default(),
+            next_look: Instant::now(),
+            looks: 1,
             path: path.to_owned(),
             _lock: lock,
         })
@@ -93,57 +129,109 @@ impl Service {
         }
     }
 
-    /// Waits until there is something to do; whose turn it is, session after session.
-    fn wait(&mut self) -> Result<Vec<bool>> {
-        let is_something = self
-            .sessions
-            .iter_mut()
-            .fold(false, |is, session| session.arm() | is);
-        let is_stuck = self.sessions.iter().any(|session| session.is_stuck);
-        let time = match (is_something, is_stuck) {
-            (true, _) => Some(Timespec::default()),
-            (false, true) => Timespec::try_from(STUCK_LOOK).ok(),
-            (false, false) => None,
+    /// Waits until there is something to do, and says what that is, session after session.
+    fn wait(&mut self) -> Result<Vec<Ready>> {
+        let sessions = &mut self.sessions;
+        let has_room: Vec<bool> = sessions.iter_mut().map(Session::arm).collect();
+        let time = match sessions.iter().any(Session::is_stuck) {
+            _ if has_room.contains(&true) => Some(Duration::ZERO),
+            true => Some(self.next_look.saturating_duration_since(Instant::now())),
+            false => None,
         };
-        let waiting = self.sessions.iter().map(Session::waits_for);
-        let all = waiting.chain([self.listener.as_fd()]);
-        let mut all: Vec<PollFd<'_>> = all
-            .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
-            .collect();
+        let time = time.and_then(|time| Timespec::try_from(time).ok());
+        let mut all: Vec<PollFd<'_>> = self.sessions.iter().flat_map(Session::waits_for).collect();
+        all.push(PollFd::new(&self.listener, PollFlags::IN));
         match poll(&mut all, time.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error).refused("cannot wait for programs"),
         }
-        let is_ready = |(session, fd): (&Session, &PollFd<'_>)| {
-            session.has_answers() || !fd.revents().is_empty()
+        let (of_sessions, _) = all.as_chunks::<2>();
+        let ready = |(has_room, of): (bool, &[PollFd<'_>; 2])| {
+            let found = of[0].revents() | of[1].revents();
+            match found.contains(PollFlags::IN) || has_room {
+                _ if found.intersects(PollFlags::HUP | PollFlags::ERR) => Ready::Ended,
+                true => Ready::Turn,
+                false => Ready::No,
+            }
         };
-        Ok(self.sessions.iter().zip(&all).map(is_ready).collect())
+        Ok(has_room.into_iter().zip(of_sessions).map(ready).collect())
     }
 
     /// One turn of those for whom there is something to do.
-    fn turn(&mut self, ready: &[bool]) {
+    fn turn(&mut self, ready: &[Ready]) {
+        let now = Instant::now();
+        let looks = now >= self.next_look && self.sessions.iter().any(Session::is_stuck);
+        let mut stuck = 0;
         // From the last on: where one has ended, the last takes its place.
-        for at in (0..ready.len()).rev().filter(|at| ready[*at]) {
-            if let Err(over) = self.sessions[at].turn(&mut self.extents) {
+        for at in (0..ready.len()).rev() {
+            let session = &mut self.sessions[at];
+            let done = match ready[at] {
+                Ready::Ended => Err(Over::Gone),
+                Ready::Turn => self.turn_of(at),
+                Ready::No if looks && session.is_stuck() => {
+                    stuck += 1;
+                    session.look(&mut self.extents, stuck == self.looks)
+                }
+                Ready::No => Ok(()),
+            };
+            if let Err(over) = done {
                 self.extents.statistics.faults += u64::from(over == Over::Fault);
-                self.sessions.swap_remove(at).end();
+                let ended = self.sessions.swap_remove(at);
+                ended.end(&mut self.extents);
             }
         }
-        while let Ok(socket) = accept_with(&self.listener, SocketFlags::CLOEXEC) {
-            self.begin(socket);
+        if looks {
+            // Of those that wait for room in their shares one each time has the share looked at.
+            self.looks = if self.looks < stuck {
+                self.looks + 1
+            } else {
+                1
+            };
+            self.next_look = now + STUCK_LOOK;
+        }
+        for _ in 0..BACKLOG {
+            match accept_with(&self.listener, SocketFlags::CLOEXEC) {
+                Ok(socket) => self.begin(socket),
+                Err(_) => break,
+            }
         }
         self.extents.statistics.programs = self.sessions.len() as u64;
     }
 
     fn begin(&mut self, socket: OwnedFd) {
-        let is_ours = Peer::of(&socket).is_ok_and(|peer| peer.uid == geteuid().as_raw());
-        let session = (is_ours && self.sessions.len() < SESSIONS_MAX)
-            .then(|| Session::new(socket, &self.extents).ok())
-            .flatten();
+        let peer = socket_peercred(&socket).ok();
+        let owner = peer.and_then(|peer| {
+            let pid = peer.pid.as_raw_nonzero().get().cast_unsigned();
+            self.users.owner(peer.uid.as_raw(), pid)
+        });
+        let user = owner.map_or(u32::MAX, |owner| owner.user);
+        let socket = Passed::new(socket, user, &self.closer);
+        let owner = owner.filter(|_| !self.closer.has_too_many(user) && self.has_place(user));
+        let session = owner.and_then(|owner| {
+            let place = self.users.place(owner);
+            Session::new(socket, &self.closer, &self.extents, owner, place).ok()
+        });
         match session {
             Some(session) => self.sessions.push(session),
             None => self.extents.statistics.turned_away += 1,
         }
+    }
+
+    /// Whether there is a place for a user: those of members that have ended are free.
+    fn has_place(&mut self, user: u32) -> bool {
+        self.users.has_place(user) || {
+            self.extents.pool().look_at_members();
+            self.users.has_place(user)
+        }
+    }
+
+    fn turn_of(&mut self, at: usize) -> Result<(), Over> {
+        self.sessions[at].turn(&mut self.extents)?;
+        if let Some(owner) = self.sessions[at].renamed.take() {
+            let place = self.users.place(owner);
+            self.sessions[at].join(owner, place);
+        }
+        Ok(())
     }
 }
 
@@ -151,6 +239,28 @@ impl Drop for Service {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);
     }
+}
+
+/// Those of several users are taken with a right to lease files that are theirs.
+fn check_privilege() -> Result<()> {
+    match geteuid().is_root() && caps::has(CapabilitySet::LEASE) {
+        true => Ok(()),
+        false => Err(Error::Privilege),
+    }
+}
+
+/// Has this process open as many files as the limits of this crate sum up to.
+fn raise_descriptors() -> Result<()> {
+    let wanted = DESCRIPTORS as u64;
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= wanted) {
+        return Ok(());
+    }
+    let raised = Rlimit {
+        current: Some(wanted),
+        ..limit
+    };
+    setrlimit(Resource::Nofile, raised).map_err(|_| Error::Descriptors)
 }
 
 /// Says that this process serves there, until it ends.
@@ -164,7 +274,7 @@ fn lock(path: &Path) -> Result<OwnedFd> {
     }
 }
 
-fn listener(path: &Path) -> Result<OwnedFd> {
+fn listener(path: &Path, audience: Audience) -> Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let listener = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
     let listener = listener.refused("cannot make a socket")?;
@@ -173,7 +283,12 @@ fn listener(path: &Path) -> Result<OwnedFd> {
     let _ = std::fs::remove_file(path);
     bind(&listener, &address).refused("cannot make the socket's name")?;
     // Nobody connects before it listens.
-    chmod(path, Mode::RUSR | Mode::WUSR).refused("cannot keep others from the socket")?;
-    listen(&listener, 16).refused("cannot listen")?;
+    let mode = match audience {
+        Audience::User => 0o600,
+        // It looks who connects.
+        Audience::Host => 0o666,
+    };
+    chmod(path, Mode::from_raw_mode(mode)).refused("cannot say who may connect to the socket")?;
+    listen(&listener, BACKLOG).refused("cannot listen")?;
     Ok(listener)
 }

@@ -13,7 +13,7 @@ use rustix::fs::Stat;
 use rustix::time::{ClockId, clock_gettime};
 
 /// See the module.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Version {
     pub len: u64,
     modified: (i64, u64),

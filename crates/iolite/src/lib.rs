@@ -52,6 +52,6 @@ pub use aggregate::Aggregate;
 pub use error::{Error, Result};
 pub use exos_wait::Counts;
 pub use pipe::{LowWater, Options, Read, Receiver, Sender, Wait};
-pub use pool::{Draft, Invitation, Pool, Shape, Trust, Usage};
+pub use pool::{Draft, Invitation, Pool, Reserved, Shape, Share, Trust, Usage};
 pub use slice::{Bytes, Identity, Slice};
 pub use sums::SumCache;

@@ -198,10 +198,11 @@ impl Slice {
         })
     }
 
-    /// Whether another process has the buffer of these bytes, where it is of this process's pool; as far as can be seen now.
-    pub fn is_held_by_members(&self) -> bool {
+    /// Whether the buffer of these bytes stays in use without this slice: another process has it, or another slice of this one, as those that are under
+    /// way; as far as can be seen now, and where it is of this process's pool.
+    pub fn is_held_elsewhere(&self) -> bool {
         match &self.source {
-            Source::Own(own) => own.core.is_held(own.index),
+            Source::Own(own) => Rc::strong_count(own) > 1 || own.core.is_held(own.index),
             _ => false,
         }
     }

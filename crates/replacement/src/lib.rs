@@ -7,7 +7,7 @@
 //! | [`Lru`] | what was not used for longest |
 //! | [`GreedyDualSize`] | what is large, and was not used for long |
 //!
-//! [`queue`] has the lists that such policies are made of. Own policies implement [`Policy`].
+//! [`queue`] has the lists that such policies are made of. Own policies implement [`Policy`]. [`trace`] has requests to compare them by.
 
 #![forbid(unsafe_code)]
 
@@ -16,6 +16,7 @@ mod lru;
 mod policy;
 pub mod queue;
 mod s3_fifo;
+pub mod trace;
 
 pub use greedy_dual_size::GreedyDualSize;
 pub use lru::Lru;

@@ -21,6 +21,8 @@ pub enum Group {
     Latency,
     /// Fast clients next to many slow ones, and what the slow ones cost
     Readers,
+    /// Many connections over long round trips: the rate, and what memory each takes, by exos serve and nginx
+    Wide,
     /// exos serve on two cores compared with one: what a request costs on each, and packets that arrive at the wrong
     /// core
     Cores,
@@ -64,7 +66,7 @@ pub struct HttpArgs {
     #[command(flatten)]
     pub web: WebArgs,
     /// Groups to measure, separated by commas
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Group::Documents, Group::Specialisations, Group::Latency, Group::Readers, Group::Cores, Group::Fastcgi, Group::Tls, Group::Http2, Group::Http3, Group::Proxy])]
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Group::Documents, Group::Specialisations, Group::Latency, Group::Readers, Group::Wide, Group::Cores, Group::Fastcgi, Group::Tls, Group::Http2, Group::Http3, Group::Proxy])]
     pub groups: Vec<Group>,
     /// Servers to measure, in this order, separated by commas; skips those not installed
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = all::<Server>())]
@@ -79,6 +81,12 @@ pub struct HttpArgs {
     /// Numbers of slow clients, separated by commas
     #[arg(long, value_delimiter = ',', default_values_t = [64, 1000, 4000], value_parser = clap::value_parser!(u32).range(1..=READERS_MAX))]
     pub readers: Vec<u32>,
+    /// Round trips of the group wide in milliseconds, separated by commas
+    #[arg(long, value_name = "MS", value_delimiter = ',', default_values_t = [0, 50, 150], value_parser = clap::value_parser!(u32).range(0..=1000))]
+    pub round_trips: Vec<u32>,
+    /// Connections of the group wide
+    #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..=READERS_MAX))]
+    pub wide_connections: u32,
     /// Kinds of wire, separated by commas
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [WireKind::Plain, WireKind::Offload])]
     pub wire: Vec<WireKind>,

@@ -6,6 +6,7 @@
 //! | `latency` | how long requests take at half of nginx's highest rate |
 //! | `specialisations` | what each specialisation is worth: the paper's Table 2 |
 //! | `readers` | fast readers beside many slow ones: what is left to them, and what memory a slow one takes |
+//! | `wide` | many connections over long round trips: the rate, and what memory each takes |
 //! | `cores` | `exos serve` on two cores against one: what a request costs each of them |
 //! | `fastcgi` | pages that a FastCGI application makes, behind `exos serve` and behind nginx |
 //! | `tls` | documents over TLS: full and resumed handshakes, and standing connections |
@@ -38,6 +39,7 @@ mod readers;
 mod session;
 mod specialisations;
 mod tls;
+mod wide;
 
 pub use args::{Client, Group, HttpArgs};
 pub use cores::{CoresOutcome, CoresResults, CoresRun};
@@ -51,6 +53,7 @@ pub use proxy::Proxying;
 pub use readers::{Readers, ReadersOutcome, ReadersRun};
 pub use specialisations::{Specialised, Worth};
 pub use tls::{Kind, Tls, TlsOutcome, TlsRun};
+pub use wide::{Wide, WideOutcome, WideRun};
 
 use session::Session;
 
@@ -68,6 +71,7 @@ fn names(args: &HttpArgs) -> Vec<String> {
     names.extend(specialisations::cells(args).iter().map(ToString::to_string));
     names.extend(latency::cells(args).iter().map(ToString::to_string));
     names.extend(readers::cells(args).iter().map(ToString::to_string));
+    names.extend(wide::cells(args).iter().map(ToString::to_string));
     names.extend(cores::cells(args).iter().map(ToString::to_string));
     names.extend(fastcgi::cells(args).iter().map(ToString::to_string));
     names.extend(tls::cells(args).iter().map(ToString::to_string));
@@ -102,6 +106,8 @@ pub struct Report {
     pub latency: Vec<Latency>,
     /// Fast readers beside slow ones, for each number of slow ones.
     pub readers: Vec<Readers>,
+    /// Answers over long round trips, for each of these.
+    pub wide: Vec<Wide>,
     /// What each specialisation is worth, for each client, wire, kind of connection and size.
     pub specialisations: Vec<Specialised>,
     /// The server on two cores against one, for each client and kind of connection.
@@ -126,6 +132,7 @@ impl Results for Report {
             specialisations::section(&self.specialisations),
             latency::section(&self.latency, &self.setting.series()),
             Section::of("Slow readers", readers::NOTE, &self.readers),
+            Section::of("Long round trips", wide::NOTE, &self.wide),
             Section::of("Two cores against one", cores::NOTE, &self.cores),
             fastcgi::section(&self.fastcgi),
             tls::section(&self.tls),
@@ -145,7 +152,12 @@ pub fn measure(args: &HttpArgs) -> Result<Report> {
     let sizes = [
         documents::sizes(args),
         specialisations::sizes(args),
-        vec![latency::DOCUMENT, readers::FAST, readers::SLOW],
+        vec![
+            latency::DOCUMENT,
+            readers::FAST,
+            readers::SLOW,
+            wide::DOCUMENT,
+        ],
         fastcgi::sizes(),
         tls::sizes(),
         http2::sizes(),
@@ -175,6 +187,7 @@ pub fn measure(args: &HttpArgs) -> Result<Report> {
         specialisations: specialisations::measure(session)?,
         latency: latency::measure(session)?,
         readers: readers::measure(session)?,
+        wide: wide::measure(session)?,
         cores: cores::measure(session)?,
         fastcgi: fastcgi::measure(session)?,
         tls: tls::measure(session)?,

@@ -205,6 +205,18 @@ fn report() -> Report {
         readers_left: 64,
         errors: 0,
     };
+    let wide = |per_sec| WideRun {
+        per_sec,
+        p50_ms: 301.0,
+        process_bytes_per_connection: 1000.0,
+        kernel_bytes_per_connection: 0.0,
+        resent_per_answer: 0.25,
+        errors: 0,
+    };
+    let wide = [("exos", 6000.0), ("nginx", 3000.0)]
+        .map(|(server, per_sec)| WideOutcome::of(server.into(), vec![wide(per_sec)]));
+    let mut wide = Wide::new(super::wide::Cell(150), 2000, wide.to_vec());
+    wide.kept.insert("exos".into(), 0.75);
     Report {
         schema: "exos.bench.http/2",
         setting: Setting {
@@ -226,6 +238,7 @@ fn report() -> Report {
             fast_readers: 32,
             results: vec![ReadersOutcome::of("exos".into(), vec![reader])],
         }],
+        wide: vec![wide],
         specialisations: vec![specialised(Size::of_bytes(100))],
         cores: vec![cores()],
         fastcgi: vec![pages()],
@@ -249,6 +262,7 @@ fn the_tables_as_people_see_them() {
         "direct access, by sockets 2.00",
         "latency/new/1K exos 10 - 100 - - 0 5000 0.25",
         "readers/64 exos 1000 900 0.90 700 0 64 0",
+        "wide/150 exos 6000 301.0 1000 0 0.25 0 0.75 2.00",
         "cores/packets/persistent/1K 1 200000 5.00 6.00 1.000 0.0000 0 -",
         "2 370370 2.70 6.00 1.100 0.0500 0 1.85 (1.67 to 2.00)",
         "fastcgi/php-fpm/wrk/persistent/100 exos 20000 5.0 50.0 20.0 20.0 5.0 30.0 0.40 100/50 server 100 300 0 2.00 2.67 -",

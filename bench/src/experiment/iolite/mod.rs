@@ -9,12 +9,14 @@
 //! | `wakes/1000` | messages of this length, one each 10 µs, to a process that wants 64 KiB at once: how often it is woken |
 //! | `pipes/1/polling`, `pipes/1/sleeping` | the round trip of one byte between two processes that poll, and that sleep |
 //! | `tools/TOOLS/BYTES` | `exos io`'s tools on files of the file cache, beside GNU's |
+//! | `policies/PART` | hits of each policy of the caches, with memory for this part of the documents |
 //!
 //! Two processes, each on a core of its own; no wire and no privilege. In each run of a cell the ways take turns.
 //!
-//! `way` has the ways by which bytes go, `stream` sends messages as fast as it can, `round_trip` one at a time, `wakes` now and then,
+//! `policies` has no process and no time. `way` has the ways by which bytes go, `stream` sends messages as fast as it can, `round_trip` one at a time, `wakes` now and then,
 //! `tools` runs tools, and `session` has all of them run.
 
+mod policies;
 mod round_trip;
 mod session;
 mod stream;
@@ -58,9 +60,13 @@ pub(crate) enum Job {
 #[derive(Clone, Copy, Debug)]
 enum Cell {
     Stream(u32, Job),
-    RoundTrip { is_polling: bool },
+    RoundTrip {
+        is_polling: bool,
+    },
     Wakes,
     Tools(tools::Work),
+    /// With memory for this part of the documents: one byte of this many.
+    Policies(u64),
 }
 
 impl fmt::Display for Cell {
@@ -71,6 +77,7 @@ impl fmt::Display for Cell {
             Self::RoundTrip { is_polling: true } => f.write_str("pipes/1/polling"),
             Self::RoundTrip { is_polling: false } => f.write_str("pipes/1/sleeping"),
             Self::Tools(work) => work.fmt(f),
+            Self::Policies(part) => write!(f, "policies/{part}"),
             Self::Wakes => write!(f, "wakes/{}", wakes::MESSAGE),
         }
     }
@@ -87,7 +94,9 @@ fn cells(args: &IoliteArgs) -> Vec<Cell> {
     let tools = tools::Work::ALL.into_iter();
     let tools = tools.filter(|work| !args.common.quick || work.is_short());
     let tools = tools.map(Cell::Tools);
-    let all = streams.chain(trips).chain([Cell::Wakes]).chain(tools);
+    let policies = policies::PARTS.map(Cell::Policies);
+    let all = streams.chain(trips).chain([Cell::Wakes]);
+    let all = all.chain(tools).chain(policies);
     args.common.wanted(true, all)
 }
 

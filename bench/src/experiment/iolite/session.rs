@@ -1,5 +1,6 @@
 //! Two processes for each way, one way after the other.
 
+use super::policies;
 use super::round_trip::{Answering, Timing};
 use super::stream::{Consuming, Producing};
 use super::wakes::{Gathering, Trickling, Waking};
@@ -17,6 +18,8 @@ const LONG: u32 = 65536;
 pub(super) struct Session {
     pub stage: Stage,
     pub seconds: f64,
+    /// The seed of the next trace.
+    traces: std::cell::Cell<u64>,
 }
 
 impl Session {
@@ -25,7 +28,11 @@ impl Session {
         let stage = Stage::new(args, args.runs(3))?;
         stage.note_other_load()?;
         let seconds = args.seconds(if args.quick { 1.0 } else { 2.0 });
-        Ok(Self { stage, seconds })
+        Ok(Self {
+            stage,
+            seconds,
+            traces: std::cell::Cell::new(1),
+        })
     }
 
     /// A run of a cell.
@@ -34,6 +41,11 @@ impl Session {
             Cell::Stream(bytes, job) => self.streams(cell, bytes, job, figures),
             Cell::RoundTrip { is_polling } => self.round_trips(cell, is_polling, figures),
             Cell::Tools(work) => super::tools::measure(&self.stage, work, figures),
+            Cell::Policies(part) => {
+                let seed = self.traces.replace(self.traces.get() + 1);
+                policies::measure(&cell.to_string(), seed, part, figures);
+                Ok(())
+            }
             Cell::Wakes => self.wakes(cell, figures),
         }
     }

@@ -8,10 +8,10 @@ use crate::stage::helper::Helping;
 use crate::stage::packets::Visit;
 use crate::stage::request::{Connection, Size, body};
 use crate::stage::scratch::write;
-use crate::stage::session::{Stage, lab_up, mac_of};
+use crate::stage::session::{Stage, check_left_behind, lab_up, mac_of};
 use exos_host::netns::NetNs;
 use exos_host::{Result, kernel};
-use exos_lab::{Guard, Lab, Settings, Side, WireKind};
+use exos_lab::{Conditions, Emulated, Emulation, Guard, Lab, Settings, Side, WireKind};
 use std::process::Command;
 
 /// A stage for web servers and their clients.
@@ -103,12 +103,23 @@ impl WebStage {
             ..self.settings(wire)
         };
         let lab = lab_up(&settings)?;
-        // Tens of thousands of connections a second from one address: all ports, and old ones used again.
-        let (a, b) = (lab.netns(Side::A), lab.netns(Side::B));
-        b.set_sysctl("net/ipv4/ip_local_port_range", "1024 65535")?;
-        b.set_sysctl("net/ipv4/tcp_tw_reuse", "1")?;
-        a.set_sysctl("net/core/somaxconn", "4096")?;
-        a.set_sysctl("net/ipv4/tcp_max_syn_backlog", "4096")?;
+        prepare(&lab)?;
+        Ok(lab)
+    }
+
+    /// A lab as [`Self::lab`] makes it on the plain wire, under these conditions.
+    pub fn emulated(&self, conditions: &Conditions) -> Result<Emulated> {
+        check_left_behind(&self.args.lab)?;
+        let emulation = Emulation {
+            conditions: conditions.clone(),
+            seed: 1,
+            core: None,
+        };
+        let lab = exos_lab::emulate(&Settings {
+            emulation: Some(emulation),
+            ..self.settings(WireKind::Plain)
+        })?;
+        prepare(&lab)?;
         Ok(lab)
     }
 
@@ -158,4 +169,13 @@ impl WebStage {
     pub fn start_visit(&self, lab: &Lab, visit: &Visit) -> Result<Helping<Visit>> {
         self.help_on(lab, Side::B, visit)
     }
+}
+
+/// Tens of thousands of connections a second from one address: all ports, and old ones used again.
+fn prepare(lab: &Lab) -> Result<()> {
+    let (a, b) = (lab.netns(Side::A), lab.netns(Side::B));
+    b.set_sysctl("net/ipv4/ip_local_port_range", "1024 65535")?;
+    b.set_sysctl("net/ipv4/tcp_tw_reuse", "1")?;
+    a.set_sysctl("net/core/somaxconn", "4096")?;
+    a.set_sysctl("net/ipv4/tcp_max_syn_backlog", "4096")
 }

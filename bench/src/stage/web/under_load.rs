@@ -62,16 +62,21 @@ impl WebStage {
     }
 
     /// Ends a server, which has to leave the wire as it found it; what it told of itself, where it is ours.
-    pub fn end(&self, wire: WireKind, mut serving: Serving<'_>) -> Result<Value> {
-        serving.started.running.check()?;
-        let told = serving.started.statistics()?;
+    pub fn end(&self, wire: WireKind, serving: Serving<'_>) -> Result<Value> {
+        let server = serving.server;
+        let told = self.stop(serving)?;
         if exos_lab::up(&self.settings(wire))?.1 != exos_lab::Outcome::Unchanged {
-            let server = serving.server;
             self.note(format!(
                 "{server} did not leave the wire as it was; it was repaired"
             ));
         }
         Ok(told)
+    }
+
+    /// Ends a server; what it told of itself, where it is ours.
+    pub fn stop(&self, mut serving: Serving<'_>) -> Result<Value> {
+        serving.started.running.check()?;
+        serving.started.statistics()
     }
 
     /// Has wrk load a server; what it saw, and what `watch` tells before and after.

@@ -1,10 +1,11 @@
 //! A service in a thread of its own, and files.
 
 use exos_file_cache::limits::MEMORY_MIN;
-use exos_file_cache::{Client, File, Opened, Options, Service, Statistics, Status};
+use exos_file_cache::{Client, File, Opened, Options, Service, Statistics, Status, User};
 use exos_iolite::Aggregate;
 use exos_replacement::PolicyName;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -19,8 +20,19 @@ pub struct Place {
 
 /// A service with the least memory, for as long as this process runs.
 pub fn serve(policy: PolicyName) -> Place {
-    // Beside what was built: a temporary folder is often a tmpfs, from which nothing is taken.
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("room");
+    serve_users(policy, Vec::new())
+}
+
+/// One for several users.
+pub fn serve_users(policy: PolicyName, users: Vec<User>) -> Place {
+    let place = if users.is_empty() {
+        // Beside what was built: a temporary folder is often a tmpfs, from which nothing is taken.
+        env!("CARGO_TARGET_TMPDIR")
+    } else {
+        // Which users can reach.
+        "/var/tmp"
+    };
+    let folder = tempfile::tempdir_in(place).expect("room");
     let socket = folder.path().join("file-cache.sock");
     let (there, path) = (std::sync::mpsc::channel(), socket.clone());
     let is_there = there.0;
@@ -28,6 +40,7 @@ pub fn serve(policy: PolicyName) -> Place {
         let options = Options {
             memory: MEMORY_MIN,
             policy: policy.policy(),
+            users,
         };
         let mut service = Service::new(&path, options).expect("the socket is free");
         is_there.send(()).expect("the test waits");
@@ -38,8 +51,18 @@ pub fn serve(policy: PolicyName) -> Place {
 }
 
 impl Place {
+    /// A program with a share of its own, though it is in this process.
     pub fn client(&self) -> Client {
-        Client::connect(&self.socket).expect("it serves")
+        static PROGRAMS: AtomicU64 = AtomicU64::new(0);
+        let name = format!("program {}", PROGRAMS.fetch_add(1, Ordering::Relaxed));
+        self.client_of(&name)
+    }
+
+    /// One with the share of a name.
+    pub fn client_of(&self, name: &str) -> Client {
+        let mut client = Client::connect(&self.socket).expect("it serves");
+        client.share_as(name).expect("it serves");
+        client
     }
 
     pub fn path(&self, name: &str) -> PathBuf {

@@ -23,13 +23,13 @@ fn packets() -> OwnedFd {
     socket.expect("descriptors")
 }
 
-fn raw(path: &Path) -> OwnedFd {
+pub fn raw(path: &Path) -> OwnedFd {
     let socket = packets();
     connect(&socket, &SocketAddrUnix::new(path).expect("short")).expect("it serves");
     socket
 }
 
-fn bytes(words: [u64; exos_file_cache::WORDS]) -> Vec<u8> {
+pub fn bytes(words: [u64; exos_file_cache::WORDS]) -> Vec<u8> {
     words.into_iter().flat_map(u64::to_le_bytes).collect()
 }
 
@@ -57,7 +57,9 @@ fn a_program_that_breaks_the_rules_is_left() {
             .words(),
         ),
         bytes([9, 0, 0, 0]),
+        bytes([5, 0, 0, 0]),
     ];
+    let passed = std::fs::File::open(&path).expect("it is there");
     for (faults, message) in (1..).zip(known.into_iter().chain(any.map(bytes))) {
         let socket = raw(&place.socket);
         send(&socket, &message, SendFlags::NOSIGNAL).expect("it takes that");
@@ -65,6 +67,11 @@ fn a_program_that_breaks_the_rules_is_left() {
             statistics.faults == faults && statistics.programs == 1
         });
     }
+    // With a descriptor that nobody has asked for.
+    let socket = raw(&place.socket);
+    let before = client.statistics().expect("it answers").faults;
+    ask_with(&socket, Request::Statistics, &passed);
+    wait_until(&mut client, |statistics| statistics.faults == before + 1);
     let read = client
         .read_at(&file, 0, 100_000)
         .expect("others are served");
@@ -223,7 +230,7 @@ fn an_answer_that_is_too_long_is_a_fault() {
     service.join().expect("it has said all");
 }
 
-fn ask_with(socket: &OwnedFd, request: Request, file: &std::fs::File) {
+pub fn ask_with(socket: &OwnedFd, request: Request, file: &std::fs::File) {
     let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     let descriptors = [file.as_fd()];
@@ -245,6 +252,11 @@ fn answers_that_nobody_takes_are_counted() {
             let path = place.file(&format!("own{n}"), &content(n, EXTENT_LEN));
             read_all(&mut client, &path);
             let socket = raw(&place.socket);
+            // Each is a program.
+            let mut name = [0; exos_file_cache::NAME_LEN_MAX];
+            name[0] = 1 + n as u8;
+            let share = bytes(Request::Share { name }.words());
+            send(&socket, &share, SendFlags::NOSIGNAL).expect("it serves");
             for (file, path) in [(0, &shared), (1, &path)] {
                 let open = std::fs::File::open(path).expect("it is there");
                 ask_with(&socket, Request::Open { file }, &open);

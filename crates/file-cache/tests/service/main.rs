@@ -1,6 +1,13 @@
 //! The file cache with real files and programs: what is shared, what does not change, and peers that do as they like.
 
+#[allow(dead_code, reason = "its main function is the example's")]
+#[path = "../../examples/own_policy.rs"]
+mod own_policy;
+
+mod bounds;
 mod common;
 mod hostile;
+mod keeping;
 mod serving;
 mod snapshots;
+mod users;

@@ -234,6 +234,7 @@ fn there_is_one_service_and_errors_say_what_to_do() {
             Options {
                 memory,
                 policy: PolicyName::Lru.policy(),
+                users: Vec::new(),
             },
         )
     };

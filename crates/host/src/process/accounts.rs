@@ -82,6 +82,12 @@ pub fn group(name: &str) -> Option<u32> {
     number(GROUPS, name)
 }
 
+/// Whether a user has an account.
+pub fn has_user(uid: u32) -> bool {
+    let file = std::fs::read_to_string(USERS).unwrap_or_default();
+    name_in(&file, uid).is_some()
+}
+
 /// A user's name, or the number when it has none.
 pub fn user_name(uid: u32) -> String {
     let file = std::fs::read_to_string(USERS).unwrap_or_default();

@@ -5,29 +5,44 @@
 //! that has the last descriptor of it is that. For a file of a file system that does not answer that thread waits all the
 //! same, and its caller does not.
 
+use rustix::process::Pid;
+use rustix::thread::gettid;
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
+use std::path::Path;
 use std::sync::mpsc;
 
+/// A descriptor that a thread closes.
+#[derive(Debug)]
+pub struct Closing(Pid);
+
+impl Closing {
+    /// Whether it was closed. A later thread of the same number is taken for this one.
+    pub fn is_over(&self) -> bool {
+        !Path::new(&format!("/proc/self/task/{}", self.0)).exists()
+    }
+}
+
 /// Closes a descriptor on a thread that ends with it. It is given back when there is no such thread.
-pub fn close(fd: OwnedFd) -> Result<(), OwnedFd> {
+pub fn close(fd: OwnedFd) -> Result<Closing, OwnedFd> {
     let (has, had) = mpsc::channel();
     let (gone, is_gone) = mpsc::channel::<()>();
     let number = fd.as_raw_fd();
     let ending = std::thread::Builder::new().name("ending".to_owned());
     let ending = ending.spawn(move || {
         if keep_only(number).is_ok() {
-            let _ = has.send(());
+            let _ = has.send(gettid());
             // Until its descriptor is the last one, which is told by the end of the channel.
             let _ = is_gone.recv();
         }
     });
-    if ending.is_err() || had.recv().is_err() {
+    let thread = ending.ok().and_then(|_| had.recv().ok());
+    let Some(thread) = thread else {
         return Err(fd);
-    }
+    };
     drop(fd);
     drop(gone);
-    Ok(())
+    Ok(Closing(thread))
 }
 
 /// Gives the calling thread a table of descriptors of its own, which has only this one.
@@ -73,12 +88,16 @@ mod tests {
             sent += len;
         }
         let before = std::fs::read_dir("/proc/self/fd").expect("ours").count();
-        close(socket.into()).expect("there is a thread");
+        let closing = close(socket.into()).expect("there is a thread");
+        assert!(!closing.is_over(), "it lingers");
         let after = std::fs::read_dir("/proc/self/fd").expect("ours").count();
         assert_eq!(after, before - 1);
         // It was closed, and what it had sent arrives.
         let mut all = Vec::new();
         assert_eq!(peer.read_to_end(&mut all).expect("the end comes"), sent);
+        while !closing.is_over() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         exos_testing::done();
     }
 

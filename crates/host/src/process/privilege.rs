@@ -27,12 +27,29 @@ pub fn give_up(account: &Account) -> Result<()> {
     let what = || format!("cannot become {}", account.name);
     let mend = "start it as root, or as that user";
     set_ids(account).context(what).map_err(|e| e.mend(mend))?;
-    let none = CapabilitySets {
-        effective: CapabilitySet::empty(),
-        permitted: CapabilitySet::empty(),
+    set_capabilities(CapabilitySet::empty()).context(what)
+}
+
+/// As [`give_up`], but for capabilities that the thread has and keeps: programs that it starts do not get them.
+///
+/// # Errors
+///
+/// As [`give_up`]; or it does not have them.
+pub fn give_up_but(account: &Account, kept: CapabilitySet) -> Result<()> {
+    let what = || format!("cannot become {} with some capabilities", account.name);
+    thread::set_keep_capabilities(true).context(what)?;
+    set_ids(account).context(what)?;
+    set_capabilities(kept).context(what)?;
+    thread::set_keep_capabilities(false).context(what)
+}
+
+fn set_capabilities(kept: CapabilitySet) -> rustix::io::Result<()> {
+    let sets = CapabilitySets {
+        effective: kept,
+        permitted: kept,
         inheritable: CapabilitySet::empty(),
     };
-    thread::set_capabilities(None, none).context(what)
+    thread::set_capabilities(None, sets)
 }
 
 /// All but the capabilities that doing this takes.

@@ -6,7 +6,8 @@
 use super::bell::{Sleeper, Waker};
 use super::ring::Producer;
 use crate::error::{Error, Result};
-use crate::pool::owner::MemberId;
+use crate::pool::membership::MemberId;
+use crate::pool::owner::Core;
 use crate::slice::{Slice, Source};
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -27,6 +28,8 @@ pub(crate) struct Outbox {
     sent: VecDeque<(u64, Slice, Option<MemberId>)>,
     /// How many of these are in pools of other processes, whose owners wait for them.
     others: usize,
+    /// Whose account buffers are on that were under way when this side gave up: they may be taken for as long as the consumer is there.
+    unsettled: Vec<(Rc<Core>, MemberId, u32)>,
     /// An event loop waits for its bell: what has rung, and that it is to ring, stays so.
     pub is_armed: bool,
     /// The sender is no more.
@@ -43,6 +46,7 @@ impl Outbox {
             waker,
             sent: VecDeque::new(),
             others: 0,
+            unsettled: Vec::new(),
             is_armed: false,
             is_left: false,
             is_broken: false,
@@ -83,7 +87,7 @@ impl Outbox {
             return Err(Error::PeerGone);
         }
         match self.ring.look() {
-            Ok(head) => self.let_go(head),
+            Ok(head) => self.let_go(head, true),
             Err(fault) => {
                 self.give_up();
                 return Err(fault);
@@ -118,10 +122,22 @@ impl Outbox {
         (!self.sent.is_empty()).then(|| self.ring.taken())
     }
 
-    /// The consumer takes nothing any more.
+    /// The consumer is to take nothing any more. As long as it is there it may take all the same, so that stays on its account.
     pub fn give_up(&mut self) {
         self.is_broken = true;
-        self.let_go(u64::MAX);
+        self.let_go(u64::MAX, false);
+        self.settle();
+    }
+
+    /// What may be taken after this side has given up is not, when the consumer has closed the pipe, or is no member any more.
+    fn settle(&mut self) {
+        let is_over = !self.unsettled.is_empty() && self.sleeper.is_alone();
+        self.unsettled.retain(|(core, member, buffer)| {
+            if is_over {
+                core.arrived(*member, *buffer);
+            }
+            !is_over && core.is_member(*member)
+        });
     }
 
     /// Nothing is sent any more.
@@ -131,11 +147,17 @@ impl Outbox {
         self.ring.close();
     }
 
-    fn let_go(&mut self, head: u64) {
+    fn let_go(&mut self, head: u64, is_settled: bool) {
         while let Some((_, slice, account)) = self.sent.pop_front_if(|(behind, ..)| *behind <= head)
         {
             match (&slice.source, account) {
-                (Source::Own(own), Some(member)) => own.core.arrived(member, own.index),
+                (Source::Own(own), Some(member)) if is_settled => {
+                    own.core.arrived(member, own.index);
+                }
+                (Source::Own(own), Some(member)) => {
+                    self.unsettled
+                        .push((Rc::clone(&own.core), member, own.index));
+                }
                 _ => self.others -= 1,
             }
         }
@@ -143,18 +165,20 @@ impl Outbox {
 
     /// Collects, and looks whether the consumer has ended. True when something came of it.
     pub fn look(&mut self) -> bool {
-        let before = self.sent.len();
+        let count = |it: &Self| it.sent.len() + it.unsettled.len();
+        let before = count(self);
         // A consumer that does not do as agreed has nothing under way any more.
         let _ = self.collect();
         if !self.is_broken && self.sleeper.is_alone() {
             self.give_up();
         }
-        self.sent.len() < before
+        self.settle();
+        count(self) < before
     }
 
     /// Nothing is left to be done.
     fn is_over(&self) -> bool {
-        self.is_left && self.sent.is_empty()
+        self.is_left && self.sent.is_empty() && self.unsettled.is_empty()
     }
 }
 

@@ -9,10 +9,10 @@ use super::told::Told;
 use super::wait::{self, Wait, Waits};
 use crate::aggregate::Aggregate;
 use crate::error::{Error, Result};
-use crate::limits::{POOLS_MAX, SLOTS_MAX};
+use crate::limits::{INLINE_LEN_MAX, POOLS_MAX, SLOTS_MAX};
 use crate::memory::{self, Access, Region};
 use crate::pool::owner::Core;
-use crate::pool::{Draft, Pool};
+use crate::pool::{Draft, Pool, Reserved, Share};
 use crate::slice::{Slice, Source};
 use exos_wait::{Counts, Slept, Waited};
 use std::cell::RefCell;
@@ -98,6 +98,48 @@ impl Sender {
             stuck_at: None,
             waits: Waits::default(),
         })
+    }
+
+    /// Has what the consumer has of this pool count in a share, with that of others. Such a consumer has nothing of the pool but what comes by
+    /// this pipe; those that it lets in ([`Options::spares`]) do not count in the share.
+    pub fn count_in(&mut self, share: Share) {
+        self.told.share = Some(share);
+    }
+
+    /// Has these bytes count in what the consumer, and those that share with it, may have of this pool, as if they were under way to it already:
+    /// then they can be sent, whatever is sent to others meanwhile. `None` where nothing of them counts, as what travels in a descriptor.
+    ///
+    /// # Errors
+    ///
+    /// They are more than there is room for ([`look_at_share`](Self::look_at_share) may find some); or the consumer has gone, or cannot be made a
+    /// member of the pool.
+    pub fn reserve(&mut self, bytes: &Aggregate) -> Result<Option<Reserved>> {
+        let own = bytes.slices().filter_map(|slice| match &slice.source {
+            Source::Own(own) if slice.len() > INLINE_LEN_MAX => {
+                Rc::ptr_eq(&own.core, &self.pool).then_some(own.index)
+            }
+            _ => None,
+        });
+        let mut buffers: Vec<u32> = own.collect();
+        buffers.sort_unstable();
+        buffers.dedup();
+        if buffers.is_empty() {
+            return Ok(None);
+        }
+        let Some((_, member)) = self.told.own(&self.pool, true)? else {
+            return Ok(None);
+        };
+        self.pool.reserve(member, &buffers)?;
+        let core = Rc::clone(&self.pool);
+        Ok(Some(Reserved::new(core, member, buffers)))
+    }
+
+    /// Looks what the consumer has let go of; and where it, or a share that it counts in, has no room for this many more buffers, those that count
+    /// there with it. Reads a word for each buffer of the pool and each of these.
+    pub fn look_at_share(&mut self, buffers: u32) {
+        if let Ok(Some((_, member))) = self.told.own(&self.pool, true) {
+            self.pool.look_at_share(member, buffers);
+        }
     }
 
     /// Writes as much from the front of an aggregate as there is room for, without waiting; what was written is taken out of it. How

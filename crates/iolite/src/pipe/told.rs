@@ -4,8 +4,10 @@ use super::sender::Options;
 use super::setup;
 use crate::error::{Error, Result};
 use crate::pool::Invitation;
+use crate::pool::Share;
 use crate::pool::member::MemberPool;
-use crate::pool::owner::{Core, MemberId};
+use crate::pool::membership::MemberId;
+use crate::pool::owner::Core;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
@@ -21,6 +23,8 @@ pub(super) struct Told {
     pools: Vec<Known>,
     socket: OwnedFd,
     options: Options,
+    /// What the consumer has of the pool that copies go to counts in it.
+    pub share: Option<Share>,
     /// The pool that copies go to is among them.
     has_copies: bool,
 }
@@ -31,6 +35,7 @@ impl Told {
             pools: Vec::new(),
             socket,
             options,
+            share: None,
             has_copies: false,
         }
     }
@@ -60,10 +65,11 @@ impl Told {
             return Ok(None);
         }
         // What is not passed is no member: it ends here.
-        let (member, invitation) = core.invite()?;
+        let share = self.share.as_ref().filter(|_| is_for_copies).cloned();
+        let (member, invitation) = core.invite(share)?;
         let mut spare = Vec::new();
         while spare.len() < self.options.spares as usize {
-            match core.invite() {
+            match core.invite(None) {
                 Ok((_, invitation)) => spare.push(invitation),
                 // What is sent on is copied then.
                 Err(Error::Members) => break,

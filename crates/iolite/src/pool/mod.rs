@@ -6,15 +6,21 @@
 //! being the first: so as few are in use as the consumers keep, and they stay in the caches (the paper's recycling, section 2.2). Of those
 //! that were let go of, the first is looked at first.
 //!
-//! `protocol` says when nobody has a buffer. `owner` is the owner's side of it, `member` a member's, `layout` the memory.
+//! `protocol` says when nobody has a buffer. `owner` is the owner's side of it, `membership` what it knows of a member, `member` a
+//! member's side, `layout` the memory.
 
 mod draft;
 mod layout;
 pub(crate) mod member;
+pub(crate) mod membership;
 pub(crate) mod owner;
+pub(crate) mod reserved;
+mod share;
 
 pub use draft::Draft;
 pub use member::Trust;
+pub use reserved::Reserved;
+pub use share::Share;
 
 use crate::error::Result;
 use owner::Core;
@@ -115,7 +121,13 @@ impl Pool {
     ///
     /// There are too many members, or no descriptor or memory is left.
     pub fn invite(&self) -> Result<Invitation> {
-        self.0.invite().map(|(_, invitation)| invitation)
+        self.0.invite(None).map(|(_, invitation)| invitation)
+    }
+
+    /// Looks which members have ended, and how many are left. Asks the kernel once for each.
+    pub fn look_at_members(&self) -> u32 {
+        self.0.forget_ended();
+        self.0.usage().members
     }
 
     /// Looks who has ended, and for buffers that nobody has. Nothing needs that: it is done when there are none left.

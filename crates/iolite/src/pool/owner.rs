@@ -1,11 +1,11 @@
 //! The owner's side of a pool: which buffers are used, by whom, and which can be used again.
 
-use super::{Invitation, Shape, Usage};
+use super::membership::{Member, MemberId, Members, find};
+use super::{Invitation, Shape, Share, Usage};
 use crate::error::{Error, Refused as _, Result};
 use crate::limits::{MEMBERS_MAX, REST_LEN_MIN};
 use crate::memory::{self, Access, Region};
-use crate::protocol::{Census, Reclaim, State, Words};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use crate::protocol::{Reclaim, State, Words};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -42,70 +42,6 @@ struct Buffers {
     free: Vec<u32>,
     /// Released and advanced ones, those that were let go of first in front.
     waiting: VecDeque<u32>,
-}
-
-type Members = Vec<Option<Member>>;
-
-/// Which member. Its place is another's when it has ended, its number is not.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct MemberId {
-    place: usize,
-    number: u64,
-}
-
-/// A process that may read the buffers.
-#[derive(Debug)]
-struct Member {
-    number: u64,
-    column: Region,
-    /// Whose other end goes with the process.
-    life: OwnedFd,
-    /// How often each buffer is under way to it, by this owner's pipes.
-    under_way: Vec<u32>,
-    /// Buffers that were passed to it, and not seen to be let go of.
-    passed: Vec<bool>,
-    count: u32,
-}
-
-impl Member {
-    fn hold(&self, buffer: u32) -> u64 {
-        self.column.word(buffer as usize).load(Ordering::Acquire)
-    }
-
-    /// It has let go of a buffer.
-    fn forget(&mut self, buffer: u32) {
-        if std::mem::take(&mut self.passed[buffer as usize]) {
-            self.count -= 1;
-        }
-    }
-
-    /// How many buffers it says that it has, about: it may take and let go while that is read.
-    fn holds(&self) -> u32 {
-        let buffers = 0..self.passed.len() as u32;
-        buffers.filter(|&buffer| self.hold(buffer) != 0).count() as u32
-    }
-
-    /// Whether it says of more than a share that it has them, all at one moment.
-    fn has_more(&self, share: u32) -> bool {
-        let hold = |buffer| self.hold(buffer as u32);
-        // Mostly one reading says that it has not.
-        self.holds() > share && Census::is_more(self.passed.len(), share, hold)
-    }
-
-    /// Whether the process has ended, or closed its end.
-    fn has_ended(&self) -> bool {
-        let mut life = [PollFd::new(&self.life, PollFlags::empty())];
-        poll(&mut life, Some(&Timespec::default())).is_ok() && !life[0].revents().is_empty()
-    }
-
-    /// Forgets all that it has let go of.
-    fn sweep(&mut self) {
-        for buffer in 0..self.passed.len() as u32 {
-            if self.under_way[buffer as usize] == 0 && self.hold(buffer) == 0 {
-                self.forget(buffer);
-            }
-        }
-    }
 }
 
 /// A buffer that is used, with one reference for each slice and draft of this process.
@@ -315,9 +251,7 @@ impl Core {
     /// Whether a member has a buffer, or it is under way to one.
     pub fn is_held(&self, buffer: u32) -> bool {
         let members = self.members.borrow();
-        let has =
-            |member: &Member| member.under_way[buffer as usize] > 0 || member.hold(buffer) != 0;
-        members.iter().flatten().any(has)
+        members.iter().flatten().any(|member| member.has(buffer))
     }
 
     pub fn usage(&self) -> Usage {
@@ -333,9 +267,9 @@ impl Core {
 
     // Members.
 
-    /// Another member, and its number.
-    pub fn invite(&self) -> Result<(MemberId, Invitation)> {
-        self.look_who_ended();
+    /// Another member, and its number. What is passed to it counts in a share, if there is one.
+    pub fn invite(&self, share: Option<Share>) -> Result<(MemberId, Invitation)> {
+        self.forget_ended();
         let mut members = self.members.borrow_mut();
         let place = members.iter().position(Option::is_none);
         let place = place.unwrap_or(members.len());
@@ -345,14 +279,8 @@ impl Core {
         let column = memory::file("iolite-holds", self.shape.column_len())?;
         let (life, theirs) = pipe_with(PipeFlags::CLOEXEC).refused("cannot make a pipe")?;
         let number = next_number();
-        let member = Member {
-            number,
-            column: Region::map(&column, Access::Read)?,
-            life,
-            under_way: vec![0; self.shape.buffers as usize],
-            passed: vec![false; self.shape.buffers as usize],
-            count: 0,
-        };
+        let region = Region::map(&column, Access::Read)?;
+        let member = Member::new(number, region, life, self.shape, share);
         let invitation = Invitation {
             pool: self.file.try_clone().refused("no descriptor is left")?,
             column,
@@ -365,12 +293,20 @@ impl Core {
         Ok((MemberId { place, number }, invitation))
     }
 
-    /// Forgets members that have ended, and those that say that they have more buffers than a member may have: no member of this
+    /// Forgets members that have ended, and those that say that they have more buffers than a member may have, or others: no member of this
     /// library does, so nothing is asked of what they say.
     pub fn look_who_ended(&self) {
         for place in self.members.borrow_mut().iter_mut() {
-            let is_over = |member: &Member| member.has_ended() || member.has_more(self.shape.share);
-            if place.as_ref().is_some_and(is_over) {
+            if place.as_ref().is_some_and(Member::is_over) {
+                *place = None;
+            }
+        }
+    }
+
+    /// Forgets members that have ended. What the others say that they have is not looked at.
+    pub fn forget_ended(&self) {
+        for place in self.members.borrow_mut().iter_mut() {
+            if place.as_ref().is_some_and(Member::has_ended) {
                 *place = None;
             }
         }
@@ -378,37 +314,67 @@ impl Core {
 
     /// A buffer is about to be sent to a member.
     #[inline]
-    pub fn pass(&self, member: MemberId, buffer: u32) -> Result<()> {
-        let mut members = self.members.borrow_mut();
-        let member = find(&mut members, member).ok_or(Error::PeerGone)?;
-        let place = buffer as usize;
-        if !member.passed[place] {
-            let share = self.shape.share;
-            if member.count >= share {
-                member.sweep();
-            }
-            if member.count >= share {
-                let held = member.count;
-                return Err(Error::ShareExceeded { held, share });
-            }
-            member.passed[place] = true;
-            member.count += 1;
+    pub fn pass(&self, id: MemberId, buffer: u32) -> Result<()> {
+        let is_known = |member: &mut Member| member.was_passed(buffer) || member.left() > 0;
+        let find_in = |members: &mut Members| find(members, id).is_some_and(is_known);
+        if !find_in(&mut self.members.borrow_mut()) {
+            self.look_at_share(id, 1);
         }
-        member.under_way[place] += 1;
+        let mut members = self.members.borrow_mut();
+        let member = find(&mut members, id).ok_or(Error::PeerGone)?;
+        if !is_known(member) {
+            return Err(member.exceeded());
+        }
+        member.pass(buffer);
         Ok(())
+    }
+
+    /// These buffers will be sent to a member, and are under way to it from now on.
+    pub fn reserve(&self, id: MemberId, buffers: &[u32]) -> Result<()> {
+        let mut members = self.members.borrow_mut();
+        let member = find(&mut members, id).ok_or(Error::PeerGone)?;
+        let more = buffers.iter().filter(|buffer| !member.was_passed(**buffer));
+        if more.count() as u32 > member.left() {
+            return Err(member.exceeded());
+        }
+        buffers.iter().for_each(|buffer| member.pass(*buffer));
+        Ok(())
+    }
+
+    /// Looks what a member has let go of, and where this many more buffers are more than a share has left, those that count in that.
+    pub fn look_at_share(&self, id: MemberId, buffers: u32) {
+        crate::pipe::collect_all();
+        let mut members = self.members.borrow_mut();
+        let Some(member) = find(&mut members, id) else {
+            return;
+        };
+        member.sweep();
+        let Some(share) = member.share().cloned() else {
+            return;
+        };
+        for full in share.up().filter(|share| !share.has_room(buffers)) {
+            for place in members.iter_mut() {
+                let member = place.as_mut();
+                let counts = |it: &&mut Member| it.share().is_some_and(|it| it.is_within(full));
+                match member.filter(counts) {
+                    Some(member) if member.has_ended() => *place = None,
+                    Some(member) => member.sweep(),
+                    None => {}
+                }
+            }
+        }
+    }
+
+    /// Whether a member has not ended, as far as was looked.
+    pub fn is_member(&self, id: MemberId) -> bool {
+        find(&mut self.members.borrow_mut(), id).is_some()
     }
 
     /// A buffer that was sent to a member was taken, or never will be.
     #[inline]
     pub fn arrived(&self, member: MemberId, buffer: u32) {
         if let Some(member) = find(&mut self.members.borrow_mut(), member) {
-            member.under_way[buffer as usize] -= 1;
+            member.arrived(buffer);
         }
     }
-}
-
-#[inline]
-fn find(members: &mut Members, id: MemberId) -> Option<&mut Member> {
-    let member = members.get_mut(id.place)?.as_mut()?;
-    (member.number == id.number).then_some(member)
 }

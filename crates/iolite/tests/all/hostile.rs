@@ -397,6 +397,21 @@ fn a_consumer_that_says_that_it_has_everything_is_not_believed() {
     assert!(matches!(sender.write(&mut more), Err(Error::PeerGone)));
 }
 
+/// One that shares with others is believed only what it was given.
+#[test]
+fn one_that_shares_and_says_that_it_has_what_it_never_got_is_not_believed() {
+    let pool = pool(SMALL);
+    let (mut sender, peer, _pipe) = attacked(&pool);
+    sender.count_in(exos_iolite::Share::new(4));
+    let mut first: Aggregate = bytes(&pool, 1, 4096).into();
+    sender.write(&mut first).expect("room");
+    let told = receive(&peer);
+    set(&told[1], 0, 1);
+    assert_eq!(pool.look().members, 1);
+    set(&told[1], 5, 1);
+    assert_eq!(pool.look().members, 0);
+}
+
 /// One that lets go of a buffer and then takes another, while its words are read one by one, is a member.
 #[test]
 fn a_member_that_takes_and_lets_go_keeps_to_its_share() {

@@ -5,4 +5,5 @@ mod common;
 mod hostile;
 mod pipes;
 mod pools;
+mod shares;
 mod waits;

@@ -5,11 +5,9 @@
 
 use crate::reference;
 use exos_replacement::queue::{Links, Queue};
-use exos_replacement::{GreedyDualSize, Key, Lru, Newcomer, Policy, PolicyName, S3Fifo, USES_MAX};
+use exos_replacement::trace::{self, Simulated};
+use exos_replacement::{GreedyDualSize, Key, Lru, Newcomer, Policy, PolicyName, S3Fifo};
 use exos_sim::random::{Random, Seed};
-
-/// A document that takes more of a cache than this part of it is not kept.
-const LARGE_PART: u64 = 10;
 
 const DOCUMENTS: usize = 10_000;
 const REQUESTS: usize = 200_000;
@@ -23,41 +21,27 @@ struct Request {
     is_walk: bool,
 }
 
-/// The bytes of each document: most some KiB, some MiB.
+/// The bytes of each document.
 fn sizes(random: &mut Random) -> Vec<u64> {
-    let mut uniform = || (random.below(1 << 53) + 1) as f64 / (1u64 << 53) as f64;
-    let mut size = |_| {
-        let normal = (-2.0 * uniform().ln()).sqrt() * (std::f64::consts::TAU * uniform()).cos();
-        (8192.0 * (1.4 * normal).exp()).clamp(100.0, 4e6) as u64
-    };
-    (0..DOCUMENTS).map(&mut size).collect()
+    trace::sizes(&mut || random.next_u64(), DOCUMENTS)
 }
 
 /// Requests by Zipf's law, with walks in between if there are any.
 fn requests(random: &mut Random, has_walks: bool) -> Vec<Request> {
-    let mut sums = Vec::new();
-    let mut sum = 0.0;
-    for rank in 1..=DOCUMENTS {
-        sum += (rank as f64).powf(-0.9);
-        sums.push(sum);
-    }
-    let mut requests = Vec::new();
-    for at in 0..REQUESTS {
-        let point = random.below(1 << 53) as f64 / (1u64 << 53) as f64 * sum;
-        requests.push(Request {
-            // The most asked for are anywhere among the names.
-            document: sums.partition_point(|&s| s <= point).min(DOCUMENTS - 1) * 7919 % DOCUMENTS,
-            is_walk: false,
-        });
+    let asked = trace::requests(&mut || random.next_u64(), DOCUMENTS, REQUESTS);
+    let with_walk = |(at, document)| {
         let step = at % WALK_EVERY;
-        if has_walks && step < DOCUMENTS {
-            requests.push(Request {
-                document: step,
-                is_walk: true,
-            });
-        }
-    }
-    requests
+        let walk = (has_walks && step < DOCUMENTS).then_some(Request {
+            document: step,
+            is_walk: true,
+        });
+        let asked = Request {
+            document,
+            is_walk: false,
+        };
+        std::iter::once(asked).chain(walk)
+    };
+    asked.into_iter().enumerate().flat_map(with_walk).collect()
 }
 
 /// First in, first out: what has been there for longest goes, whether it is used or not. To be measured against.
@@ -84,76 +68,12 @@ impl Policy for Fifo {
     }
 }
 
-trait Cache {
-    /// True when the document is there.
-    fn ask(&mut self, document: usize, bytes: u64) -> bool;
-}
-
-/// Documents that a policy decides about.
-struct Decided<P> {
-    policy: P,
-    limit: u64,
-    held: u64,
-    /// By document.
-    keys: Vec<Option<Key>>,
-    /// By key: the document, its bytes and uses.
-    there: Vec<(usize, u64, u8)>,
-    free: Vec<Key>,
-}
-
-fn decided<P: Policy>(policy: P, limit: u64) -> Decided<P> {
-    Decided {
-        policy,
-        limit,
-        held: 0,
-        keys: vec![None; DOCUMENTS],
-        there: Vec::new(),
-        free: Vec::new(),
-    }
-}
-
-impl<P: Policy> Cache for Decided<P> {
-    fn ask(&mut self, document: usize, bytes: u64) -> bool {
-        if let Some(key) = self.keys[document] {
-            let uses = &mut self.there[key.index()].2;
-            *uses = (*uses + 1).min(USES_MAX);
-            self.policy.used(key);
-            return true;
-        }
-        if bytes > self.limit / LARGE_PART {
-            return false;
-        }
-        while self.held + bytes > self.limit {
-            let there = &mut self.there;
-            let victim = self
-                .policy
-                .victim(&mut |key| std::mem::take(&mut there[key.index()].2));
-            let victim = victim.expect("something is there");
-            let (gone, len, _) = self.there[victim.index()];
-            assert_eq!(self.keys[gone].take(), Some(victim), "it was there");
-            self.held -= len;
-            self.free.push(victim);
-        }
-        let key = self.free.pop().unwrap_or_else(|| {
-            self.there.push((0, 0, 0));
-            Key::new(self.there.len() as u32 - 1)
-        });
-        // One use is of the request that it was fetched for.
-        self.there[key.index()] = (document, bytes, 1);
-        self.keys[document] = Some(key);
-        self.held += bytes;
-        self.policy.admitted(Newcomer {
-            key,
-            name: document as u64,
-            bytes,
-            is_asked_for: true,
-        });
-        false
-    }
+fn decided<P: Policy>(policy: P, limit: u64) -> Simulated<P> {
+    Simulated::new(policy, limit, DOCUMENTS)
 }
 
 /// The part of requests that are hits, of those that are no walks.
-fn hit_rate(mut cache: impl Cache, requests: &[Request], sizes: &[u64]) -> f64 {
+fn hit_rate<P: Policy>(mut cache: Simulated<P>, requests: &[Request], sizes: &[u64]) -> f64 {
     let (mut hits, mut all) = (0, 0);
     for request in requests {
         let is_hit = cache.ask(request.document, sizes[request.document]);
@@ -292,7 +212,7 @@ fn policies_are_as_they_are_said_to_be() {
         for request in 0..20_000 {
             let document = random.below(300).min(random.below(300)) as usize;
             let bytes = sizes[document];
-            if bytes > limit / LARGE_PART {
+            if !lru.0.takes(bytes) {
                 continue;
             }
             assert_eq!(
@@ -315,24 +235,21 @@ fn policies_are_as_they_are_said_to_be() {
 fn the_default_has_more_hits_than_lru() {
     let mut random = Random::new(Seed(11), 0);
     let sizes = sizes(&mut random);
-    let requests = requests(&mut random, false);
+    let requests = trace::requests(&mut || random.next_u64(), DOCUMENTS, REQUESTS);
     for part in [20, 10, 4] {
         let limit = sizes.iter().sum::<u64>() / part;
         let [s3_fifo, lru, gds] = PolicyName::ALL.map(|name| {
-            let mut cache = decided(name.policy(), limit);
-            let (mut hits, mut hit_bytes, mut bytes) = (0, 0, 0);
-            for request in &requests {
-                let len = sizes[request.document];
-                let is_hit = cache.ask(request.document, len);
-                hits += u64::from(is_hit);
-                hit_bytes += if is_hit { len } else { 0 };
-                bytes += len;
-            }
-            let (by_object, by_byte) = (hits as f64 / requests.len() as f64, hit_bytes as f64 / bytes as f64);
-            println!("cache 1/{part}, {name}: {by_object:.3} by object, {by_byte:.3} by byte, {} bytes on average", bytes / requests.len() as u64);
-            (by_object, by_byte)
+            let hits = decided(name.policy(), limit).hits(&requests, &sizes);
+            println!("cache 1/{part}, {name}: {hits:?}");
+            hits
         });
-        assert!(s3_fifo.0 > lru.0 && s3_fifo.1 > lru.1, "1/{part}");
-        assert!(gds.0 > lru.0, "1/{part}");
+        assert!(
+            s3_fifo.by_object > lru.by_object && s3_fifo.by_byte > lru.by_byte,
+            "1/{part}"
+        );
+        assert!(gds.by_object > lru.by_object, "1/{part}");
     }
+    let bytes: u64 = requests.iter().map(|document| sizes[*document]).sum();
+    let mean = bytes / REQUESTS as u64;
+    assert!((15_000..22_000).contains(&mean), "{mean} bytes a request");
 }
