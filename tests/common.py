@@ -37,9 +37,12 @@ def asleep(thread):
         with open(f"/proc/self/task/{thread}/status") as status:
             lines = dict(line.split(":", 1) for line in status)
         return lines["State"].split()[0], lines["voluntary_ctxt_switches"]
-    before = seen()
-    time.sleep(0.05)
-    return before[0] == "S" and before == seen()
+    try:
+        before = seen()
+        time.sleep(0.05)
+        return before[0] == "S" and before == seen()
+    except (FileNotFoundError, ProcessLookupError):  # It has ended.
+        return False
 
 
 def statistics_of(pid, path):

@@ -202,12 +202,16 @@ for server_of in 10.10.0.11 10.10.0.12; do check "$server_of is added again" ctl
 
 # Servers come and go under load, and every request is answered.
 if command -v wrk >/dev/null; then
-    in_ client timeout 60 wrk -t1 -c4 -d3 --timeout 30s http://10.10.0.20/one.txt >"$work/wrk" 2>&1 & wrk=$!
-    while kill -0 $wrk 2>/dev/null; do
+    before=$(counters forwarded_to_servers)
+    ip netns exec "$net-client" wrk -t1 -c4 -d300 --timeout 30s http://10.10.0.20/one.txt >"$work/wrk" 2>&1 & wrk=$!; started+=($wrk)
+    asks() { [ "$(counters forwarded_to_servers)" -ge $((before + 100)) ]; }
+    check "a load is under way while servers come and go" await asks
+    come_and_go() {
         ctl drain 10.10.0.11 && ctl weigh 10.10.0.12 9 && ctl add 10.10.0.13 && ctl resume 10.10.0.11 &&
-            ctl remove 10.10.0.12 && ctl add 10.10.0.12 && ctl remove 10.10.0.13 || { bad "changes under load"; break; }
-    done >/dev/null 2>"$work/said"
-    wait $wrk
+            ctl remove 10.10.0.12 && ctl add 10.10.0.12 && ctl remove 10.10.0.13
+    }
+    for round in 1 2 3 4 5 6 7 8; do check "round $round of changes" come_and_go; done
+    kill -INT $wrk; wait $wrk
     has "wrk is answered while servers come and go" "requests in" "$(cat "$work/wrk")"
     same "and nothing else" "" "$(grep -E 'Socket errors|Non-2xx' "$work/wrk")"
 else

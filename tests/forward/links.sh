@@ -116,6 +116,7 @@ by_kernel() {
     mapfile -t before < <(counts "${kernel[@]}")
     "$@" || return
     mapfile -t now < <(counts "${kernel[@]}")
+    [ "${#before[@]} ${#now[@]}" = "${#kernel[@]} ${#kernel[@]}" ] || { echo "it does not count"; return 1; }
     for n in "${!kernel[@]}"; do
         [ $((now[n] - before[n])) -ge 20 ] || { echo "${kernel[n]}: $((now[n] - before[n]))"; return 1; }
     done

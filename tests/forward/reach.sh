@@ -98,6 +98,7 @@ spent() {
     mapfile -t before < <(counts "${ways[@]}")
     check "$2: $1" peer client "$@"
     mapfile -t now < <(counts "${ways[@]}")
+    same "$2: it counts" "${#ways[@]} ${#ways[@]}" "${#before[@]} ${#now[@]}"
     took=()
     for n in "${!ways[@]}"; do took+=($((now[n] - before[n]))); done
 }

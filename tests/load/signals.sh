@@ -29,7 +29,7 @@ inside a -- ip route add blackhole 10.30.0.0/24
 # begin_load ARGUMENTS...: in the background; its process is $loading.
 begin_load() {
     : >"$work/load"; : >"$work/load.err"
-    before=$(wc -l <"$work/nginx/log")
+    before=$(wc -l <"$work/nginx/log"); read -r received taken < <(seen_by_server)
     "$exos" lab exec --name "$lab" b -- "$exos" load --json --idle sleep "${carrier[@]}" "$@" >"$work/load" 2>"$work/load.err" & loading=$!
 }
 # ended SIGNAL: asks it to end; its status is in $status.
@@ -42,8 +42,16 @@ ended() {
     done
     wait "$loading"; status=$?; loading=
 }
-# hears: it has come so far that signals do not simply end it. Bit 14 of those that it catches is SIGTERM; so it is in this shell.
-hears() { local caught; [ "$(cat "/proc/$loading/comm")" = exos ] && caught=$(sed -n 's/^SigCgt:\t/0x/p' "/proc/$loading/status") && [ $((caught >> 14 & 1)) = 1 ]; }
+# seen_by_server: how many packets of IP its host has received, and how many connections it has taken.
+seen_by_server() { inside a -- awk '/^Ip: [0-9]/ { packets = $4 } /^Tcp: [0-9]/ { print packets, $7 }' /proc/net/snmp; }
+# looks: a packet has come to the server's host since it began.
+looks() { local packets; read -r packets _ < <(seen_by_server); [ "$packets" -gt "$received" ]; }
+# has_looked: it has had a connection to see whether the server is there, which has ended, and has its link.
+has_looked() {
+    local connections; read -r _ connections < <(seen_by_server)
+    [ "$connections" -gt "$taken" ] && [ "$(inside a -- ss -Htn state connected exclude time-wait sport = :80 | wc -l)" = 0 ] &&
+        { [ $way = sockets ] || client ip link show wire | grep -q xdp; }
+}
 got() { python3 -S -c "import json; r = json.load(open('$work/load')); print($1)" 2>&1; }
 # has_connections COUNT: this many of the server's stand.
 has_connections() { [ "$(inside a -- ss -Htn state established sport = :80 | wc -l)" -ge "$1" ]; }
@@ -72,14 +80,14 @@ for way in packets sockets; do
     esac
 
     begin_load $url --start-at $(($(date +%s) + 300))
-    await hears
+    check "it has looked, and waits for its begin" await has_looked
     ended TERM
     same "before its begin: it says so, and has no results" "1 0" "$status $(wc -c <"$work/load")"
     has "before its begin" "stopped before the load began" "$(cat "$work/load.err")"
     left "before its begin"
 
     begin_load http://10.30.0.9/ --yes-i-own-this-target
-    await hears
+    check "it looks" await looks
     ended INT
     same "while it looks whether the server is there" "1 0" "$status $(wc -c <"$work/load")"
     has "while it looks" "stopped before the load began" "$(cat "$work/load.err")"

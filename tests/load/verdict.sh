@@ -28,7 +28,9 @@ wire() {
     lab_up "$@" || { bad "lab up $*"; exit 1; }
     start_nginx
 }
-load() { timeout 100 "$exos" lab exec --name "$lab" b -- "$exos" load --link xdp:wire --address 10.10.0.20/24 --idle sleep --json "$@" >"$work/load" 2>"$work/load.err"; }
+# load ARGUMENTS...: what is counted of a wire is so however it waits; where it is judged itself, by times, it waits as it does when nothing is said.
+waiting=(--idle sleep)
+load() { timeout 100 "$exos" lab exec --name "$lab" b -- "$exos" load --link xdp:wire --address 10.10.0.20/24 "${waiting[@]}" --json "$@" >"$work/load" 2>"$work/load.err"; }
 # found NAME LIMIT WORDS [late]: it is the limit, or found behind the generator, for a reason with these words; or, where
 # that may be, the generator was late.
 found() {
@@ -59,6 +61,7 @@ load $url/large -c 8 -d 5s
 found "a slow wire" wire "came before others"
 
 wire
+waiting=()
 load $url/slow -c 4 -d 3s
 found "a server that is slow: clients wait for it" server "waited for it"
 load $url/slow --rate 50 -c 5 -d 3s
@@ -66,7 +69,7 @@ found "and in an open loop, requests for connections" server "no connection was 
 load $url/small --rate 100 -d 2s
 found "a rate that is met" nobody "was answered" late
 
-timeout 100 "$exos" lab exec --name "$lab" b -- "$exos" load --link xdp:wire --address 10.10.0.20/24 --idle sleep --json $url/small --rate 2000 -d 4s --no-probe >"$work/load" 2>"$work/load.err" & loading=$!
+timeout 100 "$exos" lab exec --name "$lab" b -- "$exos" load --link xdp:wire --address 10.10.0.20/24 --json $url/small --rate 2000 -d 4s --no-probe >"$work/load" 2>"$work/load.err" & loading=$!
 # Its connections stand. Without the look whether the server is there, which has one of its own.
 loads() { inside a -- ss -Htn state established sport = :80 | grep -q .; }
 await loads; kill -STOP "$peer"; sleep 1; kill -CONT "$peer"; wait $loading

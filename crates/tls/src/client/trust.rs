@@ -42,7 +42,7 @@ impl Trust {
 
     pub(super) fn read(&self, provider: &Arc<CryptoProvider>) -> Result<Trusted, Error> {
         let certificates = match self {
-            Self::Anybody => return Ok(Trusted::default()),
+            Self::Anybody => return Ok(Trusted::Anybody),
             Self::System => of_system()?,
             Self::File(path) => crate::files::certificates(path)?,
         };
@@ -61,8 +61,8 @@ impl Trust {
                         "give the authority's certificate with --cacert ({e})"
                     ))
                 })?;
-        Ok(Trusted {
-            authorities: Some(authorities),
+        Ok(Trusted::Authorities {
+            authorities,
             own: match self {
                 Self::File(_) => certificates,
                 _ => Vec::new(),
@@ -72,12 +72,14 @@ impl Trust {
 }
 
 /// What was read of whose certificates are good.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Trusted {
-    /// Anybody's are, where there are none.
-    authorities: Option<Arc<WebPkiServerVerifier>>,
-    /// Those that are good without an authority.
-    own: Vec<CertificateDer<'static>>,
+#[derive(Clone, Debug)]
+pub(super) enum Trusted {
+    Anybody,
+    Authorities {
+        authorities: Arc<WebPkiServerVerifier>,
+        /// Certificates that are good without an authority.
+        own: Vec<CertificateDer<'static>>,
+    },
 }
 
 impl Trusted {
@@ -90,10 +92,10 @@ impl Trusted {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        let Some(authorities) = &self.authorities else {
+        let Self::Authorities { authorities, own } = self else {
             return Ok(ServerCertVerified::assertion());
         };
-        if !self.own.contains(certificate) {
+        if !own.contains(certificate) {
             return authorities.verify_server_cert(certificate, chain, name, ocsp, now);
         }
         rustls::client::verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;

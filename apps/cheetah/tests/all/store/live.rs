@@ -366,10 +366,7 @@ fn lost_notices_lose_nothing() {
 /// Many random changes, followed at random times: the site is what a new load of the directory gives.
 #[test]
 fn following_is_like_loading_anew() {
-    let factor = std::env::var("EXOS_SEEDS")
-        .ok()
-        .and_then(|s| s.parse().ok());
-    for seed in 0..20 * factor.unwrap_or(1u64) {
+    for seed in 0..exos_testing::cases(20) {
         let mut random = exos_sim::random::Random::new(exos_sim::random::Seed(seed), 0);
         let mut live = Live::of(Folder::new());
         for step in 0..60 {

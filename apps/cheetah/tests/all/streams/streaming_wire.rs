@@ -62,8 +62,7 @@ fn visit(seed: u64, conditions: Conditions, fetches: usize) {
 }
 
 fn seeds() -> u64 {
-    let factor = std::env::var("EXOS_SEEDS").ok();
-    8 * factor.and_then(|s| s.parse().ok()).unwrap_or(1)
+    exos_testing::cases(8)
 }
 
 #[test]
