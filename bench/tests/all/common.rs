@@ -6,7 +6,6 @@ use exos_host::Result;
 use exos_host::caps::{self, CapabilitySet};
 use std::fmt::Debug;
 use std::io::Write as _;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -72,11 +71,26 @@ impl Session {
     }
 }
 
-/// A test of a session whose cells are measured for this long: for a moment; and where that fails for ten times as long, for of a moment a busy
-/// machine may have nothing at all for what is measured.
-pub(crate) fn briefly_or_long(test: impl Fn(&str)) {
-    if catch_unwind(AssertUnwindSafe(|| test("150ms"))).is_err() {
-        test("1500ms");
+/// What a session was to measure, and of which nothing came.
+#[derive(Default)]
+pub(crate) struct Missing(Vec<String>);
+
+impl Missing {
+    /// Whether something of this came. Where not, it is missing.
+    pub(crate) fn unless(&mut self, came: bool, what: &dyn Debug) -> bool {
+        if !came {
+            self.0.push(format!("{what:?}"));
+        }
+        came
+    }
+}
+
+/// A test of a session whose cells are measured for this long: for a moment; and where something is missing, for ten times as long, for of a
+/// moment a busy machine may have nothing at all for what is measured. Whatever else is wrong fails in either.
+pub(crate) fn briefly_or_long(test: impl Fn(&str) -> Missing) {
+    if !test("150ms").0.is_empty() {
+        let missing = test("1500ms").0;
+        assert!(missing.is_empty(), "nothing came of {missing:?}");
     }
 }
 

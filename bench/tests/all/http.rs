@@ -2,8 +2,8 @@
 //! looked at: that what was to be measured happened is.
 
 use crate::common::{
-    OF_SERVERS_REFUSED, Session, assert_refused, assert_unwritable_files_are_told, briefly_or_long,
-    is_installed,
+    Missing, OF_SERVERS_REFUSED, Session, assert_refused, assert_unwritable_files_are_told,
+    briefly_or_long, is_installed,
 };
 use exos_bench::Results as _;
 use exos_bench::http::{Client, HttpArgs, Loaded, Outcome, Report, measure, run};
@@ -19,13 +19,14 @@ fn measured(test: &str, duration: &str, arguments: &[&str]) -> Option<Report> {
 }
 
 /// What both clients do with ours, nginx and nginx on our stack, which runs unmodified in two ways: documents of one frame on all
-/// kinds of connection by our client and on standing ones by wrk, and of several on new ones by our client.
+/// kinds of connection, and of several on new ones by our client.
 #[test]
 fn both_clients_measure_beside_the_limit_of_the_link() {
     briefly_or_long(both_clients);
 }
 
-fn both_clients(duration: &str) {
+fn both_clients(duration: &str) -> Missing {
+    let mut missing = Missing::default();
     let servers = ["--servers", "exos,nginx,run,run-intercept"];
     let cells = [
         "--groups",
@@ -35,56 +36,46 @@ fn both_clients(duration: &str) {
         "--sizes",
         "1K,10K",
     ];
-    let only = [
-        "packets/plain/new",
-        "packets/plain/persistent/1K",
-        "wrk/plain/persistent/1K",
-    ];
-    let only = only.map(|cell| ["--only", cell]).concat();
+    let only = ["--only", "/1K", "--only", "packets/plain/new/10K"];
     let Some(report) = measured("d", duration, &[&servers[..], &cells, &only].concat()) else {
-        return;
+        return missing;
     };
     assert_eq!(
         report.documents.len(),
-        4,
-        "our client, new and persistent; 10K; wrk"
+        5,
+        "two clients, new and persistent; 10K"
     );
     assert_eq!(report.limits.len(), 3);
-    assert!(
-        report.limits.iter().all(|limit| limit.per_sec > 100.0),
-        "{:?}",
-        report.limits
-    );
+    for limit in &report.limits {
+        missing.unless(limit.per_sec > 100.0, limit);
+    }
     // The kernel counts a process's time in ticks of 10 ms: one cell of a machine that lets it wait may have none.
     for server in 0..4 {
         let mut cells = report.documents.iter().map(|case| &case.results[server]);
-        assert!(
-            cells.any(|result| result.server_cpu_us_per_request > 0.0),
-            "{:?}",
-            report.documents
-        );
+        let is_counted = cells.any(|result| result.server_cpu_us_per_request > 0.0);
+        missing.unless(is_counted, &report.documents);
     }
     for case in &report.documents {
         let names: Vec<&str> = case.results.iter().map(|r| r.server.as_str()).collect();
         assert_eq!(names, ["exos", "nginx", "exos-run", "exos-run-intercept"]);
         assert_eq!(case.ratios.len(), 9, "three of ours by each other");
         for result in &case.results {
-            assert_is_measured(&case.load, result);
+            assert_is_measured(&case.load, result, &mut missing);
         }
     }
+    missing
 }
 
-fn assert_is_measured(load: &Loaded, result: &Outcome) {
+fn assert_is_measured(load: &Loaded, result: &Outcome, missing: &mut Missing) {
     let name = &load.name;
-    assert!(result.requests_per_sec > 1.0, "{name}: {result:?}");
-    let bytes = result.megabytes_per_sec * 1e6;
-    assert!(bytes > result.requests_per_sec * load.size_bytes as f64 * 0.99);
-    assert!(
-        result.server_core_us_per_request > 0.0,
-        "{name}: {result:?}"
-    );
+    if missing.unless(result.requests_per_sec > 1.0, &(name, result)) {
+        let bytes = result.megabytes_per_sec * 1e6;
+        assert!(bytes > result.requests_per_sec * load.size_bytes as f64 * 0.99);
+    }
+    missing.unless(result.server_core_us_per_request > 0.0, &(name, result));
     assert_eq!(result.errors, 0, "{name}: {result:?}");
-    assert!(result.of_packet_limit.expect("the plain wire") > 0.0);
+    let of_limit = result.of_packet_limit.expect("the plain wire");
+    missing.unless(of_limit > 0.0, &(name, result));
     let is_packets = load.client == Client::Packets;
     assert_eq!(result.runs[0].resent.is_some(), is_packets);
 }
@@ -95,18 +86,19 @@ fn each_specialisation_is_measured() {
     briefly_or_long(specialisations);
 }
 
-fn specialisations(duration: &str) {
+fn specialisations(duration: &str) -> Missing {
+    let mut missing = Missing::default();
     let arguments = ["--servers", "exos,sockets", "--groups", "specialisations"];
     let cell = ["--only", "plain/new/10K"];
     let Some(report) = measured("s", duration, &[&arguments[..], &cell].concat()) else {
-        return;
+        return missing;
     };
     let [case] = &report.specialisations[..] else {
         panic!("one cell: {:?}", report.specialisations)
     };
     assert_eq!(case.results.len(), 8, "{case:?}");
     for result in &case.results {
-        assert!(result.requests_per_sec > 1.0, "{result:?}");
+        missing.unless(result.requests_per_sec > 1.0, result);
         assert_eq!(result.errors, 0, "{result:?}");
     }
     assert_eq!(case.worth.len(), 8, "{case:?}");
@@ -115,8 +107,11 @@ fn specialisations(duration: &str) {
         found.expect(what).ratio.median
     };
     let product = worth("direct") * worth("all");
-    assert!((product / worth("total") - 1.0).abs() < 1e-6, "of one run");
+    if missing.unless(product > 0.0 && product.is_finite(), case) {
+        assert!((product / worth("total") - 1.0).abs() < 1e-6, "of one run");
+    }
     assert!(report.html().contains("What each specialisation is worth"));
+    missing
 }
 
 #[test]
@@ -124,7 +119,8 @@ fn latency_and_slow_readers_are_measured() {
     briefly_or_long(latency_and_readers);
 }
 
-fn latency_and_readers(duration: &str) {
+fn latency_and_readers(duration: &str) -> Missing {
+    let mut missing = Missing::default();
     let arguments = [
         "--servers",
         "exos,nginx",
@@ -136,16 +132,14 @@ fn latency_and_readers(duration: &str) {
         "64",
     ];
     let Some(report) = measured("l", duration, &arguments) else {
-        return;
+        return missing;
     };
     assert_eq!(report.latency.len(), 2);
     for case in &report.latency {
         for result in &case.results {
             let times: Vec<f64> = result.curve_us.iter().map(|(_, us)| *us).collect();
-            assert!(
-                times.len() > 5 && times.is_sorted() && times[0] > 0.0,
-                "{result:?}"
-            );
+            missing.unless(times.len() > 5 && times[0] > 0.0, result);
+            assert!(times.is_sorted(), "{result:?}");
             assert_eq!(result.errors, 0, "{result:?}");
         }
     }
@@ -153,10 +147,8 @@ fn latency_and_readers(duration: &str) {
         panic!("one number of readers: {:?}", report.readers)
     };
     for result in &readers.results {
-        assert!(
-            result.alone_per_sec > 0.0 && result.beside_per_sec > 0.0,
-            "{result:?}"
-        );
+        let came = result.alone_per_sec > 0.0 && result.beside_per_sec > 0.0;
+        missing.unless(came, result);
         assert_eq!(result.runs[0].readers_left, 64, "{result:?}");
     }
     let html = report.html();
@@ -165,6 +157,7 @@ fn latency_and_readers(duration: &str) {
         2,
         "latency by kind of connection"
     );
+    missing
 }
 
 /// Both cores answer, none of the client's frames is lost or goes to the wrong one, and what they cost is told.
@@ -210,10 +203,6 @@ fn two_cores_are_measured_against_one() {
 /// Both applications, where php-fpm is there, behind all servers that have FastCGI, which keep connections and do not.
 #[test]
 fn pages_of_applications_are_measured() {
-    briefly_or_long(pages_of_applications);
-}
-
-fn pages_of_applications(duration: &str) {
     let arguments = [
         "--servers",
         "exos,sockets,nginx,lighttpd",
@@ -228,7 +217,7 @@ fn pages_of_applications(duration: &str) {
         "--only",
         "/1K",
     ];
-    let Some(report) = measured("f", duration, &[&arguments[..], &cells].concat()) else {
+    let Some(report) = measured("f", "300ms", &[&arguments[..], &cells].concat()) else {
         return;
     };
     let has_php = !report
@@ -279,7 +268,8 @@ fn documents_over_tls_are_measured() {
     briefly_or_long(documents_over_tls);
 }
 
-fn documents_over_tls(duration: &str) {
+fn documents_over_tls(duration: &str) -> Missing {
+    let mut missing = Missing::default();
     let servers = "exos,sockets,nginx,h2o,haproxy";
     let arguments = ["--servers", servers, "--groups", "tls"];
     // Few connections, each of which comes back often.
@@ -292,7 +282,7 @@ fn documents_over_tls(duration: &str) {
         "4",
     ];
     let Some(report) = measured("t", duration, &[&arguments[..], &cells].concat()) else {
-        return;
+        return missing;
     };
     assert_eq!(report.tls.len(), 2, "{:?}", report.tls);
     for case in &report.tls {
@@ -303,23 +293,22 @@ fn documents_over_tls(duration: &str) {
         assert_eq!(names, all[..3 + usize::from(has_haproxy)]);
         assert!(case.cryptography_us > 0.0, "{case:?}");
         for result in &case.results {
-            assert!(result.requests_per_sec > 1.0, "{}: {result:?}", case.name);
-            let bytes = result.megabytes_per_sec * 1e6;
-            assert!(bytes > result.requests_per_sec * case.size_bytes as f64 * 0.99);
-            assert_eq!(result.errors, 0, "{}: {result:?}", case.name);
-            assert!(result.handshakes_full > 0, "{}: {result:?}", case.name);
+            let name = &case.name;
+            if missing.unless(result.requests_per_sec > 1.0, &(name, result)) {
+                let bytes = result.megabytes_per_sec * 1e6;
+                assert!(bytes > result.requests_per_sec * case.size_bytes as f64 * 0.99);
+            }
+            assert_eq!(result.errors, 0, "{name}: {result:?}");
+            missing.unless(result.handshakes_full > 0, &(name, result));
         }
     }
     assert!(report.html().contains("Documents over TLS"));
+    missing
 }
 
 /// Ours on packets and on sockets, nginx and HAProxy pass requests on, in plain text and over TLS.
 #[test]
 fn requests_that_are_passed_on_are_measured() {
-    briefly_or_long(requests_passed_on);
-}
-
-fn requests_passed_on(duration: &str) {
     let servers = [
         "--servers",
         "exos,sockets,nginx,haproxy,h2o",
@@ -327,7 +316,7 @@ fn requests_passed_on(duration: &str) {
         "proxy",
     ];
     let cells = ["--only", "persistent/100", "--connections", "8"];
-    let Some(report) = measured("p", duration, &[&servers[..], &cells].concat()) else {
+    let Some(report) = measured("p", "300ms", &[&servers[..], &cells].concat()) else {
         return;
     };
     let has_haproxy = is_installed("haproxy");
