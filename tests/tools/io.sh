@@ -130,14 +130,35 @@ if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
     chmod 755 "$work/host"; chmod 644 "$work/host/public"; chmod 600 "$work/host/private"
     socket=$work/run/exos/host.sock
     has "an unknown user is refused" "there is no user" "$("$exos" file-cache --users nobody-is-so 2>&1)"
-    "$exos" file-cache --memory 8m --users 54321,54322=3m --socket "$socket" >"$work/out" 2>"$work/err" </dev/null &
+    apart=
+    if unshare -m true 2>/dev/null; then
+        # Mounts that are tried come and go in a namespace of the service's.
+        apart="unshare -m"
+        has "one in a user namespace, whose root cannot lease files of others, is refused" "as the host's root" \
+            "$(timeout 20 unshare -U --map-root-user "$exos" file-cache --users 0 --socket "$work/run/exos/in.sock" 2>&1)"
+    fi
+    $apart "$exos" file-cache --memory 8m --users 54321,54322=3m --socket "$socket" >"$work/out" 2>"$work/err" </dev/null &
     server=$!
     check "a file cache of several users starts" await grep -q "file cache of 8 MiB" "$work/err"
     same "it keeps CAP_LEASE alone" 0000000010000000 "$(awk '$1 == "CapEff:" { print $2 }' /proc/$server/status)"
     same "it is nobody" "65534 65534" "$(awk '$1 == "Uid:" || $1 == "Gid:" { printf "%s%s", separator, $3; separator = " " }' /proc/$server/status)"
     has "root asks how it is used" "memory_bytes     8388608" "$("$exos" file-cache --status --socket "$socket")"
     sleep 0.1
-    has "only root serves several users" "run it as root" "$(other file-cache --users 54321 --socket "$work/other.sock")"
+    "$exos" file-cache --memory 8m --users 54321 --user 54329:54329 --socket "$work/run/exos/own.sock" >/dev/null 2>"$work/own" </dev/null &
+    own=$!
+    check "one of a user of its own starts" await grep -q "file cache of 8 MiB" "$work/own"
+    same "it is that user" "54329 54329" "$(awk '$1 == "Uid:" || $1 == "Gid:" { printf "%s%s", separator, $3; separator = " " }' /proc/$own/status)"
+    kill $own; wait $own 2>/dev/null
+    mkdir "$work/few"; chown 54321 "$work/few"
+    few=(setpriv --reuid 54321 --regid 54321 --clear-groups "$work/exos" file-cache --memory 8m --socket "$work/few/sock")
+    (ulimit -n 1024; exec "${few[@]}" 2>"$work/few/err" </dev/null) &
+    few_server=$!
+    check "one that may have few descriptors starts" await grep -q "file cache of 8 MiB" "$work/few/err"
+    has "and serves" "read 4000000 bytes by reference" "$(other io wc --verbose --cache "$work/few/sock" "$work/host/public")"
+    kill $few_server; wait $few_server 2>/dev/null
+    has "one that may have hardly any says what it takes" "ulimit -Hn" "$(ulimit -n 256; timeout 20 "${few[@]}" 2>&1)"
+    has "one that may have hardly any says what it takes" "ulimit -Hn" "$(ulimit -n 256; timeout 20 "${few[@]}" 2>&1)"
+    has "only root serves several users" "run it as the host's root" "$(other file-cache --users 54321 --socket "$work/other.sock")"
     by() { local uid=$1; shift; timeout 60 setpriv --reuid "$uid" --regid "$uid" --clear-groups "$work/exos" "$@" 2>&1; }
     for uid in 54321 54322; do
         has "user $uid reads what all may read by reference" "read 4000000 bytes by reference, 0 by copy" \
@@ -148,6 +169,26 @@ if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
     check "sockets that linger are handed over" await grep -q "handed over" "$work/lingers"
     has "and hold nobody up" "read 4000000 bytes by reference" "$(by 54321 io wc --verbose --cache "$socket" "$work/host/public")"
     kill $lingers; wait $lingers 2>/dev/null
+    mkdir -m 755 "$work/unanswered"
+    if [ -e /dev/fuse ] && unshare -m true 2>/dev/null; then
+        unshare -m python3 "$(dirname "$0")/unanswered.py" "$socket" "$work/unanswered" 54321 >"$work/flushes" &
+        unanswered=$!
+        check "files whose closing is not answered are handed over, each of several" await grep -q "to be closed: 4" "$work/flushes"
+        has "and hold nobody up" "read 4000000 bytes by reference" "$(by 54322 io wc --verbose --cache "$socket" "$work/host/public")"
+        has "nor the user's other programs" "read 4000000 bytes by reference" "$(by 54321 io wc --verbose --cache "$socket" "$work/host/public")"
+        kill $unanswered; wait $unanswered 2>/dev/null
+        ends_closing() { ! grep -qx ending /proc/$server/task/*/comm; }
+        check "they are closed when their program has ended" await ends_closing
+        # A mount point of any name, that comes while the cache runs.
+        nsenter -t $server -m mkdir "$work/"$'mount\xff'
+        nsenter -t $server -m mount -t tmpfs none "$work/"$'mount\xff'
+        has "a mount point whose name is no UTF-8 changes nothing" "read 4000000 bytes by reference" \
+            "$(by 54322 io wc --verbose --cache "$socket" "$work/host/public")"
+        nsenter -t $server -m umount "$work/"$'mount\xff'
+        rmdir "$work/"$'mount\xff'
+    else
+        echo "SKIPPED: files whose closing is not answered: needs /dev/fuse and namespaces of mounts"
+    fi
     has "a third is not served" "or does not serve this user" "$(by 54323 file-cache --status --socket "$socket")"
     has "what one user may read is read by copy" "not every user may read it" \
         "$(by 54321 io wc --verbose --cache "$socket" "$work/host/private")"

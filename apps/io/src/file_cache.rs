@@ -33,8 +33,12 @@ pub struct FileCacheArgs {
     /// (`alice=64m`), a quarter by default. Without it only the user who runs it is served, with all that this user may read
     #[arg(long, value_name = "USER[=SIZE],...", value_delimiter = ',')]
     users: Vec<User>,
+    /// With --users: which user it becomes, with CAP_LEASE alone, when its socket is there. Programs of that user can end it [default: exos, if there is
+    /// such a user, else nobody]
+    #[arg(long, value_name = "USER[:GROUP]", requires = "users")]
+    user: Option<Account>,
     /// Print how the one that runs is used, and exit
-    #[arg(long, conflicts_with_all = ["memory", "policy", "users"])]
+    #[arg(long, conflicts_with_all = ["memory", "policy", "users", "user"])]
     status: bool,
     /// With --status: as one line of JSON
     #[arg(long, requires = "status")]
@@ -50,8 +54,11 @@ pub struct StatisticsReport {
     pub statistics: BTreeMap<String, u64>,
 }
 
-/// The user and group that have no files, by number: what a service of several users is when its socket is there.
-const NOBODY: u32 = 65_534;
+/// The user of a service of several users, where there is one of that name.
+const OWN_USER: &str = "exos";
+
+/// The user and group that have no files, by number. Other services are theirs, too.
+const NOBODY: &str = "65534:65534";
 
 fn told(error: exos_file_cache::Error) -> Error {
     Error::new(error.to_string())
@@ -74,14 +81,12 @@ pub fn run(args: &FileCacheArgs) -> Result<ExitCode> {
     };
     let mut service = Service::new(&path, options).map_err(told)?;
     if !args.users.is_empty() {
-        // What all may read nobody may read, too; leases are for owners.
-        let nobody = Account {
-            name: "nobody".to_owned(),
-            uid: NOBODY,
-            gid: NOBODY,
-            groups: vec![NOBODY],
-        };
-        privilege::give_up_but(&nobody, CapabilitySet::LEASE)?;
+        // What all may read any user may read; leases are for owners.
+        let own = args.user.clone().map_or_else(
+            || OWN_USER.parse().or_else(|_| NOBODY.parse()),
+            Ok::<_, String>,
+        );
+        privilege::give_up_but(&own.map_err(Error::new)?, CapabilitySet::LEASE)?;
     }
     exos_host::info!(
         "file cache of {} MiB at {}",

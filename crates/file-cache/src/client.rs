@@ -6,10 +6,12 @@ use crate::place;
 use crate::protocol::{
     Answer, MESSAGE_LEN, NAME_LEN_MAX, Request, Statistics, Status, bytes, words,
 };
+use crate::version::is_kept;
 use exos_host::peer::Peer;
 use exos_iolite::{Aggregate, Read, Receiver, Trust, Wait};
 use exos_replacement::PolicyName;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::fstatfs;
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
@@ -146,13 +148,16 @@ impl Client {
         self.head(0, Instant::now() + ANSWER_TIME).map(|_| ())
     }
 
-    /// Opens a file here that this process has open for reading. Where it was changed a moment ago, this waits for that moment to pass, some
-    /// times. What is read by it is one version of the file.
+    /// Opens a file here that this process has open for reading. One of a file system from which none is taken is not passed, as closing it may wait.
+    /// Where it was changed a moment ago, this waits for that moment to pass, some times. What is read by it is one version of the file.
     ///
     /// # Errors
     ///
     /// The service has ended, does not answer, or does not do as agreed.
     pub fn open(&mut self, file: impl AsFd) -> Result<Opened> {
+        if !fstatfs(&file).is_ok_and(|system| is_kept(system.f_type)) {
+            return Ok(Opened::Not(Status::Unsuitable));
+        }
         let mut tries = 0;
         loop {
             let number = self.files;

@@ -21,9 +21,9 @@ pub enum Error {
     Silent,
     /// The service has as many programs as it may, or of this user, or does not serve it.
     Full,
-    /// A service of several users that is not root's, or has no `CAP_LEASE`.
+    /// A service of several users that is not root's, or has no `CAP_LEASE`, or only that of a user namespace.
     Privilege,
-    /// The process may not have as many descriptors as the service may need.
+    /// The process may not have as many descriptors as a service of one program needs.
     Descriptors,
     /// Less memory than a cache needs, or more than it can have.
     Memory(u64),
@@ -46,7 +46,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        use crate::limits::{DESCRIPTORS, MEMORY_MAX, MEMORY_MIN};
+        use crate::limits::{DESCRIPTORS, DESCRIPTORS_MIN, MEMORY_MAX, MEMORY_MIN};
         match self {
             Self::NoService(path) => write!(
                 f,
@@ -68,11 +68,11 @@ impl fmt::Display for Error {
                 "the file cache has as many programs as it may, or does not serve this user",
             ),
             Self::Privilege => f.write_str(
-                "a file cache of several users needs root and CAP_LEASE, so that nobody writes a file while it is read: run it as root, in a container with that capability added",
+                "a file cache of several users needs root and CAP_LEASE, so that nobody writes a file while it is read: run it as the host's root (that of a user namespace is refused leases of files), in a container with that capability added",
             ),
             Self::Descriptors => write!(
                 f,
-                "a file cache needs {DESCRIPTORS} descriptors, and may not have them: raise the limit (ulimit -Hn {DESCRIPTORS})"
+                "a file cache needs {DESCRIPTORS_MIN} descriptors for one program and {DESCRIPTORS} for all, and may not have so many: raise the limit (ulimit -Hn {DESCRIPTORS})"
             ),
             Self::Memory(bytes) => write!(
                 f,

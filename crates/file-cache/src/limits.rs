@@ -34,7 +34,10 @@ pub const SESSIONS_MAX: usize = exos_iolite::limits::MEMBERS_MAX / 2 - 1;
 pub const HOST_PARTS: u32 = 4;
 
 /// Connections that one of several users may have at once: so three others have room.
-pub const USER_SESSIONS_MAX: usize = SESSIONS_MAX / 4;
+pub const USER_SESSIONS_MAX: usize = SESSIONS_MAX / USER_SESSIONS_PART;
+
+/// The part of all connections that one of several users may have.
+pub(crate) const USER_SESSIONS_PART: usize = 4;
 
 /// How long an answer waits until the program that it is for has let go of something, where its share is full, before the program is told so.
 /// A program that looks at what it reads, and keeps none of it, lets go of it within that.
@@ -66,7 +69,7 @@ pub const REQUESTS_AT_ONCE: usize = 8;
 /// Connections that wait until they are taken, and that are taken in one turn.
 pub const BACKLOG: i32 = 16;
 
-/// Descriptors of one user that are being closed at once: those of tools that open one after another what is not kept are few.
+/// Descriptors of one user that wait for their file system or device to be closed, each in a thread: programs that follow the rules have none.
 pub const CLOSING_MAX: usize = 64;
 
 /// Descriptors of one message: the kernel's `SCM_MAX_FD`.
@@ -76,6 +79,62 @@ pub(crate) const PASSED_MAX: usize = 253;
 /// in, and what is there only while it begins.
 const SESSION_DESCRIPTORS: usize = 16;
 
-/// All descriptors: of connections, those of a message and others that are being closed, and what any process has.
-pub const DESCRIPTORS: usize =
-    SESSIONS_MAX * (FILES_MAX + SESSION_DESCRIPTORS) + 2 * PASSED_MAX + 64;
+/// Those of a message and others that are being closed, and what any process has.
+const OTHER_DESCRIPTORS: usize = 2 * PASSED_MAX + 64;
+
+/// All descriptors.
+pub const DESCRIPTORS: usize = SESSIONS_MAX * (FILES_MAX + SESSION_DESCRIPTORS) + OTHER_DESCRIPTORS;
+
+/// Files that a program can have open at once where the process may have fewer descriptors: a tool reads one after another.
+const FILES_MIN: usize = 8;
+
+/// The fewest descriptors: those of one connection.
+pub const DESCRIPTORS_MIN: usize = FILES_MIN + SESSION_DESCRIPTORS + OTHER_DESCRIPTORS;
+
+/// What there are descriptors for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Room {
+    /// Connections.
+    pub sessions: usize,
+    /// Files of each.
+    pub files: usize,
+}
+
+impl Room {
+    /// All that there may be.
+    #[cfg(test)]
+    pub const ALL: Self = Self {
+        sessions: SESSIONS_MAX,
+        files: FILES_MAX,
+    };
+
+    /// As many connections as can be, and as many files as these can have; nothing where there is no room for one.
+    pub fn of(descriptors: usize) -> Option<Self> {
+        let left = descriptors.checked_sub(OTHER_DESCRIPTORS)?;
+        let sessions = (left / (FILES_MIN + SESSION_DESCRIPTORS)).min(SESSIONS_MAX);
+        let each = left.checked_div(sessions)?;
+        Some(Self {
+            sessions,
+            files: (each - SESSION_DESCRIPTORS).min(FILES_MAX),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fewer_descriptors_are_fewer_connections_and_files() {
+        assert_eq!(Room::of(DESCRIPTORS), Some(Room::ALL));
+        assert_eq!(Room::of(usize::MAX), Some(Room::ALL));
+        for descriptors in DESCRIPTORS_MIN..DESCRIPTORS {
+            let room = Room::of(descriptors).expect("there is some");
+            assert!(room.sessions > 0 && room.files >= FILES_MIN, "{room:?}");
+            let all = room.sessions * (room.files + SESSION_DESCRIPTORS) + OTHER_DESCRIPTORS;
+            assert!(all <= descriptors, "{room:?} of {descriptors}");
+        }
+        assert_eq!(Room::of(DESCRIPTORS_MIN - 1), None);
+        assert_eq!(Room::of(0), None);
+    }
+}

@@ -1,6 +1,5 @@
 //! A file that a program has open here: what is taken, and of whom.
 
-use crate::mounts::Mounts;
 use crate::passed::Passed;
 use crate::protocol::Status;
 use crate::public::is_public;
@@ -36,8 +35,14 @@ impl OpenFile {
     pub fn new(passed: Passed, audience: Audience) -> Result<Self, Status> {
         let flags = fcntl_getfl(&passed).map_err(|_| Status::Unsuitable)?;
         let is_readable = flags & OFlags::RWMODE == OFlags::RDONLY && !flags.contains(OFlags::PATH);
-        let mounts = Mounts::now();
-        if !is_readable || !mounts.has_kept(&passed) {
+        if !is_readable {
+            return Err(Status::Unsuitable);
+        }
+        let closer = passed.closer();
+        let mounts = &closer.mounts;
+        // No descriptor or memory is left.
+        mounts.look().map_err(|_| Status::TooMany)?;
+        if !mounts.has_kept(&passed) {
             return Err(Status::Unsuitable);
         }
         let descriptor = passed.take();
@@ -50,7 +55,7 @@ impl OpenFile {
         if !version.has_nanoseconds() {
             return Err(Status::Unsuitable);
         }
-        if audience == Audience::Host && !is_public(descriptor.as_fd(), &found, &mounts) {
+        if audience == Audience::Host && !is_public(descriptor.as_fd(), &found, mounts) {
             return Err(Status::Private);
         }
         let descriptor = reopen(&descriptor).map_err(|_| Status::Unsuitable)?;

@@ -1,85 +1,93 @@
-//! What programs hand over, closed where nobody waits for it: the last to close a socket that lingers, or a file of a file system that does not
-//! answer, waits for as long as the program likes. That holds for the connection itself, too, in which more may be under way that is closed with it.
+//! What programs hand over, closed where nobody waits for it. A socket may linger, and so may the connection itself, in which more may be under way
+//! that is closed with it: they are closed from another table of descriptors ([`exos_host::background`]). A file of a file system that need not answer
+//! is *moved* to a thread: close(2) takes it out of the table before it asks that file system.
 
 use crate::limits::CLOSING_MAX;
-use exos_host::background::{self, Closing};
-use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
-    sendmsg, socketpair,
-};
+use crate::mounts::{Closing, Mounts};
+use exos_host::background;
 use std::cell::RefCell;
-use std::io::IoSlice;
-use std::mem::MaybeUninit;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
+use std::sync::mpsc;
+use std::thread::{Builder, JoinHandle};
 
-/// Closes descriptors on threads of their own, a bounded number of each user.
-#[derive(Debug, Default)]
-pub(crate) struct Closer(RefCell<Vec<(u32, State)>>);
+/// A thread that closes a descriptor: nothing of Rust's is on its stack but a few calls.
+const STACK_LEN: usize = 64 << 10;
+
+/// Closes descriptors, without waiting for it; of each user a bounded number at once.
+#[derive(Debug)]
+pub(crate) struct Closer {
+    pub mounts: Mounts,
+    sockets: background::Closer,
+    waiting: RefCell<Vec<(Option<u32>, State)>>,
+}
 
 #[derive(Debug)]
 enum State {
-    Closing(Closing),
+    Closing(JoinHandle<()>),
     /// There was no thread for it.
     Open(OwnedFd),
 }
 
-impl State {
-    /// What is left to be done.
-    fn go_on(self) -> Option<Self> {
-        match self {
-            Self::Closing(closing) => (!closing.is_over()).then_some(Self::Closing(closing)),
-            Self::Open(fd) => Some(begin(fd)),
-        }
-    }
-}
-
-fn begin(fd: OwnedFd) -> State {
-    background::close(fd).map_or_else(State::Open, State::Closing)
-}
-
-/// Has several closed with one: they are under way in it, to nobody.
-fn bundle(fds: &[OwnedFd]) -> rustix::io::Result<OwnedFd> {
-    let flags = SocketFlags::CLOEXEC;
-    let (from, to) = socketpair(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?;
-    let fds: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
-    let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(fds.len()))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    if !ancillary.push(SendAncillaryMessage::ScmRights(&fds)) {
-        return Err(Errno::NOBUFS);
-    }
-    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-    sendmsg(&from, &[IoSlice::new(b"x")], &mut ancillary, flags)?;
-    Ok(to)
-}
-
 impl Closer {
-    /// Closes what came with one message.
-    pub fn close_all(&self, user: u32, fds: Vec<OwnedFd>) {
-        match bundle(&fds) {
-            // None of them is the last of its kind now.
-            Ok(all) => self.close(user, all),
-            Err(_) => fds.into_iter().for_each(|fd| self.close(user, fd)),
+    /// For a process that has no program's descriptors yet.
+    pub fn start() -> io::Result<Self> {
+        Ok(Self {
+            mounts: Mounts::now()?,
+            sockets: background::Closer::start()?,
+            waiting: RefCell::default(),
+        })
+    }
+
+    /// Closes what a user's program has passed; a connection of one that is not served is nobody's.
+    pub fn close(&self, user: Option<u32>, fd: OwnedFd) {
+        if let Some(state) = self.begin(fd) {
+            self.waiting.borrow_mut().push((user, state));
         }
     }
 
-    fn close(&self, user: u32, fd: OwnedFd) {
-        self.0.borrow_mut().push((user, begin(fd)));
+    /// What is left to be done.
+    fn begin(&self, fd: OwnedFd) -> Option<State> {
+        let closing = match self.mounts.look() {
+            Ok(()) => self.mounts.closing(&fd),
+            Err(_) => Closing::Waits,
+        };
+        match closing {
+            Closing::Lingers => self.sockets.close(fd).err().map(State::Open),
+            Closing::Waits => Some(move_away(fd).map_or_else(State::Open, State::Closing)),
+            Closing::AtOnce => None,
+        }
+    }
+
+    fn go_on(&self, state: State) -> Option<State> {
+        match state {
+            State::Closing(thread) => (!thread.is_finished()).then_some(State::Closing(thread)),
+            State::Open(fd) => self.begin(fd),
+        }
     }
 
     /// Whether a user has more to be closed than it may.
     pub fn has_too_many(&self, user: u32) -> bool {
-        let mut all = self.0.borrow_mut();
-        let count = |all: &[(u32, State)]| all.iter().filter(|(of, _)| *of == user).count();
-        if count(&all) <= CLOSING_MAX {
-            return false;
-        }
+        let mut all = self.waiting.borrow_mut();
         let left = std::mem::take(&mut *all).into_iter();
         *all = left
-            .filter_map(|(of, state)| state.go_on().map(|state| (of, state)))
+            .filter_map(|(of, state)| self.go_on(state).map(|state| (of, state)))
             .collect();
-        count(&all) > CLOSING_MAX
+        all.iter().filter(|(of, _)| *of == Some(user)).count() > CLOSING_MAX
+    }
+}
+
+/// Has a thread close a descriptor. It is given back when there is none.
+fn move_away(fd: OwnedFd) -> Result<JoinHandle<()>, OwnedFd> {
+    let (gives, given) = mpsc::channel::<OwnedFd>();
+    let thread = Builder::new().name("ending".to_owned());
+    let thread = thread
+        .stack_size(STACK_LEN)
+        .spawn(move || drop(given.recv()));
+    match thread {
+        Ok(thread) => gives.send(fd).map(|()| thread).map_err(|unsent| unsent.0),
+        Err(_) => Err(fd),
     }
 }
 
@@ -87,17 +95,22 @@ impl Closer {
 #[derive(Debug)]
 pub(crate) struct Passed {
     fd: Option<OwnedFd>,
-    user: u32,
+    user: Option<u32>,
     closer: Rc<Closer>,
 }
 
 impl Passed {
-    pub fn new(fd: OwnedFd, user: u32, closer: &Rc<Closer>) -> Self {
+    pub fn new(fd: OwnedFd, user: Option<u32>, closer: &Rc<Closer>) -> Self {
         Self {
             fd: Some(fd),
             user,
             closer: Rc::clone(closer),
         }
+    }
+
+    /// Who closes it.
+    pub fn closer(&self) -> Rc<Closer> {
+        Rc::clone(&self.closer)
     }
 
     /// It is one whose closing waits for nobody.

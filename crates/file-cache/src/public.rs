@@ -85,7 +85,7 @@ mod tests {
 
     fn public(file: &File) -> bool {
         let found = fstat(file).expect("it is open");
-        is_public(file.as_fd(), &found, &Mounts::now())
+        is_public(file.as_fd(), &found, &Mounts::now().expect("Linux has it"))
     }
 
     /// In a folder on a disk that everybody may pass.

@@ -4,7 +4,7 @@
 
 use crate::error::{Error, Refused as _, Result};
 use crate::extents::Extents;
-use crate::limits::{BACKLOG, BUFFER_LEN, DESCRIPTORS, MEMORY_MAX, MEMORY_MIN, STUCK_LOOK};
+use crate::limits::{BACKLOG, BUFFER_LEN, DESCRIPTORS, MEMORY_MAX, MEMORY_MIN, Room, STUCK_LOOK};
 use crate::open_file::Audience;
 use crate::passed::{Closer, Passed};
 use crate::place;
@@ -12,6 +12,7 @@ use crate::protocol::Statistics;
 use crate::session::{Over, Session};
 use crate::users::{User, Users};
 use exos_host::caps::{self, CapabilitySet};
+use exos_host::lease::{ReadLease, Refusal};
 use exos_iolite::{Pool, Shape};
 use exos_replacement::Policy;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -20,11 +21,14 @@ use rustix::net::sockopt::socket_peercred;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
 };
-use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
-use std::os::fd::OwnedFd;
+use rustix::process::{Resource, Rlimit, Uid, geteuid, getrlimit, setrlimit};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
+
+/// A user who is not root.
+const ANOTHER: u32 = 1;
 
 /// How a service is made.
 #[derive(Debug)]
@@ -52,7 +56,6 @@ pub struct Service {
     extents: Extents,
     users: Users,
     sessions: Vec<Session>,
-    closer: Rc<Closer>,
     /// When those that wait for room in their shares are looked at again, and which of them has the share looked at.
     next_look: Instant,
     looks: usize,
@@ -80,15 +83,18 @@ impl Service {
         if !users.is_empty() {
             check_privilege()?;
         }
-        raise_descriptors()?;
+        let room = raise_descriptors()?;
         let buffers = (memory / BUFFER_LEN as u64) as u32;
-        let users = Users::new(users, buffers);
+        let users = Users::new(users, buffers, room);
         let audience = match users.is_host() {
             true => Audience::Host,
             false => Audience::User,
         };
         place::make_folder(path, audience)?;
         let lock = lock(path)?;
+        if audience == Audience::Host {
+            check_leases(path)?;
+        }
         let buffer_len = BUFFER_LEN as u32;
         let pool = Pool::new(
             "exos-file-cache",
@@ -104,7 +110,6 @@ impl Service {
             extents: Extents::new(audience, pool, policy),
             users,
             sessions: Vec::new(),
-            closer: Rc::default(),
             next_look: Instant::now(),
             looks: 1,
             path: path.to_owned(),
@@ -117,15 +122,17 @@ impl Service {
         self.extents.statistics
     }
 
-    /// Serves until the kernel refuses to tell of programs.
+    /// Serves until the kernel refuses to tell of programs. It starts a thread, which has the privilege of the calling one.
     ///
     /// # Errors
     ///
     /// Why it does.
     pub fn run(&mut self) -> Result<()> {
+        let closer = Closer::start().refused("cannot close what programs pass")?;
+        let closer = Rc::new(closer);
         loop {
             let ready = self.wait()?;
-            self.turn(&ready);
+            self.turn(&ready, &closer);
         }
     }
 
@@ -158,7 +165,7 @@ impl Service {
     }
 
     /// One turn of those for whom there is something to do.
-    fn turn(&mut self, ready: &[Ready]) {
+    fn turn(&mut self, ready: &[Ready], closer: &Rc<Closer>) {
         let now = Instant::now();
         let looks = now >= self.next_look && self.sessions.iter().any(Session::is_stuck);
         let mut stuck = 0;
@@ -191,25 +198,25 @@ impl Service {
         }
         for _ in 0..BACKLOG {
             match accept_with(&self.listener, SocketFlags::CLOEXEC) {
-                Ok(socket) => self.begin(socket),
+                Ok(socket) => self.begin(socket, closer),
                 Err(_) => break,
             }
         }
         self.extents.statistics.programs = self.sessions.len() as u64;
     }
 
-    fn begin(&mut self, socket: OwnedFd) {
+    fn begin(&mut self, socket: OwnedFd, closer: &Rc<Closer>) {
         let peer = socket_peercred(&socket).ok();
         let owner = peer.and_then(|peer| {
             let pid = peer.pid.as_raw_nonzero().get().cast_unsigned();
             self.users.owner(peer.uid.as_raw(), pid)
         });
-        let user = owner.map_or(u32::MAX, |owner| owner.user);
-        let socket = Passed::new(socket, user, &self.closer);
-        let owner = owner.filter(|_| !self.closer.has_too_many(user) && self.has_place(user));
+        let socket = Passed::new(socket, owner.map(|owner| owner.user), closer);
+        let owner =
+            owner.filter(|owner| !closer.has_too_many(owner.user) && self.has_place(owner.user));
         let session = owner.and_then(|owner| {
             let place = self.users.place(owner);
-            Session::new(socket, &self.closer, &self.extents, owner, place).ok()
+            Session::new(socket, closer, &self.extents, owner, place).ok()
         });
         match session {
             Some(session) => self.sessions.push(session),
@@ -249,18 +256,40 @@ fn check_privilege() -> Result<()> {
     }
 }
 
-/// Has this process open as many files as the limits of this crate sum up to.
-fn raise_descriptors() -> Result<()> {
+/// Whether files of others can be leased: the right to that is of the first user namespace, whatever another one's root has in its own.
+fn check_leases(path: &Path) -> Result<()> {
+    let path = path.with_extension("lease");
+    let flags = OFlags::CREATE | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let file = open(&path, flags, Mode::RUSR).refused("cannot make a file beside the socket")?;
+    let _ = std::fs::remove_file(&path);
+    // Where there is no other user's number the namespace is not the first one.
+    rustix::fs::fchown(&file, Some(Uid::from_raw(ANOTHER)), None).map_err(|_| Error::Privilege)?;
+    match ReadLease::take(file.as_fd()) {
+        Err(Refusal::NotOwner) => Err(Error::Privilege),
+        // The folder may be of a kind that has none.
+        Ok(_) | Err(Refusal::Unsupported | Refusal::Writing) => Ok(()),
+    }
+}
+
+/// Has this process open as many files as the limits of this crate sum up to, or as it may.
+fn raise_descriptors() -> Result<Room> {
     let wanted = DESCRIPTORS as u64;
     let limit = getrlimit(Resource::Nofile);
-    if limit.current.is_none_or(|current| current >= wanted) {
-        return Ok(());
+    if limit.current.is_some_and(|current| current < wanted) {
+        let raised = Rlimit {
+            current: Some(wanted),
+            maximum: limit.maximum.map(|maximum| maximum.max(wanted)),
+        };
+        let allowed = Rlimit {
+            current: limit.maximum.map(|maximum| maximum.min(wanted)),
+            ..limit
+        };
+        // What cannot be had is found below.
+        let _ =
+            setrlimit(Resource::Nofile, raised).or_else(|_| setrlimit(Resource::Nofile, allowed));
     }
-    let raised = Rlimit {
-        current: Some(wanted),
-        ..limit
-    };
-    setrlimit(Resource::Nofile, raised).map_err(|_| Error::Descriptors)
+    let has = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    Room::of(usize::try_from(has).unwrap_or(usize::MAX)).ok_or(Error::Descriptors)
 }
 
 /// Says that this process serves there, until it ends.

@@ -2,7 +2,7 @@
 
 use crate::extents::Extents;
 use crate::limits::{
-    ANSWER_LEN_MAX, BUFFER_LEN, FILES_MAX, PASSED_MAX, REQUESTS_AT_ONCE, SHARE_PATIENCE, SLOTS,
+    ANSWER_LEN_MAX, BUFFER_LEN, PASSED_MAX, REQUESTS_AT_ONCE, SHARE_PATIENCE, SLOTS,
 };
 use crate::open_file::{Audience, OpenFile};
 use crate::parts::{COMMON, Limits, Part};
@@ -51,8 +51,11 @@ pub(crate) struct Session {
     /// It has its place among the connections of its user as long as this is used: by it, or a member of the pool that outlives it.
     place: Share,
     user_limit: u32,
+    files_max: usize,
     /// Whose policy replaces what it brings in.
     part: Part,
+    /// It has said whose share it wants.
+    is_named: bool,
     /// It has read something, so its share is settled.
     has_read: bool,
     files: HashMap<u32, OpenFile>,
@@ -76,6 +79,7 @@ impl Session {
             share,
             place,
             user_limit,
+            files_max,
         }: Place,
     ) -> exos_iolite::Result<Self> {
         let beside = socket.as_fd().try_clone_to_owned();
@@ -97,7 +101,9 @@ impl Session {
             share,
             place,
             user_limit,
+            files_max,
             part: COMMON,
+            is_named: false,
             has_read: false,
             files: HashMap::new(),
             out: Aggregate::new(),
@@ -251,10 +257,13 @@ impl Session {
         });
         let mut descriptors: Vec<OwnedFd> = descriptors.flatten().collect();
         if descriptors.len() > 1 {
-            self.closer.close_all(self.owner.user, descriptors);
+            let user = Some(self.owner.user);
+            for fd in descriptors {
+                self.closer.close(user, fd);
+            }
             return Err(Over::Fault);
         }
-        let passed = |fd| Passed::new(fd, self.owner.user, &self.closer);
+        let passed = |fd| Passed::new(fd, Some(self.owner.user), &self.closer);
         let descriptor = descriptors.pop().map(passed);
         let cut = ReturnFlags::CTRUNC | ReturnFlags::TRUNC;
         match received.bytes {
@@ -317,9 +326,10 @@ impl Session {
                 self.say(Status::Done, 0, slices.collect());
             }
             Request::Share { name } => {
-                if self.has_read || self.part != COMMON {
+                if self.has_read || self.part != COMMON || self.is_named {
                     return Err(Over::Fault);
                 }
+                self.is_named = true;
                 self.renamed = Some(self.owner.named(name));
                 self.say(Status::Done, 0, Aggregate::new());
             }
@@ -340,7 +350,7 @@ impl Session {
     }
 
     fn open(&mut self, file: u32, descriptor: Passed, audience: Audience) -> Status {
-        if self.files.len() >= FILES_MAX && !self.files.contains_key(&file) {
+        if self.files.len() >= self.files_max && !self.files.contains_key(&file) {
             return Status::TooMany;
         }
         match OpenFile::new(descriptor, audience) {

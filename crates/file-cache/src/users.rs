@@ -5,9 +5,7 @@
 //! it of another's. So a program is a process, by its number at the moment it connected, however many connections it has; or all processes of a
 //! user that say the same name. A user that makes up names, or processes, has as many shares within its own.
 
-use crate::limits::{
-    BUFFER_LEN, HOST_PARTS, SESSIONS_MAX, SHARE_MIN, SHARE_PART, USER_SESSIONS_MAX,
-};
+use crate::limits::{BUFFER_LEN, HOST_PARTS, Room, SHARE_MIN, SHARE_PART, USER_SESSIONS_PART};
 use crate::protocol::NAME_LEN_MAX;
 use exos_host::accounts;
 use exos_host::units::parse_size;
@@ -88,6 +86,8 @@ pub(crate) struct Place {
     pub place: Share,
     /// How many buffers its user may keep.
     pub user_limit: u32,
+    /// How many files it may have open.
+    pub files_max: usize,
 }
 
 /// See the module.
@@ -97,6 +97,7 @@ pub(crate) struct Users {
     allowed: Vec<User>,
     own: u32,
     buffers: u32,
+    room: Room,
     /// What all may keep together.
     all: Share,
     by_user: HashMap<u32, Share>,
@@ -106,7 +107,7 @@ pub(crate) struct Users {
 }
 
 impl Users {
-    pub fn new(allowed: Vec<User>, buffers: u32) -> Self {
+    pub fn new(allowed: Vec<User>, buffers: u32, room: Room) -> Self {
         let all = match allowed.is_empty() {
             true => buffers,
             false => buffers / HOST_PARTS * (HOST_PARTS - 1),
@@ -115,6 +116,7 @@ impl Users {
             allowed,
             own: geteuid().as_raw(),
             buffers,
+            room,
             all: Share::new(all),
             by_user: HashMap::new(),
             by_program: HashMap::new(),
@@ -153,12 +155,12 @@ impl Users {
     /// Whether there is a place for one more connection of a user, beside those that it has, and those of which members are left in the pool.
     pub fn has_place(&mut self, user: u32) -> bool {
         let most = match self.is_host() {
-            true => USER_SESSIONS_MAX,
-            false => SESSIONS_MAX,
+            true => (self.room.sessions / USER_SESSIONS_PART).max(1),
+            false => self.room.sessions,
         };
         self.places.retain(|(_, place)| place.is_used());
         let own = self.places.iter().filter(|(of, _)| *of == user);
-        own.count() < most && self.places.len() < SESSIONS_MAX
+        own.count() < most && self.places.len() < self.room.sessions
     }
 
     /// How many buffers a user who may connect may keep.
@@ -177,6 +179,7 @@ impl Users {
 
     /// A place for a connection of a program. Shares in which nothing counts any more are forgotten.
     pub fn place(&mut self, owner: Owner) -> Place {
+        self.places.retain(|(_, place)| place.is_used());
         self.by_program.retain(|_, share| share.is_used());
         self.by_user.retain(|_, share| share.is_used());
         let (limit, program_limit) = (self.limit(owner.user), self.program_limit());
@@ -191,6 +194,7 @@ impl Users {
             share,
             place,
             user_limit,
+            files_max: self.room.files,
         }
     }
 }
@@ -198,6 +202,7 @@ impl Users {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::USER_SESSIONS_MAX;
 
     #[test]
     fn users_are_written_by_name_or_number_with_a_size() {
@@ -219,7 +224,7 @@ mod tests {
     #[test]
     fn one_user_alone_may_keep_all_and_nobody_else_connects() {
         let own = geteuid().as_raw();
-        let users = Users::new(Vec::new(), 4000);
+        let users = Users::new(Vec::new(), 4000, Room::ALL);
         assert!(users.owner(own, 1).is_some() && users.owner(own + 1, 1).is_none());
         assert_eq!((users.limit(own), users.program_limit()), (4000, 1000));
     }
@@ -227,7 +232,7 @@ mod tests {
     #[test]
     fn users_have_shares_and_their_programs_parts_of_these() {
         let allowed = ["7=16m", "all"].map(|text| text.parse().expect("it is one"));
-        let mut users = Users::new(allowed.to_vec(), 4000);
+        let mut users = Users::new(allowed.to_vec(), 4000, Room::ALL);
         assert_eq!((users.limit(7), users.limit(8)), (1024, 1000));
         assert_eq!(users.all.limit(), 3000);
         let places = [(7, 1), (7, 1), (7, 2), (8, 1)]
@@ -239,7 +244,7 @@ mod tests {
         assert_eq!(named, Owner::of_process(7, 2).named([1; 24]));
         assert_ne!(named, Owner::of_process(8, 1).named([1; 24]));
         // They are forgotten with what counts in them: the connection has ended, its member has not.
-        let [Place { place, .. }, ..] = places;
+        let place = places.map(|place| place.place).into_iter().next();
         assert!(users.has_place(7));
         let _other = users.place(Owner::of_process(9, 1));
         assert_eq!((users.by_program.len(), users.by_user.len()), (2, 2));
@@ -254,7 +259,7 @@ mod tests {
 
     #[test]
     fn all_are_those_with_accounts_and_the_rest_as_one() {
-        let all = Users::new(vec!["all".parse().expect("it is one")], 4000);
+        let all = Users::new(vec!["all".parse().expect("it is one")], 4000, Room::ALL);
         let user = |uid| all.owner(uid, 1).map(|owner| owner.user);
         // /etc/passwd has no users of these numbers.
         let (one, other) = (3_000_000_001, 3_000_000_002);
@@ -263,7 +268,11 @@ mod tests {
             (Some(WITHOUT_ACCOUNT), Some(WITHOUT_ACCOUNT))
         );
         assert_eq!(user(0), Some(0));
-        let named = Users::new(vec!["3000000001".parse().expect("it is one")], 4000);
+        let named = Users::new(
+            vec!["3000000001".parse().expect("it is one")],
+            4000,
+            Room::ALL,
+        );
         assert_eq!(named.owner(one, 1).map(|owner| owner.user), Some(one));
         assert!(named.owner(other, 1).is_none());
     }

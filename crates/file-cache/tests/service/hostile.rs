@@ -72,6 +72,14 @@ fn a_program_that_breaks_the_rules_is_left() {
     let before = client.statistics().expect("it answers").faults;
     ask_with(&socket, Request::Statistics, &passed);
     wait_until(&mut client, |statistics| statistics.faults == before + 1);
+    // It has a name already.
+    let socket = raw(&place.socket);
+    for name in [1, 2] {
+        let name = [name; exos_file_cache::NAME_LEN_MAX];
+        let share = bytes(Request::Share { name }.words());
+        send(&socket, &share, SendFlags::NOSIGNAL).expect("it takes that");
+    }
+    wait_until(&mut client, |statistics| statistics.faults == before + 2);
     let read = client
         .read_at(&file, 0, 100_000)
         .expect("others are served");

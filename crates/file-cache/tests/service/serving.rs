@@ -1,8 +1,9 @@
 //! What is shared, what has to go, and what is not taken.
 
 use crate::common::{content, open, read_all, serve, wait_until};
+use crate::hostile::{ask_with, raw};
 use exos_file_cache::limits::{BUFFER_LEN, EXTENT_LEN, FILES_MAX, MEMORY_MAX, MEMORY_MIN};
-use exos_file_cache::{Client, Error, Opened, Options, Service, Status};
+use exos_file_cache::{Client, Error, Opened, Options, Request, Service, Status};
 use exos_replacement::PolicyName;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
@@ -194,12 +195,18 @@ fn what_is_no_file_to_keep_is_not_taken() {
                 .into(),
         ),
     ];
+    let asks = raw(&place.socket);
     for (what, file) in unsuitable {
+        let file = std::fs::File::from(file);
         let opened = client.open(&file).expect("it answers");
         assert!(
             matches!(opened, Opened::Not(Status::Unsuitable)),
             "{what}: {opened:?}"
         );
+        // Nor where the program does not look what it is.
+        let refused = client.statistics().expect("it answers").refused;
+        ask_with(&asks, Request::Open { file: 0 }, &file);
+        wait_until(&mut client, |statistics| statistics.refused == refused + 1);
     }
     let writer = writing();
     let file = std::fs::File::open(&path).expect("it is there");

@@ -37,8 +37,9 @@ pub fn give_up(account: &Account) -> Result<()> {
 /// As [`give_up`]; or it does not have them.
 pub fn give_up_but(account: &Account, kept: CapabilitySet) -> Result<()> {
     let what = || format!("cannot become {} with some capabilities", account.name);
+    let mend = "start it as root of the host, or of a namespace that has that user";
     thread::set_keep_capabilities(true).context(what)?;
-    set_ids(account).context(what)?;
+    set_ids(account).context(what).map_err(|e| e.mend(mend))?;
     set_capabilities(kept).context(what)?;
     thread::set_keep_capabilities(false).context(what)
 }
@@ -60,11 +61,7 @@ fn set_ids(account: &Account) -> rustix::io::Result<()> {
     if caps::has(CapabilitySet::SETPCAP) {
         bound_nothing()?;
     }
-    let groups: Vec<Gid> = account
-        .groups
-        .iter()
-        .map(|gid| Gid::from_raw(*gid))
-        .collect();
+    let groups = groups_of(account);
     // Anyone who is that user already, in these groups or fewer, may have no right to say so.
     let is_within = rustix::process::getgroups()?
         .iter()
