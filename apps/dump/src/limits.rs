@@ -93,9 +93,9 @@ pub const AHEAD_PIECE_COST: usize = 256;
 /// Names of a connection of QUIC that are known at once: its first two, and those of either side, of which the other allows some eight.
 pub const QUIC_NAMES_MAX: usize = 24;
 
-/// Those of them that stood in Initial packets alone, which anybody can write: the client's, the server's, that of a Retry packet, and once
+/// More of them, which stood in Initial packets alone, which anybody can write: the client's, the server's, that of a Retry packet, and once
 /// more where a version is negotiated. Others come with keys.
-pub const QUIC_INITIAL_NAMES_MAX: u8 = 6;
+pub const QUIC_INITIAL_NAMES_MAX: usize = 6;
 
 /// Streams of HTTP/3 that are followed of one side; servers allow some hundred requests at once.
 pub const FOLLOWED_STREAMS_MAX: usize = 256;
