@@ -43,7 +43,7 @@ pub const BATCH: usize = 256;
 pub const DECRYPTED_CONNECTIONS_MAX: usize = 1 << 14;
 
 /// Memory of all of them, with what waits for what comes before it, or for its key; beyond, those are forgotten that were not spoken of for
-/// longest. A connection of HTTP/3 in use has some 13 KB, so that some 4,000 are followed at once.
+/// longest. A connection of HTTP/3 in use has some 13 KB, so that 2,000 of them are followed, and up to 4,000.
 pub const HELD_BYTES_MAX: usize = 64 << 20;
 
 /// Memory of those that were spoken of since they were looked through last; as much have those of before.
