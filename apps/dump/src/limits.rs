@@ -42,13 +42,21 @@ pub const BATCH: usize = 256;
 /// Connections of TLS, and of QUIC, of which both sides are followed to be decrypted.
 pub const DECRYPTED_CONNECTIONS_MAX: usize = 1 << 14;
 
-/// Memory of all of them, with what waits for what comes before it, or for its key; beyond, the older half is forgotten.
+/// Memory of all of them, with what waits for what comes before it, or for its key; beyond, those are forgotten that were not spoken of for
+/// longest. A connection of HTTP/3 in use has some 13 KB, so that 2,000 of them are followed, and up to 4,000.
 pub const HELD_BYTES_MAX: usize = 64 << 20;
+
+/// Memory of those that were spoken of since they were looked through last; as much have those of before.
+pub const YOUNG_HELD_MAX: usize = 28 << 20;
+
+/// Memory of those that were silent for longer, if all of them have no more: they are kept with those of before. Both generations and these
+/// are [`HELD_BYTES_MAX`].
+pub const SILENT_HELD_MAX: usize = HELD_BYTES_MAX - 2 * YOUNG_HELD_MAX;
 
 /// Memory of one of them; beyond, it alone is given up. Both directions of TCP with all that they may have are less.
 pub const CONNECTION_HELD_MAX: usize = HELD_BYTES_MAX / 8;
 
-/// More than a connection keeps that gets on: it is given up when there is no room.
+/// More than a connection keeps that gets on: it is given up first when there is no room.
 pub const MUCH_BYTES: usize = 32 * 1024;
 
 /// Bytes of one side, in QUIC of one of its levels, that wait for a key. A program logs a key before it sends what that encrypts; the key of
@@ -84,6 +92,10 @@ pub const AHEAD_PIECE_COST: usize = 256;
 
 /// Names of a connection of QUIC that are known at once: its first two, and those of either side, of which the other allows some eight.
 pub const QUIC_NAMES_MAX: usize = 24;
+
+/// More of them, which stood in Initial packets alone, which anybody can write: the client's, the server's, that of a Retry packet, and once
+/// more where a version is negotiated. Others come with keys.
+pub const QUIC_INITIAL_NAMES_MAX: usize = 6;
 
 /// Streams of HTTP/3 that are followed of one side; servers allow some hundred requests at once.
 pub const FOLLOWED_STREAMS_MAX: usize = 256;

@@ -1,4 +1,4 @@
-//! A file that a program has open here: what is taken, and of whom.
+//! A file that a program has open here: what is taken, and from which users.
 
 use crate::passed::Passed;
 use crate::protocol::Status;
@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 pub(crate) enum Audience {
     /// The programs of one user: any file that one of them has opened.
     User,
-    /// Several users, of whom each reads all that is kept: files that anybody may read.
+    /// Several users, each of which reads all that is kept: files that anybody may read.
     Host,
 }
 

@@ -81,11 +81,12 @@ impl Acme {
     ///
     /// # Errors
     ///
-    /// The folder cannot be made or written.
+    /// The folder cannot be made or written, or the program that answers in DNS not started.
     pub fn of(config: &Config, has_stack: bool) -> Result<Option<Arc<Acme>>, Error> {
         let Some(wanted) = Wanted::of(config) else {
             return Ok(None);
         };
+        wanted.config.check_hook(&config.user)?;
         wanted.store.make(&config.user)?;
         let desk = has_stack.then(Desk::new).transpose()?;
         Ok(Some(Arc::new(Acme {
@@ -108,12 +109,13 @@ impl Acme {
     ///
     /// # Errors
     ///
-    /// Its folder cannot be made or written.
+    /// As of [`Acme::of`].
     pub fn reload(&self, config: &Config) -> Result<(), Error> {
         let Some(wanted) = Wanted::of(config) else {
             return Ok(());
         };
         // Privilege was given up, if it was to be.
+        wanted.config.check_hook(&Default::default())?;
         wanted.store.make(&Default::default())?;
         *lock(&self.wanted) = Arc::new(wanted);
         Ok(())

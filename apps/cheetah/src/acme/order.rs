@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use exos_program::UserArgs;
 use exos_tls::certificate::UnixSecs;
 use exos_tls::client::Trust;
 use instant_acme::{
@@ -22,7 +23,7 @@ use super::problem::{is, is_about_account, is_about_replacing, not_shown, text};
 use super::schedule::Failure;
 use super::store::{Contact, Lock, Store};
 use crate::config::AcmeConfig;
-use crate::limits::{ACME_ORDER_TIME, ACME_PUBLISH_TIME};
+use crate::limits::{ACME_CHALLENGES_MAX, ACME_ORDER_TIME, ACME_PUBLISH_TIME};
 
 /// Why there is no certificate.
 #[derive(Debug)]
@@ -79,6 +80,9 @@ impl Shop<'_> {
     /// this one takes its place, where it gives advice (RFC 9773 §5).
     pub(super) fn order(&self, name: &str, kind: Kind, _lock: &Lock) -> Result<(), Failed> {
         let here = Failed::here;
+        // Authorities count orders that come to nothing, too.
+        let hook = self.config.check_hook(&UserArgs::default());
+        hook.map_err(|e| here(e.to_string()))?;
         // One that cannot be kept is not ordered: authorities count what they sign, a few of a name in a week.
         let room = self.store.make_room(name);
         room.map_err(|e| here(format!("nothing is ordered that cannot be kept: {e}")))?;
@@ -108,15 +112,26 @@ impl Shop<'_> {
         })
     }
 
-    /// Has the records of dns-01 go that were set. Where the program cannot, the records do no harm.
+    /// Has the records of dns-01 go that were set. One that the program cannot take away is tried again with the next order, unless there are
+    /// too many of them, or no program any more.
     fn take_records_away(&self) {
-        let Some(hook) = &self.config.dns_hook else {
-            return;
-        };
         let all = self.store.challenges().unwrap_or_default();
+        let is_full = all.len() == ACME_CHALLENGES_MAX;
         for challenge in all.iter().filter(|it| it.kind == Kind::Dns) {
-            if let Err(error) = hook::call(hook, Act::Clear, challenge) {
-                exos_program::warn!("exos serve: {error}");
+            let cleared = match &self.config.dns_hook {
+                Some(hook) => hook::call(hook, Act::Clear, challenge),
+                None => Err("there is no dns_hook any more that takes it away".to_owned()),
+            };
+            if let Err(error) = &cleared {
+                exos_program::warn!(
+                    "exos serve: a record for {} may stay in DNS, where it does no harm: {error}",
+                    challenge.name
+                );
+            }
+            if (cleared.is_ok() || self.config.dns_hook.is_none() || is_full)
+                && let Err(error) = self.store.remove_challenge(challenge)
+            {
+                exos_program::warn!("exos serve: cannot remove an old challenge: {error}");
             }
         }
     }
@@ -429,6 +444,41 @@ mod tests {
         ] {
             let failed = shop.failed("a.test", obstacle, &client);
             assert_eq!(failed.failure, wanted, "{}", failed.what);
+        }
+    }
+
+    /// A record that could not be taken away is tried again, one that could is not, and none is known of when there is no program any more.
+    #[test]
+    fn records_are_taken_away_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = "[acme]\nstate = \"state\"\n[[site]]\nroot = \"a\"\nnames = [\"a.test\"]";
+        let config = Config::parse(&folder.path().join("serve.toml"), text).unwrap();
+        let mut config = config.acme.unwrap();
+        let store = config.store();
+        store.make(&UserArgs::default()).unwrap();
+        let record = Challenge {
+            kind: Kind::Dns,
+            name: "a.test".to_owned(),
+            token: "token".to_owned(),
+            key_authorization: "value".to_owned(),
+        };
+        for (program, is_left) in [
+            (Some("/bin/true"), false),
+            (Some("/bin/false"), true),
+            (None, false),
+        ] {
+            store.add_challenge(&record).unwrap();
+            config.dns_hook = program.map(Into::into);
+            let shop = Shop {
+                config: &config,
+                store: &store,
+                challenges: &Challenges::default(),
+                ways: &Arc::default(),
+            };
+            shop.take_records_away();
+            store.clear_challenges().unwrap();
+            let left = !store.challenges().unwrap().is_empty();
+            assert_eq!(left, is_left, "{program:?}");
         }
     }
 }

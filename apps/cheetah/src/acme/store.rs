@@ -21,11 +21,15 @@ use std::path::{Path, PathBuf};
 use exos::Error;
 use exos_program::UserArgs;
 use exos_tls::certificate::UnixSecs;
+use rustix::process::geteuid;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::challenges::{Challenge, Kind};
 use crate::limits::{ACME_CERTIFICATE_ROOM, ACME_CHALLENGES_MAX, ACME_FILE_LEN_MAX};
+
+/// Of a folder's mode: what is in it is renamed and removed by its owner alone, or that of the folder (inode(7)).
+const STICKY: u32 = 0o1000;
 
 /// The folder.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -97,20 +101,30 @@ impl Store {
             (_, made) => made.map_err(fail)?,
         }
         user.as_user(|| self.try_writing().map_err(fail))?;
+        let owner = user.user.as_ref().map(|user| user.uid);
+        let owner = owner.unwrap_or_else(|| geteuid().as_raw());
         // In the outermost, too: who can rename what is in it puts another folder there.
-        let all = [state, &self.folder, &folders[0], &folders[1]];
-        let for_others = all.into_iter().find(|folder| {
-            let about = folder.metadata();
-            about.is_ok_and(|about| about.mode() & 0o022 != 0)
-        });
-        match for_others {
-            None => Ok(()),
-            Some(folder) => Err(Error::new(format!(
-                "others can write to {}, in which keys of certificates are",
-                folder.display()
+        for folder in [state, &self.folder, &folders[0], &folders[1]] {
+            let about = user.as_user(|| folder.metadata().map_err(fail))?;
+            let in_it = user.as_user(|| self.folder.symlink_metadata().map_err(fail))?;
+            let in_it = (folder == state).then(|| in_it.uid());
+            if !may_others_replace((about.mode(), about.uid(), about.gid()), in_it, owner) {
+                continue;
+            }
+            let command = match in_it.is_some() && about.mode() & STICKY != 0 {
+                false => format!("chmod go-w {}", folder.display()),
+                true if is_of(about.uid(), owner) => {
+                    format!("chown {owner} {}", self.folder.display())
+                }
+                true => format!("chown {owner} {}", folder.display()),
+            };
+            let folder = folder.display();
+            return Err(Error::new(format!(
+                "others can replace what is in {folder}, where keys of certificates are"
             ))
-            .mend(format!("do: chmod go-w {}", folder.display()))),
+            .mend(format!("do: {command}")));
         }
+        Ok(())
     }
 
     fn try_writing(&self) -> io::Result<()> {
@@ -291,17 +305,48 @@ impl Store {
         write(&folder, &challenge.token, &serde_json::to_vec(challenge)?)
     }
 
-    /// Removes all challenges; for who has the lock, since others ask for nothing.
+    /// Removes a challenge.
+    ///
+    /// # Errors
+    ///
+    /// The folder cannot be written.
+    pub fn remove_challenge(&self, challenge: &Challenge) -> io::Result<()> {
+        let file = self.folder.join("challenges").join(&challenge.token);
+        absent(fs::remove_file(file))
+    }
+
+    /// Removes all challenges but those of dns-01, of which records may be left; for who has the lock, since others ask for nothing.
     ///
     /// # Errors
     ///
     /// The folder cannot be written.
     pub fn clear_challenges(&self) -> io::Result<()> {
         for entry in fs::read_dir(self.folder.join("challenges"))? {
-            absent(fs::remove_file(entry?.path()))?;
+            let file = entry?.path();
+            let challenge: Option<Challenge> = read_json(&file).ok().flatten();
+            if challenge.is_none_or(|it| it.kind != Kind::Dns) {
+                absent(fs::remove_file(file))?;
+            }
         }
         Ok(())
     }
+}
+
+/// Others than this user and root can replace what is in a folder of this mode, user and group, by the bits for group and others. Of the
+/// outermost it is said whose the one folder `in_it` is: where the sticky bit is set, others can add to it, but neither rename nor remove
+/// what is not theirs (inode(7)). What is added to an inner one is a key. What is for root's own group is for nobody else.
+fn may_others_replace((mode, uid, gid): (u32, u32, u32), in_it: Option<u32>, user: u32) -> bool {
+    let for_others = match gid {
+        0 => mode & 0o002,
+        _ => mode & 0o022,
+    };
+    let is_kept = mode & STICKY != 0 && is_of(uid, user) && in_it.is_some_and(|it| is_of(it, user));
+    for_others != 0 && !is_kept
+}
+
+/// What is this user's, or root's.
+fn is_of(uid: u32, user: u32) -> bool {
+    uid == user || uid == 0
 }
 
 /// The name of an authority's folder: its host, and what is behind it.
@@ -430,7 +475,9 @@ mod tests {
         let (_folder, store) = store();
         let state = store.folder.parent().unwrap();
         for folder in [&store.folder.join("certificates"), &store.folder, state] {
-            for (mode, is_good) in [(0o777, false), (0o770, false), (0o755, true)] {
+            // As root's the group is nobody else's.
+            let is_root = folder.metadata().unwrap().gid() == 0;
+            for (mode, is_good) in [(0o777, false), (0o770, is_root), (0o755, true)] {
                 fs::set_permissions(folder, fs::Permissions::from_mode(mode)).unwrap();
                 let made = store.make(&UserArgs::default());
                 assert_eq!(made.is_ok(), is_good, "{mode:o}");
@@ -439,6 +486,32 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Of whom folders are, and who is in their group, counts.
+    #[test]
+    fn what_others_cannot_replace_is_good() {
+        const USER: u32 = 7;
+        const OTHER: u32 = 8;
+        for (mode, uid, gid, in_it, is_bad) in [
+            (0o755, USER, USER, Some(USER), false),
+            (0o770, USER, 0, None, false), // Root's own group.
+            (0o777, USER, 0, None, true),
+            (0o2775, USER, OTHER, Some(USER), true),
+            (0o1777, 0, 0, Some(USER), false), // As /tmp.
+            (0o1770, USER, OTHER, Some(0), false),
+            (0o1777, OTHER, 0, Some(USER), true),
+            (0o1777, 0, 0, Some(OTHER), true),
+            (0o1777, USER, 0, None, true),
+        ] {
+            let about = (mode, uid, gid);
+            let said = may_others_replace(about, in_it, USER);
+            assert_eq!(said, is_bad, "{mode:o} {uid} {gid} {in_it:?}");
+        }
+        let (_folder, store) = store();
+        let state = store.folder.parent().unwrap();
+        fs::set_permissions(state, fs::Permissions::from_mode(0o1777)).unwrap();
+        store.make(&UserArgs::default()).unwrap();
     }
 
     #[test]
@@ -508,7 +581,21 @@ mod tests {
         for token in ["", "../account.json", "a/b", ".a.new", &"a".repeat(201)] {
             store.add_challenge(&challenge(token)).unwrap_err();
         }
+        let of_dns = Challenge {
+            kind: Kind::Dns,
+            ..challenge("dns")
+        };
+        store.add_challenge(&of_dns).unwrap();
         store.clear_challenges().unwrap();
+        let of_dns = [of_dns];
+        assert_eq!(
+            store.challenges().unwrap(),
+            of_dns,
+            "its record may be there"
+        );
+        for _ in 0..2 {
+            store.remove_challenge(&of_dns[0]).unwrap();
+        }
         assert_eq!(store.challenges().unwrap(), []);
     }
 

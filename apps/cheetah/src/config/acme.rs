@@ -5,7 +5,9 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use exos::Error;
+use exos_program::UserArgs;
 use exos_program::config::Source;
+use rustix::fs::{Access, AtFlags, CWD, accessat};
 use toml::Spanned;
 
 use super::Config;
@@ -88,6 +90,25 @@ impl AcmeConfig {
     /// The folder of its authority.
     pub fn store(&self) -> Store {
         Store::of(&self.state, &self.directory)
+    }
+
+    /// The user who serves may start the program that answers in DNS, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// It may not.
+    pub fn check_hook(&self, user: &UserArgs) -> Result<(), Error> {
+        let Some(hook) = &self.dns_hook else {
+            return Ok(());
+        };
+        let may = user.as_user(|| Ok(accessat(CWD, hook, Access::EXEC_OK, AtFlags::EACCESS)))?;
+        may.map_err(|e| {
+            let hook = hook.display();
+            let who = user.user.as_ref().map_or("this user", |it| &it.name);
+            Error::io(format!("{who} cannot start {hook}"), e).mend(format!(
+                "do: chmod a+rx {hook}, and a+x each folder above it"
+            ))
+        })
     }
 }
 

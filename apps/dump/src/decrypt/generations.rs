@@ -1,10 +1,13 @@
-//! Connections that are followed, in two generations: when the younger one is full, the older one is forgotten. What is still spoken of
-//! moves to the younger one. All that they keep has one bound, and each a share of it.
+//! Connections that are followed, in two generations: when the younger one is full, by number or by bytes, the older one is forgotten. What
+//! is still spoken of moves to the younger one, which is empty then: so it stays as long as others do not fill a whole generation between two
+//! of its packets. All that they keep has one bound, and each generation and each connection a share of it.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use crate::limits::{CONNECTION_HELD_MAX, DECRYPTED_CONNECTIONS_MAX, HELD_BYTES_MAX};
+use crate::limits::{
+    CONNECTION_HELD_MAX, DECRYPTED_CONNECTIONS_MAX, MUCH_BYTES, SILENT_HELD_MAX, YOUNG_HELD_MAX,
+};
 
 /// What is followed.
 pub(super) trait Follow {
@@ -30,7 +33,8 @@ impl<C: Follow> Follow for Box<C> {
 pub(super) struct Generations<K, C> {
     young: HashMap<K, C>,
     old: HashMap<K, C>,
-    held: usize,
+    /// Bytes of the younger one.
+    young_held: usize,
 }
 
 impl<K, C> Default for Generations<K, C> {
@@ -38,7 +42,7 @@ impl<K, C> Default for Generations<K, C> {
         Self {
             young: HashMap::new(),
             old: HashMap::new(),
-            held: 0,
+            young_held: 0,
         }
     }
 }
@@ -51,9 +55,13 @@ impl<K: Eq + Hash, C: Follow> Generations<K, C> {
 
     /// Takes a connection out.
     pub(super) fn take(&mut self, key: &K) -> Option<C> {
-        let known = self.young.remove(key).or_else(|| self.old.remove(key));
-        self.held -= known.as_ref().map_or(0, C::held);
-        known
+        match self.young.remove(key) {
+            Some(known) => {
+                self.young_held -= known.held();
+                Some(known)
+            }
+            None => self.old.remove(key),
+        }
     }
 
     /// Keeps a connection, and gives those that are forgotten for it.
@@ -61,34 +69,38 @@ impl<K: Eq + Hash, C: Follow> Generations<K, C> {
         if connection.held() > CONNECTION_HELD_MAX {
             connection.let_go_of_much(); // Else all others would go for this one.
         }
-        self.held += connection.held();
-        let mut forgotten = HashMap::new();
+        let held = connection.held();
         let is_full = self.young.len() >= DECRYPTED_CONNECTIONS_MAX / 2;
-        if is_full || self.held > HELD_BYTES_MAX {
-            let old = std::mem::take(&mut self.young);
-            forgotten = std::mem::replace(&mut self.old, old);
-            self.count_held(&connection);
-        }
-        if self.held > HELD_BYTES_MAX {
-            // Those that hold much wait for what may never come; all others go on.
-            self.old.values_mut().for_each(C::let_go_of_much);
-            self.count_held(&connection);
-        }
+        let forgotten = match is_full || self.young_held + held > YOUNG_HELD_MAX {
+            true => self.turn(),
+            false => HashMap::new(),
+        };
+        self.young_held += held;
         self.young.insert(key, connection);
         forgotten
     }
 
-    /// Counts the bytes of all that are old, and of this one.
-    fn count_held(&mut self, connection: &C) {
-        let held = self.old.values().map(C::held).sum::<usize>();
-        self.held = held + connection.held();
+    /// Makes the younger generation the older one, and gives that which is forgotten.
+    fn turn(&mut self) -> HashMap<K, C> {
+        let young = std::mem::take(&mut self.young);
+        self.young_held = 0;
+        let mut forgotten = std::mem::replace(&mut self.old, young);
+        if self.old.len() + forgotten.len() <= DECRYPTED_CONNECTIONS_MAX / 2 {
+            // Those that hold much wait for what may never come; where they alone were too many bytes, all others go on.
+            let little = forgotten.values().map(C::held);
+            if little.filter(|held| *held <= MUCH_BYTES).sum::<usize>() <= SILENT_HELD_MAX {
+                let little = forgotten.extract_if(|_, it| it.held() <= MUCH_BYTES);
+                self.old.extend(little);
+            }
+        }
+        forgotten
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::MUCH_BYTES;
+    use crate::limits::HELD_BYTES_MAX;
 
     /// Bytes that it keeps.
     struct Held(usize);
@@ -103,6 +115,14 @@ mod tests {
                 self.0 = 0;
             }
         }
+    }
+
+    fn held(all: &Generations<usize, Held>) -> usize {
+        all.young
+            .values()
+            .chain(all.old.values())
+            .map(|it| it.0)
+            .sum()
     }
 
     /// What is spoken of stays, and what is forgotten is given back once.
@@ -122,7 +142,7 @@ mod tests {
         }
         assert!(all.take(&1).is_none() && all.take(&0).is_some());
         assert!(forgotten <= 2 * DECRYPTED_CONNECTIONS_MAX);
-        assert_eq!(all.held, all.young.len() + all.old.len());
+        assert_eq!(all.young_held, all.young.len());
     }
 
     #[test]
@@ -130,7 +150,7 @@ mod tests {
         let mut all = Generations::default();
         for key in 0..4 * (HELD_BYTES_MAX >> 20) {
             all.keep(key, Held(1 << 20));
-            assert!(all.held <= HELD_BYTES_MAX + (1 << 20));
+            assert!(held(&all) <= HELD_BYTES_MAX);
         }
         // One that keeps little goes on beside those that keep much.
         all.keep(usize::MAX, Held(100));
@@ -140,6 +160,36 @@ mod tests {
         assert_eq!(all.take(&usize::MAX).map(|it| it.0), Some(100));
     }
 
+    /// Those that speak stay beside as many others as come, whatever these hold, and so do all where half of the bound is enough for them.
+    #[test]
+    fn what_is_spoken_of_stays() {
+        for others in [1000, 20_000, MUCH_BYTES, 100_000, CONNECTION_HELD_MAX] {
+            let mut all = Generations::default();
+            let speaking = [(usize::MAX, 20_000), (usize::MAX - 1, 300_000)];
+            for (key, bytes) in speaking {
+                all.keep(key, Held(bytes));
+            }
+            for nth in 0..4 * DECRYPTED_CONNECTIONS_MAX {
+                all.keep(nth, Held(others));
+                for (key, bytes) in speaking {
+                    let known = all.take(&key).expect("it is spoken of");
+                    assert_eq!(known.0, bytes, "beside {others}");
+                    all.keep(key, known);
+                }
+            }
+            assert!(held(&all) <= HELD_BYTES_MAX);
+        }
+        let mut all = Generations::default();
+        let count = YOUNG_HELD_MAX / 20_000;
+        for _ in 0..3 {
+            for key in 0..count {
+                let known = all.take(&key).unwrap_or(Held(20_000));
+                all.keep(key, known);
+            }
+        }
+        assert!((0..count).all(|key| all.take(&key).is_some()));
+    }
+
     /// Whatever one of them holds, the others stay.
     #[test]
     fn one_that_keeps_too_much_goes_alone() {
@@ -147,7 +197,7 @@ mod tests {
         all.keep(0, Held(100));
         for _ in 0..3 {
             all.keep(1, Held(2 * HELD_BYTES_MAX));
-            assert!(all.held <= HELD_BYTES_MAX);
+            assert!(held(&all) <= HELD_BYTES_MAX);
             assert_eq!(all.take(&1).map(|it| it.0), Some(0));
         }
         assert_eq!(all.take(&0).map(|it| it.0), Some(100));

@@ -10,6 +10,8 @@ use crate::corpus::quic_bodies::{
 
 /// Somebody else, who sees the connection.
 const OTHER: End = ([6, 6, 6, 6], 1);
+/// EncryptedExtensions with HTTP/3, and without early data.
+const EXTENSIONS: [u8; 15] = *b"\x08\0\0\x0b\0\x09\0\x10\0\x05\0\x03\x02h3";
 const OUT: (End, End) = (ENDS[0], ENDS[1]);
 const IN: (End, End) = (ENDS[1], ENDS[0]);
 
@@ -153,6 +155,77 @@ fn names_of_others_are_not_taken() {
     let theirs = initial(&keys, (b"evilevil", &IDS[1]), 0, &[1]);
     assert!(capture.show((OTHER, ENDS[1]), &theirs).contains("PING"));
     capture.expect_request(1, "/two");
+}
+
+/// To the identifier of a Retry packet that was not captured, or in another connection of a tool with a fixed identifier.
+#[test]
+fn a_client_that_begins_again_keeps_its_identifier() {
+    for client in [ENDS[0], (ENDS[0].0, 1999)] {
+        let mut capture = Capture::new();
+        let keys = Keys::initial(b"retrying", false);
+        let first = initial(&keys, (b"retrying", &IDS[0]), 0, &hello(false));
+        capture.show((client, ENDS[1]), &first);
+        capture.begin(OUT, FIRST_ID, IDS);
+        capture.expect_request(0, "/x");
+        let ids = [IDS[0], *b"server_2"];
+        capture.begin((client, ENDS[1]), *b"another1", ids);
+        let request = short(3, &ids[1], 0, &request(0, "/y"));
+        let said = capture.show((client, ENDS[1]), &request);
+        assert!(said.contains("GET /y"), "{said}");
+    }
+    // Others do not have it so.
+    let mut capture = Capture::new();
+    let keys = [false, true].map(|is_server| Keys::initial(&FIRST_ID, is_server));
+    let hellos = [hello(false), hello(true)];
+    capture.show(OUT, &initial(&keys[0], (&FIRST_ID, &IDS[0]), 0, &hellos[0]));
+    let evil = Keys::initial(b"evilevil", false);
+    let theirs = initial(&evil, (b"evilevil", &IDS[0]), 0, &hellos[0]);
+    assert!(
+        capture
+            .show((OTHER, ENDS[1]), &theirs)
+            .contains("ClientHello")
+    );
+    let said = capture.show(IN, &initial(&keys[1], (&IDS[0], &IDS[1]), 0, &hellos[1]));
+    assert!(said.contains("ServerHello"), "{said}");
+}
+
+/// Numbers, acknowledgements and identifiers that are not the ends', before the server is heard.
+#[test]
+fn initial_packets_of_others_keep_no_answer_away() {
+    let keys = [false, true].map(|is_server| Keys::initial(&FIRST_ID, is_server));
+    let ack = [&[2][..], &(0xc0_u64 << 56 | 1 << 40).to_be_bytes(), &[0; 3]].concat();
+    let forged = [
+        vec![initial(&keys[0], (&FIRST_ID, b"evil1234"), 5, &ack)],
+        // As far as two bytes lead.
+        (1..6)
+            .map(|nth| initial(&keys[1], (&IDS[0], b"evil1234"), 0x7000 * nth, &[1]))
+            .collect(),
+        (0..60_u64)
+            .map(|nth| (nth as u32, (1000 + nth).to_be_bytes()))
+            .map(|(nth, id)| initial(&keys[1], (&IDS[0], &id), nth, &[1]))
+            .collect(),
+    ];
+    for packets in forged {
+        let mut capture = Capture::new();
+        capture.show(
+            OUT,
+            &initial(&keys[0], (&FIRST_ID, &IDS[0]), 0, &hello(false)),
+        );
+        for packet in packets {
+            let said = capture.show((OTHER, ENDS[1]), &packet);
+            assert!(said.contains('{'), "{said}");
+        }
+        let answer = initial(&keys[1], (&IDS[0], &IDS[1]), 0, &hello(true));
+        let said = capture.show(IN, &answer);
+        assert!(said.contains("ServerHello"), "{said}");
+        capture.expect_request(0, "/x");
+        let message = crypto(0, &EXTENSIONS);
+        let head = long_head(0xe0, &IDS[0], &IDS[1], message.len());
+        let said = capture.show(IN, &Keys::new(&[2; 32]).seal(&head, 0, &message));
+        assert!(said.contains("EncryptedExtensions"), "{said}");
+        capture.expect_request(1, "/y");
+        assert!(capture.server(0, &[1]).contains("{PING"));
+    }
 }
 
 /// A Retry packet without the tag of RFC 9001 §5.8, and a list with the version that is spoken (RFC 9000 §6.2).
@@ -299,6 +372,23 @@ fn early_data_that_is_refused_comes_again() {
         assert!(said.contains("STREAM 0"), "{said}");
         assert!(!is_taken || !said.contains("GET"), "{said}");
     }
+}
+
+/// Requests that were captured ahead of what the server has said first.
+#[test]
+fn streams_go_on_without_early_data() {
+    let mut capture = Capture::begun();
+    let request = request(0, "/x");
+    // Its frame of HTTP/3 in two parts.
+    let body = &request[13..];
+    let said = capture.client(0, &stream(0, 0, &body[..5]));
+    assert!(said.contains("STREAM 0"), "{said}");
+    let message = crypto(0, &EXTENSIONS);
+    let head = long_head(0xe0, &IDS[0], &IDS[1], message.len());
+    let said = capture.show(IN, &Keys::new(&[2; 32]).seal(&head, 0, &message));
+    assert!(said.contains("EncryptedExtensions"), "{said}");
+    let said = capture.client(1, &stream(0, 5, &body[5..]));
+    assert!(said.contains("GET /x"), "{said}");
 }
 
 /// The memory that a printer has after some packets, by what the allocator gives.

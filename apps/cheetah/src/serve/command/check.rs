@@ -40,7 +40,9 @@ pub(super) fn check(config: &Config, on_sockets: bool) -> Result<ExitCode, Error
     }
     let keys = Acceptor::of(&checked, None).err();
     let log = config.user.as_user(|| log(config)).err();
-    let others = log.into_iter().chain(keys).chain(links);
+    let acme = config.acme.as_ref();
+    let hook = acme.and_then(|acme| acme.check_hook(&config.user).err());
+    let others = log.into_iter().chain(keys).chain(hook).chain(links);
     let others = others.chain(places.as_ref().err().map(copy));
     let (sites, wrong) = match sites {
         Ok(sites) => (Some(sites), Vec::new()),

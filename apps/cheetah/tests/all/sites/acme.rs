@@ -1,10 +1,13 @@
 //! Certificates that come by themselves: what is configured, and what an authority is answered.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use exos_cheetah::acme::Acme;
 use exos_cheetah::acme::challenges::{Challenge, Kind};
 use exos_cheetah::config::{Config, Managed};
+use exos_program::UserArgs;
 
 use super::access::ANN;
 use super::{Folder, body, get, status, values};
@@ -80,6 +83,44 @@ fn answers_in_dns_take_a_program() {
             files,
             [Some("a.test.pem".as_ref()), Some("_.a.test.pem".as_ref())]
         );
+    }
+}
+
+/// The program is started by the user who serves, whatever the one may who starts the server.
+#[test]
+fn answers_in_dns_are_the_serving_users() {
+    let folder = tempfile::tempdir().unwrap();
+    let hook = folder.path().join("hook");
+    std::fs::write(&hook, "#!/bin/sh\n").unwrap();
+    let text = format!(
+        "[acme]\ndns_hook = \"{}\"\n[[site]]\nroot = \"a\"\nnames = [\"a.test\"]",
+        hook.display()
+    );
+    let mode = |file: &Path, mode| {
+        std::fs::set_permissions(file, Permissions::from_mode(mode)).unwrap();
+    };
+    mode(&hook, 0o700);
+    let acme = parse(&text).unwrap().acme.unwrap();
+    acme.check_hook(&UserArgs::default()).unwrap();
+    if !rustix::process::geteuid().is_root() {
+        return; // Who may not become another starts it as itself.
+    }
+    let nobody = UserArgs {
+        user: Some("65534:65534".parse().unwrap()),
+    };
+    for (of_folder, of_hook, is_good) in [
+        (0o700, 0o755, false),
+        (0o755, 0o700, false),
+        (0o755, 0o755, true),
+    ] {
+        mode(folder.path(), of_folder);
+        mode(&hook, of_hook);
+        let checked = acme.check_hook(&nobody);
+        assert_eq!(checked.is_ok(), is_good, "{of_folder:o} {of_hook:o}");
+        if let Err(error) = checked {
+            let said = error.to_string();
+            assert!(said.contains("cannot start /"), "{said}");
+        }
     }
 }
 

@@ -91,9 +91,15 @@ pub(super) struct Connection {
     halves: [Half; 2],
     /// Names under which it is found.
     pub(super) names: Vec<Name>,
+    /// More of them, which Initial packets alone have said.
+    pub(super) initial_names: Vec<Name>,
     /// Identifiers that were told, by which this side is reached from now on; and whether somebody with keys has said so.
     pub(super) told_ids: Vec<(Id, Side, bool)>,
     was_retried: bool,
+    /// The server's hello has come.
+    is_answered: bool,
+    /// The streams of the client have nothing but early data.
+    has_only_early: bool,
     /// The server does not speak the client's version: another hello is to come.
     begins_again: bool,
     /// The client has keys of its own, and Initial packets are anybody's (RFC 9001 §4.9.1).
@@ -125,8 +131,11 @@ impl Connection {
             observer: QuicObserver::default(),
             halves: [Half::new(), Half::new()],
             names: Vec::new(),
+            initial_names: Vec::new(),
             told_ids: Vec::new(),
             was_retried: false,
+            is_answered: false,
+            has_only_early: false,
             begins_again: false,
             is_past_initial: false,
             was_told_of_key: false,
@@ -134,18 +143,23 @@ impl Connection {
         }
     }
 
+    pub(super) fn all_names(&self) -> impl Iterator<Item = &Name> {
+        self.names.iter().chain(&self.initial_names)
+    }
+
     /// An Initial packet to this identifier, of a client of this address and identifier, begins another connection: the server of this one has
     /// answered, and its client goes on with another identifier.
     pub(super) fn is_other(&self, destination: Id, client: (Endpoint, Id)) -> bool {
-        let is_answered = self.is_over || self.halves[1].largest[0].is_some();
-        is_answered && destination == self.first_id && client != self.begun_by
+        (self.is_over || self.is_answered)
+            && destination == self.first_id
+            && client != self.begun_by
     }
 
     /// A Retry packet: the server has its client begin again with this identifier, once and before any other answer (RFC 9000 §17.2.5). What
     /// others have sent has another tag.
     pub(super) fn retry(&mut self, source: Id, version: u32, packet: &[u8]) {
         if !self.was_retried
-            && self.halves[1].largest[0].is_none()
+            && !self.is_answered
             && is_retry(version, self.first_id.bytes(), packet)
         {
             self.was_retried = true;
@@ -158,13 +172,13 @@ impl Connection {
     /// A Version Negotiation packet: the server does not speak the client's version. One that lists that is to be passed over (RFC 9000 §6.2).
     pub(super) fn negotiate(&mut self, versions: &[u8]) {
         let (versions, _) = versions.as_chunks::<4>();
-        self.begins_again =
-            self.halves[1].largest[0].is_none() && !versions.contains(&self.version.to_be_bytes());
+        self.begins_again |= !self.is_answered && !versions.contains(&self.version.to_be_bytes());
     }
 
     fn begin_again(&mut self) {
         self.halves = [Half::new(), Half::new()];
         self.observer = QuicObserver::default();
+        (self.is_answered, self.has_only_early) = (false, false);
     }
 
     /// Takes a packet; true when it was decrypted.
@@ -224,7 +238,7 @@ impl Connection {
         let half = &mut self.halves[at(side)];
         let largest = half.largest[level.space()];
         let mut plain = Vec::new();
-        let mut open = |keys: &mut PacketKeys| {
+        let mut open_behind = |keys: &mut PacketKeys, largest| {
             let bytes = packet.bytes.as_ref();
             let opened = keys.open(bytes, packet.number_at, largest, &mut plain)?;
             plain.drain(..opened.frames.start);
@@ -235,9 +249,13 @@ impl Connection {
             (Level::Initial, _) if self.is_past_initial => None,
             (Level::Initial, _) => {
                 let keys = PacketKeys::initial(version, self.first_id.bytes(), side);
-                keys.and_then(|mut keys| open(&mut keys))
+                // The largest may be anybody's, too: real ones are small.
+                keys.and_then(|mut keys| {
+                    let mut each = [largest, None].into_iter();
+                    each.find_map(|largest| open_behind(&mut keys, largest))
+                })
             }
-            (_, Some(keys)) => open(keys),
+            (_, Some(keys)) => open_behind(keys, largest),
             (_, kept) => {
                 let candidates = self.observer.keys(side, level, version, log);
                 if candidates.is_empty() {
@@ -245,7 +263,7 @@ impl Connection {
                 }
                 let mut each = candidates.into_iter();
                 each.find_map(|mut keys| {
-                    let number = open(&mut keys)?;
+                    let number = open_behind(&mut keys, largest)?;
                     *kept = Some(Box::new(keys));
                     Some(number)
                 })
@@ -334,13 +352,14 @@ impl Connection {
             };
             shown.tell(Told::Frame(frame.line));
             match frame.content {
+                Content::Ack(_) if level == Level::Initial => {} // Anybody's.
                 Content::Ack(number) => {
                     // By what was acknowledged its sender chooses how much of a number it sends (RFC 9000 §A.2).
                     let largest = &mut self.halves[1 - at(side)].largest[level.space()];
                     *largest = (*largest).max(Some(number));
                 }
                 Content::Crypto { offset, data } => self.crypto(side, level, (offset, data), shown),
-                Content::Stream(part) => self.stream(side, &part, shown),
+                Content::Stream(part) => self.stream((side, level), &part, shown),
                 Content::NewId(id) => {
                     self.told_ids.extend(Id::new(id).map(|id| (id, side, true)));
                 }
@@ -363,8 +382,11 @@ impl Connection {
             Err(obstacle) => return self.end(&format!("not decrypted: {obstacle}"), shown),
         };
         for message in messages {
+            let kind = HandshakeType::from(message[0]);
+            self.is_answered |= side == Side::Server && kind == HandshakeType::ServerHello;
             let told = Told::message(message);
-            if let Told::Message(HandshakeType::EncryptedExtensions) = told
+            if kind == HandshakeType::EncryptedExtensions
+                && self.has_only_early
                 && !self.observer.takes_early_data()
             {
                 // What the client has sent before, it sends again (RFC 9001 §4.6.2).
@@ -374,9 +396,13 @@ impl Connection {
         }
     }
 
-    fn stream(&mut self, side: Side, part: &StreamPart<'_>, shown: &mut Shown) {
+    fn stream(&mut self, (side, level): (Side, Level), part: &StreamPart<'_>, shown: &mut Shown) {
         if self.observer.may_speak(HTTP3) {
             let http3 = &mut self.halves[at(side)].http3;
+            if side == Side::Client {
+                let is_early = level == Level::Early;
+                self.has_only_early = is_early && (http3.is_none() || self.has_only_early);
+            }
             http3.get_or_insert_default().take(part, shown);
         }
     }
@@ -398,7 +424,7 @@ impl Follow for Connection {
         let halves = self.halves.iter().map(Half::held).sum::<usize>();
         // Each is here, and in a table that is half empty at most.
         let name = 2 * size_of::<Name>() + 2 * size_of::<(Name, Reached)>();
-        size_of::<Self>() + halves + self.names.len() * name + self.observer.held()
+        size_of::<Self>() + halves + self.all_names().count() * name + self.observer.held()
     }
 
     fn let_go_of_much(&mut self) {
@@ -410,4 +436,27 @@ impl Follow for Connection {
 
 fn at(side: Side) -> usize {
     usize::from(side == Side::Server)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    /// RFC 9000 §6.2: a list with the version that is spoken is passed over, and takes nothing back.
+    #[test]
+    fn lists_with_the_version_change_nothing() {
+        let id = Id::new(b"12345678").expect("an identifier");
+        let end = (Ipv4Addr::LOCALHOST.into(), 1);
+        let mut connection = Connection::new((id, id), (end, end), 1);
+        for (list, begins_again) in [
+            (&[0, 0, 0, 1][..], false),
+            (&[0, 0, 0, 9], true),
+            (&[0, 0, 0, 9, 0, 0, 0, 1], true),
+        ] {
+            connection.negotiate(list);
+            assert_eq!(connection.begins_again, begins_again);
+        }
+    }
 }

@@ -22,7 +22,7 @@ use super::Endpoint;
 use super::generations::Generations;
 use super::http2::Frame;
 use super::keys::Keys;
-use crate::limits::{QUIC_NAMES_MAX, SEGMENTS_MAX, TOLD_BYTES_MAX};
+use crate::limits::{QUIC_INITIAL_NAMES_MAX, QUIC_NAMES_MAX, SEGMENTS_MAX, TOLD_BYTES_MAX};
 use connection::{Connection, Packet, SAMPLE_END};
 use names::{ALONE_LEN, Id, Name, Names};
 
@@ -297,16 +297,29 @@ impl Quic {
         let is_opened = connection.packet(&packet, keys, &mut self.shown);
         if is_opened {
             // What a client begins with is its own choice; where its own identifier is, anybody may say in a packet that everybody can write.
+            // A client that begins again, from the same host to the same server, goes on with its own.
             let is_sure = !is_initial;
             let ids = [
                 (destination, to, is_sure || known.is_none()),
-                (source, packet.side, is_sure),
+                (
+                    source,
+                    packet.side,
+                    is_sure || known.is_none() && self.is_of_client(source, path),
+                ),
             ];
             connection.told_ids.extend(ids);
         }
         if is_opened || known.is_some() {
             self.keep(number, connection, path, to);
         }
+    }
+
+    /// This identifier is that of the client of a connection of this host with this server.
+    fn is_of_client(&self, id: Id, (from, at): (Endpoint, Endpoint)) -> bool {
+        let reached = self.names.get(&Name::new(id, (at, from)));
+        let owner = reached.filter(|(_, side)| *side == Side::Client);
+        let owner = owner.and_then(|(number, _)| self.connections.get(&number));
+        owner.is_some_and(|owner| (owner.path.0.0, owner.path.1) == (from.0, at))
     }
 
     /// What has a short header, or is none of QUIC's.
@@ -345,8 +358,9 @@ impl Quic {
             connection.path = path;
             let names = &self.names;
             let is_client = |name: &&Name| names.get(name) == Some((number, Side::Client));
-            let ids = connection.names.iter().filter(is_client);
+            let ids = connection.all_names().filter(is_client);
             let ids = ids.filter_map(|name| Some((name.short()?, Side::Client, true)));
+            let ids: Vec<_> = ids.collect();
             connection.told_ids.extend(ids);
         }
         self.keep(number, connection, path, to);
@@ -374,15 +388,20 @@ impl Quic {
                 }
                 _ => {}
             }
-            if connection.names.len() >= QUIC_NAMES_MAX {
-                let oldest = connection.names.remove(0);
+            // The first one of Initial packets is the client's, and stays.
+            let (names, first, max) = match is_sure {
+                true => (&mut connection.names, 0, QUIC_NAMES_MAX),
+                false => (&mut connection.initial_names, 1, QUIC_INITIAL_NAMES_MAX),
+            };
+            if names.len() >= max {
+                let oldest = names.remove(first);
                 self.names.remove(&oldest, number);
             }
-            connection.names.push(name);
+            names.push(name);
             self.names.insert(name, (number, side));
         }
         for (number, connection) in self.connections.keep(number, connection) {
-            for name in &connection.names {
+            for name in connection.all_names() {
                 self.names.remove(name, number);
             }
         }
