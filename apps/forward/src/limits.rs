@@ -160,8 +160,9 @@ pub const ASKERS_WAITING_MAX: i32 = 16;
 /// Bytes of a request; the longest has some two hundred.
 pub const REQUEST_LEN_MAX: usize = 4096;
 
-/// How long a forwarder that was killed may take until the kernel has taken back all that it had: a second with a million flows.
-pub const DYING_TIME: Duration = Duration::from_secs(3);
+/// How long a forwarder that was killed may take until the kernel has taken back all that it had: a second with a million flows, and several
+/// where the machine is busy. One that is alive answers before.
+pub const DYING_TIME: Duration = Duration::from_secs(15);
 
 /// How often it is looked meanwhile whether it has.
 pub const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(5);
