@@ -72,7 +72,7 @@ impl fmt::Display for Error {
             ),
             Self::Descriptors => write!(
                 f,
-                "a file cache needs {DESCRIPTORS_MIN} descriptors for one program and {DESCRIPTORS} for all, and may not have so many: raise the limit (ulimit -Hn {DESCRIPTORS})"
+                "a file cache needs {DESCRIPTORS_MIN} descriptors for one program and {DESCRIPTORS} for all, and this process is allowed fewer: raise the limit (ulimit -Hn {DESCRIPTORS})"
             ),
             Self::Memory(bytes) => write!(
                 f,

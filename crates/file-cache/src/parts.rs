@@ -122,7 +122,7 @@ impl Parts {
         &mut *self.of(part).policy
     }
 
-    /// Something that takes so many bytes is in a part now.
+    /// Something is in a part now, and takes these bytes of it.
     pub fn add(&mut self, part: Part, bytes: u64) {
         self.of(part).held += bytes;
     }

@@ -32,7 +32,7 @@ struct Waiting {
     file: u32,
     offset: u64,
     len: u64,
-    /// With room for so many buffers it is tried again.
+    /// With room for this number of buffers it is tried again.
     buffers: u32,
     until: Instant,
 }
