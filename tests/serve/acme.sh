@@ -199,6 +199,7 @@ note() { echo "$*" >>"${0%/*}/hooked"; }
 [ "$1" = clear ] || note "$@"
 ls -l "/proc/$$/fd" >"${0%/*}/descriptors"
 [ ! -e "${0%/*}/hook-fails" ] || { echo "the zone is closed" >&2; exit 7; }
+case $1$2 in set*slow.test) echo $$ >"${0%/*}/slow"; exec sleep 500 ;; esac
 curl -sS -m 60 -d "{\"host\": \"$2.\", \"value\": \"$3\"}" "http://127.0.0.1:8055/$1-txt" || exit 7
 [ "$1" = set ] || note "$@"
 END
@@ -208,8 +209,13 @@ END
     if sockets; then
         check "what the program fails by is said" await grep -q "no certificate for .*a.test: .*hook set _acme-challenge.a.test: exit status: 7" "$work/err"
         check "and what it has said" grep -q "the zone is closed" "$work/err"
+        # As what is refused: the first wait is a minute, and up to a quarter more.
+        check "it is not tried again soon" grep -qE "the next attempt is in [67][0-9] s" "$work/err"
+        stop
         rm "$work/hook-fails"
-        check "a certificate comes" await is_served
+    fi
+    if sockets; then
+        check "after a restart a certificate comes" await is_served
         below() { get --resolve "b.a.test:8443:$ip" https://b.a.test:8443/; }
         is_below() { [ "$(below)" = home ]; }
         check "and one for all names below" await is_below
@@ -218,6 +224,15 @@ END
         same "records that were set are taken away, each once" "$(grep '^set' "$work/hooked" | cut -d ' ' -f 2- | sort)" "$(grep '^clear' "$work/hooked" | cut -d ' ' -f 2- | sort)"
         same "they are for the name without its star" "_acme-challenge.a.test" "$(cut -d ' ' -f 2 "$work/hooked" | sort -u)"
         stop
+        names='"slow.test", "a.test"' config state-slow 'dns_hook = "hook"'
+        if sockets; then
+            check "a program that hangs for one name" await test -s "$work/slow"
+            is_late() { await is_served || await is_served || await is_served; }
+            check "holds no other up" is_late
+            check "and is at work still" kill -0 "$(cat "$work/slow")"
+            stop
+        fi
+        kill "$(cat "$work/slow")" 2>/dev/null
     else
         bad "it starts" "$(cat "$work/err")"
     fi

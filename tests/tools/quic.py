@@ -84,7 +84,19 @@ async def with_own_servers(log):
         for name, versions in [("first", [V1]), ("second", [V2]), ("negotiated", [V1, V2])]:
             async with begin(log, port, original_version=versions[0], supported_versions=versions[::-1]) as client:
                 await client.get("GET", f"/{name}-version/{'retried' if retries else 'at-once'}")
+        if not retries:
+            await with_table(log, port)
         server.close()
+
+
+async def with_table(log, port):
+    """Fields that come again and again: both ends allow QPACK's table, and name its entries."""
+    async with begin(log, port) as client:
+        field = [("x-table", "a value that is long enough to be kept")]
+        for number in range(5):
+            await client.get("GET", f"/table/{number}", field)
+        await asyncio.gather(*(client.get("GET", f"/table/{number}", field) for number in range(5, 10)))
+        assert client.http._encoder_bytes_sent > 40, "the table is used"
 
 
 async def main():

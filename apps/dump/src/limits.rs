@@ -39,11 +39,17 @@ pub const SNAPLEN_MAX: u32 = CAPTURED_BYTES_MAX as u32;
 /// Packets taken before the output is handed on and signals are looked at.
 pub const BATCH: usize = 256;
 
+/// Bytes of a hello of TLS that comes in several segments: as much as servers take.
+pub const HELLO_LEN_MAX: usize = 1 << 16;
+
+/// Those that are put together at once: each takes milliseconds. Some 24 MB at most, of those whose ends never come.
+pub const HELLOS_MAX: usize = 1 << 7;
+
 /// Connections of TLS, and of QUIC, of which both sides are followed to be decrypted.
 pub const DECRYPTED_CONNECTIONS_MAX: usize = 1 << 14;
 
 /// Memory of all of them, with what waits for what comes before it, or for its key; beyond, those are forgotten that were not spoken of for
-/// longest. A connection of HTTP/3 in use has some 13 KB, so that 2,000 of them are followed, and up to 4,000.
+/// longest. A connection of HTTP/3 in use has a few kilobytes: thousands of them are followed.
 pub const HELD_BYTES_MAX: usize = 64 << 20;
 
 /// Memory of those that were spoken of since they were looked through last; as much have those of before.
@@ -103,8 +109,13 @@ pub const FOLLOWED_STREAMS_MAX: usize = 256;
 /// Memory of what stands behind gaps in them; beyond, the earliest requests are given up.
 pub const STREAMS_HELD_MAX: usize = 3 << 20;
 
-/// Datagrams that a kernel or a device cuts one into: what Linux takes at most (UDP_MAX_SEGMENTS).
-pub const SEGMENTS_MAX: usize = 128;
+/// Packets of QUIC that are shown of one datagram: a kernel or a device cuts one into 128 at most (UDP_MAX_SEGMENTS of Linux), of which each
+/// may have some of a handshake.
+pub const QUIC_PACKETS_MAX: usize = 2 * 128;
+
+/// Pairs of ends between which there are packets of connections of QUIC that nobody knows: that is said once of each, until these are full.
+/// Some 100 KB.
+pub const QUIC_STRANGERS_MAX: usize = 1 << 10;
 
 /// Ranges that are shown of an acknowledgement. A wire that loses much has some ten; a datagram has room for thousands.
 pub const ACK_RANGES_SHOWN: u64 = 32;

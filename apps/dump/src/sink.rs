@@ -312,7 +312,15 @@ impl Sink {
     /// Those of the output.
     pub fn finish(&mut self, lost: u64) -> io::Result<()> {
         match self {
-            Self::Text(text) | Self::Json(text) => text.out.flush(),
+            Self::Text(text) | Self::Json(text) => {
+                let forgotten = text.printer.forgotten_connections();
+                if forgotten > 0 {
+                    exos_program::info!(
+                        "exos dump: {forgotten} connections were not decrypted to their ends: others needed the memory; a filter that shows fewer helps"
+                    );
+                }
+                text.out.flush()
+            }
             Self::Pcapng(pcapng) => pcapng.finish(lost),
         }
     }

@@ -32,9 +32,10 @@ pub const VERSION_1_2: u16 = 0x0303;
 /// TLS 1.3.
 pub const VERSION_1_3: u16 = 0x0304;
 
-/// Handshake message types.
-const CLIENT_HELLO: u8 = 1;
-const SERVER_HELLO: u8 = 2;
+/// Handshake message type of a client's hello.
+pub const CLIENT_HELLO: u8 = 1;
+/// Handshake message type of a server's.
+pub const SERVER_HELLO: u8 = 2;
 /// Bytes before a handshake message's body.
 const MESSAGE_LEN: usize = 4;
 /// Bytes of a hello's random number.

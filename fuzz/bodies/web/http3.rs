@@ -1,10 +1,11 @@
 //! HTTP/3 from outside: field sections, requests, responses and control streams of a peer that sends anything.
 
 use exos_http2::fields::Fields;
+use exos_http3::Fault;
 use exos_http3::control;
 use exos_http3::frame;
 use exos_http3::limits::SECTION_LEN_MAX;
-use exos_http3::qpack::{decoder, encoder};
+use exos_http3::qpack::{decoder, dynamic::Table, encoder};
 use exos_http3::request::{Part, Reader};
 use exos_http3::response;
 
@@ -20,6 +21,51 @@ pub fn field_section(data: &[u8]) {
     }
     decoder::decode(&section, |name, value| again.push(name, value)).expect("what was encoded");
     assert!(again.iter().eq(fields.iter()), "{decoded:?}");
+}
+
+/// Bytes of a table that an encoder may fill here.
+const TABLE_LEN: usize = 512;
+
+/// What an encoder says, as much as the second byte says, and a field section: whole and cut as the first byte says the table is the same, and no
+/// longer than it may be.
+pub fn encoder_stream(data: &[u8]) {
+    let Some((&[cut, len], rest)) = data.split_first_chunk() else {
+        return;
+    };
+    let (stream, section) = rest.split_at(rest.len().min(usize::from(len)));
+    let whole = filled(stream, stream.len().max(1));
+    let cut = filled(stream, usize::from(cut) + 1);
+    match (whole, cut) {
+        (Ok(whole), Ok(cut)) => {
+            assert!(whole.size() <= TABLE_LEN);
+            assert_eq!(whole.has(section), cut.has(section));
+            let (by_whole, by_cut) = (fields_by(&whole, section), fields_by(&cut, section));
+            assert!(by_whole.0.iter().eq(by_cut.0.iter()) && by_whole.1 == by_cut.1);
+        }
+        (whole, cut) => assert_eq!(whole.is_err(), cut.is_err()),
+    }
+}
+
+fn filled(stream: &[u8], piece: usize) -> Result<Table, Fault> {
+    let mut table = Table::observed();
+    table.allow(TABLE_LEN as u64);
+    let mut held = Vec::new();
+    for piece in stream.chunks(piece) {
+        held.extend_from_slice(piece);
+        let mut rest = &held[..];
+        table.take(&mut rest, TABLE_LEN)?;
+        let taken = held.len() - rest.len();
+        held.drain(..taken);
+    }
+    Ok(table)
+}
+
+/// The fields, and whether all of them could be decoded.
+fn fields_by(table: &Table, section: &[u8]) -> (Fields, bool) {
+    let mut fields = Fields::new();
+    let decoded = decoder::decode_by(table, section, |name, value| fields.push(name, value));
+    assert!(fields.count() <= section.len());
+    (fields, decoded.is_ok())
 }
 
 /// A request's stream: whole and cut as the first byte says it comes to the same, and each byte is taken once. With an odd second

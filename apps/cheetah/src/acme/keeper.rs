@@ -1,5 +1,6 @@
 //! The thread that gets certificates and renews them, and what is shown of it; and the one that takes up challenges meanwhile.
 
+use std::io;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,6 +13,7 @@ use super::calls::{Desk, Ways};
 use super::challenges::Challenges;
 use super::known::{Known, now};
 use super::order::{Failed, Shop};
+use super::orders::{Order, Orders, Turn};
 use super::store::{Contact, Lock, Store};
 use crate::config::{AcmeConfig, Config, Managed};
 use crate::limits::ACME_TIME;
@@ -24,6 +26,7 @@ pub struct Acme {
     shown: Mutex<Vec<Shown>>,
     account: Mutex<Option<Account>>,
     ways: Arc<Ways>,
+    turns: Mutex<()>,
     orders: AtomicU64,
     failures: AtomicU64,
 }
@@ -73,6 +76,11 @@ impl Wanted {
             config: acme,
         })
     }
+
+    /// Has no other process order in the folder; nothing where one does.
+    fn lock(&self) -> io::Result<Option<Arc<Lock>>> {
+        Ok(self.store.lock()?.map(Arc::new))
+    }
 }
 
 impl Acme {
@@ -95,6 +103,7 @@ impl Acme {
             shown: Mutex::default(),
             account: Mutex::default(),
             ways: Arc::new(Ways::by(desk.map(Arc::new))),
+            turns: Mutex::default(),
             orders: AtomicU64::new(0),
             failures: AtomicU64::new(0),
         })))
@@ -172,9 +181,9 @@ impl Acme {
         };
         affinity::spawn("acme-challenges", cores, listen).map_err(fail)?;
         let keep = move || {
-            let mut known = Known::default();
+            let (mut known, mut orders) = (Known::default(), Orders::default());
             while let Some(acme) = acme.upgrade() {
-                let turn = AssertUnwindSafe(|| acme.turn(&mut known));
+                let turn = AssertUnwindSafe(|| acme.turn(&mut known, &mut orders));
                 match panic::catch_unwind(turn) {
                     Ok(true) => take(),
                     Ok(false) => {}
@@ -202,60 +211,76 @@ impl Acme {
     }
 
     /// Does what is due; true when a certificate has come.
-    fn turn(&self, known: &mut Known) -> bool {
+    fn turn(self: &Arc<Self>, known: &mut Known, orders: &mut Orders) -> bool {
         let wanted = lock(&self.wanted).clone();
         if known.know(&wanted) {
             self.show_account(&wanted);
         }
+        let mut has_come = false;
+        while let Some((order, made)) = orders.take_ended() {
+            has_come |= self.take(known, &wanted, &order, made);
+        }
         self.show(known);
-        let now = now();
-        let has_come = match known.due(now).map(|it| it.shown.name.clone()) {
-            Some(name) => self.order_if_free(known, &wanted, &name),
-            None => {
-                self.ask_advice(known, &wanted);
-                false
-            }
-        };
+        let due = known.due(now(), |name| orders.have(name));
+        match due.map(|it| it.shown.name.clone()) {
+            Some(name) if orders.may_begin() => self.begin_if_free(known, orders, &wanted, &name),
+            None if orders.are_over() => self.ask_advice(known, &wanted),
+            _ => {}
+        }
         self.show(known);
         has_come
     }
 
-    /// Orders a certificate, unless another process orders; true when it has come.
-    fn order_if_free(&self, known: &mut Known, wanted: &Wanted, name: &str) -> bool {
-        match wanted.store.lock() {
+    /// Begins to order a certificate, unless another process orders.
+    fn begin_if_free(
+        self: &Arc<Self>,
+        known: &mut Known,
+        orders: &mut Orders,
+        wanted: &Arc<Wanted>,
+        name: &str,
+    ) {
+        let begun = match orders
+            .lock(wanted)
+            .map_or_else(|| wanted.lock(), |lock| Ok(Some(lock)))
+        {
             Ok(Some(lock)) => {
                 // Another process may have done it, or have failed, meanwhile.
                 known.look(wanted, name, false);
-                let is_due = known.due(now()).is_some_and(|it| it.shown.name == name);
-                is_due && self.order(known, wanted, name, &lock)
+                let due = known.due(now(), |name| orders.have(name));
+                if due.is_none_or(|it| it.shown.name != name) {
+                    return;
+                }
+                let kind = known.kind(&wanted.config, name);
+                self.orders.fetch_add(1, Ordering::Relaxed);
+                orders.begin(self, wanted, (name, kind), lock)
             }
-            Ok(None) => false,
-            Err(error) => {
-                let failed = Failed::here(format!("cannot lock the folder: {error}"));
-                known.fail(wanted, name, &failed);
-                false
-            }
+            Ok(None) => Ok(()),
+            Err(error) => Err(Failed::here(format!("cannot lock the folder: {error}"))),
+        };
+        if let Err(failed) = begun {
+            known.fail(wanted, name, &failed);
         }
     }
 
-    /// Orders a certificate; true when it has come.
-    fn order(&self, known: &mut Known, wanted: &Wanted, name: &str, lock: &Lock) -> bool {
-        let shop = self.shop(wanted);
-        let kind = known.kind(&wanted.config, name);
-        self.orders.fetch_add(1, Ordering::Relaxed);
-        let made = shop.order(name, kind, lock);
+    /// Takes what an order came to; true when a certificate has come.
+    fn take(
+        &self,
+        known: &mut Known,
+        wanted: &Wanted,
+        order: &Order,
+        made: Result<(), Failed>,
+    ) -> bool {
+        self.failures
+            .fetch_add(u64::from(made.is_err()), Ordering::Relaxed);
         self.show_account(wanted);
-        match made {
-            Ok(()) => {
-                known.succeed(wanted, name, kind);
-                true
-            }
-            Err(failed) => {
-                self.failures.fetch_add(1, Ordering::Relaxed);
-                known.fail(wanted, name, &failed);
-                false
+        let has_come = made.is_ok();
+        if order.wanted.store == wanted.store {
+            match made {
+                Ok(()) => known.succeed(wanted, &order.name, order.kind),
+                Err(failed) => known.fail(wanted, &order.name, &failed),
             }
         }
+        has_come
     }
 
     /// Asks the authority when to renew one of the certificates for which that is due.
@@ -266,12 +291,14 @@ impl Acme {
         }
     }
 
-    fn shop<'a>(&'a self, wanted: &'a Wanted) -> Shop<'a> {
+    /// What an order is made with, when it has its turn.
+    pub(super) fn shop<'a>(&'a self, wanted: &'a Wanted) -> Shop<'a> {
         Shop {
             config: &wanted.config,
             store: &wanted.store,
             challenges: &self.challenges,
             ways: &self.ways,
+            turn: Turn::of(&self.turns),
         }
     }
 

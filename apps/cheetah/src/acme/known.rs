@@ -42,6 +42,8 @@ pub(super) struct Entry {
     followed_at: Option<UnixSecs>,
     /// How the authority asked last without finding this server.
     not_found_by: Option<Kind>,
+    /// What had failed before this process began keeps it from nothing: its operator may have mended something.
+    is_forgiven: bool,
     /// As they are written, those first that come first.
     place: usize,
     is_wanted: bool,
@@ -82,8 +84,10 @@ impl Known {
             (entry.validity, entry.advice, entry.ask_at) = (validity, None, 0);
         }
         let at = entry.renew_at(spread);
-        let is_forgiven = is_start && record.failures <= ACME_FAILURES_FORGIVEN;
-        let next_order = match is_forgiven {
+        // Until there is another failure, of whatever process.
+        let is_first = is_start || entry.is_forgiven && record.failures == entry.shown.failures;
+        entry.is_forgiven = is_first && record.failures <= ACME_FAILURES_FORGIVEN;
+        let next_order = match entry.is_forgiven {
             true => at,
             false => at.max(next_try(record.next_try, now())),
         };
@@ -100,9 +104,10 @@ impl Known {
         entry.not_found_by = record.not_found_by;
     }
 
-    /// The first that is to be ordered now, by when it was to be.
-    pub(super) fn due(&self, now: UnixSecs) -> Option<&Entry> {
+    /// The first that is to be ordered now, by when it was to be, of those that are not under way.
+    pub(super) fn due(&self, now: UnixSecs, is_under_way: impl Fn(&str) -> bool) -> Option<&Entry> {
         let due = self.entries.values().filter(|it| it.is_due(now));
+        let due = due.filter(|it| !is_under_way(&it.shown.name));
         due.min_by_key(|it| (it.shown.next_order, it.place))
     }
 
@@ -172,6 +177,7 @@ impl Known {
             exos_program::warn!("exos serve: cannot keep what has failed for {name}: {error}");
         }
         if let Some(entry) = self.entries.get_mut(name) {
+            entry.is_forgiven = false;
             entry.shown.failures = failures;
             entry.shown.next_order = record.next_try;
             entry.shown.error = Some(record.error);
@@ -343,7 +349,7 @@ mod tests {
         certify(&wanted, "a.test");
         let mut keeper = Known::default();
         keeper.know(&wanted);
-        let due = |keeper: &Known, at| keeper.due(at).map(|it| it.shown.name.clone());
+        let due = |keeper: &Known, at| keeper.due(at, |_| false).map(|it| it.shown.name.clone());
         assert_eq!(due(&keeper, now()).as_deref(), Some("b.test"));
         certify(&wanted, "b.test");
         keeper.succeed(&wanted, "b.test", Kind::Http);
@@ -383,19 +389,28 @@ mod tests {
         let mut keeper = Known::default();
         for failures in 1..=5 {
             keeper.know(&wanted);
-            assert!(keeper.due(now()).is_some() || failures > 1);
+            assert!(keeper.due(now(), |_| false).is_some() || failures > 1);
             keeper.fail(&wanted, "a.test", &failed(Failure::Refused));
-            assert!(keeper.due(now()).is_none(), "it waits");
+            assert!(keeper.due(now(), |_| false).is_none(), "it waits");
             let shown = keeper.shown().remove(0);
             assert_eq!(shown.failures, failures);
             assert_eq!(shown.error.as_deref(), Some("of this test"));
             let mut started = Known::default();
             started.know(&wanted);
-            let is_due = started.due(now()).is_some();
+            let is_due = started.due(now(), |_| false).is_some();
             assert_eq!(is_due, failures <= ACME_FAILURES_FORGIVEN, "{failures}");
-            // Another process that has the lock next sees it.
+            // It looks again when it has the lock: there is nothing new, or another process has failed meanwhile.
             started.look(&wanted, "a.test", false);
-            assert!(started.due(now()).is_none());
+            assert_eq!(started.due(now(), |_| false).is_some(), is_due);
+            let record = wanted.store.record("a.test");
+            let more = Record {
+                failures: failures + 1,
+                ..record.clone()
+            };
+            wanted.store.set_record("a.test", &more).unwrap();
+            started.look(&wanted, "a.test", false);
+            assert!(started.due(now(), |_| false).is_none());
+            wanted.store.set_record("a.test", &record).unwrap();
         }
         certify(&wanted, "a.test");
         keeper.succeed(&wanted, "a.test", Kind::Http);
@@ -456,8 +471,8 @@ mod tests {
         };
         keeper.advise(&wanted, "a.test", advice(10 * DAY, 20 * DAY));
         let has_advice = |keeper: &Known| keeper.shown()[0].advised.is_some();
-        assert!(has_advice(&keeper) && keeper.due(now() + 9 * DAY).is_none());
-        assert!(keeper.due(now() + 20 * DAY).is_some());
+        assert!(has_advice(&keeper) && keeper.due(now() + 9 * DAY, |_| false).is_none());
+        assert!(keeper.due(now() + 20 * DAY, |_| false).is_some());
         assert_eq!(
             keeper.to_ask_about(now() + 3500),
             None,
@@ -469,13 +484,13 @@ mod tests {
         assert!(has_advice(&keeper));
         // A key has become known: at once.
         keeper.advise(&wanted, "a.test", advice(-20 * DAY, -DAY));
-        assert!(keeper.due(now()).is_some());
+        assert!(keeper.due(now(), |_| false).is_some());
         certify(&wanted, "a.test");
         keeper.succeed(&wanted, "a.test", Kind::Http);
-        assert!(keeper.due(now() + DAY).is_none());
+        assert!(keeper.due(now() + DAY, |_| false).is_none());
         // An authority that says so of each is in error.
         keeper.advise(&wanted, "a.test", advice(-20 * DAY, -DAY));
-        assert!(keeper.due(now() + DAY).is_none());
+        assert!(keeper.due(now() + DAY, |_| false).is_none());
         keeper.advise(&wanted, "a.test", Advised::Nothing);
         assert_eq!(keeper.shown()[0].advised, None);
         assert_eq!(keeper.to_ask_about(now() + 400 * DAY), None, "it has ended");
@@ -511,14 +526,17 @@ mod tests {
         wanted.store.set_record("a.test", &record).unwrap();
         let mut keeper = Known::default();
         keeper.know(&wanted);
-        assert!(keeper.due(now()).is_some());
+        assert!(keeper.due(now(), |_| false).is_some());
         let long = Failed {
             what: "x".repeat(100_000),
             failure: Failure::RateLimited,
             wait: Some(Duration::MAX),
         };
         keeper.fail(&wanted, "a.test", &long);
-        assert!(keeper.due(now()).is_none() && keeper.due(now() + 2 * DAY).is_some());
+        assert!(
+            keeper.due(now(), |_| false).is_none()
+                && keeper.due(now() + 2 * DAY, |_| false).is_some()
+        );
         let record = wanted.store.record("a.test");
         assert_eq!((record.failures, record.error.len()), (10, 2_000));
     }
@@ -532,10 +550,10 @@ mod tests {
         keeper.know(&wanted);
         keeper.fail(&wanted, "a.test", &failed(Failure::Unreached));
         keeper.advise(&wanted, "b.test", Advised::Failed);
-        assert!(keeper.due(now()).is_none());
+        assert!(keeper.due(now(), |_| false).is_none());
         assert_eq!(keeper.to_ask_about(now()), None);
         let right = now() - 3 * DAY;
-        let due = keeper.due(right).map(|it| it.shown.name.clone());
+        let due = keeper.due(right, |_| false).map(|it| it.shown.name.clone());
         assert_eq!(due.as_deref(), Some("a.test"));
         assert_eq!(keeper.to_ask_about(right).as_deref(), Some("b.test"));
     }

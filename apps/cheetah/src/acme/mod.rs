@@ -22,6 +22,7 @@
 //! | [`client`] | requests to the authority: what is said |
 //! | [`problem`] | what it says when something is wrong |
 //! | [`order`] | one certificate, from the account to its chain |
+//! | [`orders`] | those that are under way |
 //! | [`answer`] | whether what has come is what was asked for |
 //! | [`advice`] | when the authority advises to renew one |
 //! | [`known`] | what is known of each name, and what is due |
@@ -36,6 +37,7 @@ mod hook;
 pub mod keeper;
 mod known;
 mod order;
+mod orders;
 mod problem;
 pub mod schedule;
 pub mod store;

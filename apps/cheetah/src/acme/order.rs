@@ -19,6 +19,7 @@ use super::calls::Ways;
 use super::challenges::{Challenge, Challenges, Kind};
 use super::client::Client;
 use super::hook::{self, Act};
+use super::orders::Turn;
 use super::problem::{is, is_about_account, is_about_replacing, not_shown, text};
 use super::schedule::Failure;
 use super::store::{Contact, Lock, Store};
@@ -53,6 +54,7 @@ pub(super) struct Shop<'a> {
     pub(super) challenges: &'a Challenges,
     /// By which the authority is asked.
     pub(super) ways: &'a Arc<Ways>,
+    pub(super) turn: Turn<'a>,
 }
 
 /// What stands in the way of an order.
@@ -63,6 +65,8 @@ enum Obstacle {
     /// The authority does not ask in this way.
     NotAsked(Kind),
     Here(String),
+    /// The program that answers in DNS has failed.
+    Hook(String),
     /// It may have signed a certificate, which did not come.
     Unfinished(AcmeError),
     /// What the authority sent is not what was asked for.
@@ -77,8 +81,14 @@ impl From<AcmeError> for Obstacle {
 
 impl Shop<'_> {
     /// Gets a certificate for a name, and keeps it, while no other process orders. The authority is told of the one that there is that
-    /// this one takes its place, where it gives advice (RFC 9773 §5).
-    pub(super) fn order(&self, name: &str, kind: Kind, _lock: &Lock) -> Result<(), Failed> {
+    /// this one takes its place, where it gives advice (RFC 9773 §5). It `is_alone` where this process has no other under way.
+    pub(super) fn order(
+        &self,
+        name: &str,
+        kind: Kind,
+        is_alone: bool,
+        _lock: &Lock,
+    ) -> Result<(), Failed> {
         let here = Failed::here;
         // Authorities count orders that come to nothing, too.
         let hook = self.config.check_hook(&UserArgs::default());
@@ -86,12 +96,14 @@ impl Shop<'_> {
         // One that cannot be kept is not ordered: authorities count what they sign, a few of a name in a week.
         let room = self.store.make_room(name);
         room.map_err(|e| here(format!("nothing is ordered that cannot be kept: {e}")))?;
-        self.take_records_away(); // Those of a process that was killed.
+        if is_alone {
+            self.take_records_away(|_| true); // Those of a process that was killed.
+        }
         let client = self.client();
         let replaces = identifier(&self.store.certificate(name));
         let got = self.wait(self.get(&client, name, kind, replaces));
         // Whatever has come of it, nobody asks any more.
-        self.take_records_away();
+        self.take_records_away(|of| of == name);
         let nothing = || self.store.clear_challenges().map(|()| Vec::new());
         if let Err(error) = self.challenges.take_up(nothing) {
             exos_program::warn!("exos serve: cannot remove old challenges: {error}");
@@ -112,14 +124,15 @@ impl Shop<'_> {
         })
     }
 
-    /// Has the records of dns-01 go that were set. One that the program cannot take away is tried again with the next order, unless there are
+    /// Has the records of dns-01 go that were set for these names. One that the program cannot take away is tried again with the next order, unless there are
     /// too many of them, or no program any more.
-    fn take_records_away(&self) {
+    fn take_records_away(&self, is_for: impl Fn(&str) -> bool) {
         let all = self.store.challenges().unwrap_or_default();
         let is_full = all.len() == ACME_CHALLENGES_MAX;
-        for challenge in all.iter().filter(|it| it.kind == Kind::Dns) {
+        let records = all.iter().filter(|it| it.kind == Kind::Dns);
+        for challenge in records.filter(|it| is_for(&it.name)) {
             let cleared = match &self.config.dns_hook {
-                Some(hook) => hook::call(hook, Act::Clear, challenge),
+                Some(hook) => self.turn.aside(|| hook::call(hook, Act::Clear, challenge)),
                 None => Err("there is no dns_hook any more that takes it away".to_owned()),
             };
             if let Err(error) = &cleared {
@@ -318,7 +331,8 @@ impl Shop<'_> {
             self.challenges.take_up(add).map_err(of_folder)?;
             match (kind, &self.config.dns_hook) {
                 (Kind::Dns, Some(hook)) => {
-                    hook::call(hook, Act::Set, &answer).map_err(Obstacle::Here)?;
+                    let set = self.turn.aside(|| hook::call(hook, Act::Set, &answer));
+                    set.map_err(Obstacle::Hook)?;
                 }
                 (Kind::Dns, None) => {
                     let what = "dns-01 takes a program that sets records; name it by dns_hook";
@@ -345,7 +359,8 @@ impl Shop<'_> {
         let wait = client.retry_after();
         let (what, failure) = match obstacle {
             Obstacle::Here(what) => (what, Failure::Unreached),
-            Obstacle::Wrong(what) => (what, Failure::Refused),
+            // Authorities bound the orders that are begun, too.
+            Obstacle::Wrong(what) | Obstacle::Hook(what) => (what, Failure::Refused),
             Obstacle::NotShown(kind, problem) => {
                 (not_shown(name, kind, problem), Failure::NotFound)
             }
@@ -416,6 +431,8 @@ fn patience() -> RetryPolicy {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Mutex;
+
     use crate::acme::problem::tests::problem;
     use crate::config::Config;
 
@@ -425,11 +442,13 @@ mod tests {
         let text = "[acme]\n[[site]]\nroot = \"a\"\nnames = [\"a.test\"]";
         let config = Config::parse("/x/serve.toml".as_ref(), text).unwrap();
         let config = config.acme.unwrap();
+        let turns = Mutex::new(());
         let shop = Shop {
             config: &config,
             store: &config.store(),
             challenges: &Challenges::default(),
             ways: &Arc::default(),
+            turn: Turn::of(&turns),
         };
         let client = shop.client();
         let cut = || AcmeError::Str("cut off");
@@ -437,6 +456,10 @@ mod tests {
             (Obstacle::Acme(cut()), Failure::Unreached),
             (Obstacle::Unfinished(cut()), Failure::Refused),
             (Obstacle::NotAsked(Kind::Http), Failure::NotFound),
+            (
+                Obstacle::Hook("exit status: 7".to_owned()),
+                Failure::Refused,
+            ),
             (
                 Obstacle::Unfinished(AcmeError::Api(problem("rateLimited", "often"))),
                 Failure::RateLimited,
@@ -456,6 +479,7 @@ mod tests {
         let mut config = config.acme.unwrap();
         let store = config.store();
         store.make(&UserArgs::default()).unwrap();
+        let turns = Mutex::new(());
         let record = Challenge {
             kind: Kind::Dns,
             name: "a.test".to_owned(),
@@ -474,8 +498,11 @@ mod tests {
                 store: &store,
                 challenges: &Challenges::default(),
                 ways: &Arc::default(),
+                turn: Turn::of(&turns),
             };
-            shop.take_records_away();
+            shop.take_records_away(|name| name != "a.test");
+            assert_eq!(store.challenges().unwrap().len(), 1, "another's");
+            shop.take_records_away(|_| true);
             store.clear_challenges().unwrap();
             let left = !store.challenges().unwrap().is_empty();
             assert_eq!(left, is_left, "{program:?}");

@@ -46,7 +46,14 @@ pub const ACME_CERTIFICATE_ROOM: usize = 64 * 1024;
 /// How long the program may take that sets a record in DNS: some name servers take minutes until all of a zone have it.
 pub const ACME_HOOK_TIME: Duration = Duration::from_secs(10 * 60);
 
-/// Challenges that are answered at once: one at a time is asked for, and others may have been left behind.
+/// How long the orders under way are waited for before another begins: programs that set records in DNS are not called for several names at once
+/// while they do not take long.
+pub const ACME_PATIENCE: Duration = Duration::from_secs(60);
+
+/// Orders that are under way at once, where each takes longer than that.
+pub const ACME_ORDERS_MAX: usize = 8;
+
+/// Challenges that are answered at once: some are asked for, and others may have been left behind.
 pub const ACME_CHALLENGES_MAX: usize = 64;
 
 /// When an authority that was not reached is tried again first, and at last: nothing is counted where nobody was reached.

@@ -4,7 +4,7 @@ use exos_tls::keylog::KeyLog;
 use exos_tls::observer::{Observer, Obstacle, Seen, Side};
 use exos_wire::SeqNumber;
 use exos_wire::tcp::TcpFlags;
-use exos_wire::tls::{HANDSHAKE, RecordView};
+use exos_wire::tls::{CLIENT_HELLO, HANDSHAKE, RecordView};
 
 use super::generations::Follow;
 use super::http2::Frames;
@@ -12,8 +12,6 @@ use super::stream::{Missing, Stream};
 use super::{Endpoint, Item, Segment, Shown};
 use crate::limits::{MUCH_BYTES, WAITING_BYTES_MAX};
 
-/// Handshake message type of a client's hello.
-const CLIENT_HELLO: u8 = 1;
 /// Record type of data.
 const APPLICATION_DATA: u8 = 23;
 
@@ -29,6 +27,8 @@ pub(super) struct Connection {
     http2: Option<Box<[Frames; 2]>>,
     wants_key: bool,
     was_told_of_key: bool,
+    /// Client and server have sent their last segments.
+    has_finished: [bool; 2],
     /// Nothing more is decrypted.
     is_over: bool,
 }
@@ -65,6 +65,7 @@ impl Connection {
             http2: None,
             wants_key: false,
             was_told_of_key: false,
+            has_finished: [false; 2],
             is_over: false,
         })
     }
@@ -79,6 +80,7 @@ impl Connection {
             http2: None,
             wants_key: false,
             was_told_of_key: false,
+            has_finished: [false; 2],
             is_over: true,
         }
     }
@@ -98,6 +100,7 @@ impl Connection {
             return;
         }
         let is_client = segment.from == self.client;
+        self.has_finished[usize::from(!is_client)] |= segment.flags.contains(TcpFlags::FIN);
         let seq = match segment.flags.contains(TcpFlags::SYN) {
             true => after_syn(segment.seq),
             false => segment.seq,
@@ -236,6 +239,10 @@ impl Follow for Connection {
         let frames = self.http2.iter().flat_map(|both| both.iter());
         let frames = frames.map(Frames::held).sum::<usize>();
         self.from_client.held() + from_server + self.observer.held() + frames
+    }
+
+    fn is_done(&self) -> bool {
+        self.is_over || self.has_finished == [true; 2]
     }
 
     fn let_go_of_much(&mut self) {

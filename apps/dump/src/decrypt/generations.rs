@@ -14,6 +14,9 @@ pub(super) trait Follow {
     /// Bytes that it keeps.
     fn held(&self) -> usize;
 
+    /// Nothing more is expected of it.
+    fn is_done(&self) -> bool;
+
     /// Gives its bytes up, if they are many: it waits for what may never come.
     fn let_go_of_much(&mut self);
 }
@@ -21,6 +24,10 @@ pub(super) trait Follow {
 impl<C: Follow> Follow for Box<C> {
     fn held(&self) -> usize {
         (**self).held()
+    }
+
+    fn is_done(&self) -> bool {
+        (**self).is_done()
     }
 
     fn let_go_of_much(&mut self) {
@@ -35,6 +42,7 @@ pub(super) struct Generations<K, C> {
     old: HashMap<K, C>,
     /// Bytes of the younger one.
     young_held: usize,
+    forgotten: u64,
 }
 
 impl<K, C> Default for Generations<K, C> {
@@ -43,6 +51,7 @@ impl<K, C> Default for Generations<K, C> {
             young: HashMap::new(),
             old: HashMap::new(),
             young_held: 0,
+            forgotten: 0,
         }
     }
 }
@@ -51,6 +60,11 @@ impl<K: Eq + Hash, C: Follow> Generations<K, C> {
     /// Looks at a connection.
     pub(super) fn get(&self, key: &K) -> Option<&C> {
         self.young.get(key).or_else(|| self.old.get(key))
+    }
+
+    /// How many were forgotten, or have lost what they kept, before they were done.
+    pub(super) fn forgotten(&self) -> u64 {
+        self.forgotten
     }
 
     /// Takes a connection out.
@@ -67,6 +81,7 @@ impl<K: Eq + Hash, C: Follow> Generations<K, C> {
     /// Keeps a connection, and gives those that are forgotten for it.
     pub(super) fn keep(&mut self, key: K, mut connection: C) -> HashMap<K, C> {
         if connection.held() > CONNECTION_HELD_MAX {
+            self.forgotten += u64::from(!connection.is_done());
             connection.let_go_of_much(); // Else all others would go for this one.
         }
         let held = connection.held();
@@ -93,6 +108,8 @@ impl<K: Eq + Hash, C: Follow> Generations<K, C> {
                 self.old.extend(little);
             }
         }
+        let undone = forgotten.values().filter(|it| !it.is_done());
+        self.forgotten += undone.count() as u64;
         forgotten
     }
 }
@@ -108,6 +125,10 @@ mod tests {
     impl Follow for Held {
         fn held(&self) -> usize {
             self.0
+        }
+
+        fn is_done(&self) -> bool {
+            self.0 == 0
         }
 
         fn let_go_of_much(&mut self) {
@@ -131,17 +152,16 @@ mod tests {
         let mut all = Generations::default();
         let mut forgotten = 0;
         for key in 0..3 * DECRYPTED_CONNECTIONS_MAX {
-            assert!(
-                all.keep(key, Held(1))
-                    .keys()
-                    .all(|old| *old != 0 && *old < key)
-            );
+            let lost = all.keep(key, Held(1));
+            assert!(lost.keys().all(|old| *old != 0 && *old < key));
+            forgotten += lost.len();
             let first = all.take(&0).expect("it is spoken of");
             forgotten += all.keep(0, first).len();
             assert!(all.young.len() + all.old.len() <= DECRYPTED_CONNECTIONS_MAX + 1);
         }
         assert!(all.take(&1).is_none() && all.take(&0).is_some());
-        assert!(forgotten <= 2 * DECRYPTED_CONNECTIONS_MAX);
+        assert!((1..=3 * DECRYPTED_CONNECTIONS_MAX).contains(&forgotten));
+        assert_eq!(all.forgotten(), forgotten as u64);
         assert_eq!(all.young_held, all.young.len());
     }
 
@@ -201,5 +221,6 @@ mod tests {
             assert_eq!(all.take(&1).map(|it| it.0), Some(0));
         }
         assert_eq!(all.take(&0).map(|it| it.0), Some(100));
+        assert_eq!(all.forgotten(), 3);
     }
 }

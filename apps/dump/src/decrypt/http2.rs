@@ -107,7 +107,7 @@ impl Frames {
                 kind::HEADERS | kind::CONTINUATION | kind::PUSH_PROMISE
             );
             if !has_block {
-                frames.push(Frame::of(&head));
+                frames.push(Frame::new(line_of(&head)));
                 let there = head.len.min(rest.len());
                 self.skipped = head.len - there;
                 at += FRAME_HEAD_LEN + there;
@@ -124,14 +124,14 @@ impl Frames {
             at += FRAME_HEAD_LEN + head.len;
             frames.push(match head.has(flag::END_HEADERS) {
                 true => self.head_of_message(&head)?,
-                false => Frame::of(&head),
+                false => Frame::new(line_of(&head)),
             });
         }
         Ok(at)
     }
 
     fn head_of_message(&mut self, head: &FrameHead) -> Result<Frame, NotHttp2> {
-        let mut frame = Frame::of(head);
+        let mut frame = Frame::new(line_of(head));
         let block = std::mem::take(&mut self.block);
         let mut room = FIELDS_SHOWN;
         let decoded = self.decoder.decode(&block, |name, value| {
@@ -149,9 +149,9 @@ impl Frames {
 }
 
 impl Frame {
-    fn of(head: &FrameHead) -> Self {
+    pub(super) fn new(line: String) -> Self {
         Self {
-            line: line_of(head),
+            line: line.into_bytes(),
             fields: Vec::new(),
         }
     }
@@ -169,8 +169,11 @@ impl Frame {
             self.line.push(b' ');
             self.line.extend(cut(value));
         }
+        if !keeps_fields || *room == 0 {
+            return;
+        }
         let field = [&*cut(name), b": ", &*cut(value)].concat();
-        if keeps_fields && field.len() <= *room {
+        if field.len() <= *room {
             *room -= field.len();
             self.fields.push(field);
         }
@@ -184,7 +187,7 @@ impl Frame {
 }
 
 /// What is always said of a frame.
-fn line_of(head: &FrameHead) -> Vec<u8> {
+fn line_of(head: &FrameHead) -> String {
     let name = match head.kind {
         kind::DATA => "DATA",
         kind::HEADERS => "HEADERS",
@@ -199,7 +202,7 @@ fn line_of(head: &FrameHead) -> Vec<u8> {
         kind::WINDOW_UPDATE => "WINDOW_UPDATE",
         kind::CONTINUATION => "CONTINUATION",
         kind::PRIORITY_UPDATE => "PRIORITY_UPDATE",
-        other => return format!("frame {other}").into_bytes(),
+        other => return format!("frame {other}"),
     };
     let stream = match head.stream {
         0 => String::new(),
@@ -209,7 +212,7 @@ fn line_of(head: &FrameHead) -> Vec<u8> {
         kind::DATA => format!(" length {}", head.len),
         _ => String::new(),
     };
-    format!("{name}{stream}{len}").into_bytes()
+    format!("{name}{stream}{len}")
 }
 
 /// The part of a header block in a frame (RFC 9113 §6.2): without padding and priority.

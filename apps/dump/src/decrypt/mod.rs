@@ -8,6 +8,7 @@
 
 mod connection;
 mod generations;
+mod hellos;
 mod http2;
 mod key_file;
 mod keys;
@@ -24,6 +25,7 @@ use exos_wire::tcp::TcpFlags;
 use crate::limits::TOLD_BYTES_MAX;
 use connection::Connection;
 use generations::Generations;
+use hellos::Hellos;
 use keys::Keys;
 use quic::{Datagram, Quic};
 
@@ -107,6 +109,7 @@ type Key = (Endpoint, Endpoint);
 pub(crate) struct Decrypter {
     keys: Keys,
     connections: Generations<Key, Connection>,
+    hellos: Hellos,
     shown: Shown,
     quic: Quic,
 }
@@ -128,9 +131,22 @@ impl Decrypter {
         self.keys.add_lines(lines);
     }
 
+    /// Connections of which nothing more was decrypted, for want of memory: nothing is said where no secrets are given.
+    pub(crate) fn forgotten(&self) -> u64 {
+        match self.keys.are_given() {
+            true => self.connections.forgotten() + self.quic.forgotten(),
+            false => 0,
+        }
+    }
+
     /// What QUIC there is to tell of this datagram.
     pub(crate) fn datagram(&mut self, datagram: &Datagram<'_>) -> &quic::Shown {
         self.quic.datagram(datagram, &mut self.keys)
+    }
+
+    /// The hello that this segment completes, if that began in an earlier one.
+    pub(crate) fn hello(&mut self, segment: &Segment<'_>) -> Option<Vec<u8>> {
+        self.hellos.take(segment)
     }
 
     /// What there is to tell of this segment, and the plaintext that it refers to: nothing where no secrets are given.

@@ -38,7 +38,8 @@ impl Stream {
         Self::with_ahead(SeqNumber(0), ahead_cost_max)
     }
 
-    fn with_ahead(first: SeqNumber, ahead_cost_max: usize) -> Self {
+    /// Begins with the byte of this number, and has room for so much behind gaps.
+    pub(super) fn with_ahead(first: SeqNumber, ahead_cost_max: usize) -> Self {
         Self {
             first,
             ready: Vec::new(),

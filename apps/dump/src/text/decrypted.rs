@@ -1,7 +1,8 @@
-//! What was encrypted, where there is a key: names of handshake messages, alerts, heads of HTTP and lengths of other data, shown with
+//! Hellos that are in several segments, and what was encrypted, where there is a key: names of handshake messages, alerts, heads of HTTP and lengths of other data, shown with
 //! the segment in which their records end.
 
 use exos_tls::observer::HandshakeType;
+use exos_wire::tls::HelloView;
 
 use super::http;
 use super::ip::Upper;
@@ -19,7 +20,7 @@ impl Line<'_> {
             return;
         };
         let (src, dst) = upper.addresses.both();
-        let shown = decrypter.segment(&decrypt::Segment {
+        let segment = decrypt::Segment {
             from: (src, segment.src_port),
             to: (dst, segment.dst_port),
             seq: segment.seq,
@@ -27,7 +28,14 @@ impl Line<'_> {
             flags: segment.flags,
             data: payload.bytes(),
             is_whole: payload.is_whole(),
-        });
+        };
+        if let Some(message) = decrypter.hello(&segment)
+            && let Ok(hello) = HelloView::parse(&message)
+        {
+            write!(self, ": ");
+            self.tls_hello(&hello);
+        }
+        let shown = decrypter.segment(&segment);
         for item in &shown.items {
             self.decrypted_item(item, &shown.plain);
         }

@@ -73,6 +73,12 @@ impl Printer {
         self.decrypter.add_keys(lines);
     }
 
+    /// Connections that were to be decrypted, and were forgotten before their ends because there were too many.
+    #[must_use]
+    pub fn forgotten_connections(&self) -> u64 {
+        self.decrypter.forgotten()
+    }
+
     /// Appends a packet's text, several lines where the style asks for it, without a line feed at
     /// the end.
     pub fn print(&mut self, packet: &Packet<'_>, out: &mut String) {

@@ -1,7 +1,7 @@
 //! TLS as far as it is in clear: hellos with the server's name, the protocols above and the version, and alerts.
 //!
-//! A segment that begins with such a record is recognised on any port; the middle of a stream is not shown. What of a hello is in
-//! the segments behind is not seen: `...` says so.
+//! A segment that begins with such a record is recognised on any port; the middle of a stream is not shown. Where more of a hello is in the
+//! segments behind, `...` says so, and it is shown whole with the last of them.
 
 use exos_wire::tls::{
     HANDSHAKE, HelloKind, HelloView, RecordView, VERSION_1_2, VERSION_1_3, extensions::Extensions,

@@ -353,6 +353,114 @@ fn clients_without_identifiers_move() {
     }
 }
 
+/// Without identifiers nothing says where the next packet begins: also where the keys come later than the packets.
+#[test]
+fn packets_without_identifiers_are_cut() {
+    for is_late in [false, true] {
+        let mut capture = match is_late {
+            true => {
+                let mut capture = Capture(Printer::new(Style::default()));
+                capture.0.add_keys(b"");
+                capture
+            }
+            false => Capture::new(),
+        };
+        let keys = [false, true].map(|is_server| Keys::initial(&FIRST_ID, is_server));
+        capture.show(OUT, &initial(&keys[0], (&FIRST_ID, b""), 0, &hello(false)));
+        capture.show(IN, &initial(&keys[1], (b"", &IDS[1]), 0, &hello(true)));
+        // Two datagrams of 1,200 bytes, which are likely, and two of 700; each with a shorter one behind.
+        let mut said = String::new();
+        for (at, len) in [(0, 1200), (3, 1200), (6, 700)] {
+            let packet = |nth: u32, len: usize| short(4, b"", at + nth, &vec![0; len - 27]);
+            let all = [packet(0, len), packet(1, len), packet(2, 300)].concat();
+            said += &capture.show(IN, &all);
+        }
+        if is_late {
+            assert!(!said.contains('{'), "{said}");
+            capture.0.add_keys(log().as_bytes());
+            said = capture.client(0, &[1]);
+        }
+        for number in 0..9 {
+            assert!(said.contains(&format!("1-RTT #{number} {{")), "{said}");
+        }
+        assert!(!said.contains("do not fit"), "{said}");
+    }
+}
+
+/// Several datagrams with long headers in one, each behind a packet that goes on to its datagram's end, and zeros between them.
+#[test]
+fn handshakes_that_are_not_cut_are_found() {
+    for id in [&IDS[0][..], b""] {
+        let mut capture = Capture::new();
+        let keys = [false, true].map(|is_server| Keys::initial(&FIRST_ID, is_server));
+        capture.show(OUT, &initial(&keys[0], (&FIRST_ID, id), 0, &hello(false)));
+        let long = |first: u8, number: u32, len: usize, keys: &Keys, frames: &[u8]| {
+            let mut frames = frames.to_vec();
+            frames.resize(len, 0);
+            keys.seal(&long_head(first, id, &IDS[1], len), number, &frames)
+        };
+        let handshake = |number, len| long(0xe0, number, len, &Keys::new(&[2; 32]), &[1]);
+        let filled = |mut packets: Vec<u8>, number: u32| {
+            let len = 1200 - packets.len() - 19 - id.len();
+            packets.extend(short(4, id, number, &vec![0; len - 8]));
+            assert_eq!(packets.len(), 1200);
+            packets
+        };
+        let mut padded = handshake(1, 400);
+        padded.resize(1200, 0);
+        let all = [
+            filled(long(0xc0, 0, 500, &keys[1], &hello(true)), 0),
+            padded,
+            filled(handshake(2, 300), 1),
+            filled(Vec::new(), 2),
+            [handshake(3, 40), handshake(4, 40)].concat(),
+        ];
+        let said = capture.show(IN, &all.concat());
+        let wanted = [
+            "Initial v1 #0",
+            "1-RTT #0",
+            "Handshake v1 #1",
+            "Handshake v1 #2",
+        ];
+        let more = ["1-RTT #1", "1-RTT #2", "Handshake v1 #3", "Handshake v1 #4"];
+        let mut at = 0;
+        for packet in wanted.iter().chain(&more) {
+            let found = said[at..].find(&format!("{packet} {{"));
+            at += found.unwrap_or_else(|| panic!("{packet}: {said}"));
+        }
+        assert!(!said.contains('['), "{said}");
+    }
+}
+
+/// Packets of connections that nobody knows: why is said once, where secrets are given.
+#[test]
+fn connections_that_were_begun_before_are_told() {
+    let head = long_head(0xe0, &IDS[1], &IDS[0], 21);
+    let handshake = Keys::new(&[1; 32]).seal(&head, 0, &[1; 21]);
+    let later = short(3, &IDS[1], 0, &[1]);
+    let note = " [not decrypted: begun before the capture]";
+    let mut capture = Capture::new();
+    for (packet, kind) in [(&handshake, "Handshake v1"), (&later, "1-RTT")] {
+        let said = capture.show(OUT, packet);
+        let is_first = packet == &handshake;
+        assert!(said.contains(&format!("QUIC {kind}")), "{said}");
+        assert_eq!(said.contains(note), is_first, "{said}");
+    }
+    let mut without = Capture(Printer::new(Style::default()));
+    let said = without.show(OUT, &later);
+    assert!(said.contains("QUIC 1-RTT") && !said.contains('['), "{said}");
+    // At another port a short header alone says nothing.
+    let ends = [(OTHER.0, 5000), (ENDS[1].0, 5001)];
+    let path = (ends[0], ends[1]);
+    assert!(!capture.show(path, &later).contains("QUIC"));
+    assert!(capture.show(path, &handshake).contains(note));
+    let said = capture.show(path, &later);
+    assert!(said.contains("QUIC 1-RTT"), "{said}");
+    // A connection that begins there is decrypted.
+    capture.begin(OUT, FIRST_ID, IDS);
+    capture.expect_request(0, "/x");
+}
+
 /// What a client has sent before the server was heard, it sends again where the server has refused that (RFC 9001 §4.6.2).
 #[test]
 fn early_data_that_is_refused_comes_again() {
@@ -482,4 +590,71 @@ fn streams_behind_gaps_are_bounded() {
     let held = heap::held() - before;
     assert!(held < 8 << 20, "{held}");
     capture.expect_request(1, "/after");
+}
+
+/// As many connections as are in use at once are all followed to their ends, and none is forgotten.
+#[test]
+fn many_connections_are_followed() {
+    const COUNT: u16 = 5_000;
+    let name = |letter: u8, nth: u16| {
+        let [high, low] = nth.to_be_bytes();
+        [letter, 0, 0, 0, 0, 0, high, low]
+    };
+    let mut capture = heap::counted(Capture::new);
+    let before = heap::held();
+    for round in 0..3 {
+        for nth in 0..COUNT {
+            let path = ((ENDS[0].0, 10_000 + nth), ENDS[1]);
+            let ids = [name(1, nth), name(2, nth)];
+            if round == 0 {
+                heap::counted(|| capture.begin(path, name(0, nth), ids));
+            }
+            // Eight identifiers, as ends allow each other.
+            let mut frames = request(4 * round as usize, "/x");
+            for more in 0..4 {
+                let id = name(3 + more, nth);
+                frames.extend([0x18, 4 * round as u8 + more, 0, 8]);
+                frames.extend(id);
+                frames.extend([0; 16]);
+            }
+            let packet = short(3, &ids[1], round, &frames);
+            let said = heap::counted(|| capture.show(path, &packet));
+            assert!(said.contains("HTTP/3 HEADERS GET /x"), "{said}");
+            let answer = stream(4 * round as usize, 0, b"\x01\x03\0\0\xd9");
+            let packet = short(4, &ids[0], round, &answer);
+            let said = heap::counted(|| capture.show((path.1, path.0), &packet));
+            assert!(said.contains("HTTP/3 HEADERS 200"), "{said}");
+        }
+    }
+    let held = usize::try_from(heap::held() - before).expect("it has something");
+    assert!(held < HELD_BYTES_MAX, "{held}");
+    assert_eq!(capture.0.forgotten_connections(), 0);
+    println!("{} bytes each", held / usize::from(COUNT));
+    heap::counted(|| drop(capture));
+}
+
+/// Beyond that it is said how many were not followed to their ends; those that have ended do not count.
+#[test]
+fn connections_that_are_forgotten_are_counted() {
+    let mut capture = Capture::new();
+    let first = |nth: usize| (nth as u64).to_be_bytes();
+    let begin = |capture: &mut Capture, nth: usize| {
+        let keys = Keys::initial(&first(nth), false);
+        let packet = initial(
+            &keys,
+            (&first(nth), &[&first(nth)[..], b"c"].concat()),
+            0,
+            &[1],
+        );
+        capture.show(OUT, &packet);
+    };
+    capture.begin(OUT, FIRST_ID, IDS);
+    capture.client(0, &[0x1d, 0, 0]);
+    for nth in 0..17_000 {
+        begin(&mut capture, nth);
+    }
+    let forgotten = capture.0.forgotten_connections();
+    assert!((1..17_000).contains(&forgotten), "{forgotten}");
+    let said = capture.client(1, &[1]);
+    assert!(said.contains("or forgotten"), "{said}");
 }

@@ -14,7 +14,7 @@ use super::slot::{Slot, Stage, of_token};
 use crate::driver::Driver;
 use crate::limits::CLOSING_TIME;
 use crate::response::Heads;
-use crate::statistics::{ErrorKind, Multiplexing, Statistics};
+use crate::statistics::{EARLY_LEFT, ErrorKind, Multiplexing, Statistics};
 use crate::transport::Transport;
 
 /// Web clients.
@@ -358,7 +358,11 @@ impl Engine {
             self.drop_connection(slot, transport);
         }
         self.has_opened(slot);
-        let intended = self.slots[slot as usize].intended;
+        let it = &mut self.slots[slot as usize];
+        if std::mem::take(&mut it.is_early) && kind != ErrorKind::Unfinished {
+            self.statistics.not_secured(it.begun, EARLY_LEFT);
+        }
+        let intended = it.intended;
         self.statistics.failed(kind, intended, now);
         let of_others = match kind {
             ErrorKind::Unfinished => kind,

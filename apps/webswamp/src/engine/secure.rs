@@ -29,6 +29,7 @@ impl Engine {
         }
         let (slot, _) = of_token(token);
         if self.is_safe(slot) {
+            self.slots[slot as usize].is_early = true;
             self.send_first(slot, now, transport);
         }
     }
@@ -57,6 +58,7 @@ impl Engine {
             _ if !it.is_some_and(is_concerned) => (),
             Ok(handshake) => {
                 self.heard = now;
+                self.slots[slot as usize].is_early = false;
                 let begun = self.slots[slot as usize].begun;
                 self.statistics.secured(begun, handshake);
                 if self.awaits_handshake(token) {
@@ -75,8 +77,9 @@ impl Engine {
         now: Instant,
         transport: &mut impl Transport,
     ) {
-        let begun = self.slots[slot as usize].begun;
-        self.statistics.not_secured(begun, reason);
+        let it = &mut self.slots[slot as usize];
+        it.is_early = false;
+        self.statistics.not_secured(it.begun, reason);
         self.fail(slot, ErrorKind::Handshake, now, transport);
     }
 }

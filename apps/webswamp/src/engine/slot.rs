@@ -39,6 +39,8 @@ pub struct Slot {
     pub(super) status: u16,
     /// Its first connection is being opened.
     pub(super) is_new: bool,
+    /// Its request has left with the client's hello, and the handshake is not over.
+    pub(super) is_early: bool,
     /// The connection ends with the response.
     pub(super) is_last: bool,
     /// The server has finished.
@@ -70,6 +72,7 @@ impl Default for Slot {
             request: 0,
             status: 0,
             is_new: false,
+            is_early: false,
             is_last: false,
             is_finished: false,
             intended: Instant::START,

@@ -202,6 +202,7 @@ impl Engine {
         if let Some(id) = it.connection.take() {
             self.connections -= 1;
             it.generation = it.generation.wrapping_add(1);
+            it.is_early = false;
             transport.leave(id);
         }
     }

@@ -7,6 +7,9 @@ use hdrhistogram::Histogram;
 
 use super::histogram::histogram;
 
+/// Why a handshake failed of a connection whose request had left with the hello, and failed by itself.
+pub const EARLY_LEFT: &str = "early_left";
+
 /// A handshake that is over.
 #[derive(Clone, Debug)]
 pub struct Handshake {

@@ -2,67 +2,103 @@
 
 use exos_http2::hpack::huffman;
 
+use super::dynamic::Table;
 use super::table::STATIC;
 use crate::error::Fault;
+
+/// What is wrong with bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Broken {
+    /// More may follow.
+    Truncated,
+    /// Nothing that follows mends it.
+    Wrong,
+}
+
+impl From<Broken> for Fault {
+    fn from(_: Broken) -> Self {
+        Fault::Compression
+    }
+}
 
 /// Gives the fields of a section, name and value, in their order.
 ///
 /// # Errors
 ///
 /// It cannot be decoded, or names a table that there is not.
-pub fn decode(section: &[u8], mut field: impl FnMut(&[u8], &[u8])) -> Result<(), Fault> {
+pub fn decode(section: &[u8], field: impl FnMut(&[u8], &[u8])) -> Result<(), Fault> {
+    decode_by(&Table::default(), section, field)
+}
+
+/// Gives the fields of a section whose sender has filled this table. A byte may name an entry of the table's size.
+///
+/// # Errors
+///
+/// It cannot be decoded, or names entries that have not come, or have gone.
+pub fn decode_by(
+    table: &Table,
+    section: &[u8],
+    mut field: impl FnMut(&[u8], &[u8]),
+) -> Result<(), Fault> {
     let mut rest = section;
-    // §4.5.1: no entries are needed, so the base is not below them.
-    let required = number(&mut rest, 8)?;
+    let required = table.required(number(&mut rest, 8)?)?;
+    // §4.5.1.2: the base is behind the entries that are needed, or before the last of them.
     let is_below = rest.first().is_some_and(|first| first & 0x80 != 0);
-    number(&mut rest, 7)?;
-    if required != 0 || is_below {
-        return Err(Fault::Compression);
-    }
+    let delta = number(&mut rest, 7)?;
+    let base = match is_below {
+        false => required + delta,
+        true => required.checked_sub(delta + 1).ok_or(Fault::Compression)?,
+    };
+    let filled = |number: Option<u64>| {
+        let number = number.filter(|number| *number < required);
+        table.entry(number.ok_or(Broken::Wrong)?)
+    };
+    let before = |at: u64| filled(base.checked_sub(at + 1));
+    let behind = |at: u64| filled(Some(base + at));
     let (mut name, mut value) = (Vec::new(), Vec::new());
     while let Some(&first) = rest.first() {
-        match first {
-            // §4.5.2: an entry of the fixed table.
-            0xc0.. => {
-                let (name, value) = entry(number(&mut rest, 6)?)?;
+        let named = match first {
+            // §4.5.2, §4.5.3: an entry.
+            0x80.. | 0x10..=0x1f => {
+                let (name, value) = match first {
+                    0xc0.. => fixed_entry(number(&mut rest, 6)?)?,
+                    0x80.. => before(number(&mut rest, 6)?)?,
+                    _ => behind(number(&mut rest, 4)?)?,
+                };
                 field(name, value);
+                continue;
             }
-            // §4.5.4: the name of an entry of the fixed table.
-            0x50..=0x5f | 0x70..=0x7f => {
-                let (name, _) = entry(number(&mut rest, 4)?)?;
-                string(&mut rest, 7, &mut value)?;
-                field(name, &value);
-            }
+            // §4.5.4, §4.5.5: the name of an entry.
+            0x50..=0x5f | 0x70..=0x7f => fixed_entry(number(&mut rest, 4)?)?.0,
+            0x40..=0x4f | 0x60..=0x6f => before(number(&mut rest, 4)?)?.0,
+            0x00..=0x0f => behind(number(&mut rest, 3)?)?.0,
             // §4.5.6: a name and a value.
             0x20..=0x3f => {
                 string(&mut rest, 3, &mut name)?;
-                string(&mut rest, 7, &mut value)?;
-                field(&name, &value);
+                &name[..]
             }
-            // §4.5.2 to §4.5.5: entries of the dynamic table.
-            0x00..=0x1f | 0x40..=0x4f | 0x60..=0x6f | 0x80..=0xbf => {
-                return Err(Fault::Compression);
-            }
-        }
+        };
+        string(&mut rest, 7, &mut value)?;
+        field(named, &value);
     }
     Ok(())
 }
 
-fn entry(number: u64) -> Result<(&'static [u8], &'static [u8]), Fault> {
+pub(super) fn fixed_entry(number: u64) -> Result<(&'static [u8], &'static [u8]), Broken> {
     let at = usize::try_from(number).ok();
-    let entry = at.and_then(|at| STATIC.get(at)).ok_or(Fault::Compression)?;
+    let entry = at.and_then(|at| STATIC.get(at)).ok_or(Broken::Wrong)?;
     Ok((entry.0.as_bytes(), entry.1.as_bytes()))
 }
 
 /// A number whose first bits are the lower ones of the first byte (RFC 7541 §5.1). None of use has more than 32 bits.
-pub(crate) fn number(rest: &mut &[u8], prefix_bits: u32) -> Result<u64, Fault> {
-    let (&first, mut behind) = rest.split_first().ok_or(Fault::Compression)?;
+pub(super) fn number(rest: &mut &[u8], prefix_bits: u32) -> Result<u64, Broken> {
+    let (&first, mut behind) = rest.split_first().ok_or(Broken::Truncated)?;
     let mask = ((1u32 << prefix_bits) - 1) as u8;
     let mut number = u64::from(first & mask);
     if first & mask == mask {
         let mut shift = 0;
         loop {
-            let (&byte, after) = behind.split_first().ok_or(Fault::Compression)?;
+            let (&byte, after) = behind.split_first().ok_or(Broken::Truncated)?;
             behind = after;
             number += u64::from(byte & 0x7f) << shift;
             shift += 7;
@@ -70,7 +106,7 @@ pub(crate) fn number(rest: &mut &[u8], prefix_bits: u32) -> Result<u64, Fault> {
                 break;
             }
             if shift > 28 {
-                return Err(Fault::Compression);
+                return Err(Broken::Wrong);
             }
         }
     }
@@ -79,15 +115,15 @@ pub(crate) fn number(rest: &mut &[u8], prefix_bits: u32) -> Result<u64, Fault> {
 }
 
 /// A string whose length has this many bits in the first byte, behind the bit that says whether it is coded.
-fn string(rest: &mut &[u8], prefix_bits: u32, out: &mut Vec<u8>) -> Result<(), Fault> {
-    let first = *rest.first().ok_or(Fault::Compression)?;
+pub(super) fn string(rest: &mut &[u8], prefix_bits: u32, out: &mut Vec<u8>) -> Result<(), Broken> {
+    let first = *rest.first().ok_or(Broken::Truncated)?;
     let is_coded = first >> prefix_bits & 1 == 1;
-    let len = usize::try_from(number(rest, prefix_bits)?).map_err(|_| Fault::Compression)?;
-    let (text, behind) = rest.split_at_checked(len).ok_or(Fault::Compression)?;
+    let len = usize::try_from(number(rest, prefix_bits)?).map_err(|_| Broken::Wrong)?;
+    let (text, behind) = rest.split_at_checked(len).ok_or(Broken::Truncated)?;
     *rest = behind;
     out.clear();
     match is_coded {
-        true if !huffman::decode(text, out) => Err(Fault::Compression),
+        true if !huffman::decode(text, out) => Err(Broken::Wrong),
         true => Ok(()),
         false => {
             out.extend_from_slice(text);

@@ -1,7 +1,8 @@
-//! Field sections without a dynamic table (RFC 9204): those that name entries of one are refused, for the settings of a server leave
-//! no room for it. Strings are coded as in HTTP/2.
+//! Field sections (RFC 9204), strings coded as in HTTP/2. Ends of connections leave their peers no table to fill, and name none of its
+//! entries; who looks at a connection of others follows that of each side ([`dynamic`]).
 
 pub mod decoder;
+pub mod dynamic;
 pub mod encoder;
 mod table;
 

@@ -17,6 +17,15 @@ fn field_section_corpus() {
 }
 
 #[test]
+fn encoder_stream_corpus() {
+    replay(
+        corpus("http3_encoder_stream"),
+        MUTATIONS,
+        body::encoder_stream,
+    );
+}
+
+#[test]
 fn request_corpus() {
     replay(corpus("http3_request"), MUTATIONS, body::request);
 }

@@ -59,16 +59,9 @@ fn alerted(alert: AlertDescription) -> &'static str {
 /// What went wrong with this server, for a person, and what can be done about it.
 #[must_use]
 pub fn told(error: &TlsError, server: &str) -> exos_host::Error {
-    let what = match (reason(error), error) {
-        ("certificate_not_trusted", _) => {
-            "no authority that is trusted here has signed its certificate".to_owned()
-        }
-        ("not_tls", _) => "what it answers is none".to_owned(),
-        ("certificate_expired", _) => "its certificate has expired".to_owned(),
-        ("certificate_not_valid_yet", _) => "its certificate is not valid yet".to_owned(),
-        (_, TlsError::Handshake(Error::InvalidCertificate(error))) => {
-            format!("its certificate is not good: {error}")
-        }
+    let what = match error {
+        TlsError::NotTls { .. } => "what it answers is none".to_owned(),
+        TlsError::Handshake(Error::InvalidCertificate(error)) => wrong(error),
         _ => error.to_string(),
     };
     let told = exos_host::Error::new(format!("no TLS with {server}: {what}"));
@@ -76,6 +69,43 @@ pub fn told(error: &TlsError, server: &str) -> exos_host::Error {
         Some(mend) => told.mend(mend),
         None => told,
     }
+}
+
+/// What is wrong with a server's certificate.
+fn wrong(error: &CertificateError) -> String {
+    let what = match certificate(error) {
+        "certificate_expired" => "has expired",
+        "certificate_not_valid_yet" => "is not valid yet",
+        _ => match error {
+            CertificateError::UnknownIssuer => {
+                return "no authority that is trusted here has signed its certificate".to_owned();
+            }
+            CertificateError::BadSignature => {
+                "is signed by an authority that is not the one of this name that is trusted here, or has another key"
+            }
+            CertificateError::BadEncoding => "is broken",
+            CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+                "is not for servers"
+            }
+            // Names of the verifier's (rustls-webpki).
+            CertificateError::Other(other) => match &*other.to_string() {
+                "UnsupportedCriticalExtension" => {
+                    "has a critical extension that is not understood here"
+                }
+                "CaUsedAsEndEntity" => "is an authority's, and none for servers",
+                "EndEntityUsedAsCa" => "is signed by what is no authority",
+                "PathLenConstraintViolated" => {
+                    "has more authorities above it than one of them allows"
+                }
+                "NameConstraintViolation" => {
+                    "is for a name that an authority above it may not sign for"
+                }
+                other => return format!("its certificate is not good: {other}"),
+            },
+            other => return format!("its certificate is not good: {other}"),
+        },
+    };
+    format!("its certificate {what}")
 }
 
 fn mend(reason: &str) -> Option<&'static str> {

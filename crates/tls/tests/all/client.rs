@@ -35,7 +35,7 @@ fn server(
 }
 
 /// RFC 4648 §4.
-fn base64(bytes: &[u8]) -> String {
+pub(crate) fn base64(bytes: &[u8]) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let group = |three: &[u8]| {
         let all = three
@@ -52,7 +52,11 @@ fn base64(bytes: &[u8]) -> String {
 }
 
 /// What becomes of a client's handshake with a server: whether a session was resumed.
-fn meet(client: &Client, server: &Arc<ServerConfig>, resumes: bool) -> Result<bool, TlsError> {
+pub(crate) fn meet(
+    client: &Client,
+    server: &Arc<ServerConfig>,
+    resumes: bool,
+) -> Result<bool, TlsError> {
     let mut pair = Pair {
         client: client.begin(if resumes { Way::Resumed } else { Way::Full })?,
         server: Session::server(server.clone())?,

@@ -14,3 +14,4 @@ mod peers;
 mod quic;
 mod sessions;
 mod traffic;
+mod wrong;

@@ -5,14 +5,13 @@ use exos_tls::observer::{HandshakeType, Level, PacketKeys, QuicObserver, Side, i
 use exos_wire::quic::PacketType;
 
 use super::frames::{self, Content};
-use super::http3::Http3;
-use super::names::{Id, Name, Reached};
+use super::half::{AtLevel, Half, Packet};
+use super::names::{Id, NAME_HELD, Name};
 use super::{Header, Shown, StreamPart, Told};
 use crate::decrypt::Endpoint;
 use crate::decrypt::generations::Follow;
 use crate::decrypt::keys::Keys;
-use crate::decrypt::stream::Stream;
-use crate::limits::{CRYPTO_AHEAD_MAX, MUCH_BYTES, WAITING_BYTES_MAX, WAITING_COST};
+use crate::limits::{MUCH_BYTES, QUIC_NAMES_MAX, WAITING_BYTES_MAX, WAITING_COST};
 
 /// The protocol that is followed above (RFC 9114 §3.1).
 const HTTP3: &[u8] = b"h3";
@@ -27,54 +26,6 @@ const WAITING: [(Side, Level); 5] = [
 ];
 /// Bytes from the begin of a number to the end of the sample behind it (RFC 9001 §5.4.2): shorter packets cannot be decrypted.
 pub(super) const SAMPLE_END: usize = 20;
-
-/// A packet as it came.
-#[derive(Clone, Debug)]
-pub(super) struct Packet<B> {
-    pub(super) side: Side,
-    pub(super) header: Header,
-    pub(super) bytes: B,
-    pub(super) number_at: usize,
-}
-
-/// What one side sends at a level.
-#[derive(Debug, Default)]
-struct AtLevel {
-    keys: Option<Box<PacketKeys>>,
-    /// Packets that wait for these.
-    waiting: Vec<Packet<Vec<u8>>>,
-    waiting_held: usize,
-    /// There were more than are kept: no other waits.
-    is_full: bool,
-}
-
-/// One side.
-#[derive(Debug)]
-struct Half {
-    levels: [AtLevel; Level::ALL],
-    /// The largest packet number of each space.
-    largest: [Option<u64>; Level::SPACES],
-    crypto: [Stream; Level::SPACES],
-    http3: Option<Box<Http3>>,
-}
-
-impl Half {
-    fn new() -> Self {
-        Self {
-            levels: Default::default(),
-            largest: [None; Level::SPACES],
-            crypto: [(); Level::SPACES].map(|()| Stream::of_quic(CRYPTO_AHEAD_MAX)),
-            http3: None,
-        }
-    }
-
-    fn held(&self) -> usize {
-        let crypto = self.crypto.iter().map(Stream::held).sum::<usize>();
-        let levels = self.levels.iter();
-        let levels = levels.map(|it| it.waiting_held + it.keys.as_ref().map_or(0, |it| it.held()));
-        crypto + levels.sum::<usize>() + self.http3.as_ref().map_or(0, |it| it.held())
-    }
-}
 
 /// A connection whose first packet was captured.
 #[derive(Debug)]
@@ -93,6 +44,8 @@ pub(super) struct Connection {
     pub(super) names: Vec<Name>,
     /// More of them, which Initial packets alone have said.
     pub(super) initial_names: Vec<Name>,
+    /// Identifiers of the client that are good between its address and the server's alone.
+    pub(super) short_ids: Vec<Id>,
     /// Identifiers that were told, by which this side is reached from now on; and whether somebody with keys has said so.
     pub(super) told_ids: Vec<(Id, Side, bool)>,
     was_retried: bool,
@@ -105,6 +58,8 @@ pub(super) struct Connection {
     /// The client has keys of its own, and Initial packets are anybody's (RFC 9001 §4.9.1).
     is_past_initial: bool,
     was_told_of_key: bool,
+    /// One of the ends has ended it.
+    is_closed: bool,
     /// Nothing more is decrypted.
     is_over: bool,
 }
@@ -132,6 +87,7 @@ impl Connection {
             halves: [Half::new(), Half::new()],
             names: Vec::new(),
             initial_names: Vec::new(),
+            short_ids: Vec::new(),
             told_ids: Vec::new(),
             was_retried: false,
             is_answered: false,
@@ -139,12 +95,23 @@ impl Connection {
             begins_again: false,
             is_past_initial: false,
             was_told_of_key: false,
+            is_closed: false,
             is_over: false,
         }
     }
 
     pub(super) fn all_names(&self) -> impl Iterator<Item = &Name> {
         self.names.iter().chain(&self.initial_names)
+    }
+
+    /// Keeps an identifier of the client that does not stand alone.
+    pub(super) fn add_short_id(&mut self, id: Id) {
+        if !self.short_ids.contains(&id) {
+            if self.short_ids.len() >= QUIC_NAMES_MAX {
+                self.short_ids.remove(0);
+            }
+            self.short_ids.push(id);
+        }
     }
 
     /// An Initial packet to this identifier, of a client of this address and identifier, begins another connection: the server of this one has
@@ -181,16 +148,16 @@ impl Connection {
         (self.is_answered, self.has_only_early) = (false, false);
     }
 
-    /// Takes a packet; true when it was decrypted.
+    /// Takes the packet with which these bytes begin; says whether it was decrypted, and how many bytes it has.
     pub(super) fn packet(
         &mut self,
         packet: &Packet<&[u8]>,
         keys: &mut Keys,
         shown: &mut Shown,
-    ) -> bool {
+    ) -> (bool, usize) {
         shown.begin(packet.header.clone(), None);
         if self.is_over {
-            return false;
+            return (false, packet.bytes.len());
         }
         let level = packet.header.level();
         if self.begins_again
@@ -201,14 +168,16 @@ impl Connection {
             self.begin_again();
             (self.begins_again, self.version) = (false, version);
         }
-        let is_opened = match self.open(packet, &keys.log) {
+        let (opened, len) = self.open_first(packet, &keys.log);
+        let is_opened = match opened {
             Opened::Number(number, plain) => {
                 shown.number(number);
                 self.frames(packet, &plain, shown);
                 true
             }
             Opened::WantsKey => {
-                self.wait(packet, keys, shown);
+                let bytes = &packet.bytes[..len];
+                self.wait(packet, bytes, keys, shown);
                 false
             }
             Opened::Failed => {
@@ -220,7 +189,7 @@ impl Connection {
             }
         };
         self.go_on(&keys.log, shown);
-        is_opened
+        (is_opened, len)
     }
 
     fn at_level(&mut self, side: Side, level: Level) -> &mut AtLevel {
@@ -231,15 +200,39 @@ impl Connection {
         header.long.map_or(self.version, |(_, version)| version)
     }
 
-    /// Decrypts a packet, when its keys are there.
-    fn open<B: AsRef<[u8]>>(&mut self, packet: &Packet<B>, log: &KeyLog) -> Opened {
+    /// Decrypts the packet with which these bytes begin, when its keys are there, and says how many bytes it has, or is taken to have.
+    fn open_first(&mut self, packet: &Packet<&[u8]>, log: &KeyLog) -> (Opened, usize) {
+        let (bytes, header) = (packet.bytes, &packet.header);
+        if header.long.is_some() {
+            return (self.open(packet, bytes, log), bytes.len());
+        }
+        let of_side = at(packet.side);
+        let id = &header.destination;
+        let lengths = self.halves[of_side].cuts.lengths(packet.before, bytes, id);
+        let mut likely = None;
+        for len in lengths {
+            match self.open(packet, &bytes[..len], log) {
+                Opened::Failed => likely = likely.or(Some(len)),
+                opened => {
+                    if matches!(opened, Opened::Number(..)) {
+                        self.halves[of_side].cuts.find(packet.before, bytes, len);
+                    }
+                    return (opened, len);
+                }
+            }
+        }
+        self.halves[of_side].cuts.fail(bytes, id);
+        (Opened::Failed, likely.unwrap_or(bytes.len()))
+    }
+
+    /// Decrypts a packet of these bytes, when its keys are there.
+    fn open<B>(&mut self, packet: &Packet<B>, bytes: &[u8], log: &KeyLog) -> Opened {
         let (side, level) = (packet.side, packet.header.level());
         let version = self.version_of(&packet.header);
         let half = &mut self.halves[at(side)];
         let largest = half.largest[level.space()];
         let mut plain = Vec::new();
         let mut open_behind = |keys: &mut PacketKeys, largest| {
-            let bytes = packet.bytes.as_ref();
             let opened = keys.open(bytes, packet.number_at, largest, &mut plain)?;
             plain.drain(..opened.frames.start);
             Some(opened.number)
@@ -284,17 +277,17 @@ impl Connection {
     }
 
     /// Keeps a packet until its key comes.
-    fn wait(&mut self, packet: &Packet<&[u8]>, keys: &mut Keys, shown: &mut Shown) {
+    fn wait(&mut self, packet: &Packet<&[u8]>, bytes: &[u8], keys: &mut Keys, shown: &mut Shown) {
         let (side, level) = (packet.side, packet.header.level());
         let can_come = WAITING.contains(&(side, level));
-        if !can_come || !keys.are_given() || packet.bytes.len() < packet.number_at + SAMPLE_END {
+        if !can_come || !keys.are_given() || bytes.len() < packet.number_at + SAMPLE_END {
             return;
         }
         let at_level = self.at_level(side, level);
         if at_level.is_full {
             return;
         }
-        at_level.waiting_held += packet.bytes.len() + WAITING_COST;
+        at_level.waiting_held += bytes.len() + WAITING_COST;
         if at_level.waiting_held > WAITING_BYTES_MAX {
             (at_level.waiting, at_level.waiting_held) = (Vec::new(), 0);
             at_level.is_full = true;
@@ -304,8 +297,9 @@ impl Connection {
         at_level.waiting.push(Packet {
             side,
             header: packet.header.clone(),
-            bytes: packet.bytes.to_vec(),
+            bytes: bytes.to_vec(),
             number_at: packet.number_at,
+            before: packet.before,
         });
         let has_more = keys.read_file();
         if !has_more && !std::mem::replace(&mut self.was_told_of_key, true) {
@@ -329,12 +323,29 @@ impl Connection {
             let at_level = self.at_level(side, level);
             at_level.waiting_held = 0;
             for packet in std::mem::take(&mut at_level.waiting) {
-                if let Opened::Number(number, plain) = self.open(&packet, log) {
-                    shown.begin(packet.header.clone(), Some(side));
-                    shown.number(number);
-                    self.frames(&packet, &plain, shown);
-                }
+                self.open_late(&packet, log, shown);
             }
+        }
+    }
+
+    /// Decrypts a packet that has waited, and those with short headers that turn out to be in it.
+    fn open_late(&mut self, packet: &Packet<Vec<u8>>, log: &KeyLog, shown: &mut Shown) {
+        let mut packet = Packet {
+            side: packet.side,
+            header: packet.header.clone(),
+            bytes: &packet.bytes[..],
+            number_at: packet.number_at,
+            before: packet.before,
+        };
+        while !packet.bytes.is_empty() {
+            let (Opened::Number(number, plain), len) = self.open_first(&packet, log) else {
+                return;
+            };
+            shown.begin(packet.header.clone(), Some(packet.side));
+            shown.number(number);
+            self.frames(&packet, &plain, shown);
+            packet.bytes = &packet.bytes[len..];
+            packet.before = 0;
         }
     }
 
@@ -363,7 +374,10 @@ impl Connection {
                 Content::NewId(id) => {
                     self.told_ids.extend(Id::new(id).map(|id| (id, side, true)));
                 }
-                Content::Close(close) => shown.tell(Told::Close(close)),
+                Content::Close(close) => {
+                    self.is_closed |= level != Level::Initial;
+                    shown.tell(Told::Close(close));
+                }
                 Content::Nothing => {}
             }
         }
@@ -390,7 +404,9 @@ impl Connection {
                 && !self.observer.takes_early_data()
             {
                 // What the client has sent before, it sends again (RFC 9001 §4.6.2).
-                self.halves[0].http3 = None;
+                if let Some(http3) = &mut self.halves[0].http3 {
+                    http3.restart();
+                }
             }
             shown.tell(told);
         }
@@ -403,7 +419,11 @@ impl Connection {
                 let is_early = level == Level::Early;
                 self.has_only_early = is_early && (http3.is_none() || self.has_only_early);
             }
-            http3.get_or_insert_default().take(part, shown);
+            let allowed = http3.get_or_insert_default().take(part, shown);
+            if let Some(capacity) = allowed {
+                let other = &mut self.halves[1 - at(side)].http3;
+                other.get_or_insert_default().allow(capacity, shown);
+            }
         }
     }
 
@@ -422,9 +442,13 @@ impl Connection {
 impl Follow for Connection {
     fn held(&self) -> usize {
         let halves = self.halves.iter().map(Half::held).sum::<usize>();
-        // Each is here, and in a table that is half empty at most.
-        let name = 2 * size_of::<Name>() + 2 * size_of::<(Name, Reached)>();
-        size_of::<Self>() + halves + self.all_names().count() * name + self.observer.held()
+        let names = self.all_names().count() * NAME_HELD;
+        let ids = self.short_ids.capacity() * size_of::<Id>();
+        size_of::<Self>() + halves + names + ids + self.observer.held()
+    }
+
+    fn is_done(&self) -> bool {
+        self.is_closed || self.is_over
     }
 
     fn let_go_of_much(&mut self) {

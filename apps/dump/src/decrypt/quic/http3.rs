@@ -1,18 +1,21 @@
 //! HTTP/3 in the streams that one side of a connection sends (RFC 9114): frames as they begin, field sections as they end.
 //!
-//! Payloads of other frames are passed over. What is kept of a stream is what stands behind a gap, and one field section, which is bounded;
-//! and of a side a bounded number of streams.
+//! Payloads of other frames are passed over, but for settings. What is kept of a stream is what stands behind a gap, or behind a field section
+//! that waits for QPACK's dynamic table, and one field section, which is bounded; and of a side a bounded number of streams.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use exos_http3::frame::{kind, stream, take_head};
-use exos_http3::{qpack, varint};
+use exos_http3::limits::CONTROL_FRAME_LEN_MAX;
+use exos_http3::varint;
 
 use super::super::http2::Frame;
 use super::super::stream::Stream;
+use super::ended::Ended;
+use super::fields::{Fields, capacity_of};
 use super::{Shown, StreamPart, Told};
 use crate::limits::{
-    AHEAD_BYTES_MAX, FIELDS_SHOWN, FOLLOWED_STREAMS_MAX, HEADER_BLOCK_LEN_MAX, STREAMS_HELD_MAX,
+    AHEAD_BYTES_MAX, FOLLOWED_STREAMS_MAX, HEADER_BLOCK_LEN_MAX, STREAMS_HELD_MAX,
 };
 
 /// A stream. Requests come first, so that these are forgotten first.
@@ -22,16 +25,31 @@ struct Key {
     id: u64,
 }
 
+/// A stream in one direction that is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OneWay {
+    Control,
+    Encoder,
+}
+
 /// What one side sends of a stream.
 #[derive(Debug)]
 struct Half {
     bytes: Stream,
     /// Where it ends, when that is known.
     last: Option<u64>,
-    /// Of a stream in one direction: its type has come.
-    is_typed: bool,
+    frames: Frames,
+}
+
+/// Where the frames of a stream are.
+#[derive(Debug, Default)]
+struct Frames {
+    /// Of a stream in one direction, when its type has come.
+    kind: Option<OneWay>,
     /// Bytes of a payload that are still to be passed over.
     skipped: u64,
+    /// Its next field section needs entries of the table that have not come.
+    waits: bool,
 }
 
 /// Nothing more of a stream is told.
@@ -39,27 +57,40 @@ struct Half {
 struct Over;
 
 /// The streams that are followed.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Http3 {
-    halves: BTreeMap<Key, Half>,
-    /// Those that have ended last, in whatever order: what is sent again of them is not told again.
-    ended: VecDeque<Key>,
-    /// Of each of the four kinds of streams: all below have ended that are not followed.
-    ended_below: [u64; 4],
+    halves: BTreeMap<Key, Box<Half>>,
+    ended: Ended,
+    fields: Fields,
     held: usize,
+    /// What its settings allow the other side's table, once they have come.
+    allows: Option<u64>,
+}
+
+impl Default for Http3 {
+    fn default() -> Self {
+        Self {
+            halves: BTreeMap::new(),
+            ended: Ended::default(),
+            fields: Fields::new(),
+            held: 0,
+            allows: None,
+        }
+    }
 }
 
 impl Http3 {
-    /// Takes what a frame has of a stream; tells the frames of HTTP/3 in what is in order by that.
-    pub(super) fn take(&mut self, part: &StreamPart<'_>, shown: &mut Shown) {
+    /// Takes what a frame has of a stream; tells the frames of HTTP/3 in what is in order by that. What this side allows the other's table
+    /// ([`Http3::allow`]) is given back when its settings are in there.
+    pub(super) fn take(&mut self, part: &StreamPart<'_>, shown: &mut Shown) -> Option<u64> {
         let key = Key {
             is_one_way: part.id & 2 != 0,
             id: part.id,
         };
         let mut half = match self.halves.remove(&key) {
             Some(half) => half,
-            None if self.has_ended(key) => return,
-            None => Half::new(),
+            None if self.ended.has(key.id) => return None,
+            None => Box::new(Half::new()),
         };
         self.held -= half.bytes.held();
         let is_missing = half.bytes.put_at(part.offset, part.data).is_err();
@@ -67,47 +98,90 @@ impl Http3 {
             shown.tell(line("packets are missing".to_owned()));
         }
         half.last = half.last.or(part.end());
-        let is_over = is_missing || half.take(key.is_one_way, shown) == Err(Over);
-        if is_over || half.last.is_some_and(|last| half.bytes.end() >= last) {
-            self.end(key);
-        } else {
-            self.held += half.bytes.held();
-            self.halves.insert(key, half);
-        }
+        let is_of_table = self.read(key, half, is_missing, shown);
         while self.halves.len() > FOLLOWED_STREAMS_MAX || self.held > STREAMS_HELD_MAX {
             let Some((key, half)) = self.halves.pop_first() else {
                 break;
             };
             self.held -= half.bytes.held();
-            self.end(key);
+            self.end(key, &half);
+        }
+        if is_of_table {
+            self.go_on(shown);
+        }
+        self.allows.take()
+    }
+
+    /// The other side's settings allow a table of this capacity, in bytes.
+    pub(super) fn allow(&mut self, capacity: u64, shown: &mut Shown) {
+        self.fields.allow(capacity);
+        self.go_on(shown);
+    }
+
+    /// Nothing of what was sent counts.
+    pub(super) fn restart(&mut self) {
+        let mut fields = std::mem::replace(&mut self.fields, Fields::new());
+        fields.restart();
+        *self = Self {
+            fields,
+            ..Self::default()
+        };
+    }
+
+    /// Reads what is there of a stream, and keeps the rest; true when it fills the table.
+    fn read(&mut self, key: Key, mut half: Box<Half>, is_missing: bool, shown: &mut Shown) -> bool {
+        let read = match is_missing {
+            true => Err(Over),
+            false => half.take(key, &mut self.fields, shown),
+        };
+        if let Ok(Some(capacity)) = read {
+            self.allows = Some(capacity);
+        }
+        let is_of_table = half.frames.kind == Some(OneWay::Encoder);
+        let has_all = half.last.is_some_and(|last| half.bytes.end() >= last);
+        if read.is_err() || has_all && !half.frames.waits {
+            self.end(key, &half);
+        } else {
+            self.held += half.bytes.held();
+            self.halves.insert(key, half);
+        }
+        is_of_table
+    }
+
+    /// Reads on where heads have waited for the table.
+    fn go_on(&mut self, shown: &mut Shown) {
+        let waiting = self.halves.iter().filter(|(_, half)| half.frames.waits);
+        let waiting: Vec<Key> = waiting.map(|(key, _)| *key).collect();
+        for key in waiting {
+            if let Some(half) = self.halves.remove(&key) {
+                self.held -= half.bytes.held();
+                self.read(key, half, false, shown);
+            }
         }
     }
 
-    fn has_ended(&self, key: Key) -> bool {
-        key.id < self.ended_below[kind_of(key.id)] || self.ended.contains(&key)
-    }
-
-    fn end(&mut self, key: Key) {
-        if self.ended.len() == FOLLOWED_STREAMS_MAX
-            && let Some(oldest) = self.ended.pop_front()
-        {
-            let below = &mut self.ended_below[kind_of(oldest.id)];
-            *below = (*below).max(oldest.id + 1);
+    fn end(&mut self, key: Key, half: &Half) {
+        if half.frames.kind == Some(OneWay::Encoder) {
+            self.fields.lose();
         }
-        self.ended.push_back(key);
+        let followed = &self.halves;
+        self.ended.add(key.id, |id| {
+            let is_one_way = id & 2 != 0;
+            followed.contains_key(&Key { is_one_way, id })
+        });
     }
 
     /// Bytes that it keeps.
     pub(super) fn held(&self) -> usize {
-        // A tree's nodes are half full at least.
-        let halves = 2 * self.halves.len() * size_of::<(Key, Half)>();
-        size_of::<Self>() + self.held + halves + self.ended.capacity() * size_of::<Key>()
+        // A tree's nodes are half full at least, but for the first; and what the allocator takes of each.
+        let slots = match self.halves.len() {
+            0 => 0,
+            count => 2 * count + 11,
+        };
+        let slots = slots * size_of::<(Key, Box<Half>)>();
+        let halves = self.halves.len() * (size_of::<Half>() + 16) + slots;
+        size_of::<Self>() + self.held + halves + self.ended.held() + self.fields.held()
     }
-}
-
-/// Who begins a stream, and which ways it goes (RFC 9000 §2.1).
-fn kind_of(id: u64) -> usize {
-    (id & 3) as usize
 }
 
 impl Half {
@@ -115,62 +189,95 @@ impl Half {
         Self {
             bytes: Stream::of_quic(AHEAD_BYTES_MAX),
             last: None,
-            is_typed: false,
-            skipped: 0,
+            frames: Frames::default(),
         }
     }
 
-    fn take(&mut self, is_one_way: bool, shown: &mut Shown) -> Result<(), Over> {
+    /// Tells what is in order. Settings give what they allow the other side's table.
+    fn take(
+        &mut self,
+        key: Key,
+        fields: &mut Fields,
+        shown: &mut Shown,
+    ) -> Result<Option<u64>, Over> {
         let ready = self.bytes.ready();
         let mut rest = ready;
-        if is_one_way && !self.is_typed {
-            let Some(kind) = varint::take(&mut rest) else {
-                return Ok(());
+        let read = self.frames.read(&mut rest, key, fields, shown);
+        let taken = ready.len() - rest.len();
+        self.bytes.consume(taken);
+        read
+    }
+}
+
+impl Frames {
+    fn read(
+        &mut self,
+        rest: &mut &[u8],
+        key: Key,
+        fields: &mut Fields,
+        shown: &mut Shown,
+    ) -> Result<Option<u64>, Over> {
+        if key.is_one_way && self.kind.is_none() {
+            let Some(kind) = varint::take(rest) else {
+                return Ok(None);
             };
-            self.is_typed = true;
             shown.tell(line(name_of_stream(kind)));
-            if kind != stream::CONTROL {
-                return Err(Over);
-            }
+            self.kind = Some(match kind {
+                stream::CONTROL => OneWay::Control,
+                stream::QPACK_ENCODER => OneWay::Encoder,
+                _ => return Err(Over),
+            });
         }
+        if self.kind == Some(OneWay::Encoder) {
+            fields.take(rest);
+            return Ok(None);
+        }
+        let (mut allows, mut has_waited) = (None, std::mem::take(&mut self.waits));
         loop {
             let skipped = self.skipped.min(rest.len() as u64);
             self.skipped -= skipped;
-            rest = &rest[skipped as usize..];
-            let mut behind = rest;
+            *rest = &rest[skipped as usize..];
+            let mut behind = *rest;
             let Some((kind, len)) = take_head(&mut behind) else {
-                break;
+                return Ok(allows);
             };
-            if !matches!(kind, kind::HEADERS | kind::PUSH_PROMISE) {
+            let is_head = matches!(kind, kind::HEADERS | kind::PUSH_PROMISE);
+            let is_settings = kind == kind::SETTINGS && len <= CONTROL_FRAME_LEN_MAX as u64;
+            if !is_head && !is_settings {
                 shown.tell(line(name_of_frame(kind, len)));
-                (rest, self.skipped) = (behind, len);
+                (*rest, self.skipped) = (behind, len);
                 continue;
             }
             if len > HEADER_BLOCK_LEN_MAX as u64 {
                 shown.tell(line("HEADERS that are too long".to_owned()));
                 return Err(Over);
             }
-            let Some((section, behind)) = behind.split_at_checked(len as usize) else {
-                break;
+            let Some((content, behind)) = behind.split_at_checked(len as usize) else {
+                return Ok(allows);
             };
-            shown.tell(Told::Http3(head(kind, section, shown.keeps_fields)));
-            rest = behind;
+            if is_settings {
+                allows = Some(capacity_of(content));
+                shown.tell(line(name_of_frame(kind, len)));
+            } else if let Some(head) = fields.head(kind, content, shown.keeps_fields) {
+                if std::mem::take(&mut has_waited) {
+                    shown.tell(line(format!("of stream {}", key.id)));
+                }
+                shown.tell(Told::Http3(head));
+            } else {
+                if !has_waited {
+                    let waits = "HEADERS that wait for QPACK's dynamic table";
+                    shown.tell(line(waits.to_owned()));
+                }
+                self.waits = true;
+                return Ok(allows);
+            }
+            *rest = behind;
         }
-        let taken = ready.len() - rest.len();
-        self.bytes.consume(taken);
-        Ok(())
     }
 }
 
 fn line(text: String) -> Told {
-    Told::Http3(plain(text))
-}
-
-fn plain(text: String) -> Frame {
-    Frame {
-        line: text.into_bytes(),
-        fields: Vec::new(),
-    }
+    Told::Http3(Frame::new(text))
 }
 
 /// RFC 9114 §6.2, RFC 9204 §4.2.
@@ -198,31 +305,9 @@ fn name_of_frame(kind: u64, len: u64) -> String {
     name.to_owned()
 }
 
-/// A field section. One that needs entries of the dynamic table is not read.
-fn head(kind: u64, section: &[u8], keeps_fields: bool) -> Frame {
-    let mut frame = Frame::default();
-    let (name, section) = match kind {
-        kind::PUSH_PROMISE => {
-            let mut section = section;
-            let promised = varint::take(&mut section);
-            (format!("PUSH_PROMISE {}", promised.unwrap_or(0)), section)
-        }
-        _ => ("HEADERS".to_owned(), section),
-    };
-    frame.line.extend_from_slice(name.as_bytes());
-    let mut room = FIELDS_SHOWN;
-    let decoded = qpack::decoder::decode(section, |name, value| {
-        frame.add_field(name, value, &mut room, keeps_fields);
-    });
-    if decoded.is_err() {
-        frame = plain(format!("{name} by QPACK's dynamic table"));
-    }
-    frame
-}
-
 #[cfg(test)]
 mod tests {
-    use exos_http3::frame;
+    use exos_http3::{frame, qpack};
 
     use super::super::Header;
     use super::*;
@@ -234,6 +319,12 @@ mod tests {
             data,
             is_last,
         };
+        told_by(|shown| {
+            http3.take(&part, shown);
+        })
+    }
+
+    fn told_by(take: impl FnOnce(&mut Shown)) -> Vec<String> {
         let mut shown = Shown::default();
         let destination = Vec::new();
         let header = Header {
@@ -243,7 +334,7 @@ mod tests {
             token_len: 0,
         };
         shown.begin(header, None);
-        http3.take(&part, &mut shown);
+        take(&mut shown);
         let told = shown.packets.remove(0).told.into_iter();
         told.map(|told| match told {
             Told::Http3(frame) => String::from_utf8(frame.line).expect("names"),
@@ -296,12 +387,6 @@ mod tests {
             told(&mut http3, 11, 0, &[0x40, 0x21, 9], true),
             ["stream 0x21"]
         );
-        // A section that names an entry of a table that the sender has filled.
-        let head = [1, 3, 2, 0, 0x80];
-        assert_eq!(
-            told(&mut http3, 0, 0, &head, true),
-            ["HEADERS by QPACK's dynamic table"]
-        );
         let long = [1, 0x80, 1, 0x11, 0x70];
         assert_eq!(
             told(&mut http3, 4, 0, &long, false),
@@ -339,6 +424,71 @@ mod tests {
             assert_eq!(told(&mut http3, id, 0, &answer, true).len(), 2);
         }
         assert_eq!(told(&mut http3, 0, 0, &answer, true), [""; 0]);
+    }
+
+    /// A head that names an entry waits until this has come, and it is known how large the table may be: in whatever order.
+    #[test]
+    fn heads_wait_for_the_table() {
+        // A stream's type, 220 bytes, and `a: b`; the newest entry, and data behind it.
+        let encoder = b"\x02\x3f\xbd\x01\x41a\x01b";
+        let head = b"\x01\x04\x02\x00\xd9\x80\x00\x02xx";
+        let (waits, late) = (
+            "HEADERS that wait for QPACK's dynamic table",
+            ["of stream 0", "HEADERS 200", "DATA 2"],
+        );
+        for order in [
+            [0, 1, 2],
+            [0, 2, 1],
+            [1, 0, 2],
+            [1, 2, 0],
+            [2, 0, 1],
+            [2, 1, 0],
+        ] {
+            let mut http3 = Http3::default();
+            let mut all = Vec::new();
+            for step in order {
+                match step {
+                    0 => all.extend(told_by(|shown| http3.allow(220, shown))),
+                    1 => all.extend(told(&mut http3, 2, 0, encoder, false)),
+                    _ => all.extend(told(&mut http3, 0, 0, head, true)),
+                }
+            }
+            all.retain(|it| it != "QPACK encoder");
+            let wanted = match order[2] {
+                2 => late[1..].to_vec(),
+                _ => [&[waits][..], &late].concat(),
+            };
+            assert_eq!(all, wanted, "{order:?}");
+            assert!(http3.halves.len() == 1 && http3.held == 0 && http3.fields.held() > 0);
+        }
+        // Where the encoder cannot be followed, this is said; heads without the table are told.
+        let mut http3 = Http3::default();
+        http3.allow(220, &mut Shown::default());
+        assert_eq!(told(&mut http3, 0, 0, head, true), [waits]);
+        let said = told(&mut http3, 2, 0, b"\x02\x00", false);
+        let unknown = "HEADERS by QPACK's dynamic table, which is not known";
+        assert_eq!(said, ["QPACK encoder", "of stream 0", unknown, "DATA 2"]);
+        assert_eq!(told(&mut http3, 4, 0, &answer(), true).len(), 2);
+        assert_eq!(told(&mut http3, 8, 0, head, true)[0], unknown);
+    }
+
+    /// What settings allow the other side.
+    #[test]
+    fn settings_allow_a_table() {
+        for (settings, capacity) in [(&[0, 4, 0][..], 0), (&[0, 4, 5, 7, 9, 1, 0x50, 0], 4096)] {
+            let mut http3 = Http3::default();
+            let mut shown = Shown::default();
+            let part = |data| StreamPart {
+                id: 3,
+                offset: 0,
+                data,
+                is_last: false,
+            };
+            let (last, first) = (part(settings), part(&settings[..settings.len() - 1]));
+            assert_eq!(http3.take(&first, &mut shown), None);
+            assert_eq!(http3.take(&last, &mut shown), Some(capacity));
+            assert_eq!(http3.take(&last, &mut shown), None);
+        }
     }
 
     /// A megabyte behind a gap in each of many streams.

@@ -5,35 +5,52 @@
 //!
 //! | file | what is in it |
 //! |---|---|
+//! | `shown` | what is told of a datagram |
 //! | `names` | which connection a packet is of |
+//! | `strangers` | packets of connections that nobody knows |
 //! | `connection` | one connection |
+//! | `half` | what one side of it sends |
+//! | `cuts` | where packets end of which no length is said |
 //! | `frames` | frames of QUIC |
 //! | `http3` | frames of HTTP/3 in its streams |
+//! | `fields` | their field sections |
+//! | `ended` | which streams have ended |
 
 mod connection;
+mod cuts;
+mod ended;
+mod fields;
 mod frames;
+mod half;
 mod http3;
 mod names;
+mod shown;
+mod strangers;
 
-use exos_tls::observer::{HandshakeType, Level, Side};
+use exos_tls::observer::Side;
 use exos_wire::quic::{LongHeaderView, PacketType};
 
 use super::Endpoint;
 use super::generations::Generations;
-use super::http2::Frame;
 use super::keys::Keys;
-use crate::limits::{QUIC_INITIAL_NAMES_MAX, QUIC_NAMES_MAX, SEGMENTS_MAX, TOLD_BYTES_MAX};
-use connection::{Connection, Packet, SAMPLE_END};
-use names::{ALONE_LEN, Id, Name, Names};
+use crate::limits::{QUIC_INITIAL_NAMES_MAX, QUIC_NAMES_MAX, QUIC_PACKETS_MAX};
+use connection::{Connection, SAMPLE_END};
+use half::Packet;
+use names::{Id, Names};
+use strangers::Strangers;
 
 pub(crate) use frames::Close;
+pub(crate) use shown::{Header, Shown, ShownPacket, Told};
 
 /// The smallest datagram that has a client's Initial packet (RFC 9000 §14.1).
 const CLIENT_INITIAL_LEN_MIN: usize = 1200;
 /// Bytes at least of the identifier to which that goes (RFC 9000 §7.2).
 const FIRST_ID_LEN_MIN: usize = 8;
-/// The first bit of a long header (RFC 9000 §17.2).
+/// The first bit of a long header (RFC 9000 §17.2), and the bit that is set in all but those whose ends have agreed otherwise.
 const LONG: u8 = 0x80;
+const FIXED: u8 = 0x40;
+/// Zeros between packets, from how many on these are no packet's: the first bytes of one have an identifier, or are encrypted.
+const PADDING_LEN_MIN: usize = 4;
 /// The shortest packet with a short header that can be decrypted: its first byte, and what is a sample behind four bytes of number.
 const SHORT_LEN_MIN: usize = 1 + SAMPLE_END;
 /// HTTP/3 (RFC 9114 §3.1.2).
@@ -47,28 +64,6 @@ pub(crate) struct Datagram<'a> {
     pub(crate) bytes: &'a [u8],
     /// Bytes that it had on the wire.
     pub(crate) len: usize,
-}
-
-/// What is in clear of a packet.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Header {
-    /// Of a long header: what the packet is for, and its version.
-    pub(crate) long: Option<(PacketType, u32)>,
-    pub(crate) destination: Vec<u8>,
-    pub(crate) source: Vec<u8>,
-    /// Bytes of its token.
-    pub(crate) token_len: usize,
-}
-
-impl Header {
-    fn level(&self) -> Level {
-        match self.long {
-            Some((PacketType::ZeroRtt, _)) => Level::Early,
-            Some((PacketType::Handshake, _)) => Level::Handshake,
-            Some(_) => Level::Initial,
-            None => Level::Traffic,
-        }
-    }
 }
 
 /// A part of a stream.
@@ -87,98 +82,6 @@ impl StreamPart<'_> {
     }
 }
 
-/// What is to be told of a packet that was decrypted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
-    /// A frame. What it completes follows.
-    Frame(String),
-    /// What that frame says which ends the connection.
-    Close(Close),
-    /// A hello that is whole.
-    Hello(Vec<u8>),
-    /// Another message of the handshake.
-    Message(HandshakeType),
-    /// A frame of HTTP/3.
-    Http3(Frame),
-    /// Why there is nothing.
-    Note(String),
-}
-
-impl Told {
-    fn message(message: Vec<u8>) -> Self {
-        match HandshakeType::from(message[0]) {
-            HandshakeType::ClientHello | HandshakeType::ServerHello => Self::Hello(message),
-            other => Self::Message(other),
-        }
-    }
-
-    fn len(&self) -> usize {
-        let more = match self {
-            Self::Frame(line) | Self::Note(line) => line.len(),
-            Self::Close(close) => close.reason.len(),
-            Self::Hello(message) => message.len(),
-            Self::Message(_) => 0,
-            Self::Http3(frame) => frame.len(),
-        };
-        size_of::<Self>() + more
-    }
-}
-
-/// A packet, and what is told of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ShownPacket {
-    pub(crate) header: Header,
-    /// It came before, from this side, and its key later.
-    pub(crate) late_from: Option<Side>,
-    /// Its number, when it was decrypted.
-    pub(crate) number: Option<u64>,
-    pub(crate) told: Vec<Told>,
-}
-
-/// What a datagram came to.
-#[derive(Debug, Default)]
-pub(crate) struct Shown {
-    pub(crate) packets: Vec<ShownPacket>,
-    keeps_fields: bool,
-    told_bytes: usize,
-}
-
-impl Shown {
-    fn clear(&mut self) {
-        self.packets.clear();
-        self.told_bytes = 0;
-    }
-
-    fn begin(&mut self, header: Header, late_from: Option<Side>) {
-        self.packets.push(ShownPacket {
-            header,
-            late_from,
-            number: None,
-            told: Vec::new(),
-        });
-    }
-
-    fn number(&mut self, number: u64) {
-        if let Some(packet) = self.packets.last_mut() {
-            packet.number = Some(number);
-        }
-    }
-
-    /// Adds what is told of the last packet, while there is room for more.
-    fn tell(&mut self, told: Told) {
-        let had_room = self.told_bytes <= TOLD_BYTES_MAX;
-        self.told_bytes += told.len();
-        let told = match (had_room, self.told_bytes <= TOLD_BYTES_MAX) {
-            (_, true) => told,
-            (true, false) => Told::Note("more frames".to_owned()),
-            (false, false) => return,
-        };
-        if let Some(packet) = self.packets.last_mut() {
-            packet.told.push(told);
-        }
-    }
-}
-
 /// The connections of QUIC that are followed.
 #[derive(Debug, Default)]
 pub(super) struct Quic {
@@ -186,6 +89,7 @@ pub(super) struct Quic {
     names: Names,
     /// How many there have been.
     count: u64,
+    strangers: Strangers,
     shown: Shown,
 }
 
@@ -195,21 +99,32 @@ impl Quic {
         self.shown.keeps_fields = true;
     }
 
-    /// What there is to tell of this datagram: no packets where it is not QUIC.
+    /// What there is to tell of this datagram: no packets where it is not QUIC. A kernel or a device may be yet to cut it into several.
     pub(super) fn datagram(&mut self, datagram: &Datagram<'_>, keys: &mut Keys) -> &Shown {
         self.shown.clear();
         let (mut rest, mut len) = (datagram.bytes, datagram.len);
-        while let Some(view) = self.view(datagram, rest, len) {
-            self.long(datagram, (&view, rest), keys);
-            if view.next().is_empty() {
-                return &self.shown;
+        // Bytes since the last packet that went on to its datagram's end.
+        let mut before = 0;
+        for _ in 0..QUIC_PACKETS_MAX {
+            let taken = if let Some(view) = self.view(datagram, rest, len) {
+                self.long(datagram, (&view, rest), keys);
+                let taken = rest.len() - view.next().len();
+                before += taken;
+                taken
+            } else if let Some(taken) = padding(rest) {
+                before += taken;
+                taken
+            } else if rest.len() == len {
+                let taken = self.short(datagram, (rest, before), keys);
+                before = 0;
+                taken
+            } else {
+                break;
+            };
+            (rest, len) = (&rest[taken..], len - taken);
+            if taken == 0 || rest.is_empty() {
+                break;
             }
-            len -= rest.len() - view.next().len();
-            rest = view.next();
-        }
-        let is_padding = !self.shown.packets.is_empty() && rest.iter().all(|byte| *byte == 0);
-        if rest.len() == len && !is_padding {
-            self.short(datagram, rest, keys);
         }
         &self.shown
     }
@@ -230,8 +145,8 @@ impl Quic {
         }
         let view = LongHeaderView::parse_greased(bytes, len).ok()?;
         let id = Id::new(view.destination_id())?;
-        let name = Name::new(id, (datagram.from, datagram.to));
-        self.names.get(&name).map(|_| view)
+        let name = self.names.name(id, (datagram.from, datagram.to));
+        self.names.get(name).map(|_| view)
     }
 
     fn long(
@@ -256,7 +171,7 @@ impl Quic {
             && self.shown.packets.is_empty()
             && datagram.len >= CLIENT_INITIAL_LEN_MIN
             && view.destination_id().len() >= FIRST_ID_LEN_MIN;
-        let reached = self.names.get(&Name::new(destination, path));
+        let reached = self.names.get(self.names.name(destination, path));
         let known = reached.filter(|(number, _)| {
             let known = self.connections.get(number);
             let client = (datagram.from, source);
@@ -272,7 +187,7 @@ impl Quic {
                 self.count += 1;
                 (self.count, Side::Server, Box::new(new))
             }
-            None => return self.shown.begin(header, None),
+            None => return self.stranger(header, path, keys),
         };
         let Some(protected) = view.protected() else {
             let version = view.version();
@@ -293,8 +208,9 @@ impl Quic {
             header,
             bytes: protected.packet,
             number_at: protected.number_at,
+            before: 0,
         };
-        let is_opened = connection.packet(&packet, keys, &mut self.shown);
+        let (is_opened, _) = connection.packet(&packet, keys, &mut self.shown);
         if is_opened {
             // What a client begins with is its own choice; where its own identifier is, anybody may say in a packet that everybody can write.
             // A client that begins again, from the same host to the same server, goes on with its own.
@@ -316,54 +232,86 @@ impl Quic {
 
     /// This identifier is that of the client of a connection of this host with this server.
     fn is_of_client(&self, id: Id, (from, at): (Endpoint, Endpoint)) -> bool {
-        let reached = self.names.get(&Name::new(id, (at, from)));
+        let reached = self.names.get(self.names.name(id, (at, from)));
         let owner = reached.filter(|(_, side)| *side == Side::Client);
         let owner = owner.and_then(|(number, _)| self.connections.get(&number));
         owner.is_some_and(|owner| (owner.path.0.0, owner.path.1) == (from.0, at))
     }
 
-    /// What has a short header, or is none of QUIC's.
-    fn short(&mut self, datagram: &Datagram<'_>, bytes: &[u8], keys: &mut Keys) {
+    /// Takes a packet with a short header, behind `before` bytes of others in its datagram, and says how many bytes it has: none where it is
+    /// not QUIC's, as far as is known.
+    fn short(
+        &mut self,
+        datagram: &Datagram<'_>,
+        (bytes, before): (&[u8], usize),
+        keys: &mut Keys,
+    ) -> usize {
         let path = (datagram.from, datagram.to);
         let named = bytes
             .split_first()
             .filter(|(first, _)| **first & LONG == 0)
             .and_then(|(_, behind)| self.names.of_short(behind, path));
-        let Some(((number, to), id_len)) = named else {
-            return;
+        let known = named.and_then(|(reached, id_len)| {
+            let connection = self.connections.take(&reached.0)?;
+            Some((reached, id_len, connection))
+        });
+        let Some(((number, to), id_len, mut connection)) = known else {
+            self.unknown_short(bytes, path, keys);
+            return 0;
         };
-        let Some(mut connection) = self.connections.take(&number) else {
-            return;
+        let packet = Packet {
+            side: other(to),
+            header: Header::short(&bytes[1..=id_len]),
+            bytes,
+            number_at: 1 + id_len,
+            before,
         };
-        let id = &bytes[1..=id_len];
-        let before = datagram.bytes.len() - bytes.len();
-        let mut is_opened = false;
-        for packet in segments(before, bytes, id) {
-            let header = Header {
-                long: None,
-                destination: id.to_vec(),
-                source: Vec::new(),
-                token_len: 0,
-            };
-            let packet = Packet {
-                side: other(to),
-                header,
-                bytes: packet,
-                number_at: 1 + id_len,
-            };
-            is_opened |= connection.packet(&packet, keys, &mut self.shown);
-        }
+        let (is_opened, len) = connection.packet(&packet, keys, &mut self.shown);
         if is_opened && to == Side::Server && connection.path != path {
             // The client has moved: its short identifiers are good between other addresses now.
-            connection.path = path;
+            let (client, server) = std::mem::replace(&mut connection.path, path);
             let names = &self.names;
-            let is_client = |name: &&Name| names.get(name) == Some((number, Side::Client));
-            let ids = connection.all_names().filter(is_client);
-            let ids = ids.filter_map(|name| Some((name.short()?, Side::Client, true)));
-            let ids: Vec<_> = ids.collect();
+            let is_own = |id: &Id| {
+                let name = names.name(*id, (server, client));
+                names.get(name) == Some((number, Side::Client))
+            };
+            let ids = connection.short_ids.iter().copied().filter(is_own);
+            let ids = ids.map(|id| (id, Side::Client, true));
             connection.told_ids.extend(ids);
         }
         self.keep(number, connection, path, to);
+        len
+    }
+
+    /// What may be a packet with a short header: on HTTP's port, or between ends that have sent others of QUIC.
+    fn unknown_short(&mut self, bytes: &[u8], path: (Endpoint, Endpoint), keys: &Keys) {
+        let is_https = path.0.1 == PORT_HTTPS || path.1.1 == PORT_HTTPS;
+        let is_short = bytes.len() >= SHORT_LEN_MIN && bytes[0] & (LONG | FIXED) == FIXED;
+        if is_short && self.shown.packets.is_empty() && (is_https || self.strangers.are(path)) {
+            self.stranger(Header::short(&[]), path, keys);
+        }
+    }
+
+    /// Shows a packet of a connection that nobody knows, and says once why.
+    fn stranger(&mut self, header: Header, path: (Endpoint, Endpoint), keys: &Keys) {
+        let kind = header.long.map(|(kind, _)| kind);
+        self.shown.begin(header, None);
+        let was_begun = !matches!(
+            kind,
+            Some(PacketType::ZeroRtt | PacketType::Retry | PacketType::VersionNegotiation)
+        );
+        if keys.are_given() && was_begun && self.strangers.meet(path) {
+            let why = match self.connections.forgotten() {
+                0 => "not decrypted: begun before the capture",
+                _ => "not decrypted: begun before the capture, or forgotten",
+            };
+            self.shown.tell(Told::Note(why.to_owned()));
+        }
+    }
+
+    /// Connections that were forgotten before their ends, for want of memory.
+    pub(super) fn forgotten(&self) -> u64 {
+        self.connections.forgotten()
     }
 
     /// Keeps a connection, and the names that it has got by a datagram that went to this side.
@@ -379,11 +327,11 @@ impl Quic {
                 true => (from, at),
                 false => (at, from),
             };
-            let name = Name::new(id, path);
-            match self.names.get(&name) {
+            let name = self.names.name(id, path);
+            match self.names.get(name) {
                 Some(reached) if reached == (number, side) => continue,
                 // Another's, wherever that is.
-                Some((owner, _)) if owner != number && !is_sure && name.short().is_none() => {
+                Some((owner, _)) if owner != number && !is_sure && id.stands_alone() => {
                     continue;
                 }
                 _ => {}
@@ -395,33 +343,26 @@ impl Quic {
             };
             if names.len() >= max {
                 let oldest = names.remove(first);
-                self.names.remove(&oldest, number);
+                self.names.remove(oldest, number);
             }
             names.push(name);
-            self.names.insert(name, (number, side));
+            self.names.insert(name, id.len(), (number, side));
+            if side == Side::Client && !id.stands_alone() {
+                connection.add_short_id(id);
+            }
         }
         for (number, connection) in self.connections.keep(number, connection) {
             for name in connection.all_names() {
-                self.names.remove(name, number);
+                self.names.remove(*name, number);
             }
         }
     }
 }
 
-/// The packets with short headers that these bytes are, behind `before` others of their datagram. A kernel or a device may be about to cut it
-/// into several (segmentation offload): then the same identifier comes again, at the same distance.
-fn segments<'a>(before: usize, bytes: &'a [u8], id: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
-    let behind = bytes.get(SHORT_LEN_MIN..).unwrap_or_default();
-    let again = match id.len() >= ALONE_LEN {
-        true => behind.windows(id.len()).position(|part| part == id),
-        false => None,
-    };
-    // A first byte stands before it.
-    let len = again.map_or(bytes.len(), |at| SHORT_LEN_MIN + at - 1);
-    let (first, rest) = bytes.split_at(len);
-    let of_id = |packet: &&[u8]| packet.get(1..).is_some_and(|it| it.starts_with(id));
-    let rest = rest.chunks((before + len).max(1)).take_while(of_id);
-    std::iter::once(first).chain(rest).take(SEGMENTS_MAX)
+/// The zeros with which these bytes begin, if they are more than a packet would begin with.
+fn padding(bytes: &[u8]) -> Option<usize> {
+    let len = bytes.iter().take_while(|byte| **byte == 0).count();
+    (len >= PADDING_LEN_MIN).then_some(len)
 }
 
 fn other(side: Side) -> Side {

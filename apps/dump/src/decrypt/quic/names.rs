@@ -4,6 +4,7 @@
 //! the addresses between which they pass belong to the name. Longer ones name a connection wherever its client moves.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
 
 use exos_tls::observer::Side;
 use exos_wire::limits::QUIC_CONNECTION_ID_LEN_MAX;
@@ -32,54 +33,55 @@ impl Id {
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len.into()]
     }
+
+    pub(super) fn len(self) -> u8 {
+        self.len
+    }
+
+    /// It names a connection wherever its client moves.
+    pub(super) fn stands_alone(self) -> bool {
+        usize::from(self.len) >= ALONE_LEN
+    }
 }
 
-/// An identifier, and where it is short, from where to where it goes.
+/// An identifier, and where it is short, from where to where it goes: a hash with a key that nobody knows, so that those of two connections
+/// are different, and take little memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Name {
-    id: Id,
-    path: Option<(Endpoint, Endpoint)>,
-}
-
-impl Name {
-    pub(super) fn new(id: Id, path: (Endpoint, Endpoint)) -> Self {
-        Self {
-            id,
-            path: (usize::from(id.len) < ALONE_LEN).then_some(path),
-        }
-    }
-}
-
-impl Name {
-    /// The identifier of a short name, which is good between two addresses.
-    pub(super) fn short(&self) -> Option<Id> {
-        self.path.map(|_| self.id)
-    }
-}
+pub(super) struct Name(u64);
 
 /// The number of a connection, and the side that is reached.
 pub(super) type Reached = (u64, Side);
 
+/// Whom a name reaches, and how long its identifier is.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    number: u64,
+    side: Side,
+    id_len: u8,
+}
+
+/// Memory of a name: in its connection's list, and in a table that is half empty.
+pub(super) const NAME_HELD: usize = 2 * size_of::<Name>() + 2 * (size_of::<(Name, Entry)>() + 1);
+
 /// All names.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Names {
-    reached: HashMap<Name, Reached>,
+    hasher: RandomState,
+    reached: HashMap<Name, Entry>,
     /// How many there are of each length: packets with short headers do not say how long theirs is.
     of_len: [usize; QUIC_CONNECTION_ID_LEN_MAX + 1],
 }
 
-impl Default for Names {
-    fn default() -> Self {
-        Self {
-            reached: HashMap::new(),
-            of_len: [0; QUIC_CONNECTION_ID_LEN_MAX + 1],
-        }
-    }
-}
-
 impl Names {
-    pub(super) fn get(&self, name: &Name) -> Option<Reached> {
-        self.reached.get(name).copied()
+    /// The name of this identifier, between these ends.
+    pub(super) fn name(&self, id: Id, path: (Endpoint, Endpoint)) -> Name {
+        let path = (!id.stands_alone()).then_some(path);
+        Name(self.hasher.hash_one((id, path)))
+    }
+
+    pub(super) fn get(&self, name: Name) -> Option<Reached> {
+        let entry = self.reached.get(&name)?;
+        Some((entry.number, entry.side))
     }
 
     /// Whom these bytes behind the first one of a short header name, and by how many bytes.
@@ -90,22 +92,28 @@ impl Names {
     ) -> Option<(Reached, usize)> {
         let lens = (0..=QUIC_CONNECTION_ID_LEN_MAX).rev();
         lens.filter(|len| self.of_len[*len] > 0).find_map(|len| {
-            let name = Name::new(Id::new(bytes.get(..len)?)?, path);
-            Some((self.get(&name)?, len))
+            let name = self.name(Id::new(bytes.get(..len)?)?, path);
+            Some((self.get(name)?, len))
         })
     }
 
-    pub(super) fn insert(&mut self, name: Name, reached: Reached) {
-        if self.reached.insert(name, reached).is_none() {
-            self.of_len[usize::from(name.id.len)] += 1;
+    /// This name, of an identifier of `id_len` bytes, reaches that side from now on.
+    pub(super) fn insert(&mut self, name: Name, id_len: u8, (number, side): Reached) {
+        let entry = Entry {
+            number,
+            side,
+            id_len,
+        };
+        if self.reached.insert(name, entry).is_none() {
+            self.of_len[usize::from(id_len)] += 1;
         }
     }
 
     /// Forgets a name of this connection, unless it is another's by now.
-    pub(super) fn remove(&mut self, name: &Name, number: u64) {
-        if self.get(name).is_some_and(|reached| reached.0 == number) {
-            self.reached.remove(name);
-            self.of_len[usize::from(name.id.len)] -= 1;
+    pub(super) fn remove(&mut self, name: Name, number: u64) {
+        if let Some(entry) = self.reached.get(&name).filter(|it| it.number == number) {
+            self.of_len[usize::from(entry.id_len)] -= 1;
+            self.reached.remove(&name);
         }
     }
 }
@@ -125,7 +133,11 @@ mod tests {
         let mut names = Names::default();
         assert_eq!(names.of_short(b"12345678", path), None);
         for (number, bytes) in [(1, &b""[..]), (2, b"12"), (3, b"12345678")] {
-            names.insert(Name::new(id(bytes), path), (number, Side::Client));
+            names.insert(
+                names.name(id(bytes), path),
+                bytes.len() as u8,
+                (number, Side::Client),
+            );
         }
         let found = |names: &Names, bytes: &[u8], path| {
             let found = names.of_short(bytes, path);
@@ -137,11 +149,11 @@ mod tests {
         assert_eq!(found(&names, b"1234", other), None);
         assert_eq!(found(&names, b"x", path), Some((1, 0)));
         // Another's by now: the one of before takes nothing with it.
-        names.insert(Name::new(id(b"12"), path), (4, Side::Server));
-        names.remove(&Name::new(id(b"12"), path), 2);
+        names.insert(names.name(id(b"12"), path), 2, (4, Side::Server));
+        names.remove(names.name(id(b"12"), path), 2);
         assert_eq!(found(&names, b"1234", path), Some((4, 2)));
         for (number, bytes) in [(1, &b""[..]), (4, b"12"), (3, b"12345678")] {
-            names.remove(&Name::new(id(bytes), path), number);
+            names.remove(names.name(id(bytes), path), number);
         }
         assert!(names.reached.is_empty() && names.of_len.iter().all(|count| *count == 0));
         assert_eq!(Id::new(&[0; 21]), None);

@@ -7,7 +7,7 @@ use exos_inet::tcp::Reason;
 
 use super::super::clients::Engine;
 use super::connections::{SharedConnections, Spoken, Stage};
-use crate::statistics::{ErrorKind, Handshake};
+use crate::statistics::{EARLY_LEFT, ErrorKind, Handshake};
 use crate::transport::Transport;
 
 /// What is done with a connection that is given up.
@@ -114,7 +114,9 @@ impl Engine {
         now: Instant,
         transport: &mut impl Transport,
     ) {
-        let begun = self.shared().get(at).begun;
+        let it = self.shared().get_mut(at);
+        it.is_early = false;
+        let begun = it.begun;
         self.statistics.not_secured(begun, reason);
         self.lose_shared(at, ErrorKind::Handshake, farewell, now, transport);
     }
@@ -160,6 +162,9 @@ impl Engine {
             ErrorKind::Closed if it.is_refused => ErrorKind::GoAway,
             kind => kind,
         };
+        if kind != ErrorKind::Unfinished {
+            self.early_left(at);
+        }
         self.forget_shared(at, farewell, transport);
         for slot in asked {
             self.shared().clear_slot(slot);
@@ -176,7 +181,17 @@ impl Engine {
 
     /// A connection on which all has been answered ends.
     pub(super) fn leave_shared(&mut self, at: u32, transport: &mut impl Transport) {
+        self.early_left(at);
         self.forget_shared(at, Farewell::Leave, transport);
+    }
+
+    /// A connection ends: what was asked on it left with the hello, and the handshake is not over.
+    fn early_left(&mut self, at: u32) {
+        let it = self.shared().get_mut(at);
+        let (is_early, begun) = (std::mem::take(&mut it.is_early), it.begun);
+        if is_early {
+            self.statistics.not_secured(begun, EARLY_LEFT);
+        }
     }
 
     fn forget_shared(&mut self, at: u32, farewell: Farewell, transport: &mut impl Transport) {

@@ -1,7 +1,7 @@
 //! Connections that are secured before anything is asked on them.
 
 use super::*;
-use crate::statistics::Handshake;
+use crate::statistics::{EARLY_LEFT, Handshake};
 
 impl World {
     fn secured(slots: u32) -> Self {
@@ -47,6 +47,29 @@ fn nothing_is_asked_before() {
 
 /// Something that happens.
 type Event = fn(&mut World);
+
+/// A request that has left with the hello fails by itself, and its handshake beside it.
+#[test]
+fn handshakes_of_early_requests_that_fail_are_counted() {
+    let ways: [(ErrorKind, Event); 2] = [
+        (ErrorKind::Timeout, |w| {
+            w.pass(10_000);
+        }),
+        (ErrorKind::Reset, |w| {
+            w.event_for(0, EventSet::CLOSED, Reason::Reset);
+        }),
+    ];
+    for (kind, fail) in ways {
+        let mut world = World::secured(1);
+        world.turn().connect(0);
+        let token = world.wire.tokens[0];
+        world.engine.handle_early(world.now, token, &mut world.wire);
+        fail(&mut world);
+        assert_eq!(world.errors(), [(kind, 1)]);
+        let failed = &world.engine.statistics.handshakes.failed;
+        assert_eq!(failed.clone(), [(EARLY_LEFT, 1)].into());
+    }
+}
 
 #[test]
 fn handshakes_fail_in_many_ways() {

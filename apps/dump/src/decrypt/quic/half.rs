@@ -1,0 +1,63 @@
+//! What one side of a connection sends: keys, numbers, and what waits for these.
+
+use exos_tls::observer::{Level, PacketKeys, Side};
+
+use super::Header;
+use super::cuts::Cuts;
+use super::http3::Http3;
+use crate::decrypt::stream::Stream;
+use crate::limits::CRYPTO_AHEAD_MAX;
+
+/// A packet as it came.
+#[derive(Clone, Debug)]
+pub(super) struct Packet<B> {
+    pub(super) side: Side,
+    pub(super) header: Header,
+    pub(super) bytes: B,
+    pub(super) number_at: usize,
+    /// Bytes of other packets before it in its datagram.
+    pub(super) before: usize,
+}
+
+/// What one side sends at a level.
+#[derive(Debug, Default)]
+pub(super) struct AtLevel {
+    pub(super) keys: Option<Box<PacketKeys>>,
+    /// Packets that wait for these.
+    pub(super) waiting: Vec<Packet<Vec<u8>>>,
+    pub(super) waiting_held: usize,
+    /// There were more than are kept: no other waits.
+    pub(super) is_full: bool,
+}
+
+/// One side.
+#[derive(Debug)]
+pub(super) struct Half {
+    pub(super) levels: [AtLevel; Level::ALL],
+    /// The largest packet number of each space.
+    pub(super) largest: [Option<u64>; Level::SPACES],
+    pub(super) crypto: [Stream; Level::SPACES],
+    pub(super) http3: Option<Box<Http3>>,
+    /// How its datagrams have been cut.
+    pub(super) cuts: Cuts,
+}
+
+impl Half {
+    pub(super) fn new() -> Self {
+        Self {
+            levels: Default::default(),
+            largest: [None; Level::SPACES],
+            crypto: [(); Level::SPACES].map(|()| Stream::of_quic(CRYPTO_AHEAD_MAX)),
+            http3: None,
+            cuts: Cuts::new(),
+        }
+    }
+
+    /// Bytes that it keeps beside itself.
+    pub(super) fn held(&self) -> usize {
+        let crypto = self.crypto.iter().map(Stream::held).sum::<usize>();
+        let levels = self.levels.iter();
+        let levels = levels.map(|it| it.waiting_held + it.keys.as_ref().map_or(0, |it| it.held()));
+        crypto + levels.sum::<usize>() + self.http3.as_ref().map_or(0, |it| it.held())
+    }
+}

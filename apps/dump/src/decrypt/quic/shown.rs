@@ -1,0 +1,131 @@
+//! What is told of a datagram: its packets, and of those that were decrypted what is in them.
+
+use exos_tls::observer::{HandshakeType, Level, Side};
+use exos_wire::quic::PacketType;
+
+use super::Close;
+use crate::decrypt::http2::Frame;
+use crate::limits::TOLD_BYTES_MAX;
+
+/// What is in clear of a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    /// Of a long header: what the packet is for, and its version.
+    pub(crate) long: Option<(PacketType, u32)>,
+    pub(crate) destination: Vec<u8>,
+    pub(crate) source: Vec<u8>,
+    /// Bytes of its token.
+    pub(crate) token_len: usize,
+}
+
+impl Header {
+    pub(super) fn short(destination: &[u8]) -> Self {
+        Self {
+            long: None,
+            destination: destination.to_vec(),
+            source: Vec::new(),
+            token_len: 0,
+        }
+    }
+
+    pub(super) fn level(&self) -> Level {
+        match self.long {
+            Some((PacketType::ZeroRtt, _)) => Level::Early,
+            Some((PacketType::Handshake, _)) => Level::Handshake,
+            Some(_) => Level::Initial,
+            None => Level::Traffic,
+        }
+    }
+}
+
+/// What is to be told of a packet that was decrypted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// A frame. What it completes follows.
+    Frame(String),
+    /// What that frame says which ends the connection.
+    Close(Close),
+    /// A hello that is whole.
+    Hello(Vec<u8>),
+    /// Another message of the handshake.
+    Message(HandshakeType),
+    /// A frame of HTTP/3.
+    Http3(Frame),
+    /// Why there is nothing.
+    Note(String),
+}
+
+impl Told {
+    pub(super) fn message(message: Vec<u8>) -> Self {
+        match HandshakeType::from(message[0]) {
+            HandshakeType::ClientHello | HandshakeType::ServerHello => Self::Hello(message),
+            other => Self::Message(other),
+        }
+    }
+
+    fn len(&self) -> usize {
+        let more = match self {
+            Self::Frame(line) | Self::Note(line) => line.len(),
+            Self::Close(close) => close.reason.len(),
+            Self::Hello(message) => message.len(),
+            Self::Message(_) => 0,
+            Self::Http3(frame) => frame.len(),
+        };
+        size_of::<Self>() + more
+    }
+}
+
+/// A packet, and what is told of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ShownPacket {
+    pub(crate) header: Header,
+    /// It came before, from this side, and its key later.
+    pub(crate) late_from: Option<Side>,
+    /// Its number, when it was decrypted.
+    pub(crate) number: Option<u64>,
+    pub(crate) told: Vec<Told>,
+}
+
+/// What a datagram came to.
+#[derive(Debug, Default)]
+pub(crate) struct Shown {
+    pub(crate) packets: Vec<ShownPacket>,
+    pub(super) keeps_fields: bool,
+    told_bytes: usize,
+}
+
+impl Shown {
+    pub(super) fn clear(&mut self) {
+        self.packets.clear();
+        self.told_bytes = 0;
+    }
+
+    pub(super) fn begin(&mut self, header: Header, late_from: Option<Side>) {
+        self.packets.push(ShownPacket {
+            header,
+            late_from,
+            number: None,
+            told: Vec::new(),
+        });
+    }
+
+    pub(super) fn number(&mut self, number: u64) {
+        if let Some(packet) = self.packets.last_mut() {
+            packet.number = Some(number);
+        }
+    }
+
+    /// Adds what is told of the last packet, while there is room for more.
+    pub(super) fn tell(&mut self, told: Told) {
+        let had_room = self.told_bytes <= TOLD_BYTES_MAX;
+        self.told_bytes += told.len();
+        let told = match (had_room, self.told_bytes <= TOLD_BYTES_MAX) {
+            (_, true) => told,
+            (true, false) => Told::Note("more frames".to_owned()),
+            (false, false) => return,
+        };
+        if let Some(packet) = self.packets.last_mut() {
+            packet.told.push(told);
+        }
+    }
+}
