@@ -1,9 +1,10 @@
 //! Results. What was measured is data ([`Results`]), which goes into JSON as it is; text and pages are a [`Document`] of
 //! sections with tables and figures. `figures` declares both in one list: each figure with its name and meaning in JSON, and its
-//! column in tables.
+//! column in tables; `case` does so for what was measured together.
 //!
 //! `setting` and `environment` are where and how it was measured, with web servers and without; `median` has medians and ratios of runs, and who was the limit.
 
+mod case;
 mod document;
 mod environment;
 pub(crate) mod figure;
@@ -15,6 +16,7 @@ mod table;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub(crate) use case::{Case, Column, case};
 pub use document::Document;
 pub(crate) use document::Section;
 pub use environment::Environment;
@@ -29,7 +31,7 @@ pub use ratio::Ratio;
 pub(crate) use setting::tests::setting as setting_of_tests;
 pub use setting::{Named, Setting};
 pub use table::Table;
-pub(crate) use table::{Case, Column, Head, Tabular};
+pub(crate) use table::{Head, Tabular};
 
 use crate::stage::args::CommonArgs;
 use exos_host::{Result, error::Context as _};

@@ -1,4 +1,4 @@
-//! Tables: a list of columns for each kind of case, from which text and HTML come.
+//! Tables: rows of cells below the heads of their columns, as text and as HTML.
 
 use exos_program::html;
 
@@ -16,71 +16,6 @@ pub(crate) trait Tabular: Sized {
 
     /// Its rows, with a cell for each head.
     fn rows(&self) -> Vec<Vec<String>>;
-}
-
-/// What was measured together: a row for each contender.
-pub(crate) trait Case: 'static {
-    /// What a contender did, in the columns of the middle.
-    type Outcome: Tabular;
-    /// What the names in the first column are.
-    const NAMES: &'static str;
-    /// The last columns.
-    const MORE: &'static [Column<Self, Self::Outcome>] = &[];
-
-    /// Its name, and what each did.
-    fn parts(&self) -> (&str, &[Self::Outcome]);
-}
-
-impl<C: Case> Tabular for C {
-    fn heads() -> Vec<Head> {
-        let name = Head {
-            text: C::NAMES,
-            is_text: true,
-        };
-        let more = C::MORE.iter().map(|column| column.head);
-        let all = [name].into_iter().chain(C::Outcome::heads());
-        all.chain(more).collect()
-    }
-
-    fn rows(&self) -> Vec<Vec<String>> {
-        let (name, outcomes) = self.parts();
-        let rows = |outcome| {
-            let more = C::MORE.iter().map(|column| (column.value)(self, outcome));
-            let more: Vec<String> = more.collect();
-            let rows = outcome.rows().into_iter();
-            let whole = |row| [vec![name.to_owned()], row, more.clone()].concat();
-            rows.map(whole).collect::<Vec<_>>()
-        };
-        outcomes.iter().flat_map(rows).collect()
-    }
-}
-
-/// A column that needs to know what else was measured together: its head, and what it says of a contender in a case.
-pub(crate) struct Column<C: ?Sized, O> {
-    head: Head,
-    value: fn(&C, &O) -> String,
-}
-
-impl<C: ?Sized, O> Column<C, O> {
-    /// A column of words.
-    pub const fn text(text: &'static str, value: fn(&C, &O) -> String) -> Self {
-        let is_text = true;
-        let head = Head { text, is_text };
-        Self { head, value }
-    }
-
-    /// What it says of a contender.
-    #[cfg(test)]
-    pub fn shown(&self, case: &C, outcome: &O) -> String {
-        (self.value)(case, outcome)
-    }
-
-    /// A column of numbers.
-    pub const fn number(text: &'static str, value: fn(&C, &O) -> String) -> Self {
-        let is_text = false;
-        let head = Head { text, is_text };
-        Self { head, value }
-    }
 }
 
 /// Rows of text below heads.
@@ -172,7 +107,7 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{Contender as _, median, outcomes, sum};
+    use crate::report::{Case, Column, Contender as _, median, outcomes, sum};
     use serde_json::json;
 
     outcomes! {

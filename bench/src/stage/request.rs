@@ -114,6 +114,14 @@ pub struct Errors {
 }
 
 impl Errors {
+    /// This many of a client that has kinds of its own: how many there are is what is told.
+    pub fn of_any_kind(count: u64) -> Self {
+        Self {
+            read: count,
+            ..Self::default()
+        }
+    }
+
     /// All of them.
     pub fn total(self) -> u64 {
         self.connect + self.read + self.write + self.timeout + self.status

@@ -8,7 +8,7 @@
 //! The rations are one value of an array ([`WORDS`] words of 64 bits, by [`admitted`] and [`dropped`]): what was let through
 //! since the reader last set it to zero, and what was dropped for ever.
 
-use crate::ebpf::{Alu, Assembler, Condition, Helper, Insn, Reg, Size, half};
+use crate::ebpf::{Alu, Assembler, Condition, Insn, Reg, Size, half};
 use crate::packet::{Bytes, ETHERTYPE, NETWORK};
 use crate::program::{Program, xdp};
 use exos_wire::ethernet::{ETHERTYPE_ARP, ETHERTYPE_IPV6};
@@ -67,9 +67,7 @@ pub fn rationed(sockets: i32, rations: i32, ration: i32) -> Program {
     asm.push(Insn::atomic_add(Reg::R0, 0, Reg::R1));
     // struct xdp_md: rx_queue_index is its fifth word.
     asm.load(Size::Word, Reg::R2, Reg::R6, 16);
-    asm.load_map(Reg::R1, sockets);
-    asm.set(Reg::R3, xdp::DROP);
-    asm.call(Helper::RedirectMap);
+    asm.redirect(sockets, xdp::DROP);
     asm.exit();
     asm.bind(over);
     asm.set(Reg::R1, 1);

@@ -119,10 +119,8 @@ pub fn transmit(maps: &TransmitMaps, chunk_size: u32) -> Program {
     asm.set(Reg::R4, Reg::R7);
     asm.call(Helper::XdpStoreBytes);
     asm.jump_if(Reg::R0, Condition::NotEqual, 0, refuse);
-    asm.load_map(Reg::R1, maps.interfaces_fd);
     asm.set(Reg::R2, 0);
-    asm.set(Reg::R3, xdp::DROP);
-    asm.call(Helper::RedirectMap);
+    asm.redirect(maps.interfaces_fd, xdp::DROP);
     asm.exit();
     asm.bind(refuse);
     asm.add_to(Reg::R9, 8 * REFUSED as i16, 1);
@@ -149,10 +147,7 @@ impl Memory {
             Self::OfSlot(fd, slot) => {
                 asm.look_up(fd, slot, missing);
                 asm.set(Reg::R1, Reg::R0);
-                asm.set(Reg::R2, Reg::R10);
-                asm.alu(Alu::Add, Reg::R2, i32::from(key));
-                asm.call(Helper::MapLookupElem);
-                asm.jump_if(Reg::R0, Condition::Equal, 0, missing);
+                asm.look_up_in_r1(key, missing);
             }
         }
     }

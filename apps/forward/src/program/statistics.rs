@@ -129,7 +129,7 @@ impl<'a> Report<'a> {
             pid: std::process::id(),
             uptime_ms: (now - parts.started).as_millis() as u64,
             time_ns: now.micros() * 1000,
-            affinity: parts.forwarder.services().affinity().name(),
+            affinity: parts.forwarder.services().affinity().into(),
             flows: flows(parts.forwarder, parts.kernel),
             links: by_link(parts.cores),
             cores: by_core(parts.cores),

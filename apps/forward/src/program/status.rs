@@ -13,43 +13,34 @@ use crate::service::{Listener, Member, Server, Services, Standing};
 #[derive(Serialize, JsonSchema)]
 pub struct Status<'a> {
     /// The listeners.
+    #[serde(serialize_with = "listeners")]
     #[schemars(with = "Vec<ListenerRow<'a>>")]
-    listeners: Rows<Listeners<'a>>,
+    listeners: &'a Services,
     /// The servers, of whichever listeners.
+    #[serde(serialize_with = "servers")]
     #[schemars(with = "Vec<ServerRow<'a>>")]
-    servers: Rows<Servers<'a>>,
+    servers: &'a Services,
 }
 
 impl<'a> Status<'a> {
     /// What is known of these now.
     pub fn of(services: &'a Services) -> Self {
         Self {
-            listeners: Rows(Listeners(services)),
-            servers: Rows(Servers(services)),
+            listeners: services,
+            servers: services,
         }
     }
 }
 
-/// An array, of which each element is made when it is written.
-struct Rows<T>(T);
-
-struct Listeners<'a>(&'a Services);
-
-struct Servers<'a>(&'a Services);
-
-impl Serialize for Rows<Listeners<'_>> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let services = self.0.0;
-        let row = |(_, listener)| ListenerRow::of(services, listener);
-        serializer.collect_seq(services.open_listeners().map(row))
-    }
+/// Each row is made when it is written.
+fn listeners<S: Serializer>(services: &Services, serializer: S) -> Result<S::Ok, S::Error> {
+    let row = |(_, listener)| ListenerRow::of(services, listener);
+    serializer.collect_seq(services.open_listeners().map(row))
 }
 
-impl Serialize for Rows<Servers<'_>> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let present = self.0.0.present();
-        serializer.collect_seq(present.map(|(_, server)| ServerRow::of(self.0.0, server)))
-    }
+fn servers<S: Serializer>(services: &Services, serializer: S) -> Result<S::Ok, S::Error> {
+    let row = |(_, server)| ServerRow::of(services, server);
+    serializer.collect_seq(services.present().map(row))
 }
 
 /// A listener, with what it says of its servers.

@@ -85,21 +85,13 @@ impl Services {
         if there.is_none() && open >= LISTENERS_MAX {
             return Err(Misfit::TooManyListeners);
         }
-        if to.len() > SERVERS_PER_LISTENER_MAX[1] {
-            return Err(Misfit::TooManyServers(*at));
-        }
-        for (n, &(server, _, ours)) in to.iter().enumerate() {
+        listen.check_servers()?;
+        for &(server, _, ours) in to {
             check_server(*at, *reach, server, ours)?;
             self.check_ours(*at, *reach, server, ours)?;
-            if to[..n].iter().any(|(other, ..)| *other == server) {
-                return Err(Misfit::SameServer(server));
-            }
             if at.ip() == server.ip() || self.is_listened_at(server.ip()) {
                 return Err(Misfit::Loop(server));
             }
-        }
-        if to.iter().all(|(_, weight, _)| *weight == 0) {
-            return Err(Misfit::NoServer(*at));
         }
         self.check_places(*transport, *reach, to)?;
         self.check_against_servers(*transport, *at)

@@ -13,7 +13,8 @@ pub enum Balance {
 }
 
 /// What of a client decides which server it belongs to.
-#[derive(clap::ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(clap::ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Affinity {
     /// Address and port: each connection by itself, which spreads load evenly
     #[default]
@@ -21,14 +22,4 @@ pub enum Affinity {
     /// Address only: all connections of a client, to all listeners with the same servers, go to one server, as iperf3
     /// and FTP need it
     Client,
-}
-
-impl Affinity {
-    /// Its name in options and reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Connection => "connection",
-            Self::Client => "client",
-        }
-    }
 }

@@ -1,7 +1,10 @@
 //! What somebody wants forwarded, and why that cannot be.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+
+use exos::Error;
 
 use crate::limits::{LISTENERS_MAX, SERVERS_MAX, SERVERS_PER_LISTENER_MAX};
 use crate::packets::packet::Transport;
@@ -18,6 +21,27 @@ pub struct Listen {
     pub reach: Reach,
     /// The servers, each with its weight and the address of ours that it sees.
     pub to: Vec<(SocketAddr, u16, IpAddr)>,
+}
+
+impl Listen {
+    /// There are as many servers as there may be, and one of a weight above zero; none is named twice.
+    ///
+    /// # Errors
+    ///
+    /// What is not so.
+    pub(crate) fn check_servers(&self) -> Result<(), Misfit> {
+        if self.to.len() > SERVERS_PER_LISTENER_MAX[1] {
+            return Err(Misfit::TooManyServers(self.at));
+        }
+        let mut seen = HashSet::new();
+        if let Some((twice, ..)) = self.to.iter().find(|(server, ..)| !seen.insert(server)) {
+            return Err(Misfit::SameServer(*twice));
+        }
+        if self.to.iter().all(|(_, weight, _)| *weight == 0) {
+            return Err(Misfit::NoServer(self.at));
+        }
+        Ok(())
+    }
 }
 
 /// Why something cannot be forwarded as it is wanted.
@@ -109,5 +133,11 @@ impl fmt::Display for Misfit {
                 "a server sees a connection come from {at}; listen there when that is over, or at another port"
             ),
         }
+    }
+}
+
+impl From<Misfit> for Error {
+    fn from(misfit: Misfit) -> Self {
+        Self::new(misfit.to_string())
     }
 }

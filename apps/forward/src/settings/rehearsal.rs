@@ -32,7 +32,7 @@ pub fn rehearse(wanted: &Wanted) -> Result<(), Error> {
     };
     let stacks: Vec<_> = stacks.iter().collect();
     let listens = listens(&wanted.services, &stacks)?;
-    Services::new(&listens).map_err(|misfit| Error::new(misfit.to_string()))?;
+    Services::new(&listens)?;
     wanted.metrics.map_or(Ok(()), Exporter::check)?;
     wanted.user.as_user(|| look_at_files(wanted))
 }

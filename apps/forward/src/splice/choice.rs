@@ -1,16 +1,19 @@
 //! Listeners and servers, and which server a client belongs to: the same one as in the other forwarder, so that both agree.
 
-use std::net::SocketAddr;
+use std::collections::HashSet;
+use std::net::{IpAddr, SocketAddr};
 
-use exos_host::Error;
+use exos::Error;
 use exos_inet::siphash::SipKey;
 
-use crate::limits::{LISTENERS_MAX, SERVERS_PER_LISTENER_MAX};
+use crate::limits::LISTENERS_MAX;
 use crate::maglev::{Candidate, Maglev};
 use crate::packets::endpoint::Endpoint;
 use crate::packets::packet::Transport;
+use crate::service::{Listen, Misfit};
 use crate::settings::options::ForwardArgs;
-use crate::settings::written::{To, Weighted};
+use crate::settings::setup::listens;
+use crate::settings::wanted;
 
 /// A server, behind one listener.
 pub(super) struct Server {
@@ -29,15 +32,31 @@ pub(super) struct Service {
 }
 
 impl Service {
-    /// With servers of these weights; `None` when none has any.
-    pub fn new(at: SocketAddr, servers: Vec<Server>, weights: &[u16]) -> Option<Self> {
-        let candidate = |(server, weight): (&Server, &u16)| Candidate {
-            name: hash(server.at),
-            weight: *weight,
+    /// With the servers of a listener.
+    ///
+    /// # Errors
+    ///
+    /// They are too many, one is named twice, or none has a weight.
+    pub fn new(listen: &Listen) -> Result<Self, Misfit> {
+        listen.check_servers()?;
+        let Listen { at, to, .. } = listen;
+        let candidate = |&(server, weight, _): &(SocketAddr, u16, IpAddr)| Candidate {
+            name: hash(server),
+            weight,
         };
-        let candidates: Vec<Candidate> = servers.iter().zip(weights).map(candidate).collect();
-        let table = Maglev::build(&candidates, Maglev::len_for(candidates.len()))?;
-        Some(Self { at, servers, table })
+        let candidates: Vec<Candidate> = to.iter().map(candidate).collect();
+        let table = Maglev::build(&candidates, Maglev::len_for(candidates.len()));
+        let server = |&(at, ..): &(SocketAddr, u16, IpAddr)| Server {
+            at,
+            begun: 0,
+            open: 0,
+            failed: 0,
+        };
+        Ok(Self {
+            at: *at,
+            servers: to.iter().map(server).collect(),
+            table: table.ok_or(Misfit::NoServer(*at))?,
+        })
     }
 
     /// The place of the server that a client's connection goes to.
@@ -48,77 +67,29 @@ impl Service {
 
 /// What the options say, if it fits together.
 pub(super) fn services(args: &ForwardArgs) -> Result<Vec<Service>, Error> {
-    if args.listen.len() > LISTENERS_MAX {
-        return Err(Error::new(format!("more than {LISTENERS_MAX} listeners"))
-            .mend("start another forwarder for the rest"));
+    let to = args.to.iter().cloned();
+    let wanted = wanted::Service::new(args.listen.clone(), args.reach, to);
+    let listens = listens(&[wanted], &[])?;
+    if listens.len() > LISTENERS_MAX {
+        return Err(Misfit::TooManyListeners.into());
     }
-    let mut services: Vec<Service> = Vec::new();
-    for listen in &args.listen {
-        if listen.transport != Transport::Tcp {
-            return Err(Error::new(format!("udp:{} cannot be spliced", listen.at))
+    let mut places = HashSet::new();
+    for Listen { transport, at, .. } in &listens {
+        if *transport != Transport::Tcp {
+            return Err(Error::new(format!("udp:{at} cannot be spliced"))
                 .mend("splice TCP alone, and forward datagrams without --splice"));
         }
-        if services.iter().any(|service| service.at == listen.at) {
-            let twice = Error::new(format!("{} is listened at twice", listen.at));
-            return Err(twice.mend("leave one out"));
-        }
-        services.push(service(args, listen.at)?);
-    }
-    check(args, &services)?;
-    Ok(services)
-}
-
-/// Servers that nobody is sent to, and loops.
-fn check(args: &ForwardArgs, services: &[Service]) -> Result<(), Error> {
-    for server in by_address(args) {
-        let is_used = |service: &Service| service.at.is_ipv6() == server.ip.is_ipv6();
-        if !services.iter().any(is_used) {
-            return Err(Error::new(format!("nothing is forwarded to {}", server.ip))
-                .mend("listen at an address of its family too, or leave it out"));
+        if !places.insert(*at) {
+            return Err(Misfit::Twice(*at).into());
         }
     }
-    let listens = |at: SocketAddr| args.listen.iter().any(|listen| listen.at == at);
-    let mut servers = services.iter().flat_map(|service| &service.servers);
-    match servers.find(|server| listens(server.at)) {
-        Some(server) => Err(Error::new(format!("{} is where we listen", server.at))
-            .mend("name a server elsewhere: to ourselves would be a loop")),
-        None => Ok(()),
+    let mut servers = listens.iter().flat_map(|listen| &listen.to);
+    if let Some((server, ..)) = servers.find(|(server, ..)| places.contains(server)) {
+        return Err(Error::new(format!("{server} is where we listen"))
+            .mend("name a server elsewhere: to ourselves would be a loop"));
     }
-}
-
-/// The servers; there are none by name here.
-fn by_address(args: &ForwardArgs) -> impl Iterator<Item = &Weighted> {
-    args.to.iter().filter_map(|to| match to {
-        To::At(server) => Some(server),
-        To::Named(_) => None,
-    })
-}
-
-fn service(args: &ForwardArgs, at: SocketAddr) -> Result<Service, Error> {
-    let (mut servers, mut weights) = (Vec::<Server>::new(), Vec::new());
-    for server in by_address(args).filter(|s| s.ip.is_ipv6() == at.is_ipv6()) {
-        let end = SocketAddr::new(server.ip, server.port.unwrap_or(at.port()));
-        if servers.iter().any(|other| other.at == end) {
-            return Err(Error::new(format!("the server {end} is named twice"))
-                .mend("give it a weight instead"));
-        }
-        servers.push(Server {
-            at: end,
-            begun: 0,
-            open: 0,
-            failed: 0,
-        });
-        weights.push(server.weight);
-    }
-    let most = SERVERS_PER_LISTENER_MAX[1];
-    if servers.len() > most {
-        return Err(Error::new(format!("more than {most} servers behind {at}"))
-            .mend("forward to other forwarders"));
-    }
-    Service::new(at, servers, &weights).ok_or_else(|| {
-        Error::new(format!("no server is behind {at}"))
-            .mend("name one of its family with a weight above zero")
-    })
+    let all: Result<_, Misfit> = listens.iter().map(Service::new).collect();
+    Ok(all?)
 }
 
 /// Of a client's or a server's end: no secret, as others are to choose the same.
@@ -131,7 +102,7 @@ fn hash(at: SocketAddr) -> u64 {
 mod tests {
     use super::*;
     use crate::packets::reach::Reach;
-    use crate::service::{Listen, Services};
+    use crate::service::Services;
     use clap::Parser;
 
     #[derive(clap::Parser)]

@@ -15,6 +15,9 @@ use super::counters::Counters;
 use super::proxy::{self, Version};
 use super::splicer::Splicer;
 use crate::limits::{CONNECT_TIME, ESTABLISHED_TIME, HALF_CLOSED_TIME, SPLICE_AT_ONCE};
+use crate::packets::packet::Transport;
+use crate::packets::reach::Reach;
+use crate::service::Listen;
 
 /// On a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -358,12 +361,12 @@ pub(super) fn accept_all(splicer: &mut Splicer, count: u32) {
 
 impl Service {
     fn to_one(at: SocketAddr, to: SocketAddr) -> Self {
-        let server = Server {
-            at: to,
-            begun: 0,
-            open: 0,
-            failed: 0,
+        let listen = Listen {
+            transport: Transport::Tcp,
+            at,
+            reach: Reach::Nat,
+            to: vec![(to, 1, at.ip())],
         };
-        Self::new(at, vec![server], &[1]).unwrap()
+        Self::new(&listen).unwrap()
     }
 }

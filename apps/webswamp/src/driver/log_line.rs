@@ -25,7 +25,8 @@ pub struct LogLine {
 }
 
 /// Why a line cannot be replayed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum NoRequest {
     /// It is of another format.
     Format,
@@ -35,18 +36,6 @@ pub enum NoRequest {
     Target,
     /// It is longer than lines of logs are.
     Length,
-}
-
-impl NoRequest {
-    /// In results.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Format => "format",
-            Self::Request => "request",
-            Self::Target => "target",
-            Self::Length => "length",
-        }
-    }
 }
 
 impl fmt::Display for NoRequest {

@@ -94,7 +94,7 @@ impl Log {
             requests: self.lines.len() as u64,
             begun: 0,
             left_out: left_out
-                .map(|(why, count)| (why.name().to_owned(), *count))
+                .map(|(why, count)| (<&str>::from(why).to_owned(), *count))
                 .collect(),
         }
     }

@@ -297,7 +297,8 @@ fn requests_share_connections() {
     let statistics = &world.engine.statistics;
     assert_eq!((statistics.connections, statistics.content), (2, 1000));
     let handshakes = &statistics.handshakes;
-    assert_eq!((handshakes.full, handshakes.resumed), (2, 0));
+    let kinds = &handshakes.kinds;
+    assert_eq!((kinds.handshakes_full, kinds.handshakes_resumed), (2, 0));
     assert_eq!((handshakes.times.len(), statistics.connect.len()), (2, 2));
     assert_eq!(world.seen().streams_per_connection, 10);
 }
@@ -323,7 +324,7 @@ fn a_certificate_that_nobody_trusts() {
     let mut world = World::trusting((Trust::System, "localhost", 0.0), (1, 1, 2), ok);
     world.run();
     assert_eq!(world.errors(), [(ErrorKind::Handshake, 2)]);
-    let failed = &world.engine.statistics.handshakes.failed;
+    let failed = &world.engine.statistics.handshakes.kinds.handshakes_failed;
     assert_eq!(failed.get("certificate_not_trusted"), Some(&2));
 }
 
@@ -461,15 +462,15 @@ fn early_data_is_taken_or_asked_again() {
     while world.responses() < 100 {
         world.step();
     }
-    let handshakes = &world.engine.statistics.handshakes;
-    assert!(handshakes.early > 10, "{handshakes:?}");
-    assert_eq!(handshakes.early_refused, 0);
+    let kinds = &world.engine.statistics.handshakes.kinds;
+    assert!(kinds.handshakes_early > 10, "{kinds:?}");
+    assert_eq!(kinds.early_refused, 0);
     // Another one, as it were, that knows nothing of its tickets.
     world.tls.session_storage = rustls::server::ServerSessionMemoryCache::new(32);
     world.config = server_config(world.tls.clone());
     world.run();
     assert_eq!((world.responses(), world.errors()), (200, vec![]));
-    let handshakes = &world.engine.statistics.handshakes;
-    assert!(handshakes.early_refused > 0, "{handshakes:?}");
+    let kinds = &world.engine.statistics.handshakes.kinds;
+    assert!(kinds.early_refused > 0, "{kinds:?}");
     assert_eq!(world.engine.statistics.content, 1000);
 }

@@ -7,7 +7,7 @@ use exos_program::html::{self, escape, table};
 
 use super::result::Peak;
 use super::step::Step;
-use crate::report::{POINTS, micros};
+use crate::report::POINTS;
 
 /// How the figure is to be read.
 const MEANING: &str = "Each point is a load of its own at that rate, the last where one was made again; hollow ones are of steps that do not hold: times are beyond the \
@@ -65,12 +65,12 @@ impl Peak {
             .collect();
         let rows = self.by_rate().into_iter().map(|step| {
             let mut row = vec![format!("{:.1}", step.rate), step.judgement().to_owned()];
-            row.extend(step.points_us.map(|us| us.map_or("-".to_owned(), micros)));
+            row.extend(POINTS.map(|(name, _)| step.total(name)));
             row.extend([
                 step.requests.to_string(),
                 step.errors.to_string(),
                 format!("{:.0} %", 100.0 * step.busy_share),
-                step.limited_by.name().to_owned(),
+                step.limited_by.to_string(),
             ]);
             row
         });
@@ -79,10 +79,9 @@ impl Peak {
 }
 
 fn point(step: &Step, name: &str) -> Option<Point> {
-    let place = POINTS.iter().position(|(point, _)| *point == name)?;
     Some(Point {
         at: step.rate,
-        value: step.points_us[place]? as f64,
+        value: step.total_us[name]? as f64,
         is_filled: step.holds,
     })
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::step::{Step, StepReport};
+use super::step::Step;
 use crate::output::Found;
 use crate::report::{Bound, POINTS, Results, Threshold};
 
@@ -65,7 +65,7 @@ pub struct Report {
     /// A signal ended the search.
     is_unfinished: bool,
     /// The steps, in the order in which they were made.
-    steps: Vec<StepReport>,
+    steps: Vec<Step>,
 }
 
 impl Found for Peak {
@@ -90,7 +90,7 @@ impl Found for Peak {
             bound: self.bound.to_string(),
             peak_rate: self.rate,
             is_unfinished: self.is_unfinished,
-            steps: self.steps.iter().map(Step::report).collect(),
+            steps: self.steps.clone(),
         };
         let value = serde_json::to_value(report).expect("names are text");
         format!("{value}\n")

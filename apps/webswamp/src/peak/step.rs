@@ -12,39 +12,50 @@ use crate::report::{Bound, Limit, POINTS, Results, Verdict, micros};
 /// How far the requests of a step may be from the rate: a thousandth.
 const OFFERED_ERROR_MAX: f64 = 1e-3;
 
-/// What became of a step.
-#[derive(Clone, Debug)]
+/// A step of the search.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Step {
+    /// Requests a second.
     pub(super) rate: f64,
+    /// The bound was met, without errors, and the rate reached.
     pub(super) holds: bool,
     /// As many requests were begun as the rate says.
     pub(super) is_reached: bool,
-    /// What the bound is of.
-    pub(super) value_us: Option<u64>,
+    /// What the bound is of; `null` when nothing was answered.
+    pub(super) bound_value_us: Option<u64>,
+    /// Requests of the measured time.
     pub(super) requests: u64,
+    /// Those of them without a whole response.
     pub(super) errors: u64,
+    /// The part of the time in which the generator's loop had something to do.
     pub(super) busy_share: f64,
+    /// Who was the limit in this step.
     pub(super) limited_by: Limit,
-    pub(super) points_us: [Option<u64>; POINTS.len()],
+    /// `p50`, `p75`, `p90`, `p99`, `p99.9` and `max` from when requests were meant to begin; each `null` when nothing was
+    /// answered.
+    pub(super) total_us: BTreeMap<&'static str, Option<u64>>,
 }
 
 impl Step {
     /// Judges a load of a rate that was measured for so long.
     pub(super) fn judge(rate: f64, measured: Duration, bound: &Bound, results: &Results) -> Self {
         let expected = rate * measured.as_secs_f64();
-        let value_us = bound.value_us(results);
+        let bound_value_us = bound.value_us(results);
         let (requests, errors) = (results.requests(), results.errors_all());
         let is_reached = is_offered(requests, expected);
+        let total = &results.times_us.total;
         Self {
             rate,
-            holds: bound.holds(value_us) && errors == 0 && is_reached,
+            holds: bound.holds(bound_value_us) && errors == 0 && is_reached,
             is_reached,
-            value_us,
+            bound_value_us,
             requests,
             errors,
             busy_share: results.busy_share(),
             limited_by: Verdict::of(results).limited_by,
-            points_us: POINTS.map(|(_, quantile)| results.times_us.total.at(quantile)),
+            total_us: POINTS
+                .map(|(name, quantile)| (name, total.at(quantile)))
+                .into(),
         }
     }
 
@@ -59,8 +70,8 @@ impl Step {
 
     pub(super) fn line(&self) -> String {
         let mut text = format!("{:>12.1}", self.rate);
-        for us in self.points_us {
-            let _ = write!(text, "{:>10}", us.map_or("-".to_owned(), micros));
+        for (name, _) in POINTS {
+            let _ = write!(text, "{:>10}", self.total(name));
         }
         let busy = 100.0 * self.busy_share;
         let judgement = self.judgement();
@@ -68,44 +79,10 @@ impl Step {
         text
     }
 
-    pub(super) fn report(&self) -> StepReport {
-        let points = POINTS.iter().zip(self.points_us);
-        StepReport {
-            rate: self.rate,
-            holds: self.holds,
-            is_reached: self.is_reached,
-            bound_value_us: self.value_us,
-            requests: self.requests,
-            errors: self.errors,
-            busy_share: self.busy_share,
-            limited_by: self.limited_by,
-            total_us: points.map(|((name, _), us)| (*name, us)).collect(),
-        }
+    /// How long this part of all took at most, in total, as a person reads it.
+    pub(super) fn total(&self, point: &str) -> String {
+        self.total_us[point].map_or("-".to_owned(), micros)
     }
-}
-
-/// A step of the search.
-#[derive(Serialize, JsonSchema)]
-pub struct StepReport {
-    /// Requests a second.
-    rate: f64,
-    /// The bound was met, without errors, and the rate reached.
-    holds: bool,
-    /// As many requests were begun as the rate says.
-    is_reached: bool,
-    /// What the bound is of; `null` when nothing was answered.
-    bound_value_us: Option<u64>,
-    /// Requests of the measured time.
-    requests: u64,
-    /// Those of them without a whole response.
-    errors: u64,
-    /// The part of the time in which the generator's loop had something to do.
-    busy_share: f64,
-    /// Who was the limit in this step.
-    limited_by: Limit,
-    /// `p50`, `p75`, `p90`, `p99`, `p99.9` and `max` from when requests were meant to begin; each `null` when nothing was
-    /// answered.
-    total_us: BTreeMap<&'static str, Option<u64>>,
 }
 
 /// Requests begin at whole numbers of the rate's area, so that one more or less is none too few.
@@ -124,19 +101,20 @@ pub(super) mod tests {
             rate,
             holds,
             is_reached: true,
-            value_us: Some(4000),
+            bound_value_us: Some(4000),
             requests: 300,
             errors: 0,
             busy_share: 0.25,
             limited_by: Limit::Nobody,
-            points_us: [
-                Some(100),
-                Some(200),
-                None,
-                Some(4000),
-                Some(5000),
-                Some(6000),
-            ],
+            total_us: [
+                ("p50", Some(100)),
+                ("p75", Some(200)),
+                ("p90", None),
+                ("p99", Some(4000)),
+                ("p99.9", Some(5000)),
+                ("max", Some(6000)),
+            ]
+            .into(),
         }
     }
 
@@ -174,7 +152,7 @@ pub(super) mod tests {
             let bound: Bound = bound.parse().unwrap();
             let step = Step::judge(rate, nine, &bound, results);
             assert_eq!(step.judgement(), wanted, "{rate} {bound}");
-            assert_eq!(step.value_us, step.points_us[3]);
+            assert_eq!(step.bound_value_us, step.total_us["p99"]);
             assert_eq!(step.holds, wanted == "holds");
         }
     }

@@ -10,10 +10,9 @@ use jiff::Timestamp;
 use super::distribution::{Distribution, POINTS};
 use super::numbers::micros;
 use super::results::{Generator, Results};
-use super::tls::Tls;
 use super::traffic::Traffic;
 use super::verdict::Verdict;
-use crate::statistics::Second;
+use crate::statistics::{Second, Tls};
 
 /// How the two times are to be read.
 const OMISSION: &str = "Total times begin when requests were meant to begin, service times when they could. A server that stands \

@@ -2,6 +2,7 @@
 
 use exos_host::{Error, Result};
 
+use super::numbers::add_counts;
 use super::results::{Generator, Results};
 use crate::statistics::Second;
 
@@ -74,15 +75,9 @@ impl Results {
         self.connections += other.connections;
         self.response_bytes += other.response_bytes;
         self.content_bytes += other.content_bytes;
-        for (status, count) in &other.statuses {
-            *self.statuses.entry(*status).or_default() += count;
-        }
-        for (kind, count) in &other.errors {
-            *self.errors.entry(kind.clone()).or_default() += count;
-        }
-        for (name, count) in &other.counters {
-            *self.counters.entry(name.clone()).or_default() += count;
-        }
+        add_counts(&mut self.statuses, &other.statuses);
+        add_counts(&mut self.errors, &other.errors);
+        add_counts(&mut self.counters, &other.counters);
         let (mine, its) = (&mut self.times_us, &other.times_us);
         mine.connect.add(&its.connect);
         mine.handshake.add(&its.handshake);

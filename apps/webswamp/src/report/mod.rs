@@ -51,7 +51,6 @@ pub use merge::{merge, warning};
 pub(crate) use numbers::micros;
 pub use results::{Generator, OnCore, Results, Times};
 pub use threshold::Threshold;
-pub use tls::Tls;
 pub use traffic::Traffic;
 pub use verdict::{Finding, Limit, Verdict};
 

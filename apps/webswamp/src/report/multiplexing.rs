@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::numbers::{add_counts, listed};
 use crate::statistics::Multiplexing;
 
 impl Multiplexing {
@@ -21,9 +22,7 @@ impl Multiplexing {
             (&mut self.goaways, &other.goaways),
             (&mut self.faults, &other.faults),
         ] {
-            for (what, count) in its {
-                *own.entry(what.clone()).or_default() += count;
-            }
+            add_counts(own, its);
         }
     }
 
@@ -50,11 +49,8 @@ impl Multiplexing {
             (&self.faults, "connections broken off by us"),
         ] {
             if !counts.is_empty() {
-                let each = counts.iter();
-                let each: Vec<String> = each
-                    .map(|(why, n)| format!("{n} {}", why.replace('_', " ")))
-                    .collect();
-                text.push_str(&format!(", {} {what} ({})", sum(counts), each.join(", ")));
+                let each = listed(counts).replace('_', " ");
+                text.push_str(&format!(", {} {what} ({each})", sum(counts)));
             }
         }
         if self.asked_again > 0 {

@@ -1,4 +1,6 @@
-//! Numbers as a person reads them.
+//! Numbers as a person reads them, and counts by name.
+
+use std::collections::BTreeMap;
 
 /// A time as a person reads it.
 pub(crate) fn micros(micros: u64) -> String {
@@ -16,4 +18,17 @@ pub(crate) fn plain(value: f64) -> String {
         100.0.. => format!("{value:.0}"),
         _ => format!("{value:.2}"),
     }
+}
+
+/// Adds others to counts, each to that of its name.
+pub(super) fn add_counts<K: Clone + Ord>(counts: &mut BTreeMap<K, u64>, others: &BTreeMap<K, u64>) {
+    for (name, count) in others {
+        *counts.entry(name.clone()).or_default() += count;
+    }
+}
+
+/// Counts with their names.
+pub(super) fn listed(counts: &BTreeMap<String, u64>) -> String {
+    let each = counts.iter().map(|(name, count)| format!("{count} {name}"));
+    each.collect::<Vec<_>>().join(", ")
 }

@@ -7,10 +7,8 @@ use exos_host::{Error, Result};
 use serde_json::Value;
 
 use super::results::{Generator, OnCore, Results, SCHEMA};
-use super::tls::Tls;
 use crate::limits::{COUNTS_MAX, LOAD_SECS_MAX, PROCESSOR_SECS_MAX, RESULTS_LEN_MAX};
-use crate::statistics::Multiplexing;
-use crate::statistics::Second;
+use crate::statistics::{Multiplexing, Second, Tls};
 
 impl Results {
     /// Those that `exos load --json` wrote into a file.

@@ -7,9 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::distribution::Distribution;
-use super::tls::Tls;
 use crate::driver::replay::Extent;
-use crate::statistics::{Multiplexing, Second, Silence, Statistics};
+use crate::statistics::{Multiplexing, Second, Silence, Statistics, Tls};
 
 /// What the JSON says it is. Its meaning does not change without another number.
 pub(super) const SCHEMA: &str = "exos.load/1";
@@ -169,7 +168,9 @@ impl Results {
             errors: errors
                 .map(|(kind, count)| (<&str>::from(kind).to_owned(), count))
                 .collect(),
-            tls: Tls::of(&s.handshakes),
+            tls: Some(&s.handshakes.kinds)
+                .filter(|kinds| **kinds != Tls::default())
+                .cloned(),
             http2: s.http2.clone(),
             http3: s.http3.clone(),
             times_us: Times {

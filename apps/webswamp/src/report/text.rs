@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::distribution::{Distribution, POINTS};
-use super::numbers::micros;
+use super::numbers::{add_counts, micros};
 use super::results::{Generator, Results};
 use super::traffic::Traffic;
 use super::verdict::Verdict;
@@ -82,12 +82,10 @@ impl Results {
     pub(super) fn log_text(&self) -> Option<String> {
         let logs = || self.generators.iter().filter_map(|g| g.log.as_ref());
         let (mut requests, mut begun) = (0, 0);
-        let mut left_out: BTreeMap<&str, u64> = BTreeMap::new();
+        let mut left_out = BTreeMap::new();
         for log in logs() {
             (requests, begun) = (requests + log.requests, begun + log.begun);
-            for (why, count) in &log.left_out {
-                *left_out.entry(why).or_default() += count;
-            }
+            add_counts(&mut left_out, &log.left_out);
         }
         let reasons = left_out
             .iter()

@@ -1,59 +1,18 @@
 //! TLS's handshakes of a load: how many were full, how many resumed a session, with early data or without, why others failed, and what was agreed upon. How
 //! long they took stands among the times.
 
-use std::collections::BTreeMap;
-
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-use crate::statistics::Handshakes;
-
-/// TLS's handshakes on connections that were begun in the measured time.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Tls {
-    /// With a certificate and a signature of the server's.
-    pub handshakes_full: u64,
-    /// With a ticket, or the name, of an earlier session.
-    pub handshakes_resumed: u64,
-    /// With a ticket, and a request in early data that the server has taken; not among those that are resumed.
-    #[serde(default)]
-    pub handshakes_early: u64,
-    /// Those of the others with which early data was sent that the server has not taken: it was sent again.
-    #[serde(default)]
-    pub early_refused: u64,
-    /// Those that failed, by reason; only reasons that happened.
-    pub handshakes_failed: BTreeMap<String, u64>,
-    /// Versions with cipher suites that were agreed upon, and how often.
-    pub agreed: BTreeMap<String, u64>,
-}
+use super::numbers::{add_counts, listed};
+use crate::statistics::Tls;
 
 impl Tls {
-    /// Of what was seen; `None` where there was no handshake.
-    pub(super) fn of(seen: &Handshakes) -> Option<Self> {
-        let failed = seen.failed.iter();
-        let it = Self {
-            handshakes_full: seen.full,
-            handshakes_resumed: seen.resumed,
-            handshakes_early: seen.early,
-            early_refused: seen.early_refused,
-            handshakes_failed: failed.map(|(why, n)| ((*why).to_owned(), *n)).collect(),
-            agreed: seen.agreed.clone(),
-        };
-        (it != Self::default()).then_some(it)
-    }
-
     /// Adds another's.
     pub(super) fn add(&mut self, other: &Self) {
         self.handshakes_full += other.handshakes_full;
         self.handshakes_resumed += other.handshakes_resumed;
         self.handshakes_early += other.handshakes_early;
         self.early_refused += other.early_refused;
-        for (why, count) in &other.handshakes_failed {
-            *self.handshakes_failed.entry(why.clone()).or_default() += count;
-        }
-        for (what, count) in &other.agreed {
-            *self.agreed.entry(what.clone()).or_default() += count;
-        }
+        add_counts(&mut self.handshakes_failed, &other.handshakes_failed);
+        add_counts(&mut self.agreed, &other.agreed);
     }
 
     /// All that it counts, together.
@@ -70,13 +29,6 @@ impl Tls {
 
     /// A line.
     pub fn text(&self) -> String {
-        let listed = |counts: &BTreeMap<String, u64>, words: fn(&str) -> String| {
-            let each = counts.iter();
-            let each: Vec<String> = each
-                .map(|(what, n)| format!("{n} {}", words(what)))
-                .collect();
-            each.join(", ")
-        };
         let mut text = format!(
             "TLS: {} handshakes full, {} resumed",
             self.handshakes_full, self.handshakes_resumed
@@ -89,11 +41,11 @@ impl Tls {
         }
         let failed: u64 = self.handshakes_failed.values().sum();
         if failed > 0 {
-            let why = listed(&self.handshakes_failed, |why| why.replace('_', " "));
+            let why = listed(&self.handshakes_failed).replace('_', " ");
             text.push_str(&format!(", {failed} failed ({why})"));
         }
         if !self.agreed.is_empty() {
-            text.push_str(&format!("; {}", listed(&self.agreed, str::to_owned)));
+            text.push_str(&format!("; {}", listed(&self.agreed)));
         }
         text
     }

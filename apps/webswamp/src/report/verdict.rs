@@ -46,8 +46,9 @@ const UNANSWERED: f64 = 0.01;
 const WAITED: u64 = 2;
 
 /// Who was the limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema, strum::Display)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Limit {
     /// What is loaded.
     Server,
@@ -59,19 +60,6 @@ pub enum Limit {
     Nobody,
     /// Nothing tells.
     Unknown,
-}
-
-impl Limit {
-    /// A word.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Server => "server",
-            Self::Wire => "wire",
-            Self::Generator => "generator",
-            Self::Nobody => "nobody",
-            Self::Unknown => "unknown",
-        }
-    }
 }
 
 /// Who, and why.

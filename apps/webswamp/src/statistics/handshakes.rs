@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::histogram::histogram;
 
@@ -23,35 +25,39 @@ pub struct Handshake {
     pub agreed: String,
 }
 
+/// TLS's handshakes on connections that were begun in the measured time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Tls {
+    /// With a certificate and a signature of the server's.
+    pub handshakes_full: u64,
+    /// With a ticket, or the name, of an earlier session.
+    pub handshakes_resumed: u64,
+    /// With a ticket, and a request in early data that the server has taken; not among those that are resumed.
+    #[serde(default)]
+    pub handshakes_early: u64,
+    /// Those of the others with which early data was sent that the server has not taken: it was sent again.
+    #[serde(default)]
+    pub early_refused: u64,
+    /// Those that failed, by reason; only reasons that happened.
+    pub handshakes_failed: BTreeMap<String, u64>,
+    /// Versions with cipher suites that were agreed upon, and how often.
+    pub agreed: BTreeMap<String, u64>,
+}
+
 /// All of them.
 #[derive(Clone, Debug)]
 pub struct Handshakes {
     /// How long they took.
     pub times: Histogram<u64>,
-    /// With a certificate and a signature.
-    pub full: u64,
-    /// With a ticket or a session's name of an earlier one.
-    pub resumed: u64,
-    /// With a ticket, and early data that the server took; not among those that are resumed.
-    pub early: u64,
-    /// Those of the others whose early data it did not take.
-    pub early_refused: u64,
-    /// Those that failed, by reason.
-    pub failed: BTreeMap<&'static str, u64>,
-    /// What was agreed upon.
-    pub agreed: BTreeMap<String, u64>,
+    /// Of which kinds they were.
+    pub kinds: Tls,
 }
 
 impl Default for Handshakes {
     fn default() -> Self {
         Self {
             times: histogram(),
-            full: 0,
-            resumed: 0,
-            early: 0,
-            early_refused: 0,
-            failed: BTreeMap::new(),
-            agreed: BTreeMap::new(),
+            kinds: Tls::default(),
         }
     }
 }
@@ -60,21 +66,23 @@ impl Handshakes {
     pub(super) fn done(&mut self, handshake: &Handshake) {
         self.times
             .saturating_record(handshake.took.as_micros() as u64);
+        let kinds = &mut self.kinds;
         match (handshake.early, handshake.is_resumed) {
-            (Some(true), _) => self.early += 1,
-            (_, true) => self.resumed += 1,
-            (_, false) => self.full += 1,
+            (Some(true), _) => kinds.handshakes_early += 1,
+            (_, true) => kinds.handshakes_resumed += 1,
+            (_, false) => kinds.handshakes_full += 1,
         }
-        self.early_refused += u64::from(handshake.early == Some(false));
-        match self.agreed.get_mut(&handshake.agreed) {
+        kinds.early_refused += u64::from(handshake.early == Some(false));
+        match kinds.agreed.get_mut(&handshake.agreed) {
             Some(count) => *count += 1,
             None => {
-                self.agreed.insert(handshake.agreed.clone(), 1);
+                kinds.agreed.insert(handshake.agreed.clone(), 1);
             }
         }
     }
 
     pub(super) fn failed(&mut self, reason: &'static str) {
-        *self.failed.entry(reason).or_default() += 1;
+        let failed = &mut self.kinds.handshakes_failed;
+        *failed.entry(reason.to_owned()).or_default() += 1;
     }
 }

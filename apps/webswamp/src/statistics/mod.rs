@@ -30,7 +30,7 @@ use crate::multiplexed::Code;
 
 pub use answered::Answered;
 pub use errors::{ErrorKind, Errors};
-pub use handshakes::{EARLY_LEFT, Handshake, Handshakes};
+pub use handshakes::{EARLY_LEFT, Handshake, Handshakes, Tls};
 pub use histogram::histogram;
 pub(crate) use histogram::pairs;
 pub use multiplexing::Multiplexing;

@@ -21,28 +21,20 @@ use crate::stage::process::find_program;
 use crate::stage::{Started, link};
 use exos_host::Result;
 use exos_lab::{INTERFACE, Side};
-use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 /// Over what it is asked.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, strum::Display)]
+#[strum(serialize_all = "lowercase")]
 pub(super) enum Transport {
     Udp,
     Tcp,
 }
 
-impl fmt::Display for Transport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Udp => "udp",
-            Self::Tcp => "tcp",
-        })
-    }
-}
-
 /// Who answers.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, strum::Display)]
+#[strum(serialize_all = "kebab-case")]
 enum Cache {
     Handler,
     HandlerDaemon,
@@ -51,15 +43,6 @@ enum Cache {
 }
 
 impl Cache {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Handler => "handler",
-            Self::HandlerDaemon => "handler-daemon",
-            Self::Stack => "stack",
-            Self::Memcached => "memcached",
-        }
-    }
-
     fn at(self) -> Ipv4Addr {
         match self {
             Self::Handler | Self::HandlerDaemon | Self::Stack => OURS,
@@ -116,7 +99,7 @@ pub(super) fn measure(
             Transport::Udp => by_datagrams(session, cache, bare)?,
             Transport::Tcp => by_connections(session, cache)?,
         };
-        seen.add(&format!("{cell}/{}", cache.name()), figures);
+        seen.add(&format!("{cell}/{cache}"), figures);
         all.push(seen);
     }
     compare(transport, &all, figures);
@@ -160,7 +143,7 @@ fn compare(transport: Transport, all: &[Seen], figures: &mut Figures) {
         let rate = seen.per_sec / memcached.per_sec;
         if transport == Transport::Tcp {
             let ratio = seen.per_sec / stack.per_sec;
-            figures.add(format!("{cell}/{}/stack", cache.name()), "", ratio);
+            figures.add(format!("{cell}/{cache}/stack"), "", ratio);
             figures.add(format!("{place}/rate"), "", rate);
             continue;
         }
@@ -319,8 +302,7 @@ fn side_us(
         return Some(us);
     }
     session.note(format!(
-        "a run of get/udp/{} is in neither server-side nor capacity: the client's part was measured as {:.2} us more than all of it",
-        cache.name(),
+        "a run of get/udp/{cache} is in neither server-side nor capacity: the client's part was measured as {:.2} us more than all of it",
         -us
     ));
     None

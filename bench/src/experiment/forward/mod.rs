@@ -212,7 +212,7 @@ fn compare(
     };
     let nothing = |_| Ok(());
     let (_, runs) = in_turn(web, cell, contenders, nothing, |(), who| run(*who))?;
-    Ok(CellResults::new(cell, contenders, runs))
+    Ok(CellResults::of_runs(cell, contenders, runs))
 }
 
 #[cfg(test)]

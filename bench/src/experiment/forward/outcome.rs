@@ -4,13 +4,11 @@ use super::cell::Cell;
 use super::contender::Contender;
 use crate::experiment::cells::outcomes_of;
 use crate::report::figure::Figure;
-use crate::report::{Case, Column, Contender as _, Ratio, Section, known_median, limited_by};
+use crate::report::{Contender as _, Ratio, Section, case, known_median, limited_by};
 use crate::report::{median, outcomes, sum, usual};
 use crate::stage::cpu::{CoreTime, ticks_to_us};
 use crate::stage::request::{Connection, Size};
 use crate::stage::web::Seen;
-use schemars::JsonSchema;
-use serde::Serialize;
 
 /// Whom ours are compared with in tables and figures.
 const PEER: &str = "haproxy";
@@ -24,25 +22,31 @@ const COST_LEAST_US: f64 = 0.1;
 /// What a rate counts as at least in a ratio: of nothing there is none.
 const RATE_LEAST: f64 = 0.1;
 
-/// One wire, kind of connection and size; or a rate, at which latency is measured.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct CellResults {
-    /// `WIRE/CONNECTION/SIZE`, `latency/WIRE/CONNECTION/SIZE`, or `cores/WIRE/CONNECTION/SIZE`.
-    pub name: String,
-    /// The kind of wire: `plain` or `offload`.
-    pub wire: String,
-    /// How requests were spread over connections.
-    pub connection: Connection,
-    /// The size of the document in bytes.
-    pub size_bytes: u64,
-    /// Requests a second that were asked for; `null`: as many as go.
-    pub rate_per_sec: Option<u32>,
-    /// What each contender did.
-    pub results: Vec<Outcome>,
-    /// Requests a second, of each of ours by each other contender; without a forwarder is none.
-    pub rate_ratios: Vec<Ratio>,
-    /// Requests for which a second of a core suffices that does nothing but forward, of ours by those of each other.
-    pub capacity_ratios: Vec<Ratio>,
+case! {
+    /// One wire, kind of connection and size; or a rate, at which latency is measured.
+    pub struct CellResults in "wire/connections/size" from (cell: Cell) {
+        /// `WIRE/CONNECTION/SIZE`, `latency/WIRE/CONNECTION/SIZE`, or `cores/WIRE/CONNECTION/SIZE`.
+        name: String = cell.to_string();
+        /// The kind of wire: `plain` or `offload`.
+        wire: String = cell.wire.to_string();
+        /// How requests were spread over connections.
+        connection: Connection = cell.connection;
+        /// The size of the document in bytes.
+        size_bytes: u64 = cell.size.bytes();
+        /// Requests a second that were asked for; `null`: as many as go.
+        rate_per_sec: Option<u32> = cell.rate;
+    } of {
+        /// What each contender did.
+        results: Outcome;
+        /// Requests a second, of each of ours by each other contender; without a forwarder is none.
+        rate_ratios: Vec<Ratio> = Ratio::among(forwarders(&results), |run| run.requests_per_sec.max(RATE_LEAST));
+        /// Requests for which a second of a core suffices that does nothing but forward, of ours by those of each other.
+        capacity_ratios: Vec<Ratio> = Ratio::among(forwarders(&results).filter(has_cost), Run::capacity);
+    } columns {
+        "x rate" (rate_ratios by PEER);
+        "x cost" (capacity_ratios by PEER);
+        "x exos" (rate_ratios by ONE_CORE);
+    }
 }
 
 outcomes! {
@@ -150,9 +154,19 @@ fn limited_by_of(forwarder_busy: f64, others_busy: f64) -> &'static str {
     }
 }
 
+/// Nobody forwarding is no contender.
+fn forwarders(results: &[Outcome]) -> impl Iterator<Item = &Outcome> {
+    let nobody = Contender::Nobody.to_string();
+    results.iter().filter(move |o| o.contender != nobody)
+}
+
+fn has_cost(outcome: &&Outcome) -> bool {
+    outcome.forwarding_us_per_request.is_some()
+}
+
 impl CellResults {
     /// Of the runs of each contender.
-    pub(super) fn new(cell: Cell, contenders: &[Contender], mut runs: Vec<Vec<Run>>) -> Self {
+    pub(super) fn of_runs(cell: Cell, contenders: &[Contender], mut runs: Vec<Vec<Run>>) -> Self {
         let is_nobody = |who: &Contender| *who == Contender::Nobody;
         let direct = contenders.iter().position(is_nobody);
         let direct = direct.map(|at| runs[at].clone());
@@ -161,43 +175,7 @@ impl CellResults {
             let pairs = runs.iter_mut().zip(direct);
             pairs.for_each(|(run, direct)| run.compare(direct));
         }
-        let results: Vec<Outcome> = outcomes_of(contenders, runs, Contender::to_string);
-        // Nobody forwarding is no contender.
-        let nobody = Contender::Nobody.to_string();
-        let others = || results.iter().filter(|o| o.contender != nobody);
-        let compared = || others().filter(|o| o.forwarding_us_per_request.is_some());
-        Self {
-            name: cell.to_string(),
-            wire: cell.wire.to_string(),
-            connection: cell.connection,
-            size_bytes: cell.size.bytes(),
-            rate_per_sec: cell.rate,
-            rate_ratios: Ratio::among(others(), |run| run.requests_per_sec.max(RATE_LEAST)),
-            capacity_ratios: Ratio::among(compared(), Run::capacity),
-            results,
-        }
-    }
-
-    fn ratio(ratios: &[Ratio], outcome: &Outcome, theirs: &str) -> String {
-        Ratio::shown(ratios, &outcome.contender, theirs)
-    }
-}
-
-impl Case for CellResults {
-    type Outcome = Outcome;
-    const NAMES: &'static str = "wire/connections/size";
-    const MORE: &'static [Column<Self, Outcome>] = &[
-        Column::text("x rate", |case, r| Self::ratio(&case.rate_ratios, r, PEER)),
-        Column::text("x cost", |case, r| {
-            Self::ratio(&case.capacity_ratios, r, PEER)
-        }),
-        Column::text("x exos", |case, r| {
-            Self::ratio(&case.rate_ratios, r, ONE_CORE)
-        }),
-    ];
-
-    fn parts(&self) -> (&str, &[Outcome]) {
-        (&self.name, &self.results)
+        Self::new(cell, outcomes_of(contenders, runs, Contender::to_string))
     }
 }
 
@@ -295,7 +273,7 @@ pub(super) mod tests {
             ]),
         ];
         let who = [Contender::Nobody, Contender::Exos, Contender::Haproxy];
-        CellResults::new(cell, &who, runs)
+        CellResults::of_runs(cell, &who, runs)
     }
 
     #[test]
@@ -359,7 +337,7 @@ pub(super) mod tests {
         let other = run(1000.0, 20.0, 15.0);
         let who = [Contender::Nobody, Contender::Exos, Contender::ExosKernel];
         let runs = [other.clone(), silent, other].map(|run| vec![run]);
-        let case = CellResults::new(cell, &who, runs.into());
+        let case = CellResults::of_runs(cell, &who, runs.into());
         let medians: Vec<f64> = case.rate_ratios.iter().map(|ratio| ratio.median).collect();
         assert_eq!(medians, [1e-4, 1e4], "{:?}", case.rate_ratios);
     }

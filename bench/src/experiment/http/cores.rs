@@ -17,16 +17,12 @@ use super::args::{Group, HttpArgs};
 use super::latency;
 use super::session::Session;
 use crate::experiment::cells::{compare, measure_cells};
-use crate::report::{
-    Case, Column, Contender as _, Ratio, each, known_median, median, outcomes, sum,
-};
+use crate::report::{Contender as _, Ratio, case, each, known_median, median, outcomes, sum};
 use crate::stage::cpu;
 use crate::stage::request::{Connection, Size};
 use crate::stage::web::{Seen, Server, Serving, Setup};
 use exos_host::Result;
 use exos_lab::{Lab, WireKind};
-use schemars::JsonSchema;
-use serde::Serialize;
 use serde_json::Value;
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -40,21 +36,25 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// The document that is asked for.
 const DOCUMENT: Size = latency::DOCUMENT;
 
-/// The server on one core and on two.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct CoresResults {
-    /// `cores/CLIENT/CONNECTION/SIZE`.
-    pub name: String,
-    /// Who loaded the server.
-    pub client: Client,
-    /// How requests were spread over connections.
-    pub connection: Connection,
-    /// The size of the document in bytes.
-    pub size_bytes: u64,
-    /// On one core, and on two.
-    pub results: Vec<CoresOutcome>,
-    /// How many times more requests two cores have time for; `null` of wrk.
-    pub factor: Option<Ratio>,
+case! {
+    /// The server on one core and on two.
+    pub struct CoresResults in "cores/client/connections/size" from (cell: Cell) {
+        /// `cores/CLIENT/CONNECTION/SIZE`.
+        name: String = cell.to_string();
+        /// Who loaded the server.
+        client: Client = cell.client;
+        /// How requests were spread over connections.
+        connection: Connection = cell.connection;
+        /// The size of the document in bytes.
+        size_bytes: u64 = DOCUMENT.bytes();
+    } of {
+        /// On one core, and on two.
+        results: CoresOutcome;
+        /// How many times more requests two cores have time for; `null` of wrk.
+        factor: Option<Ratio> = (cell.client == Client::Packets).then(|| factor(&results));
+    } columns {
+        "factor" (|case, r| case.factor.as_ref().filter(|_| r.cores > 1).map_or("-".to_owned(), Ratio::to_string));
+    }
 }
 
 outcomes! {
@@ -97,42 +97,19 @@ fn imbalance(responses: &[u64]) -> f64 {
     most.map_or(1.0, |&most| most as f64 / mean)
 }
 
-impl Case for CoresResults {
-    type Outcome = CoresOutcome;
-    const NAMES: &'static str = "cores/client/connections/size";
-    const MORE: &'static [Column<Self, CoresOutcome>] = &[Column::text("factor", |case, r| {
-        let factor = case.factor.as_ref().filter(|_| r.cores > 1);
-        factor.map_or("-".to_owned(), Ratio::to_string)
-    })];
-
-    fn parts(&self) -> (&str, &[CoresOutcome]) {
-        (&self.name, &self.results)
-    }
-}
-
 pub(super) const NOTE: &str = "Time for: requests a second that the busiest core has time for; busiest, all: processor time of its loop, and of all threads, \
      by the requests that all loops answered; uneven: responses of the busiest by the mean; wrong core: of the frames. The client \
      has to share the server's second core, so no rate is told. Our client sends in bursts, and sleeps while they are answered; \
      wrk works all the time, and with it only the frames are of interest that came to another core than their connection's.";
 
-impl CoresResults {
-    /// Of what it did on one core, and on two.
-    pub(super) fn new(cell: Cell, results: Vec<CoresOutcome>) -> Self {
-        let capacities = |at: usize| {
-            let (_, rates) = results[at].each_run(|run| 1e6 / run.busiest_us_per_request);
-            let cores = ["one core", "2 cores"][at];
-            (format!("exos on {cores}"), rates)
-        };
-        let factor = || Ratio::of(&capacities(1), &capacities(0));
-        Self {
-            name: cell.to_string(),
-            client: cell.client,
-            connection: cell.connection,
-            size_bytes: DOCUMENT.bytes(),
-            factor: (cell.client == Client::Packets).then(factor),
-            results,
-        }
-    }
+/// Of what it did on one core, and on two.
+fn factor(results: &[CoresOutcome]) -> Ratio {
+    let capacities = |at: usize| {
+        let (_, rates) = results[at].each_run(|run| 1e6 / run.busiest_us_per_request);
+        let cores = ["one core", "2 cores"][at];
+        (format!("exos on {cores}"), rates)
+    };
+    Ratio::of(&capacities(1), &capacities(0))
 }
 
 /// Who loads it, and how.

@@ -9,28 +9,31 @@ use super::load::{Alone, Load, Loaded, Outcome, Run};
 use super::session::Session;
 use crate::experiment::cells::{in_turn, measure_cells};
 use crate::report::figure::{Figure, group};
-use crate::report::{Case, Column, Contender as _, Ratio, Section, figures, median_of};
+use crate::report::{Contender as _, Ratio, Section, case, figures, median_of};
 use crate::stage::link::{Best, LinkWay};
 use crate::stage::request::{Connection, Size};
 use crate::stage::web::{Server, bare_calls, packet_limit};
 use exos_host::Result;
 use exos_lab::{Guard, WireKind};
-use schemars::JsonSchema;
-use serde::Serialize;
 use std::fmt;
 
-/// One client, wire, kind of connection and size.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Documents {
-    /// `documents/CLIENT/WIRE/CONNECTION/SIZE`, and what that says.
-    #[serde(flatten)]
-    pub load: Loaded,
-    /// What each server did.
-    pub results: Vec<Outcome>,
-    /// Requests a second, of each of ours by each other server.
-    pub ratios: Vec<Ratio>,
-    /// Their capacities, of each of ours by each other server.
-    pub capacity_ratios: Vec<Ratio>,
+case! {
+    /// One client, wire, kind of connection and size.
+    pub struct Documents in "documents/client/wire/connections/size" named load.name from (load: Load) {
+        /// `documents/CLIENT/WIRE/CONNECTION/SIZE`, and what that says.
+        #[serde(flatten)]
+        load: Loaded = load.named(name(load));
+    } of {
+        /// What each server did.
+        results: Outcome;
+        /// Requests a second, of each of ours by each other server.
+        ratios: Vec<Ratio> = Ratio::among(&results, |run| run.requests_per_sec);
+        /// Their capacities, of each of ours by each other server.
+        capacity_ratios: Vec<Ratio> = capacity_ratios(&results);
+    } columns {
+        "x nginx" (ratios by PEER);
+        "capacity x nginx" (capacity_ratios by PEER);
+    }
 }
 
 figures! {
@@ -48,23 +51,6 @@ figures! {
         way: Option<LinkWay>, "sent by";
         /// Each run.
         runs: Vec<f64>;
-    }
-}
-
-impl Case for Documents {
-    type Outcome = Outcome;
-    const NAMES: &'static str = "documents/client/wire/connections/size";
-    const MORE: &'static [Column<Self, Outcome>] = &[
-        Column::text("x nginx", |case, r| {
-            Ratio::shown(&case.ratios, &r.server, PEER)
-        }),
-        Column::text("capacity x nginx", |case, r| {
-            Ratio::shown(&case.capacity_ratios, &r.server, PEER)
-        }),
-    ];
-
-    fn parts(&self) -> (&str, &[Outcome]) {
-        (&self.load.name, &self.results)
     }
 }
 
@@ -129,15 +115,6 @@ fn limit_by_peer(limits: &[Limit], case: &Documents) -> Option<f64> {
 }
 
 impl Documents {
-    pub(super) fn new(load: Load, results: Vec<Outcome>) -> Self {
-        Self {
-            load: load.named(name(load)),
-            ratios: Ratio::among(&results, |run| run.requests_per_sec),
-            capacity_ratios: capacity_ratios(&results),
-            results,
-        }
-    }
-
     fn result(&self, server: &str) -> Option<&Outcome> {
         Outcome::find(&self.results, server)
     }

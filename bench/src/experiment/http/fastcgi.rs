@@ -9,18 +9,13 @@
 use super::args::{Client, Group, HttpArgs};
 use super::load::busy_us;
 use super::session::Session;
-use crate::experiment::cells::{compare, measure_cells};
-use crate::report::{
-    Case, Column, Ratio, Section, known_median, limited_by, median, outcomes, sum, usual,
-};
+use crate::report::{Ratio, case, known_median, limited_by, median, outcomes, sum, usual};
 use crate::stage::cpu;
 use crate::stage::process;
 use crate::stage::request::{Connection, Size};
 use crate::stage::web::{Application, Behind, Reached, Seen, Server, Setup, Used};
 use exos_host::{Error, Result};
-use exos_lab::{Lab, WireKind};
-use schemars::JsonSchema;
-use serde::Serialize;
+use exos_lab::{Guard, Lab, WireKind};
 use serde_json::Value;
 use std::fmt;
 use std::path::Path;
@@ -38,27 +33,33 @@ const ANSWERS: [Size; 4] = [
 /// The servers that have FastCGI.
 const SERVERS: [Server; 3] = [Server::Exos, Server::Sockets, Server::Nginx];
 
-/// One application, client, kind of connection and size.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Fastcgi {
-    /// `fastcgi/APPLICATION/CLIENT/CONNECTION/SIZE`.
-    pub name: String,
-    /// Who answers.
-    pub application: Application,
-    /// What it calls itself.
-    pub application_version: String,
-    /// Who loads the servers.
-    pub client: Client,
-    /// How requests were spread over the client's connections.
-    pub connection: Connection,
-    /// The size of the page in bytes.
-    pub size_bytes: u64,
-    /// What each server did.
-    pub results: Vec<FastcgiOutcome>,
-    /// Requests a second, of each of ours by each other.
-    pub ratios: Vec<Ratio>,
-    /// Time of the server's core without that of the application, of each other by each of ours: how many times more they need.
-    pub server_ratios: Vec<Ratio>,
+case! {
+    /// One application, client, kind of connection and size.
+    pub struct Fastcgi in "fastcgi/application/client/connections/size" from (cell: Cell, version: &str) {
+        /// `fastcgi/APPLICATION/CLIENT/CONNECTION/SIZE`.
+        name: String = cell.to_string();
+        /// Who answers.
+        application: Application = cell.application;
+        /// What it calls itself.
+        application_version: String = version.to_owned();
+        /// Who loads the servers.
+        client: Client = cell.client;
+        /// How requests were spread over the client's connections.
+        connection: Connection = cell.connection;
+        /// The size of the page in bytes.
+        size_bytes: u64 = cell.size.bytes();
+    } of {
+        /// What each server did.
+        results: FastcgiOutcome;
+        /// Requests a second, of each of ours by each other.
+        ratios: Vec<Ratio> = Ratio::among(&results, |run| run.requests_per_sec);
+        /// Time of the server's core without that of the application, of each other by each of ours: how many times more they need.
+        server_ratios: Vec<Ratio> = Ratio::among(&results, |run| 1.0 / run.rest_us_per_request);
+    } columns {
+        "x nginx" (|case, r| Ratio::shown(&case.ratios, &r.server, &peer_of(&r.server)));
+        "rest x nginx" (|case, r| Ratio::shown(&case.server_ratios, &r.server, &peer_of(&r.server)));
+        "x static" (|case, r| Ratio::shown(&case.ratios, &r.server, &static_of(&r.server)));
+    }
 }
 
 outcomes! {
@@ -99,26 +100,6 @@ outcomes! {
         latency_p99_us: f64 as median, "p99 us" 0;
         /// Errors of all kinds.
         errors: u64 as sum, "errors";
-    }
-}
-
-impl Case for Fastcgi {
-    type Outcome = FastcgiOutcome;
-    const NAMES: &'static str = "fastcgi/application/client/connections/size";
-    const MORE: &'static [Column<Self, FastcgiOutcome>] = &[
-        Column::text("x nginx", |case, r| {
-            Ratio::shown(&case.ratios, &r.server, &peer_of(&r.server))
-        }),
-        Column::text("rest x nginx", |case, r| {
-            Ratio::shown(&case.server_ratios, &r.server, &peer_of(&r.server))
-        }),
-        Column::text("x static", |case, r| {
-            Ratio::shown(&case.ratios, &r.server, &static_of(&r.server))
-        }),
-    ];
-
-    fn parts(&self) -> (&str, &[FastcgiOutcome]) {
-        (&self.name, &self.results)
     }
 }
 
@@ -168,26 +149,6 @@ pub(super) const NOTE: &str = "Server and application on one core, the client on
     ours in which there was something to do; rest: the core's time without the application's. x nginx: ratio of the rates, and of the rests \
     (nginx's by ours), to nginx with the same kind of connections to the application, of shared buffers and documents with kept ones, median of \
     the runs; x static: of the rates, to the same page as a document of the server's own.";
-
-pub(super) fn section(cases: &[Fastcgi]) -> Section {
-    Section::of("Pages of FastCGI applications", NOTE, cases)
-}
-
-impl Fastcgi {
-    pub(super) fn new(cell: Cell, version: &str, results: Vec<FastcgiOutcome>) -> Self {
-        Self {
-            name: cell.to_string(),
-            application: cell.application,
-            application_version: version.to_owned(),
-            client: cell.client,
-            connection: cell.connection,
-            size_bytes: cell.size.bytes(),
-            ratios: Ratio::among(&results, |run| run.requests_per_sec),
-            server_ratios: Ratio::among(&results, |run| 1.0 / run.rest_us_per_request),
-            results,
-        }
-    }
-}
 
 /// One thing to measure: pages of this size by an application, asked for by a client in this way.
 #[derive(Clone, Copy)]
@@ -288,22 +249,13 @@ pub(super) fn measure(session: &Session<'_>) -> Result<Vec<Fastcgi>> {
     };
     let mut cells = cells(session.args);
     cells.retain(|cell| version(cell).is_some());
-    let servers = session
-        .servers
-        .iter()
-        .filter(|server| SERVERS.contains(server));
-    let servers: Vec<&Server> = servers.collect();
-    if cells.is_empty() || servers.is_empty() {
-        return Ok(Vec::new());
-    }
-    let most = contenders(&servers, Application::Responder).len();
-    let lab = session.lab(WireKind::Plain)?;
-    measure_cells(session, &cells, most, |&cell| {
-        let contenders = contenders(&servers, cell.application);
-        let run = |contender: &Contender| run(session, &lab, cell, *contender);
-        let results = compare(session, cell, &contenders, Contender::to_string, run)?;
+    let servers = session.servers.iter();
+    let servers: Vec<&Server> = servers.filter(|s| SERVERS.contains(s)).collect();
+    let contenders = |cell: Cell| contenders(&servers, cell.application);
+    let run = |lab: &Guard, cell, contender: &Contender| run(session, lab, cell, *contender);
+    session.measure(&cells, contenders, run, |cell, results| {
         let version = version(&cell).map_or("", |(_, version)| version);
-        Ok(vec![Fastcgi::new(cell, version, results)])
+        Fastcgi::new(cell, version, results)
     })
 }
 

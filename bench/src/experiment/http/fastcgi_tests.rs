@@ -1,5 +1,5 @@
 use super::*;
-use crate::report::Contender as _;
+use crate::report::{Case as _, Contender as _};
 use crate::stage::cpu::{CoreTime, ProcessTime};
 
 /// Answers in two seconds, for which the application took 20 us each.

@@ -2,17 +2,13 @@
 
 use super::args::{Group, HttpArgs, PEER};
 use super::session::Session;
-use crate::experiment::cells::{compare, measure_cells};
-use crate::report::{
-    Case, Column, Ratio, Section, known_median, limited_by, median, outcomes, sum, usual,
-};
-use crate::stage::cpu;
+use crate::report::{Ratio, case, known_median, limited_by, median, outcomes, sum, usual};
 use crate::stage::request::{Connection, Size};
 use crate::stage::web::{
-    Carried, H2load, LoadReport, Server, Serving, Setup, Used, WebLoad, h2load,
+    Carried, H2load, LoadReport, Seen, Server, Serving, Setup, Used, WebLoad, h2load,
 };
 use exos_host::{Error, Result};
-use exos_lab::{Lab, Side, WireKind};
+use exos_lab::{Guard, Lab, Side, WireKind};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt;
@@ -25,8 +21,9 @@ const STREAMS: u32 = 100;
 const CONNECTIONS_FOR_ONE: u32 = 16;
 
 /// Who loads the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema, strum::Display)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Loader {
     /// h2load of nghttp2, on the kernel's sockets.
     H2load,
@@ -35,8 +32,9 @@ pub enum Loader {
 }
 
 /// What HTTP/2 is spoken on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema, strum::Display)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Carrier {
     /// TCP, by prior knowledge.
     Plain,
@@ -44,45 +42,32 @@ pub enum Carrier {
     Tls,
 }
 
-impl fmt::Display for Loader {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Loader::H2load => "h2load",
-            Loader::Exos => "exos",
-        })
+case! {
+    /// One client and carrier.
+    pub struct Http2 in "http2/client/carrier/size" from (cell: Cell, kept_busy: u32) {
+        /// `http2/CLIENT/CARRIER/SIZE`.
+        name: String = cell.to_string();
+        /// Who loaded the servers.
+        client: Loader = cell.client;
+        /// What HTTP/2 was spoken on.
+        carrier: Carrier = cell.carrier;
+        /// The size of the document in bytes.
+        size_bytes: u64 = DOCUMENT.bytes();
+        /// Connections.
+        connections: u32 = kept_busy;
+        /// Requests under way on each.
+        streams: u32 = STREAMS;
+    } of {
+        /// What each server did.
+        results: Http2Outcome;
+        /// Requests a second, of each of ours by each other.
+        ratios: Vec<Ratio> = Ratio::among(&results, |run| run.requests_per_sec);
+        /// Time of the server's work for a request, of each other by each of ours.
+        work_ratios: Vec<Ratio> = Ratio::among(&results, |run| 1.0 / run.work_us_per_request);
+    } columns {
+        "x nginx" (ratios by PEER);
+        "work x nginx" (work_ratios by PEER);
     }
-}
-
-impl fmt::Display for Carrier {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Carrier::Plain => "plain",
-            Carrier::Tls => "tls",
-        })
-    }
-}
-
-/// One client and carrier.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Http2 {
-    /// `http2/CLIENT/CARRIER/SIZE`.
-    pub name: String,
-    /// Who loaded the servers.
-    pub client: Loader,
-    /// What HTTP/2 was spoken on.
-    pub carrier: Carrier,
-    /// The size of the document in bytes.
-    pub size_bytes: u64,
-    /// Connections.
-    pub connections: u32,
-    /// Requests under way on each.
-    pub streams: u32,
-    /// What each server did.
-    pub results: Vec<Http2Outcome>,
-    /// Requests a second, of each of ours by each other.
-    pub ratios: Vec<Ratio>,
-    /// Time of the server's work for a request, of each other by each of ours.
-    pub work_ratios: Vec<Ratio>,
 }
 
 outcomes! {
@@ -115,64 +100,9 @@ outcomes! {
     }
 }
 
-impl Case for Http2 {
-    type Outcome = Http2Outcome;
-    const NAMES: &'static str = "http2/client/carrier/size";
-    const MORE: &'static [Column<Self, Http2Outcome>] = &[
-        Column::text("x nginx", |case, r| {
-            Ratio::shown(&case.ratios, &r.server, PEER)
-        }),
-        Column::text("work x nginx", |case, r| {
-            Ratio::shown(&case.work_ratios, &r.server, PEER)
-        }),
-    ];
-
-    fn parts(&self) -> (&str, &[Http2Outcome]) {
-        (&self.name, &self.results)
-    }
-}
-
 pub(super) const NOTE: &str = "A hundred requests are under way on each connection, of which there is one for 16 of --connections. Plain: by prior \
     knowledge (h2c); tls: TLS 1.3. Work: processor time of the server for a request, of ours that in which it had something to do. Where the \
     client is what limits, the work tells. x nginx: ratio of the rates, and of the works (nginx's by ours), median of the runs.";
-
-/// What a client says that it saw.
-struct Saw {
-    responses: u64,
-    per_sec: f64,
-    bytes_per_sec: f64,
-    mean_us: f64,
-    /// `None` of one that does not say it.
-    busy: Option<f64>,
-    errors: u64,
-}
-
-impl From<&LoadReport> for Saw {
-    fn from(report: &LoadReport) -> Self {
-        Self {
-            responses: report.responses,
-            per_sec: report.per_sec(),
-            bytes_per_sec: report.response_bytes as f64 / report.measured_secs,
-            mean_us: report.time_us("total", "mean"),
-            busy: Some(report.busy_share),
-            errors: report.errors(),
-        }
-    }
-}
-
-impl From<&H2load> for Saw {
-    fn from(measured: &H2load) -> Self {
-        let seconds = measured.responses as f64 / measured.per_sec.max(1.0);
-        Self {
-            responses: measured.responses,
-            per_sec: measured.per_sec,
-            bytes_per_sec: measured.bytes as f64 / seconds.max(1e-9),
-            mean_us: measured.mean_us,
-            busy: None,
-            errors: measured.errors,
-        }
-    }
-}
 
 /// One thing to measure.
 #[derive(Clone, Copy)]
@@ -211,19 +141,14 @@ pub(super) fn measure(session: &Session<'_>) -> Result<Vec<Http2>> {
             session.note(format!("http2/h2load is left out: {missing}"));
         }
     }
-    let servers = session.that(Server::has_http2);
-    if cells.is_empty() || servers.is_empty() {
-        return Ok(Vec::new());
-    }
-    let lab = session.lab(WireKind::Plain)?;
-    measure_cells(session, &cells, servers.len(), |&cell| {
-        let run = |server: &Server| run(session, &lab, cell, *server);
-        let results = compare(session, cell, &servers, Server::to_string, run)?;
-        Ok(vec![Http2::new(cell, connections(session), results)])
-    })
+    let servers = |_| session.that(Server::has_http2);
+    let run = |lab: &Guard, cell, server: &Server| run(session, lab, cell, *server);
+    let case = |cell, results| Http2::new(cell, connections(session), results);
+    session.measure(&cells, servers, run, case)
 }
 
-fn connections(session: &Session<'_>) -> u32 {
+/// Connections, each of which carries many streams.
+pub(super) fn connections(session: &Session<'_>) -> u32 {
     session.web.connections.div_ceil(CONNECTIONS_FOR_ONE)
 }
 
@@ -258,75 +183,54 @@ pub(super) fn measure_streams(
         Loader::Exos => Ok(load.by_exos(lab.command(Side::B, &session.program)?, true)),
         Loader::H2load => Ok(load.by_h2load(lab.command(Side::B, h2load::find()?)?)),
     };
-    let read = |output: &str| read(client, output).map(|saw| (saw.responses, saw));
+    let read = |output: &str| read(client, output).map(|seen| (seen.requests, seen));
     let times = || session.times(&serving);
-    let (saw, [before, after]) = session.load_by(&client.to_string(), command, read, times)?;
-    if saw.responses == 0 {
-        let (server, errors) = (serving.server, saw.errors);
+    let (seen, [before, after]) = session.load_by(&client.to_string(), command, read, times)?;
+    if seen.requests == 0 {
+        let (server, errors) = (serving.server, seen.errors.total());
         return Err(Error::new(format!(
             "{server} did not answer a single request ({errors} errors)"
         )));
     }
     let busy_us = session.end_busy(WireKind::Plain, serving)?;
-    Ok(Http2Run::new(&saw, after.since(&before), busy_us))
+    Ok(Http2Run::new(&seen, after.since(&before), busy_us))
 }
 
-fn read(client: Loader, output: &str) -> Result<Saw> {
+fn read(client: Loader, output: &str) -> Result<Seen> {
     match client {
-        Loader::H2load => Ok(Saw::from(&H2load::read(output)?)),
-        Loader::Exos => Ok(Saw::from(&LoadReport::read(output)?)),
-    }
-}
-
-impl Http2 {
-    fn new(cell: Cell, connections: u32, results: Vec<Http2Outcome>) -> Self {
-        Self {
-            name: cell.to_string(),
-            client: cell.client,
-            carrier: cell.carrier,
-            size_bytes: DOCUMENT.bytes(),
-            connections,
-            streams: STREAMS,
-            ratios: Ratio::among(&results, |run| run.requests_per_sec),
-            work_ratios: Ratio::among(&results, |run| 1.0 / run.work_us_per_request),
-            results,
-        }
+        Loader::H2load => Ok(Seen::from(&H2load::read(output)?)),
+        Loader::Exos => Ok(Seen::from(&LoadReport::read(output)?)),
     }
 }
 
 impl Http2Run {
     /// What a client saw, and the processors did.
-    fn new(saw: &Saw, used: Used, busy_us: Option<f64>) -> Self {
-        let process = used.process.user + used.process.system;
-        let process_us = cpu::ticks_to_us(process) / saw.responses as f64;
+    fn new(seen: &Seen, used: Used, busy_us: Option<f64>) -> Self {
+        let process_us = used.process_us(seen.requests);
         let server_busy = used.server.busy_share();
-        let client_busy = saw.busy.unwrap_or_else(|| used.client.busy_share());
+        let client_busy = seen.busy.unwrap_or_else(|| used.client.busy_share());
         Self {
-            requests_per_sec: saw.per_sec,
-            megabytes_per_sec: saw.bytes_per_sec / 1e6,
+            requests_per_sec: seen.per_sec(),
+            megabytes_per_sec: seen.megabytes_per_sec(),
             server_cpu_us_per_request: process_us,
             server_busy_us_per_request: busy_us,
             work_us_per_request: busy_us.map_or(process_us, |us| us.min(process_us)),
             server_core_busy: server_busy,
             client_busy,
             limited_by: limited_by(server_busy, client_busy),
-            latency_mean_us: saw.mean_us,
-            errors: saw.errors,
+            latency_mean_us: seen.mean_us.unwrap_or_default(),
+            errors: seen.errors.total(),
         }
     }
-}
-
-pub(super) fn section(cases: &[Http2]) -> Section {
-    Section::of("Documents over HTTP/2", NOTE, cases)
 }
 
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::report::Contender as _;
+    use crate::report::{Case as _, Contender as _};
     use crate::stage::cpu::{CoreTime, ProcessTime};
 
-    fn run(saw: &Saw, busy_us: Option<f64>) -> Http2Run {
+    fn run(seen: &Seen, busy_us: Option<f64>) -> Http2Run {
         let core = CoreTime {
             busy: 100,
             user: 50,
@@ -345,11 +249,11 @@ pub(super) mod tests {
             client: core,
             softirqs_ns: None,
         };
-        Http2Run::new(saw, used, busy_us)
+        Http2Run::new(seen, used, busy_us)
     }
 
-    fn by_h2load(responses: u64) -> Saw {
-        Saw::from(&H2load {
+    fn by_h2load(responses: u64) -> Seen {
+        Seen::from(&H2load {
             responses,
             per_sec: responses as f64,
             bytes: 200 * responses,
@@ -391,8 +295,8 @@ pub(super) mod tests {
             "responses": 1000, "measured_secs": 2.0, "busy_share": 0.25, "errors": { "reset": 2 },
             "response_bytes": 4_000_000, "times_us": { "total": { "mean": 70.5 } },
         });
-        let saw = read(Loader::Exos, &report.to_string()).expect("a report");
-        let run = run(&saw, None);
+        let seen = read(Loader::Exos, &report.to_string()).expect("a report");
+        let run = run(&seen, None);
         assert_eq!((run.requests_per_sec, run.megabytes_per_sec), (500.0, 2.0));
         assert_eq!(
             (run.client_busy, run.latency_mean_us, run.errors),

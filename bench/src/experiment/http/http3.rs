@@ -1,56 +1,39 @@
 //! Documents over HTTP/3, beside caddy: many streams on few connections where documents are short, few where they are long.
 
 use super::args::{Group, HttpArgs};
-use super::http2::{Http2Outcome, Http2Run, Loader, measure_streams};
+use super::http2::{Http2Outcome, Http2Run, Loader, connections, measure_streams};
 use super::session::Session;
-use crate::experiment::cells::{compare, measure_cells};
-use crate::report::{Case, Column, Ratio, Section};
+use crate::report::{Ratio, case};
 use crate::stage::request::{Connection, Size};
 use crate::stage::web::{Carried, Server, Setup, WebLoad};
 use exos_host::Result;
-use exos_lab::{Lab, WireKind};
-use schemars::JsonSchema;
-use serde::Serialize;
+use exos_lab::{Guard, Lab};
 use std::fmt;
 
 /// Whom ours is compared with: Debian's nginx and h2o have no HTTP/3.
 const PEER: &str = "caddy";
-/// For this many connections of the other groups there is one here.
-const CONNECTIONS_FOR_ONE: u32 = 16;
 
-/// One size.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Http3 {
-    /// `http3/exos/SIZE`.
-    pub name: String,
-    /// The size of the document in bytes.
-    pub size_bytes: u64,
-    /// Connections.
-    pub connections: u32,
-    /// Requests under way on each.
-    pub streams: u32,
-    /// What each server did.
-    pub results: Vec<Http2Outcome>,
-    /// Requests a second, of each of ours by each other.
-    pub ratios: Vec<Ratio>,
-    /// Time of the server's work for a request, of each other by each of ours.
-    pub work_ratios: Vec<Ratio>,
-}
-
-impl Case for Http3 {
-    type Outcome = Http2Outcome;
-    const NAMES: &'static str = "http3/client/size";
-    const MORE: &'static [Column<Self, Http2Outcome>] = &[
-        Column::text("x caddy", |case, r| {
-            Ratio::shown(&case.ratios, &r.server, PEER)
-        }),
-        Column::text("work x caddy", |case, r| {
-            Ratio::shown(&case.work_ratios, &r.server, PEER)
-        }),
-    ];
-
-    fn parts(&self) -> (&str, &[Http2Outcome]) {
-        (&self.name, &self.results)
+case! {
+    /// One size.
+    pub struct Http3 in "http3/client/size" from (cell: Cell, kept_busy: u32) {
+        /// `http3/exos/SIZE`.
+        name: String = cell.to_string();
+        /// The size of the document in bytes.
+        size_bytes: u64 = cell.size.bytes();
+        /// Connections.
+        connections: u32 = kept_busy;
+        /// Requests under way on each.
+        streams: u32 = cell.streams;
+    } of {
+        /// What each server did.
+        results: Http2Outcome;
+        /// Requests a second, of each of ours by each other.
+        ratios: Vec<Ratio> = Ratio::among(&results, |run| run.requests_per_sec);
+        /// Time of the server's work for a request, of each other by each of ours.
+        work_ratios: Vec<Ratio> = Ratio::among(&results, |run| 1.0 / run.work_us_per_request);
+    } columns {
+        "x caddy" (ratios by PEER);
+        "work x caddy" (work_ratios by PEER);
     }
 }
 
@@ -95,21 +78,10 @@ pub(super) fn cells(args: &HttpArgs) -> Vec<Cell> {
 
 /// Measures them.
 pub(super) fn measure(session: &Session<'_>) -> Result<Vec<Http3>> {
-    let cells = cells(session.args);
-    let servers = &session.that(Server::has_http3);
-    if cells.is_empty() || servers.is_empty() {
-        return Ok(Vec::new());
-    }
-    let lab = session.lab(WireKind::Plain)?;
-    measure_cells(session, &cells, servers.len(), |&cell| {
-        let run = |server: &Server| run(session, &lab, cell, *server);
-        let results = compare(session, cell, servers, Server::to_string, run)?;
-        Ok(vec![Http3::new(cell, connections(session), results)])
-    })
-}
-
-fn connections(session: &Session<'_>) -> u32 {
-    session.web.connections.div_ceil(CONNECTIONS_FOR_ONE)
+    let servers = |_| session.that(Server::has_http3);
+    let run = |lab: &Guard, cell, server: &Server| run(session, lab, cell, *server);
+    let case = |cell, results| Http3::new(cell, connections(session), results);
+    session.measure(&cells(session.args), servers, run, case)
 }
 
 /// Starts a server, has it loaded over HTTP/3, and stops it.
@@ -128,24 +100,6 @@ fn run(session: &Session<'_>, lab: &Lab, cell: Cell, server: Server) -> Result<H
         ..session.load_of(server, Connection::Persistent, cell.size)
     };
     measure_streams(session, lab, Loader::Exos, &load, serving)
-}
-
-impl Http3 {
-    fn new(cell: Cell, connections: u32, results: Vec<Http2Outcome>) -> Self {
-        Self {
-            name: cell.to_string(),
-            size_bytes: cell.size.bytes(),
-            connections,
-            streams: cell.streams,
-            ratios: Ratio::among(&results, |run| run.requests_per_sec),
-            work_ratios: Ratio::among(&results, |run| 1.0 / run.work_us_per_request),
-            results,
-        }
-    }
-}
-
-pub(super) fn section(cases: &[Http3]) -> Section {
-    Section::of("Documents over HTTP/3", NOTE, cases)
 }
 
 /// Documents of two servers.

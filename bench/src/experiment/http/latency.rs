@@ -7,15 +7,13 @@ use super::args::{Group, HttpArgs, PEER};
 use super::session::Session;
 use crate::experiment::cells::{in_turn, measure_cells};
 use crate::report::figure::Figure;
-use crate::report::{Case, Column, Ratio, Section, Shown as _, figures, median, median_of};
+use crate::report::{Ratio, Section, case, figures, median, median_of};
 use crate::stage::packets::Visited;
 use crate::stage::request::{Connection, Size};
 use crate::stage::web::Server;
 use exos_host::Result;
 use exos_lab::{Guard, WireKind};
 use exos_program::figure::distributions;
-use schemars::JsonSchema;
-use serde::Serialize;
 use std::fmt;
 
 /// The document that is asked for.
@@ -24,22 +22,27 @@ pub(super) const DOCUMENT: Size = Size::of_bytes(1024);
 /// The part of nginx's highest rate.
 const PART: f64 = 0.5;
 
-/// One kind of connection at one rate.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Latency {
-    /// `latency/CONNECTION/SIZE`.
-    pub name: String,
-    /// How requests were spread over connections.
-    pub connection: Connection,
-    /// The size of the document in bytes.
-    pub size_bytes: u64,
-    /// Requests a second that were meant to begin, at intervals distributed exponentially: half of nginx's highest rate in the
-    /// same run; the median.
-    pub rate_per_sec: f64,
-    /// What each server did.
-    pub results: Vec<LatencyOutcome>,
-    /// The 99th percentile of ours by that of each other: less than 1 is better.
-    pub p99_ratios: Vec<Ratio>,
+case! {
+    /// One kind of connection at one rate.
+    pub struct Latency in "latency/connections/size" from (cell: Cell, rates: &[f64]) {
+        /// `latency/CONNECTION/SIZE`.
+        name: String = cell.to_string();
+        /// How requests were spread over connections.
+        connection: Connection = cell.0;
+        /// The size of the document in bytes.
+        size_bytes: u64 = DOCUMENT.bytes();
+        /// Requests a second that were meant to begin, at intervals distributed exponentially: half of nginx's highest rate in the
+        /// same run; the median.
+        rate_per_sec: f64 = median(rates.to_vec());
+    } of {
+        /// What each server did.
+        results: LatencyOutcome;
+        /// The 99th percentile of ours by that of each other: less than 1 is better.
+        p99_ratios: Vec<Ratio> = Ratio::all(&results.iter().map(LatencyOutcome::p99).collect::<Vec<_>>());
+    } columns {
+        "requests/s" 0 (|case, _| case.rate_per_sec);
+        "p99 x nginx" (|case, r| Ratio::shown(&case.p99_ratios, &r.server, PEER));
+    }
 }
 
 figures! {
@@ -57,21 +60,6 @@ figures! {
         errors: u64, "errors" |r| r.errors + r.unanswered;
         /// Every run, as our client told it.
         runs: Vec<Visited>;
-    }
-}
-
-impl Case for Latency {
-    type Outcome = LatencyOutcome;
-    const NAMES: &'static str = "latency/connections/size";
-    const MORE: &'static [Column<Self, LatencyOutcome>] = &[
-        Column::number("requests/s", |case, _| case.rate_per_sec.shown(0)),
-        Column::text("p99 x nginx", |case, r| {
-            Ratio::shown(&case.p99_ratios, &r.server, PEER)
-        }),
-    ];
-
-    fn parts(&self) -> (&str, &[LatencyOutcome]) {
-        (&self.name, &self.results)
     }
 }
 
@@ -118,20 +106,6 @@ impl LatencyOutcome {
     fn p99(&self) -> (String, Vec<f64>) {
         let p99 = self.runs.iter().map(|run| run.latency(99.0));
         (self.server.clone(), p99.collect())
-    }
-}
-
-impl Latency {
-    pub(super) fn new(cell: Cell, rates: &[f64], results: Vec<LatencyOutcome>) -> Self {
-        let p99: Vec<_> = results.iter().map(LatencyOutcome::p99).collect();
-        Self {
-            name: cell.to_string(),
-            connection: cell.0,
-            size_bytes: DOCUMENT.bytes(),
-            rate_per_sec: median(rates.to_vec()),
-            p99_ratios: Ratio::all(&p99),
-            results,
-        }
     }
 }
 

@@ -134,11 +134,15 @@ impl Results for Report {
             Section::of("Slow readers", readers::NOTE, &self.readers),
             Section::of("Long round trips", wide::NOTE, &self.wide),
             Section::of("Two cores against one", cores::NOTE, &self.cores),
-            fastcgi::section(&self.fastcgi),
-            tls::section(&self.tls),
-            http2::section(&self.http2),
-            http3::section(&self.http3),
-            proxy::section(&self.proxy),
+            Section::of(
+                "Pages of FastCGI applications",
+                fastcgi::NOTE,
+                &self.fastcgi,
+            ),
+            Section::of("Documents over TLS", tls::NOTE, &self.tls),
+            Section::of("Documents over HTTP/2", http2::NOTE, &self.http2),
+            Section::of("Documents over HTTP/3", http3::NOTE, &self.http3),
+            Section::of("Requests that are passed on", proxy::NOTE, &self.proxy),
         ];
         let versions = Named::lines(&self.setting.servers);
         let about = ("exos bench http", "Documents over HTTP");

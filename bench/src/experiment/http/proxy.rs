@@ -9,16 +9,13 @@ use super::fastcgi::{FastcgiOutcome, FastcgiRun, check_reuse};
 use super::http2::Carrier;
 use super::load::busy_us;
 use super::session::Session;
-use crate::experiment::cells::{compare, measure_cells};
-use crate::report::{Case, Column, Ratio, Section};
+use crate::report::{Ratio, case};
 use crate::stage::cpu;
 use crate::stage::process::find_program;
 use crate::stage::request::{Connection, Size};
 use crate::stage::web::{Seen, Server, Setup, WebLoad};
 use exos_host::Result;
-use exos_lab::{Lab, WireKind};
-use schemars::JsonSchema;
-use serde::Serialize;
+use exos_lab::{Guard, Lab, WireKind};
 use std::fmt;
 
 /// Another server that ours is compared with.
@@ -26,45 +23,29 @@ const SECOND_PEER: &str = "haproxy";
 /// Documents, in one segment and in some.
 const SIZES: [Size; 2] = [Size::of_bytes(100), Size::of_bytes(10 << 10)];
 
-/// One carrier, kind of connection and size.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Proxying {
-    /// `proxy/CARRIER/CONNECTION/SIZE`.
-    pub name: String,
-    /// What the client speaks HTTP/1.1 on; the upstream is always spoken to in plain text.
-    pub carrier: Carrier,
-    /// How requests were spread over the client's connections.
-    pub connection: Connection,
-    /// The size of the document in bytes.
-    pub size_bytes: u64,
-    /// What each server did: `exos`, `exos-sockets`, `nginx`, `haproxy`; the application is the upstream.
-    pub results: Vec<FastcgiOutcome>,
-    /// Requests a second, of each of ours by each other.
-    pub ratios: Vec<Ratio>,
-    /// Time of the server's core without that of the upstream, of each other by each of ours: how many times more they need.
-    pub server_ratios: Vec<Ratio>,
-}
-
-impl Case for Proxying {
-    type Outcome = FastcgiOutcome;
-    const NAMES: &'static str = "proxy/carrier/connections/size";
-    const MORE: &'static [Column<Self, FastcgiOutcome>] = &[
-        Column::text("x nginx", |case, r| {
-            Ratio::shown(&case.ratios, &r.server, PEER)
-        }),
-        Column::text("x haproxy", |case, r| {
-            Ratio::shown(&case.ratios, &r.server, SECOND_PEER)
-        }),
-        Column::text("rest x nginx", |case, r| {
-            Ratio::shown(&case.server_ratios, &r.server, PEER)
-        }),
-        Column::text("rest x haproxy", |case, r| {
-            Ratio::shown(&case.server_ratios, &r.server, SECOND_PEER)
-        }),
-    ];
-
-    fn parts(&self) -> (&str, &[FastcgiOutcome]) {
-        (&self.name, &self.results)
+case! {
+    /// One carrier, kind of connection and size.
+    pub struct Proxying in "proxy/carrier/connections/size" from (cell: Cell) {
+        /// `proxy/CARRIER/CONNECTION/SIZE`.
+        name: String = cell.to_string();
+        /// What the client speaks HTTP/1.1 on; the upstream is always spoken to in plain text.
+        carrier: Carrier = cell.carrier;
+        /// How requests were spread over the client's connections.
+        connection: Connection = cell.connection;
+        /// The size of the document in bytes.
+        size_bytes: u64 = cell.size.bytes();
+    } of {
+        /// What each server did: `exos`, `exos-sockets`, `nginx`, `haproxy`; the application is the upstream.
+        results: FastcgiOutcome;
+        /// Requests a second, of each of ours by each other.
+        ratios: Vec<Ratio> = Ratio::among(&results, |run| run.requests_per_sec);
+        /// Time of the server's core without that of the upstream, of each other by each of ours: how many times more they need.
+        server_ratios: Vec<Ratio> = Ratio::among(&results, |run| 1.0 / run.rest_us_per_request);
+    } columns {
+        "x nginx" (ratios by PEER);
+        "x haproxy" (ratios by SECOND_PEER);
+        "rest x nginx" (server_ratios by PEER);
+        "rest x haproxy" (server_ratios by SECOND_PEER);
     }
 }
 
@@ -115,21 +96,15 @@ pub(super) fn cells(args: &HttpArgs) -> Vec<Cell> {
 pub(super) fn measure(session: &Session<'_>) -> Result<Vec<Proxying>> {
     let cells = cells(session.args);
     let servers = session.that(Server::has_upstreams);
-    if cells.is_empty() || servers.is_empty() {
-        return Ok(Vec::new());
-    }
-    if let Err(missing) = find_program("nginx", "nginx") {
+    let is_asked = !cells.is_empty() && !servers.is_empty();
+    if let (true, Err(missing)) = (is_asked, find_program("nginx", "nginx")) {
         session.note(format!(
             "proxy is left out, without its upstream: {missing}"
         ));
         return Ok(Vec::new());
     }
-    let lab = session.lab(WireKind::Plain)?;
-    measure_cells(session, &cells, servers.len(), |&cell| {
-        let run = |server: &Server| run(session, &lab, cell, *server);
-        let results = compare(session, cell, &servers, Server::to_string, run)?;
-        Ok(vec![Proxying::new(cell, results)])
-    })
+    let run = |lab: &Guard, cell, server: &Server| run(session, lab, cell, *server);
+    session.measure(&cells, |_| servers.clone(), run, Proxying::new)
 }
 
 /// Starts the upstream and a server before it, has that loaded, and stops both.
@@ -168,24 +143,6 @@ fn run(session: &Session<'_>, lab: &Lab, cell: Cell, server: Server) -> Result<F
     }
     let busy_us = server.is_ours().then(|| busy_us(&told)).flatten();
     FastcgiRun::new(&Seen::from(&report), used, upstream_ns, busy_us)
-}
-
-impl Proxying {
-    fn new(cell: Cell, results: Vec<FastcgiOutcome>) -> Self {
-        Self {
-            name: cell.to_string(),
-            carrier: cell.carrier,
-            connection: cell.connection,
-            size_bytes: cell.size.bytes(),
-            ratios: Ratio::among(&results, |run| run.requests_per_sec),
-            server_ratios: Ratio::among(&results, |run| 1.0 / run.rest_us_per_request),
-            results,
-        }
-    }
-}
-
-pub(super) fn section(cases: &[Proxying]) -> Section {
-    Section::of("Requests that are passed on", NOTE, cases)
 }
 
 #[cfg(test)]

@@ -5,15 +5,12 @@
 
 use super::args::{Group, HttpArgs};
 use super::session::Session;
-use crate::experiment::cells::{compare, measure_cells};
-use crate::report::{Case, median, outcomes, sum};
+use crate::report::{case, median, outcomes, sum};
 use crate::stage::memory;
 use crate::stage::request::{Connection, Size};
 use crate::stage::web::Server;
 use exos_host::Result;
 use exos_lab::{Guard, Side, WireKind};
-use schemars::JsonSchema;
-use serde::Serialize;
 use std::fmt;
 
 /// What the fast ask for.
@@ -23,17 +20,19 @@ pub(super) const SLOW: Size = Size::of_bytes(1024 * 1024);
 /// How many fast ones there are.
 const FAST_READERS: u32 = 32;
 
-/// A number of slow readers.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Readers {
-    /// `readers/NUMBER`.
-    pub name: String,
-    /// Slow readers, which take a segment a second of a document of 1 MB each.
-    pub readers: u32,
-    /// Fast readers of a document of 1 KB beside them.
-    pub fast_readers: u32,
-    /// What each server did.
-    pub results: Vec<ReadersOutcome>,
+case! {
+    /// A number of slow readers.
+    pub struct Readers in "slow readers" from (cell: Cell) {
+        /// `readers/NUMBER`.
+        name: String = cell.to_string();
+        /// Slow readers, which take a segment a second of a document of 1 MB each.
+        readers: u32 = cell.0;
+        /// Fast readers of a document of 1 KB beside them.
+        fast_readers: u32 = FAST_READERS;
+    } of {
+        /// What each server did.
+        results: ReadersOutcome;
+    }
 }
 
 outcomes! {
@@ -65,15 +64,6 @@ fn least(values: Vec<u32>) -> u32 {
     values.into_iter().min().unwrap_or(0)
 }
 
-impl Case for Readers {
-    type Outcome = ReadersOutcome;
-    const NAMES: &'static str = "slow readers";
-
-    fn parts(&self) -> (&str, &[ReadersOutcome]) {
-        (&self.name, &self.results)
-    }
-}
-
 pub(super) const NOTE: &str = "Requests a second of fast readers of 1 KB, alone and beside slow readers of 1 MB, which take a segment a second. Bytes are \
      those that each slow one adds to the server's process, and to the kernel's sockets on its side.";
 
@@ -97,21 +87,9 @@ pub(super) fn cells(args: &HttpArgs) -> Vec<Cell> {
 
 /// Measures them.
 pub(super) fn measure(session: &Session<'_>) -> Result<Vec<Readers>> {
-    let cells = cells(session.args);
-    if cells.is_empty() {
-        return Ok(Vec::new());
-    }
-    let lab = session.lab(WireKind::Plain)?;
-    let servers = &session.servers;
-    measure_cells(session, &cells, servers.len(), |&cell| {
-        let run = |server: &Server| run(session, &lab, *server, cell.0);
-        Ok(vec![Readers {
-            name: cell.to_string(),
-            readers: cell.0,
-            fast_readers: FAST_READERS,
-            results: compare(session, cell, servers, Server::to_string, run)?,
-        }])
-    })
+    let servers = |_| session.servers.clone();
+    let run = |lab: &Guard, cell: Cell, server: &Server| run(session, lab, *server, cell.0);
+    session.measure(&cells(session.args), servers, run, Readers::new)
 }
 
 /// The fast alone, then beside the slow ones, of one and the same process.

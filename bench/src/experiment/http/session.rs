@@ -2,11 +2,14 @@
 
 use super::args::HttpArgs;
 use super::load::busy_us;
+use crate::experiment::cells::{compare, measure_cells};
+use crate::report::{Contender, Tabular};
 use crate::stage::packets::Visit;
 use crate::stage::request::{Connection, Size};
 use crate::stage::web::{Application, Server, Serving, WebStage};
 use exos_host::Result;
-use exos_lab::{Lab, WireKind};
+use exos_lab::{Guard, Lab, WireKind};
+use std::fmt::Display;
 use std::time::Duration;
 
 /// How long a server learns what it is asked for, and until slots are open again that the connections closed which it did not know yet.
@@ -38,6 +41,26 @@ impl Session<'_> {
     pub(super) fn that(&self, can: impl Fn(Server) -> bool) -> Vec<Server> {
         let all = self.all.iter().copied();
         all.filter(|server| can(*server)).collect()
+    }
+
+    /// Measures cells on the plain wire: contenders in turn, and of what each did a case. Nothing where there are no contenders.
+    pub(super) fn measure<C: Copy + Display, K: Display, O: Contender<Who = String>, T: Tabular>(
+        &self,
+        cells: &[C],
+        contenders: impl Fn(C) -> Vec<K>,
+        run: impl Fn(&Guard, C, &K) -> Result<O::Run>,
+        case: impl Fn(C, Vec<O>) -> T,
+    ) -> Result<Vec<T>> {
+        let most = cells.iter().map(|cell| contenders(*cell).len()).max();
+        let Some(most @ 1..) = most else {
+            return Ok(Vec::new());
+        };
+        let lab = self.lab(WireKind::Plain)?;
+        measure_cells(self, cells, most, |&cell| {
+            let run = |contender: &K| run(&lab, cell, contender);
+            let results = compare(self, cell, &contenders(cell), K::to_string, run)?;
+            Ok(vec![case(cell, results)])
+        })
     }
 
     /// Ends a server; for how long it had something to do for a request, where it is ours.

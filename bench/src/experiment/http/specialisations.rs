@@ -10,7 +10,7 @@ use super::args::{Group, HttpArgs};
 use super::load::{Load, Loaded, Outcome};
 use super::session::Session;
 use crate::experiment::cells::{compare, measure_cells};
-use crate::report::{Case, Column, Contender as _, Ratio, Section, Shown as _, Table};
+use crate::report::{Contender as _, Ratio, Section, Shown as _, Table, case};
 use crate::stage::request::Size;
 use crate::stage::web::{Server, Setup};
 use exos_host::Result;
@@ -89,16 +89,20 @@ impl fmt::Display for Variant {
     }
 }
 
-/// One client, wire, kind of connection and size, with and without each specialisation.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Specialised {
-    /// `specialisations/CLIENT/WIRE/CONNECTION/SIZE`, and what that says.
-    #[serde(flatten)]
-    pub load: Loaded,
-    /// What the server did, set up in each way.
-    pub results: Vec<Outcome>,
-    /// What that says of each specialisation: the rows of the paper's Table 2.
-    pub worth: Vec<Worth>,
+case! {
+    /// One client, wire, kind of connection and size, with and without each specialisation.
+    pub struct Specialised in "specialisations/client/wire/connections/size" named load.name from (load: Load) {
+        /// `specialisations/CLIENT/WIRE/CONNECTION/SIZE`, and what that says.
+        #[serde(flatten)]
+        load: Loaded = load.named(Cell(load).to_string());
+    } of {
+        /// What the server did, set up in each way.
+        results: Outcome;
+        /// What that says of each specialisation: the rows of the paper's Table 2.
+        worth: Vec<Worth> = worth(&results);
+    } columns {
+        "times" (|case, r| case.times(r));
+    }
 }
 
 /// A row of the table: requests a second with something by those without it.
@@ -114,29 +118,13 @@ pub struct Worth {
     pub ratio: Ratio,
 }
 
-/// What is shown while others are measured: a row for each way in which the server was set up.
-impl Case for Specialised {
-    type Outcome = Outcome;
-    const NAMES: &'static str = "specialisations/client/wire/connections/size";
-    const MORE: &'static [Column<Self, Outcome>] = &[Column::text("times", |case, r| {
-        let everything = Variant::Everything.to_string();
-        let mut worth = case.worth.iter().map(|worth| &worth.ratio);
-        let ratio = worth.find(|w| w.ours == everything && w.theirs == r.server);
-        ratio.map_or("-".to_owned(), Ratio::to_string)
-    })];
-
-    fn parts(&self) -> (&str, &[Outcome]) {
-        (&self.load.name, &self.results)
-    }
-}
-
 impl Specialised {
-    fn new(load: Load, results: Vec<Outcome>) -> Self {
-        Self {
-            load: load.named(Cell(load).to_string()),
-            worth: worth(&results),
-            results,
-        }
+    /// How many times faster it is with everything than set up in this way, for who watches.
+    fn times(&self, other: &Outcome) -> String {
+        let everything = Variant::Everything.to_string();
+        let mut worth = self.worth.iter().map(|worth| &worth.ratio);
+        let ratio = worth.find(|w| w.ours == everything && w.theirs == other.server);
+        ratio.map_or("-".to_owned(), Ratio::to_string)
     }
 
     /// How the server did when it was set up in one way, as the table shows it.

@@ -3,16 +3,12 @@
 
 use super::args::{Group, HttpArgs, PEER};
 use super::session::Session;
-use crate::experiment::cells::{compare, measure_cells};
-use crate::report::{
-    Case, Column, Ratio, Section, known_median, limited_by, median, outcomes, sum, usual,
-};
-use crate::stage::cpu;
+use crate::report::{Ratio, case, known_median, limited_by, median, outcomes, sum, usual};
 use crate::stage::crypto::Cryptography;
 use crate::stage::request::{Connection, Size};
 use crate::stage::web::{LoadReport, Server, Setup, Used, WebLoad, haproxy_has};
 use exos_host::{Error, Result};
-use exos_lab::{Lab, WireKind};
+use exos_lab::{Guard, Lab, WireKind};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt;
@@ -27,8 +23,9 @@ const LONGER: [Size; 3] = [
 ];
 
 /// What is done for a request beside answering it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema, strum::Display)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Kind {
     /// A new connection with a full handshake.
     Full,
@@ -38,35 +35,31 @@ pub enum Kind {
     Persistent,
 }
 
-/// As it stands in the names of cells.
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Kind::Full => "full",
-            Kind::Resumed => "resumed",
-            Kind::Persistent => "persistent",
-        })
+case! {
+    /// One kind of handshake and size.
+    pub struct Tls in "tls/handshake/size" from (cell: Cell, takes_us: f64) {
+        /// `tls/HANDSHAKE/SIZE`.
+        name: String = cell.to_string();
+        /// What is done for a request.
+        handshake: Kind = cell.kind;
+        /// The size of the document in bytes.
+        size_bytes: u64 = cell.size.bytes();
+        /// What the cryptography of a server takes for a request by itself, in microseconds: of a full handshake a signature with ECDSA P-256
+        /// and a key exchange with X25519, of a resumed one the key exchange, and AES-128-GCM of the answer, as one core does them in a loop.
+        cryptography_us: f64 = takes_us;
+    } of {
+        /// What each server did.
+        results: TlsOutcome;
+        /// Requests a second, of each of ours by each other.
+        ratios: Vec<Ratio> = Ratio::among(&results, |run| run.requests_per_sec);
+        /// Time of the server's work for a request, of each other by each of ours.
+        work_ratios: Vec<Ratio> = Ratio::among(&results, |run| 1.0 / run.work_us_per_request);
+    } columns {
+        "cryptography us" 1 (|case, _| case.cryptography_us);
+        "of work %" 0 (|case, r| 100.0 * case.cryptography_us / r.work_us_per_request);
+        "x nginx" (ratios by PEER);
+        "work x nginx" (work_ratios by PEER);
     }
-}
-
-/// One kind of handshake and size.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Tls {
-    /// `tls/HANDSHAKE/SIZE`.
-    pub name: String,
-    /// What is done for a request.
-    pub handshake: Kind,
-    /// The size of the document in bytes.
-    pub size_bytes: u64,
-    /// What the cryptography of a server takes for a request by itself, in microseconds: of a full handshake a signature with ECDSA P-256
-    /// and a key exchange with X25519, of a resumed one the key exchange, and AES-128-GCM of the answer, as one core does them in a loop.
-    pub cryptography_us: f64,
-    /// What each server did.
-    pub results: Vec<TlsOutcome>,
-    /// Requests a second, of each of ours by each other.
-    pub ratios: Vec<Ratio>,
-    /// Time of the server's work for a request, of each other by each of ours.
-    pub work_ratios: Vec<Ratio>,
 }
 
 outcomes! {
@@ -105,50 +98,10 @@ outcomes! {
     }
 }
 
-impl Case for Tls {
-    type Outcome = TlsOutcome;
-    const NAMES: &'static str = "tls/handshake/size";
-    const MORE: &'static [Column<Self, TlsOutcome>] = &[
-        Column::number("cryptography us", |case, _| {
-            format!("{:.1}", case.cryptography_us)
-        }),
-        Column::number("of work %", |case, r| {
-            format!(
-                "{:.0}",
-                100.0 * case.cryptography_us / r.work_us_per_request
-            )
-        }),
-        Column::text("x nginx", |case, r| {
-            Ratio::shown(&case.ratios, &r.server, PEER)
-        }),
-        Column::text("work x nginx", |case, r| {
-            Ratio::shown(&case.work_ratios, &r.server, PEER)
-        }),
-    ];
-
-    fn parts(&self) -> (&str, &[TlsOutcome]) {
-        (&self.name, &self.results)
-    }
-}
-
 pub(super) const NOTE: &str = "TLS 1.3 with AES-128-GCM, X25519 and ECDSA P-256 of both sides; the client is exos load on packets, which checks no \
     certificate. Work: processor time of the server for a request, of ours that in which it had something to do; cryptography: what that takes \
     by itself, in a loop on the server's core, and of the work: how much of that it is. A client has as much to encrypt as a server, and more to do in a handshake: where it is \
     what limits, the work tells. x nginx: ratio of the rates, and of the works (nginx's by ours), median of the runs.";
-
-impl Tls {
-    pub(super) fn new(cell: Cell, cryptography_us: f64, results: Vec<TlsOutcome>) -> Self {
-        Self {
-            name: cell.to_string(),
-            handshake: cell.kind,
-            size_bytes: cell.size.bytes(),
-            cryptography_us,
-            ratios: Ratio::among(&results, |run| run.requests_per_sec),
-            work_ratios: Ratio::among(&results, |run| 1.0 / run.work_us_per_request),
-            results,
-        }
-    }
-}
 
 /// One thing to measure.
 #[derive(Clone, Copy)]
@@ -192,19 +145,20 @@ pub(super) fn measure(session: &Session<'_>) -> Result<Vec<Tls>> {
         return Ok(Vec::new());
     }
     let cryptography = Cryptography::measure(session.cores[0])?;
-    let lab = session.lab(WireKind::Plain)?;
-    measure_cells(session, &cells, servers.len(), |&cell| {
-        let run = |server: &Server| run(session, &lab, cell, *server);
-        let has_it = |server: &Server| *server != Server::Haproxy || haproxy_has(cell.size);
-        let servers: Vec<Server> = servers.iter().copied().filter(has_it).collect();
-        let results = compare(session, cell, &servers, Server::to_string, run)?;
+    let that_have_it = |cell: Cell| {
+        let mut servers = servers.clone();
+        servers.retain(|server| *server != Server::Haproxy || haproxy_has(cell.size));
+        servers
+    };
+    let run = |lab: &Guard, cell, server: &Server| run(session, lab, cell, *server);
+    session.measure(&cells, that_have_it, run, |cell, results| {
         let handshake_us = match cell.kind {
             Kind::Full => cryptography.signature_us + cryptography.exchange_us,
             Kind::Resumed => cryptography.exchange_us,
             Kind::Persistent => 0.0,
         };
         let us = handshake_us + cryptography.cipher_us(cell.size.bytes());
-        Ok(vec![Tls::new(cell, us, results)])
+        Tls::new(cell, us, results)
     })
 }
 
@@ -236,8 +190,7 @@ fn run(session: &Session<'_>, lab: &Lab, cell: Cell, server: Server) -> Result<T
 impl TlsRun {
     /// What a client saw, and the processors did.
     pub(super) fn new(report: &LoadReport, used: Used, busy_us: Option<f64>) -> Self {
-        let requests = report.responses as f64;
-        let process_us = cpu::ticks_to_us(used.process.user + used.process.system) / requests;
+        let process_us = used.process_us(report.responses);
         let busy = used.server.busy_share();
         let handshakes = report.tls.unwrap_or_default();
         Self {
@@ -272,10 +225,6 @@ impl TlsRun {
         let what = format!("{cell}: {full} handshakes were full, and {resumed} resumed a session");
         Err(Error::new(what).mend("look at the server's tickets"))
     }
-}
-
-pub(super) fn section(cases: &[Tls]) -> Section {
-    Section::of("Documents over TLS", NOTE, cases)
 }
 
 #[cfg(test)]

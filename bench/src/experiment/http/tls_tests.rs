@@ -1,5 +1,5 @@
 use super::*;
-use crate::report::Contender as _;
+use crate::report::{Case as _, Contender as _};
 use crate::stage::cpu::{CoreTime, ProcessTime};
 
 const FULL: Cell = Cell {

@@ -7,14 +7,12 @@
 use super::args::{Group, HttpArgs, PEER};
 use super::session::Session;
 use crate::experiment::cells::{compare, measure_cells};
-use crate::report::{Case, Column, Ratio, Shown as _, median, outcomes, sum};
+use crate::report::{Ratio, case, median, outcomes, sum};
 use crate::stage::memory::{self, segments_resent};
 use crate::stage::request::{Connection, Size};
 use crate::stage::web::{LoadReport, Server};
 use exos_host::{Error, Result};
 use exos_lab::{Conditions, Emulated, Side};
-use schemars::JsonSchema;
-use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
@@ -30,21 +28,26 @@ const WARM_UP: Duration = Duration::from_millis(500);
 /// When memory is looked at: this part of what is measured has passed.
 const LOOK_AT: f64 = 0.8;
 
-/// A round trip.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Wide {
-    /// `wide/MS`.
-    pub name: String,
-    /// The round trip in milliseconds.
-    pub round_trip_ms: u32,
-    /// Connections, each of which asks for a document of 16 KB as soon as it has one.
-    pub connections: u32,
-    /// What each server did.
-    pub results: Vec<WideOutcome>,
-    /// Answers a second, of ours by each other server.
-    pub ratios: Vec<Ratio>,
-    /// By server, its answers a second by those over the first round trip of the session.
-    pub kept: BTreeMap<String, f64>,
+case! {
+    /// A round trip.
+    pub struct Wide in "round trip" from (cell: Cell, kept_busy: u32) {
+        /// `wide/MS`.
+        name: String = cell.to_string();
+        /// The round trip in milliseconds.
+        round_trip_ms: u32 = cell.0;
+        /// Connections, each of which asks for a document of 16 KB as soon as it has one.
+        connections: u32 = kept_busy;
+    } of {
+        /// What each server did.
+        results: WideOutcome;
+        /// Answers a second, of ours by each other server.
+        ratios: Vec<Ratio> = Ratio::among(&results, |run| run.per_sec);
+        /// By server, its answers a second by those over the first round trip of the session.
+        kept: BTreeMap<String, f64> = BTreeMap::new();
+    } columns {
+        "kept" 2 (|case, r| case.kept.get(&r.server).copied().unwrap_or(1.0));
+        "x nginx" (ratios by PEER);
+    }
 }
 
 outcomes! {
@@ -70,24 +73,6 @@ outcomes! {
     }
 }
 
-impl Case for Wide {
-    type Outcome = WideOutcome;
-    const NAMES: &'static str = "round trip";
-    const MORE: &'static [Column<Self, WideOutcome>] = &[
-        Column::number("kept", |case, r| {
-            let kept = case.kept.get(&r.server).copied();
-            kept.unwrap_or(1.0).shown(2)
-        }),
-        Column::text("x nginx", |case, r| {
-            Ratio::shown(&case.ratios, &r.server, PEER)
-        }),
-    ];
-
-    fn parts(&self) -> (&str, &[WideOutcome]) {
-        (&self.name, &self.results)
-    }
-}
-
 pub(super) const NOTE: &str = "Answers of 16 KB a second to many connections over an emulated wire with this round trip in milliseconds, and the bytes that each \
      connection adds to the server's process and to the kernel's sockets on its side meanwhile.";
 
@@ -103,24 +88,6 @@ impl fmt::Display for Cell {
 
 pub(super) fn cells(args: &HttpArgs) -> Vec<Cell> {
     args.wanted(Group::Wide, args.round_trips.iter().copied().map(Cell))
-}
-
-impl Wide {
-    pub(super) fn new(cell: Cell, connections: u32, results: Vec<WideOutcome>) -> Self {
-        let rate = |result: &WideOutcome| {
-            let runs = result.runs.iter().map(|run| run.per_sec);
-            (result.server.clone(), runs.collect())
-        };
-        let rates: Vec<_> = results.iter().map(rate).collect();
-        Self {
-            name: cell.to_string(),
-            round_trip_ms: cell.0,
-            connections,
-            ratios: Ratio::all(&rates),
-            kept: BTreeMap::new(),
-            results,
-        }
-    }
 }
 
 /// Measures them: ours on the interface, and nginx.

@@ -1,6 +1,6 @@
 //! One byte there and back.
 
-use super::way::{Name, Reading, Way, Writing, accept, connect, read_byte, write_all};
+use super::way::{Name, Way, accept, connect, read_byte, write_all};
 use crate::stage::helper::{Helper, say_ready};
 use exos_host::error::Context as _;
 use exos_host::{Error, Result};
@@ -8,6 +8,7 @@ use exos_iolite::{Read, Receiver, Sender, Slice, Wait};
 use rustix::io::ioctl_fionbio;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -60,35 +61,15 @@ impl Helper for Answering {
                 let reading = self.way.fifo(path, false)?;
                 Both::Pipes(self.way.fifo(&back(path), true)?, reading)
             }
-            (Name::Listener(listener), _) => self.over(accept(listener)?)?,
+            (Name::Listener(listener), _) => {
+                Both::of_socket(self.way, accept(listener)?, self.is_polling, true)?
+            }
             (Name::Fifo(_), None) => unreachable!("it has two names"),
         };
         both.poll_if(self.is_polling)?;
         while both.receive() && both.send() {}
         Ok(())
     }
-}
-
-impl Answering {
-    /// Ours: the receiving end first, which the other side makes first.
-    fn over(&self, socket: UnixStream) -> Result<Both> {
-        let Way::Ours { .. } = self.way else {
-            return Ok(Both::Socket(socket));
-        };
-        let socket = std::os::fd::OwnedFd::from(socket);
-        let clone = socket.try_clone().context(|| "no descriptor is left")?;
-        let Reading::Ours(receiver) = self.way.receiver(clone)? else {
-            unreachable!("it is ours");
-        };
-        let Writing::Ours(sender, _) = self.way.sender(socket)? else {
-            unreachable!("it is ours");
-        };
-        Ok(Both::Ours(sender, receiver, wait(self.is_polling)))
-    }
-}
-
-fn wait(is_polling: bool) -> Wait {
-    if is_polling { Wait::Poll } else { Wait::Sleep }
 }
 
 impl Helper for Timing {
@@ -122,18 +103,9 @@ fn rounds(both: &mut Both, count: u32) -> Result<u32> {
 impl Timing {
     fn connect(&self) -> Result<Both> {
         Ok(match self.way {
-            Way::Ours { .. } => {
-                let socket = std::os::fd::OwnedFd::from(connect(&self.path)?);
-                let clone = socket.try_clone().context(|| "no descriptor is left")?;
-                let Writing::Ours(sender, _) = self.way.sender(clone)? else {
-                    unreachable!("it is ours");
-                };
-                let Reading::Ours(receiver) = self.way.receiver(socket)? else {
-                    unreachable!("it is ours");
-                };
-                Both::Ours(sender, receiver, wait(self.is_polling))
+            Way::Ours { .. } | Way::Socket => {
+                Both::of_socket(self.way, connect(&self.path)?, self.is_polling, false)?
             }
-            Way::Socket => Both::Socket(connect(&self.path)?),
             Way::Pipe | Way::LargePipe | Way::Vmsplice => {
                 let writing = self.way.fifo(&self.path, true)?;
                 Both::Pipes(writing, self.way.fifo(&back(&self.path), false)?)
@@ -143,6 +115,23 @@ impl Timing {
 }
 
 impl Both {
+    /// Over one: ours, or it by itself. Of our pipes who answers makes the receiving end first, which the other side connects to first.
+    fn of_socket(way: Way, socket: UnixStream, is_polling: bool, answers: bool) -> Result<Self> {
+        let Way::Ours { .. } = way else {
+            return Ok(Self::Socket(socket));
+        };
+        let socket = OwnedFd::from(socket);
+        let clone = socket.try_clone().context(|| "no descriptor is left")?;
+        let ((sender, _pool), receiver) = if answers {
+            let receiver = way.receiver(clone)?;
+            (way.sender(socket)?, receiver)
+        } else {
+            (way.sender(clone)?, way.receiver(socket)?)
+        };
+        let wait = if is_polling { Wait::Poll } else { Wait::Sleep };
+        Ok(Self::Ours(sender, receiver, wait))
+    }
+
     /// Those of the kernel are polled by asking them again and again.
     fn poll_if(&self, is_polling: bool) -> Result<()> {
         let what = || "cannot have reads not wait";

@@ -9,6 +9,7 @@ use super::{Cell, Job};
 use crate::experiment::figure::{Figures, Goal};
 use crate::stage::Stage;
 use crate::stage::args::CommonArgs;
+use crate::stage::helper::Helper;
 use exos_host::Result;
 use std::process::Command;
 
@@ -50,27 +51,27 @@ impl Session {
         }
     }
 
+    /// Has two processes measure: one that makes what they meet at, and then another.
+    fn pair<A: Helper, B: Helper>(&self, one: &A, other: &B) -> Result<(A::Measured, B::Measured)> {
+        let (stage, command) = (&self.stage, || Command::new(&self.stage.helpers));
+        let one = stage.help(command(), stage.cores[0], one)?;
+        let other = stage.begin(command(), stage.cores[1], other)?;
+        let measured = one.measured(stage, self.seconds)?;
+        Ok((measured, other.measured(stage, self.seconds)?))
+    }
+
     fn streams(&self, cell: Cell, bytes: u32, job: Job, figures: &mut Figures) -> Result<()> {
         let mut rates = Vec::new();
         for way in Way::OF_STREAMS {
             let path = self.stage.new_file("iolite");
-            let (seconds, command) = (self.seconds, || Command::new(&self.stage.helpers));
             let consuming = Consuming {
                 way,
                 bytes,
                 job,
                 path: path.clone(),
-                seconds,
+                seconds: self.seconds,
             };
-            let consumer = self
-                .stage
-                .help(command(), self.stage.cores[0], &consuming)?;
-            let producing = Producing { way, bytes, path };
-            let producer = self
-                .stage
-                .begin(command(), self.stage.cores[1], &producing)?;
-            let rate = consumer.measured(&self.stage, seconds)?;
-            producer.measured(&self.stage, seconds)?;
+            let (rate, ()) = self.pair(&consuming, &Producing { way, bytes, path })?;
             figures.add(format!("{cell}/{way}"), "MB/s", rate);
             rates.push((way, rate));
         }
@@ -97,24 +98,18 @@ impl Session {
         let (mut ours, mut pipe) = (0.0, 0.0);
         for way in Way::OF_ROUND_TRIPS {
             let path = self.stage.new_file("iolite");
-            let (seconds, command) = (self.seconds, || Command::new(&self.stage.helpers));
             let answering = Answering {
                 way,
                 is_polling,
                 path: path.clone(),
             };
-            let answerer = self
-                .stage
-                .help(command(), self.stage.cores[0], &answering)?;
             let timing = Timing {
                 way,
                 is_polling,
                 path,
-                seconds,
+                seconds: self.seconds,
             };
-            let asker = self.stage.begin(command(), self.stage.cores[1], &timing)?;
-            let ns = asker.measured(&self.stage, seconds)?;
-            answerer.measured(&self.stage, seconds)?;
+            let ((), ns) = self.pair(&answering, &timing)?;
             figures.add(format!("{cell}/{way}"), "ns", ns);
             match way {
                 Way::Pipe => pipe = ns,
@@ -131,21 +126,12 @@ impl Session {
         let mut sleeps = Vec::new();
         for waking in Waking::ALL {
             let path = self.stage.new_file("iolite");
-            let (seconds, command) = (self.seconds, || Command::new(&self.stage.helpers));
             let gathering = Gathering {
                 waking,
                 path: path.clone(),
-                seconds,
+                seconds: self.seconds,
             };
-            let consumer = self
-                .stage
-                .help(command(), self.stage.cores[0], &gathering)?;
-            let trickling = Trickling { waking, path };
-            let producer = self
-                .stage
-                .begin(command(), self.stage.cores[1], &trickling)?;
-            let gathered = consumer.measured(&self.stage, seconds)?;
-            producer.measured(&self.stage, seconds)?;
+            let (gathered, ()) = self.pair(&gathering, &Trickling { waking, path })?;
             let of_messages = |count: u64| count as f64 / gathered.messages;
             let name = format!("{cell}/{waking}");
             sleeps.push(of_messages(gathered.sleeps));

@@ -148,14 +148,17 @@ impl Way {
     /// The writing end, by a name that the other process made.
     pub fn writing(self, path: &Path) -> Result<Writing> {
         Ok(match self {
-            Self::Ours { .. } => self.sender(connect(path)?.into())?,
+            Self::Ours { .. } => {
+                let (sender, pool) = self.sender(connect(path)?.into())?;
+                Writing::Ours(sender, pool)
+            }
             Self::Socket => Writing::Socket(connect(path)?),
             Self::Pipe | Self::LargePipe => Writing::Kernels(self.fifo(path, true)?),
             Self::Vmsplice => Writing::Spliced(self.fifo(path, true)?),
         })
     }
 
-    pub fn sender(self, socket: OwnedFd) -> Result<Writing> {
+    pub fn sender(self, socket: OwnedFd) -> Result<(Box<Sender>, Pool)> {
         let shape = Shape::of(4 * SLOTS as u32);
         let pool = Pool::new("bench", shape).map_err(told)?;
         let options = Options {
@@ -164,19 +167,19 @@ impl Way {
             pools: 16,
         };
         let sender = Sender::connect(socket, &pool, options).map_err(told)?;
-        Ok(Writing::Ours(Box::new(sender), pool))
+        Ok((Box::new(sender), pool))
     }
 
-    pub fn receiver(self, socket: OwnedFd) -> Result<Reading> {
-        let receiver = Receiver::accept(socket, self.trust()).map_err(told)?;
-        Ok(Reading::Ours(Box::new(receiver)))
+    pub fn receiver(self, socket: OwnedFd) -> Result<Box<Receiver>> {
+        let receiver = Receiver::accept(socket, self.trust());
+        receiver.map(Box::new).map_err(told)
     }
 
     /// The reading end of what this process has made.
     pub fn reading(self, name: &Name) -> Result<Reading> {
         Ok(match (self, name) {
             (Self::Ours { .. }, Name::Listener(listener)) => {
-                self.receiver(accept(listener)?.into())?
+                Reading::Ours(self.receiver(accept(listener)?.into())?)
             }
             (_, Name::Listener(listener)) => Reading::Socket(accept(listener)?),
             (Self::Vmsplice, Name::Fifo(path)) => Reading::Spliced(self.fifo(path, false)?),

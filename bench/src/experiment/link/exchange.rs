@@ -3,27 +3,29 @@
 use super::cell::{self, Cell, by_ring};
 use super::session::Session;
 use super::way::Way;
-use crate::report::{Case, Column, Contender as _, Ratio, Section, median, outcomes};
+use crate::report::{Contender as _, Ratio, Section, case, median, outcomes};
 use exos_host::Result;
-use schemars::JsonSchema;
-use serde::Serialize;
 
 /// The ways that are compared.
 const WAYS: [Way; 3] = [Way::Ring, Way::Live, Way::Cheaper];
 
-/// Frames of one length, and how many of them are under way.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Exchange {
-    /// `exchange/LENGTH/NUMBER`.
-    pub name: String,
-    /// Bytes of a frame, without its check sequence.
-    pub frame_bytes: usize,
-    /// Frames under way.
-    pub under_way: u32,
-    /// What each way did.
-    pub results: Vec<ExchangeOutcome>,
-    /// Round trips a second of each way by those of the ring.
-    pub ratios: Vec<Ratio>,
+case! {
+    /// Frames of one length, and how many of them are under way.
+    pub struct Exchange in "exchange/bytes/under way" from (cell: Cell) {
+        /// `exchange/LENGTH/NUMBER`.
+        name: String = cell.to_string();
+        /// Bytes of a frame, without its check sequence.
+        frame_bytes: usize = cell.frame_bytes;
+        /// Frames under way.
+        under_way: u32 = cell.count;
+    } of {
+        /// What each way did.
+        results: ExchangeOutcome;
+        /// Round trips a second of each way by those of the ring.
+        ratios: Vec<Ratio> = by_those_of_the_ring(&results);
+    } columns {
+        "x ring" (|case, r| Ratio::shown(&case.ratios, &r.name(), &Way::Ring.to_string()));
+    }
 }
 
 outcomes! {
@@ -39,18 +41,6 @@ outcomes! {
         lost_share: f64 as median, "lost %" 0 |r| 100.0 * r.lost_share;
         /// Part of what the asking end sent that left in live frame mode.
         live_share: f64 as median, "live %" 0 |r| 100.0 * r.live_share;
-    }
-}
-
-impl Case for Exchange {
-    type Outcome = ExchangeOutcome;
-    const NAMES: &'static str = "exchange/bytes/under way";
-    const MORE: &'static [Column<Self, ExchangeOutcome>] = &[Column::text("x ring", |case, r| {
-        Ratio::shown(&case.ratios, &r.name(), &Way::Ring.to_string())
-    })];
-
-    fn parts(&self) -> (&str, &[ExchangeOutcome]) {
-        (&self.name, &self.results)
     }
 }
 
@@ -80,20 +70,12 @@ pub(super) fn measure(session: &Session, cells: &[Cell]) -> Result<Vec<Exchange>
     cell::measure(session, cells, &WAYS, run, Exchange::new)
 }
 
-impl Exchange {
-    pub(super) fn new(cell: Cell, results: Vec<ExchangeOutcome>) -> Self {
-        let rates = |r: &ExchangeOutcome| r.each_run(|run| run.round_trips_per_sec);
-        let (ring, others): (Vec<_>, Vec<_>) = results.iter().partition(|r| r.way == Way::Ring);
-        let by_ring = |ring: &&ExchangeOutcome| {
-            let others = others.iter().map(|r| Ratio::of(&rates(r), &rates(ring)));
-            others.collect()
-        };
-        Self {
-            name: cell.to_string(),
-            frame_bytes: cell.frame_bytes,
-            under_way: cell.count,
-            ratios: ring.first().map_or(Vec::new(), by_ring),
-            results,
-        }
-    }
+fn by_those_of_the_ring(results: &[ExchangeOutcome]) -> Vec<Ratio> {
+    let rates = |r: &ExchangeOutcome| r.each_run(|run| run.round_trips_per_sec);
+    let (ring, others): (Vec<_>, Vec<_>) = results.iter().partition(|r| r.way == Way::Ring);
+    let by_ring = |ring: &&ExchangeOutcome| {
+        let others = others.iter().map(|r| Ratio::of(&rates(r), &rates(ring)));
+        others.collect()
+    };
+    ring.first().map_or(Vec::new(), by_ring)
 }

@@ -3,23 +3,23 @@
 use super::cell::{self, Cell};
 use super::session::Session;
 use super::way::Way;
-use crate::report::{Case, Section, median, outcomes, sum};
+use crate::report::{case, median, outcomes, sum};
 use exos_host::Result;
-use schemars::JsonSchema;
-use serde::Serialize;
 
 /// The ways that are compared: live frame mode is not for lone frames.
 const WAYS: [Way; 2] = [Way::Ring, Way::Cheaper];
 
-/// Frames of one length.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Lone {
-    /// `lone/LENGTH`.
-    pub name: String,
-    /// Bytes of a frame, without its check sequence.
-    pub frame_bytes: usize,
-    /// What each way did.
-    pub results: Vec<LoneOutcome>,
+case! {
+    /// Frames of one length.
+    pub struct Lone in "lone/bytes" from (cell: Cell) {
+        /// `lone/LENGTH`.
+        name: String = cell.to_string();
+        /// Bytes of a frame, without its check sequence.
+        frame_bytes: usize = cell.frame_bytes;
+    } of {
+        /// What each way did.
+        results: LoneOutcome;
+    }
 }
 
 outcomes! {
@@ -40,20 +40,7 @@ outcomes! {
     }
 }
 
-impl Case for Lone {
-    type Outcome = LoneOutcome;
-    const NAMES: &'static str = "lone/bytes";
-
-    fn parts(&self) -> (&str, &[LoneOutcome]) {
-        (&self.name, &self.results)
-    }
-}
-
-const NOTE: &str = "Microseconds there and back, both ends polling; lost: of all runs.";
-
-pub(super) fn section(cases: &[Lone]) -> Section {
-    Section::of("A lone frame", NOTE, cases)
-}
+pub(super) const NOTE: &str = "Microseconds there and back, both ends polling; lost: of all runs.";
 
 /// Measures cells.
 pub(super) fn measure(session: &Session, cells: &[Cell]) -> Result<Vec<Lone>> {
@@ -66,10 +53,5 @@ pub(super) fn measure(session: &Session, cells: &[Cell]) -> Result<Vec<Lone>> {
             lost: seen.lost,
         })
     };
-    let case = |cell: Cell, results| Lone {
-        name: cell.to_string(),
-        frame_bytes: cell.frame_bytes,
-        results,
-    };
-    cell::measure(session, cells, &WAYS, run, case)
+    cell::measure(session, cells, &WAYS, run, Lone::new)
 }

@@ -36,7 +36,7 @@ pub use send_outcome::{Send, SendOutcome, SendRun};
 pub use way::Way;
 
 use crate::experiment::cells::some_cells;
-use crate::report::{self, Document, Environment, Results};
+use crate::report::{self, Document, Environment, Results, Section};
 use crate::stage::LabStage;
 use crate::stage::link::live_refusal;
 use cell::Cell;
@@ -108,7 +108,7 @@ impl Results for Report {
             sections: vec![
                 send::section(&self.send),
                 exchange::section(&self.exchange),
-                lone::section(&self.lone),
+                Section::of("A lone frame", lone::NOTE, &self.lone),
             ],
             remarks: left_out.chain(self.environment.remarks()).collect(),
         }

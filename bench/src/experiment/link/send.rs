@@ -45,21 +45,8 @@ pub(super) const IPERF3: Cell = Cell {
 /// Measures cells by those ways that can do them.
 pub(super) fn measure(session: &Session, cells: &[Cell]) -> Result<Vec<Send>> {
     let (iperf3, others): (Vec<Cell>, Vec<Cell>) = cells.iter().partition(|cell| **cell == IPERF3);
-    let case = |cell: Cell, results| Send {
-        name: cell.to_string(),
-        frame_bytes: cell.frame_bytes,
-        batch: cell.count as usize,
-        results,
-    };
-    let of = |cells: &[Cell], ways: &[Way]| {
-        cell::measure(
-            session,
-            cells,
-            ways,
-            |cell, way| run(session, cell, way),
-            case,
-        )
-    };
+    let run = |cell, way| run(session, cell, way);
+    let of = |cells: &[Cell], ways: &[Way]| cell::measure(session, cells, ways, run, Send::new);
     Ok([of(&others, &SHOWN)?, of(&iperf3, &[Way::Iperf3])?].concat())
 }
 

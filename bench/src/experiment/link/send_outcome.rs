@@ -1,21 +1,22 @@
 //! What came of `send`: each way, and each of its runs.
 
+use super::cell::Cell;
 use super::way::Way;
-use crate::report::{Case, median, outcomes};
-use schemars::JsonSchema;
-use serde::Serialize;
+use crate::report::{case, median, outcomes};
 
-/// Frames of one length, and how many of them leave at a time.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Send {
-    /// `send/LENGTH/BATCH`.
-    pub name: String,
-    /// Bytes of a frame, without its check sequence.
-    pub frame_bytes: usize,
-    /// Frames that are handed to the kernel at a time.
-    pub batch: usize,
-    /// What each way did.
-    pub results: Vec<SendOutcome>,
+case! {
+    /// Frames of one length, and how many of them leave at a time.
+    pub struct Send in "send/bytes/batch" from (cell: Cell) {
+        /// `send/LENGTH/BATCH`.
+        name: String = cell.to_string();
+        /// Bytes of a frame, without its check sequence.
+        frame_bytes: usize = cell.frame_bytes;
+        /// Frames that are handed to the kernel at a time.
+        batch: usize = cell.count as usize;
+    } of {
+        /// What each way did.
+        results: SendOutcome;
+    }
 }
 
 outcomes! {
@@ -35,14 +36,5 @@ outcomes! {
         lost_share: f64 as median, "lost %" 0 |r| 100.0 * r.lost_share;
         /// Part of what was sent that left in live frame mode.
         live_share: f64 as median, "live %" 0 |r| 100.0 * r.live_share;
-    }
-}
-
-impl Case for Send {
-    type Outcome = SendOutcome;
-    const NAMES: &'static str = "send/bytes/batch";
-
-    fn parts(&self) -> (&str, &[SendOutcome]) {
-        (&self.name, &self.results)
     }
 }

@@ -3,37 +3,41 @@
 use super::cell::{Asked, Cell};
 use super::loaded::Loaded;
 use crate::experiment::http::{Carrier, Kind};
-use crate::report::{Case, Column, Ratio, Section, known_median, median, outcomes, sum, usual};
+use crate::report::{Ratio, case, known_median, median, outcomes, sum, usual};
 use exos_host::{Error, Result};
-use schemars::JsonSchema;
-use serde::Serialize;
 
-/// Whom ours are compared with in the last columns.
-const PEERS: [&str; 3] = ["wrk", "ab", "h2load"];
-
-/// One server, way of asking and size.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct CarrierResults {
-    /// `SERVER/tls/HANDSHAKE/SIZE` or `SERVER/http2/CARRIER/SIZE`.
-    pub name: String,
-    /// Who was loaded: `exos`, `exos-xokd`, `exos-sockets`.
-    pub server: String,
-    /// Of HTTP/1.1 over TLS: what was done for a request; `null` of HTTP/2.
-    pub handshake: Option<Kind>,
-    /// Of HTTP/2: what it was spoken on; `null` of HTTP/1.1.
-    pub carrier: Option<Carrier>,
-    /// The size of the document in bytes.
-    pub size_bytes: u64,
-    /// Connections that were kept busy.
-    pub connections: u32,
-    /// Requests under way on each.
-    pub streams: u32,
-    /// What each generator did.
-    pub results: Vec<CarrierOutcome>,
-    /// Requests a second, of each of ours by each other generator.
-    pub rate_ratios: Vec<Ratio>,
-    /// Requests for which a second of the generator's time suffices, of ours by those of each other.
-    pub capacity_ratios: Vec<Ratio>,
+case! {
+    /// One server, way of asking and size.
+    pub struct CarrierResults in "server/carrier/size" from (cell: Cell, of_others: u32) {
+        /// `SERVER/tls/HANDSHAKE/SIZE` or `SERVER/http2/CARRIER/SIZE`.
+        name: String = cell.to_string();
+        /// Who was loaded: `exos`, `exos-xokd`, `exos-sockets`.
+        server: String = cell.server.to_string();
+        /// Of HTTP/1.1 over TLS: what was done for a request; `null` of HTTP/2.
+        handshake: Option<Kind> = cell.asked.handshake();
+        /// Of HTTP/2: what it was spoken on; `null` of HTTP/1.1.
+        carrier: Option<Carrier> = cell.asked.carrier();
+        /// The size of the document in bytes.
+        size_bytes: u64 = cell.size.bytes();
+        /// Connections that were kept busy.
+        connections: u32 = cell.connections(of_others);
+        /// Requests under way on each.
+        streams: u32 = cell.asked.carried().streams().map_or(1, |(_, n)| n);
+    } of {
+        /// What each generator did.
+        results: CarrierOutcome;
+        /// Requests a second, of each of ours by each other generator.
+        rate_ratios: Vec<Ratio> = Ratio::among(&results, |run| run.requests_per_sec);
+        /// Requests for which a second of the generator's time suffices, of ours by those of each other.
+        capacity_ratios: Vec<Ratio> = Ratio::among(&results, |run| 1e6 / run.generator_us_per_request);
+    } columns {
+        "x wrk" (rate_ratios by "wrk");
+        "x ab" (rate_ratios by "ab");
+        "x h2load" (rate_ratios by "h2load");
+        "time x wrk" (capacity_ratios by "wrk");
+        "time x ab" (capacity_ratios by "ab");
+        "time x h2load" (capacity_ratios by "h2load");
+    }
 }
 
 outcomes! {
@@ -113,66 +117,15 @@ impl CarrierRun {
     }
 }
 
-impl CarrierResults {
-    pub(super) fn new(cell: Cell, connections: u32, results: Vec<CarrierOutcome>) -> Self {
-        let (handshake, carrier) = match cell.asked {
-            Asked::Tls(kind) => (Some(kind), None),
-            Asked::Http2(carrier) => (None, Some(carrier)),
-            Asked::Plain(_) => (None, None),
-        };
-        Self {
-            name: cell.to_string(),
-            server: cell.server.to_string(),
-            handshake,
-            carrier,
-            size_bytes: cell.size.bytes(),
-            connections: cell.connections(connections),
-            streams: cell.asked.carried().streams().map_or(1, |(_, n)| n),
-            rate_ratios: Ratio::among(&results, |run| run.requests_per_sec),
-            capacity_ratios: Ratio::among(&results, |run| 1e6 / run.generator_us_per_request),
-            results,
-        }
-    }
-
-    fn rate(&self, outcome: &CarrierOutcome, theirs: &str) -> String {
-        Ratio::shown(&self.rate_ratios, &outcome.generator, theirs)
-    }
-
-    fn capacity(&self, outcome: &CarrierOutcome, theirs: &str) -> String {
-        Ratio::shown(&self.capacity_ratios, &outcome.generator, theirs)
-    }
-}
-
-impl Case for CarrierResults {
-    type Outcome = CarrierOutcome;
-    const NAMES: &'static str = "server/carrier/size";
-    const MORE: &'static [Column<Self, CarrierOutcome>] = &[
-        Column::text("x wrk", |case, r| case.rate(r, PEERS[0])),
-        Column::text("x ab", |case, r| case.rate(r, PEERS[1])),
-        Column::text("x h2load", |case, r| case.rate(r, PEERS[2])),
-        Column::text("time x wrk", |case, r| case.capacity(r, PEERS[0])),
-        Column::text("time x ab", |case, r| case.capacity(r, PEERS[1])),
-        Column::text("time x h2load", |case, r| case.capacity(r, PEERS[2])),
-    ];
-
-    fn parts(&self) -> (&str, &[CarrierOutcome]) {
-        (&self.name, &self.results)
-    }
-}
-
-const NOTE: &str = "TLS 1.3 with AES-128-GCM, X25519 and ECDSA P-256; by HTTP/2 a hundred requests are under way on each connection, of which there is \
+pub(super) const NOTE: &str = "TLS 1.3 with AES-128-GCM, X25519 and ECDSA P-256; by HTTP/2 a hundred requests are under way on each connection, of which there is \
     one for 16 of --connections. us: time of generator and of server for a request; busy: part of the time that they had something to do; x: requests/s by \
     those of wrk, ab and h2load; time x: their time for a request by ours, which tells where the server was the limit. Medians of the runs' ratios";
-
-pub(super) fn section(cases: &[CarrierResults]) -> Section {
-    Section::of("Over TLS and by HTTP/2", NOTE, cases)
-}
 
 #[cfg(test)]
 pub(super) mod tests {
     use super::super::output::{Latency, Reported};
     use super::*;
-    use crate::report::Contender as _;
+    use crate::report::{Case as _, Contender as _};
     use crate::stage::request::Size;
     use crate::stage::web::Server;
     use serde_json::json;

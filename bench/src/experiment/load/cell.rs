@@ -76,6 +76,22 @@ impl Asked {
         }
     }
 
+    /// What is done for a request, of HTTP/1.1 over TLS.
+    pub(super) fn handshake(self) -> Option<Kind> {
+        match self {
+            Asked::Tls(kind) => Some(kind),
+            Asked::Plain(_) | Asked::Http2(_) => None,
+        }
+    }
+
+    /// What HTTP/2 is spoken on.
+    pub(super) fn carrier(self) -> Option<Carrier> {
+        match self {
+            Asked::Http2(carrier) => Some(carrier),
+            Asked::Plain(_) | Asked::Tls(_) => None,
+        }
+    }
+
     /// What carries the requests.
     pub(super) fn carried(self) -> Carried {
         match self {

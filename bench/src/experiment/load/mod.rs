@@ -36,7 +36,7 @@ pub use outcome::{CellResults, Outcome, Run};
 
 use crate::experiment::cells::{compare, in_turn, measure_cells, outcomes_of, some_cells};
 use crate::experiment::http::{Carrier, Kind};
-use crate::report::{self, Document, Named, Results, Setting};
+use crate::report::{self, Document, Named, Results, Section, Setting};
 use crate::stage::args::all;
 use crate::stage::process::available as available_of;
 use crate::stage::request::Size;
@@ -184,7 +184,7 @@ impl Results for Report {
         let about = ("exos bench load", "Load generators");
         let sections = vec![
             outcome::section(&self.cases, &series),
-            carriers::section(&self.carriers),
+            Section::of("Over TLS and by HTTP/2", carriers::NOTE, &self.carriers),
         ];
         Document::of(about, &self.setting, versions, sections)
     }

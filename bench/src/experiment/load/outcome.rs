@@ -3,38 +3,42 @@
 use super::cell::Cell;
 use super::loaded::Loaded;
 use crate::report::figure::Figure;
-use crate::report::{Case, Column, Contender as _, Ratio, Section, Shown as _};
-use crate::report::{median, median_of, outcomes, sum, usual};
+use crate::report::{Contender as _, Ratio, Section, Shown as _};
+use crate::report::{case, median, median_of, outcomes, sum, usual};
 use crate::stage::link::{Best, LinkWay};
 use crate::stage::request::{Connection, Size};
-use schemars::JsonSchema;
-use serde::Serialize;
 
 /// Whom ours are compared with in the last columns: the paper's baseline, and the generator that most people use.
 const PEERS: [&str; 2] = ["exos-sockets", "wrk"];
 
-/// One server, kind of connection and size.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct CellResults {
-    /// `SERVER/CONNECTION/SIZE`.
-    pub name: String,
-    /// Who was loaded: `exos`, `nginx` and the others of `exos bench http`.
-    pub server: String,
-    /// How requests were spread over connections.
-    pub connection: Connection,
-    /// The size of the document in bytes.
-    pub size_bytes: u64,
-    /// How many times a second two programs exchange the frames of such a visit, looking at nothing, by the best way of
-    /// sending in each run: the median.
-    pub packet_limit_per_sec: f64,
-    /// The way of sending that was the best in most runs.
-    pub packet_limit_way: Option<LinkWay>,
-    /// What each generator did.
-    pub results: Vec<Outcome>,
-    /// Requests a second, of each of ours by each other generator.
-    pub rate_ratios: Vec<Ratio>,
-    /// Requests for which a second of the generator's time suffices, of ours by those of each other.
-    pub capacity_ratios: Vec<Ratio>,
+case! {
+    /// One server, kind of connection and size.
+    pub struct CellResults in "server/connections/size" from (cell: Cell, limits: &[Best]) {
+        /// `SERVER/CONNECTION/SIZE`.
+        name: String = cell.to_string();
+        /// Who was loaded: `exos`, `nginx` and the others of `exos bench http`.
+        server: String = cell.server.to_string();
+        /// How requests were spread over connections.
+        connection: Connection = cell.asked.connection();
+        /// The size of the document in bytes.
+        size_bytes: u64 = cell.size.bytes();
+        /// How many times a second two programs exchange the frames of such a visit, looking at nothing, by the best way of
+        /// sending in each run: the median.
+        packet_limit_per_sec: f64 = median_of(limits, |limit| limit.per_sec);
+        /// The way of sending that was the best in most runs.
+        packet_limit_way: Option<LinkWay> = Best::usual_way(limits);
+    } of {
+        /// What each generator did.
+        results: Outcome;
+        /// Requests a second, of each of ours by each other generator.
+        rate_ratios: Vec<Ratio> = Ratio::among(&results, |run| run.requests_per_sec);
+        /// Requests for which a second of the generator's time suffices, of ours by those of each other.
+        capacity_ratios: Vec<Ratio> = Ratio::among(&results, |run| 1e6 / run.generator_us_per_request);
+    } columns {
+        "limit by" (|case, _| case.packet_limit_way.shown(0));
+        "x sockets" (rate_ratios by PEERS[0]);
+        "x wrk" (rate_ratios by PEERS[1]);
+    }
 }
 
 outcomes! {
@@ -78,40 +82,6 @@ impl Run {
             limited_by: loaded.limited_by(),
             errors: loaded.seen.errors,
         }
-    }
-}
-
-impl CellResults {
-    pub(super) fn new(cell: Cell, limits: &[Best], results: Vec<Outcome>) -> Self {
-        Self {
-            name: cell.to_string(),
-            server: cell.server.to_string(),
-            connection: cell.asked.connection(),
-            size_bytes: cell.size.bytes(),
-            packet_limit_per_sec: median_of(limits, |limit| limit.per_sec),
-            packet_limit_way: Best::usual_way(limits),
-            rate_ratios: Ratio::among(&results, |run| run.requests_per_sec),
-            capacity_ratios: Ratio::among(&results, |run| 1e6 / run.generator_us_per_request),
-            results,
-        }
-    }
-
-    fn ratio(&self, outcome: &Outcome, theirs: &str) -> String {
-        Ratio::shown(&self.rate_ratios, &outcome.generator, theirs)
-    }
-}
-
-impl Case for CellResults {
-    type Outcome = Outcome;
-    const NAMES: &'static str = "server/connections/size";
-    const MORE: &'static [Column<Self, Outcome>] = &[
-        Column::text("limit by", |case, _| case.packet_limit_way.shown(0)),
-        Column::text("x sockets", |case, r| case.ratio(r, PEERS[0])),
-        Column::text("x wrk", |case, r| case.ratio(r, PEERS[1])),
-    ];
-
-    fn parts(&self) -> (&str, &[Outcome]) {
-        (&self.name, &self.results)
     }
 }
 

@@ -31,7 +31,8 @@ const WANTED: Goal = Goal::AtLeast(0.85);
 const WANTED_LIVE: Goal = Goal::AtLeast(1.0);
 
 /// Who loads the server.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, strum::Display)]
+#[strum(serialize_all = "lowercase")]
 enum Client {
     /// `exos load`, on packets.
     Exos,
@@ -48,17 +49,18 @@ struct Cell {
 
 impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let client = match self.client {
-            Client::Exos => "exos",
-            Client::Wrk => "wrk",
-        };
-        let (connection, connections) = (self.connection, self.connections);
+        let Self {
+            connection,
+            client,
+            connections,
+        } = self;
         write!(f, "protection/{connection}/{client}/{connections}")
     }
 }
 
 /// What the server's link is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, strum::Display, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 enum ServerLink {
     Device,
     Queue,
@@ -82,22 +84,12 @@ impl ServerLink {
         }
     }
 
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Device => "device",
-            Self::Queue => "queue",
-            Self::Batches => "batches",
-            Self::Trusted => "trusted",
-            Self::Guarded => "guarded",
-        }
-    }
-
     /// Whom the daemon lends live frames; `None` without a daemon.
-    const fn live_frames(self) -> Option<&'static str> {
+    fn live_frames(self) -> Option<&'static str> {
         match self {
             Self::Device => None,
             Self::Queue | Self::Batches => Some("never"),
-            Self::Trusted | Self::Guarded => Some(self.name()),
+            Self::Trusted | Self::Guarded => Some(self.into()),
         }
     }
 
@@ -130,7 +122,7 @@ fn measure(session: &Session<'_>, figures: &mut Figures, cell: Cell) -> Result<(
         let Some(seen) = load_by(session, cell, link)? else {
             continue;
         };
-        let name = format!("{cell}/{}", link.name());
+        let name = format!("{cell}/{link}");
         seen.note(figures, &name, link);
         let by = |other: ServerLink| {
             let rate = rates.iter().find(|(of, _)| *of == other);
@@ -172,7 +164,6 @@ fn load_by(session: &Session<'_>, cell: Cell, link: ServerLink) -> Result<Option
     };
     let daemon = session.daemon_lending(live_frames)?;
     if let (true, Some(why)) = (link.has_live_frames(), daemon.live_refusal()?) {
-        let link = link.name();
         session.note(format!("live frames, {link}, are left out: {why}"));
         return Ok(None);
     }

@@ -194,21 +194,12 @@ fn cell(
 }
 
 /// Who is measured.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, strum::Display)]
+#[strum(serialize_all = "kebab-case")]
 enum Contender {
     Exos,
     Linux,
     LinuxBbr,
-}
-
-impl fmt::Display for Contender {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Exos => "exos",
-            Self::Linux => "linux",
-            Self::LinuxBbr => "linux-bbr",
-        })
-    }
 }
 
 /// Measures the cells that were asked for.

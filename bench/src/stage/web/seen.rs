@@ -1,6 +1,7 @@
 //! What a client saw of one load, whichever it was.
 
 use super::exos_load::LoadReport;
+use super::h2load::H2load;
 use super::wrk::Measured;
 use crate::stage::calls::Calls;
 use crate::stage::packets::Visited;
@@ -16,6 +17,8 @@ pub(crate) struct Seen {
     pub bytes: u64,
     /// The time of requests: the median and the 99th percentile.
     pub latency_us: [f64; 2],
+    /// Their mean, where it is known.
+    pub mean_us: Option<f64>,
     pub errors: Errors,
     /// Of our client: requests that were due and not answered, and segments that the link had no room for.
     pub unanswered: u64,
@@ -60,12 +63,23 @@ impl From<&LoadReport> for Seen {
             seconds: report.measured_secs,
             bytes: report.response_bytes,
             latency_us: ["p50", "p99"].map(|point| report.time_us("total", point)),
-            // It has kinds of its own; how many there are is what is told.
-            errors: Errors {
-                read: report.errors(),
-                ..Errors::default()
-            },
+            mean_us: Some(report.time_us("total", "mean")),
+            errors: Errors::of_any_kind(report.errors()),
             busy: Some(report.busy_share),
+            ..Self::default()
+        }
+    }
+}
+
+impl From<&H2load> for Seen {
+    fn from(measured: &H2load) -> Self {
+        let seconds = measured.responses as f64 / measured.per_sec.max(1.0);
+        Self {
+            requests: measured.responses,
+            seconds: seconds.max(1e-9),
+            bytes: measured.bytes,
+            mean_us: Some(measured.mean_us),
+            errors: Errors::of_any_kind(measured.errors),
             ..Self::default()
         }
     }
@@ -78,6 +92,7 @@ impl From<&Visited> for Seen {
             seconds: visited.seconds,
             bytes: visited.bytes,
             latency_us: [50.0, 99.0].map(|percent| visited.latency(percent)),
+            mean_us: None,
             errors: visited.errors,
             unanswered: visited.unanswered,
             no_room: visited.no_room,

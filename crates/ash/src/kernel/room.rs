@@ -119,8 +119,7 @@ impl Generator<'_> {
             if let Some(by) = from {
                 asm.alu(Alu::Add, Reg::R2, by);
             }
-            asm.set(Reg::R3, Reg::R10);
-            asm.alu(Alu::Add, Reg::R3, i32::from(stack::PART));
+            asm.stack(Reg::R3, stack::PART);
             asm.call(helper);
             asm.jump_if(Reg::R0, Condition::NotEqual, 0, wrong);
         }

@@ -121,13 +121,49 @@ impl Assembler {
         self.push(Insn::call(helper));
     }
 
+    /// `dst = &stack[at]`.
+    pub fn stack(&mut self, dst: Reg, at: i16) {
+        self.set(dst, Reg::R10);
+        self.alu(Alu::Add, dst, i32::from(at));
+    }
+
     /// `r0 = &map[key]`, the key on the stack; to `missing` when the map has none. r1 to r5 are lost.
     pub fn look_up(&mut self, map_fd: i32, key: i16, missing: Label) {
-        self.set(Reg::R2, Reg::R10);
-        self.alu(Alu::Add, Reg::R2, i32::from(key));
+        self.stack(Reg::R2, key);
         self.load_map(Reg::R1, map_fd);
         self.call(Helper::MapLookupElem);
         self.jump_if(Reg::R0, Condition::Equal, 0, missing);
+    }
+
+    /// [`look_up`](Self::look_up) in the map that r1 points to.
+    pub fn look_up_in_r1(&mut self, key: i16, missing: Label) {
+        self.stack(Reg::R2, key);
+        self.call(Helper::MapLookupElem);
+        self.jump_if(Reg::R0, Condition::Equal, 0, missing);
+    }
+
+    /// `map[key] = value`, both on the stack. r0 to r5 are lost.
+    pub fn insert(&mut self, map_fd: i32, key: i16, value: i16) {
+        self.load_map(Reg::R1, map_fd);
+        self.stack(Reg::R2, key);
+        self.stack(Reg::R3, value);
+        self.set(Reg::R4, 0);
+        self.call(Helper::MapUpdateElem);
+    }
+
+    /// `r0` = the verdict by which the packet goes to entry r2 of a map; `otherwise` where there is none. r1 to r5 are lost.
+    pub fn redirect(&mut self, map_fd: i32, otherwise: i32) {
+        self.load_map(Reg::R1, map_fd);
+        self.set(Reg::R3, otherwise);
+        self.call(Helper::RedirectMap);
+    }
+
+    /// Goes on in a program of a map, and on here when it is not there. r0 to r5 are lost.
+    pub fn tail_call(&mut self, context: Reg, programs_fd: i32, index: i32) {
+        self.set(Reg::R1, context);
+        self.load_map(Reg::R2, programs_fd);
+        self.set(Reg::R3, index);
+        self.call(Helper::TailCall);
     }
 
     /// Makes a number that is `count` or more one that is less, by arithmetic alone: so it is also where a processor goes on by a wrong

@@ -262,24 +262,14 @@ impl Insn {
 
     /// `dst = *(size *)(src + offset)`, zero-extended.
     pub const fn load(size: Size, dst: Reg, src: Reg, offset: i16) -> Self {
-        Self::new(
-            CLASS_LDX | MODE_MEM | size as u8,
-            dst as u8,
-            src as u8,
-            offset,
-            0,
-        )
+        let code = CLASS_LDX | MODE_MEM | size as u8;
+        Self::new(code, dst as u8, src as u8, offset, 0)
     }
 
     /// `*(size *)(dst + offset) = src`.
     pub const fn store(size: Size, dst: Reg, offset: i16, src: Reg) -> Self {
-        Self::new(
-            CLASS_STX | MODE_MEM | size as u8,
-            dst as u8,
-            src as u8,
-            offset,
-            0,
-        )
+        let code = CLASS_STX | MODE_MEM | size as u8;
+        Self::new(code, dst as u8, src as u8, offset, 0)
     }
 
     /// `*(size *)(dst + offset) = imm`.
@@ -287,38 +277,26 @@ impl Insn {
         Self::new(CLASS_ST | MODE_MEM | size as u8, dst as u8, 0, offset, imm)
     }
 
+    /// An operation on eight bytes of memory, as one step.
+    const fn atomic(operation: i32, dst: Reg, offset: i16, src: Reg) -> Self {
+        let code = CLASS_STX | MODE_ATOMIC | Size::Double as u8;
+        Self::new(code, dst as u8, src as u8, offset, operation)
+    }
+
     /// `*(u64 *)(dst + offset) += src`, as one step.
     pub const fn atomic_add(dst: Reg, offset: i16, src: Reg) -> Self {
-        Self::new(
-            CLASS_STX | MODE_ATOMIC | Size::Double as u8,
-            dst as u8,
-            src as u8,
-            offset,
-            ATOMIC_ADD,
-        )
+        Self::atomic(ATOMIC_ADD, dst, offset, src)
     }
 
     /// `src = *(u64 *)(dst + offset)`, which becomes what the change makes of it and `src`, as one step. A full barrier
     /// (Linux 5.12).
     pub const fn fetch(change: Fetch, dst: Reg, offset: i16, src: Reg) -> Self {
-        Self::new(
-            CLASS_STX | MODE_ATOMIC | Size::Double as u8,
-            dst as u8,
-            src as u8,
-            offset,
-            change as i32,
-        )
+        Self::atomic(change as i32, dst, offset, src)
     }
 
     /// If `*(u64 *)(dst + offset) == r0` then it becomes `src`; `r0` is what was there. One step.
     pub const fn compare_exchange(dst: Reg, offset: i16, src: Reg) -> Self {
-        Self::new(
-            CLASS_STX | MODE_ATOMIC | Size::Double as u8,
-            dst as u8,
-            src as u8,
-            offset,
-            ATOMIC_COMPARE_EXCHANGE,
-        )
+        Self::atomic(ATOMIC_COMPARE_EXCHANGE, dst, offset, src)
     }
 
     /// `dst = value`: two instructions.

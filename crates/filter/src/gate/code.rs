@@ -194,8 +194,7 @@ impl<'a> Code<'a> {
     ) {
         self.asm.set(Reg::R2, offset);
         self.asm.set(Reg::R1, Reg::R6);
-        self.asm.set(Reg::R3, Reg::R10);
-        self.asm.alu(Alu::Add, Reg::R3, i32::from(to));
+        self.asm.stack(Reg::R3, to);
         self.asm.set(Reg::R4, len);
         self.asm.call(if self.side.is_xdp() {
             Helper::XdpLoadBytes
@@ -348,10 +347,7 @@ impl<'a> Code<'a> {
     /// Go on in the first of these programs that there is; comes back when there is none.
     pub(super) fn call_any(&mut self, programs: i32, indices: std::ops::Range<u32>) {
         for index in indices {
-            self.asm.set(Reg::R1, Reg::R6);
-            self.asm.load_map(Reg::R2, programs);
-            self.asm.set(Reg::R3, index as i32);
-            self.asm.call(Helper::TailCall);
+            self.asm.tail_call(Reg::R6, programs, index as i32);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What all handlers have in common: they are attached before the filter, count, and go on to it.
 
-use crate::ebpf::{Assembler, Helper, Reg, Size};
+use crate::ebpf::{Assembler, Reg, Size};
 use crate::program::{Counter, Program};
 
 /// What is attached before the filter.
@@ -30,10 +30,7 @@ pub const FILTER_SLOT: u32 = 1;
 
 /// Goes on to the filter; `context` is where the context waits. `unknown` is the verdict where there is none.
 pub(super) fn go_on(asm: &mut Assembler, context: Reg, prog_array_fd: i32, unknown: i32) {
-    asm.set(Reg::R1, context);
-    asm.load_map(Reg::R2, prog_array_fd);
-    asm.set(Reg::R3, FILTER_SLOT as i32);
-    asm.call(Helper::TailCall);
+    asm.tail_call(context, prog_array_fd, FILTER_SLOT as i32);
     asm.set(Reg::R0, unknown);
     asm.exit();
 }

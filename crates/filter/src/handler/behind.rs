@@ -103,10 +103,7 @@ impl Behind {
 
 /// Goes on in the gate's program. It is there for as long as the gate is.
 fn end_as(asm: &mut Assembler, context: Reg, outcomes_fd: i32, outcome: Outcome) {
-    asm.set(Reg::R1, context);
-    asm.load_map(Reg::R2, outcomes_fd);
-    asm.set(Reg::R3, outcome as i32);
-    asm.call(Helper::TailCall);
+    asm.tail_call(context, outcomes_fd, outcome as i32);
     end(asm, xdp::DROP);
 }
 

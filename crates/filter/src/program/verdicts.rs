@@ -7,7 +7,7 @@ use super::classifier;
 use super::compiled::{Counter, xdp};
 use super::emitter::{CONTEXT, Emitter, Hook};
 use super::rules::Action;
-use crate::ebpf::{Condition, Helper, Label, Reg, Size};
+use crate::ebpf::{Condition, Label, Reg, Size};
 
 impl Emitter<'_> {
     /// Where an action's code is, for a conditional jump.
@@ -61,9 +61,7 @@ impl Emitter<'_> {
         }
         // struct xdp_md: rx_queue_index is its fifth word.
         self.asm.load(Size::Word, Reg::R2, CONTEXT, 16);
-        self.asm.load_map(Reg::R1, self.maps.xskmap_fd);
-        self.asm.set(Reg::R3, self.fallback);
-        self.asm.call(Helper::RedirectMap);
+        self.asm.redirect(self.maps.xskmap_fd, self.fallback);
         if self.maps.counters_fd.is_none() {
             return self.asm.exit();
         }

@@ -42,41 +42,33 @@ enum Ask {
     },
     /// Remove a server: it gets no new connections; existing ones continue until they end
     Remove {
-        /// The server
-        #[arg(value_name = "ADDRESS[:PORT]")]
-        server: String,
         #[command(flatten)]
-        only: Only,
+        which: Which,
         /// Also drop its connections: both ends get a reset when they next send
         #[arg(long)]
         now: bool,
     },
     /// Give a server no new connections; existing ones continue
-    Drain {
-        /// The server
-        #[arg(value_name = "ADDRESS[:PORT]")]
-        server: String,
-        #[command(flatten)]
-        only: Only,
-    },
+    Drain(Which),
     /// Give a drained server new connections again
-    Resume {
-        /// The server
-        #[arg(value_name = "ADDRESS[:PORT]")]
-        server: String,
-        #[command(flatten)]
-        only: Only,
-    },
+    Resume(Which),
     /// Change the weight of a server
     Weigh {
-        /// The server
-        #[arg(value_name = "ADDRESS[:PORT]")]
-        server: String,
+        #[command(flatten)]
+        which: Which,
         /// Weight relative to the other servers; 0: no new connections
         weight: u16,
-        #[command(flatten)]
-        only: Only,
     },
+}
+
+/// A server that is there.
+#[derive(clap::Args, Clone, Debug)]
+struct Which {
+    /// The server
+    #[arg(value_name = "ADDRESS[:PORT]")]
+    server: String,
+    #[command(flatten)]
+    only: Only,
 }
 
 /// Behind which listener.
@@ -89,28 +81,25 @@ struct Only {
 
 impl Ask {
     fn request(&self) -> Request {
-        let about = |kind, server: &String, only: &Only| Request {
-            server: Some(server.clone()),
+        let about = |kind, server: &str, only: &Only| Request {
+            server: Some(server.to_owned()),
             listener: only.listener.clone(),
             ..Request::of(kind)
         };
+        let of = |kind, which: &Which| about(kind, &which.server, &which.only);
         match self {
             Self::Status | Self::Metrics => Request::of(Kind::Status),
             Self::Reload => Request::of(Kind::Reload),
             Self::Add { server, only } => about(Kind::Add, server, only),
-            Self::Remove { server, only, now } => Request {
+            Self::Remove { which, now } => Request {
                 now: *now,
-                ..about(Kind::Remove, server, only)
+                ..of(Kind::Remove, which)
             },
-            Self::Drain { server, only } => about(Kind::Drain, server, only),
-            Self::Resume { server, only } => about(Kind::Resume, server, only),
-            Self::Weigh {
-                server,
-                weight,
-                only,
-            } => Request {
+            Self::Drain(which) => of(Kind::Drain, which),
+            Self::Resume(which) => of(Kind::Resume, which),
+            Self::Weigh { which, weight } => Request {
                 weight: Some(*weight),
-                ..about(Kind::Weigh, server, only)
+                ..of(Kind::Weigh, which)
             },
         }
     }

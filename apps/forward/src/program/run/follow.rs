@@ -59,8 +59,7 @@ impl Program {
         }
         let services = table.forwarder.services_mut();
         let after = services.with_difference(&self.names.in_force, &listens);
-        let changed = services.become_these(&after);
-        let changes = changed.map_err(|misfit| Error::new(misfit.to_string()))?;
+        let changes = services.become_these(&after)?;
         services.set_names(self.names.known().by_address());
         self.names.in_force = listens;
         Ok(changes)

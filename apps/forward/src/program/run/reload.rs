@@ -64,8 +64,7 @@ impl Program {
         let listens = listens(&filled.services, &self.core.links.stacks())?;
         let rule = wanted.health.rule()?;
         let services = table.forwarder.services_mut();
-        let changed = services.become_these(&listens);
-        let changes = changed.map_err(|misfit| Error::new(misfit.to_string()))?;
+        let changes = services.become_these(&listens)?;
         self.names.set_written(wanted, listens);
         services.set_names(self.names.known().by_address());
         set_rules(&mut table.forwarder, &filled);

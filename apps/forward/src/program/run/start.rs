@@ -198,8 +198,7 @@ fn listen(wanted: &Wanted) -> Result<Option<ControlServer>, Error> {
 
 /// Listeners and servers, and what these are called.
 fn services(names: &Names) -> Result<Services, Error> {
-    let services = Services::new(&names.in_force);
-    let mut services = services.map_err(|misfit| Error::new(misfit.to_string()))?;
+    let mut services = Services::new(&names.in_force)?;
     services.set_names(names.known().by_address());
     Ok(services)
 }

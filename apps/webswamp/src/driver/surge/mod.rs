@@ -23,6 +23,7 @@ pub mod stream;
 pub mod users;
 
 #[cfg(test)]
+#[path = "fit_tests.rs"]
 mod fit;
 
 pub use documents::Documents;

@@ -39,9 +39,10 @@ fn nothing_is_asked_before() {
     world.connect(1).handshake(1, Ok(true));
     let seen = &world.engine.statistics;
     assert_eq!((seen.responses, seen.connections), (2, 2));
-    assert_eq!((seen.handshakes.full, seen.handshakes.resumed), (1, 1));
+    let kinds = &seen.handshakes.kinds;
+    assert_eq!((kinds.handshakes_full, kinds.handshakes_resumed), (1, 1));
     assert_eq!(seen.handshakes.times.len(), 2);
-    assert_eq!(seen.handshakes.agreed["TLSv1.3"], 2);
+    assert_eq!(kinds.agreed["TLSv1.3"], 2);
     assert_eq!((seen.connect.max(), seen.total.max() / 10), (2000, 1000));
 }
 
@@ -92,8 +93,8 @@ fn handshakes_fail_in_many_ways() {
         world.turn().connect(0);
         fail(&mut world);
         assert_eq!(world.errors(), [(ErrorKind::Handshake, 1)], "{reason}");
-        let failed = &world.engine.statistics.handshakes.failed;
-        assert_eq!(failed.clone(), [(reason, 1)].into(), "{reason}");
+        let failed = &world.engine.statistics.handshakes.kinds.handshakes_failed;
+        assert_eq!(failed.clone(), [(reason.to_owned(), 1)].into(), "{reason}");
         // Word of it that comes late concerns nobody, and the client goes on.
         world.handshake(0, Ok(false)).handshake(0, Err("late"));
         world.pass(100).connect(1).handshake(1, Ok(false));
@@ -113,5 +114,13 @@ fn a_load_ends_within_a_handshake() {
     world.turn().connect(0).connect(1).handshake(1, Ok(false));
     assert!(world.engine.abort(world.now, 10, &mut world.wire));
     assert_eq!(world.errors(), [(ErrorKind::Unfinished, 2)]);
-    assert!(world.engine.statistics.handshakes.failed.is_empty());
+    assert!(
+        world
+            .engine
+            .statistics
+            .handshakes
+            .kinds
+            .handshakes_failed
+            .is_empty()
+    );
 }

@@ -446,7 +446,7 @@ fn connections_are_secured_first() {
         .handle_handshake(world.now, token, Ok(&handshake), &mut world.wire);
     world.come(0, &settings(&[]));
     assert_eq!(world.asked(0), [1, 3]);
-    assert_eq!(world.engine.statistics.handshakes.full, 1);
+    assert_eq!(world.engine.statistics.handshakes.kinds.handshakes_full, 1);
     let mut world = World::shared(http2(1, 2, u32::MAX), Shape::Closed);
     world.wire.is_secured = true;
     world.turn().connect(0);
@@ -457,7 +457,7 @@ fn connections_are_secured_first() {
         .handle_handshake(world.now, token, failed, &mut world.wire);
     assert_eq!(world.errors(), [(ErrorKind::Handshake, 2)]);
     assert_eq!(
-        world.engine.statistics.handshakes.failed["no_application_protocol"],
+        world.engine.statistics.handshakes.kinds.handshakes_failed["no_application_protocol"],
         1
     );
     assert_eq!(world.did(), [(0, Open), (0, Abort)]);

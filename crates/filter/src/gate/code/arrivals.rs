@@ -51,10 +51,7 @@ impl Code<'_> {
     /// `r0 = &map in r9[CELL]`; to `missing` when it has none.
     fn value_of_r9(&mut self, missing: Label) {
         self.asm.set(Reg::R1, Reg::R9);
-        self.asm.set(Reg::R2, Reg::R10);
-        self.asm.alu(Alu::Add, Reg::R2, i32::from(CELL));
-        self.asm.call(Helper::MapLookupElem);
-        self.asm.jump_if(Reg::R0, Condition::Equal, 0, missing);
+        self.asm.look_up_in_r1(CELL, missing);
     }
 
     /// The next number, if its place is empty: to `taken` with the place in r7 and its state in r9, to `full` when it is not

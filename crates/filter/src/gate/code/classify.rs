@@ -233,13 +233,8 @@ impl Code<'_> {
             self.get(Reg::R1, KEY + at);
             self.put(FRAGMENT_VALUE + at, Reg::R1);
         }
-        self.asm.load_map(Reg::R1, self.maps.fragments);
-        for (reg, at) in [(Reg::R2, FRAGMENT_KEY), (Reg::R3, FRAGMENT_VALUE)] {
-            self.asm.set(reg, Reg::R10);
-            self.asm.alu(Alu::Add, reg, i32::from(at));
-        }
-        self.asm.set(Reg::R4, 0);
-        self.asm.call(Helper::MapUpdateElem);
+        let fragments = self.maps.fragments;
+        self.asm.insert(fragments, FRAGMENT_KEY, FRAGMENT_VALUE);
     }
 
     /// Nobody gets what has just been remembered of a packet, by either of its ends.
@@ -260,8 +255,7 @@ impl Code<'_> {
 
     fn delete_fragment(&mut self) {
         self.asm.load_map(Reg::R1, self.maps.fragments);
-        self.asm.set(Reg::R2, Reg::R10);
-        self.asm.alu(Alu::Add, Reg::R2, i32::from(FRAGMENT_KEY));
+        self.asm.stack(Reg::R2, FRAGMENT_KEY);
         self.asm.call(Helper::MapDeleteElem);
     }
 

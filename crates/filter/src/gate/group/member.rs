@@ -11,7 +11,7 @@ use super::{
     BUCKET, BUCKETS, FACTOR, FLOW_ENDED, FLOW_SINCE, MEMBER_SHIFT, MEMBERS, MEMBERS_MAX, NO_MEMBER,
     SEED, SINCE,
 };
-use crate::ebpf::{Alu, Condition, Helper, Insn, Label, Reg, Size};
+use crate::ebpf::{Alu, Condition, Insn, Label, Reg, Size};
 use crate::gate::code::classify::Local;
 use crate::gate::code::parse::OFFSET;
 use crate::gate::code::{
@@ -148,13 +148,8 @@ impl Code<'_> {
             self.asm
                 .store_imm(Size::Word, Reg::R10, MEMBER_FLOW + FLOW_ENDED, 0);
             self.put(MEMBER_FLOW + FLOW_SINCE, Reg::R3);
-            self.asm.load_map(Reg::R1, self.maps.member_flows);
-            for (reg, at) in [(Reg::R2, MEMBER_KEY), (Reg::R3, MEMBER_FLOW)] {
-                self.asm.set(reg, Reg::R10);
-                self.asm.alu(Alu::Add, reg, i32::from(at));
-            }
-            self.asm.set(Reg::R4, 0);
-            self.asm.call(Helper::MapUpdateElem);
+            let flows = self.maps.member_flows;
+            self.asm.insert(flows, MEMBER_KEY, MEMBER_FLOW);
         }
         self.asm.jump(decided);
     }

@@ -67,10 +67,8 @@ impl Code<'_> {
         self.asm
             .jump_if(Reg::R1, Condition::Equal, SlotKind::Direct as i32, direct);
         self.put_into_arrivals(sent);
-        self.asm.load_map(Reg::R1, self.maps.ports);
         self.get(Reg::R2, SLOT);
-        self.asm.set(Reg::R3, xdp::DROP);
-        self.asm.call(Helper::RedirectMap);
+        self.asm.redirect(self.maps.ports, xdp::DROP);
         self.asm.jump(check);
         self.asm.bind(direct);
         // struct xdp_md: rx_queue_index.
@@ -81,10 +79,8 @@ impl Code<'_> {
         self.get(Reg::R2, SLOT);
         self.asm
             .jump_if(Reg::R1, Condition::NotEqual, Reg::R2, wrong_queue);
-        self.asm.load_map(Reg::R1, self.maps.sockets);
         self.asm.set(Reg::R2, Reg::R7);
-        self.asm.set(Reg::R3, xdp::DROP);
-        self.asm.call(Helper::RedirectMap);
+        self.asm.redirect(self.maps.sockets, xdp::DROP);
         self.asm.bind(check);
         self.asm
             .jump_if(Reg::R0, Condition::NotEqual, xdp::REDIRECT, no_ring);

@@ -212,8 +212,7 @@ impl Code<'_> {
         self.asm.store_imm(Size::Word, Reg::R10, CELL, 0);
         self.asm.set(Reg::R1, Reg::R6);
         self.asm.set(Reg::R2, batch.ifindex as i32);
-        self.asm.set(Reg::R3, Reg::R10);
-        self.asm.alu(Alu::Add, Reg::R3, i32::from(CELL));
+        self.asm.stack(Reg::R3, CELL);
         self.asm.set(Reg::R4, 0);
         self.asm.set(Reg::R5, 0);
         self.asm.call(Helper::CheckMtu);

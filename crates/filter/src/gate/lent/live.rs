@@ -248,10 +248,8 @@ impl Code<'_> {
     /// To the device, unless it has gone since it was looked for.
     pub(in crate::gate) fn send_live(&mut self) {
         let lost = self.refuse(Counter::TxLost);
-        self.asm.load_map(Reg::R1, self.maps.wire);
         self.asm.set(Reg::R2, 0);
-        self.asm.set(Reg::R3, xdp::DROP);
-        self.asm.call(Helper::RedirectMap);
+        self.asm.redirect(self.maps.wire, xdp::DROP);
         self.asm.jump_if(Reg::R0, Condition::Equal, xdp::DROP, lost);
         self.put(RESULT, Reg::R0);
         self.finish();

@@ -178,12 +178,10 @@ fn add_rest(asm: &mut Assembler, sum: Reg, done: Label, wrong: Label) {
         asm.store_imm(Size::Double, Reg::R10, at, 0);
     }
     asm.set(Reg::R1, CONTEXT);
-    asm.set(Reg::R3, Reg::R10);
-    asm.alu(Alu::Add, Reg::R3, i32::from(PART));
+    asm.stack(Reg::R3, PART);
     asm.call(Helper::XdpLoadBytes);
     asm.jump_if(Reg::R0, Condition::NotEqual, 0, wrong);
-    asm.set(Reg::R3, Reg::R10);
-    asm.alu(Alu::Add, Reg::R3, i32::from(PART));
+    asm.stack(Reg::R3, PART);
     add(asm, sum);
     asm.jump(done);
 }
