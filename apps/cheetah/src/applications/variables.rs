@@ -1,27 +1,26 @@
 //! A request as variables of CGI/1.1 (RFC 3875 §4.1), and those beside that PHP and others look for.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use super::passing::passes;
-use super::record::pair;
+use super::record::{pair, push_len};
 use super::rules::Asked;
 use crate::message::request::Request;
 use crate::message::text::{push_address, push_number};
 use crate::secure::Fact;
 
-/// The longest address, of IPv6 with one of IPv4 in it and a zone.
-const ADDRESS_LEN_MAX: usize = 64;
+/// What is the same of all requests.
+const OF_ALL: &[u8] =
+    b"\x11\x07GATEWAY_INTERFACECGI/1.1\x0f\x04SERVER_SOFTWAREexos\x0f\x03REDIRECT_STATUS200";
 
 /// Our end of a connection, and the client's.
 pub type Ends = (SocketAddr, SocketAddr);
 
-/// What is known of a request beside its head.
+/// What is known of a request beside its head and its connection.
 #[derive(Clone, Copy, Debug)]
 pub struct About<'a> {
     /// What is asked of the application.
     pub asked: &'a Asked,
-    /// Our end of the connection, and the client's.
-    pub ends: Ends,
     /// The length of the body, if the request has one.
     pub length: Option<u64>,
     /// What the site calls itself, if it has a name of its own.
@@ -36,11 +35,36 @@ pub struct About<'a> {
     pub tls: Option<&'a exos_tls::About>,
 }
 
-/// Appends the variables of a request.
+/// Appends the variables of a connection, which are the same for all its requests.
+pub fn push_ends(out: &mut Vec<u8>, (ours, theirs): Ends) {
+    let mut text = Vec::new();
+    for (end, address, port) in [
+        (ours, "SERVER_ADDR", "SERVER_PORT"),
+        (theirs, "REMOTE_ADDR", "REMOTE_PORT"),
+    ] {
+        text.clear();
+        push_address(&mut text, end.ip());
+        pair(out, address.as_bytes(), &[&text]);
+        pair(out, port.as_bytes(), &[shown(&mut text, end.port().into())]);
+    }
+}
+
+/// Whether a request says by which name it is asked, where the site has none of its own. Else it is [named](push_address_as_name) by our address.
+pub fn is_named(request: &Request<'_, '_>, server_name: Option<&[u8]>) -> bool {
+    server_name.or(name_said(request)).is_some()
+}
+
+/// Appends our address, as the name of a server that is asked by none.
+pub fn push_address_as_name(out: &mut Vec<u8>, address: IpAddr) {
+    let mut text = Vec::new();
+    push_address(&mut text, address);
+    pair(out, b"SERVER_NAME", &[&text]);
+}
+
+/// Appends the variables of a request, but those of its connection.
 pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
     let About {
         asked,
-        ends: (ours, theirs),
         length,
         server_name,
         user,
@@ -50,28 +74,17 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
     } = *about;
     let root = &asked.application.root;
     let (uri, authority) = local_part(request.target);
-    let host = authority.or(request.host);
     let query = uri
         .iter()
         .position(|&b| b == b'?')
         .map_or(&b""[..], |at| &uri[at + 1..]);
+    out.extend_from_slice(OF_ALL);
     let mut put = |name: &str, value: &[&[u8]]| pair(out, name.as_bytes(), value);
-    put("GATEWAY_INTERFACE", &[b"CGI/1.1"]);
-    put("SERVER_SOFTWARE", &[b"exos"]);
     put("SERVER_PROTOCOL", &[request.version.name().as_bytes()]);
-    let mut address = Vec::with_capacity(ADDRESS_LEN_MAX);
-    let mut text = Vec::with_capacity(ADDRESS_LEN_MAX);
-    push_address(&mut address, ours.ip());
-    put("SERVER_ADDR", &[&address]);
-    put("SERVER_PORT", &[shown(&mut text, ours.port().into())]);
     // What a client says of the host counts only where the site does not say who it is.
-    let of_client = host.map(name_of).filter(|name| !name.is_empty());
-    let name = server_name.or(of_client);
-    put("SERVER_NAME", &[name.unwrap_or(&address)]);
-    text.clear();
-    push_address(&mut text, theirs.ip());
-    put("REMOTE_ADDR", &[&text]);
-    put("REMOTE_PORT", &[shown(&mut text, theirs.port().into())]);
+    if let Some(name) = server_name.or(name_said(request)) {
+        put("SERVER_NAME", &[name]);
+    }
     if let Some(user) = user {
         put("AUTH_TYPE", &[b"Basic"]);
         put("REMOTE_USER", &[user]);
@@ -79,9 +92,11 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
     if is_encrypted {
         put("HTTPS", &[b"on"]);
     }
-    for fact in Fact::ALL {
-        if let Some(value) = tls.and_then(|about| fact.value(about, is_early)) {
-            put(fact.variable(), &[value.as_bytes()]);
+    if let Some(about) = tls {
+        for fact in Fact::ALL {
+            if let Some(value) = fact.value(about, is_early) {
+                put(fact.variable(), &[value.as_bytes()]);
+            }
         }
     }
     let scheme: &[u8] = if is_encrypted { b"https" } else { b"http" };
@@ -100,23 +115,30 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
         put("PATH_INFO", &[&asked.info]);
         put("PATH_TRANSLATED", &[root, &asked.info]);
     }
-    // PHP answers nobody but a server that says so (cgi.force_redirect).
-    put("REDIRECT_STATUS", &[b"200"]);
-    let length = length.map_or(&b""[..], |length| shown(&mut text, length));
-    put("CONTENT_LENGTH", &[length]);
+    match length {
+        Some(length) => put("CONTENT_LENGTH", &[shown(&mut Vec::new(), length)]),
+        None => put("CONTENT_LENGTH", &[]),
+    }
     let mut types = request
         .fields
         .iter()
         .filter(|f| f.name.eq_ignore_ascii_case("content-type"));
     let content_type = types.next().map_or(&b""[..], |field| field.value);
     put("CONTENT_TYPE", &[content_type]);
-    if let Some(host) = host {
+    if let Some(host) = authority.or(request.host) {
         put("HTTP_HOST", &[host]);
     }
     if is_early {
         pair(out, b"HTTP_EARLY_DATA", &[b"1"]); // RFC 8470 §5.1.
     }
     push_fields(out, request, is_early);
+}
+
+/// The name by which a request is for a server, without the port.
+fn name_said<'b>(request: &Request<'b, '_>) -> Option<&'b [u8]> {
+    let (_, authority) = local_part(request.target);
+    let host = authority.or(request.host);
+    host.map(name_of).filter(|name| !name.is_empty())
 }
 
 /// A number in a text that is used again.
@@ -128,8 +150,6 @@ fn shown(text: &mut Vec<u8>, number: u64) -> &[u8] {
 
 /// The header fields, those of one name together (RFC 3875 §4.1.18). Where we say that a request is early, its client does not.
 fn push_fields(out: &mut Vec<u8>, request: &Request<'_, '_>, is_early: bool) {
-    const PREFIX: &[u8] = b"HTTP_";
-    let mut name = PREFIX.to_vec();
     for (at, field) in request.fields.iter().enumerate() {
         let is_named = |other: &httparse::Header<'_>| other.name.eq_ignore_ascii_case(field.name);
         let is_said = request.fields[..at].iter().any(is_named);
@@ -137,25 +157,33 @@ fn push_fields(out: &mut Vec<u8>, request: &Request<'_, '_>, is_early: bool) {
         if is_said || is_ours || !is_variable(field.name) {
             continue;
         }
+        let mut others = request.fields[at + 1..].iter().filter(|f| is_named(f));
+        if others.next().is_none() {
+            push_field(out, field.name, field.value);
+            continue;
+        }
         // RFC 9113 §8.2.3: the one that is joined in another way.
         let between: &[u8] = match field.name.eq_ignore_ascii_case("cookie") {
             true => b"; ",
             false => b", ",
         };
-        name.truncate(PREFIX.len());
-        name.extend(field.name.bytes().map(|b| match b {
-            b'-' => b'_',
-            b => b.to_ascii_uppercase(),
-        }));
-        let mut others = request.fields[at + 1..].iter().filter(|f| is_named(f));
-        if others.next().is_none() {
-            pair(out, &name, &[field.value]);
-            continue;
-        }
         let values = request.fields[at..].iter().filter(|other| is_named(other));
         let values: Vec<&[u8]> = values.map(|field| field.value).collect();
-        pair(out, &name, &[&values.join(between)]);
+        push_field(out, field.name, &values.join(between));
     }
+}
+
+/// A field of this name, in capitals and with underscores.
+fn push_field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
+    const PREFIX: &[u8] = b"HTTP_";
+    push_len(out, PREFIX.len() + name.len());
+    push_len(out, value.len());
+    out.extend_from_slice(PREFIX);
+    out.extend(name.bytes().map(|b| match b {
+        b'-' => b'_',
+        b => b.to_ascii_uppercase(),
+    }));
+    out.extend_from_slice(value);
 }
 
 /// Whether a field has a variable of its name.
