@@ -49,11 +49,6 @@ pub fn push_ends(out: &mut Vec<u8>, (ours, theirs): Ends) {
     }
 }
 
-/// Whether a request says by which name it is asked, where the site has none of its own. Else it is [named](push_address_as_name) by our address.
-pub fn is_named(request: &Request<'_, '_>, server_name: Option<&[u8]>) -> bool {
-    server_name.or(name_said(request)).is_some()
-}
-
 /// Appends our address, as the name of a server that is asked by none.
 pub fn push_address_as_name(out: &mut Vec<u8>, address: IpAddr) {
     let mut text = Vec::new();
@@ -61,8 +56,9 @@ pub fn push_address_as_name(out: &mut Vec<u8>, address: IpAddr) {
     pair(out, b"SERVER_NAME", &[&text]);
 }
 
-/// Appends the variables of a request, but those of its connection.
-pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
+/// Appends the variables of a request, but those of its connection. False where neither the site nor its client says by which name it is asked:
+/// it is [our address](push_address_as_name) then.
+pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) -> bool {
     let About {
         asked,
         length,
@@ -79,66 +75,116 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
         .position(|&b| b == b'?')
         .map_or(&b""[..], |at| &uri[at + 1..]);
     out.extend_from_slice(OF_ALL);
-    let mut put = |name: &str, value: &[&[u8]]| pair(out, name.as_bytes(), value);
-    put("SERVER_PROTOCOL", &[request.version.name().as_bytes()]);
+    let mut pairs = Pairs::new(out);
+    pairs.put(b"SERVER_PROTOCOL", [request.version.name().as_bytes()]);
+    let host = authority.or(request.host);
     // What a client says of the host counts only where the site does not say who it is.
-    if let Some(name) = server_name.or(name_said(request)) {
-        put("SERVER_NAME", &[name]);
+    let of_client = host.map(name_of).filter(|name| !name.is_empty());
+    let name = server_name.or(of_client);
+    if let Some(name) = name {
+        pairs.put(b"SERVER_NAME", [name]);
     }
     if let Some(user) = user {
-        put("AUTH_TYPE", &[b"Basic"]);
-        put("REMOTE_USER", &[user]);
+        pairs.put(b"AUTH_TYPE", [b"Basic"]);
+        pairs.put(b"REMOTE_USER", [user]);
     }
     if is_encrypted {
-        put("HTTPS", &[b"on"]);
+        pairs.put(b"HTTPS", [b"on"]);
     }
     if let Some(about) = tls {
         for fact in Fact::ALL {
             if let Some(value) = fact.value(about, is_early) {
-                put(fact.variable(), &[value.as_bytes()]);
+                pairs.put(fact.variable().as_bytes(), [value.as_bytes()]);
             }
         }
     }
     let scheme: &[u8] = if is_encrypted { b"https" } else { b"http" };
-    put("REQUEST_SCHEME", &[scheme]);
-    put("REQUEST_METHOD", &[request.method_name.as_bytes()]);
+    pairs.put(b"REQUEST_SCHEME", [scheme]);
+    pairs.put(b"REQUEST_METHOD", [request.method_name.as_bytes()]);
     // RFC 9112 §3.2.1: an empty path is sent as "/".
     let has_path = !uri.is_empty() && !uri.starts_with(b"?");
     let slash: &[u8] = if has_path { b"" } else { b"/" };
-    put("REQUEST_URI", &[slash, uri]);
-    put("QUERY_STRING", &[query]);
-    put("DOCUMENT_ROOT", &[root]);
-    put("DOCUMENT_URI", &[&asked.script, &asked.info]);
-    put("SCRIPT_NAME", &[&asked.script]);
-    put("SCRIPT_FILENAME", &[root, &asked.script]);
+    pairs.put(b"REQUEST_URI", [slash, uri]);
+    pairs.put(b"QUERY_STRING", [query]);
+    pairs.put(b"DOCUMENT_ROOT", [root]);
+    pairs.put(b"DOCUMENT_URI", [&asked.script, &asked.info]);
+    pairs.put(b"SCRIPT_NAME", [&asked.script]);
+    pairs.put(b"SCRIPT_FILENAME", [root, &asked.script]);
     if !asked.info.is_empty() {
-        put("PATH_INFO", &[&asked.info]);
-        put("PATH_TRANSLATED", &[root, &asked.info]);
+        pairs.put(b"PATH_INFO", [&asked.info]);
+        pairs.put(b"PATH_TRANSLATED", [root, &asked.info]);
     }
     match length {
-        Some(length) => put("CONTENT_LENGTH", &[shown(&mut Vec::new(), length)]),
-        None => put("CONTENT_LENGTH", &[]),
+        Some(length) => pairs.put(b"CONTENT_LENGTH", [shown(&mut Vec::new(), length)]),
+        None => pairs.put(b"CONTENT_LENGTH", [b""]),
     }
     let mut types = request
         .fields
         .iter()
         .filter(|f| f.name.eq_ignore_ascii_case("content-type"));
     let content_type = types.next().map_or(&b""[..], |field| field.value);
-    put("CONTENT_TYPE", &[content_type]);
-    if let Some(host) = authority.or(request.host) {
-        put("HTTP_HOST", &[host]);
+    pairs.put(b"CONTENT_TYPE", [content_type]);
+    if let Some(host) = host {
+        pairs.put(b"HTTP_HOST", [host]);
     }
     if is_early {
-        pair(out, b"HTTP_EARLY_DATA", &[b"1"]); // RFC 8470 §5.1.
+        pairs.put(b"HTTP_EARLY_DATA", [b"1"]); // RFC 8470 §5.1.
     }
+    pairs.end();
     push_fields(out, request, is_early);
+    name.is_some()
 }
 
-/// The name by which a request is for a server, without the port.
-fn name_said<'b>(request: &Request<'b, '_>) -> Option<&'b [u8]> {
-    let (_, authority) = local_part(request.target);
-    let host = authority.or(request.host);
-    host.map(name_of).filter(|name| !name.is_empty())
+/// Pairs that are put side by side before they are appended: most are short, and asking for memory for each part of each takes as long as all else.
+struct Pairs<'o> {
+    out: &'o mut Vec<u8>,
+    bytes: [u8; PAIRS_LEN],
+    len: usize,
+}
+
+/// As long as those of a request without long names and paths.
+const PAIRS_LEN: usize = 512;
+
+impl<'o> Pairs<'o> {
+    fn new(out: &'o mut Vec<u8>) -> Pairs<'o> {
+        Pairs {
+            out,
+            bytes: [0; PAIRS_LEN],
+            len: 0,
+        }
+    }
+
+    /// Puts another behind them, whose value is these one behind the other.
+    #[inline(always)]
+    fn put<const N: usize>(&mut self, name: &[u8], value: [&[u8]; N]) {
+        let value_len: usize = value.iter().map(|part| part.len()).sum();
+        let room = self.bytes[self.len..].split_at_mut_checked(2 + name.len() + value_len);
+        let is_short = name.len() < 0x80 && value_len < 0x80;
+        let Some((room, _)) = room.filter(|_| is_short) else {
+            self.append();
+            return pair(self.out, name, &value);
+        };
+        self.len += room.len();
+        let (head, mut rest) = room.split_at_mut(2 + name.len());
+        head[0] = name.len() as u8;
+        head[1] = value_len as u8;
+        head[2..].copy_from_slice(name);
+        for part in value {
+            let (place, behind) = rest.split_at_mut(part.len());
+            place.copy_from_slice(part);
+            rest = behind;
+        }
+    }
+
+    fn append(&mut self) {
+        self.out.extend_from_slice(&self.bytes[..self.len]);
+        self.len = 0;
+    }
+
+    /// All of them are there.
+    fn end(mut self) {
+        self.append();
+    }
 }
 
 /// A number in a text that is used again.

@@ -3,7 +3,7 @@
 //! Its head is consumed, and kept here beside what is asked.
 
 use std::mem::take;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use exos_buf::Slice;
@@ -258,7 +258,11 @@ impl Asking {
         let mut out = match take(&mut self.early) {
             early if early.is_empty() => {
                 let mut out = Vec::with_capacity(2 * self.head.len() + 512);
-                self.read(|request| self.push_variables(&mut out, request, length, ends.ours))?;
+                let mut is_named = false;
+                self.read(|it| is_named = self.push_variables(&mut out, it, length))?;
+                if !is_named {
+                    variables::push_address_as_name(&mut out, ends.ours);
+                }
                 out
             }
             early => early,
@@ -272,8 +276,7 @@ impl Asking {
         out: &mut Vec<u8>,
         request: &Request<'_, '_>,
         length: Option<u64>,
-        ours: IpAddr,
-    ) {
+    ) -> bool {
         let about = About {
             asked: &self.asked,
             length,
@@ -283,21 +286,20 @@ impl Asking {
             is_early: self.is_early,
             tls: self.tls.as_deref(),
         };
-        variables::push(out, request, &about);
-        if !variables::is_named(request, about.server_name) {
-            variables::push_address_as_name(out, ours);
-        }
+        variables::push(out, request, &about)
     }
 
     /// Makes the variables of a request as it is parsed, for one that is likely to be asked at once, in memory that was used for others.
     pub(super) fn tell_early(&mut self, request: &Request<'_, '_>, memory: &mut Vec<u8>) {
-        let is_named = variables::is_named(request, self.server_name.as_deref());
-        let is_all_there = self.body == Body::Length(0) && is_named;
-        if self.asked.application.proxy.is_none() && is_all_there {
-            let mut out = take(memory);
-            out.clear();
-            self.push_variables(&mut out, request, None, Ipv4Addr::UNSPECIFIED.into());
-            self.early = out;
+        if self.asked.application.proxy.is_some() || self.has_body() {
+            return;
+        }
+        let mut out = take(memory);
+        out.clear();
+        match self.push_variables(&mut out, request, None) {
+            true => self.early = out,
+            // Our address is not known here.
+            false => *memory = out,
         }
     }
 

@@ -29,7 +29,7 @@ fn variables(
         "10.0.0.2:4711".parse().unwrap(),
     );
     let mut out = Vec::new();
-    push(
+    let is_named = push(
         &mut out,
         &request,
         &About {
@@ -42,8 +42,7 @@ fn variables(
             tls: None,
         },
     );
-    let server_name = (script == "/named").then_some(&b"own.test"[..]);
-    if !is_named(&request, server_name) {
+    if !is_named {
         push_address_as_name(&mut out, ends.0.ip());
     }
     push_ends(&mut out, ends);
