@@ -17,7 +17,7 @@ fn read(bytes: &[u8], step: usize) -> (Vec<(Header, usize)>, bool) {
         loop {
             match decoder.next(&mut data) {
                 Ok(Some(piece)) => {
-                    len += piece.bytes.as_ref().map_or(0, Slice::len);
+                    len += piece.bytes.len();
                     if piece.is_end {
                         records.push((piece.header, std::mem::take(&mut len)));
                     }
@@ -27,7 +27,7 @@ fn read(bytes: &[u8], step: usize) -> (Vec<(Header, usize)>, bool) {
             }
         }
         // Nothing is kept but a header that has begun.
-        assert!(data.is_empty());
+        assert!(data.is_empty() && decoder.is_at_end());
     }
     (records, true)
 }

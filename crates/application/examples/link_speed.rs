@@ -3,7 +3,7 @@
 //!
 //! Prints nanoseconds per request, the best of several runs, for pages that are kept and made each time, one and 32 at once.
 
-use exos_application::asking::{Link, Part};
+use exos_application::asking::Link;
 use exos_application::{Answer, Application, Event, Head};
 use exos_iolite::{Aggregate, Shape};
 use std::time::{Duration, Instant};
@@ -56,7 +56,8 @@ impl Both {
 
     /// As many requests as these at once, answered whole.
     fn turn(&mut self, variables: &[u8], count: usize) {
-        let asked: Vec<u32> = (0..count).map(|_| self.link.reserve(0)).collect();
+        let reserve = |_| self.link.reserve(0).expect("there are few");
+        let asked: Vec<u32> = (0..count).map(reserve).collect();
         let ask = |number: &u32| self.link.ask(*number, variables, false);
         asked.iter().for_each(ask);
         self.link.flush();
@@ -67,7 +68,7 @@ impl Both {
             while self.link.poll().is_some() {}
             left.retain(|&number| {
                 while let Some(part) = self.link.take(number) {
-                    if matches!(part, Part::End) {
+                    if part.is_last {
                         self.link.leave(number);
                         return false;
                     }

@@ -15,6 +15,12 @@ pub const VARIABLES_LEN_MAX: usize = 256 * 1024;
 /// The longest head of an answer: several times the cookies and policies that browsers take.
 pub const HEAD_LEN_MAX: usize = 32 * 1024;
 
+/// Heads of an application that have numbers on a link: a site has few that are sent often. What is more takes the place of another.
+pub const HEADS_MAX: usize = 32;
+
+/// The longest head that has a number: what is longer is mostly another each time.
+pub const NUMBERED_LEN_MAX: usize = 2048;
+
 /// Bytes that all requests of an application hold of its memory, in variables and in bodies that were not read or are kept: as much as some
 /// thousand small uploads, or some large ones. What is beyond is answered with 503.
 pub const REQUESTS_LEN_MAX: usize = 256 * 1024 * 1024;
@@ -40,6 +46,9 @@ pub const KEPT_LEN_MIN: usize = 512;
 /// Bytes of an application's kept pieces that a server remembers for a link: what a site's templates have.
 pub const KEPT_TOTAL_MAX: usize = 32 * 1024 * 1024;
 
+/// Places for pieces that come again and again, beside the table of all: a site has some that are in most of its pages.
+pub const KEPT_NEAR: usize = 32;
+
 /// What a remembered piece costs beside its bytes: its entry, and its buffer.
 pub const KEPT_COST: usize = 192;
 
@@ -58,6 +67,9 @@ pub const DRAFT_LEN: usize = 32 * 1024;
 /// Bytes of records that are put together for a pipe while nothing waits in front of them. What is behind waits with its request,
 /// and goes with it: a peer that reads nothing costs no more than what its requests are, as long as somebody wants their answers.
 pub const OUTGOING_LEN_MAX: usize = 256 * 1024;
+
+/// Requests on a link at once: their numbers say where their entries are. Servers have some thousand at most.
+pub const REQUESTS_MAX: usize = (1 << 14) - 1;
 
 /// Links that wait to begin at an application: more servers than have loops.
 pub const BEGINNING_MAX: usize = 64;

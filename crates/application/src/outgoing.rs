@@ -36,10 +36,12 @@ impl Outgoing {
         self.bytes.len() + self.ready.len()
     }
 
-    /// A record whose bytes are copied.
-    pub fn push(&mut self, header: Header, bytes: &[u8]) {
-        self.bytes.extend(header.bytes());
-        self.bytes.extend_from_slice(bytes);
+    /// A record whose bytes, one part behind the other, are copied.
+    pub fn push(&mut self, header: Header, parts: &[&[u8]]) {
+        self.bytes.extend_from_slice(&header.bytes());
+        for part in parts {
+            self.bytes.extend_from_slice(part);
+        }
         if self.bytes.len() >= DRAFT_LEN {
             self.seal();
         }
@@ -48,9 +50,9 @@ impl Outgoing {
     /// A record whose bytes go by reference, unless they are few and not kept.
     pub fn pass(&mut self, header: Header, bytes: Aggregate) {
         if !header.is_kept && bytes.len() < GATHERED_LEN_MAX {
-            return self.push(header, &bytes.to_vec());
+            return self.push(header, &[&bytes.to_vec()]);
         }
-        self.bytes.extend(header.bytes());
+        self.bytes.extend_from_slice(&header.bytes());
         self.seal();
         self.ready.concatenate(bytes);
     }

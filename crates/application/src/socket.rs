@@ -1,6 +1,7 @@
 //! How a link begins: a server connects to the application's Unix socket and passes one end of a pair of sockets over it. Over the
 //! connection the pipe of requests is made, over the pair that of answers.
 
+use crate::record::HELLO;
 use exos_iolite::{Error, Result};
 use rustix::io::Errno;
 use rustix::net::{
@@ -12,9 +13,6 @@ use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
-
-/// What a server says first, with a descriptor: the name of what it speaks, and the version of that.
-const HELLO: [u8; 16] = *b"exos-application";
 
 const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
 

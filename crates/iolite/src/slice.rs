@@ -51,6 +51,14 @@ pub struct Identity {
     len: u32,
 }
 
+impl Identity {
+    /// A number of these bytes for a table with one entry in each place. A process that makes slices can make them of one place.
+    #[inline]
+    pub fn place(&self) -> usize {
+        (self.buffer as usize) ^ (self.start as usize >> 9) ^ (self.generation as usize)
+    }
+}
+
 impl Slice {
     pub(crate) fn own(buffer: Rc<OwnBuffer>, start: u32, len: u32) -> Self {
         let source = Source::Own(buffer);

@@ -150,6 +150,13 @@ pub(super) fn lines(
     lines
 }
 
+/// Whether a field of this name is among lines.
+pub(crate) fn is_among(lines: &[u8], name: &str) -> bool {
+    let lines = lines.split(|&b| b == b'\n');
+    let mut names = lines.filter_map(|line| line.split(|&b| b == b':').next());
+    names.any(|it| it.eq_ignore_ascii_case(name.as_bytes()))
+}
+
 /// Appends a field's line.
 pub(crate) fn push_field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     out.extend_from_slice(name.as_bytes());

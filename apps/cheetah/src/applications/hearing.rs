@@ -1,12 +1,10 @@
 //! What is heard of an answer, in the language that its application speaks.
 
-use exos_application::asking::Part;
 use exos_inet::tcp::Reason;
 
 use super::application::Address;
-use super::head::Head;
 use super::proxy::answer::{Answer, Question, Taken};
-use super::reply::{Content, Reply, ReplyError};
+use super::reply::{Reply, ReplyError};
 
 /// An answer that comes.
 #[derive(Debug)]
@@ -54,21 +52,11 @@ impl Hearing {
         }
     }
 
-    /// Takes a part of an answer over shared buffers.
-    ///
-    /// # Errors
-    ///
-    /// It is no answer.
-    pub fn take_part(
-        &mut self,
-        part: Part,
-        is_set: impl Fn(&str) -> bool,
-        content: &mut Content,
-    ) -> Result<Option<Head>, ReplyError> {
-        match self {
-            Hearing::Application(reply) => reply.take_part(part, is_set, content),
-            // HTTP goes over connections alone.
-            Hearing::Upstream(_) => Ok(None),
+    /// Takes what a part of an answer over shared buffers says beside its head and its content.
+    pub fn take_part(&mut self, said: &[u8], is_last: bool) {
+        // HTTP goes over connections alone.
+        if let Hearing::Application(reply) = self {
+            reply.take_part(said, is_last);
         }
     }
 

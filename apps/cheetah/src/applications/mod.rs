@@ -12,6 +12,7 @@
 //! | [`upload`], [`chunks`] | a request's body on its way to the application; chunked bodies |
 //! | [`trailers`] | fields behind a body, which go on or do not |
 //! | [`head`], [`reply`] | what an application answers, as HTTP |
+//! | [`heads`] | heads that come again and again |
 //! | [`hearing`] | what is heard of an answer, in any of the languages |
 //! | [`encryption`] | upstreams by HTTPS |
 //! | [`pool`] | connections to applications, over the kernel's sockets, and links over shared buffers |
@@ -20,6 +21,7 @@ pub mod application;
 pub mod chunks;
 pub mod encryption;
 pub mod head;
+pub mod heads;
 pub mod hearing;
 mod passing;
 pub mod pool;

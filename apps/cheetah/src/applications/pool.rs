@@ -18,6 +18,7 @@ mod choice;
 mod collected;
 mod counters;
 mod group;
+mod groups;
 mod keeping;
 mod links;
 mod refreshes;
@@ -42,6 +43,7 @@ use checks::{Checks, Turned};
 pub(crate) use collected::Collected;
 use counters::Counters;
 use group::{Group, Waiting};
+use groups::{GroupId, Groups};
 pub use links::RequestId;
 use refreshes::Refreshes;
 pub use refreshes::{RefreshId, Refreshed};
@@ -96,7 +98,7 @@ type Keeps = HashMap<Address, usize, BuildHasherDefault<PathHasher>>;
 #[derive(Default)]
 pub struct Applications {
     carriers: Carriers,
-    groups: HashMap<Address, Group, BuildHasherDefault<PathHasher>>,
+    groups: Groups,
     /// Clients that wait, whether they may ask or not.
     queued: HashSet<ConnectionId, BuildHasherDefault<PathHasher>>,
     /// Chunked bodies that are not whole.
@@ -133,7 +135,8 @@ impl Applications {
         now: Instant,
         words: impl FnOnce() -> Option<Vec<u8>>,
     ) -> Result<Opened, Refusal> {
-        if self.queued.contains(&client) {
+        // An empty table makes a hash of what it has not, too.
+        if !self.queued.is_empty() && self.queued.contains(&client) {
             return Ok(Opened::Waits);
         }
         let asks = Waiting {
@@ -141,31 +144,33 @@ impl Applications {
             peer: counted(ip),
             connections: to.application.connections,
         };
-        let opened = self.open_now(to, asks, has_waited, now, words);
+        let group = self.groups.of(to.address);
+        let opened = self.open_now(to, group, asks, has_waited, now, words);
         // What it was named for and has not used is another's.
-        self.wake(to.address);
+        self.wake(group);
         opened
     }
 
     fn open_now(
         &mut self,
         to: To<'_>,
+        id: GroupId,
         asks: Waiting,
         has_waited: bool,
         now: Instant,
         words: impl FnOnce() -> Option<Vec<u8>>,
     ) -> Result<Opened, Refusal> {
         let address = to.address;
-        let group = self.group(address);
+        let group = self.groups.get_mut(id).ok_or(Refusal::Busy)?;
         if !has_waited {
             // Those who wait come first.
             group.wake();
         }
         if group.full_until.is_some() || !group.has_room_for(&asks) {
-            return self.queue(address, asks, has_waited);
+            return self.queue(to, id, asks, has_waited);
         }
         let words = words().ok_or(Refusal::Unsaid)?;
-        if let Some(upstream) = self.take_kept(&to, &asks, now) {
+        if let Some(upstream) = self.take_kept(&to, id, &asks, now) {
             self.counters.of(address).kept += 1;
             return Ok(Opened::Connected {
                 upstream,
@@ -173,13 +178,13 @@ impl Applications {
                 words,
             });
         }
-        let connected = (self.carriers).connect(to.application, address, asks.client, now);
+        let connected = (self.carriers).connect(to.application, address, id, &asks, now);
+        let group = self.groups.get_mut(id).ok_or(Refusal::Busy)?;
         match connected {
             Ok((upstream, is_new)) => {
                 self.counters.of(address).opened += u64::from(is_new);
-                let group = self.group(address);
                 group.open += 1;
-                group.shares.begin(upstream, asks.peer);
+                group.shares.begin(asks.peer);
                 // A link may have ended before what is asked is read, as a connection that was kept.
                 let was_kept = to.kept_within.is_some() && !is_new;
                 Ok(Opened::Connected {
@@ -193,9 +198,8 @@ impl Applications {
             Err(Errno::AGAIN | Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
                 let until = self.carriers.links.rests_until(address);
                 let until = until.filter(|until| *until > now);
-                let group = self.group(address);
                 group.pause(until.unwrap_or(now + APPLICATION_RETRY_TIME));
-                self.queue(address, asks, has_waited)
+                self.queue(to, id, asks, has_waited)
             }
             Err(errno) => Err(Refusal::Failed(errno)),
         }
@@ -203,18 +207,22 @@ impl Applications {
 
     /// What there is of one application.
     fn group(&mut self, address: &Address) -> &mut Group {
-        self.groups.entry(address.clone()).or_default()
+        let id = self.groups.of(address);
+        self.groups
+            .get_mut(id)
+            .expect("it is in the table of addresses")
     }
 
     /// Has a client wait, behind those who do; one that has waited keeps its place before them.
     fn queue(
         &mut self,
-        address: &Address,
+        to: To<'_>,
+        id: GroupId,
         waiting: Waiting,
         has_waited: bool,
     ) -> Result<Opened, Refusal> {
-        let group = self.groups.entry(address.clone()).or_default();
-        let counters = self.counters.of(address);
+        let group = self.groups.get_mut(id).ok_or(Refusal::Busy)?;
+        let counters = self.counters.of(to.address);
         if has_waited {
             group.waiting.push_front(waiting);
         } else if !group.has_place_for(&waiting) {
@@ -257,30 +265,32 @@ impl Applications {
     /// once.
     pub fn close(&mut self, upstream: Upstream) {
         if let Some(group) = self.leave(upstream) {
-            group.wake();
-            if !group.ready.is_empty() {
-                self.carriers.upstreams.touch();
-            }
+            self.wake(group);
         }
     }
 
     /// Closes a connection, or leaves a request, and gives what there is of its application.
-    fn leave(&mut self, upstream: Upstream) -> Option<&mut Group> {
-        let address = self.carriers.leave(upstream)?;
-        let group = self.groups.get_mut(&address)?;
-        group.end(upstream);
-        Some(group)
+    fn leave(&mut self, upstream: Upstream) -> Option<GroupId> {
+        let left = self.carriers.leave(upstream)?;
+        let group = self.groups.get_mut(left.group)?;
+        group.end(&left, upstream.connection());
+        Some(left.group)
     }
 
     /// A connection that carries a client's request changes to another protocol: it makes room for requests.
     pub fn begin_tunnel(&mut self, upstream: Upstream, address: &Address, ip: IpAddr) {
-        self.group(address).begin_tunnel(upstream, counted(ip));
-        self.wake(address);
+        let id = self.groups.of(address);
+        let group = self.groups.get_mut(id);
+        let is_one = group.is_some_and(|group| group.begin_tunnel(counted(ip)));
+        if let Some(connection) = upstream.connection().filter(|_| is_one) {
+            self.carriers.upstreams.begin_tunnel(connection);
+        }
+        self.wake(id);
     }
 
     /// Lets those ask an application for whom there is room.
-    fn wake(&mut self, address: &Address) {
-        if let Some(group) = self.groups.get_mut(address) {
+    fn wake(&mut self, id: GroupId) {
+        if let Some(group) = self.groups.get_mut(id) {
             group.wake();
             if !group.ready.is_empty() {
                 self.carriers.upstreams.touch();
@@ -293,11 +303,11 @@ impl Applications {
         if !self.queued.remove(&client) {
             return;
         }
-        if let Some(group) = self.groups.get_mut(address) {
-            group.ready.retain(|ready| ready.client != client);
-            group.waiting.retain(|waiting| waiting.client != client);
-        }
-        self.wake(address);
+        let group = self.group(address);
+        group.ready.retain(|ready| ready.client != client);
+        group.waiting.retain(|waiting| waiting.client != client);
+        let id = self.groups.of(address);
+        self.wake(id);
     }
 
     /// Whether to tell that something is wrong with an application: once a second at most.
@@ -322,9 +332,9 @@ impl Applications {
         match self.carriers.is_pressing() {
             true => Some(Instant::START),
             false => {
-                let groups = self.groups.values();
+                let groups = self.groups.iter();
                 let untils = groups
-                    .flat_map(Group::untils)
+                    .flat_map(|(_, group)| group.untils())
                     .chain(self.checks.poll_timeout())
                     .chain(self.refreshes.poll_timeout());
                 untils.chain(self.carriers.links.poll_timeout()).min()
@@ -339,7 +349,7 @@ impl Applications {
         let turned = self.checks.turn(&mut self.carriers.upstreams, now);
         turned.iter().for_each(tell_of);
         self.refreshes.turn(&mut self.carriers.upstreams, now);
-        for group in self.groups.values_mut() {
+        for group in self.groups.iter_mut() {
             group.full_until.take_if(|until| *until <= now);
             group.wake();
         }
@@ -378,7 +388,7 @@ impl Applications {
         if let Some(client) = self.carriers.links.poll() {
             return Some(client);
         }
-        let mut groups = self.groups.values_mut();
+        let mut groups = self.groups.iter_mut();
         let next: Option<Waiting> = groups.find_map(|group| {
             // One that was named before may not have come.
             group.wake();
@@ -406,7 +416,10 @@ impl Applications {
 
     /// Connections that have changed to another protocol and stand.
     pub fn open_tunnels(&self) -> usize {
-        self.groups.values().map(Group::open_tunnels).sum()
+        self.groups
+            .iter()
+            .map(|(_, group)| group.open_tunnels())
+            .sum()
     }
 
     /// Upstreams that are out because they have failed checks.

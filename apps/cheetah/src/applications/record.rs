@@ -79,15 +79,21 @@ pub fn abort(out: &mut Vec<u8>) {
 }
 
 /// Appends a variable to the content of [`Stream::Params`], whose value is these one behind the other.
+#[inline]
 pub fn pair(out: &mut Vec<u8>, name: &[u8], value: &[&[u8]]) {
-    push_len(out, name.len());
-    push_len(out, value.iter().map(|part| part.len()).sum());
+    let len: usize = value.iter().map(|part| part.len()).sum();
+    if name.len() < 0x80 && len < 0x80 {
+        out.extend_from_slice(&[name.len() as u8, len as u8]);
+    } else {
+        push_len(out, name.len());
+        push_len(out, len);
+    }
     out.extend_from_slice(name);
     value.iter().for_each(|part| out.extend_from_slice(part));
 }
 
-/// Up to 127 in one byte, else in four, of which the first bit says so.
-fn push_len(out: &mut Vec<u8>, len: usize) {
+/// Appends a length: up to 127 in one byte, else in four, of which the first bit says so.
+pub(super) fn push_len(out: &mut Vec<u8>, len: usize) {
     match u8::try_from(len) {
         Ok(len) if len < 0x80 => out.push(len),
         _ => out.extend((len as u32 | 1 << 31).to_be_bytes()),

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::Write as _;
 use std::mem::take;
 
-use exos_application::asking::Part;
+use exos_application::asking;
 use exos_buf::Slice;
 
 use super::head::{Head, HeadError};
@@ -120,32 +120,11 @@ impl Reply {
         Ok((at, head))
     }
 
-    /// Takes a part of an answer that comes over shared buffers; otherwise as [`Reply::take`], but for content in pieces.
-    ///
-    /// # Errors
-    ///
-    /// It is no answer.
-    pub fn take_part(
-        &mut self,
-        part: Part,
-        is_set: impl Fn(&str) -> bool,
-        content: &mut Content,
-    ) -> Result<Option<Head>, ReplyError> {
+    /// Takes what a part of an answer over shared buffers says beside its head and its content.
+    pub fn take_part(&mut self, said: &[u8], is_last: bool) {
         self.has_begun = true;
-        match part {
-            Part::Said(bytes) => self.note(&bytes),
-            Part::Head(bytes) => {
-                let head = Head::parse(&bytes, is_set).map_err(ReplyError::Head)?;
-                let whole = head.filter(|(_, len)| *len == bytes.len());
-                self.has_head = true;
-                let no_head = ReplyError::Head(HeadError::Syntax);
-                return whole.map(|(head, _)| Some(head)).ok_or(no_head);
-            }
-            Part::Bytes(bytes) => *content = Content::Bytes(bytes),
-            Part::Slice(slice) => *content = Content::Slice(slice),
-            Part::End => self.is_over = true,
-        }
-        Ok(None)
+        self.is_over |= is_last;
+        self.note(said);
     }
 
     /// The application has ended the request.
@@ -243,6 +222,15 @@ pub enum Content {
     Bytes(Vec<u8>),
     /// A part of a buffer.
     Slice(Slice),
+}
+
+impl From<asking::Content> for Content {
+    fn from(content: asking::Content) -> Content {
+        match content {
+            asking::Content::Bytes(bytes) => Content::Bytes(bytes),
+            asking::Content::Slice(slice) => Content::Slice(slice),
+        }
+    }
 }
 
 impl Content {

@@ -1,27 +1,26 @@
 //! A request as variables of CGI/1.1 (RFC 3875 §4.1), and those beside that PHP and others look for.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use super::passing::passes;
-use super::record::pair;
+use super::record::{pair, push_len};
 use super::rules::Asked;
 use crate::message::request::Request;
 use crate::message::text::{push_address, push_number};
 use crate::secure::Fact;
 
-/// The longest address, of IPv6 with one of IPv4 in it and a zone.
-const ADDRESS_LEN_MAX: usize = 64;
+/// What is the same of all requests.
+const OF_ALL: &[u8] =
+    b"\x11\x07GATEWAY_INTERFACECGI/1.1\x0f\x04SERVER_SOFTWAREexos\x0f\x03REDIRECT_STATUS200";
 
 /// Our end of a connection, and the client's.
 pub type Ends = (SocketAddr, SocketAddr);
 
-/// What is known of a request beside its head.
+/// What is known of a request beside its head and its connection.
 #[derive(Clone, Copy, Debug)]
 pub struct About<'a> {
     /// What is asked of the application.
     pub asked: &'a Asked,
-    /// Our end of the connection, and the client's.
-    pub ends: Ends,
     /// The length of the body, if the request has one.
     pub length: Option<u64>,
     /// What the site calls itself, if it has a name of its own.
@@ -36,11 +35,32 @@ pub struct About<'a> {
     pub tls: Option<&'a exos_tls::About>,
 }
 
-/// Appends the variables of a request.
-pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
+/// Appends the variables of a connection, which are the same for all its requests.
+pub fn push_ends(out: &mut Vec<u8>, (ours, theirs): Ends) {
+    let mut text = Vec::new();
+    for (end, address, port) in [
+        (ours, "SERVER_ADDR", "SERVER_PORT"),
+        (theirs, "REMOTE_ADDR", "REMOTE_PORT"),
+    ] {
+        text.clear();
+        push_address(&mut text, end.ip());
+        pair(out, address.as_bytes(), &[&text]);
+        pair(out, port.as_bytes(), &[shown(&mut text, end.port().into())]);
+    }
+}
+
+/// Appends our address, as the name of a server that is asked by none.
+pub fn push_address_as_name(out: &mut Vec<u8>, address: IpAddr) {
+    let mut text = Vec::new();
+    push_address(&mut text, address);
+    pair(out, b"SERVER_NAME", &[&text]);
+}
+
+/// Appends the variables of a request, but those of its connection. False where neither the site nor its client says by which name it is asked:
+/// it is [our address](push_address_as_name) then.
+pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) -> bool {
     let About {
         asked,
-        ends: (ours, theirs),
         length,
         server_name,
         user,
@@ -50,73 +70,121 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
     } = *about;
     let root = &asked.application.root;
     let (uri, authority) = local_part(request.target);
-    let host = authority.or(request.host);
     let query = uri
         .iter()
         .position(|&b| b == b'?')
         .map_or(&b""[..], |at| &uri[at + 1..]);
-    let mut put = |name: &str, value: &[&[u8]]| pair(out, name.as_bytes(), value);
-    put("GATEWAY_INTERFACE", &[b"CGI/1.1"]);
-    put("SERVER_SOFTWARE", &[b"exos"]);
-    put("SERVER_PROTOCOL", &[request.version.name().as_bytes()]);
-    let mut address = Vec::with_capacity(ADDRESS_LEN_MAX);
-    let mut text = Vec::with_capacity(ADDRESS_LEN_MAX);
-    push_address(&mut address, ours.ip());
-    put("SERVER_ADDR", &[&address]);
-    put("SERVER_PORT", &[shown(&mut text, ours.port().into())]);
+    out.extend_from_slice(OF_ALL);
+    let mut pairs = Pairs::new(out);
+    pairs.put(b"SERVER_PROTOCOL", [request.version.name().as_bytes()]);
+    let host = authority.or(request.host);
     // What a client says of the host counts only where the site does not say who it is.
     let of_client = host.map(name_of).filter(|name| !name.is_empty());
     let name = server_name.or(of_client);
-    put("SERVER_NAME", &[name.unwrap_or(&address)]);
-    text.clear();
-    push_address(&mut text, theirs.ip());
-    put("REMOTE_ADDR", &[&text]);
-    put("REMOTE_PORT", &[shown(&mut text, theirs.port().into())]);
+    if let Some(name) = name {
+        pairs.put(b"SERVER_NAME", [name]);
+    }
     if let Some(user) = user {
-        put("AUTH_TYPE", &[b"Basic"]);
-        put("REMOTE_USER", &[user]);
+        pairs.put(b"AUTH_TYPE", [b"Basic"]);
+        pairs.put(b"REMOTE_USER", [user]);
     }
     if is_encrypted {
-        put("HTTPS", &[b"on"]);
+        pairs.put(b"HTTPS", [b"on"]);
     }
-    for fact in Fact::ALL {
-        if let Some(value) = tls.and_then(|about| fact.value(about, is_early)) {
-            put(fact.variable(), &[value.as_bytes()]);
+    if let Some(about) = tls {
+        for fact in Fact::ALL {
+            if let Some(value) = fact.value(about, is_early) {
+                pairs.put(fact.variable().as_bytes(), [value.as_bytes()]);
+            }
         }
     }
     let scheme: &[u8] = if is_encrypted { b"https" } else { b"http" };
-    put("REQUEST_SCHEME", &[scheme]);
-    put("REQUEST_METHOD", &[request.method_name.as_bytes()]);
+    pairs.put(b"REQUEST_SCHEME", [scheme]);
+    pairs.put(b"REQUEST_METHOD", [request.method_name.as_bytes()]);
     // RFC 9112 §3.2.1: an empty path is sent as "/".
     let has_path = !uri.is_empty() && !uri.starts_with(b"?");
     let slash: &[u8] = if has_path { b"" } else { b"/" };
-    put("REQUEST_URI", &[slash, uri]);
-    put("QUERY_STRING", &[query]);
-    put("DOCUMENT_ROOT", &[root]);
-    put("DOCUMENT_URI", &[&asked.script, &asked.info]);
-    put("SCRIPT_NAME", &[&asked.script]);
-    put("SCRIPT_FILENAME", &[root, &asked.script]);
+    pairs.put(b"REQUEST_URI", [slash, uri]);
+    pairs.put(b"QUERY_STRING", [query]);
+    pairs.put(b"DOCUMENT_ROOT", [root]);
+    pairs.put(b"DOCUMENT_URI", [&asked.script, &asked.info]);
+    pairs.put(b"SCRIPT_NAME", [&asked.script]);
+    pairs.put(b"SCRIPT_FILENAME", [root, &asked.script]);
     if !asked.info.is_empty() {
-        put("PATH_INFO", &[&asked.info]);
-        put("PATH_TRANSLATED", &[root, &asked.info]);
+        pairs.put(b"PATH_INFO", [&asked.info]);
+        pairs.put(b"PATH_TRANSLATED", [root, &asked.info]);
     }
-    // PHP answers nobody but a server that says so (cgi.force_redirect).
-    put("REDIRECT_STATUS", &[b"200"]);
-    let length = length.map_or(&b""[..], |length| shown(&mut text, length));
-    put("CONTENT_LENGTH", &[length]);
+    match length {
+        Some(length) => pairs.put(b"CONTENT_LENGTH", [shown(&mut Vec::new(), length)]),
+        None => pairs.put(b"CONTENT_LENGTH", [b""]),
+    }
     let mut types = request
         .fields
         .iter()
         .filter(|f| f.name.eq_ignore_ascii_case("content-type"));
     let content_type = types.next().map_or(&b""[..], |field| field.value);
-    put("CONTENT_TYPE", &[content_type]);
+    pairs.put(b"CONTENT_TYPE", [content_type]);
     if let Some(host) = host {
-        put("HTTP_HOST", &[host]);
+        pairs.put(b"HTTP_HOST", [host]);
     }
     if is_early {
-        pair(out, b"HTTP_EARLY_DATA", &[b"1"]); // RFC 8470 §5.1.
+        pairs.put(b"HTTP_EARLY_DATA", [b"1"]); // RFC 8470 §5.1.
     }
+    pairs.end();
     push_fields(out, request, is_early);
+    name.is_some()
+}
+
+/// Pairs that are put side by side before they are appended: most are short, and asking for memory for each part of each takes as long as all else.
+struct Pairs<'o> {
+    out: &'o mut Vec<u8>,
+    bytes: [u8; PAIRS_LEN],
+    len: usize,
+}
+
+/// As long as those of a request without long names and paths.
+const PAIRS_LEN: usize = 512;
+
+impl<'o> Pairs<'o> {
+    fn new(out: &'o mut Vec<u8>) -> Pairs<'o> {
+        Pairs {
+            out,
+            bytes: [0; PAIRS_LEN],
+            len: 0,
+        }
+    }
+
+    /// Puts another behind them, whose value is these one behind the other.
+    #[inline(always)]
+    fn put<const N: usize>(&mut self, name: &[u8], value: [&[u8]; N]) {
+        let value_len: usize = value.iter().map(|part| part.len()).sum();
+        let room = self.bytes[self.len..].split_at_mut_checked(2 + name.len() + value_len);
+        let is_short = name.len() < 0x80 && value_len < 0x80;
+        let Some((room, _)) = room.filter(|_| is_short) else {
+            self.append();
+            return pair(self.out, name, &value);
+        };
+        self.len += room.len();
+        let (head, mut rest) = room.split_at_mut(2 + name.len());
+        head[0] = name.len() as u8;
+        head[1] = value_len as u8;
+        head[2..].copy_from_slice(name);
+        for part in value {
+            let (place, behind) = rest.split_at_mut(part.len());
+            place.copy_from_slice(part);
+            rest = behind;
+        }
+    }
+
+    fn append(&mut self) {
+        self.out.extend_from_slice(&self.bytes[..self.len]);
+        self.len = 0;
+    }
+
+    /// All of them are there.
+    fn end(mut self) {
+        self.append();
+    }
 }
 
 /// A number in a text that is used again.
@@ -128,8 +196,6 @@ fn shown(text: &mut Vec<u8>, number: u64) -> &[u8] {
 
 /// The header fields, those of one name together (RFC 3875 §4.1.18). Where we say that a request is early, its client does not.
 fn push_fields(out: &mut Vec<u8>, request: &Request<'_, '_>, is_early: bool) {
-    const PREFIX: &[u8] = b"HTTP_";
-    let mut name = PREFIX.to_vec();
     for (at, field) in request.fields.iter().enumerate() {
         let is_named = |other: &httparse::Header<'_>| other.name.eq_ignore_ascii_case(field.name);
         let is_said = request.fields[..at].iter().any(is_named);
@@ -137,25 +203,33 @@ fn push_fields(out: &mut Vec<u8>, request: &Request<'_, '_>, is_early: bool) {
         if is_said || is_ours || !is_variable(field.name) {
             continue;
         }
+        let mut others = request.fields[at + 1..].iter().filter(|f| is_named(f));
+        if others.next().is_none() {
+            push_field(out, field.name, field.value);
+            continue;
+        }
         // RFC 9113 §8.2.3: the one that is joined in another way.
         let between: &[u8] = match field.name.eq_ignore_ascii_case("cookie") {
             true => b"; ",
             false => b", ",
         };
-        name.truncate(PREFIX.len());
-        name.extend(field.name.bytes().map(|b| match b {
-            b'-' => b'_',
-            b => b.to_ascii_uppercase(),
-        }));
-        let mut others = request.fields[at + 1..].iter().filter(|f| is_named(f));
-        if others.next().is_none() {
-            pair(out, &name, &[field.value]);
-            continue;
-        }
         let values = request.fields[at..].iter().filter(|other| is_named(other));
         let values: Vec<&[u8]> = values.map(|field| field.value).collect();
-        pair(out, &name, &[&values.join(between)]);
+        push_field(out, field.name, &values.join(between));
     }
+}
+
+/// A field of this name, in capitals and with underscores.
+fn push_field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
+    const PREFIX: &[u8] = b"HTTP_";
+    push_len(out, PREFIX.len() + name.len());
+    push_len(out, value.len());
+    out.extend_from_slice(PREFIX);
+    out.extend(name.bytes().map(|b| match b {
+        b'-' => b'_',
+        b => b.to_ascii_uppercase(),
+    }));
+    out.extend_from_slice(value);
 }
 
 /// Whether a field has a variable of its name.

@@ -27,9 +27,7 @@ impl Shared {
         let at = self.applications.choose(&application, 0, now);
         let at = at.unwrap_or_default();
         let address = &application.addresses[at];
-        // Over HTTP nothing is said of our end.
-        let nobody = (std::net::Ipv4Addr::UNSPECIFIED, 0).into();
-        let Some(words) = asking.words(address, (nobody, nobody), Length::NONE, false) else {
+        let Some(words) = asking.head_for(address, Length::NONE, false) else {
             return;
         };
         let (question, time) = (asking.question(), application.timeout);

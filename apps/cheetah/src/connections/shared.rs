@@ -11,6 +11,7 @@ use super::refreshing::Refreshing;
 use super::sent::SentByKernel;
 use super::wait::Ends;
 use crate::applications::Applications;
+use crate::applications::heads::Heads;
 use crate::http::Server;
 use crate::stream::Streams;
 
@@ -70,6 +71,8 @@ pub(super) struct Shared {
     pub(super) server: Server,
     pub(super) streams: Streams,
     pub(super) applications: Applications,
+    /// Heads of applications' answers that come again.
+    pub(super) heads: Heads,
     pub(super) refreshing: Refreshing,
     pub(super) bounds: Bounds,
     pub(super) ends: Ends,
@@ -98,6 +101,7 @@ impl Shared {
             server,
             streams: Streams::default(),
             applications,
+            heads: Heads::default(),
             refreshing: Refreshing::default(),
             bounds: Bounds::default(),
             ends: Ends::default(),

@@ -4,7 +4,7 @@
 
 use std::net::IpAddr;
 
-use exos_buf::Slice;
+use exos_buf::{Buffer, Slice};
 
 use super::asking::{Asking, Said};
 use super::attempt::Attempt;
@@ -14,10 +14,11 @@ use super::logging::log_answer;
 use super::outcome::{Response, Unanswered};
 use super::server::Server;
 use crate::applications::head::Head;
+use crate::applications::heads::Known;
 use crate::applications::proxy;
 use crate::applications::reply::Framing;
 use crate::applications::{Application, Asked};
-use crate::limits::OPENING_LEN;
+use crate::limits::{OPENING_LEN, WORDS_LEN_KEPT};
 use crate::log::{Answer, Unfinished};
 use crate::message::http2::push_lines;
 use crate::message::request::{Body, Request};
@@ -83,7 +84,15 @@ impl Server {
         let more_fields = self.sites.get_mut(site).rule_fields(path);
         let mut asking = Asking::new(asked, exchange, site, server_name, more_fields);
         asking.keeps = keeps;
+        asking.tell_early(request, &mut self.words);
         Err(Unanswered::Asks(Box::new(asking)))
+    }
+
+    /// An application has been asked: what that was said in is used again, where it is no more than others need.
+    pub(crate) fn use_again(&mut self, words: Vec<u8>) {
+        if (1..=WORDS_LEN_KEPT).contains(&words.capacity()) {
+            self.words = words;
+        }
     }
 
     /// The head of a response that an application gives, with room for `content_len` bytes behind it.
@@ -112,6 +121,27 @@ impl Server {
         push_fields(&mut out, asking, head, framing);
         out.extend_from_slice(b"\r\n");
         out
+    }
+
+    /// The head of a response that an application gives, where all of it is ready: for a client of HTTP/1, with a length, and one that comes again.
+    pub(crate) fn ready_head(
+        &mut self,
+        asking: &Asking,
+        known: &Known,
+        framing: Framing,
+        persistent: bool,
+    ) -> Option<[Slice; 2]> {
+        let is_plain = !asking.version.has_streams() && matches!(asking.keeps, Use::None);
+        let is_alike = known.head.length.is_some();
+        let status = known.status.filter(|_| is_plain && is_alike)?;
+        let opening = self.sender.opening(status, asking.manner(persistent))?;
+        let lines = known.lines.get_or_init(|| {
+            let mut lines = Vec::new();
+            push_fields(&mut lines, asking, &known.head, framing);
+            lines.extend_from_slice(b"\r\n");
+            Buffer::from(lines).into()
+        });
+        Some([opening, lines.clone()])
     }
 
     /// Answers a request that no application has answered.

@@ -2,6 +2,7 @@
 //!
 //! Its head is consumed, and kept here beside what is asked.
 
+use std::mem::take;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use exos_inet::{Duration, Instant};
 use super::exchange::Exchange;
 use super::kept::Use;
 use super::response::opening::{Manner, Persistence};
-use crate::applications::head::Head;
+use crate::applications::head::{Head, is_among};
 use crate::applications::proxy::answer::{AnswerError, Question};
 use crate::applications::proxy::redirects::{Own, may_lead, rewrite};
 use crate::applications::proxy::request::{upgrade, upgrades};
@@ -33,6 +34,8 @@ pub struct Asking {
     pub asked: Asked,
     /// The head as it came.
     pub head: Box<[u8]>,
+    /// The variables of one that is about to be asked, but those of its connection; else nothing.
+    early: Vec<u8>,
     /// What comes behind it.
     pub body: Body,
     /// The client waits for leave before it sends the body.
@@ -68,6 +71,26 @@ pub struct Asking {
     tls: Option<Arc<exos_tls::About>>,
 }
 
+/// The ends of a connection, as applications are told of them.
+#[derive(Debug)]
+pub struct ToldEnds {
+    /// Our address.
+    ours: IpAddr,
+    variables: Box<[u8]>,
+}
+
+impl ToldEnds {
+    /// Ours and the client's.
+    pub fn new(ends: variables::Ends) -> ToldEnds {
+        let mut variables = Vec::new();
+        variables::push_ends(&mut variables, ends);
+        ToldEnds {
+            ours: ends.0.ip(),
+            variables: variables.into_boxed_slice(),
+        }
+    }
+}
+
 /// What has been said of an application's answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Said {
@@ -99,6 +122,7 @@ impl Asking {
         Asking {
             user: exchange.user,
             head: Box::default(),
+            early: Vec::new(),
             body: request.body,
             expects_continue: request.expects_continue,
             // A stream has one request: what comes behind it, as of a tunnel that is refused, is none.
@@ -133,6 +157,7 @@ impl Asking {
         Asking {
             user: None,
             head: Box::default(),
+            early: Vec::new(),
             body: Body::Length(0),
             expects_continue: false,
             persistent: false,
@@ -167,11 +192,8 @@ impl Asking {
 
     /// Whether a rule sets a field.
     pub fn is_set(&self, name: &str) -> bool {
-        let lines = self.more_fields.as_ref().map_or(&b""[..], Slice::as_bytes);
-        let mut names = lines
-            .split(|&b| b == b'\n')
-            .filter_map(|line| line.split(|&b| b == b':').next());
-        names.any(|set| set.eq_ignore_ascii_case(name.as_bytes()))
+        let lines = self.more_fields.as_ref();
+        lines.is_some_and(|lines| is_among(lines.as_bytes(), name))
     }
 
     /// The request has a body.
@@ -204,18 +226,10 @@ impl Asking {
         }
     }
 
-    /// What is sent there, before the body: a head of HTTP, or the request's variables. `keeps` has the connection stay open.
+    /// What an upstream is sent before the body: a head of HTTP. `keeps` has the connection stay open.
     /// Nothing where the head is none that is understood: then nothing is to be sent at all, for the body would be taken for a request.
-    pub fn words(
-        &self,
-        to: &Address,
-        ends: variables::Ends,
-        length: Length,
-        keeps: bool,
-    ) -> Option<Vec<u8>> {
-        let Some(proxy) = &self.asked.application.proxy else {
-            return self.variables(ends, length.known);
-        };
+    pub fn head_for(&self, to: &Address, length: Length, keeps: bool) -> Option<Vec<u8>> {
+        let proxy = self.asked.application.proxy.as_ref()?;
         let about = proxy::request::About {
             asked: &self.asked,
             proxy,
@@ -238,11 +252,33 @@ impl Asking {
         Some(out)
     }
 
-    /// What the application is told: the request's variables, in FastCGI's form. Nothing where the head is none that is understood.
-    pub fn variables(&self, ends: variables::Ends, length: Option<u64>) -> Option<Vec<u8>> {
+    /// What an application is told: the request's variables, in FastCGI's form, on a connection with these ends. Nothing where the head is none that is
+    /// understood.
+    pub fn variables(&mut self, ends: &ToldEnds, length: Option<u64>) -> Option<Vec<u8>> {
+        let mut out = match take(&mut self.early) {
+            early if early.is_empty() => {
+                let mut out = Vec::with_capacity(2 * self.head.len() + 512);
+                let mut is_named = false;
+                self.read(|it| is_named = self.push_variables(&mut out, it, length))?;
+                if !is_named {
+                    variables::push_address_as_name(&mut out, ends.ours);
+                }
+                out
+            }
+            early => early,
+        };
+        out.extend_from_slice(&ends.variables);
+        Some(out)
+    }
+
+    fn push_variables(
+        &self,
+        out: &mut Vec<u8>,
+        request: &Request<'_, '_>,
+        length: Option<u64>,
+    ) -> bool {
         let about = About {
             asked: &self.asked,
-            ends,
             length,
             server_name: self.server_name.as_deref(),
             user: self.user.as_deref(),
@@ -250,9 +286,26 @@ impl Asking {
             is_early: self.is_early,
             tls: self.tls.as_deref(),
         };
-        let mut out = Vec::with_capacity(2 * self.head.len() + 512);
-        self.read(|request| variables::push(&mut out, request, &about))?;
-        Some(out)
+        variables::push(out, request, &about)
+    }
+
+    /// Makes the variables of a request as it is parsed, for one that is likely to be asked at once, in memory that was used for others.
+    pub(super) fn tell_early(&mut self, request: &Request<'_, '_>, memory: &mut Vec<u8>) {
+        if self.asked.application.proxy.is_some() || self.has_body() {
+            return;
+        }
+        let mut out = take(memory);
+        out.clear();
+        match self.push_variables(&mut out, request, None) {
+            true => self.early = out,
+            // Our address is not known here.
+            false => *memory = out,
+        }
+    }
+
+    /// It is not asked at once: what waits is its head alone.
+    pub fn waits(&mut self) {
+        self.early = Vec::new();
     }
 
     /// An upstream at this address has answered so: what of it leads to the upstream itself leads here.
@@ -345,7 +398,7 @@ impl Asking {
     // For what is said to the client.
 
     /// The fields that rules set, as lines.
-    pub(super) fn more_fields(&self) -> Option<&Slice> {
+    pub(crate) fn more_fields(&self) -> Option<&Slice> {
         self.more_fields.as_ref()
     }
 

@@ -55,6 +55,15 @@ impl Sender {
         self.openings.push(code, reason, how, out);
     }
 
+    /// The opening of a response of others, which counts; nothing where heads are made for each response.
+    pub(super) fn opening(&mut self, status: Status, how: Manner) -> Option<Slice> {
+        if self.heads_afresh {
+            return None;
+        }
+        self.counters.responses[status as usize] += 1;
+        Some(self.openings.get(status, how))
+    }
+
     /// The time in seconds since 1970 (UTC).
     pub(super) fn now_secs(&self) -> u64 {
         self.openings.now_secs()

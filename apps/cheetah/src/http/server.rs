@@ -34,6 +34,8 @@ pub struct Server {
     pub(super) answers: Answers,
     /// Requests that are to be asked of upstreams for nobody.
     pub(super) refreshes: VecDeque<Box<Asking>>,
+    /// Memory in which an application is asked.
+    pub(super) words: Vec<u8>,
     /// The answer to OPTIONS.
     allowed: Document,
     log: Option<Log>,
@@ -52,6 +54,7 @@ impl Server {
             sender: Sender::new(now_secs),
             answers: Answers::default(),
             refreshes: VecDeque::new(),
+            words: Vec::new(),
             allowed: page::allowed(),
             log: None,
             status_pages: None,

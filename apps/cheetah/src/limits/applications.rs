@@ -53,8 +53,14 @@ pub const OPENING_LEN: usize = 192;
 /// as much.
 pub const JOINED_LEN_MAX: usize = 4 * 1024;
 
+/// Memory for what an application is asked that is used again: browsers say some kilobytes.
+pub const WORDS_LEN_KEPT: usize = 16 * 1024;
+
 /// The longest head of an application's answer: several times the cookies and policies that browsers take.
 pub const APPLICATION_HEAD_LEN_MAX: usize = 32 * 1024;
+
+/// Heads of answers over shared buffers that are remembered as they are told to clients: a site has few that come again and again.
+pub const HEADS_REMEMBERED: usize = 64;
 
 /// Fields in the head of an application's answer.
 pub const APPLICATION_FIELDS_MAX: usize = 128;

@@ -1,7 +1,7 @@
 //! Programs in C that are compiled against the header, linked with the library, and run.
 
 use crate::common::{compile, folder};
-use exos_application::asking::{Link, Part};
+use exos_application::asking::{Content, Link};
 use std::path::Path;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
@@ -56,9 +56,9 @@ fn misuse_of_a_request_is_an_error_and_no_more() {
     let running = program_of_c(&program).arg(&socket).arg("live").spawn();
     let mut running = Running(running.expect("it runs"));
     let mut link = connect(&socket);
-    let (head, content) = ask(&mut link, "/live", Some(b"abc"));
-    assert_eq!(head, "Status: 200\r\nA: b\r\nContent-Length: 1\r\n\r\n");
-    assert_eq!(content, b"x");
+    let (head, length, content) = ask(&mut link, "/live", Some(b"abc"));
+    assert_eq!(head, "Status: 200\r\nA: b\r\n\r\n");
+    assert_eq!((length, &*content), (Some(1), &b"x"[..]));
     drop(link);
     assert!(running.0.wait().expect("it is ours").success());
 }
@@ -74,25 +74,29 @@ fn connect(path: &Path) -> Link {
     }
 }
 
-/// The head and the content of an answer.
-fn ask(link: &mut Link, path: &str, body: Option<&[u8]>) -> (String, Vec<u8>) {
+/// The head of an answer, the length that is said beside it, and the content.
+fn ask(link: &mut Link, path: &str, body: Option<&[u8]>) -> (String, Option<u32>, Vec<u8>) {
     let variables = [&[9, path.len() as u8], &b"PATH_INFO"[..], path.as_bytes()].concat();
-    let (mut head, mut content, until) = (String::new(), Vec::new(), Instant::now() + LONG);
-    let request = link.reserve(0);
+    let (mut head, mut length, mut content) = (String::new(), None, Vec::new());
+    let until = Instant::now() + LONG;
+    let request = link.reserve(0).expect("there are few");
     link.ask(request, &variables, body.is_some());
     body.into_iter()
         .for_each(|body| link.send_body(request, body, true));
     loop {
         while let Some(part) = link.take(request) {
-            match part {
-                Part::Head(bytes) => head = String::from_utf8(bytes).expect("text"),
-                Part::Bytes(bytes) => content.extend(bytes),
-                Part::Slice(slice) => content.extend_from_slice(slice.as_bytes()),
-                Part::Said(_) => {}
-                Part::End => {
-                    link.leave(request);
-                    return (head, content);
-                }
+            if let Some(it) = part.head {
+                head = String::from_utf8(it.bytes.to_vec()).expect("text");
+                length = it.length;
+            }
+            match part.content {
+                Some(Content::Bytes(bytes)) => content.extend(bytes),
+                Some(Content::Slice(slice)) => content.extend_from_slice(slice.as_bytes()),
+                None => {}
+            }
+            if part.is_last {
+                link.leave(request);
+                return (head, length, content);
             }
         }
         assert!(
@@ -125,7 +129,8 @@ fn the_example_answers_and_stops() {
     let mut link = connect(&socket);
     for kind in ["kept", "fresh", "stream"] {
         for len in [0, 1, 5000, 300_000] {
-            let (head, content) = ask(&mut link, &format!("/{kind}/{len}"), None);
+            let (head, length, content) = ask(&mut link, &format!("/{kind}/{len}"), None);
+            assert!(length.is_none_or(|length| length as usize == len));
             assert!(
                 head.starts_with("Status: 200\r\nContent-Type: text/plain\r\n"),
                 "{head}"
@@ -145,9 +150,9 @@ fn the_example_answers_and_stops() {
     // The same piece twice in it, and the first time it was new.
     assert_eq!(link.kept_hits(), 1);
     let body = vec![b'b'; 50_000];
-    assert!(ask(&mut link, "/echo", Some(&body)).1 == body);
+    assert!(ask(&mut link, "/echo", Some(&body)).2 == body);
     assert_eq!(
-        ask(&mut link, "/variables", None).1,
+        ask(&mut link, "/variables", None).2,
         b"PATH_INFO=/variables\n"
     );
     assert_eq!(ask(&mut link, "/nothing", None).0, "Status: 404\r\n\r\n");

@@ -5,12 +5,19 @@ use exos_iolite::Aggregate;
 
 /// The head of an answer: a status and header fields (RFC 3875 §6).
 #[derive(Clone, Debug)]
-pub struct Head(Vec<u8>);
+pub struct Head {
+    lines: Vec<u8>,
+    /// Said beside them, so that heads of pages of other lengths are alike.
+    length: Option<u32>,
+}
 
 impl Head {
     /// A head with this status, from 200 to 599.
     pub fn new(status: u16) -> Self {
-        Self(format!("Status: {status}\r\n").into_bytes())
+        Self {
+            lines: format!("Status: {status}\r\n").into_bytes(),
+            length: None,
+        }
     }
 
     /// With a field more. Line ends in it become spaces.
@@ -23,26 +30,39 @@ impl Head {
                 *byte
             }
         };
-        self.0.extend(name.as_bytes().iter().map(plain));
-        self.0.extend_from_slice(b": ");
-        self.0.extend(value.as_ref().iter().map(plain));
-        self.0.extend_from_slice(b"\r\n");
+        self.lines.extend(name.as_bytes().iter().map(plain));
+        self.lines.extend_from_slice(b": ");
+        self.lines.extend(value.as_ref().iter().map(plain));
+        self.lines.extend_from_slice(b"\r\n");
         self
     }
 
     /// With the length of the content, where that is known before: else it is sent in chunks.
     #[must_use]
     pub fn length(self, length: u64) -> Self {
-        self.field("Content-Length", length.to_string())
+        match u32::try_from(length) {
+            Ok(length) => Self {
+                length: Some(length),
+                ..self
+            },
+            // Of which no record tells.
+            Err(_) => self.field("Content-Length", length.to_string()),
+        }
     }
 
     /// No server takes one of this length: it is sent as 500.
     pub fn is_too_long(&self) -> bool {
-        self.0.len() + 2 > HEAD_LEN_MAX
+        self.lines.len() + 2 > HEAD_LEN_MAX
     }
 
-    pub(super) fn bytes(&self) -> Vec<u8> {
-        [&*self.0, b"\r\n"].concat()
+    /// Its fields, without the empty line behind them.
+    pub(super) fn lines(&self) -> &[u8] {
+        &self.lines
+    }
+
+    /// The length of the content, where that is said beside the fields.
+    pub(super) fn length_said(&self) -> Option<u32> {
+        self.length
     }
 }
 

@@ -132,12 +132,13 @@ impl Application {
 
     /// Answers it.
     pub fn answer(&mut self, id: RequestId, answer: Answer) {
-        let head = answer.head.clone().length(answer.len() as u64);
-        self.begin(id, &head);
-        for (content, is_kept) in answer.parts {
-            self.with(id, |exchange| exchange.send(content, is_kept));
-        }
-        self.end(id);
+        let length = answer.len() as u64;
+        self.with(id, |exchange| {
+            exchange.begin(answer.head.length(length));
+            let parts = answer.parts.into_iter();
+            parts.for_each(|(content, is_kept)| exchange.send(content, is_kept));
+            exchange.end();
+        });
     }
 
     /// Its answer has begun, or ended.
@@ -147,7 +148,7 @@ impl Application {
 
     /// Begins its answer. A second head changes nothing; one that is longer than 32 KiB is 500.
     pub fn begin(&mut self, id: RequestId, head: &Head) {
-        self.with(id, |exchange| exchange.begin(head));
+        self.with(id, |exchange| exchange.begin(head.clone()));
     }
 
     /// Sends content that was made for it. It waits here until the server has room for it.

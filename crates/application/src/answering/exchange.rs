@@ -3,6 +3,7 @@
 use super::account::{Account, Share};
 use super::answer::Head;
 use super::body::Body;
+use super::heads::Heads;
 use super::request::Request;
 use crate::limits::{CONTENT_ROOM, KEPT_BODY_LEN_MAX};
 use crate::outgoing::Outgoing;
@@ -20,7 +21,8 @@ pub(super) struct Exchange {
     is_handed_over: bool,
     /// The application has no memory for it, and has nothing to do with it any more.
     is_refused: bool,
-    head: Option<Vec<u8>>,
+    /// It was not sent.
+    head: Option<Head>,
     has_head: bool,
     /// Content that was not sent, and whether it is kept.
     content: VecDeque<(Aggregate, bool)>,
@@ -160,11 +162,11 @@ impl Exchange {
     }
 
     /// One that no server takes is 500.
-    pub fn begin(&mut self, head: &Head) {
+    pub fn begin(&mut self, head: Head) {
         if !self.has_head && !self.is_ended() {
             self.head = Some(match head.is_too_long() {
-                true => Head::new(500).bytes(),
-                false => head.bytes(),
+                true => Head::new(500),
+                false => head,
             });
             self.has_head = true;
             self.is_dirty = true;
@@ -187,7 +189,9 @@ impl Exchange {
 
     /// The answer is whole. One without a head is 500.
     pub fn end(&mut self) {
-        self.begin(&Head::new(500));
+        if !self.has_head {
+            self.begin(Head::new(500));
+        }
         self.finish(Ending::Whole);
     }
 
@@ -202,7 +206,7 @@ impl Exchange {
             return self.finish(Ending::Broken);
         }
         self.has_head = false;
-        self.begin(&Head::new(status).length(0));
+        self.begin(Head::new(status).length(0));
         self.end();
     }
 
@@ -232,7 +236,7 @@ impl Exchange {
     }
 
     /// Puts into the pipe what may go; true when that was the end.
-    pub fn go_on(&mut self, number: u32, outgoing: &mut Outgoing) -> bool {
+    pub fn go_on(&mut self, number: u32, heads: &mut Heads, outgoing: &mut Outgoing) -> bool {
         self.is_dirty = false;
         if self.body.has_room_to_tell() && !self.is_ended() {
             outgoing.push(Header::room(number, self.body.tell_room()), &[]);
@@ -241,7 +245,7 @@ impl Exchange {
             return false;
         }
         if let Some(head) = self.head.take() {
-            outgoing.push(Header::new(Kind::Head, number, head.len()), &head);
+            heads.push(&head, number, outgoing);
         }
         if self.ending == Ending::Broken {
             outgoing.push(Header::new(Kind::Leave, number, 0), &[]);

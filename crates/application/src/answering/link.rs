@@ -2,15 +2,15 @@
 
 use super::account::Account;
 use super::exchange::{Exchange, Taken};
+use super::heads::Heads;
 use super::request::Request;
 use crate::limits::{
     ANSWER_SLOTS, LOOK_LEN_MAX, LOOK_RECORDS_MAX, OUTGOING_LEN_MAX, SAID_LEN_MAX, VARIABLES_LEN_MAX,
 };
 use crate::outgoing::Outgoing;
-use crate::record::{Decoder, Header, Kind, Piece};
+use crate::record::{Decoder, Header, Kind, slot_of};
 use exos_iolite::{Aggregate, Error, Options, Pool, Read, Receiver, Result, Sender, Trust};
-use std::collections::hash_map::Entry;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 /// What a server has said of a request.
@@ -31,7 +31,9 @@ pub(super) struct Link {
     decoder: Decoder,
     begun: Vec<u8>,
     outgoing: Outgoing,
-    exchanges: HashMap<u32, Exchange>,
+    heads: Heads,
+    /// By what the server's numbers say of places.
+    exchanges: Vec<Option<(u32, Box<Exchange>)>>,
     account: Account,
     /// Those with something to be sent, some perhaps twice.
     dirty: VecDeque<u32>,
@@ -60,7 +62,8 @@ impl Link {
             decoder: Decoder::default(),
             begun: Vec::new(),
             outgoing: Outgoing::new(pool.clone()),
-            exchanges: HashMap::new(),
+            heads: Heads::default(),
+            exchanges: Vec::new(),
             account,
             dirty: VecDeque::new(),
             is_deaf: false,
@@ -68,12 +71,25 @@ impl Link {
     }
 
     pub fn exchange(&self, number: u32) -> Option<&Exchange> {
-        self.exchanges.get(&number)
+        let (known, exchange) = self.exchanges.get(slot_of(number)?)?.as_ref()?;
+        (*known == number).then_some(exchange)
+    }
+
+    fn exchange_mut(&mut self, number: u32) -> Option<&mut Exchange> {
+        let (known, exchange) = self.exchanges.get_mut(slot_of(number)?)?.as_mut()?;
+        (*known == number).then_some(exchange)
+    }
+
+    /// It is over.
+    fn remove(&mut self, number: u32) -> Option<Box<Exchange>> {
+        let place = self.exchanges.get_mut(slot_of(number)?)?;
+        let (_, exchange) = place.take_if(|(known, _)| *known == number)?;
+        Some(exchange)
     }
 
     /// Does something with a request, which may have something to be sent then.
     pub fn with<R>(&mut self, number: u32, act: impl FnOnce(&mut Exchange) -> R) -> Option<R> {
-        let exchange = self.exchanges.get_mut(&number)?;
+        let exchange = self.exchange_mut(number)?;
         let was_dirty = exchange.is_dirty;
         let done = act(exchange);
         if exchange.is_dirty && !was_dirty {
@@ -86,11 +102,11 @@ impl Link {
     pub fn say(&mut self, number: u32, line: &str) {
         // A server that takes nothing is told nothing.
         let has_room = self.outgoing.len() < OUTGOING_LEN_MAX;
-        if has_room && self.exchanges.contains_key(&number) {
+        if has_room && self.exchange(number).is_some() {
             let end = line.floor_char_boundary(SAID_LEN_MAX - 1);
             let line = format!("{}\n", line[..end].trim_end());
             let header = Header::new(Kind::Said, number, line.len());
-            self.outgoing.push(header, line.as_bytes());
+            self.outgoing.push(header, &[line.as_bytes()]);
         }
     }
 
@@ -104,7 +120,7 @@ impl Link {
         if self.is_stuck() {
             return Ok(false);
         }
-        if self.rest.is_empty() {
+        if self.rest.is_empty() && self.decoder.is_at_end() {
             match self.requests.read(LOOK_LEN_MAX)? {
                 Read::Data(data) => self.rest = data,
                 Read::Nothing if !self.is_deaf => return Ok(false),
@@ -115,21 +131,16 @@ impl Link {
             let Some(piece) = self.decoder.next(&mut self.rest)? else {
                 break;
             };
-            self.hear(piece, news)?;
+            let (header, is_end) = (piece.header, piece.is_end);
+            piece.bytes.append_to(&mut self.begun, usize::MAX);
+            self.hear(header, is_end, news)?;
         }
         Ok(true)
     }
 
-    fn hear(&mut self, piece: Piece, news: &mut Vec<News>) -> Result<()> {
-        let Piece {
-            header,
-            bytes,
-            is_end,
-        } = piece;
+    /// Hears a record, or a part of one, whose bytes have been put behind those that had come.
+    fn hear(&mut self, header: Header, is_end: bool, news: &mut Vec<News>) -> Result<()> {
         let number = header.request;
-        if let Some(slice) = bytes {
-            slice.for_each_block(|block| self.begun.extend_from_slice(block));
-        }
         match header.kind {
             Kind::Request => {
                 if self.begun.len() > VARIABLES_LEN_MAX {
@@ -141,7 +152,7 @@ impl Link {
             }
             Kind::Body => self.hear_body(header, is_end, news)?,
             Kind::Leave => {
-                let left = self.exchanges.remove(&number);
+                let left = self.remove(number);
                 if left.is_some_and(|exchange| !exchange.is_refused()) {
                     news.push(News::Left(number));
                 }
@@ -158,15 +169,21 @@ impl Link {
 
     fn begin_exchange(&mut self, header: Header, news: &mut Vec<News>) -> Result<()> {
         let number = header.request;
-        let Entry::Vacant(place) = self.exchanges.entry(number) else {
+        let slot = slot_of(number).ok_or(Error::PeerFault("its request has no number"))?;
+        if self.exchanges.len() <= slot {
+            self.exchanges.resize_with(slot + 1, || None);
+        }
+        let place = &mut self.exchanges[slot];
+        if place.is_some() {
             return Err(Error::PeerFault("it uses the number of another request"));
-        };
+        }
         let request = Request::new(std::mem::take(&mut self.begun), !header.is_last);
-        let exchange = place.insert(Exchange::new(request, &self.account));
+        let exchange = Box::new(Exchange::new(request, &self.account));
         match exchange.is_ended() {
             true => self.dirty.push_back(number),
             false => news.push(News::Request(number)),
         }
+        *place = Some((number, exchange));
         Ok(())
     }
 
@@ -201,11 +218,14 @@ impl Link {
             while self.outgoing.len() < OUTGOING_LEN_MAX
                 && let Some(number) = self.dirty.pop_front()
             {
-                let Some(exchange) = self.exchanges.get_mut(&number) else {
+                let place = slot_of(number).and_then(|slot| self.exchanges.get_mut(slot));
+                let Some((_, exchange)) =
+                    place.and_then(Option::as_mut).filter(|it| it.0 == number)
+                else {
                     continue;
                 };
-                if exchange.go_on(number, &mut self.outgoing) {
-                    self.exchanges.remove(&number);
+                if exchange.go_on(number, &mut self.heads, &mut self.outgoing) {
+                    self.remove(number);
                 } else if exchange.has_become_empty() {
                     news.push(News::Room(number));
                 }
@@ -226,7 +246,10 @@ impl Link {
     pub fn arm(&mut self, _: &mut Vec<News>) -> Result<bool> {
         match self.is_stuck() {
             true => self.answers.arm(),
-            false => Ok(self.requests.arm()? || !self.rest.is_empty()),
+            false => {
+                let is_read = self.rest.is_empty() && self.decoder.is_at_end();
+                Ok(self.requests.arm()? || !is_read)
+            }
         }
     }
 
@@ -253,7 +276,8 @@ impl Link {
 
     /// Its requests that the application has something to do with.
     pub fn numbers(&self) -> impl Iterator<Item = u32> {
-        let known = self.exchanges.iter().filter(|(_, it)| !it.is_refused());
+        let known = self.exchanges.iter().flatten();
+        let known = known.filter(|(_, it)| !it.is_refused());
         known.map(|(number, _)| *number)
     }
 }

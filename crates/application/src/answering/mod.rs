@@ -25,6 +25,7 @@ mod application;
 mod body;
 mod event;
 mod exchange;
+mod heads;
 mod link;
 mod links;
 mod listener;

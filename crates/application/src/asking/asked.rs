@@ -4,31 +4,47 @@ use super::kept::Kept;
 use crate::limits::{
     BODY_ROOM, CONTENT_ROOM, GATHER_LEN_MAX, GATHERED_LEN_MAX, KEPT_LEN_MIN, SAID_LEN_MAX,
 };
-use crate::record::{HEADER_LEN, Header, Kind};
-use exos_iolite::{Error, Result, Slice};
+use crate::record::{Bytes, HEADER_LEN, Header, Kind};
+use exos_iolite::{Error, Result};
 use std::collections::VecDeque;
+use std::rc::Rc;
 
-/// A part of an answer.
+/// What has come of an answer, in this order: any of it may be missing.
 #[derive(Clone, Debug)]
-pub enum Part {
-    /// Its head: header fields of CGI (RFC 3875 §6), whole.
-    Head(Vec<u8>),
-    /// Bytes of its content.
-    Bytes(Vec<u8>),
-    /// A piece of its content.
-    Slice(exos_buf::Slice),
+pub struct Part {
     /// Bytes for the operator.
-    Said(Vec<u8>),
-    /// It is whole.
-    End,
+    pub said: Vec<u8>,
+    /// Its head, whole.
+    pub head: Option<Head>,
+    /// A piece of its content.
+    pub content: Option<Content>,
+    /// It is whole with that.
+    pub is_last: bool,
 }
 
-impl Part {
-    fn content_len(&self) -> usize {
+/// The head of an answer.
+#[derive(Clone, Debug)]
+pub struct Head {
+    /// Header fields of CGI (RFC 3875 §6). What an application sends again is in the same place as before.
+    pub bytes: Rc<[u8]>,
+    /// How long the content is, where that is said beside the fields.
+    pub length: Option<u32>,
+}
+
+/// A piece of an answer's content.
+#[derive(Clone, Debug)]
+pub enum Content {
+    /// Bytes that are nobody else's.
+    Bytes(Vec<u8>),
+    /// A part of a buffer.
+    Slice(exos_buf::Slice),
+}
+
+impl Content {
+    fn len(&self) -> usize {
         match self {
-            Part::Bytes(bytes) => bytes.len(),
-            Part::Slice(slice) => slice.len(),
-            Part::Head(_) | Part::Said(_) | Part::End => 0,
+            Content::Bytes(bytes) => bytes.len(),
+            Content::Slice(slice) => slice.len(),
         }
     }
 }
@@ -36,10 +52,11 @@ impl Part {
 /// A request.
 #[derive(Debug)]
 pub(super) struct Asked {
-    /// What its caller knows it by.
-    pub token: u64,
-    parts: VecDeque<Part>,
     said: Vec<u8>,
+    head: Option<Head>,
+    content: VecDeque<Content>,
+    /// The end has come, and was not taken.
+    has_end: bool,
     /// What the application may still send.
     room: usize,
     /// What was taken since it was told.
@@ -58,12 +75,13 @@ pub(super) struct Asked {
     unsent: VecDeque<(Header, Vec<u8>)>,
 }
 
-impl Asked {
-    pub fn new(token: u64) -> Self {
+impl Default for Asked {
+    fn default() -> Self {
         Self {
-            token,
-            parts: VecDeque::new(),
             said: Vec::new(),
+            head: None,
+            content: VecDeque::new(),
+            has_end: false,
             room: CONTENT_ROOM,
             taken: 0,
             body_room: BODY_ROOM,
@@ -74,6 +92,19 @@ impl Asked {
             is_begun: false,
             unsent: VecDeque::new(),
         }
+    }
+}
+
+impl Asked {
+    /// It is over, and its memory is for the next: of that no more is kept than a short page takes.
+    pub fn reset(&mut self) {
+        let mut content = std::mem::take(&mut self.content);
+        content.clear();
+        content.shrink_to(4);
+        *self = Self {
+            content,
+            ..Self::default()
+        };
     }
 
     /// Nothing more of the answer comes, whether what is there was taken or not.
@@ -143,12 +174,12 @@ impl Asked {
         }
     }
 
-    pub fn head(&mut self, bytes: Vec<u8>) -> Result<()> {
+    pub fn head(&mut self, head: Head) -> Result<()> {
         if self.has_head {
             return Err(Error::PeerFault("it sends a second head"));
         }
         self.has_head = true;
-        self.parts.push_back(Part::Head(bytes));
+        self.head = Some(head);
         Ok(())
     }
 
@@ -168,11 +199,12 @@ impl Asked {
         self.said.extend_from_slice(&bytes[..bytes.len().min(room)]);
     }
 
+    /// A part of the content; `ends` where that is the last.
     pub fn content(
         &mut self,
-        header: Header,
-        bytes: Option<Slice>,
-        is_end: bool,
+        header: &Header,
+        bytes: Bytes<'_>,
+        ends: bool,
         kept: &mut Kept,
     ) -> Result<()> {
         if !self.has_head || self.is_over {
@@ -180,52 +212,57 @@ impl Asked {
                 "it sends content that belongs to no answer",
             ));
         }
-        if let Some(slice) = bytes {
-            let Some(room) = self.room.checked_sub(slice.len()) else {
-                return Err(Error::PeerFault("it sends more than it was given room for"));
-            };
-            self.room = room;
-            let is_kept = header.is_kept && slice.len() >= KEPT_LEN_MIN;
-            if is_kept {
-                self.parts.push_back(Part::Slice(kept.local(&slice)));
-            } else if slice.len() < GATHERED_LEN_MAX {
-                self.gather(&slice);
-            } else {
-                self.parts.push_back(Part::Slice(slice.to_local()));
+        let Some(room) = self.room.checked_sub(bytes.len()) else {
+            return Err(Error::PeerFault("it sends more than it was given room for"));
+        };
+        self.room = room;
+        match bytes {
+            Bytes::Passed(slice) if header.is_kept && slice.len() >= KEPT_LEN_MIN => {
+                self.content.push_back(Content::Slice(kept.local(&slice)));
             }
+            Bytes::Passed(slice) if slice.len() >= GATHERED_LEN_MAX => {
+                self.content.push_back(Content::Slice(slice.to_local()));
+            }
+            few => self.gather(&few),
         }
-        if is_end && header.is_last {
-            self.is_over = true;
-            self.parts.push_back(Part::End);
-        }
+        self.is_over = ends;
+        self.has_end = ends;
         Ok(())
     }
 
     /// Short pieces are put together.
-    fn gather(&mut self, slice: &Slice) {
-        if !matches!(self.parts.back(), Some(Part::Bytes(bytes)) if bytes.len() < GATHER_LEN_MAX) {
-            self.parts.push_back(Part::Bytes(Vec::new()));
-        }
-        if let Some(Part::Bytes(bytes)) = self.parts.back_mut() {
-            let before = bytes.len();
-            bytes.resize(before + slice.len(), 0);
-            slice.copy_to(0, &mut bytes[before..]);
+    fn gather(&mut self, few: &Bytes<'_>) {
+        match self.content.back_mut() {
+            _ if few.is_empty() => {}
+            Some(Content::Bytes(bytes)) if bytes.len() < GATHER_LEN_MAX => {
+                few.append_to(bytes, usize::MAX);
+            }
+            _ => {
+                let mut bytes = Vec::with_capacity(few.len());
+                few.append_to(&mut bytes, usize::MAX);
+                self.content.push_back(Content::Bytes(bytes));
+            }
         }
     }
 
     // What is taken.
 
-    pub fn is_at_end(&self) -> bool {
-        self.said.is_empty() && matches!(self.parts.front(), Some(Part::End))
-    }
-
-    /// The next part, and how much room the application is to be given for that.
+    /// What has come, up to the first piece of content, and how much room the application is to be given for that.
     pub fn take(&mut self) -> Option<(Part, usize)> {
-        if !self.said.is_empty() {
-            return Some((Part::Said(std::mem::take(&mut self.said)), 0));
+        let content = self.content.pop_front();
+        let is_last = self.has_end && self.content.is_empty();
+        self.has_end &= !is_last;
+        let (said, head) = (std::mem::take(&mut self.said), self.head.take());
+        if said.is_empty() && head.is_none() && content.is_none() && !is_last {
+            return None;
         }
-        let part = self.parts.pop_front()?;
-        self.taken += part.content_len();
+        self.taken += content.as_ref().map_or(0, Content::len);
+        let part = Part {
+            said,
+            head,
+            content,
+            is_last,
+        };
         if self.taken < CONTENT_ROOM / 2 || self.is_over {
             return Some((part, 0));
         }

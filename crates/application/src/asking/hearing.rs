@@ -1,10 +1,17 @@
-//! The pipe of answers, at a server: how it comes about, and the records that come out of it.
+//! The pipe of answers, at a server: how it comes about, and what its records say of requests.
 
-use crate::limits::LOOK_LEN_MAX;
-use crate::record::{Decoder, Piece};
+use super::heads::Heads;
+use super::kept::Kept;
+use super::requests::Requests;
+use crate::limits::{HEAD_LEN_MAX, LOOK_LEN_MAX, SAID_LEN_MAX};
+use crate::record::{Decoder, Kind};
 use exos_iolite::{Aggregate, Error, Read, Receiver, Result, Trust};
 use rustix::event::epoll;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+
+/// An application says nothing to a server that it does not take.
+const NO_LINK: &str =
+    "it begins no link: it ends, has as many as it may, or is of another version than this server";
 
 /// How the pipe is.
 #[derive(Debug)]
@@ -15,6 +22,17 @@ enum Pipe {
     Gone,
 }
 
+/// What a record, or a part of one, was.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Heard {
+    /// Something of an answer, perhaps of one that nobody wants.
+    Something,
+    /// The end of an answer.
+    Answer,
+    /// The application is to be asked nothing more.
+    Stop,
+}
+
 /// What is heard of an application.
 #[derive(Debug)]
 pub(super) struct Hearing {
@@ -22,6 +40,10 @@ pub(super) struct Hearing {
     /// What was read and not looked at.
     rest: Aggregate,
     decoder: Decoder,
+    /// What has come of a head or of what is said.
+    begun: Vec<u8>,
+    heads: Heads,
+    kept: Kept,
 }
 
 impl Hearing {
@@ -31,7 +53,15 @@ impl Hearing {
             pipe: Pipe::Awaited(socket),
             rest: Aggregate::new(),
             decoder: Decoder::default(),
+            begun: Vec::new(),
+            heads: Heads::default(),
+            kept: Kept::default(),
         }
+    }
+
+    /// All that was read was looked at.
+    fn is_at_end(&self) -> bool {
+        self.rest.is_empty() && self.decoder.is_at_end()
     }
 
     /// Reads, unless something is there that was not looked at: what one look has before it is bounded.
@@ -40,7 +70,7 @@ impl Hearing {
     ///
     /// The application has ended, or is deaf and has said all; or it breaks the rules.
     pub fn read(&mut self, is_deaf: bool) -> Result<()> {
-        if !self.rest.is_empty() {
+        if !self.is_at_end() {
             return Ok(());
         }
         let read = match &mut self.pipe {
@@ -55,9 +85,65 @@ impl Hearing {
         Ok(())
     }
 
-    /// The next part of a record of what was read.
-    pub fn next(&mut self) -> Result<Option<Piece>> {
-        self.decoder.next(&mut self.rest)
+    /// Hears the next part of a record of what was read; nothing when there is none.
+    ///
+    /// # Errors
+    ///
+    /// The application breaks the rules.
+    pub fn hear<T: Copy>(&mut self, requests: &mut Requests<T>) -> Result<Option<Heard>> {
+        let Some(piece) = self.decoder.next(&mut self.rest)? else {
+            return Ok(None);
+        };
+        let (header, bytes, is_end) = (piece.header, piece.bytes, piece.is_end);
+        let number = header.request;
+        let mut heard = Heard::Something;
+        match header.kind {
+            Kind::Head | Kind::Said => {
+                // A head that is cut off is none, which is its own request's matter; of what is said there is enough.
+                let len_max = match header.kind {
+                    Kind::Head => HEAD_LEN_MAX + 1,
+                    _ => SAID_LEN_MAX,
+                };
+                let room = len_max - self.begun.len();
+                bytes.append_to(&mut self.begun, room);
+                if !is_end {
+                    return Ok(Some(heard));
+                }
+                // Also where nobody wants the answer: the head's number may stand for it in others.
+                let head = match header.kind {
+                    Kind::Head => Some(self.heads.of(&header, &self.begun)?),
+                    _ => None,
+                };
+                match (requests.get_mut(number), head) {
+                    (Some(asked), Some(head)) => asked.head(head)?,
+                    (Some(asked), None) => asked.say(&self.begun),
+                    (None, _) => {}
+                }
+                self.begun.clear();
+            }
+            Kind::Content => {
+                if let Some(asked) = requests.get_mut(number) {
+                    let ends = is_end && header.is_last;
+                    asked.content(&header, bytes, ends, &mut self.kept)?;
+                    heard = if ends { Heard::Answer } else { heard };
+                }
+            }
+            Kind::Room => {
+                let more = header.value as usize;
+                let asked = requests.get_mut(number);
+                asked.map_or(Ok(()), |asked| asked.more_body(more))?;
+            }
+            Kind::Leave => {
+                let asked = requests.get_mut(number);
+                asked.map_or(Ok(()), |asked| asked.break_off())?;
+            }
+            Kind::Stop => return Ok(Some(Heard::Stop)),
+            Kind::Request | Kind::Body => {
+                return Err(Error::PeerFault("it sends what servers send"));
+            }
+        }
+        requests.tell(number);
+        Ok(Some(heard))
     }
 
     /// Its descriptor was readable.
@@ -66,7 +152,12 @@ impl Hearing {
             Pipe::Awaited(socket) => {
                 let _ = epoll::delete(epoll, &socket);
                 // What it sends is copied before anybody looks at it, by us.
-                let receiver = Receiver::accept(socket, Trust::Trusted)?.of_one_pool();
+                let receiver =
+                    Receiver::accept(socket, Trust::Trusted).map_err(|error| match error {
+                        Error::PeerGone => Error::PeerFault(NO_LINK),
+                        error => error,
+                    });
+                let receiver = receiver?.of_one_pool();
                 watch(epoll, receiver.as_fd(), number)?;
                 self.pipe = Pipe::Here(Box::new(receiver));
             }
@@ -81,10 +172,16 @@ impl Hearing {
 
     /// Has its descriptor be readable when something comes; true when something is there.
     pub fn arm(&mut self) -> Result<bool> {
+        let is_at_end = self.is_at_end();
         match &mut self.pipe {
-            Pipe::Here(receiver) => Ok(receiver.arm()? || !self.rest.is_empty()),
+            Pipe::Here(receiver) => Ok(receiver.arm()? || !is_at_end),
             Pipe::Awaited(_) | Pipe::Gone => Ok(false),
         }
+    }
+
+    /// Pieces of content that were known, and not copied.
+    pub fn kept_hits(&self) -> u64 {
+        self.kept.hits()
     }
 }
 

@@ -4,36 +4,30 @@
 //! was asked or taken. A link that has failed has what came before; nothing more comes, and it is to be dropped with its last request.
 
 use super::asked::{Asked, Part};
-use super::hearing::{Hearing, watch};
-use super::kept::Kept;
+use super::hearing::{Heard, Hearing, watch};
+use super::requests::Requests;
 use super::sending::Sending;
-use crate::limits::{HEAD_LEN_MAX, LOOK_RECORDS_MAX, REQUEST_BUFFERS, REQUEST_SLOTS, SAID_LEN_MAX};
-use crate::record::{Header, Kind, Piece};
+use crate::limits::{LOOK_RECORDS_MAX, REQUEST_BUFFERS, REQUEST_SLOTS};
+use crate::record::{Header, Kind};
 use crate::socket::connect_to;
 use exos_iolite::{Error, Options, Pool, Result, Sender, Shape};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
-use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 const SENDER: u64 = 0;
 const ANSWERS: u64 = 1;
 
-/// A link to an application.
+/// A link to an application. Its caller knows each request by a `T`.
 #[derive(Debug)]
-pub struct Link {
+pub struct Link<T = u64> {
     epoll: OwnedFd,
     /// What is sent; nothing any more when the link has failed.
     sending: Option<Sending>,
     /// What is heard; nothing any more when the link has failed.
     hearing: Option<Hearing>,
-    /// What has come of a head or of what is said.
-    begun: Vec<u8>,
-    kept: Kept,
-    asked: HashMap<u32, Asked>,
-    next: u32,
-    news: VecDeque<u32>,
+    requests: Requests<T>,
     /// The application takes nothing any more.
     is_deaf: bool,
     /// The application is to be asked nothing more.
@@ -42,13 +36,13 @@ pub struct Link {
     answered: u64,
 }
 
-impl Link {
+impl<T: Copy> Link<T> {
     /// Connects to the application at a Unix socket. Never waits.
     ///
     /// # Errors
     ///
     /// Nobody listens there, as many as may wait to be accepted do so (`EAGAIN`), or memory or descriptors are missing.
-    pub fn connect(path: &Path) -> Result<Link, Errno> {
+    pub fn connect(path: &Path) -> Result<Self, Errno> {
         let (requests, answers) = connect_to(path)?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let begin = || {
@@ -67,11 +61,7 @@ impl Link {
             epoll,
             sending: Some(sending),
             hearing: Some(Hearing::new(answers)),
-            begun: Vec::new(),
-            kept: Kept::default(),
-            asked: HashMap::new(),
-            next: 1,
-            news: VecDeque::new(),
+            requests: Requests::new(),
             is_deaf: false,
             is_stopping: false,
             failure: None,
@@ -81,15 +71,9 @@ impl Link {
 
     // Requests.
 
-    /// A number for a request, of which news are told by this token.
-    pub fn reserve(&mut self, token: u64) -> u32 {
-        while self.asked.contains_key(&self.next) {
-            self.next = self.next.wrapping_add(1);
-        }
-        let request = self.next;
-        self.next = self.next.wrapping_add(1);
-        self.asked.insert(request, Asked::new(token));
-        request
+    /// A number for a request, of which news are told by this token; nothing where the link carries as many as it can.
+    pub fn reserve(&mut self, token: T) -> Option<u32> {
+        self.requests.begin(token)
     }
 
     /// Asks: variables in FastCGI's form; `has_body` when [`send_body`](Self::send_body) follows.
@@ -100,7 +84,7 @@ impl Link {
 
     /// Sends a part of a request's body, for which there is [room](Self::body_room).
     pub fn send_body(&mut self, request: u32, bytes: &[u8], is_last: bool) {
-        if let Some(asked) = self.asked.get_mut(&request) {
+        if let Some(asked) = self.requests.get_mut(request) {
             asked.sends_body(bytes.len());
             let header = Header::new(Kind::Body, request, bytes.len());
             self.send_or_queue(request, header.last(is_last), bytes);
@@ -109,7 +93,8 @@ impl Link {
 
     /// A record of a request goes with what is put together now, or waits in line with it.
     fn send_or_queue(&mut self, request: u32, header: Header, bytes: &[u8]) {
-        let (Some(asked), Some(sending)) = (self.asked.get_mut(&request), &mut self.sending) else {
+        let (Some(asked), Some(sending)) = (self.requests.get_mut(request), &mut self.sending)
+        else {
             return; // A link that has failed sends nothing.
         };
         if sending.push_now(header, bytes) {
@@ -129,12 +114,12 @@ impl Link {
 
     /// How much of its body the application takes.
     pub fn body_room(&self, request: u32) -> usize {
-        self.asked.get(&request).map_or(0, Asked::body_room)
+        self.requests.get(request).map_or(0, Asked::body_room)
     }
 
-    /// The next part of an answer.
+    /// What has come of an answer, up to the first piece of its content.
     pub fn take(&mut self, request: u32) -> Option<Part> {
-        let (part, more) = self.asked.get_mut(&request)?.take()?;
+        let (part, more) = self.requests.get_mut(request)?.take()?;
         if more > 0 {
             self.push(Header::room(request, more));
         }
@@ -143,27 +128,22 @@ impl Link {
 
     /// The application has given an answer up: nothing more comes than what is there.
     pub fn is_broken(&self, request: u32) -> bool {
-        self.asked.get(&request).is_some_and(Asked::is_broken)
+        self.requests.get(request).is_some_and(Asked::is_broken)
     }
 
-    /// Nothing of an answer is left but its end, which has come.
-    pub fn is_at_end(&self, request: u32) -> bool {
-        self.asked.get(&request).is_some_and(Asked::is_at_end)
-    }
-
-    /// Nobody wants a request's answer, or it was taken whole.
-    pub fn leave(&mut self, request: u32) {
-        let Some(asked) = self.asked.remove(&request) else {
-            return;
-        };
+    /// Nobody wants a request's answer, or it was taken whole: gives the token.
+    pub fn leave(&mut self, request: u32) -> Option<T> {
+        let asked = self.requests.get(request)?;
+        let is_under_way = asked.is_begun && !asked.is_over();
         if asked.has_unsent()
             && let Some(sending) = &mut self.sending
         {
             sending.forget(request);
         }
-        if asked.is_begun && !asked.is_over() {
+        if is_under_way {
             self.push(Header::new(Kind::Leave, request, 0));
         }
+        self.requests.end(request)
     }
 
     // The loop.
@@ -182,15 +162,17 @@ impl Link {
         if has_rung {
             self.hear_bells()?;
         }
-        if let Some(hearing) = &mut self.hearing {
-            hearing.read(self.is_deaf)?;
-        }
+        let Some(hearing) = &mut self.hearing else {
+            return Ok(());
+        };
+        hearing.read(self.is_deaf)?;
         for _ in 0..LOOK_RECORDS_MAX {
-            let next = self.hearing.as_mut().map(Hearing::next).transpose()?;
-            let Some(piece) = next.flatten() else {
-                break;
-            };
-            self.hear(piece)?;
+            match hearing.hear(&mut self.requests)? {
+                None => break,
+                Some(Heard::Something) => {}
+                Some(Heard::Answer) => self.answered += 1,
+                Some(Heard::Stop) => self.is_stopping = true,
+            }
         }
         Ok(())
     }
@@ -211,63 +193,9 @@ impl Link {
         Ok(())
     }
 
-    fn hear(&mut self, piece: Piece) -> Result<()> {
-        let (header, bytes, is_end) = (piece.header, piece.bytes, piece.is_end);
-        if header.kind == Kind::Stop {
-            self.is_stopping = true;
-            return Ok(());
-        }
-        let Some(asked) = self.asked.get_mut(&header.request) else {
-            // One that was left: what was under way of it is nobody's.
-            self.begun.clear();
-            return Ok(());
-        };
-        match header.kind {
-            Kind::Content => {
-                asked.content(header, bytes, is_end, &mut self.kept)?;
-                self.answered += u64::from(is_end && header.is_last);
-            }
-            Kind::Head | Kind::Said => {
-                // A head that is cut off is none, which is its own request's matter; of what is said there is enough.
-                let len_max = match header.kind {
-                    Kind::Head => HEAD_LEN_MAX + 1,
-                    _ => SAID_LEN_MAX,
-                };
-                if let Some(slice) = bytes {
-                    let before = self.begun.len();
-                    let len = slice.len().min(len_max.saturating_sub(before));
-                    self.begun.resize(before + len, 0);
-                    slice.copy_to(0, &mut self.begun[before..]);
-                }
-                if is_end {
-                    let whole = std::mem::take(&mut self.begun);
-                    match header.kind {
-                        Kind::Head => asked.head(whole)?,
-                        _ => asked.say(&whole),
-                    }
-                }
-            }
-            Kind::Room => asked.more_body(header.value as usize)?,
-            Kind::Leave => asked.break_off()?,
-            Kind::Request | Kind::Body | Kind::Stop => {
-                return Err(Error::PeerFault("it sends what servers send"));
-            }
-        }
-        if !std::mem::replace(&mut asked.is_told, true) {
-            self.news.push_back(header.request);
-        }
-        Ok(())
-    }
-
     /// The token of the next request with news; all have such when the link has failed.
-    pub fn poll(&mut self) -> Option<u64> {
-        while let Some(request) = self.news.pop_front() {
-            if let Some(asked) = self.asked.get_mut(&request) {
-                asked.is_told = false;
-                return Some(asked.token);
-            }
-        }
-        None
+    pub fn poll(&mut self) -> Option<T> {
+        self.requests.poll()
     }
 
     /// Sends what there is to be sent, and has the descriptor be readable when there is more to hear. True when there is already.
@@ -279,15 +207,15 @@ impl Link {
             Ok(has_more) => has_more,
             Err(error) => {
                 self.fail(error);
-                !self.news.is_empty()
+                self.requests.has_news()
             }
         }
     }
 
     fn send(&mut self) -> Result<bool> {
         let mut has_more = false;
-        let asked = &mut self.asked;
-        let next_of = |request| asked.get_mut(&request).and_then(Asked::next_unsent);
+        let requests = &mut self.requests;
+        let next_of = |request| requests.get_mut(request).and_then(Asked::next_unsent);
         let Some(sending) = &mut self.sending else {
             return Ok(false);
         };
@@ -310,16 +238,10 @@ impl Link {
         self.failure = Some(error);
         // What came for its requests is in memory of ours.
         self.hearing = None;
-        self.kept = Kept::default();
         if let Some(sending) = self.sending.take() {
             sending.abandon();
         }
-        for (request, asked) in &mut self.asked {
-            asked.forget_unsent();
-            if !std::mem::replace(&mut asked.is_told, true) {
-                self.news.push_back(*request);
-            }
-        }
+        self.requests.tell_all(Asked::forget_unsent);
     }
 
     // Getters.
@@ -331,8 +253,14 @@ impl Link {
 
     /// Bytes that wait for the application, which has made room for [`written`](Self::written) bytes before.
     pub fn unsent_len(&self) -> usize {
-        let waiting = self.asked.values().map(Asked::unsent_len);
-        self.sending.as_ref().map_or(0, Sending::len) + waiting.sum::<usize>()
+        let Some(sending) = &self.sending else {
+            return 0;
+        };
+        let waiting = match sending.has_line() {
+            true => self.requests.iter().map(Asked::unsent_len).sum(),
+            false => 0,
+        };
+        sending.len() + waiting
     }
 
     /// Bytes that were written into the pipe.
@@ -359,7 +287,7 @@ impl Link {
 
     /// Requests that were not left.
     pub fn requests(&self) -> usize {
-        self.asked.len()
+        self.requests.len()
     }
 
     /// Answers that have come whole.
@@ -369,11 +297,11 @@ impl Link {
 
     /// Pieces of content that were known, and not copied.
     pub fn kept_hits(&self) -> u64 {
-        self.kept.hits()
+        self.hearing.as_ref().map_or(0, Hearing::kept_hits)
     }
 }
 
-impl AsFd for Link {
+impl<T> AsFd for Link<T> {
     /// Readable when there is something to hear.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()

@@ -37,7 +37,7 @@ impl Sending {
     pub fn push_now(&mut self, header: Header, bytes: &[u8]) -> bool {
         let has_room = self.waiting.is_empty() && self.outgoing.len() < OUTGOING_LEN_MAX;
         if has_room {
-            self.outgoing.push(header, bytes);
+            self.outgoing.push(header, &[bytes]);
         }
         has_room
     }
@@ -68,7 +68,7 @@ impl Sending {
                 && let Some(request) = self.waiting.pop_front()
             {
                 if let Some((header, bytes)) = next_of(request) {
-                    self.outgoing.push(header, &bytes);
+                    self.outgoing.push(header, &[&bytes]);
                 }
             }
             self.written += self.outgoing.write(&mut self.sender)? as u64;
@@ -88,6 +88,11 @@ impl Sending {
     pub fn woken(&mut self) -> bool {
         self.sender.woken();
         self.sender.is_peer_gone()
+    }
+
+    /// Some requests wait with their records.
+    pub fn has_line(&self) -> bool {
+        !self.waiting.is_empty()
     }
 
     /// Bytes that were put together and not written.

@@ -1,6 +1,6 @@
 //! An application on a thread of its own, and a server's link to it.
 
-use exos_application::asking::{Link, Part};
+use exos_application::asking::{Content, Link, Part};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -28,6 +28,8 @@ pub struct Server {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Got {
     pub head: String,
+    /// The length that is said beside that.
+    pub length: Option<usize>,
     pub content: Vec<u8>,
     pub said: String,
     pub is_whole: bool,
@@ -46,9 +48,14 @@ impl Server {
         }
     }
 
+    /// A number for a request.
+    pub fn reserve(&mut self) -> u32 {
+        self.link.reserve(0).expect("there are few")
+    }
+
     /// Asks for a path.
     pub fn ask(&mut self, path: &str) -> u32 {
-        let request = self.link.reserve(0);
+        let request = self.reserve();
         self.link.ask(request, &variables(path), false);
         request
     }
@@ -69,13 +76,13 @@ impl Server {
         let (mut got, until) = (Got::default(), Instant::now() + LONG);
         loop {
             while let Some(part) = self.link.take(request) {
-                match part {
-                    Part::Head(bytes) => got.head = String::from_utf8(bytes).expect("text"),
-                    Part::Bytes(bytes) => got.content.extend(bytes),
-                    Part::Slice(slice) => got.content.extend_from_slice(slice.as_bytes()),
-                    Part::Said(bytes) => got.said += &String::from_utf8_lossy(&bytes),
-                    Part::End => got.is_whole = true,
+                got.said += &String::from_utf8_lossy(&part.said);
+                if let Some(head) = &part.head {
+                    got.head = String::from_utf8(head.bytes.to_vec()).expect("text");
+                    got.length = head.length.map(|length| length as usize);
                 }
+                got.is_whole |= part.is_last;
+                got.content.extend(content(part));
             }
             if got.is_whole || self.link.is_broken(request) || self.link.failure().is_some() {
                 self.link.leave(request);
@@ -98,6 +105,15 @@ impl Server {
             assert!(Instant::now() < until, "it does not come to that");
             self.turn();
         }
+    }
+}
+
+/// The bytes of a part's content.
+pub fn content(part: Part) -> Vec<u8> {
+    match part.content {
+        Some(Content::Bytes(bytes)) => bytes,
+        Some(Content::Slice(slice)) => slice.as_bytes().to_vec(),
+        None => Vec::new(),
     }
 }
 

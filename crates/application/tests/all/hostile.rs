@@ -1,10 +1,11 @@
 //! One of both does not keep to the rules: the other goes on with the next.
 
-use crate::common::{LONG, Server, pattern, socket, variables};
+use crate::common::{LONG, Server, content, pattern, socket, variables};
 use exos_application::limits::{
-    BEGINNING_MAX, BODY_ROOM, CONTENT_ROOM, DRAFT_LEN, HEAD_LEN_MAX, OUTGOING_LEN_MAX, SAID_LEN_MAX,
+    BEGINNING_MAX, BODY_ROOM, CONTENT_ROOM, DRAFT_LEN, HEAD_LEN_MAX, NUMBERED_LEN_MAX,
+    OUTGOING_LEN_MAX, REQUESTS_MAX, SAID_LEN_MAX,
 };
-use exos_application::record::{Header, Kind};
+use exos_application::record::{HELLO, Header, Kind};
 use exos_application::{Answer, Application, Head};
 use exos_iolite::{Aggregate, Error, Options, Pool, Read, Receiver, Sender, Shape, Trust, Wait};
 use rustix::net::{
@@ -68,6 +69,17 @@ fn an_application_that_breaks_the_rules_is_left() {
     for (what, said) in [
         ("no record", vec![9; 16]),
         (
+            "a head that was not sent",
+            record(Header::new(Kind::Head, 1, 0).of_head(1, None), b""),
+        ),
+        (
+            "a number for a long head",
+            record(
+                Header::new(Kind::Head, 1, NUMBERED_LEN_MAX + 1).of_head(1, None),
+                &[b'x'; NUMBERED_LEN_MAX + 1],
+            ),
+        ),
+        (
             "flags that mean nothing",
             vec![5, 8, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
         ),
@@ -120,12 +132,13 @@ fn an_application_that_breaks_the_rules_is_left() {
 #[test]
 fn requests_that_nobody_made_are_nobodys() {
     let page = pattern(3000);
-    let other = Header::new(Kind::Head, 77, 10);
+    let other = Header::new(Kind::Head, 77, 4).of_head(1, None);
     let said = [
-        record(other, &[7; 10]),
+        record(other, b"\r\n\r\n"),
         record(Header::new(Kind::Content, 4_000_000_000, 3000), &page),
         record(Header::room(55, BODY_ROOM), b""),
-        head(),
+        // The head of one that nobody made has a number all the same.
+        record(Header::new(Kind::Head, 1, 0).of_head(1, None), b""),
         record(Header::new(Kind::Content, 1, 3000).last(true), &page),
     ];
     let path = socket();
@@ -185,7 +198,7 @@ fn connect(path: &Path) -> (Sender, Receiver, Pool) {
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     let fds = [theirs.as_fd()];
     assert!(ancillary.push(SendAncillaryMessage::ScmRights(&fds)));
-    let hello = [IoSlice::new(b"exos-application")];
+    let hello = [IoSlice::new(&HELLO)];
     sendmsg(&made, &hello, &mut ancillary, SendFlags::empty()).expect("it reads");
     drop(theirs);
     let pool = Pool::new("hostile", Shape::of(64)).expect("memory");
@@ -203,6 +216,9 @@ fn a_server_that_breaks_the_rules_is_left() {
     for said in [
         vec![9; 16],
         [ask(1), ask(2), ask(1)].concat(),
+        ask(0),
+        // Of which the server says that they have the same place.
+        [ask(1), ask(1 + REQUESTS_MAX as u32 + 1)].concat(),
         record(Header::new(Kind::Head, 1, 0), b""),
         // A body beyond what there is room for.
         [
@@ -261,8 +277,10 @@ fn a_server_that_takes_no_answers_is_not_heard_on() {
     let most = exos_application::limits::ANSWER_SLOTS * DRAFT_LEN + 16 * OUTGOING_LEN_MAX;
     loop {
         let ask = |_| {
-            number += 1;
-            record(Header::new(Kind::Request, number, 12), &variables("/"))
+            // Each is answered at once, so that its number can be another's.
+            number = number % REQUESTS_MAX as u32 + 1;
+            let header = Header::new(Kind::Request, number, 12).last(true);
+            record(header, &variables("/"))
         };
         let many: Vec<u8> = (0..2000).flat_map(ask).collect();
         let mut many: Aggregate = pool.copy(&many).expect("room");
@@ -286,6 +304,8 @@ fn those_that_are_no_servers_are_left() {
     for said in [
         &b""[..],
         b"GET / HTTP/1.1\r\n\r\n",
+        &HELLO,
+        // The version before.
         b"exos-application",
         &[0; 1000],
     ] {
@@ -345,7 +365,7 @@ fn an_application_that_reads_nothing_costs_what_its_requests_do() {
     let mut server = Server::new(&path);
     let (variables, body) = (vec![b'v'; 16 * 1024], vec![b'b'; BODY_ROOM]);
     for _ in 0..3000 {
-        let request = server.link.reserve(0);
+        let request = server.reserve();
         server.link.ask(request, &variables, true);
         server.link.send_body(request, &body, true);
         server.link.flush();
@@ -393,7 +413,11 @@ fn an_application_without_buffers_answers_on() {
     let mut server = Server::new(&path);
     // It takes all buffers, of which the last wait for room that nobody gives.
     let slow = server.ask("/long");
-    server.await_true(|link| link.take(slow).is_some());
+    let mut first = None;
+    server.await_true(|link| {
+        first = link.take(slow);
+        first.is_some()
+    });
     for n in 0..20 {
         let request = server.ask(if n % 2 == 0 { "/long" } else { "/" });
         let got = server.take(request);
@@ -405,6 +429,7 @@ fn an_application_without_buffers_answers_on() {
         assert!(server.link.failure().is_none());
     }
     let rest = server.take(slow);
-    assert!(rest.is_whole && rest.content == pattern(8 << 16));
+    let all = [first.map(content).unwrap_or_default(), rest.content].concat();
+    assert!(rest.is_whole && all == pattern(8 << 16));
     std::fs::remove_file(path).expect("its socket");
 }

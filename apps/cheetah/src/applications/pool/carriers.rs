@@ -5,6 +5,8 @@ use exos_inet::Instant;
 use exos_inet::tcp::{ConnectionId, Reason};
 use rustix::io::Errno;
 
+use super::group::{Left, Waiting};
+use super::groups::GroupId;
 use super::links::{Links, RequestId};
 use super::upstreams::Upstreams;
 use crate::applications::application::{Address, Application};
@@ -48,13 +50,21 @@ pub struct Carriers {
 }
 
 impl Carriers {
-    /// Begins a request with these variables, or over HTTP with this head; `keeps` has a connection stay open behind it.
-    pub fn begin(&mut self, upstream: Upstream, variables: Vec<u8>, has_body: bool, keeps: bool) {
+    /// Begins a request with these variables, or over HTTP with this head; `keeps` has a connection stay open behind it. Gives the memory of what was
+    /// said back, where it is not needed.
+    pub fn begin(
+        &mut self,
+        upstream: Upstream,
+        words: Vec<u8>,
+        has_body: bool,
+        keeps: bool,
+    ) -> Vec<u8> {
+        let mut words = words;
         match upstream {
             Upstream::Fastcgi(connection) => {
-                let mut records = Vec::with_capacity(variables.len() + 64);
+                let mut records = Vec::with_capacity(words.len() + 64);
                 record::begin(&mut records, keeps);
-                record::part(&mut records, Stream::Params, &variables);
+                record::part(&mut records, Stream::Params, &words);
                 record::end(&mut records, Stream::Params);
                 if !has_body {
                     record::end(&mut records, Stream::Stdin);
@@ -62,14 +72,15 @@ impl Carriers {
                 self.upstreams.send(connection, records);
             }
             Upstream::Http(connection) => {
-                debug_assert!(variables.ends_with(b"\r\n\r\n"), "a head comes first");
-                self.upstreams.send(connection, variables);
+                debug_assert!(words.ends_with(b"\r\n\r\n"), "a head comes first");
+                self.upstreams.send(connection, std::mem::take(&mut words));
             }
-            Upstream::Request(request) => self.links.ask(request, &variables, has_body),
+            Upstream::Request(request) => self.links.ask(request, &words, has_body),
         }
         if let Some(connection) = upstream.connection().filter(|_| !has_body) {
             self.upstreams.write_now(connection);
         }
+        words
     }
 
     /// Sends a part of its body.
@@ -125,14 +136,9 @@ impl Carriers {
         self.upstreams.consume(connection, count);
     }
 
-    /// Takes the next part of the answer to a request on a link.
+    /// Takes what has come of the answer to a request on a link, up to the first piece of its content.
     pub fn take_part(&mut self, request: RequestId) -> Option<Part> {
         self.links.take(request)
-    }
-
-    /// Of the answer to a request on a link there is nothing left but its end, which has come.
-    pub fn is_at_end(&self, request: RequestId) -> bool {
-        self.links.is_at_end(request)
     }
 
     /// Why nothing more comes than what is there, if so.
@@ -171,20 +177,21 @@ impl Carriers {
         &mut self,
         application: &Application,
         address: &Address,
-        client: ConnectionId,
+        group: GroupId,
+        asks: &Waiting,
         now: Instant,
     ) -> Result<(Upstream, bool), Errno> {
         if let Address::Shared(path) = address {
             let timeout = application.timeout;
-            let (begun, is_new) = self.links.begin(path, client, timeout, now)?;
+            let (begun, is_new) = self.links.begin(path, group, asks, timeout, now)?;
             return Ok((Upstream::Request(begun), is_new));
         }
-        let connection = self.upstreams.connect(address, client)?;
+        let connection = self.upstreams.connect(address, group, asks)?;
         Ok((Upstream::of(address, connection), true))
     }
 
-    /// Closes a connection, or leaves a request, and gives its application's address.
-    pub(super) fn leave(&mut self, upstream: Upstream) -> Option<Address> {
+    /// Closes a connection, or leaves a request, and gives what it had of its group.
+    pub(super) fn leave(&mut self, upstream: Upstream) -> Option<Left> {
         match upstream {
             Upstream::Fastcgi(connection) | Upstream::Http(connection) => {
                 self.upstreams.leave(connection)

@@ -21,7 +21,8 @@ impl Applications {
         let in_turn = (0..count).map(|at| (self.chosen + at) % count);
         let untried = in_turn.filter(|at| tried & 1 << at == 0);
         let chosen = untried.min_by_key(|at| {
-            let group = self.groups.get(&application.addresses[*at]);
+            let group = self.groups.find(&application.addresses[*at]);
+            let group = group.and_then(|id| self.groups.get(id));
             let rests = |until: Instant| now < until;
             let is_out = self.checks.is_out(&application.addresses[*at]);
             group.map_or((is_out, false, 0), |group| {
@@ -29,7 +30,8 @@ impl Applications {
                 (is_out, is_resting, group.outstanding())
             })
         })?;
-        if let Some(group) = self.groups.get_mut(&application.addresses[chosen])
+        if let Some(id) = self.groups.find(&application.addresses[chosen])
+            && let Some(group) = self.groups.get_mut(id)
             && group.rests_until.is_some_and(|until| until <= now)
         {
             // All others would follow, for it has nothing to do, and each of them fail.
@@ -50,7 +52,8 @@ impl Applications {
 
     /// An upstream has answered.
     pub fn end_rest(&mut self, address: &Address) {
-        if let Some(group) = self.groups.get_mut(address) {
+        let group = self.groups.find(address);
+        if let Some(group) = group.and_then(|id| self.groups.get_mut(id)) {
             group.rests_until = None;
         }
     }

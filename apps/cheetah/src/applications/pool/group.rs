@@ -3,12 +3,12 @@
 //! A client waits in `waiting` or in `ready`. [`Group::wake`] moves those for whom there is room from the one to the other,
 //! and is to be called after whatever makes room.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 
 use exos_inet::tcp::ConnectionId;
 use exos_inet::{Duration, Instant};
 
-use super::carriers::Upstream;
+use super::groups::GroupId;
 use super::shares::{Shares, share_of};
 use crate::limits::{APPLICATION_WAITING_MAX, TUNNELS_MAX, WARNINGS_MAX};
 use crate::site::rules::access::peer::Peer;
@@ -21,7 +21,7 @@ pub(super) struct Group {
     /// Whose requests the others carry.
     pub(super) shares: Shares,
     /// Connections that speak another protocol: they carry no request any more, and may stand for hours.
-    tunnels: HashSet<Upstream>,
+    tunnels: usize,
     /// Whose they are.
     tunnel_shares: Shares,
     pub(super) waiting: VecDeque<Waiting>,
@@ -35,6 +35,16 @@ pub(super) struct Group {
     told_at: Option<Instant>,
     /// Since when lines of its own were told, and how many.
     warned: Option<(Instant, usize)>,
+}
+
+/// What a connection or a request that was left had of its group.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Left {
+    pub(super) group: GroupId,
+    /// Whose request it carried, if that is counted.
+    pub(super) peer: Option<Peer>,
+    /// It spoke another protocol.
+    pub(super) is_tunnel: bool,
 }
 
 /// A connection that is kept without a request.
@@ -68,36 +78,38 @@ impl Group {
 
     /// Connections that carry a request.
     pub(super) fn carrying(&self) -> usize {
-        self.open - self.idle.len() - self.tunnels.len()
+        self.open - self.idle.len() - self.tunnels
     }
 
     /// A connection changes to another protocol: it is none of those for requests any more. Where there are too many such, or too
-    /// many of one client's, it stays one.
-    pub(super) fn begin_tunnel(&mut self, upstream: Upstream, peer: Option<Peer>) {
+    /// many of one client's, it stays one, and this is false.
+    pub(super) fn begin_tunnel(&mut self, peer: Option<Peer>) -> bool {
         let has_share =
             peer.is_none_or(|peer| self.tunnel_shares.count(peer) < share_of(TUNNELS_MAX));
-        if self.tunnels.len() < TUNNELS_MAX && has_share && self.tunnels.insert(upstream) {
-            self.shares.end(upstream);
-            self.tunnel_shares.begin(upstream, peer);
+        let is_one = self.tunnels < TUNNELS_MAX && has_share;
+        if is_one {
+            self.tunnels += 1;
+            self.shares.end(peer);
+            self.tunnel_shares.begin(peer);
         }
+        is_one
     }
 
     /// Connections that speak another protocol.
     pub(super) fn open_tunnels(&self) -> usize {
-        self.tunnels.len()
+        self.tunnels
     }
 
-    /// A connection is closed.
-    pub(super) fn end(&mut self, upstream: Upstream) {
+    /// A connection is closed, or a request on a link left.
+    pub(super) fn end(&mut self, left: &Left, connection: Option<ConnectionId>) {
         self.open -= 1;
-        let left = upstream.connection();
-        self.idle.retain(|idle| Some(idle.connection) != left);
-        // An empty table makes a hash of what it has not, too.
-        if !self.tunnels.is_empty() {
-            self.tunnels.remove(&upstream);
-            self.tunnel_shares.end(upstream);
+        self.idle.retain(|idle| Some(idle.connection) != connection);
+        if left.is_tunnel {
+            self.tunnels -= 1;
+            self.tunnel_shares.end(left.peer);
+        } else {
+            self.shares.end(left.peer);
         }
-        self.shares.end(upstream);
     }
 
     /// When there is something to do, whatever happens.
@@ -108,7 +120,7 @@ impl Group {
 
     /// Requests that it has, or is to have, and tunnels.
     pub(super) fn outstanding(&self) -> usize {
-        self.busy() + self.waiting.len() + self.tunnels.len()
+        self.busy() + self.waiting.len() + self.tunnels
     }
 
     /// Lets those ask for whom there is room, in order.

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use exos_inet::Instant;
 
 use super::group::{Group, Idle, Waiting};
+use super::groups::GroupId;
 use super::{Applications, Keeps, To, Upstream};
 use crate::applications::application::{Address, Application};
 use crate::applications::proxy::CheckRules;
@@ -19,26 +20,27 @@ impl Applications {
         let upstreams = &self.carriers.upstreams;
         let connection = upstream.connection();
         let clean = connection.filter(|connection| upstreams.is_clean(*connection));
-        let address = clean.and_then(|connection| upstreams.address_of(connection));
-        let (Some(connection), Some(address)) = (clean, address.cloned()) else {
+        let of = clean.and_then(|connection| upstreams.address_of(connection));
+        let (Some(connection), Some((address, id))) = (clean, of) else {
             return self.close(upstream);
         };
         // The request may have begun under other rules.
         let keeps = self.keeps.as_ref();
-        let keep_max = keeps.map_or(usize::MAX, |keeps| keep_of(keeps, &address));
-        let group = self.groups.entry(address.clone()).or_default();
-        if group.idle.len() >= application.keep.min(keep_max) {
+        let keep_max = keeps.map_or(usize::MAX, |keeps| keep_of(keeps, address));
+        let group = self.groups.get_mut(id);
+        let room = application.keep.min(keep_max);
+        let Some(group) = group.filter(|group| group.idle.len() < room) else {
             return self.close(upstream);
-        }
+        };
         let keep_time = application.proxy.as_ref().map(|proxy| proxy.keep_time);
         group.idle.push(Idle {
             connection,
             since: now,
             until: keep_time.map(|time| now + time),
         });
-        group.shares.end(upstream);
-        self.carriers.upstreams.give(connection, None);
-        self.wake(&address);
+        let peer = self.carriers.upstreams.give(connection, None, None);
+        group.shares.end(peer);
+        self.wake(id);
     }
 
     /// A connection that was kept, for a client's request, if there is one that will do. One that may be about to be closed is left
@@ -46,11 +48,12 @@ impl Applications {
     pub(super) fn take_kept(
         &mut self,
         to: &To<'_>,
+        id: GroupId,
         asks: &Waiting,
         now: Instant,
     ) -> Option<Upstream> {
         let address = to.address;
-        let group = self.groups.get_mut(address)?;
+        let group = self.groups.get_mut(id)?;
         let newest = *group.idle.last()?;
         let upstream = Upstream::of(address, newest.connection);
         let is_wanted = to.kept_within.is_some_and(|time| now - newest.since < time);
@@ -63,9 +66,9 @@ impl Applications {
         };
         if is_wanted && is_silent {
             group.idle.pop();
-            group.shares.begin(upstream, asks.peer);
+            group.shares.begin(asks.peer);
             let client = Some(asks.client);
-            self.carriers.upstreams.give(newest.connection, client);
+            (self.carriers.upstreams).give(newest.connection, client, asks.peer);
             return Some(upstream);
         }
         // An application of FastCGI has a process for each, which would be idle.
@@ -130,7 +133,7 @@ impl Applications {
     /// Closes connections that were kept for long enough.
     pub(super) fn end_idle(&mut self, now: Instant) {
         let mut ended = Vec::new();
-        for (address, group) in &self.groups {
+        for (address, group) in self.groups.iter() {
             // In the order in which they were kept.
             let mut idle = group.idle.iter();
             while let Some(idle) = idle

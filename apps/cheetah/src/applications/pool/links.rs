@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use exos_application::asking::{Link, Part};
@@ -14,11 +15,17 @@ use exos_inet::{Duration, Instant};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
+use super::group::{Left, Waiting};
+use super::groups::GroupId;
 use crate::applications::application::{Address, SocketPath};
 use crate::limits::{
     APPLICATION_RETRY_TIME, LINK_REST_TIME, LINK_REST_TIME_MAX, STOPPING_LINKS_MAX,
 };
 use crate::site::hash::PathHasher;
+use crate::site::rules::access::peer::Peer;
+
+/// Links that are heard to have rung in one look; of more the next tells.
+const EVENTS_MAX: usize = 64;
 
 /// A request, among all of a loop's links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -27,11 +34,20 @@ pub struct RequestId {
     number: u32,
 }
 
+/// Who asks: a client, and whom that is counted as.
+#[derive(Clone, Copy, Debug)]
+struct Asker {
+    client: ConnectionId,
+    peer: Option<Peer>,
+}
+
 /// A link, and to which application.
 #[derive(Debug)]
 struct Linked {
-    link: Link,
+    id: u64,
+    link: Link<Asker>,
     path: SocketPath,
+    group: GroupId,
     /// It carries no new requests, and that was seen to.
     is_ending: bool,
     /// Its failure was told.
@@ -78,9 +94,8 @@ impl Linked {
 #[derive(Debug, Default)]
 pub(super) struct Links {
     epoll: Option<OwnedFd>,
-    all: HashMap<u64, Linked, BuildHasherDefault<PathHasher>>,
-    /// Those that have not failed.
-    current: HashMap<SocketPath, u64, BuildHasherDefault<PathHasher>>,
+    /// There are few: one for each application, and some that end.
+    all: Vec<Linked>,
     next: u64,
     /// Of applications that failed without an answer: how long they rest, and until when.
     rests: HashMap<SocketPath, (Duration, Instant), BuildHasherDefault<PathHasher>>,
@@ -90,47 +105,60 @@ pub(super) struct Links {
     until: Option<Instant>,
     /// Where to look for news next.
     order: Vec<u64>,
+    /// Those whose descriptors are readable.
+    rung: Vec<u64>,
     /// What applications did against the rules, to be told.
     faults: Vec<(Address, String)>,
 }
 
 impl Links {
-    /// Reserves a number for a client's request, on a link that stands or is made.
+    /// Reserves a number for a client's request to an application of this group, on a link that stands or is made.
     pub(super) fn begin(
         &mut self,
         path: &SocketPath,
-        client: ConnectionId,
+        group: GroupId,
+        asks: &Waiting,
         timeout: Duration,
         now: Instant,
     ) -> Result<(RequestId, bool), Errno> {
-        let known = self.current.get(path).copied();
+        let asker = Asker {
+            client: asks.client,
+            peer: asks.peer,
+        };
         // One that has failed, or stops, is no place for a request, also before that is seen to.
-        let known = known.filter(|id| self.all.get(id).is_some_and(Linked::takes_requests));
-        let id = match known {
-            Some(id) => id,
+        let is_current = |it: &Linked| it.group == group && it.takes_requests();
+        let known = self.all.iter().position(is_current);
+        let at = match known {
+            Some(at) => at,
             None => {
                 let rests = self.rests.get(path).is_some_and(|(_, until)| now < *until);
                 if rests || self.stopping(path) >= STOPPING_LINKS_MAX {
                     return Err(Errno::AGAIN);
                 }
-                self.connect(path)?
+                self.connect(path, group)?
             }
         };
-        let linked = self.all.get_mut(&id).ok_or(Errno::NOTCONN)?;
+        let linked = &mut self.all[at];
         linked.timeout = timeout;
-        let number = linked.link.reserve(client.to_bits());
+        let number = linked.link.reserve(asker).ok_or(Errno::AGAIN)?;
         self.is_touched = true;
-        Ok((RequestId { link: id, number }, known.is_none()))
+        let link = linked.id;
+        Ok((RequestId { link, number }, known.is_none()))
+    }
+
+    fn get(&self, id: u64) -> Option<&Linked> {
+        self.all.iter().find(|linked| linked.id == id)
     }
 
     /// Links to an application that stops, and has requests to answer still.
     fn stopping(&self, path: &SocketPath) -> usize {
         let is_stopping = |it: &&Linked| it.link.is_stopping() && it.link.failure().is_none();
-        let links = self.all.values().filter(is_stopping);
+        let links = self.all.iter().filter(is_stopping);
         links.filter(|linked| linked.path == *path).count()
     }
 
-    fn connect(&mut self, path: &SocketPath) -> Result<u64, Errno> {
+    /// Makes a link: where it is.
+    fn connect(&mut self, path: &SocketPath, group: GroupId) -> Result<usize, Errno> {
         let link = Link::connect(path)?;
         let epoll = match &mut self.epoll {
             Some(epoll) => epoll,
@@ -140,21 +168,18 @@ impl Links {
         let data = epoll::EventData::new_u64(id);
         epoll::add(&*epoll, link.as_fd(), data, epoll::EventFlags::IN)?;
         self.next += 1;
-        let (path, is_failed) = (path.clone(), false);
-        self.current.insert(path.clone(), id);
-        self.all.insert(
+        self.all.push(Linked {
             id,
-            Linked {
-                link,
-                path,
-                is_ending: false,
-                is_failed,
-                is_left: false,
-                timeout: Duration::ZERO,
-                stuck: None,
-            },
-        );
-        Ok(id)
+            link,
+            path: path.clone(),
+            group,
+            is_ending: false,
+            is_failed: false,
+            is_left: false,
+            timeout: Duration::ZERO,
+            stuck: None,
+        });
+        Ok(self.all.len() - 1)
     }
 
     /// Until when an application rests that has failed.
@@ -180,7 +205,7 @@ impl Links {
     }
 
     pub(super) fn body_room(&self, request: RequestId) -> usize {
-        let linked = self.all.get(&request.link);
+        let linked = self.get(request.link);
         linked.map_or(0, |linked| linked.link.body_room(request.number))
     }
 
@@ -188,14 +213,9 @@ impl Links {
         self.touch(request)?.take(request.number)
     }
 
-    pub(super) fn is_at_end(&self, request: RequestId) -> bool {
-        let linked = self.all.get(&request.link);
-        linked.is_some_and(|linked| linked.link.is_at_end(request.number))
-    }
-
     /// Why nothing more comes than what is there, if so.
     pub(super) fn end_of(&self, request: RequestId) -> Option<Reason> {
-        match self.all.get(&request.link) {
+        match self.get(request.link) {
             Some(Linked { link, .. }) => {
                 let is_over = link.failure().is_some() || link.is_broken(request.number);
                 is_over.then_some(Reason::Reset)
@@ -204,30 +224,35 @@ impl Links {
         }
     }
 
-    /// Nobody wants its answer, or it was taken whole; gives its application's address.
-    pub(super) fn leave(&mut self, request: RequestId) -> Option<Address> {
-        let link = self.touch(request)?;
-        link.leave(request.number);
-        let linked = self.all.get(&request.link)?;
-        let address = Address::Shared(linked.path.clone());
+    /// Nobody wants its answer, or it was taken whole; gives what it had of its group.
+    pub(super) fn leave(&mut self, request: RequestId) -> Option<Left> {
+        self.is_touched = true;
+        let at = self.all.iter().position(|it| it.id == request.link)?;
+        let linked = &mut self.all[at];
+        let asker = linked.link.leave(request.number)?;
+        let left = Left {
+            group: linked.group,
+            peer: asker.peer,
+            is_tunnel: false,
+        };
         if linked.link.requests() == 0 && (linked.is_left || !linked.takes_requests()) {
-            self.all.remove(&request.link);
+            self.all.remove(at);
         }
-        Some(address)
+        Some(left)
     }
 
-    fn touch(&mut self, request: RequestId) -> Option<&mut Link> {
+    fn touch(&mut self, request: RequestId) -> Option<&mut Link<Asker>> {
         self.is_touched = true;
-        Some(&mut self.all.get_mut(&request.link)?.link)
+        let linked = self.all.iter_mut().find(|it| it.id == request.link)?;
+        Some(&mut linked.link)
     }
 
     /// Links to other applications are given up, where somebody is asking when the last has been answered.
     pub(super) fn keep_only(&mut self, is_kept: impl Fn(&Address) -> bool) {
-        self.all.retain(|_, linked| {
+        self.all.retain_mut(|linked| {
             linked.is_left = !is_kept(&Address::Shared(linked.path.clone()));
             !linked.is_left || linked.link.requests() > 0
         });
-        self.current.retain(|_, id| self.all.contains_key(id));
         self.rests
             .retain(|path, _| is_kept(&Address::Shared(path.clone())));
     }
@@ -255,18 +280,20 @@ impl Links {
         let Some(epoll) = self.epoll.as_ref().filter(|_| !self.all.is_empty()) else {
             return;
         };
-        let mut events = Vec::with_capacity(self.all.len());
-        let spare = rustix::buffer::spare_capacity(&mut events);
+        let mut events = [const { MaybeUninit::uninit() }; EVENTS_MAX];
         // For no time.
-        let _ = epoll::wait(epoll, spare, Some(&Timespec::default()));
-        let rung: Vec<u64> = events.iter().map(|event| event.data.u64()).collect();
-        for (id, linked) in &mut self.all {
-            linked.link.look(rung.contains(id));
+        let ready = epoll::wait(epoll, &mut events, Some(&Timespec::default()));
+        let ready = ready.as_ref().map_or(&[][..], |(ready, _)| ready);
+        self.rung.clear();
+        self.rung.extend(ready.iter().map(|event| event.data.u64()));
+        for linked in &mut self.all {
+            linked.link.look(self.rung.contains(&linked.id));
             linked.see_whether_it_takes(now);
         }
         self.see_to_ends(now);
-        self.until = self.all.values().filter_map(|it| it.until(now)).min();
-        self.order = self.all.keys().copied().collect();
+        self.until = self.all.iter().filter_map(|it| it.until(now)).min();
+        self.order.clear();
+        self.order.extend(self.all.iter().map(|linked| linked.id));
     }
 
     /// What applications did against the rules, for which their links ended.
@@ -277,9 +304,9 @@ impl Links {
     /// The next client with news.
     pub(super) fn poll(&mut self) -> Option<ConnectionId> {
         while let Some(id) = self.order.last() {
-            let token = self.all.get_mut(id).and_then(|linked| linked.link.poll());
-            if let Some(token) = token {
-                return Some(ConnectionId::from_bits(token));
+            let linked = self.all.iter_mut().find(|linked| linked.id == *id);
+            if let Some(asker) = linked.and_then(|linked| linked.link.poll()) {
+                return Some(asker.client);
             }
             self.order.pop();
         }
@@ -289,7 +316,7 @@ impl Links {
     /// Sends what there is to be sent.
     pub(super) fn flush(&mut self) {
         let mut has_more = false;
-        for linked in self.all.values_mut().filter(|linked| !linked.is_failed) {
+        for linked in self.all.iter_mut().filter(|linked| !linked.is_failed) {
             has_more |= linked.link.flush();
             // It is seen to in the next turn.
             has_more |= linked.link.failure().is_some();
@@ -299,13 +326,10 @@ impl Links {
 
     /// Links that have failed, or whose application stops, carry no new requests; those that carry none are no more.
     fn see_to_ends(&mut self, now: Instant) {
-        let (current, rests) = (&mut self.current, &mut self.rests);
-        for (id, linked) in &mut self.all {
+        let rests = &mut self.rests;
+        for linked in &mut self.all {
             if !linked.is_ending && !linked.takes_requests() {
                 linked.is_ending = true;
-                if current.get(&linked.path) == Some(id) {
-                    current.remove(&linked.path);
-                }
                 if linked.link.answered() == 0 {
                     let before = rests.get(&linked.path).map(|(time, _)| *time);
                     let time =
@@ -328,7 +352,7 @@ impl Links {
             linked.is_failed = true;
         }
         self.all
-            .retain(|_, linked| linked.takes_requests() || linked.link.requests() > 0);
+            .retain(|linked| linked.takes_requests() || linked.link.requests() > 0);
     }
 }
 

@@ -4,13 +4,10 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::hash::BuildHasherDefault;
 use std::net::IpAddr;
 
-use super::carriers::Upstream;
-
 use crate::limits::CLIENT_SHARE;
-use crate::site::hash::PathHasher;
+use crate::site::hash::Seeded;
 use crate::site::rules::access::peer::Peer;
 
 /// What a client is counted as; nothing where it is of this host.
@@ -24,30 +21,21 @@ pub(super) fn share_of(all: usize) -> usize {
     all.div_ceil(CLIENT_SHARE)
 }
 
-/// Connections that carry a request of a client that counts.
+/// How many requests of each client that counts are carried.
 #[derive(Debug, Default)]
-pub(super) struct Shares {
-    /// Whose request each carries.
-    of_connections: HashMap<Upstream, Peer, BuildHasherDefault<PathHasher>>,
-    counts: HashMap<Peer, usize>,
-}
+pub(super) struct Shares(HashMap<Peer, usize, Seeded>);
 
 impl Shares {
-    /// A connection carries a request from now on, which ends nothing that it carried before.
-    pub(super) fn begin(&mut self, connection: Upstream, peer: Option<Peer>) {
-        if let Some(peer) = peer
-            && self.of_connections.insert(connection, peer).is_none()
-        {
-            *self.counts.entry(peer).or_default() += 1;
+    /// Another request is carried, of a client that counts or of another.
+    pub(super) fn begin(&mut self, peer: Option<Peer>) {
+        if let Some(peer) = peer {
+            *self.0.entry(peer).or_default() += 1;
         }
     }
 
-    /// A connection carries none any more, if it did.
-    pub(super) fn end(&mut self, connection: Upstream) {
-        let Some(peer) = self.of_connections.remove(&connection) else {
-            return;
-        };
-        if let Entry::Occupied(mut count) = self.counts.entry(peer) {
+    /// One that was begun is carried no more.
+    pub(super) fn end(&mut self, peer: Option<Peer>) {
+        if let Some(Entry::Occupied(mut count)) = peer.map(|peer| self.0.entry(peer)) {
             *count.get_mut() -= 1;
             if *count.get() == 0 {
                 count.remove();
@@ -55,8 +43,8 @@ impl Shares {
         }
     }
 
-    /// How many carry a request of this client.
+    /// How many are carried for this client.
     pub(super) fn count(&self, peer: Peer) -> usize {
-        self.counts.get(&peer).copied().unwrap_or(0)
+        self.0.get(&peer).copied().unwrap_or(0)
     }
 }

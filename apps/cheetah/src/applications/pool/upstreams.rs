@@ -11,17 +11,26 @@ use exos_program::sockets::{Shortage, Sockets};
 use rustix::io::Errno;
 
 use super::carriers::Upstream as Carried;
+use super::group::{Left, Waiting};
+use super::groups::GroupId;
 use super::session::Secured;
 use crate::applications::application::{Address, Place};
 use crate::limits::APPLICATION_READ_LEN;
 use crate::site::hash::PathHasher;
+use crate::site::rules::access::peer::Peer;
 
 /// A connection.
 #[derive(Debug)]
 struct Upstream {
     address: Address,
+    /// The address's group, of those that are for clients.
+    group: Option<GroupId>,
     /// For whom; nobody where it is kept open.
     client: Option<ConnectionId>,
+    /// Whom that is counted as, if it is.
+    peer: Option<Peer>,
+    /// It speaks another protocol, and makes room for requests.
+    is_tunnel: bool,
     /// It asks whether the upstream is well, or something else for no client.
     is_check: bool,
     /// It came to stand.
@@ -77,13 +86,19 @@ pub(super) struct Upstreams {
 }
 
 impl Upstreams {
-    /// Opens a connection for a client.
+    /// Opens a connection of a group for a client.
     pub(super) fn connect(
         &mut self,
         address: &Address,
-        client: ConnectionId,
+        group: GroupId,
+        asks: &Waiting,
     ) -> Result<ConnectionId, Errno> {
-        self.open(address, Some(client))
+        let id = self.open(address, Some(asks.client))?;
+        if let Some(upstream) = self.all.get_mut(&id) {
+            upstream.group = Some(group);
+            upstream.peer = asks.peer;
+        }
+        Ok(id)
     }
 
     /// Opens a connection for those who ask whether upstreams are well, or something else for no client.
@@ -122,7 +137,10 @@ impl Upstreams {
         };
         let made = Upstream {
             address: address.clone(),
+            group: None,
             client,
+            peer: None,
+            is_tunnel: false,
             is_check: client.is_none(),
             // A Unix socket stands at once.
             stood: matches!(place, Place::Unix(_)),
@@ -145,22 +163,39 @@ impl Upstreams {
         Ok(id)
     }
 
-    /// It is this client's from now on; of none it is kept open.
-    pub(super) fn give(&mut self, id: ConnectionId, client: Option<ConnectionId>) {
+    /// It is this client's from now on, who is counted as this; of none it is kept open. Whom it was counted for before.
+    pub(super) fn give(
+        &mut self,
+        id: ConnectionId,
+        client: Option<ConnectionId>,
+        peer: Option<Peer>,
+    ) -> Option<Peer> {
+        let upstream = self.all.get_mut(&id)?;
+        upstream.client = client;
+        upstream.is_uploading = false;
+        std::mem::replace(&mut upstream.peer, peer)
+    }
+
+    /// It speaks another protocol from now on, and is counted so.
+    pub(super) fn begin_tunnel(&mut self, id: ConnectionId) {
         if let Some(upstream) = self.all.get_mut(&id) {
-            upstream.client = client;
-            upstream.is_uploading = false;
+            upstream.is_tunnel = true;
         }
     }
 
-    /// Closes one, and gives its application's address. What was sent on it still goes, as far as the kernel takes it at once.
-    pub(super) fn leave(&mut self, id: ConnectionId) -> Option<Address> {
+    /// Closes one, and gives what it had of a group. What was sent on it still goes, as far as the kernel takes it at once.
+    pub(super) fn leave(&mut self, id: ConnectionId) -> Option<Left> {
         self.is_touched = true;
         self.close_session(id);
         if let Some(sockets) = &mut self.sockets {
             sockets.leave(id);
         }
-        Some(self.all.remove(&id)?.address)
+        let upstream = self.all.remove(&id)?;
+        Some(Left {
+            group: upstream.group?,
+            peer: upstream.peer,
+            is_tunnel: upstream.is_tunnel,
+        })
     }
 
     /// Resets one, which is to be left then.
@@ -270,9 +305,10 @@ impl Upstreams {
         self.all.get(&id).is_some_and(|upstream| upstream.stood)
     }
 
-    /// To where it is.
-    pub(super) fn address_of(&self, id: ConnectionId) -> Option<&Address> {
-        self.all.get(&id).map(|upstream| &upstream.address)
+    /// To where it is, and of which group.
+    pub(super) fn address_of(&self, id: ConnectionId) -> Option<(&Address, GroupId)> {
+        let upstream = self.all.get(&id)?;
+        Some((&upstream.address, upstream.group?))
     }
 
     /// Bytes that the kernel has not taken.

@@ -24,17 +24,16 @@ fn variables(
         info: info.into(),
         is_front: false,
     };
-    let ends = (
+    let ends: Ends = (
         "10.0.0.1:80".parse().unwrap(),
         "10.0.0.2:4711".parse().unwrap(),
     );
     let mut out = Vec::new();
-    push(
+    let is_named = push(
         &mut out,
         &request,
         &About {
             asked: &asked,
-            ends,
             length,
             server_name: (script == "/named").then_some(&b"own.test"[..]),
             user: (script == "/for/a").then_some(&b"a"[..]),
@@ -43,6 +42,10 @@ fn variables(
             tls: None,
         },
     );
+    if !is_named {
+        push_address_as_name(&mut out, ends.0.ip());
+    }
+    push_ends(&mut out, ends);
     let (mut all, mut rest) = (BTreeMap::new(), &out[..]);
     let len = |rest: &mut &[u8]| match rest[0] {
         short @ 0..0x80 => {
@@ -78,6 +81,8 @@ fn a_request_is_variables() {
         ("DOCUMENT_ROOT", Some("/srv/www")),
         ("DOCUMENT_URI", Some("/a b.php/i")),
         ("GATEWAY_INTERFACE", Some("CGI/1.1")),
+        ("REDIRECT_STATUS", Some("200")),
+        ("SERVER_SOFTWARE", Some("exos")),
         ("HTTPS", None),
         ("HTTP_AUTHORIZATION", Some("Basic YTpi")),
         ("HTTP_CONTENT_LENGTH", None),

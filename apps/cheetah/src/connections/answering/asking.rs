@@ -15,6 +15,7 @@ use crate::applications::hearing::Hearing;
 use crate::applications::pool::{Opened, Refusal, To, Upstream};
 use crate::connections::connection::{Connection, Turn};
 use crate::connections::transport::Transport;
+use crate::http::asking::ToldEnds;
 
 impl Connection {
     /// Asks at the best address; where there is no way to it at the next.
@@ -59,11 +60,19 @@ impl Connection {
             kept_within: kept_within.filter(|_| !answering.was_repeated),
             may_be_repeated: answering.asking.may_be_repeated(),
         };
-        let nobody = (std::net::Ipv4Addr::UNSPECIFIED, 0).into();
-        let ends = turn.transport.ends(self.id()).unwrap_or((nobody, nobody));
         let (keeps, length) = (application.keep > 0, answering.length());
-        let words = || answering.asking.words(&address, ends, length, keeps);
         let (id, peer) = (self.id(), answering.asking.peer());
+        let (transport, told) = (&*turn.transport, &mut self.told_ends);
+        let asking = &mut answering.asking;
+        let words = || match application.proxy {
+            Some(_) => asking.head_for(&address, length, keeps),
+            None => {
+                let nobody = (std::net::Ipv4Addr::UNSPECIFIED, 0).into();
+                let ends = || transport.ends(id).unwrap_or((nobody, nobody));
+                let told = told.get_or_insert_with(|| Box::new(ToldEnds::new(ends())));
+                asking.variables(told, length.known)
+            }
+        };
         let applications = &mut turn.shared.applications;
         let opened = applications.open(to, id, peer, has_waited, turn.now, words)?;
         let Opened::Connected {
@@ -73,6 +82,7 @@ impl Connection {
         } = opened
         else {
             answering.stage = Stage::Waiting;
+            answering.asking.waits();
             if !has_waited {
                 self.wait_for_application(answering, &turn.shared.applications, turn.now);
             }
@@ -88,7 +98,8 @@ impl Connection {
         }
         let has_body = !matches!(answering.upload, Upload::Over);
         let carriers = applications.carriers();
-        carriers.begin(upstream, words, has_body, keeps);
+        let words = carriers.begin(upstream, words, has_body, keeps);
+        turn.shared.server.use_again(words);
         Ok(())
     }
 

@@ -1,13 +1,15 @@
 //! What has come of an answer, in parts: of a connection what one read has brought, of a link its pieces.
 
+use std::rc::Rc;
+
 use exos_application::asking::Part as Linked;
 use exos_inet::Instant;
 use exos_inet::tcp::Reason;
 
 use super::Answering;
 use super::failure::{Failure, tell_warnings};
-use crate::applications::head::Head;
-use crate::applications::pool::{Carriers, RequestId, Upstream};
+use crate::applications::heads::{Heads, Known};
+use crate::applications::pool::Upstream;
 use crate::applications::reply::{Content, ReplyError};
 use crate::connections::shared::Shared;
 use crate::limits::APPLICATION_READ_LEN;
@@ -17,7 +19,7 @@ pub(super) struct Part {
     /// Answers before the last one.
     pub(super) interim: Vec<u8>,
     /// The head, if that is whole now.
-    pub(super) head: Option<Head>,
+    pub(super) head: Option<Rc<Known>>,
     /// Content behind that.
     pub(super) content: Content,
     /// Lines behind all of that.
@@ -59,7 +61,7 @@ pub(super) fn next_part(
             let Some(part) = carriers.take_part(request) else {
                 return nothing(carriers.end_of(upstream));
             };
-            take_parts(part, request, answering, carriers)
+            take_linked(part, answering, &mut shared.heads)
         }
     };
     tell_warnings(answering, &mut shared.applications, now);
@@ -84,7 +86,7 @@ fn take_bytes(bytes: &[u8], answering: &mut Answering) -> Result<(usize, Part), 
     let taken = answering.hearing.take(bytes, is_set, &mut content)?;
     let part = Part {
         interim: taken.interim,
-        head: taken.head,
+        head: taken.head.map(|head| Rc::new(head.into())),
         content: Content::Bytes(content),
         trailers: taken.trailers,
     };
@@ -92,27 +94,17 @@ fn take_bytes(bytes: &[u8], answering: &mut Answering) -> Result<(usize, Part), 
 }
 
 /// Takes what a link has brought: a head and what is behind it leave together, and so does the end.
-fn take_parts(
-    first: Linked,
-    request: RequestId,
+fn take_linked(
+    linked: Linked,
     answering: &mut Answering,
-    carriers: &mut Carriers,
+    heads: &mut Heads,
 ) -> Result<Part, ReplyError> {
-    let Answering {
-        asking, hearing, ..
-    } = answering;
-    let is_set = |name: &str| asking.is_set(name);
-    let mut content = Content::NONE;
-    let mut head = hearing.take_part(first, is_set, &mut content)?;
-    while (content.is_empty() || carriers.is_at_end(request))
-        && let Some(part) = carriers.take_part(request)
-    {
-        let more = hearing.take_part(part, is_set, &mut content)?;
-        head = head.or(more);
-    }
+    answering.hearing.take_part(&linked.said, linked.is_last);
+    let set = answering.asking.more_fields();
+    let head = linked.head.map(|head| heads.parse(&head, set));
     Ok(Part {
-        head,
-        content,
+        head: head.transpose().map_err(ReplyError::Head)?,
+        content: linked.content.map_or(Content::NONE, Content::from),
         ..Part::END
     })
 }

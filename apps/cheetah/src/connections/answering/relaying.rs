@@ -1,6 +1,7 @@
 //! Bytes between a client and an application: the body there, the answer back, each as far as the other side takes it.
 
 use std::mem::take;
+use std::rc::Rc;
 
 use exos_buf::Buffer;
 use exos_program::Timed as _;
@@ -11,6 +12,7 @@ use super::kept::said_of;
 use super::{Answering, Begun, Stage, Upload};
 use crate::applications::chunks::BodyError;
 use crate::applications::head::Head;
+use crate::applications::heads::Known;
 use crate::applications::pool::Upstream;
 use crate::applications::reply::{Content, Framing, ReplyError};
 use crate::caching::fetch::Heard;
@@ -214,38 +216,24 @@ impl Connection {
             }
             let mut before = if is_told { interim } else { Vec::new() };
             let mut behind = Vec::new();
-            if let Some(mut head) = head {
-                let judged = answering.asking.judge_upgrade(&mut head);
-                judged.map_err(|error| Failure::Reply(ReplyError::Answer(error)))?;
-                answering.asking.lead_here(&mut head, answering.address());
-                let server = &mut turn.shared.server;
-                let heard = server.hear_answer(&mut answering.asking, &head, turn.now);
-                if let Heard::Use(kept) = heard {
-                    if head.code == 304 {
-                        turn.shared.applications.end_rest(answering.address());
+            if let Some(mut known) = head {
+                if answering.asking.asked.application.proxy.is_some() {
+                    let head = &mut Rc::make_mut(&mut known).head;
+                    let judged = answering.asking.judge_upgrade(head);
+                    judged.map_err(|error| Failure::Reply(ReplyError::Answer(error)))?;
+                    answering.asking.lead_here(head, answering.address());
+                    let server = &mut turn.shared.server;
+                    let heard = server.hear_answer(&mut answering.asking, head, turn.now);
+                    if let Heard::Use(kept) = heard {
+                        if head.code == 304 {
+                            turn.shared.applications.end_rest(answering.address());
+                        }
+                        let said = said_of(head.code);
+                        self.send_kept(&kept, &said, answering, turn);
+                        return Ok(true);
                     }
-                    let said = said_of(head.code);
-                    self.send_kept(&kept, &said, answering, turn);
-                    return Ok(true);
                 }
-                if self.is_stream() {
-                    let block = self.begin_answer(&head, 0, answering, turn.shared);
-                    let len = self.send_head(&[Buffer::sent_once(block).whole()], turn.transport);
-                    if let Some(begun) = &mut answering.begun {
-                        begun.said.head_len = len;
-                        begun.said.len += len;
-                    }
-                } else {
-                    let joined = match &content {
-                        Content::Bytes(bytes) if bytes.len() <= JOINED_LEN_MAX => bytes.len(),
-                        Content::Bytes(_) | Content::Slice(_) => 0,
-                    };
-                    let bytes = self.begin_answer(&head, joined, answering, turn.shared);
-                    before = match before.is_empty() {
-                        true => bytes,
-                        false => [before, bytes].concat(),
-                    };
-                }
+                self.begin_answer(&known, &content, &mut before, answering, turn);
             }
             let is_over = answering.hearing.is_over();
             if let (Use::Fetch(fetch), Content::Bytes(bytes)) =
@@ -284,47 +272,51 @@ impl Connection {
         Ok(is_whole)
     }
 
-    /// The head of the application's answer is whole; gives the bytes of the head that the client gets, with room for `content_len` bytes
-    /// behind it.
-    pub(super) fn begin_answer(
+    /// The head of the application's answer is whole: it goes, or is put behind `before` where content is to go with it.
+    fn begin_answer<T: Transport>(
         &mut self,
-        head: &Head,
-        content_len: usize,
+        known: &Known,
+        content: &Content,
+        before: &mut Vec<u8>,
         answering: &mut Answering,
-        shared: &mut Shared,
-    ) -> Vec<u8> {
-        let framing = answering.asking.framing(head);
-        let is_tunnel = framing == Framing::Tunnel;
-        let is_last = framing == Framing::Close || is_tunnel || shared.stopping;
-        let persistent = !is_last && answering.skip().is_some();
-        shared.applications.end_rest(answering.address());
-        if is_tunnel {
-            answering.upload = Upload::Tunnel;
-            shared.counters.tunnels += 1;
-            if let Stage::Asked { upstream, .. } = answering.stage {
-                let (address, peer) = (answering.address().clone(), answering.asking.peer());
-                let applications = &mut shared.applications;
-                applications.begin_tunnel(upstream, &address, peer);
+        turn: &mut Turn<'_, T>,
+    ) {
+        let head = &known.head;
+        let (framing, persistent) = begin(head, answering, turn.shared);
+        let (server, asking) = (&mut turn.shared.server, &answering.asking);
+        let (mut head_len, mut len) = (0, 0);
+        if self.is_stream() {
+            let block = server.application_head(asking, head, framing, persistent, 0);
+            head_len = self.send_head(&[Buffer::sent_once(block).whole()], turn.transport);
+            len = head_len;
+        } else if let Some(ready) = server.ready_head(asking, known, framing, persistent) {
+            for slice in ready {
+                head_len += slice.len();
+                self.send(slice, turn.transport);
+            }
+            len = head_len;
+        } else {
+            let joined = match content {
+                Content::Bytes(bytes) if bytes.len() <= JOINED_LEN_MAX => bytes.len(),
+                Content::Bytes(_) | Content::Slice(_) => 0,
+            };
+            let bytes = server.application_head(asking, head, framing, persistent, joined);
+            head_len = bytes.len();
+            match before.is_empty() {
+                true => *before = bytes,
+                false => before.extend_from_slice(&bytes),
             }
         }
-        let bytes = shared.server.application_head(
-            &answering.asking,
-            head,
-            framing,
-            persistent,
-            content_len,
-        );
         answering.begun = Some(Begun {
             framing,
             persistent,
             said: Said {
                 code: answering.asking.told(head.code),
-                head_len: bytes.len(),
-                len: 0,
+                head_len,
+                len,
             },
             is_too_long: false,
         });
-        bytes
     }
 
     /// Sends a part of the answer: long content as it is, short content in one buffer with what comes before it.
@@ -338,7 +330,9 @@ impl Connection {
         let mut slice = None;
         match content {
             Content::Slice(content) => slice = Some(content),
-            Content::Bytes(content) if content.len() <= JOINED_LEN_MAX => {
+            Content::Bytes(content)
+                if content.len() <= JOINED_LEN_MAX && !(before.is_empty() && behind.is_empty()) =>
+            {
                 before.extend_from_slice(&content);
                 before.append(&mut behind);
             }
@@ -365,4 +359,25 @@ impl Connection {
             self.wait_for_application(answering, &turn.shared.applications, turn.now);
         }
     }
+}
+
+/// How a client knows where the answer with this head ends, and whether another may follow on its connection.
+fn begin(head: &Head, answering: &mut Answering, shared: &mut Shared) -> (Framing, bool) {
+    let framing = answering.asking.framing(head);
+    let is_tunnel = framing == Framing::Tunnel;
+    let is_last = framing == Framing::Close || is_tunnel || shared.stopping;
+    let persistent = !is_last && answering.skip().is_some();
+    if answering.asking.asked.application.proxy.is_some() {
+        shared.applications.end_rest(answering.address());
+    }
+    if is_tunnel {
+        answering.upload = Upload::Tunnel;
+        shared.counters.tunnels += 1;
+        if let Stage::Asked { upstream, .. } = answering.stage {
+            let (address, peer) = (answering.address().clone(), answering.asking.peer());
+            let applications = &mut shared.applications;
+            applications.begin_tunnel(upstream, &address, peer);
+        }
+    }
+    (framing, persistent)
 }

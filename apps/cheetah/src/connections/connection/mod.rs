@@ -19,6 +19,7 @@ use super::shared::Shared;
 use super::stream::Stream;
 use super::transport::Transport;
 use super::wait::Wait;
+use crate::http::asking::ToldEnds;
 use crate::http::{Attempt, Missing, Server, ServerConnection};
 use crate::limits::REQUEST_TIME;
 use crate::message::Version;
@@ -128,6 +129,8 @@ pub(super) struct Connection {
     pub(super) stream: Option<Box<Stream>>,
     /// The request that an application answers, where one does.
     pub(super) answering: Option<Box<Answering>>,
+    /// Its ends, as applications were told of them.
+    pub(super) told_ends: Option<Box<ToldEnds>>,
     /// What it has of its streams, where it speaks HTTP/2.
     pub(super) http2: Option<Box<Http2>>,
 }
@@ -175,6 +178,7 @@ impl Connection {
             finished: false,
             stream: None,
             answering: None,
+            told_ends: None,
             http2: None,
         }
     }

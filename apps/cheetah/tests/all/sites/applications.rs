@@ -2,6 +2,7 @@
 //! the variables.
 
 use exos_buf::Slice;
+use exos_cheetah::http::asking::ToldEnds;
 use exos_cheetah::{Next, Server, ServerConnection};
 
 use super::access::{ANN, RIGHT};
@@ -21,9 +22,13 @@ fn variable(server: &mut Server, line: &str, fields: &str, name: &str) -> Result
                 let (site, wanted) = missing.document;
                 server.sites().get(site).settings().access.verify(&wanted);
             }
-            Next::Ask(asking) => {
+            Next::Ask(mut asking) => {
                 let end = ([192, 0, 2, 1], 80).into();
-                let variables = asking.variables((end, end), None).unwrap();
+                let ends = ToldEnds::new((end, end));
+                let variables = asking.variables(&ends, None).unwrap();
+                // Also of one that has waited, or is asked once more.
+                let again = asking.variables(&ends, None);
+                assert_eq!(again.as_ref(), Some(&variables), "{line}");
                 return Ok(value(&variables, name));
             }
             _ => {

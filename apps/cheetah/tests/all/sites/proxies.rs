@@ -215,9 +215,8 @@ fn asked_with(server: &mut Server, line: &str, fields: &str) -> Result<String, S
         let answer: Vec<u8> = out.iter().flat_map(Slice::as_bytes).copied().collect();
         return Err(String::from_utf8_lossy(&answer[9..12]).into_owned());
     };
-    let end = ([192, 0, 2, 1], 80).into();
     let to = asking.asked.application.addresses[0].clone();
-    let head = asking.words(&to, (end, end), Length::NONE, true);
+    let head = asking.head_for(&to, Length::NONE, true);
     let head = String::from_utf8(head.unwrap()).unwrap();
     let line = head.lines().next().unwrap_or_default();
     Ok(format!("{to} {line}"))

@@ -20,7 +20,7 @@ fn almost_full(account: &Account, left: usize) -> Share {
 fn said(exchange: &mut Exchange) -> (String, bool) {
     let pool = Pool::new("exos-test", Shape::of(8)).expect("memory");
     let mut outgoing = Outgoing::new(pool.clone());
-    let is_end = exchange.go_on(7, &mut outgoing);
+    let is_end = exchange.go_on(7, &mut Heads::default(), &mut outgoing);
     let (one, other) = std::os::unix::net::UnixStream::pair().expect("descriptors");
     let mut sender =
         Sender::connect(one.into(), &pool, exos_iolite::Options::default()).expect("a pipe");
@@ -31,11 +31,12 @@ fn said(exchange: &mut Exchange) -> (String, bool) {
     if let exos_iolite::Read::Data(mut data) = receiver.read(usize::MAX).expect("it is there") {
         while let Some(piece) = decoder.next(&mut data).expect("records") {
             text += &format!("{:?} ", piece.header.kind);
-            let mut add = |bytes: &[u8]| text += &String::from_utf8_lossy(bytes);
-            piece
-                .bytes
-                .iter()
-                .for_each(|slice| slice.for_each_block(&mut add));
+            if piece.header.is_sized {
+                text += &format!("of {} ", piece.header.value);
+            }
+            let mut bytes = Vec::new();
+            piece.bytes.append_to(&mut bytes, usize::MAX);
+            text += &String::from_utf8_lossy(&bytes);
         }
     }
     (text, is_end)
@@ -47,7 +48,7 @@ fn one_for_which_there_is_no_memory_is_refused_and_holds_none() {
     let most = almost_full(&account, 1000);
     let mut refused = Exchange::new(request(false), &account);
     assert!(refused.is_ended());
-    let wanted = "Head Status: 503\r\nContent-Length: 0\r\n\r\nContent ";
+    let wanted = "Head of 0 Status: 503\r\n\r\nContent ";
     assert_eq!(said(&mut refused), (wanted.to_owned(), true));
     drop(refused);
     drop(most);
@@ -71,10 +72,10 @@ fn a_body_for_which_there_is_no_memory_has_its_request_refused() {
     others.add(REQUESTS_LEN_MAX);
     assert_eq!(one.take_body(&[1; 10]), Taken::Yes);
     drop(others);
-    assert!(said(&mut one).0.starts_with("Head Status: 503"));
+    assert!(said(&mut one).0.starts_with("Head of 0 Status: 503"));
     // One whose head has gone is cut off.
     let mut other = Exchange::new(request(true), &account);
-    other.begin(&Head::new(200));
+    other.begin(Head::new(200));
     assert_eq!(
         said(&mut other),
         ("Head Status: 200\r\n\r\n".to_owned(), false)
@@ -96,17 +97,20 @@ fn a_body_that_is_kept_whole_has_a_limit() {
     assert_eq!(exchange.take_body(&[7]), Taken::Yes);
     exchange.end_body();
     assert!(!exchange.keep_body() && exchange.is_ended());
-    assert!(said(&mut exchange).0.starts_with("Head Status: 413"));
+    assert!(said(&mut exchange).0.starts_with("Head of 0 Status: 413"));
 }
 
 #[test]
 fn the_head_that_was_not_sent_is_another_when_it_is_refused() {
     let mut exchange = Exchange::new(request(false), &Account::default());
-    exchange.begin(&Head::new(200).length(1000));
+    exchange.begin(Head::new(200).length(1000));
     exchange.give_up(503);
     // What follows changes nothing.
     exchange.give_up(413);
-    exchange.begin(&Head::new(200));
+    exchange.begin(Head::new(200));
     let (text, is_end) = said(&mut exchange);
-    assert!(text.starts_with("Head Status: 503") && is_end, "{text}");
+    assert!(
+        text.starts_with("Head of 0 Status: 503") && is_end,
+        "{text}"
+    );
 }

@@ -1,6 +1,7 @@
 //! Links to applications that stop.
 
 use super::*;
+use crate::applications::pool::groups::Groups;
 use exos_application::{Answer, Application, Event, Head};
 use exos_iolite::Shape;
 
@@ -15,6 +16,7 @@ const LONG: std::time::Duration = std::time::Duration::from_secs(60);
 
 struct World {
     links: Links,
+    groups: Groups,
     path: SocketPath,
     now: Instant,
 }
@@ -24,14 +26,21 @@ impl World {
         let name = format!("exos-links-{}-{name}", std::process::id());
         World {
             links: Links::default(),
+            groups: Groups::default(),
             path: std::env::temp_dir().join(name).as_path().into(),
             now: exos::clock::now(),
         }
     }
 
     fn begin(&mut self, client: u64) -> Result<(RequestId, bool), Errno> {
-        let (client, time) = (ConnectionId::from_bits(client), Duration::from_secs(60));
-        self.links.begin(&self.path, client, time, self.now)
+        let asks = Waiting {
+            client: ConnectionId::from_bits(client),
+            peer: None,
+            connections: 1,
+        };
+        let group = self.groups.of(&Address::Shared(self.path.clone()));
+        let time = Duration::from_secs(60);
+        self.links.begin(&self.path, group, &asks, time, self.now)
     }
 
     /// Asks an application, which hears that.
@@ -50,6 +59,12 @@ impl World {
             self.links.look(self.now);
             assert!(std::time::Instant::now() < until, "it hears nothing");
         }
+    }
+
+    /// Answers that have come on a request's link.
+    fn answered(&self, request: RequestId) -> u64 {
+        let linked = self.links.get(request.link);
+        linked.expect("it has a request").link.answered()
     }
 
     /// Both have their turns until something holds.
@@ -85,7 +100,9 @@ fn one_that_stops_is_followed_by_another_and_two_that_do_by_none() {
             panic!("another event");
         };
         application.stop(LONG);
-        world.until(&mut application, |world| world.links.current.is_empty());
+        world.until(&mut application, |world| {
+            !world.links.all.iter().any(Linked::takes_requests)
+        });
         assert_eq!(world.links.end_of(request), None);
         // It has not answered, so what follows it has to wait a moment.
         assert_eq!(world.begin(7), Err(Errno::AGAIN));
@@ -96,17 +113,13 @@ fn one_that_stops_is_followed_by_another_and_two_that_do_by_none() {
     assert_eq!(world.begin(7), Err(Errno::AGAIN));
     let (mut application, request, id) = stopped.remove(0);
     application.answer(id, Answer::new(Head::new(204)));
-    world.until(&mut application, |world| {
-        world.links.all[&request.link].link.answered() > 0
-    });
+    world.until(&mut application, |world| world.answered(request) > 0);
     world.links.leave(request);
     // There is a place for another, and what comes of the second comes still.
     world.ask(7, &mut third);
     let (mut application, request, id) = stopped.remove(0);
     application.answer(id, Answer::new(Head::new(204)));
-    world.until(&mut application, |world| {
-        world.links.all[&request.link].link.answered() > 0
-    });
+    world.until(&mut application, |world| world.answered(request) > 0);
     world.links.leave(request);
     world.until(&mut application, |_| true);
     assert_eq!(world.links.all.len(), 1);
