@@ -16,6 +16,7 @@ mod carriers;
 mod checks;
 mod choice;
 mod collected;
+mod concurrency;
 mod counters;
 mod group;
 mod keeping;
@@ -203,7 +204,9 @@ impl Applications {
 
     /// What there is of one application.
     fn group(&mut self, address: &Address) -> &mut Group {
-        self.groups.entry(address.clone()).or_default()
+        self.groups
+            .entry(address.clone())
+            .or_insert_with(|| Group::of(address))
     }
 
     /// Has a client wait, behind those who do; one that has waited keeps its place before them.
@@ -213,7 +216,10 @@ impl Applications {
         waiting: Waiting,
         has_waited: bool,
     ) -> Result<Opened, Refusal> {
-        let group = self.groups.entry(address.clone()).or_default();
+        let group = self
+            .groups
+            .entry(address.clone())
+            .or_insert_with(|| Group::of(address));
         let counters = self.counters.of(address);
         if has_waited {
             group.waiting.push_front(waiting);
@@ -268,7 +274,7 @@ impl Applications {
     fn leave(&mut self, upstream: Upstream) -> Option<&mut Group> {
         let address = self.carriers.leave(upstream)?;
         let group = self.groups.get_mut(&address)?;
-        group.end(upstream);
+        group.end(upstream, self.now);
         Some(group)
     }
 
@@ -340,8 +346,7 @@ impl Applications {
         turned.iter().for_each(tell_of);
         self.refreshes.turn(&mut self.carriers.upstreams, now);
         for group in self.groups.values_mut() {
-            group.full_until.take_if(|until| *until <= now);
-            group.wake();
+            group.turn(now);
         }
         self.has_heard_all = self.carriers.upstreams.look();
         self.carriers.links.look(now);

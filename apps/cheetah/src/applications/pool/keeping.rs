@@ -26,17 +26,17 @@ impl Applications {
         // The request may have begun under other rules.
         let keeps = self.keeps.as_ref();
         let keep_max = keeps.map_or(usize::MAX, |keeps| keep_of(keeps, &address));
-        let group = self.groups.entry(address.clone()).or_default();
+        let group = self.group(&address);
         if group.idle.len() >= application.keep.min(keep_max) {
             return self.close(upstream);
         }
         let keep_time = application.proxy.as_ref().map(|proxy| proxy.keep_time);
-        group.idle.push(Idle {
+        let idle = Idle {
             connection,
             since: now,
             until: keep_time.map(|time| now + time),
-        });
-        group.shares.end(upstream);
+        };
+        group.keep(upstream, idle, now);
         self.carriers.upstreams.give(connection, None);
         self.wake(&address);
     }
