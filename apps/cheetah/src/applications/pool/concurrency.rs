@@ -16,7 +16,7 @@
 
 use exos_inet::{Duration, Instant};
 
-use crate::limits::{APPLICATION_AT_ONCE_MIN, APPLICATION_STALL_TIME};
+use crate::limits::{APPLICATION_AT_ONCE_MIN, APPLICATION_CONNECTIONS_MAX, APPLICATION_STALL_TIME};
 
 /// Answers in a window, for each request of the limit.
 const WINDOW_ANSWERS: usize = 8;
@@ -82,7 +82,7 @@ impl Concurrency {
         self.limit
     }
 
-    /// A turn begins: whether requests wait for others to be answered.
+    /// A turn begins: whether requests wait because of the limit.
     pub(super) fn turn(&mut self, some_wait: bool, now: Instant) {
         if !some_wait {
             self.progress = now;
@@ -116,7 +116,7 @@ impl Concurrency {
     }
 
     fn raise(&mut self, now: Instant) {
-        self.limit *= 2;
+        self.limit = twice(self.limit);
         self.trial = None;
         self.window = Window::new();
         self.progress = now;
@@ -157,10 +157,15 @@ impl Concurrency {
         self.is_next_half &= before > APPLICATION_AT_ONCE_MIN;
         self.limit = match self.is_next_half {
             true => (before / 2).max(APPLICATION_AT_ONCE_MIN),
-            false => 2 * before,
+            false => twice(before),
         };
         self.trial = Some(Trial { before, apart_ns });
     }
+}
+
+/// Twice as many, and no more than there may be connections.
+fn twice(limit: usize) -> usize {
+    (2 * limit).min(APPLICATION_CONNECTIONS_MAX as usize)
 }
 
 /// How long after a look without an answer the next one has heard what came.

@@ -110,9 +110,9 @@ impl Group {
         self.wake();
     }
 
-    /// Requests wait for others to be answered.
+    /// Requests wait because there may not be more at once.
     fn some_wait(&self) -> bool {
-        !self.waiting.is_empty() && self.full_until.is_none()
+        !self.waiting.is_empty() && self.full_until.is_none() && self.busy() >= self.limit()
     }
 
     /// A connection carries no request any more, and is kept.

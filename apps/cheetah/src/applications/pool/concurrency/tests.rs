@@ -214,4 +214,9 @@ fn one_look_that_came_late_is_no_stall() {
     concurrency.turn(true, again);
     assert_eq!(concurrency.limit(), 2 * APPLICATION_AT_ONCE_MIN);
     assert_eq!(concurrency.poll_timeout(false), None);
+    // However long that goes on.
+    for at_us in (10_000..200_000).step_by(500) {
+        concurrency.turn(true, at(at_us));
+    }
+    assert_eq!(concurrency.limit(), APPLICATION_CONNECTIONS_MAX as usize);
 }
