@@ -12,6 +12,7 @@ use exos::{Error, Exos, LinkKind, Role};
 use exos_host::children::{adopt_orphans, end_descendants, reap, signal_descendants};
 use exos_host::intercept::{self, Call};
 use exos_host::limits::raise_descriptors;
+use exos_host::priority;
 use exos_host::signals::StartSignals;
 use exos_program::{Needs, reachable_addresses};
 use rustix::event::PollFlags;
@@ -184,6 +185,9 @@ impl Supervisor {
 
     /// Until the program has ended, and what it has started, and until what they wrote last is delivered.
     fn run(mut self) -> io::Result<ExitStatus> {
+        // On a core of the program's: packets would wait for the end of its slice, some milliseconds, and the other end for them. Where
+        // the kernel does not know that, they do.
+        let _ = priority::prompt();
         for call in self.cx.calls.take_first() {
             self.take_call(&call);
         }

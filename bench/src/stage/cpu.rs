@@ -101,6 +101,11 @@ impl Family {
         Ok(Self(family(pid)?.iter().map(|s| s.pid as u32).collect()))
     }
 
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
     /// Their time so far, in nanoseconds: of many processes, each of which has done little, ticks would tell next to nothing. The time of those
     /// that run may be a tick old.
     pub fn ns(&self) -> u64 {

@@ -16,6 +16,7 @@ mod carriers;
 mod checks;
 mod choice;
 mod collected;
+mod concurrency;
 mod counters;
 mod group;
 mod groups;
@@ -273,7 +274,7 @@ impl Applications {
     fn leave(&mut self, upstream: Upstream) -> Option<GroupId> {
         let left = self.carriers.leave(upstream)?;
         let group = self.groups.get_mut(left.group)?;
-        group.end(&left, upstream.connection());
+        group.end(&left, upstream.connection(), self.now);
         Some(left.group)
     }
 
@@ -350,8 +351,7 @@ impl Applications {
         turned.iter().for_each(tell_of);
         self.refreshes.turn(&mut self.carriers.upstreams, now);
         for group in self.groups.iter_mut() {
-            group.full_until.take_if(|until| *until <= now);
-            group.wake();
+            group.turn(now);
         }
         self.has_heard_all = self.carriers.upstreams.look();
         self.carriers.links.look(now);

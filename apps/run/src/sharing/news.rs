@@ -79,10 +79,13 @@ impl News {
         }
     }
 
-    /// As above; then waits until all that were woken wait again, something comes by one of `others`, or [`GATHER`] is over.
+    /// As above; then waits until all that were woken wait again, something comes by one of `others`, or [`GATHER`] is over. Where there is
+    /// news only for those that are awake, until one of them waits.
     pub fn wake_and_gather(&mut self, others: [BorrowedFd<'_>; 2]) {
+        let has_news = self.to_wake.iter().any(|word| *word != 0);
         let sleepers = self.take_sleepers();
-        let awaited = std::mem::take(&mut self.woken) + sleepers.len() as u32;
+        let woken = std::mem::take(&mut self.woken) + sleepers.len() as u32;
+        let awaited = woken.max(u32::from(has_news));
         if awaited == 0 {
             return;
         }

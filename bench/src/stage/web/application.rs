@@ -4,6 +4,7 @@
 use super::responder::Responder;
 use super::stage::WebStage;
 use crate::stage::args::shown_as_on_the_command_line;
+use crate::stage::cpu::Family;
 use crate::stage::process::{find_program, version};
 use crate::stage::request::{Size, body};
 use crate::stage::scratch::{fill, write};
@@ -115,7 +116,12 @@ impl Application {
         command.args(["--nodaemonize", "--allow-to-run-as-root", "--fpm-config"]);
         command.arg(configuration);
         let mut started = stage.start("php-fpm", command, stage.cores[0])?;
-        stage.await_true(&mut started, || socket.exists())?;
+        // It listens before it has its processes, whose time is measured.
+        let processes = 1 + stage.connections as usize;
+        let pid = started.running.pid();
+        stage.await_true(&mut started, || {
+            socket.exists() && Family::of(pid).is_ok_and(|family| family.count() == processes)
+        })?;
         Ok(started)
     }
 }

@@ -1,4 +1,4 @@
-//! Running before everything else.
+//! Running before everything else, or soon.
 
 use crate::error::{Error, Result};
 use std::io;
@@ -24,7 +24,8 @@ pub fn real_time() -> Result<()> {
     )
 }
 
-/// How long a favoured thread runs at a time: the shorter, the sooner after waking it gets the core.
+/// How long a thread runs at a time that is to have the core soon: the shorter, the sooner after waking it gets it. The shortest that the
+/// kernel takes.
 const SLICE_NS: u64 = 100_000;
 
 /// Has the calling thread run before other ordinary ones, by the largest weight there is (nice -20) and the
@@ -34,23 +35,38 @@ const SLICE_NS: u64 = 100_000;
 ///
 /// It needs `CAP_SYS_NICE`.
 pub fn favoured() -> Result<()> {
+    set_ordinary(-20).map_err(|e| {
+        Error::io("cannot be favoured", e).mend("run it as root, or give it CAP_SYS_NICE")
+    })
+}
+
+/// Has the calling thread get its core as soon as it wakes, by the shortest slice (Linux 6.12; older ones ignore it), and no more of it than
+/// others. For threads that have little to do at a time, for which others wait. Threads and processes that it starts are as others are.
+///
+/// # Errors
+///
+/// The kernel refuses it, which asks for no privilege.
+pub fn prompt() -> io::Result<()> {
+    set_ordinary(rustix::process::getpriority_process(None)?)
+}
+
+/// The shortest slice, and this nice value.
+fn set_ordinary(nice: i32) -> io::Result<()> {
     let attributes = libc::sched_attr {
         size: size_of::<libc::sched_attr>() as u32,
         sched_policy: libc::SCHED_OTHER as u32,
         sched_flags: libc::SCHED_FLAG_RESET_ON_FORK as u64,
-        sched_nice: -20,
+        sched_nice: nice,
         sched_priority: 0,
         sched_runtime: SLICE_NS,
         sched_deadline: 0,
         sched_period: 0,
     };
     // SAFETY: 0 is the calling thread; the attributes live through the call.
-    let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
-    if result == 0 {
-        return Ok(());
+    match unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
     }
-    Err(Error::io("cannot be favoured", io::Error::last_os_error())
-        .mend("run it as root, or give it CAP_SYS_NICE"))
 }
 
 #[cfg(test)]
@@ -73,6 +89,41 @@ mod tests {
         })
         .join()
         .expect("no panic");
+    }
+
+    #[test]
+    fn a_prompt_one_keeps_its_weight_and_starts_others_as_they_are() {
+        std::thread::spawn(|| {
+            let before = (nice(), policy());
+            prompt().expect("it needs no privilege");
+            assert_eq!((nice(), policy()), before);
+            let slice = slice_ns(0);
+            // Linux before 6.12 knows of none, and says so by 0.
+            assert!([0, SLICE_NS].contains(&slice), "{slice}");
+            let child = std::thread::spawn(|| slice_ns(0)).join();
+            assert!(slice == 0 || child.expect("no panic") > slice);
+        })
+        .join()
+        .expect("no panic");
+    }
+
+    /// A thread's slice; 0 is the calling one.
+    fn slice_ns(thread: i32) -> u64 {
+        // SAFETY: all of it are numbers.
+        let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };
+        let size = size_of::<libc::sched_attr>() as u32;
+        // SAFETY: room for as much as is said.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_sched_getattr,
+                thread,
+                &raw mut attributes,
+                size,
+                0,
+            )
+        };
+        assert_eq!(result, 0, "{}", io::Error::last_os_error());
+        attributes.sched_runtime
     }
 
     /// Of the calling thread.

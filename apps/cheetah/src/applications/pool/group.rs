@@ -8,8 +8,10 @@ use std::collections::VecDeque;
 use exos_inet::tcp::ConnectionId;
 use exos_inet::{Duration, Instant};
 
+use super::concurrency::Concurrency;
 use super::groups::GroupId;
 use super::shares::{Shares, share_of};
+use crate::applications::application::Address;
 use crate::limits::{APPLICATION_WAITING_MAX, TUNNELS_MAX, WARNINGS_MAX};
 use crate::site::rules::access::peer::Peer;
 
@@ -24,6 +26,8 @@ pub(super) struct Group {
     tunnels: usize,
     /// Whose they are.
     tunnel_shares: Shares,
+    /// How many requests it has at once, where it has a process for each.
+    concurrency: Option<Concurrency>,
     pub(super) waiting: VecDeque<Waiting>,
     /// Those of them that may ask, and were not named yet: room is kept for them.
     pub(super) ready: VecDeque<Waiting>,
@@ -66,6 +70,15 @@ pub(super) struct Waiting {
 }
 
 impl Group {
+    /// Those to the application there.
+    pub(super) fn of(address: &Address) -> Group {
+        let has_processes = matches!(address, Address::Fastcgi(place) if place.is_here());
+        Group {
+            concurrency: has_processes.then(Concurrency::new),
+            ..Group::default()
+        }
+    }
+
     /// Somebody asks it, or wants to.
     pub(super) fn is_in_use(&self) -> bool {
         self.open > 0 || !self.waiting.is_empty() || !self.ready.is_empty()
@@ -100,8 +113,45 @@ impl Group {
         self.tunnels
     }
 
+    /// A turn begins: clients may ask for whom there is room by now.
+    pub(super) fn turn(&mut self, now: Instant) {
+        self.full_until.take_if(|until| *until <= now);
+        let some_wait = self.some_wait();
+        if let Some(concurrency) = &mut self.concurrency {
+            concurrency.turn(some_wait, now);
+        }
+        self.wake();
+    }
+
+    /// Requests wait because there may not be more at once.
+    fn some_wait(&self) -> bool {
+        !self.waiting.is_empty() && self.full_until.is_none() && self.busy() >= self.limit()
+    }
+
+    /// A connection carries no request of this client any more, and is kept.
+    pub(super) fn keep(&mut self, idle: Idle, peer: Option<Peer>, now: Instant) {
+        self.answered(self.busy(), now);
+        self.idle.push(idle);
+        self.shares.end(peer);
+    }
+
+    /// One of this many requests ends.
+    fn answered(&mut self, busy: usize, now: Instant) {
+        if let Some(concurrency) = &mut self.concurrency {
+            concurrency.answered(busy, now);
+        }
+    }
+
     /// A connection is closed, or a request on a link left.
-    pub(super) fn end(&mut self, left: &Left, connection: Option<ConnectionId>) {
+    pub(super) fn end(&mut self, left: &Left, connection: Option<ConnectionId>, now: Instant) {
+        let (carried, busy) = (self.carrying(), self.busy());
+        self.leave(left, connection);
+        if self.carrying() < carried {
+            self.answered(busy, now);
+        }
+    }
+
+    fn leave(&mut self, left: &Left, connection: Option<ConnectionId>) {
         self.open -= 1;
         self.idle.retain(|idle| Some(idle.connection) != connection);
         if left.is_tunnel {
@@ -115,7 +165,10 @@ impl Group {
     /// When there is something to do, whatever happens.
     pub(super) fn untils(&self) -> impl Iterator<Item = Instant> {
         let idle = self.idle.first().and_then(|idle| idle.until);
-        self.full_until.into_iter().chain(idle)
+        let some_wait = self.some_wait();
+        let concurrency = self.concurrency.iter();
+        let stalled = concurrency.filter_map(move |it| it.poll_timeout(some_wait));
+        self.full_until.into_iter().chain(idle).chain(stalled)
     }
 
     /// Requests that it has, or is to have, and tunnels.
@@ -125,7 +178,7 @@ impl Group {
 
     /// Lets those ask for whom there is room, in order.
     pub(super) fn wake(&mut self) {
-        if self.full_until.is_some() {
+        if self.full_until.is_some() || self.busy() >= self.limit() {
             return;
         }
         // Where there is none for one, there is none for those of the same address and bound either, who are not counted again.
@@ -142,6 +195,11 @@ impl Group {
         }
     }
 
+    /// How many requests it may have at once, whatever the rules say.
+    fn limit(&self) -> usize {
+        (self.concurrency.as_ref()).map_or(usize::MAX, Concurrency::limit)
+    }
+
     /// A connection may carry a client's request: of rules with one address each has its own bound, and of that each client has
     /// its share.
     pub(super) fn has_room_for(&self, asks: &Waiting) -> bool {
@@ -151,17 +209,22 @@ impl Group {
                 self.shares.count(peer) + ready.count() < share_of(asks.connections)
             })
         };
-        self.busy() < asks.connections && has_share()
+        self.busy() < asks.connections.min(self.limit()) && has_share()
     }
 
-    /// One more client may wait, and this one more of its own.
+    /// One more client may wait, and this one more of its own: beside those that may anyway as many as could ask but for the limit.
     pub(super) fn has_place_for(&self, asks: &Waiting) -> bool {
+        let withheld = match self.full_until {
+            Some(_) => 0,
+            None => asks.connections.saturating_sub(self.limit()),
+        };
+        let most = APPLICATION_WAITING_MAX + withheld;
         let places = || self.waiting.iter().chain(&self.ready);
         let has_share = || {
             let of_peer = places().filter(|other| other.peer == asks.peer);
-            asks.peer.is_none() || of_peer.count() < share_of(APPLICATION_WAITING_MAX)
+            asks.peer.is_none() || of_peer.count() < share_of(most)
         };
-        self.waiting.len() + self.ready.len() < APPLICATION_WAITING_MAX && has_share()
+        self.waiting.len() + self.ready.len() < most && has_share()
     }
 
     /// Its own queue is full: those who may ask wait on, in their order.

@@ -30,7 +30,7 @@ impl Groups {
         if free.is_none() {
             self.all.push(None);
         }
-        self.all[place] = Some((address.clone(), Group::default()));
+        self.all[place] = Some((address.clone(), Group::of(address)));
         self.places.insert(address.clone(), GroupId(place));
         GroupId(place)
     }

@@ -33,13 +33,13 @@ impl Applications {
             return self.close(upstream);
         };
         let keep_time = application.proxy.as_ref().map(|proxy| proxy.keep_time);
-        group.idle.push(Idle {
+        let idle = Idle {
             connection,
             since: now,
             until: keep_time.map(|time| now + time),
-        });
+        };
         let peer = self.carriers.upstreams.give(connection, None, None);
-        group.shares.end(peer);
+        group.keep(idle, peer, now);
         self.wake(id);
     }
 

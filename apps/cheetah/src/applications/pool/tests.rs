@@ -11,7 +11,7 @@ use super::*;
 use crate::applications::Place;
 use crate::applications::proxy::Proxy;
 use crate::applications::rules::{Rule, Rules, Scope};
-use crate::limits::{APPLICATION_WAITING_MAX, CLIENT_SHARE, WARNINGS_MAX};
+use crate::limits::{APPLICATION_AT_ONCE_MIN, APPLICATION_WAITING_MAX, CLIENT_SHARE, WARNINGS_MAX};
 
 /// An application that does what a test says.
 struct World {
@@ -337,6 +337,31 @@ fn rules_with_one_address_have_each_its_own_bound() {
     world.applications.close(second);
     world.applications.close(third);
     assert_eq!(world.told(), 2);
+}
+
+/// A client that waits for its share is no sign that the application could have more.
+#[test]
+fn an_application_has_few_requests_at_once_until_it_is_slow() {
+    let mut world = World::new("few", 400, 0);
+    let few = APPLICATION_AT_ONCE_MIN as u64;
+    for client in 1..=few {
+        world.connect(client, false);
+    }
+    world.waits(100);
+    assert_eq!(world.told(), 100, "nothing is answered");
+    let mut world = World::new("share", 60, 0);
+    for client in 1..few {
+        let asked = world.ask_of("192.0.2.1", client, true, false);
+        assert!(matches!(asked, Ok(Opened::Connected { .. })));
+    }
+    let beyond_share = world.ask_of("192.0.2.1", few, true, false);
+    assert!(matches!(beyond_share, Ok(Opened::Waits)));
+    for _ in 0..20 {
+        world.applications.turn(clock::now());
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    world.connect(101, false);
+    world.waits(102);
 }
 
 /// Those that wait because the application's own queue is full are as many as others, and keep their order.

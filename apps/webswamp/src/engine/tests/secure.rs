@@ -67,8 +67,8 @@ fn handshakes_of_early_requests_that_fail_are_counted() {
         world.engine.handle_early(world.now, token, &mut world.wire);
         fail(&mut world);
         assert_eq!(world.errors(), [(kind, 1)]);
-        let failed = &world.engine.statistics.handshakes.failed;
-        assert_eq!(failed.clone(), [(EARLY_LEFT, 1)].into());
+        let failed = &world.engine.statistics.handshakes.kinds.handshakes_failed;
+        assert_eq!(failed.clone(), [(EARLY_LEFT.to_owned(), 1)].into());
     }
 }
 

@@ -1,0 +1,212 @@
+//! How many requests an application has at once that has a process for each, on this host.
+//!
+//! Processes that take turns on few cores lose what caches and TLBs have of them: where php-fpm had 64 requests at once it took 1.8 times the
+//! processor time for a small page that it took with 16. So the limit begins at [`APPLICATION_AT_ONCE_MIN`], requests beyond wait in the
+//! server, and the limit follows what is answered:
+//!
+//! - Requests wait, and for [`APPLICATION_STALL_TIME`] none was answered: those that the processes have wait for something else, such as a
+//!   database. The limit doubles.
+//! - A *window* is eight answers for each request of the limit. One in which the limit was used up tells how fast the application answers.
+//!   A *trial* is such a window with twice the limit, or half of it: twice stays where that answers a third more, half where it answers as
+//!   much but a fifth. Behind each trial in vain come twice as many windows without one.
+//! - In a window in which the limit was not used up it falls to what was used.
+//!
+//! The loop calls [`Concurrency::turn`] in each turn, [`Concurrency::answered`] for each request that ends, and [`Concurrency::poll_timeout`]
+//! before it sleeps.
+
+use exos_inet::{Duration, Instant};
+
+use crate::limits::{APPLICATION_AT_ONCE_MIN, APPLICATION_CONNECTIONS_MAX, APPLICATION_STALL_TIME};
+
+/// Answers in a window, for each request of the limit.
+const WINDOW_ANSWERS: usize = 8;
+
+/// The most windows between two trials.
+const TRIALS_APART_MAX: u32 = 64;
+
+/// The limit, and what it is adapted by.
+#[derive(Debug)]
+pub(super) struct Concurrency {
+    limit: usize,
+    window: Window,
+    trial: Option<Trial>,
+    /// The next trial is with half.
+    is_next_half: bool,
+    /// Windows until the next trial, and how many come behind the next one that is in vain.
+    rest: u32,
+    rest_next: u32,
+    /// When a request was answered last, or none waited, or the limit was raised.
+    progress: Instant,
+    /// Nothing was answered for long when the loop looked at this time; it may not have heard what has come.
+    doubted: Option<Instant>,
+}
+
+/// Answers that are counted.
+#[derive(Debug)]
+struct Window {
+    /// When the first of them was.
+    since: Option<Instant>,
+    answers: usize,
+    /// In how many of them the limit was used up.
+    used_up: usize,
+    /// The most requests that the application had.
+    most: usize,
+}
+
+/// A window with another limit.
+#[derive(Debug)]
+struct Trial {
+    /// The limit before.
+    before: usize,
+    /// Nanoseconds for an answer before.
+    apart_ns: u64,
+}
+
+impl Concurrency {
+    /// Nothing is known yet.
+    pub(super) fn new() -> Concurrency {
+        Concurrency {
+            limit: APPLICATION_AT_ONCE_MIN,
+            window: Window::new(),
+            trial: None,
+            is_next_half: false,
+            rest: 0,
+            rest_next: 1,
+            progress: Instant::START,
+            doubted: None,
+        }
+    }
+
+    /// How many requests it may have at once.
+    pub(super) fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// A turn begins: whether requests wait because of the limit.
+    pub(super) fn turn(&mut self, some_wait: bool, now: Instant) {
+        if !some_wait {
+            self.progress = now;
+            self.doubted = None;
+        } else if now < self.progress + APPLICATION_STALL_TIME {
+            self.doubted = None;
+        } else if let Some(since) = self.doubted {
+            if now >= since + again() {
+                self.raise(now);
+            }
+        } else {
+            self.doubted = Some(now);
+        }
+    }
+
+    /// When there is something to do, whatever happens.
+    pub(super) fn poll_timeout(&self, some_wait: bool) -> Option<Instant> {
+        let doubted = self.doubted.map(|since| since + again());
+        some_wait.then(|| doubted.unwrap_or(self.progress + APPLICATION_STALL_TIME))
+    }
+
+    /// A request ends, with which the application had this many.
+    pub(super) fn answered(&mut self, busy: usize, now: Instant) {
+        self.progress = now;
+        self.doubted = None;
+        self.window.add(busy, self.limit, now);
+        if self.window.answers > WINDOW_ANSWERS * self.limit {
+            let window = std::mem::replace(&mut self.window, Window::new());
+            self.judge(&window, now);
+        }
+    }
+
+    fn raise(&mut self, now: Instant) {
+        self.limit = twice(self.limit);
+        self.trial = None;
+        self.window = Window::new();
+        self.progress = now;
+        self.doubted = None;
+    }
+
+    /// A window is over.
+    fn judge(&mut self, window: &Window, now: Instant) {
+        let is_used_up = 2 * window.used_up >= window.answers;
+        let apart_ns = window.apart_ns(now);
+        match self.trial.take() {
+            Some(trial) if is_used_up && trial.stays(self.limit, apart_ns) => {
+                self.rest = 0;
+                self.rest_next = 1;
+            }
+            Some(trial) => {
+                self.limit = trial.before;
+                self.is_next_half = !self.is_next_half;
+                self.rest = self.rest_next;
+                self.rest_next = (2 * self.rest_next).min(TRIALS_APART_MAX);
+                return;
+            }
+            None if !is_used_up => {
+                self.limit = window.most.clamp(APPLICATION_AT_ONCE_MIN, self.limit);
+                return;
+            }
+            None => {}
+        }
+        match self.rest.checked_sub(1) {
+            Some(rest) => self.rest = rest,
+            None => self.try_another(apart_ns),
+        }
+    }
+
+    /// Begins a trial.
+    fn try_another(&mut self, apart_ns: u64) {
+        let before = self.limit;
+        self.is_next_half &= before > APPLICATION_AT_ONCE_MIN;
+        self.limit = match self.is_next_half {
+            true => (before / 2).max(APPLICATION_AT_ONCE_MIN),
+            false => twice(before),
+        };
+        self.trial = Some(Trial { before, apart_ns });
+    }
+}
+
+/// Twice as many, and no more than there may be connections.
+fn twice(limit: usize) -> usize {
+    (2 * limit).min(APPLICATION_CONNECTIONS_MAX as usize)
+}
+
+/// How long after a look without an answer the next one has heard what came.
+fn again() -> Duration {
+    APPLICATION_STALL_TIME / 4
+}
+
+impl Window {
+    fn new() -> Window {
+        Window {
+            since: None,
+            answers: 0,
+            used_up: 0,
+            most: 0,
+        }
+    }
+
+    fn add(&mut self, busy: usize, limit: usize, now: Instant) {
+        self.since.get_or_insert(now);
+        self.answers += 1;
+        self.used_up += usize::from(busy >= limit);
+        self.most = self.most.max(busy);
+    }
+
+    /// Nanoseconds for an answer: the first only begins the window.
+    fn apart_ns(&self, now: Instant) -> u64 {
+        let time = self.since.map_or(Duration::ZERO, |since| now - since);
+        time.as_nanos() as u64 / (self.answers as u64 - 1).max(1)
+    }
+}
+
+impl Trial {
+    /// This limit is better, by which answers are this far apart.
+    fn stays(&self, limit: usize, apart_ns: u64) -> bool {
+        match limit > self.before {
+            true => 4 * apart_ns <= 3 * self.apart_ns,
+            false => 4 * apart_ns <= 5 * self.apart_ns,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "concurrency/tests.rs"]
+mod tests;
