@@ -12,7 +12,7 @@ use std::iter::once;
 use aws_lc_rs::digest::{self, Digest, digest};
 use rustls::crypto::hmac::{Hmac, Key, Tag};
 use rustls::crypto::tls13::{Hkdf, HkdfUsingHmac};
-use zeroize::Zeroizing;
+use zeroize::Zeroize as _;
 
 /// How keys follow from secrets (RFC 5869), with either hash.
 pub(crate) static HKDF_SHA256: &dyn Hkdf = &HkdfUsingHmac(&Hashed(&digest::SHA256));
@@ -33,7 +33,7 @@ struct Hashed(&'static digest::Algorithm);
 impl Hmac for Hashed {
     fn with_key(&self, key: &[u8]) -> Box<dyn Key> {
         let block_len = self.0.block_len();
-        let mut padded = Zeroizing::new([0; BLOCK_LEN_MAX]);
+        let mut padded = [0; BLOCK_LEN_MAX];
         if key.len() > block_len {
             let hashed = digest(self.0, key);
             padded[..self.0.output_len()].copy_from_slice(hashed.as_ref());
@@ -53,30 +53,49 @@ impl Hmac for Hashed {
 
 struct PaddedKey {
     hash: &'static digest::Algorithm,
-    padded: Zeroizing<[u8; BLOCK_LEN_MAX]>,
+    padded: [u8; BLOCK_LEN_MAX],
+}
+
+impl Drop for PaddedKey {
+    fn drop(&mut self) {
+        // As a slice: an array would be overwritten byte by byte.
+        self.padded[..].zeroize();
+    }
 }
 
 impl PaddedKey {
     /// The hash of the key, to which this is added, and of a message behind it.
     fn hash<'a>(&self, added: u8, message: impl Iterator<Item = &'a [u8]> + Clone) -> Digest {
+        let mut text = [0; BLOCK_LEN_MAX + MESSAGE_LEN_MAX];
         let block_len = self.hash.block_len();
-        let mut text = Zeroizing::new([0; BLOCK_LEN_MAX + MESSAGE_LEN_MAX]);
-        for (byte, key) in text[..block_len].iter_mut().zip(&*self.padded) {
+        for (byte, key) in text[..block_len].iter_mut().zip(&self.padded) {
             *byte = key ^ added;
         }
-        let mut len = block_len;
-        for part in message.clone() {
-            let Some(to) = text.get_mut(len..len + part.len()) else {
+        let hashed = match write_behind(&mut text, block_len, message.clone()) {
+            Some(len) => digest(self.hash, &text[..len]),
+            None => {
                 let mut long = digest::Context::new(self.hash);
                 long.update(&text[..block_len]);
                 message.for_each(|part| long.update(part));
-                return long.finish();
-            };
-            to.copy_from_slice(part);
-            len += part.len();
-        }
-        digest(self.hash, &text[..len])
+                long.finish()
+            }
+        };
+        text[..].zeroize();
+        hashed
     }
+}
+
+/// Writes a message behind this many bytes, and gives how many there are then; nothing where it is too long.
+fn write_behind<'a>(
+    text: &mut [u8],
+    mut len: usize,
+    message: impl Iterator<Item = &'a [u8]>,
+) -> Option<usize> {
+    for part in message {
+        text.get_mut(len..len + part.len())?.copy_from_slice(part);
+        len += part.len();
+    }
+    Some(len)
 }
 
 impl Key for PaddedKey {
