@@ -1,11 +1,11 @@
 //! What is checked of QUIC in `exos-dump`: frames by peers who have the keys become text, whatever they are.
 
+use aws_lc_rs::aead::quic::{AES_128, HeaderProtectionKey};
+use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
 use exos_dump::limits::TOLD_BYTES_MAX;
 use exos_dump::text::{Printer, Style};
 use exos_dump::{Origin, Packet};
-use ring::aead::quic::{AES_128, HeaderProtectionKey};
-use ring::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
-use ring::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
 
 /// Of RFC 9001 §5.2.
 const SALT: [u8; 20] = [

@@ -1,10 +1,10 @@
 //! What the cryptography of TLS takes by itself on a core: the least that a server has to do for a request.
 
+use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use aws_lc_rs::agreement::{EphemeralPrivateKey, UnparsedPublicKey, X25519, agree_ephemeral};
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair};
 use exos_host::{Error, Result, affinity};
-use ring::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
-use ring::agreement::{EphemeralPrivateKey, UnparsedPublicKey, X25519, agree_ephemeral};
-use ring::rand::SystemRandom;
-use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -31,7 +31,8 @@ impl Cryptography {
         let measured = std::thread::scope(|scope| {
             let measured = scope.spawn(|| {
                 affinity::pin(core)?;
-                Self::of_this_core().ok_or_else(|| Error::new("ring refuses what TLS asks of it"))
+                Self::of_this_core()
+                    .ok_or_else(|| Error::new("aws-lc-rs refuses what TLS asks of it"))
             });
             measured.join()
         });
@@ -46,16 +47,15 @@ impl Cryptography {
         let random = SystemRandom::new();
         let algorithm = &ECDSA_P256_SHA256_ASN1_SIGNING;
         let key = EcdsaKeyPair::generate_pkcs8(algorithm, &random).ok()?;
-        let key = EcdsaKeyPair::from_pkcs8(algorithm, key.as_ref(), &random).ok()?;
+        let key = EcdsaKeyPair::from_pkcs8(algorithm, key.as_ref()).ok()?;
         let peer = EphemeralPrivateKey::generate(&X25519, &random).ok()?;
         let peer = peer.compute_public_key().ok()?;
         let exchange = || {
             let own = EphemeralPrivateKey::generate(&X25519, &random).ok()?;
             black_box(own.compute_public_key().ok()?);
-            agree_ephemeral(own, &UnparsedPublicKey::new(&X25519, &peer), |it| {
-                black_box(it.len())
-            })
-            .ok()
+            let peer = UnparsedPublicKey::new(&X25519, &peer);
+            let agreed = agree_ephemeral(own, peer, (), |it| Ok(black_box(it.len())));
+            agreed.ok()
         };
         let [short_us, long_us] = [0, RECORD_LEN].map(sealing_us);
         let (short_us, long_us) = (short_us?, long_us?);
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn everything_that_tls_asks_for_can_be_done() {
-        let it = Cryptography::of_this_core().expect("ring has all of it");
+        let it = Cryptography::of_this_core().expect("aws-lc-rs has all of it");
         assert!(
             it.signature_us > 0.0 && it.exchange_us > 0.0 && it.record_us > 0.0,
             "{it:?}"

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use exos_host::Error;
-use rustls::crypto::ring::sign::any_supported_type;
+use rustls::crypto::aws_lc_rs::sign::any_supported_type;
 use rustls::sign::CertifiedKey;
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
@@ -52,7 +52,7 @@ pub fn load(files: &Files, now: UnixSecs) -> Result<Loaded, Error> {
     let of_key = |e: rustls::Error| {
         let what = format!("cannot use the key in {}: {e}", files.key.display());
         Error::new(what).mend(
-            "make one of RSA with 2048 to 8192 bits, of ECDSA with P-256 or P-384, or of Ed25519",
+            "make one of RSA with 2048 to 8192 bits, of ECDSA with P-256, P-384 or P-521, or of Ed25519",
         )
     };
     // Not by the provider's `load_private_key`, which would free the key's bytes as they are.

@@ -42,7 +42,7 @@
 //! | [`client`] | a client: whom it trusts, tickets with which it resumes |
 //! | [`files`] | certificates and keys in files, with errors for people |
 //! | [`certificate`] | what is read in a certificate: how long it is valid |
-//! | [`hybrid`] | key exchange that withstands quantum computers as well |
+//! | `hmac` | how keys of TLS 1.3 follow from secrets |
 //! | [`policy`] | versions and suites by name, and the cryptographic provider |
 //! | [`keylog`] | logs of secrets, read and written |
 //! | [`observer`] | the TLS of others, decrypted by such a log |
@@ -56,7 +56,7 @@ pub mod client;
 pub mod error;
 pub mod files;
 mod handshake;
-pub mod hybrid;
+mod hmac;
 pub mod keylog;
 pub mod limits;
 pub mod observer;

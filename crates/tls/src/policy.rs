@@ -1,12 +1,20 @@
 //! Versions and suites by name, and the cryptographic provider.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-use rustls::crypto::{CryptoProvider, ring};
+use rustls::crypto::aws_lc_rs::{self, kx_group};
+use rustls::crypto::{CryptoProvider, SupportedKxGroup};
 use rustls::version::{TLS12, TLS13};
-use rustls::{CipherSuite, SupportedCipherSuite, SupportedProtocolVersion};
+use rustls::{
+    CipherSuite, CipherSuiteCommon, SupportedCipherSuite, SupportedProtocolVersion,
+    Tls13CipherSuite,
+};
 
-use crate::hybrid::X25519_MLKEM768;
+use crate::hmac;
+
+/// In which clients and servers exchange keys, those that are preferred first.
+const CLASSICAL: [&dyn SupportedKxGroup; 3] =
+    [kx_group::X25519, kx_group::SECP256R1, kx_group::SECP384R1];
 
 /// The newest first.
 static BOTH: &[&SupportedProtocolVersion] = &[&TLS13, &TLS12];
@@ -49,9 +57,38 @@ impl MinimumVersion {
     }
 }
 
+/// All suites that are known, those that are preferred first: the provider's, but that keys of TLS 1.3 are derived by ours.
+static SUITES: LazyLock<Vec<SupportedCipherSuite>> = LazyLock::new(|| {
+    let own = |suite: &SupportedCipherSuite| match suite.tls13() {
+        Some(of) => SupportedCipherSuite::Tls13(Box::leak(Box::new(with_own_keys(of)))),
+        None => *suite,
+    };
+    aws_lc_rs::ALL_CIPHER_SUITES.iter().map(own).collect()
+});
+
+fn with_own_keys(suite: &Tls13CipherSuite) -> Tls13CipherSuite {
+    let CipherSuiteCommon {
+        suite: name,
+        hash_provider,
+        confidentiality_limit,
+    } = suite.common;
+    Tls13CipherSuite {
+        common: CipherSuiteCommon {
+            suite: name,
+            hash_provider,
+            confidentiality_limit,
+        },
+        hkdf_provider: match hash_provider.output_len() {
+            48 => hmac::HKDF_SHA384,
+            _ => hmac::HKDF_SHA256,
+        },
+        ..*suite
+    }
+}
+
 /// The names of all suites that are known, those that are preferred first.
 pub fn suite_names() -> Vec<String> {
-    let all = ring::ALL_CIPHER_SUITES.iter();
+    let all = SUITES.iter();
     all.map(|suite| suite_name(suite.suite())).collect()
 }
 
@@ -71,7 +108,7 @@ pub fn suite_name(suite: CipherSuite) -> String {
 ///
 /// It is none, or none that is sound.
 pub fn suite(name: &str) -> Result<SupportedCipherSuite, String> {
-    let all = ring::ALL_CIPHER_SUITES.iter();
+    let all = SUITES.iter();
     let found = all.copied().find(|it| suite_name(it.suite()) == name);
     found.ok_or_else(|| {
         format!(
@@ -83,10 +120,12 @@ pub fn suite(name: &str) -> Result<SupportedCipherSuite, String> {
 
 /// What does the cryptography, with these suites in this order; with all of them where none are named.
 pub fn provider(suites: &[SupportedCipherSuite]) -> Arc<CryptoProvider> {
-    let mut provider = ring::default_provider();
-    if !suites.is_empty() {
-        provider.cipher_suites = suites.to_vec();
-    }
+    let mut provider = aws_lc_rs::default_provider();
+    provider.kx_groups = CLASSICAL.to_vec();
+    provider.cipher_suites = match suites {
+        [] => SUITES.clone(),
+        some => some.to_vec(),
+    };
     Arc::new(provider)
 }
 
@@ -94,7 +133,7 @@ pub fn provider(suites: &[SupportedCipherSuite]) -> Arc<CryptoProvider> {
 /// first.
 pub fn client_provider() -> Arc<CryptoProvider> {
     use CipherSuite as C;
-    let mut suites = ring::ALL_CIPHER_SUITES.to_vec();
+    let mut suites = SUITES.clone();
     suites.sort_by_key(|suite| match suite.suite() {
         C::TLS13_AES_128_GCM_SHA256 => (0, 0),
         C::TLS13_AES_256_GCM_SHA384 => (0, 1),
@@ -113,13 +152,28 @@ pub fn client_provider() -> Arc<CryptoProvider> {
 /// [`provider`] of a server: clients that want to, as browsers do, exchange keys in a way that withstands quantum computers as well.
 pub fn server_provider(suites: &[SupportedCipherSuite]) -> Arc<CryptoProvider> {
     let mut provider = CryptoProvider::clone(&provider(suites));
-    provider.kx_groups.insert(0, X25519_MLKEM768);
+    provider.kx_groups.insert(0, kx_group::X25519MLKEM768);
     Arc::new(provider)
 }
 
 #[cfg(test)]
 mod tests {
+    use rustls::NamedGroup;
+
     use super::*;
+
+    #[test]
+    fn servers_alone_exchange_keys_by_ml_kem_too() {
+        let groups = |provider: Arc<CryptoProvider>| -> Vec<NamedGroup> {
+            let groups = provider.kx_groups.iter();
+            groups.map(|group| group.name()).collect()
+        };
+        use NamedGroup as N;
+        let classical = [N::X25519, N::secp256r1, N::secp384r1];
+        assert_eq!(groups(client_provider()), classical);
+        let all = [&[N::X25519MLKEM768], &classical[..]].concat();
+        assert_eq!(groups(server_provider(&[])), all);
+    }
 
     #[test]
     fn a_client_offers_suites_as_browsers_do() {

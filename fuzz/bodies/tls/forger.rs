@@ -1,7 +1,7 @@
 //! A peer that has the keys of a TLS session, and sends what rustls never would: for fuzzing, and for the tests of `crates/tls`.
 
+use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use exos_tls::Session;
-use ring::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use rustls::{Connection, ConnectionTrafficSecrets, ProtocolVersion};
 
 /// What records are of.

@@ -2,7 +2,7 @@
 
 use exos_tls::certificate::{UnixSecs, validity};
 use rustls::client::verify_server_name;
-use rustls::crypto::ring::sign::any_supported_type;
+use rustls::crypto::aws_lc_rs::sign::any_supported_type;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::ParsedCertificate;

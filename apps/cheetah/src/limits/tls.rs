@@ -23,8 +23,8 @@ pub const HANDSHAKES_AT_ONCE: usize = 4;
 /// last of its turn.
 pub const SIGNING_WEIGHT_AT_ONCE: u32 = 40;
 
-/// What a signature with ECDSA P-384 takes, by one with P-256.
-pub const WEIGHT_P384: u32 = 12;
+/// What a signature takes, by one with ECDSA P-256, that is with P-384, P-521 or ML-DSA: 5, 11 and up to 9 times, by medians.
+pub const WEIGHT_OF_OTHERS: u32 = 12;
 
 /// What one with RSA of 2048 bits takes, by one with ECDSA P-256; of longer keys it grows with the third power of their length.
 pub const WEIGHT_RSA_2048: u32 = 24;

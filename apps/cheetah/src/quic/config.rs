@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use exos::Error;
+use exos_tls::policy::suite;
 use quinn_proto::crypto::rustls::QuicServerConfig;
 use quinn_proto::{IdleTimeout, MtuDiscoveryConfig, ServerConfig, TransportConfig, VarInt};
-use rustls::crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256;
+use rustls::Tls13CipherSuite;
 use rustls::quic::{ServerConnection, Version};
 
 use crate::limits::{
@@ -38,8 +39,8 @@ impl Current {
         let own = Arc::new(own);
         // What QUIC asks of it is found out here, and not by the first client.
         ServerConnection::new(own.clone(), Version::V1, Vec::new()).map_err(unfit)?;
-        let suite = TLS13_AES_128_GCM_SHA256.tls13();
-        let initial = suite.and_then(rustls::Tls13CipherSuite::quic_suite);
+        let suite = suite("TLS_AES_128_GCM_SHA256").map_err(unfit)?;
+        let initial = suite.tls13().and_then(Tls13CipherSuite::quic_suite);
         let initial = initial.ok_or_else(|| unfit("no suite for first packets"))?;
         let crypto = QuicServerConfig::with_initial(own, initial).map_err(unfit)?;
         let mut config = ServerConfig::with_crypto(Arc::new(crypto));

@@ -152,7 +152,7 @@ fn tickets(
         (true, _) => return Ok(Tickets::Kept(Arc::default())),
         (false, _) => {}
     }
-    let tickets = rustls::crypto::ring::Ticketer::new();
+    let tickets = rustls::crypto::aws_lc_rs::Ticketer::new();
     let tickets = tickets.map_err(|e| Error::new(format!("cannot make keys of tickets: {e}")));
     tickets.map(Tickets::Encrypted)
 }

@@ -11,7 +11,7 @@ use rustls::pki_types::SubjectPublicKeyInfoDer;
 use rustls::sign::{CertifiedKey, Signer, SigningKey};
 use rustls::{Error, SignatureAlgorithm, SignatureScheme};
 
-use crate::limits::{WEIGHT_P384, WEIGHT_RSA_2048};
+use crate::limits::{WEIGHT_OF_OTHERS, WEIGHT_RSA_2048};
 
 thread_local! {
     static SPENT: Cell<u32> = const { Cell::new(0) };
@@ -88,11 +88,11 @@ fn weight(key: &dyn SigningKey) -> u32 {
             let public = key.public_key();
             weight_of_rsa(public.map_or(RSA_BITS_MAX, |key| rsa_bits(key.len())))
         }
-        SignatureAlgorithm::ECDSA => {
-            let p384 = [SignatureScheme::ECDSA_NISTP384_SHA384];
-            key.choose_scheme(&p384).map_or(1, |_| WEIGHT_P384)
+        SignatureAlgorithm::ED25519 => 1,
+        _ => {
+            let p256 = [SignatureScheme::ECDSA_NISTP256_SHA256];
+            key.choose_scheme(&p256).map_or(WEIGHT_OF_OTHERS, |_| 1)
         }
-        _ => 1,
     }
 }
 
@@ -124,6 +124,24 @@ mod tests {
             (usize::MAX, 8192, WEIGHT_RSA_2048 * 64),
         ] {
             assert_eq!((rsa_bits(len), weight_of_rsa(bits)), (bits, weight));
+        }
+    }
+
+    #[test]
+    fn longer_curves_weigh_more() {
+        use aws_lc_rs::rand::SystemRandom;
+        use aws_lc_rs::signature as with;
+        use rustls::crypto::aws_lc_rs::sign::any_supported_type;
+        use rustls::pki_types::PrivatePkcs8KeyDer;
+        for (algorithm, expected) in [
+            (&with::ECDSA_P256_SHA256_ASN1_SIGNING, 1),
+            (&with::ECDSA_P384_SHA384_ASN1_SIGNING, WEIGHT_OF_OTHERS),
+            (&with::ECDSA_P521_SHA512_ASN1_SIGNING, WEIGHT_OF_OTHERS),
+        ] {
+            let made = with::EcdsaKeyPair::generate_pkcs8(algorithm, &SystemRandom::new());
+            let key = PrivatePkcs8KeyDer::from(made.unwrap().as_ref().to_vec());
+            let key = any_supported_type(&key.into()).unwrap();
+            assert_eq!(weight(&*key), expected, "{algorithm:?}");
         }
     }
 

@@ -133,7 +133,7 @@ pub fn holder(certificate: &CertificateDer<'_>) -> Option<Holder> {
     }
     // Who is known by no name is not nobody.
     let unnamed = || {
-        let digest = ring::digest::digest(&ring::digest::SHA256, certificate);
+        let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, certificate);
         let hex = digest.as_ref().iter().fold(String::new(), |mut hex, byte| {
             let _ = write!(hex, "{byte:02X}");
             hex

@@ -1,8 +1,8 @@
 //! From a logged secret to the key of a direction: the suites that are known, TLS 1.3's labels (RFC 8446 §7.1, §7.3) and TLS 1.2's
 //! key block (RFC 5246 §5, §6.3).
 
-use ring::aead::{AES_128_GCM, AES_256_GCM, Algorithm, CHACHA20_POLY1305};
-use ring::{hkdf, hmac};
+use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Algorithm, CHACHA20_POLY1305};
+use aws_lc_rs::{hkdf, hmac};
 
 use crate::TlsError;
 use crate::record::{Cipher, Version};

@@ -7,12 +7,12 @@
 use std::fmt;
 use std::ops::Range;
 
+use aws_lc_rs::aead::quic::{self as header, HeaderProtectionKey};
+use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use aws_lc_rs::hkdf;
 use exos_wire::quic::VERSION_2;
 use exos_wire::tls::{HelloKind, HelloView};
 use exos_wire::tls::{VERSION_1_3, extensions::Extensions};
-use ring::aead::quic::{self as header, HeaderProtectionKey};
-use ring::aead::{AES_128_GCM, AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
-use ring::hkdf;
 use rustls::HandshakeType;
 
 use super::keys::{NONCE_LEN, Suite};

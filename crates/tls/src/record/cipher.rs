@@ -1,6 +1,6 @@
 //! The key of one direction: encrypts and decrypts records in their order.
 
-use ring::aead::{
+use aws_lc_rs::aead::{
     AES_128_GCM, AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey,
 };
 use rustls::ConnectionTrafficSecrets;

@@ -30,7 +30,7 @@ fn server(
         .with_single_cert(vec![certificate], key)
         .unwrap();
     config.enable_secret_extraction = true;
-    config.ticketer = rustls::crypto::ring::Ticketer::new().unwrap();
+    config.ticketer = rustls::crypto::aws_lc_rs::Ticketer::new().unwrap();
     (Arc::new(config), file, folder)
 }
 

@@ -9,7 +9,7 @@ use exos_tls::policy::provider;
 use exos_tls::tickets::{TicketTable, accept_early_data};
 use exos_tls::{Session, TlsError};
 use rustls::crypto::CryptoProvider;
-use rustls::crypto::ring::kx_group::{SECP384R1, X25519};
+use rustls::crypto::aws_lc_rs::kx_group::{SECP384R1, X25519};
 use rustls::server::StoresServerSessions as _;
 use rustls::version::TLS13;
 use rustls::{
@@ -463,7 +463,7 @@ fn tickets_are_good_once_and_the_oldest_go() {
 fn a_configuration_takes_early_data_by_kept_tickets_alone() {
     let (server, _) = takers();
     let mut config = ServerConfig::clone(&server);
-    config.ticketer = rustls::crypto::ring::Ticketer::new().unwrap();
+    config.ticketer = rustls::crypto::aws_lc_rs::Ticketer::new().unwrap();
     let refused = Session::server(Arc::new(config)).unwrap_err();
     assert_eq!(refused.reason(), "configuration");
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use exos_tls::{Session, TlsError, self_signed};
 use proptest::prelude::*;
-use rustls::crypto::ring::kx_group::{SECP384R1, X25519};
+use rustls::crypto::aws_lc_rs::kx_group::{SECP384R1, X25519};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{AlertDescription, ClientConfig, ClientConnection, RootCertStore, ServerConfig};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};

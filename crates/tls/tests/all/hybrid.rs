@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use exos_tls::hybrid::X25519_MLKEM768;
 use exos_tls::policy::{MinimumVersion, provider, server_provider};
-use rustls::crypto::ring::kx_group::{SECP256R1, X25519};
+use rustls::crypto::aws_lc_rs::kx_group::{SECP256R1, X25519, X25519MLKEM768};
 use rustls::crypto::{CryptoProvider, SupportedKxGroup};
 use rustls::{ClientConnection, NamedGroup, ServerConnection};
 
@@ -57,9 +56,9 @@ fn agreed(groups: &[&'static dyn SupportedKxGroup]) -> NamedGroup {
 #[test]
 fn a_client_gets_the_group_that_it_prefers() {
     let hybrid = NamedGroup::X25519MLKEM768;
-    assert_eq!(agreed(&[X25519_MLKEM768, X25519]), hybrid);
-    assert_eq!(agreed(&[X25519_MLKEM768]), hybrid);
-    assert_eq!(agreed(&[X25519, X25519_MLKEM768]), NamedGroup::X25519);
+    assert_eq!(agreed(&[X25519MLKEM768, X25519]), hybrid);
+    assert_eq!(agreed(&[X25519MLKEM768]), hybrid);
+    assert_eq!(agreed(&[X25519, X25519MLKEM768]), NamedGroup::X25519);
     assert_eq!(agreed(&[SECP256R1, X25519]), NamedGroup::secp256r1);
 }
 
@@ -67,8 +66,8 @@ fn a_client_gets_the_group_that_it_prefers() {
 #[test]
 fn sessions_come_to_stand() {
     for (minimum, groups) in [
-        (MinimumVersion::V13, &[X25519_MLKEM768, X25519][..]),
-        (MinimumVersion::V12, &[X25519_MLKEM768, X25519][..]),
+        (MinimumVersion::V13, &[X25519MLKEM768, X25519][..]),
+        (MinimumVersion::V12, &[X25519MLKEM768, X25519][..]),
     ] {
         let (server, client) = ends(minimum, groups);
         Pair::new(server, client, 700).shake_hands();
@@ -79,10 +78,10 @@ fn sessions_come_to_stand() {
 /// X25519 that gives nothing.
 #[test]
 fn bad_shares_are_refused() {
-    let client = X25519_MLKEM768.start().unwrap();
+    let client = X25519MLKEM768.start().unwrap();
     let good = client.pub_key();
     assert_eq!(good.len(), 1184 + 32);
-    let done = X25519_MLKEM768.start_and_complete(good).unwrap();
+    let done = X25519MLKEM768.start_and_complete(good).unwrap();
     assert_eq!(done.pub_key.len(), 1088 + 32);
     let beyond = [&[0xff; 1184][..], &good[1184..]].concat();
     let nothing = [&good[..1184], &[0; 32]].concat();
@@ -94,20 +93,20 @@ fn bad_shares_are_refused() {
         &beyond,
         &nothing,
     ] {
-        assert!(X25519_MLKEM768.start_and_complete(bad).is_err());
+        assert!(X25519MLKEM768.start_and_complete(bad).is_err());
     }
     for bad in [
         &done.pub_key[..1119],
         &[&done.pub_key[..], &[0]].concat(),
         &[],
     ] {
-        assert!(X25519_MLKEM768.start().unwrap().complete(bad).is_err());
+        assert!(X25519MLKEM768.start().unwrap().complete(bad).is_err());
     }
     // Both come to the same, and another client does not.
     let same = client.complete(&done.pub_key).unwrap();
     assert_eq!(same.secret_bytes(), done.secret.secret_bytes());
     assert_eq!(same.secret_bytes().len(), 64);
-    let other = X25519_MLKEM768
+    let other = X25519MLKEM768
         .start()
         .unwrap()
         .complete(&done.pub_key)

@@ -42,7 +42,7 @@ pub(crate) fn configs_by(
         .with_single_cert(vec![certificate], key)
         .unwrap();
     server.enable_secret_extraction = true;
-    server.ticketer = rustls::crypto::ring::Ticketer::new().unwrap();
+    server.ticketer = rustls::crypto::aws_lc_rs::Ticketer::new().unwrap();
     let client = ClientConfig::builder_with_provider(for_client);
     let client = client.with_protocol_versions(versions).unwrap();
     let mut client = client.with_root_certificates(roots).with_no_client_auth();

@@ -1,10 +1,10 @@
 //! WebSockets that come on a stream (RFC 8441 §5, RFC 9220): their clients say no key, which an upstream of HTTP/1.1 wants to have, and
 //! by which it shows that it speaks the protocol.
 
+use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
+use aws_lc_rs::rand::{SecureRandom as _, SystemRandom};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
-use ring::rand::{SecureRandom as _, SystemRandom};
 
 /// The name of the protocol.
 pub const PROTOCOL: &[u8] = b"websocket";

@@ -112,7 +112,8 @@ impl ServerCertVerifier for Anybody {
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        let algorithms = rustls::crypto::ring::default_provider().signature_verification_algorithms;
+        let algorithms =
+            rustls::crypto::aws_lc_rs::default_provider().signature_verification_algorithms;
         algorithms.supported_schemes()
     }
 }
@@ -194,7 +195,7 @@ impl World {
     /// Another client begins a connection: gives its number.
     pub fn connect(&mut self) -> usize {
         let tls = rustls::ClientConfig::builder_with_provider(Arc::new(
-            rustls::crypto::ring::default_provider(),
+            rustls::crypto::aws_lc_rs::default_provider(),
         ));
         let tls = tls
             .with_protocol_versions(&[&rustls::version::TLS13])
