@@ -120,6 +120,11 @@ pub struct Applications {
 }
 
 impl Applications {
+    /// Other loops ask the same applications, from now on: one sees too little of what they answer to limit what they have at once.
+    pub fn share(&mut self) {
+        self.groups.are_asked_by_others = true;
+    }
+
     /// Gives a client at an address a connection, or has it wait; `has_waited` when it was told to wait. One that waits and was not named
     /// still does. What is to be said on the connection, if it can be said, is made when there is room for one, and before there is one: on
     /// a connection that stands nothing but a head is to come first.

@@ -120,7 +120,7 @@ impl Application {
         let processes = 1 + stage.connections as usize;
         let pid = started.running.pid();
         stage.await_true(&mut started, || {
-            socket.exists() && Family::of(pid).is_ok_and(|family| family.count() == processes)
+            socket.exists() && Family::of(pid).is_ok_and(|family| family.count() >= processes)
         })?;
         Ok(started)
     }

@@ -6,10 +6,13 @@
 //!
 //! - Requests wait, and for [`APPLICATION_STALL_TIME`] none was answered: those that the processes have wait for something else, such as a
 //!   database. The limit doubles.
-//! - A *window* is eight answers for each request of the limit. One in which the limit was used up tells how fast the application answers.
-//!   A *trial* is such a window with twice the limit, or half of it: twice stays where that answers a third more, half where it answers as
-//!   much but a fifth. Behind each trial in vain come twice as many windows without one.
+//! - A *window* is sixteen answers for each request of the limit. One in which the limit was used up tells how fast the application answers.
+//!   A *trial* is a window with twice the limit, or half of it: twice stays where that answers a seventh more, half where it answers as
+//!   much but a twentieth. Behind each trial in vain come twice as many windows without one.
 //! - In a window in which the limit was not used up it falls to what was used.
+//!
+//! All of this holds for a loop that alone asks the application: of several each would take the processors' time from the others by more
+//! requests, and be right to think that it is answered more.
 //!
 //! The loop calls [`Concurrency::turn`] in each turn, [`Concurrency::answered`] for each request that ends, and [`Concurrency::poll_timeout`]
 //! before it sleeps.
@@ -19,7 +22,7 @@ use exos_inet::{Duration, Instant};
 use crate::limits::{APPLICATION_AT_ONCE_MIN, APPLICATION_CONNECTIONS_MAX, APPLICATION_STALL_TIME};
 
 /// Answers in a window, for each request of the limit.
-const WINDOW_ANSWERS: usize = 8;
+const WINDOW_ANSWERS: usize = 16;
 
 /// The most windows between two trials.
 const TRIALS_APART_MAX: u32 = 64;
@@ -35,8 +38,8 @@ pub(super) struct Concurrency {
     /// Windows until the next trial, and how many come behind the next one that is in vain.
     rest: u32,
     rest_next: u32,
-    /// When a request was answered last, or none waited, or the limit was raised.
-    progress: Instant,
+    /// When a request was answered last, or none waited, or the limit was raised; none before the first turn.
+    progress: Option<Instant>,
     /// Nothing was answered for long when the loop looked at this time; it may not have heard what has come.
     doubted: Option<Instant>,
 }
@@ -72,7 +75,7 @@ impl Concurrency {
             is_next_half: false,
             rest: 0,
             rest_next: 1,
-            progress: Instant::START,
+            progress: None,
             doubted: None,
         }
     }
@@ -84,10 +87,11 @@ impl Concurrency {
 
     /// A turn begins: whether requests wait because of the limit.
     pub(super) fn turn(&mut self, some_wait: bool, now: Instant) {
+        let progress = *self.progress.get_or_insert(now);
         if !some_wait {
-            self.progress = now;
+            self.progress = Some(now);
             self.doubted = None;
-        } else if now < self.progress + APPLICATION_STALL_TIME {
+        } else if now < progress + APPLICATION_STALL_TIME {
             self.doubted = None;
         } else if let Some(since) = self.doubted {
             if now >= since + again() {
@@ -100,13 +104,14 @@ impl Concurrency {
 
     /// When there is something to do, whatever happens.
     pub(super) fn poll_timeout(&self, some_wait: bool) -> Option<Instant> {
+        let progress = self.progress.filter(|_| some_wait)?;
         let doubted = self.doubted.map(|since| since + again());
-        some_wait.then(|| doubted.unwrap_or(self.progress + APPLICATION_STALL_TIME))
+        Some(doubted.unwrap_or(progress + APPLICATION_STALL_TIME))
     }
 
     /// A request ends, with which the application had this many.
     pub(super) fn answered(&mut self, busy: usize, now: Instant) {
-        self.progress = now;
+        self.progress = Some(now);
         self.doubted = None;
         self.window.add(busy, self.limit, now);
         if self.window.answers > WINDOW_ANSWERS * self.limit {
@@ -115,32 +120,42 @@ impl Concurrency {
         }
     }
 
+    /// The application answers nothing: it may have twice as many, until a trial with half tells that they are too many.
     fn raise(&mut self, now: Instant) {
+        if self.trial.take().is_some() {
+            self.rest();
+        }
+        self.is_next_half = true;
         self.limit = twice(self.limit);
-        self.trial = None;
         self.window = Window::new();
-        self.progress = now;
+        self.progress = Some(now);
         self.doubted = None;
+    }
+
+    /// A trial was in vain: the next one comes later than that.
+    fn rest(&mut self) {
+        self.rest = self.rest_next;
+        self.rest_next = (2 * self.rest_next).min(TRIALS_APART_MAX);
     }
 
     /// A window is over.
     fn judge(&mut self, window: &Window, now: Instant) {
+        let used = window.most.clamp(APPLICATION_AT_ONCE_MIN, self.limit);
         let is_used_up = 2 * window.used_up >= window.answers;
         let apart_ns = window.apart_ns(now);
         match self.trial.take() {
-            Some(trial) if is_used_up && trial.stays(self.limit, apart_ns) => {
+            Some(trial) if trial.stays(self.limit, apart_ns) => {
                 self.rest = 0;
                 self.rest_next = 1;
+                self.limit = used;
             }
             Some(trial) => {
                 self.limit = trial.before;
                 self.is_next_half = !self.is_next_half;
-                self.rest = self.rest_next;
-                self.rest_next = (2 * self.rest_next).min(TRIALS_APART_MAX);
-                return;
+                return self.rest();
             }
             None if !is_used_up => {
-                self.limit = window.most.clamp(APPLICATION_AT_ONCE_MIN, self.limit);
+                self.limit = used;
                 return;
             }
             None => {}
@@ -201,8 +216,8 @@ impl Trial {
     /// This limit is better, by which answers are this far apart.
     fn stays(&self, limit: usize, apart_ns: u64) -> bool {
         match limit > self.before {
-            true => 4 * apart_ns <= 3 * self.apart_ns,
-            false => 4 * apart_ns <= 5 * self.apart_ns,
+            true => 8 * apart_ns <= 7 * self.apart_ns,
+            false => 20 * apart_ns <= 21 * self.apart_ns,
         }
     }
 }

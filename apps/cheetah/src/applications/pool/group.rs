@@ -70,11 +70,11 @@ pub(super) struct Waiting {
 }
 
 impl Group {
-    /// Those to the application there.
-    pub(super) fn of(address: &Address) -> Group {
+    /// Those to the application there; whether other loops ask it, too.
+    pub(super) fn of(address: &Address, is_asked_by_others: bool) -> Group {
         let has_processes = matches!(address, Address::Fastcgi(place) if place.is_here());
         Group {
-            concurrency: has_processes.then(Concurrency::new),
+            concurrency: (has_processes && !is_asked_by_others).then(Concurrency::new),
             ..Group::default()
         }
     }
@@ -176,17 +176,27 @@ impl Group {
         self.busy() + self.waiting.len() + self.tunnels
     }
 
-    /// Lets those ask for whom there is room, in order.
+    /// Lets those ask for whom there is room, in order: first clients that have less than their share of what there is at once.
     pub(super) fn wake(&mut self) {
-        if self.full_until.is_some() || self.busy() >= self.limit() {
+        if self.full_until.is_some() || self.waiting.is_empty() {
             return;
         }
+        if self.limit() < usize::MAX {
+            self.wake_within(self.limit());
+        }
+        self.wake_within(usize::MAX);
+    }
+
+    /// As far as each client has its share of this many, where its bound is not less.
+    fn wake_within(&mut self, all: usize) {
         // Where there is none for one, there is none for those of the same address and bound either, who are not counted again.
         let mut without = None;
         let mut at = 0;
-        while let Some(next) = self.waiting.get(at) {
+        while self.busy() < self.limit()
+            && let Some(next) = self.waiting.get(at)
+        {
             let kind = (next.peer, next.connections);
-            if without != Some(kind) && self.has_room_for(next) {
+            if without != Some(kind) && self.has_room_within(next, all) {
                 self.ready.extend(self.waiting.remove(at));
             } else {
                 without = Some(kind);
@@ -203,10 +213,14 @@ impl Group {
     /// A connection may carry a client's request: of rules with one address each has its own bound, and of that each client has
     /// its share.
     pub(super) fn has_room_for(&self, asks: &Waiting) -> bool {
+        self.has_room_within(asks, usize::MAX)
+    }
+
+    fn has_room_within(&self, asks: &Waiting, all: usize) -> bool {
         let has_share = || {
             asks.peer.is_none_or(|peer| {
                 let ready = self.ready.iter().filter(|ready| ready.peer == asks.peer);
-                self.shares.count(peer) + ready.count() < share_of(asks.connections)
+                self.shares.count(peer) + ready.count() < share_of(asks.connections.min(all))
             })
         };
         self.busy() < asks.connections.min(self.limit()) && has_share()

@@ -17,6 +17,8 @@ pub(super) struct Groups {
     /// Places of those that are forgotten are used again.
     all: Vec<Option<(Address, Group)>>,
     places: HashMap<Address, GroupId, BuildHasherDefault<PathHasher>>,
+    /// Other loops ask the same applications.
+    pub(super) are_asked_by_others: bool,
 }
 
 impl Groups {
@@ -30,7 +32,10 @@ impl Groups {
         if free.is_none() {
             self.all.push(None);
         }
-        self.all[place] = Some((address.clone(), Group::of(address)));
+        self.all[place] = Some((
+            address.clone(),
+            Group::of(address, self.are_asked_by_others),
+        ));
         self.places.insert(address.clone(), GroupId(place));
         GroupId(place)
     }

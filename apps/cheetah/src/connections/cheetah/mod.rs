@@ -53,6 +53,11 @@ impl Cheetah {
         self.shared.bounds = bounds;
     }
 
+    /// Other loops ask the same applications.
+    pub fn share_applications(&mut self) {
+        self.shared.applications.share();
+    }
+
     /// Says which requests the kernel is to answer, from now on.
     pub(crate) fn answer_in_kernel(&mut self, in_kernel: InKernel) {
         self.shared.in_kernel = Some(in_kernel);

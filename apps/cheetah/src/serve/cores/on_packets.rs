@@ -312,6 +312,9 @@ pub(in crate::serve) fn open(
     if exos.requests().is_none() {
         exos.stack.tcp.share_room(setup.room);
     }
+    if setup.worker.count() > 1 {
+        cheetah.share_applications();
+    }
     if setup.shares_core {
         exos.share_core();
     }

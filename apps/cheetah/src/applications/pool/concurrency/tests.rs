@@ -61,7 +61,8 @@ impl World {
         self.asked += 1;
         let waits = match self.work {
             Work::Core(_) => None,
-            Work::Waits(time) => Some(time),
+            // No two of them as long, so that they do not come all at once.
+            Work::Waits(time) => Some(time - time / 8 + self.asked * 7919 % (time / 4)),
             Work::Mixed { waits, .. } => self.asked.is_multiple_of(10).then_some(waits),
         };
         match (waits, self.work) {
@@ -136,11 +137,16 @@ fn processes_that_share_a_core_have_few_requests() {
 #[test]
 fn processes_that_wait_have_all_requests() {
     for time_us in [500, 1_000, 3_000, 10_000, 100_000, 1_000_000] {
-        let mut world = World::new(Work::Waits(time_us), 256);
-        world.run(300_000);
-        let answers = world.run(4_000_000);
-        let all = 256 * 4_000_000 / time_us;
-        assert!(10 * answers >= 9 * all, "{time_us}: {answers} of {all}");
+        for clients in [17, 31, 50, 63, 256] {
+            let mut world = World::new(Work::Waits(time_us), clients);
+            world.run(300_000 + 100 * time_us);
+            let answers = world.run(4_000_000);
+            let all = clients as u64 * 4_000_000 / time_us;
+            assert!(
+                10 * answers >= 9 * all,
+                "{clients} of {time_us}: {answers} of {all}"
+            );
+        }
     }
 }
 
