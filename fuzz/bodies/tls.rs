@@ -57,8 +57,11 @@ pub fn hello(data: &[u8]) {
     assert!(!session.is_established() && session.readable().is_empty());
 }
 
-/// A certificate, or what is none: only one with both moments has a validity.
+/// A certificate, or what is none: only one with both moments has a validity. A public key of RSA is no longer than what it is read in.
 pub fn validity(data: &[u8]) {
+    if let Some(key) = certificate::rsa_public_key(data) {
+        assert!(key.bits <= data.len() as u64 * 8);
+    }
     if let Some(holder) = certificate::holder(&CertificateDer::from(data)) {
         for text in [&holder.subject, &holder.issuer, &holder.serial] {
             assert!(text.len() <= limits::NAME_LEN_MAX);

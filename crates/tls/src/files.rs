@@ -13,8 +13,12 @@ use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 use zeroize::Zeroizing;
 
-use crate::certificate::{UnixSecs, Validity, revocation_list, validity};
-use crate::limits::{EXPIRY_WARNING_SECS, LISTS_LEN_MAX, PEM_LEN_MAX};
+use crate::certificate::{
+    RsaPublicKey, UnixSecs, Validity, revocation_list, rsa_public_key, validity,
+};
+use crate::limits::{
+    EXPIRY_WARNING_SECS, LISTS_LEN_MAX, PEM_LEN_MAX, RSA_BITS_MAX, RSA_EXPONENT_MIN,
+};
 
 /// What anything of DER begins with.
 const DER_SEQUENCE: u8 = 0x30;
@@ -49,14 +53,18 @@ pub struct Loaded {
 pub fn load(files: &Files, now: UnixSecs) -> Result<Loaded, Error> {
     let chain = certificates(&files.certificate)?;
     let (key, key_warning) = private_key(&files.key)?;
-    let of_key = |e: rustls::Error| {
-        let what = format!("cannot use the key in {}: {e}", files.key.display());
+    let of_key = |why: String| {
+        let what = format!("cannot use the key in {}: {why}", files.key.display());
         Error::new(what).mend(
-            "make one of RSA with 2048 to 8192 bits, of ECDSA with P-256, P-384 or P-521, or of Ed25519",
+            "make one of ECDSA with P-256, P-384 or P-521, of RSA with 2048 to 4096 bits and the exponent 65537, of Ed25519 or of ML-DSA",
         )
     };
     // Not by the provider's `load_private_key`, which would free the key's bytes as they are.
-    let signer = any_supported_type(&key).map_err(of_key)?;
+    let signer = any_supported_type(&key).map_err(|e| of_key(e.to_string()))?;
+    let public = signer.public_key().and_then(|key| rsa_public_key(&key));
+    if let Some(why) = public.and_then(unfit) {
+        return Err(of_key(why));
+    }
     let mut certified = CertifiedKey::new(chain, signer);
     match certified.keys_match() {
         Ok(()) | Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => {}
@@ -74,6 +82,15 @@ pub fn load(files: &Files, now: UnixSecs) -> Result<Loaded, Error> {
         validity,
         warnings,
     })
+}
+
+/// Why a key of RSA is not taken that the provider would take.
+fn unfit(key: RsaPublicKey) -> Option<String> {
+    if key.bits > RSA_BITS_MAX {
+        return Some(format!("it is of RSA with {} bits", key.bits));
+    }
+    let is_small = key.exponent < RSA_EXPONENT_MIN;
+    is_small.then(|| format!("it is of RSA with the exponent {}", key.exponent))
 }
 
 /// The certificates in a file, in their order.
@@ -282,4 +299,22 @@ fn contents_up_to(len_max: u64, file: &Path, what: &str) -> Result<(Vec<u8>, Met
         return Err(Error::new(long).mend(format!("name the file of {what}")));
     }
     Ok((bytes, metadata))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_rsa_have_bounds() {
+        for (bits, exponent, is_taken) in [
+            (2048, 65537, true),
+            (4096, u64::MAX, true),
+            (4097, 65537, false),
+            (2048, 65535, false),
+        ] {
+            let why = unfit(RsaPublicKey { bits, exponent });
+            assert_eq!(why.is_none(), is_taken, "{why:?}");
+        }
+    }
 }

@@ -32,6 +32,13 @@ pub const RECORDS_MAX: u64 = 1 << 24;
 /// Records that bring nothing in a row: empty ones, warnings, changes of keys. rustls' bound for changes of keys, too.
 pub const USELESS_RECORDS_MAX: u8 = 32;
 
+/// The longest key of RSA that a server signs with, in bits: a signature takes 2 ms, of a core that serves others meanwhile, and grows with the
+/// third power. An authority's may be longer.
+pub const RSA_BITS_MAX: u64 = 4096;
+
+/// The least exponent of such a key (NIST SP 800-56B §6.2): some that verify have taken forged signatures with lesser ones.
+pub const RSA_EXPONENT_MIN: u64 = 65537;
+
 /// The longest file of certificates or of a key: some hundred certificates.
 pub const PEM_LEN_MAX: u64 = 1 << 20;
 

@@ -119,6 +119,8 @@ pub fn suite(name: &str) -> Result<SupportedCipherSuite, String> {
 }
 
 /// What does the cryptography, with these suites in this order; with all of them where none are named.
+///
+/// The first call takes 30 ms: it has random numbers drawn, so that no connection waits until their generator is seeded.
 pub fn provider(suites: &[SupportedCipherSuite]) -> Arc<CryptoProvider> {
     let mut provider = aws_lc_rs::default_provider();
     provider.kx_groups = CLASSICAL.to_vec();
@@ -126,6 +128,8 @@ pub fn provider(suites: &[SupportedCipherSuite]) -> Arc<CryptoProvider> {
         [] => SUITES.clone(),
         some => some.to_vec(),
     };
+    // Where that fails, so do handshakes, which say so.
+    let _ = provider.secure_random.fill(&mut [0]);
     Arc::new(provider)
 }
 
@@ -173,6 +177,41 @@ mod tests {
         assert_eq!(groups(client_provider()), classical);
         let all = [&[N::X25519MLKEM768], &classical[..]].concat();
         assert_eq!(groups(server_provider(&[])), all);
+    }
+
+    /// As in all versions before: configurations and documents have their names, and servers take what each client prefers.
+    #[test]
+    fn suites_have_an_order() {
+        assert_eq!(
+            suite_names(),
+            [
+                "TLS_AES_256_GCM_SHA384",
+                "TLS_AES_128_GCM_SHA256",
+                "TLS_CHACHA20_POLY1305_SHA256",
+                "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+                "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+                "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+                "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
+                "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+                "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
+            ]
+        );
+    }
+
+    #[test]
+    fn keys_of_tls_13_are_derived_by_ours() {
+        for provider in [client_provider(), server_provider(&[])] {
+            let suites = provider.cipher_suites.iter();
+            let suites: Vec<_> = suites.filter_map(SupportedCipherSuite::tls13).collect();
+            assert_eq!(suites.len(), 3);
+            for suite in suites {
+                let ours = match suite.common.suite {
+                    CipherSuite::TLS13_AES_256_GCM_SHA384 => hmac::HKDF_SHA384,
+                    _ => hmac::HKDF_SHA256,
+                };
+                assert!(std::ptr::addr_eq(suite.hkdf_provider, ours), "{suite:?}");
+            }
+        }
     }
 
     #[test]

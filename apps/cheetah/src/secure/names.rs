@@ -81,7 +81,11 @@ impl Names {
 
 fn extend(choices: &mut Choices, keys: &[Arc<CertifiedKey>]) {
     choices.extend_from_slice(keys);
-    choices.sort_by_key(|key| key.key.algorithm() == SignatureAlgorithm::RSA);
+    choices.sort_by_key(|key| match key.key.algorithm() {
+        SignatureAlgorithm::ECDSA | SignatureAlgorithm::ED25519 => 0,
+        SignatureAlgorithm::RSA => 1,
+        _ => 2, // ML-DSA, whose signatures have kilobytes.
+    });
 }
 
 impl ResolvesServerCert for Names {
@@ -117,9 +121,46 @@ fn has_suite_for(algorithm: SignatureAlgorithm, suites: &[CipherSuite]) -> bool 
             C::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256
             | C::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384
             | C::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256 => {
-                algorithm != SignatureAlgorithm::RSA
+                // Of ML-DSA none is of TLS 1.2.
+                algorithm == SignatureAlgorithm::ECDSA || algorithm == SignatureAlgorithm::ED25519
             }
             _ => false,
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::signing::tests::ml_dsa;
+    use super::*;
+
+    #[test]
+    fn signatures_have_suites_that_are_theirs() {
+        use {CipherSuite as C, SignatureAlgorithm as S};
+        let v13 = [C::TLS13_AES_128_GCM_SHA256];
+        let ecdsa = [C::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256];
+        let rsa = [C::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256];
+        for (algorithm, expected) in [
+            (S::ECDSA, [true, true, false]),
+            (S::ED25519, [true, true, false]),
+            (S::RSA, [true, false, true]),
+            (ml_dsa().algorithm(), [true, false, false]),
+        ] {
+            let of = [v13, ecdsa, rsa].map(|suites| has_suite_for(algorithm, &suites));
+            assert_eq!(of, expected, "{algorithm:?}");
+        }
+    }
+
+    #[test]
+    fn certificates_of_shorter_signatures_come_first() {
+        let made = exos_tls::self_signed::certificate(&["a.test".to_owned()]);
+        let (certificate, key) = made.unwrap();
+        let provider = exos_tls::policy::provider(&[]);
+        let ecdsa = CertifiedKey::from_der(vec![certificate], key, &provider).unwrap();
+        let ml_dsa = CertifiedKey::new(ecdsa.cert.clone(), ml_dsa());
+        let mut choices = Choices::new();
+        extend(&mut choices, &[Arc::new(ml_dsa), Arc::new(ecdsa)]);
+        let first = choices.iter().map(|key| key.key.algorithm()).next();
+        assert_eq!(first, Some(SignatureAlgorithm::ECDSA));
+    }
 }

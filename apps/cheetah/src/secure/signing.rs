@@ -7,6 +7,8 @@ use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 
+use exos_tls::certificate::rsa_public_key;
+use exos_tls::limits::RSA_BITS_MAX;
 use rustls::pki_types::SubjectPublicKeyInfoDer;
 use rustls::sign::{CertifiedKey, Signer, SigningKey};
 use rustls::{Error, SignatureAlgorithm, SignatureScheme};
@@ -86,7 +88,8 @@ fn weight(key: &dyn SigningKey) -> u32 {
     match key.algorithm() {
         SignatureAlgorithm::RSA => {
             let public = key.public_key();
-            weight_of_rsa(public.map_or(RSA_BITS_MAX, |key| rsa_bits(key.len())))
+            let public = public.and_then(|key| rsa_public_key(&key));
+            weight_of_rsa(public.map_or(RSA_BITS_MAX, |key| key.bits))
         }
         SignatureAlgorithm::ED25519 => 1,
         _ => {
@@ -96,53 +99,75 @@ fn weight(key: &dyn SigningKey) -> u32 {
     }
 }
 
-/// The longest keys that are taken.
-const RSA_BITS_MAX: u64 = 8192;
-
-/// How long the modulus is of a public key of this length: what stands around it are 38 bytes (RFC 3279 §2.3.1).
-fn rsa_bits(len: usize) -> u64 {
-    let modulus_len = len.saturating_sub(38) as u64;
-    modulus_len.saturating_mul(8).min(RSA_BITS_MAX)
-}
-
 fn weight_of_rsa(bits: u64) -> u32 {
+    let bits = bits.min(RSA_BITS_MAX);
     let weight = u64::from(WEIGHT_RSA_2048) * bits.pow(3) / 2048_u64.pow(3);
     weight.max(1) as u32
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
+    use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der};
+    use aws_lc_rs::rand::SystemRandom;
+    use aws_lc_rs::signature::{
+        ECDSA_P256_SHA256_ASN1_SIGNING, ECDSA_P384_SHA384_ASN1_SIGNING,
+        ECDSA_P521_SHA512_ASN1_SIGNING, EcdsaKeyPair, Ed25519KeyPair, ML_DSA_44_SIGNING,
+        PqdsaKeyPair,
+    };
+    use rustls::crypto::aws_lc_rs::sign::any_supported_type;
+    use rustls::pki_types::PrivatePkcs8KeyDer;
+
     use super::*;
 
-    /// By the lengths of public keys that openssl makes.
+    /// The key in this PKCS#8.
+    fn signing_key(pkcs8: &[u8]) -> Arc<dyn SigningKey> {
+        let key = PrivatePkcs8KeyDer::from(pkcs8.to_vec());
+        any_supported_type(&key.into()).unwrap()
+    }
+
+    /// A key of ML-DSA.
+    pub(in crate::secure) fn ml_dsa() -> Arc<dyn SigningKey> {
+        let made = PqdsaKeyPair::generate(&ML_DSA_44_SIGNING).unwrap();
+        signing_key(made.to_pkcs8v1().unwrap().as_ref())
+    }
+
     #[test]
     fn rsa_grows_with_the_third_power() {
-        for (len, bits, weight) in [
-            (294, 2048, WEIGHT_RSA_2048),
-            (422, 3072, WEIGHT_RSA_2048 * 27 / 8),
-            (550, 4096, WEIGHT_RSA_2048 * 8),
-            (usize::MAX, 8192, WEIGHT_RSA_2048 * 64),
+        for (bits, weight) in [
+            (2048, WEIGHT_RSA_2048),
+            (3072, WEIGHT_RSA_2048 * 27 / 8),
+            (4096, WEIGHT_RSA_2048 * 8),
+            (u64::MAX, WEIGHT_RSA_2048 * 8),
         ] {
-            assert_eq!((rsa_bits(len), weight_of_rsa(bits)), (bits, weight));
+            assert_eq!(weight_of_rsa(bits), weight);
         }
     }
 
     #[test]
-    fn longer_curves_weigh_more() {
-        use aws_lc_rs::rand::SystemRandom;
-        use aws_lc_rs::signature as with;
-        use rustls::crypto::aws_lc_rs::sign::any_supported_type;
-        use rustls::pki_types::PrivatePkcs8KeyDer;
-        for (algorithm, expected) in [
-            (&with::ECDSA_P256_SHA256_ASN1_SIGNING, 1),
-            (&with::ECDSA_P384_SHA384_ASN1_SIGNING, WEIGHT_OF_OTHERS),
-            (&with::ECDSA_P521_SHA512_ASN1_SIGNING, WEIGHT_OF_OTHERS),
+    fn keys_weigh_what_their_kinds_do() {
+        let random = SystemRandom::new();
+        let ecdsa = |by| EcdsaKeyPair::generate_pkcs8(by, &random).unwrap();
+        let rsa = aws_lc_rs::rsa::KeyPair::generate(aws_lc_rs::rsa::KeySize::Rsa2048).unwrap();
+        let rsa = AsDer::<Pkcs8V1Der<'_>>::as_der(&rsa).unwrap();
+        let ed25519 = Ed25519KeyPair::generate_pkcs8(&random).unwrap();
+        for (kind, key, expected) in [
+            ("P-256", ecdsa(&ECDSA_P256_SHA256_ASN1_SIGNING).as_ref(), 1),
+            (
+                "P-384",
+                ecdsa(&ECDSA_P384_SHA384_ASN1_SIGNING).as_ref(),
+                WEIGHT_OF_OTHERS,
+            ),
+            (
+                "P-521",
+                ecdsa(&ECDSA_P521_SHA512_ASN1_SIGNING).as_ref(),
+                WEIGHT_OF_OTHERS,
+            ),
+            ("Ed25519", ed25519.as_ref(), 1),
+            ("RSA", rsa.as_ref(), WEIGHT_RSA_2048),
         ] {
-            let made = with::EcdsaKeyPair::generate_pkcs8(algorithm, &SystemRandom::new());
-            let key = PrivatePkcs8KeyDer::from(made.unwrap().as_ref().to_vec());
-            let key = any_supported_type(&key.into()).unwrap();
-            assert_eq!(weight(&*key), expected, "{algorithm:?}");
+            assert_eq!(weight(&*signing_key(key)), expected, "{kind}");
         }
+        assert_eq!(weight(&*ml_dsa()), WEIGHT_OF_OTHERS);
     }
 
     #[test]

@@ -1,15 +1,18 @@
-//! What is read in a certificate (RFC 5280 §4.1): how long it is valid, what it calls its owner and its issuer, and which one it is.
+//! What is read in a certificate (RFC 5280 §4.1): how long it is valid, what it calls its owner and its issuer, and which one it is; and in a
+//! public key of RSA.
 //!
 //! Whether it is good for a name, and who has signed it, is rustls' matter.
 
 mod identity;
 mod name;
+mod rsa;
 
 use std::fmt::Write as _;
 
 use rustls_pki_types::CertificateDer;
 
 pub use identity::{Identity, identity};
+pub use rsa::{RsaPublicKey, rsa_public_key};
 
 /// Seconds since 1970.
 pub type UnixSecs = i64;

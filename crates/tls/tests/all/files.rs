@@ -112,3 +112,26 @@ fn readers_of_a_key_are_told_of() {
     assert_eq!(said[0], [""; 0]);
     assert!(said[1][0].contains("chmod 600") && said[2][0].contains("chmod 600"));
 }
+
+/// A key of RSA with a small exponent is refused before it is looked whether the certificate is its own.
+#[test]
+fn small_exponents_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (certificate, _) = self_signed::certificate(&["a.test".to_owned()]).unwrap();
+    let files = Files {
+        certificate: folder.path().join("certificate"),
+        key: folder.path().join("key"),
+        ocsp: None,
+    };
+    std::fs::write(&files.certificate, pem("CERTIFICATE", &certificate)).unwrap();
+    for (asked, said) in [
+        (&["-3", "2048"][..], "RSA with the exponent 3"),
+        (&["2048"], "does not belong to the certificate"),
+    ] {
+        let mut openssl = std::process::Command::new("openssl");
+        let made = openssl.args(["genrsa", "-out"]).arg(&files.key).args(asked);
+        assert!(made.output().unwrap().status.success());
+        let error = load(&files, 0).unwrap_err().to_string();
+        assert!(error.contains(said), "{error}");
+    }
+}
