@@ -47,7 +47,7 @@ extern "C" {
 #endif
 
 /* What this header is of; exos_application_version() is that of the library. What is added keeps it, what is changed does not. */
-#define EXOS_APPLICATION_VERSION 1
+#define EXOS_APPLICATION_VERSION 2
 int exos_application_version(void);
 
 /* Listens, and answers servers. */
@@ -56,10 +56,11 @@ typedef struct exos_application exos_application;
 /* Bytes in an application's pool, which do not change. */
 typedef struct exos_piece exos_piece;
 
-/* A request of a server's client. */
+/* A request of a server's client. None that was left has the numbers of another. */
 typedef struct exos_request {
     uint64_t link;
     uint32_t number;
+    uint32_t serial;
 } exos_request;
 
 /* What happens to a request. */

@@ -188,7 +188,7 @@ unsafe extern "C" fn exos_application_poll_timeout(
 
 #[unsafe(no_mangle)]
 extern "C" fn exos_application_version() -> c_int {
-    1
+    2
 }
 
 #[unsafe(no_mangle)]

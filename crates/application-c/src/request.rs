@@ -13,20 +13,25 @@ use std::ptr;
 pub(crate) struct Request {
     link: u64,
     number: u32,
+    serial: u32,
 }
 
-const _: () = assert!(size_of::<Request>() == 16 && std::mem::offset_of!(Request, number) == 8);
+const _: () = assert!(size_of::<Request>() == 16 && std::mem::offset_of!(Request, serial) == 12);
 
 impl From<RequestId> for Request {
     fn from(id: RequestId) -> Self {
-        let (link, number) = id.to_parts();
-        Self { link, number }
+        let (link, number, serial) = id.to_parts();
+        Self {
+            link,
+            number,
+            serial,
+        }
     }
 }
 
 impl From<Request> for RequestId {
     fn from(request: Request) -> Self {
-        RequestId::from_parts((request.link, request.number))
+        RequestId::from_parts((request.link, request.number, request.serial))
     }
 }
 

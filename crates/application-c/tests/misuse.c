@@ -28,7 +28,7 @@ static exos_application *app;
 static exos_piece *piece;
 
 static void *in_another_thread(void *nothing) {
-    const exos_request request = {0, 0};
+    const exos_request request = {0, 0, 0};
     exos_event event;
     exos_piece *other;
     IS(exos_application_wait(app, 0, &event), EXOS_ERROR_THREAD);
@@ -113,7 +113,7 @@ static int live(const char *socket) {
 }
 
 int main(int argc, char **argv) {
-    const exos_request request = {12, 34};
+    const exos_request request = {12, 34, 56};
     const exos_field field = {"A", "b"};
     exos_application *second = NULL;
     exos_event event;

@@ -64,7 +64,7 @@ pub fn records(bytes: &[u8]) {
             assert!(line.contains(&b':') && !line.iter().any(|b| matches!(b, b'\r' | b'\n' | 0)));
         }
         assert!(!head.reason.contains(['\r', '\n', '\0']));
-        let mut framing = Framing::of(head, false, Version::Http11);
+        let mut framing = Framing::of(head.code, head.length, false, Version::Http11);
         let (mut before, mut behind) = (Vec::new(), Vec::new());
         let mut content = Content::Bytes(all.content.clone());
         framing.frame(&mut content, &mut before, &mut behind);

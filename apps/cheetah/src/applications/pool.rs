@@ -285,10 +285,12 @@ impl Applications {
 
     /// A connection that carries a client's request changes to another protocol: it makes room for requests.
     pub fn begin_tunnel(&mut self, upstream: Upstream, address: &Address, ip: IpAddr) {
+        let Some(connection) = upstream.connection() else {
+            return;
+        };
         let id = self.groups.of(address);
         let group = self.groups.get_mut(id);
-        let is_one = group.is_some_and(|group| group.begin_tunnel(counted(ip)));
-        if let Some(connection) = upstream.connection().filter(|_| is_one) {
+        if group.is_some_and(|group| group.begin_tunnel(counted(ip))) {
             self.carriers.upstreams.begin_tunnel(connection);
         }
         self.wake(id);
@@ -309,10 +311,13 @@ impl Applications {
         if !self.queued.remove(&client) {
             return;
         }
-        let group = self.group(address);
-        group.ready.retain(|ready| ready.client != client);
-        group.waiting.retain(|waiting| waiting.client != client);
-        let id = self.groups.of(address);
+        let Some(id) = self.groups.find(address) else {
+            return;
+        };
+        if let Some(group) = self.groups.get_mut(id) {
+            group.ready.retain(|ready| ready.client != client);
+            group.waiting.retain(|waiting| waiting.client != client);
+        }
         self.wake(id);
     }
 

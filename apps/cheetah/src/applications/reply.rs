@@ -275,33 +275,25 @@ pub enum Framing {
 }
 
 impl Framing {
-    /// That of an answer to a request; `asks_head` says that it was HEAD.
-    pub fn of(head: &Head, asks_head: bool, version: Version) -> Framing {
-        match (head.length, version) {
-            _ if head.code == 101 => Framing::Tunnel,
-            _ if asks_head || matches!(head.code, 204 | 304) => Framing::Without,
+    /// That of an answer to a request, of which a length may be said; `asks_head` says that it was HEAD.
+    pub fn of(code: u16, length: Option<u64>, asks_head: bool, version: Version) -> Framing {
+        match (length, version) {
+            _ if code == 101 => Framing::Tunnel,
+            _ if asks_head || matches!(code, 204 | 304) => Framing::Without,
             (Some(length), _) => Framing::Length(length),
             (None, Version::Http10 | Version::Http2 | Version::Http3) => Framing::Close,
             (None, Version::Http11) => Framing::Chunked,
         }
     }
 
-    /// The fields that say so, of the answer with this head.
-    pub fn push_fields(self, head: &Head, out: &mut Vec<u8>) {
-        let length = match (self, head.code) {
-            // RFC 9110 §8.6: none with 204, and with 304 only what 200 would say, which nobody knows.
-            (_, 204 | 304) => None,
+    /// The fields that say so, of an answer of which this was said.
+    pub fn push_fields(self, code: u16, length: Option<u64>, out: &mut Vec<u8>) {
+        match (self, length) {
             // Of HEAD it is what GET would have.
-            (Framing::Without | Framing::Length(_), _) => head.length,
-            (Framing::Chunked | Framing::Close | Framing::Tunnel, _) => None,
-        };
-        if let Some(length) = length {
-            out.extend_from_slice(b"Content-Length: ");
-            push_number(out, length, 1);
-            out.extend_from_slice(b"\r\n");
-        }
-        if self == Framing::Chunked {
-            out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
+            (Framing::Without | Framing::Length(_), Some(length)) => push_length(code, length, out),
+            (Framing::Chunked, _) => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
+            (Framing::Without | Framing::Length(_), None) => {}
+            (Framing::Close | Framing::Tunnel, _) => {}
         }
     }
 
@@ -349,6 +341,15 @@ impl Framing {
             Framing::Without | Framing::Length(0) | Framing::Close | Framing::Tunnel => {}
         }
         Ok(())
+    }
+}
+
+/// The field that says a length. RFC 9110 §8.6: none with 204, and with 304 only what 200 would say, which nobody knows.
+pub(super) fn push_length(code: u16, length: u64, out: &mut Vec<u8>) {
+    if !matches!(code, 204 | 304) {
+        out.extend_from_slice(b"Content-Length: ");
+        push_number(out, length, 1);
+        out.extend_from_slice(b"\r\n");
     }
 }
 

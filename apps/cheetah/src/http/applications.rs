@@ -4,7 +4,7 @@
 
 use std::net::IpAddr;
 
-use exos_buf::{Buffer, Slice};
+use exos_buf::Slice;
 
 use super::asking::{Asking, Said};
 use super::attempt::Attempt;
@@ -13,7 +13,6 @@ use super::kept::{Consulted, Use};
 use super::logging::log_answer;
 use super::outcome::{Response, Unanswered};
 use super::server::Server;
-use crate::applications::head::Head;
 use crate::applications::heads::Known;
 use crate::applications::proxy;
 use crate::applications::reply::Framing;
@@ -99,11 +98,12 @@ impl Server {
     pub(crate) fn application_head(
         &mut self,
         asking: &Asking,
-        head: &Head,
+        known: &Known,
         framing: Framing,
         persistent: bool,
         content_len: usize,
     ) -> Vec<u8> {
+        let head = &known.head;
         let code = asking.told(head.code);
         self.sender.counters.count_code(code);
         let has_streams = asking.version.has_streams();
@@ -114,33 +114,25 @@ impl Server {
         self.sender.push_opening(code, &head.reason, how, &mut out);
         if has_streams {
             let mut lines = Vec::with_capacity(room);
-            push_fields(&mut lines, asking, head, framing);
+            push_fields(&mut lines, asking, known, framing);
             push_lines(&mut out, &lines);
             return out;
         }
-        push_fields(&mut out, asking, head, framing);
+        push_fields(&mut out, asking, known, framing);
         out.extend_from_slice(b"\r\n");
         out
     }
 
-    /// The head of a response that an application gives, where all of it is ready: for a client of HTTP/1, with a length, and one that comes again.
+    /// The head of a response that an application gives, where all of it is ready: for a client of HTTP/1.
     pub(crate) fn ready_head(
         &mut self,
         asking: &Asking,
         known: &Known,
-        framing: Framing,
         persistent: bool,
     ) -> Option<[Slice; 2]> {
         let is_plain = !asking.version.has_streams() && matches!(asking.keeps, Use::None);
-        let is_alike = known.head.length.is_some();
-        let status = known.status.filter(|_| is_plain && is_alike)?;
-        let opening = self.sender.opening(status, asking.manner(persistent))?;
-        let lines = known.lines.get_or_init(|| {
-            let mut lines = Vec::new();
-            push_fields(&mut lines, asking, &known.head, framing);
-            lines.extend_from_slice(b"\r\n");
-            Buffer::from(lines).into()
-        });
+        let (status, lines) = known.ready.as_ref().filter(|_| is_plain)?;
+        let opening = self.sender.opening(*status, asking.manner(persistent))?;
         Some([opening, lines.clone()])
     }
 
@@ -198,13 +190,13 @@ impl Server {
 }
 
 /// The fields of an application's answer, as lines.
-fn push_fields(out: &mut Vec<u8>, asking: &Asking, head: &Head, framing: Framing) {
+fn push_fields(out: &mut Vec<u8>, asking: &Asking, known: &Known, framing: Framing) {
     out.extend_from_slice(asking.more_fields().map_or(&b""[..], Slice::as_bytes));
-    out.extend_from_slice(&head.fields);
+    out.extend_from_slice(&known.head.fields);
     if let Use::Fetch(fetch) = &asking.keeps {
         out.extend_from_slice(fetch.status().as_bytes());
     }
-    framing.push_fields(head, out);
+    framing.push_fields(known.head.code, known.length, out);
 }
 
 /// What refuses a request whatever the application says.
@@ -223,3 +215,7 @@ fn check(request: &Request, application: &Application) -> Result<(), Fault> {
         Body::Length(_) | Body::Chunked => Ok(()),
     }
 }
+
+#[cfg(test)]
+#[path = "applications/tests.rs"]
+mod tests;

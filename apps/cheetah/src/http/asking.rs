@@ -13,6 +13,7 @@ use super::exchange::Exchange;
 use super::kept::Use;
 use super::response::opening::{Manner, Persistence};
 use crate::applications::head::{Head, is_among};
+use crate::applications::heads::Known;
 use crate::applications::proxy::answer::{AnswerError, Question};
 use crate::applications::proxy::redirects::{Own, may_lead, rewrite};
 use crate::applications::proxy::request::{upgrade, upgrades};
@@ -186,8 +187,8 @@ impl Asking {
     }
 
     /// How the client knows where the answer ends.
-    pub fn framing(&self, head: &Head) -> Framing {
-        Framing::of(head, self.asks_head, self.version)
+    pub fn framing(&self, known: &Known) -> Framing {
+        Framing::of(known.head.code, known.length, self.asks_head, self.version)
     }
 
     /// Whether a rule sets a field.

@@ -70,6 +70,10 @@ pub const APPLICATION_HEAD_LEN_MAX: usize = 32 * 1024;
 /// Heads of answers over shared buffers that are remembered as they are told to clients: a site has few that come again and again.
 pub const HEADS_REMEMBERED: usize = 64;
 
+/// Answers with one head and content of one length, one behind the other, from which on what is said of them is made ready: two lengths that come by
+/// chance make it for one answer of a hundred.
+pub const LENGTHS_ALIKE: u32 = 8;
+
 /// Fields in the head of an application's answer.
 pub const APPLICATION_FIELDS_MAX: usize = 128;
 

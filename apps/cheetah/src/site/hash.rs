@@ -1,6 +1,6 @@
 //! Hashes of what the operator names, for tables, and of contents for entity tags.
 
-use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
 
 use crate::message::Coding;
 
@@ -39,25 +39,6 @@ impl Hasher for PathHasher {
 
     fn finish(&self) -> u64 {
         self.0
-    }
-}
-
-/// Has [`PathHasher`] begin with a number that nobody outside knows, for small tables of what clients name.
-#[derive(Clone, Debug)]
-pub struct Seeded(u64);
-
-impl Default for Seeded {
-    fn default() -> Self {
-        Self(RandomState::new().hash_one(0))
-    }
-}
-
-impl BuildHasher for Seeded {
-    type Hasher = PathHasher;
-
-    #[inline]
-    fn build_hasher(&self) -> PathHasher {
-        PathHasher(self.0)
     }
 }
 

@@ -39,14 +39,12 @@ impl Head {
 
     /// With the length of the content, where that is known before: else it is sent in chunks.
     #[must_use]
-    pub fn length(self, length: u64) -> Self {
-        match u32::try_from(length) {
-            Ok(length) => Self {
-                length: Some(length),
-                ..self
-            },
+    pub fn length(mut self, length: u64) -> Self {
+        self.length = u32::try_from(length).ok();
+        match self.length {
+            Some(_) => self,
             // Of which no record tells.
-            Err(_) => self.field("Content-Length", length.to_string()),
+            None => self.field("Content-Length", length.to_string()),
         }
     }
 

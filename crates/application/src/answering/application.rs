@@ -105,7 +105,7 @@ impl Application {
     }
 
     fn exchange(&self, id: RequestId) -> Option<&Exchange> {
-        self.links.get(id.link)?.exchange(id.number)
+        self.links.get(id.link)?.exchange(id.key)
     }
 
     /// Takes what has come of its body.
@@ -204,7 +204,7 @@ impl Application {
     pub fn say(&mut self, id: RequestId, line: &str) {
         self.is_armed = false;
         if let Some(link) = self.links.get_mut(id.link) {
-            link.say(id.number, line);
+            link.say(id.key, line);
         }
     }
 
@@ -215,7 +215,7 @@ impl Application {
 
     fn with<R>(&mut self, id: RequestId, act: impl FnOnce(&mut Exchange) -> R) -> Option<R> {
         self.is_armed = false;
-        self.links.get_mut(id.link)?.with(id.number, act)
+        self.links.get_mut(id.link)?.with(id.key, act)
     }
 
     // The loop.

@@ -4,18 +4,29 @@
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct RequestId {
     pub(super) link: u64,
-    pub(super) number: u32,
+    pub(super) key: Key,
+}
+
+/// A request, among those of a link. A server's number stands for another request some time after one was left; with the link's own count of
+/// requests it does not.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Key {
+    /// The server's.
+    pub number: u32,
+    /// How many requests came before.
+    pub serial: u32,
 }
 
 impl RequestId {
-    /// Its numbers: of its link, and on that.
-    pub fn to_parts(self) -> (u64, u32) {
-        (self.link, self.number)
+    /// Its numbers: of its link, and two on that.
+    pub fn to_parts(self) -> (u64, u32, u32) {
+        (self.link, self.key.number, self.key.serial)
     }
 
     /// The request with these numbers. If there is none, it is one that was left.
-    pub fn from_parts((link, number): (u64, u32)) -> Self {
-        Self { link, number }
+    pub fn from_parts((link, number, serial): (u64, u32, u32)) -> Self {
+        let key = Key { number, serial };
+        Self { link, key }
     }
 }
 

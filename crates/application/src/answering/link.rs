@@ -1,6 +1,7 @@
 //! An application's end of a link to a server.
 
 use super::account::Account;
+use super::event::Key;
 use super::exchange::{Exchange, Taken};
 use super::heads::Heads;
 use super::request::Request;
@@ -16,10 +17,10 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 /// What a server has said of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum News {
-    Request(u32),
-    Body(u32),
-    Room(u32),
-    Left(u32),
+    Request(Key),
+    Body(Key),
+    Room(Key),
+    Left(Key),
 }
 
 #[derive(Debug)]
@@ -33,10 +34,12 @@ pub(super) struct Link {
     outgoing: Outgoing,
     heads: Heads,
     /// By what the server's numbers say of places.
-    exchanges: Vec<Option<(u32, Box<Exchange>)>>,
+    exchanges: Vec<Option<(Key, Box<Exchange>)>>,
+    /// That of the next request.
+    serial: u32,
     account: Account,
     /// Those with something to be sent, some perhaps twice.
-    dirty: VecDeque<u32>,
+    dirty: VecDeque<Key>,
     /// The server takes nothing any more.
     is_deaf: bool,
 }
@@ -64,48 +67,55 @@ impl Link {
             outgoing: Outgoing::new(pool.clone()),
             heads: Heads::default(),
             exchanges: Vec::new(),
+            serial: 0,
             account,
             dirty: VecDeque::new(),
             is_deaf: false,
         })
     }
 
-    pub fn exchange(&self, number: u32) -> Option<&Exchange> {
-        let (known, exchange) = self.exchanges.get(slot_of(number)?)?.as_ref()?;
-        (*known == number).then_some(exchange)
+    pub fn exchange(&self, key: Key) -> Option<&Exchange> {
+        let (known, exchange) = self.exchanges.get(slot_of(key.number)?)?.as_ref()?;
+        (*known == key).then_some(exchange)
     }
 
-    fn exchange_mut(&mut self, number: u32) -> Option<&mut Exchange> {
-        let (known, exchange) = self.exchanges.get_mut(slot_of(number)?)?.as_mut()?;
-        (*known == number).then_some(exchange)
+    fn exchange_mut(&mut self, key: Key) -> Option<&mut Exchange> {
+        let (known, exchange) = self.exchanges.get_mut(slot_of(key.number)?)?.as_mut()?;
+        (*known == key).then_some(exchange)
+    }
+
+    /// The request that a server means, if it was not left.
+    fn meant(&self, number: u32) -> Option<Key> {
+        let (key, _) = self.exchanges.get(slot_of(number)?)?.as_ref()?;
+        (key.number == number).then_some(*key)
     }
 
     /// It is over.
-    fn remove(&mut self, number: u32) -> Option<Box<Exchange>> {
-        let place = self.exchanges.get_mut(slot_of(number)?)?;
-        let (_, exchange) = place.take_if(|(known, _)| *known == number)?;
+    fn remove(&mut self, key: Key) -> Option<Box<Exchange>> {
+        let place = self.exchanges.get_mut(slot_of(key.number)?)?;
+        let (_, exchange) = place.take_if(|(known, _)| *known == key)?;
         Some(exchange)
     }
 
     /// Does something with a request, which may have something to be sent then.
-    pub fn with<R>(&mut self, number: u32, act: impl FnOnce(&mut Exchange) -> R) -> Option<R> {
-        let exchange = self.exchange_mut(number)?;
+    pub fn with<R>(&mut self, key: Key, act: impl FnOnce(&mut Exchange) -> R) -> Option<R> {
+        let exchange = self.exchange_mut(key)?;
         let was_dirty = exchange.is_dirty;
         let done = act(exchange);
         if exchange.is_dirty && !was_dirty {
-            self.dirty.push_back(number);
+            self.dirty.push_back(key);
         }
         Some(done)
     }
 
     /// Says something to the operator.
-    pub fn say(&mut self, number: u32, line: &str) {
+    pub fn say(&mut self, key: Key, line: &str) {
         // A server that takes nothing is told nothing.
         let has_room = self.outgoing.len() < OUTGOING_LEN_MAX;
-        if has_room && self.exchange(number).is_some() {
+        if has_room && self.exchange(key).is_some() {
             let end = line.floor_char_boundary(SAID_LEN_MAX - 1);
             let line = format!("{}\n", line[..end].trim_end());
-            let header = Header::new(Kind::Said, number, line.len());
+            let header = Header::new(Kind::Said, key.number, line.len());
             self.outgoing.push(header, &[line.as_bytes()]);
         }
     }
@@ -140,9 +150,9 @@ impl Link {
 
     /// Hears a record, or a part of one, whose bytes have been put behind those that had come.
     fn hear(&mut self, header: Header, is_end: bool, news: &mut Vec<News>) -> Result<()> {
-        let number = header.request;
-        match header.kind {
-            Kind::Request => {
+        let meant = self.meant(header.request);
+        match (header.kind, meant) {
+            (Kind::Request, _) => {
                 if self.begun.len() > VARIABLES_LEN_MAX {
                     return Err(Error::PeerFault("its variables are longer than 256 KiB"));
                 }
@@ -150,18 +160,21 @@ impl Link {
                     self.begin_exchange(header, news)?;
                 }
             }
-            Kind::Body => self.hear_body(header, is_end, news)?,
-            Kind::Leave => {
-                let left = self.remove(number);
+            (Kind::Head | Kind::Content | Kind::Said | Kind::Stop, _) => {
+                return Err(Error::PeerFault("it sends what applications send"));
+            }
+            // One that is answered already is nobody's.
+            (Kind::Body, None) => self.begun = Vec::new(),
+            (Kind::Leave | Kind::Room, None) => {}
+            (Kind::Body, Some(key)) => self.hear_body(key, header.is_last && is_end, news)?,
+            (Kind::Leave, Some(key)) => {
+                let left = self.remove(key);
                 if left.is_some_and(|exchange| !exchange.is_refused()) {
-                    news.push(News::Left(number));
+                    news.push(News::Left(key));
                 }
             }
-            Kind::Room => {
-                self.with(number, |exchange| exchange.more_room(header.value as usize));
-            }
-            Kind::Head | Kind::Content | Kind::Said | Kind::Stop => {
-                return Err(Error::PeerFault("it sends what applications send"));
+            (Kind::Room, Some(key)) => {
+                self.with(key, |exchange| exchange.more_room(header.value as usize));
             }
         }
         Ok(())
@@ -179,34 +192,35 @@ impl Link {
         }
         let request = Request::new(std::mem::take(&mut self.begun), !header.is_last);
         let exchange = Box::new(Exchange::new(request, &self.account));
+        let serial = self.serial;
+        self.serial = serial.wrapping_add(1);
+        let key = Key { number, serial };
         match exchange.is_ended() {
-            true => self.dirty.push_back(number),
-            false => news.push(News::Request(number)),
+            true => self.dirty.push_back(key),
+            false => news.push(News::Request(key)),
         }
-        *place = Some((number, exchange));
+        *place = Some((key, exchange));
         Ok(())
     }
 
-    fn hear_body(&mut self, header: Header, is_end: bool, news: &mut Vec<News>) -> Result<()> {
-        let number = header.request;
+    fn hear_body(&mut self, key: Key, is_last: bool, news: &mut Vec<News>) -> Result<()> {
         let bytes = std::mem::take(&mut self.begun);
-        let taken = self.with(number, |exchange| {
+        let taken = self.with(key, |exchange| {
             let taken = exchange.take_body(&bytes);
-            if is_end && header.is_last {
+            if is_last {
                 exchange.end_body();
             }
             taken
         });
-        let is_news = news.last() != Some(&News::Body(number));
+        let is_news = news.last() != Some(&News::Body(key));
         match taken {
             Some(Taken::BeyondRoom) => {
                 return Err(Error::PeerFault(
                     "it sends more of a body than there is room for",
                 ));
             }
-            Some(Taken::Refused) => news.push(News::Left(number)),
-            Some(Taken::Yes) if is_news => news.push(News::Body(number)),
-            // One that is answered already is nobody's.
+            Some(Taken::Refused) => news.push(News::Left(key)),
+            Some(Taken::Yes) if is_news => news.push(News::Body(key)),
             Some(Taken::Yes) | None => {}
         }
         Ok(())
@@ -216,18 +230,17 @@ impl Link {
     pub fn send(&mut self, news: &mut Vec<News>) -> Result<bool> {
         loop {
             while self.outgoing.len() < OUTGOING_LEN_MAX
-                && let Some(number) = self.dirty.pop_front()
+                && let Some(key) = self.dirty.pop_front()
             {
-                let place = slot_of(number).and_then(|slot| self.exchanges.get_mut(slot));
-                let Some((_, exchange)) =
-                    place.and_then(Option::as_mut).filter(|it| it.0 == number)
+                let place = slot_of(key.number).and_then(|slot| self.exchanges.get_mut(slot));
+                let Some((_, exchange)) = place.and_then(Option::as_mut).filter(|it| it.0 == key)
                 else {
                     continue;
                 };
-                if exchange.go_on(number, &mut self.heads, &mut self.outgoing) {
-                    self.remove(number);
+                if exchange.go_on(key.number, &mut self.heads, &mut self.outgoing) {
+                    self.remove(key);
                 } else if exchange.has_become_empty() {
-                    news.push(News::Room(number));
+                    news.push(News::Room(key));
                 }
             }
             self.outgoing.write(&mut self.answers)?;
@@ -275,9 +288,9 @@ impl Link {
     }
 
     /// Its requests that the application has something to do with.
-    pub fn numbers(&self) -> impl Iterator<Item = u32> {
+    pub fn keys(&self) -> impl Iterator<Item = Key> {
         let known = self.exchanges.iter().flatten();
         let known = known.filter(|(_, it)| !it.is_refused());
-        known.map(|(number, _)| *number)
+        known.map(|(key, _)| *key)
     }
 }

@@ -60,12 +60,12 @@ impl Links {
         let (watch, news, mut is_any) = (&self.watch, &mut self.news, false);
         self.all.retain(|&id, link| {
             let result = act(link, news);
-            let of = |number| RequestId { link: id, number };
+            let of = |key| RequestId { link: id, key };
             events.extend(news.drain(..).map(|news| match news {
-                News::Request(number) => Event::Request(of(number)),
-                News::Body(number) => Event::Body(of(number)),
-                News::Room(number) => Event::Room(of(number)),
-                News::Left(number) => Event::Left(of(number)),
+                News::Request(key) => Event::Request(of(key)),
+                News::Body(key) => Event::Body(of(key)),
+                News::Room(key) => Event::Room(of(key)),
+                News::Left(key) => Event::Left(of(key)),
             }));
             if result.is_err() {
                 end(watch, id, link, events);
@@ -195,6 +195,6 @@ impl AsFd for Links {
 /// A link is over, with its requests. A peer may keep its descriptors open, so they are not waited for before they are closed.
 fn end(watch: &Watch, id: u64, link: &Link, events: &mut VecDeque<Event>) {
     link.fds().into_iter().for_each(|fd| watch.remove(fd));
-    let left = link.numbers().map(|number| RequestId { link: id, number });
+    let left = link.keys().map(|key| RequestId { link: id, key });
     events.extend(left.map(Event::Left));
 }

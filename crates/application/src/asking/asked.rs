@@ -27,6 +27,8 @@ pub struct Part {
 pub struct Head {
     /// Header fields of CGI (RFC 3875 §6). What an application sends again is in the same place as before.
     pub bytes: Rc<[u8]>,
+    /// It was sent before on its link.
+    pub is_again: bool,
     /// How long the content is, where that is said beside the fields.
     pub length: Option<u32>,
 }

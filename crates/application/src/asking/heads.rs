@@ -20,8 +20,12 @@ impl Heads {
         let length = header.is_sized.then_some(header.value);
         let place = usize::from(header.head).checked_sub(1);
         let Some(place) = place.and_then(|place| self.0.get_mut(place)) else {
-            let bytes = bytes.into();
-            return Ok(Head { bytes, length });
+            let (bytes, is_again) = (bytes.into(), false);
+            return Ok(Head {
+                bytes,
+                is_again,
+                length,
+            });
         };
         if header.len as usize > NUMBERED_LEN_MAX {
             return Err(Error::PeerFault("it gives a long head a number"));
@@ -32,6 +36,7 @@ impl Heads {
         match place {
             Some(bytes) => Ok(Head {
                 bytes: Rc::clone(bytes),
+                is_again: header.len == 0,
                 length,
             }),
             None => Err(Error::PeerFault("it names a head that it has not sent")),

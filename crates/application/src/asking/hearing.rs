@@ -10,8 +10,7 @@ use rustix::event::epoll;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 /// An application says nothing to a server that it does not take.
-const NO_LINK: &str =
-    "it begins no link: it ends, has as many as it may, or is of another version than this server";
+const NO_LINK: &str = "it begins no link: it has ended, has as many as it may, or is of another version than this server";
 
 /// How the pipe is.
 #[derive(Debug)]
@@ -96,9 +95,10 @@ impl Hearing {
         };
         let (header, bytes, is_end) = (piece.header, piece.bytes, piece.is_end);
         let number = header.request;
+        let asked = requests.heard_of(number)?;
         let mut heard = Heard::Something;
-        match header.kind {
-            Kind::Head | Kind::Said => {
+        match (header.kind, asked) {
+            (Kind::Head | Kind::Said, asked) => {
                 // A head that is cut off is none, which is its own request's matter; of what is said there is enough.
                 let len_max = match header.kind {
                     Kind::Head => HEAD_LEN_MAX + 1,
@@ -114,33 +114,26 @@ impl Hearing {
                     Kind::Head => Some(self.heads.of(&header, &self.begun)?),
                     _ => None,
                 };
-                match (requests.get_mut(number), head) {
+                match (asked, head) {
                     (Some(asked), Some(head)) => asked.head(head)?,
                     (Some(asked), None) => asked.say(&self.begun),
                     (None, _) => {}
                 }
                 self.begun.clear();
             }
-            Kind::Content => {
-                if let Some(asked) = requests.get_mut(number) {
-                    let ends = is_end && header.is_last;
-                    asked.content(&header, bytes, ends, &mut self.kept)?;
-                    heard = if ends { Heard::Answer } else { heard };
-                }
-            }
-            Kind::Room => {
-                let more = header.value as usize;
-                let asked = requests.get_mut(number);
-                asked.map_or(Ok(()), |asked| asked.more_body(more))?;
-            }
-            Kind::Leave => {
-                let asked = requests.get_mut(number);
-                asked.map_or(Ok(()), |asked| asked.break_off())?;
-            }
-            Kind::Stop => return Ok(Some(Heard::Stop)),
-            Kind::Request | Kind::Body => {
+            (Kind::Stop, _) => return Ok(Some(Heard::Stop)),
+            (Kind::Request | Kind::Body, _) => {
                 return Err(Error::PeerFault("it sends what servers send"));
             }
+            // Nobody wants its answer.
+            (Kind::Content | Kind::Room | Kind::Leave, None) => {}
+            (Kind::Content, Some(asked)) => {
+                let ends = is_end && header.is_last;
+                asked.content(&header, bytes, ends, &mut self.kept)?;
+                heard = if ends { Heard::Answer } else { heard };
+            }
+            (Kind::Room, Some(asked)) => asked.more_body(header.value as usize)?,
+            (Kind::Leave, Some(asked)) => asked.break_off()?,
         }
         requests.tell(number);
         Ok(Some(heard))

@@ -6,7 +6,7 @@ use exos_application::limits::{
     OUTGOING_LEN_MAX, REQUESTS_MAX, SAID_LEN_MAX,
 };
 use exos_application::record::{HELLO, Header, Kind};
-use exos_application::{Answer, Application, Head};
+use exos_application::{Answer, Application, Event, Head, RequestId};
 use exos_iolite::{Aggregate, Error, Options, Pool, Read, Receiver, Sender, Shape, Trust, Wait};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -104,6 +104,10 @@ fn an_application_that_breaks_the_rules_is_left() {
             record(Header::room(1, u32::MAX as usize), b""),
         ),
         (
+            "an answer to what it was not asked",
+            record(Header::new(Kind::Head, 3, 4), b"\r\n\r\n"),
+        ),
+        (
             "what servers send",
             record(Header::new(Kind::Body, 1, 0), b""),
         ),
@@ -113,6 +117,7 @@ fn an_application_that_breaks_the_rules_is_left() {
         let mut server = Server::new(&path);
         let request = server.ask("/");
         let before = server.ask("/");
+        let _not_asked = server.reserve();
         server.await_true(|link| link.failure().is_some());
         assert!(
             matches!(server.link.failure(), Some(Error::PeerFault(_))),
@@ -292,6 +297,92 @@ fn a_server_that_takes_no_answers_is_not_heard_on() {
         assert!(asked < most, "it takes {asked} bytes");
     }
     is_served(&path);
+    std::fs::remove_file(path).expect("its socket");
+}
+
+/// Waits for as many requests as there are to be, which are not answered.
+fn await_requests(application: &mut Application, count: usize) -> Vec<RequestId> {
+    let (mut requests, until) = (Vec::new(), Instant::now() + LONG);
+    while requests.len() < count {
+        assert!(Instant::now() < until, "{} have come", requests.len());
+        if let Some(Event::Request(id)) = application.wait(Some(LONG)).expect("it listens") {
+            requests.push(id);
+        }
+    }
+    requests
+}
+
+fn has(bytes: &[u8], part: &[u8]) -> bool {
+    bytes.windows(part.len()).any(|window| window == part)
+}
+
+/// Has a server of its own thread say this, and gives what it is answered up to these bytes.
+fn answers_to(path: &Path, said: &[u8], up_to: &[u8]) -> Vec<u8> {
+    let (mut sender, mut answers, pool) = connect(path);
+    let mut said: Aggregate = pool.copy(said).expect("room");
+    sender.write_all(&mut said, Wait::Sleep).expect("it reads");
+    let mut got = Vec::new();
+    while !has(&got, up_to)
+        && let Ok(Read::Data(data)) = answers.read_wait(usize::MAX, Wait::Sleep)
+    {
+        got.extend(data.to_vec());
+    }
+    got
+}
+
+#[test]
+fn an_answer_to_one_that_was_left_is_not_for_the_next_with_its_number() {
+    let path = socket();
+    let mut application = Application::listen(&path, Shape::of(64)).expect("a socket");
+    let ask = record(
+        Header::new(Kind::Request, 1, 12).last(true),
+        &variables("/"),
+    );
+    let said = [&ask[..], &Header::new(Kind::Leave, 1, 0).bytes(), &ask[..]].concat();
+    thread::scope(|scope| {
+        let server = scope.spawn(|| answers_to(&path, &said, b"the second's"));
+        let requests = await_requests(&mut application, 2);
+        assert!(requests[0] != requests[1] && application.request(requests[0]).is_none());
+        for (id, page) in requests.into_iter().zip(["the first's", "the second's"]) {
+            let (id, parts) = (RequestId::from_parts(id.to_parts()), page.as_bytes());
+            let page = application.pool().copy(parts).expect("room");
+            application.answer(id, Answer::new(Head::new(200)).fresh(page));
+        }
+        while !server.is_finished() {
+            let _ = application.wait(Some(Duration::from_millis(10)));
+        }
+        let got = server.join().expect("no panic");
+        assert!(has(&got, b"the second's") && !has(&got, b"the first's"));
+    });
+    std::fs::remove_file(path).expect("its socket");
+}
+
+#[test]
+fn there_are_as_many_requests_without_answers_as_have_numbers() {
+    let path = socket();
+    let mut application = Application::listen(&path, Shape::of(64)).expect("a socket");
+    let ask = |number| {
+        let header = Header::new(Kind::Request, number, 12).last(true);
+        record(header, &variables("/"))
+    };
+    let all: Vec<u8> = (1..=REQUESTS_MAX as u32).flat_map(ask).collect();
+    // The next has no number of its own.
+    for next in [0, 1, REQUESTS_MAX as u32, REQUESTS_MAX as u32 + 2] {
+        let said = [&all[..], &ask(next)].concat();
+        thread::scope(|scope| {
+            let server = scope.spawn(|| answers_to(&path, &said, b"never"));
+            let requests = await_requests(&mut application, REQUESTS_MAX);
+            let mut left = 0;
+            while left < requests.len() {
+                match application.wait(Some(LONG)).expect("it listens") {
+                    Some(Event::Left(_)) => left += 1,
+                    Some(other) => panic!("{other:?}"),
+                    None => {}
+                }
+            }
+            assert_eq!(server.join().expect("no panic"), b"");
+        });
+    }
     std::fs::remove_file(path).expect("its socket");
 }
 

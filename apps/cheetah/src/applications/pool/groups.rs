@@ -7,18 +7,31 @@ use super::group::Group;
 use crate::applications::application::Address;
 use crate::site::hash::PathHasher;
 
-/// Which group: as long as that is in use.
+/// Which group. None that was forgotten has that of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct GroupId(usize);
+pub(super) struct GroupId {
+    place: usize,
+    /// How many groups came before.
+    serial: u64,
+}
 
 /// All of them.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     /// Places of those that are forgotten are used again.
-    all: Vec<Option<(Address, Group)>>,
+    all: Vec<Option<Entry>>,
     places: HashMap<Address, GroupId, BuildHasherDefault<PathHasher>>,
+    /// That of the next.
+    serial: u64,
     /// Other loops ask the same applications.
     pub(super) are_asked_by_others: bool,
+}
+
+#[derive(Debug)]
+struct Entry {
+    serial: u64,
+    address: Address,
+    group: Group,
 }
 
 impl Groups {
@@ -32,12 +45,16 @@ impl Groups {
         if free.is_none() {
             self.all.push(None);
         }
-        self.all[place] = Some((
-            address.clone(),
-            Group::of(address, self.are_asked_by_others),
-        ));
-        self.places.insert(address.clone(), GroupId(place));
-        GroupId(place)
+        let serial = self.serial;
+        self.serial += 1;
+        self.all[place] = Some(Entry {
+            serial,
+            address: address.clone(),
+            group: Group::of(address, self.are_asked_by_others),
+        });
+        let id = GroupId { place, serial };
+        self.places.insert(address.clone(), id);
+        id
     }
 
     /// The group of an application, if it has one.
@@ -46,32 +63,51 @@ impl Groups {
     }
 
     pub(super) fn get(&self, id: GroupId) -> Option<&Group> {
-        let (_, group) = self.all.get(id.0)?.as_ref()?;
-        Some(group)
+        let entry = self.all.get(id.place)?.as_ref();
+        let entry = entry.filter(|it| it.serial == id.serial)?;
+        Some(&entry.group)
     }
 
     pub(super) fn get_mut(&mut self, id: GroupId) -> Option<&mut Group> {
-        let (_, group) = self.all.get_mut(id.0)?.as_mut()?;
-        Some(group)
+        let entry = self.all.get_mut(id.place)?.as_mut();
+        let entry = entry.filter(|it| it.serial == id.serial)?;
+        Some(&mut entry.group)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Address, &Group)> {
-        self.all
-            .iter()
-            .flatten()
-            .map(|(address, group)| (address, group))
+        let all = self.all.iter().flatten();
+        all.map(|entry| (&entry.address, &entry.group))
     }
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Group> {
-        self.all.iter_mut().flatten().map(|(_, group)| group)
+        let all = self.all.iter_mut().flatten();
+        all.map(|entry| &mut entry.group)
     }
 
-    /// Forgets all others, of which none may be in use.
+    /// Forgets all others.
     pub(super) fn retain(&mut self, is_kept: impl Fn(&Address, &Group) -> bool) {
         for place in &mut self.all {
-            if let Some((address, _)) = place.take_if(|(address, group)| !is_kept(address, group)) {
-                self.places.remove(&address);
+            let gone = place.take_if(|entry| !is_kept(&entry.address, &entry.group));
+            if let Some(entry) = gone {
+                self.places.remove(&entry.address);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_of_a_group_is_of_none_that_takes_its_place() {
+        let address = |path: &str| Address::parse_shared(path).expect("an address");
+        let mut groups = Groups::default();
+        let first = groups.of(&address("/run/one"));
+        groups.retain(|_, _| false);
+        let second = groups.of(&address("/run/two"));
+        assert!(first != second && groups.all.len() == 1);
+        assert!(groups.get_mut(first).is_none() && groups.get(first).is_none());
+        assert!(groups.get_mut(second).is_some() && groups.get(second).is_some());
     }
 }

@@ -7,7 +7,6 @@ use std::collections::hash_map::Entry;
 use std::net::IpAddr;
 
 use crate::limits::CLIENT_SHARE;
-use crate::site::hash::Seeded;
 use crate::site::rules::access::peer::Peer;
 
 /// What a client is counted as; nothing where it is of this host.
@@ -21,9 +20,9 @@ pub(super) fn share_of(all: usize) -> usize {
     all.div_ceil(CLIENT_SHARE)
 }
 
-/// How many requests of each client that counts are carried.
+/// How many requests of each client that counts are carried. Clients choose their addresses: the table's hash is keyed.
 #[derive(Debug, Default)]
-pub(super) struct Shares(HashMap<Peer, usize, Seeded>);
+pub(super) struct Shares(HashMap<Peer, usize>);
 
 impl Shares {
     /// Another request is carried, of a client that counts or of another.

@@ -172,9 +172,9 @@ fn content_ends_as_its_client_understands() {
         (head(204, Some(3)), false, Http11, "", ""),
         (head(304, Some(3)), false, Http11, "", ""),
     ] {
-        let mut framing = Framing::of(&head, asks_head, version);
+        let mut framing = Framing::of(head.code, head.length, asks_head, version);
         let (mut said, mut out) = (Vec::new(), Vec::new());
-        framing.push_fields(&head, &mut said);
+        framing.push_fields(head.code, head.length, &mut said);
         let mut behind = Vec::new();
         let mut nothing = Content::NONE;
         assert!(framing.frame(&mut nothing, &mut out, &mut behind));

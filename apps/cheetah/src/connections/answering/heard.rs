@@ -1,7 +1,5 @@
 //! What has come of an answer, in parts: of a connection what one read has brought, of a link its pieces.
 
-use std::rc::Rc;
-
 use exos_application::asking::Part as Linked;
 use exos_inet::Instant;
 use exos_inet::tcp::Reason;
@@ -12,14 +10,14 @@ use crate::applications::heads::{Heads, Known};
 use crate::applications::pool::Upstream;
 use crate::applications::reply::{Content, ReplyError};
 use crate::connections::shared::Shared;
-use crate::limits::APPLICATION_READ_LEN;
+use crate::limits::{APPLICATION_HEAD_LEN_MAX, APPLICATION_READ_LEN};
 
 /// A part of what has come of an answer.
 pub(super) struct Part {
     /// Answers before the last one.
     pub(super) interim: Vec<u8>,
     /// The head, if that is whole now.
-    pub(super) head: Option<Rc<Known>>,
+    pub(super) head: Option<Known>,
     /// Content behind that.
     pub(super) content: Content,
     /// Lines behind all of that.
@@ -86,7 +84,7 @@ fn take_bytes(bytes: &[u8], answering: &mut Answering) -> Result<(usize, Part), 
     let taken = answering.hearing.take(bytes, is_set, &mut content)?;
     let part = Part {
         interim: taken.interim,
-        head: taken.head.map(|head| Rc::new(head.into())),
+        head: taken.head.map(Known::from),
         content: Content::Bytes(content),
         trailers: taken.trailers,
     };
@@ -101,6 +99,10 @@ fn take_linked(
 ) -> Result<Part, ReplyError> {
     answering.hearing.take_part(&linked.said, linked.is_last);
     let set = answering.asking.more_fields();
+    let len = linked.head.as_ref().map_or(0, |head| head.bytes.len());
+    if len > APPLICATION_HEAD_LEN_MAX {
+        return Err(ReplyError::HeadLength);
+    }
     let head = linked.head.map(|head| heads.parse(&head, set));
     Ok(Part {
         head: head.transpose().map_err(ReplyError::Head)?,

@@ -11,7 +11,6 @@ use super::heard::{Part, next_part};
 use super::kept::said_of;
 use super::{Answering, Begun, Stage, Upload};
 use crate::applications::chunks::BodyError;
-use crate::applications::head::Head;
 use crate::applications::heads::Known;
 use crate::applications::pool::Upstream;
 use crate::applications::reply::{Content, Framing, ReplyError};
@@ -218,7 +217,7 @@ impl Connection {
             let mut behind = Vec::new();
             if let Some(mut known) = head {
                 if answering.asking.asked.application.proxy.is_some() {
-                    let head = &mut Rc::make_mut(&mut known).head;
+                    let head = Rc::make_mut(&mut known.head);
                     let judged = answering.asking.judge_upgrade(head);
                     judged.map_err(|error| Failure::Reply(ReplyError::Answer(error)))?;
                     answering.asking.lead_here(head, answering.address());
@@ -281,15 +280,16 @@ impl Connection {
         answering: &mut Answering,
         turn: &mut Turn<'_, T>,
     ) {
-        let head = &known.head;
-        let (framing, persistent) = begin(head, answering, turn.shared);
+        let (framing, persistent) = begin(known, answering, turn.shared);
         let (server, asking) = (&mut turn.shared.server, &answering.asking);
         let (mut head_len, mut len) = (0, 0);
         if self.is_stream() {
-            let block = server.application_head(asking, head, framing, persistent, 0);
+            let block = server.application_head(asking, known, framing, persistent, 0);
             head_len = self.send_head(&[Buffer::sent_once(block).whole()], turn.transport);
             len = head_len;
-        } else if let Some(ready) = server.ready_head(asking, known, framing, persistent) {
+        } else if before.is_empty()
+            && let Some(ready) = server.ready_head(asking, known, persistent)
+        {
             for slice in ready {
                 head_len += slice.len();
                 self.send(slice, turn.transport);
@@ -300,7 +300,7 @@ impl Connection {
                 Content::Bytes(bytes) if bytes.len() <= JOINED_LEN_MAX => bytes.len(),
                 Content::Bytes(_) | Content::Slice(_) => 0,
             };
-            let bytes = server.application_head(asking, head, framing, persistent, joined);
+            let bytes = server.application_head(asking, known, framing, persistent, joined);
             head_len = bytes.len();
             match before.is_empty() {
                 true => *before = bytes,
@@ -311,7 +311,7 @@ impl Connection {
             framing,
             persistent,
             said: Said {
-                code: answering.asking.told(head.code),
+                code: answering.asking.told(known.head.code),
                 head_len,
                 len,
             },
@@ -329,6 +329,7 @@ impl Connection {
     ) {
         let mut slice = None;
         match content {
+            content if content.is_empty() => before.append(&mut behind),
             Content::Slice(content) => slice = Some(content),
             Content::Bytes(content)
                 if content.len() <= JOINED_LEN_MAX && !(before.is_empty() && behind.is_empty()) =>
@@ -362,8 +363,8 @@ impl Connection {
 }
 
 /// How a client knows where the answer with this head ends, and whether another may follow on its connection.
-fn begin(head: &Head, answering: &mut Answering, shared: &mut Shared) -> (Framing, bool) {
-    let framing = answering.asking.framing(head);
+fn begin(known: &Known, answering: &mut Answering, shared: &mut Shared) -> (Framing, bool) {
+    let framing = answering.asking.framing(known);
     let is_tunnel = framing == Framing::Tunnel;
     let is_last = framing == Framing::Close || is_tunnel || shared.stopping;
     let persistent = !is_last && answering.skip().is_some();
