@@ -53,6 +53,7 @@ same "and as many answers" $((60 + $(wc -l <wanted))) "$(grep -oE 'HTTP/3 HEADER
 has "a hello that comes in two datagrams" "TLS ClientHello localhost h3" "$(cat ours)"
 same "heads by entries of QPACK's table: each field" 10 "$("$exos" dump -v -r capture --keys keys 2>/dev/null | grep -c 'x-table: a value that is long enough')"
 same "and none is left that waits" 0 "$(grep -c 'not known\|that are not understood' ours)"
+same "and all that have waited are shown later" "$(grep -o 'HEADERS that wait' ours | wc -l)" "$(grep -o 'HTTP/3 of stream' ours | wc -l)"
 has "early data" "0-RTT v1 #" "$(grep 'HEADERS GET /resumed' ours)"
 has "version 2" "Initial v2 #0 {CRYPTO 0:" "$(cat ours)"
 has "Retry" "QUIC Retry v1" "$(cat ours)"

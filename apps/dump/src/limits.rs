@@ -42,7 +42,11 @@ pub const BATCH: usize = 256;
 /// Bytes of a hello of TLS that comes in several segments: as much as servers take.
 pub const HELLO_LEN_MAX: usize = 1 << 16;
 
-/// Those that are put together at once: each takes milliseconds. Some 24 MB at most, of those whose ends never come.
+/// Records of such a hello. One of [`HELLO_LEN_MAX`] has four; some clients cut theirs in more, to be told from others.
+pub const HELLO_RECORDS_MAX: usize = 64;
+
+/// Such hellos that are put together at once: each takes milliseconds. Some 40 MB at most, of those whose ends never come: a message and what
+/// is behind a gap, each doubled as it grows, and a record.
 pub const HELLOS_MAX: usize = 1 << 7;
 
 /// Connections of TLS, and of QUIC, of which both sides are followed to be decrypted.
@@ -112,6 +116,10 @@ pub const STREAMS_HELD_MAX: usize = 3 << 20;
 /// Packets of QUIC that are shown of one datagram: a kernel or a device cuts one into 128 at most (UDP_MAX_SEGMENTS of Linux), of which each
 /// may have some of a handshake.
 pub const QUIC_PACKETS_MAX: usize = 2 * 128;
+
+/// Packets of a datagram that keys do not open, before what is behind them is passed over: each is tried at several lengths, and others can
+/// forge hundreds in one datagram.
+pub const QUIC_FAILED_MAX: usize = 4;
 
 /// Pairs of ends between which there are packets of connections of QUIC that nobody knows: that is said once of each, until these are full.
 /// Some 100 KB.

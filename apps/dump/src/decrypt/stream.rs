@@ -55,8 +55,7 @@ impl Stream {
     /// # Errors
     /// So much has come behind a gap that what is missing was not captured: this is not kept.
     pub(super) fn put(&mut self, seq: SeqNumber, data: &[u8]) -> Result<(), Missing> {
-        let next = self.first.0.wrapping_add(self.end as u32);
-        let distance = seq.0.wrapping_sub(next).cast_signed();
+        let distance = seq.0.wrapping_sub(self.next().0).cast_signed();
         let Some(place) = self.end.checked_add_signed(distance.into()) else {
             return Ok(()); // Before the first byte: a probe that keeps the connection alive.
         };
@@ -109,6 +108,11 @@ impl Stream {
         Ok(())
     }
 
+    /// The number of the byte that is next.
+    pub(super) fn next(&self) -> SeqNumber {
+        SeqNumber(self.first.0.wrapping_add(self.end as u32))
+    }
+
     /// The number of its first byte.
     pub(super) fn first(&self) -> SeqNumber {
         self.first
@@ -122,6 +126,11 @@ impl Stream {
     /// The place where what is in order ends.
     pub(super) fn end(&self) -> u64 {
         self.end
+    }
+
+    /// What is behind gaps, with [`AHEAD_PIECE_COST`] of each piece.
+    pub(super) fn ahead(&self) -> usize {
+        self.ahead_cost
     }
 
     /// What is in order and was not taken yet.

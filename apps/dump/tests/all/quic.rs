@@ -299,6 +299,17 @@ fn packets_without_keys_end_nothing() {
     capture.expect_request(0, "/after");
 }
 
+/// Each is tried at the lengths at which it may end: a datagram of many costs no more than one of a few.
+#[test]
+fn few_of_the_packets_that_others_forge_are_tried() {
+    let mut capture = Capture::begun();
+    capture.expect_request(0, "/x");
+    let forged = |number| short(9, &IDS[1], number, &[1; 30]);
+    let said = capture.show(OUT, &(0..100).flat_map(forged).collect::<Vec<u8>>());
+    assert_eq!(said.matches("do not fit").count(), 4, "{said}");
+    capture.expect_request(1, "/after");
+}
+
 /// Packets that a kernel has dropped: what the other side has seen of them says where their numbers are.
 #[test]
 fn numbers_go_on_behind_a_gap() {

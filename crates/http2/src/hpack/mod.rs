@@ -14,4 +14,4 @@ mod table;
 
 pub use decoder::{Decoder, HpackError};
 pub use dynamic::DynamicEncoder;
-pub use table::{DynamicTable, ENTRY_OVERHEAD, STATIC, find_static};
+pub use table::{ENTRY_OVERHEAD, STATIC, find_static};

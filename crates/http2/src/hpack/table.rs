@@ -105,13 +105,9 @@ impl DynamicTable {
     }
 
     /// What its entries come to (§4.1).
+    #[cfg(test)]
     pub fn size(&self) -> usize {
         self.len
-    }
-
-    /// What they may come to.
-    pub fn size_max(&self) -> usize {
-        self.len_max
     }
 
     /// How often it has changed: what was decoded is decoded so again while this is the same.
@@ -126,15 +122,11 @@ impl DynamicTable {
         let at = number.checked_sub(1)?;
         match STATIC.get(at) {
             Some((name, value)) => Some((name.as_bytes(), value.as_bytes())),
-            None => self.filled(at - STATIC.len()),
+            None => {
+                let (bytes, value_at) = self.entries.get(at - STATIC.len())?;
+                Some(bytes.split_at(*value_at as usize))
+            }
         }
-    }
-
-    /// An entry that the peer has filled in, as name and value: the newest has the number 0.
-    #[inline]
-    pub fn filled(&self, at: usize) -> Option<(&[u8], &[u8])> {
-        let (bytes, value_at) = self.entries.get(at)?;
-        Some(bytes.split_at(*value_at as usize))
     }
 
     /// Adds an entry, name and value in one piece; the oldest go for it, and all where it is longer than the table (§4.4).

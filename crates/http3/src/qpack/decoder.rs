@@ -1,5 +1,7 @@
 //! Field sections into fields (RFC 9204 §4.5).
 
+use std::borrow::Cow;
+
 use exos_http2::hpack::huffman;
 
 use super::dynamic::Table;
@@ -116,19 +118,34 @@ pub(super) fn number(rest: &mut &[u8], prefix_bits: u32) -> Result<u64, Broken> 
 
 /// A string whose length has this many bits in the first byte, behind the bit that says whether it is coded.
 pub(super) fn string(rest: &mut &[u8], prefix_bits: u32, out: &mut Vec<u8>) -> Result<(), Broken> {
+    out.clear();
+    match coded(rest, prefix_bits)? {
+        (true, text) if !huffman::decode(text, out) => return Err(Broken::Wrong),
+        (true, _) => {}
+        (false, text) => out.extend_from_slice(text),
+    }
+    Ok(())
+}
+
+/// Such a string as it stands there, and whether it is coded.
+pub(super) fn coded<'a>(rest: &mut &'a [u8], prefix_bits: u32) -> Result<(bool, &'a [u8]), Broken> {
     let first = *rest.first().ok_or(Broken::Truncated)?;
     let is_coded = first >> prefix_bits & 1 == 1;
     let len = usize::try_from(number(rest, prefix_bits)?).map_err(|_| Broken::Wrong)?;
     let (text, behind) = rest.split_at_checked(len).ok_or(Broken::Truncated)?;
     *rest = behind;
-    out.clear();
-    match is_coded {
-        true if !huffman::decode(text, out) => Err(Broken::Wrong),
-        true => Ok(()),
-        false => {
-            out.extend_from_slice(text);
-            Ok(())
-        }
+    Ok((is_coded, text))
+}
+
+/// What a string says.
+pub(super) fn text((is_coded, text): (bool, &[u8])) -> Result<Cow<'_, [u8]>, Broken> {
+    if !is_coded {
+        return Ok(text.into());
+    }
+    let mut out = Vec::new();
+    match huffman::decode(text, &mut out) {
+        true => Ok(out.into()),
+        false => Err(Broken::Wrong),
     }
 }
 

@@ -1,17 +1,57 @@
 //! The table that a peer's encoder fills on a stream of its own (RFC 9204 §3.2, §4.3).
 //!
 //! Entries have numbers from 0 on, in the order in which they are inserted. A field section says how many entries it needs
-//! ([`Table::has`]): it may come before these do.
+//! ([`Table::needed`]): it may come before these do.
 
-use exos_http2::hpack::{DynamicTable, ENTRY_OVERHEAD};
+use std::collections::VecDeque;
+use std::sync::Arc;
 
-use super::decoder::{Broken, fixed_entry, number, string};
+use exos_http2::hpack::ENTRY_OVERHEAD;
+
+use super::decoder::{Broken, coded, fixed_entry, number, text};
 use crate::error::Fault;
 
-/// The entries, as the decoder has them.
+/// Bytes that are kept of an entry's name, and of its value: an observer shows no more of them, and a byte of an instruction may copy an entry.
+const TEXT_KEPT: usize = 1024;
+
+/// A name or a value, shared by all entries that have it.
+#[derive(Clone, Debug)]
+struct Text {
+    kept: Arc<[u8]>,
+    /// Bytes that it has, with those that are not kept.
+    len: usize,
+}
+
+impl Text {
+    fn new(text: &[u8]) -> Self {
+        Self {
+            kept: text[..text.len().min(TEXT_KEPT)].into(),
+            len: text.len(),
+        }
+    }
+}
+
+/// A field.
+#[derive(Clone, Debug)]
+struct Entry {
+    name: Text,
+    value: Text,
+}
+
+impl Entry {
+    /// What it counts (§3.2.1).
+    fn size(&self) -> usize {
+        self.name.len + self.value.len + ENTRY_OVERHEAD
+    }
+}
+
+/// The entries, as the decoder has them, but for the ends of long ones.
 #[derive(Debug)]
 pub struct Table {
-    entries: DynamicTable,
+    /// The newest first.
+    entries: VecDeque<Entry>,
+    size: usize,
+    capacity: usize,
     /// How many have been inserted.
     inserted: u64,
     /// Bytes that the decoder's settings allow, when they are known.
@@ -32,7 +72,9 @@ impl Table {
     /// That of a connection of others: what the decoder allows is not known yet.
     pub fn observed() -> Self {
         Self {
-            entries: DynamicTable::new(0),
+            entries: VecDeque::new(),
+            size: 0,
+            capacity: 0,
             inserted: 0,
             capacity_max: None,
         }
@@ -50,7 +92,22 @@ impl Table {
 
     /// Bytes of its entries (§3.2.1).
     pub fn size(&self) -> usize {
-        self.entries.size()
+        self.size
+    }
+
+    /// How many entries there are.
+    pub fn count(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// How many entries have been inserted.
+    pub fn inserted(&self) -> u64 {
+        self.inserted
+    }
+
+    /// The most entries that there is room for, when what the decoder's settings allow is known (§4.5.1.1).
+    pub fn entries_max(&self) -> Option<u64> {
+        self.capacity_max.map(|max| max / ENTRY_OVERHEAD as u64)
     }
 
     /// Takes the instructions of an encoder's stream that are whole. `room` is the largest capacity that is accepted.
@@ -71,23 +128,25 @@ impl Table {
         Ok(())
     }
 
+    /// Takes an instruction. Its strings are decoded once all of it has come.
     fn instruction(&mut self, rest: &mut &[u8], room: usize) -> Result<(), Broken> {
-        let (mut name, mut value) = (Vec::new(), Vec::new());
         let first = *rest.first().ok_or(Broken::Truncated)?;
-        match first {
+        let entry = match first {
             // §4.3.2: an entry's name, and a value.
             0x80.. => {
                 let at = number(rest, 6)?;
-                name.extend_from_slice(match first & 0x40 {
-                    0 => self.newest(at)?.0,
-                    _ => fixed_entry(at)?.0,
-                });
-                string(rest, 7, &mut value)?;
+                let name = match first & 0x40 {
+                    0 => self.newest(at)?.name.clone(),
+                    _ => Text::new(fixed_entry(at)?.0),
+                };
+                let value = Text::new(&text(coded(rest, 7)?)?);
+                Entry { name, value }
             }
             // §4.3.3: a name and a value.
             0x40..=0x7f => {
-                string(rest, 5, &mut name)?;
-                string(rest, 7, &mut value)?;
+                let (name, value) = (coded(rest, 5)?, coded(rest, 7)?);
+                let (name, value) = (Text::new(&text(name)?), Text::new(&text(value)?));
+                Entry { name, value }
             }
             // §4.3.1: how many bytes it may have from now on.
             0x20..=0x3f => {
@@ -96,54 +155,55 @@ impl Table {
                 if capacity > room || !is_allowed {
                     return Err(Broken::Wrong);
                 }
-                self.entries.resize(capacity);
+                self.capacity = capacity;
+                self.shrink(capacity);
                 return Ok(());
             }
             // §4.3.4: an entry once more.
-            0x00..=0x1f => {
-                let at = number(rest, 5)?;
-                let entry = self.newest(at)?;
-                name.extend_from_slice(entry.0);
-                value.extend_from_slice(entry.1);
-            }
-        }
-        if name.len() + value.len() + ENTRY_OVERHEAD > self.entries.size_max() {
-            return Err(Broken::Wrong);
-        }
-        let entry = [&name[..], &value].concat();
-        self.entries.add(entry.into(), name.len());
+            0x00..=0x1f => self.newest(number(rest, 5)?)?.clone(),
+        };
+        let left = self.capacity.checked_sub(entry.size());
+        self.shrink(left.ok_or(Broken::Wrong)?);
+        self.size += entry.size();
+        self.entries.push_front(entry);
         self.inserted += 1;
         Ok(())
     }
 
-    /// An entry counted from the newest on (§3.2.5).
-    fn newest(&self, at: u64) -> Result<(&[u8], &[u8]), Broken> {
-        let at = usize::try_from(at).ok();
-        at.and_then(|at| self.entries.filled(at))
-            .ok_or(Broken::Wrong)
+    /// The oldest entries go until the others have no more than these bytes.
+    fn shrink(&mut self, size: usize) {
+        while self.size > size
+            && let Some(oldest) = self.entries.pop_back()
+        {
+            self.size -= oldest.size();
+        }
     }
 
-    /// An entry by its number (§3.2.4).
+    /// An entry by its relative index: the newest has 0 (§3.2.5).
+    fn newest(&self, at: u64) -> Result<&Entry, Broken> {
+        let at = usize::try_from(at).ok();
+        at.and_then(|at| self.entries.get(at)).ok_or(Broken::Wrong)
+    }
+
+    /// An entry by its absolute index (§3.2.4): name and value, cut where they are long.
     pub(super) fn entry(&self, number: u64) -> Result<(&[u8], &[u8]), Broken> {
         let behind = self.inserted.checked_sub(number);
-        self.newest(
-            behind
-                .and_then(|it| it.checked_sub(1))
-                .ok_or(Broken::Wrong)?,
-        )
+        let at = behind.and_then(|it| it.checked_sub(1));
+        let entry = self.newest(at.ok_or(Broken::Wrong)?)?;
+        Ok((&entry.name.kept, &entry.value.kept))
     }
 
-    /// All entries that a field section needs have come; not, while it is not known what the decoder allows.
+    /// How many entries a field section needs; none, while it is not known what the decoder allows.
     ///
     /// # Errors
     ///
     /// It cannot be decoded.
-    pub fn has(&self, section: &[u8]) -> Result<bool, Fault> {
+    pub fn needed(&self, section: &[u8]) -> Result<Option<u64>, Fault> {
         let encoded = number(&mut { section }, 8)?;
         if encoded != 0 && self.capacity_max.is_none() {
-            return Ok(false);
+            return Ok(None);
         }
-        Ok(self.required(encoded)? <= self.inserted)
+        Ok(Some(self.required(encoded)?))
     }
 
     /// How many entries a section needs that says so (§4.5.1.1).
@@ -151,7 +211,7 @@ impl Table {
         if encoded == 0 {
             return Ok(0);
         }
-        let entries_max = self.capacity_max.unwrap_or(0) / ENTRY_OVERHEAD as u64;
+        let entries_max = self.entries_max().unwrap_or(0);
         let full_range = 2 * entries_max;
         if encoded > full_range {
             return Err(Broken::Wrong);
@@ -194,6 +254,11 @@ mod tests {
         Ok(all.iter().map(owned).collect())
     }
 
+    fn has(table: &Table, section: &[u8]) -> Result<bool, Fault> {
+        let needed = table.needed(section)?;
+        Ok(needed.is_some_and(|needed| needed <= table.inserted()))
+    }
+
     const HOST: (&str, &str) = (":authority", "www.example.com");
     const PATH: (&str, &str) = (":path", "/sample/path");
     const CUSTOM: (&str, &str) = ("custom-key", "custom-value");
@@ -204,17 +269,17 @@ mod tests {
         let stream = b"\x3f\xbd\x01\xc0\x0fwww.example.com\xc1\x0c/sample/path";
         let mut table = Table::observed();
         let section = b"\x03\x81\x10\x11";
-        assert_eq!(table.has(section), Ok(false), "nothing is known");
+        assert_eq!(has(&table, section), Ok(false), "nothing is known");
         table.allow(220);
         for end in 0..stream.len() {
             let mut table = Table::observed();
             table.allow(220);
             let mut rest = &stream[..end];
             table.take(&mut rest, 4096).unwrap();
-            assert_eq!(table.has(section), Ok(false));
+            assert_eq!(has(&table, section), Ok(false));
             let mut rest = &stream[end - rest.len()..];
             table.take(&mut rest, 4096).unwrap();
-            assert_eq!((table.has(section), rest.len()), (Ok(true), 0), "{end}");
+            assert_eq!((has(&table, section), rest.len()), (Ok(true), 0), "{end}");
         }
         take(&mut table, stream).unwrap();
         assert_eq!(table.size(), 106);
@@ -260,6 +325,40 @@ mod tests {
         assert_eq!(table.take(&mut rest, 4096), Err(Fault::EncoderStream));
     }
 
+    /// An entry of the whole table is repeated, and its name is used, by a byte or two: nothing of it is copied.
+    #[test]
+    fn long_entries_are_not_copied() {
+        let mut table = Table::observed();
+        let (len, size) = (50_000, 1 << 16);
+        let mut stream = vec![0x3f, 0xe1, 0xff, 0x03, 0x5f, 0xb1, 0x86, 0x03];
+        stream.resize(stream.len() + len, b'n');
+        stream.extend([1, b'v']);
+        table.take(&mut &stream[..], size).unwrap();
+        assert_eq!(table.size(), len + 1 + ENTRY_OVERHEAD);
+        let first = table.newest(0).unwrap().clone();
+        assert_eq!(first.name.kept.len(), TEXT_KEPT);
+        for instruction in [&[0][..], &[0x80, 1, b'w'], &[0]] {
+            table.take(&mut { instruction }, size).unwrap();
+            let newest = table.newest(0).unwrap();
+            assert!(Arc::ptr_eq(&newest.name.kept, &first.name.kept));
+            assert_eq!(newest.size(), len + 1 + ENTRY_OVERHEAD);
+        }
+        assert_eq!((table.entries.len(), table.inserted()), (1, 4));
+    }
+
+    /// A name that cannot be decoded is not looked at before its value has come: a byte of that costs no more for a long name.
+    #[test]
+    fn strings_are_decoded_when_all_has_come() {
+        let stream = b"\x3f\xbd\x01\x61\x00\x7f\x01";
+        for end in 3..stream.len() {
+            let mut rest = &stream[..end];
+            Table::observed().take(&mut rest, 4096).unwrap();
+        }
+        let whole = [&stream[..], &[b'v'; 128]].concat();
+        let taken = Table::observed().take(&mut &whole[..], 4096);
+        assert_eq!(taken, Err(Fault::EncoderStream));
+    }
+
     /// Numbers of entries come around (§4.5.1.1).
     #[test]
     fn numbers_of_entries_come_around() {
@@ -267,12 +366,12 @@ mod tests {
         table.allow(100);
         take(&mut table, b"\x3f\x45").unwrap();
         for nth in 0..20_u64 {
-            assert_eq!(table.has(&[((nth + 1) % 6 + 1) as u8, 0]), Ok(false));
+            assert_eq!(has(&table, &[((nth + 1) % 6 + 1) as u8, 0]), Ok(false));
             take(&mut table, &[0x41, b'a' + nth as u8, 0]).unwrap();
             let section = [((nth + 1) % 6 + 1) as u8, 0, 0x80];
             let name = char::from(b'a' + nth as u8).to_string();
             assert_eq!(decoded(&table, &section), fields(&[(&name, "")]), "{nth}");
         }
-        assert_eq!(table.has(&[7, 0]), Err(Fault::Compression));
+        assert_eq!(has(&table, &[7, 0]), Err(Fault::Compression));
     }
 }

@@ -5,7 +5,7 @@ use exos_tls::observer::{HandshakeType, Level, PacketKeys, QuicObserver, Side, i
 use exos_wire::quic::PacketType;
 
 use super::frames::{self, Content};
-use super::half::{AtLevel, Half, Packet};
+use super::half::{AtLevel, Half, Packet, WAITING};
 use super::names::{Id, NAME_HELD, Name};
 use super::{Header, Shown, StreamPart, Told};
 use crate::decrypt::Endpoint;
@@ -16,14 +16,6 @@ use crate::limits::{MUCH_BYTES, QUIC_NAMES_MAX, WAITING_BYTES_MAX, WAITING_COST}
 /// The protocol that is followed above (RFC 9114 §3.1).
 const HTTP3: &[u8] = b"h3";
 
-/// How those that wait are looked at: what handshakes say comes first.
-const WAITING: [(Side, Level); 5] = [
-    (Side::Client, Level::Early),
-    (Side::Server, Level::Handshake),
-    (Side::Client, Level::Handshake),
-    (Side::Server, Level::Traffic),
-    (Side::Client, Level::Traffic),
-];
 /// Bytes from the begin of a number to the end of the sample behind it (RFC 9001 §5.4.2): shorter packets cannot be decrypted.
 pub(super) const SAMPLE_END: usize = 20;
 
@@ -168,7 +160,7 @@ impl Connection {
             self.begin_again();
             (self.begins_again, self.version) = (false, version);
         }
-        let (opened, len) = self.open_first(packet, &keys.log);
+        let (opened, mut len) = self.open_first(packet, &keys.log);
         let is_opened = match opened {
             Opened::Number(number, plain) => {
                 shown.number(number);
@@ -184,6 +176,9 @@ impl Connection {
                 // Where the first packet was not captured, nobody knows of what the keys of Initial ones are made.
                 if level != Level::Initial {
                     shown.tell(Told::Note("the keys do not fit".to_owned()));
+                }
+                if shown.fails() {
+                    len = packet.bytes.len();
                 }
                 false
             }
@@ -204,14 +199,14 @@ impl Connection {
     fn open_first(&mut self, packet: &Packet<&[u8]>, log: &KeyLog) -> (Opened, usize) {
         let (bytes, header) = (packet.bytes, &packet.header);
         if header.long.is_some() {
-            return (self.open(packet, bytes, log), bytes.len());
+            return (self.open(packet, bytes, &mut None, log), bytes.len());
         }
         let of_side = at(packet.side);
         let id = &header.destination;
         let lengths = self.halves[of_side].cuts.lengths(packet.before, bytes, id);
-        let mut likely = None;
+        let (mut likely, mut candidates) = (None, None);
         for len in lengths {
-            match self.open(packet, &bytes[..len], log) {
+            match self.open(packet, &bytes[..len], &mut candidates, log) {
                 Opened::Failed => likely = likely.or(Some(len)),
                 opened => {
                     if matches!(opened, Opened::Number(..)) {
@@ -225,8 +220,14 @@ impl Connection {
         (Opened::Failed, likely.unwrap_or(bytes.len()))
     }
 
-    /// Decrypts a packet of these bytes, when its keys are there.
-    fn open<B>(&mut self, packet: &Packet<B>, bytes: &[u8], log: &KeyLog) -> Opened {
+    /// Decrypts a packet of these bytes, when its keys are there. Those that it may have are derived once for all lengths.
+    fn open<B>(
+        &mut self,
+        packet: &Packet<B>,
+        bytes: &[u8],
+        candidates: &mut Option<Vec<PacketKeys>>,
+        log: &KeyLog,
+    ) -> Opened {
         let (side, level) = (packet.side, packet.header.level());
         let version = self.version_of(&packet.header);
         let half = &mut self.halves[at(side)];
@@ -250,15 +251,16 @@ impl Connection {
             }
             (_, Some(keys)) => open_behind(keys, largest),
             (_, kept) => {
-                let candidates = self.observer.keys(side, level, version, log);
+                let candidates =
+                    candidates.get_or_insert_with(|| self.observer.keys(side, level, version, log));
                 if candidates.is_empty() {
                     return Opened::WantsKey;
                 }
-                let mut each = candidates.into_iter();
-                each.find_map(|mut keys| {
-                    let number = open_behind(&mut keys, largest)?;
-                    *kept = Some(Box::new(keys));
-                    Some(number)
+                let mut each = candidates.iter_mut().enumerate();
+                let opened = each.find_map(|(nth, keys)| Some((nth, open_behind(keys, largest)?)));
+                opened.map(|(nth, number)| {
+                    *kept = Some(Box::new(candidates.swap_remove(nth)));
+                    number
                 })
             }
         };

@@ -72,11 +72,12 @@ impl Cuts {
 
     /// The first packet of these bytes has this length.
     pub(super) fn find(&mut self, before: usize, bytes: &[u8], len: usize) {
-        self.searches_left = SEARCHES_MAX;
         let end = before + len;
         let known = self.datagram_len.map_or(0, usize::from);
         if len < bytes.len() && (known == 0 || !end.is_multiple_of(known)) {
             self.datagram_len = u16::try_from(end).ok();
+            // A search may have found it: its like is worth one more. What is found without is not, or forged packets between would cost more.
+            self.searches_left = SEARCHES_MAX.min(self.searches_left + 1);
         }
     }
 }
@@ -149,7 +150,17 @@ mod tests {
         }
         assert_eq!(lengths(&cuts, 0, &bytes, b""), [5000]);
         cuts.find(0, &bytes, 1200);
-        assert_eq!(lengths(&cuts, 0, &bytes, b"")[..2], [1200, 5000]);
+        let all = lengths(&cuts, 0, &bytes, b"");
+        assert_eq!(all[..3], [1200, 5000, DATAGRAM_LEN_MAX]);
+        // Honest packets between those that others forge give no more searches.
+        let mut searches = 0;
+        for _ in 0..100 {
+            searches += usize::from(lengths(&cuts, 0, &bytes, b"").len() > 2);
+            cuts.fail(&bytes, b"");
+            cuts.find(0, &bytes[..100], 100);
+            cuts.find(0, &bytes, 1200);
+        }
+        assert_eq!(searches, 1);
         assert_eq!(lengths(&cuts, 0, &bytes, b"12345678"), [1200, 5000]);
     }
 }

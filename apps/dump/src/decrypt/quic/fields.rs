@@ -8,12 +8,26 @@ use exos_http3::varint;
 use super::super::http2::Frame;
 use crate::limits::{FIELDS_SHOWN, HEADER_TABLE_LEN_MAX};
 
+/// What an entry takes beside what it counts: its place in a list that may be half empty, and what its two pieces have in front.
+const ENTRY_COST: usize = 2 * 48 + 2 * 32 - 32;
+
 /// What sections are decoded with.
 #[derive(Debug)]
 pub(super) struct Fields {
     table: Table,
     /// Something that has changed it is not known.
     is_lost: bool,
+    /// Something that the encoder has said is missing before what has come of it: how many entries there are is not known.
+    has_gap: bool,
+}
+
+/// A field section that cannot be decoded yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Waits {
+    /// Entries that had been inserted when it came.
+    since: u64,
+    /// Entries that it needs; 0, while that is not known.
+    pub(super) needed: u64,
 }
 
 impl Fields {
@@ -21,6 +35,7 @@ impl Fields {
         Self {
             table: Table::observed(),
             is_lost: false,
+            has_gap: false,
         }
     }
 
@@ -45,34 +60,66 @@ impl Fields {
     }
 
     /// Takes what the encoder says.
-    pub(super) fn take(&mut self, rest: &mut &[u8]) {
+    pub(super) fn take(&mut self, rest: &mut &[u8], has_gap: bool) {
+        self.has_gap = has_gap;
         if self.is_lost || self.table.take(rest, HEADER_TABLE_LEN_MAX).is_err() {
             self.lose();
             *rest = &[];
         }
     }
 
-    /// The head of a message; nothing, where entries are yet to come.
-    pub(super) fn head(&self, kind: u64, section: &[u8], keeps_fields: bool) -> Option<Frame> {
+    /// Sections that wait for this may be decoded now, or never.
+    pub(super) fn is_known(&self, needed: u64) -> bool {
+        let is_usable = !self.has_gap && self.table.allowed().is_some();
+        self.is_lost || is_usable && needed <= self.table.inserted()
+    }
+
+    /// The head of a message; not, where entries are yet to come. It may have waited.
+    ///
+    /// How many entries it needs is said modulo twice the most that there may be (RFC 9204 §4.5.1.1): behind a gap, or where more than
+    /// these have been inserted since it came, it would name others.
+    pub(super) fn head(
+        &self,
+        (kind, section): (u64, &[u8]),
+        waited: Option<Waits>,
+        keeps_fields: bool,
+    ) -> Result<Frame, Waits> {
         let (name, section) = name_of(kind, section);
-        if !self.is_lost && self.table.has(section) == Ok(false) {
-            return None;
+        let inserted = self.table.inserted();
+        let since = waited.map_or(inserted, |it| it.since);
+        let mut is_known = !self.is_lost;
+        if is_known {
+            match self.table.needed(section) {
+                Ok(None) => return Err(Waits { since, needed: 0 }),
+                Ok(Some(needed)) if needed > 0 => {
+                    let most = self.table.entries_max().unwrap_or(0);
+                    is_known = inserted - since <= most;
+                    if is_known && (self.has_gap || needed > inserted) {
+                        let needed = if self.has_gap { 0 } else { needed };
+                        return Err(Waits { since, needed });
+                    }
+                }
+                Ok(Some(_)) | Err(_) => {}
+            }
+        }
+        if !is_known && section.first().is_some_and(|first| *first != 0) {
+            let unknown = " by QPACK's dynamic table, which is not known";
+            return Ok(Frame::new(name + unknown));
         }
         let mut frame = Frame::new(name.clone());
         let mut room = FIELDS_SHOWN;
         let decoded = decoder::decode_by(&self.table, section, |name, value| {
             frame.add_field(name, value, &mut room, keeps_fields);
         });
-        Some(match (decoded, self.is_lost) {
-            (Ok(()), _) => frame,
-            (Err(_), true) => Frame::new(name + " by QPACK's dynamic table, which is not known"),
-            (Err(_), false) => Frame::new(name + " that are not understood"),
+        Ok(match decoded {
+            Ok(()) => frame,
+            Err(_) => Frame::new(name + " that are not understood"),
         })
     }
 
     /// Bytes that it keeps beside itself.
     pub(super) fn held(&self) -> usize {
-        2 * self.table.size() // An entry counts 32 bytes beside its own, which the list may double.
+        self.table.size() + ENTRY_COST * self.table.count()
     }
 }
 

@@ -8,6 +8,15 @@ use super::http3::Http3;
 use crate::decrypt::stream::Stream;
 use crate::limits::CRYPTO_AHEAD_MAX;
 
+/// How packets that wait for keys are looked at: what handshakes say comes first.
+pub(super) const WAITING: [(Side, Level); 5] = [
+    (Side::Client, Level::Early),
+    (Side::Server, Level::Handshake),
+    (Side::Client, Level::Handshake),
+    (Side::Server, Level::Traffic),
+    (Side::Client, Level::Traffic),
+];
+
 /// A packet as it came.
 #[derive(Clone, Debug)]
 pub(super) struct Packet<B> {

@@ -12,10 +12,11 @@ use exos_http3::varint;
 use super::super::http2::Frame;
 use super::super::stream::Stream;
 use super::ended::Ended;
-use super::fields::{Fields, capacity_of};
+use super::fields::{Fields, Waits, capacity_of};
 use super::{Shown, StreamPart, Told};
 use crate::limits::{
-    AHEAD_BYTES_MAX, FOLLOWED_STREAMS_MAX, HEADER_BLOCK_LEN_MAX, STREAMS_HELD_MAX,
+    AHEAD_BYTES_MAX, FOLLOWED_STREAMS_MAX, HEADER_BLOCK_LEN_MAX, HEADER_TABLE_LEN_MAX,
+    STREAMS_HELD_MAX,
 };
 
 /// A stream. Requests come first, so that these are forgotten first.
@@ -49,7 +50,7 @@ struct Frames {
     /// Bytes of a payload that are still to be passed over.
     skipped: u64,
     /// Its next field section needs entries of the table that have not come.
-    waits: bool,
+    waits: Option<Waits>,
 }
 
 /// Nothing more of a stream is told.
@@ -65,6 +66,8 @@ pub(super) struct Http3 {
     held: usize,
     /// What its settings allow the other side's table, once they have come.
     allows: Option<u64>,
+    /// The least number of entries for which a head waits.
+    awaited: Option<u64>,
 }
 
 impl Default for Http3 {
@@ -75,6 +78,7 @@ impl Default for Http3 {
             fields: Fields::new(),
             held: 0,
             allows: None,
+            awaited: None,
         }
     }
 }
@@ -98,7 +102,7 @@ impl Http3 {
             shown.tell(line("packets are missing".to_owned()));
         }
         half.last = half.last.or(part.end());
-        let is_of_table = self.read(key, half, is_missing, shown);
+        self.read(key, half, is_missing, shown);
         while self.halves.len() > FOLLOWED_STREAMS_MAX || self.held > STREAMS_HELD_MAX {
             let Some((key, half)) = self.halves.pop_first() else {
                 break;
@@ -106,9 +110,7 @@ impl Http3 {
             self.held -= half.bytes.held();
             self.end(key, &half);
         }
-        if is_of_table {
-            self.go_on(shown);
-        }
+        self.go_on(shown);
         self.allows.take()
     }
 
@@ -128,8 +130,8 @@ impl Http3 {
         };
     }
 
-    /// Reads what is there of a stream, and keeps the rest; true when it fills the table.
-    fn read(&mut self, key: Key, mut half: Box<Half>, is_missing: bool, shown: &mut Shown) -> bool {
+    /// Reads what is there of a stream, and keeps the rest.
+    fn read(&mut self, key: Key, mut half: Box<Half>, is_missing: bool, shown: &mut Shown) {
         let read = match is_missing {
             true => Err(Over),
             false => half.take(key, &mut self.fields, shown),
@@ -137,22 +139,30 @@ impl Http3 {
         if let Ok(Some(capacity)) = read {
             self.allows = Some(capacity);
         }
-        let is_of_table = half.frames.kind == Some(OneWay::Encoder);
+        if let Some(waits) = half.frames.waits {
+            let least = self.awaited.map_or(waits.needed, |it| it.min(waits.needed));
+            self.awaited = Some(least);
+        }
         let has_all = half.last.is_some_and(|last| half.bytes.end() >= last);
-        if read.is_err() || has_all && !half.frames.waits {
+        if read.is_err() || has_all && half.frames.waits.is_none() {
             self.end(key, &half);
         } else {
             self.held += half.bytes.held();
             self.halves.insert(key, half);
         }
-        is_of_table
     }
 
-    /// Reads on where heads have waited for the table.
+    /// Reads on where heads have waited for the table, and what they need has come.
     fn go_on(&mut self, shown: &mut Shown) {
-        let waiting = self.halves.iter().filter(|(_, half)| half.frames.waits);
-        let waiting: Vec<Key> = waiting.map(|(key, _)| *key).collect();
-        for key in waiting {
+        let Some(_) = self.awaited.take_if(|it| self.fields.is_known(*it)) else {
+            return;
+        };
+        let waiting = self.halves.iter();
+        let waiting = waiting.filter_map(|(key, half)| Some((*key, half.frames.waits?.needed)));
+        let (ready, later): (Vec<_>, Vec<_>) =
+            waiting.partition(|(_, needed)| self.fields.is_known(*needed));
+        self.awaited = later.iter().map(|(_, needed)| *needed).min();
+        for (key, _) in ready {
             if let Some(half) = self.halves.remove(&key) {
                 self.held -= half.bytes.held();
                 self.read(key, half, false, shown);
@@ -200,9 +210,17 @@ impl Half {
         fields: &mut Fields,
         shown: &mut Shown,
     ) -> Result<Option<u64>, Over> {
-        let ready = self.bytes.ready();
+        let (ready, ahead) = (self.bytes.ready(), self.bytes.ahead());
         let mut rest = ready;
-        let read = self.frames.read(&mut rest, key, fields, shown);
+        let mut read = self.frames.read(&mut rest, key, fields, shown);
+        if self.frames.kind == Some(OneWay::Encoder) {
+            fields.take(&mut rest, ahead > 0);
+            // More than a table of instructions is not waited for: heads wait with it.
+            if ahead > HEADER_TABLE_LEN_MAX {
+                shown.tell(line("packets are missing".to_owned()));
+                read = Err(Over);
+            }
+        }
         let taken = ready.len() - rest.len();
         self.bytes.consume(taken);
         read
@@ -229,10 +247,9 @@ impl Frames {
             });
         }
         if self.kind == Some(OneWay::Encoder) {
-            fields.take(rest);
             return Ok(None);
         }
-        let (mut allows, mut has_waited) = (None, std::mem::take(&mut self.waits));
+        let (mut allows, mut waited) = (None, self.waits.take());
         loop {
             let skipped = self.skipped.min(rest.len() as u64);
             self.skipped -= skipped;
@@ -258,18 +275,30 @@ impl Frames {
             if is_settings {
                 allows = Some(capacity_of(content));
                 shown.tell(line(name_of_frame(kind, len)));
-            } else if let Some(head) = fields.head(kind, content, shown.keeps_fields) {
-                if std::mem::take(&mut has_waited) {
-                    shown.tell(line(format!("of stream {}", key.id)));
-                }
-                shown.tell(Told::Http3(head));
             } else {
-                if !has_waited {
-                    let waits = "HEADERS that wait for QPACK's dynamic table";
-                    shown.tell(line(waits.to_owned()));
+                let has_waited = waited.is_some();
+                match fields.head((kind, content), waited.take(), shown.keeps_fields) {
+                    Ok(head) => {
+                        if has_waited {
+                            shown.tell(line(format!("of stream {}", key.id)));
+                        }
+                        shown.tell(Told::Http3(head));
+                    }
+                    // What is behind it is told, even if it never comes.
+                    Err(_) if rest.len() > 2 * HEADER_BLOCK_LEN_MAX => {
+                        shown.tell(line(format!("of stream {}", key.id)));
+                        let unknown = "HEADERS by QPACK's dynamic table, which is not known";
+                        shown.tell(line(unknown.to_owned()));
+                    }
+                    Err(waits) => {
+                        if !has_waited {
+                            let waits = "HEADERS that wait for QPACK's dynamic table";
+                            shown.tell(line(waits.to_owned()));
+                        }
+                        self.waits = Some(waits);
+                        return Ok(allows);
+                    }
                 }
-                self.waits = true;
-                return Ok(allows);
             }
             *rest = behind;
         }
@@ -470,6 +499,75 @@ mod tests {
         assert_eq!(said, ["QPACK encoder", "of stream 0", unknown, "DATA 2"]);
         assert_eq!(told(&mut http3, 4, 0, &answer(), true).len(), 2);
         assert_eq!(told(&mut http3, 8, 0, head, true)[0], unknown);
+    }
+
+    /// A packet with instructions is not in the capture, and more entries than there is room for come behind: no fields of others are shown.
+    #[test]
+    fn no_fields_are_told_by_a_table_with_a_gap() {
+        let unknown = "HEADERS by QPACK's dynamic table, which is not known";
+        for is_filled in [false, true] {
+            let mut http3 = Http3::default();
+            http3.allow(96, &mut Shown::default());
+            // 96 bytes, 3 entries; the fifth one is the third of those that are left.
+            let mut encoder = b"\x02\x3f\x41".to_vec();
+            for name in b'a'..=b'p' {
+                encoder.extend([0x41, name, 0]);
+            }
+            let (first, rest) = encoder.split_at(3 + 3 * 4);
+            let (lost, rest) = rest.split_at(3);
+            told(&mut http3, 2, 0, first, false);
+            let at = (first.len() + lost.len()) as u64;
+            assert_eq!(told(&mut http3, 2, at, rest, false), [""; 0]);
+            // It needs 10 entries, which is said as 4 is.
+            let head = b"\x01\x03\x05\x00\x80";
+            let waits = "HEADERS that wait for QPACK's dynamic table";
+            assert_eq!(told(&mut http3, 0, 0, head, true), [waits]);
+            let said = match is_filled {
+                true => told(&mut http3, 2, first.len() as u64, lost, false),
+                false => {
+                    let after = at + rest.len() as u64;
+                    let said = told(&mut http3, 2, after, &[0; HEADER_TABLE_LEN_MAX], false);
+                    assert_eq!(said[0], "packets are missing");
+                    said[1..].to_vec()
+                }
+            };
+            assert_eq!(said, ["of stream 0", unknown], "{is_filled}");
+        }
+    }
+
+    /// Heads that wait are looked at once for what each needs, and never for an empty part of the encoder's stream.
+    #[test]
+    fn heads_that_wait_are_looked_at_when_they_can_be_told() {
+        let mut http3 = Http3::default();
+        http3.allow(4096, &mut Shown::default());
+        told(&mut http3, 2, 0, b"\x02\x3f\xe1\x1f", false);
+        for nth in 0..100 {
+            let head = [1, 3, 2 + nth as u8, 0, 0x80];
+            told(&mut http3, 4 * nth, 0, &head, false);
+        }
+        for nth in 0..100_u64 {
+            assert_eq!(http3.awaited, Some(nth + 1));
+            assert_eq!(told(&mut http3, 2, 0, b"", false), [""; 0]);
+            let said = told(&mut http3, 2, 4 + 3 * nth, &[0x41, b'a', 0], false);
+            assert_eq!(
+                said,
+                [format!("of stream {}", 4 * nth), "HEADERS".to_owned()]
+            );
+        }
+        assert_eq!(http3.awaited, None);
+    }
+
+    /// Settings that are not in the capture: what is behind a head that waits for them is told all the same.
+    #[test]
+    fn what_is_behind_a_head_waits_no_longer_than_it_is_worth() {
+        let mut http3 = Http3::default();
+        let head = b"\x01\x03\x02\x00\x80\x00\x80\x04\x00\x00";
+        told(&mut http3, 0, 0, head, false);
+        let rest = vec![0; 1 << 18];
+        let said = told(&mut http3, 0, head.len() as u64, &rest, true);
+        let unknown = "HEADERS by QPACK's dynamic table, which is not known";
+        assert_eq!(said, ["of stream 0", unknown, "DATA 262144"]);
+        assert!(http3.halves.is_empty() && http3.held == 0);
     }
 
     /// What settings allow the other side.

@@ -5,7 +5,7 @@ use exos_wire::quic::PacketType;
 
 use super::Close;
 use crate::decrypt::http2::Frame;
-use crate::limits::TOLD_BYTES_MAX;
+use crate::limits::{QUIC_FAILED_MAX, TOLD_BYTES_MAX};
 
 /// What is in clear of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,12 +92,20 @@ pub(crate) struct Shown {
     pub(crate) packets: Vec<ShownPacket>,
     pub(super) keeps_fields: bool,
     told_bytes: usize,
+    /// Packets that were not decrypted though there are keys.
+    failed: usize,
 }
 
 impl Shown {
     pub(super) fn clear(&mut self) {
         self.packets.clear();
-        self.told_bytes = 0;
+        (self.told_bytes, self.failed) = (0, 0);
+    }
+
+    /// A packet was not decrypted though there are keys; true once there are as many as are tried of one datagram.
+    pub(super) fn fails(&mut self) -> bool {
+        self.failed += 1;
+        self.failed >= QUIC_FAILED_MAX
     }
 
     pub(super) fn begin(&mut self, header: Header, late_from: Option<Side>) {

@@ -162,9 +162,6 @@ impl Engine {
             ErrorKind::Closed if it.is_refused => ErrorKind::GoAway,
             kind => kind,
         };
-        if kind != ErrorKind::Unfinished {
-            self.early_left(at);
-        }
         self.forget_shared(at, farewell, transport);
         for slot in asked {
             self.shared().clear_slot(slot);
@@ -181,7 +178,6 @@ impl Engine {
 
     /// A connection on which all has been answered ends.
     pub(super) fn leave_shared(&mut self, at: u32, transport: &mut impl Transport) {
-        self.early_left(at);
         self.forget_shared(at, Farewell::Leave, transport);
     }
 
@@ -195,6 +191,7 @@ impl Engine {
     }
 
     fn forget_shared(&mut self, at: u32, farewell: Farewell, transport: &mut impl Transport) {
+        self.early_left(at);
         let Some(id) = self.shared().remove(at) else {
             return;
         };
@@ -306,6 +303,7 @@ impl Engine {
             if self.connections <= left {
                 return;
             }
+            self.shared().get_mut(at).is_early = false; // The load ends: no handshake has failed.
             self.forget_shared(at, Farewell::Abort, transport);
         }
     }

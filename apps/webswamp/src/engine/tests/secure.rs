@@ -72,6 +72,37 @@ fn handshakes_of_early_requests_that_fail_are_counted() {
     }
 }
 
+/// So it is on a connection that requests share: counted once, however the connection ends, and not where the handshake succeeds.
+#[test]
+fn handshakes_of_shared_connections_that_fail_are_counted() {
+    let ways: [(u64, Event); 4] = [
+        (1, |w| {
+            w.pass(10_000);
+        }),
+        (1, |w| {
+            w.event_for(0, EventSet::CLOSED, Reason::Reset);
+        }),
+        (1, |w| {
+            w.event(0, END);
+        }),
+        (0, |w| {
+            w.handshake(0, Ok(true)).pass(10_000);
+        }),
+    ];
+    for (count, end) in ways {
+        let mut world = World::shared(shared::http2(1, 2, u32::MAX), Shape::Closed);
+        world.wire.is_secured = true;
+        world.turn().connect(0);
+        let token = world.wire.tokens[0];
+        world.engine.handle_early(world.now, token, &mut world.wire);
+        world.turn();
+        end(&mut world);
+        let failed = &world.engine.statistics.handshakes.failed;
+        assert_eq!(failed.values().sum::<u64>(), count);
+        assert_eq!(failed.get(EARLY_LEFT).copied().unwrap_or(0), count);
+    }
+}
+
 #[test]
 fn handshakes_fail_in_many_ways() {
     let ways: [(&str, Event); 4] = [
