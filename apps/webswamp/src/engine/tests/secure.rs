@@ -97,7 +97,7 @@ fn handshakes_of_shared_connections_that_fail_are_counted() {
         world.engine.handle_early(world.now, token, &mut world.wire);
         world.turn();
         end(&mut world);
-        let failed = &world.engine.statistics.handshakes.failed;
+        let failed = &world.engine.statistics.handshakes.kinds.handshakes_failed;
         assert_eq!(failed.values().sum::<u64>(), count);
         assert_eq!(failed.get(EARLY_LEFT).copied().unwrap_or(0), count);
     }
