@@ -119,7 +119,8 @@ impl World {
 #[test]
 fn processes_that_share_a_core_have_few_requests() {
     let mut world = World::new(Work::Core(40), 64);
-    world.run(100_000);
+    // The first trials follow one another.
+    world.run(2_000_000);
     let mut limits = Vec::new();
     for _ in 0..1000 {
         world.run(1000);
