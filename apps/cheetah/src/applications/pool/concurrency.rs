@@ -6,7 +6,7 @@
 //!
 //! - Requests wait, and for [`APPLICATION_STALL_TIME`] none was answered: those that the processes have wait for something else, such as a
 //!   database. The limit doubles.
-//! - A *window* is sixteen answers for each request of the limit. One in which the limit was used up tells how fast the application answers.
+//! - A *window* is eight answers for each request of the limit. One in which the limit was used up tells how fast the application answers.
 //!   A *trial* is a window with twice the limit, or half of it: twice stays where that answers a seventh more, half where it answers as
 //!   much but a twentieth. Behind each trial in vain come twice as many windows without one.
 //! - In a window in which the limit was not used up it falls to what was used.
@@ -22,7 +22,7 @@ use exos_inet::{Duration, Instant};
 use crate::limits::{APPLICATION_AT_ONCE_MIN, APPLICATION_CONNECTIONS_MAX, APPLICATION_STALL_TIME};
 
 /// Answers in a window, for each request of the limit.
-const WINDOW_ANSWERS: usize = 16;
+const WINDOW_ANSWERS: usize = 8;
 
 /// The most windows between two trials.
 const TRIALS_APART_MAX: u32 = 64;
