@@ -227,8 +227,7 @@ impl Sharing {
         cx.net.flush()?;
         if self.gathering.after_turn(Instant::now()) {
             let others = [self.bell.1.as_fd(), cx.calls.as_fd()];
-            let has_one_core = self.gathering.has_one_core();
-            self.sockets.news.wake_and_gather(others, has_one_core);
+            self.sockets.news.wake_and_gather(others);
             // It leaves when the next turn begins, before that takes packets in.
             self.look(cx);
         }

@@ -58,11 +58,6 @@ impl Gathering {
         }
     }
 
-    /// Programs have no processor but ours.
-    pub fn has_one_core(&self) -> bool {
-        self.has_one_core
-    }
-
     /// A socket was looked at.
     pub fn note(&mut self, socket: u32) {
         self.work += 1;

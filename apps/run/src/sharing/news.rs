@@ -80,9 +80,9 @@ impl News {
     }
 
     /// As above; then waits until all that were woken wait again, something comes by one of `others`, or [`GATHER`] is over. Where there is
-    /// news only for those that are awake, and they have no core but ours, until one of them waits.
-    pub fn wake_and_gather(&mut self, others: [BorrowedFd<'_>; 2], has_one_core: bool) {
-        let has_news = has_one_core && self.to_wake.iter().any(|word| *word != 0);
+    /// news only for those that are awake, until one of them waits.
+    pub fn wake_and_gather(&mut self, others: [BorrowedFd<'_>; 2]) {
+        let has_news = self.to_wake.iter().any(|word| *word != 0);
         let sleepers = self.take_sleepers();
         let woken = std::mem::take(&mut self.woken) + sleepers.len() as u32;
         let awaited = woken.max(u32::from(has_news));

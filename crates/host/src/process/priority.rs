@@ -35,32 +35,32 @@ const SLICE_NS: u64 = 100_000;
 ///
 /// It needs `CAP_SYS_NICE`.
 pub fn favoured() -> Result<()> {
-    set_ordinary(-20, libc::SCHED_FLAG_RESET_ON_FORK).map_err(|e| {
+    set_ordinary(-20).map_err(|e| {
         Error::io("cannot be favoured", e).mend("run it as root, or give it CAP_SYS_NICE")
     })
 }
 
 /// Has the calling thread get its core as soon as it wakes, by the shortest slice (Linux 6.12; older ones ignore it), and no more of it than
-/// before. For threads that have little to do at a time, for which others wait. Threads and processes that it starts have it, too. One that is no
-/// ordinary thread, as by chrt(1), stays as it is.
+/// before. For threads that have little to do at a time, for which others wait. Threads and processes that it starts are as others are. One that is
+/// no ordinary thread, as by chrt(1), stays as it is.
 ///
 /// # Errors
 ///
 /// The kernel refuses it, which asks for no privilege.
 pub fn prompt() -> io::Result<()> {
     // SAFETY: a number only.
-    match unsafe { libc::sched_getscheduler(0) } {
-        libc::SCHED_OTHER => set_ordinary(rustix::process::getpriority_process(None)?, 0),
+    match unsafe { libc::sched_getscheduler(0) & !libc::SCHED_RESET_ON_FORK } {
+        libc::SCHED_OTHER => set_ordinary(rustix::process::getpriority_process(None)?),
         _ => Ok(()),
     }
 }
 
-/// The shortest slice, this nice value and these flags.
-fn set_ordinary(nice: i32, flags: i32) -> io::Result<()> {
+/// The shortest slice, and this nice value.
+fn set_ordinary(nice: i32) -> io::Result<()> {
     let attributes = libc::sched_attr {
         size: size_of::<libc::sched_attr>() as u32,
         sched_policy: libc::SCHED_OTHER as u32,
-        sched_flags: flags as u64,
+        sched_flags: libc::SCHED_FLAG_RESET_ON_FORK as u64,
         sched_nice: nice,
         sched_priority: 0,
         sched_runtime: SLICE_NS,
@@ -105,6 +105,8 @@ mod tests {
             let slice = slice_ns(0);
             // Linux before 6.12 knows of none, and says so by 0.
             assert!([0, SLICE_NS].contains(&slice), "{slice}");
+            let child = std::thread::spawn(|| slice_ns(0)).join();
+            assert!(slice == 0 || child.expect("no panic") > slice);
             // Another policy stays.
             if real_time().is_ok() {
                 prompt().expect("it needs no privilege");
