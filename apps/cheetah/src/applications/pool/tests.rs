@@ -364,6 +364,36 @@ fn an_application_has_few_requests_at_once_until_it_is_slow() {
     world.waits(102);
 }
 
+/// One that has all that there is at once, and waits for more, is behind those that have less than their share.
+#[test]
+fn a_client_that_fills_an_application_holds_nobody_up() {
+    let mut world = World::new("fills", 400, 0);
+    let few = APPLICATION_AT_ONCE_MIN as u64;
+    let mut last = None;
+    for client in 1..=few {
+        match world.ask_of("192.0.2.1", client, true, false) {
+            Ok(Opened::Connected { upstream, .. }) => last = Some(upstream),
+            other => panic!("{other:?}"),
+        }
+    }
+    for (ip, client) in [("192.0.2.1", 100), ("192.0.2.1", 101), ("192.0.2.2", 200)] {
+        let asked = world.ask_of(ip, client, true, false);
+        assert!(matches!(asked, Ok(Opened::Waits)));
+    }
+    world.applications.close(last.unwrap());
+    assert_eq!(world.told(), 200);
+}
+
+#[test]
+fn an_application_that_other_loops_ask_has_as_many_requests_as_it_may() {
+    let mut world = World::new("loops", 40, 0);
+    world.applications.share();
+    for client in 1..=40 {
+        world.connect(client, false);
+    }
+    world.waits(41);
+}
+
 /// Those that wait because the application's own queue is full are as many as others, and keep their order.
 #[test]
 fn an_application_whose_queue_is_full_is_asked_later() {
