@@ -54,7 +54,8 @@ pub(crate) fn in_rounds<T>(
             if let Err(error) = measure(cell, &mut figures) {
                 let until_then = figures.into_vec();
                 if !until_then.is_empty() {
-                    progress.suspend(|| eprint!("{}", Table::of(&until_then).text()));
+                    let table = Table::of(&until_then).text();
+                    progress.suspend(|| eprint!("what was measured before the error:\n{table}"));
                 }
                 return Err(error);
             }

@@ -17,7 +17,7 @@ use std::ops::Range;
 pub struct Aggregate {
     /// The first stands here, since most have one, which needs no memory then.
     first: Option<Slice>,
-    /// The others, where there ever were any: one that needs no memory is made and dropped by a look. Nothing without a first.
+    /// The others, where there ever were any: an empty chain would be made and dropped for each list of one. Nothing without a first.
     rest: Option<VecDeque<Slice>>,
     len: usize,
 }
@@ -88,6 +88,9 @@ impl Aggregate {
     pub fn concatenate(&mut self, other: Self) {
         if self.is_empty() {
             *self = other;
+            return;
+        }
+        if other.is_empty() {
             return;
         }
         self.len += other.len;

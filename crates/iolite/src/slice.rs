@@ -26,7 +26,7 @@ pub(crate) enum Source {
     Held(Rc<HeldBuffer>),
     /// In memory of this process alone.
     Local(Buffer),
-    /// Here, from the first on: there are few. Behind them are zeros, or what a peer wrote there.
+    /// Here, from the first on: there are few. Zeros are behind them.
     Inline([u8; INLINE_LEN_MAX]),
 }
 
@@ -71,7 +71,7 @@ impl Slice {
         Self { source, start, len }
     }
 
-    /// The first of these bytes; the others are zeros, or a peer's.
+    /// The first of these bytes; the others are zeros.
     #[inline]
     pub(crate) fn inline(bytes: [u8; INLINE_LEN_MAX], len: u32) -> Self {
         let source = Source::Inline(bytes);

@@ -52,14 +52,15 @@ impl Descriptor {
                 words[2] = len.into();
                 let (chunks, _) = bytes.as_chunks();
                 for (word, bytes) in words[3..].iter_mut().zip(chunks) {
-                    *word = u64::from_ne_bytes(*bytes);
+                    *word = u64::from_le_bytes(*bytes);
                 }
             }
         }
         words
     }
 
-    /// What another process wrote; `None` where it has no meaning.
+    /// What another process wrote; `None` where it has no meaning. What stands behind few bytes is nothing: sent on, it would go from one
+    /// process to another past this one.
     #[inline]
     pub fn decode(words: Words) -> Option<Self> {
         let len = words[2] as u32;
@@ -74,8 +75,11 @@ impl Descriptor {
             KIND_INLINE if len > 0 && len as usize <= INLINE_LEN_MAX => {
                 let mut bytes = [0; INLINE_LEN_MAX];
                 let (chunks, _) = bytes.as_chunks_mut();
-                for (bytes, word) in chunks.iter_mut().zip(&words[3..]) {
-                    *bytes = word.to_ne_bytes();
+                for ((bytes, word), at) in chunks.iter_mut().zip(&words[3..]).zip((0..).step_by(8))
+                {
+                    let behind = (8 * (at + 8_u32).saturating_sub(len)).min(64);
+                    let mask = u64::MAX.checked_shr(behind).unwrap_or(0);
+                    *bytes = (word & mask).to_le_bytes();
                 }
                 Some(Self::Inline { len, bytes })
             }

@@ -303,10 +303,6 @@ impl Consumer {
     /// What was there is not any more.
     #[inline]
     pub fn is_enough(&mut self, at_hand: usize) -> Result<bool> {
-        // Or one that waits would find nothing, and look again for good.
-        if self.seen > self.head && self.len_at(self.head).is_none() {
-            return Err(Error::PeerFault("it takes back what it has sent"));
-        }
         let (slices, bytes) = self.missing(at_hand);
         loop {
             let unread = self.seen - self.head;
@@ -327,6 +323,10 @@ impl Consumer {
             };
             self.seen += 1;
             self.seen_bytes = self.seen_bytes.wrapping_add(len.into());
+        }
+        // Or one that waits would find nothing, and look again for good.
+        if self.seen > self.head && self.len_at(self.head).is_none() {
+            return Err(Error::PeerFault("it takes back what it has sent"));
         }
         Ok(true)
     }
@@ -523,6 +523,32 @@ mod tests {
         assert!(consumer.seen == 2 && consumer.peek().expect("good").is_none());
         consumer.set_low_water(LowWater::default());
         assert!(consumer.is_enough(0).is_err());
+    }
+
+    #[test]
+    fn what_is_taken_back_before_it_was_seen_is_not_there() {
+        let (mut producer, mut consumer, memory) = both();
+        producer.push(descriptors()[1]);
+        memory.word(SLOTS).store(0, Ordering::Relaxed);
+        assert!(!consumer.is_enough(0).expect("good"));
+        assert!(consumer.peek().expect("good").is_none());
+    }
+
+    /// A producer cannot have one that sends on what came pass more than its readers see.
+    #[test]
+    fn nothing_comes_behind_few_bytes() {
+        for len in 1..=32_u8 {
+            let (mut producer, consumer, memory) = both();
+            let bytes: [u8; 32] = std::array::from_fn(|n| n as u8 + 1);
+            producer.push(Descriptor::Inline { len: 32, bytes });
+            memory.word(SLOTS + 3).store(len.into(), Ordering::Relaxed);
+            let bytes = std::array::from_fn(|n| if n < len.into() { n as u8 + 1 } else { 0 });
+            let few = Descriptor::Inline {
+                len: len.into(),
+                bytes,
+            };
+            assert_eq!(consumer.peek().expect("good"), Some(few));
+        }
     }
 
     /// The room that a producer waits for, and at which descriptor that is taken of a full ring it is woken.
