@@ -36,7 +36,8 @@ pub(crate) fn measure_cells<T, C: Tabular>(
     Ok(all)
 }
 
-/// Measures all cells once, then all again, as often as asked for, so that drift of the machine meets all alike.
+/// Measures all cells once, then all again, as often as asked for, so that drift of the machine meets all alike. Where it cannot go on,
+/// it shows what it has measured until then.
 pub(crate) fn in_rounds<T>(
     stage: &Stage,
     cells: &[T],
@@ -50,7 +51,13 @@ pub(crate) fn in_rounds<T>(
     for _ in 0..stage.runs {
         for cell in cells {
             progress.set_message(name(cell));
-            measure(cell, &mut figures)?;
+            if let Err(error) = measure(cell, &mut figures) {
+                let until_then = figures.into_vec();
+                if !until_then.is_empty() {
+                    progress.suspend(|| eprint!("{}", Table::of(&until_then).text()));
+                }
+                return Err(error);
+            }
             progress.inc(1);
         }
     }

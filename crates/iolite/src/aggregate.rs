@@ -17,8 +17,8 @@ use std::ops::Range;
 pub struct Aggregate {
     /// The first stands here, since most have one, which needs no memory then.
     first: Option<Slice>,
-    /// Nothing without a first.
-    rest: VecDeque<Slice>,
+    /// The others, where there ever were any: one that needs no memory is made and dropped by a look. Nothing without a first.
+    rest: Option<VecDeque<Slice>>,
     len: usize,
 }
 
@@ -40,13 +40,19 @@ impl Aggregate {
         self.len == 0
     }
 
+    /// How many slices there are.
+    fn count(&self) -> usize {
+        usize::from(self.first.is_some()) + self.rest.as_ref().map_or(0, VecDeque::len)
+    }
+
     /// The slices, in order.
     pub fn slices(&self) -> impl ExactSizeIterator<Item = &Slice> {
-        let first = usize::from(self.first.is_some());
+        let mut rest = self.rest.iter().flatten();
+        let mut first = self.first.as_ref();
         // A chain does not know its length.
-        (0..first + self.rest.len()).map(|n| match (n, &self.first) {
-            (0, Some(first)) => first,
-            _ => &self.rest[n - 1],
+        (0..self.count()).map(move |_| match first.take() {
+            Some(first) => first,
+            None => rest.next().expect("there are as many"),
         })
     }
 
@@ -63,7 +69,7 @@ impl Aggregate {
             self.len += slice.len();
             match self.first {
                 None => self.first = Some(slice),
-                Some(_) => self.rest.push_back(slice),
+                Some(_) => self.rest.get_or_insert_default().push_back(slice),
             }
         }
     }
@@ -73,7 +79,7 @@ impl Aggregate {
         if !slice.is_empty() {
             self.len += slice.len();
             if let Some(second) = self.first.replace(slice) {
-                self.rest.push_front(second);
+                self.rest.get_or_insert_default().push_front(second);
             }
         }
     }
@@ -85,15 +91,16 @@ impl Aggregate {
             return;
         }
         self.len += other.len;
-        self.rest.extend(other.first);
-        self.rest.extend(other.rest);
+        let rest = self.rest.get_or_insert_default();
+        rest.extend(other.first);
+        rest.extend(other.rest.into_iter().flatten());
     }
 
     /// Takes the first slice out.
     #[inline]
     pub fn pop_first(&mut self) -> Option<Slice> {
         let first = self.first.take()?;
-        self.first = self.rest.pop_front();
+        self.first = self.rest.as_mut().and_then(VecDeque::pop_front);
         self.len -= first.len();
         Some(first)
     }

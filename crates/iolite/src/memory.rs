@@ -93,10 +93,24 @@ impl Region {
     /// When the mapping is not that long.
     #[inline]
     pub fn word(&self, index: usize) -> &AtomicU64 {
-        assert!(index < self.len / 8, "word {index} of {} bytes", self.len);
+        &self.words::<1>(index)[0]
+    }
+
+    /// Words in a row, the first counted from the beginning.
+    ///
+    /// # Panics
+    ///
+    /// When the mapping is not that long.
+    #[inline]
+    pub fn words<const N: usize>(&self, index: usize) -> &[AtomicU64; N] {
+        let is_within = index < self.len / 8 && N <= self.len / 8 - index;
+        assert!(is_within, "word {index} of {} bytes", self.len);
         // SAFETY: within the mapping, which is aligned to pages; its file cannot get shorter. All users of a place that has
         // words use it as such: no reference to bytes is ever there (the contract of `bytes` and `bytes_mut`).
-        unsafe { &*self.start.as_ptr().cast::<AtomicU64>().add(index) }
+        unsafe {
+            let first = self.start.as_ptr().cast::<AtomicU64>().add(index);
+            &*first.cast()
+        }
     }
 
     /// Where a side publishes what it waits for, counted in words from the beginning.

@@ -26,7 +26,7 @@ pub(crate) enum Source {
     Held(Rc<HeldBuffer>),
     /// In memory of this process alone.
     Local(Buffer),
-    /// Here: there are few.
+    /// Here, from the first on: there are few. Behind them are zeros, or what a peer wrote there.
     Inline([u8; INLINE_LEN_MAX]),
 }
 
@@ -71,7 +71,8 @@ impl Slice {
         Self { source, start, len }
     }
 
-    /// The first of these bytes.
+    /// The first of these bytes; the others are zeros, or a peer's.
+    #[inline]
     pub(crate) fn inline(bytes: [u8; INLINE_LEN_MAX], len: u32) -> Self {
         let source = Source::Inline(bytes);
         let start = 0;
@@ -79,6 +80,7 @@ impl Slice {
     }
 
     /// Bytes that travel in a descriptor, in no pool; nothing where they are more than fit into one ([`INLINE_LEN_MAX`]).
+    #[inline]
     pub fn of_few(bytes: &[u8]) -> Option<Self> {
         let mut all = [0; INLINE_LEN_MAX];
         all.get_mut(..bytes.len())?.copy_from_slice(bytes);
@@ -112,6 +114,9 @@ impl Slice {
         let len = self.len();
         let is_within = range.start <= range.end && range.end <= len;
         assert!(is_within, "part {range:?} of {len} bytes");
+        if let Source::Inline(bytes) = &self.source {
+            return Self::of_few(&bytes[range]).expect("a part of few is few");
+        }
         Self {
             source: self.source.clone(),
             start: self.start + range.start as u32,
@@ -237,8 +242,10 @@ impl Slice {
     /// The bytes where they travel in a descriptor.
     #[inline]
     pub(crate) fn to_inline(&self) -> Option<[u8; INLINE_LEN_MAX]> {
-        if self.len() > INLINE_LEN_MAX {
-            return None;
+        match &self.source {
+            Source::Inline(bytes) => return Some(*bytes),
+            _ if self.len() > INLINE_LEN_MAX => return None,
+            _ => {}
         }
         let mut bytes = [0; INLINE_LEN_MAX];
         self.copy_to(0, &mut bytes[..self.len()]);

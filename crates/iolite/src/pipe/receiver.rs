@@ -92,7 +92,10 @@ impl Receiver {
     /// agreed.
     #[inline]
     pub fn read(&mut self, at_most: usize) -> Result<Read> {
-        let mut data = std::mem::take(&mut self.rest);
+        let mut data = match self.rest.is_empty() {
+            true => Aggregate::new(),
+            false => std::mem::take(&mut self.rest),
+        };
         let result = self.fill(&mut data, at_most);
         if data.len() > at_most {
             self.rest = data.split(at_most);
@@ -125,10 +128,10 @@ impl Receiver {
                 true => self.wait_until(how, end),
                 false => Ok(at_most > 0),
             };
-            match self.read(at_most)? {
-                // A producer that has ended has sent all that it will.
-                Read::Nothing if waited? => {}
-                read => return Ok(read),
+            let read = self.read(at_most)?;
+            // A producer that has ended has sent all that it will.
+            if !matches!(read, Read::Nothing) || !waited? {
+                return Ok(read);
             }
         }
     }

@@ -19,13 +19,13 @@
 //! Each side publishes what it waits for ([`exos_wait`]), and the other evaluates it over what it knows itself: the producer how many
 //! descriptors and bytes it has sent and up to where it has flushed, the consumer how many descriptors it has taken.
 
-use super::descriptor::{Descriptor, Words};
+use super::descriptor::Descriptor;
 use super::wait::LowWater;
 use crate::error::{Error, Result};
 use crate::memory::Region;
 use exos_wait::{Predicate, Test};
 use std::rc::Rc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const PRODUCER_WAITS: usize = 0;
 const CONSUMER_WAITS: usize = 8;
@@ -66,10 +66,11 @@ impl Ring {
         }
     }
 
-    /// The first word of the slot of a position.
+    /// The words of the slot of a position, the turn first.
     #[inline]
-    fn slot(&self, position: u64) -> usize {
-        SLOTS + SLOT * (position & (self.slots - 1)) as usize
+    fn slot(&self, position: u64) -> &[AtomicU64; SLOT] {
+        let index = SLOTS + SLOT * (position & (self.slots - 1)) as usize;
+        self.region.words(index)
     }
 }
 
@@ -142,13 +143,13 @@ impl Producer {
     #[inline]
     pub fn push(&mut self, descriptor: Descriptor) -> u64 {
         assert!(self.has_room(), "the ring is full");
-        let (slot, region) = (self.ring.slot(self.tail), &self.ring.region);
-        for (index, word) in descriptor.encode().into_iter().enumerate() {
-            region.word(slot + 1 + index).store(word, Ordering::Relaxed);
+        let [turn, words @ ..] = self.ring.slot(self.tail);
+        for (word, value) in words.iter().zip(descriptor.encode()) {
+            word.store(value, Ordering::Relaxed);
         }
         self.tail += 1;
         self.bytes += descriptor.len();
-        region.word(slot).store(self.tail, Ordering::Release);
+        turn.store(self.tail, Ordering::Release);
         self.tail
     }
 
@@ -256,16 +257,12 @@ impl Consumer {
     /// The next descriptor, which stays.
     #[inline]
     pub fn peek(&self) -> Result<Option<Descriptor>> {
-        let (slot, region) = (self.ring.slot(self.head), &self.ring.region);
-        if region.word(slot).load(Ordering::Acquire) != self.head + 1 {
+        let [turn, words @ ..] = self.ring.slot(self.head);
+        if turn.load(Ordering::Acquire) != self.head + 1 {
             return Ok(None);
         }
-        let mut words: Words = [0; SLOT - 1];
-        for (index, word) in words.iter_mut().enumerate() {
-            *word = region.word(slot + 1 + index).load(Ordering::Relaxed);
-        }
         let what = "it sends a descriptor without a meaning";
-        Descriptor::decode(words)
+        Descriptor::decode(words.each_ref().map(|word| word.load(Ordering::Relaxed)))
             .ok_or(Error::PeerFault(what))
             .map(Some)
     }
@@ -306,30 +303,32 @@ impl Consumer {
     /// What was there is not any more.
     #[inline]
     pub fn is_enough(&mut self, at_hand: usize) -> Result<bool> {
+        // Or one that waits would find nothing, and look again for good.
+        if self.seen > self.head && self.len_at(self.head).is_none() {
+            return Err(Error::PeerFault("it takes back what it has sent"));
+        }
         let (slices, bytes) = self.missing(at_hand);
-        let is_there = |this: &Self| {
-            let unread = this.seen - this.head;
-            let has_bytes = this.seen_bytes.wrapping_sub(this.bytes) >= bytes;
-            unread >= slices || (has_bytes && unread + at_hand as u64 > 0)
-        };
-        let mut is_enough = is_there(self);
-        while !is_enough {
-            let Some(len) = self.len_at(self.seen) else {
-                let flushed = self.ring.region.word(FLUSHED).load(Ordering::Acquire);
-                let is_flushed =
-                    flushed >= self.flushed_at(at_hand) && (self.seen > self.head || at_hand > 0);
-                is_enough = is_flushed || self.is_closed();
+        loop {
+            let unread = self.seen - self.head;
+            let has_some = unread > 0 || at_hand > 0;
+            let has_bytes = self.seen_bytes.wrapping_sub(self.bytes) >= bytes;
+            if unread >= slices || (has_some && has_bytes) {
                 break;
+            }
+            let Some(len) = self.len_at(self.seen) else {
+                let is_flushed = || {
+                    let flushed = self.ring.region.word(FLUSHED).load(Ordering::Acquire);
+                    flushed >= self.flushed_at(at_hand)
+                };
+                if (has_some && is_flushed()) || self.is_closed() {
+                    break;
+                }
+                return Ok(false);
             };
             self.seen += 1;
             self.seen_bytes = self.seen_bytes.wrapping_add(len.into());
-            is_enough = is_there(self);
         }
-        // Or one that waits would find nothing, and look again for good.
-        if is_enough && self.seen > self.head && self.len_at(self.head).is_none() {
-            return Err(Error::PeerFault("it takes back what it has sent"));
-        }
-        Ok(is_enough)
+        Ok(true)
     }
 
     /// What is there, or at hand, is enough when it was flushed up to here.
@@ -342,9 +341,9 @@ impl Consumer {
     /// How many bytes stand at a position, if something does.
     #[inline]
     fn len_at(&self, position: u64) -> Option<u32> {
-        let (slot, region) = (self.ring.slot(position), &self.ring.region);
-        let is_there = region.word(slot).load(Ordering::Acquire) == position + 1;
-        is_there.then(|| region.word(slot + 3).load(Ordering::Relaxed) as u32)
+        let [turn, _, _, len, ..] = self.ring.slot(position);
+        let is_there = turn.load(Ordering::Acquire) == position + 1;
+        is_there.then(|| len.load(Ordering::Relaxed) as u32)
     }
 
     /// Whether the producer has closed the pipe; what is there then is all.
