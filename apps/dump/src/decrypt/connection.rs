@@ -10,7 +10,10 @@ use super::generations::Follow;
 use super::http2::Frames;
 use super::stream::{Missing, Stream};
 use super::{Endpoint, Item, Segment, Shown};
-use crate::limits::{MUCH_BYTES, WAITING_BYTES_MAX};
+use crate::limits::WAITING_BYTES_MAX;
+
+/// What a connection takes beside itself: secrets, suites, the name of a protocol, what an allocator takes of each, and its place in a table.
+const OWN_COST: usize = 512;
 
 /// Record type of data.
 const APPLICATION_DATA: u8 = 23;
@@ -221,6 +224,20 @@ impl Connection {
         shown.items.push(Item::Note(why.to_owned()));
         self.forget();
     }
+}
+
+impl Follow for Connection {
+    fn held(&self) -> usize {
+        let from_server = self.from_server.as_ref().map_or(0, Stream::held);
+        let frames = self.http2.iter().flat_map(|both| both.iter());
+        let frames = frames.map(Frames::held).sum::<usize>();
+        let streams = self.from_client.held() + from_server;
+        size_of::<Self>() + OWN_COST + streams + self.observer.held() + frames
+    }
+
+    fn is_done(&self) -> bool {
+        self.is_over || self.has_finished == [true; 2]
+    }
 
     /// It stays known as one of which there is nothing to tell.
     fn forget(&mut self) {
@@ -230,25 +247,6 @@ impl Connection {
         self.from_server.iter_mut().for_each(Stream::clear);
         self.observer = Observer::default();
         self.http2 = None;
-    }
-}
-
-impl Follow for Connection {
-    fn held(&self) -> usize {
-        let from_server = self.from_server.as_ref().map_or(0, Stream::held);
-        let frames = self.http2.iter().flat_map(|both| both.iter());
-        let frames = frames.map(Frames::held).sum::<usize>();
-        self.from_client.held() + from_server + self.observer.held() + frames
-    }
-
-    fn is_done(&self) -> bool {
-        self.is_over || self.has_finished == [true; 2]
-    }
-
-    fn let_go_of_much(&mut self) {
-        if self.held() > MUCH_BYTES {
-            self.forget();
-        }
     }
 }
 

@@ -11,8 +11,6 @@ use crate::limits::{FIELD_SHOWN, FIELDS_SHOWN, HEADER_BLOCK_LEN_MAX, HEADER_TABL
 
 /// A block that sets the table to 4,096 bytes, which it has before a peer allows more (RFC 7541 §6.3, RFC 9113 §6.5.2).
 const INITIAL_TABLE: [u8; 3] = [0x3f, 0xe1, 0x1f];
-/// The bytes of that.
-const TABLE_LEN: usize = 4096;
 
 /// A frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -142,9 +140,9 @@ impl Frames {
         Ok(frame)
     }
 
-    /// Bytes that it keeps, a table as its peer has it by default among them.
+    /// Memory that it takes.
     pub(super) fn held(&self) -> usize {
-        self.bytes.len() + self.block.len() + TABLE_LEN
+        size_of::<Self>() + self.bytes.capacity() + self.block.capacity() + self.decoder.held()
     }
 }
 
@@ -325,6 +323,22 @@ mod tests {
             bytes.extend([0; 16_000]);
         }
         assert_eq!(shown(&bytes, 9000), Err(NotHttp2), "a head without end");
+    }
+
+    /// A table of the most entries is counted, also when it was emptied: that gives no places back.
+    #[test]
+    fn the_table_of_field_compression_counts() {
+        let mut block = b"\x3f\xe1\xff\x03".to_vec(); // 65,536 bytes.
+        block.extend(b"\x40\x01a\0".repeat(HEADER_TABLE_LEN_MAX / 33));
+        let mut frames = Frames::new(false);
+        let empty = frames.held();
+        for (block, least) in [(&block[..], HEADER_TABLE_LEN_MAX), (b"\x20", 1985 * 24)] {
+            let mut bytes = Vec::new();
+            frame::push_head(&mut bytes, block.len(), kind::HEADERS, flag::END_HEADERS, 1);
+            bytes.extend(block);
+            frames.take(&bytes, &mut Vec::new()).expect("a head");
+            assert!(frames.held() - empty >= least, "{}", frames.held());
+        }
     }
 
     /// A byte that names a long field of the table is as much as a byte should be.

@@ -158,8 +158,11 @@ impl Decrypter {
         let key = segment.key();
         let Some(mut connection) = self.take(key, segment) else {
             if connection::is_middle_of_tls(segment.data) {
-                let note = "not decrypted: begun before the capture".to_owned();
-                self.shown.items.push(Item::Note(note));
+                let note = match self.connections.forgotten() {
+                    0 => "not decrypted: begun before the capture",
+                    _ => "not decrypted: begun before the capture, or forgotten",
+                };
+                self.shown.items.push(Item::Note(note.to_owned()));
                 let unknown = Connection::unknown(segment); // That is said once.
                 self.connections.keep(key, unknown);
             }
@@ -180,13 +183,13 @@ impl Decrypter {
     }
 
     /// Takes the connection of a segment out, or begins one.
-    fn take(&mut self, key: Key, segment: &Segment<'_>) -> Option<Connection> {
+    fn take(&mut self, key: Key, segment: &Segment<'_>) -> Option<Box<Connection>> {
         let known = self.connections.take(&key);
         match Connection::begin(segment) {
             // A hello or a SYN that is sent again belongs to what has begun.
             Some(new) => match known {
                 Some(known) if known.is_begin(segment) => Some(known),
-                _ => Some(new),
+                _ => Some(new.into()),
             },
             None => known,
         }

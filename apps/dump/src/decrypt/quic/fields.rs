@@ -8,9 +8,6 @@ use exos_http3::varint;
 use super::super::http2::Frame;
 use crate::limits::{FIELDS_SHOWN, HEADER_TABLE_LEN_MAX};
 
-/// What an entry takes beside what it counts: its place in a list that may be half empty, and what its two pieces have in front.
-const ENTRY_COST: usize = 2 * 48 + 2 * 32 - 32;
-
 /// What sections are decoded with.
 #[derive(Debug)]
 pub(super) struct Fields {
@@ -119,7 +116,7 @@ impl Fields {
 
     /// Bytes that it keeps beside itself.
     pub(super) fn held(&self) -> usize {
-        self.table.size() + ENTRY_COST * self.table.count()
+        self.table.held()
     }
 }
 

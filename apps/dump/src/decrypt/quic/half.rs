@@ -2,11 +2,11 @@
 
 use exos_tls::observer::{Level, PacketKeys, Side};
 
-use super::Header;
+use super::{Header, Shown, Told};
 use super::cuts::Cuts;
 use super::http3::Http3;
 use crate::decrypt::stream::Stream;
-use crate::limits::CRYPTO_AHEAD_MAX;
+use crate::limits::{CRYPTO_AHEAD_MAX, WAITING_BYTES_MAX, WAITING_COST};
 
 /// How packets that wait for keys are looked at: what handshakes say comes first.
 pub(super) const WAITING: [(Side, Level); 5] = [
@@ -37,6 +37,25 @@ pub(super) struct AtLevel {
     pub(super) waiting_held: usize,
     /// There were more than are kept: no other waits.
     pub(super) is_full: bool,
+}
+
+impl AtLevel {
+    /// Keeps a packet until its key comes; true when there was room. When there is not, that is said.
+    pub(super) fn wait(&mut self, packet: Packet<Vec<u8>>, shown: &mut Shown) -> bool {
+        if self.is_full {
+            return false;
+        }
+        self.waiting_held += packet.bytes.len() + WAITING_COST;
+        if self.waiting_held > WAITING_BYTES_MAX {
+            (self.waiting, self.waiting_held) = (Vec::new(), 0);
+            self.is_full = true;
+            let note = "not decrypted: the log has no key for it";
+            shown.tell(Told::Note(note.to_owned()));
+            return false;
+        }
+        self.waiting.push(packet);
+        true
+    }
 }
 
 /// One side.
