@@ -60,16 +60,12 @@ impl Connection {
             (false, true) if begins_with_hello(segment.data) => (segment.seq, Some(segment.ack)),
             _ => return None,
         };
+        let from_server = server.map(Stream::new);
         Some(Self {
-            client: segment.from,
+            from_server,
             from_client: Stream::new(first),
-            from_server: server.map(Stream::new),
-            observer: Observer::default(),
-            http2: None,
-            wants_key: false,
-            was_told_of_key: false,
-            has_finished: [false; 2],
             is_over: false,
+            ..Self::unknown(segment)
         })
     }
 
@@ -172,10 +168,7 @@ impl Connection {
                 Seen::Message(kind) => shown.items.push(Item::Message(kind)),
                 Seen::Alert(level, what) => shown.items.push(Item::Alert(level, what)),
                 Seen::Data(range) if protocol == Some(b"h2") => {
-                    let keeps_fields = shown.keeps_fields;
-                    let http2 = self.http2.get_or_insert_with(|| {
-                        Box::new([(); 2].map(|()| Frames::new(keeps_fields)))
-                    });
+                    let http2 = self.http2.get_or_insert_default();
                     let of_side = &mut http2[usize::from(side == Side::Server)];
                     let mut frames = Vec::new();
                     let taken = of_side.take(&shown.plain[range], &mut frames);

@@ -46,7 +46,7 @@ impl<K: Eq + Hash, C: Follow> Generations<K, C> {
     /// Looks at a connection.
     pub(super) fn get(&self, key: &K) -> Option<&C> {
         let known = self.young.get(key).or_else(|| self.old.get(key));
-        known.map(|it| &**it)
+        known.map(Box::as_ref)
     }
 
     /// How many were forgotten, or have lost what they kept, before they were done.
@@ -67,7 +67,7 @@ impl<K: Eq + Hash, C: Follow> Generations<K, C> {
 
     /// Keeps a connection, and gives those that are forgotten for it.
     pub(super) fn keep(&mut self, key: K, connection: impl Into<Box<C>>) -> HashMap<K, Box<C>> {
-        let mut connection = connection.into();
+        let mut connection: Box<C> = connection.into();
         if connection.held() > CONNECTION_HELD_MAX {
             self.forgotten += u64::from(!connection.is_done());
             connection.forget(); // Else all others would go for this one.
@@ -189,7 +189,7 @@ mod tests {
         let count = YOUNG_HELD_MAX / 20_000;
         for _ in 0..3 {
             for key in 0..count {
-                let known = all.take(&key).unwrap_or(Box::new(Held(20_000)));
+                let known = all.take(&key).unwrap_or_else(|| Box::new(Held(20_000)));
                 all.keep(key, known);
             }
         }

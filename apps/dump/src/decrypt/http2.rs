@@ -37,14 +37,12 @@ pub(super) struct Frames {
     decoder: Decoder,
     /// A header block of which more follows, and its stream.
     block: Vec<u8>,
-    /// All fields are wanted, not those alone by which a message is known.
-    keeps_fields: bool,
     has_failed: bool,
 }
 
-impl Frames {
+impl Default for Frames {
     /// Before anything has come.
-    pub(super) fn new(keeps_fields: bool) -> Self {
+    fn default() -> Self {
         let mut decoder = Decoder::new(HEADER_TABLE_LEN_MAX);
         let set = decoder.decode(&INITIAL_TABLE, |_, _| {});
         debug_assert!(set.is_ok(), "less than the most");
@@ -54,11 +52,12 @@ impl Frames {
             is_first: true,
             decoder,
             block: Vec::new(),
-            keeps_fields,
             has_failed: false,
         }
     }
+}
 
+impl Frames {
     /// Takes what follows; appends the frames in it.
     ///
     /// # Errors
@@ -133,7 +132,7 @@ impl Frames {
         let block = std::mem::take(&mut self.block);
         let mut room = FIELDS_SHOWN;
         let decoded = self.decoder.decode(&block, |name, value| {
-            frame.add_field(name, value, &mut room, self.keeps_fields);
+            frame.add_field(name, value, &mut room);
         });
         decoded.map_err(|_| NotHttp2)?;
         self.decoder.shrink(FIELD_SHOWN);
@@ -155,19 +154,13 @@ impl Frame {
     }
 
     /// Adds a field of its header block, of which all have so much room. A byte may name one of the table's size: what is kept is bounded.
-    pub(super) fn add_field(
-        &mut self,
-        name: &[u8],
-        value: &[u8],
-        room: &mut usize,
-        keeps_fields: bool,
-    ) {
+    pub(super) fn add_field(&mut self, name: &[u8], value: &[u8], room: &mut usize) {
         let cut = |bytes: &[u8]| bytes[..bytes.len().min(FIELD_SHOWN)].to_vec();
         if matches!(name, b":method" | b":path" | b":status") && self.line.len() < FIELD_SHOWN {
             self.line.push(b' ');
             self.line.extend(cut(value));
         }
-        if !keeps_fields || *room == 0 {
+        if *room == 0 {
             return;
         }
         let field = [&*cut(name), b": ", &*cut(value)].concat();
@@ -272,7 +265,7 @@ mod tests {
     }
 
     fn shown(bytes: &[u8], cut: usize) -> Result<Vec<Frame>, NotHttp2> {
-        let (mut frames, mut all) = (Frames::new(true), Vec::new());
+        let (mut frames, mut all) = (Frames::default(), Vec::new());
         for piece in bytes.chunks(cut) {
             frames.take(piece, &mut all)?;
         }
@@ -310,7 +303,7 @@ mod tests {
             for _ in 0..=random.below(4) {
                 random.mutate(&mut bytes);
             }
-            let (mut frames, mut all, mut failures) = (Frames::new(true), Vec::new(), 0);
+            let (mut frames, mut all, mut failures) = (Frames::default(), Vec::new(), 0);
             for piece in bytes.chunks(1 + random.below(500)) {
                 failures += usize::from(frames.take(piece, &mut all).is_err());
                 assert!(frames.bytes.len() + frames.block.len() <= bytes.len());
@@ -330,7 +323,7 @@ mod tests {
     fn the_table_of_field_compression_counts() {
         let mut block = b"\x3f\xe1\xff\x03".to_vec(); // 65,536 bytes.
         block.extend(b"\x40\x01a\0".repeat(HEADER_TABLE_LEN_MAX / 33));
-        let mut frames = Frames::new(false);
+        let mut frames = Frames::default();
         let empty = frames.held();
         for (block, least) in [(&block[..], HEADER_TABLE_LEN_MAX), (b"\x20", 1985 * 24)] {
             let mut bytes = Vec::new();

@@ -49,12 +49,17 @@ pub(crate) struct Segment<'a> {
 }
 
 impl Segment<'_> {
-    fn key(&self) -> Key {
-        match self.from > self.to {
-            true => (self.to, self.from),
-            false => (self.from, self.to),
-        }
+    fn key(&self) -> Ends {
+        either_way((self.from, self.to))
     }
+}
+
+/// Two ends: of a direction, or the lower one first.
+pub(crate) type Ends = (Endpoint, Endpoint);
+
+/// Two ends, whichever of them sends.
+pub(crate) fn either_way((from, to): Ends) -> Ends {
+    (from.min(to), from.max(to))
 }
 
 /// What is to be told of a segment.
@@ -77,8 +82,6 @@ pub(crate) enum Item {
 pub(crate) struct Shown {
     pub(crate) plain: Vec<u8>,
     pub(crate) items: Vec<Item>,
-    /// All fields of HTTP/2 are wanted.
-    keeps_fields: bool,
     /// Bytes of its frames.
     told: usize,
 }
@@ -102,13 +105,11 @@ impl Shown {
     }
 }
 
-type Key = (Endpoint, Endpoint);
-
 /// Decrypts what it has secrets for.
 #[derive(Debug, Default)]
 pub(crate) struct Decrypter {
     keys: Keys,
-    connections: Generations<Key, Connection>,
+    connections: Generations<Ends, Connection>,
     hellos: Hellos,
     shown: Shown,
     quic: Quic,
@@ -118,12 +119,6 @@ impl Decrypter {
     /// Takes the secrets of this file, and what is appended to it.
     pub(crate) fn follow(&mut self, file: KeyFile) {
         self.keys.follow(file);
-    }
-
-    /// Keeps all fields of HTTP/2 and 3, to be shown.
-    pub(crate) fn keep_fields(&mut self) {
-        self.shown.keeps_fields = true;
-        self.quic.keep_fields();
     }
 
     /// Takes lines of a key log.
@@ -183,7 +178,7 @@ impl Decrypter {
     }
 
     /// Takes the connection of a segment out, or begins one.
-    fn take(&mut self, key: Key, segment: &Segment<'_>) -> Option<Box<Connection>> {
+    fn take(&mut self, key: Ends, segment: &Segment<'_>) -> Option<Box<Connection>> {
         let known = self.connections.take(&key);
         match Connection::begin(segment) {
             // A hello or a SYN that is sent again belongs to what has begun.

@@ -514,7 +514,11 @@ fn other_protocols_are_not_called_quic() {
             capture.show((path.1, path.0), begin);
         }
         let said = capture.show(path, &data);
-        assert_eq!(said.contains(": maybe QUIC 1-RTT"), begin.is_none(), "{said}");
+        assert_eq!(
+            said.contains(": maybe QUIC 1-RTT"),
+            begin.is_none(),
+            "{said}"
+        );
     }
 }
 
@@ -583,7 +587,10 @@ fn early_data_before_the_first_packet_waits() {
     let mut capture = Capture::new();
     capture.show((OTHER, ENDS[1]), &early);
     let said = capture.show(OUT, &whole);
-    assert!(said.contains("ClientHello") && !said.contains("late"), "{said}");
+    assert!(
+        said.contains("ClientHello") && !said.contains("late"),
+        "{said}"
+    );
 }
 
 /// Early packets of connections that never begin: others that do still find theirs.
@@ -706,7 +713,8 @@ fn tables_of_field_compression_are_bounded() {
             for (stream_id, secret, id, path) in
                 [(2, 3, &server, path), (3, 4, &client, (path.1, path.0))]
             {
-                let said = capture.show(path, &short(secret, id, 0, &stream(stream_id, 0, &encoder)));
+                let said =
+                    capture.show(path, &short(secret, id, 0, &stream(stream_id, 0, &encoder)));
                 assert!(said.contains("HTTP/3 QPACK encoder"), "{said}");
             }
             forgotten = capture.0.forgotten_connections();

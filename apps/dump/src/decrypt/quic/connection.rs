@@ -8,9 +8,9 @@ use super::frames::{self, Content};
 use super::half::{AtLevel, Half, Packet, WAITING};
 use super::names::{Id, NAME_HELD, Name};
 use super::{Header, Shown, StreamPart, Told};
-use crate::decrypt::Endpoint;
 use crate::decrypt::generations::Follow;
 use crate::decrypt::keys::Keys;
+use crate::decrypt::{Endpoint, Ends};
 use crate::limits::QUIC_NAMES_MAX;
 
 /// The protocol that is followed above (RFC 9114 §3.1).
@@ -27,7 +27,7 @@ pub(super) struct Connection {
     /// Who has begun it: an address, and the identifier under which that is reached.
     begun_by: (Endpoint, Id),
     /// From where to where packets to the server went last that were decrypted.
-    pub(super) path: (Endpoint, Endpoint),
+    pub(super) path: Ends,
     /// The version that both have agreed on (RFC 9368).
     version: u32,
     observer: QuicObserver,
@@ -65,11 +65,7 @@ enum Opened {
 
 impl Connection {
     /// One that this endpoint, reached by this identifier, begins by a packet of this version to `first_id`.
-    pub(super) fn new(
-        (first_id, client_id): (Id, Id),
-        path: (Endpoint, Endpoint),
-        version: u32,
-    ) -> Self {
+    pub(super) fn new((first_id, client_id): (Id, Id), path: Ends, version: u32) -> Self {
         Self {
             first_id,
             begun_by: (path.0, client_id),
@@ -302,12 +298,17 @@ impl Connection {
     pub(super) fn early_packets(
         &mut self,
         packets: Vec<Packet<Vec<u8>>>,
-        keys: &Keys,
+        keys: &mut Keys,
         shown: &mut Shown,
     ) {
-        for packet in packets {
-            self.at_level(Side::Client, Level::Early).wait(packet, shown);
+        if packets.is_empty() {
+            return;
         }
+        for packet in packets {
+            self.at_level(Side::Client, Level::Early)
+                .wait(packet, shown);
+        }
+        keys.read_file();
         self.go_on(&keys.log, shown);
     }
 

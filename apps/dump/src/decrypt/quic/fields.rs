@@ -79,7 +79,6 @@ impl Fields {
         &self,
         (kind, section): (u64, &[u8]),
         waited: Option<Waits>,
-        keeps_fields: bool,
     ) -> Result<Frame, Waits> {
         let (name, section) = name_of(kind, section);
         let inserted = self.table.inserted();
@@ -106,7 +105,7 @@ impl Fields {
         let mut frame = Frame::new(name.clone());
         let mut room = FIELDS_SHOWN;
         let decoded = decoder::decode_by(&self.table, section, |name, value| {
-            frame.add_field(name, value, &mut room, keeps_fields);
+            frame.add_field(name, value, &mut room);
         });
         Ok(match decoded {
             Ok(()) => frame,

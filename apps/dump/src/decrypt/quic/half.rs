@@ -1,10 +1,11 @@
 //! What one side of a connection sends: keys, numbers, and what waits for these.
 
 use exos_tls::observer::{Level, PacketKeys, Side};
+use exos_wire::SeqNumber;
 
-use super::{Header, Shown, Told};
 use super::cuts::Cuts;
 use super::http3::Http3;
+use super::{Header, Shown, Told};
 use crate::decrypt::stream::Stream;
 use crate::limits::{CRYPTO_AHEAD_MAX, WAITING_BYTES_MAX, WAITING_COST};
 
@@ -75,7 +76,8 @@ impl Half {
         Self {
             levels: Default::default(),
             largest: [None; Level::SPACES],
-            crypto: [(); Level::SPACES].map(|()| Stream::of_quic(CRYPTO_AHEAD_MAX)),
+            crypto: [(); Level::SPACES]
+                .map(|()| Stream::with_ahead(SeqNumber(0), CRYPTO_AHEAD_MAX)),
             http3: None,
             cuts: Cuts::new(),
         }

@@ -32,9 +32,9 @@ mod shown;
 use exos_tls::observer::{Level, Side};
 use exos_wire::quic::{LongHeaderView, PacketType};
 
-use super::Endpoint;
 use super::generations::Generations;
 use super::keys::Keys;
+use super::{Endpoint, Ends};
 use crate::limits::{QUIC_INITIAL_NAMES_MAX, QUIC_NAMES_MAX, QUIC_PACKETS_MAX};
 use connection::{Connection, SAMPLE_END};
 use early::EarlyPackets;
@@ -98,11 +98,6 @@ pub(super) struct Quic {
 }
 
 impl Quic {
-    /// Keeps all fields of HTTP/3, to be shown.
-    pub(super) fn keep_fields(&mut self) {
-        self.shown.keeps_fields = true;
-    }
-
     /// What there is to tell of this datagram: no packets where it is not QUIC. A kernel or a device may be yet to cut it into several.
     pub(super) fn datagram(&mut self, datagram: &Datagram<'_>, keys: &mut Keys) -> &Shown {
         self.shown.clear();
@@ -248,7 +243,7 @@ impl Quic {
     }
 
     /// This identifier is that of the client of a connection of this host with this server.
-    fn is_of_client(&self, id: Id, (from, at): (Endpoint, Endpoint)) -> bool {
+    fn is_of_client(&self, id: Id, (from, at): Ends) -> bool {
         let reached = self.names.get(self.names.name(id, (at, from)));
         let owner = reached.filter(|(_, side)| *side == Side::Client);
         let owner = owner.and_then(|(number, _)| self.connections.get(&number));
@@ -301,13 +296,7 @@ impl Quic {
     }
 
     /// Shows a packet with a long header of a connection that is not known. What may belong to one that begins with a later packet waits.
-    fn unknown_long(
-        &mut self,
-        header: Header,
-        view: &LongHeaderView<'_>,
-        path: (Endpoint, Endpoint),
-        keys: &Keys,
-    ) {
+    fn unknown_long(&mut self, header: Header, view: &LongHeaderView<'_>, path: Ends, keys: &Keys) {
         let to = Id::new(view.destination_id());
         match (view.packet_type(), view.protected(), to) {
             (PacketType::Retry | PacketType::VersionNegotiation, ..) => {
@@ -345,7 +334,7 @@ impl Quic {
     }
 
     /// Says once between two ends why a packet is not decrypted whose connection is not known.
-    fn tell_why(&mut self, path: (Endpoint, Endpoint), is_cut: bool, keys: &Keys) {
+    fn tell_why(&mut self, path: Ends, is_cut: bool, keys: &Keys) {
         let known = self.paths.between(path);
         if !keys.are_given() || std::mem::replace(&mut known.was_told, true) {
             return;
@@ -369,13 +358,7 @@ impl Quic {
     }
 
     /// Keeps a connection, and the names that it has got by a datagram that went to this side.
-    fn keep(
-        &mut self,
-        number: u64,
-        mut connection: Box<Connection>,
-        (from, at): (Endpoint, Endpoint),
-        to: Side,
-    ) {
+    fn keep(&mut self, number: u64, mut connection: Box<Connection>, (from, at): Ends, to: Side) {
         for (id, side, is_sure) in std::mem::take(&mut connection.told_ids) {
             let path = match side == to {
                 true => (from, at),
@@ -414,7 +397,7 @@ impl Quic {
 }
 
 /// One of the ends is where HTTP/3 is spoken.
-fn is_https((from, to): (Endpoint, Endpoint)) -> bool {
+fn is_https((from, to): Ends) -> bool {
     from.1 == PORT_HTTPS || to.1 == PORT_HTTPS
 }
 

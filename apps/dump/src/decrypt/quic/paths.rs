@@ -7,7 +7,8 @@
 use std::collections::HashMap;
 
 use super::shown::Certainty;
-use super::{Datagram, Endpoint, FIXED, LONG, SHORT_LEN_MIN, is_https};
+use super::{Datagram, FIXED, LONG, SHORT_LEN_MIN, is_https};
+use crate::decrypt::{Ends, either_way};
 use crate::limits::QUIC_PATHS_MAX;
 
 /// What has passed between two ends, whichever way.
@@ -25,12 +26,12 @@ pub(super) struct Path {
 
 /// The ends between which there was something of it.
 #[derive(Debug, Default)]
-pub(super) struct Paths(HashMap<(Endpoint, Endpoint), Path>);
+pub(super) struct Paths(HashMap<Ends, Path>);
 
 impl Paths {
     /// What has passed between these ends, to be noted down. Where there are too many, all others are forgotten.
-    pub(super) fn between(&mut self, (from, to): (Endpoint, Endpoint)) -> &mut Path {
-        let ends = (from.min(to), from.max(to));
+    pub(super) fn between(&mut self, ends: Ends) -> &mut Path {
+        let ends = either_way(ends);
         if self.0.len() >= QUIC_PATHS_MAX && !self.0.contains_key(&ends) {
             self.0.clear();
         }
@@ -40,8 +41,7 @@ impl Paths {
     /// Whether a datagram without a long header, which is of no connection that is known, is QUIC's; `None` where it is not.
     pub(super) fn of_short(&mut self, datagram: &Datagram<'_>) -> Option<Certainty> {
         let ends = (datagram.from, datagram.to);
-        let known = self.0.get(&(ends.0.min(ends.1), ends.0.max(ends.1)));
-        let known = known.copied().unwrap_or_default();
+        let known = self.0.get(&either_way(ends)).copied().unwrap_or_default();
         let &first = datagram.bytes.first()?;
         let is_short = first & (LONG | FIXED) == FIXED && datagram.len >= SHORT_LEN_MIN;
         if known.has_long {

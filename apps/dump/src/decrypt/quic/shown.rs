@@ -100,7 +100,6 @@ pub(crate) enum Certainty {
 pub(crate) struct Shown {
     pub(crate) packets: Vec<ShownPacket>,
     pub(crate) certainty: Certainty,
-    pub(super) keeps_fields: bool,
     told_bytes: usize,
     /// Packets that were not decrypted though there are keys.
     failed: usize,
