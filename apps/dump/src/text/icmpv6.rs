@@ -114,13 +114,9 @@ impl Line<'_> {
             UNREACHABLE_PORT => {
                 write!(self, ", unreachable port");
                 let (protocol, port) = quoted_port(quoted)?;
-                let name = if protocol == protocol::TCP {
-                    "tcp"
-                } else {
-                    "udp"
-                };
                 match protocol {
-                    protocol::TCP | protocol::UDP => write!(self, ", {dst} {name} port {port}"),
+                    protocol::TCP => write!(self, ", {dst} tcp port {port}"),
+                    protocol::UDP => write!(self, ", {dst} udp port {port}"),
                     _ => write!(self, ", {dst} protocol {protocol} port {port} unreachable"),
                 }
             }
@@ -138,8 +134,7 @@ impl Line<'_> {
             if self.style.verbosity > 0 {
                 write!(self, " [max resp delay={delay}]");
             }
-            write!(self, " [gaddr {group}");
-            write!(self, "]");
+            write!(self, " [gaddr {group}]");
         } else {
             write!(self, "max resp delay: {delay} addr: {group}");
         }

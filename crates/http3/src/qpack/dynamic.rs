@@ -90,6 +90,11 @@ impl Table {
         self.capacity_max
     }
 
+    /// Bytes of its entries (§3.2.1).
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
     /// Memory that it takes beside itself, at most: the places of the most entries that there were, and of each entry two texts, which others
     /// may share. What these and an allocator take beside their bytes is less than three times what an entry counts.
     pub fn held(&self) -> usize {

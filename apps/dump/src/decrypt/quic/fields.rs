@@ -18,6 +18,9 @@ pub(super) struct Fields {
     has_gap: bool,
 }
 
+/// What is said of a head in place of its fields.
+pub(super) const UNKNOWN: &str = " by QPACK's dynamic table, which is not known";
+
 /// A field section that cannot be decoded yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Waits {
@@ -27,15 +30,17 @@ pub(super) struct Waits {
     pub(super) needed: u64,
 }
 
-impl Fields {
-    pub(super) fn new() -> Self {
+impl Default for Fields {
+    fn default() -> Self {
         Self {
             table: Table::observed(),
             is_lost: false,
             has_gap: false,
         }
     }
+}
 
+impl Fields {
     /// The other side's settings allow this capacity, in bytes.
     pub(super) fn allow(&mut self, capacity: u64) {
         self.table.allow(capacity);
@@ -44,7 +49,7 @@ impl Fields {
     /// Before anything was sent: what is allowed stays.
     pub(super) fn restart(&mut self) {
         let allowed = self.table.allowed();
-        *self = Self::new();
+        *self = Self::default();
         if let Some(capacity) = allowed {
             self.allow(capacity);
         }
@@ -52,8 +57,10 @@ impl Fields {
 
     /// Nothing more is known of the table.
     pub(super) fn lose(&mut self) {
-        *self = Self::new();
-        self.is_lost = true;
+        *self = Self {
+            is_lost: true,
+            ..Self::default()
+        };
     }
 
     /// Takes what the encoder says.
@@ -99,8 +106,7 @@ impl Fields {
             }
         }
         if !is_known && section.first().is_some_and(|first| *first != 0) {
-            let unknown = " by QPACK's dynamic table, which is not known";
-            return Ok(Frame::new(name + unknown));
+            return Ok(Frame::new(name + UNKNOWN));
         }
         let mut frame = Frame::new(name.clone());
         let mut room = FIELDS_SHOWN;

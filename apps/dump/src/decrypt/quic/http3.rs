@@ -13,7 +13,7 @@ use exos_wire::SeqNumber;
 use super::super::http2::Frame;
 use super::super::stream::Stream;
 use super::ended::Ended;
-use super::fields::{Fields, Waits, capacity_of};
+use super::fields::{Fields, UNKNOWN, Waits, capacity_of};
 use super::{Shown, StreamPart, Told};
 use crate::limits::{
     FOLLOWED_STREAMS_MAX, HEADER_BLOCK_LEN_MAX, HEADER_TABLE_LEN_MAX, STREAMS_HELD_MAX,
@@ -58,7 +58,7 @@ struct Frames {
 struct Over;
 
 /// The streams that are followed.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Http3 {
     halves: BTreeMap<Key, Box<Half>>,
     ended: Ended,
@@ -68,19 +68,6 @@ pub(super) struct Http3 {
     allows: Option<u64>,
     /// The least number of entries for which a head waits.
     awaited: Option<u64>,
-}
-
-impl Default for Http3 {
-    fn default() -> Self {
-        Self {
-            halves: BTreeMap::new(),
-            ended: Ended::default(),
-            fields: Fields::new(),
-            held: 0,
-            allows: None,
-            awaited: None,
-        }
-    }
 }
 
 impl Http3 {
@@ -119,7 +106,7 @@ impl Http3 {
 
     /// Nothing of what was sent counts.
     pub(super) fn restart(&mut self) {
-        let mut fields = std::mem::replace(&mut self.fields, Fields::new());
+        let mut fields = std::mem::take(&mut self.fields);
         fields.restart();
         *self = Self {
             fields,
@@ -282,8 +269,7 @@ impl Frames {
                     // What is behind it is told, even if it never comes.
                     Err(_) if rest.len() > 2 * HEADER_BLOCK_LEN_MAX => {
                         shown.tell(line(format!("of stream {id}")));
-                        let unknown = "HEADERS by QPACK's dynamic table, which is not known";
-                        shown.tell(line(unknown.to_owned()));
+                        shown.tell(line(format!("HEADERS{UNKNOWN}")));
                     }
                     Err(waits) => {
                         if !has_waited {
