@@ -212,6 +212,9 @@ END
         # As what is refused: the first wait is a minute, and up to a quarter more.
         check "it is not tried again soon" grep -qE "the next attempt is in [67][0-9] s" "$work/err"
         stop
+        # What is at work then goes on, and would not fail any more.
+        are_over() { ! pgrep -f "$work/hook (set|clear)" >/dev/null; }
+        await are_over
         rm "$work/hook-fails"
     fi
     if sockets; then

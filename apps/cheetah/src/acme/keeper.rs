@@ -359,8 +359,7 @@ mod tests {
         let store = Wanted::of(&before).unwrap().store;
         let acceptor = Acceptor::of(&before, Some(acme.clone())).unwrap().unwrap();
         let wants = |name| acme.wants(&store, name);
-        let broken =
-            "[[site]]\nroot = \"a\"\n[[site.certificate]]\nfile = \"none\"\nkey = \"none\"";
+        let broken = "[[site]]\nroot = \"a\"\nnames = [\"c.test\"]\n[[site.certificate]]\nfile = \"none\"\nkey = \"none\"";
         acceptor.reload(&config("b.test", broken)).unwrap_err();
         assert!(wants("a.test") && !wants("b.test"));
         acceptor.reload(&config("b.test", "")).unwrap();
