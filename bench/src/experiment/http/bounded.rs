@@ -296,7 +296,10 @@ fn run(
     command.args(["--warm-up", &format!("{}ms", warm_up.as_millis())]);
     let kernel_resent = segments_resent(lab, Side::A)?;
     let before = memory()?;
-    let client = session.start("exos load", command, session.cores[1])?;
+    let mut client = session.start("exos load", command, session.cores[1])?;
+    // It has read the log when it has its link.
+    let has_link = || lab.link(Side::B).is_ok_and(|link| link.xdp.is_some());
+    session.await_true(&mut client, has_link)?;
     session.pause(warm_up)?;
     let read_before = read()?;
     let watched_secs = LOOK_AT * session.seconds;
