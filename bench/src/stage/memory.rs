@@ -101,6 +101,31 @@ mod tests {
         assert!((1 << 18..1 << 36).contains(&resident), "{resident}");
     }
 
+    /// nginx's connections are its worker's, not those of the process that was started.
+    #[test]
+    fn memory_of_descendants_counts() {
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", "sleep 60 & echo there; wait"]);
+        let mut shell = shell
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .expect("sh");
+        let mut said = [0; 5];
+        let output = shell.stdout.as_mut().expect("piped");
+        std::io::Read::read_exact(output, &mut said).expect("it says so");
+        let (family, all) = (Family::of(shell.id()), resident(shell.id()));
+        let alone = |pid: u32| Process::new(pid as i32).and_then(|one| one.status());
+        let alone = alone(shell.id()).expect("readable").vmrss.expect("told") * 1024;
+        let family = family.expect("readable");
+        assert_eq!(family.count(), 2);
+        assert!(all.expect("readable") > alone);
+        for process in family.processes() {
+            let pid = rustix::process::Pid::from_raw(process.pid()).expect("not 0");
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        }
+        shell.wait().expect("ended");
+    }
+
     #[test]
     fn memory_of_sockets_as_the_kernel_tells_it() {
         let text =
