@@ -174,19 +174,15 @@ pub(super) fn cells(args: &HttpArgs, group: Group) -> Vec<Cell> {
 
 /// What each server may use of the memory in these groups; nothing where it cannot be bounded, which is noted.
 pub(super) fn memory(args: &HttpArgs, note: impl FnOnce(String)) -> Option<u64> {
-    let is_asked = [Group::Log, Group::Wide].map(|group| cells(args, group).is_empty());
-    if is_asked == [true; 2] {
-        return None;
-    }
-    let bound = Bound::new(args.memory);
-    bound
-        .map(|_| args.memory)
-        .inspect_err(|error| {
-            note(format!(
-                "memory is not bounded in wide, and log is left out: {error}"
-            ));
-        })
-        .ok()
+    let is_asked = |group: &Group| !cells(args, *group).is_empty();
+    let bound = [Group::Log, Group::Wide].iter().any(is_asked);
+    let bound = bound.then(|| Bound::new(args.memory).map(|_| args.memory))?;
+    let told = bound.inspect_err(|error| {
+        note(format!(
+            "memory is not bounded in wide, and log is left out: {error}"
+        ));
+    });
+    told.ok()
 }
 
 pub(super) fn section(group: Group, cases: &[Bounded]) -> Section {

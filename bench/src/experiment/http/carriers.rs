@@ -121,14 +121,11 @@ pub(super) fn note(group: Group) -> &'static str {
         }
         Group::Http2 => {
             "A hundred requests are under way on each connection, of which there is one for 16 of --connections. Plain: by prior \
-             knowledge (h2c); tls: TLS 1.3. Work: processor time of the server for a request, of ours that in which it had something to do. Where the \
-             client is what limits, the work tells. x peer: ratio of the rates, and of the works (nginx's by ours), median of the runs."
+             knowledge (h2c); tls: TLS 1.3. Work as over TLS; x peer: by nginx's."
         }
         _ => {
             "By `exos load --http 3` on packets; there is one connection for 16 of --connections, with a hundred requests under way on each \
-             for documents of 100 bytes, and two for those of a megabyte. Work: processor time of the server for a request, of ours that in which it had \
-             something to do. Where the client is what limits, the work tells. x peer: ratio of the rates, and of the works (caddy's by ours), median of \
-             the runs."
+             for documents of 100 bytes, and two for those of a megabyte. Work as over TLS; x peer: by caddy's."
         }
     }
 }
