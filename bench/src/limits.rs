@@ -10,6 +10,9 @@ pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// may leave behind where its resets were lost, and says goodbye for one; a loaded machine takes its time besides.
 pub(crate) const STOP_TIMEOUT: Duration = Duration::from_secs(40);
 
+/// How long a control group may take until it can be removed: its processes have ended, and the kernel has noticed.
+pub(crate) const GROUP_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// How often something that is waited for is looked at.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(10);
 

@@ -89,9 +89,11 @@ pub fn file(data: &[u8]) {
     }
     let mut again = CaptureReader::new(&copy[..]).expect("we wrote it");
     for (time_ns, len, direction) in times {
-        let packet = again.next_packet().expect("we wrote it").expect("one more");
+        let Ok(Some(Item::Packet(packet))) = again.next_item() else {
+            panic!("we wrote one more");
+        };
         assert_eq!((packet.time_ns, packet.bytes.len()), (time_ns, len));
         assert_eq!(packet.origin.direction, direction);
     }
-    assert!(again.next_packet().expect("we wrote it").is_none());
+    assert!(again.next_item().expect("we wrote it").is_none());
 }

@@ -212,6 +212,9 @@ END
         # As what is refused: the first wait is a minute, and up to a quarter more.
         check "it is not tried again soon" grep -qE "the next attempt is in [67][0-9] s" "$work/err"
         stop
+        # What is at work then goes on, and would not fail any more.
+        are_over() { ! pgrep -f "$work/hook (set|clear)" >/dev/null; }
+        await are_over
         rm "$work/hook-fails"
     fi
     if sockets; then
@@ -229,10 +232,32 @@ END
             check "a program that hangs for one name" await test -s "$work/slow"
             is_late() { await is_served || await is_served || await is_served; }
             check "holds no other up" is_late
-            check "and is at work still" kill -0 "$(cat "$work/slow")"
+            slow=$(cat "$work/slow")
+            at_work() { kill -0 "$slow" 2>/dev/null; }
+            check "and is at work still" at_work
+            kill -HUP "$server"
+            check "a reload" await grep -q "exos serve: read again" "$work/err"
+            sleep 2
+            check "leaves it at work, where its name is still wanted" at_work
+            # So does one that fails, and names others.
+            config state-slow 'dns_hook = "hook"'
+            printf '[[site]]\nnames = ["c.test"]\nroot = "site"\n[[site.certificate]]\nfile = "none"\nkey = "none"\n' >>"$work/serve.toml"
+            kill -HUP "$server"
+            check "one that fails is told of" await grep -q "cannot read the certificate" "$work/err"
+            sleep 2
+            check "and leaves it at work" at_work
+            config state-slow 'dns_hook = "hook"'
+            kill -HUP "$server"
+            is_over() { ! at_work; }
+            check "one without its name ends it" await is_over
+            check "and its order" await grep -q "the order of a certificate of slow.test from .* has ended, for the configuration wants none any more" "$work/err"
+            same "the record is taken away, which may have been set" "$(sed -n 's/^set \(.*slow.test .*\)/clear \1/p' "$work/hooked")" "$(grep '^clear.*slow.test' "$work/hooked")"
+            same "nothing is left of its challenge" "" "$(ls -A "$work"/state-slow/*/challenges)"
+            same "and the authority has taken that nobody shows it anything" 0 "$(grep -c "stays open" "$work/err")"
+            check "and the other name is served" is_served
             stop
         fi
-        kill "$(cat "$work/slow")" 2>/dev/null
+        kill "$slow" 2>/dev/null
     else
         bad "it starts" "$(cat "$work/err")"
     fi

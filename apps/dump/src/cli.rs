@@ -9,7 +9,7 @@ use exos_program::names::look_up;
 
 use crate::decrypt::KeyFile;
 use crate::limits::SNAPLEN_MAX;
-use crate::stamp::{Form, Stamps};
+use crate::stamp::Stamps;
 use crate::text::{Printer, Rows, Style};
 
 /// Show packets of ExOS programs, which tcpdump cannot see (XDP and AF_XDP), or of a capture file.
@@ -76,7 +76,7 @@ pub struct DumpArgs {
     lines: bool,
     /// Print one line of JSON per packet
     #[arg(long)]
-    pub(crate) json: bool,
+    json: bool,
     /// Only watch the daemon at this socket [default: the daemon at $EXOS_XOKD, else /run/exos/xokd.sock, and all
     /// programs that run without it]
     #[arg(long, value_name = "PATH")]
@@ -147,8 +147,9 @@ impl DumpArgs {
         })
     }
 
-    pub(crate) fn stamps(&self) -> Stamps {
-        Stamps::new(Form::from_count(self.time))
+    /// How times are shown; `None` in JSON, which has them as numbers.
+    pub(crate) fn stamps(&self) -> Option<Stamps> {
+        (!self.json).then(|| Stamps::new(self.time))
     }
 }
 

@@ -121,9 +121,13 @@ pub const QUIC_PACKETS_MAX: usize = 2 * 128;
 /// forge hundreds in one datagram.
 pub const QUIC_FAILED_MAX: usize = 4;
 
-/// Pairs of ends between which there are packets of connections of QUIC that nobody knows: that is said once of each, until these are full.
-/// Some 100 KB.
-pub const QUIC_STRANGERS_MAX: usize = 1 << 10;
+/// Pairs of ends of which it is kept what has passed between them on UDP: why packets are not decrypted is said once of each, until these are
+/// full. Some 400 KB.
+pub const QUIC_PATHS_MAX: usize = 1 << 12;
+
+/// Memory of 0-RTT packets that come before the packet with which their connection begins: a first window, some ten of 1,200 bytes, of 15
+/// clients at once.
+pub const QUIC_EARLY_HELD_MAX: usize = 256 * 1024;
 
 /// Ranges that are shown of an acknowledgement. A wire that loses much has some ten; a datagram has room for thousands.
 pub const ACK_RANGES_SHOWN: u64 = 32;

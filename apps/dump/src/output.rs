@@ -23,14 +23,7 @@ pub(crate) struct Output {
 
 impl Output {
     pub(crate) fn new(args: &DumpArgs) -> Result<Self, Error> {
-        let mut keys = args.key_file()?;
-        let mut text = || {
-            let mut printer = args.printer();
-            if let Some(keys) = keys.take() {
-                printer.decrypt_with(keys);
-            }
-            Text::new(printer, args.stamps(), args.verbose)
-        };
+        let keys = args.key_file()?;
         let sink = match &args.write {
             Some(path) => {
                 let filter = args.filter_text();
@@ -38,8 +31,14 @@ impl Output {
                     .map_err(|e| Error::io(format!("cannot write {path}"), e))?;
                 Sink::Pcapng(Box::new(pcapng))
             }
-            None if args.json => Sink::Json(text()),
-            None => Sink::Text(text()),
+            None => {
+                let mut printer = args.printer();
+                if let Some(keys) = keys {
+                    printer.decrypt_with(keys);
+                }
+                let text = Text::new(printer, args.stamps(), args.verbose);
+                Sink::Text(Box::new(text))
+            }
         };
         Ok(Self {
             filter: args.filter()?,

@@ -1,6 +1,7 @@
 //! Where packets go: text, JSON or pcapng, to standard output or a file.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
@@ -17,42 +18,41 @@ use crate::stamp::Stamps;
 use crate::text::{Printer, escape};
 
 /// An output. Dropping it writes nothing: [`Sink::finish`] ends it.
-pub enum Sink {
+pub(crate) enum Sink {
     /// A line for each packet.
-    Text(Text),
-    /// A JSON object on a line for each packet.
-    Json(Text),
+    Text(Box<Text>),
     /// A capture file.
     Pcapng(Box<Pcapng>),
 }
 
 /// Lines.
-pub struct Text {
+pub(crate) struct Text {
     out: BufWriter<io::Stdout>,
     printer: Printer,
-    stamps: Stamps,
+    /// `None` where lines are JSON objects.
+    stamps: Option<Stamps>,
     verbosity: u8,
     line: String,
 }
 
 /// A capture file, with its interfaces described as packets of them come.
-pub struct Pcapng {
+pub(crate) struct Pcapng {
     writer: Writer<BufWriter<Box<dyn Write>>>,
     snaplen: u32,
     filter: String,
-    numbers: HashMap<Option<Rc<str>>, u32>,
+    /// The number of each, and how many packets it had.
+    interfaces: HashMap<Option<Rc<str>>, (u32, u64)>,
     /// Written along, before the packets that they decrypt.
     keys: Option<KeyFile>,
     /// Of the packet before which these were looked for last.
     keys_time_ns: u64,
     /// Of the last packet.
     time_ns: u64,
-    captured: HashMap<u32, u64>,
 }
 
 impl Text {
     /// Lines to standard output.
-    pub fn new(printer: Printer, stamps: Stamps, verbosity: u8) -> Self {
+    pub(crate) fn new(printer: Printer, stamps: Option<Stamps>, verbosity: u8) -> Self {
         Self {
             out: BufWriter::new(io::stdout()),
             printer,
@@ -62,9 +62,12 @@ impl Text {
         }
     }
 
-    fn write_text(&mut self, packet: &Packet<'_>) -> io::Result<()> {
+    fn write(&mut self, packet: &Packet<'_>) -> io::Result<()> {
         self.line.clear();
-        self.line += &self.stamps.text(packet.time_ns);
+        let Some(stamps) = &mut self.stamps else {
+            return self.write_json(packet);
+        };
+        self.line += &stamps.text(packet.time_ns);
         self.line += &origin_text(&packet.origin, self.verbosity);
         self.printer.print(packet, &mut self.line);
         self.line.push('\n');
@@ -72,7 +75,6 @@ impl Text {
     }
 
     fn write_json(&mut self, packet: &Packet<'_>) -> io::Result<()> {
-        self.line.clear();
         self.printer.print(packet, &mut self.line);
         let origin = &packet.origin;
         let verdict = origin.verdict.as_ref();
@@ -172,9 +174,6 @@ fn create(path: &str, has_keys: bool) -> io::Result<File> {
 
 impl Pcapng {
     /// A capture file at this path, `-` for standard output.
-    ///
-    /// # Errors
-    /// The file cannot be made.
     pub(crate) fn create(
         path: &str,
         snaplen: u32,
@@ -189,11 +188,10 @@ impl Pcapng {
             writer: Writer::new(BufWriter::new(out))?,
             snaplen,
             filter: filter.to_owned(),
-            numbers: HashMap::new(),
+            interfaces: HashMap::new(),
             keys,
             keys_time_ns: 0,
             time_ns: 0,
-            captured: HashMap::new(),
         })
     }
 
@@ -238,30 +236,28 @@ impl Pcapng {
     fn write(&mut self, packet: &Packet<'_>) -> io::Result<()> {
         self.write_keys_before(packet)?;
         let name = &packet.origin.interface;
-        let number = match self.numbers.get(name) {
-            Some(number) => *number,
-            None => {
+        let (number, captured) = match self.interfaces.entry(name.clone()) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
                 let number = self.writer.interface(Interface {
                     name: name.as_deref().unwrap_or("unknown"),
                     snaplen: self.snaplen,
                     filter: &self.filter,
                 })?;
-                self.numbers.insert(name.clone(), number);
-                number
+                new.insert((number, 0))
             }
         };
         self.time_ns = packet.time_ns;
-        *self.captured.entry(number).or_default() += 1;
-        self.writer.packet(number, packet)
+        *captured += 1;
+        self.writer.packet(*number, packet)
     }
 
     /// What was lost is not known by interface: it is said of the first.
     fn finish(&mut self, lost: u64) -> io::Result<()> {
         self.write_keys()?;
-        let mut numbers: Vec<u32> = self.numbers.values().copied().collect();
-        numbers.sort_unstable();
-        for number in numbers {
-            let captured = self.captured.get(&number).copied().unwrap_or(0);
+        let mut all: Vec<(u32, u64)> = self.interfaces.values().copied().collect();
+        all.sort_unstable();
+        for (number, captured) in all {
             let lost = if number == 0 { lost } else { 0 };
             self.writer
                 .statistics(number, self.time_ns, captured, lost)?;
@@ -272,47 +268,34 @@ impl Pcapng {
 
 impl Sink {
     /// Puts a packet out.
-    ///
-    /// # Errors
-    /// Those of the output.
-    pub fn packet(&mut self, packet: &Packet<'_>) -> io::Result<()> {
+    pub(crate) fn packet(&mut self, packet: &Packet<'_>) -> io::Result<()> {
         match self {
-            Self::Text(text) => text.write_text(packet),
-            Self::Json(text) => text.write_json(packet),
+            Self::Text(text) => text.write(packet),
             Self::Pcapng(pcapng) => pcapng.write(packet),
         }
     }
 
     /// Takes secrets that a capture has brought along.
-    ///
-    /// # Errors
-    /// Those of the output.
-    pub fn secrets(&mut self, lines: &[u8]) -> io::Result<()> {
+    pub(crate) fn secrets(&mut self, lines: &[u8]) -> io::Result<()> {
         match self {
-            Self::Text(text) | Self::Json(text) => text.printer.add_keys(lines),
+            Self::Text(text) => text.printer.add_keys(lines),
             Self::Pcapng(pcapng) => return pcapng.writer.secrets(lines),
         }
         Ok(())
     }
 
     /// Hands on what was put out: whenever there is nothing to do but to wait.
-    ///
-    /// # Errors
-    /// Those of the output.
-    pub fn flush(&mut self) -> io::Result<()> {
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
         match self {
-            Self::Text(text) | Self::Json(text) => text.out.flush(),
+            Self::Text(text) => text.out.flush(),
             Self::Pcapng(pcapng) => pcapng.writer.flush(),
         }
     }
 
     /// Ends the output, saying how many packets were lost.
-    ///
-    /// # Errors
-    /// Those of the output.
-    pub fn finish(&mut self, lost: u64) -> io::Result<()> {
+    pub(crate) fn finish(&mut self, lost: u64) -> io::Result<()> {
         match self {
-            Self::Text(text) | Self::Json(text) => {
+            Self::Text(text) => {
                 let forgotten = text.printer.forgotten_connections();
                 if forgotten > 0 {
                     exos_program::info!(

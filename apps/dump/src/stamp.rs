@@ -4,43 +4,11 @@ use exos_program::zone;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-/// Which form; the number of `-t` chooses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Form {
-    /// `12:34:56.123456`, local time.
-    #[default]
-    TimeOfDay,
-    /// `-t`: nothing.
-    None,
-    /// `-tt`: `1700000000.123456`, since 1970.
-    Epoch,
-    /// `-ttt`: ` 00:00:00.000100`, since the packet before.
-    SincePrevious,
-    /// `-tttt`: `2023-11-14 12:34:56.123456`, local time.
-    Date,
-    /// `-ttttt`: ` 00:00:01.000000`, since the first packet.
-    SinceFirst,
-}
-
-impl Form {
-    /// The form that this many `-t` ask for.
-    #[must_use]
-    pub fn from_count(count: u8) -> Self {
-        match count {
-            0 => Self::TimeOfDay,
-            1 => Self::None,
-            2 => Self::Epoch,
-            3 => Self::SincePrevious,
-            4 => Self::Date,
-            _ => Self::SinceFirst,
-        }
-    }
-}
-
 /// Writes times, and remembers what that needs of earlier ones.
 #[derive(Debug)]
-pub struct Stamps {
-    form: Form,
+pub(crate) struct Stamps {
+    /// How often `-t` was given, which chooses the form.
+    count: u8,
     /// The local one, as `TZ` or the machine says.
     zone: TimeZone,
     /// What the next one is relative to.
@@ -48,31 +16,33 @@ pub struct Stamps {
 }
 
 impl Stamps {
-    /// Times of this form.
-    #[must_use]
-    pub fn new(form: Form) -> Self {
+    /// Times of the form that this many `-t` ask for.
+    pub(crate) fn new(count: u8) -> Self {
         Self {
-            form,
+            count,
             zone: zone::local(),
             base_ns: None,
         }
     }
 
     /// The text before a packet of this time, with the space behind it.
-    pub fn text(&mut self, time_ns: u64) -> String {
-        match self.form {
-            Form::None => String::new(),
-            Form::Epoch => {
+    pub(crate) fn text(&mut self, time_ns: u64) -> String {
+        match self.count {
+            0 => self.local(time_ns, "%H:%M:%S.%6f "),
+            1 => String::new(),
+            // Since 1970.
+            2 => {
                 let (secs, micros) = (time_ns / 1_000_000_000, time_ns / 1000 % 1_000_000);
                 format!("{secs}.{micros:06} ")
             }
-            Form::TimeOfDay => self.local(time_ns, "%H:%M:%S.%6f "),
-            Form::Date => self.local(time_ns, "%Y-%m-%d %H:%M:%S.%6f "),
-            Form::SincePrevious => {
+            // Since the packet before.
+            3 => {
                 let base = self.base_ns.replace(time_ns).unwrap_or(time_ns);
                 since(base, time_ns)
             }
-            Form::SinceFirst => {
+            4 => self.local(time_ns, "%Y-%m-%d %H:%M:%S.%6f "),
+            // Since the first packet.
+            _ => {
                 let base = *self.base_ns.get_or_insert(time_ns);
                 since(base, time_ns)
             }
@@ -103,12 +73,12 @@ mod tests {
     #[test]
     fn differences_count_from_the_packet_before_or_the_first() {
         let times = [5_000_000_000, 5_000_100_000, 65_000_000_000, 64_000_000_000];
-        let texts = |form| {
-            let mut stamps = Stamps::new(form);
+        let texts = |count| {
+            let mut stamps = Stamps::new(count);
             times.map(|time| stamps.text(time))
         };
         assert_eq!(
-            texts(Form::SincePrevious),
+            texts(3),
             [
                 " 00:00:00.000000 ",
                 " 00:00:00.000100 ",
@@ -117,7 +87,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            texts(Form::SinceFirst),
+            texts(5),
             [
                 " 00:00:00.000000 ",
                 " 00:00:00.000100 ",

@@ -1,6 +1,7 @@
 //! What was measured: a value for each run, its median, and what is asked of it.
 
-use crate::report::{Section, Shown, Table, figures, median};
+use crate::report::figure::Figure as Chart;
+use crate::report::{Document, Environment, Results, Section, Shown, Table, figures, median};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -48,6 +49,40 @@ figures! {
         goal: Option<Goal>, "goal" |r| r.goal.map_or(String::new(), Goal::shown);
         /// Whether the median is as asked; `null` where nothing is.
         met: Option<bool>, "" |r| if r.met == Some(false) { "<--" } else { "" };
+    }
+}
+
+/// Everything that a session measured.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Report {
+    /// Where and how it measured.
+    #[serde(flatten)]
+    pub environment: Environment,
+    /// Everything that was measured.
+    pub figures: Vec<Figure>,
+    /// The command, and what it measures.
+    #[serde(skip)]
+    pub(super) about: (&'static str, &'static str),
+    /// The charts of a group's section.
+    #[serde(skip)]
+    pub(super) charts: fn(&str, &[Figure]) -> Vec<Chart>,
+}
+
+impl Results for Report {
+    fn document(&self) -> Document {
+        let (command, title) = self.about;
+        let with_charts = |section: Section| {
+            let charts = (self.charts)(&section.title, &self.figures);
+            section.with_figures(charts)
+        };
+        let sections = sections(&self.figures).into_iter();
+        Document {
+            command,
+            title,
+            lines: vec![self.environment.line(), goals_met(&self.figures)],
+            sections: sections.map(with_charts).collect(),
+            remarks: self.environment.remarks(),
+        }
     }
 }
 
@@ -101,6 +136,11 @@ impl Figure {
     fn of_runs(&self, fold: fn(f64, f64) -> f64) -> Digits {
         Digits(self.runs.iter().copied().reduce(fold).unwrap_or(0.0))
     }
+}
+
+/// The one of a name.
+pub(super) fn find<'f>(figures: &'f [Figure], name: &str) -> Option<&'f Figure> {
+    figures.iter().find(|figure| figure.name == name)
 }
 
 /// How many goals are met, for people.

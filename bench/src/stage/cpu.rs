@@ -106,6 +106,12 @@ impl Family {
         self.0.len()
     }
 
+    /// Those that have not ended meanwhile.
+    pub fn processes(&self) -> impl Iterator<Item = Process> {
+        let opened = self.0.iter().map(|pid| Process::new(*pid as i32));
+        opened.flatten()
+    }
+
     /// Their time so far, in nanoseconds: of many processes, each of which has done little, ticks would tell next to nothing. The time of those
     /// that run may be a tick old.
     pub fn ns(&self) -> u64 {

@@ -1,16 +1,26 @@
 //! Who uses how much memory, and what was sent again for want of it: of processes from /proc/PID/status, of the kernel's TCP from /proc/net/sockstat of its
 //! namespace and from /proc/slabinfo (proc(5), slabinfo(5)).
 
-use super::cpu::unreadable;
+use super::cpu::Family;
 use exos_host::{Error, Result, error::Context as _};
 use exos_lab::{Lab, Side};
 use procfs::process::Process;
 
-/// Resident memory of a process, in bytes.
+/// Resident memory of a process and all its descendants, in bytes.
 pub(crate) fn resident(pid: u32) -> Result<u64> {
-    let status = Process::new(pid as i32).and_then(|process| process.status());
-    let status = status.map_err(unreadable(&format!("the memory of process {pid}")))?;
-    Ok(status.vmrss.unwrap_or(0) * 1024)
+    let family = Family::of(pid)?;
+    let statuses = family.processes().map(|one| one.status());
+    let resident = statuses
+        .flatten()
+        .map(|status| status.vmrss.unwrap_or(0) * 1024);
+    let gone = || Error::new(format!("process {pid} is no more"));
+    resident.reduce(|sum, one| sum + one).ok_or_else(gone)
+}
+
+/// Bytes that a process and all its descendants have read from a disk so far; `None` where the kernel does not count them.
+pub(crate) fn read_from_disk(pid: u32) -> Result<Option<u64>> {
+    let read = |one: Process| Some(one.io().ok()?.read_bytes);
+    Ok(Family::of(pid)?.processes().map(read).sum())
 }
 
 /// What the kernel holds for the sockets of one side: buffers that are charged to them, and the objects that a
@@ -89,6 +99,31 @@ mod tests {
     fn memory_of_this_process() {
         let resident = resident(std::process::id()).expect("readable");
         assert!((1 << 18..1 << 36).contains(&resident), "{resident}");
+    }
+
+    /// nginx's connections are its worker's, not those of the process that was started.
+    #[test]
+    fn memory_of_descendants_counts() {
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", "sleep 60 & echo there; wait"]);
+        let mut shell = shell
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .expect("sh");
+        let mut said = [0; 5];
+        let output = shell.stdout.as_mut().expect("piped");
+        std::io::Read::read_exact(output, &mut said).expect("it says so");
+        let (family, all) = (Family::of(shell.id()), resident(shell.id()));
+        let alone = |pid: u32| Process::new(pid as i32).and_then(|one| one.status());
+        let alone = alone(shell.id()).expect("readable").vmrss.expect("told") * 1024;
+        let family = family.expect("readable");
+        assert_eq!(family.count(), 2);
+        assert!(all.expect("readable") > alone);
+        for process in family.processes() {
+            let pid = rustix::process::Pid::from_raw(process.pid()).expect("not 0");
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        }
+        shell.wait().expect("ended");
     }
 
     #[test]

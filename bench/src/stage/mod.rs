@@ -6,7 +6,7 @@
 //! | `lab_stage` | [`LabStage`]: that and a plain wire |
 //! | `args` | what the user may choose of every experiment |
 //! | `process`, `scratch`, `helper` | programs, their files, and parts of this program in processes of their own |
-//! | `cpu`, `calls`, `memory` | what was used of the machine |
+//! | `cpu`, `calls`, `memory`, `bound` | what was used of the machine, and how much may be |
 //! | `crypto` | what the cryptography of TLS takes by itself |
 //! | `link`, `daemon` | the wire, and the daemon that shares it |
 //! | `xdp`, `frames` | programs of XDP that send frames back, and frames that are made once |
@@ -16,6 +16,7 @@
 //! | `packets` | the client that writes packets itself |
 
 pub(crate) mod args;
+pub(crate) mod bound;
 pub(crate) mod calls;
 pub(crate) mod cpu;
 pub(crate) mod crypto;

@@ -10,8 +10,17 @@ const PREFIX: &str = "exos-bench-";
 /// Sessions of this process so far.
 static SESSIONS: AtomicU32 = AtomicU32::new(0);
 
-/// Removes the directories of sessions whose process is no more.
-fn remove_abandoned(parent: &Path) {
+/// The path of a directory of a session's own, which is not there; those of sessions whose process is no more are removed beside it.
+pub(super) fn own_place(parent: &Path, remove: fn(&Path) -> std::io::Result<()>) -> PathBuf {
+    remove_abandoned(parent, remove);
+    let session = SESSIONS.fetch_add(1, Ordering::Relaxed);
+    let path = parent.join(format!("{PREFIX}{}-{session}", std::process::id()));
+    // Of another process, which had our number.
+    let _ = remove(&path);
+    path
+}
+
+fn remove_abandoned(parent: &Path, remove: fn(&Path) -> std::io::Result<()>) {
     for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let pid: Option<u32> = name
@@ -19,7 +28,7 @@ fn remove_abandoned(parent: &Path) {
             .and_then(|n| n.strip_prefix(PREFIX)?.split('-').next()?.parse().ok());
         let abandoned = |pid: u32| !Path::new(&format!("/proc/{pid}")).exists();
         if pid.is_some_and(abandoned) {
-            let _ = std::fs::remove_dir_all(entry.path());
+            let _ = remove(&entry.path());
         }
     }
 }
@@ -34,12 +43,7 @@ impl Scratch {
     /// Makes one below the system's directory for temporary files, and removes those that sessions which were
     /// killed have left there.
     pub(crate) fn new() -> Result<Self> {
-        let parent = std::env::temp_dir();
-        remove_abandoned(&parent);
-        let session = SESSIONS.fetch_add(1, Ordering::Relaxed);
-        let path = parent.join(format!("{PREFIX}{}-{session}", std::process::id()));
-        // Of another process, which had our number.
-        let _ = std::fs::remove_dir_all(&path);
+        let path = own_place(&std::env::temp_dir(), |path| std::fs::remove_dir_all(path));
         std::fs::create_dir_all(&path)
             .context(|| format!("cannot make the directory {}", path.display()))?;
         Ok(Self { path })
@@ -108,7 +112,7 @@ mod tests {
         for name in names {
             std::fs::create_dir_all(parent.join(name).join("inside")).expect("writable");
         }
-        remove_abandoned(&parent);
+        remove_abandoned(&parent, |path| std::fs::remove_dir_all(path));
         // Process 1 is always there; 4999999 is above the most that a kernel numbers.
         let left = names.map(|name| parent.join(name).exists());
         assert_eq!(left, [true, false, true, true]);

@@ -291,7 +291,7 @@ fn documents_over_tls(duration: &str) -> Missing {
         let has_haproxy = is_installed("haproxy") && case.size_bytes < 1000;
         let all = ["exos", "exos-sockets", "nginx", "haproxy"];
         assert_eq!(names, all[..3 + usize::from(has_haproxy)]);
-        assert!(case.cryptography_us > 0.0, "{case:?}");
+        assert!(case.cryptography_us.is_some_and(|us| us > 0.0), "{case:?}");
         for result in &case.results {
             let name = &case.name;
             if missing.unless(result.requests_per_sec > 1.0, &(name, result)) {
@@ -303,6 +303,55 @@ fn documents_over_tls(duration: &str) -> Missing {
         }
     }
     assert!(report.html().contains("Documents over TLS"));
+    missing
+}
+
+/// Ours, nginx and h2o within a bound on memory: a log on a plain wire, and many connections over a long one.
+#[test]
+fn servers_with_bounded_memory_are_measured() {
+    briefly_or_long(bounded_memory);
+}
+
+fn bounded_memory(duration: &str) -> Missing {
+    let mut missing = Missing::default();
+    let arguments = ["--servers", "exos,nginx,h2o", "--groups", "log,wide"];
+    let cells = ["--only", "log/0.5", "--only", "wide/20"];
+    let how = ["--round-trips", "20", "--wide-connections", "50"];
+    let Some(report) = measured("m", duration, &[&arguments[..], &cells, &how].concat()) else {
+        return missing;
+    };
+    // Without control groups there is one document over the long wire, and a note.
+    let has_groups = report.wide[0].memory_bytes.is_some();
+    let notes = &report.setting.notes;
+    assert_ne!(
+        has_groups,
+        notes.iter().any(|note| note.contains("log is left out"))
+    );
+    let cases = report.log.iter().chain(&report.wide);
+    let names: Vec<&str> = cases.clone().map(|case| case.name.as_str()).collect();
+    match has_groups {
+        true => assert_eq!(names, ["log/0.5", "wide/20", "wide/20/log"]),
+        false => assert_eq!(names, ["wide/20"]),
+    }
+    for case in cases {
+        let servers: Vec<&str> = case.results.iter().map(|r| r.server.as_str()).collect();
+        let has_h2o = is_installed("h2o") && case.round_trip_ms.is_none();
+        assert_eq!(
+            servers,
+            ["exos", "nginx", "h2o"][..2 + usize::from(has_h2o)]
+        );
+        for result in &case.results {
+            assert_eq!(result.errors, 0, "{}: {result:?}", case.name);
+            if missing.unless(result.per_sec > 1.0, &(&case.name, result)) {
+                // Heads included; a log has short documents, too.
+                let of_answer = 1e6 * result.megabytes_per_sec / result.per_sec;
+                assert!((1e3..1e5).contains(&of_answer), "{}: {result:?}", case.name);
+            }
+            let may = case.memory_bytes.map(|bytes| bytes as f64);
+            assert_eq!(result.memory_bytes.is_some(), has_groups);
+            assert!(result.memory_bytes <= may, "{}: {result:?}", case.name);
+        }
+    }
     missing
 }
 
@@ -342,7 +391,11 @@ fn requests_that_are_passed_on_are_measured() {
 #[test]
 fn what_cannot_be_measured_is_said_before_anything_is_made() {
     assert_refused(measure, &OF_SERVERS_REFUSED);
-    let cases = [(["--readers", "0"], "--readers"), (["--uid", "0"], "--uid")];
+    let cases = [
+        (["--readers", "0"], "--readers"),
+        (["--uid", "0"], "--uid"),
+        (["--memory", "10M"], "from 64M"),
+    ];
     assert_refused(measure, &cases);
 }
 

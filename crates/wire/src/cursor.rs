@@ -32,6 +32,11 @@ impl<'a> Cursor<'a> {
         self.is_cut
     }
 
+    /// What the message has from the place on, where no length before it was cut off.
+    pub(crate) fn left(&self) -> usize {
+        self.left
+    }
+
     /// The message has nothing more, or nothing more of it is there.
     pub(crate) fn is_at_end(&self) -> bool {
         self.bytes.is_empty()

@@ -104,7 +104,17 @@ impl<'a> LongHeaderView<'a> {
                 let token = rest.rest().len().saturating_sub(RETRY_TAG_LEN);
                 (rest.bytes(token)?, false)
             }
-            PacketType::VersionNegotiation => (&[][..], false),
+            // RFC 8999 §6: versions of four bytes, one at least.
+            PacketType::VersionNegotiation => {
+                let length = rest.left();
+                if !rest.is_cut() && (length == 0 || !length.is_multiple_of(4)) {
+                    return Err(WireError::BadLength {
+                        layer: "quic",
+                        length,
+                    });
+                }
+                (&[][..], false)
+            }
             PacketType::Initial => {
                 let token = varint(&mut rest)?;
                 (rest.bytes(token)?, true)

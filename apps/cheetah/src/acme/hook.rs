@@ -14,10 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::challenges::{Challenge, Kind};
-use crate::limits::ACME_HOOK_TIME;
-
-/// How often it is looked whether it has ended.
-const LOOK_TIME: Duration = Duration::from_millis(50);
+use crate::limits::{ACME_HOOK_TIME, ACME_LOOK_TIME};
 
 /// What it is to do.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -26,21 +23,26 @@ pub(super) enum Act {
     Clear,
 }
 
-/// Has the program do so for a challenge of dns-01.
+/// Has the program do so for a challenge of dns-01, for as long as that is wanted.
 ///
 /// # Errors
 ///
-/// It cannot be started, fails, or takes too long; for people.
-pub(super) fn call(program: &Path, act: Act, challenge: &Challenge) -> Result<(), String> {
+/// It cannot be started, fails, takes too long, or is not wanted any more; for people.
+pub(super) fn call(
+    program: &Path,
+    act: Act,
+    challenge: &Challenge,
+    is_wanted: impl Fn() -> bool,
+) -> Result<(), String> {
     debug_assert_eq!(challenge.kind, Kind::Dns);
-    call_within(program, act, challenge, ACME_HOOK_TIME)
+    call_within(program, act, challenge, (ACME_HOOK_TIME, is_wanted))
 }
 
 fn call_within(
     program: &Path,
     act: Act,
     challenge: &Challenge,
-    time: Duration,
+    (time, is_wanted): (Duration, impl Fn() -> bool),
 ) -> Result<(), String> {
     let act = match act {
         Act::Set => "set",
@@ -58,27 +60,30 @@ fn call_within(
         .spawn()
         .map_err(|e| fail(format!("cannot be started: {e}")))?;
     let begun = Instant::now();
-    loop {
+    let why = loop {
         match child.try_wait() {
             Ok(Some(status)) if status.success() => return Ok(()),
             Ok(Some(status)) => {
                 return Err(fail(format!("{status}; see what it has said before")));
             }
-            Ok(None) if begun.elapsed() < time => thread::sleep(LOOK_TIME),
-            Ok(None) => break,
+            Ok(None) if begun.elapsed() >= time => {
+                break format!("has not ended in {} s", time.as_secs());
+            }
+            Ok(None) if !is_wanted() => break "is not wanted any more".to_owned(),
+            Ok(None) => thread::sleep(ACME_LOOK_TIME),
             Err(error) => return Err(fail(error.to_string())),
         }
-    }
+    };
     // With what it has started, which would else go on.
     if let Some(group) = rustix::process::Pid::from_raw(child.id().cast_signed()) {
         let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
     }
     let _ = child.wait();
-    Err(fail(format!("has not ended in {} s", time.as_secs())))
+    Err(fail(why))
 }
 
 /// The record's name: of a star it is that of the name behind it.
-fn record(name: &str) -> String {
+pub(super) fn record(name: &str) -> String {
     let name = name.strip_prefix("*.").unwrap_or(name);
     format!("_acme-challenge.{name}")
 }
@@ -115,8 +120,8 @@ mod tests {
     fn it_is_told_what_to_do() {
         let folder = tempfile::tempdir().unwrap();
         let hook = program(folder.path(), "echo \"$*\" >>told");
-        call(&hook, Act::Set, &challenge("a.test")).unwrap();
-        call(&hook, Act::Clear, &challenge("*.b.test")).unwrap();
+        call(&hook, Act::Set, &challenge("a.test"), || true).unwrap();
+        call(&hook, Act::Clear, &challenge("*.b.test"), || true).unwrap();
         let told = fs::read_to_string(folder.path().join("told")).unwrap();
         let wanted = "set _acme-challenge.a.test -value_\nclear _acme-challenge.b.test -value_\n";
         assert_eq!(told, wanted);
@@ -126,35 +131,39 @@ mod tests {
     fn what_it_fails_by_is_told() {
         let folder = tempfile::tempdir().unwrap();
         let none = folder.path().join("none");
-        let said = call(&none, Act::Set, &challenge("a.test")).unwrap_err();
+        let said = call(&none, Act::Set, &challenge("a.test"), || true).unwrap_err();
         assert!(said.contains("cannot be started"), "{said}");
         let hook = program(folder.path(), "exit 3");
-        let said = call(&hook, Act::Set, &challenge("a.test")).unwrap_err();
+        let said = call(&hook, Act::Set, &challenge("a.test"), || true).unwrap_err();
         assert!(
             said.contains("set _acme-challenge.a.test: exit status: 3"),
             "{said}"
         );
     }
 
-    /// One that hangs is ended, with what it has started.
+    /// One that hangs is ended, with what it has started; and at once where nobody wants its record any more.
     #[test]
     fn it_does_not_hang() {
-        let folder = tempfile::tempdir().unwrap();
-        let hook = program(folder.path(), "sleep 1000 & echo $! >pid; wait");
-        let said = call_within(
-            &hook,
-            Act::Set,
-            &challenge("a.test"),
-            Duration::from_secs(2),
-        );
-        assert!(said.unwrap_err().contains("has not ended in 2 s"));
-        let Ok(pid) = fs::read_to_string(folder.path().join("pid")) else {
-            return; // It was not as far as that.
-        };
-        let stat = format!("/proc/{}/stat", pid.trim());
-        let is_over = || fs::read_to_string(&stat).map_or(true, |it| it.contains(") Z"));
-        while !is_over() {
-            thread::sleep(LOOK_TIME);
+        const AN_HOUR: Duration = Duration::from_secs(3600);
+        for (time, is_wanted, says) in [
+            (Duration::from_secs(2), true, "has not ended in 2 s"),
+            (AN_HOUR, false, "is not wanted any more"),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let pid = folder.path().join("pid");
+            let hook = program(folder.path(), "sleep 1000 & echo $! >pid; wait");
+            let is_wanted = || is_wanted || !pid.exists();
+            let said = call_within(&hook, Act::Set, &challenge("a.test"), (time, is_wanted));
+            let said = said.unwrap_err();
+            assert!(said.contains(says), "{said}");
+            let Ok(pid) = fs::read_to_string(pid) else {
+                continue; // It was not as far as that.
+            };
+            let stat = format!("/proc/{}/stat", pid.trim());
+            let is_over = || fs::read_to_string(&stat).map_or(true, |it| it.contains(") Z"));
+            while !is_over() {
+                thread::sleep(ACME_LOOK_TIME);
+            }
         }
     }
 }

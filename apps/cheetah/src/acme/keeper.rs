@@ -9,14 +9,16 @@ use exos::Error;
 use exos_host::affinity;
 use exos_tls::certificate::UnixSecs;
 
+use super::budget::Asked;
 use super::calls::{Desk, Ways};
 use super::challenges::Challenges;
-use super::known::{Known, now};
-use super::order::{Failed, Shop};
-use super::orders::{Order, Orders, Turn};
+use super::known::{Known, length, now};
+use super::obstacle::Failed;
+use super::order::Authority;
+use super::orders::{Order, Orders};
 use super::store::{Contact, Lock, Store};
 use crate::config::{AcmeConfig, Config, Managed};
-use crate::limits::ACME_TIME;
+use crate::limits::{ACME_ORDERS_BEGUN_MAX, ACME_TIME};
 
 /// What all of a process have of its certificates that come by themselves.
 #[derive(Debug)]
@@ -25,15 +27,16 @@ pub struct Acme {
     wanted: Mutex<Arc<Wanted>>,
     shown: Mutex<Vec<Shown>>,
     account: Mutex<Option<Account>>,
-    ways: Arc<Ways>,
-    turns: Mutex<()>,
+    pub(super) ways: Arc<Ways>,
+    /// Held by the order that speaks with the authority.
+    pub(super) turns: Mutex<()>,
     orders: AtomicU64,
     failures: AtomicU64,
 }
 
 /// What is to be had, by the configuration.
 #[derive(Debug)]
-pub(super) struct Wanted {
+pub(crate) struct Wanted {
     pub(super) config: AcmeConfig,
     pub(super) names: Vec<Managed>,
     pub(super) store: Store,
@@ -77,6 +80,11 @@ impl Wanted {
         })
     }
 
+    /// A certificate of this name is, in this folder.
+    fn has(&self, store: &Store, name: &str) -> bool {
+        self.store == *store && self.names.iter().any(|it| it.name == name)
+    }
+
     /// Has no other process order in the folder; nothing where one does.
     fn lock(&self) -> io::Result<Option<Arc<Lock>>> {
         Ok(self.store.lock()?.map(Arc::new))
@@ -114,20 +122,29 @@ impl Acme {
         &self.challenges
     }
 
-    /// Wants what another configuration says, from now on.
+    /// What another configuration wants, and the folder for it. It has to be [wanted](Acme::want), too.
     ///
     /// # Errors
     ///
     /// As of [`Acme::of`].
-    pub fn reload(&self, config: &Config) -> Result<(), Error> {
+    pub(crate) fn prepare(&self, config: &Config) -> Result<Option<Wanted>, Error> {
         let Some(wanted) = Wanted::of(config) else {
-            return Ok(());
+            return Ok(None);
         };
         // Privilege was given up, if it was to be.
         wanted.config.check_hook(&Default::default())?;
         wanted.store.make(&Default::default())?;
+        Ok(Some(wanted))
+    }
+
+    /// Wants this from now on. Orders under way that are for nothing of it end.
+    pub(crate) fn want(&self, wanted: Wanted) {
         *lock(&self.wanted) = Arc::new(wanted);
-        Ok(())
+    }
+
+    /// A certificate of this name is wanted, in this folder.
+    pub(super) fn wants(&self, store: &Store, name: &str) -> bool {
+        lock(&self.wanted).has(store, name)
     }
 
     /// All certificates that come by themselves, as the thread has seen them last.
@@ -203,11 +220,13 @@ impl Acme {
         started.map(drop).map_err(fail)
     }
 
-    /// Takes up what the authority asks any process of this folder.
-    fn hear_challenges(&self) {
-        let wanted = lock(&self.wanted).clone();
+    /// Takes up what the authority asks any process of the folder that is wanted.
+    pub(super) fn hear_challenges(&self) {
         // Where the folder cannot be read, an order says so.
-        let _ = self.challenges.take_up(|| wanted.store.challenges());
+        let _ = self.challenges.take_up(|| {
+            let wanted = lock(&self.wanted).clone();
+            wanted.store.challenges()
+        });
     }
 
     /// Does what is due; true when a certificate has come.
@@ -239,15 +258,23 @@ impl Acme {
         wanted: &Arc<Wanted>,
         name: &str,
     ) {
-        let begun = match orders
-            .lock(wanted)
-            .map_or_else(|| wanted.lock(), |lock| Ok(Some(lock)))
-        {
+        let held = orders.lock(wanted);
+        let begun = match held.map_or_else(|| wanted.lock(), |lock| Ok(Some(lock))) {
             Ok(Some(lock)) => {
                 // Another process may have done it, or have failed, meanwhile.
                 known.look(wanted, name, false);
                 let due = known.due(now(), |name| orders.have(name));
                 if due.is_none_or(|it| it.shown.name != name) {
+                    return;
+                }
+                let wait = wanted.store.budget().wait(Asked::Order, now());
+                if wait > 0 {
+                    known.rest(wait);
+                    exos_program::warn!(
+                        "exos serve: {ACME_ORDERS_BEGUN_MAX} certificates were ordered of {} lately, and it bounds that; the next is ordered in {}",
+                        wanted.config.directory,
+                        length(wait)
+                    );
                     return;
                 }
                 let kind = known.kind(&wanted.config, name);
@@ -270,15 +297,20 @@ impl Acme {
         order: &Order,
         made: Result<(), Failed>,
     ) -> bool {
-        self.failures
-            .fetch_add(u64::from(made.is_err()), Ordering::Relaxed);
         self.show_account(wanted);
         let has_come = made.is_ok();
-        if order.wanted.store == wanted.store {
-            match made {
-                Ok(()) => known.succeed(wanted, &order.name, order.kind),
-                Err(failed) => known.fail(wanted, &order.name, &failed),
+        let is_wanted = wanted.has(&order.wanted.store, &order.name);
+        match made {
+            Ok(()) if is_wanted => known.succeed(wanted, &order.name, order.kind),
+            Err(failed) if is_wanted => {
+                self.failures.fetch_add(1, Ordering::Relaxed);
+                known.fail(wanted, &order.name, &failed);
             }
+            _ => exos_program::info!(
+                "exos serve: the order of a certificate of {} from {} has ended, for the configuration wants none any more",
+                order.name,
+                order.wanted.config.directory
+            ),
         }
         has_come
     }
@@ -286,19 +318,8 @@ impl Acme {
     /// Asks the authority when to renew one of the certificates for which that is due.
     fn ask_advice(&self, known: &mut Known, wanted: &Wanted) {
         if let Some(name) = known.to_ask_about(now()) {
-            let advised = self.shop(wanted).advice(&name);
+            let advised = Authority::of(self, wanted).advice(&name);
             known.advise(wanted, &name, advised);
-        }
-    }
-
-    /// What an order is made with, when it has its turn.
-    pub(super) fn shop<'a>(&'a self, wanted: &'a Wanted) -> Shop<'a> {
-        Shop {
-            config: &wanted.config,
-            store: &wanted.store,
-            challenges: &self.challenges,
-            ways: &self.ways,
-            turn: Turn::of(&self.turns),
         }
     }
 
@@ -316,4 +337,34 @@ impl Acme {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::secure::Acceptor;
+
+    /// A reload says what is wanted, but not one that fails: orders go on by the configuration that is served by.
+    #[test]
+    fn what_a_reload_cannot_take_is_not_wanted() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = |name: &str, more: &str| {
+            let text = format!(
+                "[acme]\nstate = \"state\"\n[[site]]\nroot = \"a\"\nnames = [\"{name}\"]\n{more}"
+            );
+            Config::parse(&folder.path().join("serve.toml"), &text).unwrap()
+        };
+        let before = config("a.test", "");
+        let acme = Acme::of(&before, false).unwrap().unwrap();
+        let store = Wanted::of(&before).unwrap().store;
+        let acceptor = Acceptor::of(&before, Some(acme.clone())).unwrap().unwrap();
+        let wants = |name| acme.wants(&store, name);
+        let broken = "[[site]]\nroot = \"a\"\nnames = [\"c.test\"]\n[[site.certificate]]\nfile = \"none\"\nkey = \"none\"";
+        acceptor.reload(&config("b.test", broken)).unwrap_err();
+        assert!(wants("a.test") && !wants("b.test"));
+        acceptor.reload(&config("b.test", "")).unwrap();
+        assert!(!wants("a.test") && wants("b.test"));
+        let other = Store::of(&folder.path().join("state"), "https://other.test/dir");
+        assert!(!acme.wants(&other, "b.test"), "of another authority");
+    }
 }

@@ -10,13 +10,13 @@ use exos_tls::files;
 use super::advice::{Advice, Advised};
 use super::challenges::Kind;
 use super::keeper::{Shown, Wanted};
-use super::order::Failed;
+use super::obstacle::Failed;
 use super::schedule::{Failure, ask_again, next_try, renew_at, wait_after};
 use super::store::{Record, Store};
 use crate::config::AcmeConfig;
 use crate::limits::{
-    ACME_ADVICE_APART, ACME_ADVICE_RETRY, ACME_ADVICE_TIME_MAX, ACME_FAILURES_FORGIVEN,
-    ACME_ORDERS_APART, ACME_REASON_LEN_MAX,
+    ACME_ADVICE_APART, ACME_ADVICE_RETRY, ACME_ADVICE_TIME_MAX, ACME_BUDGET_TIME,
+    ACME_FAILURES_FORGIVEN, ACME_ORDERS_APART, ACME_RATE_LIMITED_REST, ACME_REASON_LEN_MAX,
 };
 
 /// What the thread knows of each name.
@@ -25,6 +25,8 @@ pub(super) struct Known {
     entries: HashMap<String, Entry>,
     /// Of what that is known.
     store: Option<Store>,
+    /// Until when nothing is ordered of it, in seconds since 1970.
+    rest_until: UnixSecs,
     /// For numbers that no other process has.
     random: RandomState,
 }
@@ -56,7 +58,7 @@ impl Known {
         if is_other {
             // Another authority, or another folder of one.
             self.entries.clear();
-            self.store = Some(wanted.store.clone());
+            (self.store, self.rest_until) = (Some(wanted.store.clone()), 0);
         }
         self.entries
             .values_mut()
@@ -106,6 +108,11 @@ impl Known {
 
     /// The first that is to be ordered now, by when it was to be, of those that are not under way.
     pub(super) fn due(&self, now: UnixSecs, is_under_way: impl Fn(&str) -> bool) -> Option<&Entry> {
+        // By a clock that was wrong it may be far away.
+        let longest = ACME_BUDGET_TIME.as_secs() as UnixSecs;
+        if (now + 1..=now + longest).contains(&self.rest_until) {
+            return None;
+        }
         let due = self.entries.values().filter(|it| it.is_due(now));
         let due = due.filter(|it| !is_under_way(&it.shown.name));
         due.min_by_key(|it| (it.shown.next_order, it.place))
@@ -123,7 +130,9 @@ impl Known {
         if let Err(error) = wanted.store.set_record(name, &Record::default()) {
             exos_program::warn!("exos serve: cannot forget what has failed for {name}: {error}");
         }
-        let entry = self.entries.entry(name.to_owned()).or_default();
+        let Some(entry) = self.entries.get_mut(name) else {
+            return;
+        };
         // Nothing was advised for the one that has come.
         (entry.validity, entry.ask_at) = (None, 0);
         let had = entry.advice.take();
@@ -150,13 +159,16 @@ impl Known {
     }
 
     pub(super) fn fail(&mut self, wanted: &Wanted, name: &str, failed: &Failed) {
-        let kind = self.kind(&wanted.config, name);
         let entry = self.entries.get(name);
         let failures = entry.map_or(0, |it| it.shown.failures).saturating_add(1);
         let not_found_by = match failed.failure {
-            Failure::NotFound => Some(kind),
+            Failure::NotFound(kind) => Some(kind),
             _ => entry.and_then(|it| it.not_found_by),
         };
+        if failed.failure == Failure::RateLimited {
+            // Others of the account may be refused as well, one after the other.
+            self.rest(ACME_RATE_LIMITED_REST.as_secs() as UnixSecs);
+        }
         let now = now();
         let spread = self.spread(name, now);
         let wait = wait_after(failures, failed.failure, failed.wait, spread).as_secs() as i64;
@@ -183,6 +195,11 @@ impl Known {
             entry.shown.error = Some(record.error);
             entry.not_found_by = not_found_by;
         }
+    }
+
+    /// Has nothing be ordered for so many seconds.
+    pub(super) fn rest(&mut self, secs: UnixSecs) {
+        self.rest_until = self.rest_until.max(now() + secs);
     }
 
     // The authority's advice.
@@ -241,7 +258,11 @@ impl Known {
     pub(super) fn shown(&self) -> Vec<Shown> {
         let mut all: Vec<&Entry> = self.entries.values().collect();
         all.sort_by_key(|it| it.place);
-        all.into_iter().map(|it| it.shown.clone()).collect()
+        let shown = |it: &Entry| Shown {
+            next_order: it.shown.next_order.max(self.rest_until),
+            ..it.shown.clone()
+        };
+        all.into_iter().map(shown).collect()
     }
 }
 
@@ -289,7 +310,7 @@ pub(super) fn now() -> UnixSecs {
 }
 
 /// A length of time for people.
-fn length(secs: i64) -> String {
+pub(super) fn length(secs: i64) -> String {
     match secs {
         0..120 => format!("{secs} s"),
         120..7_200 => format!("{} min", secs / 60),
@@ -426,9 +447,9 @@ mod tests {
         for (failure, next) in [
             (Failure::Unreached, Kind::Http),
             (Failure::Refused, Kind::Http),
-            (Failure::NotFound, Kind::TlsAlpn),
+            (Failure::NotFound(Kind::Http), Kind::TlsAlpn),
             (Failure::Unreached, Kind::TlsAlpn),
-            (Failure::NotFound, Kind::Http),
+            (Failure::NotFound(Kind::TlsAlpn), Kind::Http),
         ] {
             keeper.fail(&wanted, "a.test", &failed(failure));
             assert_eq!(keeper.kind(&wanted.config, "a.test"), next, "{failure:?}");
@@ -443,7 +464,7 @@ mod tests {
             store: wanted.store.clone(),
         };
         by_dns.config.challenge = Some(Kind::Dns);
-        keeper.fail(&by_dns, "a.test", &failed(Failure::NotFound));
+        keeper.fail(&by_dns, "a.test", &failed(Failure::NotFound(Kind::Dns)));
         assert_eq!(keeper.kind(&by_dns.config, "a.test"), Kind::Dns);
         let mut started = Known::default();
         started.know(&wanted);
@@ -512,6 +533,43 @@ mod tests {
         keeper.advise(&wanted, "a.test", Advised::Unreached);
         assert_eq!(keeper.to_ask_about(now()), None);
         assert!(keeper.to_ask_about(now() + DAY).is_some());
+    }
+
+    /// An authority that bounds what an account orders would refuse the next name as well.
+    #[test]
+    fn a_rate_limit_is_not_tried_with_each_name() {
+        let (_folder, wanted) = wanted(&["a.test", "b.test"]);
+        let mut keeper = Known::default();
+        keeper.know(&wanted);
+        keeper.fail(&wanted, "a.test", &failed(Failure::RateLimited));
+        assert!(keeper.due(now() + 50, |_| false).is_none());
+        assert!(
+            keeper.shown()[1].next_order > now() + 50,
+            "as the page has it"
+        );
+        let due = keeper.due(now() + 70, |_| false);
+        assert_eq!(due.unwrap().shown.name, "b.test");
+        // By a clock that was ahead nobody rests for ever, nor does another authority.
+        assert!(keeper.due(now() - DAY, |_| false).is_some());
+        let other = Wanted {
+            names: wanted.names.clone(),
+            config: wanted.config.clone(),
+            store: Store::of(&wanted.config.state, "https://other.test/dir"),
+        };
+        keeper.know(&other);
+        assert!(keeper.due(now(), |_| false).is_some());
+    }
+
+    /// A certificate that has ended when it comes, by a wrong clock say, or by one that goes wrong.
+    #[test]
+    fn a_certificate_of_no_length_is_not_ordered_time_after_time() {
+        let (_folder, wanted) = wanted(&["a.test"]);
+        let mut keeper = Known::default();
+        keeper.know(&wanted);
+        wanted.store.set_certificate("a.test", b"broken").unwrap();
+        keeper.succeed(&wanted, "a.test", Kind::Http);
+        assert!(keeper.due(now() + 5, |_| false).is_none());
+        assert!(keeper.due(now() + 11, |_| false).is_some());
     }
 
     /// What an authority has said once, or a clock that was wrong, keeps nobody from trying for ever.

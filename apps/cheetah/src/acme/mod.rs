@@ -17,10 +17,14 @@
 //! | [`challenges`] | what the authority asks, and the answers |
 //! | [`schedule`] | when to renew, and when to try again |
 //! | [`store`] | the folder: account, certificates, challenges, failures, the lock |
+//! | [`disk`] | its files, each as a whole |
 //! | [`calls`] | requests to the authority: what carries them |
 //! | [`hook`] | the program that answers in DNS |
 //! | [`client`] | requests to the authority: what is said |
 //! | [`problem`] | what it says when something is wrong |
+//! | [`obstacle`] | what stands in the way of an order |
+//! | [`budget`] | how much is asked that the authority counts |
+//! | [`account`] | the account that orders |
 //! | [`order`] | one certificate, from the account to its chain |
 //! | [`orders`] | those that are under way |
 //! | [`answer`] | whether what has come is what was asked for |
@@ -28,14 +32,18 @@
 //! | [`known`] | what is known of each name, and what is due |
 //! | [`keeper`] | the thread, and what is shown of it |
 
+mod account;
 mod advice;
 mod answer;
+mod budget;
 mod calls;
 pub mod challenges;
 mod client;
+mod disk;
 mod hook;
 pub mod keeper;
 mod known;
+mod obstacle;
 mod order;
 mod orders;
 mod problem;

@@ -1,92 +1,62 @@
 //! One certificate, from the account to its chain (RFC 8555 §7).
+//!
+//! An order is for a name that the configuration wants of this authority. A reload may change that while it is under way: one that is
+//! still wanted goes on as it began; any other ends at its next step, and takes its challenges, its records in DNS and what the
+//! authority waits for with it. What the authority has been asked to sign is taken all the same, for it counts that.
 
-use std::io;
-use std::sync::Arc;
+use std::pin::pin;
 use std::time::Duration;
 
 use exos_program::UserArgs;
-use exos_tls::certificate::UnixSecs;
 use exos_tls::client::Trust;
 use instant_acme::{
     Account, AuthorizationStatus, CertificateIdentifier, ChallengeType, Error as AcmeError,
-    Identifier, NewAccount, NewOrder, Order, OrderStatus, Problem, RetryPolicy,
+    Identifier, NewOrder, Order, OrderStatus, Problem, RetryPolicy,
 };
 use zeroize::Zeroizing;
 
 use super::advice::{Advised, identifier};
 use super::answer::check;
-use super::calls::Ways;
-use super::challenges::{Challenge, Challenges, Kind};
+use super::budget::Asked;
+use super::challenges::{Challenge, Kind};
 use super::client::Client;
 use super::hook::{self, Act};
+use super::keeper::{Acme, Wanted};
+use super::known::now;
+use super::obstacle::{Failed, Obstacle};
 use super::orders::Turn;
-use super::problem::{is, is_about_account, is_about_replacing, not_shown, text};
+use super::problem::{is, is_about_replacing};
 use super::schedule::Failure;
-use super::store::{Contact, Lock, Store};
+use super::store::{Lock, Store};
 use crate::config::AcmeConfig;
-use crate::limits::{ACME_CHALLENGES_MAX, ACME_ORDER_TIME, ACME_PUBLISH_TIME};
+use crate::limits::{ACME_CHALLENGES_MAX, ACME_LOOK_TIME, ACME_ORDER_TIME, ACME_PUBLISH_TIME};
 
-/// Why there is no certificate.
-#[derive(Debug)]
-pub(super) struct Failed {
-    /// For people.
-    pub(super) what: String,
-    pub(super) failure: Failure,
-    /// How long the authority has said to wait.
-    pub(super) wait: Option<Duration>,
-}
-
-impl Failed {
-    /// By what is wrong on this host.
-    pub(super) fn here(what: String) -> Failed {
-        Failed {
-            what,
-            failure: Failure::Unreached,
-            wait: None,
-        }
-    }
-}
-
-/// What an order is made with.
-pub(super) struct Shop<'a> {
+/// An authority, for the order whose turn it is to speak with it.
+pub(super) struct Authority<'a> {
+    pub(super) acme: &'a Acme,
     pub(super) config: &'a AcmeConfig,
     pub(super) store: &'a Store,
-    pub(super) challenges: &'a Challenges,
-    /// By which the authority is asked.
-    pub(super) ways: &'a Arc<Ways>,
     pub(super) turn: Turn<'a>,
 }
 
-/// What stands in the way of an order.
-enum Obstacle {
-    Acme(AcmeError),
-    /// The authority did not find this server at the name.
-    NotShown(Kind, Option<Problem>),
-    /// The authority does not ask in this way.
-    NotAsked(Kind),
-    Here(String),
-    /// The program that answers in DNS has failed.
-    Hook(String),
-    /// It may have signed a certificate, which did not come.
-    Unfinished(AcmeError),
-    /// What the authority sent is not what was asked for.
-    Wrong(String),
-}
-
-impl From<AcmeError> for Obstacle {
-    fn from(error: AcmeError) -> Obstacle {
-        Obstacle::Acme(error)
+impl<'a> Authority<'a> {
+    /// The one of a configuration, when it has its turn.
+    pub(super) fn of(acme: &'a Acme, wanted: &'a Wanted) -> Self {
+        Authority {
+            acme,
+            config: &wanted.config,
+            store: &wanted.store,
+            turn: Turn::of(&acme.turns),
+        }
     }
-}
 
-impl Shop<'_> {
     /// Gets a certificate for a name, and keeps it, while no other process orders. The authority is told of the one that there is that
-    /// this one takes its place, where it gives advice (RFC 9773 §5). It `is_alone` where this process has no other under way.
+    /// this one takes its place, where it gives advice (RFC 9773 §5). `leftovers` are of a process that was killed, and go first.
     pub(super) fn order(
         &self,
         name: &str,
         kind: Kind,
-        is_alone: bool,
+        leftovers: &[Challenge],
         _lock: &Lock,
     ) -> Result<(), Failed> {
         let here = Failed::here;
@@ -96,24 +66,20 @@ impl Shop<'_> {
         // One that cannot be kept is not ordered: authorities count what they sign, a few of a name in a week.
         let room = self.store.make_room(name);
         room.map_err(|e| here(format!("nothing is ordered that cannot be kept: {e}")))?;
-        if is_alone {
-            self.take_records_away(|_| true); // Those of a process that was killed.
-        }
+        self.end(leftovers);
         let client = self.client();
         let replaces = identifier(&self.store.certificate(name));
         let got = self.wait(self.get(&client, name, kind, replaces));
         // Whatever has come of it, nobody asks any more.
-        self.take_records_away(|of| of == name);
-        let nothing = || self.store.clear_challenges().map(|()| Vec::new());
-        if let Err(error) = self.challenges.take_up(nothing) {
-            exos_program::warn!("exos serve: cannot remove old challenges: {error}");
-            self.challenges.set(Vec::new());
-        }
+        let all = self.store.challenges().unwrap_or_default();
+        let own: Vec<_> = all.into_iter().filter(|it| it.name == name).collect();
+        self.end(&own);
         let pem = match got {
             Ok(pem) => pem,
             Err(obstacle) => {
                 self.store.give_room_back(name);
-                return Err(self.failed(name, obstacle, &client));
+                let (directory, wait) = (&self.config.directory, client.retry_after());
+                return Err(obstacle.told(name, directory, wait));
             }
         };
         let kept = self.store.set_certificate(name, pem.as_bytes());
@@ -124,16 +90,21 @@ impl Shop<'_> {
         })
     }
 
-    /// Has the records of dns-01 go that were set for these names. One that the program cannot take away is tried again with the next order, unless there are
-    /// too many of them, or no program any more.
-    fn take_records_away(&self, is_for: impl Fn(&str) -> bool) {
+    /// Has these challenges go, and the records of dns-01 that were set for them: no others, which may be asked for now. A record that the
+    /// program cannot take away is tried again with the next order, unless there are too many of them, or no program any more.
+    fn end(&self, challenges: &[Challenge]) {
         let all = self.store.challenges().unwrap_or_default();
         let is_full = all.len() == ACME_CHALLENGES_MAX;
-        let records = all.iter().filter(|it| it.kind == Kind::Dns);
-        for challenge in records.filter(|it| is_for(&it.name)) {
-            let cleared = match &self.config.dns_hook {
-                Some(hook) => self.turn.aside(|| hook::call(hook, Act::Clear, challenge)),
-                None => Err("there is no dns_hook any more that takes it away".to_owned()),
+        for challenge in challenges {
+            let cleared = match (challenge.kind, &self.config.dns_hook) {
+                (Kind::Http | Kind::TlsAlpn, _) => Ok(()),
+                (Kind::Dns, Some(hook)) => {
+                    let clear = || hook::call(hook, Act::Clear, challenge, || true);
+                    self.turn.aside(clear)
+                }
+                (Kind::Dns, None) => {
+                    Err("there is no dns_hook any more that takes it away".to_owned())
+                }
             };
             if let Err(error) = &cleared {
                 exos_program::warn!(
@@ -147,6 +118,7 @@ impl Shop<'_> {
                 exos_program::warn!("exos serve: cannot remove an old challenge: {error}");
             }
         }
+        self.acme.hear_challenges();
     }
 
     /// When the authority advises to renew the certificate of a name.
@@ -157,7 +129,7 @@ impl Shop<'_> {
         let client = self.client();
         let ask = async {
             // Who has no account has no certificate of it either.
-            let Some(credentials) = self.store.account().map_err(of_folder)? else {
+            let Some(credentials) = self.store.account().map_err(Obstacle::of_folder)? else {
                 return Ok(Advised::Nothing);
             };
             let builder = Account::builder_with_http(Box::new(client.clone()));
@@ -172,7 +144,7 @@ impl Shop<'_> {
             Some(file) => Trust::File(file.clone()),
             None => Trust::System,
         };
-        Client::new(trust, self.ways.clone())
+        Client::new(trust, self.acme.ways.clone())
     }
 
     /// Waits for what is asked of an authority, on this thread.
@@ -183,6 +155,32 @@ impl Shop<'_> {
         runtime.map_err(fail)?.block_on(asked)
     }
 
+    /// Goes on with what is asked, as long as a certificate of this name is wanted: that is looked at whenever it waits.
+    async fn while_wanted<T>(
+        &self,
+        name: &str,
+        asked: impl Future<Output = Result<T, Obstacle>>,
+    ) -> Result<T, Obstacle> {
+        let mut asked = pin!(asked);
+        loop {
+            match tokio::time::timeout(ACME_LOOK_TIME, asked.as_mut()).await {
+                Ok(done) => return done,
+                Err(_) if self.wants(name) => {}
+                Err(_) => return Err(Obstacle::Unwanted),
+            }
+        }
+    }
+
+    fn wants(&self, name: &str) -> bool {
+        self.acme.wants(self.store, name)
+    }
+
+    /// Counts what is asked of the authority.
+    pub(super) fn spend(&self, what: Asked) -> Result<(), Obstacle> {
+        let spent = self.store.spend(what, now());
+        spent.map_err(Obstacle::of_folder)
+    }
+
     async fn get(
         &self,
         client: &Client,
@@ -190,9 +188,13 @@ impl Shop<'_> {
         kind: Kind,
         replaces: Option<CertificateIdentifier<'_>>,
     ) -> Result<Zeroizing<String>, Obstacle> {
+        if !self.wants(name) {
+            return Err(Obstacle::Unwanted); // It has waited for its turn.
+        }
         let account = self.account(client).await?;
         let names = [Identifier::Dns(name.to_owned())];
         let plain = NewOrder::new(&names);
+        self.spend(Asked::Order)?;
         let begun = match replaces {
             Some(replaces) => {
                 let order = NewOrder::new(&names).replaces(replaces);
@@ -205,93 +207,31 @@ impl Shop<'_> {
         };
         let mut order = match begun {
             Err(AcmeError::Api(problem)) if is(&problem, "accountDoesNotExist") => {
-                self.store.put_account_aside().map_err(of_folder)?;
+                self.store
+                    .put_account_aside()
+                    .map_err(Obstacle::of_folder)?;
                 let account = self.account(client).await?;
                 account.new_order(&plain).await?
             }
             order => order?,
         };
-        self.show(&mut order, name, kind).await?;
+        let shown = self.while_wanted(name, self.show(&mut order, name, kind));
+        let shown = shown.await;
+        if !self.wants(name) {
+            give_up(&mut order).await;
+            return Err(Obstacle::Unwanted);
+        }
+        shown?;
         let key = order.finalize().await.map_err(Obstacle::Unfinished)?;
         let key = Zeroizing::new(key);
         let chain = order.poll_certificate(&patience()).await;
         let chain = chain.map_err(Obstacle::Unfinished)?;
-        let now = exos::clock::unix_secs() as UnixSecs;
-        check(name, &key, &chain, now).map_err(Obstacle::Wrong)?;
+        check(name, &key, &chain, now()).map_err(Obstacle::Wrong)?;
         // In one piece at once: a string that grows leaves copies of the key behind.
         let mut pem = Zeroizing::new(String::with_capacity(key.len() + chain.len()));
         pem.push_str(&key);
         pem.push_str(&chain);
         Ok(pem)
-    }
-
-    /// The account that there is, or another one.
-    async fn account(&self, client: &Client) -> Result<Account, Obstacle> {
-        let builder = Account::builder_with_http(Box::new(client.clone()));
-        let contact = self.config.contact.iter();
-        let contact: Vec<String> = contact.map(|mail| format!("mailto:{mail}")).collect();
-        let contact: Vec<&str> = contact.iter().map(String::as_str).collect();
-        if let Some(credentials) = self.store.account().map_err(of_folder)? {
-            let account = builder.from_credentials(credentials).await?;
-            self.tell_contact(&account, &contact).await?;
-            return Ok(account);
-        }
-        let account = NewAccount {
-            contact: &contact,
-            terms_of_service_agreed: true,
-            only_return_existing: false,
-        };
-        let directory = self.config.directory.clone();
-        let (account, credentials) = builder.create(&account, directory, None).await?;
-        self.store.set_account(&credentials).map_err(of_folder)?;
-        self.keep_contact(Some(exos::clock::unix_secs() as UnixSecs), false)?;
-        exos_program::info!(
-            "exos serve: an account at {}, whose terms of service are agreed to by asking for certificates there",
-            self.config.directory
-        );
-        Ok(account)
-    }
-
-    /// Tells the authority whom it may write to, where that is another than it was told. Whatever it says: certificates come without.
-    async fn tell_contact(&self, account: &Account, contact: &[&str]) -> Result<(), Obstacle> {
-        let told = self.store.contact();
-        if told
-            .as_ref()
-            .is_some_and(|it| it.mail == self.config.contact)
-        {
-            return Ok(());
-        }
-        match account.update_contacts(contact).await {
-            Ok(()) => self.keep_contact(told.and_then(|it| it.agreed_at), false),
-            // The order says so, too, and there another account is made.
-            Err(error) if is_about_account(&error) => Ok(()),
-            Err(AcmeError::Api(problem)) => {
-                exos_program::warn!(
-                    "exos serve: {} does not take the contact {}: {}; certificates come nevertheless",
-                    self.config.directory,
-                    self.config.contact.join(", "),
-                    text(&problem)
-                );
-                // It is not told again with each order.
-                self.keep_contact(told.and_then(|it| it.agreed_at), true)
-            }
-            Err(error) => {
-                exos_program::warn!(
-                    "exos serve: cannot tell {} the contact, and tries again with the next order: {error}",
-                    self.config.directory
-                );
-                Ok(())
-            }
-        }
-    }
-
-    fn keep_contact(&self, agreed_at: Option<UnixSecs>, is_refused: bool) -> Result<(), Obstacle> {
-        let contact = Contact {
-            mail: self.config.contact.clone(),
-            agreed_at,
-            is_refused,
-        };
-        self.store.set_contact(&contact).map_err(of_folder)
     }
 
     /// Shows the authority that the name leads here.
@@ -323,16 +263,13 @@ impl Shop<'_> {
                     Kind::Http | Kind::TlsAlpn => said.as_str().to_owned(),
                 },
             };
-            let add = || {
-                self.store
-                    .add_challenge(&answer)
-                    .map(|()| vec![answer.clone()])
-            };
-            self.challenges.take_up(add).map_err(of_folder)?;
+            let added = self.store.add_challenge(&answer);
+            added.map_err(Obstacle::of_folder)?;
+            self.acme.hear_challenges();
             match (kind, &self.config.dns_hook) {
                 (Kind::Dns, Some(hook)) => {
-                    let set = self.turn.aside(|| hook::call(hook, Act::Set, &answer));
-                    set.map_err(Obstacle::Hook)?;
+                    let set = || hook::call(hook, Act::Set, &answer, || self.wants(name));
+                    self.turn.aside(set).map_err(Obstacle::Hook)?;
                 }
                 (Kind::Dns, None) => {
                     let what = "dns-01 takes a program that sets records; name it by dns_hook";
@@ -352,52 +289,16 @@ impl Shop<'_> {
             Err(error) => Err(error.into()),
         }
     }
+}
 
-    /// What an obstacle means, for people and for what is done next.
-    fn failed(&self, name: &str, obstacle: Obstacle, client: &Client) -> Failed {
-        let directory = &self.config.directory;
-        let wait = client.retry_after();
-        let (what, failure) = match obstacle {
-            Obstacle::Here(what) => (what, Failure::Unreached),
-            // Authorities bound the orders that are begun, too.
-            Obstacle::Wrong(what) | Obstacle::Hook(what) => (what, Failure::Refused),
-            Obstacle::NotShown(kind, problem) => {
-                (not_shown(name, kind, problem), Failure::NotFound)
-            }
-            Obstacle::NotAsked(kind) => {
-                let what = format!("{directory} does not ask by {}", kind.name());
-                (what, Failure::NotFound)
-            }
-            Obstacle::Acme(AcmeError::Api(problem))
-            | Obstacle::Unfinished(AcmeError::Api(problem)) => {
-                let failure = match is(&problem, "rateLimited") {
-                    true => Failure::RateLimited,
-                    false => Failure::Refused,
-                };
-                (format!("{directory} refuses: {}", text(&problem)), failure)
-            }
-            Obstacle::Acme(AcmeError::Timeout(_)) | Obstacle::Unfinished(AcmeError::Timeout(_)) => {
-                (
-                    format!("{directory} has not decided in time"),
-                    Failure::Refused,
-                )
-            }
-            // Soon again would be one more that it counts.
-            Obstacle::Unfinished(error) => (
-                format!("{directory} was to sign, and no certificate came: {error}"),
-                Failure::Refused,
-            ),
-            Obstacle::Acme(error) => (
-                format!(
-                    "cannot ask {directory}: {error}; look whether this host reaches it, and whether its certificate is one that is trusted (--acme-ca)"
-                ),
-                Failure::Unreached,
-            ),
-        };
-        Failed {
-            what,
-            failure,
-            wait,
+/// Tells the authority that nobody shows it anything any more (RFC 8555 §7.5.2), so that nothing of the order waits there.
+async fn give_up(order: &mut Order) {
+    let mut all = order.authorizations();
+    while let Some(Ok(mut authorization)) = all.next().await {
+        if authorization.status == AuthorizationStatus::Pending
+            && let Err(error) = authorization.deactivate().await
+        {
+            exos_program::info!("exos serve: an order stays open until it expires: {error}");
         }
     }
 }
@@ -417,10 +318,6 @@ async fn why(order: &mut Order, wanted: &ChallengeType) -> Option<Problem> {
     None
 }
 
-fn of_folder(error: io::Error) -> Obstacle {
-    Obstacle::Here(format!("cannot use the folder of certificates: {error}"))
-}
-
 fn patience() -> RetryPolicy {
     RetryPolicy::new()
         .initial_delay(Duration::from_millis(500))
@@ -430,82 +327,128 @@ fn patience() -> RetryPolicy {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use std::sync::Mutex;
+    use std::sync::Arc;
 
-    use crate::acme::problem::tests::problem;
+    use super::*;
     use crate::config::Config;
 
-    /// An authority counts what it signs, whether that comes here or not.
-    #[test]
-    fn what_may_have_been_signed_is_not_ordered_again_at_once() {
-        let text = "[acme]\n[[site]]\nroot = \"a\"\nnames = [\"a.test\"]";
-        let config = Config::parse("/x/serve.toml".as_ref(), text).unwrap();
-        let config = config.acme.unwrap();
-        let turns = Mutex::new(());
-        let shop = Shop {
-            config: &config,
-            store: &config.store(),
-            challenges: &Challenges::default(),
-            ways: &Arc::default(),
-            turn: Turn::of(&turns),
-        };
-        let client = shop.client();
-        let cut = || AcmeError::Str("cut off");
-        for (obstacle, wanted) in [
-            (Obstacle::Acme(cut()), Failure::Unreached),
-            (Obstacle::Unfinished(cut()), Failure::Refused),
-            (Obstacle::NotAsked(Kind::Http), Failure::NotFound),
-            (
-                Obstacle::Hook("exit status: 7".to_owned()),
-                Failure::Refused,
-            ),
-            (
-                Obstacle::Unfinished(AcmeError::Api(problem("rateLimited", "often"))),
-                Failure::RateLimited,
-            ),
-        ] {
-            let failed = shop.failed("a.test", obstacle, &client);
-            assert_eq!(failed.failure, wanted, "{}", failed.what);
+    /// What is wanted of a folder: these names, by this program.
+    fn config(folder: &std::path::Path, hook: Option<&str>, names: &[&str]) -> Config {
+        let hook = hook.map_or(String::new(), |hook| format!("dns_hook = {hook:?}\n"));
+        let text =
+            format!("[acme]\nstate = \"state\"\n{hook}[[site]]\nroot = \"a\"\nnames = {names:?}");
+        Config::parse(&folder.join("serve.toml"), &text).unwrap()
+    }
+
+    fn challenge(kind: Kind, name: &str, token: &str) -> Challenge {
+        Challenge {
+            kind,
+            name: name.to_owned(),
+            token: token.to_owned(),
+            key_authorization: "value".to_owned(),
         }
+    }
+
+    fn of(folder: &std::path::Path, hook: Option<&str>, names: &[&str]) -> (Arc<Acme>, Wanted) {
+        let config = config(folder, hook, names);
+        let acme = Acme::of(&config, false).unwrap().unwrap();
+        (acme, Wanted::of(&config).unwrap())
     }
 
     /// A record that could not be taken away is tried again, one that could is not, and none is known of when there is no program any more.
     #[test]
     fn records_are_taken_away_once() {
         let folder = tempfile::tempdir().unwrap();
-        let text = "[acme]\nstate = \"state\"\n[[site]]\nroot = \"a\"\nnames = [\"a.test\"]";
-        let config = Config::parse(&folder.path().join("serve.toml"), text).unwrap();
-        let mut config = config.acme.unwrap();
-        let store = config.store();
-        store.make(&UserArgs::default()).unwrap();
-        let turns = Mutex::new(());
-        let record = Challenge {
-            kind: Kind::Dns,
-            name: "a.test".to_owned(),
-            token: "token".to_owned(),
-            key_authorization: "value".to_owned(),
-        };
         for (program, is_left) in [
             (Some("/bin/true"), false),
             (Some("/bin/false"), true),
             (None, false),
         ] {
-            store.add_challenge(&record).unwrap();
-            config.dns_hook = program.map(Into::into);
-            let shop = Shop {
-                config: &config,
-                store: &store,
-                challenges: &Challenges::default(),
-                ways: &Arc::default(),
-                turn: Turn::of(&turns),
-            };
-            shop.take_records_away(|name| name != "a.test");
-            assert_eq!(store.challenges().unwrap().len(), 1, "another's");
-            shop.take_records_away(|_| true);
-            store.clear_challenges().unwrap();
-            let left = !store.challenges().unwrap().is_empty();
-            assert_eq!(left, is_left, "{program:?}");
+            let (acme, wanted) = of(folder.path(), program, &["a.test"]);
+            let record = challenge(Kind::Dns, "a.test", "token");
+            wanted.store.add_challenge(&record).unwrap();
+            Authority::of(&acme, &wanted).end(&[record]);
+            let left = wanted.store.challenges().unwrap().len();
+            assert_eq!(left == 1, is_left, "{program:?}");
         }
+    }
+
+    /// A reload ends an order that it does not want any more, wherever that waits, and no other.
+    #[test]
+    fn an_order_goes_on_for_as_long_as_it_is_wanted() {
+        let folder = tempfile::tempdir().unwrap();
+        let (acme, wanted) = of(folder.path(), None, &["a.test", "b.test"]);
+        let authority = Authority::of(&acme, &wanted);
+        let wait = |name| {
+            authority.wait(authority.while_wanted(name, async {
+                tokio::time::sleep(4 * ACME_LOOK_TIME).await;
+                acme.want(Wanted::of(&config(folder.path(), None, &["b.test"])).unwrap());
+                tokio::time::sleep(4 * ACME_LOOK_TIME).await;
+                Ok(())
+            }))
+        };
+        assert!(matches!(wait("a.test"), Err(Obstacle::Unwanted)));
+        wait("b.test").unwrap();
+        // One that has waited for its turn until then asks for nothing.
+        let client = authority.client();
+        let asked = authority.wait(authority.get(&client, "a.test", Kind::Http, None));
+        assert!(matches!(asked, Err(Obstacle::Unwanted)));
+    }
+
+    /// Records that cannot be taken away do not become more than a folder may have.
+    #[test]
+    fn records_that_stay_are_bounded() {
+        let folder = tempfile::tempdir().unwrap();
+        let (acme, wanted) = of(folder.path(), Some("/bin/false"), &["a.test"]);
+        let authority = Authority::of(&acme, &wanted);
+        for (count, left) in [
+            (ACME_CHALLENGES_MAX - 1, ACME_CHALLENGES_MAX - 1),
+            (ACME_CHALLENGES_MAX, 0),
+        ] {
+            for token in 0..count {
+                let record = challenge(Kind::Dns, "a.test", &token.to_string());
+                wanted.store.add_challenge(&record).unwrap();
+            }
+            authority.end(&wanted.store.challenges().unwrap());
+            assert_eq!(wanted.store.challenges().unwrap().len(), left);
+        }
+    }
+
+    /// The end of an order is no end for what the authority asks of another name meanwhile: in the folder, nor in what is answered.
+    #[test]
+    fn the_end_of_an_order_leaves_challenges_of_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let (acme, wanted) = of(folder.path(), None, &["a.test", "b.test"]);
+        let old = challenge(Kind::Http, "a.test", "old");
+        let new = challenge(Kind::Http, "b.test", "new");
+        for asked in [&old, &new] {
+            wanted.store.add_challenge(asked).unwrap();
+        }
+        Authority::of(&acme, &wanted).end(&[old]);
+        assert_eq!(wanted.store.challenges().unwrap(), [new]);
+        let answer = |token| {
+            let path = format!("/.well-known/acme-challenge/{token}");
+            acme.challenges().document(path.as_bytes()).is_some()
+        };
+        assert!(answer("new") && !answer("old"));
+    }
+
+    /// What the authority asks is answered by the folder that the configuration has now, also where an order in the one before comes to its end.
+    #[test]
+    fn the_end_of_an_order_of_before_a_reload_leaves_challenges_of_the_new_authority() {
+        let folder = tempfile::tempdir().unwrap();
+        let (acme, before) = of(folder.path(), None, &["a.test"]);
+        let mut other = config(folder.path(), None, &["a.test"]);
+        other.acme.as_mut().unwrap().directory = "https://other.test/dir".to_owned();
+        acme.want(acme.prepare(&other).unwrap().unwrap());
+        let now = Wanted::of(&other).unwrap();
+        let asked = challenge(Kind::TlsAlpn, "a.test", "new");
+        now.store.add_challenge(&asked).unwrap();
+        let old = challenge(Kind::TlsAlpn, "a.test", "old");
+        before.store.add_challenge(&old).unwrap();
+        Authority::of(&acme, &before).end(&[old]);
+        assert_eq!(before.store.challenges().unwrap(), []);
+        assert_eq!(now.store.challenges().unwrap(), [asked]);
+        assert!(acme.challenges().certificate("a.test").is_some());
     }
 }

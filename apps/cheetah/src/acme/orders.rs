@@ -7,9 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::challenges::Kind;
+use super::challenges::{Challenge, Kind};
+use super::hook::record;
 use super::keeper::{Acme, Wanted};
-use super::order::Failed;
+use super::obstacle::Failed;
+use super::order::Authority;
 use super::store::Lock;
 use crate::limits::{ACME_ORDERS_MAX, ACME_PATIENCE};
 
@@ -41,10 +43,13 @@ fn lock(turns: &Mutex<()>) -> MutexGuard<'_, ()> {
     turns.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// What an order comes to.
+type Made = Result<(), Failed>;
+
 /// The orders of a process.
 #[derive(Debug)]
 pub(super) struct Orders {
-    under_way: Vec<(Order, JoinHandle<Result<(), Failed>>)>,
+    under_way: Vec<(Arc<Order>, JoinHandle<Made>)>,
     /// How long those under way are waited for before another begins.
     patience: Duration,
 }
@@ -55,6 +60,8 @@ pub(super) struct Order {
     pub(super) name: String,
     pub(super) kind: Kind,
     pub(super) wanted: Arc<Wanted>,
+    /// Challenges that it has go first: of a process that was killed, of whatever names.
+    leftovers: Vec<Challenge>,
     /// No other process orders while there is one in this folder.
     lock: Arc<Lock>,
     begun: Instant,
@@ -75,9 +82,14 @@ impl Orders {
         self.under_way.is_empty()
     }
 
-    /// One of this name is under way.
+    /// One of this name is under way, of whatever folder, or one that sets or takes away the same record in DNS: what ends one of two would
+    /// take away what the other has set.
     pub(super) fn have(&self, name: &str) -> bool {
-        self.under_way.iter().any(|(it, _)| it.name == name)
+        let is_same = |other: &str| record(other) == record(name);
+        let is_of = |(it, _): &(Arc<Order>, _)| {
+            is_same(&it.name) || it.leftovers.iter().any(|left| is_same(&left.name))
+        };
+        self.under_way.iter().any(is_of)
     }
 
     /// Another may begin: those under way have taken long, if there are any.
@@ -94,7 +106,7 @@ impl Orders {
         found.map(|(it, _)| it.lock.clone())
     }
 
-    /// Begins one.
+    /// Begins one, and has it take away what a process has left that was killed: all challenges in the folder, where no order in it is under way.
     ///
     /// # Errors
     ///
@@ -106,27 +118,41 @@ impl Orders {
         (name, kind): (&str, Kind),
         lock: Arc<Lock>,
     ) -> Result<(), Failed> {
-        let is_first = self.are_over();
-        let work = {
-            let (acme, wanted, name) = (acme.clone(), wanted.clone(), name.to_owned());
-            let lock = lock.clone();
-            move || acme.shop(&wanted).order(&name, kind, is_first, &lock)
+        let leftovers = match self.lock(wanted) {
+            Some(_) => Vec::new(),
+            None => wanted.store.challenges().unwrap_or_default(),
         };
-        let thread = Builder::new().name("acme-order".to_owned()).spawn(work);
-        let thread = thread.map_err(|e| Failed::here(format!("cannot begin an order: {e}")))?;
+        // Those of names that are under way elsewhere stay for another time.
+        let leftovers = leftovers.into_iter().filter(|it| !self.have(&it.name));
         let order = Order {
             name: name.to_owned(),
             kind,
             wanted: wanted.clone(),
+            leftovers: leftovers.collect(),
             lock,
             begun: Instant::now(),
         };
+        let (acme, order) = (acme.clone(), Arc::new(order));
+        let made = order.clone();
+        let work = move || {
+            let Order {
+                name,
+                kind,
+                wanted,
+                leftovers,
+                lock,
+                ..
+            } = &*made;
+            Authority::of(&acme, wanted).order(name, *kind, leftovers, lock)
+        };
+        let thread = Builder::new().name("acme-order".to_owned()).spawn(work);
+        let thread = thread.map_err(|e| Failed::here(format!("cannot begin an order: {e}")))?;
         self.under_way.push((order, thread));
         Ok(())
     }
 
     /// Takes out one that has ended, with what it came to.
-    pub(super) fn take_ended(&mut self) -> Option<(Order, Result<(), Failed>)> {
+    pub(super) fn take_ended(&mut self) -> Option<(Arc<Order>, Made)> {
         let mut all = self.under_way.iter();
         let at = all.position(|(_, thread)| thread.is_finished())?;
         let (order, thread) = self.under_way.remove(at);
@@ -138,9 +164,96 @@ impl Orders {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc::channel;
+    use std::sync::mpsc::{Sender, channel};
 
     use super::*;
+    use crate::config::Config;
+
+    /// Has an order of a name be under way until what this gives is dropped.
+    fn begin(orders: &mut Orders, wanted: &Arc<Wanted>, name: &str) -> Sender<()> {
+        begin_with(orders, wanted, (name, Vec::new()))
+    }
+
+    fn begin_with(
+        orders: &mut Orders,
+        wanted: &Arc<Wanted>,
+        (name, leftovers): (&str, Vec<Challenge>),
+    ) -> Sender<()> {
+        let (end, ends) = channel();
+        let order = Order {
+            name: name.to_owned(),
+            kind: Kind::Dns,
+            wanted: wanted.clone(),
+            leftovers,
+            lock: Arc::new(wanted.store.lock().unwrap().unwrap()),
+            begun: Instant::now(),
+        };
+        let wait = move || {
+            let _ = ends.recv();
+            Ok(())
+        };
+        let thread = std::thread::spawn(wait);
+        orders.under_way.push((Arc::new(order), thread));
+        end
+    }
+
+    /// What is wanted of a folder for each authority.
+    fn wanted(folder: &std::path::Path, authority: usize) -> Arc<Wanted> {
+        let text = format!(
+            "[acme]\nstate = \"state\"\ndirectory = \"https://{authority}.test/\"\n[[site]]\nroot = \"a\"\nnames = [\"a.test\"]"
+        );
+        let config = Config::parse(&folder.join("serve.toml"), &text).unwrap();
+        let wanted = Wanted::of(&config).unwrap();
+        wanted.store.make(&config.user).unwrap();
+        Arc::new(wanted)
+    }
+
+    #[test]
+    fn as_many_are_under_way_as_may_be_where_each_takes_long() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut orders = Orders::default();
+        let first = begin(&mut orders, &wanted(folder.path(), 0), "0.test");
+        assert!(!orders.may_begin(), "it has not taken long yet");
+        orders.patience = Duration::ZERO;
+        let mut ends = vec![first];
+        while orders.may_begin() {
+            let count = ends.len();
+            let name = format!("{count}.test");
+            ends.push(begin(&mut orders, &wanted(folder.path(), count), &name));
+        }
+        assert_eq!(ends.len(), ACME_ORDERS_MAX);
+        ends.remove(3);
+        let ended = loop {
+            match orders.take_ended() {
+                Some((order, made)) => break (order.name.clone(), made.is_ok()),
+                None => std::thread::yield_now(),
+            }
+        };
+        assert_eq!(ended, ("3.test".to_owned(), true));
+        assert!(orders.may_begin());
+    }
+
+    /// Of a name one is under way at a time, whatever authority it is of: the end of one would take away what the other has set.
+    #[test]
+    fn orders_of_one_record_are_not_under_way_together() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut orders = Orders::default();
+        let before = wanted(folder.path(), 0);
+        let _end = begin(&mut orders, &before, "*.a.test");
+        assert!(orders.have("*.a.test") && orders.have("a.test"));
+        assert!(!orders.have("b.a.test"));
+        assert!(orders.lock(&before).is_some());
+        let now = wanted(folder.path(), 1);
+        assert!(orders.lock(&now).is_none(), "another folder");
+        let left = Challenge {
+            kind: Kind::Dns,
+            name: "c.test".to_owned(),
+            token: "token".to_owned(),
+            key_authorization: "value".to_owned(),
+        };
+        let _end = begin_with(&mut orders, &now, ("d.test", vec![left]));
+        assert!(orders.have("c.test"), "what a process has left is cleared");
+    }
 
     /// While one waits for its program, another does something; and none while one does.
     #[test]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use exos_tls::certificate::{UnixSecs, Validity};
 
+use super::challenges::Kind;
 use crate::limits::{
     ACME_ADVICE_TIME_MAX, ACME_ADVICE_TIME_MIN, ACME_RETRIES_REFUSED, ACME_RETRY_UNREACHED,
     ACME_RETRY_UNREACHED_MAX, ACME_WAIT_MAX,
@@ -16,8 +17,8 @@ pub enum Failure {
     Unreached,
     /// It has refused, which it counts (RFC 8555 §6.6).
     Refused,
-    /// It did not find this server when it asked, which it counts, too.
-    NotFound,
+    /// It did not find this server when it asked in this way, which it counts, too.
+    NotFound(Kind),
     /// It was asked too often.
     RateLimited,
 }
@@ -51,7 +52,7 @@ pub fn wait_after(failures: u32, last: Failure, said: Option<Duration>, spread: 
             let wait = ACME_RETRY_UNREACHED.saturating_mul(1 << before.min(20));
             wait.min(ACME_RETRY_UNREACHED_MAX)
         }
-        Failure::Refused | Failure::NotFound | Failure::RateLimited => {
+        Failure::Refused | Failure::NotFound(_) | Failure::RateLimited => {
             let most = ACME_RETRIES_REFUSED.len() - 1;
             let least = match last {
                 Failure::RateLimited => 3, // An hour.

@@ -5,6 +5,7 @@
 //!     lock                        locked by the process that orders (flock)
 //!     account.json                the account and its key
 //!     contact.json                what the authority was told of its owner
+//!     budget.json                 what it was asked for lately, which it counts
 //!     certificates/NAME.pem       the key, its certificate, and those of its issuers
 //!     certificates/NAME.failed    why the last attempts have failed, and when the next is
 //!     challenges/TOKEN            what the authority may ask now
@@ -13,9 +14,9 @@
 //! Files are 0600, and each is written beside its place and renamed: who reads one gets all of it, also after a power failure. Key
 //! and certificate are one file, so that they never belong to two.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, chown};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, chown};
 use std::path::{Path, PathBuf};
 
 use exos::Error;
@@ -25,8 +26,10 @@ use rustix::process::geteuid;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::budget::{Asked, Budget};
 use super::challenges::{Challenge, Kind};
-use crate::limits::{ACME_CERTIFICATE_ROOM, ACME_CHALLENGES_MAX, ACME_FILE_LEN_MAX};
+use super::disk::{absent, beside, make_folder, read_json, write, write_over};
+use crate::limits::{ACME_CERTIFICATE_ROOM, ACME_CHALLENGES_MAX};
 
 /// Of a folder's mode: what is in it is renamed and removed by its owner alone, or that of the folder (inode(7)).
 const STICKY: u32 = 0o1000;
@@ -186,6 +189,24 @@ impl Store {
         write(&self.folder, "contact.json", &serde_json::to_vec(contact)?)
     }
 
+    /// What was asked lately.
+    pub fn budget(&self) -> Budget {
+        // One that cannot be read is as none: the authority says when it was too much.
+        let read = read_json(&self.folder.join("budget.json"));
+        read.ok().flatten().unwrap_or_default()
+    }
+
+    /// Counts what is asked; for who has the lock.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    pub fn spend(&self, what: Asked, now: UnixSecs) -> io::Result<()> {
+        let mut budget = self.budget();
+        budget.spend(what, now);
+        write(&self.folder, "budget.json", &serde_json::to_vec(&budget)?)
+    }
+
     /// Puts an account aside that the authority does not know.
     ///
     /// # Errors
@@ -314,22 +335,6 @@ impl Store {
         let file = self.folder.join("challenges").join(&challenge.token);
         absent(fs::remove_file(file))
     }
-
-    /// Removes all challenges but those of dns-01, of which records may be left; for who has the lock, since others ask for nothing.
-    ///
-    /// # Errors
-    ///
-    /// The folder cannot be written.
-    pub fn clear_challenges(&self) -> io::Result<()> {
-        for entry in fs::read_dir(self.folder.join("challenges"))? {
-            let file = entry?.path();
-            let challenge: Option<Challenge> = read_json(&file).ok().flatten();
-            if challenge.is_none_or(|it| it.kind != Kind::Dns) {
-                absent(fs::remove_file(file))?;
-            }
-        }
-        Ok(())
-    }
 }
 
 /// Others than this user and root can replace what is in a folder of this mode, user and group, by the bits for group and others. Of the
@@ -374,61 +379,12 @@ fn is_token(text: &str) -> bool {
     (1..=200).contains(&text.len()) && text.bytes().all(is_fit)
 }
 
-fn make_folder(folder: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)
-}
-
-/// Writes a file beside its place, and renames it when it is on the disk. What is beside goes where that fails.
-fn write(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
-    let beside = beside(folder, name);
-    let written = write_over(&beside, bytes).and_then(|()| {
-        fs::rename(&beside, folder.join(name))?;
-        File::open(folder)?.sync_all()
-    });
-    if written.is_err() {
-        let _ = fs::remove_file(&beside);
-    }
-    written
-}
-
-fn beside(folder: &Path, name: &str) -> PathBuf {
-    folder.join(format!(".{name}.new"))
-}
-
-/// Writes a file, in the room that it has where it is there, up to the disk.
-fn write_over(file: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(false).mode(0o600);
-    let mut file = options.open(file)?;
-    file.write_all(bytes)?;
-    file.set_len(bytes.len() as u64)?;
-    file.sync_all()
-}
-
-/// What is in a file; nothing where it is not there.
-fn read_json<T: DeserializeOwned>(file: &Path) -> io::Result<Option<T>> {
-    let opened = match File::open(file) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        opened => opened?,
-    };
-    let mut bytes = Vec::new();
-    opened.take(ACME_FILE_LEN_MAX).read_to_end(&mut bytes)?;
-    Ok(Some(serde_json::from_slice(&bytes)?))
-}
-
-/// That a file is not there is as well as that it was removed.
-fn absent(removed: io::Result<()>) -> io::Result<()> {
-    match removed {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        removed => removed,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+    use crate::limits::ACME_FILE_LEN_MAX;
 
     fn store() -> (tempfile::TempDir, Store) {
         let folder = tempfile::tempdir().unwrap();
@@ -581,22 +537,48 @@ mod tests {
         for token in ["", "../account.json", "a/b", ".a.new", &"a".repeat(201)] {
             store.add_challenge(&challenge(token)).unwrap_err();
         }
-        let of_dns = Challenge {
-            kind: Kind::Dns,
-            ..challenge("dns")
-        };
-        store.add_challenge(&of_dns).unwrap();
-        store.clear_challenges().unwrap();
-        let of_dns = [of_dns];
-        assert_eq!(
-            store.challenges().unwrap(),
-            of_dns,
-            "its record may be there"
-        );
         for _ in 0..2 {
-            store.remove_challenge(&of_dns[0]).unwrap();
+            store.remove_challenge(&challenge("tok-en_1")).unwrap();
         }
         assert_eq!(store.challenges().unwrap(), []);
+    }
+
+    /// What others may have written there is not read for ever.
+    #[test]
+    fn what_is_in_the_folder_is_bounded() {
+        let (_folder, store) = store();
+        let account = "a".repeat(ACME_FILE_LEN_MAX as usize - 2);
+        store.set_account(&account).unwrap();
+        assert_eq!(store.account::<String>().unwrap(), Some(account.clone()));
+        store.set_account(&(account + "a")).unwrap();
+        store.account::<String>().unwrap_err();
+        for token in 0..ACME_CHALLENGES_MAX + 7 {
+            let challenge = Challenge {
+                kind: Kind::Http,
+                name: "a.test".to_owned(),
+                token: token.to_string(),
+                key_authorization: "x".to_owned(),
+            };
+            store.add_challenge(&challenge).unwrap();
+        }
+        assert_eq!(store.challenges().unwrap().len(), ACME_CHALLENGES_MAX);
+        store.make_room("a.test").unwrap();
+        let room = store.beside_certificate("a.test").metadata().unwrap();
+        assert_eq!(room.len(), ACME_CERTIFICATE_ROOM as u64);
+    }
+
+    /// A restart does not forget what was asked.
+    #[test]
+    fn what_was_asked_is_kept() {
+        let (_folder, store) = store();
+        store.spend(Asked::Order, 1000).unwrap();
+        while store.budget().wait(Asked::Account, 1000) == 0 {
+            store.spend(Asked::Account, 1000).unwrap();
+        }
+        let after = Store::of(store.folder.parent().unwrap(), "https://ca.test:14000/dir");
+        assert_eq!(after.budget(), store.budget());
+        assert!(after.budget().wait(Asked::Account, 1000) > 0);
+        assert_eq!(after.budget().wait(Asked::Order, 1000), 0);
     }
 
     #[test]

@@ -5,6 +5,9 @@ use std::time::Duration;
 /// How often the thread of ACME looks whether there is something to do, and which challenges there are of other processes.
 pub const ACME_TIME: Duration = Duration::from_secs(1);
 
+/// How often it is looked whether an order that waits is still wanted, and whether the program that it waits for has ended.
+pub const ACME_LOOK_TIME: Duration = Duration::from_millis(50);
+
 /// How long a challenge is there before the authority is told: so long that other processes of the same folder have seen it too.
 pub const ACME_PUBLISH_TIME: Duration = Duration::from_millis(2_500);
 
@@ -52,6 +55,19 @@ pub const ACME_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Orders that are under way at once, where each takes longer than that.
 pub const ACME_ORDERS_MAX: usize = 8;
+
+/// Over which time orders and accounts are counted, as Let's Encrypt does.
+pub const ACME_BUDGET_TIME: Duration = Duration::from_secs(3 * 3600);
+
+/// Orders that are begun in that time, of all processes of a folder: Let's Encrypt allows an account 300, and those that are under way when it is
+/// looked come on top.
+pub const ACME_ORDERS_BEGUN_MAX: usize = 250;
+
+/// Accounts that are made in that time: Let's Encrypt allows 10 of an address, which others of the host may have, too.
+pub const ACME_ACCOUNTS_MAX: usize = 5;
+
+/// How long no name is ordered when an authority has said of one that it was asked too often: it may have meant all of the account.
+pub const ACME_RATE_LIMITED_REST: Duration = Duration::from_secs(60);
 
 /// Challenges that are answered at once: some are asked for, and others may have been left behind.
 pub const ACME_CHALLENGES_MAX: usize = 64;

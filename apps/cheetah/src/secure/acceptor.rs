@@ -62,16 +62,17 @@ impl Acceptor {
         let Some(tls) = &config.tls else {
             return Ok(());
         };
-        if let Some(acme) = &self.acme {
-            acme.reload(config)?;
-        }
+        let acme = self.acme.as_deref();
+        let wanted = acme.map_or(Ok(None), |acme| acme.prepare(config))?;
         match self.take(&mut source, config, Stamps::of(config, tls)) {
-            Err(error) if error.kind == ErrorKind::NoPermission => {
-                tell(error, config);
-                Ok(())
-            }
-            taken => taken,
+            Err(error) if error.kind == ErrorKind::NoPermission => tell(error, config),
+            taken => taken?,
         }
+        // What else was wrong would have left orders as they were.
+        if let (Some(acme), Some(wanted)) = (acme, wanted) {
+            acme.want(wanted);
+        }
+        Ok(())
     }
 
     /// Has a thread on these cores look whether the files change, and another get certificates where they come by themselves, for as

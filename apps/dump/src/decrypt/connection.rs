@@ -10,7 +10,10 @@ use super::generations::Follow;
 use super::http2::Frames;
 use super::stream::{Missing, Stream};
 use super::{Endpoint, Item, Segment, Shown};
-use crate::limits::{MUCH_BYTES, WAITING_BYTES_MAX};
+use crate::limits::WAITING_BYTES_MAX;
+
+/// What a connection takes beside itself: secrets, suites, the name of a protocol, what an allocator takes of each, and its place in a table.
+const OWN_COST: usize = 512;
 
 /// Record type of data.
 const APPLICATION_DATA: u8 = 23;
@@ -57,16 +60,12 @@ impl Connection {
             (false, true) if begins_with_hello(segment.data) => (segment.seq, Some(segment.ack)),
             _ => return None,
         };
+        let from_server = server.map(Stream::new);
         Some(Self {
-            client: segment.from,
+            from_server,
             from_client: Stream::new(first),
-            from_server: server.map(Stream::new),
-            observer: Observer::default(),
-            http2: None,
-            wants_key: false,
-            was_told_of_key: false,
-            has_finished: [false; 2],
             is_over: false,
+            ..Self::unknown(segment)
         })
     }
 
@@ -169,10 +168,7 @@ impl Connection {
                 Seen::Message(kind) => shown.items.push(Item::Message(kind)),
                 Seen::Alert(level, what) => shown.items.push(Item::Alert(level, what)),
                 Seen::Data(range) if protocol == Some(b"h2") => {
-                    let keeps_fields = shown.keeps_fields;
-                    let http2 = self.http2.get_or_insert_with(|| {
-                        Box::new([(); 2].map(|()| Frames::new(keeps_fields)))
-                    });
+                    let http2 = self.http2.get_or_insert_default();
                     let of_side = &mut http2[usize::from(side == Side::Server)];
                     let mut frames = Vec::new();
                     let taken = of_side.take(&shown.plain[range], &mut frames);
@@ -221,6 +217,20 @@ impl Connection {
         shown.items.push(Item::Note(why.to_owned()));
         self.forget();
     }
+}
+
+impl Follow for Connection {
+    fn held(&self) -> usize {
+        let from_server = self.from_server.as_ref().map_or(0, Stream::held);
+        let frames = self.http2.iter().flat_map(|both| both.iter());
+        let frames = frames.map(Frames::held).sum::<usize>();
+        let streams = self.from_client.held() + from_server;
+        size_of::<Self>() + OWN_COST + streams + self.observer.held() + frames
+    }
+
+    fn is_done(&self) -> bool {
+        self.is_over || self.has_finished == [true; 2]
+    }
 
     /// It stays known as one of which there is nothing to tell.
     fn forget(&mut self) {
@@ -230,25 +240,6 @@ impl Connection {
         self.from_server.iter_mut().for_each(Stream::clear);
         self.observer = Observer::default();
         self.http2 = None;
-    }
-}
-
-impl Follow for Connection {
-    fn held(&self) -> usize {
-        let from_server = self.from_server.as_ref().map_or(0, Stream::held);
-        let frames = self.http2.iter().flat_map(|both| both.iter());
-        let frames = frames.map(Frames::held).sum::<usize>();
-        self.from_client.held() + from_server + self.observer.held() + frames
-    }
-
-    fn is_done(&self) -> bool {
-        self.is_over || self.has_finished == [true; 2]
-    }
-
-    fn let_go_of_much(&mut self) {
-        if self.held() > MUCH_BYTES {
-            self.forget();
-        }
     }
 }
 

@@ -17,29 +17,15 @@ pub(super) trait Follow {
     /// Nothing more is expected of it.
     fn is_done(&self) -> bool;
 
-    /// Gives its bytes up, if they are many: it waits for what may never come.
-    fn let_go_of_much(&mut self);
-}
-
-impl<C: Follow> Follow for Box<C> {
-    fn held(&self) -> usize {
-        (**self).held()
-    }
-
-    fn is_done(&self) -> bool {
-        (**self).is_done()
-    }
-
-    fn let_go_of_much(&mut self) {
-        (**self).let_go_of_much();
-    }
+    /// Gives its bytes up: nothing more is told of it.
+    fn forget(&mut self);
 }
 
 /// The connections.
 #[derive(Debug)]
 pub(super) struct Generations<K, C> {
-    young: HashMap<K, C>,
-    old: HashMap<K, C>,
+    young: HashMap<K, Box<C>>,
+    old: HashMap<K, Box<C>>,
     /// Bytes of the younger one.
     young_held: usize,
     forgotten: u64,
@@ -59,7 +45,8 @@ impl<K, C> Default for Generations<K, C> {
 impl<K: Eq + Hash, C: Follow> Generations<K, C> {
     /// Looks at a connection.
     pub(super) fn get(&self, key: &K) -> Option<&C> {
-        self.young.get(key).or_else(|| self.old.get(key))
+        let known = self.young.get(key).or_else(|| self.old.get(key));
+        known.map(Box::as_ref)
     }
 
     /// How many were forgotten, or have lost what they kept, before they were done.
@@ -68,7 +55,7 @@ impl<K: Eq + Hash, C: Follow> Generations<K, C> {
     }
 
     /// Takes a connection out.
-    pub(super) fn take(&mut self, key: &K) -> Option<C> {
+    pub(super) fn take(&mut self, key: &K) -> Option<Box<C>> {
         match self.young.remove(key) {
             Some(known) => {
                 self.young_held -= known.held();
@@ -79,10 +66,11 @@ impl<K: Eq + Hash, C: Follow> Generations<K, C> {
     }
 
     /// Keeps a connection, and gives those that are forgotten for it.
-    pub(super) fn keep(&mut self, key: K, mut connection: C) -> HashMap<K, C> {
+    pub(super) fn keep(&mut self, key: K, connection: impl Into<Box<C>>) -> HashMap<K, Box<C>> {
+        let mut connection: Box<C> = connection.into();
         if connection.held() > CONNECTION_HELD_MAX {
             self.forgotten += u64::from(!connection.is_done());
-            connection.let_go_of_much(); // Else all others would go for this one.
+            connection.forget(); // Else all others would go for this one.
         }
         let held = connection.held();
         let is_full = self.young.len() >= DECRYPTED_CONNECTIONS_MAX / 2;
@@ -96,13 +84,13 @@ impl<K: Eq + Hash, C: Follow> Generations<K, C> {
     }
 
     /// Makes the younger generation the older one, and gives that which is forgotten.
-    fn turn(&mut self) -> HashMap<K, C> {
+    fn turn(&mut self) -> HashMap<K, Box<C>> {
         let young = std::mem::take(&mut self.young);
         self.young_held = 0;
         let mut forgotten = std::mem::replace(&mut self.old, young);
         if self.old.len() + forgotten.len() <= DECRYPTED_CONNECTIONS_MAX / 2 {
             // Those that hold much wait for what may never come; where they alone were too many bytes, all others go on.
-            let little = forgotten.values().map(C::held);
+            let little = forgotten.values().map(|it| it.held());
             if little.filter(|held| *held <= MUCH_BYTES).sum::<usize>() <= SILENT_HELD_MAX {
                 let little = forgotten.extract_if(|_, it| it.held() <= MUCH_BYTES);
                 self.old.extend(little);
@@ -131,10 +119,8 @@ mod tests {
             self.0 == 0
         }
 
-        fn let_go_of_much(&mut self) {
-            if self.0 > MUCH_BYTES {
-                self.0 = 0;
-            }
+        fn forget(&mut self) {
+            self.0 = 0;
         }
     }
 
@@ -203,7 +189,7 @@ mod tests {
         let count = YOUNG_HELD_MAX / 20_000;
         for _ in 0..3 {
             for key in 0..count {
-                let known = all.take(&key).unwrap_or(Held(20_000));
+                let known = all.take(&key).unwrap_or_else(|| Box::new(Held(20_000)));
                 all.keep(key, known);
             }
         }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use exos_wire::tls::{CLIENT_HELLO, HANDSHAKE, RECORD_LEN, RecordView, SERVER_HELLO};
 
 use super::stream::{Missing, Stream};
-use super::{Endpoint, Segment};
+use super::{Ends, Segment};
 use crate::limits::{HELLO_LEN_MAX, HELLO_RECORDS_MAX, HELLOS_MAX};
 
 /// Bytes before a handshake message's body.
@@ -14,7 +14,7 @@ const MESSAGE_LEN: usize = 4;
 /// Hellos of which more is to come, by from where to where they go.
 #[derive(Debug, Default)]
 pub(super) struct Hellos {
-    parts: HashMap<(Endpoint, Endpoint), Part>,
+    parts: HashMap<Ends, Part>,
     /// How many have begun.
     count: u64,
 }
@@ -71,7 +71,7 @@ impl Hellos {
     }
 
     /// Keeps the begin of a hello, and for it forgets the oldest where there are too many.
-    fn keep(&mut self, key: (Endpoint, Endpoint), part: Part) {
+    fn keep(&mut self, key: Ends, part: Part) {
         if self.parts.len() >= HELLOS_MAX {
             let oldest = self.parts.iter().min_by_key(|(_, part)| part.number);
             if let Some(oldest) = oldest.map(|(key, _)| *key) {
@@ -145,19 +145,13 @@ struct NoHello;
 /// The length of the message that begins with these bytes, once it is known.
 fn message_len(first: &[u8], more: &[u8]) -> Result<Option<usize>, NoHello> {
     let mut bytes = first.iter().chain(more).copied();
-    let is_hello = |kind: &u8| matches!(*kind, CLIENT_HELLO | SERVER_HELLO);
-    if first
-        .first()
-        .or(more.first())
-        .is_some_and(|kind| !is_hello(kind))
-    {
-        return Err(NoHello);
-    }
-    let head = [(); MESSAGE_LEN].map(|()| bytes.next());
-    let [Some(_), Some(a), Some(b), Some(c)] = head else {
-        return Ok(None);
+    let len = match [(); MESSAGE_LEN].map(|()| bytes.next()) {
+        [Some(CLIENT_HELLO | SERVER_HELLO), Some(a), Some(b), Some(c)] => {
+            MESSAGE_LEN + u32::from_be_bytes([0, a, b, c]) as usize
+        }
+        [None | Some(CLIENT_HELLO | SERVER_HELLO), ..] => return Ok(None),
+        _ => return Err(NoHello),
     };
-    let len = MESSAGE_LEN + u32::from_be_bytes([0, a, b, c]) as usize;
     match len <= HELLO_LEN_MAX {
         true => Ok(Some(len)),
         false => Err(NoHello),

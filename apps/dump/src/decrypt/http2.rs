@@ -11,8 +11,6 @@ use crate::limits::{FIELD_SHOWN, FIELDS_SHOWN, HEADER_BLOCK_LEN_MAX, HEADER_TABL
 
 /// A block that sets the table to 4,096 bytes, which it has before a peer allows more (RFC 7541 §6.3, RFC 9113 §6.5.2).
 const INITIAL_TABLE: [u8; 3] = [0x3f, 0xe1, 0x1f];
-/// The bytes of that.
-const TABLE_LEN: usize = 4096;
 
 /// A frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,14 +37,12 @@ pub(super) struct Frames {
     decoder: Decoder,
     /// A header block of which more follows, and its stream.
     block: Vec<u8>,
-    /// All fields are wanted, not those alone by which a message is known.
-    keeps_fields: bool,
     has_failed: bool,
 }
 
-impl Frames {
+impl Default for Frames {
     /// Before anything has come.
-    pub(super) fn new(keeps_fields: bool) -> Self {
+    fn default() -> Self {
         let mut decoder = Decoder::new(HEADER_TABLE_LEN_MAX);
         let set = decoder.decode(&INITIAL_TABLE, |_, _| {});
         debug_assert!(set.is_ok(), "less than the most");
@@ -56,11 +52,12 @@ impl Frames {
             is_first: true,
             decoder,
             block: Vec::new(),
-            keeps_fields,
             has_failed: false,
         }
     }
+}
 
+impl Frames {
     /// Takes what follows; appends the frames in it.
     ///
     /// # Errors
@@ -135,16 +132,16 @@ impl Frames {
         let block = std::mem::take(&mut self.block);
         let mut room = FIELDS_SHOWN;
         let decoded = self.decoder.decode(&block, |name, value| {
-            frame.add_field(name, value, &mut room, self.keeps_fields);
+            frame.add_field(name, value, &mut room);
         });
         decoded.map_err(|_| NotHttp2)?;
         self.decoder.shrink(FIELD_SHOWN);
         Ok(frame)
     }
 
-    /// Bytes that it keeps, a table as its peer has it by default among them.
+    /// Memory that it takes.
     pub(super) fn held(&self) -> usize {
-        self.bytes.len() + self.block.len() + TABLE_LEN
+        size_of::<Self>() + self.bytes.capacity() + self.block.capacity() + self.decoder.held()
     }
 }
 
@@ -157,19 +154,13 @@ impl Frame {
     }
 
     /// Adds a field of its header block, of which all have so much room. A byte may name one of the table's size: what is kept is bounded.
-    pub(super) fn add_field(
-        &mut self,
-        name: &[u8],
-        value: &[u8],
-        room: &mut usize,
-        keeps_fields: bool,
-    ) {
+    pub(super) fn add_field(&mut self, name: &[u8], value: &[u8], room: &mut usize) {
         let cut = |bytes: &[u8]| bytes[..bytes.len().min(FIELD_SHOWN)].to_vec();
         if matches!(name, b":method" | b":path" | b":status") && self.line.len() < FIELD_SHOWN {
             self.line.push(b' ');
             self.line.extend(cut(value));
         }
-        if !keeps_fields || *room == 0 {
+        if *room == 0 {
             return;
         }
         let field = [&*cut(name), b": ", &*cut(value)].concat();
@@ -274,7 +265,7 @@ mod tests {
     }
 
     fn shown(bytes: &[u8], cut: usize) -> Result<Vec<Frame>, NotHttp2> {
-        let (mut frames, mut all) = (Frames::new(true), Vec::new());
+        let (mut frames, mut all) = (Frames::default(), Vec::new());
         for piece in bytes.chunks(cut) {
             frames.take(piece, &mut all)?;
         }
@@ -312,7 +303,7 @@ mod tests {
             for _ in 0..=random.below(4) {
                 random.mutate(&mut bytes);
             }
-            let (mut frames, mut all, mut failures) = (Frames::new(true), Vec::new(), 0);
+            let (mut frames, mut all, mut failures) = (Frames::default(), Vec::new(), 0);
             for piece in bytes.chunks(1 + random.below(500)) {
                 failures += usize::from(frames.take(piece, &mut all).is_err());
                 assert!(frames.bytes.len() + frames.block.len() <= bytes.len());
@@ -325,6 +316,22 @@ mod tests {
             bytes.extend([0; 16_000]);
         }
         assert_eq!(shown(&bytes, 9000), Err(NotHttp2), "a head without end");
+    }
+
+    /// A table of the most entries is counted, also when it was emptied: that gives no places back.
+    #[test]
+    fn the_table_of_field_compression_counts() {
+        let mut block = b"\x3f\xe1\xff\x03".to_vec(); // 65,536 bytes.
+        block.extend(b"\x40\x01a\0".repeat(HEADER_TABLE_LEN_MAX / 33));
+        let mut frames = Frames::default();
+        let empty = frames.held();
+        for (block, least) in [(&block[..], HEADER_TABLE_LEN_MAX), (b"\x20", 1985 * 24)] {
+            let mut bytes = Vec::new();
+            frame::push_head(&mut bytes, block.len(), kind::HEADERS, flag::END_HEADERS, 1);
+            bytes.extend(block);
+            frames.take(&bytes, &mut Vec::new()).expect("a head");
+            assert!(frames.held() - empty >= least, "{}", frames.held());
+        }
     }
 
     /// A byte that names a long field of the table is as much as a byte should be.

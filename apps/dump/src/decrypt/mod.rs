@@ -49,12 +49,17 @@ pub(crate) struct Segment<'a> {
 }
 
 impl Segment<'_> {
-    fn key(&self) -> Key {
-        match self.from > self.to {
-            true => (self.to, self.from),
-            false => (self.from, self.to),
-        }
+    fn key(&self) -> Ends {
+        either_way((self.from, self.to))
     }
+}
+
+/// Two ends: of a direction, or the lower one first.
+pub(crate) type Ends = (Endpoint, Endpoint);
+
+/// Two ends, whichever of them sends.
+pub(crate) fn either_way((from, to): Ends) -> Ends {
+    (from.min(to), from.max(to))
 }
 
 /// What is to be told of a segment.
@@ -77,8 +82,6 @@ pub(crate) enum Item {
 pub(crate) struct Shown {
     pub(crate) plain: Vec<u8>,
     pub(crate) items: Vec<Item>,
-    /// All fields of HTTP/2 are wanted.
-    keeps_fields: bool,
     /// Bytes of its frames.
     told: usize,
 }
@@ -102,13 +105,11 @@ impl Shown {
     }
 }
 
-type Key = (Endpoint, Endpoint);
-
 /// Decrypts what it has secrets for.
 #[derive(Debug, Default)]
 pub(crate) struct Decrypter {
     keys: Keys,
-    connections: Generations<Key, Connection>,
+    connections: Generations<Ends, Connection>,
     hellos: Hellos,
     shown: Shown,
     quic: Quic,
@@ -118,12 +119,6 @@ impl Decrypter {
     /// Takes the secrets of this file, and what is appended to it.
     pub(crate) fn follow(&mut self, file: KeyFile) {
         self.keys.follow(file);
-    }
-
-    /// Keeps all fields of HTTP/2 and 3, to be shown.
-    pub(crate) fn keep_fields(&mut self) {
-        self.shown.keeps_fields = true;
-        self.quic.keep_fields();
     }
 
     /// Takes lines of a key log.
@@ -158,8 +153,11 @@ impl Decrypter {
         let key = segment.key();
         let Some(mut connection) = self.take(key, segment) else {
             if connection::is_middle_of_tls(segment.data) {
-                let note = "not decrypted: begun before the capture".to_owned();
-                self.shown.items.push(Item::Note(note));
+                let note = match self.connections.forgotten() {
+                    0 => "not decrypted: begun before the capture",
+                    _ => "not decrypted: begun before the capture, or forgotten",
+                };
+                self.shown.items.push(Item::Note(note.to_owned()));
                 let unknown = Connection::unknown(segment); // That is said once.
                 self.connections.keep(key, unknown);
             }
@@ -180,13 +178,13 @@ impl Decrypter {
     }
 
     /// Takes the connection of a segment out, or begins one.
-    fn take(&mut self, key: Key, segment: &Segment<'_>) -> Option<Connection> {
+    fn take(&mut self, key: Ends, segment: &Segment<'_>) -> Option<Box<Connection>> {
         let known = self.connections.take(&key);
         match Connection::begin(segment) {
             // A hello or a SYN that is sent again belongs to what has begun.
             Some(new) => match known {
                 Some(known) if known.is_begin(segment) => Some(known),
-                _ => Some(new),
+                _ => Some(new.into()),
             },
             None => known,
         }

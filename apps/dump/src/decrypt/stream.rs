@@ -33,11 +33,6 @@ impl Stream {
         Self::with_ahead(first, AHEAD_BYTES_MAX)
     }
 
-    /// One of QUIC, with room for so much behind gaps.
-    pub(super) fn of_quic(ahead_cost_max: usize) -> Self {
-        Self::with_ahead(SeqNumber(0), ahead_cost_max)
-    }
-
     /// Begins with the byte of this number, and has room for so much behind gaps.
     pub(super) fn with_ahead(first: SeqNumber, ahead_cost_max: usize) -> Self {
         Self {
@@ -196,7 +191,7 @@ mod tests {
     /// Each piece costs more than its byte.
     #[test]
     fn pieces_behind_gaps_are_bounded() {
-        let mut stream = Stream::of_quic(64 * 1024);
+        let mut stream = Stream::with_ahead(SeqNumber(0), 64 * 1024);
         let put = (1..64 * 1024).find(|nth| stream.put_at(2 * nth, b"x").is_err());
         assert!(put.is_some_and(|nth| nth <= 64 * 1024 / AHEAD_PIECE_COST as u64));
         assert!(stream.held() >= stream.ahead.len() * 100);

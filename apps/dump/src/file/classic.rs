@@ -11,6 +11,7 @@ use std::io::Read;
 
 use super::error::FileError;
 use super::input::Input;
+use super::order::Order;
 use crate::limits::CAPTURED_BYTES_MAX;
 use crate::packet::{Origin, Packet};
 
@@ -22,43 +23,28 @@ const MAGIC_NANOSECONDS: u32 = 0xa1b2_3c4d;
 
 /// What the file's header says.
 pub(super) struct Classic {
-    big_endian: bool,
+    order: Order,
     fraction_ns: u64,
 }
 
 impl Classic {
     /// Reads the header behind its magic number.
     pub(super) fn begin<R: Read>(magic: [u8; 4], input: &mut Input<R>) -> Result<Self, FileError> {
-        let big_endian = matches!(
-            u32::from_be_bytes(magic),
-            MAGIC_MICROSECONDS | MAGIC_NANOSECONDS
-        );
-        let file = Self {
-            big_endian,
-            fraction_ns: 0,
+        let order = match u32::from_be_bytes(magic) {
+            MAGIC_MICROSECONDS | MAGIC_NANOSECONDS => Order::Big,
+            _ => Order::Little,
         };
-        let fraction_ns = match file.word(magic) {
+        let fraction_ns = match order.u32(magic) {
             MAGIC_MICROSECONDS => 1000,
             MAGIC_NANOSECONDS => 1,
             _ => return Err(input.bad("neither a pcapng nor a pcap file")),
         };
         let rest = input.array::<20>("the header")?;
-        let link_type = file.word([rest[16], rest[17], rest[18], rest[19]]) & 0xffff;
+        let link_type = order.word(&rest, 16) & 0xffff;
         if link_type != u32::from(LINKTYPE_ETHERNET) {
             return Err(input.bad(format!("link type {link_type}: only Ethernet (1) is read")));
         }
-        Ok(Self {
-            fraction_ns,
-            ..file
-        })
-    }
-
-    fn word(&self, bytes: [u8; 4]) -> u32 {
-        if self.big_endian {
-            u32::from_be_bytes(bytes)
-        } else {
-            u32::from_le_bytes(bytes)
-        }
+        Ok(Self { order, fraction_ns })
     }
 
     pub(super) fn next_packet<'a, R: Read>(
@@ -68,7 +54,7 @@ impl Classic {
         let Some(header) = input.array_or_end::<16>("a packet's header")? else {
             return Ok(None);
         };
-        let word = |i: usize| self.word([header[i], header[i + 1], header[i + 2], header[i + 3]]);
+        let word = |at| self.order.word(&header, at);
         let (captured, len) = (word(8) as usize, word(12) as usize);
         if captured > CAPTURED_BYTES_MAX {
             return Err(input.bad(format!(

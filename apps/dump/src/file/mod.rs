@@ -6,6 +6,7 @@
 mod classic;
 mod error;
 mod input;
+mod order;
 pub mod pcapng;
 mod reader;
 

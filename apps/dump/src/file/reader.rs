@@ -44,32 +44,17 @@ impl<R: Read> CaptureReader<R> {
         Ok(Self { input, format })
     }
 
-    /// The next packet; `None` at the end.
-    ///
-    /// # Errors
-    /// When the file is damaged here. What came before was good; nothing after it can be read.
-    pub fn next_packet(&mut self) -> Result<Option<Packet<'_>>, FileError> {
-        match self.next(false)? {
-            Some(Item::Packet(packet)) => Ok(Some(packet)),
-            Some(Item::Secrets(_)) | None => Ok(None), // Secrets were not wanted.
-        }
-    }
-
     /// The next packet, or secrets that stand before it; `None` at the end.
     ///
     /// # Errors
-    /// As [`Self::next_packet`].
+    /// When the file is damaged here. What came before was good; nothing after it can be read.
     pub fn next_item(&mut self) -> Result<Option<Item<'_>>, FileError> {
-        self.next(true)
-    }
-
-    fn next(&mut self, wants_secrets: bool) -> Result<Option<Item<'_>>, FileError> {
         match &mut self.format {
             Format::Classic(classic) => {
                 let packet = classic.next_packet(&mut self.input)?;
                 Ok(packet.map(Item::Packet))
             }
-            Format::Pcapng(sections) => sections.next(&mut self.input, wants_secrets),
+            Format::Pcapng(sections) => sections.next(&mut self.input),
         }
     }
 

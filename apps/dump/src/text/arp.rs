@@ -10,11 +10,9 @@ use super::part::{Cut, Part, Printed};
 impl Line<'_> {
     pub(super) fn arp(&mut self, part: Part<'_>) -> Printed {
         let part = part.of("arp");
-        write!(
-            self,
-            "{}",
-            if self.style.link_header { "" } else { "ARP, " }
-        );
+        if !self.style.link_header {
+            write!(self, "ARP, ");
+        }
         match ArpView::parse(part.bytes()) {
             Ok(view) => self.arp_packet(&view.packet(), part),
             Err(WireError::Truncated { .. }) => return Err(Cut("arp")),

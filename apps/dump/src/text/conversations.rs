@@ -7,14 +7,11 @@
 //! older one is forgotten. What is still spoken of moves to the younger one.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 
 use exos_wire::SeqNumber;
 
+use crate::decrypt::{Endpoint, Ends, either_way};
 use crate::limits::CONVERSATIONS_MAX;
-
-/// An address and a port.
-pub(super) type Endpoint = (IpAddr, u16);
 
 /// What is subtracted from the numbers of a segment before they are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,14 +32,10 @@ impl Bases {
     };
 }
 
-/// The first number of each side.
-#[derive(Clone, Copy, Debug)]
-struct Firsts {
-    low: u32,
-    high: u32,
-}
+/// The first number of each side: of the one with the lower address and port first.
+type Firsts = [u32; 2];
 
-type Generation = HashMap<(Endpoint, Endpoint), Firsts>;
+type Generation = HashMap<Ends, Firsts>;
 
 /// The connections seen so far.
 #[derive(Debug, Default)]
@@ -61,14 +54,9 @@ impl Conversations {
         seq: SeqNumber,
         ack: SeqNumber,
     ) -> Bases {
-        let swapped = from > to;
-        let key = if swapped { (to, from) } else { (from, to) };
+        let (key, side) = (either_way((from, to)), usize::from(from > to));
         if !is_new && let Some(firsts) = self.find(key) {
-            let (seq, ack) = if swapped {
-                (firsts.high, firsts.low)
-            } else {
-                (firsts.low, firsts.high)
-            };
+            let (seq, ack) = (firsts[side], firsts[1 - side]);
             return Bases {
                 seq,
                 ack,
@@ -77,19 +65,16 @@ impl Conversations {
         }
         // What is acknowledged follows at least a SYN.
         let (mine, peers) = (seq.0, ack.0.wrapping_sub(1));
-        let (low, high) = if swapped {
-            (peers, mine)
-        } else {
-            (mine, peers)
-        };
-        self.keep(key, Firsts { low, high });
+        let mut firsts = [mine; 2];
+        firsts[1 - side] = peers;
+        self.keep(key, firsts);
         Bases {
             sack: peers,
             ..Bases::ABSOLUTE
         }
     }
 
-    fn find(&mut self, key: (Endpoint, Endpoint)) -> Option<Firsts> {
+    fn find(&mut self, key: Ends) -> Option<Firsts> {
         if let Some(firsts) = self.young.get(&key) {
             return Some(*firsts);
         }
@@ -98,7 +83,7 @@ impl Conversations {
         Some(firsts)
     }
 
-    fn keep(&mut self, key: (Endpoint, Endpoint), firsts: Firsts) {
+    fn keep(&mut self, key: Ends, firsts: Firsts) {
         if self.young.len() >= CONVERSATIONS_MAX / 2 {
             self.old = std::mem::take(&mut self.young);
         }

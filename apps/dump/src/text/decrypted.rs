@@ -5,37 +5,22 @@ use exos_tls::observer::HandshakeType;
 use exos_wire::tls::HelloView;
 
 use super::http;
-use super::ip::Upper;
 use super::line::Line;
 use super::part::Part;
-use super::tcp::Segment;
-use crate::decrypt::{self, Frame, Item};
+use crate::decrypt::{Frame, Item, Segment};
 
 impl Line<'_> {
-    pub(super) fn decrypted(&mut self, payload: Part<'_>, segment: &Segment, upper: &Upper) {
-        if upper.is_fragment {
-            return;
-        }
+    pub(super) fn decrypted(&mut self, segment: &Segment<'_>) {
         let Some(decrypter) = self.decrypter.take() else {
             return;
         };
-        let (src, dst) = upper.addresses.both();
-        let segment = decrypt::Segment {
-            from: (src, segment.src_port),
-            to: (dst, segment.dst_port),
-            seq: segment.seq,
-            ack: segment.ack,
-            flags: segment.flags,
-            data: payload.bytes(),
-            is_whole: payload.is_whole(),
-        };
-        if let Some(message) = decrypter.hello(&segment)
+        if let Some(message) = decrypter.hello(segment)
             && let Ok(hello) = HelloView::parse(&message)
         {
             write!(self, ": ");
             self.tls_hello(&hello);
         }
-        let shown = decrypter.segment(&segment);
+        let shown = decrypter.segment(segment);
         for item in &shown.items {
             self.decrypted_item(item, &shown.plain);
         }

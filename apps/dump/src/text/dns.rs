@@ -17,6 +17,24 @@ use names::{OPERATIONS, RESPONSES, TYPE_OPT, type_name};
 const LEN: usize = 12;
 const CLASS_IN: u16 = 1;
 
+/// A message, and by which protocol.
+#[derive(Clone, Copy)]
+struct Message<'a> {
+    part: Part<'a>,
+    is_mdns: bool,
+}
+
+impl Message<'_> {
+    /// A class, and the bit that has a meaning of its own by multicast.
+    fn class(&self, at: usize) -> Result<(u16, bool), Cut> {
+        let class = self.part.be16(at)?;
+        Ok(match self.is_mdns {
+            true => (class & 0x7fff, class >> 15 != 0),
+            false => (class, false),
+        })
+    }
+}
+
 /// The four sections' lengths.
 struct Counts {
     questions: u16,
@@ -27,38 +45,28 @@ struct Counts {
 
 impl Line<'_> {
     /// A message; by multicast (RFC 6762) two bits have another meaning.
-    pub(super) fn dns(&mut self, message: Part<'_>, is_mdns: bool) -> Printed {
-        let message = message.of("domain");
-        message.slice(0, LEN)?;
-        let flags = message.be16(2)?;
+    pub(super) fn dns(&mut self, part: Part<'_>, is_mdns: bool) -> Printed {
+        let part = part.of("domain");
+        part.slice(0, LEN)?;
+        let flags = part.be16(2)?;
         let counts = Counts {
-            questions: message.be16(4)?,
-            answers: message.be16(6)?,
-            authorities: message.be16(8)?,
-            additionals: message.be16(10)?,
+            questions: part.be16(4)?,
+            answers: part.be16(6)?,
+            authorities: part.be16(8)?,
+            additionals: part.be16(10)?,
         };
-        write!(
-            self,
-            "{}{}",
-            message.be16(0)?,
-            OPERATIONS[usize::from(flags >> 11 & 0xf)]
-        );
-        if flags & 0x8000 != 0 {
-            self.dns_response(message, flags, &counts, is_mdns)?;
-        } else {
-            self.dns_query(message, flags, &counts, is_mdns)?;
+        let operation = OPERATIONS[usize::from(flags >> 11 & 0xf)];
+        write!(self, "{}{operation}", part.be16(0)?);
+        let message = Message { part, is_mdns };
+        match flags & 0x8000 != 0 {
+            true => self.dns_response(message, flags, &counts)?,
+            false => self.dns_query(message, flags, &counts)?,
         }
-        write!(self, " ({})", message.len());
+        write!(self, " ({})", part.len());
         Ok(())
     }
 
-    fn dns_response(
-        &mut self,
-        message: Part<'_>,
-        flags: u16,
-        counts: &Counts,
-        is_mdns: bool,
-    ) -> Printed {
+    fn dns_response(&mut self, message: Message<'_>, flags: u16, counts: &Counts) -> Printed {
         write!(self, "{}", RESPONSES[usize::from(flags & 0xf)]);
         // Authoritative, no recursion available, truncated, authentic data.
         let marks = [
@@ -75,7 +83,7 @@ impl Line<'_> {
         if counts.questions != 1 {
             write!(self, " [{}q]", counts.questions);
         }
-        let at = self.dns_answered(message, counts.questions, is_mdns)?;
+        let at = self.dns_answered(message, counts.questions)?;
         let Counts {
             answers,
             authorities,
@@ -83,20 +91,12 @@ impl Line<'_> {
             ..
         } = counts;
         write!(self, " {answers}/{authorities}/{additionals}");
-        let at = self.dns_records(message, at, *answers, "", is_mdns)?;
-        if self.style.verbosity > 1 {
-            self.dns_further(message, at, counts, is_mdns)?;
-        }
-        Ok(())
+        let at = self.dns_records(message, at, *answers, "")?;
+        self.dns_further(message, at, counts)
     }
 
     /// The questions of a response, shown when more is asked for. Returns where its answers begin.
-    fn dns_answered(
-        &mut self,
-        message: Part<'_>,
-        questions: u16,
-        is_mdns: bool,
-    ) -> Result<usize, Cut> {
+    fn dns_answered(&mut self, message: Message<'_>, questions: u16) -> Result<usize, Cut> {
         let mut at = LEN;
         for i in 0..usize::from(questions).min(DNS_RECORDS_MAX) {
             if i > 0 {
@@ -104,34 +104,24 @@ impl Line<'_> {
             }
             if self.style.verbosity > 1 {
                 write!(self, " q:");
-                at = self.dns_question(message, at, is_mdns)?;
+                at = self.dns_question(message, at)?;
             } else {
-                at = name_end(message, at)? + 4;
+                at = name_end(message.part, at)? + 4;
             }
         }
         Ok(at)
     }
 
-    /// The name servers, and the records that come with them.
-    fn dns_further(
-        &mut self,
-        message: Part<'_>,
-        at: usize,
-        counts: &Counts,
-        is_mdns: bool,
-    ) -> Printed {
-        let at = self.dns_records(message, at, counts.authorities, " ns:", is_mdns)?;
-        self.dns_records(message, at, counts.additionals, " ar:", is_mdns)?;
+    /// The name servers, and the records that come with them, when more is asked for.
+    fn dns_further(&mut self, message: Message<'_>, at: usize, counts: &Counts) -> Printed {
+        if self.style.verbosity > 1 {
+            let at = self.dns_records(message, at, counts.authorities, " ns:")?;
+            self.dns_records(message, at, counts.additionals, " ar:")?;
+        }
         Ok(())
     }
 
-    fn dns_query(
-        &mut self,
-        message: Part<'_>,
-        flags: u16,
-        counts: &Counts,
-        is_mdns: bool,
-    ) -> Printed {
+    fn dns_query(&mut self, message: Message<'_>, flags: u16, counts: &Counts) -> Printed {
         // Recursion desired, checking disabled.
         for (bit, mark) in [(0x0100, "+"), (0x0010, "%")] {
             if flags & bit != 0 {
@@ -145,13 +135,12 @@ impl Line<'_> {
         self.dns_unusual(counts, flags >> 11 & 0xf == 1);
         let mut at = LEN;
         for _ in 0..usize::from(counts.questions).min(DNS_RECORDS_MAX) {
-            at = self.dns_question(message, at, is_mdns)?;
+            at = self.dns_question(message, at)?;
         }
         if self.style.verbosity > 1 {
-            at = self.dns_records(message, at, counts.answers, "", is_mdns)?;
-            self.dns_further(message, at, counts, is_mdns)?;
+            at = self.dns_records(message, at, counts.answers, "")?;
         }
-        Ok(())
+        self.dns_further(message, at, counts)
     }
 
     /// What a query has beside one question.
@@ -181,30 +170,19 @@ impl Line<'_> {
     }
 
     /// RFC 1035 §4.1.2. Returns where the next one begins.
-    fn dns_question(&mut self, message: Part<'_>, at: usize, is_mdns: bool) -> Result<usize, Cut> {
-        let end = name_end(message, at)?;
-        let (kind, class) = (message.be16(end)?, message.be16(end + 2)?);
+    fn dns_question(&mut self, message: Message<'_>, at: usize) -> Result<usize, Cut> {
+        let end = name_end(message.part, at)?;
+        // RFC 6762 §5.4: the bit asks for an answer by unicast.
+        let (kind, (class, is_unicast)) = (message.part.be16(end)?, message.class(end + 2)?);
         self.dns_type(kind);
-        // RFC 6762 §5.4: the highest bit asks for an answer by unicast.
-        let (class, unicast) = if is_mdns {
-            (class & 0x7fff, class >> 15 != 0)
-        } else {
-            (class, false)
-        };
         self.dns_class(class);
-        write!(
-            self,
-            "{}",
-            if unicast {
-                " (QU)"
-            } else if is_mdns {
-                " (QM)"
-            } else {
-                ""
-            }
-        );
-        write!(self, "? ");
-        self.dns_name(message, at)?;
+        let how = match (message.is_mdns, is_unicast) {
+            (true, true) => " (QU)",
+            (true, false) => " (QM)",
+            (false, _) => "",
+        };
+        write!(self, "{how}? ");
+        self.dns_name(message.part, at)?;
         Ok(end + 4)
     }
 
@@ -227,11 +205,10 @@ impl Line<'_> {
 
     fn dns_records(
         &mut self,
-        message: Part<'_>,
+        message: Message<'_>,
         mut at: usize,
         count: u16,
         heading: &str,
-        is_mdns: bool,
     ) -> Result<usize, Cut> {
         let count = usize::from(count);
         if count > 0 {
@@ -239,7 +216,7 @@ impl Line<'_> {
         }
         for i in 0..count.min(DNS_RECORDS_MAX) {
             write!(self, "{}", if i == 0 { "" } else { "," });
-            at = self.dns_record(message, at, is_mdns)?;
+            at = self.dns_record(message, at)?;
         }
         if count > DNS_RECORDS_MAX {
             write!(self, ", ...");
@@ -248,31 +225,28 @@ impl Line<'_> {
     }
 
     /// RFC 1035 §4.1.3. Returns where the next one begins.
-    fn dns_record(&mut self, message: Part<'_>, at: usize, is_mdns: bool) -> Result<usize, Cut> {
+    fn dns_record(&mut self, message: Message<'_>, at: usize) -> Result<usize, Cut> {
+        let part = message.part;
         if self.style.verbosity > 0 {
             write!(self, " ");
-            self.dns_name(message, at)?;
+            self.dns_name(part, at)?;
         }
-        let at = name_end(message, at)?;
-        let (kind, class) = (message.be16(at)?, message.be16(at + 2)?);
-        let (ttl, len) = (message.be32(at + 4)?, usize::from(message.be16(at + 8)?));
-        // RFC 6762 §10.2: the highest bit tells to forget older answers.
-        let (shown, flush) = if is_mdns {
-            (class & 0x7fff, class >> 15 != 0)
-        } else {
-            (class, false)
-        };
+        let at = name_end(part, at)?;
+        let (kind, class) = (part.be16(at)?, part.be16(at + 2)?);
+        let (ttl, len) = (part.be32(at + 4)?, usize::from(part.be16(at + 8)?));
         if kind != TYPE_OPT {
-            self.dns_class(shown);
-            write!(self, "{}", if flush { " (Cache flush)" } else { "" });
+            // RFC 6762 §10.2: the bit tells to forget older answers.
+            let (class, is_flushed) = message.class(at + 2)?;
+            self.dns_class(class);
+            write!(self, "{}", if is_flushed { " (Cache flush)" } else { "" });
             if self.style.verbosity > 2 {
                 write!(self, " [{}]", names::time_to_live(ttl));
             }
         }
         self.dns_type(kind);
         let data = at + 10;
-        message.slice(data, len)?;
-        self.dns_data(message.first(data + len), data, kind, class)?;
+        part.slice(data, len)?;
+        self.dns_data(part.first(data + len), data, kind, class)?;
         Ok(data + len)
     }
 }

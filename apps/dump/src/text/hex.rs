@@ -31,7 +31,7 @@ impl Line<'_> {
 
     /// Bytes that nobody reads further.
     pub(super) fn unread(&mut self, bytes: &[u8]) {
-        if !self.style.has_rows() {
+        if self.style.rows.is_none() {
             self.rows("\n\t", bytes, true);
         }
     }

@@ -53,12 +53,11 @@ pub(super) fn begins_message(line: &[u8]) -> bool {
     let word = &line[..end];
     if word.starts_with(b"HTTP/") {
         // RFC 9112 §4: the status code, and a space even when no reason follows.
-        let code: Vec<u8> = line[end + 1..]
-            .iter()
-            .copied()
-            .take_while(u8::is_ascii_digit)
-            .collect();
-        return code.len() == 3 && line.get(end + 4).is_some_and(u8::is_ascii_whitespace);
+        let code = line[end + 1..].split_first_chunk::<3>();
+        return code.is_some_and(|(code, behind)| {
+            code.iter().all(u8::is_ascii_digit)
+                && behind.first().is_some_and(u8::is_ascii_whitespace)
+        });
     }
     STARTS.iter().any(|start| word == start.as_bytes())
 }

@@ -8,7 +8,7 @@ use exos_wire::icmpv6::{
 use exos_wire::ndp::{OPTION_MTU, OPTION_PREFIX, OPTION_SOURCE_MAC, OPTION_TARGET_MAC};
 use exos_wire::{Mac, ipv6, protocol};
 
-use super::ip::{Upper, right_checksum};
+use super::ip::{Upper, flag_names};
 use super::line::Line;
 use super::part::{Cut, Part, Printed};
 
@@ -49,7 +49,7 @@ impl Line<'_> {
         let (kind, code, field) = (part.u8(0)?, part.u8(1)?, part.be16(2)?);
         let verbose = self.style.verbosity > 0;
         if verbose && !upper.is_fragment && !upper.source_routed {
-            self.icmpv6_checksum(part, field, upper);
+            self.checksum("icmp6", protocol::ICMPV6, (part, field), upper);
         }
         write!(self, "ICMP6, ");
         match name(kind) {
@@ -79,18 +79,6 @@ impl Line<'_> {
             write!(self, ", length {}", part.len());
         }
         Ok(())
-    }
-
-    fn icmpv6_checksum(&mut self, part: Part<'_>, field: u16, upper: &Upper) {
-        let Some(sum) = upper.addresses.sum(protocol::ICMPV6, part) else {
-            return;
-        };
-        if sum.is_intact() {
-            write!(self, "[icmp6 sum ok] ");
-        } else {
-            let right = right_checksum(sum, field);
-            write!(self, "[bad icmp6 cksum {field:#06x} -> {right:#06x}!] ");
-        }
     }
 
     fn icmpv6_error(&mut self, part: Part<'_>, kind: u8, code: u8) -> Printed {
@@ -126,13 +114,9 @@ impl Line<'_> {
             UNREACHABLE_PORT => {
                 write!(self, ", unreachable port");
                 let (protocol, port) = quoted_port(quoted)?;
-                let name = if protocol == protocol::TCP {
-                    "tcp"
-                } else {
-                    "udp"
-                };
                 match protocol {
-                    protocol::TCP | protocol::UDP => write!(self, ", {dst} {name} port {port}"),
+                    protocol::TCP => write!(self, ", {dst} tcp port {port}"),
+                    protocol::UDP => write!(self, ", {dst} udp port {port}"),
                     _ => write!(self, ", {dst} protocol {protocol} port {port} unreachable"),
                 }
             }
@@ -150,8 +134,7 @@ impl Line<'_> {
             if self.style.verbosity > 0 {
                 write!(self, " [max resp delay={delay}]");
             }
-            write!(self, " [gaddr {group}");
-            write!(self, "]");
+            write!(self, " [gaddr {group}]");
         } else {
             write!(self, "max resp delay: {delay} addr: {group}");
         }
@@ -306,16 +289,6 @@ fn lifetime(secs: u32) -> String {
     match secs {
         u32::MAX => "infinity".to_owned(),
         _ => format!("{secs}s"),
-    }
-}
-
-fn flag_names(flags: u8, names: &[(u8, &str)]) -> String {
-    let set = names.iter().filter(|(bit, _)| flags >> bit & 1 != 0);
-    let set: Vec<_> = set.map(|(_, name)| *name).collect();
-    if set.is_empty() {
-        "none".to_owned()
-    } else {
-        set.join(", ")
     }
 }
 

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use exos_wire::{Sum, protocol};
 
+use super::line::Line;
 use super::part::Part;
 
 /// RFC 2003.
@@ -52,9 +53,41 @@ impl Addresses {
     }
 }
 
+impl Line<'_> {
+    /// Whether this payload's checksum, which is in a field, is right.
+    pub(super) fn checksum(
+        &mut self,
+        name: &str,
+        protocol: u8,
+        (payload, field): (Part<'_>, u16),
+        upper: &Upper,
+    ) {
+        let Some(sum) = upper.addresses.sum(protocol, payload) else {
+            return;
+        };
+        if sum.is_intact() {
+            write!(self, "[{name} sum ok] ");
+        } else {
+            let right = right_checksum(sum, field);
+            write!(self, "[bad {name} cksum {field:#06x} -> {right:#06x}!] ");
+        }
+    }
+}
+
 /// What the field should hold, given the sum of everything with the field as it is.
 pub(super) fn right_checksum(sum: Sum, field: u16) -> u16 {
     sum.minus(Sum::from_value(field)).finish()
+}
+
+/// The names of bits that are set.
+pub(super) fn flag_names(flags: u8, names: &[(u8, &str)]) -> String {
+    let set = names.iter().filter(|(bit, _)| flags >> bit & 1 != 0);
+    let set: Vec<_> = set.map(|(_, name)| *name).collect();
+    if set.is_empty() {
+        "none".to_owned()
+    } else {
+        set.join(", ")
+    }
 }
 
 /// The name of an IP protocol, as `-v` shows it.

@@ -3,7 +3,7 @@
 use exos_wire::ipv4::{Ipv4View, LEN};
 use exos_wire::{Sum, WireError, protocol};
 
-use super::ip::{Addresses, Upper, protocol_name, right_checksum};
+use super::ip::{Addresses, Upper, flag_names, protocol_name, right_checksum};
 use super::line::Line;
 use super::part::{Cut, Part, Printed};
 
@@ -17,16 +17,12 @@ impl Line<'_> {
     pub(super) fn ipv4(&mut self, part: Part<'_>) -> Printed {
         let part = part.of("ip");
         let version = part.u8(0)? >> 4;
-        match version {
-            4 => {}
-            6 => {
-                write!(self, "IP6, wrong link-layer encapsulation (invalid)");
-                return Ok(());
+        if version != 4 {
+            match version {
+                6 => write!(self, "IP6, wrong link-layer encapsulation (invalid)"),
+                _ => write!(self, "IP{version} (invalid)"),
             }
-            _ => {
-                write!(self, "IP{version} (invalid)");
-                return Ok(());
-            }
+            return Ok(());
         }
         if !self.style.link_header {
             write!(self, "IP ");
@@ -113,32 +109,15 @@ impl Line<'_> {
     }
 
     fn ipv4_header(&mut self, view: &Ipv4View<'_>) {
-        write!(self, "(tos {:#x}", view.tos());
-        write!(
-            self,
-            "{}",
-            ["", ",ECT(1)", ",ECT(0)", ",CE"][usize::from(view.tos() & 3)]
-        );
+        let ecn = ["", ",ECT(1)", ",ECT(0)", ",CE"][usize::from(view.tos() & 3)];
+        write!(self, "(tos {:#x}{ecn}", view.tos());
         if view.ttl() > 0 {
             write!(self, ", ttl {}", view.ttl());
         }
         let offset = view.fragment_offset();
         write!(self, ", id {}, offset {offset}, flags [", view.ident());
-        let flags = view.header()[6] >> 5;
-        let names = ["+", "DF", "rsvd"].iter().enumerate();
-        let set: Vec<_> = names
-            .filter(|(bit, _)| flags >> bit & 1 != 0)
-            .map(|(_, name)| *name)
-            .collect();
-        write!(
-            self,
-            "{}",
-            if set.is_empty() {
-                "none".to_owned()
-            } else {
-                set.join(", ")
-            }
-        );
+        let names = [(5, "+"), (6, "DF"), (7, "rsvd")];
+        write!(self, "{}", flag_names(view.header()[6], &names));
         let protocol = view.protocol();
         write!(
             self,

@@ -16,12 +16,9 @@ impl Line<'_> {
         if !self.style.link_header {
             write!(self, "IP6 ");
         }
-        match version {
-            6 => {}
-            _ => {
-                write!(self, "version error: {version} != 6");
-                return Ok(());
-            }
+        if version != 6 {
+            write!(self, "version error: {version} != 6");
+            return Ok(());
         }
         let Ok(view) = Ipv6View::parse_quoted(part.bytes()) else {
             if part.len() >= LEN {
@@ -139,16 +136,9 @@ impl Line<'_> {
                 (5, _) => write!(self, "(rtalert: invalid len {len})"),
                 // RFC 2675.
                 (0xc2, [a, b, c, d]) => {
-                    write!(self, "(jumbo: {}", u32::from_be_bytes([*a, *b, *c, *d]));
-                    write!(
-                        self,
-                        "{}) ",
-                        if is_hop {
-                            ""
-                        } else {
-                            " - not a hop-by-hop option"
-                        }
-                    );
+                    let where_not = ["", " - not a hop-by-hop option"][usize::from(!is_hop)];
+                    let len = u32::from_be_bytes([*a, *b, *c, *d]);
+                    write!(self, "(jumbo: {len}{where_not}) ");
                 }
                 (0xc2, _) => write!(self, "(jumbo: invalid len {len})"),
                 _ => write!(self, "(opt_type {kind:#04x}: len={len})"),

@@ -4,10 +4,10 @@ use std::fmt;
 
 use exos_wire::protocol;
 
+use super::Style;
 use super::conversations::Conversations;
 use super::ip::{IP_IN_IP, IPV6_IN_IP, Upper};
 use super::part::{Part, Printed};
-use super::style::Style;
 use crate::decrypt::Decrypter;
 use crate::limits::NESTED_MAX;
 
@@ -49,17 +49,13 @@ impl Line<'_> {
             protocol::UDP => self.udp(payload, upper),
             protocol::ICMP if upper.addresses.is_v4() => self.icmpv4(payload, upper.is_fragment),
             protocol::ICMPV6 => self.icmpv6(payload, upper),
-            IP_IN_IP => self.tunnel(|line| line.ipv4(payload)),
-            IPV6_IN_IP => self.tunnel(|line| line.ipv6(payload)),
+            IP_IN_IP => self.nested(|line| line.ipv4(payload)),
+            IPV6_IN_IP => self.nested(|line| line.ipv6(payload)),
             _ => {
                 write!(self, " ip-proto-{protocol} {}", payload.len());
                 Ok(())
             }
         }
-    }
-
-    pub(super) fn tunnel(&mut self, print: impl FnOnce(&mut Self) -> Printed) -> Printed {
-        self.nested(print)
     }
 
     /// `src.port > dst.port`, without addresses behind an extension header, where they stand already.

@@ -26,7 +26,6 @@ mod ipv6;
 mod line;
 mod part;
 mod quic;
-mod style;
 mod tcp;
 mod tls;
 mod udp;
@@ -38,7 +37,28 @@ use line::Line;
 use part::{Cut, Part};
 
 pub(crate) use hex::escape;
-pub use style::{Rows, Style};
+
+/// How packets are shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Style {
+    /// How often `-v` was given: with one the IP header and checksums, with two everything.
+    pub verbosity: u8,
+    /// `-e`: the Ethernet header.
+    pub link_header: bool,
+    /// `-S`: sequence numbers as they are.
+    pub absolute_seq: bool,
+    /// `-x` or `-X`: the bytes below the line.
+    pub rows: Option<Rows>,
+}
+
+/// Which bytes are shown below a packet's line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rows {
+    /// From the Ethernet header on, not only what follows it.
+    pub link_header: bool,
+    /// As characters too.
+    pub characters: bool,
+}
 
 /// Turns packets into text, and remembers what that needs of earlier ones.
 #[derive(Debug, Default)]
@@ -52,14 +72,9 @@ impl Printer {
     /// Packets in this style.
     #[must_use]
     pub fn new(style: Style) -> Self {
-        let mut decrypter = Decrypter::default();
-        if style.verbosity > 0 {
-            decrypter.keep_fields();
-        }
         Self {
             style,
-            conversations: Conversations::default(),
-            decrypter,
+            ..Self::default()
         }
     }
 

@@ -1,8 +1,8 @@
 //! QUIC (RFC 9000): the packets of a datagram, and in braces the frames of those that were decrypted.
 //!
 //! Packets with long headers are recognised by their version on any port. One that negotiates versions has none, and is looked for on HTTP's
-//! port. Short headers say nothing by which they could be told from other datagrams: they are shown of connections whose first packets
-//! were.
+//! port. Short headers say next to nothing: they are recognised by the identifier of a connection that is known, and between ends that have
+//! sent long ones; on HTTP's port it is said that they may be QUIC's.
 
 use exos_http3::ErrorCode;
 use exos_tls::observer::Side;
@@ -13,7 +13,7 @@ use super::decrypted::message_name;
 use super::ip::Upper;
 use super::line::Line;
 use super::part::Part;
-use crate::decrypt::quic::{Close, Datagram, Header, ShownPacket, Told};
+use crate::decrypt::quic::{Certainty, Close, Datagram, Header, ShownPacket, Told};
 
 /// Errors of TLS stand behind this (RFC 9001 §4.8).
 const CRYPTO_ERROR: u64 = 0x100;
@@ -30,7 +30,10 @@ impl Line<'_> {
             bytes: payload.bytes(),
             len: payload.len(),
         });
-        let mut separator = ": QUIC ";
+        let mut separator = match shown.certainty {
+            Certainty::Certain => ": QUIC ",
+            Certainty::Maybe => ": maybe QUIC ",
+        };
         for packet in &shown.packets {
             write!(self, "{separator}");
             self.quic_packet(packet);

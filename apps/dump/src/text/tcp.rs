@@ -13,17 +13,8 @@ use super::http;
 use super::ip::{Upper, right_checksum};
 use super::line::Line;
 use super::part::{Cut, Part, Printed};
+use crate::decrypt::Segment;
 use crate::limits::RESET_REASON_SHOWN;
-
-/// What the fixed header says.
-pub(super) struct Segment {
-    pub(super) src_port: u16,
-    pub(super) dst_port: u16,
-    pub(super) seq: SeqNumber,
-    pub(super) ack: SeqNumber,
-    pub(super) flags: TcpFlags,
-    header_len: usize,
-}
 
 impl Line<'_> {
     pub(super) fn tcp(&mut self, part: Part<'_>, upper: &Upper) -> Printed {
@@ -36,41 +27,47 @@ impl Line<'_> {
         self.endpoints(Some((src_port, dst_port)), upper);
         write!(self, ": ");
         part.slice(0, LEN)?;
+        let header_len = usize::from(part.u8(12)? >> 4) * 4;
+        let len = part.len();
+        if header_len < LEN {
+            let data = len.wrapping_sub(header_len);
+            write!(
+                self,
+                " tcp {data} [bad hdr length {header_len}, too short, < {LEN}]"
+            );
+            return Ok(());
+        }
+        let payload = part.from(header_len);
+        let (src, dst) = upper.addresses.both();
         let segment = Segment {
-            src_port,
-            dst_port,
+            from: (src, src_port),
+            to: (dst, dst_port),
             seq: SeqNumber(part.be32(4)?),
             ack: SeqNumber(part.be32(8)?),
             flags: TcpFlags(part.u8(13)?),
-            header_len: usize::from(part.u8(12)? >> 4) * 4,
+            data: payload.bytes(),
+            is_whole: payload.is_whole(),
         };
-        let len = part.len();
-        if segment.header_len < LEN {
-            let (data, header) = (len.wrapping_sub(segment.header_len), segment.header_len);
-            write!(
-                self,
-                " tcp {data} [bad hdr length {header}, too short, < {LEN}]"
-            );
-            return Ok(());
-        }
         write!(self, "Flags [{}]", flag_letters(segment.flags));
-        if segment.header_len > len {
-            write!(
-                self,
-                " [bad hdr length {}, too long, > {len}]",
-                segment.header_len
-            );
+        if header_len > len {
+            write!(self, " [bad hdr length {header_len}, too long, > {len}]");
             return Ok(());
         }
-        self.tcp_segment(part, &segment, upper)
+        self.tcp_segment(part, header_len, &segment, upper)
     }
 
-    fn tcp_segment(&mut self, part: Part<'_>, segment: &Segment, upper: &Upper) -> Printed {
-        let bases = self.tcp_bases(segment, upper);
+    fn tcp_segment(
+        &mut self,
+        part: Part<'_>,
+        header_len: usize,
+        segment: &Segment<'_>,
+        upper: &Upper,
+    ) -> Printed {
+        let bases = self.tcp_bases(segment);
         if self.style.verbosity > 0 && !upper.is_fragment && !upper.source_routed {
             self.tcp_checksum(part, upper)?;
         }
-        let payload = part.from(segment.header_len);
+        let payload = part.from(header_len);
         let flags = segment.flags;
         let moving = TcpFlags::SYN.union(TcpFlags::FIN).union(TcpFlags::RST);
         if self.style.verbosity > 1 || payload.len() > 0 || flags.intersects(moving) {
@@ -87,27 +84,27 @@ impl Line<'_> {
         if flags.contains(TcpFlags::URG) {
             write!(self, ", urg {}", part.be16(18)?);
         }
-        if segment.header_len > LEN {
+        if header_len > LEN {
             write!(self, ", options [");
-            let options = part.first(segment.header_len).from(LEN);
+            let options = part.first(header_len).from(LEN);
             self.tcp_options(options, bases)?;
             write!(self, "]");
         }
         write!(self, ", length {}", payload.len());
         self.tcp_payload(payload, segment);
-        self.decrypted(payload, segment, upper);
+        if !upper.is_fragment {
+            self.decrypted(segment);
+        }
         Ok(())
     }
 
     /// What sequence and acknowledgement number are shown relative to.
-    fn tcp_bases(&mut self, segment: &Segment, upper: &Upper) -> Bases {
+    fn tcp_bases(&mut self, segment: &Segment<'_>) -> Bases {
         if self.style.absolute_seq || !segment.flags.contains(TcpFlags::ACK) {
             return Bases::ABSOLUTE;
         }
-        let (src, dst) = upper.addresses.both();
-        let from = (src, segment.src_port);
-        let to = (dst, segment.dst_port);
         let is_new = segment.flags.contains(TcpFlags::SYN);
+        let (from, to) = (segment.from, segment.to);
         self.conversations
             .bases(from, to, is_new, segment.seq, segment.ack)
     }
@@ -237,7 +234,7 @@ impl Line<'_> {
         Ok(())
     }
 
-    fn tcp_payload(&mut self, payload: Part<'_>, segment: &Segment) {
+    fn tcp_payload(&mut self, payload: Part<'_>, segment: &Segment<'_>) {
         if payload.len() == 0 {
             return;
         }
@@ -255,7 +252,7 @@ impl Line<'_> {
             write!(self, "]");
             return;
         }
-        let is = |port| segment.src_port == port || segment.dst_port == port;
+        let is = |port| segment.from.1 == port || segment.to.1 == port;
         if http::PORTS.into_iter().any(is) {
             self.http(payload);
         } else {

@@ -3,7 +3,7 @@
 use exos_wire::protocol;
 use exos_wire::udp::LEN;
 
-use super::ip::{Upper, right_checksum};
+use super::ip::Upper;
 use super::line::Line;
 use super::part::{Part, Printed};
 
@@ -40,26 +40,14 @@ impl Line<'_> {
         // As tcpdump: over IPv4, where it is not obligatory, only with -vv.
         let wanted = self.style.verbosity > u8::from(upper.addresses.is_v4());
         if wanted && !upper.is_fragment && !upper.source_routed {
-            self.udp_checksum(datagram, field, upper);
+            // RFC 768 leaves it to the sender, RFC 8200 §8.1 does not.
+            if field == 0 && upper.addresses.is_v4() {
+                write!(self, "[no cksum] ");
+            } else {
+                self.checksum("udp", protocol::UDP, (datagram, field), upper);
+            }
         }
         self.udp_payload(datagram.from(LEN), (src, dst), upper)
-    }
-
-    fn udp_checksum(&mut self, datagram: Part<'_>, field: u16, upper: &Upper) {
-        // RFC 768 leaves it to the sender, RFC 8200 §8.1 does not.
-        if field == 0 && upper.addresses.is_v4() {
-            write!(self, "[no cksum] ");
-            return;
-        }
-        let Some(sum) = upper.addresses.sum(protocol::UDP, datagram) else {
-            return;
-        };
-        if sum.is_intact() {
-            write!(self, "[udp sum ok] ");
-        } else {
-            let right = right_checksum(sum, field);
-            write!(self, "[bad udp cksum {field:#06x} -> {right:#06x}!] ");
-        }
     }
 
     fn udp_payload(&mut self, payload: Part<'_>, ports: (u16, u16), upper: &Upper) -> Printed {

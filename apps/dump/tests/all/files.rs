@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use common::{Captured, Random, have, packets, pcap};
 use exos_dump::file::pcapng::{Interface, Writer};
-use exos_dump::file::{CaptureReader, FileError};
+use exos_dump::file::{CaptureReader, FileError, Item};
 use exos_dump::text::{Printer, Style};
 use exos_dump::{Direction, Origin, Packet, Verdict};
 
@@ -88,8 +88,9 @@ fn read(file: &[u8]) -> (Vec<Known>, Result<u64, FileError>) {
         Err(error) => return (all, Err(error)),
     };
     loop {
-        match reader.next_packet() {
-            Ok(Some(packet)) => all.push(Known {
+        match reader.next_item() {
+            Ok(Some(Item::Secrets(_))) => {}
+            Ok(Some(Item::Packet(packet))) => all.push(Known {
                 time_ns: packet.time_ns,
                 bytes: packet.bytes.to_vec(),
                 len: packet.len,

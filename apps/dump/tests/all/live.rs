@@ -11,7 +11,7 @@ use std::path::Path;
 use std::thread::JoinHandle;
 
 use clap::Parser as _;
-use exos_dump::file::CaptureReader;
+use exos_dump::file::{CaptureReader, Item};
 use exos_dump::{Direction, DumpArgs, run};
 use exos_filter::ebpf::{Assembler, Condition, Helper, Reg};
 use exos_filter::gate::{Counter, TapRecord, Verdict};
@@ -202,7 +202,7 @@ fn holds_three_packets(file: &Path) {
     let content = std::fs::read(file).expect("a file");
     let mut reader = CaptureReader::new(&content[..]).expect("a capture");
     let mut seen = Vec::new();
-    while let Some(packet) = reader.next_packet().expect("whole") {
+    while let Some(Item::Packet(packet)) = reader.next_item().expect("whole") {
         assert_eq!((packet.bytes.len(), packet.len), (FRAME_LEN, 1500));
         assert_eq!(packet.origin.interface.as_deref(), Some("eth7"));
         // The wall clock's, not the monotonic one's.

@@ -1,6 +1,6 @@
 //! QUIC that others forge, lose, and send in another order: what a connection shows stays what its ends have said, and memory is bounded.
 
-use exos_dump::limits::HELD_BYTES_MAX;
+use exos_dump::limits::{HELD_BYTES_MAX, QUIC_EARLY_HELD_MAX};
 use exos_dump::text::{Printer, Style};
 use exos_testing::heap;
 
@@ -93,7 +93,11 @@ impl Capture {
 
     /// What the client sends with its keys.
     fn client(&mut self, number: u32, frames: &[u8]) -> String {
-        self.show(OUT, &short(3, &IDS[1], number, frames))
+        self.client_to(&IDS[1], number, frames)
+    }
+
+    fn client_to(&mut self, id: &[u8], number: u32, frames: &[u8]) -> String {
+        self.show(OUT, &short(3, id, number, frames))
     }
 
     /// What the server does.
@@ -472,6 +476,141 @@ fn connections_that_were_begun_before_are_told() {
     capture.expect_request(0, "/x");
 }
 
+/// What others send to HTTP's port: STUN and TURN, DTLS, RTP, WireGuard, OpenVPN, and what contradicts itself (RFC 8999, RFC 9443 §3).
+#[test]
+fn other_protocols_are_not_called_quic() {
+    let filled = |begin: &[u8]| [begin, &[0x5a; 60]].concat();
+    let others = [
+        filled(b"\x00\x01\x00\x3c\x21\x12\xa4\x42"),
+        filled(&[0x40, 0, 0, 60]),
+        filled(&[0x4f, 0xff, 0, 57]), // 57 bytes, padded.
+        filled(b"\x16\xfe\xfd\0\0\0\0\0\0"),
+        filled(b"\x2e\0\x01\0\x28"),
+        filled(b"\x80\x60\x12\x34"),
+        filled(&[1, 0, 0, 0]),
+        filled(&[4, 0, 0, 0]),
+        filled(&[0x38; 9]),
+        [&[0; 8][..], &[0x40; 60]].concat(),
+        vec![SHORT; 20],
+        // Long headers: of no version that is known, with an identifier and a packet that are too long; and lists of versions that are none.
+        filled(b"\xc3\0\0\0\x09\x04abcd"),
+        filled(b"\xc3\0\0\0\x01\x15"),
+        filled(b"\xe3\0\0\0\x01\x04abcd\0\x7f\xff"),
+        b"\x80\0\0\0\0\x04abcd\x04efgh".to_vec(),
+        b"\x80\0\0\0\0\x04abcd\x04efgh\0\0\0\x01\0\0".to_vec(),
+    ];
+    let mut capture = Capture::new();
+    for (port, other) in (2000..).zip(&others) {
+        for path in [((ENDS[0].0, port), ENDS[1]), (ENDS[1], (ENDS[0].0, port))] {
+            let said = capture.show(path, other);
+            assert!(!said.contains("QUIC"), "{other:?}: {said}");
+        }
+    }
+    // OpenVPN's data has the bits of a short header: what has gone before says that it is none.
+    let data = filled(&[0x48, 0, 0, 1]);
+    for (port, begin) in [(3000, Some(&others[8])), (3001, None)] {
+        let path = ((ENDS[0].0, port), ENDS[1]);
+        if let Some(begin) = begin {
+            capture.show((path.1, path.0), begin);
+        }
+        let said = capture.show(path, &data);
+        assert_eq!(
+            said.contains(": maybe QUIC 1-RTT"),
+            begin.is_none(),
+            "{said}"
+        );
+    }
+}
+
+/// The capture has begun later than the connection: a short header alone is not enough.
+#[test]
+fn it_is_said_how_certain_it_is() {
+    let later = short(3, &IDS[1], 0, &[1]);
+    let head = long_head(0xe0, &IDS[1], &IDS[0], 21);
+    let handshake = Keys::new(&[1; 32]).seal(&head, 0, &[1; 21]);
+    let mut capture = Capture::new();
+    let why = " [not decrypted: begun before the capture]";
+    for (packet, said) in [
+        (&later, format!(": maybe QUIC 1-RTT{why}")),
+        (&later, ": maybe QUIC 1-RTT".to_owned()),
+        (&handshake, ": QUIC Handshake v1".to_owned()),
+        (&later, ": QUIC 1-RTT".to_owned()),
+    ] {
+        let shown = capture.show(OUT, packet);
+        assert!(shown.ends_with(&said), "{shown}: {said}");
+    }
+    // Of one of which the first packet was captured, to an identifier that was not.
+    let mut capture = Capture::begun();
+    let said = capture.client_to(b"unknown!", 0, &[1]);
+    let why = " [not decrypted: its connection ID is not known]";
+    assert!(said.ends_with(&format!(": QUIC 1-RTT{why}")), "{said}");
+    capture.expect_request(0, "/x");
+}
+
+/// 0-RTT packets that were captured before the Initial packet of their client.
+#[test]
+fn early_data_before_the_first_packet_waits() {
+    let keys = Keys::initial(&FIRST_ID, false);
+    let frames = request(0, "/early");
+    let head = long_head(0xd0, &FIRST_ID, &IDS[0], frames.len());
+    let early = Keys::new(&[0; 32]).seal(&head, 0, &frames);
+    let hello = &hello(false)[4..];
+    let part = |number, at: usize, end: usize| {
+        let frames = crypto(at, &hello[at..end]);
+        initial(&keys, (&FIRST_ID, &IDS[0]), number, &frames)
+    };
+    let [whole, first, second] = [
+        part(0, 0, hello.len()),
+        part(0, 0, 20),
+        part(1, 20, hello.len()),
+    ];
+    let late = "late from the client 0-RTT v1 #0 {STREAM 0 0:";
+    for datagrams in [
+        vec![early.clone(), whole.clone()],
+        vec![early.clone(), first, second],
+        vec![[&early[..], &whole].concat()],
+    ] {
+        let mut capture = Capture::new();
+        let mut said = String::new();
+        for datagram in &datagrams {
+            assert!(!said.contains(late), "{said}");
+            said = capture.show(OUT, datagram);
+            let waits = "QUIC 0-RTT v1 [its Initial packet has not come]";
+            assert_eq!(said.contains(waits), datagram.starts_with(&early), "{said}");
+        }
+        assert!(said.contains("TLS ClientHello"), "{said}");
+        assert!(said.contains(late), "{said}");
+        assert!(said.contains("HTTP/3 HEADERS GET /early"), "{said}");
+        capture.begin(OUT, *b"another1", [*b"client_2", *b"server_2"]);
+    }
+    // Of somebody else, to the same identifier.
+    let mut capture = Capture::new();
+    capture.show((OTHER, ENDS[1]), &early);
+    let said = capture.show(OUT, &whole);
+    assert!(
+        said.contains("ClientHello") && !said.contains("late"),
+        "{said}"
+    );
+}
+
+/// Early packets of connections that never begin: others that do still find theirs.
+#[test]
+fn early_data_that_waits_is_bounded() {
+    let packets = |capture: &mut Capture, nth: usize| {
+        let first = (nth as u64).to_be_bytes();
+        let head = long_head(0xd0, &first, b"", 1100);
+        let packet = Keys::new(&[0; 32]).seal(&head, 0, &[1; 1100]);
+        assert!(capture.show(OUT, &packet).contains("has not come"));
+        if nth.is_multiple_of(1000) {
+            let keys = Keys::initial(&first, false);
+            let said = capture.show(OUT, &initial(&keys, (&first, b""), 0, &hello(false)));
+            assert!(said.contains("late from the client 0-RTT"), "{said}");
+        }
+    };
+    let held = held(packets, 5_000);
+    assert!(held < 2 * QUIC_EARLY_HELD_MAX, "{held}");
+}
+
 /// What a client has sent before the server was heard, it sends again where the server has refused that (RFC 9001 §4.6.2).
 #[test]
 fn early_data_that_is_refused_comes_again() {
@@ -555,6 +694,35 @@ fn parts_of_handshakes_behind_gaps_are_bounded() {
     };
     let held = held(packets, 5 * 2_000);
     assert!(held < HELD_BYTES_MAX, "{held}");
+}
+
+/// Both ends of each connection fill QPACK's table with the most entries, and some empty it: that gives no places back.
+#[test]
+fn tables_of_field_compression_are_bounded() {
+    let size = b"\x02\x3f\xe1\xff\x03"; // The stream's type, and 65,536 bytes.
+    let filled = [&size[..], &b"\x41a\0".repeat(65_536 / 33)].concat();
+    let emptied = [&filled[..], b"\x20"].concat();
+    for encoder in [filled, emptied] {
+        let mut forgotten = 0;
+        let packets = |capture: &mut Capture, nth: usize| {
+            let id = |letter| [&[letter; 6][..], &(nth as u16).to_be_bytes()].concat();
+            let [first, client, server] = [b'f', b'c', b's'].map(id);
+            let ids = [&client, &server].map(|id| id[..].try_into().expect("8 bytes"));
+            let path = ((ENDS[0].0, 10_000 + nth as u16), ENDS[1]);
+            capture.begin(path, first[..].try_into().expect("8 bytes"), ids);
+            for (stream_id, secret, id, path) in
+                [(2, 3, &server, path), (3, 4, &client, (path.1, path.0))]
+            {
+                let said =
+                    capture.show(path, &short(secret, id, 0, &stream(stream_id, 0, &encoder)));
+                assert!(said.contains("HTTP/3 QPACK encoder"), "{said}");
+            }
+            forgotten = capture.0.forgotten_connections();
+        };
+        let held = held(packets, 500);
+        assert!(held < HELD_BYTES_MAX, "{held}");
+        assert!(forgotten > 0, "it is said");
+    }
 }
 
 /// Packets of one byte wait for no key, and an identifier of no bytes begins nothing (RFC 9000 §7.2).

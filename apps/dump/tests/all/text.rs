@@ -177,6 +177,30 @@ fn hellos_are_shown() {
     );
 }
 
+/// First packets that are not all there begin no connections: none is said to have been forgotten.
+#[test]
+fn packets_of_quic_that_are_cut_are_said_to_be() {
+    let mut printer = Printer::default();
+    printer.add_keys(b"");
+    let mut whole = udp((50000, 8443), &sample("quic-initial"));
+    let id_at = 14 + 20 + 8 + 6;
+    for nth in 0..17_000_u64 {
+        whole[id_at..][..8].copy_from_slice(&nth.to_be_bytes());
+        let cut = Packet {
+            time_ns: 0,
+            bytes: &whole[..100],
+            len: whole.len(),
+            origin: Origin::default(),
+        };
+        let mut out = String::new();
+        printer.print(&cut, &mut out);
+        let why = " [not decrypted: the capture has cut packets]";
+        assert!(out.contains(": QUIC Initial v1"), "{out}");
+        assert_eq!(out.ends_with(why), nth == 0, "{out}");
+    }
+    assert_eq!(printer.forgotten_connections(), 0);
+}
+
 #[test]
 fn packets_of_quic_are_shown() {
     for (name, ports, wanted) in [

@@ -1,26 +1,12 @@
 //! What the page shows of figures beside their tables: bars where several ways are compared at several lengths, and the paper's
 //! Figure 5, round trips over the programs that want the server's core.
 
-use crate::experiment::figure::Figure;
-use crate::report::figure::{Figure as Chart, group};
+use crate::experiment::comparison::{ALONE, Comparison};
+use crate::experiment::figure::{Figure, find};
+use crate::report::figure::Figure as Chart;
 use crate::report::median;
 use exos_program::figure::{Marks, Point, Points, over_values};
 
-/// Bars of figures whose names differ in the group, in the series and in what a chart of its own is drawn for.
-struct Comparison {
-    title: &'static str,
-    note: &'static str,
-    label: &'static str,
-    /// Names of figures: `KIND`, `GROUP` and `SERIES` stand for the words of those.
-    names: &'static str,
-    /// Titles, and words.
-    kinds: &'static [[&'static str; 2]],
-    groups: &'static [[&'static str; 2]],
-    /// As the legend and the names have them.
-    series: &'static [&'static str],
-}
-
-const ALONE: &[[&str; 2]] = &[["", ""]];
 /// Each on an axis of its own: on a machine that has much else to do they differ by a thousand.
 const TIMES: &[[&str; 2]] = &[["Median", ""], ["99th percentile", "/p99"]];
 const SERVERS: &[&str] = &[
@@ -179,36 +165,8 @@ const CACHES: &[&str] = &["handler", "handler-daemon", "stack", "memcached"];
 
 /// The charts of a group's section.
 pub(super) fn of(title: &str, figures: &[Figure]) -> Vec<Chart> {
-    let comparisons = COMPARISONS.iter().filter(|(group, _)| *group == title);
-    let bars = comparisons.filter_map(|(_, comparison)| comparison.drawn(figures));
+    let bars = Comparison::drawn_of(&COMPARISONS, title, figures);
     bars.chain(crowd(title, figures)).collect()
-}
-
-impl Comparison {
-    /// Nothing where none of its figures was measured; kinds and groups without figures are left out.
-    fn drawn(&self, figures: &[Figure]) -> Option<Chart> {
-        let value = |kind: &str, group: &str, series: &str| {
-            let name = self.names.replace("KIND", kind).replace("GROUP", group);
-            find(figures, &name.replace("SERIES", series)).map(|figure| figure.value)
-        };
-        let measured = |(kind, group): &(&[&str; 2], &[&str; 2])| {
-            let mut series = self.series.iter();
-            series.any(|series| value(kind[1], group[1], series).is_some())
-        };
-        let of_kind = |kind| self.groups.iter().map(move |group| (kind, group));
-        let cases = self.kinds.iter().flat_map(of_kind).filter(measured);
-        Chart::bars(
-            (self.title, self.note),
-            (self.label, None),
-            self.series,
-            cases,
-            |(kind, _)| kind[0].to_owned(),
-            |(kind, at)| {
-                let bar = |series: &str| value(kind[1], at[1], series).map(|v| (v, v));
-                group(at[0].to_owned(), self.series, bar, None)
-            },
-        )
-    }
 }
 
 /// Figure 5: each way's mean round trip by the number of programs beside it.
@@ -264,10 +222,6 @@ fn beside(way: &str, figures: &[Figure]) -> Vec<Point> {
     points.into_iter().map(point).collect()
 }
 
-fn find<'f>(figures: &'f [Figure], name: &str) -> Option<&'f Figure> {
-    figures.iter().find(|figure| figure.name == name)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -290,18 +244,5 @@ mod tests {
             panic!("Figure 5 alone");
         };
         assert_eq!(chart.html().matches("<circle").count(), 3);
-    }
-
-    #[test]
-    fn groups_that_were_measured_have_bars() {
-        let mut figures = Figures::default();
-        figures.add("get/tcp/handler", "req/s", 2000.0);
-        figures.add("get/tcp/memcached", "req/s", 1000.0);
-        let [chart] = &of("get", &figures.into_vec())[..] else {
-            panic!("rates alone");
-        };
-        let html = chart.html();
-        assert_eq!(html.matches("<rect").count(), 2);
-        assert!(html.contains("50 connections") && !html.contains("64 under way"));
     }
 }

@@ -46,14 +46,13 @@ pub(crate) use receive::{Flooding, Receiving};
 pub(crate) use server::Counters;
 
 use crate::experiment::cells::{in_rounds, some_cells};
-use crate::experiment::figure::{Figure, Figures, goals_met, sections};
-use crate::report::{self, Document, Environment, Results};
+use crate::experiment::figure::Figures;
+pub use crate::experiment::figure::Report;
+use crate::report::{self, Environment};
 use crate::stage::LabStage;
 use crate::stage::args::CommonArgs;
 use exos_host::Result;
 use get::Transport;
-use schemars::JsonSchema;
-use serde::Serialize;
 use session::Session;
 use std::fmt;
 use std::process::ExitCode;
@@ -171,34 +170,6 @@ pub fn run(args: &AshArgs) -> Result<ExitCode> {
     report::tell(&args.common, names, || measure(args))
 }
 
-/// Everything that a session measured.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Report {
-    /// Where and how it measured.
-    #[serde(flatten)]
-    pub environment: Environment,
-    /// Everything that was measured.
-    pub figures: Vec<Figure>,
-}
-
-impl Results for Report {
-    fn document(&self) -> Document {
-        Document {
-            command: "exos bench ash",
-            title: "Handlers in the kernel",
-            lines: vec![self.environment.line(), goals_met(&self.figures)],
-            sections: sections(&self.figures)
-                .into_iter()
-                .map(|section| {
-                    let charts = charts::of(&section.title, &self.figures);
-                    section.with_figures(charts)
-                })
-                .collect(),
-            remarks: self.environment.remarks(),
-        }
-    }
-}
-
 /// Measures as asked: everything once before the first is repeated.
 pub fn measure(args: &AshArgs) -> Result<Report> {
     let cells = some_cells(cells(args))?;
@@ -213,5 +184,7 @@ pub fn measure(args: &AshArgs) -> Result<Report> {
     Ok(Report {
         environment: Environment::of(&session, session.seconds)?,
         figures,
+        about: ("exos bench ash", "Handlers in the kernel"),
+        charts: charts::of,
     })
 }

@@ -100,6 +100,7 @@ fn start_wrk(web: &WebStage, network: &Network, cell: Cell, to: Contender) -> Re
         connection: cell.connection,
         at: to.address(),
         size: cell.size,
+        log: None,
         resuming: None,
         carried: Carried::Http1,
     };

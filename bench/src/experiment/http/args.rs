@@ -4,6 +4,7 @@ use crate::stage::args::{all, shown_as_on_the_command_line};
 use crate::stage::request::Size;
 use crate::stage::web::{Server, WebArgs, WireArgs};
 use exos_lab::WireKind;
+use exos_program::units::parse_size;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -21,7 +22,11 @@ pub enum Group {
     Latency,
     /// Fast clients next to many slow ones, and what the slow ones cost
     Readers,
-    /// Many connections over long round trips: the rate, and what memory each takes, by exos serve and nginx
+    /// Requests of a log for half, once and four times as many bytes of documents as each server may use of the memory, by exos serve, nginx
+    /// and h2o
+    Log,
+    /// Many connections over long round trips, for one document and for those of a log, with as much memory: the rate, and what memory each takes,
+    /// by exos serve and nginx
     Wide,
     /// exos serve on two cores compared with one: what a request costs on each, and packets that arrive at the wrong
     /// core
@@ -66,7 +71,7 @@ pub struct HttpArgs {
     #[command(flatten)]
     pub web: WebArgs,
     /// Groups to measure, separated by commas
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Group::Documents, Group::Specialisations, Group::Latency, Group::Readers, Group::Wide, Group::Cores, Group::Fastcgi, Group::Tls, Group::Http2, Group::Http3, Group::Proxy])]
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Group::Documents, Group::Specialisations, Group::Latency, Group::Readers, Group::Log, Group::Wide, Group::Cores, Group::Fastcgi, Group::Tls, Group::Http2, Group::Http3, Group::Proxy])]
     pub groups: Vec<Group>,
     /// Servers to measure, in this order, separated by commas; skips those not installed
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = all::<Server>())]
@@ -87,6 +92,9 @@ pub struct HttpArgs {
     /// Connections of the group wide
     #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..=READERS_MAX))]
     pub wide_connections: u32,
+    /// Memory that each server may use in the groups log and wide, including the pages of files that the kernel keeps for it; from 64M to 64G
+    #[arg(long, value_name = "SIZE", default_value = "128M", value_parser = memory)]
+    pub memory: u64,
     /// Kinds of wire, separated by commas
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [WireKind::Plain, WireKind::Offload])]
     pub wire: Vec<WireKind>,
@@ -97,6 +105,15 @@ pub struct HttpArgs {
 
 /// Most slow readers: a server of the kernel's has a descriptor for each.
 const READERS_MAX: i64 = 8000;
+
+/// Of a server.
+fn memory(text: &str) -> std::result::Result<u64, String> {
+    let bytes = parse_size(text)?;
+    match (64 << 20..=64 << 30).contains(&bytes) {
+        true => Ok(bytes),
+        false => Err("it must be from 64M to 64G".into()),
+    }
+}
 
 impl std::ops::Deref for HttpArgs {
     type Target = WebArgs;

@@ -6,7 +6,8 @@
 //! | `latency` | how long requests take at half of nginx's highest rate |
 //! | `specialisations` | what each specialisation is worth: the paper's Table 2 |
 //! | `readers` | fast readers beside many slow ones: what is left to them, and what memory a slow one takes |
-//! | `wide` | many connections over long round trips: the rate, and what memory each takes |
+//! | `log` | requests of a log for more documents than fit into memory, which is bounded |
+//! | `wide` | many connections over long round trips, with bounded memory: the rate, and what memory each takes |
 //! | `cores` | `exos serve` on two cores against one: what a request costs each of them |
 //! | `fastcgi` | pages that a FastCGI application makes, behind `exos serve` and behind nginx |
 //! | `tls` | documents over TLS: full and resumed handshakes, and standing connections |
@@ -27,33 +28,31 @@
 //! and `args` and `session` are what all of them are given.
 
 mod args;
+mod bounded;
+mod carriers;
 mod cores;
 mod documents;
 mod fastcgi;
-mod http2;
-mod http3;
 mod latency;
 mod load;
+mod log;
 mod proxy;
 mod readers;
 mod session;
 mod specialisations;
-mod tls;
-mod wide;
 
+pub use crate::experiment::asked::{Carrier, Kind};
 pub use args::{Client, Group, HttpArgs};
+pub use bounded::{Bounded, BoundedOutcome, BoundedRun};
+pub use carriers::{CarrierOutcome, CarrierResults, CarrierRun, Loader};
 pub use cores::{CoresOutcome, CoresResults, CoresRun};
 pub use documents::{Documents, Limit};
 pub use fastcgi::{Fastcgi, FastcgiOutcome, FastcgiRun};
-pub use http2::{Carrier, Http2, Http2Outcome, Http2Run, Loader};
-pub use http3::Http3;
 pub use latency::{Latency, LatencyOutcome};
 pub use load::{CoreUse, Loaded, Outcome, Run};
 pub use proxy::Proxying;
 pub use readers::{Readers, ReadersOutcome, ReadersRun};
 pub use specialisations::{Specialised, Worth};
-pub use tls::{Kind, Tls, TlsOutcome, TlsRun};
-pub use wide::{Wide, WideOutcome, WideRun};
 
 use session::Session;
 
@@ -65,18 +64,24 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::process::ExitCode;
 
+/// Groups that are measured alike.
+const BOUNDED: [Group; 2] = [Group::Log, Group::Wide];
+const CARRIERS: [Group; 3] = [Group::Tls, Group::Http2, Group::Http3];
+
 /// The names of all cells that were asked for.
 fn names(args: &HttpArgs) -> Vec<String> {
     let mut names = documents::names(args);
     names.extend(specialisations::cells(args).iter().map(ToString::to_string));
     names.extend(latency::cells(args).iter().map(ToString::to_string));
     names.extend(readers::cells(args).iter().map(ToString::to_string));
-    names.extend(wide::cells(args).iter().map(ToString::to_string));
+    for group in BOUNDED {
+        names.extend(bounded::cells(args, group).iter().map(ToString::to_string));
+    }
     names.extend(cores::cells(args).iter().map(ToString::to_string));
     names.extend(fastcgi::cells(args).iter().map(ToString::to_string));
-    names.extend(tls::cells(args).iter().map(ToString::to_string));
-    names.extend(http2::cells(args).iter().map(ToString::to_string));
-    names.extend(http3::cells(args).iter().map(ToString::to_string));
+    for group in CARRIERS {
+        names.extend(carriers::cells(args, group).iter().map(ToString::to_string));
+    }
     names.extend(proxy::cells(args).iter().map(ToString::to_string));
     names
 }
@@ -89,7 +94,7 @@ pub fn run(args: &HttpArgs) -> Result<ExitCode> {
 /// Everything that a session measured: medians for people, all of it for programs.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Report {
-    /// The schema's name: `exos.bench.http/7`.
+    /// The schema's name: `exos.bench.http/8`.
     pub schema: &'static str,
     /// Where and how it measured.
     #[serde(flatten)]
@@ -106,8 +111,10 @@ pub struct Report {
     pub latency: Vec<Latency>,
     /// Fast readers beside slow ones, for each number of slow ones.
     pub readers: Vec<Readers>,
-    /// Answers over long round trips, for each of these.
-    pub wide: Vec<Wide>,
+    /// Requests of a log for more documents than fit into memory, for each size of these.
+    pub log: Vec<Bounded>,
+    /// Answers over long round trips, for each of these, of one document and of those of a log.
+    pub wide: Vec<Bounded>,
     /// What each specialisation is worth, for each client, wire, kind of connection and size.
     pub specialisations: Vec<Specialised>,
     /// The server on two cores against one, for each client and kind of connection.
@@ -115,11 +122,11 @@ pub struct Report {
     /// Pages that a FastCGI application makes, for each application, kind of connection and size.
     pub fastcgi: Vec<Fastcgi>,
     /// Documents over TLS, for each kind of handshake and size.
-    pub tls: Vec<Tls>,
+    pub tls: Vec<CarrierResults>,
     /// Documents over HTTP/2, for each client and carrier.
-    pub http2: Vec<Http2>,
+    pub http2: Vec<CarrierResults>,
     /// Documents over HTTP/3, for each size.
-    pub http3: Vec<Http3>,
+    pub http3: Vec<CarrierResults>,
     /// Requests that are passed on to an upstream, for each carrier, kind of connection and size.
     pub proxy: Vec<Proxying>,
 }
@@ -132,16 +139,25 @@ impl Results for Report {
             specialisations::section(&self.specialisations),
             latency::section(&self.latency, &self.setting.series()),
             Section::of("Slow readers", readers::NOTE, &self.readers),
-            Section::of("Long round trips", wide::NOTE, &self.wide),
+            bounded::section(Group::Log, &self.log),
+            bounded::section(Group::Wide, &self.wide),
             Section::of("Two cores against one", cores::NOTE, &self.cores),
             Section::of(
                 "Pages of FastCGI applications",
                 fastcgi::NOTE,
                 &self.fastcgi,
             ),
-            Section::of("Documents over TLS", tls::NOTE, &self.tls),
-            Section::of("Documents over HTTP/2", http2::NOTE, &self.http2),
-            Section::of("Documents over HTTP/3", http3::NOTE, &self.http3),
+            Section::of("Documents over TLS", carriers::note(Group::Tls), &self.tls),
+            Section::of(
+                "Documents over HTTP/2",
+                carriers::note(Group::Http2),
+                &self.http2,
+            ),
+            Section::of(
+                "Documents over HTTP/3",
+                carriers::note(Group::Http3),
+                &self.http3,
+            ),
             Section::of("Requests that are passed on", proxy::NOTE, &self.proxy),
         ];
         let versions = Named::lines(&self.setting.servers);
@@ -160,12 +176,10 @@ pub fn measure(args: &HttpArgs) -> Result<Report> {
             latency::DOCUMENT,
             readers::FAST,
             readers::SLOW,
-            wide::DOCUMENT,
+            bounded::DOCUMENT,
         ],
         fastcgi::sizes(),
-        tls::sizes(),
-        http2::sizes(),
-        http3::sizes(),
+        carriers::sizes(),
         proxy::sizes(),
     ];
     let web = WebStage::new(args, &sizes.concat())?.with_wire(args.wire_args);
@@ -183,20 +197,22 @@ pub fn measure(args: &HttpArgs) -> Result<Report> {
         all: servers.clone().collect(),
         servers: servers.filter(|server| server.serves_files()).collect(),
         applications,
+        memory: bounded::memory(args, |note| web.note(note)),
         web,
     };
     let (documents, limits) = documents::measure(session)?;
     Ok(Report {
-        schema: "exos.bench.http/7",
+        schema: "exos.bench.http/8",
         specialisations: specialisations::measure(session)?,
         latency: latency::measure(session)?,
         readers: readers::measure(session)?,
-        wide: wide::measure(session)?,
+        log: bounded::measure(session, Group::Log)?,
+        wide: bounded::measure(session, Group::Wide)?,
         cores: cores::measure(session)?,
         fastcgi: fastcgi::measure(session)?,
-        tls: tls::measure(session)?,
-        http2: http2::measure(session)?,
-        http3: http3::measure(session)?,
+        tls: carriers::measure(session, Group::Tls)?,
+        http2: carriers::measure(session, Group::Http2)?,
+        http3: carriers::measure(session, Group::Http3)?,
         proxy: proxy::measure(session)?,
         // What was noted meanwhile is known now.
         setting: Setting {

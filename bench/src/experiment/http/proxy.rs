@@ -6,9 +6,9 @@
 
 use super::args::{Group, HttpArgs, PEER};
 use super::fastcgi::{FastcgiOutcome, FastcgiRun, check_reuse};
-use super::http2::Carrier;
 use super::load::busy_us;
 use super::session::Session;
+use crate::experiment::asked::Carrier;
 use crate::report::{Ratio, case};
 use crate::stage::cpu;
 use crate::stage::process::find_program;

@@ -1,12 +1,12 @@
 //! Medians, ratios and tables of made-up runs.
 
+use super::bounded::Cell as BoundedCell;
+use super::carriers::tests::{handshakes, streams, streams_of_http3};
 use super::cores::tests::cores;
 use super::fastcgi::tests::pages;
-use super::http2::tests::streams;
 use super::latency::Cell;
 use super::load::{Alone, Load};
 use super::specialisations::tests::specialised;
-use super::tls::tests::handshakes;
 use super::*;
 use crate::report::tests::{assert_has_rows, assert_page};
 use crate::report::{Contender as _, Ratio, limited_by, setting_of_tests as setting};
@@ -205,18 +205,29 @@ fn report() -> Report {
         readers_left: 64,
         errors: 0,
     };
-    let wide = |per_sec| WideRun {
-        per_sec,
-        p50_ms: 301.0,
-        process_bytes_per_connection: 1000.0,
-        kernel_bytes_per_connection: 0.0,
-        resent_per_answer: 0.25,
-        errors: 0,
+    let bounded = |cell, of_log: Option<u64>| {
+        let run = |per_sec| BoundedRun {
+            per_sec,
+            megabytes_per_sec: 100.0,
+            p50_ms: 301.0,
+            from_disk: of_log.map(|_| 0.125),
+            memory_bytes: Some(128e6),
+            process_bytes_per_connection: of_log.map_or(Some(1000.0), |_| None),
+            kernel_bytes_per_connection: 0.0,
+            resent_per_answer: 0.25,
+            errors: 0,
+        };
+        let results = [("exos", 6000.0), ("nginx", 3000.0)]
+            .map(|(server, per_sec)| BoundedOutcome::of(server.into(), vec![run(per_sec)]));
+        let mut bounded = Bounded::new(cell, 2000, Some(128 << 20), of_log, results.to_vec());
+        bounded.kept.insert("exos".into(), 0.75);
+        bounded
     };
-    let wide = [("exos", 6000.0), ("nginx", 3000.0)]
-        .map(|(server, per_sec)| WideOutcome::of(server.into(), vec![wide(per_sec)]));
-    let mut wide = Wide::new(super::wide::Cell(150), 2000, wide.to_vec());
-    wide.kept.insert("exos".into(), 0.75);
+    let wide = |is_log| BoundedCell::Wide {
+        round_trip_ms: 150,
+        is_log,
+    };
+    let of_log = Some(128 << 20);
     Report {
         schema: "exos.bench.http/2",
         setting: Setting {
@@ -238,13 +249,14 @@ fn report() -> Report {
             fast_readers: 32,
             results: vec![ReadersOutcome::of("exos".into(), vec![reader])],
         }],
-        wide: vec![wide],
+        log: vec![bounded(BoundedCell::Log(super::log::EQUAL), of_log)],
+        wide: vec![bounded(wide(false), None), bounded(wide(true), of_log)],
         specialisations: vec![specialised(Size::of_bytes(100))],
         cores: vec![cores()],
         fastcgi: vec![pages()],
         tls: vec![handshakes()],
         http2: vec![streams()],
-        http3: vec![super::http3::documents()],
+        http3: vec![streams_of_http3()],
         proxy: vec![super::proxy::tests::passed_on()],
     }
 }
@@ -262,13 +274,16 @@ fn the_tables_as_people_see_them() {
         "direct access, by sockets 2.00",
         "latency/new/1K exos 10 - 100 - - 0 5000 0.25",
         "readers/64 exos 1000 900 0.90 700 0 64 0",
-        "wide/150 exos 6000 301.0 1000 0 0.25 0 0.75 2.00",
+        "log/1 exos 6000 100.0 301.0 0.125 128 - 0 0.25 0 0.75 2.00",
+        "wide/150 exos 6000 100.0 301.0 - 128 1000 0 0.25 0 0.75 2.00",
+        "wide/150/log exos 6000 100.0 301.0 0.125 128 - 0 0.25 0 0.75 2.00",
+        "nginx 3000 100.0 301.0 0.125 128 - 0 0.25 0 1.00 -",
         "cores/packets/persistent/1K 1 200000 5.00 6.00 1.000 0.0000 0 -",
         "2 370370 2.70 6.00 1.100 0.0500 0 1.85 (1.67 to 2.00)",
         "fastcgi/php-fpm/wrk/persistent/100 exos 20000 5.0 50.0 20.0 20.0 5.0 30.0 0.40 100/50 server 100 300 0 2.00 2.67 -",
-        "tls/full/100 exos 20000 6.0 25.0 12.5 100/50 server 70 300 2 80.2 642 2.00 4.00",
-        "http2/h2load/plain/100 exos 100000 20.0 5.00 2.50 100/100 client 900 0 2.00 4.00",
-        "http3/exos/100 exos 100000 20.0 5.00 2.50 100/100 client 900 0 2.00 4.00",
+        "tls/full/100 exos 20000 6.0 25.00 12.50 100/50 server 70 300 80 2 80.2 642 2.00 4.00",
+        "http2/h2load/plain/100 exos 100000 20.0 5.00 2.50 100/100 client - - 900 0 - - 2.00 4.00",
+        "http3/exos/100 exos 100000 20.0 5.00 2.50 100/100 client - - 900 0 - - 2.00 4.00",
         "proxy/plain/persistent/100 exos 20000 5.0 50.0 20.0 20.0 5.0 30.0 0.40 100/50 server 100 300 0 2.00 - 2.67 -",
         "left out: h2o is not installed; install it: apt install h2o",
         "note: core 0 was 80 % busy <before>",
@@ -289,8 +304,9 @@ fn the_tables_as_people_see_them() {
 #[test]
 fn the_page_has_a_figure_for_each_kind_and_needs_nothing_else() {
     let html = report().html();
-    // One of documents and one of what they cost, of two sizes, and one of latency.
-    assert_page(&html, 3);
+    // One of documents and one of what they cost, of two sizes, and one of latency; one of a log, and two of round trips.
+    assert_page(&html, 6);
+    assert!(html.contains("1.0 x memory</text>") && html.contains("150 ms</text>"));
     assert!(html.contains("1 KB</text>") && html.contains("1 MB</text>"));
     assert!(
         html.contains("class=\"limit\""),

@@ -26,6 +26,8 @@ pub(super) struct Session<'a> {
     pub(super) servers: Vec<Server>,
     /// Applications that are there, with what each calls itself.
     pub(super) applications: Vec<(Application, String)>,
+    /// What servers may use of the memory, in groups that bound it; nothing where it cannot be bounded.
+    pub(super) memory: Option<u64>,
 }
 
 impl std::ops::Deref for Session<'_> {

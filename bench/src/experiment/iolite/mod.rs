@@ -16,6 +16,7 @@
 //! `policies` has no process and no time. `way` has the ways by which bytes go, `stream` sends messages as fast as it can, `round_trip` one at a time, `wakes` now and then,
 //! `tools` runs tools, and `session` has all of them run.
 
+mod charts;
 mod policies;
 mod round_trip;
 mod session;
@@ -29,11 +30,10 @@ pub(crate) use stream::{Consuming, Producing};
 pub(crate) use wakes::{Gathering, Trickling};
 
 use crate::experiment::cells::{in_rounds, some_cells};
-use crate::experiment::figure::{Figure, goals_met, sections};
-use crate::report::{self, Document, Environment, Results};
+pub use crate::experiment::figure::Report;
+use crate::report::{self, Environment};
 use crate::stage::args::CommonArgs;
 use exos_host::Result;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use session::Session;
 use std::fmt;
@@ -106,28 +106,6 @@ pub fn run(args: &IoliteArgs) -> Result<ExitCode> {
     report::tell(&args.common, names, || measure(args))
 }
 
-/// Everything that a session measured.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Report {
-    /// Where and how it measured.
-    #[serde(flatten)]
-    pub environment: Environment,
-    /// Everything that was measured.
-    pub figures: Vec<Figure>,
-}
-
-impl Results for Report {
-    fn document(&self) -> Document {
-        Document {
-            command: "exos bench iolite",
-            title: "Buffers that processes share",
-            lines: vec![self.environment.line(), goals_met(&self.figures)],
-            sections: sections(&self.figures),
-            remarks: self.environment.remarks(),
-        }
-    }
-}
-
 /// Measures as asked: everything once before the first is repeated.
 pub fn measure(args: &IoliteArgs) -> Result<Report> {
     let cells = some_cells(cells(args))?;
@@ -138,5 +116,7 @@ pub fn measure(args: &IoliteArgs) -> Result<Report> {
     Ok(Report {
         environment: Environment::of(&session.stage, session.seconds)?,
         figures,
+        about: ("exos bench iolite", "Buffers that processes share"),
+        charts: charts::of,
     })
 }

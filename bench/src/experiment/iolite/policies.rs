@@ -12,7 +12,7 @@ const DOCUMENTS: usize = 10_000;
 const REQUESTS: usize = 200_000;
 
 /// Of the documents' bytes memory has this part.
-pub(super) const PARTS: [u64; 3] = [20, 10, 4];
+pub(super) const PARTS: [u64; 5] = [40, 20, 10, 4, 2];
 
 /// The hits of each policy, and their ratios to LRU's, with memory for a part of the bytes.
 pub(super) fn measure(name: &str, seed: u64, part: u64, figures: &mut Figures) {

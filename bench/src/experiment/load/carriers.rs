@@ -1,8 +1,8 @@
 //! Generators over TLS and by HTTP/2: what one load showed, and what those of all generators did in a case.
 
-use super::cell::{Asked, Cell};
+use super::cell::Cell;
 use super::loaded::Loaded;
-use crate::experiment::http::{Carrier, Kind};
+use crate::experiment::asked::{Asked, Carrier, Kind};
 use crate::report::{Ratio, case, known_median, median, outcomes, sum, usual};
 use exos_host::{Error, Result};
 
@@ -20,9 +20,9 @@ case! {
         /// The size of the document in bytes.
         size_bytes: u64 = cell.size.bytes();
         /// Connections that were kept busy.
-        connections: u32 = cell.connections(of_others);
+        connections: u32 = cell.asked.connections(of_others);
         /// Requests under way on each.
-        streams: u32 = cell.asked.carried().streams().map_or(1, |(_, n)| n);
+        streams: u32 = cell.asked.streams(cell.size);
     } of {
         /// What each generator did.
         results: CarrierOutcome;
@@ -107,7 +107,7 @@ impl CarrierRun {
             Asked::Tls(Kind::Resumed) => resumed > 0 && beyond * 10 <= full + resumed,
             Asked::Tls(Kind::Full) => full > 0 && resumed * 10 <= full + resumed,
             Asked::Tls(Kind::Persistent) | Asked::Http2(Carrier::Tls) => full > 0,
-            Asked::Plain(_) | Asked::Http2(Carrier::Plain) => true,
+            Asked::Plain(_) | Asked::Http2(Carrier::Plain) | Asked::Http3 => true,
         };
         if is_right {
             return Ok(());

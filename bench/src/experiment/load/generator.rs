@@ -1,7 +1,7 @@
 //! The generators: where their programs are, and how each is told to load a server.
 
-use super::cell::{Asked, Cell};
-use crate::experiment::http::Kind;
+use super::cell::Cell;
+use crate::experiment::asked::{Asked, Kind};
 use crate::stage::process::{find_program, output_of};
 use crate::stage::request::Connection;
 use crate::stage::web::{WebStage, h2load, whole, wrk};
@@ -81,7 +81,9 @@ impl Generator {
             (Self::Ab, Asked::Tls(kind)) => kind != Kind::Resumed,
             (Self::H2load, Asked::Tls(kind)) => kind == Kind::Persistent,
             (Self::H2load, Asked::Http2(_)) => true,
-            (Self::Unmerged | Self::Httperf, _) | (Self::Wrk | Self::Ab, Asked::Http2(_)) => false,
+            (Self::Unmerged | Self::Httperf, _)
+            | (Self::Wrk | Self::Ab, Asked::Http2(_))
+            | (_, Asked::Http3) => false,
         }
     }
 

@@ -76,7 +76,7 @@ pub(super) fn load(
         Some(command) => command,
         None => after_a_try(web, lab, cell)?,
     };
-    let serving = web.serve(lab, cell.setup(), cell.size)?;
+    let serving = web.serve(lab, cell.asked.setup(cell.server), cell.size)?;
     let mut started = web.start(&generator.to_string(), command, web.cores[1])?;
     let watched = watch(web, &serving)?;
     if started.running.check().is_err() {

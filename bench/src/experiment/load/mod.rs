@@ -34,15 +34,15 @@ pub use cell::Group;
 pub use generator::Generator;
 pub use outcome::{CellResults, Outcome, Run};
 
+use crate::experiment::asked::{Asked, Carrier, Kind};
 use crate::experiment::cells::{compare, in_turn, measure_cells, outcomes_of, some_cells};
-use crate::experiment::http::{Carrier, Kind};
 use crate::report::{self, Document, Named, Results, Section, Setting};
 use crate::stage::args::all;
 use crate::stage::process::available as available_of;
 use crate::stage::request::Size;
 use crate::stage::web::{Server, WebArgs, WebStage, WireArgs};
 use crate::stage::web::{available, packet_limit};
-use cell::{Asked, Cell};
+use cell::Cell;
 use exos_host::{Error, Result};
 use exos_lab::{Guard, WireKind};
 use loaded::load;
@@ -122,7 +122,7 @@ impl LoadArgs {
         let asked: Vec<_> = groups.flat_map(|group| self.asked(group)).collect();
         let mut cells = Vec::new();
         for &server in &self.servers {
-            for (asked, sizes) in asked.iter().filter(|(asked, _)| asked.is_of(server)) {
+            for (asked, sizes) in &asked {
                 cells.extend(sizes.iter().map(|&size| Cell {
                     server,
                     asked: *asked,
@@ -130,7 +130,7 @@ impl LoadArgs {
                 }));
             }
         }
-        cells.retain(|cell| self.web.wants(&cell.to_string()));
+        cells.retain(|cell| cell.is_possible() && self.web.wants(&cell.to_string()));
         cells
     }
 

@@ -124,9 +124,9 @@ pub(super) fn section(cases: &[CellResults], series: &[&str]) -> Section {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::cell::Asked;
     use super::super::output::Reported;
     use super::*;
+    use crate::experiment::asked::Asked;
     use crate::stage::web::Server;
 
     pub(in crate::experiment::load) fn case() -> CellResults {

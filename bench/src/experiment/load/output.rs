@@ -164,8 +164,8 @@ fn parse_httperf(output: &str) -> Option<Reported> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::cell::Asked;
     use super::*;
+    use crate::experiment::asked::Asked;
 
     fn seen(requests: u64, seconds: f64, errors: u64, busy: Option<f64>) -> Option<Reported> {
         Some(Reported {

@@ -45,7 +45,13 @@ impl WebLoad {
     /// while it waits, or on the kernel's sockets.
     pub fn by_exos(&self, mut command: Command, has_stack: bool) -> Command {
         command.args(["load", "--quiet", "--json", "--expect-status", "200"]);
-        command.args(["--expect-length", &self.size.bytes().to_string()]);
+        match &self.log {
+            Some(log) => command
+                .arg("--as-fast-as-possible")
+                .arg("--replay")
+                .arg(log),
+            None => command.args(["--expect-length", &self.size.bytes().to_string()]),
+        };
         command.args(["--connections", &self.connections.to_string()]);
         let milliseconds = (1000.0 * self.seconds) as u64;
         command.args(["--duration", &format!("{milliseconds}ms")]);

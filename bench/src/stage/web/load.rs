@@ -2,9 +2,10 @@
 
 use crate::stage::request::{Connection, Size};
 use std::net::SocketAddrV4;
+use std::path::PathBuf;
 
 /// As many requests as go.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct WebLoad {
     /// Connections that are kept busy at once.
     pub connections: u32,
@@ -14,6 +15,8 @@ pub(crate) struct WebLoad {
     pub at: SocketAddrV4,
     /// What it is asked for.
     pub size: Size,
+    /// Or the requests of this log, in its order: by `exos load`.
+    pub log: Option<PathBuf>,
     /// Over TLS: the share of its handshakes that resume a session, 0 to 1.
     pub resuming: Option<f64>,
     /// What carries the requests.

@@ -34,7 +34,7 @@ pub(crate) use responder::Responder;
 pub(crate) use seen::Seen;
 pub use server::Server;
 pub(crate) use server::available;
-pub(crate) use setup::{Lent, NGINX_CONF, Serving, Setup};
+pub(crate) use setup::{DOCUMENTS, Lent, NGINX_CONF, Serving, Setup};
 pub(crate) use stage::WebStage;
 pub(crate) use under_load::{Used, until_answered};
 pub(crate) use upstream::haproxy_has;

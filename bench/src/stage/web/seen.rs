@@ -1,6 +1,6 @@
 //! What a client saw of one load, whichever it was.
 
-use super::exos_load::LoadReport;
+use super::exos_load::{Handshakes, LoadReport};
 use super::h2load::H2load;
 use super::wrk::Measured;
 use crate::stage::calls::Calls;
@@ -29,6 +29,8 @@ pub(crate) struct Seen {
     pub busy: Option<f64>,
     /// Of our client: its calls that handed frames over.
     pub calls: Option<Calls>,
+    /// Of `exos load`: those that it made.
+    pub handshakes: Handshakes,
 }
 
 impl Seen {
@@ -66,6 +68,7 @@ impl From<&LoadReport> for Seen {
             mean_us: Some(report.time_us("total", "mean")),
             errors: Errors::of_any_kind(report.errors()),
             busy: Some(report.busy_share),
+            handshakes: report.tls.unwrap_or_default(),
             ..Self::default()
         }
     }
@@ -99,6 +102,7 @@ impl From<&Visited> for Seen {
             resent: Some(visited.resent),
             busy: Some(visited.working),
             calls: Some(visited.calls),
+            handshakes: Handshakes::default(),
         }
     }
 }

@@ -5,6 +5,7 @@ use super::server::{EXOS, KERNEL, PORT, Server};
 use super::stage::WebStage;
 use super::tls::Files;
 use super::upstream::{HAPROXY_CFG, NGINX_PROXY_CONF, UPSTREAM, of_haproxy, tls_of_haproxy};
+use crate::stage::bound::Bound;
 use crate::stage::daemon::Daemon;
 use crate::stage::scratch::{fill, write};
 use crate::stage::session::Started;
@@ -37,7 +38,14 @@ pub(crate) struct Setup {
     pub http2: bool,
     /// It speaks HTTP/3, too.
     pub http3: bool,
+    /// The folder of the session's files with what it serves.
+    pub folder: &'static str,
+    /// It may use this many bytes of memory.
+    pub memory: Option<u64>,
 }
+
+/// The folder of those documents that all servers have.
+pub(crate) const DOCUMENTS: &str = "documents";
 
 impl From<Server> for Setup {
     fn from(server: Server) -> Self {
@@ -50,6 +58,8 @@ impl From<Server> for Setup {
             tls: false,
             http2: false,
             http3: false,
+            folder: DOCUMENTS,
+            memory: None,
         }
     }
 }
@@ -60,6 +70,8 @@ pub(crate) struct Serving<'s> {
     pub started: Started,
     /// Dropped after it.
     _daemon: Option<Daemon<'s>>,
+    /// What holds its memory within bounds; dropped after it.
+    pub bound: Option<Bound>,
 }
 
 impl Serving<'_> {
@@ -82,19 +94,31 @@ impl Setup {
             mode: "shared",
             uid,
         });
+        let bound = self.memory.map(Bound::new).transpose()?;
         Ok(Serving {
             server: self.server,
-            started: self.launch(stage, lab, lent)?,
+            started: self.launch(stage, lab, lent, bound.as_ref())?,
             _daemon: daemon,
+            bound,
         })
     }
 
-    fn launch(self, stage: &WebStage, lab: &Lab, lent: Option<Lent<'_>>) -> Result<Started> {
+    fn launch(
+        self,
+        stage: &WebStage,
+        lab: &Lab,
+        lent: Option<Lent<'_>>,
+        bound: Option<&Bound>,
+    ) -> Result<Started> {
         let server = self.server;
-        let mut command = match lent {
-            Some(lent) => lent.command(lab, &stage.program)?,
-            None if server.is_run() => lab.command(Side::A, &stage.program)?,
-            None => lab.command(Side::A, server.program(&stage.program)?)?,
+        let program = match server.is_run() {
+            true => stage.program.clone(),
+            false => server.program(&stage.program)?,
+        };
+        let mut command = match (lent, bound) {
+            (Some(lent), _) => lent.command(lab, &program)?,
+            (None, Some(bound)) => bound.command(lab, Side::A, &program)?,
+            (None, None) => lab.command(Side::A, program)?,
         };
         if server.is_ours() {
             self.tell_ours(stage, &mut command)?;
@@ -124,7 +148,7 @@ impl Setup {
             Some(behind) => behind.application.documents(stage),
             None => Ok(stage
                 .scratch
-                .directory("documents")?
+                .directory(self.folder)?
                 .to_string_lossy()
                 .into_owned()),
         }
@@ -170,6 +194,10 @@ impl Setup {
             Files::of(stage)?.tell_ours(command);
         }
         command.args(self.http3.then_some("--http3"));
+        if let Some(bytes) = self.memory {
+            // As by itself, but also where a container hides its control group from it.
+            command.args(["--cache", &(bytes / 2).to_string()]);
+        }
         command.arg("--json");
         command.args(self.without.iter().flat_map(|one| ["--without", one]));
         command.args((self.server == Server::Handlers).then_some("--syn-handler"));
@@ -302,8 +330,9 @@ impl Lent<'_> {
         let server = Server::Xokd;
         Ok(Serving {
             server,
-            started: Setup::from(server).launch(stage, lab, Some(self))?,
+            started: Setup::from(server).launch(stage, lab, Some(self), None)?,
             _daemon: None,
+            bound: None,
         })
     }
 

@@ -3,6 +3,7 @@
 use super::args::{ReceiveOn, WebArgs, WireArgs};
 use super::load::{Carried, WebLoad};
 use super::server::Server;
+use super::setup::DOCUMENTS;
 use crate::report::{Named, Setting};
 use crate::stage::helper::Helping;
 use crate::stage::packets::Visit;
@@ -38,7 +39,7 @@ impl WebStage {
     /// With documents of these sizes.
     pub fn new(args: &WebArgs, sizes: &[Size]) -> Result<Self> {
         let stage = Stage::new(args, args.runs(3))?;
-        let documents = stage.scratch.directory("documents")?;
+        let documents = stage.scratch.directory(DOCUMENTS)?;
         for size in sizes {
             write(&documents.join(size.document()), body(*size))?;
         }
@@ -141,6 +142,7 @@ impl WebStage {
             connection,
             at: server.address(),
             size,
+            log: None,
             resuming: None,
             carried: Carried::Http1,
         }

@@ -129,6 +129,11 @@ impl Decoder {
         Ok(())
     }
 
+    /// Memory that it takes beside itself.
+    pub fn held(&self) -> usize {
+        self.table.held() + self.name.capacity() + self.value.capacity()
+    }
+
     /// Gives back memory that the longest field took.
     pub fn shrink(&mut self, len: usize) {
         for buffer in [&mut self.name, &mut self.value] {

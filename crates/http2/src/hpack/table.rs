@@ -110,6 +110,12 @@ impl DynamicTable {
         self.len
     }
 
+    /// Memory that it takes beside itself: the places of the most entries that there were, and their bytes. What an allocator takes of each is
+    /// less than what an entry counts beside its bytes.
+    pub fn held(&self) -> usize {
+        self.len + self.entries.capacity() * size_of::<(Box<[u8]>, u32)>()
+    }
+
     /// How often it has changed: what was decoded is decoded so again while this is the same.
     #[inline]
     pub fn changes(&self) -> u64 {

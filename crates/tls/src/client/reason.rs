@@ -123,6 +123,9 @@ fn mend(reason: &str) -> Option<&'static str> {
         "certificate_invalid" => {
             "if it is yours, trust it with --cacert; or have nothing checked, with --insecure"
         }
+        "alert_handshake_failure" => {
+            "it may have no version, no suite or no kind of certificate in common with this client: look at what the server logs or counts"
+        }
         "alert_unrecognized_name" => "give a name that the server has with --tls-name",
         _ => return None,
     })

@@ -50,8 +50,8 @@ impl Messages {
         }
     }
 
-    /// Bytes that it keeps.
+    /// Memory that it takes beside itself.
     pub(super) fn held(&self) -> usize {
-        self.bytes.len()
+        self.bytes.capacity()
     }
 }

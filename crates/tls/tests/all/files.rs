@@ -9,7 +9,7 @@ use exos_tls::self_signed;
 use rustls_pki_types::CertificateDer;
 
 /// PEM of this (RFC 7468).
-fn pem(what: &str, der: &[u8]) -> String {
+pub(crate) fn pem(what: &str, der: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let digits = der.chunks(3).flat_map(|three| {
         let bytes = [0, 1, 2].map(|at| three.get(at).copied().unwrap_or(0));

@@ -130,7 +130,7 @@ fn stranger() -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
 }
 
 /// Shakes hands until one of them fails; gives that error, and what told the peer.
-fn fail(server: &mut Session, client: &mut Session) -> (TlsError, Vec<u8>) {
+pub(crate) fn fail(server: &mut Session, client: &mut Session) -> (TlsError, Vec<u8>) {
     let mut to_server = Vec::new();
     client.receive(&[], &mut to_server).unwrap();
     for _ in 0..4 {

@@ -8,6 +8,7 @@ mod files;
 mod handshakes;
 mod hybrid;
 mod identity;
+mod ml_dsa;
 mod observer;
 mod openssl;
 mod peers;

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::Duration;
 
 use exos::Error;
 use exos_host::Waker;
@@ -65,13 +65,22 @@ impl Desk {
     ///
     /// There is no answer, or no loop that can make calls.
     pub(super) fn ask(&self, call: &Call, addresses: &[IpAddr]) -> Result<Answered, CallError> {
+        // The loop's own bound is less.
+        self.ask_within(call, addresses, 2 * ACME_REQUEST_TIME)
+    }
+
+    fn ask_within(
+        &self,
+        call: &Call,
+        addresses: &[IpAddr],
+        time: Duration,
+    ) -> Result<Answered, CallError> {
         let (reply, answer) = sync_channel(1);
         let job = Job {
             call: call.clone(),
             addresses: addresses.to_vec(),
             reply,
         };
-        let until = Instant::now() + 2 * ACME_REQUEST_TIME;
         {
             let mut state = self.state();
             if let Some(why) = &state.closed {
@@ -80,7 +89,7 @@ impl Desk {
             state.waiting = Some(job);
         }
         self.waker.wake();
-        let waited = answer.recv_timeout(until.saturating_duration_since(Instant::now()));
+        let waited = answer.recv_timeout(time);
         // Dropped without an answer: the loop has ended, or has too much to do.
         waited.unwrap_or_else(|_| {
             self.state().waiting = None;
@@ -116,5 +125,27 @@ impl Desk {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use exos_tls::client::Trust;
+
+    use super::*;
+
+    /// A loop that has ended, or hangs, holds no order up.
+    #[test]
+    fn a_call_that_no_loop_makes_comes_back() {
+        let call = super::super::tests::call(&Trust::Anybody);
+        let desk = Desk::new().unwrap();
+        let ask = || {
+            let made = desk.ask_within(&call, &[], Duration::from_millis(50));
+            made.unwrap_err().to_string()
+        };
+        assert_eq!(ask(), "its loop has not answered");
+        assert!(desk.take().is_none(), "nobody waits for it any more");
+        desk.close("this server ends");
+        assert_eq!(ask(), "this server ends");
     }
 }

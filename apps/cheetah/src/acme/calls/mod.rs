@@ -143,3 +143,22 @@ fn addresses(call: &Call) -> Result<Vec<IpAddr>, String> {
     };
     exos_program::names::look_up("serve", name).map_err(|error| error.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use exos_tls::client::Trust;
+
+    use super::*;
+
+    /// A call of an authority that is trusted so.
+    pub(super) fn call(trust: &Trust) -> Call {
+        Call {
+            client: Client::new(trust, "ca.test", &["http/1.1"]).unwrap(),
+            host: "ca.test".to_owned(),
+            port: 443,
+            proxy: None,
+            words: b"GET / HTTP/1.1\r\n\r\n".to_vec(),
+            asks_head: false,
+        }
+    }
+}

@@ -51,18 +51,77 @@ pub(super) fn call(
     exchange.take_answer().ok_or(missing)
 }
 
+/// Connects to the first of these addresses that takes it. Each has an equal part of the time that those before have left.
 fn connect(call: &Call, addresses: &[IpAddr], until: Instant) -> Result<TcpStream, CallError> {
     let port = call.proxy.as_ref().map_or(call.port, |proxy| proxy.port);
+    let until = until.min(Instant::now() + ACME_CONNECT_TIME);
     let mut failed = None;
-    for ip in addresses {
+    for (ip, others) in addresses.iter().zip((1..=addresses.len() as u32).rev()) {
         let to = SocketAddr::new(*ip, port);
-        let left = until.saturating_duration_since(Instant::now());
-        match TcpStream::connect_timeout(&to, left.clamp(ACME_CONNECT_TIME / 8, ACME_CONNECT_TIME))
-        {
+        let part = until.saturating_duration_since(Instant::now()) / others;
+        if part.is_zero() {
+            break;
+        }
+        match TcpStream::connect_timeout(&to, part) {
             Ok(stream) => return Ok(stream),
             Err(error) => failed = Some(format!("{to} cannot be reached: {error}")),
         }
     }
     let none = || format!("{} has no address", call.host);
     Err(CallError::Unreached(failed.unwrap_or_else(none)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, TcpListener};
+    use std::time::Duration;
+
+    use exos_tls::client::Trust;
+
+    use super::*;
+
+    const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+    fn listener() -> (TcpListener, Call) {
+        let listener = TcpListener::bind((HERE, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let of_443 = super::super::tests::call(&Trust::Anybody);
+        (listener, Call { port, ..of_443 })
+    }
+
+    /// What such a call fails by within this time, and how long that takes.
+    fn failed(call: &Call, addresses: &[IpAddr], time: Duration) -> (CallError, Duration) {
+        let begun = Instant::now();
+        let error = super::call(call, addresses, begun + time).unwrap_err();
+        (error, begun.elapsed())
+    }
+
+    const TIME: Duration = Duration::from_millis(500);
+
+    /// The time of all addresses together is bounded, however many a name has.
+    #[test]
+    fn addresses_that_do_not_answer_share_the_time() {
+        let (listener, call) = listener();
+        // Its queue is full when a connection is not taken any more.
+        rustix::net::listen(&listener, 0).unwrap();
+        let to = listener.local_addr().unwrap();
+        let mut taken = Vec::new();
+        while let Ok(stream) = TcpStream::connect_timeout(&to, TIME) {
+            taken.push(stream);
+        }
+        let (error, time) = failed(&call, &[HERE; 20], TIME);
+        assert!(matches!(error, CallError::Unreached(_)), "{error}");
+        assert!(time < 10 * TIME, "{time:?}");
+    }
+
+    /// One that takes the connection and says nothing is not waited for without end.
+    #[test]
+    fn an_answer_has_its_time() {
+        let (_listener, call) = listener();
+        let (error, time) = failed(&call, &[HERE], TIME);
+        let said = error.to_string();
+        assert!(said.contains("has not answered in time"), "{said}");
+        assert!(matches!(error, CallError::Failed(_)), "it was reached");
+        assert!(time >= TIME && time < 20 * TIME, "{time:?}");
+    }
 }

@@ -328,3 +328,76 @@ fn failure(reason: Reason) -> &'static str {
         Reason::Aborted => "was left",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, sync_channel};
+
+    use exos_inet::{Config, Stack};
+    use exos_link::{MemoryConfig, MemoryLink};
+    use exos_tls::client::Trust;
+    use exos_wire::Mac;
+
+    use super::*;
+
+    type Reply = Receiver<Result<Answered, CallError>>;
+
+    /// A call that has begun on a wire at whose other end nobody is.
+    fn begun() -> (Caller, Exos, MemoryLink, Reply) {
+        let macs = [Mac([2; 6]), Mac([4; 6])];
+        let [link, other] = MemoryLink::pair(macs, MemoryConfig::default());
+        let mut config = Config::new(macs[0], link.mtu());
+        config.addresses = vec![([10, 0, 0, 1].into(), 24)];
+        let stack = Stack::new(config, 1, exos::clock::now()).unwrap();
+        let mut exos = Exos::new(stack, link.into());
+        let (reply, answer) = sync_channel(1);
+        let job = Job {
+            call: super::super::tests::call(&Trust::Anybody),
+            addresses: vec![[10, 0, 0, 2].into()],
+            reply,
+        };
+        let mut caller = Caller::new(Arc::new(Desk::new().unwrap()));
+        caller.current = Some(Current::new(job, exos.now()));
+        caller.turn(&mut exos);
+        (caller, exos, other, answer)
+    }
+
+    fn until(caller: &mut Caller) -> &mut Instant {
+        &mut caller.current.as_mut().unwrap().until
+    }
+
+    #[test]
+    fn an_authority_that_is_not_reached_is_given_up_in_time() {
+        let (mut caller, mut exos, _other, answer) = begun();
+        assert!(answer.try_recv().is_err(), "there is time yet");
+        let late = *until(&mut caller);
+        assert!(late <= exos.now() + ACME_CONNECT_TIME);
+        assert!(caller.poll_timeout().unwrap() <= late);
+        *until(&mut caller) = exos.now();
+        caller.turn(&mut exos);
+        let made = answer.try_recv().unwrap();
+        assert!(matches!(made, Err(CallError::Unreached(_))), "{made:?}");
+        assert!(caller.current.is_none() && caller.ending.is_empty());
+    }
+
+    /// One that takes the connection and says nothing.
+    #[test]
+    fn an_answer_has_its_time() {
+        let (mut caller, mut exos, _other, answer) = begun();
+        let current = caller.current.as_mut().unwrap();
+        let opened = current.attempts.pop().unwrap();
+        current.begin(&mut exos, opened).unwrap();
+        caller.turn(&mut exos);
+        let late = *until(&mut caller);
+        assert!(late > exos.now() + ACME_CONNECT_TIME && late <= exos.now() + ACME_REQUEST_TIME);
+        *until(&mut caller) = exos.now();
+        caller.turn(&mut exos);
+        let made = answer.try_recv().unwrap();
+        assert!(matches!(made, Err(CallError::Failed(_))), "{made:?}");
+        // What is left of the connection is reset a moment later.
+        assert!(caller.poll_timeout().unwrap() <= exos.now() + ACME_GOODBYE_TIME);
+        caller.ending[0].1 = exos.now();
+        caller.turn(&mut exos);
+        assert!(caller.ending.is_empty());
+    }
+}

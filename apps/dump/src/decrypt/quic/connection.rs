@@ -8,10 +8,10 @@ use super::frames::{self, Content};
 use super::half::{AtLevel, Half, Packet, WAITING};
 use super::names::{Id, NAME_HELD, Name};
 use super::{Header, Shown, StreamPart, Told};
-use crate::decrypt::Endpoint;
 use crate::decrypt::generations::Follow;
 use crate::decrypt::keys::Keys;
-use crate::limits::{MUCH_BYTES, QUIC_NAMES_MAX, WAITING_BYTES_MAX, WAITING_COST};
+use crate::decrypt::{Endpoint, Ends};
+use crate::limits::QUIC_NAMES_MAX;
 
 /// The protocol that is followed above (RFC 9114 §3.1).
 const HTTP3: &[u8] = b"h3";
@@ -27,7 +27,7 @@ pub(super) struct Connection {
     /// Who has begun it: an address, and the identifier under which that is reached.
     begun_by: (Endpoint, Id),
     /// From where to where packets to the server went last that were decrypted.
-    pub(super) path: (Endpoint, Endpoint),
+    pub(super) path: Ends,
     /// The version that both have agreed on (RFC 9368).
     version: u32,
     observer: QuicObserver,
@@ -65,11 +65,7 @@ enum Opened {
 
 impl Connection {
     /// One that this endpoint, reached by this identifier, begins by a packet of this version to `first_id`.
-    pub(super) fn new(
-        (first_id, client_id): (Id, Id),
-        path: (Endpoint, Endpoint),
-        version: u32,
-    ) -> Self {
+    pub(super) fn new((first_id, client_id): (Id, Id), path: Ends, version: u32) -> Self {
         Self {
             first_id,
             begun_by: (path.0, client_id),
@@ -278,35 +274,42 @@ impl Connection {
         Opened::Number(number, plain)
     }
 
-    /// Keeps a packet until its key comes.
+    /// Keeps a packet until its key comes, and says so once.
     fn wait(&mut self, packet: &Packet<&[u8]>, bytes: &[u8], keys: &mut Keys, shown: &mut Shown) {
-        let (side, level) = (packet.side, packet.header.level());
-        let can_come = WAITING.contains(&(side, level));
+        let level = packet.header.level();
+        let can_come = WAITING.contains(&(packet.side, level));
         if !can_come || !keys.are_given() || bytes.len() < packet.number_at + SAMPLE_END {
             return;
         }
-        let at_level = self.at_level(side, level);
-        if at_level.is_full {
-            return;
-        }
-        at_level.waiting_held += bytes.len() + WAITING_COST;
-        if at_level.waiting_held > WAITING_BYTES_MAX {
-            (at_level.waiting, at_level.waiting_held) = (Vec::new(), 0);
-            at_level.is_full = true;
-            let note = "not decrypted: the log has no key for it";
-            return shown.tell(Told::Note(note.to_owned()));
-        }
-        at_level.waiting.push(Packet {
-            side,
+        let packet = Packet {
+            side: packet.side,
             header: packet.header.clone(),
             bytes: bytes.to_vec(),
             number_at: packet.number_at,
             before: packet.before,
-        });
-        let has_more = keys.read_file();
-        if !has_more && !std::mem::replace(&mut self.was_told_of_key, true) {
+        };
+        let is_kept = self.at_level(packet.side, level).wait(packet, shown);
+        if is_kept && !keys.read_file() && !std::mem::replace(&mut self.was_told_of_key, true) {
             shown.tell(Told::Note("no key for it yet".to_owned()));
         }
+    }
+
+    /// Takes 0-RTT packets that came before the one with which the connection begins.
+    pub(super) fn early_packets(
+        &mut self,
+        packets: Vec<Packet<Vec<u8>>>,
+        keys: &mut Keys,
+        shown: &mut Shown,
+    ) {
+        if packets.is_empty() {
+            return;
+        }
+        for packet in packets {
+            self.at_level(Side::Client, Level::Early)
+                .wait(packet, shown);
+        }
+        keys.read_file();
+        self.go_on(&keys.log, shown);
     }
 
     /// Decrypts what waits, where its keys have come since: each packet is looked at once.
@@ -434,11 +437,6 @@ impl Connection {
         shown.tell(Told::Note(why.to_owned()));
         self.forget();
     }
-
-    fn forget(&mut self) {
-        self.is_over = true;
-        self.begin_again();
-    }
 }
 
 impl Follow for Connection {
@@ -453,10 +451,9 @@ impl Follow for Connection {
         self.is_closed || self.is_over
     }
 
-    fn let_go_of_much(&mut self) {
-        if self.held() > MUCH_BYTES {
-            self.forget();
-        }
+    fn forget(&mut self) {
+        self.is_over = true;
+        self.begin_again();
     }
 }
 

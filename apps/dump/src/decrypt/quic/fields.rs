@@ -8,9 +8,6 @@ use exos_http3::varint;
 use super::super::http2::Frame;
 use crate::limits::{FIELDS_SHOWN, HEADER_TABLE_LEN_MAX};
 
-/// What an entry takes beside what it counts: its place in a list that may be half empty, and what its two pieces have in front.
-const ENTRY_COST: usize = 2 * 48 + 2 * 32 - 32;
-
 /// What sections are decoded with.
 #[derive(Debug)]
 pub(super) struct Fields {
@@ -21,6 +18,9 @@ pub(super) struct Fields {
     has_gap: bool,
 }
 
+/// What is said of a head in place of its fields.
+pub(super) const UNKNOWN: &str = " by QPACK's dynamic table, which is not known";
+
 /// A field section that cannot be decoded yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Waits {
@@ -30,15 +30,17 @@ pub(super) struct Waits {
     pub(super) needed: u64,
 }
 
-impl Fields {
-    pub(super) fn new() -> Self {
+impl Default for Fields {
+    fn default() -> Self {
         Self {
             table: Table::observed(),
             is_lost: false,
             has_gap: false,
         }
     }
+}
 
+impl Fields {
     /// The other side's settings allow this capacity, in bytes.
     pub(super) fn allow(&mut self, capacity: u64) {
         self.table.allow(capacity);
@@ -47,7 +49,7 @@ impl Fields {
     /// Before anything was sent: what is allowed stays.
     pub(super) fn restart(&mut self) {
         let allowed = self.table.allowed();
-        *self = Self::new();
+        *self = Self::default();
         if let Some(capacity) = allowed {
             self.allow(capacity);
         }
@@ -55,8 +57,10 @@ impl Fields {
 
     /// Nothing more is known of the table.
     pub(super) fn lose(&mut self) {
-        *self = Self::new();
-        self.is_lost = true;
+        *self = Self {
+            is_lost: true,
+            ..Self::default()
+        };
     }
 
     /// Takes what the encoder says.
@@ -82,7 +86,6 @@ impl Fields {
         &self,
         (kind, section): (u64, &[u8]),
         waited: Option<Waits>,
-        keeps_fields: bool,
     ) -> Result<Frame, Waits> {
         let (name, section) = name_of(kind, section);
         let inserted = self.table.inserted();
@@ -103,13 +106,12 @@ impl Fields {
             }
         }
         if !is_known && section.first().is_some_and(|first| *first != 0) {
-            let unknown = " by QPACK's dynamic table, which is not known";
-            return Ok(Frame::new(name + unknown));
+            return Ok(Frame::new(name + UNKNOWN));
         }
         let mut frame = Frame::new(name.clone());
         let mut room = FIELDS_SHOWN;
         let decoded = decoder::decode_by(&self.table, section, |name, value| {
-            frame.add_field(name, value, &mut room, keeps_fields);
+            frame.add_field(name, value, &mut room);
         });
         Ok(match decoded {
             Ok(()) => frame,
@@ -119,7 +121,7 @@ impl Fields {
 
     /// Bytes that it keeps beside itself.
     pub(super) fn held(&self) -> usize {
-        self.table.size() + ENTRY_COST * self.table.count()
+        self.table.held()
     }
 }
 

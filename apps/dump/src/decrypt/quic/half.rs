@@ -1,12 +1,13 @@
 //! What one side of a connection sends: keys, numbers, and what waits for these.
 
 use exos_tls::observer::{Level, PacketKeys, Side};
+use exos_wire::SeqNumber;
 
-use super::Header;
 use super::cuts::Cuts;
 use super::http3::Http3;
+use super::{Header, Shown, Told};
 use crate::decrypt::stream::Stream;
-use crate::limits::CRYPTO_AHEAD_MAX;
+use crate::limits::{CRYPTO_AHEAD_MAX, WAITING_BYTES_MAX, WAITING_COST};
 
 /// How packets that wait for keys are looked at: what handshakes say comes first.
 pub(super) const WAITING: [(Side, Level); 5] = [
@@ -39,6 +40,25 @@ pub(super) struct AtLevel {
     pub(super) is_full: bool,
 }
 
+impl AtLevel {
+    /// Keeps a packet until its key comes; true when there was room. When there is not, that is said.
+    pub(super) fn wait(&mut self, packet: Packet<Vec<u8>>, shown: &mut Shown) -> bool {
+        if self.is_full {
+            return false;
+        }
+        self.waiting_held += packet.bytes.len() + WAITING_COST;
+        if self.waiting_held > WAITING_BYTES_MAX {
+            (self.waiting, self.waiting_held) = (Vec::new(), 0);
+            self.is_full = true;
+            let note = "not decrypted: the log has no key for it";
+            shown.tell(Told::Note(note.to_owned()));
+            return false;
+        }
+        self.waiting.push(packet);
+        true
+    }
+}
+
 /// One side.
 #[derive(Debug)]
 pub(super) struct Half {
@@ -56,7 +76,8 @@ impl Half {
         Self {
             levels: Default::default(),
             largest: [None; Level::SPACES],
-            crypto: [(); Level::SPACES].map(|()| Stream::of_quic(CRYPTO_AHEAD_MAX)),
+            crypto: [(); Level::SPACES]
+                .map(|()| Stream::with_ahead(SeqNumber(0), CRYPTO_AHEAD_MAX)),
             http3: None,
             cuts: Cuts::new(),
         }

@@ -8,22 +8,22 @@ use std::collections::BTreeMap;
 use exos_http3::frame::{kind, stream, take_head};
 use exos_http3::limits::CONTROL_FRAME_LEN_MAX;
 use exos_http3::varint;
+use exos_wire::SeqNumber;
 
 use super::super::http2::Frame;
 use super::super::stream::Stream;
 use super::ended::Ended;
-use super::fields::{Fields, Waits, capacity_of};
+use super::fields::{Fields, UNKNOWN, Waits, capacity_of};
 use super::{Shown, StreamPart, Told};
 use crate::limits::{
-    AHEAD_BYTES_MAX, FOLLOWED_STREAMS_MAX, HEADER_BLOCK_LEN_MAX, HEADER_TABLE_LEN_MAX,
-    STREAMS_HELD_MAX,
+    FOLLOWED_STREAMS_MAX, HEADER_BLOCK_LEN_MAX, HEADER_TABLE_LEN_MAX, STREAMS_HELD_MAX,
 };
 
-/// A stream. Requests come first, so that these are forgotten first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
-    is_one_way: bool,
-    id: u64,
+/// A stream: whether it is one in one direction, and its identifier. Requests come first, so that these are forgotten first.
+type Key = (bool, u64);
+
+fn key_of(id: u64) -> Key {
+    (id & 2 != 0, id)
 }
 
 /// A stream in one direction that is read.
@@ -58,7 +58,7 @@ struct Frames {
 struct Over;
 
 /// The streams that are followed.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Http3 {
     halves: BTreeMap<Key, Box<Half>>,
     ended: Ended,
@@ -70,30 +70,14 @@ pub(super) struct Http3 {
     awaited: Option<u64>,
 }
 
-impl Default for Http3 {
-    fn default() -> Self {
-        Self {
-            halves: BTreeMap::new(),
-            ended: Ended::default(),
-            fields: Fields::new(),
-            held: 0,
-            allows: None,
-            awaited: None,
-        }
-    }
-}
-
 impl Http3 {
     /// Takes what a frame has of a stream; tells the frames of HTTP/3 in what is in order by that. What this side allows the other's table
     /// ([`Http3::allow`]) is given back when its settings are in there.
     pub(super) fn take(&mut self, part: &StreamPart<'_>, shown: &mut Shown) -> Option<u64> {
-        let key = Key {
-            is_one_way: part.id & 2 != 0,
-            id: part.id,
-        };
+        let key = key_of(part.id);
         let mut half = match self.halves.remove(&key) {
             Some(half) => half,
-            None if self.ended.has(key.id) => return None,
+            None if self.ended.has(part.id) => return None,
             None => Box::new(Half::new()),
         };
         self.held -= half.bytes.held();
@@ -122,7 +106,7 @@ impl Http3 {
 
     /// Nothing of what was sent counts.
     pub(super) fn restart(&mut self) {
-        let mut fields = std::mem::replace(&mut self.fields, Fields::new());
+        let mut fields = std::mem::take(&mut self.fields);
         fields.restart();
         *self = Self {
             fields,
@@ -175,10 +159,8 @@ impl Http3 {
             self.fields.lose();
         }
         let followed = &self.halves;
-        self.ended.add(key.id, |id| {
-            let is_one_way = id & 2 != 0;
-            followed.contains_key(&Key { is_one_way, id })
-        });
+        self.ended
+            .add(key.1, |id| followed.contains_key(&key_of(id)));
     }
 
     /// Bytes that it keeps.
@@ -197,7 +179,7 @@ impl Http3 {
 impl Half {
     fn new() -> Self {
         Self {
-            bytes: Stream::of_quic(AHEAD_BYTES_MAX),
+            bytes: Stream::new(SeqNumber(0)),
             last: None,
             frames: Frames::default(),
         }
@@ -231,11 +213,11 @@ impl Frames {
     fn read(
         &mut self,
         rest: &mut &[u8],
-        key: Key,
+        (is_one_way, id): Key,
         fields: &mut Fields,
         shown: &mut Shown,
     ) -> Result<Option<u64>, Over> {
-        if key.is_one_way && self.kind.is_none() {
+        if is_one_way && self.kind.is_none() {
             let Some(kind) = varint::take(rest) else {
                 return Ok(None);
             };
@@ -277,18 +259,17 @@ impl Frames {
                 shown.tell(line(name_of_frame(kind, len)));
             } else {
                 let has_waited = waited.is_some();
-                match fields.head((kind, content), waited.take(), shown.keeps_fields) {
+                match fields.head((kind, content), waited.take()) {
                     Ok(head) => {
                         if has_waited {
-                            shown.tell(line(format!("of stream {}", key.id)));
+                            shown.tell(line(format!("of stream {id}")));
                         }
                         shown.tell(Told::Http3(head));
                     }
                     // What is behind it is told, even if it never comes.
                     Err(_) if rest.len() > 2 * HEADER_BLOCK_LEN_MAX => {
-                        shown.tell(line(format!("of stream {}", key.id)));
-                        let unknown = "HEADERS by QPACK's dynamic table, which is not known";
-                        shown.tell(line(unknown.to_owned()));
+                        shown.tell(line(format!("of stream {id}")));
+                        shown.tell(line(format!("HEADERS{UNKNOWN}")));
                     }
                     Err(waits) => {
                         if !has_waited {

@@ -7,7 +7,8 @@
 //! |---|---|
 //! | `shown` | what is told of a datagram |
 //! | `names` | which connection a packet is of |
-//! | `strangers` | packets of connections that nobody knows |
+//! | `paths` | what has passed between two ends |
+//! | `early` | 0-RTT packets that come before their connection begins |
 //! | `connection` | one connection |
 //! | `half` | what one side of it sends |
 //! | `cuts` | where packets end of which no length is said |
@@ -18,29 +19,31 @@
 
 mod connection;
 mod cuts;
+mod early;
 mod ended;
 mod fields;
 mod frames;
 mod half;
 mod http3;
 mod names;
+mod paths;
 mod shown;
-mod strangers;
 
-use exos_tls::observer::Side;
+use exos_tls::observer::{Level, Side};
 use exos_wire::quic::{LongHeaderView, PacketType};
 
-use super::Endpoint;
 use super::generations::Generations;
 use super::keys::Keys;
+use super::{Endpoint, Ends};
 use crate::limits::{QUIC_INITIAL_NAMES_MAX, QUIC_NAMES_MAX, QUIC_PACKETS_MAX};
 use connection::{Connection, SAMPLE_END};
+use early::EarlyPackets;
 use half::Packet;
 use names::{Id, Names};
-use strangers::Strangers;
+use paths::Paths;
 
 pub(crate) use frames::Close;
-pub(crate) use shown::{Header, Shown, ShownPacket, Told};
+pub(crate) use shown::{Certainty, Header, Shown, ShownPacket, Told};
 
 /// The smallest datagram that has a client's Initial packet (RFC 9000 §14.1).
 const CLIENT_INITIAL_LEN_MIN: usize = 1200;
@@ -85,20 +88,16 @@ impl StreamPart<'_> {
 /// The connections of QUIC that are followed.
 #[derive(Debug, Default)]
 pub(super) struct Quic {
-    connections: Generations<u64, Box<Connection>>,
+    connections: Generations<u64, Connection>,
     names: Names,
     /// How many there have been.
     count: u64,
-    strangers: Strangers,
+    paths: Paths,
+    early: EarlyPackets,
     shown: Shown,
 }
 
 impl Quic {
-    /// Keeps all fields of HTTP/3, to be shown.
-    pub(super) fn keep_fields(&mut self) {
-        self.shown.keeps_fields = true;
-    }
-
     /// What there is to tell of this datagram: no packets where it is not QUIC. A kernel or a device may be yet to cut it into several.
     pub(super) fn datagram(&mut self, datagram: &Datagram<'_>, keys: &mut Keys) -> &Shown {
         self.shown.clear();
@@ -111,7 +110,9 @@ impl Quic {
                 let taken = rest.len() - view.next().len();
                 before += taken;
                 taken
-            } else if let Some(taken) = padding(rest) {
+            } else if let Some(taken) = padding(rest)
+                && !self.shown.packets.is_empty()
+            {
                 before += taken;
                 taken
             } else if rest.len() == len {
@@ -137,15 +138,15 @@ impl Quic {
         bytes: &'a [u8],
         len: usize,
     ) -> Option<LongHeaderView<'a>> {
-        let is_https = datagram.from.1 == PORT_HTTPS || datagram.to.1 == PORT_HTTPS;
+        let path = (datagram.from, datagram.to);
         if let Ok(view) = LongHeaderView::parse(bytes, len)
-            && (is_https || view.packet_type() != PacketType::VersionNegotiation)
+            && (is_https(path) || view.packet_type() != PacketType::VersionNegotiation)
         {
             return Some(view);
         }
         let view = LongHeaderView::parse_greased(bytes, len).ok()?;
         let id = Id::new(view.destination_id())?;
-        let name = self.names.name(id, (datagram.from, datagram.to));
+        let name = self.names.name(id, path);
         self.names.get(name).map(|_| view)
     }
 
@@ -166,9 +167,15 @@ impl Quic {
             return self.shown.begin(header, None);
         };
         let path = (datagram.from, datagram.to);
-        // A client's packet names a connection that nobody knows. The first of a datagram: what is behind it goes to the same (§12.2).
+        if view.version() != 0 {
+            self.paths.between(path).has_long = true;
+        }
+        // A client's packet names a connection that nobody knows. All others of its datagram go to the same identifier (§12.2): what is
+        // behind it begins no other, and early data may stand before it.
+        let mut before = self.shown.packets.iter();
         let begins = view.packet_type() == PacketType::Initial
-            && self.shown.packets.is_empty()
+            && view.protected().is_some()
+            && before.all(|it| it.header.level() == Level::Early)
             && datagram.len >= CLIENT_INITIAL_LEN_MIN
             && view.destination_id().len() >= FIRST_ID_LEN_MIN;
         let reached = self.names.get(self.names.name(destination, path));
@@ -187,7 +194,7 @@ impl Quic {
                 self.count += 1;
                 (self.count, Side::Server, Box::new(new))
             }
-            None => return self.stranger(header, path, keys),
+            None => return self.unknown_long(header, view, path, keys),
         };
         let Some(protected) = view.protected() else {
             let version = view.version();
@@ -224,6 +231,11 @@ impl Quic {
                 ),
             ];
             connection.told_ids.extend(ids);
+            if known.is_none() {
+                self.paths.between(path).has_first = true;
+                let early = self.early.take((datagram.from, destination));
+                connection.early_packets(early, keys, &mut self.shown);
+            }
         }
         if is_opened || known.is_some() {
             self.keep(number, connection, path, to);
@@ -231,7 +243,7 @@ impl Quic {
     }
 
     /// This identifier is that of the client of a connection of this host with this server.
-    fn is_of_client(&self, id: Id, (from, at): (Endpoint, Endpoint)) -> bool {
+    fn is_of_client(&self, id: Id, (from, at): Ends) -> bool {
         let reached = self.names.get(self.names.name(id, (at, from)));
         let owner = reached.filter(|(_, side)| *side == Side::Client);
         let owner = owner.and_then(|(number, _)| self.connections.get(&number));
@@ -256,7 +268,7 @@ impl Quic {
             Some((reached, id_len, connection))
         });
         let Some(((number, to), id_len, mut connection)) = known else {
-            self.unknown_short(bytes, path, keys);
+            self.unknown_short(datagram, keys);
             return 0;
         };
         let packet = Packet {
@@ -283,30 +295,61 @@ impl Quic {
         len
     }
 
-    /// What may be a packet with a short header: on HTTP's port, or between ends that have sent others of QUIC.
-    fn unknown_short(&mut self, bytes: &[u8], path: (Endpoint, Endpoint), keys: &Keys) {
-        let is_https = path.0.1 == PORT_HTTPS || path.1.1 == PORT_HTTPS;
-        let is_short = bytes.len() >= SHORT_LEN_MIN && bytes[0] & (LONG | FIXED) == FIXED;
-        if is_short && self.shown.packets.is_empty() && (is_https || self.strangers.are(path)) {
-            self.stranger(Header::short(&[]), path, keys);
+    /// Shows a packet with a long header of a connection that is not known. What may belong to one that begins with a later packet waits.
+    fn unknown_long(&mut self, header: Header, view: &LongHeaderView<'_>, path: Ends, keys: &Keys) {
+        let to = Id::new(view.destination_id());
+        match (view.packet_type(), view.protected(), to) {
+            (PacketType::Retry | PacketType::VersionNegotiation, ..) => {
+                self.shown.begin(header, None);
+            }
+            (PacketType::ZeroRtt, Some(protected), Some(to)) if keys.are_given() => {
+                let packet = Packet {
+                    side: Side::Client,
+                    header: header.clone(),
+                    bytes: protected.packet.to_vec(),
+                    number_at: protected.number_at,
+                    before: 0,
+                };
+                self.early.keep((path.0, to), packet);
+                self.shown.begin(header, None);
+                let note = "its Initial packet has not come";
+                self.shown.tell(Told::Note(note.to_owned()));
+            }
+            (_, protected, _) => {
+                self.shown.begin(header, None);
+                self.tell_why(path, protected.is_none(), keys);
+            }
         }
     }
 
-    /// Shows a packet of a connection that nobody knows, and says once why.
-    fn stranger(&mut self, header: Header, path: (Endpoint, Endpoint), keys: &Keys) {
-        let kind = header.long.map(|(kind, _)| kind);
-        self.shown.begin(header, None);
-        let was_begun = !matches!(
-            kind,
-            Some(PacketType::ZeroRtt | PacketType::Retry | PacketType::VersionNegotiation)
-        );
-        if keys.are_given() && was_begun && self.strangers.meet(path) {
-            let why = match self.connections.forgotten() {
-                0 => "not decrypted: begun before the capture",
-                _ => "not decrypted: begun before the capture, or forgotten",
-            };
-            self.shown.tell(Told::Note(why.to_owned()));
+    /// Shows what may be a packet with a short header, of a connection that is not known.
+    fn unknown_short(&mut self, datagram: &Datagram<'_>, keys: &Keys) {
+        if self.shown.packets.is_empty()
+            && let Some(certainty) = self.paths.of_short(datagram)
+        {
+            self.shown.begin(Header::short(&[]), None);
+            self.shown.certainty = certainty;
+            self.tell_why((datagram.from, datagram.to), false, keys);
         }
+    }
+
+    /// Says once between two ends why a packet is not decrypted whose connection is not known.
+    fn tell_why(&mut self, path: Ends, is_cut: bool, keys: &Keys) {
+        let known = self.paths.between(path);
+        if !keys.are_given() || std::mem::replace(&mut known.was_told, true) {
+            return;
+        }
+        let why = match (is_cut, known.has_first) {
+            (true, _) => "the capture has cut packets",
+            (false, true) => "its connection ID is not known",
+            (false, false) => "begun before the capture",
+        };
+        let or = match self.connections.forgotten() {
+            1.. if !is_cut => ", or forgotten",
+            _ => "",
+        };
+        let note = format!("not decrypted: {why}{or}");
+        self.shown.tell(Told::Note(note));
     }
 
     /// Connections that were forgotten before their ends, for want of memory.
@@ -315,13 +358,7 @@ impl Quic {
     }
 
     /// Keeps a connection, and the names that it has got by a datagram that went to this side.
-    fn keep(
-        &mut self,
-        number: u64,
-        mut connection: Box<Connection>,
-        (from, at): (Endpoint, Endpoint),
-        to: Side,
-    ) {
+    fn keep(&mut self, number: u64, mut connection: Box<Connection>, (from, at): Ends, to: Side) {
         for (id, side, is_sure) in std::mem::take(&mut connection.told_ids) {
             let path = match side == to {
                 true => (from, at),
@@ -357,6 +394,11 @@ impl Quic {
             }
         }
     }
+}
+
+/// One of the ends is where HTTP/3 is spoken.
+fn is_https((from, to): Ends) -> bool {
+    from.1 == PORT_HTTPS || to.1 == PORT_HTTPS
 }
 
 /// The zeros with which these bytes begin, if they are more than a packet would begin with.

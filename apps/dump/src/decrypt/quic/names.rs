@@ -9,7 +9,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use exos_tls::observer::Side;
 use exos_wire::limits::QUIC_CONNECTION_ID_LEN_MAX;
 
-use super::super::Endpoint;
+use crate::decrypt::Ends;
 
 /// From how many bytes on an identifier stands for itself.
 pub(super) const ALONE_LEN: usize = 8;
@@ -74,7 +74,7 @@ pub(super) struct Names {
 
 impl Names {
     /// The name of this identifier, between these ends.
-    pub(super) fn name(&self, id: Id, path: (Endpoint, Endpoint)) -> Name {
+    pub(super) fn name(&self, id: Id, path: Ends) -> Name {
         let path = (!id.stands_alone()).then_some(path);
         Name(self.hasher.hash_one((id, path)))
     }
@@ -85,11 +85,7 @@ impl Names {
     }
 
     /// Whom these bytes behind the first one of a short header name, and by how many bytes.
-    pub(super) fn of_short(
-        &self,
-        bytes: &[u8],
-        path: (Endpoint, Endpoint),
-    ) -> Option<(Reached, usize)> {
+    pub(super) fn of_short(&self, bytes: &[u8], path: Ends) -> Option<(Reached, usize)> {
         let lens = (0..=QUIC_CONNECTION_ID_LEN_MAX).rev();
         lens.filter(|len| self.of_len[*len] > 0).find_map(|len| {
             let name = self.name(Id::new(bytes.get(..len)?)?, path);

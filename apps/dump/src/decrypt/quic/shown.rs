@@ -86,11 +86,20 @@ pub(crate) struct ShownPacket {
     pub(crate) told: Vec<Told>,
 }
 
+/// How sure it is that a datagram is QUIC's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Certainty {
+    #[default]
+    Certain,
+    /// Its port and two of its bits say so.
+    Maybe,
+}
+
 /// What a datagram came to.
 #[derive(Debug, Default)]
 pub(crate) struct Shown {
     pub(crate) packets: Vec<ShownPacket>,
-    pub(super) keeps_fields: bool,
+    pub(crate) certainty: Certainty,
     told_bytes: usize,
     /// Packets that were not decrypted though there are keys.
     failed: usize,
@@ -99,6 +108,7 @@ pub(crate) struct Shown {
 impl Shown {
     pub(super) fn clear(&mut self) {
         self.packets.clear();
+        self.certainty = Certainty::Certain;
         (self.told_bytes, self.failed) = (0, 0);
     }
 

@@ -1,47 +1,12 @@
 //! Options of blocks, read and written.
 
 use super::format::padding;
+use crate::file::order::Order;
 
-/// Byte order of a section.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Order {
-    Little,
-    Big,
-}
-
-impl Order {
-    pub(super) fn u16(self, bytes: [u8; 2]) -> u16 {
-        match self {
-            Self::Little => u16::from_le_bytes(bytes),
-            Self::Big => u16::from_be_bytes(bytes),
-        }
-    }
-
-    pub(super) fn u32(self, bytes: [u8; 4]) -> u32 {
-        match self {
-            Self::Little => u32::from_le_bytes(bytes),
-            Self::Big => u32::from_be_bytes(bytes),
-        }
-    }
-
-    pub(super) fn u64(self, bytes: [u8; 8]) -> u64 {
-        match self {
-            Self::Little => u64::from_le_bytes(bytes),
-            Self::Big => u64::from_be_bytes(bytes),
-        }
-    }
-}
-
-/// The options at the end of a block, one by one; an error when one is longer than what is left.
+/// The options at the end of a block, one by one; where one is longer than what is left, its code is the error.
 pub(super) struct Options<'a> {
     rest: &'a [u8],
     order: Order,
-}
-
-/// An option is longer than its block.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct TooLong {
-    pub(super) code: u16,
 }
 
 impl<'a> Options<'a> {
@@ -51,7 +16,7 @@ impl<'a> Options<'a> {
 }
 
 impl<'a> Iterator for Options<'a> {
-    type Item = Result<(u16, &'a [u8]), TooLong>;
+    type Item = Result<(u16, &'a [u8]), u16>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let ([a, b, c, d], rest) = std::mem::take(&mut self.rest).split_first_chunk()?;
@@ -61,7 +26,7 @@ impl<'a> Iterator for Options<'a> {
             return None;
         }
         let Some((value, rest)) = rest.split_at_checked(len) else {
-            return Some(Err(TooLong { code }));
+            return Some(Err(code));
         };
         // The last one's padding may be missing.
         self.rest = rest.get(padding(len)..).unwrap_or_default();

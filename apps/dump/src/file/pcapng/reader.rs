@@ -11,8 +11,9 @@ use super::format::{
     ISB_OSDROP, OPT_COMMENT, SECRETS_TLS_KEY_LOG, SECTION_HEADER, SIMPLE_PACKET, VERDICT_BY_TC,
     VERDICT_BY_XDP, padding,
 };
-use super::options::{Options, Order};
+use super::options::Options;
 use crate::file::input::Input;
+use crate::file::order::Order;
 use crate::file::{FileError, Item, LINKTYPE_ETHERNET};
 use crate::limits::{BLOCK_BYTES_MAX, FILE_INTERFACES_MAX};
 use crate::packet::{Direction, Origin, Packet, Verdict};
@@ -52,19 +53,14 @@ impl Sections {
     }
 
     pub(in crate::file) fn lost(&self) -> u64 {
-        let here: u64 = self
-            .interfaces
-            .iter()
-            .map(|i| i.lost)
-            .fold(0, u64::saturating_add);
-        self.lost.saturating_add(here)
+        let of_each = self.interfaces.iter().map(|interface| interface.lost);
+        of_each.fold(self.lost, u64::saturating_add)
     }
 
-    /// The next packet, and with `wants_secrets` what decrypts those behind.
+    /// The next packet, or what decrypts those behind.
     pub(in crate::file) fn next<'a, R: Read>(
         &mut self,
         input: &'a mut Input<R>,
-        wants_secrets: bool,
     ) -> Result<Option<Item<'a>>, FileError> {
         loop {
             let Some(kind) = input.array_or_end::<4>("a block")? else {
@@ -84,7 +80,7 @@ impl Sections {
                     return self.enhanced(input).map(|it| Some(Item::Packet(it)));
                 }
                 SIMPLE_PACKET => return self.simple(input).map(|it| Some(Item::Packet(it))),
-                DECRYPTION_SECRETS if wants_secrets && self.has_key_log(input) => {
+                DECRYPTION_SECRETS if self.has_key_log(input) => {
                     return self.secrets(input).map(|it| Some(Item::Secrets(it)));
                 }
                 _ => {}
@@ -155,7 +151,7 @@ impl Sections {
             lost: 0,
         };
         for option in Options::new(options, self.order) {
-            let (code, value) = option.map_err(|e| too_long(input, e.code))?;
+            let (code, value) = option.map_err(|code| too_long(input, code))?;
             match (code, value) {
                 (IF_NAME, name) => described.name = Some(String::from_utf8_lossy(name).into()),
                 (IF_TSRESOL, [resolution, ..]) => described.units = units(*resolution),
@@ -176,7 +172,7 @@ impl Sections {
         let Some((head, options)) = input.item().split_first_chunk::<12>() else {
             return;
         };
-        let number = order.u32([head[0], head[1], head[2], head[3]]) as usize;
+        let number = order.word(head, 0) as usize;
         let Some(interface) = self.interfaces.get_mut(number) else {
             return;
         };
@@ -193,11 +189,7 @@ impl Sections {
         let Some((head, rest)) = body.split_first_chunk::<20>() else {
             return Err(input.bad("a packet block that is too short"));
         };
-        let word = |i: usize| {
-            let at = 4 * i;
-            self.order
-                .u32([head[at], head[at + 1], head[at + 2], head[at + 3]])
-        };
+        let word = |i: usize| self.order.word(head, 4 * i);
         let (number, captured, len) = (word(0), word(3) as usize, word(4) as usize);
         let interface = self.ethernet(input, number)?;
         let Some((bytes, after)) = rest.split_at_checked(captured) else {
@@ -219,7 +211,7 @@ impl Sections {
         };
         let mut lost = 0;
         for option in Options::new(options, self.order) {
-            let (code, value) = option.map_err(|e| too_long(input, e.code))?;
+            let (code, value) = option.map_err(|code| too_long(input, code))?;
             lost += self.packet_option(code, value, &mut packet.origin);
         }
         self.lost = self.lost.saturating_add(lost);

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use exos_tls::client::{Client, Trust};
+use exos_tls::client::Trust;
 use exos_tls::policy::provider;
 use rustls::ServerConfig;
 
@@ -21,12 +21,8 @@ fn authority(name: &str) -> Session {
 fn call(trust: &Trust, proxy: Option<&str>) -> Call {
     let proxy = proxy.map(|text| Arc::new(Proxy::parse(text).unwrap()));
     Call {
-        client: Client::new(trust, "ca.test", &["http/1.1"]).unwrap(),
-        host: "ca.test".to_owned(),
-        port: 443,
         proxy,
-        words: b"GET / HTTP/1.1\r\n\r\n".to_vec(),
-        asks_head: false,
+        ..super::super::tests::call(trust)
     }
 }
 
@@ -81,12 +77,14 @@ fn an_answer_comes_however_it_is_cut() {
 #[test]
 fn what_is_cut_short_or_too_long_is_no_answer() {
     let huge = vec![b'x'; ACME_ANSWER_LEN_MAX as usize + 1];
+    let endless = [&b"HTTP/1.1 200 OK\r\nX: "[..], &huge].concat();
     let huge = [&b"HTTP/1.1 200 OK\r\n\r\n"[..], &huge].concat();
     for (answer, wanted) in [
         (&ANSWER[..ANSWER.len() - 1], "before the answer was whole"),
         (b"HTTP/1.1 200 OK\r\n\r\nabc", "before the answer was whole"),
         (b"SSH-2.0\r\n", "does not begin with a status line"),
-        (&huge, "longer than"),
+        (&huge, "its answer is longer than"),
+        (&endless, "the header of its answer is longer than"),
     ] {
         let mut theirs = authority("ca.test");
         let mut out = Vec::new();
