@@ -11,7 +11,7 @@ use std::os::fd::AsFd as _;
 use std::sync::atomic::Ordering;
 use std::time::Instant as Clock;
 
-use exos_filter::ebpf::{Alu, Assembler, Condition, Helper, Insn, Reg, Size};
+use exos_filter::ebpf::{Alu, Assembler, Condition, Emit, Helper, Insn, Reg, Size};
 use exos_filter::handler::forward::flows::{Flows, HashKey, buckets_for};
 use exos_filter::handler::forward::layout::{self, Ends, Flow};
 use exos_filter::handler::forward::{Exit, Shape, WayOut};

@@ -1,7 +1,7 @@
 //! Programs of XDP that answer frames by sending them back, written by hand.
 
 use exos_filter::Program;
-use exos_filter::ebpf::{Alu, Assembler, Condition, Label, Reg, Size};
+use exos_filter::ebpf::{Alu, Assembler, Condition, Emit, Label, Reg, Size};
 use exos_filter::program::xdp;
 
 /// A program that sends frames of this length or more back, after `answer` has made answers of them; what jumps to its label is passed, as all

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use exos_ash::Layout;
 use exos_ash::kernel::InKernel;
-use exos_filter::ebpf::{Alu, Assembler, Condition, Helper, Reg, Size};
+use exos_filter::ebpf::{Alu, Assembler, Condition, Emit, Helper, Reg, Size};
 use exos_filter::handler::Handler as _;
 use exos_filter::handler::arithmetic::{fold, set_wide};
 use exos_filter::handler::forward::WayOut;

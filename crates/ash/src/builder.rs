@@ -9,8 +9,8 @@ pub use word::Word;
 
 use crate::check::{CheckError, Checked, check};
 use crate::code::{
-    Block, Change, Condition, Expression, Format, Handler, Part, Pipe, Region, RegionKind,
-    Statement, Variable, VariableId, VariableKind,
+    Block, Change, Condition, Expression, Find, Format, Handler, Part, Pipe, Region, RegionKind,
+    Statement, Take, Update, Variable, VariableId, VariableKind,
 };
 use crate::layers::Layers;
 
@@ -188,32 +188,32 @@ impl Builder {
         length: impl Into<Expression>,
     ) -> VariableId {
         let word = self.variable(name, VariableKind::Word);
-        self.add(Statement::Find {
+        self.add(Statement::Find(Find {
             word,
             table: table.0,
             from: self.layers.computed_byte(from.into()),
             length: length.into(),
-        });
+        }));
         word
     }
 
     /// Changes a word of memory.
     pub fn change(&mut self, place: Place, change: Change) {
-        self.add(Statement::Change {
+        self.add(Statement::Change(Update {
             place: place.0,
             change,
             before: None,
-        });
+        }));
     }
 
     /// Changes a word of memory; a variable begins with what it was before.
     pub fn change_from(&mut self, name: &str, place: Place, change: Change) -> VariableId {
         let before = self.variable(name, VariableKind::Word);
-        self.add(Statement::Change {
+        self.add(Statement::Change(Update {
             place: place.0,
             change,
             before: Some(before),
-        });
+        }));
         before
     }
 
@@ -259,13 +259,13 @@ impl Builder {
         pipes: impl IntoIterator<Item = Pipe>,
     ) -> [VariableId; N] {
         let registers = names.map(|name| self.variable(name, VariableKind::Word));
-        self.add(Statement::Take {
+        self.add(Statement::Take(Take {
             row: row.0,
             from: self.layers.computed_byte(from.into()),
             length: length.into(),
             pipes: pipes.into_iter().collect(),
             registers: registers.to_vec(),
-        });
+        }));
         registers
     }
 

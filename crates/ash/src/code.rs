@@ -99,39 +99,12 @@ pub enum Statement {
     Point(VariableId, Expression),
     /// A variable becomes the word that a table has under a part of the message. The message is given up if the table has none, or is
     /// changing there, or the message ends before.
-    Find {
-        /// What becomes the word.
-        word: VariableId,
-        /// The table, by its place in [`Handler::regions`].
-        table: u8,
-        /// The key's first byte in the message.
-        from: Expression,
-        /// Bytes of the key.
-        length: Expression,
-    },
+    Find(Find),
     /// A word of memory is changed; another variable may keep what it was before.
-    Change {
-        /// The place.
-        place: VariableId,
-        /// How.
-        change: Change,
-        /// What keeps the word from before.
-        before: Option<VariableId>,
-    },
+    Change(Update),
     /// Bytes of the message go to the beginning of a row, through pipes. The message is given up if it has fewer, or the row has, or they
     /// are not whole words of a pipe.
-    Take {
-        /// The row.
-        row: VariableId,
-        /// The first byte of the message.
-        from: Expression,
-        /// How many bytes.
-        length: Expression,
-        /// What is done to them on their way, in this order.
-        pipes: Vec<Pipe>,
-        /// What becomes of the pipes' registers, in their order.
-        registers: Vec<VariableId>,
-    },
+    Take(Take),
     /// One block or the other.
     If(Condition, Block, Block),
     /// A block this number of times, with a count from 0 on in a variable.
@@ -144,6 +117,45 @@ pub enum Statement {
     Done,
     /// The message was dealt with, and this goes back to its sender.
     Reply(Reply),
+}
+
+/// A look-up in a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Find {
+    /// What becomes the word.
+    pub word: VariableId,
+    /// The table, by its place in [`Handler::regions`].
+    pub table: u8,
+    /// The key's first byte in the message.
+    pub from: Expression,
+    /// Bytes of the key.
+    pub length: Expression,
+}
+
+/// A change of a word of memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Update {
+    /// The place.
+    pub place: VariableId,
+    /// How.
+    pub change: Change,
+    /// What keeps the word from before.
+    pub before: Option<VariableId>,
+}
+
+/// A copy of bytes to a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Take {
+    /// The row.
+    pub row: VariableId,
+    /// The first byte of the message.
+    pub from: Expression,
+    /// How many bytes.
+    pub length: Expression,
+    /// What is done to them on their way, in this order.
+    pub pipes: Vec<Pipe>,
+    /// What becomes of the pipes' registers, in their order.
+    pub registers: Vec<VariableId>,
 }
 
 /// What is done to bytes that go to a row. Words are numbers in the network's order, of 1, 2, 4 or 8 bytes. A pipe either changes each, or has

@@ -7,7 +7,7 @@ use exos_wire::Sum;
 use crate::check::Checked;
 use crate::code::{
     Block, Change, Condition, Expression, FNV_PRIME, Format, Handler, Part, Pipe, Reply, Statement,
-    VariableId,
+    Take, Update, VariableId,
 };
 use crate::limits::{MESSAGE_MAX, VARIABLES_MAX};
 use crate::memory::Memory;
@@ -76,33 +76,15 @@ impl<'a> Run<'a> {
                 self.set(*variable, u64::from(place));
                 Ok(())
             }
-            Statement::Find {
-                word,
-                table,
-                from,
-                length,
-            } => {
-                let key = self.taken(from, length)?;
-                let table = self.memory.table_at(usize::from(*table));
+            Statement::Find(find) => {
+                let key = self.taken(&find.from, &find.length)?;
+                let table = self.memory.table_at(usize::from(find.table));
                 let found = table.and_then(|table| table.get(key)).ok_or(GIVEN_UP)?;
-                self.set(*word, found);
+                self.set(find.word, found);
                 Ok(())
             }
-            Statement::Change {
-                place,
-                change,
-                before,
-            } => self.change(*place, change, *before),
-            Statement::Take {
-                row,
-                from,
-                length,
-                pipes,
-                registers,
-            } => {
-                let bytes = self.taken(from, length)?;
-                self.take(*row, bytes, pipes, registers)
-            }
+            Statement::Change(update) => self.change(update),
+            Statement::Take(take) => self.take(take),
             Statement::If(condition, yes, no) => match self.condition(condition)? {
                 true => self.block(yes),
                 false => self.block(no),
@@ -127,17 +109,11 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn change(
-        &mut self,
-        place: VariableId,
-        change: &Change,
-        before: Option<VariableId>,
-    ) -> Result<(), End> {
+    fn change(&mut self, update: &Update) -> Result<(), End> {
         const ORDER: Ordering = Ordering::SeqCst;
-        let word = self
-            .memory
-            .word(self.variables[usize::from(place.0)] as u32);
-        let was = match change {
+        let at = self.variables[usize::from(update.place.0)] as u32;
+        let word = self.memory.word(at);
+        let was = match &update.change {
             Change::Store(value) => word.swap(self.word(value)?, ORDER),
             Change::Add(value) => word.fetch_add(self.word(value)?, ORDER),
             Change::And(value) => word.fetch_and(self.word(value)?, ORDER),
@@ -149,26 +125,21 @@ impl<'a> Run<'a> {
                 was
             }
         };
-        if let Some(variable) = before {
+        if let Some(variable) = update.before {
             self.set(variable, was);
         }
         Ok(())
     }
 
-    fn take(
-        &mut self,
-        row: VariableId,
-        bytes: &[u8],
-        pipes: &[Pipe],
-        registers: &[VariableId],
-    ) -> Result<(), End> {
-        if bytes.len() > self.handler.row_len(row) as usize {
+    fn take(&mut self, take: &Take) -> Result<(), End> {
+        let bytes = self.taken(&take.from, &take.length)?;
+        if bytes.len() > self.handler.row_len(take.row) as usize {
             return Err(GIVEN_UP);
         }
-        let (bytes, results) = self.through(pipes, bytes)?;
-        self.memory
-            .fill(self.variables[usize::from(row.0)] as u32, &bytes);
-        for (variable, result) in registers.iter().zip(results) {
+        let (bytes, results) = self.through(&take.pipes, bytes)?;
+        let at = self.variables[usize::from(take.row.0)] as u32;
+        self.memory.fill(at, &bytes);
+        for (variable, result) in take.registers.iter().zip(results) {
             self.set(*variable, result);
         }
         Ok(())

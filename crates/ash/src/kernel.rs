@@ -28,7 +28,7 @@ use addresses::Addresses;
 use std::net::{IpAddr, Ipv4Addr};
 
 use exos_filter::Program;
-use exos_filter::ebpf::{Alu, Assembler, Condition, Helper, Label, Reg, Size};
+use exos_filter::ebpf::{Alu, Assembler, Condition, Emit, Helper, Label, Reg, Size};
 use exos_filter::handler::forward::WayOut;
 use exos_filter::handler::{self, Behind};
 use exos_filter::program::xdp;
@@ -207,30 +207,36 @@ struct Generator<'a> {
     others: Vec<[Label; 2]>,
 }
 
+impl Emit for Generator<'_> {
+    fn asm(&mut self) -> &mut Assembler {
+        &mut self.asm
+    }
+}
+
 impl Generator<'_> {
     /// `dst` = the packet's end.
     fn end_of_packet(&mut self, dst: Reg) {
-        self.asm.load(Size::Word, dst, CONTEXT, 4);
+        self.load(Size::Word, dst, CONTEXT, 4);
     }
 
     /// The message's pointer again, once a call has moved the packet's end. r1 is lost.
     fn find_message(&mut self) {
-        self.asm.load(Size::Word, MESSAGE, CONTEXT, 0);
+        self.load(Size::Word, MESSAGE, CONTEXT, 0);
         if let Some(start) = self.of.start() {
-            return self.asm.alu(Alu::Add, MESSAGE, start);
+            return self.alu(Alu::Add, MESSAGE, start);
         }
         // What stands before the message is known to be there at least.
-        self.asm.alu(Alu::Add, MESSAGE, START_MIN);
+        self.alu(Alu::Add, MESSAGE, START_MIN);
         self.load_start(Reg::R1);
-        self.asm.alu(Alu::Sub, Reg::R1, START_MIN);
-        self.asm.alu(Alu::Add, MESSAGE, Reg::R1);
+        self.alu(Alu::Sub, Reg::R1, START_MIN);
+        self.alu(Alu::Add, MESSAGE, Reg::R1);
     }
 
     /// `dst` = where the message begins in the packet.
     fn load_start(&mut self, dst: Reg) {
         match self.of.start() {
-            Some(start) => self.asm.set(dst, start),
-            None => self.asm.load(Size::Double, dst, Reg::R10, stack::START),
+            Some(start) => self.set(dst, start),
+            None => self.kept(dst, stack::START),
         }
     }
 
@@ -238,14 +244,14 @@ impl Generator<'_> {
     /// follows what comes next once. r1 is lost.
     fn find_any_message(&mut self) {
         let later = Reg::R1;
-        self.asm.load(Size::Word, MESSAGE, CONTEXT, 0);
-        self.asm.alu(Alu::Add, MESSAGE, START_MIN);
-        self.asm.load(Size::Double, later, Reg::R10, stack::START);
+        self.load(Size::Word, MESSAGE, CONTEXT, 0);
+        self.alu(Alu::Add, MESSAGE, START_MIN);
+        self.kept(later, stack::START);
         // Of a zero the verifier knows each part: it becomes none.
-        self.asm.alu(Alu::Sub, later, START_MIN - LATER_END);
+        self.alu(Alu::Sub, later, START_MIN - LATER_END);
         self.forget(later);
-        self.asm.alu(Alu::And, later, LATER_END - 1);
-        self.asm.alu(Alu::Add, MESSAGE, later);
+        self.alu(Alu::And, later, LATER_END - 1);
+        self.alu(Alu::Add, MESSAGE, later);
     }
 
     /// Has the verifier know no more of the message's length than that it is one: it follows what comes next once, not for each way on
@@ -257,16 +263,14 @@ impl Generator<'_> {
 
     fn expect_length(&mut self) {
         let most = i32::from(MESSAGE_MAX);
-        self.asm
-            .jump_if(LENGTH, Condition::Greater, most, self.labels.wrong);
+        self.jump_if(LENGTH, Condition::Greater, most, self.labels.wrong);
     }
 
     /// Has the verifier know of a number of 16 bits only that it is one: of a part of a word on the stack it knows nothing.
     fn forget(&mut self, number: Reg) {
-        let asm = &mut self.asm;
-        asm.alu(Alu::ShiftLeft, number, 16);
-        asm.store(Size::Double, Reg::R10, stack::KEY, number);
-        asm.load(Size::Half, number, Reg::R10, stack::KEY + 2);
+        self.alu(Alu::ShiftLeft, number, 16);
+        self.keep(stack::KEY, number);
+        self.load(Size::Half, number, Reg::R10, stack::KEY + 2);
     }
 
     /// Makes the packet end `length` bytes behind the message's beginning, or goes to `failed`. Packet pointers but the message's are lost,
@@ -274,32 +278,32 @@ impl Generator<'_> {
     ///
     /// The verifier follows the call first: what it knows behind that, nothing of the packet's end, is so without the call, too.
     fn set_length(&mut self, length: Reg, failed: Label) {
-        let as_it_is = self.asm.label();
+        let as_it_is = self.label();
         let delta = Reg::R2;
-        self.asm.set(delta, MESSAGE);
-        self.asm.alu(Alu::Add, delta, length);
+        self.set(delta, MESSAGE);
+        self.alu(Alu::Add, delta, length);
         self.end_of_packet(Reg::R1);
-        self.asm.alu(Alu::Sub, delta, Reg::R1);
-        self.asm.jump_if(delta, Condition::Equal, 0, as_it_is);
+        self.alu(Alu::Sub, delta, Reg::R1);
+        self.jump_if(delta, Condition::Equal, 0, as_it_is);
         self.move_end(failed);
-        self.asm.bind(as_it_is);
+        self.bind(as_it_is);
     }
 
     /// Moves the packet's end by r2 bytes, or goes to `failed`.
     fn move_end(&mut self, failed: Label) {
-        self.asm.set(Reg::R1, CONTEXT);
-        self.asm.call(Helper::XdpAdjustTail);
-        self.asm.jump_if(Reg::R0, Condition::NotEqual, 0, failed);
+        self.set(Reg::R1, CONTEXT);
+        self.call(Helper::XdpAdjustTail);
+        self.jump_if(Reg::R0, Condition::NotEqual, 0, failed);
         self.find_message();
     }
 
     /// The message goes to the program as it came.
     fn give_up(&mut self) {
-        self.asm.bind(self.labels.give_up);
+        self.bind(self.labels.give_up);
         if self.of.handler.longest_reply().is_some() {
             self.find_message();
             self.set_length(LENGTH, self.labels.filter);
         }
-        self.asm.jump(self.labels.filter);
+        self.jump(self.labels.filter);
     }
 }

@@ -74,7 +74,6 @@ pub mod handlers;
 pub mod handoff;
 pub mod host_tables;
 pub mod limits;
-pub mod memcached;
 pub mod names;
 pub mod net;
 pub mod node;

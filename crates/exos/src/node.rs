@@ -437,33 +437,21 @@ impl Exos {
             Some(requests) => requests.counters(),
             None => self.requests_counted.clone(),
         };
-        let link = self
-            .link
-            .counters()
-            .into_iter()
-            .chain(requests)
-            .map(|(name, value)| (format!("link_{name}"), value));
-        let stack = self
-            .stack
-            .counters()
-            .list()
-            .into_iter()
-            .map(|(name, value)| (name.to_owned(), value));
+        let link = self.link.counters().into_iter().chain(requests);
+        let link = link.map(|(name, value)| (format!("link_{name}"), value));
+        let turns = [
+            ("turns", self.turns),
+            ("turns_busy", self.turns_busy),
+            ("turns_blocked", self.turns_blocked),
+            ("busy_micros", self.busy.as_micros() as u64),
+            ("sleeps", self.waiting.sleeps),
+        ];
+        let stack = self.stack.counters().list().into_iter();
         let handoff = self.handoff.iter().flat_map(Handoff::counters);
-        let handoff = handoff.map(|(name, value)| (name.to_owned(), value));
-        let cutting = self.cutting.counters();
-        let cutting = cutting.map(|(name, value)| (name.to_owned(), value));
-        link.chain(stack)
-            .chain(handoff)
-            .chain(cutting)
-            .chain([
-                ("turns".to_owned(), self.turns),
-                ("turns_busy".to_owned(), self.turns_busy),
-                ("turns_blocked".to_owned(), self.turns_blocked),
-                ("busy_micros".to_owned(), self.busy.as_micros() as u64),
-                ("sleeps".to_owned(), self.waiting.sleeps),
-            ])
-            .collect()
+        let others = stack.chain(handoff).chain(self.cutting.counters());
+        let others = others.chain(turns);
+        let others = others.map(|(name, value)| (name.to_owned(), value));
+        link.chain(others).collect()
     }
 }
 

@@ -10,7 +10,7 @@
 //! It also refuses to bind maps to programs (`BPF_PROG_BIND_MAP`) to who has no privilege on the machine: a map that is bound stays as
 //! long as the program, which all holders have in common.
 
-use crate::ebpf::{Assembler, Condition, Helper, Label, Reg, Size};
+use crate::ebpf::{Assembler, Condition, Emit, Helper, Label, Reg, Size};
 use crate::program::Program;
 
 /// The function that the guard is asked before.

@@ -5,7 +5,7 @@
 //! XDP and in traffic control, and for packets in several pieces. So the steps here say what is read and where it leads, and
 //! leave the reading to their callers where both ways need them.
 
-use crate::ebpf::{Alu, Assembler, Condition, Label, Reg, Size, half};
+use crate::ebpf::{Alu, Assembler, Condition, Emit, Label, Reg, Size, half};
 use crate::limits::EXTENSION_HEADERS_MAX;
 use exos_wire::Mac;
 use exos_wire::ipv6::EXTENSION_HEADERS;
@@ -101,10 +101,8 @@ pub(crate) struct WalkEnds {
 }
 
 /// A program that walks over IPv6 extension headers: how it reads them, and what it does on the way.
-pub(crate) trait WalksHeaders {
+pub(crate) trait WalksHeaders: Emit {
     const WALK: Walk;
-
-    fn asm(&mut self) -> &mut Assembler;
 
     /// Makes the first 8 bytes of the header at the offset readable.
     fn open_header(&mut self, malformed: Label);
@@ -131,9 +129,9 @@ pub(crate) fn walk_extension_headers<W: WalksHeaders>(code: &mut W, ends: WalkEn
         extension_header(code, count == 0, ends);
     }
     for kind in &EXTENSION_HEADERS[1..] {
-        if_next::<W>(code.asm(), *kind, ends.malformed);
+        if_next(code, *kind, ends.malformed);
     }
-    code.asm().bind(ends.transport);
+    code.bind(ends.transport);
 }
 
 /// On to the next header, or to the transport when this is none.
@@ -143,41 +141,40 @@ fn extension_header<W: WalksHeaders>(code: &mut W, first: bool, ends: WalkEnds) 
         offset,
         spare,
     } = W::WALK;
-    let [read, generic, authentication, advance, walked] = [(); 5].map(|()| code.asm().label());
+    let [read, generic, authentication, advance, walked] = [(); 5].map(|()| code.label());
     // RFC 8200 §4.1: hop-by-hop options only directly behind the fixed header.
     for kind in &EXTENSION_HEADERS[usize::from(!first)..] {
-        if_next::<W>(code.asm(), *kind, read);
+        if_next(code, *kind, read);
     }
-    code.asm().jump(ends.transport);
-    code.asm().bind(read);
+    code.jump(ends.transport);
+    code.bind(read);
     code.open_header(ends.malformed);
     code.read_header(Size::Byte, spare, 1);
-    if_next::<W>(code.asm(), AUTHENTICATION, authentication);
+    if_next(code, AUTHENTICATION, authentication);
     let fragment = i32::from(FRAGMENT);
-    code.asm()
-        .jump_if32(next, Condition::NotEqual, fragment, generic);
+    code.jump_if32(next, Condition::NotEqual, fragment, generic);
     code.read_header(Size::Byte, next, 0);
     code.fragment_header(ends.later);
-    code.asm().alu(Alu::Add, offset, 8);
-    code.asm().jump(walked);
+    code.alu(Alu::Add, offset, 8);
+    code.jump(walked);
 
-    code.asm().bind(generic);
+    code.bind(generic);
     code.generic_header();
-    code.asm().alu(Alu::Add, spare, 1);
-    code.asm().alu(Alu::ShiftLeft, spare, 3);
-    code.asm().jump(advance);
-    code.asm().bind(authentication);
+    code.alu(Alu::Add, spare, 1);
+    code.alu(Alu::ShiftLeft, spare, 3);
+    code.jump(advance);
+    code.bind(authentication);
     // RFC 4302 §2.2: in words of 4 bytes, less 2.
-    code.asm().alu(Alu::Add, spare, 2);
-    code.asm().alu(Alu::ShiftLeft, spare, 2);
-    code.asm().bind(advance);
+    code.alu(Alu::Add, spare, 2);
+    code.alu(Alu::ShiftLeft, spare, 2);
+    code.bind(advance);
     code.read_header(Size::Byte, next, 0);
-    code.asm().alu(Alu::Add, offset, spare);
+    code.alu(Alu::Add, offset, spare);
     code.expect_offset(ends.malformed);
-    code.asm().bind(walked);
+    code.bind(walked);
     code.header_walked();
 }
 
-fn if_next<W: WalksHeaders>(asm: &mut Assembler, kind: u8, to: Label) {
-    asm.jump_if32(W::WALK.next, Condition::Equal, i32::from(kind), to);
+fn if_next<W: WalksHeaders>(code: &mut W, kind: u8, to: Label) {
+    code.jump_if32(W::WALK.next, Condition::Equal, i32::from(kind), to);
 }

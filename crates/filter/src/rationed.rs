@@ -8,7 +8,7 @@
 //! The rations are one value of an array ([`WORDS`] words of 64 bits, by [`admitted`] and [`dropped`]): what was let through
 //! since the reader last set it to zero, and what was dropped for ever.
 
-use crate::ebpf::{Alu, Assembler, Condition, Insn, Reg, Size, half};
+use crate::ebpf::{Alu, Assembler, Condition, Emit, Insn, Reg, Size, half};
 use crate::packet::{Bytes, ETHERTYPE, NETWORK};
 use crate::program::{Program, xdp};
 use exos_wire::ethernet::{ETHERTYPE_ARP, ETHERTYPE_IPV6};

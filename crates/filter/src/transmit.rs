@@ -11,7 +11,7 @@
 //! were. A descriptor that is no frame of the memory is dropped and counted in `refused`. `end`, `returned` and `lost` are for the
 //! checked program of a shared interface ([`crate::gate::batch`]), which takes its frames by the same code.
 
-use crate::ebpf::{Alu, Assembler, Condition, Helper, Label, Reg, Size};
+use crate::ebpf::{Alu, Assembler, Condition, Emit, Helper, Label, Reg, Size};
 use crate::program::{Program, xdp};
 
 /// Descriptors of the queue, a power of two; they are taken round and round.

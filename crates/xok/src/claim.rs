@@ -87,6 +87,15 @@ pub struct Endpoint {
     pub port: u16,
 }
 
+impl From<SocketAddr> for Endpoint {
+    fn from(at: SocketAddr) -> Self {
+        Self {
+            ip: at.ip(),
+            port: at.port(),
+        }
+    }
+}
+
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         SocketAddr::new(self.ip, self.port).fmt(f)
@@ -179,6 +188,13 @@ impl Claim {
     /// True when it is on an identifier of echo requests, not on a port.
     pub const fn is_echo(&self) -> bool {
         self.port != 0 && matches!(self.protocol, Protocol::Icmp | Protocol::Icmpv6)
+    }
+
+    /// True when it has this port, or all, of an address of ours: with all other ends.
+    pub fn has_port(&self, protocol: Protocol, local: IpAddr, port: u16) -> bool {
+        let is_protocol = self.protocol == protocol || self.protocol == Protocol::Any;
+        let is_port = self.port == port || self.port == 0;
+        is_protocol && is_port && self.local == local && self.remote.is_none()
     }
 
     /// True when every packet that this matches is matched by the other too.

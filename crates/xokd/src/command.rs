@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use exos_host::Error;
+use exos_host::accounts;
 use exos_host::caps;
 use exos_host::error::Result;
 use exos_host::ethtool::STOP_MERGING;
@@ -256,5 +257,5 @@ fn rate(text: &str) -> std::result::Result<u64, String> {
 }
 
 fn user(text: &str) -> std::result::Result<u32, String> {
-    policy::user_number(text).ok_or_else(|| format!("there is no user {text:?}"))
+    accounts::user(text).ok_or_else(|| format!("there is no user {text:?}"))
 }

@@ -418,16 +418,6 @@ pub fn without_file(interface: Interface, user: u32) -> Policy {
     }
 }
 
-/// The number of a user by name or number.
-pub fn user_number(name: &str) -> Option<u32> {
-    accounts::user(name)
-}
-
-/// A user's name, or the number when it has none.
-pub fn user_name(uid: u32) -> String {
-    accounts::user_name(uid)
-}
-
 /// Why a policy file cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PolicyError {

@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use clap::Parser as _;
 use exos_dump::file::{CaptureReader, Item};
 use exos_dump::{Direction, DumpArgs, run};
-use exos_filter::ebpf::{Assembler, Condition, Helper, Reg};
+use exos_filter::ebpf::{Assembler, Condition, Emit, Helper, Reg};
 use exos_filter::gate::{Counter, TapRecord, Verdict};
 use exos_host::bpf::{Map, Prog};
 use exos_xok::message::{Answer, Request, VERSION};

@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
+use clap::{Args as _, Command, FromArgMatches as _};
 use exos::Error;
 use exos_program::units::parse_duration;
 
@@ -62,20 +63,9 @@ pub struct HealthArgs {
 /// What the options say when they are left out.
 impl Default for HealthArgs {
     fn default() -> Self {
-        Self {
-            check: None,
-            check_port: None,
-            check_interval: Duration::from_secs(2),
-            check_timeout: None,
-            check_rise: 2,
-            check_fall: 3,
-            check_host: None,
-            check_status: Codes(200..=399),
-            check_body: None,
-            passive: PASSIVE_DEFAULT,
-            passive_window: Duration::from_secs(10),
-            passive_rest: Duration::from_secs(10),
-        }
+        let command = Self::augment_args(Command::new("forward"));
+        let nothing = command.get_matches_from(["forward"]);
+        Self::from_arg_matches(&nothing).expect("what is required has a default")
     }
 }
 

@@ -40,7 +40,7 @@ pub fn check(file: &Path, args: &ForwardArgs) -> Result<(), ConfigErrors> {
     let mut wanted = args.over(parse(file, &text)?);
     let source = Source::new(file, &text);
     let tables: File = tables::read(&source);
-    let is_lent = wanted.links.is_lent().unwrap_or(false);
+    let is_lent = wanted.links.first().is_lent().unwrap_or(false);
     let whole = check_options(&wanted, wanted.in_kernel, is_lent);
     let whole = whole.into_iter().chain([check_cores(&wanted)]);
     for error in whole.filter_map(Result::err) {

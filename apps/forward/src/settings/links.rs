@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use clap::error::Error as ClapError;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
-use exos::{Error, Prefixed};
+use exos::Prefixed;
 use exos_program::LinkArgs;
 
 /// What the options of a link say where packets are forwarded.
@@ -78,24 +78,6 @@ impl Links {
     /// True for an address of ours.
     pub fn have(&self, ip: IpAddr) -> bool {
         self.addresses().any(|address| address.ip == ip)
-    }
-
-    /// Whether a daemon lends the link.
-    ///
-    /// # Errors
-    ///
-    /// The options contradict each other.
-    pub fn is_lent(&self) -> Result<bool, Error> {
-        self.first().is_lent()
-    }
-
-    /// Goes to the core that is named.
-    ///
-    /// # Errors
-    ///
-    /// It is none that this process may run on, or there are several.
-    pub fn pin(&self) -> Result<(), Error> {
-        self.first().pin()
     }
 
     /// These options, and those of a file where they say nothing ([`LinkArgs::or`]).

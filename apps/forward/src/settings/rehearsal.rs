@@ -25,7 +25,7 @@ pub fn rehearse(wanted: &Wanted) -> Result<(), Error> {
         let names = attachments.iter().filter_map(|a| a.link.interface());
         exos::handlers::check_ways_out(&names.collect::<Vec<_>>())?;
     }
-    let stacks = match wanted.links.is_lent()? {
+    let stacks = match wanted.links.first().is_lent()? {
         // What the daemon lends it alone knows.
         true => Vec::new(),
         false => trial_stacks(wanted),

@@ -19,7 +19,7 @@ use crate::settings::written::{Named, To, Weighted};
 pub(crate) fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
     check(args)?;
     let args = &with_addresses(args.clone())?;
-    args.links.pin()?;
+    args.links.first().pin()?;
     let services = services(args)?;
     let signals = Signals::catch()?;
     // Each connection takes two descriptors, and up to four more while bytes wait in it.

@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-#[path = "../../../../crates/exos/examples/memcached.rs"]
+#[path = "../../../../crates/exos/examples/memcached/main.rs"]
 #[allow(dead_code)] // Its `main`.
 mod memcached;
 

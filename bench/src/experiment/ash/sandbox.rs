@@ -7,7 +7,7 @@ use crate::stage::frames::ipv4_frame;
 use crate::stage::xdp;
 use exos::ash::Layout;
 use exos::ash::kernel::InKernel;
-use exos_filter::ebpf::{Alu, Assembler, Condition, Fetch, Insn, Label, Reg, Size};
+use exos_filter::ebpf::{Alu, Assembler, Condition, Emit, Fetch, Insn, Label, Reg, Size};
 use exos_filter::handler::Handler as _;
 use exos_filter::handler::arithmetic::{
     add_words, expect_half, expect_word, fold, half, set_wide, word,

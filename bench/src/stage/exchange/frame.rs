@@ -7,7 +7,7 @@
 use crate::stage::link::EXPERIMENT;
 use crate::stage::xdp;
 use exos_filter::Program;
-use exos_filter::ebpf::Size;
+use exos_filter::ebpf::{Emit as _, Size};
 use exos_filter::handler::arithmetic::expect_half;
 use exos_wire::ethernet;
 use serde::{Deserialize, Serialize};

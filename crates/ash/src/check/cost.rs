@@ -3,8 +3,10 @@
 //! Weights are tenths of a step, measured with one core of an AMD EPYC in the kernel's test run. They say how much dearer one thing is than
 //! another; another machine is faster or slower at all of them.
 
-use crate::code::{Block, Condition, Expression, Handler, Operator, Part, Pipe, Region, Reply};
-use crate::code::{RegionKind, Statement, VariableId, VariableKind};
+use crate::code::{
+    Block, Condition, Expression, Find, Handler, Operator, Part, Pipe, Region, RegionKind, Reply,
+    Statement, Take, VariableId, VariableKind,
+};
 use crate::limits::{MESSAGE_MAX, REGIONS_MAX, TAKEN_BY_WORDS_MAX};
 
 /// A statement, a word that is at hand, an operation, a jump.
@@ -139,22 +141,11 @@ impl Cost<'_> {
                 let region = self.region_of(*place);
                 PLACE + region.map_or(0, |region| self.distance(region)) + expression(index)
             }
-            Statement::Change { change, .. } => {
-                CHANGE + change.words().map(expression).sum::<u64>()
+            Statement::Change(update) => {
+                CHANGE + update.change.words().map(expression).sum::<u64>()
             }
-            Statement::Find {
-                table,
-                from,
-                length,
-                ..
-            } => expression(from) + expression(length) + self.look_up(*table),
-            Statement::Take {
-                row,
-                from,
-                length,
-                pipes,
-                ..
-            } => expression(from) + expression(length) + self.take(*row, (from, length), pipes),
+            Statement::Find(find) => self.look_up(find),
+            Statement::Take(take) => self.take(take),
             Statement::If(when, yes, no) => condition(when) + self.block(yes).max(self.block(no)),
             Statement::Repeat(_, times, body) => {
                 let each = self.block(body) + REPETITION;
@@ -166,32 +157,31 @@ impl Cost<'_> {
     }
 
     /// Two lines of heads, and an entry.
-    fn look_up(&self, table: u8) -> u64 {
-        let region = self.handler.regions.get(usize::from(table));
-        region.map_or(0, |region| match region.kind {
+    fn look_up(&self, find: &Find) -> u64 {
+        let region = self.handler.regions.get(usize::from(find.table));
+        let looked_up = region.map_or(0, |region| match region.kind {
             RegionKind::Table(key) => {
                 FIND + u64::from(key / 8) * KEY_WORD + 3 * self.distance(region)
             }
             RegionKind::Words | RegionKind::Rows(_) => 0,
-        })
+        });
+        expression(&find.from) + expression(&find.length) + looked_up
     }
 
-    fn take(
-        &self,
-        row: VariableId,
-        (from, length): (&Expression, &Expression),
-        pipes: &[Pipe],
-    ) -> u64 {
-        let is_known = from.constant().is_some();
-        let few = length.constant().filter(|few| *few <= TAKEN_BY_WORDS_MAX);
+    fn take(&self, take: &Take) -> u64 {
+        let (row, pipes) = (take.row, &take.pipes);
+        let is_known = take.from.constant().is_some();
+        let few = take.length.constant();
+        let few = few.filter(|few| *few <= TAKEN_BY_WORDS_MAX);
         let keys: u64 = pipes.iter().filter_map(Pipe::word).map(expression).sum();
         let passes = TAKEN_WORD + pipes.iter().map(pass).sum::<u64>();
-        match few {
+        let taken = match few {
             Some(few) if is_known => keys + words_of(few) * passes,
             _ if pipes.is_empty() => self.copy(row),
             // The most words are those of one byte less than the row has.
             _ => keys + self.copy(row) + (self.words_of(row) + 2) * passes,
-        }
+        };
+        expression(&take.from) + expression(&take.length) + taken
     }
 
     fn reply(&self, reply: &Reply) -> u64 {

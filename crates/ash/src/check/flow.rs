@@ -8,7 +8,7 @@ use super::bounds::most;
 use super::error::CheckError;
 use super::known::{Known, join};
 use crate::code::{
-    Block, Change, Expression, Handler, Part, Pipe, RegionKind, Reply, Statement, VariableId,
+    Block, Expression, Find, Handler, Part, RegionKind, Reply, Statement, Take, Update, VariableId,
     VariableKind,
 };
 use crate::limits::{LOOK_UPS_MAX, MESSAGE_MAX, NESTING_MAX, PARTS_MAX, REPEAT_MAX, REPLY_MAX};
@@ -86,35 +86,20 @@ impl Flow<'_> {
                 self.assign(*variable, &mut known)?;
             }
             Statement::Point(variable, index) => self.point(*variable, index, &mut known)?,
-            Statement::Find {
-                word,
-                table,
-                from,
-                length,
-            } => {
-                self.look_up(*table, from, length, known)?;
-                self.assign(*word, &mut known)?;
+            Statement::Find(find) => {
+                self.look_up(find, known)?;
+                self.assign(find.word, &mut known)?;
             }
-            Statement::Change {
-                place,
-                change,
-                before,
-            } => {
-                self.change(*place, change, known)?;
-                if let Some(before) = before {
-                    self.assign(*before, &mut known)?;
+            Statement::Change(update) => {
+                self.change(update, known)?;
+                if let Some(before) = update.before {
+                    self.assign(before, &mut known)?;
                 }
                 known.effect = true;
             }
-            Statement::Take {
-                row,
-                from,
-                length,
-                pipes,
-                registers,
-            } => {
-                self.take(*row, (from, length), pipes, registers, known)?;
-                for register in registers {
+            Statement::Take(take) => {
+                self.take(take, known)?;
+                for register in &take.registers {
                     self.assign(*register, &mut known)?;
                 }
             }
@@ -158,18 +143,12 @@ impl Flow<'_> {
         Ok(())
     }
 
-    fn take(
-        &self,
-        row: VariableId,
-        (from, length): (&Expression, &Expression),
-        pipes: &[Pipe],
-        registers: &[VariableId],
-        known: Known,
-    ) -> Checked<()> {
+    fn take(&self, take: &Take, known: Known) -> Checked<()> {
+        let (from, length) = (&take.from, &take.length);
         self.word(from, known)?;
         self.word(length, known)?;
-        let room = self.row(row, known)?;
-        let is_whole = self.pipes(pipes, length, registers, known)?;
+        let room = self.row(take.row, known)?;
+        let is_whole = self.pipes(take, known)?;
         let is_there = known.always_has(from, length) && is_whole;
         if !is_there || most(length, &[]) > u64::from(room) {
             may_give_up(known, "`take`")?;
@@ -209,14 +188,8 @@ impl Flow<'_> {
         Ok(join(through, broken))
     }
 
-    fn look_up(
-        &mut self,
-        table: u8,
-        from: &Expression,
-        length: &Expression,
-        known: Known,
-    ) -> Checked<()> {
-        let region = self.handler.regions.get(usize::from(table));
+    fn look_up(&mut self, find: &Find, known: Known) -> Checked<()> {
+        let region = self.handler.regions.get(usize::from(find.table));
         if !region.is_some_and(|region| matches!(region.kind, RegionKind::Table(_))) {
             return Err("`find` looks into a table".into());
         }
@@ -227,17 +200,19 @@ impl Flow<'_> {
             ));
         }
         may_give_up(known, "`find`")?;
-        self.word(from, known)?;
-        self.word(length, known)
+        self.word(&find.from, known)?;
+        self.word(&find.length, known)
     }
 
-    fn change(&self, place: VariableId, change: &Change, known: Known) -> Checked<()> {
+    fn change(&self, update: &Update, known: Known) -> Checked<()> {
+        let place = update.place;
         let region = self.region(place)?;
         self.assigned(place, known)?;
         if self.handler.regions[region].kind != RegionKind::Words {
             return Err(format!("{} is a row; words are changed", self.name(place)));
         }
-        change.words().try_for_each(|word| self.word(word, known))
+        let mut words = update.change.words();
+        words.try_for_each(|word| self.word(word, known))
     }
 
     fn reply(&self, reply: &Reply, known: Known) -> Checked<()> {

@@ -2,7 +2,7 @@
 //!
 //! The numbers are those of `kernel/body`; a test compares them with what is generated.
 
-use crate::code::{Block, Condition, Expression, Part, Pipe, Statement};
+use crate::code::{Block, Condition, Expression, Part, Pipe, Statement, Take};
 use crate::limits::TAKEN_BY_WORDS_MAX;
 
 /// Instructions that a block can become.
@@ -15,14 +15,14 @@ fn statement(of: &Statement) -> u64 {
         Statement::Need(_) => 5,
         Statement::Set(_, value) => 1 + expression(value),
         Statement::Point(_, index) => 12 + expression(index),
-        Statement::Find { from, length, .. } => 220 + expression(from) + expression(length),
-        Statement::Change { change, .. } => 7 + change.words().map(expression).sum::<u64>(),
-        Statement::Take {
+        Statement::Find(find) => 220 + expression(&find.from) + expression(&find.length),
+        Statement::Change(update) => 7 + update.change.words().map(expression).sum::<u64>(),
+        Statement::Take(Take {
             from,
             length,
             pipes,
             ..
-        } => 75 + expression(from) + expression(length) + through(length, pipes),
+        }) => 75 + expression(from) + expression(length) + through(length, pipes),
         Statement::If(when, yes, no) => 1 + condition(when) + instructions(yes) + instructions(no),
         Statement::Repeat(_, _, body) => 5 + instructions(body),
         Statement::Break | Statement::GiveUp => 1,

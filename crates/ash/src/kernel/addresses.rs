@@ -2,7 +2,8 @@
 //! read of the message on a mistaken way must not be that ([`nospec`](super::nospec)). What is only added to memory, or written into a reply, need not be masked, if nothing of that memory becomes one.
 
 use crate::code::{
-    Block, Change, Condition, Expression, Handler, Operator, Part, Reply, Statement, VariableId,
+    Block, Change, Condition, Expression, Handler, Operator, Part, Reply, Statement, Update,
+    VariableId,
 };
 
 /// Variables, and memory, of which something becomes an address.
@@ -48,11 +49,11 @@ impl Addresses {
         match statement {
             Statement::Set(variable, value) => self.value(value, self.has(*variable)),
             Statement::Point(_, index) => self.value(index, true),
-            Statement::Find { from, length, .. } => {
-                self.value(from, true);
-                self.value(length, true);
+            Statement::Find(find) => {
+                self.value(&find.from, true);
+                self.value(&find.length, true);
             }
-            Statement::Change { change, before, .. } => {
+            Statement::Change(Update { change, before, .. }) => {
                 // Some processors compare by a jump (arm64 without LSE).
                 self.memory |= matches!(change, Change::CompareSwap(..))
                     || before.is_some_and(|before| self.has(before));
@@ -60,15 +61,10 @@ impl Addresses {
                     self.value(word, self.memory);
                 }
             }
-            Statement::Take {
-                from,
-                length,
-                pipes,
-                ..
-            } => {
-                self.value(from, true);
-                self.value(length, true);
-                let words = pipes.iter().filter_map(|pipe| pipe.word());
+            Statement::Take(take) => {
+                self.value(&take.from, true);
+                self.value(&take.length, true);
+                let words = take.pipes.iter().filter_map(|pipe| pipe.word());
                 words.for_each(|word| self.value(word, true));
             }
             Statement::If(condition, yes, no) => {

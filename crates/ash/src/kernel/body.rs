@@ -6,10 +6,10 @@ mod reply;
 mod take;
 mod word;
 
-use exos_filter::ebpf::{Alu, Condition as Jump, Fetch, Insn, Label, Reg, Size};
+use exos_filter::ebpf::{Alu, Condition as Jump, Emit, Fetch, Insn, Label, Reg, Size};
 
 use super::{Generator, KEPT, LENGTH, MESSAGE, stack};
-use crate::code::{Block, Change, Expression, Statement, VariableId, goes_on};
+use crate::code::{Block, Change, Expression, Statement, Update, VariableId, goes_on};
 
 impl Generator<'_> {
     pub(super) fn block(&mut self, block: &Block) {
@@ -30,54 +30,39 @@ impl Generator<'_> {
                 self.bare = !self.addresses.has(*variable);
                 self.word(value, 0);
                 self.bare = false;
-                self.keep(*variable);
+                self.assign(*variable);
             }
             Statement::Point(variable, index) => self.point(*variable, index),
-            Statement::Find {
-                word,
-                table,
-                from,
-                length,
-            } => {
-                self.look_up(usize::from(*table), from, length);
-                self.keep(*word);
+            Statement::Find(find) => {
+                self.find_word(find);
+                self.assign(find.word);
             }
-            Statement::Change {
-                place,
-                change,
-                before,
-            } => {
+            Statement::Change(update) => {
                 self.bare = !self.addresses.has_memory();
-                self.change(*place, change, *before);
+                self.change(update);
                 self.bare = false;
             }
-            Statement::Take {
-                row,
-                from,
-                length,
-                pipes,
-                registers,
-            } => match pipes.is_empty() {
-                true => self.take(*row, from, length),
-                false => self.take_through(*row, (from, length), pipes, registers),
+            Statement::Take(take) => match take.pipes.is_empty() {
+                true => self.take(take),
+                false => self.take_through(take),
             },
             Statement::If(condition, yes, no) => {
-                let [otherwise, end] = [self.asm.label(), self.asm.label()];
+                let [otherwise, end] = [self.label(), self.label()];
                 self.jump_where(condition, false, otherwise);
                 self.block(yes);
                 if !no.is_empty() && goes_on(yes) {
-                    self.asm.jump(end);
+                    self.jump(end);
                 }
-                self.asm.bind(otherwise);
+                self.bind(otherwise);
                 self.block(no);
-                self.asm.bind(end);
+                self.bind(end);
             }
             Statement::Repeat(counter, times, body) => self.repeat(*counter, *times, body),
             Statement::Break => {
                 let behind = self.loops.last().expect("checked: within a repetition");
-                self.asm.jump(*behind);
+                self.jump(*behind);
             }
-            Statement::GiveUp => self.asm.jump(self.labels.give_up),
+            Statement::GiveUp => self.jump(self.labels.give_up),
             Statement::Done => self.done(),
             Statement::Reply(reply) => self.reply(reply),
         }
@@ -87,7 +72,7 @@ impl Generator<'_> {
     fn need(&mut self, bytes: i32) {
         let give_up = self.labels.give_up;
         if !self.of.handler.is_cut() {
-            self.asm.jump_if(LENGTH, Jump::Less, bytes, give_up);
+            self.jump_if(LENGTH, Jump::Less, bytes, give_up);
         }
         self.expect_bytes(bytes, give_up);
         self.needed = self.needed.max(bytes);
@@ -95,10 +80,10 @@ impl Generator<'_> {
 
     /// Jumps where the packet does not have this many bytes of the message. r1 and r2 are lost.
     fn expect_bytes(&mut self, bytes: i32, other: Label) {
-        self.asm.set(Reg::R1, MESSAGE);
-        self.asm.alu(Alu::Add, Reg::R1, bytes);
+        self.set(Reg::R1, MESSAGE);
+        self.alu(Alu::Add, Reg::R1, bytes);
         self.end_of_packet(Reg::R2);
-        self.asm.jump_if(Reg::R1, Jump::Greater, Reg::R2, other);
+        self.jump_if(Reg::R1, Jump::Greater, Reg::R2, other);
     }
 
     fn point(&mut self, variable: VariableId, index: &Expression) {
@@ -106,23 +91,22 @@ impl Generator<'_> {
         let region = &self.of.handler.handler().regions[number];
         let (last, stride) = (region.count - 1, region.stride());
         self.word(index, 0);
-        self.asm
-            .jump_if(Reg::R0, Jump::Greater, last as i32, self.labels.give_up);
+        self.jump_if(Reg::R0, Jump::Greater, last as i32, self.labels.give_up);
         if index.constant().is_none() {
-            self.asm.clamp(Reg::R0, Reg::R1, region.count);
+            self.clamp(Reg::R0, Reg::R1, region.count);
         }
-        let asm = &mut self.asm;
-        asm.alu(Alu::Mul, Reg::R0, stride as i32);
-        asm.load_map_value(Reg::R1, self.of.memory_fd, self.layout.start(number));
-        asm.alu(Alu::Add, Reg::R1, Reg::R0);
-        asm.store(Size::Double, Reg::R10, stack::variable(variable), Reg::R1);
+        self.alu(Alu::Mul, Reg::R0, stride as i32);
+        self.load_map_value(Reg::R1, self.of.memory_fd, self.layout.start(number));
+        self.alu(Alu::Add, Reg::R1, Reg::R0);
+        self.keep(stack::variable(variable), Reg::R1);
         if self.held.is_some() {
-            asm.set(KEPT, Reg::R1);
+            self.set(KEPT, Reg::R1);
         }
     }
 
-    fn change(&mut self, place: VariableId, change: &Change, before: Option<VariableId>) {
-        let (fetch, value) = match change {
+    fn change(&mut self, update: &Update) {
+        let (place, before) = (update.place, update.before);
+        let (fetch, value) = match &update.change {
             Change::Store(value) => (Fetch::Swap, value),
             Change::Add(value) => (Fetch::Add, value),
             Change::And(value) => (Fetch::And, value),
@@ -131,18 +115,18 @@ impl Generator<'_> {
             Change::CompareSwap(expected, new) => {
                 self.word(expected, 0);
                 let waiting = stack::intermediate(0);
-                self.asm.store(Size::Double, Reg::R10, waiting, Reg::R0);
+                self.keep(waiting, Reg::R0);
                 self.word(new, 1);
-                self.asm.set(Reg::R2, Reg::R0);
-                self.asm.load(Size::Double, Reg::R0, Reg::R10, waiting);
+                self.set(Reg::R2, Reg::R0);
+                self.kept(Reg::R0, waiting);
                 let at = self.changed(place);
-                self.asm.push(Insn::compare_exchange(at, 0, Reg::R2));
+                self.push(Insn::compare_exchange(at, 0, Reg::R2));
                 return self.keep_before(before);
             }
         };
         self.word(value, 0);
         let at = self.changed(place);
-        self.asm.push(Insn::fetch(fetch, at, 0, Reg::R0));
+        self.push(Insn::fetch(fetch, at, 0, Reg::R0));
         self.keep_before(before);
     }
 
@@ -157,42 +141,39 @@ impl Generator<'_> {
 
     fn keep_before(&mut self, before: Option<VariableId>) {
         if let Some(before) = before {
-            self.keep(before);
+            self.assign(before);
         }
     }
 
     fn repeat(&mut self, counter: VariableId, times: u16, body: &Block) {
-        let [again, behind] = [self.asm.label(), self.asm.label()];
+        let [again, behind] = [self.label(), self.label()];
         let counter = stack::variable(counter);
-        self.asm.store_imm(Size::Double, Reg::R10, counter, 0);
-        self.asm.bind(again);
+        self.store_imm(Size::Double, Reg::R10, counter, 0);
+        self.bind(again);
         self.loops.push(behind);
         self.block(body);
         self.loops.pop();
         if goes_on(body) {
-            self.asm.load(Size::Double, Reg::R0, Reg::R10, counter);
-            self.asm.alu(Alu::Add, Reg::R0, 1);
-            self.asm.store(Size::Double, Reg::R10, counter, Reg::R0);
-            self.asm
-                .jump_if(Reg::R0, Jump::Less, i32::from(times), again);
+            self.kept(Reg::R0, counter);
+            self.alu(Alu::Add, Reg::R0, 1);
+            self.keep(counter, Reg::R0);
+            self.jump_if(Reg::R0, Jump::Less, i32::from(times), again);
         }
-        self.asm.bind(behind);
+        self.bind(behind);
     }
 
     /// A variable becomes r0.
-    fn keep(&mut self, variable: VariableId) {
-        self.asm
-            .store(Size::Double, Reg::R10, stack::variable(variable), Reg::R0);
+    fn assign(&mut self, variable: VariableId) {
+        self.keep(stack::variable(variable), Reg::R0);
     }
 
     /// r1 = where a place is.
     fn place(&mut self, variable: VariableId) {
-        self.asm
-            .load(Size::Double, Reg::R1, Reg::R10, stack::variable(variable));
+        self.kept(Reg::R1, stack::variable(variable));
     }
 }
 
 /// Whether a statement, the next one, changes a place.
 fn is_changed_by(next: Option<&Statement>, place: VariableId) -> bool {
-    matches!(next, Some(Statement::Change { place: changed, .. }) if *changed == place)
+    matches!(next, Some(Statement::Change(update)) if update.place == place)
 }

@@ -12,7 +12,7 @@
 //! All other comparisons may come out wrongly: ways that only a wrong prediction takes are ways of the handler, and on each of those a
 //! variable has a value of its own kind.
 
-use exos_filter::ebpf::{Alu, Reg};
+use exos_filter::ebpf::{Alu, Emit, Reg};
 
 use super::{Generator, LENGTH, MESSAGE};
 
@@ -20,37 +20,34 @@ impl Generator<'_> {
     /// `dst` = how far it is from the message's beginning to the packet's end.
     pub(super) fn bytes_to_end(&mut self, dst: Reg) {
         self.end_of_packet(dst);
-        self.asm.alu(Alu::Sub, dst, MESSAGE);
+        self.alu(Alu::Sub, dst, MESSAGE);
     }
 
     /// Has the message be no longer than the packet. r1 is lost.
     pub(super) fn clamp_length(&mut self) {
         let missing = Reg::R1;
         self.bytes_to_end(missing);
-        let asm = &mut self.asm;
-        asm.alu(Alu::Sub, missing, LENGTH);
-        asm.alu(Alu::SignedShiftRight, missing, 63);
-        asm.alu(Alu::Xor, missing, -1);
-        asm.alu(Alu::And, LENGTH, missing);
+        self.alu(Alu::Sub, missing, LENGTH);
+        self.alu(Alu::SignedShiftRight, missing, 63);
+        self.alu(Alu::Xor, missing, -1);
+        self.alu(Alu::And, LENGTH, missing);
     }
 
     /// Makes the last byte of a part, a number of 33 bits at most, all ones where the message has it, else 0.
     pub(super) fn mask_of_part(&mut self, last: Reg) {
-        self.asm.alu(Alu::Sub, last, LENGTH);
-        self.asm.alu(Alu::SignedShiftRight, last, 63);
+        self.alu(Alu::Sub, last, LENGTH);
+        self.alu(Alu::SignedShiftRight, last, 63);
     }
 
     /// Makes a part of the message empty that it does not have. `spare` is lost.
     pub(super) fn clamp_part(&mut self, from: Reg, bytes: Reg, spare: Reg) {
-        let asm = &mut self.asm;
-        asm.alu32(Alu::Move, from, from);
-        asm.alu32(Alu::Move, bytes, bytes);
-        asm.set(spare, from);
-        asm.alu(Alu::Add, spare, bytes);
-        asm.alu(Alu::Sub, spare, 1);
+        self.alu32(Alu::Move, from, from);
+        self.alu32(Alu::Move, bytes, bytes);
+        self.set(spare, from);
+        self.alu(Alu::Add, spare, bytes);
+        self.alu(Alu::Sub, spare, 1);
         self.mask_of_part(spare);
-        let asm = &mut self.asm;
-        asm.alu(Alu::And, from, spare);
-        asm.alu(Alu::And, bytes, spare);
+        self.alu(Alu::And, from, spare);
+        self.alu(Alu::And, bytes, spare);
     }
 }

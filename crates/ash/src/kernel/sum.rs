@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use exos_filter::ebpf::{Alu, Condition, Helper, Label, Reg, Size};
+use exos_filter::ebpf::{Alu, Condition, Emit, Helper, Label, Reg, Size};
 use exos_filter::handler::arithmetic::{fold, half};
 use exos_wire::protocol;
 
@@ -32,32 +32,32 @@ impl Generator<'_> {
     /// r9, the sum of the addresses, becomes the pseudo header's; not folded. r1 is lost.
     pub(super) fn add_pseudo_header(&mut self) {
         let length = Reg::R1;
-        self.asm.load(Size::Half, length, MESSAGE, -4);
-        self.asm.alu(Alu::Add, KEPT, length);
+        self.load(Size::Half, length, MESSAGE, -4);
+        self.alu(Alu::Add, KEPT, length);
         let udp = half(u16::from(protocol::UDP));
-        self.asm.alu(Alu::Add, KEPT, udp);
+        self.alu(Alu::Add, KEPT, udp);
     }
 
     /// Adds the datagram from its header on to r9; r0 to r5 are lost. One as long as the handler says that its messages are, at least, is
     /// added in a straight line; others elsewhere.
     pub(super) fn add_datagram(&mut self) {
-        let [other, added] = [(); 2].map(|()| self.asm.label());
+        let [other, added] = [(); 2].map(|()| self.label());
         let likely = self.of.handler.likely_length();
-        self.asm.jump_if(LENGTH, Condition::NotEqual, likely, other);
+        self.jump_if(LENGTH, Condition::NotEqual, likely, other);
         self.expect_part(MESSAGE, likely);
         self.add_part(MESSAGE, -HEADER..likely);
-        self.asm.bind(added);
+        self.bind(added);
         self.others.push([other, added]);
     }
 
     /// What [`Self::add_datagram`] leaves.
     pub(super) fn add_others(&mut self) {
         for [other, added] in std::mem::take(&mut self.others) {
-            self.asm.bind(other);
-            self.asm.set(LEFT, LENGTH);
-            self.asm.alu(Alu::Add, LEFT, HEADER);
+            self.bind(other);
+            self.set(LEFT, LENGTH);
+            self.alu(Alu::Add, LEFT, HEADER);
             self.add_any_datagram();
-            self.asm.jump(added);
+            self.jump(added);
         }
     }
 
@@ -66,17 +66,16 @@ impl Generator<'_> {
     /// What comes of a branch is lost before its ways meet, so that the verifier follows what comes next once. To it each part begins
     /// somewhere in the packet: if it were known how far from the message, the message would be known to reach to the part's end.
     pub(super) fn add_any_datagram(&mut self) {
-        let few = self.asm.label();
-        self.asm.alu(Alu::ShiftLeft, LEFT, 16);
-        self.asm.store(Size::Double, Reg::R10, stack::UDP_LEN, LEFT);
-        self.asm
-            .jump_if(LEFT, Condition::Less, (2 * WORDS_MAX) << 16, few);
+        let few = self.label();
+        self.alu(Alu::ShiftLeft, LEFT, 16);
+        self.keep(stack::UDP_LEN, LEFT);
+        self.jump_if(LEFT, Condition::Less, (2 * WORDS_MAX) << 16, few);
         fold(&mut self.asm, KEPT, Reg::R1);
         for bytes in [1024, 512] {
             self.add_by_helper(bytes);
         }
-        self.asm.alu32(Alu::Move, KEPT, KEPT);
-        self.asm.bind(few);
+        self.alu32(Alu::Move, KEPT, KEPT);
+        self.bind(few);
         self.load_left();
         self.begin_of(2 * WORDS_MAX);
         for bytes in [WORDS_MAX, 128, 64, 32, 16, 8, 4, 2, 1] {
@@ -86,57 +85,56 @@ impl Generator<'_> {
 
     /// r4 = the datagram's bytes, of which the verifier knows no more than that they are less than [`LEFT_END`].
     fn load_left(&mut self) {
-        self.asm
-            .load(Size::Half, LEFT, Reg::R10, stack::UDP_LEN + 2);
-        self.asm.alu(Alu::And, LEFT, LEFT_END - 1);
+        self.load(Size::Half, LEFT, Reg::R10, stack::UDP_LEN + 2);
+        self.alu(Alu::And, LEFT, LEFT_END - 1);
     }
 
     /// r3 = where the bytes begin that `behind` does not divide.
     fn begin_of(&mut self, behind: i32) {
-        self.asm.set(PART, LEFT);
-        self.asm.alu(Alu::And, PART, -behind);
-        self.asm.alu(Alu::Add, PART, MESSAGE);
-        self.asm.alu(Alu::Sub, PART, HEADER);
+        self.set(PART, LEFT);
+        self.alu(Alu::And, PART, -behind);
+        self.alu(Alu::Add, PART, MESSAGE);
+        self.alu(Alu::Sub, PART, HEADER);
     }
 
     /// Adds a part where the datagram has it.
     fn add_by_helper(&mut self, bytes: i32) {
-        let none = self.asm.label();
+        let none = self.label();
         self.load_left();
         self.jump_without(bytes, none);
         for begin in (0..bytes).step_by(HELPED_MAX as usize) {
             let len = bytes.min(HELPED_MAX);
             self.load_left();
             self.begin_of(2 * bytes);
-            self.asm.alu(Alu::Add, PART, begin);
+            self.alu(Alu::Add, PART, begin);
             self.expect_part(PART, len);
-            self.asm.set(Reg::R1, 0);
-            self.asm.set(Reg::R2, 0);
-            self.asm.set(Reg::R4, len);
-            self.asm.alu32(Alu::Move, Reg::R5, KEPT);
-            self.asm.call(Helper::CsumDiff);
-            self.asm.set(KEPT, Reg::R0);
+            self.set(Reg::R1, 0);
+            self.set(Reg::R2, 0);
+            self.set(Reg::R4, len);
+            self.alu32(Alu::Move, Reg::R5, KEPT);
+            self.call(Helper::CsumDiff);
+            self.set(KEPT, Reg::R0);
         }
-        self.asm.bind(none);
+        self.bind(none);
     }
 
     fn add_word_by_word(&mut self, bytes: i32) {
-        let (none, next) = (self.asm.label(), Reg::R5);
-        self.asm.set(next, LEFT);
-        self.asm.alu(Alu::And, next, bytes);
-        self.asm.alu(Alu::Add, next, PART);
+        let (none, next) = (self.label(), Reg::R5);
+        self.set(next, LEFT);
+        self.alu(Alu::And, next, bytes);
+        self.alu(Alu::Add, next, PART);
         self.jump_without(bytes, none);
         self.expect_part(PART, bytes);
         self.add_part(PART, 0..bytes);
-        self.asm.bind(none);
-        self.asm.set(PART, next);
+        self.bind(none);
+        self.set(PART, next);
     }
 
     /// Adds a part that is there; r0 and r1 are lost.
     fn add_part(&mut self, from: Reg, part: Range<i32>) {
         let (word, other) = (Reg::R1, Reg::R0);
         // An addition waits for the last one to the same sum, so there are two.
-        self.asm.set(other, 0);
+        self.set(other, 0);
         let mut at = part.start;
         while at < part.end {
             let (size, len) = match part.end - at {
@@ -144,32 +142,31 @@ impl Generator<'_> {
                 2.. => (Size::Half, 2),
                 _ => (Size::Byte, 1),
             };
-            self.asm.load(size, word, from, at);
+            self.load(size, word, from, at);
             // A last byte is the first of its half word (RFC 1071 §4.1).
             if size == Size::Byte {
-                self.asm.alu(Alu::ShiftLeft, word, 8);
-                self.asm.to_big_endian(word, 16);
+                self.alu(Alu::ShiftLeft, word, 8);
+                self.to_big_endian(word, 16);
             }
             let sum = if at % 8 == 0 { KEPT } else { other };
-            self.asm.alu(Alu::Add, sum, word);
+            self.alu(Alu::Add, sum, word);
             at += len;
         }
-        self.asm.alu(Alu::Add, KEPT, other);
+        self.alu(Alu::Add, KEPT, other);
     }
 
     /// A bit of the length; r1 is lost.
     fn jump_without(&mut self, bytes: i32, none: Label) {
-        self.asm.set(Reg::R1, LEFT);
-        self.asm.alu(Alu::And, Reg::R1, bytes);
-        self.asm.jump_if(Reg::R1, Condition::Equal, 0, none);
+        self.set(Reg::R1, LEFT);
+        self.alu(Alu::And, Reg::R1, bytes);
+        self.jump_if(Reg::R1, Condition::Equal, 0, none);
     }
 
     /// Says what is so: the part is within the packet. r1 and r2 are lost.
     fn expect_part(&mut self, part: Reg, bytes: i32) {
-        self.asm.set(Reg::R1, part);
-        self.asm.alu(Alu::Add, Reg::R1, bytes);
+        self.set(Reg::R1, part);
+        self.alu(Alu::Add, Reg::R1, bytes);
         self.end_of_packet(Reg::R2);
-        self.asm
-            .jump_if(Reg::R1, Condition::Greater, Reg::R2, self.labels.wrong);
+        self.jump_if(Reg::R1, Condition::Greater, Reg::R2, self.labels.wrong);
     }
 }

@@ -25,34 +25,19 @@ impl Generator<'_, '_> {
                 self.keep(*variable, value);
             }
             Statement::Point(variable, index) => self.point(*variable, index),
-            Statement::Find {
-                word,
-                table,
-                from,
-                length,
-            } => {
-                let found = self.look_up(usize::from(*table), from, length);
-                self.keep(*word, found);
+            Statement::Find(find) => {
+                let found = self.look_up(find);
+                self.keep(find.word, found);
             }
-            Statement::Change {
-                place,
-                change,
-                before,
-            } => {
-                let was = self.change(*place, change);
-                if let Some(before) = before {
-                    self.keep(*before, was);
+            Statement::Change(update) => {
+                let was = self.change(update.place, &update.change);
+                if let Some(before) = update.before {
+                    self.keep(before, was);
                 }
             }
-            Statement::Take {
-                row,
-                from,
-                length,
-                pipes,
-                registers,
-            } => {
-                let results = self.take(*row, (from, length), pipes);
-                for (variable, result) in registers.iter().zip(results) {
+            Statement::Take(take) => {
+                let results = self.take(take);
+                for (variable, result) in take.registers.iter().zip(results) {
                     self.keep(*variable, result);
                 }
             }

@@ -9,22 +9,18 @@ use cranelift_codegen::ir::{
 };
 
 use super::Generator;
-use crate::code::{Expression, RegionKind};
+use crate::code::{Find, RegionKind};
 use crate::table::{SLOT, Table};
 
 impl Generator<'_, '_> {
     /// The word under the key that the message has there.
-    pub(super) fn look_up(
-        &mut self,
-        number: usize,
-        from: &Expression,
-        length: &Expression,
-    ) -> Value {
+    pub(super) fn look_up(&mut self, find: &Find) -> Value {
+        let number = usize::from(find.table);
         let region = &self.handler.regions[number];
         let RegionKind::Table(key_max) = region.kind else {
             unreachable!("checked: a table");
         };
-        let (from, length) = (self.word(from), self.word(length));
+        let (from, length) = (self.word(&find.from), self.word(&find.length));
         let key = self.part(from, length);
         let start = i64::from(self.layout.start(number));
         let table = self.build.ins().iadd_imm(self.memory, start);
@@ -45,7 +41,7 @@ impl Generator<'_, '_> {
         signature.params = vec![AbiParam::new(I64); 6];
         signature.returns = vec![AbiParam::new(I64)];
         let signature = self.build.import_signature(signature);
-        let callee: Find = find;
+        let callee: Finder = find;
         let callee = self.constant(callee as usize as i64);
         let call = self
             .build
@@ -55,7 +51,7 @@ impl Generator<'_, '_> {
     }
 }
 
-type Find = unsafe extern "C" fn(*const AtomicU64, u64, u64, *const u8, usize, *mut u64) -> u64;
+type Finder = unsafe extern "C" fn(*const AtomicU64, u64, u64, *const u8, usize, *mut u64) -> u64;
 
 /// 1 and the word under a key; 0 if there is none, or its entry is changing.
 ///

@@ -4,27 +4,23 @@ use cranelift_codegen::ir::types::{I8, I16, I32, I64};
 use cranelift_codegen::ir::{InstBuilder, MemFlags, Type, Value};
 
 use super::Generator;
-use crate::code::{Expression, Pipe, VariableId};
+use crate::code::{Pipe, Take};
 
 impl Generator<'_, '_> {
     /// The registers of pipes, in their order.
-    pub(super) fn take(
-        &mut self,
-        row: VariableId,
-        (from, length): (&Expression, &Expression),
-        pipes: &[Pipe],
-    ) -> Vec<Value> {
+    pub(super) fn take(&mut self, take: &Take) -> Vec<Value> {
+        let pipes = &take.pipes;
         let keys: Vec<_> = pipes.iter().map(|pipe| self.key(pipe)).collect();
-        let (from, length) = (self.word(from), self.word(length));
+        let (from, length) = (self.word(&take.from), self.word(&take.length));
         let bytes = self.part(from, length);
-        let most = self.constant(self.handler.row_len(row).into());
+        let most = self.constant(self.handler.row_len(take.row).into());
         self.give_up_if_more(length, most);
         let widest = i64::from(Pipe::widest(pipes));
         if widest > 1 {
             let rest = self.build.ins().band_imm(length, widest - 1);
             self.give_up_if(rest);
         }
-        let row = self.variable(row);
+        let row = self.variable(take.row);
         self.each_word((bytes, row), length, |generator, width, mut word| {
             for (pipe, key) in pipes.iter().zip(&keys) {
                 word = generator.through(pipe, *key, (width, word));

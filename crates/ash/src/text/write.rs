@@ -4,8 +4,8 @@ use std::fmt::{self, Display, Formatter, Write as _};
 
 use super::words::{COMPARISONS, format_name, name_of, sign};
 use crate::code::{
-    Block, Change, Condition, Expression, Handler, Part, Pipe, RegionKind, Reply, Statement,
-    VariableId, VariableKind,
+    Block, Change, Condition, Expression, Handler, Part, Pipe, RegionKind, Reply, Statement, Take,
+    Update, VariableId, VariableKind,
 };
 
 impl Display for Handler {
@@ -58,41 +58,14 @@ impl Writer<'_, '_> {
                 let (name, region) = (names.name(*variable), names.region(*variable));
                 write!(self.f, "{name} = &{region}[{}];", names.word(index))
             }
-            Statement::Find {
-                word,
-                table,
-                from,
-                length,
-            } => {
-                let table = &names.0.regions[usize::from(*table)].name;
-                let (from, length) = (names.word(from), names.word(length));
-                let word = names.name(*word);
+            Statement::Find(find) => {
+                let table = &names.0.regions[usize::from(find.table)].name;
+                let (from, length) = (names.word(&find.from), names.word(&find.length));
+                let word = names.name(find.word);
                 write!(self.f, "{word} = find({table}, {from}, {length});")
             }
-            Statement::Change {
-                place,
-                change,
-                before,
-            } => self.change(*place, change, *before),
-            Statement::Take {
-                row,
-                from,
-                length,
-                pipes,
-                registers,
-            } => {
-                if !registers.is_empty() {
-                    let kept: Vec<_> = registers.iter().map(|kept| names.name(*kept)).collect();
-                    write!(self.f, "{} = ", kept.join(", "))?;
-                }
-                let (row, from, length) = (names.name(*row), names.word(from), names.word(length));
-                write!(self.f, "take({row}, {from}, {length})")?;
-                for (number, pipe) in pipes.iter().enumerate() {
-                    let before = if number == 0 { " through " } else { ", " };
-                    write!(self.f, "{before}{}", names.pipe(pipe))?;
-                }
-                self.f.write_char(';')
-            }
+            Statement::Change(update) => self.change(update),
+            Statement::Take(take) => self.take(take),
             Statement::If(condition, yes, no) => self.branches(condition, yes, no, depth),
             Statement::Repeat(counter, times, body) => {
                 writeln!(self.f, "for {} in 0..{times} {{", names.name(*counter))?;
@@ -117,18 +90,28 @@ impl Writer<'_, '_> {
         write!(self.f, "{:1$}}}", "", 4 * depth)
     }
 
-    fn change(
-        &mut self,
-        place: VariableId,
-        change: &Change,
-        before: Option<VariableId>,
-    ) -> fmt::Result {
+    fn take(&mut self, take: &Take) -> fmt::Result {
         let names = self.names;
+        if !take.registers.is_empty() {
+            let kept = take.registers.iter().map(|kept| names.name(*kept));
+            write!(self.f, "{} = ", kept.collect::<Vec<_>>().join(", "))?;
+        }
+        let (from, length) = (names.word(&take.from), names.word(&take.length));
+        write!(self.f, "take({}, {from}, {length})", names.name(take.row))?;
+        for (number, pipe) in take.pipes.iter().enumerate() {
+            let before = if number == 0 { " through " } else { ", " };
+            write!(self.f, "{before}{}", names.pipe(pipe))?;
+        }
+        self.f.write_char(';')
+    }
+
+    fn change(&mut self, update: &Update) -> fmt::Result {
+        let (names, before) = (self.names, update.before);
         if let Some(before) = before {
             write!(self.f, "{} = ", names.name(before))?;
         }
-        let place = names.name(place);
-        let (call, value) = match change {
+        let place = names.name(update.place);
+        let (call, value) = match &update.change {
             Change::Store(value) if before.is_none() => {
                 return write!(self.f, "*{place} = {};", names.word(value));
             }

@@ -1,8 +1,8 @@
 //! Handlers drawn at random, most of which the check accepts, and messages for them.
 
 use exos_ash::code::{
-    Block, Change, Comparison, Condition, Expression, Format, Handler, Operator, Part, Pipe,
-    Region, RegionKind, Reply, Statement, Variable, VariableId, VariableKind,
+    Block, Change, Comparison, Condition, Expression, Find, Format, Handler, Operator, Part, Pipe,
+    Region, RegionKind, Reply, Statement, Take, Update, Variable, VariableId, VariableKind,
 };
 use exos_ash::limits::MESSAGE_MAX;
 use exos_ash::{Checked, check};
@@ -113,12 +113,12 @@ impl Draw<'_> {
             3 => Statement::Point(self.variable(PLACES.start..ROWS.end), self.index()),
             4 => self.take(),
             5 | 6 => self.change(),
-            7 => Statement::Find {
+            7 => Statement::Find(Find {
                 word: self.variable(WORDS),
                 table: 2,
                 from: self.index(),
                 length: self.index(),
-            },
+            }),
             8..11 => Statement::If(
                 self.condition(0),
                 self.ending(depth + 1),
@@ -166,13 +166,13 @@ impl Draw<'_> {
                 Expression::Binary(Operator::And, length, words)
             }
         };
-        Statement::Take {
+        Statement::Take(Take {
             row,
             from,
             length,
             pipes,
             registers: (0..registers).map(nth).collect(),
-        }
+        })
     }
 
     fn pipe(&mut self) -> Pipe {
@@ -198,11 +198,11 @@ impl Draw<'_> {
             _ => Change::CompareSwap(self.expression(1), self.expression(0)),
         };
         let before = self.random.one_in(2).then(|| self.variable(WORDS));
-        Statement::Change {
+        Statement::Change(Update {
             place: self.variable(PLACES),
             change,
             before,
-        }
+        })
     }
 
     fn verdict(&mut self) -> Statement {

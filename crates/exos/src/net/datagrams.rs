@@ -66,16 +66,8 @@ impl UdpSocket {
     /// `AddrInUse`, `AddrNotAvailable` for an address that is not the stack's, `PermissionDenied` where a daemon's policy does not
     /// allow it.
     pub fn bind(net: &Net, at: impl ToSocketAddrs) -> io::Result<Self> {
-        let mut last = None;
-        for at in at.to_socket_addrs()? {
-            match Self::bind_with(net, at, &BindOptions::default()) {
-                Ok(socket) => return Ok(socket),
-                Err(error) => last = Some(error),
-            }
-        }
-        Err(last.unwrap_or_else(|| {
-            io::Error::new(ErrorKind::InvalidInput, "there is no address to bind to")
-        }))
+        let options = BindOptions::default();
+        errors::first_of(at, "bind to", |at| Self::bind_with(net, at, &options))
     }
 
     /// Binds with these options.
@@ -433,8 +425,7 @@ fn cut(datagram: &Received, into: &mut [u8]) -> usize {
 }
 
 fn one(to: impl ToSocketAddrs) -> io::Result<SocketAddr> {
-    let first = to.to_socket_addrs()?.next();
-    first.ok_or_else(|| io::Error::new(ErrorKind::InvalidInput, "there is no address to send to"))
+    errors::first_of(to, "send to", Ok)
 }
 
 impl Inner {

@@ -1,6 +1,7 @@
 //! How errors of the stack and of this crate are said in those of `std::io`.
 
 use std::io::{self, ErrorKind as Kind};
+use std::net::{SocketAddr, ToSocketAddrs};
 
 use exos_inet::icmp;
 use exos_inet::tcp::{OpenError, Reason};
@@ -69,4 +70,21 @@ pub(super) fn of_icmp(error: icmp::ErrorKind) -> Option<Kind> {
 /// Nothing is there yet, and the socket does not wait, or has waited for as long as it may.
 pub(super) fn would_block() -> io::Error {
     Kind::WouldBlock.into()
+}
+
+/// What comes of the first of these addresses of which anything does; `what` says what they were for.
+pub(super) fn first_of<T>(
+    addresses: impl ToSocketAddrs,
+    what: &str,
+    attempt: impl Fn(SocketAddr) -> io::Result<T>,
+) -> io::Result<T> {
+    let mut last = None;
+    for at in addresses.to_socket_addrs()? {
+        match attempt(at) {
+            Ok(made) => return Ok(made),
+            Err(error) => last = Some(error),
+        }
+    }
+    let none = || io::Error::new(Kind::InvalidInput, format!("there is no address to {what}"));
+    Err(last.unwrap_or_else(none))
 }

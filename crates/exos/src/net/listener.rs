@@ -44,7 +44,8 @@ impl TcpListener {
     /// `AddrInUse`, `AddrNotAvailable` for an address that is not the stack's, `PermissionDenied` where a daemon's policy does not
     /// allow it.
     pub fn bind(net: &Net, at: impl ToSocketAddrs) -> io::Result<Self> {
-        Self::bind_first(at, |at| Self::bind_with(net, at, &ListenOptions::default()))
+        let options = ListenOptions::default();
+        errors::first_of(at, "listen at", |at| Self::bind_with(net, at, &options))
     }
 
     /// Listens as [`bind`](Self::bind) does, at an address and port that other listeners of this stack may listen at, too, if all of
@@ -62,25 +63,10 @@ impl TcpListener {
     ///
     /// Those of [`bind`](Self::bind); `AddrInUse` where the other does not share.
     pub fn bind_shared(net: &Net, at: impl ToSocketAddrs) -> io::Result<Self> {
-        Self::bind_first(at, |at| {
-            Self::bind_shared_with(net, at, &ListenOptions::default())
+        let options = ListenOptions::default();
+        errors::first_of(at, "listen at", |at| {
+            Self::bind_shared_with(net, at, &options)
         })
-    }
-
-    fn bind_first(
-        at: impl ToSocketAddrs,
-        bind: impl Fn(SocketAddr) -> io::Result<Self>,
-    ) -> io::Result<Self> {
-        let mut last = None;
-        for at in at.to_socket_addrs()? {
-            match bind(at) {
-                Ok(listener) => return Ok(listener),
-                Err(error) => last = Some(error),
-            }
-        }
-        Err(last.unwrap_or_else(|| {
-            io::Error::new(ErrorKind::InvalidInput, "there is no address to listen at")
-        }))
     }
 
     /// Listens with these options. At most `backlog` connections wait to be accepted, and as many are half open.

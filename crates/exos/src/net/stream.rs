@@ -63,16 +63,9 @@ impl TcpStream {
     ///
     /// None does: the last one's error.
     pub fn connect(net: &Net, to: impl ToSocketAddrs) -> io::Result<Self> {
-        let mut last = None;
-        for to in to.to_socket_addrs()? {
-            match Self::connect_with(net, to, None, &Options::default(), None) {
-                Ok(stream) => return Ok(stream),
-                Err(error) => last = Some(error),
-            }
-        }
-        Err(last.unwrap_or_else(|| {
-            io::Error::new(ErrorKind::InvalidInput, "there is no address to connect to")
-        }))
+        let options = Options::default();
+        let connect = |to| Self::connect_with(net, to, None, &options, None);
+        errors::first_of(to, "connect to", connect)
     }
 
     /// Opens a connection, and gives up after the time.

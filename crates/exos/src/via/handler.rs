@@ -2,9 +2,9 @@
 
 use exos_filter::gate::Counter;
 use exos_host::bpf::MappedArray;
+use exos_xok::Protocol;
 use exos_xok::limits::HANDLER_BYTES_MAX;
 use exos_xok::message::{Answer, Answering, PortWish, Request};
-use exos_xok::{Claim, Protocol};
 
 use super::control::{AskError, bad};
 use super::lease::Via;
@@ -94,15 +94,14 @@ impl Via {
     ///
     /// It is to be had at none.
     pub fn claim_for_handler(&mut self, port: u16) -> Result<(), Error> {
-        let covers = |claim: &Claim, ip| {
-            let is_udp = matches!(claim.protocol, Protocol::Udp | Protocol::Any);
-            let is_port = claim.port == port || claim.port == 0;
-            is_udp && is_port && claim.local == ip && claim.remote.is_none()
-        };
         let ours: Vec<_> = self.addresses.iter().map(|address| address.ip).collect();
         let (mut has, mut refused) = (false, None);
         for ip in ours {
-            if self.grants.iter().any(|(_, claim)| covers(claim, ip)) {
+            if self
+                .grants
+                .iter()
+                .any(|(_, claim)| claim.has_port(Protocol::Udp, ip, port))
+            {
                 has = true;
                 continue;
             }

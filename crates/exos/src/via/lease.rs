@@ -162,10 +162,7 @@ impl Via {
             protocol,
             local: Some(local),
             port,
-            remote: remote.map(|to| Endpoint {
-                ip: to.ip(),
-                port: to.port(),
-            }),
+            remote: remote.map(Endpoint::from),
         };
         self.ask_for_grant(&request)
     }

@@ -2,8 +2,6 @@
 //!
 //! Without it a peer whose last segment was lost is told that there never was a connection.
 
-use std::net::SocketAddr;
-
 use exos_inet::tcp::{Flow, TIME_WAIT_RECORD_LEN};
 use exos_inet::{Instant, Stack};
 use exos_xok::limits::TIME_WAIT_BYTES_MAX;
@@ -46,11 +44,7 @@ impl Via {
 
 /// True when a connection is one of the claim's.
 pub(super) fn covers(claim: &Claim, flow: &Flow) -> bool {
-    let (local, remote): (SocketAddr, SocketAddr) = (flow.local(), flow.remote());
-    let far = Endpoint {
-        ip: remote.ip(),
-        port: remote.port(),
-    };
+    let (local, far) = (flow.local(), Endpoint::from(flow.remote()));
     matches!(claim.protocol, Protocol::Tcp | Protocol::Any)
         && claim.local == local.ip()
         && (claim.port == 0 || claim.port == local.port())

@@ -1,12 +1,10 @@
 //! Connections that go from one program of the daemon to another: the grant of the four-tuple goes with them, by a ticket.
 //! It is narrower than any other that covers their packets, so these follow it.
 
-use std::net::SocketAddr;
-
 use exos_host::error::{Error, ErrorKind};
 use exos_inet::tcp::Flow;
+use exos_xok::Protocol;
 use exos_xok::message::{Answer, GrantId, Request, Secret};
-use exos_xok::{Endpoint, Protocol};
 
 use super::control;
 use super::lease::{State, Via};
@@ -61,7 +59,7 @@ impl Via {
         })?;
         let narrow = Request::Narrow {
             grant,
-            remote: endpoint(flow.remote()),
+            remote: flow.remote().into(),
             port: flow.local().port(),
         };
         let (grant, _) = self.ask_for_grant(&narrow)?;
@@ -94,12 +92,5 @@ impl Via {
             self.listen(clock::now());
         }
         matches!(self.state, State::There(_))
-    }
-}
-
-fn endpoint(address: SocketAddr) -> Endpoint {
-    Endpoint {
-        ip: address.ip(),
-        port: address.port(),
     }
 }

@@ -82,11 +82,8 @@ impl Via {
         ours.filter(is_meant).collect()
     }
 
-    fn has_port(&self, protocol: Protocol, ip: IpAddr, port: u16) -> bool {
-        self.grants_kept().any(|(_, claim)| {
-            let is_protocol = claim.protocol == protocol || claim.protocol == Protocol::Any;
-            let is_port = claim.port == 0 || claim.port == port;
-            claim.local == ip && is_protocol && is_port && claim.remote.is_none()
-        })
+    pub(super) fn has_port(&self, protocol: Protocol, ip: IpAddr, port: u16) -> bool {
+        let mut kept = self.grants_kept();
+        kept.any(|(_, claim)| claim.has_port(protocol, ip, port))
     }
 }

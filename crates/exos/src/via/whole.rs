@@ -33,12 +33,7 @@ impl Via {
             ))
             .of_kind(ErrorKind::AddressInUse));
         }
-        let has_all = |p| p == Protocol::Any || p == protocol;
-        let is_whole = self.grants_kept().any(|(_, claim)| {
-            let all_ports = claim.port == 0 && claim.remote.is_none();
-            claim.local == ip && all_ports && has_all(claim.protocol)
-        });
-        if !is_whole {
+        if !self.has_port(protocol, ip, 0) {
             self.claim(protocol, ip, PortWish::All, None)?;
         }
         Ok(())

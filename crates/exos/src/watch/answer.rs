@@ -9,11 +9,9 @@ use exos_inet::{Instant, Stack};
 use exos_link::Link;
 
 use super::holders::Holders;
-use super::layout::{NAME_BYTES, put_text};
-use super::name::program_name;
-use super::offer::interface_of;
+use super::layout::{begin, end};
 use super::sockets::{
-    CLOSED, Known, MAGIC, MEMORY_WORDS, NAME, Protocol, SOCKETS, Socket, head, socket_words,
+    Known, MAGIC, MEMORY_WORDS, NAME, Protocol, SOCKETS, Socket, head, socket_words,
 };
 
 /// How long after an answer the next question is expected, by one who goes on from there.
@@ -41,12 +39,7 @@ impl Answers {
     /// `None` where there is no memory for them.
     pub(crate) fn new(link: &Link) -> Option<Self> {
         let memory = UserMemory::create(NAME, MEMORY_WORDS).ok()?;
-        let words = memory.words();
-        let (name, _) = interface_of(link);
-        put_text(&words[head::INTERFACE_NAME..][..NAME_BYTES / 8], name);
-        put_text(&words[head::PROGRAM..][..NAME_BYTES / 8], &program_name());
-        // What comes before it is there for anyone who sees it.
-        words[head::MAGIC].store(MAGIC, Release);
+        begin(&memory, MAGIC, link);
         Some(Self {
             memory,
             request: 0,
@@ -101,7 +94,7 @@ impl Answers {
 
 impl Drop for Answers {
     fn drop(&mut self) {
-        self.memory.words()[head::FLAGS].fetch_or(CLOSED, Release);
+        end(&self.memory);
     }
 }
 

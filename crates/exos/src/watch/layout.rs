@@ -3,6 +3,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use exos_filter::gate::Direction;
+use exos_host::user_memory::UserMemory;
+use exos_link::Link;
+
+use super::name::program_name;
 
 /// What the memory is called.
 pub(super) const NAME: &str = "exos-packets";
@@ -19,7 +23,7 @@ pub(super) const FILTER_BYTES_MAX: usize = exos_filter::limits::TEXT_MAX;
 pub(super) const NAME_BYTES: usize = 64;
 pub(super) const RECORD_HEAD_WORDS: usize = 4;
 
-/// Where things are in the first page.
+/// Where things are in the first page. Up to the requests it is the same for packets and for sockets.
 pub(super) mod head {
     pub const MAGIC: usize = 0;
     pub const FLAGS: usize = 1;
@@ -31,8 +35,8 @@ pub(super) mod head {
     pub const WORDS: usize = 512;
 }
 
-/// The program has ended with this link.
-pub(super) const CLOSED: u64 = 1;
+/// The program has ended with this link, or its stack.
+const CLOSED: u64 = 1;
 /// Only what is sent is copied: what comes is copied by the daemon.
 pub(super) const SENT_ONLY: u64 = 2;
 
@@ -61,6 +65,44 @@ pub(super) mod place {
 
 pub(super) const MEMORY_WORDS: usize = head::WORDS + PLACES * place::WORDS;
 const _: () = assert!(place::FILTER + FILTER_BYTES_MAX / 8 <= place::RING);
+
+/// The interface of a link: its name and index.
+fn interface_of(link: &Link) -> (&str, u32) {
+    match link {
+        Link::Xdp(link) => (link.name(), link.interface()),
+        Link::Packet(link) => (link.end().name(), link.end().interface()),
+        Link::Tap(link) => (link.end().name(), link.end().interface()),
+        Link::Memory(_) => ("memory", 0),
+    }
+}
+
+/// Says whose the memory is; and last of all what is in it, for what comes before is there for anyone who sees that.
+pub(super) fn begin(memory: &UserMemory, magic: u64, link: &Link) {
+    let words = memory.words();
+    let (name, index) = interface_of(link);
+    words[head::INTERFACE].store(index.into(), Ordering::Relaxed);
+    put_text(&words[head::INTERFACE_NAME..][..NAME_BYTES / 8], name);
+    put_text(&words[head::PROGRAM..][..NAME_BYTES / 8], &program_name());
+    words[head::MAGIC].store(magic, Ordering::Release);
+}
+
+/// The program and the interface that the memory is of; `None` of what is in another layout.
+pub(super) fn whose(memory: &UserMemory, magic: u64) -> Option<(String, String)> {
+    let words = memory.words();
+    let text = |at| text_in(&words[at..][..NAME_BYTES / 8]);
+    let is_known = words[head::MAGIC].load(Ordering::Acquire) == magic;
+    is_known.then(|| (text(head::PROGRAM), text(head::INTERFACE_NAME)))
+}
+
+/// The program ends.
+pub(super) fn end(memory: &UserMemory) {
+    memory.words()[head::FLAGS].fetch_or(CLOSED, Ordering::Release);
+}
+
+/// True when the program has said so, or has ended without a word.
+pub(super) fn has_ended(memory: &UserMemory) -> bool {
+    memory.words()[head::FLAGS].load(Ordering::Acquire) & CLOSED != 0 || !memory.is_owned()
+}
 
 /// The words of a place.
 pub(super) fn place_words(memory: &[AtomicU64], number: usize) -> &[AtomicU64] {

@@ -11,10 +11,9 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::layout::{
-    CLOSED, FILTER_BYTES_MAX, MAGIC, MEMORY_WORDS, NAME, NAME_BYTES, PLACES, RECORD_HEAD_WORDS,
-    SENT_ONLY, head, nature, place, place_words, put_text, sizes, text_in, word_of,
+    FILTER_BYTES_MAX, MAGIC, MEMORY_WORDS, NAME, PLACES, RECORD_HEAD_WORDS, SENT_ONLY, begin, end,
+    head, nature, place, place_words, sizes, text_in, word_of,
 };
-use super::name::program_name;
 use exos_filter::gate::Direction;
 
 /// How often it is asked whether watchers are there still.
@@ -33,16 +32,6 @@ pub(crate) struct Offer {
     joined: Vec<u8>,
 }
 
-/// The interface of a link: its name and index.
-pub(super) fn interface_of(link: &Link) -> (&str, u32) {
-    match link {
-        Link::Xdp(link) => (link.name(), link.interface()),
-        Link::Packet(link) => (link.end().name(), link.end().interface()),
-        Link::Tap(link) => (link.end().name(), link.end().interface()),
-        Link::Memory(_) => ("memory", 0),
-    }
-}
-
 /// What somebody watches.
 #[derive(Debug, Default)]
 struct Watch {
@@ -59,14 +48,7 @@ impl Offer {
     /// Offers the packets of a link; `None` where there is no memory for it.
     pub(crate) fn new(link: &Link) -> Option<Self> {
         let memory = UserMemory::create(NAME, MEMORY_WORDS).ok()?;
-        let (name, index) = interface_of(link);
-        let words = memory.words();
-        let name_words = NAME_BYTES / 8;
-        words[head::INTERFACE].store(u64::from(index), Relaxed);
-        put_text(&words[head::INTERFACE_NAME..][..name_words], name);
-        put_text(&words[head::PROGRAM..][..name_words], &program_name());
-        // What comes before it is there for anyone who sees it.
-        words[head::MAGIC].store(MAGIC, Release);
+        begin(&memory, MAGIC, link);
         Some(Self {
             memory,
             watches: Default::default(),
@@ -139,7 +121,7 @@ impl Offer {
 
 impl Drop for Offer {
     fn drop(&mut self) {
-        self.memory.words()[head::FLAGS].fetch_or(CLOSED, Release);
+        end(&self.memory);
     }
 }
 

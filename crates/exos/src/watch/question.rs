@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use exos_host::Error;
 use exos_host::user_memory::{self, FoundMemory, UserMemory};
 
-use super::layout::{NAME_BYTES, text_in};
-use super::sockets::{CLOSED, MAGIC, MEMORY_WORDS, NAME, SOCKETS, Socket, head, socket_words};
+use super::layout::{has_ended, whose};
+use super::sockets::{MAGIC, MEMORY_WORDS, NAME, SOCKETS, Socket, head, socket_words};
 use crate::limits::STACKS_ASKED;
 
 /// The byte whose lock the asker has: one asks at a time.
@@ -78,16 +78,12 @@ fn opened(memory: Result<UserMemory, Error>) -> Result<Option<UserMemory>, Error
 impl Askable {
     /// `None` of what is in another layout.
     fn new(memory: UserMemory, pid: u32) -> Option<Self> {
-        let words = memory.words();
-        if words[head::MAGIC].load(Acquire) != MAGIC {
-            return None;
-        }
-        let text = |at| text_in(&words[at..][..NAME_BYTES / 8]);
+        let (program, interface) = whose(&memory, MAGIC)?;
         Some(Self {
-            pid,
-            program: text(head::PROGRAM),
-            interface: text(head::INTERFACE_NAME),
             memory,
+            pid,
+            program,
+            interface,
         })
     }
 
@@ -97,11 +93,6 @@ impl Askable {
             of: self,
             request: None,
         }
-    }
-
-    fn has_ended(&self) -> bool {
-        let flags = self.memory.words()[head::FLAGS].load(Acquire);
-        flags & CLOSED != 0 || !self.memory.is_owned()
     }
 }
 
@@ -126,7 +117,7 @@ impl Question {
     ///
     /// What is in the memory is not what a program of ours writes.
     pub fn poll(&mut self, sockets: &mut Vec<Socket>) -> Result<bool, Error> {
-        if self.of.has_ended() {
+        if has_ended(&self.of.memory) {
             return Ok(true);
         }
         let Some(request) = self.request else {
@@ -191,7 +182,7 @@ mod tests {
     use exos_link::{MemoryConfig, MemoryLink};
     use exos_wire::Mac;
 
-    use super::super::{Answers, Protocol};
+    use super::super::{Answers, Protocol, layout};
     use super::*;
 
     /// A stack with a listener, and connections that are being opened.
@@ -240,7 +231,7 @@ mod tests {
             .map(|_| UserMemory::create(OWN_NAME, MEMORY_WORDS).expect("memory"))
             .collect();
         for memory in &made {
-            memory.words()[head::MAGIC].store(MAGIC, Release);
+            memory.words()[layout::head::MAGIC].store(MAGIC, Release);
         }
         let found = user_memory::find(OWN_NAME, Some(std::process::id()));
         let asked = |found: &[FoundMemory]| {

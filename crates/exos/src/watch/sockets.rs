@@ -31,12 +31,8 @@ pub(super) const MAGIC: u64 = u64::from_be_bytes(*b"exossoc2");
 /// Sockets of one answer: about a millisecond's work. More need several.
 pub(super) const SOCKETS: usize = 4096;
 
-/// Where things are in the first page.
+/// Where things are in the first page, behind whose it is.
 pub(super) mod head {
-    pub const MAGIC: usize = 0;
-    pub const FLAGS: usize = 1;
-    pub const INTERFACE_NAME: usize = 8;
-    pub const PROGRAM: usize = 16;
     /// The asker's: a number above, and a place.
     pub const REQUEST: usize = 32;
     /// The program's: the request that it answers, last of all.
@@ -46,9 +42,6 @@ pub(super) mod head {
     pub const NEXT: usize = 35;
     pub const WORDS: usize = 512;
 }
-
-/// The program has ended with this stack.
-pub(super) const CLOSED: u64 = 1;
 
 /// Behind what there is of a socket itself: its holders.
 const FIRST_HOLDER: usize = 17;

@@ -7,8 +7,8 @@ use exos_host::Error;
 use exos_host::user_memory::{self, UserMemory};
 
 use super::layout::{
-    CLOSED, FILTER_BYTES_MAX, MAGIC, MEMORY_WORDS, NAME, NAME_BYTES, PLACES, RECORD_HEAD_WORDS,
-    head, place, place_words, put_text, text_in,
+    FILTER_BYTES_MAX, MAGIC, MEMORY_WORDS, NAME, PLACES, RECORD_HEAD_WORDS, has_ended, head, place,
+    place_words, put_text, whose,
 };
 use exos_filter::gate::Direction;
 
@@ -34,19 +34,14 @@ pub fn watchable(only: Option<u32>) -> Vec<Watchable> {
         let Ok(memory) = UserMemory::open(&program.path, MEMORY_WORDS) else {
             continue;
         };
-        let words = memory.words();
-        let is_ready = words[head::MAGIC].load(Acquire) == MAGIC;
-        if !is_ready || words[head::FLAGS].load(Acquire) & CLOSED != 0 {
-            continue;
-        }
-        let text = |at| text_in(&words[at..][..NAME_BYTES / 8]);
-        found.push(Watchable {
+        let said = whose(&memory, MAGIC).filter(|_| !has_ended(&memory));
+        found.extend(said.map(|(name, interface)| Watchable {
             id: program.inode,
             pid: program.pid,
-            program: text(head::PROGRAM),
-            interface: text(head::INTERFACE_NAME),
+            program: name,
+            interface,
             memory,
-        });
+        }));
     }
     found
 }
@@ -204,8 +199,7 @@ impl Watcher {
 
     /// True when the program has ended, or its link: what is in the ring can still be taken.
     pub fn has_ended(&self) -> bool {
-        let flags = self.of.memory.words()[head::FLAGS].load(Acquire);
-        flags & CLOSED != 0 || !self.of.memory.is_owned()
+        has_ended(&self.of.memory)
     }
 
     fn place(&self) -> &[AtomicU64] {

@@ -20,8 +20,8 @@ use super::counter::Counter;
 use super::limits::TAPS_MAX;
 use super::maps::MapFds;
 use super::tap::{TapRecord, Verdict};
-pub(super) use crate::ebpf::half;
 use crate::ebpf::{Alu, Assembler, Condition, Helper, Insn, Label, Operand, Reg, Size};
+pub(super) use crate::ebpf::{Emit, half};
 pub(super) use field::{Field, Unlearned};
 pub(super) use side::{Side, tcx};
 pub(super) use stack::*;
@@ -80,6 +80,12 @@ pub(super) struct Code<'a> {
     pub(super) end: Label,
 }
 
+impl Emit for Code<'_> {
+    fn asm(&mut self) -> &mut Assembler {
+        &mut self.asm
+    }
+}
+
 impl<'a> Code<'a> {
     /// With the context saved and the fields set to zero.
     pub(super) fn new(maps: &'a MapFds, side: Side) -> Self {
@@ -131,17 +137,12 @@ impl<'a> Code<'a> {
 
     /// `reg = *(size *)(stack + at)`.
     pub(super) fn read(&mut self, size: Size, reg: Reg, at: i16) {
-        self.asm.load(size, reg, Reg::R10, at);
+        self.load(size, reg, Reg::R10, at);
     }
 
     /// `*(size *)(stack + at) = reg`.
     pub(super) fn write(&mut self, size: Size, at: i16, reg: Reg) {
-        self.asm.store(size, Reg::R10, at, reg);
-    }
-
-    /// `reg = *(size *)(pointer + offset)`, of a map's value or the context.
-    pub(super) fn load(&mut self, size: Size, reg: Reg, pointer: Reg, offset: i16) {
-        self.asm.load(size, reg, pointer, offset);
+        self.store(size, Reg::R10, at, reg);
     }
 
     /// Copy 16 bytes of the stack.
@@ -156,22 +157,21 @@ impl<'a> Code<'a> {
     pub(super) fn map_address(&mut self, from: i16, to: i16) {
         self.put_imm(to, 0);
         let prefix = i32::from_ne_bytes([0, 0, 0xff, 0xff]);
-        self.asm.store_imm(Size::Word, Reg::R10, to + 8, prefix);
+        self.store_imm(Size::Word, Reg::R10, to + 8, prefix);
         self.read(Size::Word, Reg::R1, from);
         self.write(Size::Word, to + 12, Reg::R1);
     }
 
     /// To `mapped` when the 16 bytes are an IPv4-mapped address (RFC 4291 §2.5.5.2).
     pub(super) fn refuse_mapped(&mut self, at: i16, mapped: Label) {
-        let other = self.asm.label();
+        let other = self.label();
         let prefix = [(0, 0), (4, 0), (8, i32::from_ne_bytes([0, 0, 0xff, 0xff]))];
         for (part, word) in prefix {
             self.read(Size::Word, Reg::R1, at + part);
-            self.asm
-                .jump_if32(Reg::R1, Condition::NotEqual, word, other);
+            self.jump_if32(Reg::R1, Condition::NotEqual, word, other);
         }
-        self.asm.jump(mapped);
-        self.asm.bind(other);
+        self.jump(mapped);
+        self.bind(other);
     }
 
     /// To `different` unless the 16 bytes are the same.
@@ -179,8 +179,7 @@ impl<'a> Code<'a> {
         for part in [0, 8] {
             self.get(Reg::R1, one + part);
             self.get(Reg::R2, other + part);
-            self.asm
-                .jump_if(Reg::R1, Condition::NotEqual, Reg::R2, different);
+            self.jump_if(Reg::R1, Condition::NotEqual, Reg::R2, different);
         }
     }
 
@@ -192,23 +191,23 @@ impl<'a> Code<'a> {
         to: i16,
         missing: Label,
     ) {
-        self.asm.set(Reg::R2, offset);
-        self.asm.set(Reg::R1, Reg::R6);
-        self.asm.stack(Reg::R3, to);
-        self.asm.set(Reg::R4, len);
-        self.asm.call(if self.side.is_xdp() {
+        self.set(Reg::R2, offset);
+        self.set(Reg::R1, Reg::R6);
+        self.stack(Reg::R3, to);
+        self.set(Reg::R4, len);
+        self.call(if self.side.is_xdp() {
             Helper::XdpLoadBytes
         } else {
             Helper::SkbLoadBytes
         });
-        self.asm.jump_if(Reg::R0, Condition::NotEqual, 0, missing);
+        self.jump_if(Reg::R0, Condition::NotEqual, 0, missing);
     }
 
     /// The length of the frame, and what it is charged with, into their fields.
     pub(super) fn measure(&mut self) {
         if self.side.is_xdp() {
-            self.asm.set(Reg::R1, Reg::R6);
-            self.asm.call(Helper::XdpGetBuffLen);
+            self.set(Reg::R1, Reg::R6);
+            self.call(Helper::XdpGetBuffLen);
         } else {
             // struct __sk_buff: len is the first word.
             self.load(Size::Word, Reg::R0, Reg::R6, 0);
@@ -219,12 +218,12 @@ impl<'a> Code<'a> {
 
     /// `r0 = &map[key]`; to `missing` when it has none.
     pub(super) fn lookup(&mut self, map: i32, key: i16, missing: Label) {
-        self.asm.look_up(map, key, missing);
+        self.look_up(map, key, missing);
     }
 
     /// [`Self::lookup`] with a constant 32-bit key.
     pub(super) fn lookup_index(&mut self, map: i32, index: i32, missing: Label) {
-        self.asm.store_imm(Size::Word, Reg::R10, CELL, index);
+        self.store_imm(Size::Word, Reg::R10, CELL, index);
         self.lookup(map, CELL, missing);
     }
 
@@ -238,29 +237,29 @@ impl<'a> Code<'a> {
     /// Let counters of the slot in `field` grow. The value is this CPU's own, and no program of the gate interrupts
     /// another on one CPU, but for a batch, which before Linux 6.11 others interrupt: atomics for that one alone.
     pub(super) fn count(&mut self, field: impl Field, counters: &[(Counter, Amount)]) {
-        let missing = self.asm.label();
+        let missing = self.label();
         self.lookup_field(self.maps.counters, field, missing);
         for (counter, amount) in counters {
             let offset = *counter as i16 * 8;
             if self.side == Side::Batch {
                 match amount.field() {
-                    None => self.asm.set(Reg::R1, 1),
+                    None => self.set(Reg::R1, 1),
                     Some(field) => self.get(Reg::R1, field),
                 }
-                self.asm.push(Insn::atomic_add(Reg::R0, offset, Reg::R1));
+                self.push(Insn::atomic_add(Reg::R0, offset, Reg::R1));
                 continue;
             }
             self.load(Size::Double, Reg::R1, Reg::R0, offset);
             match amount.field() {
-                None => self.asm.alu(Alu::Add, Reg::R1, 1),
+                None => self.alu(Alu::Add, Reg::R1, 1),
                 Some(field) => {
                     self.get(Reg::R2, field);
-                    self.asm.alu(Alu::Add, Reg::R1, Reg::R2);
+                    self.alu(Alu::Add, Reg::R1, Reg::R2);
                 }
             }
-            self.asm.store(Size::Double, Reg::R0, offset, Reg::R1);
+            self.store(Size::Double, Reg::R0, offset, Reg::R1);
         }
-        self.asm.bind(missing);
+        self.bind(missing);
     }
 
     /// Where a packet is dropped, and counted so for [`SLOT`].
@@ -271,7 +270,7 @@ impl<'a> Code<'a> {
 
     /// The packet is decided: result, verdict and slot are in their fields.
     pub(super) fn finish(&mut self) {
-        self.asm.jump(self.end);
+        self.jump(self.end);
     }
 
     /// [`Self::finish`] with these.
@@ -285,29 +284,29 @@ impl<'a> Code<'a> {
     pub(super) fn gather(&mut self) {
         for (counter, _) in Counter::ALL {
             if let Some(label) = self.refusals[counter as usize] {
-                self.asm.bind(label);
+                self.bind(label);
                 self.count(SLOT, &[(counter, Amount::One)]);
                 self.finish_with(self.side.drop(), Verdict::Dropped(counter));
             }
         }
-        self.asm.bind(self.end);
+        self.bind(self.end);
     }
 
     /// What all paths end with: refusals, copies, the return. Call last.
     pub(super) fn close(mut self) -> Vec<Insn> {
         self.gather();
-        let done = self.asm.label();
+        let done = self.label();
         self.get(Reg::R1, TAPS);
-        self.asm.jump_if(Reg::R1, Condition::Equal, 0, done);
+        self.jump_if(Reg::R1, Condition::Equal, 0, done);
         self.leave_for_taps(done);
         let taps = match self.side {
             Side::In => self.maps.taps_in,
             _ => self.maps.taps_out,
         };
         self.call_any(taps, 0..TAPS_MAX);
-        self.asm.bind(done);
+        self.bind(done);
         self.get(Reg::R0, RESULT);
-        self.asm.exit();
+        self.exit();
         // 32 jumps of 16 bits reach over any program here; the tests generate them all.
         self.asm.finish().expect("the programs are short")
     }
@@ -315,7 +314,7 @@ impl<'a> Code<'a> {
     /// A field into the value of `scratch` that r0 points to.
     pub(super) fn leave(&mut self, field: impl Field, offset: i16) {
         self.get(Reg::R1, field);
-        self.asm.store(Size::Word, Reg::R0, offset, Reg::R1);
+        self.store(Size::Word, Reg::R0, offset, Reg::R1);
     }
 
     /// What was left in the value of `scratch` that r0 points to, into a field.
@@ -337,17 +336,15 @@ impl<'a> Code<'a> {
             _ => 40,        // struct __sk_buff: ifindex
         };
         self.load(Size::Word, Reg::R1, Reg::R6, ifindex);
-        self.asm
-            .store(Size::Word, Reg::R0, scratch::IFINDEX, Reg::R1);
+        self.store(Size::Word, Reg::R0, scratch::IFINDEX, Reg::R1);
         let direction = self.side.direction() as i32;
-        self.asm
-            .store_imm(Size::Word, Reg::R0, scratch::DIRECTION, direction);
+        self.store_imm(Size::Word, Reg::R0, scratch::DIRECTION, direction);
     }
 
     /// Go on in the first of these programs that there is; comes back when there is none.
     pub(super) fn call_any(&mut self, programs: i32, indices: std::ops::Range<u32>) {
         for index in indices {
-            self.asm.tail_call(Reg::R6, programs, index as i32);
+            self.tail_call(Reg::R6, programs, index as i32);
         }
     }
 }

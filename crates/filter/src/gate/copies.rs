@@ -11,7 +11,7 @@ use super::code::{Code, Side, scratch};
 use super::limits::{SLOTS, SNAP_LEN_MAX, TAPS_MAX};
 use super::maps::MapFds;
 use super::tap::{Direction, TapRecord};
-use crate::ebpf::{Alu, Condition, Helper, Insn, Label, Reg, Size};
+use crate::ebpf::{Alu, Condition, Emit, Helper, Insn, Label, Reg, Size};
 use crate::filter::Filter;
 use crate::program::{CompileError, Program};
 
@@ -111,108 +111,104 @@ impl Code<'_> {
     /// r7 = what was decided.
     fn decision(&mut self, lost: Label) {
         self.lookup_index(self.maps.scratch, self.side.scratch_index(), lost);
-        self.asm.set(DECISION, Reg::R0);
+        self.set(DECISION, Reg::R0);
     }
 
     /// To `hidden` unless the slot or its peer is in the set.
     fn visible(&mut self, slots: &SlotSet, hidden: Label) {
-        let shown = self.asm.label();
+        let shown = self.label();
         for (at, last) in [(scratch::SLOT, false), (scratch::PEER, true)] {
-            let other = if last { hidden } else { self.asm.label() };
+            let other = if last { hidden } else { self.label() };
             self.member(at, slots, other);
-            self.asm.jump(shown);
+            self.jump(shown);
             if !last {
-                self.asm.bind(other);
+                self.bind(other);
             }
         }
-        self.asm.bind(shown);
+        self.bind(shown);
     }
 
     /// On if the slot in the word at `at` is in the set.
     fn member(&mut self, at: i16, slots: &SlotSet, no: Label) {
-        let found = self.asm.label();
+        let found = self.label();
         self.load(Size::Word, Reg::R1, DECISION, at);
-        self.asm.set(Reg::R2, Reg::R1);
-        self.asm.alu(Alu::ShiftRight, Reg::R2, 6);
-        self.asm.alu(Alu::And, Reg::R1, 63);
+        self.set(Reg::R2, Reg::R1);
+        self.alu(Alu::ShiftRight, Reg::R2, 6);
+        self.alu(Alu::And, Reg::R1, 63);
         // A user has few programs: most words have no bit. One is looked at always: the kernel takes no code that nothing leads to.
         let words = slots.0.iter().enumerate();
         for (index, word) in words.filter(|(index, word)| *index == 0 || **word != 0) {
-            let next = self.asm.label();
-            self.asm
-                .jump_if(Reg::R2, Condition::NotEqual, index as i32, next);
+            let next = self.label();
+            self.jump_if(Reg::R2, Condition::NotEqual, index as i32, next);
             for insn in Insn::load_imm64(Reg::R3, *word) {
-                self.asm.push(insn);
+                self.push(insn);
             }
-            self.asm.alu(Alu::ShiftRight, Reg::R3, Reg::R1);
-            self.asm.alu(Alu::And, Reg::R3, 1);
-            self.asm.jump_if(Reg::R3, Condition::Equal, 0, no);
-            self.asm.jump(found);
-            self.asm.bind(next);
+            self.alu(Alu::ShiftRight, Reg::R3, Reg::R1);
+            self.alu(Alu::And, Reg::R3, 1);
+            self.jump_if(Reg::R3, Condition::Equal, 0, no);
+            self.jump(found);
+            self.bind(next);
         }
-        self.asm.jump(no);
-        self.asm.bind(found);
+        self.jump(no);
+        self.bind(found);
     }
 
     /// The front of the packet into one piece; when that fails the filter sees less of it.
     pub(super) fn make_readable(&mut self) {
-        let short = self.asm.label();
+        let short = self.label();
         self.load(Size::Word, Reg::R2, Reg::R6, 0);
-        self.asm
-            .jump_if(Reg::R2, Condition::LessOrEqual, FILTERED_LEN, short);
-        self.asm.set(Reg::R2, FILTERED_LEN);
-        self.asm.bind(short);
-        self.asm.set(Reg::R1, Reg::R6);
-        self.asm.call(Helper::SkbPullData);
+        self.jump_if(Reg::R2, Condition::LessOrEqual, FILTERED_LEN, short);
+        self.set(Reg::R2, FILTERED_LEN);
+        self.bind(short);
+        self.set(Reg::R1, Reg::R6);
+        self.call(Helper::SkbPullData);
     }
 
     /// A record, if there is room; counted either way. r7 is what was decided.
     fn copy(&mut self, tap: &Tap, next: Label) {
-        let [lost, discard, fits] = [(); 3].map(|()| self.asm.label());
+        let [lost, discard, fits] = [(); 3].map(|()| self.label());
         self.load(Size::Word, CAPTURED, DECISION, scratch::LENGTH);
-        self.asm
-            .jump_if(CAPTURED, Condition::LessOrEqual, tap.snap_len as i32, fits);
-        self.asm.set(CAPTURED, tap.snap_len as i32);
-        self.asm.bind(fits);
+        self.jump_if(CAPTURED, Condition::LessOrEqual, tap.snap_len as i32, fits);
+        self.set(CAPTURED, tap.snap_len as i32);
+        self.bind(fits);
         let shorter = CAPTURE_LENS.into_iter().filter(|len| *len < tap.snap_len);
-        let written = self.asm.label();
+        let written = self.label();
         for len in shorter.chain([tap.snap_len]) {
-            let longer = self.asm.label();
-            self.asm
-                .jump_if(CAPTURED, Condition::Greater, len as i32, longer);
+            let longer = self.label();
+            self.jump_if(CAPTURED, Condition::Greater, len as i32, longer);
             // Not `Equal 0`, from which Linux 6.1 does not conclude that something is left to be read.
-            self.asm.jump_if(CAPTURED, Condition::Less, 1, longer);
-            self.asm.load_map(Reg::R1, tap.ring_fd);
-            self.asm.set(Reg::R2, len as i32 + TapRecord::LEN as i32);
-            self.asm.set(Reg::R3, 0);
-            self.asm.call(Helper::RingbufReserve);
-            self.asm.jump_if(Reg::R0, Condition::Equal, 0, lost);
-            self.asm.set(RECORD, Reg::R0);
+            self.jump_if(CAPTURED, Condition::Less, 1, longer);
+            self.load_map(Reg::R1, tap.ring_fd);
+            self.set(Reg::R2, len as i32 + TapRecord::LEN as i32);
+            self.set(Reg::R3, 0);
+            self.call(Helper::RingbufReserve);
+            self.jump_if(Reg::R0, Condition::Equal, 0, lost);
+            self.set(RECORD, Reg::R0);
             self.header();
             self.load_record(discard);
-            self.asm.jump(written);
-            self.asm.bind(longer);
+            self.jump(written);
+            self.bind(longer);
         }
-        self.asm.jump(lost);
-        self.asm.bind(discard);
+        self.jump(lost);
+        self.bind(discard);
         self.end_record(Helper::RingbufDiscard);
-        self.asm.bind(lost);
+        self.bind(lost);
         self.count_copy(tap.index, 8, next);
-        self.asm.jump(next);
-        self.asm.bind(written);
+        self.jump(next);
+        self.bind(written);
         self.end_record(Helper::RingbufSubmit);
         self.count_copy(tap.index, 0, next);
     }
 
     /// [`TapRecord`], little-endian: the machine's own order wherever AF_XDP runs today; others swap.
     fn header(&mut self) {
-        self.asm.call(Helper::KtimeGetNs);
+        self.call(Helper::KtimeGetNs);
         self.store_little(Size::Double, 0, Reg::R0);
         for (from, to) in [(scratch::LENGTH, 8), (scratch::IFINDEX, 20)] {
             self.load(Size::Word, Reg::R1, DECISION, from);
             self.store_little(Size::Word, to, Reg::R1);
         }
-        self.asm.set(Reg::R1, CAPTURED);
+        self.set(Reg::R1, CAPTURED);
         self.store_little(Size::Word, 12, Reg::R1);
         self.load(Size::Word, Reg::R1, DECISION, scratch::SLOT);
         self.store_little(Size::Half, 16, Reg::R1);
@@ -230,34 +226,34 @@ impl Code<'_> {
             Size::Double => Some(64),
         };
         if let Some(bits) = bits {
-            self.asm.push(Insn::to_little_endian(reg, bits));
+            self.push(Insn::to_little_endian(reg, bits));
         }
-        self.asm.store(size, RECORD, at, reg);
+        self.store(size, RECORD, at, reg);
     }
 
     /// The packet's bytes behind the header.
     fn load_record(&mut self, missing: Label) {
-        self.asm.set(Reg::R1, Reg::R6);
-        self.asm.set(Reg::R2, 0);
-        self.asm.set(Reg::R3, RECORD);
-        self.asm.alu(Alu::Add, Reg::R3, TapRecord::LEN as i32);
-        self.asm.set(Reg::R4, CAPTURED);
-        self.asm.call(match self.side {
+        self.set(Reg::R1, Reg::R6);
+        self.set(Reg::R2, 0);
+        self.set(Reg::R3, RECORD);
+        self.alu(Alu::Add, Reg::R3, TapRecord::LEN as i32);
+        self.set(Reg::R4, CAPTURED);
+        self.call(match self.side {
             Side::In => Helper::XdpLoadBytes,
             _ => Helper::SkbLoadBytes,
         });
-        self.asm.jump_if(Reg::R0, Condition::NotEqual, 0, missing);
+        self.jump_if(Reg::R0, Condition::NotEqual, 0, missing);
     }
 
     fn end_record(&mut self, helper: Helper) {
-        self.asm.set(Reg::R1, RECORD);
-        self.asm.set(Reg::R2, 0);
-        self.asm.call(helper);
+        self.set(Reg::R1, RECORD);
+        self.set(Reg::R2, 0);
+        self.call(helper);
     }
 
     fn count_copy(&mut self, index: u32, offset: i16, missing: Label) {
         self.lookup_index(self.maps.tap_counts, index as i32, missing);
-        self.asm.add_to(Reg::R0, offset, 1);
+        self.add_to(Reg::R0, offset, 1);
     }
 }
 

@@ -12,7 +12,7 @@ use super::code::parse::OFFSET;
 use super::code::splice::splice;
 use super::code::{CELL, Code, Side};
 use super::limits::GENERAL_CONJUNCTIONS_MAX;
-use crate::ebpf::Label;
+use crate::ebpf::{Emit, Label};
 use crate::filter::{Filter, TooLarge};
 use crate::literal::{Literal, Test};
 use crate::mirror::NoMirror;
@@ -98,14 +98,14 @@ impl Code<'_> {
             self.side == Side::Out,
             "what comes in has programs of its own"
         );
-        let own = self.asm.label();
+        let own = self.label();
         self.put(CELL, OFFSET);
         self.make_readable();
         splice(self, filter, own)?;
-        self.asm.jump(wrong);
-        self.asm.bind(own);
+        self.jump(wrong);
+        self.bind(own);
         self.get(OFFSET, CELL);
-        self.asm.jump(allowed);
+        self.jump(allowed);
         Ok(())
     }
 }

@@ -33,7 +33,7 @@ use super::limits::HANDLERS_MAX;
 use super::maps::MapFds;
 use super::outcome::Outcome;
 use super::tap::Verdict;
-use crate::ebpf::{Alu, Assembler, Condition, Helper, Label, Reg, Size};
+use crate::ebpf::{Alu, Assembler, Condition, Emit, Helper, Label, Reg, Size};
 use crate::handler::web::announced;
 use crate::handler::web::layout::REQUEST_MAX;
 use crate::program::classifier::{self, field};
@@ -111,58 +111,54 @@ pub fn ingress(maps: &MapFds) -> Program {
 impl Code<'_> {
     /// To the handler of the slot that r7 points to, if this is a message for it; else behind this, r7 as it was. Uses r8 and r9.
     pub(super) fn try_handler(&mut self) {
-        let [deliver, skipped, seen] = [(); 3].map(|()| self.asm.label());
+        let [deliver, skipped, seen] = [(); 3].map(|()| self.label());
         self.load(Size::Byte, Reg::R1, Reg::R7, HAS_HANDLERS);
-        self.asm.jump_if(Reg::R1, Condition::Equal, 0, deliver);
+        self.jump_if(Reg::R1, Condition::Equal, 0, deliver);
         self.get(Reg::R1, FRAGMENT);
-        self.asm
-            .jump_if(Reg::R1, Condition::NotEqual, fragment::WHOLE, deliver);
+        self.jump_if(Reg::R1, Condition::NotEqual, fragment::WHOLE, deliver);
         // An error has the port and the protocol of what it is about.
         self.get(Reg::R1, ICMP_TYPE);
-        self.asm
-            .jump_if(Reg::R1, Condition::NotEqual, NO_TYPE, deliver);
+        self.jump_if(Reg::R1, Condition::NotEqual, NO_TYPE, deliver);
         self.find_handler(deliver);
         self.get(Reg::R1, PROTOCOL);
-        self.asm
-            .jump_if(Reg::R1, Condition::Equal, i32::from(TCP), seen);
+        self.jump_if(Reg::R1, Condition::Equal, i32::from(TCP), seen);
         self.get(Reg::R1, TAPS);
-        self.asm.jump_if(Reg::R1, Condition::NotEqual, 0, deliver);
-        self.asm.bind(seen);
+        self.jump_if(Reg::R1, Condition::NotEqual, 0, deliver);
+        self.bind(seen);
         self.afford(skipped);
         self.call_handler(deliver);
-        self.asm.bind(skipped);
+        self.bind(skipped);
         let dropped = self.refuse(Counter::HandlerDropped);
         self.get(Reg::R1, PROTOCOL);
-        self.asm
-            .jump_if(Reg::R1, Condition::Equal, i32::from(TCP), dropped);
+        self.jump_if(Reg::R1, Condition::Equal, i32::from(TCP), dropped);
         self.count(SLOT, &[(Counter::HandlerSkipped, Amount::One)]);
-        self.asm.bind(deliver);
+        self.bind(deliver);
     }
 
     /// Which handler of the slot has the packet's protocol and port, in [`HANDLED`], and its place; to `none` where it has none of them.
     fn find_handler(&mut self, none: Label) {
-        let found = self.asm.label();
+        let found = self.label();
         let (one, wanted, place) = (Reg::R1, Reg::R2, Reg::R3);
         self.lookup_field(self.maps.handling, SLOT, none);
         self.get(one, DESTINATION_PORT);
         // As free places have.
-        self.asm.jump_if(one, Condition::Equal, 0, none);
+        self.jump_if(one, Condition::Equal, 0, none);
         self.get(wanted, PROTOCOL);
-        self.asm.store_imm(Size::Word, Reg::R10, CELL, 0);
+        self.store_imm(Size::Word, Reg::R10, CELL, 0);
         self.write(Size::Half, CELL, one);
         self.write(Size::Byte, CELL + OF_PROTOCOL, wanted);
         self.read(Size::Word, wanted, CELL);
         for at in 0..HANDLERS_MAX {
             self.load(Size::Word, one, Reg::R0, (at * Handled::LEN) as i16);
-            self.asm.alu(Alu::And, one, WHOSE);
-            self.asm.set(place, at as i32);
-            self.asm.jump_if(one, Condition::Equal, wanted, found);
+            self.alu(Alu::And, one, WHOSE);
+            self.set(place, at as i32);
+            self.jump_if(one, Condition::Equal, wanted, found);
         }
-        self.asm.jump(none);
-        self.asm.bind(found);
+        self.jump(none);
+        self.bind(found);
         self.put(HANDLED_PLACE, place);
-        self.asm.alu(Alu::Mul, place, Handled::LEN as i32);
-        self.asm.alu(Alu::Add, Reg::R0, place);
+        self.alu(Alu::Mul, place, Handled::LEN as i32);
+        self.alu(Alu::Add, Reg::R0, place);
         self.load(Size::Double, one, Reg::R0, 0);
         self.put(HANDLED, one);
     }
@@ -172,54 +168,52 @@ impl Code<'_> {
         self.lookup_index(self.maps.scratch, Side::In.scratch_index(), none);
         self.leave(SLOT, scratch::SLOT);
         self.leave(LENGTH, scratch::LENGTH);
-        self.asm.set(Reg::R1, Reg::R6);
-        self.asm.load_map(Reg::R2, self.maps.handlers);
+        self.set(Reg::R1, Reg::R6);
+        self.load_map(Reg::R2, self.maps.handlers);
         self.get(Reg::R3, SLOT);
-        self.asm.alu(Alu::Mul, Reg::R3, HANDLERS_MAX as i32);
+        self.alu(Alu::Mul, Reg::R3, HANDLERS_MAX as i32);
         self.get(Reg::R0, HANDLED_PLACE);
-        self.asm.alu(Alu::Add, Reg::R3, Reg::R0);
-        self.asm.call(Helper::TailCall);
-        self.asm.jump(none);
+        self.alu(Alu::Add, Reg::R3, Reg::R0);
+        self.call(Helper::TailCall);
+        self.jump(none);
     }
 
     /// Takes the handler's steps, and looks whether anything may be sent, if it answers datagrams; else to `skipped`. Uses r8.
     fn afford(&mut self, skipped: Label) {
-        let affordable = self.asm.label();
+        let affordable = self.label();
         self.lookup_field(self.maps.handler_budgets, SLOT, skipped);
-        self.asm.set(Reg::R8, Reg::R0);
+        self.set(Reg::R8, Reg::R0);
         self.steps_of_length();
         self.read(Size::Word, Reg::R2, HANDLED + STEPS);
-        self.asm.alu(Alu::Add, Reg::R1, Reg::R2);
+        self.alu(Alu::Add, Reg::R1, Reg::R2);
         self.put(CHARGE, Reg::R1);
         self.spend(0, skipped);
         self.read(Size::Byte, Reg::R1, HANDLED + REPLIES);
-        self.asm.jump_if(Reg::R1, Condition::Equal, 0, affordable);
+        self.jump_if(Reg::R1, Condition::Equal, 0, affordable);
         self.get(Reg::R1, PROTOCOL);
-        self.asm
-            .jump_if(Reg::R1, Condition::Equal, i32::from(TCP), affordable);
+        self.jump_if(Reg::R1, Condition::Equal, i32::from(TCP), affordable);
         // How much, the reply's length tells.
         self.put_imm(CHARGE, 0);
         self.police(SLOT_TX, LINK_TX, skipped);
-        self.asm.bind(affordable);
+        self.bind(affordable);
     }
 
     /// r1 = the steps that a packet takes by its length; r2 is lost.
     fn steps_of_length(&mut self) {
-        let [datagram, short, counted] = [(); 3].map(|()| self.asm.label());
+        let [datagram, short, counted] = [(); 3].map(|()| self.label());
         self.get(Reg::R2, PROTOCOL);
         self.get(Reg::R1, LENGTH);
-        let asm = &mut self.asm;
-        asm.jump_if(Reg::R2, Condition::NotEqual, i32::from(TCP), datagram);
-        asm.jump_if(Reg::R1, Condition::LessOrEqual, READ_FRAME_MAX, short);
-        asm.set(Reg::R1, READ_FRAME_MAX);
-        asm.bind(short);
-        asm.alu(Alu::Mul, Reg::R1, SEGMENT_OF_64);
-        asm.jump(counted);
-        asm.bind(datagram);
-        asm.alu(Alu::Mul, Reg::R1, ARRIVAL_OF_64);
-        asm.bind(counted);
-        asm.alu(Alu::ShiftRight, Reg::R1, 6);
-        asm.alu(Alu::Add, Reg::R1, ARRIVAL);
+        self.jump_if(Reg::R2, Condition::NotEqual, i32::from(TCP), datagram);
+        self.jump_if(Reg::R1, Condition::LessOrEqual, READ_FRAME_MAX, short);
+        self.set(Reg::R1, READ_FRAME_MAX);
+        self.bind(short);
+        self.alu(Alu::Mul, Reg::R1, SEGMENT_OF_64);
+        self.jump(counted);
+        self.bind(datagram);
+        self.alu(Alu::Mul, Reg::R1, ARRIVAL_OF_64);
+        self.bind(counted);
+        self.alu(Alu::ShiftRight, Reg::R1, 6);
+        self.alu(Alu::Add, Reg::R1, ARRIVAL);
     }
 
     fn gave_up(&mut self, lost: Label) {
@@ -246,7 +240,7 @@ impl Code<'_> {
 
     /// The message has been dealt with, and the frame is the reply, which may be more than the slot's share.
     fn answered(&mut self, outcome: Outcome, lost: Label) {
-        let over = self.asm.label();
+        let over = self.label();
         self.get(Reg::R1, LENGTH);
         self.put(ARRIVED, Reg::R1);
         match outcome {
@@ -265,18 +259,18 @@ impl Code<'_> {
             Outcome::Redirected => {
                 self.lookup_index(self.maps.config, 0, lost);
                 self.load(Size::Word, Reg::R1, Reg::R0, CONFIG_IFINDEX);
-                self.asm.set(Reg::R2, 0);
-                self.asm.call(Helper::Redirect);
+                self.set(Reg::R2, 0);
+                self.call(Helper::Redirect);
                 self.put(RESULT, Reg::R0);
             }
             Outcome::Announced => self.put_imm(RESULT, xdp::PASS),
             _ => self.put_imm(RESULT, xdp::TX),
         }
         self.finish();
-        self.asm.bind(over);
+        self.bind(over);
         self.count(SLOT, &ANSWERED);
         let dropped = self.refuse(Counter::TxOverShare);
-        self.asm.jump(dropped);
+        self.jump(dropped);
     }
 
     /// Says whose second stage is to complete the frame, and takes the length that it will have.
@@ -285,15 +279,14 @@ impl Code<'_> {
         // struct xdp_md: data, data_meta.
         self.load(Size::Word, metadata, Reg::R6, 8);
         self.load(Size::Word, frame, Reg::R6, 0);
-        self.asm.set(Reg::R3, metadata);
-        self.asm.alu(Alu::Add, Reg::R3, announced::LEN);
-        self.asm.jump_if(Reg::R3, Condition::Greater, frame, lost);
+        self.set(Reg::R3, metadata);
+        self.alu(Alu::Add, Reg::R3, announced::LEN);
+        self.jump_if(Reg::R3, Condition::Greater, frame, lost);
         self.get(Reg::R3, SLOT);
-        self.asm
-            .store(Size::Word, metadata, announced::SLOT, Reg::R3);
+        self.store(Size::Word, metadata, announced::SLOT, Reg::R3);
         self.load(Size::Half, Reg::R0, metadata, announced::BEGIN);
         self.load(Size::Word, bytes, metadata, announced::BYTES);
-        self.asm.alu(Alu::Add, Reg::R0, bytes);
+        self.alu(Alu::Add, Reg::R0, bytes);
         self.put(LENGTH, Reg::R0);
         self.weigh();
     }

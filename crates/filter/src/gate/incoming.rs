@@ -26,7 +26,7 @@ use super::counter::Counter;
 use super::layout::AddressFlags;
 use super::maps::MapFds;
 use super::tap::{TapRecord, Verdict};
-use crate::ebpf::{Alu, Condition, Label, Reg, Size};
+use crate::ebpf::{Alu, Condition, Emit, Label, Reg, Size};
 use crate::layers::{ARP, IPV4, IPV6};
 use crate::program::{Program, xdp};
 pub use generals::general;
@@ -78,7 +78,7 @@ fn receiving(maps: &MapFds, side: Side) -> Program {
 
 impl Code<'_> {
     fn ends(&mut self) -> Ends {
-        let [pass, malformed, unclaimed, daemon, deliver] = [(); 5].map(|()| self.asm.label());
+        let [pass, malformed, unclaimed, daemon, deliver] = [(); 5].map(|()| self.label());
         Ends {
             pass,
             malformed,
@@ -90,24 +90,24 @@ impl Code<'_> {
 
     /// Slots' packets come by here on their way to the wire, and were looked at already.
     fn leave_slots_alone(&mut self, pass: Label) {
-        let own = self.asm.label();
+        let own = self.label();
         // struct __sk_buff: ingress_ifindex.
         self.load(Size::Word, Reg::R1, Reg::R6, 36);
-        self.asm.jump_if(Reg::R1, Condition::Equal, 0, own);
+        self.jump_if(Reg::R1, Condition::Equal, 0, own);
         self.write(Size::Word, CELL, Reg::R1);
         self.lookup(self.maps.by_ifindex, CELL, own);
-        self.asm.jump(pass);
-        self.asm.bind(own);
+        self.jump(pass);
+        self.bind(own);
         // struct __sk_buff: vlan_present. Another network.
         self.load(Size::Word, Reg::R1, Reg::R6, 20);
-        self.asm.jump_if(Reg::R1, Condition::NotEqual, 0, pass);
+        self.jump_if(Reg::R1, Condition::NotEqual, 0, pass);
     }
 
     /// Fields from the configuration; frames for other stations are not ours to look at.
     fn configuration(&mut self, pass: Label) {
-        let ours = self.asm.label();
+        let ours = self.label();
         self.lookup_index(self.maps.config, 0, pass);
-        self.asm.set(Reg::R7, Reg::R0);
+        self.set(Reg::R7, Reg::R0);
         for (offset, field) in [(CONFIG_SHAPES, SHAPES), (CONFIG_TAPS, TAPS)] {
             self.load(Size::Word, Reg::R1, Reg::R7, offset);
             self.put(field, Reg::R1);
@@ -118,78 +118,76 @@ impl Code<'_> {
         }
         // IEEE 802.3 §3.2.3: the first bit sent says group; it is the lowest of the first byte.
         self.read(Size::Byte, Reg::R1, ETHERNET);
-        self.asm.jump_if(Reg::R1, Condition::Set, 1, ours);
+        self.jump_if(Reg::R1, Condition::Set, 1, ours);
         for at in [0, 2, 4] {
             self.read(Size::Half, Reg::R1, ETHERNET + at);
             self.load(Size::Half, Reg::R2, Reg::R7, CONFIG_MAC + at);
-            self.asm
-                .jump_if(Reg::R1, Condition::NotEqual, Reg::R2, pass);
+            self.jump_if(Reg::R1, Condition::NotEqual, Reg::R2, pass);
         }
-        self.asm.bind(ours);
+        self.bind(ours);
     }
 
     fn by_type(&mut self, ends: Ends) {
-        let [v4, v6, arp, located] = [(); 4].map(|()| self.asm.label());
+        let [v4, v6, arp, located] = [(); 4].map(|()| self.label());
         self.read(Size::Half, Reg::R1, ETHERNET + 12);
         for (kind, label) in [(IPV4, v4), (IPV6, v6), (ARP, arp)] {
-            self.asm
-                .jump_if(Reg::R1, Condition::Equal, half(kind), label);
+            self.jump_if(Reg::R1, Condition::Equal, half(kind), label);
         }
-        self.asm.jump(ends.unclaimed);
-        self.asm.bind(arp);
+        self.jump(ends.unclaimed);
+        self.bind(arp);
         self.arp(ends);
         let faults = Faults {
             header: ends.malformed,
             fragment: ends.malformed,
         };
-        self.asm.bind(v4);
+        self.bind(v4);
         self.parse_v4(faults, located);
-        self.asm.bind(v6);
+        self.bind(v6);
         self.parse_v6(faults, located);
-        self.asm.bind(located);
+        self.bind(located);
         self.neighbour_discovery(ends);
-        let unclaimed = self.asm.label();
+        let unclaimed = self.label();
         self.classify(Local::Destination, unclaimed);
         self.put(SLOT, Reg::R0);
-        self.asm.jump(ends.deliver);
-        self.asm.bind(unclaimed);
-        let known = self.asm.label();
+        self.jump(ends.deliver);
+        self.bind(unclaimed);
+        let known = self.label();
         self.if_address(DESTINATION, AddressFlags::OURS_ALONE, known);
-        self.asm.jump(ends.unclaimed);
-        self.asm.bind(known);
+        self.jump(ends.unclaimed);
+        self.bind(known);
         self.put_imm(STRAY, 1);
         self.sole_owner(ends.unclaimed);
-        self.asm.alu(Alu::Add, Reg::R0, 1);
+        self.alu(Alu::Add, Reg::R0, 1);
         self.put(STRAY, Reg::R0);
-        self.asm.jump(ends.unclaimed);
+        self.jump(ends.unclaimed);
     }
 
     fn emit_ends(&mut self, ends: Ends) {
-        self.asm.bind(ends.unclaimed);
+        self.bind(ends.unclaimed);
         if self.side == Side::In {
             self.call_generals();
         }
         self.emit_strays(ends);
-        self.asm.bind(ends.malformed);
+        self.bind(ends.malformed);
         if self.side == Side::In {
             self.count(SLOT, &[(Counter::Malformed, Amount::One)]);
             self.host();
         } else {
-            self.asm.jump(ends.pass);
+            self.jump(ends.pass);
         }
         self.emit_used_ends(ends);
     }
 
     /// The ends that every program has a use for.
     fn emit_used_ends(&mut self, ends: Ends) {
-        self.asm.bind(ends.pass);
+        self.bind(ends.pass);
         if self.side == Side::In {
             self.count(SLOT, &[(Counter::PassToHost, Amount::One)]);
         }
         self.host();
-        self.asm.bind(ends.daemon);
+        self.bind(ends.daemon);
         self.put_imm(SLOT, 0);
-        self.asm.bind(ends.deliver);
+        self.bind(ends.deliver);
         self.deliver();
     }
 
@@ -205,12 +203,11 @@ impl Code<'_> {
     /// What no grant and no filter covers.
     fn emit_strays(&mut self, ends: Ends) {
         self.get(Reg::R1, STRAY);
-        self.asm.jump_if(Reg::R1, Condition::Equal, 0, ends.pass);
-        self.asm.alu(Alu::Sub, Reg::R1, 1);
+        self.jump_if(Reg::R1, Condition::Equal, 0, ends.pass);
+        self.alu(Alu::Sub, Reg::R1, 1);
         self.put(SLOT, Reg::R1);
-        self.asm
-            .jump_if(Reg::R1, Condition::NotEqual, 0, ends.deliver);
+        self.jump_if(Reg::R1, Condition::NotEqual, 0, ends.deliver);
         self.count(SLOT, &[(Counter::StrayToDaemon, Amount::One)]);
-        self.asm.jump(ends.daemon);
+        self.jump(ends.daemon);
     }
 }

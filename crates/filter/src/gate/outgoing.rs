@@ -30,7 +30,7 @@ use super::counter::Counter;
 use super::layout::SlotKind;
 use super::limits::SEGMENT_SIZE_MIN;
 use super::maps::MapFds;
-use crate::ebpf::{Alu, Condition, Label, Reg, Size};
+use crate::ebpf::{Alu, Condition, Emit, Label, Reg, Size};
 use crate::filter::Filter;
 use crate::layers::{IPV4, IPV6};
 use crate::program::{CompileError, Program};
@@ -81,7 +81,7 @@ fn sending(
 impl Code<'_> {
     /// Whose interface this is; leaves its slot in r7.
     fn sender(&mut self) {
-        let checked = self.asm.label();
+        let checked = self.label();
         let no_ring = self.refuse(Counter::NoRing);
         self.lookup_index(self.maps.config, 0, no_ring);
         for (offset, field) in [(0, SHAPES), (16, TAPS)] {
@@ -96,18 +96,17 @@ impl Code<'_> {
         self.put(SLOT, Reg::R1);
         self.put(SENDER, Reg::R1);
         self.lookup_field(self.maps.slots, SLOT, no_ring);
-        self.asm.set(Reg::R7, Reg::R0);
+        self.set(Reg::R7, Reg::R0);
         self.load(Size::Word, Reg::R1, Reg::R7, 0);
-        self.asm
-            .jump_if(Reg::R1, Condition::Equal, SlotKind::None as i32, no_ring);
-        self.asm.jump_if(
+        self.jump_if(Reg::R1, Condition::Equal, SlotKind::None as i32, no_ring);
+        self.jump_if(
             Reg::R1,
             Condition::NotEqual,
             SlotKind::Daemon as i32,
             checked,
         );
         self.put_imm(UNCHECKED, 1);
-        self.asm.bind(checked);
+        self.bind(checked);
     }
 
     /// To `label` when the sender is the daemon, which sends no batches.
@@ -116,7 +115,7 @@ impl Code<'_> {
             return;
         }
         self.get(Reg::R1, UNCHECKED);
-        self.asm.jump_if(Reg::R1, Condition::NotEqual, 0, label);
+        self.jump_if(Reg::R1, Condition::NotEqual, 0, label);
     }
 
     /// Ethernet and the first bytes behind it.
@@ -126,14 +125,14 @@ impl Code<'_> {
         if !self.side.is_xdp() {
             // struct __sk_buff: vlan_present. The kernel has moved the tag there.
             self.load(Size::Word, Reg::R1, Reg::R6, 20);
-            self.asm.jump_if(Reg::R1, Condition::NotEqual, 0, bad_type);
+            self.jump_if(Reg::R1, Condition::NotEqual, 0, bad_type);
         }
         self.load_headers(bad_header);
     }
 
     /// The source is the station of the slot that r7 points to.
     pub(super) fn station(&mut self) {
-        let trusted = self.asm.label();
+        let trusted = self.label();
         let bad_mac = self.refuse(Counter::TxBadMac);
         self.if_unchecked(trusted);
         if self.side == Side::Out {
@@ -142,82 +141,78 @@ impl Code<'_> {
         for at in [0, 2, 4] {
             self.read(Size::Half, Reg::R1, ETHERNET + 6 + at);
             self.load(Size::Half, Reg::R2, Reg::R7, MAC + at);
-            self.asm
-                .jump_if(Reg::R1, Condition::NotEqual, Reg::R2, bad_mac);
+            self.jump_if(Reg::R1, Condition::NotEqual, Reg::R2, bad_mac);
         }
-        self.asm.bind(trusted);
+        self.bind(trusted);
     }
 
     /// The headers of IP.
     pub(super) fn network(&mut self, ends: Ends) {
-        let [v4, v6, located, not_ip] = [(); 4].map(|()| self.asm.label());
+        let [v4, v6, located, not_ip] = [(); 4].map(|()| self.label());
         let bad_header = self.refuse(Counter::TxBadHeader);
         let bad_type = self.refuse(Counter::TxBadEthertype);
         self.read(Size::Half, Reg::R1, ETHERNET + 12);
-        self.asm.jump_if(Reg::R1, Condition::Equal, half(IPV4), v4);
-        self.asm.jump_if(Reg::R1, Condition::Equal, half(IPV6), v6);
+        self.jump_if(Reg::R1, Condition::Equal, half(IPV4), v4);
+        self.jump_if(Reg::R1, Condition::Equal, half(IPV6), v6);
         self.if_unchecked(not_ip);
-        self.asm.jump(bad_type);
+        self.jump(bad_type);
         if self.asm.is_target(not_ip) {
-            self.asm.bind(not_ip);
+            self.bind(not_ip);
             self.by_station(ends);
         }
         let faults = Faults {
             header: bad_header,
             fragment: self.refuse(Counter::TxFragment),
         };
-        self.asm.bind(v4);
+        self.bind(v4);
         self.parse_v4(faults, located);
-        self.asm.bind(v6);
+        self.bind(v6);
         self.parse_v6(faults, located);
-        self.asm.bind(located);
+        self.bind(located);
     }
 
     /// A super-packet is not cut into thousands.
     fn segments(&mut self) {
-        let fine = self.asm.label();
+        let fine = self.label();
         let bad = self.refuse(Counter::TxBadHeader);
         self.load(Size::Word, Reg::R1, Reg::R6, SEGMENT_SIZE);
-        self.asm.jump_if(Reg::R1, Condition::Equal, 0, fine);
-        self.asm
-            .jump_if(Reg::R1, Condition::Less, SEGMENT_SIZE_MIN, bad);
-        self.asm.bind(fine);
+        self.jump_if(Reg::R1, Condition::Equal, 0, fine);
+        self.jump_if(Reg::R1, Condition::Less, SEGMENT_SIZE_MIN, bad);
+        self.bind(fine);
     }
 
     /// What nobody but the daemon may send.
     pub(super) fn forbidden(&mut self) {
-        let [allowed, v6] = [(); 2].map(|()| self.asm.label());
+        let [allowed, v6] = [(); 2].map(|()| self.label());
         let (bad_header, ndp) = (
             self.refuse(Counter::TxBadHeader),
             self.refuse(Counter::TxNdp),
         );
         self.if_unchecked(allowed);
         self.get(Reg::R1, ODD);
-        self.asm
-            .jump_if(Reg::R1, Condition::NotEqual, 0, bad_header);
+        self.jump_if(Reg::R1, Condition::NotEqual, 0, bad_header);
         self.get(Reg::R1, ICMP_TYPE);
         self.get(Reg::R2, IS_V6);
-        self.asm.jump_if(Reg::R2, Condition::NotEqual, 0, v6);
+        self.jump_if(Reg::R2, Condition::NotEqual, 0, v6);
         // RFC 792: redirect; RFC 1256: router advertisement.
         for kind in [5, 9] {
-            self.asm.jump_if(Reg::R1, Condition::Equal, kind, ndp);
+            self.jump_if(Reg::R1, Condition::Equal, kind, ndp);
         }
         self.get(Reg::R1, PROTOCOL);
-        self.asm
-            .jump_if(Reg::R1, Condition::Equal, i32::from(IGMP), ndp);
-        self.asm.jump(allowed);
-        self.asm.bind(v6);
+        self.jump_if(Reg::R1, Condition::Equal, i32::from(IGMP), ndp);
+        self.jump(allowed);
+        self.bind(v6);
         // RFC 3810, RFC 2710: group membership 130 to 132 and 143; RFC 4861: discovery 133 to 137.
-        self.asm.jump_if(Reg::R1, Condition::Equal, 143, ndp);
-        self.asm.alu(Alu::Sub, Reg::R1, 130);
-        self.asm.jump_if(Reg::R1, Condition::LessOrEqual, 7, ndp);
-        self.asm.bind(allowed);
+        self.jump_if(Reg::R1, Condition::Equal, 143, ndp);
+        self.alu(Alu::Sub, Reg::R1, 130);
+        self.jump_if(Reg::R1, Condition::LessOrEqual, 7, ndp);
+        self.bind(allowed);
     }
 
     /// The source must lead to the sender by the lookups that find the receiver of what comes in, or, where they find
     /// nobody, by the sender's general filter.
     fn source(&mut self, general: Option<&Filter>) -> Result<(), CompileError> {
-        let [allowed, wrong, unclaimed] = [(); 3].map(|()| self.asm.label());
+        let [allowed, wrong, unclaimed] = [(); 3].map(|()| self.label());
         let (bad_source, bad_fragment) = (
             self.refuse(Counter::TxBadSource),
             self.refuse(Counter::TxFragment),
@@ -225,19 +220,17 @@ impl Code<'_> {
         self.if_unchecked(allowed);
         self.classify(Local::Source, unclaimed);
         self.get(Reg::R1, SENDER);
-        self.asm
-            .jump_if(Reg::R0, Condition::Equal, Reg::R1, allowed);
-        self.asm.jump(wrong);
-        self.asm.bind(unclaimed);
+        self.jump_if(Reg::R0, Condition::Equal, Reg::R1, allowed);
+        self.jump(wrong);
+        self.bind(unclaimed);
         if let Some(filter) = general {
             self.in_general(filter, allowed, wrong)?;
         }
-        self.asm.bind(wrong);
+        self.bind(wrong);
         self.get(Reg::R1, FRAGMENT);
-        self.asm
-            .jump_if(Reg::R1, Condition::Equal, fragment::LATER, bad_fragment);
-        self.asm.jump(bad_source);
-        self.asm.bind(allowed);
+        self.jump_if(Reg::R1, Condition::Equal, fragment::LATER, bad_fragment);
+        self.jump(bad_source);
+        self.bind(allowed);
         Ok(())
     }
 }

@@ -2,7 +2,7 @@
 
 use super::code::share::TOKENS;
 use super::code::{Side, scratch};
-use crate::ebpf::{Alu, Assembler, Condition, Insn, Label, Reg, Size};
+use crate::ebpf::{Alu, Assembler, Condition, Emit, Insn, Label, Reg, Size};
 
 /// Where a handler takes steps from beside those that were taken for it beforehand: two maps of the gate.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +26,7 @@ impl Steps {
         asm.look_up(self.budgets_fd, key_at, none);
         asm.load(Size::Double, left, Reg::R0, TOKENS);
         asm.jump_if(left, Condition::SignedLessOrEqual, 0, none);
-        asm.load(Size::Double, Reg::R1, Reg::R10, steps_at);
+        asm.kept(Reg::R1, steps_at);
         asm.set(less, 0);
         asm.alu(Alu::Sub, less, Reg::R1);
         asm.push(Insn::atomic_add(Reg::R0, TOKENS, less));

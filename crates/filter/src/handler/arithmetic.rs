@@ -1,7 +1,7 @@
 //! What the answers are computed with: words in the packet's order, and the Internet checksum.
 
-pub use crate::ebpf::half;
 use crate::ebpf::{Alu, Assembler, Condition, Insn, Label, Reg, Size};
+pub use crate::ebpf::{Emit, half};
 use exos_wire::ipv4;
 
 /// A word of a packet as it is loaded on this machine.

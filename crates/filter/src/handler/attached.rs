@@ -1,6 +1,6 @@
 //! What all handlers have in common: they are attached before the filter, count, and go on to it.
 
-use crate::ebpf::{Assembler, Reg, Size};
+use crate::ebpf::{Assembler, Emit, Reg, Size};
 use crate::program::{Counter, Program};
 
 /// What is attached before the filter.

@@ -6,7 +6,7 @@
 
 use super::attached::{count, go_on};
 use super::forward::WayOut;
-use crate::ebpf::{Assembler, Helper, Insn, Reg};
+use crate::ebpf::{Assembler, Emit, Helper, Insn, Reg};
 use crate::gate::outcome::Outcome;
 use crate::gate::steps::Steps;
 use crate::program::{Counter, xdp};

@@ -37,7 +37,7 @@ mod shape;
 mod sums;
 
 use super::attached::{Handler, go_on};
-use crate::ebpf::{Assembler, Condition, Helper, Label, Reg, Size};
+use crate::ebpf::{Assembler, Condition, Emit, Helper, Label, Reg, Size};
 use crate::program::{Program, classifier, xdp};
 use shape::{CONTEXT, EXIT};
 

@@ -4,7 +4,7 @@
 //! fast short-input PRF", 2012.
 
 use super::arithmetic::set_wide;
-use crate::ebpf::{Alu, Assembler, Reg};
+use crate::ebpf::{Alu, Assembler, Emit, Reg};
 
 const STATE: [Reg; 4] = [Reg::R0, Reg::R1, Reg::R2, Reg::R3];
 /// The word that [`take`] takes in.

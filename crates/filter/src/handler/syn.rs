@@ -30,7 +30,7 @@ mod write;
 use super::attached::Handler;
 use super::behind::Behind;
 use super::forward::Shape as Headers;
-use crate::ebpf::{Assembler, Label};
+use crate::ebpf::{Assembler, Emit, Label};
 use crate::program::{Counter, Program};
 use expect::{expect_flags, expect_options, expect_room};
 use shape::{CONTEXT, COUNTER, FAMILIES, FRAME, Offers, Shape};

@@ -35,14 +35,14 @@ mod write;
 use super::attached::Handler;
 use super::behind::Behind;
 use super::syn::SynHandler;
-use crate::ebpf::{Alu, Assembler, Condition, Insn, Label, Reg, Size};
+use crate::ebpf::{Alu, Assembler, Condition, Emit, Insn, Label, Reg, Size};
 use crate::gate::steps::Steps;
 use crate::handler::arithmetic::set_wide;
 use crate::program::{Counter, Program};
 use layout::{Entries, Rings, SLOT_COUNT, SLOT_LEN, SLOTS};
 pub use second_stage::SecondStage;
 pub(crate) use second_stage::announced;
-use shape::{ADDRESSES, CONTEXT, COUNTER, MILLIS, PORTS, SLOT, SLOT_AT, keep, kept};
+use shape::{ADDRESSES, CONTEXT, COUNTER, MILLIS, PORTS, SLOT, SLOT_AT};
 
 /// Answers SYNs, and requests that there are entries of.
 #[derive(Clone, Debug)]
@@ -227,88 +227,90 @@ impl Handler for WebHandler {
     }
 }
 
+impl Emit for Generator<'_> {
+    fn asm(&mut self) -> &mut Assembler {
+        self.asm
+    }
+}
+
 impl Generator<'_> {
     /// Nothing more becomes of a segment.
     fn drop(&mut self) {
-        let unlock = self.asm.label();
-        let (asm, behind) = (&mut *self.asm, self.behind);
-        asm.bind(self.labels.taken);
-        behind.count(asm, COUNTER, Counter::Done);
-        asm.jump(unlock);
-        asm.bind(self.labels.drop);
-        behind.count(asm, COUNTER, Counter::DropUnfit);
-        asm.bind(unlock);
-        leave::unlock(asm);
-        asm.jump(self.labels.drop_unlocked);
-        asm.bind(self.labels.locked);
-        behind.count(asm, COUNTER, Counter::DropLocked);
-        asm.bind(self.labels.drop_unlocked);
-        behind.drop(asm, CONTEXT);
+        let unlock = self.label();
+        let behind = self.behind;
+        self.bind(self.labels.taken);
+        behind.count(self.asm, COUNTER, Counter::Done);
+        self.jump(unlock);
+        self.bind(self.labels.drop);
+        behind.count(self.asm, COUNTER, Counter::DropUnfit);
+        self.bind(unlock);
+        leave::unlock(self.asm);
+        self.jump(self.labels.drop_unlocked);
+        self.bind(self.labels.locked);
+        behind.count(self.asm, COUNTER, Counter::DropLocked);
+        self.bind(self.labels.drop_unlocked);
+        behind.drop(self.asm, CONTEXT);
     }
 
     /// To `pass` with a SYN whose slot is closed, so that its connection never has a cookie and need not close the slot for longer: where
     /// many begin a second, slots would not open again. Where the slot still has what went before between the same ends, a cookie that
     /// comes back takes the slot from that; what the server says to a SYN would not.
     fn expect_open_slot(&mut self, of: &WebHandler) {
-        let open = self.asm.label();
+        let open = self.label();
         self.find_slot(of);
-        let asm = &mut *self.asm;
-        kept(asm, Reg::R1, MILLIS);
-        asm.load(Size::Double, Reg::R2, SLOT, layout::slot::CLOSED as i16);
-        asm.jump_if(Reg::R1, Condition::GreaterOrEqual, Reg::R2, open);
+        self.kept(Reg::R1, MILLIS);
+        self.load(Size::Double, Reg::R2, SLOT, layout::slot::CLOSED);
+        self.jump_if(Reg::R1, Condition::GreaterOrEqual, Reg::R2, open);
         self.expect_known(self.labels.pass);
-        self.asm.bind(open);
+        self.bind(open);
     }
 
     /// To `other` unless the slot has, or had last, a connection between the ends of this one.
     fn expect_known(&mut self, other: Label) {
-        let asm = &mut *self.asm;
         for (ours, its) in ADDRESSES.into_iter().zip((layout::slot::ENDS..).step_by(8)) {
-            kept(asm, Reg::R1, ours);
-            asm.load(Size::Double, Reg::R2, SLOT, its as i16);
-            asm.jump_if(Reg::R1, Condition::NotEqual, Reg::R2, other);
+            self.kept(Reg::R1, ours);
+            self.load(Size::Double, Reg::R2, SLOT, its);
+            self.jump_if(Reg::R1, Condition::NotEqual, Reg::R2, other);
         }
-        kept(asm, Reg::R1, PORTS);
-        asm.alu(Alu::ShiftRight, Reg::R1, 32);
-        asm.load(Size::Word, Reg::R2, SLOT, layout::slot::PORTS as i16);
-        asm.jump_if(Reg::R1, Condition::NotEqual, Reg::R2, other);
-        asm.load(Size::Double, Reg::R1, SLOT, layout::slot::STATE as i16);
-        asm.jump_if(Reg::R1, Condition::Equal, layout::slot::FREE, other);
+        self.kept(Reg::R1, PORTS);
+        self.alu(Alu::ShiftRight, Reg::R1, 32);
+        self.load(Size::Word, Reg::R2, SLOT, layout::slot::PORTS);
+        self.jump_if(Reg::R1, Condition::NotEqual, Reg::R2, other);
+        self.load(Size::Double, Reg::R1, SLOT, layout::slot::STATE);
+        self.jump_if(Reg::R1, Condition::Equal, layout::slot::FREE, other);
     }
 
     /// Has the slot of the connection be in its register.
     fn find_slot(&mut self, of: &WebHandler) {
         let (hash, factor, spare) = (Reg::R1, Reg::R2, Reg::R3);
-        let asm = &mut *self.asm;
-        set_wide(asm, hash, of.key);
-        set_wide(asm, factor, of.key | 1);
-        kept(asm, spare, PORTS);
-        asm.alu(Alu::Xor, hash, spare);
+        set_wide(self.asm, hash, of.key);
+        set_wide(self.asm, factor, of.key | 1);
+        self.kept(spare, PORTS);
+        self.alu(Alu::Xor, hash, spare);
         for word in &ADDRESSES[1..] {
-            kept(asm, spare, *word);
-            mix(asm, hash, factor, spare);
+            self.kept(spare, *word);
+            mix(self.asm, hash, factor, spare);
         }
-        asm.alu(Alu::ShiftRight, hash, 64 - SLOT_COUNT.ilog2() as i32);
-        asm.alu(Alu::ShiftLeft, hash, SLOT_LEN.ilog2() as i32);
+        self.alu(Alu::ShiftRight, hash, 64 - SLOT_COUNT.ilog2() as i32);
+        self.alu(Alu::ShiftLeft, hash, SLOT_LEN.ilog2() as i32);
         if of.reports && of.http {
-            keep(asm, SLOT_AT, hash);
+            self.keep(SLOT_AT, hash);
         }
-        asm.load_map_value(SLOT, of.memory_fd, SLOTS as u32);
-        asm.alu(Alu::Add, SLOT, hash);
+        self.load_map_value(SLOT, of.memory_fd, SLOTS as u32);
+        self.alu(Alu::Add, SLOT, hash);
     }
 
     /// Locks the slot of the connection; what finds it locked is dropped.
     fn lock(&mut self, of: &WebHandler) {
         self.find_slot(of);
-        let asm = &mut *self.asm;
-        asm.set(Reg::R0, 0);
-        asm.set(Reg::R1, 1);
-        asm.push(Insn::compare_exchange(
+        self.set(Reg::R0, 0);
+        self.set(Reg::R1, 1);
+        self.push(Insn::compare_exchange(
             SLOT,
             layout::slot::LOCK as i16,
             Reg::R1,
         ));
-        asm.jump_if(Reg::R0, Condition::NotEqual, 0, self.labels.locked);
+        self.jump_if(Reg::R0, Condition::NotEqual, 0, self.labels.locked);
     }
 }
 

@@ -9,7 +9,7 @@
 
 use super::compiled::Counter;
 use super::emitter::{CONTEXT, END, Emitter, FRAME};
-use crate::ebpf::{Alu, Condition, Helper, Reg, Size, half};
+use crate::ebpf::{Alu, Condition, Emit, Helper, Reg, Size, half};
 use crate::layers::{IPV4, IPV6};
 use crate::packet::{Bytes, ETHERTYPE, NETWORK};
 use exos_wire::protocol::{TCP, UDP};
@@ -51,65 +51,62 @@ const UNUSUAL: usize = 256;
 impl Emitter<'_> {
     /// Leaves frames of a VLAN alone, and has the headers of others in one piece: a driver may leave them in several.
     pub(super) fn open_buffer(&mut self) {
-        let [untagged, unusual, v6, pull, ready] = [(); 5].map(|()| self.asm.label());
+        let [untagged, unusual, v6, pull, ready] = [(); 5].map(|()| self.label());
         let (len, wanted) = (Reg::R4, Reg::R5);
-        self.asm.set(SAVED_CONTEXT, CONTEXT);
+        self.set(SAVED_CONTEXT, CONTEXT);
         let tag = Reg::R2;
-        self.asm.load(Size::Word, tag, CONTEXT, field::VLAN_PRESENT);
-        self.asm.jump_if(tag, Condition::Equal, 0, untagged);
-        self.asm.load(Size::Word, tag, CONTEXT, field::VLAN_TAG);
-        self.asm.alu(Alu::And, tag, VLAN_ID);
-        self.asm.jump_if(tag, Condition::Equal, 0, untagged);
-        self.asm.set(Reg::R0, NEXT);
-        self.asm.exit();
+        self.load(Size::Word, tag, CONTEXT, field::VLAN_PRESENT);
+        self.jump_if(tag, Condition::Equal, 0, untagged);
+        self.load(Size::Word, tag, CONTEXT, field::VLAN_TAG);
+        self.alu(Alu::And, tag, VLAN_ID);
+        self.jump_if(tag, Condition::Equal, 0, untagged);
+        self.set(Reg::R0, NEXT);
+        self.exit();
 
-        self.asm.bind(untagged);
+        self.bind(untagged);
         FIRST.open_buffer(&mut self.asm, SAVED_CONTEXT);
-        self.asm.set(wanted, UNUSUAL as i32);
+        self.set(wanted, UNUSUAL as i32);
         FIRST.expect(&mut self.asm, PLAIN_V4, Reg::R1, pull);
-        self.asm.load(Size::Half, Reg::R0, FRAME, ETHERTYPE);
-        self.asm.jump_if(Reg::R0, Condition::Equal, half(IPV6), v6);
-        self.asm
-            .jump_if(Reg::R0, Condition::NotEqual, half(IPV4), unusual);
-        self.asm.load(Size::Byte, Reg::R0, FRAME, NETWORK);
-        self.asm.jump_if(Reg::R0, Condition::Equal, 0x45, ready);
-        self.asm.jump(unusual);
-        self.asm.bind(v6);
-        self.asm.load(Size::Byte, Reg::R0, FRAME, NETWORK + 6);
+        self.load(Size::Half, Reg::R0, FRAME, ETHERTYPE);
+        self.jump_if(Reg::R0, Condition::Equal, half(IPV6), v6);
+        self.jump_if(Reg::R0, Condition::NotEqual, half(IPV4), unusual);
+        self.load(Size::Byte, Reg::R0, FRAME, NETWORK);
+        self.jump_if(Reg::R0, Condition::Equal, 0x45, ready);
+        self.jump(unusual);
+        self.bind(v6);
+        self.load(Size::Byte, Reg::R0, FRAME, NETWORK + 6);
         FIRST.expect(&mut self.asm, PLAIN_V6, Reg::R1, pull);
         for plain in [TCP, UDP] {
-            self.asm
-                .jump_if(Reg::R0, Condition::Equal, i32::from(plain), ready);
+            self.jump_if(Reg::R0, Condition::Equal, i32::from(plain), ready);
         }
-        self.asm.bind(unusual);
+        self.bind(unusual);
         FIRST.expect(&mut self.asm, UNUSUAL, Reg::R1, pull);
-        self.asm.jump(ready);
+        self.jump(ready);
 
         // There may be no more than there is.
-        self.asm.bind(pull);
-        self.asm.load(Size::Word, len, SAVED_CONTEXT, field::LEN);
-        let long = self.asm.label();
-        self.asm.jump_if(len, Condition::Greater, wanted, long);
-        self.asm.set(wanted, len);
-        self.asm.bind(long);
-        self.asm.set(Reg::R0, END);
-        self.asm.alu(Alu::Sub, Reg::R0, FRAME);
-        self.asm
-            .jump_if(Reg::R0, Condition::GreaterOrEqual, wanted, ready);
-        self.asm.set(Reg::R1, SAVED_CONTEXT);
-        self.asm.set(Reg::R2, wanted);
-        self.asm.call(Helper::SkbPullData);
-        self.asm.bind(ready);
+        self.bind(pull);
+        self.load(Size::Word, len, SAVED_CONTEXT, field::LEN);
+        let long = self.label();
+        self.jump_if(len, Condition::Greater, wanted, long);
+        self.set(wanted, len);
+        self.bind(long);
+        self.set(Reg::R0, END);
+        self.alu(Alu::Sub, Reg::R0, FRAME);
+        self.jump_if(Reg::R0, Condition::GreaterOrEqual, wanted, ready);
+        self.set(Reg::R1, SAVED_CONTEXT);
+        self.set(Reg::R2, wanted);
+        self.call(Helper::SkbPullData);
+        self.bind(ready);
         FIRST.open_buffer(&mut self.asm, SAVED_CONTEXT);
-        self.asm.set(CONTEXT, SAVED_CONTEXT);
+        self.set(CONTEXT, SAVED_CONTEXT);
     }
 
     /// Marks a packet for the socket.
     pub(super) fn mark(&mut self, mark: u32) {
-        self.asm.set(Reg::R2, mark as i32);
-        self.asm.store(Size::Word, CONTEXT, field::MARK, Reg::R2);
-        self.asm.set(Reg::R2, FOR_ANOTHER_HOST);
-        self.asm.call(Helper::SkbChangeType);
+        self.set(Reg::R2, mark as i32);
+        self.store(Size::Word, CONTEXT, field::MARK, Reg::R2);
+        self.set(Reg::R2, FOR_ANOTHER_HOST);
+        self.call(Helper::SkbChangeType);
         self.finish_with(PASS, Counter::Redirect);
     }
 }

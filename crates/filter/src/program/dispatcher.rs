@@ -2,7 +2,7 @@
 
 use super::compiled::{Program, xdp};
 use super::rules::Action;
-use crate::ebpf::{Alu, Assembler, Condition, Helper, Reg, Size};
+use crate::ebpf::{Alu, Assembler, Condition, Emit, Helper, Reg, Size};
 
 /// The program to be attached once: it calls the program in slot 0 of `prog_array_fd`, and takes `fallback` while
 /// that slot is empty. Exchanging the slot is atomic and does not disturb the interface.

@@ -14,7 +14,7 @@
 use super::compiled::{Counter, xdp};
 use super::emitter::{CONTEXT, Emitter};
 use super::rules::{EarlyDrop, ReceiveRing, SlotCounters};
-use crate::ebpf::{Alu, Condition, Insn, Label, Reg, Size, half};
+use crate::ebpf::{Alu, Condition, Emit, Insn, Label, Reg, Size, half};
 use crate::gate::Counter as Gate;
 use crate::layers::{IPV4, IPV6};
 use crate::packet::{ANY_FRAGMENT, Bytes, ETHERTYPE, NETWORK};
@@ -36,51 +36,51 @@ const ACK: i32 = 0x10;
 impl Emitter<'_> {
     /// Drops the packet if it is of a class whose part of the ring is full; goes on with the context where it was.
     pub(super) fn drop_early(&mut self, how: &EarlyDrop) {
-        let [decide, go] = [(); 2].map(|()| self.asm.label());
-        self.asm.set(SAVED_CONTEXT, CONTEXT);
+        let [decide, go] = [(); 2].map(|()| self.label());
+        self.set(SAVED_CONTEXT, CONTEXT);
         self.classify(decide, go);
-        self.asm.bind(decide);
+        self.bind(decide);
         self.backlog(&how.ring, go);
-        self.asm.alu(Alu::ShiftLeft, Reg::R8, 2);
-        self.asm.alu(Alu::Mul, Reg::R9, CLASS);
-        self.asm.jump_if(Reg::R8, Condition::Less, Reg::R9, go);
+        self.alu(Alu::ShiftLeft, Reg::R8, 2);
+        self.alu(Alu::Mul, Reg::R9, CLASS);
+        self.jump_if(Reg::R8, Condition::Less, Reg::R9, go);
         match how.count {
             Some(counters) => self.count_for(counters),
             None if self.maps.counters_fd.is_some() => {
-                self.asm.set(Reg::R6, xdp::DROP);
+                self.set(Reg::R6, xdp::DROP);
                 let before = Counter::EarlyDropFragment as i32 - 1;
-                self.asm.alu(Alu::Add, CLASS, before);
+                self.alu(Alu::Add, CLASS, before);
                 self.count_and_exit();
             }
             None => self.leave(),
         }
-        self.asm.bind(go);
-        self.asm.set(CONTEXT, SAVED_CONTEXT);
+        self.bind(go);
+        self.set(CONTEXT, SAVED_CONTEXT);
     }
 
     fn leave(&mut self) {
-        self.asm.set(Reg::R0, xdp::DROP);
-        self.asm.exit();
+        self.set(Reg::R0, xdp::DROP);
+        self.exit();
     }
 
     /// Add one to the class's counter of a slot, and drop the packet. The value is this CPU's own: no atomics.
     fn count_for(&mut self, counters: SlotCounters) {
-        let missing = self.asm.label();
+        let missing = self.label();
         let slot = counters.slot as i32;
-        self.asm.store_imm(Size::Word, Reg::R10, -4, slot);
-        self.asm.look_up(counters.map_fd, -4, missing);
+        self.store_imm(Size::Word, Reg::R10, -4, slot);
+        self.look_up(counters.map_fd, -4, missing);
         let before = Gate::RxEarlyDropFragment as i32 - 1;
-        self.asm.alu(Alu::Add, CLASS, before);
-        self.asm.alu(Alu::ShiftLeft, CLASS, 3);
-        self.asm.alu(Alu::Add, Reg::R0, CLASS);
-        self.asm.add_to(Reg::R0, 0, 1);
-        self.asm.bind(missing);
+        self.alu(Alu::Add, CLASS, before);
+        self.alu(Alu::ShiftLeft, CLASS, 3);
+        self.alu(Alu::Add, Reg::R0, CLASS);
+        self.add_to(Reg::R0, 0, 1);
+        self.bind(missing);
         self.leave();
     }
 
     /// The class in its register and to `decide`, or to `go`.
     fn classify(&mut self, decide: Label, go: Label) {
-        let [v4, v6, tcp, fragment] = [(); 4].map(|()| self.asm.label());
+        let [v4, v6, tcp, fragment] = [(); 4].map(|()| self.label());
         let (frame, len, header) = (Reg::R2, Reg::R4, Reg::R5);
         let packet = Bytes {
             start: frame,
@@ -88,81 +88,75 @@ impl Emitter<'_> {
         };
         packet.open(&mut self.asm, SAVED_CONTEXT);
         packet.expect(&mut self.asm, NETWORK + 20 + 20, header, go);
-        self.asm.load(Size::Half, Reg::R0, frame, ETHERTYPE);
+        self.load(Size::Half, Reg::R0, frame, ETHERTYPE);
         for (kind, label) in [(IPV4, v4), (IPV6, v6)] {
-            self.asm
-                .jump_if(Reg::R0, Condition::Equal, half(kind), label);
+            self.jump_if(Reg::R0, Condition::Equal, half(kind), label);
         }
-        self.asm.jump(go);
+        self.jump(go);
 
-        self.asm.bind(v4);
-        self.asm.load(Size::Byte, Reg::R0, frame, NETWORK);
-        self.asm.jump_if(Reg::R0, Condition::NotEqual, 0x45, go);
-        self.asm.load(Size::Half, Reg::R0, frame, NETWORK + 6);
-        self.asm
-            .jump_if(Reg::R0, Condition::Set, half(ANY_FRAGMENT), fragment);
-        self.asm.load(Size::Byte, Reg::R0, frame, NETWORK + 9);
-        self.asm
-            .jump_if(Reg::R0, Condition::NotEqual, i32::from(TCP), go);
-        self.asm.load(Size::Half, len, frame, NETWORK + 2);
-        self.asm.to_big_endian(len, 16);
-        self.asm.alu(Alu::Sub, len, 20);
-        self.asm.set(header, frame);
-        self.asm.alu(Alu::Add, header, (NETWORK + 20) as i32);
-        self.asm.jump(tcp);
+        self.bind(v4);
+        self.load(Size::Byte, Reg::R0, frame, NETWORK);
+        self.jump_if(Reg::R0, Condition::NotEqual, 0x45, go);
+        self.load(Size::Half, Reg::R0, frame, NETWORK + 6);
+        self.jump_if(Reg::R0, Condition::Set, half(ANY_FRAGMENT), fragment);
+        self.load(Size::Byte, Reg::R0, frame, NETWORK + 9);
+        self.jump_if(Reg::R0, Condition::NotEqual, i32::from(TCP), go);
+        self.load(Size::Half, len, frame, NETWORK + 2);
+        self.to_big_endian(len, 16);
+        self.alu(Alu::Sub, len, 20);
+        self.set(header, frame);
+        self.alu(Alu::Add, header, (NETWORK + 20) as i32);
+        self.jump(tcp);
 
-        self.asm.bind(v6);
+        self.bind(v6);
         packet.expect(&mut self.asm, NETWORK + 40 + 20, header, go);
-        self.asm.load(Size::Byte, Reg::R0, frame, NETWORK + 6);
-        self.asm
-            .jump_if(Reg::R0, Condition::Equal, i32::from(FRAGMENT), fragment);
-        self.asm
-            .jump_if(Reg::R0, Condition::NotEqual, i32::from(TCP), go);
-        self.asm.load(Size::Half, len, frame, NETWORK + 4);
-        self.asm.to_big_endian(len, 16);
-        self.asm.set(header, frame);
-        self.asm.alu(Alu::Add, header, (NETWORK + 40) as i32);
+        self.load(Size::Byte, Reg::R0, frame, NETWORK + 6);
+        self.jump_if(Reg::R0, Condition::Equal, i32::from(FRAGMENT), fragment);
+        self.jump_if(Reg::R0, Condition::NotEqual, i32::from(TCP), go);
+        self.load(Size::Half, len, frame, NETWORK + 4);
+        self.to_big_endian(len, 16);
+        self.set(header, frame);
+        self.alu(Alu::Add, header, (NETWORK + 40) as i32);
 
-        self.asm.bind(tcp);
+        self.bind(tcp);
         self.classify_segment((header, len), decide, go);
-        self.asm.bind(fragment);
-        self.asm.set(CLASS, CLASSES[0].0);
+        self.bind(fragment);
+        self.set(CLASS, CLASSES[0].0);
     }
 
     /// A segment of `len` bytes.
     fn classify_segment(&mut self, (header, len): (Reg, Reg), decide: Label, go: Label) {
-        self.asm.load(Size::Byte, Reg::R0, header, 13);
-        self.asm.alu(Alu::And, Reg::R0, FLAGS);
-        self.asm.set(CLASS, CLASSES[2].0);
-        self.asm.jump_if(Reg::R0, Condition::Equal, SYN, decide);
-        self.asm.jump_if(Reg::R0, Condition::NotEqual, ACK, go);
-        self.asm.load(Size::Byte, Reg::R0, header, 12);
-        self.asm.alu(Alu::ShiftRight, Reg::R0, 4);
-        self.asm.alu(Alu::ShiftLeft, Reg::R0, 2);
-        self.asm.jump_if(Reg::R0, Condition::NotEqual, len, go);
-        self.asm.set(CLASS, CLASSES[1].0);
-        self.asm.jump(decide);
+        self.load(Size::Byte, Reg::R0, header, 13);
+        self.alu(Alu::And, Reg::R0, FLAGS);
+        self.set(CLASS, CLASSES[2].0);
+        self.jump_if(Reg::R0, Condition::Equal, SYN, decide);
+        self.jump_if(Reg::R0, Condition::NotEqual, ACK, go);
+        self.load(Size::Byte, Reg::R0, header, 12);
+        self.alu(Alu::ShiftRight, Reg::R0, 4);
+        self.alu(Alu::ShiftLeft, Reg::R0, 2);
+        self.jump_if(Reg::R0, Condition::NotEqual, len, go);
+        self.set(CLASS, CLASSES[1].0);
+        self.jump(decide);
     }
 
     /// What waits in the ring of the queue's socket in r8, and its places in r9; to `go` when there is no socket.
     fn backlog(&mut self, ring: &ReceiveRing, go: Label) {
         // struct xdp_md: rx_queue_index.
-        self.asm.load(Size::Word, Reg::R1, SAVED_CONTEXT, 16);
-        self.asm.store(Size::Word, Reg::R10, -4, Reg::R1);
-        self.asm.look_up(self.maps.xskmap_fd, -4, go);
-        self.asm.set(Reg::R1, Reg::R0);
-        self.asm.set(Reg::R2, ring.socket_type);
-        self.asm
-            .push(Insn::call_kernel_function(ring.cast_function));
-        let mut read = |size, to, from, at| self.asm.load(size, to, from, at);
+        self.load(Size::Word, Reg::R1, SAVED_CONTEXT, 16);
+        self.store(Size::Word, Reg::R10, -4, Reg::R1);
+        self.look_up(self.maps.xskmap_fd, -4, go);
+        self.set(Reg::R1, Reg::R0);
+        self.set(Reg::R2, ring.socket_type);
+        self.push(Insn::call_kernel_function(ring.cast_function));
+        let mut read = |size, to, from, at| self.load(size, to, from, at);
         read(Size::Double, Reg::R1, Reg::R0, ring.rx);
         read(Size::Word, Reg::R8, Reg::R1, ring.produced);
         read(Size::Word, Reg::R9, Reg::R1, ring.entries);
         read(Size::Double, Reg::R1, Reg::R1, ring.ring);
         read(Size::Word, Reg::R1, Reg::R1, ring.consumed);
-        self.asm.alu32(Alu::Sub, Reg::R8, Reg::R1);
+        self.alu32(Alu::Sub, Reg::R8, Reg::R1);
         // Nothing was read.
-        self.asm.jump_if(Reg::R9, Condition::Equal, 0, go);
+        self.jump_if(Reg::R9, Condition::Equal, 0, go);
     }
 }
 

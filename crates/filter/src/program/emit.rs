@@ -4,7 +4,7 @@ use super::emitter::{END, Emitter, Known, SCRATCH, in_memory_order};
 use super::plan::{Class, Plan};
 use super::rules::Action;
 use super::switch::Switch;
-use crate::ebpf::{Alu, Condition, Label, Reg};
+use crate::ebpf::{Alu, Condition, Emit, Label, Reg};
 use crate::literal::{Base, Literal, Test};
 
 /// Bytes behind `base` that a packet must have for any of these conjunctions to hold.
@@ -65,9 +65,9 @@ impl Emitter<'_> {
                 if others.is_empty() {
                     return self.switch(&switch, class, known, none);
                 }
-                let next = self.asm.label();
+                let next = self.label();
                 self.switch(&switch, class, known, next);
-                self.asm.bind(next);
+                self.bind(next);
                 known.word = None;
                 rest = others;
                 continue;
@@ -102,7 +102,7 @@ impl Emitter<'_> {
             let holds = self.verdict_label(*action);
             return self.literal(&literal.negate(), class, known, holds);
         }
-        let next = none.unwrap_or_else(|| self.asm.label());
+        let next = none.unwrap_or_else(|| self.label());
         let mut learnt = *known;
         if self.literal(literal, class, &mut learnt, next) == Flow::Continues {
             self.group(run, depth + 1, class, learnt, next);
@@ -112,14 +112,14 @@ impl Emitter<'_> {
         if none.is_some() || !self.asm.is_target(next) {
             return Flow::Ends;
         }
-        self.asm.bind(next);
+        self.bind(next);
         Flow::Continues
     }
 
     /// Jump to `fail` unless the literal holds. What is learnt is added to `known`.
     fn literal(&mut self, literal: &Literal, class: Class, known: &mut Known, fail: Label) -> Flow {
         let test = &literal.test;
-        let pass = self.asm.label();
+        let pass = self.label();
         let absent = if literal.negated { pass } else { fail };
         let may_be_absent = known
             .behind(test.base())
@@ -145,7 +145,7 @@ impl Emitter<'_> {
             }
             Flow::Continues
         };
-        self.asm.bind(pass);
+        self.bind(pass);
         flow
     }
 
@@ -162,16 +162,16 @@ impl Emitter<'_> {
             (false, true) => self.require(test.base(), test.end(), known, fail),
             (false, false) => {}
             (true, false) => {
-                self.asm.jump(fail);
+                self.jump(fail);
                 return Flow::Ends;
             }
             (true, true) => {
                 let (pointer, skew, _) = known
                     .behind(test.base())
                     .expect("others are constant in every class");
-                self.asm.set(SCRATCH, pointer);
-                self.asm.alu(Alu::Add, SCRATCH, (skew + test.end()) as i32);
-                self.asm.jump_if(SCRATCH, Condition::LessOrEqual, END, fail);
+                self.set(SCRATCH, pointer);
+                self.alu(Alu::Add, SCRATCH, (skew + test.end()) as i32);
+                self.jump_if(SCRATCH, Condition::LessOrEqual, END, fail);
                 known.word = None;
             }
         }
@@ -183,14 +183,13 @@ impl Emitter<'_> {
         let (low, high) = test.bounds();
         if low == high {
             let value = in_memory_order(test.width(), low);
-            return self.asm.jump_if32(word, Condition::NotEqual, value, fail);
+            return self.jump_if32(word, Condition::NotEqual, value, fail);
         }
         if low > 0 {
-            self.asm.jump_if32(word, Condition::Less, low as i32, fail);
+            self.jump_if32(word, Condition::Less, low as i32, fail);
         }
         if high < test.mask() {
-            self.asm
-                .jump_if32(word, Condition::Greater, high as i32, fail);
+            self.jump_if32(word, Condition::Greater, high as i32, fail);
         }
     }
 
@@ -199,17 +198,15 @@ impl Emitter<'_> {
         let (low, high) = test.bounds();
         if low == high {
             let value = in_memory_order(test.width(), low);
-            return self.asm.jump_if32(word, Condition::Equal, value, fail);
+            return self.jump_if32(word, Condition::Equal, value, fail);
         }
         if low > 0 && high < test.mask() {
-            self.asm.jump_if32(word, Condition::Less, low as i32, pass);
+            self.jump_if32(word, Condition::Less, low as i32, pass);
         }
         if high < test.mask() {
-            self.asm
-                .jump_if32(word, Condition::LessOrEqual, high as i32, fail);
+            self.jump_if32(word, Condition::LessOrEqual, high as i32, fail);
         } else {
-            self.asm
-                .jump_if32(word, Condition::GreaterOrEqual, low as i32, fail);
+            self.jump_if32(word, Condition::GreaterOrEqual, low as i32, fail);
         }
     }
 }

@@ -7,7 +7,7 @@
 use super::compiled::xdp;
 use super::plan::{Class, Version};
 use super::rules::{Action, ProgramMaps};
-use crate::ebpf::{Alu, Assembler, Condition, Label, Reg, Size};
+use crate::ebpf::{Alu, Assembler, Condition, Emit, Label, Reg, Size};
 use crate::literal::{Base, Test, Width};
 use crate::packet::NETWORK;
 
@@ -112,6 +112,12 @@ pub(super) struct Emitter<'a> {
     pub(super) count: Option<Label>,
 }
 
+impl Emit for Emitter<'_> {
+    fn asm(&mut self) -> &mut Assembler {
+        &mut self.asm
+    }
+}
+
 impl<'a> Emitter<'a> {
     pub(super) fn new(maps: &'a ProgramMaps, otherwise: Action, hook: Hook) -> Self {
         let fallback = if otherwise == Action::Drop {
@@ -139,9 +145,9 @@ impl<'a> Emitter<'a> {
         }
         *length = skew + end;
         known.word = None;
-        self.asm.set(SCRATCH, pointer);
-        self.asm.alu(Alu::Add, SCRATCH, (skew + end) as i32);
-        self.asm.jump_if(SCRATCH, Condition::Greater, END, short);
+        self.set(SCRATCH, pointer);
+        self.alu(Alu::Add, SCRATCH, (skew + end) as i32);
+        self.jump_if(SCRATCH, Condition::Greater, END, short);
     }
 
     /// The word, masked, in the register that is returned: as [`Word`] says.
@@ -159,12 +165,11 @@ impl<'a> Emitter<'a> {
         match offset {
             None if !partial && !word.host_order => return pointer,
             _ if known.word == Some(word) => return SCRATCH,
-            None => self.asm.set(SCRATCH, pointer),
-            Some(offset) => self.asm.load(size(word.width), SCRATCH, pointer, offset),
+            None => self.set(SCRATCH, pointer),
+            Some(offset) => self.load(size(word.width), SCRATCH, pointer, offset),
         }
         if word.host_order && word.width != Width::Byte {
-            self.asm
-                .to_big_endian(SCRATCH, 8 * word.width.bytes() as i32);
+            self.to_big_endian(SCRATCH, 8 * word.width.bytes() as i32);
         }
         if partial {
             let mask = if word.host_order {
@@ -172,7 +177,7 @@ impl<'a> Emitter<'a> {
             } else {
                 in_memory_order(word.width, word.mask)
             };
-            self.asm.alu32(Alu::And, SCRATCH, mask);
+            self.alu32(Alu::And, SCRATCH, mask);
         }
         known.word = Some(word);
         SCRATCH

@@ -8,7 +8,7 @@ use super::emitter::{
 };
 use super::plan::{Class, Part, Plan, Version};
 use super::rules::{Action, ProgramMaps, Rule};
-use crate::ebpf::{Alu, Assembler, Condition, Insn, Label, Reg, Size, half};
+use crate::ebpf::{Alu, Condition, Emit, Insn, Label, Reg, Size, half};
 use crate::layers::VLAN;
 use crate::limits::{OFFSET_MAX, TRANSPORT_OFFSET_MAX};
 use crate::literal::{Base, Literal};
@@ -309,13 +309,9 @@ impl WalksHeaders for Emitter<'_> {
         spare: SCRATCH,
     };
 
-    fn asm(&mut self) -> &mut Assembler {
-        &mut self.asm
-    }
-
     fn open_header(&mut self, malformed: Label) {
-        self.asm.set(SCRATCH2, FRAME);
-        self.asm.alu(Alu::Add, SCRATCH2, TRANSPORT);
+        self.set(SCRATCH2, FRAME);
+        self.alu(Alu::Add, SCRATCH2, TRANSPORT);
         let header = Bytes {
             start: SCRATCH2,
             end: END,
@@ -324,20 +320,19 @@ impl WalksHeaders for Emitter<'_> {
     }
 
     fn read_header(&mut self, size: Size, dst: Reg, at: i16) {
-        self.asm.load(size, dst, SCRATCH2, at);
+        self.load(size, dst, SCRATCH2, at);
     }
 
     fn fragment_header(&mut self, later: Label) {
         self.read_header(Size::Half, SCRATCH, 2);
         let offset = half(LATER_FRAGMENT);
-        self.asm.jump_if32(SCRATCH, Condition::Set, offset, later);
+        self.jump_if32(SCRATCH, Condition::Set, offset, later);
     }
 
     fn expect_offset(&mut self, malformed: Label) {
-        self.asm.set(SCRATCH, FRAME);
-        self.asm.alu(Alu::Add, SCRATCH, TRANSPORT);
-        self.asm
-            .jump_if(SCRATCH, Condition::Greater, END, malformed);
+        self.set(SCRATCH, FRAME);
+        self.alu(Alu::Add, SCRATCH, TRANSPORT);
+        self.jump_if(SCRATCH, Condition::Greater, END, malformed);
     }
 
     /// Makes the verifier forget what it knows of [`TRANSPORT`] but that it is below 32 KiB, which it always is
@@ -345,9 +340,9 @@ impl WalksHeaders for Emitter<'_> {
     /// each header, and all tests behind are verified once for each. Half a word stored askew in its 8-byte stack slot
     /// is not followed by any version of the verifier.
     fn header_walked(&mut self) {
-        self.asm.store(Size::Half, Reg::R10, -6, TRANSPORT);
-        self.asm.load(Size::Half, TRANSPORT, Reg::R10, -6);
-        self.asm.alu(Alu::And, TRANSPORT, 0x7fff);
+        self.store(Size::Half, Reg::R10, -6, TRANSPORT);
+        self.load(Size::Half, TRANSPORT, Reg::R10, -6);
+        self.alu(Alu::And, TRANSPORT, 0x7fff);
     }
 }
 

@@ -6,7 +6,7 @@
 use super::emitter::{Emitter, Known, Word};
 use super::plan::Class;
 use super::rules::Action;
-use crate::ebpf::{Condition, Label, Reg};
+use crate::ebpf::{Condition, Emit, Label, Reg};
 use crate::literal::Literal;
 
 /// Conjunctions with the rule's action.
@@ -87,11 +87,10 @@ impl Emitter<'_> {
             return self.leaf(cases, depth, word, class, known, none);
         }
         let (left, right) = cases.split_at(cases.len() / 2);
-        let upper = self.asm.label();
-        self.asm
-            .jump_if32(word, Condition::GreaterOrEqual, right[0].0 as i32, upper);
+        let upper = self.label();
+        self.jump_if32(word, Condition::GreaterOrEqual, right[0].0 as i32, upper);
         self.halve(left, depth, word, class, known, none);
-        self.asm.bind(upper);
+        self.bind(upper);
         self.halve(right, depth, word, class, known, none);
     }
 
@@ -109,17 +108,16 @@ impl Emitter<'_> {
             let to = match run {
                 [(only, action)] if only.len() == depth + 1 => self.verdict_label(*action),
                 _ => {
-                    let body = self.asm.label();
+                    let body = self.label();
                     bodies.push((body, *run));
                     body
                 }
             };
-            self.asm
-                .jump_if32(word, Condition::Equal, *value as i32, to);
+            self.jump_if32(word, Condition::Equal, *value as i32, to);
         }
-        self.asm.jump(none);
+        self.jump(none);
         for (body, run) in bodies {
-            self.asm.bind(body);
+            self.bind(body);
             self.group(run, depth + 1, class, known, none);
         }
     }

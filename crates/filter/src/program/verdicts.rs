@@ -7,7 +7,7 @@ use super::classifier;
 use super::compiled::{Counter, xdp};
 use super::emitter::{CONTEXT, Emitter, Hook};
 use super::rules::Action;
-use crate::ebpf::{Condition, Label, Reg, Size};
+use crate::ebpf::{Condition, Emit, Label, Reg, Size};
 
 impl Emitter<'_> {
     /// Where an action's code is, for a conditional jump.
@@ -20,14 +20,14 @@ impl Emitter<'_> {
     pub(super) fn verdict(&mut self, action: Action) {
         let label = self.verdict_label(action);
         if self.verdicts[action as usize].emitted {
-            return self.asm.jump(label);
+            return self.jump(label);
         }
         self.verdicts[action as usize].emitted = true;
-        self.asm.bind(label);
+        self.bind(label);
         match (action, self.hook) {
             (Action::Pass, Hook::Xdp) => self.finish_with(xdp::PASS, Counter::Pass),
             (Action::Drop, Hook::Xdp) => self.finish_with(xdp::DROP, Counter::Drop),
-            (Action::RedirectToSocket, Hook::Xdp) => self.redirect(),
+            (Action::RedirectToSocket, Hook::Xdp) => self.redirect_to_socket(),
             (Action::Pass, _) => self.finish_with(classifier::NEXT, Counter::Pass),
             (Action::Drop, _) => self.finish_with(classifier::DROP, Counter::Drop),
             (Action::RedirectToSocket, Hook::Ingress { mark }) => self.mark(mark),
@@ -46,50 +46,49 @@ impl Emitter<'_> {
 
     pub(super) fn finish_with(&mut self, verdict: i32, counter: Counter) {
         if self.maps.counters_fd.is_none() {
-            self.asm.set(Reg::R0, verdict);
-            return self.asm.exit();
+            self.set(Reg::R0, verdict);
+            return self.exit();
         }
-        self.asm.set(Reg::R6, verdict);
-        self.asm.set(Reg::R7, counter as i32);
+        self.set(Reg::R6, verdict);
+        self.set(Reg::R7, counter as i32);
         self.count_and_exit();
     }
 
     /// `bpf_redirect_map(xskmap, ctx->rx_queue_index, fallback)`.
-    fn redirect(&mut self) {
+    fn redirect_to_socket(&mut self) {
         if let Some(how) = self.maps.early_drop {
             self.drop_early(&how);
         }
         // struct xdp_md: rx_queue_index is its fifth word.
-        self.asm.load(Size::Word, Reg::R2, CONTEXT, 16);
-        self.asm.redirect(self.maps.xskmap_fd, self.fallback);
+        self.load(Size::Word, Reg::R2, CONTEXT, 16);
+        self.redirect(self.maps.xskmap_fd, self.fallback);
         if self.maps.counters_fd.is_none() {
-            return self.asm.exit();
+            return self.exit();
         }
-        let found = self.asm.label();
-        self.asm.set(Reg::R6, Reg::R0);
-        self.asm.set(Reg::R7, Counter::Redirect as i32);
-        self.asm
-            .jump_if(Reg::R0, Condition::Equal, xdp::REDIRECT, found);
-        self.asm.set(Reg::R7, Counter::NoSocket as i32);
-        self.asm.bind(found);
+        let found = self.label();
+        self.set(Reg::R6, Reg::R0);
+        self.set(Reg::R7, Counter::Redirect as i32);
+        self.jump_if(Reg::R0, Condition::Equal, xdp::REDIRECT, found);
+        self.set(Reg::R7, Counter::NoSocket as i32);
+        self.bind(found);
         self.count_and_exit();
     }
 
     /// Add one to the counter r7 and return r6. The value is this CPU's own and XDP does not nest: no atomics.
     pub(super) fn count_and_exit(&mut self) {
         if let Some(label) = self.count {
-            return self.asm.jump(label);
+            return self.jump(label);
         }
-        let here = self.asm.label();
-        self.asm.bind(here);
+        let here = self.label();
+        self.bind(here);
         self.count = Some(here);
-        let missing = self.asm.label();
+        let missing = self.label();
         let counters = self.maps.counters_fd.expect("asked by the callers");
-        self.asm.store(Size::Word, Reg::R10, -4, Reg::R7);
-        self.asm.look_up(counters, -4, missing);
-        self.asm.add_to(Reg::R0, 0, 1);
-        self.asm.bind(missing);
-        self.asm.set(Reg::R0, Reg::R6);
-        self.asm.exit();
+        self.store(Size::Word, Reg::R10, -4, Reg::R7);
+        self.look_up(counters, -4, missing);
+        self.add_to(Reg::R0, 0, 1);
+        self.bind(missing);
+        self.set(Reg::R0, Reg::R6);
+        self.exit();
     }
 }

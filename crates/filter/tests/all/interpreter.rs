@@ -7,7 +7,7 @@ use crate::common;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::Random;
-use exos_filter::ebpf::{Alu, Assembler, Condition, Fetch, Helper, Insn, Operand, Reg, Size};
+use exos_filter::ebpf::{Alu, Assembler, Condition, Emit, Fetch, Helper, Insn, Operand, Reg, Size};
 use exos_host::bpf::{Map, MappedArray, Prog, permitted};
 use exos_testing::ebpf;
 

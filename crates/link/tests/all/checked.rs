@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use common::*;
-use exos_filter::ebpf::{Assembler, Condition, Reg, Size};
+use exos_filter::ebpf::{Assembler, Condition, Emit, Reg, Size};
 use exos_filter::transmit::{DESCRIPTORS, END, QUEUE_LEN, QUEUE_WORDS, TAKEN};
 use exos_host::bpf::{Map, MappedArray, Prog};
 use exos_link::{CheckedParts, Link, TransmitChoice};

@@ -82,7 +82,7 @@ impl Daemon {
         let id = request_id.connection;
         let (who, pid) = self.asker(id, &request)?;
         let later = |()| None;
-        match request {
+        let answered = match request {
             Request::Attach {
                 interface,
                 mode,
@@ -95,27 +95,27 @@ impl Daemon {
                     chunks,
                     program,
                 };
-                self.attach(request_id, &who, pid, wanted)
+                return self.attach(request_id, &who, pid, wanted);
             }
             Request::ClaimFilter { filter } => {
-                self.claim_filter(request_id, &who, filter).map(later)
+                return self.claim_filter(request_id, &who, filter).map(later);
             }
             Request::Release { grant } if self.is_filter(self.slot(id)?, grant) => {
                 let slot = self.slot(id)?;
                 self.change_filters(slot, Change::Release(Some(request_id), vec![grant]));
-                Ok(None)
+                return Ok(None);
             }
-            Request::Bypass => self.lend_bypass(request_id).map(later),
+            Request::Bypass => return self.lend_bypass(request_id).map(later),
             Request::Download {
                 port,
                 memory,
                 handler,
             } => {
                 let wanted = (port, memory, handler);
-                self.download(request_id, &who, wanted).map(later)
+                return self.download(request_id, &who, wanted).map(later);
             }
             Request::AnswerRequests(answering) => {
-                self.answer_requests(request_id, &who, answering).map(later)
+                return self.answer_requests(request_id, &who, answering).map(later);
             }
             Request::Tap {
                 interface,
@@ -129,34 +129,10 @@ impl Daemon {
                     snap,
                     all,
                 };
-                self.tap(request_id, &who, wanted).map(later)
+                return self.tap(request_id, &who, wanted).map(later);
             }
-            request => self.answer_now(id, (&who, pid), request).map(Some),
-        }
-    }
-
-    /// Who asks for this, and by which process, where it may be answered on its connection now.
-    fn asker(&self, id: ConnectionId, request: &Request) -> Result<(Who, u32), Refused> {
-        let connection = self.server.connection(id);
-        let connection = connection.filter(|connection| !connection.has_hung_up());
-        let connection = connection.ok_or_else(|| refuse(Refusal::NotFound, "gone"))?;
-        if connection.is_behind() && is_answered_with_descriptors(request) {
-            let text = "read the answers that wait before asking for what descriptors come with";
-            return Err(refuse(Refusal::Limit, text));
-        }
-        Ok((connection.who(), connection.peer.pid))
-    }
-
-    /// Does what takes no time.
-    fn answer_now(
-        &mut self,
-        id: ConnectionId,
-        (who, pid): (&Who, u32),
-        request: Request,
-    ) -> Answered {
-        match request {
             Request::Hello { version } => self.hello(version),
-            Request::Reattach { token } => self.reattach(id, (who, pid), &token),
+            Request::Reattach { token } => self.reattach(id, (&who, pid), &token),
             Request::Claim {
                 protocol,
                 local,
@@ -169,7 +145,7 @@ impl Daemon {
                     port,
                     remote,
                 };
-                self.claim(self.slot(id)?, who, &wish)
+                self.claim(self.slot(id)?, &who, &wish)
             }
             Request::ClaimDivided {
                 protocol,
@@ -182,7 +158,7 @@ impl Daemon {
                     port: PortWish::Number(port),
                     remote: None,
                 };
-                self.claim_divided(self.slot(id)?, who, &wish)
+                self.claim_divided(self.slot(id)?, &who, &wish)
             }
             Request::Retire { grant } => self.retire(self.slot(id)?, grant),
             Request::Narrow {
@@ -199,19 +175,26 @@ impl Daemon {
             Request::Import { ticket } => self.import(self.slot(id)?, &ticket),
             Request::Resolve { ip } => self.resolve(self.slot(id)?, ip),
             Request::RemoveHandler { port } => self.remove_handler(self.slot(id)?, port),
-            Request::Status => self.status(who),
-            Request::StepAside => self.step_aside(who),
+            Request::Status => self.status(&who),
+            Request::StepAside => self.step_aside(&who),
             Request::Untap { tap } => self.untap(id, tap),
             Request::TimeWait { grant, entries } => {
                 self.keep_time_wait(self.slot(id)?, grant, &entries)
             }
-            Request::Attach { .. }
-            | Request::ClaimFilter { .. }
-            | Request::Bypass
-            | Request::Download { .. }
-            | Request::AnswerRequests(_)
-            | Request::Tap { .. } => unreachable!("answered later"),
+        };
+        answered.map(Some)
+    }
+
+    /// Who asks for this, and by which process, where it may be answered on its connection now.
+    fn asker(&self, id: ConnectionId, request: &Request) -> Result<(Who, u32), Refused> {
+        let connection = self.server.connection(id);
+        let connection = connection.filter(|connection| !connection.has_hung_up());
+        let connection = connection.ok_or_else(|| refuse(Refusal::NotFound, "gone"))?;
+        if connection.is_behind() && is_answered_with_descriptors(request) {
+            let text = "read the answers that wait before asking for what descriptors come with";
+            return Err(refuse(Refusal::Limit, text));
         }
+        Ok((connection.who(), connection.peer.pid))
     }
 
     fn status(&mut self, who: &Who) -> Answered {

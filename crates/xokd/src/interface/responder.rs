@@ -193,10 +193,7 @@ impl Responder {
     ) -> usize {
         let records = &records[..records.len().min(room * TIME_WAIT_RECORD_LEN)];
         let take = |flow: &Flow| {
-            let far = Endpoint {
-                ip: flow.remote().ip(),
-                port: flow.remote().port(),
-            };
+            let far = Endpoint::from(flow.remote());
             let connection = Claim {
                 interface: claim.interface,
                 protocol: Protocol::Tcp,

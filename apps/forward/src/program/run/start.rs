@@ -178,7 +178,7 @@ fn shares(links: &mut Links) -> Vec<Vec<Core>> {
 /// What the options and the file want, where it fits together.
 fn checked(args: &ForwardArgs) -> Result<Wanted, Error> {
     let mut wanted = args.wanted()?;
-    let is_lent = wanted.links.is_lent()?;
+    let is_lent = wanted.links.first().is_lent()?;
     if is_lent {
         lent::name_addresses(&mut wanted);
     }

@@ -2,18 +2,13 @@
 
 use super::{Checked, Flow};
 use crate::check::known::Known;
-use crate::code::{Expression, Pipe, VariableId};
+use crate::code::{Pipe, Take};
 use crate::limits::PIPES_MAX;
 
 impl Flow<'_> {
     /// Whether bytes that go through pipes are whole words of each, whatever the message.
-    pub(super) fn pipes(
-        &self,
-        pipes: &[Pipe],
-        length: &Expression,
-        registers: &[VariableId],
-        known: Known,
-    ) -> Checked<bool> {
+    pub(super) fn pipes(&self, take: &Take, known: Known) -> Checked<bool> {
+        let (pipes, registers) = (&take.pipes, &take.registers);
         if pipes.len() > PIPES_MAX || !pipes.is_empty() && !self.counting.is_empty() {
             return Err(format!(
                 "bytes go through at most {PIPES_MAX} pipes, and through none in a repetition"
@@ -39,7 +34,7 @@ impl Flow<'_> {
             }
         }
         let widest = u64::from(Pipe::widest(pipes));
-        match length.constant() {
+        match take.length.constant() {
             Some(length) if !length.is_multiple_of(widest) => Err(format!(
                 "{length} bytes are no whole words of {widest} bytes"
             )),

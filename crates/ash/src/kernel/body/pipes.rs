@@ -3,7 +3,7 @@
 //! What each is made with waits on the stack, or its register does while it is not at hand: one at a time is in r9, between words that of the
 //! first pipe that has one.
 
-use exos_filter::ebpf::{Alu, Reg, Size};
+use exos_filter::ebpf::{Alu, Emit, Reg, Size};
 use exos_filter::handler::arithmetic::{fold, set_wide};
 
 use super::super::{Generator, KEPT, stack};
@@ -34,47 +34,45 @@ impl Generator<'_> {
                 _ => {}
             }
             let waiting = stack::part(number);
-            self.asm.store(Size::Double, Reg::R10, waiting, WORD);
+            self.keep(waiting, WORD);
         }
     }
 
     fn fill_with(&mut self, bytes: u8) {
-        let (asm, bits) = (&mut self.asm, 8 * i32::from(bytes));
+        let bits = 8 * i32::from(bytes);
         match bytes {
-            1 => asm.alu(Alu::And, WORD, 0xff),
-            _ => asm.to_big_endian(WORD, bits),
+            1 => self.alu(Alu::And, WORD, 0xff),
+            _ => self.to_big_endian(WORD, bits),
         }
         if bytes < 8 {
-            set_wide(asm, PART, u64::MAX / (u64::MAX >> (64 - bits)));
-            asm.alu(Alu::Mul, WORD, PART);
+            set_wide(&mut self.asm, PART, u64::MAX / (u64::MAX >> (64 - bits)));
+            self.alu(Alu::Mul, WORD, PART);
         }
     }
 
     /// 64 bits become 16 that are congruent.
     fn begin_checksum(&mut self) {
-        let asm = &mut self.asm;
-        asm.set(PART, WORD);
-        asm.alu(Alu::ShiftRight, PART, 32);
-        asm.alu32(Alu::Move, WORD, WORD);
-        asm.alu(Alu::Add, WORD, PART);
-        fold(asm, WORD, PART);
-        asm.to_big_endian(WORD, 16);
+        self.set(PART, WORD);
+        self.alu(Alu::ShiftRight, PART, 32);
+        self.alu32(Alu::Move, WORD, WORD);
+        self.alu(Alu::Add, WORD, PART);
+        fold(&mut self.asm, WORD, PART);
+        self.to_big_endian(WORD, 16);
     }
 
     /// The first register comes to hand.
     pub(super) fn take_up_registers(&mut self, pipes: &[Pipe]) {
         if let Some(first) = Pipe::with_registers(pipes).next() {
             let waiting = stack::part(first);
-            self.asm.load(Size::Double, REGISTER, Reg::R10, waiting);
+            self.kept(REGISTER, waiting);
         }
     }
 
     /// Another register comes to hand.
     fn exchange(&mut self, at_hand: usize, number: usize) {
         if number != at_hand {
-            let asm = &mut self.asm;
-            asm.store(Size::Double, Reg::R10, stack::part(at_hand), REGISTER);
-            asm.load(Size::Double, REGISTER, Reg::R10, stack::part(number));
+            self.keep(stack::part(at_hand), REGISTER);
+            self.kept(REGISTER, stack::part(number));
         }
     }
 
@@ -98,64 +96,62 @@ impl Generator<'_> {
             }
         }
         self.exchange(at_hand, first);
-        self.asm.store(size, into.0, into.1, WORD);
+        self.store(size, into.0, into.1, WORD);
     }
 
     fn with_key(&mut self, change: Alu, number: usize) {
         let key = stack::part(number);
-        self.asm.load(Size::Double, PART, Reg::R10, key);
-        self.asm.alu(change, WORD, PART);
+        self.kept(PART, key);
+        self.alu(change, WORD, PART);
     }
 
     /// The bytes of each word in the register.
     fn turn_round(&mut self, bytes: u8) {
         const LOW_BYTES: u64 = 0x00ff_00ff_00ff_00ff;
-        let (asm, low, mask) = (&mut self.asm, PART, SPARE);
+        let (low, mask) = (PART, SPARE);
         match bytes {
             2 => {
-                set_wide(asm, mask, LOW_BYTES);
-                asm.set(low, WORD);
-                asm.alu(Alu::And, low, mask);
-                asm.alu(Alu::ShiftLeft, low, 8);
-                asm.alu(Alu::ShiftRight, WORD, 8);
-                asm.alu(Alu::And, WORD, mask);
-                asm.alu(Alu::Or, WORD, low);
+                set_wide(&mut self.asm, mask, LOW_BYTES);
+                self.set(low, WORD);
+                self.alu(Alu::And, low, mask);
+                self.alu(Alu::ShiftLeft, low, 8);
+                self.alu(Alu::ShiftRight, WORD, 8);
+                self.alu(Alu::And, WORD, mask);
+                self.alu(Alu::Or, WORD, low);
             }
             4 => {
-                asm.to_big_endian(WORD, 64);
-                asm.set(low, WORD);
-                asm.alu(Alu::ShiftLeft, low, 32);
-                asm.alu(Alu::ShiftRight, WORD, 32);
-                asm.alu(Alu::Or, WORD, low);
+                self.to_big_endian(WORD, 64);
+                self.set(low, WORD);
+                self.alu(Alu::ShiftLeft, low, 32);
+                self.alu(Alu::ShiftRight, WORD, 32);
+                self.alu(Alu::Or, WORD, low);
             }
-            _ => asm.to_big_endian(WORD, 64),
+            _ => self.to_big_endian(WORD, 64),
         }
     }
 
     /// In memory order, which a checksum does not mind.
     fn add_to_checksum(&mut self, size: Size) {
         if size == Size::Double {
-            let asm = &mut self.asm;
-            asm.set(PART, WORD);
-            asm.alu(Alu::ShiftRight, PART, 32);
-            asm.alu(Alu::Add, REGISTER, PART);
-            asm.alu32(Alu::Move, PART, WORD);
+            self.set(PART, WORD);
+            self.alu(Alu::ShiftRight, PART, 32);
+            self.alu(Alu::Add, REGISTER, PART);
+            self.alu32(Alu::Move, PART, WORD);
         } else {
             self.own_bytes(size);
         }
-        self.asm.alu(Alu::Add, REGISTER, PART);
+        self.alu(Alu::Add, REGISTER, PART);
     }
 
     /// r1 = the word, of a short one its own bytes alone.
     fn own_bytes(&mut self, size: Size) {
-        let asm = &mut self.asm;
         match size {
-            Size::Word => return asm.alu32(Alu::Move, PART, WORD),
-            _ => asm.set(PART, WORD),
+            Size::Word => return self.alu32(Alu::Move, PART, WORD),
+            _ => self.set(PART, WORD),
         }
         match size {
-            Size::Half => asm.alu(Alu::And, PART, 0xffff),
-            Size::Byte => asm.alu(Alu::And, PART, 0xff),
+            Size::Half => self.alu(Alu::And, PART, 0xffff),
+            Size::Byte => self.alu(Alu::And, PART, 0xff),
             Size::Word | Size::Double => {}
         }
     }
@@ -163,38 +159,36 @@ impl Generator<'_> {
     /// Numbers that are shorter are added in pairs, and the pairs by a product, whose highest bits are the sum of all.
     fn add_words(&mut self, bytes: u8, size: Size) {
         self.own_bytes(size);
-        let asm = &mut self.asm;
         if bytes > 1 {
-            asm.to_big_endian(PART, 64);
+            self.to_big_endian(PART, 64);
         }
         let bits = 8 * i32::from(bytes);
         match bytes {
             8 => {}
             4 => {
-                asm.set(SPARE, PART);
-                asm.alu(Alu::ShiftRight, SPARE, bits);
-                asm.alu32(Alu::Move, PART, PART);
-                asm.alu(Alu::Add, PART, SPARE);
+                self.set(SPARE, PART);
+                self.alu(Alu::ShiftRight, SPARE, bits);
+                self.alu32(Alu::Move, PART, PART);
+                self.alu(Alu::Add, PART, SPARE);
             }
             _ => {
                 let pairs = u64::MAX / (u64::MAX >> (64 - 2 * bits));
                 let lower = u64::MAX >> (64 - bits);
-                set_wide(asm, SPARE, pairs * lower);
-                asm.alu(Alu::And, SPARE, PART);
-                asm.alu(Alu::Sub, PART, SPARE);
-                asm.alu(Alu::ShiftRight, PART, bits);
-                asm.alu(Alu::Add, PART, SPARE);
-                set_wide(asm, SPARE, pairs);
-                asm.alu(Alu::Mul, PART, SPARE);
-                asm.alu(Alu::ShiftRight, PART, 64 - 2 * bits);
+                set_wide(&mut self.asm, SPARE, pairs * lower);
+                self.alu(Alu::And, SPARE, PART);
+                self.alu(Alu::Sub, PART, SPARE);
+                self.alu(Alu::ShiftRight, PART, bits);
+                self.alu(Alu::Add, PART, SPARE);
+                set_wide(&mut self.asm, SPARE, pairs);
+                self.alu(Alu::Mul, PART, SPARE);
+                self.alu(Alu::ShiftRight, PART, 64 - 2 * bits);
             }
         }
-        asm.alu(Alu::Add, REGISTER, PART);
+        self.alu(Alu::Add, REGISTER, PART);
     }
 
     fn hash_words(&mut self, bytes: u8, size: Size) {
-        let asm = &mut self.asm;
-        set_wide(asm, SPARE, FNV_PRIME);
+        set_wide(&mut self.asm, SPARE, FNV_PRIME);
         let len = match size {
             Size::Double => 8,
             Size::Word => 4,
@@ -202,16 +196,16 @@ impl Generator<'_> {
             Size::Byte => 1,
         };
         for at in (0..len).step_by(bytes.into()) {
-            asm.set(PART, WORD);
+            self.set(PART, WORD);
             if at > 0 {
-                asm.alu(Alu::ShiftRight, PART, 8 * at);
+                self.alu(Alu::ShiftRight, PART, 8 * at);
             }
             match bytes {
-                1 => asm.alu(Alu::And, PART, 0xff),
-                _ => asm.to_big_endian(PART, 8 * i32::from(bytes)),
+                1 => self.alu(Alu::And, PART, 0xff),
+                _ => self.to_big_endian(PART, 8 * i32::from(bytes)),
             }
-            asm.alu(Alu::Xor, REGISTER, PART);
-            asm.alu(Alu::Mul, REGISTER, SPARE);
+            self.alu(Alu::Xor, REGISTER, PART);
+            self.alu(Alu::Mul, REGISTER, SPARE);
         }
     }
 
@@ -226,20 +220,20 @@ impl Generator<'_> {
         for (number, variable) in numbers.iter().zip(variables) {
             if *number != numbers[0] {
                 let waiting = stack::part(*number);
-                self.asm.load(Size::Double, REGISTER, Reg::R10, waiting);
+                self.kept(REGISTER, waiting);
             }
             if let Some(last) = last {
-                self.asm.set(PART, last);
+                self.set(PART, last);
                 self.mask_of_part(PART);
-                self.asm.alu(Alu::And, REGISTER, PART);
+                self.alu(Alu::And, REGISTER, PART);
             }
             if let Pipe::Checksum(_) = pipes[*number] {
                 fold(&mut self.asm, REGISTER, PART);
-                self.asm.to_big_endian(REGISTER, 16);
+                self.to_big_endian(REGISTER, 16);
                 self.forget(REGISTER);
             }
-            self.asm.set(WORD, REGISTER);
-            self.keep(*variable);
+            self.set(WORD, REGISTER);
+            self.assign(*variable);
         }
     }
 }

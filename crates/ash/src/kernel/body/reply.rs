@@ -1,6 +1,6 @@
 //! What goes back: all of it is computed, then the packet is made as long as it, then it is written.
 
-use exos_filter::ebpf::{Alu, Condition as Jump, Helper, Reg, Size};
+use exos_filter::ebpf::{Alu, Condition as Jump, Emit, Helper, Reg, Size};
 
 use super::super::{CONTEXT, Generator, KEPT, LENGTH, Labels, MESSAGE, stack};
 use super::word::size;
@@ -39,9 +39,9 @@ impl Generator<'_> {
         }
         let follows = reply.parts.iter().all(Part::can_follow);
         if follows {
-            self.asm.load(Size::Double, SUM, Reg::R10, stack::SUM);
+            self.kept(SUM, stack::SUM);
             // Never 0, whatever is added: nothing of the message decides whether it is known.
-            self.asm.alu32(Alu::Xor, SUM, -1);
+            self.alu32(Alu::Xor, SUM, -1);
         }
         for (number, part) in reply.parts.iter().enumerate() {
             self.write(part, number, follows);
@@ -53,29 +53,28 @@ impl Generator<'_> {
     /// r9 = the reply's length. The check has seen that one which is known is no longer than it says.
     fn length_of(&mut self, reply: &Reply) {
         match reply.length.constant() {
-            Some(length) => self.asm.set(KEPT, length as i32),
+            Some(length) => self.set(KEPT, length as i32),
             None => {
                 self.word(&reply.length, 0);
-                self.asm.set(KEPT, Reg::R0);
+                self.set(KEPT, Reg::R0);
             }
         }
         let is_known = reply.length.constant().is_some();
         if !is_known && (reply.length != Expression::Length || reply.most < MESSAGE_MAX) {
             let most = i32::from(reply.most);
-            self.asm
-                .jump_if(KEPT, Jump::Greater, most, self.labels.give_up);
+            self.jump_if(KEPT, Jump::Greater, most, self.labels.give_up);
         }
     }
 
     /// Makes the packet, which ends with the message, as long as the reply; unless it is, the sum is not known. What of the message was known
     /// to be there is known still, as far as numbers are written.
     fn cut_message(&mut self, reply: &Reply) {
-        let as_it_is = self.asm.label();
-        self.asm.jump_if(KEPT, Jump::Equal, LENGTH, as_it_is);
-        self.asm.set(Reg::R2, KEPT);
-        self.asm.alu(Alu::Sub, Reg::R2, LENGTH);
+        let as_it_is = self.label();
+        self.jump_if(KEPT, Jump::Equal, LENGTH, as_it_is);
+        self.set(Reg::R2, KEPT);
+        self.alu(Alu::Sub, Reg::R2, LENGTH);
         self.move_end(self.labels.wrong);
-        self.asm.store_imm(Size::Double, Reg::R10, stack::SUM, 0);
+        self.store_imm(Size::Double, Reg::R10, stack::SUM, 0);
         let written = reply.parts.iter().map(|part| match part {
             Part::Number { format, at, .. } => end(*format, *at),
             Part::Row { .. } => 0,
@@ -86,7 +85,7 @@ impl Generator<'_> {
         } else {
             self.needed = 0;
         }
-        self.asm.bind(as_it_is);
+        self.bind(as_it_is);
     }
 
     /// The sum is known of a reply as long as its message, if that was known; where `is_told` it says so itself.
@@ -96,40 +95,38 @@ impl Generator<'_> {
             leave_unknown,
             ..
         } = self.labels;
-        let asm = &mut self.asm;
         if !follows {
-            asm.set(SUM, 0);
-            return asm.jump(leave);
+            self.set(SUM, 0);
+            return self.jump(leave);
         }
-        asm.load(Size::Double, Reg::R1, Reg::R10, stack::SUM);
-        asm.jump_if(Reg::R1, Jump::Equal, 0, leave_unknown);
+        self.kept(Reg::R1, stack::SUM);
+        self.jump_if(Reg::R1, Jump::Equal, 0, leave_unknown);
         if !is_told {
-            asm.jump_if(KEPT, Jump::NotEqual, LENGTH, leave_unknown);
+            self.jump_if(KEPT, Jump::NotEqual, LENGTH, leave_unknown);
         }
-        asm.jump(leave);
+        self.jump(leave);
     }
 
     /// Takes r0, a number as it lies there, out of the sum, or adds it (RFC 1624). r0 and r2 are lost.
     fn add_to_sum(&mut self, format: Format, at: u16, is_taken_out: bool) {
         let (number, high) = (Reg::R0, Reg::R2);
-        let asm = &mut self.asm;
         // The second byte of its half word.
         if format.bytes == 1 && at % 2 == 1 {
-            asm.alu(Alu::ShiftLeft, number, 8);
+            self.alu(Alu::ShiftLeft, number, 8);
         }
         match (format.bytes, is_taken_out) {
             (_, false) => {}
-            (8, _) => asm.alu(Alu::Xor, number, -1),
-            (4, _) => asm.alu32(Alu::Xor, number, -1),
-            _ => asm.alu(Alu::Xor, number, 0xffff),
+            (8, _) => self.alu(Alu::Xor, number, -1),
+            (4, _) => self.alu32(Alu::Xor, number, -1),
+            _ => self.alu(Alu::Xor, number, 0xffff),
         }
         if format.bytes == 8 {
-            asm.set(high, number);
-            asm.alu(Alu::ShiftRight, high, 32);
-            asm.alu(Alu::Add, SUM, high);
-            asm.alu32(Alu::Move, number, number);
+            self.set(high, number);
+            self.alu(Alu::ShiftRight, high, 32);
+            self.alu(Alu::Add, SUM, high);
+            self.alu32(Alu::Move, number, number);
         }
-        asm.alu(Alu::Add, SUM, number);
+        self.alu(Alu::Add, SUM, number);
     }
 
     /// The check has seen that a reply whose length is known has room for its numbers.
@@ -138,8 +135,7 @@ impl Generator<'_> {
         match part {
             Part::Number { format, at, value } => {
                 if !has_room {
-                    self.asm
-                        .jump_if(KEPT, Jump::Less, end(*format, *at), give_up);
+                    self.jump_if(KEPT, Jump::Less, end(*format, *at), give_up);
                 }
                 if is_at_hand(value) {
                     return;
@@ -150,8 +146,7 @@ impl Generator<'_> {
             }
             Part::Row { at, row, length } => self.length_of_row(*at, *row, length),
         }
-        self.asm
-            .store(Size::Double, Reg::R10, stack::part(number), Reg::R0);
+        self.keep(stack::part(number), Reg::R0);
     }
 
     /// r0 = bytes of a row that the reply has room for.
@@ -159,10 +154,10 @@ impl Generator<'_> {
         let give_up = self.labels.give_up;
         let most = self.of.handler.handler().row_len(row) as i32;
         self.word(length, 0);
-        self.asm.jump_if(Reg::R0, Jump::Greater, most, give_up);
-        self.asm.set(Reg::R1, Reg::R0);
-        self.asm.alu(Alu::Add, Reg::R1, i32::from(at));
-        self.asm.jump_if(Reg::R1, Jump::Greater, KEPT, give_up);
+        self.jump_if(Reg::R0, Jump::Greater, most, give_up);
+        self.set(Reg::R1, Reg::R0);
+        self.alu(Alu::Add, Reg::R1, i32::from(at));
+        self.jump_if(Reg::R1, Jump::Greater, KEPT, give_up);
     }
 
     fn write(&mut self, part: &Part, number: usize, follows: bool) {
@@ -174,37 +169,34 @@ impl Generator<'_> {
             self.expect_bytes(end(format, at), self.labels.wrong);
         }
         if follows {
-            self.asm.load(size(format), Reg::R0, MESSAGE, at);
+            self.load(size(format), Reg::R0, MESSAGE, at);
             self.add_to_sum(format, at, true);
         }
         if is_at_hand(value) {
             self.word(value, 0);
         } else {
-            self.asm
-                .load(Size::Double, Reg::R0, Reg::R10, stack::part(number));
+            self.kept(Reg::R0, stack::part(number));
         }
         if format.bytes == 1 {
-            self.asm.alu(Alu::And, Reg::R0, 0xff);
+            self.alu(Alu::And, Reg::R0, 0xff);
         }
         self.order(format, Reg::R0);
-        self.asm.store(size(format), MESSAGE, at, Reg::R0);
+        self.store(size(format), MESSAGE, at, Reg::R0);
         if follows {
             self.add_to_sum(format, at, false);
         }
     }
 
     fn write_row(&mut self, at: u16, row: VariableId, number: usize) {
-        let written = self.asm.label();
-        let asm = &mut self.asm;
-        asm.load(Size::Double, Reg::R4, Reg::R10, stack::part(number));
-        asm.jump_if(Reg::R4, Jump::Less, 1, written);
+        let written = self.label();
+        self.kept(Reg::R4, stack::part(number));
+        self.jump_if(Reg::R4, Jump::Less, 1, written);
         self.load_start(Reg::R2);
-        let asm = &mut self.asm;
-        asm.alu(Alu::Add, Reg::R2, i32::from(at));
-        asm.load(Size::Double, Reg::R3, Reg::R10, stack::variable(row));
-        asm.set(Reg::R1, CONTEXT);
-        asm.call(Helper::XdpStoreBytes);
-        asm.jump_if(Reg::R0, Jump::NotEqual, 0, self.labels.wrong);
-        asm.bind(written);
+        self.alu(Alu::Add, Reg::R2, i32::from(at));
+        self.kept(Reg::R3, stack::variable(row));
+        self.set(Reg::R1, CONTEXT);
+        self.call(Helper::XdpStoreBytes);
+        self.jump_if(Reg::R0, Jump::NotEqual, 0, self.labels.wrong);
+        self.bind(written);
     }
 }

@@ -1,6 +1,6 @@
 //! Words that are computed, into r0, and what decides. Words that wait for others are on the stack.
 
-use exos_filter::ebpf::{Alu, Condition as Jump, Insn, Reg, Size};
+use exos_filter::ebpf::{Alu, Condition as Jump, Emit, Insn, Reg, Size};
 use exos_filter::handler::arithmetic::set_wide;
 
 use super::super::addresses::takes_its_time;
@@ -15,25 +15,25 @@ impl Generator<'_> {
             Expression::Constant(value) => self.constant(Reg::R0, *value),
             Expression::Variable(variable) => {
                 let at = stack::variable(*variable);
-                self.asm.load(Size::Double, Reg::R0, Reg::R10, at);
+                self.kept(Reg::R0, at);
             }
-            Expression::Length => self.asm.set(Reg::R0, LENGTH),
+            Expression::Length => self.set(Reg::R0, LENGTH),
             Expression::Number(format, at) => match at.constant() {
                 // The message is known to have it.
                 Some(at) => {
                     self.number(*format, MESSAGE, at as i16);
                     if !self.bare {
                         let last = at as i32 + i32::from(format.bytes) - 1;
-                        self.asm.set(Reg::R1, last);
+                        self.set(Reg::R1, last);
                         self.mask_of_part(Reg::R1);
-                        self.asm.alu(Alu::And, Reg::R0, Reg::R1);
+                        self.alu(Alu::And, Reg::R0, Reg::R1);
                     }
                 }
                 None => self.number_somewhere(*format, at, depth),
             },
             Expression::Word(place) => {
                 self.place(*place);
-                self.asm.load(Size::Double, Reg::R0, Reg::R1, 0);
+                self.load(Size::Double, Reg::R0, Reg::R1, 0);
             }
             Expression::Binary(operator, a, b) => self.binary(*operator, a, b, depth),
         }
@@ -41,14 +41,14 @@ impl Generator<'_> {
 
     fn constant(&mut self, dst: Reg, value: u64) {
         match i32::try_from(value) {
-            Ok(small) => self.asm.set(dst, small),
+            Ok(small) => self.set(dst, small),
             Err(_) => set_wide(&mut self.asm, dst, value),
         }
     }
 
     /// r0 = a number at `base + at`.
     fn number(&mut self, format: Format, base: Reg, at: i16) {
-        self.asm.load(size(format), Reg::R0, base, at);
+        self.load(size(format), Reg::R0, base, at);
         self.order(format, Reg::R0);
     }
 
@@ -56,12 +56,8 @@ impl Generator<'_> {
     pub(super) fn order(&mut self, format: Format, number: Reg) {
         match (format.bytes, format.little_endian) {
             (1, _) => {}
-            (bytes, true) => self
-                .asm
-                .push(Insn::to_little_endian(number, 8 * i32::from(bytes))),
-            (bytes, false) => self
-                .asm
-                .push(Insn::to_big_endian(number, 8 * i32::from(bytes))),
+            (bytes, true) => self.push(Insn::to_little_endian(number, 8 * i32::from(bytes))),
+            (bytes, false) => self.push(Insn::to_big_endian(number, 8 * i32::from(bytes))),
         }
     }
 
@@ -72,29 +68,29 @@ impl Generator<'_> {
         self.bare = bare;
         let give_up = self.labels.give_up;
         let (from, end, mask) = (Reg::R2, Reg::R3, Reg::R5);
-        self.asm.jump_if(
+        self.jump_if(
             Reg::R0,
             Jump::Greater,
             i32::from(MESSAGE_MAX) - bytes,
             give_up,
         );
-        self.asm.set(end, Reg::R0);
-        self.asm.alu(Alu::Add, end, bytes);
-        self.asm.jump_if(end, Jump::Greater, LENGTH, give_up);
-        self.asm.alu32(Alu::Move, Reg::R0, Reg::R0);
-        self.asm.set(mask, Reg::R0);
-        self.asm.alu(Alu::Add, mask, bytes - 1);
+        self.set(end, Reg::R0);
+        self.alu(Alu::Add, end, bytes);
+        self.jump_if(end, Jump::Greater, LENGTH, give_up);
+        self.alu32(Alu::Move, Reg::R0, Reg::R0);
+        self.set(mask, Reg::R0);
+        self.alu(Alu::Add, mask, bytes - 1);
         self.mask_of_part(mask);
-        self.asm.alu(Alu::And, Reg::R0, mask);
-        self.asm.set(from, MESSAGE);
-        self.asm.alu(Alu::Add, from, Reg::R0);
-        self.asm.set(end, from);
-        self.asm.alu(Alu::Add, end, bytes);
+        self.alu(Alu::And, Reg::R0, mask);
+        self.set(from, MESSAGE);
+        self.alu(Alu::Add, from, Reg::R0);
+        self.set(end, from);
+        self.alu(Alu::Add, end, bytes);
         self.end_of_packet(Reg::R4);
-        self.asm.jump_if(end, Jump::Greater, Reg::R4, give_up);
+        self.jump_if(end, Jump::Greater, Reg::R4, give_up);
         self.number(format, from, 0);
         if !bare {
-            self.asm.alu(Alu::And, Reg::R0, mask);
+            self.alu(Alu::And, Reg::R0, mask);
         }
     }
 
@@ -108,13 +104,13 @@ impl Generator<'_> {
     fn of_two(&mut self, operator: Operator, a: &Expression, b: &Expression, depth: usize) {
         if let Some(small) = b.constant().and_then(|b| immediate(operator, b)) {
             self.word(a, depth);
-            return self.asm.alu(alu(operator), Reg::R0, small);
+            return self.alu(alu(operator), Reg::R0, small);
         }
         self.two(a, b, depth);
         if matches!(operator, Operator::ShiftLeft | Operator::ShiftRight) {
-            self.asm.alu(Alu::And, Reg::R1, 63);
+            self.alu(Alu::And, Reg::R1, 63);
         }
-        self.asm.alu(alu(operator), Reg::R0, Reg::R1);
+        self.alu(alu(operator), Reg::R0, Reg::R1);
     }
 
     /// r0 and r1 = two words.
@@ -123,16 +119,16 @@ impl Generator<'_> {
         match b {
             Expression::Variable(variable) => {
                 let at = stack::variable(*variable);
-                self.asm.load(Size::Double, Reg::R1, Reg::R10, at);
+                self.kept(Reg::R1, at);
             }
             Expression::Constant(value) => self.constant(Reg::R1, *value),
-            Expression::Length => self.asm.set(Reg::R1, LENGTH),
+            Expression::Length => self.set(Reg::R1, LENGTH),
             _ => {
                 let waiting = stack::intermediate(depth);
-                self.asm.store(Size::Double, Reg::R10, waiting, Reg::R0);
+                self.keep(waiting, Reg::R0);
                 self.word(b, depth + 1);
-                self.asm.set(Reg::R1, Reg::R0);
-                self.asm.load(Size::Double, Reg::R0, Reg::R10, waiting);
+                self.set(Reg::R1, Reg::R0);
+                self.kept(Reg::R0, waiting);
             }
         }
     }
@@ -150,11 +146,11 @@ impl Generator<'_> {
                 match b.constant().and_then(|b| i32::try_from(b).ok()) {
                     Some(small) => {
                         self.word(a, 0);
-                        self.asm.jump_if(Reg::R0, how, small, to);
+                        self.jump_if(Reg::R0, how, small, to);
                     }
                     None => {
                         self.two(a, b, 0);
-                        self.asm.jump_if(Reg::R0, how, Reg::R1, to);
+                        self.jump_if(Reg::R0, how, Reg::R1, to);
                     }
                 }
             }
@@ -165,10 +161,10 @@ impl Generator<'_> {
                     self.jump_where(a, holds, to);
                     self.jump_where(b, holds, to);
                 } else {
-                    let decided = self.asm.label();
+                    let decided = self.label();
                     self.jump_where(a, decides, decided);
                     self.jump_where(b, holds, to);
-                    self.asm.bind(decided);
+                    self.bind(decided);
                 }
             }
         }

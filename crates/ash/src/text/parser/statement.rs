@@ -1,7 +1,9 @@
 //! Statements.
 
 use super::{Parsed, Parser};
-use crate::code::{Block, Change, Expression, Part, Pipe, Statement, VariableId, VariableKind};
+use crate::code::{
+    Block, Change, Expression, Find, Part, Pipe, Statement, Take, Update, VariableId, VariableKind,
+};
 use crate::text::error::{Place, TextError};
 use crate::text::lexer::Token;
 use crate::text::words::format_named;
@@ -103,11 +105,11 @@ impl Parser<'_> {
         self.expect("=")?;
         let change = Change::Store(self.word()?);
         self.expect(";")?;
-        Ok(Statement::Change {
+        Ok(Statement::Change(Update {
             place,
             change,
             before: None,
-        })
+        }))
     }
 
     /// `else` stands before a block or another `if`.
@@ -144,12 +146,7 @@ impl Parser<'_> {
         self.next += 1;
         self.expect("(")?;
         let row = self.known()?;
-        self.expect(",")?;
-        let from = self.word()?;
-        let from = self.layers.computed_byte(from);
-        self.expect(",")?;
-        let length = self.word()?;
-        self.expect(")")?;
+        let (from, length) = self.bytes_to_close()?;
         let mut pipes = Vec::new();
         if self.take_word("through") {
             pipes.push(self.pipe()?);
@@ -157,13 +154,13 @@ impl Parser<'_> {
                 pipes.push(self.pipe()?);
             }
         }
-        Ok(Statement::Take {
+        Ok(Statement::Take(Take {
             row,
             from,
             length,
             pipes,
             registers,
-        })
+        }))
     }
 
     fn pipe(&mut self) -> Parsed<Pipe> {
@@ -232,11 +229,11 @@ impl Parser<'_> {
             }
         };
         self.expect(")")?;
-        Ok(Some(Statement::Change {
+        Ok(Some(Statement::Change(Update {
             place,
             change,
             before,
-        }))
+        })))
     }
 
     fn assignment(&mut self) -> Parsed<Statement> {
@@ -299,18 +296,21 @@ impl Parser<'_> {
     fn find(&mut self, name: &str, place: Place) -> Parsed<Statement> {
         self.expect("(")?;
         let table = self.known_region()?;
-        self.expect(",")?;
-        let from = self.word()?;
-        let from = self.layers.computed_byte(from);
-        self.expect(",")?;
-        let length = self.word()?;
-        self.expect(")")?;
-        Ok(Statement::Find {
+        let (from, length) = self.bytes_to_close()?;
+        Ok(Statement::Find(Find {
             word: self.variable(name, VariableKind::Word, place)?,
             table,
             from,
             length,
-        })
+        }))
+    }
+
+    /// Which bytes of the message, as the last words of a call.
+    fn bytes_to_close(&mut self) -> Parsed<(Expression, Expression)> {
+        self.expect(",")?;
+        let from = self.word()?;
+        self.expect(",")?;
+        Ok((self.layers.computed_byte(from), self.last_word()?))
     }
 
     fn known_region(&mut self) -> Parsed<u8> {
@@ -375,8 +375,7 @@ impl Parser<'_> {
                 self.expect(",")?;
                 let row = self.known()?;
                 self.expect(",")?;
-                let length = self.word()?;
-                self.expect(")")?;
+                let length = self.last_word()?;
                 Part::Row { at, row, length }
             }
         };

@@ -1,7 +1,7 @@
 //! The check of what the kernel is still to write into a packet: its checksum.
 
 use super::{Code, FRAGMENT, PROTOCOL, fragment};
-use crate::ebpf::{Alu, Condition, Insn, Reg, Size};
+use crate::ebpf::{Alu, Condition, Emit, Insn, Reg, Size};
 use crate::gate::counter::Counter;
 use exos_wire::protocol::{TCP, UDP};
 
@@ -61,16 +61,14 @@ impl Checksum {
 impl Code<'_> {
     /// The kernel's outstanding work, see [`Checksum`]. r7 is where the transport header begins.
     pub(in crate::gate) fn checksum(&mut self, fields: &Checksum) {
-        let [fine, tcp] = [(); 2].map(|()| self.asm.label());
+        let [fine, tcp] = [(); 2].map(|()| self.label());
         let bad = self.refuse(Counter::TxBadChecksum);
         self.if_unchecked(fine);
-        self.asm.set(Reg::R1, Reg::R6);
-        self.asm
-            .push(Insn::call_kernel_function(fields.cast_function));
+        self.set(Reg::R1, Reg::R6);
+        self.push(Insn::call_kernel_function(fields.cast_function));
         self.load(Size::Byte, Reg::R1, Reg::R0, fields.ip_summed);
-        self.asm
-            .alu(Alu::And, Reg::R1, i32::from(fields.ip_summed_mask));
-        self.asm.jump_if(
+        self.alu(Alu::And, Reg::R1, i32::from(fields.ip_summed_mask));
+        self.jump_if(
             Reg::R1,
             Condition::NotEqual,
             i32::from(fields.partial),
@@ -78,22 +76,19 @@ impl Code<'_> {
         );
         // One sum for a whole packet, from its transport header on.
         self.get(Reg::R1, FRAGMENT);
-        self.asm
-            .jump_if(Reg::R1, Condition::NotEqual, fragment::WHOLE, bad);
+        self.jump_if(Reg::R1, Condition::NotEqual, fragment::WHOLE, bad);
         self.load(Size::Half, Reg::R1, Reg::R0, fields.csum_start);
         self.load(Size::Half, Reg::R2, Reg::R0, fields.mac_header);
-        self.asm.alu(Alu::Sub, Reg::R1, Reg::R2);
-        self.asm.jump_if(Reg::R1, Condition::NotEqual, Reg::R7, bad);
+        self.alu(Alu::Sub, Reg::R1, Reg::R2);
+        self.jump_if(Reg::R1, Condition::NotEqual, Reg::R7, bad);
         self.load(Size::Half, Reg::R2, Reg::R0, fields.csum_offset);
         self.get(Reg::R1, PROTOCOL);
-        self.asm
-            .jump_if(Reg::R1, Condition::Equal, i32::from(TCP), tcp);
-        self.asm
-            .jump_if(Reg::R1, Condition::NotEqual, i32::from(UDP), bad);
-        self.asm.jump_if(Reg::R2, Condition::NotEqual, 6, bad);
-        self.asm.jump(fine);
-        self.asm.bind(tcp);
-        self.asm.jump_if(Reg::R2, Condition::NotEqual, 16, bad);
-        self.asm.bind(fine);
+        self.jump_if(Reg::R1, Condition::Equal, i32::from(TCP), tcp);
+        self.jump_if(Reg::R1, Condition::NotEqual, i32::from(UDP), bad);
+        self.jump_if(Reg::R2, Condition::NotEqual, 6, bad);
+        self.jump(fine);
+        self.bind(tcp);
+        self.jump_if(Reg::R2, Condition::NotEqual, 16, bad);
+        self.bind(fine);
     }
 }

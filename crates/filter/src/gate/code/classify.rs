@@ -4,7 +4,7 @@ use super::{
     CELL, Code, DESTINATION, DESTINATION_PORT, ETHERNET, FRAGMENT, FRAGMENT_KEY, FRAGMENT_VALUE,
     IDENTIFIER, IP, IS_V6, KEY, PROTOCOL, SHAPES, SOURCE, SOURCE_PORT, Unlearned, fragment,
 };
-use crate::ebpf::{Alu, Condition, Helper, Insn, Label, Reg, Size};
+use crate::ebpf::{Alu, Condition, Emit, Helper, Insn, Label, Reg, Size};
 use crate::gate::layout::{AddressFlags, FlowKey, Shape};
 
 /// Offset of the grant's number in [`crate::gate::FlowValue`].
@@ -41,67 +41,64 @@ impl Code<'_> {
     /// A first fragment's grant is remembered, a later one's looked up; one whose first fragment was not seen can
     /// still be found by grants that name no port, or by [`Self::sole_owner`].
     pub(in crate::gate) fn classify(&mut self, local: Local, none: Label) {
-        let found = self.asm.label();
+        let found = self.label();
         self.get(Reg::R9, SHAPES);
         if self.side.takes_fragments() {
             self.later_fragment(local, found);
         }
         self.flow_key(local, KEY);
         for shape in Shape::ALL {
-            let next = self.asm.label();
+            let next = self.label();
             self.mask_key(shape);
-            self.asm.set(Reg::R1, Reg::R9);
-            self.asm.alu(Alu::And, Reg::R1, shape as i32);
-            self.asm.jump_if(Reg::R1, Condition::Equal, 0, next);
+            self.set(Reg::R1, Reg::R9);
+            self.alu(Alu::And, Reg::R1, shape as i32);
+            self.jump_if(Reg::R1, Condition::Equal, 0, next);
             self.lookup_then(self.maps.flows, KEY, found);
-            self.asm.bind(next);
+            self.bind(next);
         }
-        self.asm.jump(none);
-        self.asm.bind(found);
+        self.jump(none);
+        self.bind(found);
         self.load(Size::Word, Reg::R9, Reg::R0, 0);
         if self.side.takes_fragments() {
             self.first_fragment(local);
         }
-        let one = self.asm.label();
+        let one = self.label();
         // The highest bit: a group.
-        self.asm
-            .jump_if32(Reg::R9, Condition::SignedGreater, -1, one);
+        self.jump_if32(Reg::R9, Condition::SignedGreater, -1, one);
         self.find_member(local);
-        self.asm.bind(one);
-        self.asm.set(Reg::R0, Reg::R9);
+        self.bind(one);
+        self.set(Reg::R0, Reg::R9);
     }
 
     /// A later fragment: to `found` as [`Self::follow_first`], or on with fewer shapes in r9.
     fn later_fragment(&mut self, local: Local, found: Label) {
-        let other = self.asm.label();
+        let other = self.label();
         self.get(Reg::R1, FRAGMENT);
-        self.asm
-            .jump_if(Reg::R1, Condition::NotEqual, fragment::LATER, other);
+        self.jump_if(Reg::R1, Condition::NotEqual, fragment::LATER, other);
         self.fragment_key(local);
         self.follow_first(local, found);
-        self.asm.alu(
+        self.alu(
             Alu::And,
             Reg::R9,
             Shape::Protocol as i32 | Shape::Address as i32,
         );
-        self.asm.bind(other);
+        self.bind(other);
     }
 
     /// Of a first fragment the grant is remembered whose value is at r0.
     fn first_fragment(&mut self, local: Local) {
-        let other = self.asm.label();
+        let other = self.label();
         self.get(Reg::R1, FRAGMENT);
-        self.asm
-            .jump_if(Reg::R1, Condition::NotEqual, fragment::FIRST, other);
+        self.jump_if(Reg::R1, Condition::NotEqual, fragment::FIRST, other);
         self.fragment_key(local);
         self.remember_fragment(local);
-        self.asm.bind(other);
+        self.bind(other);
     }
 
     /// To `found` with the value in r0 when the grant of the packet's first fragment is still held, or on.
     /// Its ports are those of the first one then.
     fn follow_first(&mut self, local: Local, found: Label) {
-        let nobody = self.asm.label();
+        let nobody = self.label();
         let (ours, theirs) = local.ports();
         self.lookup(self.maps.fragments, FRAGMENT_KEY, nobody);
         for at in (0..LOCAL_PORT).step_by(8) {
@@ -120,22 +117,20 @@ impl Code<'_> {
         self.lookup(self.maps.flows, KEY, nobody);
         self.load(Size::Word, Reg::R1, Reg::R0, GRANT);
         self.read(Size::Word, Reg::R2, CELL);
-        self.asm
-            .jump_if(Reg::R1, Condition::NotEqual, Reg::R2, nobody);
+        self.jump_if(Reg::R1, Condition::NotEqual, Reg::R2, nobody);
         self.read(Size::Half, Reg::R1, KEY + LOCAL_PORT);
         self.put(ours, Reg::R1);
         self.read(Size::Word, Reg::R1, CELL + 4);
         self.put(theirs, Reg::R1);
-        self.asm.jump(found);
-        self.asm.bind(nobody);
+        self.jump(found);
+        self.bind(nobody);
     }
 
     /// In r0 the slot of a later fragment of whose packet no grant is known: the one that alone has ports of the
     /// destination; else to `none`.
     pub(in crate::gate) fn sole_owner(&mut self, none: Label) {
         self.get(Reg::R1, FRAGMENT);
-        self.asm
-            .jump_if(Reg::R1, Condition::NotEqual, fragment::LATER, none);
+        self.jump_if(Reg::R1, Condition::NotEqual, fragment::LATER, none);
         self.copy_address(DESTINATION, KEY);
         self.get(Reg::R1, PROTOCOL);
         self.write(Size::Word, KEY + 16, Reg::R1);
@@ -145,10 +140,10 @@ impl Code<'_> {
 
     /// To `found` with the value in r0, or on.
     fn lookup_then(&mut self, map: i32, key: i16, found: Label) {
-        let missing = self.asm.label();
+        let missing = self.label();
         self.lookup(map, key, missing);
-        self.asm.jump(found);
-        self.asm.bind(missing);
+        self.jump(found);
+        self.bind(missing);
     }
 
     /// [`crate::gate::FlowKey`] of the packet.
@@ -170,7 +165,7 @@ impl Code<'_> {
     /// Clear what the shape does not name; the shapes before it have cleared theirs.
     fn mask_key(&mut self, shape: Shape) {
         let mut zero = |size, at| {
-            self.asm.store_imm(size, Reg::R10, KEY + at, 0);
+            self.store_imm(size, Reg::R10, KEY + at, 0);
         };
         match shape {
             Shape::Exact => {}
@@ -198,13 +193,12 @@ impl Code<'_> {
             FRAGMENT_KEY + 37,
             (local == Local::Source).into(),
         );
-        self.asm.push(sending);
+        self.push(sending);
         for at in [0, 2, 4] {
             self.read(Size::Half, Reg::R1, ETHERNET + at);
             self.write(Size::Half, FRAGMENT_KEY + 38 + at, Reg::R1);
         }
-        self.asm
-            .store_imm(Size::Word, Reg::R10, FRAGMENT_KEY + 44, 0);
+        self.store_imm(Size::Word, Reg::R10, FRAGMENT_KEY + 44, 0);
         if local == Local::Source {
             self.hops();
         }
@@ -212,14 +206,14 @@ impl Code<'_> {
 
     /// The hop limit of a fragment into its key.
     fn hops(&mut self) {
-        let [v4, read] = [(); 2].map(|()| self.asm.label());
+        let [v4, read] = [(); 2].map(|()| self.label());
         self.get(Reg::R1, IS_V6);
-        self.asm.jump_if(Reg::R1, Condition::Equal, 0, v4);
+        self.jump_if(Reg::R1, Condition::Equal, 0, v4);
         self.read(Size::Byte, Reg::R1, IP + 7);
-        self.asm.jump(read);
-        self.asm.bind(v4);
+        self.jump(read);
+        self.bind(v4);
         self.read(Size::Byte, Reg::R1, IP + 8);
-        self.asm.bind(read);
+        self.bind(read);
         self.write(Size::Byte, FRAGMENT_KEY + 44, Reg::R1);
     }
 
@@ -234,7 +228,7 @@ impl Code<'_> {
             self.put(FRAGMENT_VALUE + at, Reg::R1);
         }
         let fragments = self.maps.fragments;
-        self.asm.insert(fragments, FRAGMENT_KEY, FRAGMENT_VALUE);
+        self.insert(fragments, FRAGMENT_KEY, FRAGMENT_VALUE);
     }
 
     /// Nobody gets what has just been remembered of a packet, by either of its ends.
@@ -242,30 +236,28 @@ impl Code<'_> {
         if !self.side.takes_fragments() {
             return;
         }
-        let nothing = self.asm.label();
+        let nothing = self.label();
         self.get(Reg::R1, FRAGMENT);
-        self.asm
-            .jump_if(Reg::R1, Condition::NotEqual, fragment::FIRST, nothing);
+        self.jump_if(Reg::R1, Condition::NotEqual, fragment::FIRST, nothing);
         for local in [Local::Source, Local::Destination] {
             self.fragment_key(local);
             self.delete_fragment();
         }
-        self.asm.bind(nothing);
+        self.bind(nothing);
     }
 
     fn delete_fragment(&mut self) {
-        self.asm.load_map(Reg::R1, self.maps.fragments);
-        self.asm.stack(Reg::R2, FRAGMENT_KEY);
-        self.asm.call(Helper::MapDeleteElem);
+        self.load_map(Reg::R1, self.maps.fragments);
+        self.stack(Reg::R2, FRAGMENT_KEY);
+        self.call(Helper::MapDeleteElem);
     }
 
     /// To `yes` when the address on the stack has these flags.
     pub(in crate::gate) fn if_address(&mut self, at: i16, flags: AddressFlags, yes: Label) {
-        let no = self.asm.label();
+        let no = self.label();
         self.lookup(self.maps.addresses, at, no);
         self.load(Size::Word, Reg::R1, Reg::R0, 0);
-        self.asm
-            .jump_if(Reg::R1, Condition::Set, flags.0 as i32, yes);
-        self.asm.bind(no);
+        self.jump_if(Reg::R1, Condition::Set, flags.0 as i32, yes);
+        self.bind(no);
     }
 }

@@ -1,6 +1,6 @@
 //! Fields of the stack frame, and how the verifier is kept from telling by them which way led somewhere.
 
-use crate::ebpf::{Assembler, Reg, Size};
+use crate::ebpf::{Assembler, Emit, Reg, Size};
 
 /// A number on the stack, by its distance from r10: 8 bytes.
 pub(in crate::gate) trait Field: Copy {
@@ -14,11 +14,11 @@ pub(in crate::gate) trait Field: Copy {
 
 impl Field for i16 {
     fn get(self, asm: &mut Assembler, reg: Reg) {
-        asm.load(Size::Double, reg, Reg::R10, self);
+        asm.kept(reg, self);
     }
 
     fn put(self, asm: &mut Assembler, reg: Reg) {
-        asm.store(Size::Double, Reg::R10, self, reg);
+        asm.keep(self, reg);
     }
 
     fn put_imm(self, asm: &mut Assembler, value: i32) {

@@ -1,7 +1,7 @@
 //! A compiled filter inside another program.
 
 use super::{Code, Side};
-use crate::ebpf::{Condition, Insn, Label, Reg, Size};
+use crate::ebpf::{Condition, Emit, Insn, Label, Reg, Size};
 use crate::filter::Filter;
 use crate::program::{Action, CompileError, ProgramMaps, Rule, compile, xdp};
 

@@ -1,7 +1,7 @@
 //! General filters behind the exact grants: each is a program of its own, which the program at the device calls.
 
 use super::CONFIG_TAPS;
-use crate::ebpf::{Condition, Label, Reg, Size};
+use crate::ebpf::{Condition, Emit, Label, Reg, Size};
 use crate::filter::Filter;
 use crate::gate::code::splice::splice;
 use crate::gate::code::{Code, SLOT, STRAY, Side, TAPS, scratch};
@@ -45,14 +45,14 @@ pub fn general(
 impl Code<'_> {
     /// Programs of general filters, if there are any; they do not come back.
     pub(super) fn call_generals(&mut self) {
-        let none = self.asm.label();
+        let none = self.label();
         self.lookup_index(self.maps.config, 0, none);
         self.load(Size::Word, Reg::R1, Reg::R0, CONFIG_GENERALS);
-        self.asm.jump_if(Reg::R1, Condition::Equal, 0, none);
+        self.jump_if(Reg::R1, Condition::Equal, 0, none);
         self.lookup_index(self.maps.scratch, self.side.scratch_index(), none);
         self.leave(STRAY, scratch::STRAY);
         self.call_any(self.maps.generals, 0..GENERALS_MAX);
-        self.asm.bind(none);
+        self.bind(none);
     }
 
     /// Fields of a program that was called: to `lost` when the maps are not there, which they are.

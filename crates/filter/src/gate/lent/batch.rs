@@ -30,7 +30,7 @@ use super::super::layout::SlotKind;
 use super::super::limits::SLOTS;
 use super::super::maps::MapFds;
 use super::super::outgoing::Ends;
-use crate::ebpf::{Alu, Condition, Helper, Insn, Label, Reg, Size};
+use crate::ebpf::{Alu, Condition, Emit, Helper, Insn, Label, Reg, Size};
 use crate::program::Program;
 use crate::transmit::{DESCRIPTORS, END, GIVEN_BACK, LOST, Memory, REFUSED, RETURNED, TAKEN, Take};
 
@@ -156,7 +156,7 @@ pub fn batch(maps: &MapFds, batch: &Batch) -> Program {
 impl Code<'_> {
     /// The next frame, copied into the buffer.
     fn take(&mut self, batch: &Batch, ends: Others) {
-        let sized = self.asm.label();
+        let sized = self.label();
         let take = Take {
             queue: Memory::Own(batch.queue_fd),
             frames: Memory::Own(batch.frames_fd),
@@ -170,23 +170,21 @@ impl Code<'_> {
             self.in_namespace(namespace, ends.give_back);
         }
         self.load(Size::Word, Reg::R1, Reg::R6, 0);
-        self.asm.jump_if(Reg::R1, Condition::Equal, Reg::R7, sized);
-        self.asm.set(Reg::R1, Reg::R6);
-        self.asm.set(Reg::R2, Reg::R7);
-        self.asm.set(Reg::R3, 0);
-        self.asm.call(Helper::SkbChangeTail);
-        self.asm
-            .jump_if(Reg::R0, Condition::NotEqual, 0, ends.refuse);
-        self.asm.bind(sized);
+        self.jump_if(Reg::R1, Condition::Equal, Reg::R7, sized);
+        self.set(Reg::R1, Reg::R6);
+        self.set(Reg::R2, Reg::R7);
+        self.set(Reg::R3, 0);
+        self.call(Helper::SkbChangeTail);
+        self.jump_if(Reg::R0, Condition::NotEqual, 0, ends.refuse);
+        self.bind(sized);
         self.fits(batch, ends.refuse);
-        self.asm.set(Reg::R1, Reg::R6);
-        self.asm.set(Reg::R2, 0);
-        self.asm.set(Reg::R3, Reg::R8);
-        self.asm.set(Reg::R4, Reg::R7);
-        self.asm.set(Reg::R5, INVALIDATE_HASH);
-        self.asm.call(Helper::SkbStoreBytes);
-        self.asm
-            .jump_if(Reg::R0, Condition::NotEqual, 0, ends.refuse);
+        self.set(Reg::R1, Reg::R6);
+        self.set(Reg::R2, 0);
+        self.set(Reg::R3, Reg::R8);
+        self.set(Reg::R4, Reg::R7);
+        self.set(Reg::R5, INVALIDATE_HASH);
+        self.call(Helper::SkbStoreBytes);
+        self.jump_if(Reg::R0, Condition::NotEqual, 0, ends.refuse);
     }
 
     /// The next frame's length in r7, and r8 points to it.
@@ -194,8 +192,7 @@ impl Code<'_> {
         take.open(&mut self.asm, ends.done);
         self.load(Size::Double, Reg::R1, Reg::R9, 8 * TAKEN as i16);
         self.load(Size::Double, Reg::R2, Reg::R9, 8 * END as i16);
-        self.asm
-            .jump_if(Reg::R1, Condition::Equal, Reg::R2, ends.done);
+        self.jump_if(Reg::R1, Condition::Equal, Reg::R2, ends.done);
         self.put(QUEUE, Reg::R9);
         take.advance(&mut self.asm);
         self.put(PLACE, Reg::R2);
@@ -206,18 +203,17 @@ impl Code<'_> {
     /// No longer than the slot's interface lets through, as it does not for what is sent by the ring: what is redirected
     /// goes to the device's driver whatever its length. The length is in r7.
     fn fits(&mut self, batch: &Batch, too_long: Label) {
-        let short = self.asm.label();
-        self.asm
-            .jump_if(Reg::R7, Condition::LessOrEqual, SHORT, short);
-        self.asm.store_imm(Size::Word, Reg::R10, CELL, 0);
-        self.asm.set(Reg::R1, Reg::R6);
-        self.asm.set(Reg::R2, batch.ifindex as i32);
-        self.asm.stack(Reg::R3, CELL);
-        self.asm.set(Reg::R4, 0);
-        self.asm.set(Reg::R5, 0);
-        self.asm.call(Helper::CheckMtu);
-        self.asm.jump_if(Reg::R0, Condition::NotEqual, 0, too_long);
-        self.asm.bind(short);
+        let short = self.label();
+        self.jump_if(Reg::R7, Condition::LessOrEqual, SHORT, short);
+        self.store_imm(Size::Word, Reg::R10, CELL, 0);
+        self.set(Reg::R1, Reg::R6);
+        self.set(Reg::R2, batch.ifindex as i32);
+        self.stack(Reg::R3, CELL);
+        self.set(Reg::R4, 0);
+        self.set(Reg::R5, 0);
+        self.call(Helper::CheckMtu);
+        self.jump_if(Reg::R0, Condition::NotEqual, 0, too_long);
+        self.bind(short);
     }
 
     /// Copies are made elsewhere.
@@ -225,54 +221,49 @@ impl Code<'_> {
         self.lookup_index(self.maps.config, 0, ends.refuse);
         // Of `Config`: taps.
         self.load(Size::Word, Reg::R1, Reg::R0, 16);
-        self.asm
-            .jump_if(Reg::R1, Condition::NotEqual, 0, ends.give_back);
+        self.jump_if(Reg::R1, Condition::NotEqual, 0, ends.give_back);
     }
 
     /// The buffer is plain: what the caller may give it beside its bytes is set back, or refused.
     fn buffer(&mut self, batch: &Batch, refuse: Label) {
         for at in [SEGMENT_SIZE, SEGMENTS] {
             self.load(Size::Word, Reg::R1, Reg::R6, at);
-            self.asm.jump_if(Reg::R1, Condition::NotEqual, 0, refuse);
+            self.jump_if(Reg::R1, Condition::NotEqual, 0, refuse);
         }
         self.load(Size::Double, Reg::R1, Reg::R6, HARDWARE_TIME);
-        self.asm.jump_if(Reg::R1, Condition::NotEqual, 0, refuse);
+        self.jump_if(Reg::R1, Condition::NotEqual, 0, refuse);
         // A sum of all bytes, which the helper gives where there is one, else an error.
-        self.asm.set(Reg::R1, Reg::R6);
-        self.asm.set(Reg::R2, 0);
-        self.asm.call(Helper::CsumUpdate);
-        self.asm
-            .jump_if(Reg::R0, Condition::SignedGreater, -1, refuse);
+        self.set(Reg::R1, Reg::R6);
+        self.set(Reg::R2, 0);
+        self.call(Helper::CsumUpdate);
+        self.jump_if(Reg::R0, Condition::SignedGreater, -1, refuse);
         // Told to the program at the device's egress: the slot's interface, or nothing.
-        let told = self.asm.label();
+        let told = self.label();
         self.load(Size::Word, Reg::R1, Reg::R6, INGRESS_IFINDEX);
-        self.asm.jump_if(Reg::R1, Condition::Equal, 0, told);
-        self.asm
-            .jump_if(Reg::R1, Condition::NotEqual, batch.ifindex as i32, refuse);
-        self.asm.bind(told);
-        self.asm.set(Reg::R1, 0);
+        self.jump_if(Reg::R1, Condition::Equal, 0, told);
+        self.jump_if(Reg::R1, Condition::NotEqual, batch.ifindex as i32, refuse);
+        self.bind(told);
+        self.set(Reg::R1, 0);
         for (size, at) in [
             (Size::Word, MARK),
             (Size::Word, PRIORITY),
             (Size::Double, TIME),
         ] {
-            self.asm.store(size, Reg::R6, at, Reg::R1);
+            self.store(size, Reg::R6, at, Reg::R1);
         }
     }
 
     /// Run where the gate is; else to `elsewhere`.
     fn in_namespace(&mut self, namespace: &Namespace, elsewhere: Label) {
-        self.asm.set(Reg::R1, Reg::R6);
-        self.asm
-            .push(Insn::call_kernel_function(namespace.cast_function));
+        self.set(Reg::R1, Reg::R6);
+        self.push(Insn::call_kernel_function(namespace.cast_function));
         self.load(Size::Double, Reg::R1, Reg::R0, namespace.device);
         self.load(Size::Double, Reg::R1, Reg::R1, namespace.namespace);
         self.load(Size::Double, Reg::R1, Reg::R1, namespace.cookie);
         for insn in Insn::load_imm64(Reg::R2, namespace.value) {
-            self.asm.push(insn);
+            self.push(insn);
         }
-        self.asm
-            .jump_if(Reg::R1, Condition::NotEqual, Reg::R2, elsewhere);
+        self.jump_if(Reg::R1, Condition::NotEqual, Reg::R2, elsewhere);
     }
 
     /// The slot is still the one that the program was made for; leaves it in r7.
@@ -282,23 +273,20 @@ impl Code<'_> {
         self.load(Size::Word, Reg::R1, Reg::R0, 0);
         self.put(SHAPES, Reg::R1);
         self.lookup_index(self.maps.slots, batch.slot as i32, no_ring);
-        self.asm.set(Reg::R7, Reg::R0);
+        self.set(Reg::R7, Reg::R0);
         self.load(Size::Word, Reg::R1, Reg::R7, 4);
-        self.asm
-            .jump_if(Reg::R1, Condition::NotEqual, batch.ifindex as i32, no_ring);
+        self.jump_if(Reg::R1, Condition::NotEqual, batch.ifindex as i32, no_ring);
         self.put_imm(SLOT, batch.slot as i32);
         self.put_imm(SENDER, batch.slot as i32);
         self.load(Size::Word, Reg::R1, Reg::R7, 0);
-        self.asm
-            .jump_if(Reg::R1, Condition::Equal, SlotKind::None as i32, no_ring);
+        self.jump_if(Reg::R1, Condition::Equal, SlotKind::None as i32, no_ring);
     }
 
     /// What the kernel takes the buffer for is what the frame is.
     fn protocol(&mut self, other: Label) {
         self.load(Size::Word, Reg::R1, Reg::R6, PROTOCOL_OF_BUFFER);
         self.read(Size::Half, Reg::R2, ETHERNET + 12);
-        self.asm
-            .jump_if(Reg::R1, Condition::NotEqual, Reg::R2, other);
+        self.jump_if(Reg::R1, Condition::NotEqual, Reg::R2, other);
     }
 
     /// What is checked of every frame, and where it goes; comes out when all is decided.
@@ -306,7 +294,7 @@ impl Code<'_> {
         self.station();
         self.network(ends);
         self.get(Reg::R1, FRAGMENT);
-        self.asm.jump_if(
+        self.jump_if(
             Reg::R1,
             Condition::NotEqual,
             fragment::WHOLE,
@@ -324,42 +312,39 @@ impl Code<'_> {
         let bad_source = self.refuse(Counter::TxBadSource);
         self.classify(Local::Source, unclaimed);
         self.get(Reg::R1, SENDER);
-        self.asm
-            .jump_if(Reg::R0, Condition::NotEqual, Reg::R1, bad_source);
+        self.jump_if(Reg::R0, Condition::NotEqual, Reg::R1, bad_source);
     }
 
     /// Out of r1 with the flags r2: at once. What the kernel does not take is lost, as behind a redirection, and counted.
     pub(in crate::gate) fn send_clone(&mut self) {
         let [sent, lost] = [self.end, self.refuse(Counter::TxLost)];
-        self.asm.set(Reg::R3, Reg::R2);
-        self.asm.set(Reg::R2, Reg::R1);
-        self.asm.set(Reg::R1, Reg::R6);
-        self.asm.call(Helper::CloneRedirect);
-        self.asm.jump_if(Reg::R0, Condition::Equal, 0, sent);
+        self.set(Reg::R3, Reg::R2);
+        self.set(Reg::R2, Reg::R1);
+        self.set(Reg::R1, Reg::R6);
+        self.call(Helper::CloneRedirect);
+        self.jump_if(Reg::R0, Condition::Equal, 0, sent);
         self.get(Reg::R9, QUEUE);
-        self.asm.add_to(Reg::R9, 8 * LOST as i16, 1);
+        self.add_to(Reg::R9, 8 * LOST as i16, 1);
         self.get(Reg::R1, SENDER);
         self.put(SLOT, Reg::R1);
-        self.asm.jump(lost);
+        self.jump(lost);
     }
 
     /// What the sender is told about in its queue.
     fn not_sent(&mut self, ends: Others) {
-        self.asm.bind(ends.give_back);
+        self.bind(ends.give_back);
         self.get(Reg::R2, PLACE);
         self.load(Size::Double, Reg::R1, Reg::R2, 8 * DESCRIPTORS as i16);
-        self.asm.set(Reg::R3, 1);
-        self.asm
-            .alu(Alu::ShiftLeft, Reg::R3, GIVEN_BACK.trailing_zeros() as i32);
-        self.asm.alu(Alu::Or, Reg::R1, Reg::R3);
-        self.asm
-            .store(Size::Double, Reg::R2, 8 * DESCRIPTORS, Reg::R1);
+        self.set(Reg::R3, 1);
+        self.alu(Alu::ShiftLeft, Reg::R3, GIVEN_BACK.trailing_zeros() as i32);
+        self.alu(Alu::Or, Reg::R1, Reg::R3);
+        self.store(Size::Double, Reg::R2, 8 * DESCRIPTORS, Reg::R1);
         self.get(Reg::R9, QUEUE);
-        self.asm.add_to(Reg::R9, 8 * RETURNED as i16, 1);
+        self.add_to(Reg::R9, 8 * RETURNED as i16, 1);
         self.finish();
-        self.asm.bind(ends.refuse);
+        self.bind(ends.refuse);
         self.get(Reg::R9, QUEUE);
-        self.asm.add_to(Reg::R9, 8 * REFUSED as i16, 1);
+        self.add_to(Reg::R9, 8 * REFUSED as i16, 1);
         self.finish();
     }
 }

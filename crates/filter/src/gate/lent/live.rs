@@ -34,7 +34,7 @@ use super::super::limits::SLOTS;
 use super::super::maps::{FRAMES, MapFds, SECRET_LEN};
 use super::super::outgoing::Ends;
 use super::batch::Others;
-use crate::ebpf::{Alu, Condition, Helper, Insn, Label, Reg, Size};
+use crate::ebpf::{Alu, Condition, Emit, Helper, Insn, Label, Reg, Size};
 use crate::program::{Program, xdp};
 use crate::transmit::{BEGINNING_LEN, Memory, Take};
 
@@ -111,33 +111,31 @@ impl Code<'_> {
         // struct xdp_md: data_meta, data.
         self.load(Size::Word, Reg::R1, Reg::R6, 8);
         self.load(Size::Word, Reg::R2, Reg::R6, 0);
-        self.asm.set(Reg::R3, Reg::R1);
-        self.asm.alu(Alu::Add, Reg::R3, METADATA_LEN as i32);
-        self.asm
-            .jump_if(Reg::R3, Condition::Greater, Reg::R2, nobody);
+        self.set(Reg::R3, Reg::R1);
+        self.alu(Alu::Add, Reg::R3, METADATA_LEN as i32);
+        self.jump_if(Reg::R3, Condition::Greater, Reg::R2, nobody);
         // No more than that: what were left of it would go with the frame.
-        self.asm.set(Reg::R4, Reg::R2);
-        self.asm.alu(Alu::Sub, Reg::R4, Reg::R1);
-        self.asm
-            .jump_if(Reg::R4, Condition::NotEqual, METADATA_LEN as i32, nobody);
+        self.set(Reg::R4, Reg::R2);
+        self.alu(Alu::Sub, Reg::R4, Reg::R1);
+        self.jump_if(Reg::R4, Condition::NotEqual, METADATA_LEN as i32, nobody);
         self.load(Size::Word, Reg::R3, Reg::R1, SECRET_LEN as i16);
-        self.asm.clamp(Reg::R3, Reg::R4, SLOTS);
+        self.clamp(Reg::R3, Reg::R4, SLOTS);
         self.write(Size::Word, HOLDER, Reg::R3);
         for at in [0, 8] {
             self.load(Size::Double, Reg::R3, Reg::R1, at);
             self.put(KEY + at, Reg::R3);
-            self.asm.store_imm(Size::Double, Reg::R1, at, 0);
+            self.store_imm(Size::Double, Reg::R1, at, 0);
         }
-        self.asm.set(Reg::R1, Reg::R6);
-        self.asm.set(Reg::R2, METADATA_LEN as i32);
-        self.asm.call(Helper::XdpAdjustMeta);
-        self.asm.jump_if(Reg::R0, Condition::NotEqual, 0, nobody);
+        self.set(Reg::R1, Reg::R6);
+        self.set(Reg::R2, METADATA_LEN as i32);
+        self.call(Helper::XdpAdjustMeta);
+        self.jump_if(Reg::R0, Condition::NotEqual, 0, nobody);
         self.lookup(self.maps.secrets, HOLDER, nobody);
         // Bytes of the longest frame, behind the secret; the first word of that is not 0.
         self.load(Size::Double, Reg::R1, Reg::R0, SECRET_LEN as i16);
         self.put(LENGTH, Reg::R1);
         self.load(Size::Double, Reg::R1, Reg::R0, 0);
-        self.asm.jump_if(Reg::R1, Condition::Equal, 0, nobody);
+        self.jump_if(Reg::R1, Condition::Equal, 0, nobody);
         self.expect_secret(nobody);
     }
 
@@ -145,30 +143,30 @@ impl Code<'_> {
     /// come out as, the slot is none whose frames it could read meanwhile.
     fn expect_secret(&mut self, nobody: Label) {
         let (differs, mask) = (Reg::R1, Reg::R2);
-        self.asm.set(differs, 0);
+        self.set(differs, 0);
         for at in [0, 8] {
             self.load(Size::Double, Reg::R2, Reg::R0, at);
             self.get(Reg::R3, KEY + at);
-            self.asm.alu(Alu::Xor, Reg::R2, Reg::R3);
-            self.asm.alu(Alu::Or, differs, Reg::R2);
+            self.alu(Alu::Xor, Reg::R2, Reg::R3);
+            self.alu(Alu::Or, differs, Reg::R2);
         }
         // Slot 0, which has no frames, unless nothing differs.
-        self.asm.set(mask, 0);
-        self.asm.alu(Alu::Sub, mask, differs);
-        self.asm.alu(Alu::Or, mask, differs);
-        self.asm.alu(Alu::SignedShiftRight, mask, 63);
-        self.asm.alu(Alu::Xor, mask, -1);
+        self.set(mask, 0);
+        self.alu(Alu::Sub, mask, differs);
+        self.alu(Alu::Or, mask, differs);
+        self.alu(Alu::SignedShiftRight, mask, 63);
+        self.alu(Alu::Xor, mask, -1);
         self.read(Size::Word, Reg::R3, HOLDER);
-        self.asm.alu(Alu::And, Reg::R3, mask);
+        self.alu(Alu::And, Reg::R3, mask);
         self.write(Size::Word, HOLDER, Reg::R3);
-        self.asm.jump_if(differs, Condition::NotEqual, 0, nobody);
+        self.jump_if(differs, Condition::NotEqual, 0, nobody);
     }
 
     /// The kernel carries the verdict out, on a frame of its own that begins as all do, in one piece; else to `elsewhere`.
     fn is_live(&mut self, origin: &Origin, elsewhere: Label) {
-        self.asm.set(Reg::R1, Reg::R6);
-        self.asm.call(Helper::XdpGetBuffLen);
-        self.asm.jump_if(
+        self.set(Reg::R1, Reg::R6);
+        self.call(Helper::XdpGetBuffLen);
+        self.jump_if(
             Reg::R0,
             Condition::NotEqual,
             BEGINNING_LEN as i32,
@@ -177,28 +175,26 @@ impl Code<'_> {
         // struct xdp_md: data_end, data.
         self.load(Size::Word, Reg::R1, Reg::R6, 4);
         self.load(Size::Word, Reg::R2, Reg::R6, 0);
-        self.asm.alu(Alu::Sub, Reg::R1, Reg::R2);
-        self.asm.jump_if(
+        self.alu(Alu::Sub, Reg::R1, Reg::R2);
+        self.jump_if(
             Reg::R1,
             Condition::NotEqual,
             BEGINNING_LEN as i32,
             elsewhere,
         );
-        self.asm.set(Reg::R1, Reg::R6);
-        self.asm
-            .push(Insn::call_kernel_function(origin.cast_function));
+        self.set(Reg::R1, Reg::R6);
+        self.push(Insn::call_kernel_function(origin.cast_function));
         self.load(Size::Double, Reg::R0, Reg::R0, origin.queue);
         self.load(Size::Word, Reg::R1, Reg::R0, origin.memory);
-        self.asm
-            .jump_if(Reg::R1, Condition::NotEqual, PAGE_POOL, elsewhere);
+        self.jump_if(Reg::R1, Condition::NotEqual, PAGE_POOL, elsewhere);
         // struct xdp_mem_info: type, id. Only a pool that is known to the kernel has a number.
         self.load(Size::Word, Reg::R1, Reg::R0, origin.memory + 4);
-        self.asm.jump_if(Reg::R1, Condition::Equal, 0, elsewhere);
+        self.jump_if(Reg::R1, Condition::Equal, 0, elsewhere);
     }
 
     /// The next frame, copied into the kernel's.
     fn take_live(&mut self, ends: Others) {
-        let sized = self.asm.label();
+        let sized = self.label();
         let take = Take {
             queue: Memory::OfSlot(self.maps.queues, HOLDER),
             frames: Memory::OfSlot(self.maps.frames, HOLDER),
@@ -209,24 +205,20 @@ impl Code<'_> {
         self.next(&take, ends);
         self.lookup_index(self.maps.wire, 0, ends.give_back);
         self.get(Reg::R1, LENGTH);
-        self.asm
-            .jump_if(Reg::R7, Condition::Greater, Reg::R1, ends.refuse);
-        self.asm
-            .jump_if(Reg::R7, Condition::Equal, BEGINNING_LEN as i32, sized);
-        self.asm.set(Reg::R1, Reg::R6);
-        self.asm.set(Reg::R2, Reg::R7);
-        self.asm.alu(Alu::Sub, Reg::R2, BEGINNING_LEN as i32);
-        self.asm.call(Helper::XdpAdjustTail);
-        self.asm
-            .jump_if(Reg::R0, Condition::NotEqual, 0, ends.refuse);
-        self.asm.bind(sized);
-        self.asm.set(Reg::R1, Reg::R6);
-        self.asm.set(Reg::R2, 0);
-        self.asm.set(Reg::R3, Reg::R8);
-        self.asm.set(Reg::R4, Reg::R7);
-        self.asm.call(Helper::XdpStoreBytes);
-        self.asm
-            .jump_if(Reg::R0, Condition::NotEqual, 0, ends.refuse);
+        self.jump_if(Reg::R7, Condition::Greater, Reg::R1, ends.refuse);
+        self.jump_if(Reg::R7, Condition::Equal, BEGINNING_LEN as i32, sized);
+        self.set(Reg::R1, Reg::R6);
+        self.set(Reg::R2, Reg::R7);
+        self.alu(Alu::Sub, Reg::R2, BEGINNING_LEN as i32);
+        self.call(Helper::XdpAdjustTail);
+        self.jump_if(Reg::R0, Condition::NotEqual, 0, ends.refuse);
+        self.bind(sized);
+        self.set(Reg::R1, Reg::R6);
+        self.set(Reg::R2, 0);
+        self.set(Reg::R3, Reg::R8);
+        self.set(Reg::R4, Reg::R7);
+        self.call(Helper::XdpStoreBytes);
+        self.jump_if(Reg::R0, Condition::NotEqual, 0, ends.refuse);
     }
 
     /// The holder's slot, if it is one with an interface; leaves it in r7.
@@ -239,18 +231,17 @@ impl Code<'_> {
         self.put(SLOT, Reg::R1);
         self.put(SENDER, Reg::R1);
         self.lookup(self.maps.slots, HOLDER, no_ring);
-        self.asm.set(Reg::R7, Reg::R0);
+        self.set(Reg::R7, Reg::R0);
         self.load(Size::Word, Reg::R1, Reg::R7, 0);
-        self.asm
-            .jump_if(Reg::R1, Condition::NotEqual, SlotKind::Veth as i32, no_ring);
+        self.jump_if(Reg::R1, Condition::NotEqual, SlotKind::Veth as i32, no_ring);
     }
 
     /// To the device, unless it has gone since it was looked for.
     pub(in crate::gate) fn send_live(&mut self) {
         let lost = self.refuse(Counter::TxLost);
-        self.asm.set(Reg::R2, 0);
-        self.asm.redirect(self.maps.wire, xdp::DROP);
-        self.asm.jump_if(Reg::R0, Condition::Equal, xdp::DROP, lost);
+        self.set(Reg::R2, 0);
+        self.redirect(self.maps.wire, xdp::DROP);
+        self.jump_if(Reg::R0, Condition::Equal, xdp::DROP, lost);
         self.put(RESULT, Reg::R0);
         self.finish();
     }

@@ -1,7 +1,7 @@
 //! Where what a slot may send goes: the wire, the host or another slot, within the shares of both, and how it is counted.
 
 use super::MAC;
-use crate::ebpf::{Condition, Helper, Label, Reg, Size};
+use crate::ebpf::{Condition, Emit, Helper, Label, Reg, Size};
 use crate::gate::code::classify::Local;
 use crate::gate::code::share::{SLOT_RX, SLOT_TX};
 use crate::gate::code::{
@@ -49,10 +49,9 @@ impl Code<'_> {
         for at in [0, 2, 4] {
             self.read(Size::Half, Reg::R1, ETHERNET + at);
             self.load(Size::Half, Reg::R2, Reg::R0, MAC + at);
-            self.asm
-                .jump_if(Reg::R1, Condition::NotEqual, Reg::R2, ends.wire);
+            self.jump_if(Reg::R1, Condition::NotEqual, Reg::R2, ends.wire);
         }
-        self.asm.jump(ends.host);
+        self.jump(ends.host);
     }
 
     /// What is allowed goes its way.
@@ -68,52 +67,52 @@ impl Code<'_> {
 
     /// By the destination: a slot of this machine, the host, or the wire.
     fn route(&mut self, ends: Ends) {
-        let [none, ours] = [(); 2].map(|()| self.asm.label());
+        let [none, ours] = [(); 2].map(|()| self.label());
         self.classify(Local::Destination, none);
         self.put(PEER, Reg::R0);
-        self.asm.jump(ends.slot);
-        self.asm.bind(none);
+        self.jump(ends.slot);
+        self.bind(none);
         self.if_address(DESTINATION, AddressFlags::HOST, ends.host);
         self.if_address(DESTINATION, AddressFlags::OURS_ALONE, ours);
-        self.asm.jump(ends.wire);
-        self.asm.bind(ours);
+        self.jump(ends.wire);
+        self.bind(ours);
         self.put_imm(PEER, 0);
         if self.side.takes_fragments() {
             self.sole_owner(ends.slot);
             self.put(PEER, Reg::R0);
         }
-        self.asm.jump(ends.slot);
+        self.jump(ends.slot);
     }
 
     /// Charge the sender.
     fn charge_sender(&mut self) {
-        let [over, charged] = [(); 2].map(|()| self.asm.label());
+        let [over, charged] = [(); 2].map(|()| self.label());
         let no_ring = self.refuse(Counter::NoRing);
         self.lookup_field(self.maps.slots, SENDER, no_ring);
-        self.asm.set(Reg::R7, Reg::R0);
+        self.set(Reg::R7, Reg::R0);
         self.police(SLOT_TX, LINK_TX, over);
-        self.asm.jump(charged);
+        self.jump(charged);
         self.refuse_unsent(over, Counter::TxOverShare);
-        self.asm.bind(charged);
+        self.bind(charged);
     }
 
     /// What is dropped at last although it may be sent opens no way for later fragments.
     fn refuse_unsent(&mut self, label: Label, counter: Counter) {
-        self.asm.bind(label);
+        self.bind(label);
         self.forget_fragment();
         let refused = self.refuse(counter);
-        self.asm.jump(refused);
+        self.jump(refused);
     }
 
     fn send_to_wire(&mut self, label: Label) {
-        self.asm.bind(label);
+        self.bind(label);
         self.charge_sender();
         self.count(SENDER, &[SENT, SENT_BYTES]);
         self.send_to_device(0, Verdict::Wire);
     }
 
     fn send_to_host(&mut self, label: Label) {
-        self.asm.bind(label);
+        self.bind(label);
         self.charge_sender();
         self.count(
             SENDER,
@@ -129,16 +128,16 @@ impl Code<'_> {
         let no_ring = self.refuse(Counter::NoRing);
         self.lookup_index(self.maps.config, 0, no_ring);
         self.load(Size::Word, Reg::R1, Reg::R0, 4);
-        self.asm.set(Reg::R2, flags);
-        self.redirect(verdict);
+        self.set(Reg::R2, flags);
+        self.redirect_with(verdict);
     }
 
     /// Out of r1 with the flags r2.
-    fn redirect(&mut self, verdict: Verdict) {
+    fn redirect_with(&mut self, verdict: Verdict) {
         if self.side == Side::Batch {
             return self.send_clone();
         }
-        self.asm.call(Helper::Redirect);
+        self.call(Helper::Redirect);
         self.put(RESULT, Reg::R0);
         self.put_imm(VERDICT, i32::from(verdict.to_byte()));
         self.finish();
@@ -146,18 +145,17 @@ impl Code<'_> {
 
     /// Another slot, within its share of what arrives; what it refuses is counted for it.
     fn send_to_slot(&mut self, label: Label) {
-        let [no_ring, over] = [(); 2].map(|()| self.asm.label());
-        self.asm.bind(label);
+        let [no_ring, over] = [(); 2].map(|()| self.label());
+        self.bind(label);
         self.charge_sender();
         self.get(Reg::R1, PEER);
         self.put(SLOT, Reg::R1);
         self.lookup_field(self.maps.slots, SLOT, no_ring);
-        self.asm.set(Reg::R7, Reg::R0);
+        self.set(Reg::R7, Reg::R0);
         self.load(Size::Word, Reg::R1, Reg::R7, 0);
-        self.asm
-            .jump_if(Reg::R1, Condition::Equal, SlotKind::None as i32, no_ring);
+        self.jump_if(Reg::R1, Condition::Equal, SlotKind::None as i32, no_ring);
         self.load(Size::Word, Reg::R1, Reg::R7, 4);
-        self.asm.jump_if(Reg::R1, Condition::Equal, 0, no_ring);
+        self.jump_if(Reg::R1, Condition::Equal, 0, no_ring);
         self.police(SLOT_RX, LINK_RX, over);
         self.count(
             SLOT,
@@ -173,8 +171,8 @@ impl Code<'_> {
             &[SENT, SENT_BYTES, (Counter::TxToSlot, Amount::One)],
         );
         self.load(Size::Word, Reg::R1, Reg::R7, 4);
-        self.asm.set(Reg::R2, 0);
-        self.redirect(Verdict::Slot);
+        self.set(Reg::R2, 0);
+        self.redirect_with(Verdict::Slot);
         self.refuse_unsent(no_ring, Counter::NoRing);
         self.refuse_unsent(over, Counter::RxOverShare);
     }

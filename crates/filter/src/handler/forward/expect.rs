@@ -2,7 +2,7 @@
 
 use super::settings::ForwardHandler;
 use super::shape::{CONTEXT, END, FRAME, LENGTH, PACKET, Shape};
-use crate::ebpf::{Alu, Assembler, Condition, Label, Reg, Size};
+use crate::ebpf::{Alu, Assembler, Condition, Emit, Label, Reg, Size};
 use crate::handler::arithmetic::{expect_header_sum, half};
 use crate::packet::{ANY_FRAGMENT, ETHERTYPE, NETWORK as IP, expect_ipv6, expect_station};
 use crate::program::classifier;
@@ -61,7 +61,7 @@ impl ForwardHandler {
         }
         // For the verifier, which has not followed where it came from.
         asm.alu(Alu::And, length, 0xffff);
-        asm.store(Size::Double, Reg::R10, LENGTH, length);
+        asm.keep(LENGTH, length);
         if self.is_of_buffers() {
             // What headers are followed by may lie in other pieces.
             asm.alu(Alu::Add, length, (IP + header_len) as i32);
@@ -88,7 +88,7 @@ pub(super) fn choose_protocol(asm: &mut Assembler, shapes: &[(Shape, Label)]) {
 
 /// A whole header of TCP or UDP, of a segment that changes nothing of how its connection stands.
 pub(super) fn expect_upper(asm: &mut Assembler, shape: Shape, other: Label) {
-    asm.load(Size::Double, Reg::R2, Reg::R10, LENGTH);
+    asm.kept(Reg::R2, LENGTH);
     let at_least = shape.upper_len() as i32;
     asm.jump_if(Reg::R2, Condition::Less, at_least, other);
     PACKET.expect(asm, shape.upper() + shape.upper_len(), Reg::R1, other);

@@ -12,7 +12,7 @@ use super::shape::{
     ADDRESSES, CHANGES, EXIT, FLOW, FRAME, HOP, INDEX, LENGTH, NUMBER, PORTS, SPARE, Shape, TALLY,
     WAY,
 };
-use crate::ebpf::{Alu, Assembler, Condition, Fetch, Insn, Label, Reg, Size};
+use crate::ebpf::{Alu, Assembler, Condition, Emit, Fetch, Insn, Label, Reg, Size};
 use crate::handler::arithmetic::set_wide;
 
 impl ForwardHandler {
@@ -45,7 +45,7 @@ impl ForwardHandler {
         self.expect_exit(asm, shape, other);
         self.fence(asm);
         asm.load(Size::Double, Reg::R1, FLOW, layout::NUMBER);
-        asm.load(Size::Double, Reg::R2, Reg::R10, NUMBER);
+        asm.kept(Reg::R2, NUMBER);
         asm.jump_if(Reg::R1, Condition::NotEqual, Reg::R2, other);
     }
 
@@ -115,7 +115,7 @@ impl ForwardHandler {
         asm.look_up(self.records_fd, INDEX, other);
         asm.set(FLOW, Reg::R0);
         asm.load(Size::Double, Reg::R1, FLOW, layout::NUMBER);
-        asm.store(Size::Double, Reg::R10, NUMBER, Reg::R1);
+        asm.keep(NUMBER, Reg::R1);
         asm.alu(Alu::And, Reg::R1, 1);
         asm.jump_if(Reg::R1, Condition::Equal, 0, other);
         self.fence(asm);
@@ -126,7 +126,7 @@ impl ForwardHandler {
     fn find_hop(&self, asm: &mut Assembler, other: Label) {
         asm.look_up(self.hops_fd, INDEX, other);
         asm.load(Size::Double, Reg::R1, Reg::R0, 0);
-        asm.store(Size::Double, Reg::R10, HOP, Reg::R1);
+        asm.keep(HOP, Reg::R1);
         let is_known = HOP + layout::IS_KNOWN as i16;
         asm.load(Size::Byte, Reg::R1, Reg::R10, is_known);
         asm.jump_if(Reg::R1, Condition::Equal, 0, other);
@@ -140,7 +140,7 @@ impl ForwardHandler {
         }
         let (link, length, fits) = (Reg::R1, Reg::R2, asm.label());
         asm.load(Size::Byte, link, Reg::R10, EXIT);
-        asm.load(Size::Double, length, Reg::R10, LENGTH);
+        asm.kept(length, LENGTH);
         for (number, exit) in (0..).zip(&self.exits) {
             let next = asm.label();
             asm.jump_if(link, Condition::NotEqual, number, next);

@@ -3,7 +3,7 @@
 use super::settings::ForwardHandler;
 use super::shape::{ADDRESSES, CHANGES, FLOW, FRAME, HOP, LENGTH, PORTS, Shape, TALLY};
 use super::{layout, sums};
-use crate::ebpf::{Alu, Assembler, Condition, Helper, Reg, Size};
+use crate::ebpf::{Alu, Assembler, Condition, Emit, Helper, Reg, Size};
 use crate::handler::arithmetic::{half, word};
 use crate::packet::NETWORK as IP;
 
@@ -25,7 +25,7 @@ impl ForwardHandler {
         // The value is this CPU's own and XDP does not nest: no atomics.
         asm.add_to(Reg::R0, 0, 1);
         asm.load(Size::Double, Reg::R1, Reg::R0, layout::BYTES);
-        asm.load(Size::Double, Reg::R2, Reg::R10, LENGTH);
+        asm.kept(Reg::R2, LENGTH);
         asm.alu(Alu::Add, Reg::R1, Reg::R2);
         asm.alu(Alu::Add, Reg::R1, shape.ip_header_len() as i32);
         let bytes = layout::BYTES as i16;

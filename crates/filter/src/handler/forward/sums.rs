@@ -9,7 +9,7 @@
 //! knows; the last one is copied.
 
 use super::shape::{CHANGES, CONTEXT, END, FLOW, FRAME, LENGTH, PART, PART_LEN, PORTS, Shape};
-use crate::ebpf::{Alu, Assembler, Condition, Helper, Label, Reg, Size};
+use crate::ebpf::{Alu, Assembler, Condition, Emit, Helper, Label, Reg, Size};
 use crate::handler::arithmetic::{add_words, fold, half};
 
 /// Where changes wait on the stack that a socket buffer's checksum follows: no part of it is summed.
@@ -69,12 +69,12 @@ pub(super) fn keep_changes(asm: &mut Assembler, shape: Shape) {
         asm.alu(Alu::Add, ports, spare);
     }
     fold(asm, ports, spare);
-    asm.store(Size::Double, Reg::R10, PORTS_CHANGE, ports);
+    asm.keep(PORTS_CHANGE, ports);
     asm.alu(Alu::Xor, ports, 0xffff);
     asm.load(Size::Half, spare, Reg::R10, CHANGES);
     asm.alu(Alu::Add, ports, spare);
     fold(asm, ports, spare);
-    asm.store(Size::Double, Reg::R10, PSEUDO_CHANGE, ports);
+    asm.keep(PSEUDO_CHANGE, ports);
 }
 
 /// Has the checksum of a socket buffer follow. What points into the packet is lost.
@@ -84,7 +84,7 @@ pub(super) fn follow_in_buffer(asm: &mut Assembler, shape: Shape) {
         asm.set(Reg::R1, CONTEXT);
         asm.set(Reg::R2, shape.checksum() as i32);
         asm.set(Reg::R3, 0);
-        asm.load(Size::Double, Reg::R4, Reg::R10, by);
+        asm.kept(Reg::R4, by);
         asm.set(Reg::R5, what | zero_is_none);
         asm.call(Helper::L4CsumReplace);
     }
@@ -108,7 +108,7 @@ pub(super) fn expect_finished(asm: &mut Assembler, shape: Shape, unfinished: Lab
     fold(asm, sum, Reg::R2);
     asm.load(Size::Half, Reg::R1, FRAME, shape.checksum());
     asm.jump_if(Reg::R1, Condition::NotEqual, sum, finished);
-    asm.load(Size::Double, Reg::R1, Reg::R10, LENGTH);
+    asm.kept(Reg::R1, LENGTH);
     let most = (PARTS_MAX * PART_LEN) as i32;
     asm.jump_if(Reg::R1, Condition::Greater, most, other);
     asm.jump(unfinished);
@@ -117,7 +117,7 @@ pub(super) fn expect_finished(asm: &mut Assembler, shape: Shape, unfinished: Lab
 
 /// `sum` = the pseudo header's, of the addresses that are in the frame. Loses r2.
 fn pseudo(asm: &mut Assembler, sum: Reg, shape: Shape) {
-    asm.load(Size::Double, sum, Reg::R10, LENGTH);
+    asm.kept(sum, LENGTH);
     asm.to_big_endian(sum, 16);
     asm.alu(Alu::Add, sum, half(u16::from(shape.protocol())));
     add_words(asm, sum, FRAME, shape.addresses(), shape.address_words());
@@ -132,7 +132,7 @@ pub(super) fn make(asm: &mut Assembler, shape: Shape) {
     for part in 0..=PARTS_MAX {
         let (from, at) = ((part * PART_LEN) as i32, (upper + part * PART_LEN) as i32);
         let whole = asm.label();
-        asm.load(Size::Double, Reg::R4, Reg::R10, LENGTH);
+        asm.kept(Reg::R4, LENGTH);
         asm.alu(Alu::Sub, Reg::R4, from);
         if part < PARTS_MAX {
             asm.jump_if(Reg::R4, Condition::GreaterOrEqual, PART_LEN as i32, whole);

@@ -1,10 +1,8 @@
 //! The initial sequence number and the timestamp of an answer: the stack's SYN cookie, by the stack's recipe.
 
 use super::settings::SynHandler;
-use super::shape::{
-    EPOCH, FRAME, ISS, LOCAL, MILLIS, Offers, PORTS, REMOTE, SAID, Shape, keep, kept,
-};
-use crate::ebpf::{Alu, Assembler, Condition, Helper, Reg, Size};
+use super::shape::{EPOCH, FRAME, ISS, LOCAL, MILLIS, Offers, PORTS, REMOTE, SAID, Shape};
+use crate::ebpf::{Alu, Assembler, Condition, Emit, Helper, Reg, Size};
 use crate::handler::arithmetic::{get, set_wide};
 use crate::handler::forward::Shape as Headers;
 use crate::handler::sip;
@@ -24,9 +22,9 @@ impl SynHandler {
         asm.alu(Alu::Div, Reg::R0, 1000);
         asm.set(Reg::R1, Reg::R0);
         asm.alu(Alu::Div, Reg::R1, self.recipe.epoch_us as i32);
-        keep(asm, EPOCH, Reg::R1);
+        asm.keep(EPOCH, Reg::R1);
         asm.alu(Alu::Div, Reg::R0, 1000);
-        keep(asm, MILLIS, Reg::R0);
+        asm.keep(MILLIS, Reg::R0);
         keep_address(asm, headers, headers.receiver(), LOCAL);
         keep_address(asm, headers, headers.addresses(), REMOTE);
         asm.load(Size::Half, Reg::R1, from, tcp);
@@ -34,7 +32,7 @@ impl SynHandler {
         asm.alu(Alu::ShiftLeft, Reg::R1, 32);
         set_wide(asm, Reg::R2, u64::from(self.recipe.port) << 48);
         asm.alu(Alu::Or, Reg::R1, Reg::R2);
-        keep(asm, PORTS, Reg::R1);
+        asm.keep(PORTS, Reg::R1);
     }
 
     /// The initial sequence number; the bits that a timestamp carries stay in r9.
@@ -57,14 +55,14 @@ impl SynHandler {
         asm.alu(Alu::Or, Reg::R1, index);
         asm.alu(Alu::ShiftLeft, Reg::R1, 8);
         asm.alu(Alu::Or, Reg::R1, bits);
-        keep(asm, SAID, Reg::R1);
+        asm.keep(SAID, Reg::R1);
         self.cookie_hash(asm);
-        kept(asm, Reg::R1, EPOCH);
+        asm.kept(Reg::R1, EPOCH);
         asm.alu32(Alu::ShiftLeft, Reg::R1, EPOCH_SHIFT as i32);
         asm.alu32(Alu::Or, Reg::R0, Reg::R1);
         asm.alu32(Alu::ShiftLeft, index, MSS_SHIFT as i32);
         asm.alu32(Alu::Or, Reg::R0, index);
-        keep(asm, ISS, Reg::R0);
+        asm.keep(ISS, Reg::R0);
     }
 
     /// The keyed hash of a cookie, in r0.
@@ -99,9 +97,9 @@ impl SynHandler {
             take_addresses(asm);
         } else {
             // Both in one word.
-            kept(asm, sip::WORD, LOCAL + 8);
+            asm.kept(sip::WORD, LOCAL + 8);
             asm.alu(Alu::ShiftLeft, sip::WORD, 32);
-            kept(asm, Reg::R5, REMOTE + 8);
+            asm.kept(Reg::R5, REMOTE + 8);
             asm.alu32(Alu::Move, Reg::R5, Reg::R5);
             asm.alu(Alu::Or, sip::WORD, Reg::R5);
             sip::take(asm);
@@ -109,19 +107,19 @@ impl SynHandler {
         self.take_ports(asm, self.recipe.sequence_salt);
         sip::finish(asm, if headers.ipv6 { 5 } else { 2 });
         asm.alu(Alu::ShiftRight, Reg::R0, 32);
-        kept(asm, Reg::R1, MILLIS);
+        asm.kept(Reg::R1, MILLIS);
         asm.alu32(Alu::Add, Reg::R0, Reg::R1);
     }
 
     fn take_ports(&self, asm: &mut Assembler, salt: u32) {
-        kept(asm, sip::WORD, PORTS);
+        asm.kept(sip::WORD, PORTS);
         asm.alu(Alu::Or, sip::WORD, salt as i32);
         sip::take(asm);
     }
 }
 
 fn take(asm: &mut Assembler, at: i16) {
-    kept(asm, sip::WORD, at);
+    asm.kept(sip::WORD, at);
     sip::take(asm);
 }
 
@@ -138,14 +136,14 @@ fn keep_address(asm: &mut Assembler, headers: Headers, at: usize, place: i16) {
         get(asm, Reg::R1, FRAME, at);
         set_wide(asm, Reg::R2, 0xffff_0000_0000);
         asm.alu(Alu::Or, Reg::R1, Reg::R2);
-        return keep(asm, place + 8, Reg::R1);
+        return asm.keep(place + 8, Reg::R1);
     }
     for (place, at) in [(place, at), (place + 8, at + 8)] {
         get(asm, Reg::R1, FRAME, at);
         asm.alu(Alu::ShiftLeft, Reg::R1, 32);
         get(asm, Reg::R2, FRAME, at + 4);
         asm.alu(Alu::Or, Reg::R1, Reg::R2);
-        keep(asm, place, Reg::R1);
+        asm.keep(place, Reg::R1);
     }
 }
 

@@ -4,7 +4,7 @@ use super::settings::SynHandler;
 use super::shape::{
     CONTEXT, FRAME, MSS_OPTION, Offers, PACKET, SACK_AND_TIMESTAMPS, SCALE_MAX, SCALE_OPTION, Shape,
 };
-use crate::ebpf::{Alu, Assembler, Condition, Label, Reg, Size};
+use crate::ebpf::{Alu, Assembler, Condition, Emit, Label, Reg, Size};
 use crate::handler::arithmetic::{
     add_words, expect_half, expect_header_sum, expect_word, fold, half, word,
 };

@@ -12,9 +12,9 @@ use super::expect::expect_room;
 use super::settings::SynHandler;
 use super::shape::{
     CONTEXT, FRAME, ISS, MILLIS, MSS_OPTION, NOPS_AND_SACK, Offers, PACKET, SACK_AND_TIMESTAMPS,
-    SAID, SCALE_MAX, SCALE_OPTION, Shape, keep, kept,
+    SAID, SCALE_MAX, SCALE_OPTION, Shape,
 };
-use crate::ebpf::{Alu, Assembler, Condition, Helper, Label, Reg, Size};
+use crate::ebpf::{Alu, Assembler, Condition, Emit, Helper, Label, Reg, Size};
 use crate::handler::arithmetic::{add_words, expect_header_sum, half};
 use crate::handler::forward::Shape as Headers;
 use crate::packet::NETWORK as IP;
@@ -129,7 +129,7 @@ impl SynHandler {
         put_mss(asm, shape(Offers::All));
         let options = shape(Offers::All).options();
         for (size, from, to) in [(Size::Word, STAMP_AT, 8), (Size::Byte, SCALE_AT, 19)] {
-            kept(asm, Reg::R1, from);
+            asm.kept(Reg::R1, from);
             asm.store(size, FRAME, options + to, Reg::R1);
         }
         asm.jump(full);
@@ -139,9 +139,9 @@ impl SynHandler {
 /// To `other` unless a SYN without timestamps offers what a cookie keeps of Windows's. Loses r1.
 fn expect_scaled(asm: &mut Assembler, other: Label) {
     asm.jump_if(FOUND, Condition::NotEqual, MSS | SCALE | SACK, other);
-    kept(asm, Reg::R1, SCALE_AT);
+    asm.kept(Reg::R1, SCALE_AT);
     asm.jump_if(Reg::R1, Condition::NotEqual, i32::from(SCALED_BY), other);
-    kept(asm, Reg::R1, MSS_AT);
+    asm.kept(Reg::R1, MSS_AT);
     asm.alu(Alu::And, Reg::R1, 0xffff);
     asm.jump_if(Reg::R1, Condition::Less, i32::from(SCALED_MSS), other);
 }
@@ -152,7 +152,7 @@ fn walk(asm: &mut Assembler, headers: Headers, read: Label, other: Label) {
     asm.set(FOUND, 0);
     // So that ways differ less for the verifier.
     for value in [MSS_AT, SCALE_AT, STAMP_AT] {
-        keep(asm, value, FOUND);
+        asm.keep(value, FOUND);
     }
     for (step, label) in steps.into_iter().enumerate() {
         asm.bind(label);
@@ -195,7 +195,7 @@ fn read_word(asm: &mut Assembler, step: usize, at: usize, [one, three, last, oth
     asm.jump_if(kind, Condition::NotEqual, (MSS_OPTION >> 16) as i32, other);
 
     asm.alu(Alu::Or, FOUND, MSS);
-    keep(asm, MSS_AT, word);
+    asm.keep(MSS_AT, word);
     asm.jump(one);
 
     asm.bind(scale);
@@ -203,7 +203,7 @@ fn read_word(asm: &mut Assembler, step: usize, at: usize, [one, three, last, oth
     asm.alu(Alu::And, word, 0xff);
     // More than that is a mistake (RFC 7323 §2.3), which the stack mends.
     asm.jump_if(word, Condition::Greater, SCALE_MAX, other);
-    keep(asm, SCALE_AT, word);
+    asm.keep(SCALE_AT, word);
     asm.jump(one);
 
     asm.bind(sack);
@@ -217,7 +217,7 @@ fn read_word(asm: &mut Assembler, step: usize, at: usize, [one, three, last, oth
     asm.jump_if(WORDS, Condition::Less, step as i32 + 3, other);
     PACKET.expect(asm, at + 12, word, other);
     add_word(asm, word, at + 4);
-    keep(asm, STAMP_AT, word);
+    asm.keep(STAMP_AT, word);
     add_word(asm, word, at + 8);
     asm.jump(three);
 }
@@ -246,7 +246,7 @@ fn cut(asm: &mut Assembler, shape: Shape, other: Label) {
 }
 
 fn put_mss(asm: &mut Assembler, shape: Shape) {
-    kept(asm, Reg::R1, MSS_AT);
+    asm.kept(Reg::R1, MSS_AT);
     asm.to_big_endian(Reg::R1, 16);
     asm.store(Size::Half, FRAME, shape.options() + 2, Reg::R1);
 }

@@ -1,6 +1,6 @@
 //! The SYNs that are answered, byte by byte, and where the program keeps what it knows of one: in registers and on the stack.
 
-use crate::ebpf::{Assembler, Reg, Size};
+use crate::ebpf::Reg;
 use crate::handler::forward::Shape as Headers;
 use crate::packet::Bytes;
 use exos_wire::tcp;
@@ -85,12 +85,4 @@ impl Shape {
     pub(super) const fn frame_len(self) -> usize {
         self.tcp() + 4 * self.words()
     }
-}
-
-pub(in crate::handler) fn keep(asm: &mut Assembler, at: i16, src: Reg) {
-    asm.store(Size::Double, Reg::R10, at, src);
-}
-
-pub(in crate::handler) fn kept(asm: &mut Assembler, dst: Reg, at: i16) {
-    asm.load(Size::Double, dst, Reg::R10, at);
 }

@@ -3,9 +3,9 @@
 use super::settings::SynHandler;
 use super::shape::{
     ATOMIC, FRAME, ISS, MSS_OPTION, NOPS_AND_SACK, Offers, PORTS, SACK_AND_TIMESTAMPS, SAID,
-    SCALE_OPTION, SYN_ACK, Shape, kept,
+    SCALE_OPTION, SYN_ACK, Shape,
 };
-use crate::ebpf::{Alu, Assembler, Reg, Size};
+use crate::ebpf::{Alu, Assembler, Emit, Reg, Size};
 use crate::handler::arithmetic::{fold, get, half, put, put_known, set_wide};
 use crate::handler::forward::Shape as Headers;
 use crate::packet::NETWORK as IP;
@@ -82,14 +82,14 @@ impl SynHandler {
         for (at, value) in known {
             put_known(asm, FRAME, at, value);
         }
-        kept(asm, word, PORTS);
+        asm.kept(word, PORTS);
         asm.alu(Alu::ShiftRight, word, 32);
         asm.alu32(Alu::And, word, 0xffff);
         asm.alu32(Alu::Or, word, (u32::from(self.recipe.port) << 16) as i32);
         add_and_put(asm, tcp);
-        kept(asm, word, ISS);
+        asm.kept(word, ISS);
         add_and_put(asm, tcp + 4);
-        kept(asm, word, SAID);
+        asm.kept(word, SAID);
         asm.alu(Alu::ShiftRight, word, 32);
         asm.alu32(Alu::Add, word, 1);
         add_and_put(asm, tcp + 8);

@@ -4,92 +4,86 @@ use super::layout::{UNTIL, slot};
 use super::report::Outcome;
 use super::shape::*;
 use super::{Generator, WebHandler};
-use crate::ebpf::{Alu, Condition, Label, Reg, Size};
+use crate::ebpf::{Alu, Condition, Emit, Label, Reg, Size};
 use crate::limits::{CLOSED_MS, FORGOTTEN_MS};
 use exos_wire::tcp::cookie::ECN_BIT;
 
 impl Generator<'_> {
     /// No connection that the slot has.
     pub(super) fn fresh(&mut self, of: &WebHandler) {
-        let [none, pass, up, other, begins] = [(); 5].map(|()| self.asm.label());
+        let [none, pass, up, other, begins] = [(); 5].map(|()| self.label());
         self.expect_not_first();
-        let asm = &mut *self.asm;
-        asm.load(Size::Byte, Reg::R1, Reg::R10, FLAGS);
-        asm.jump_if(Reg::R1, Condition::Set, RST, none);
-        kept(asm, Reg::R1, HEADER);
-        asm.jump_if(Reg::R1, Condition::Equal, 0, none);
+        self.load(Size::Byte, Reg::R1, Reg::R10, FLAGS);
+        self.jump_if(Reg::R1, Condition::Set, RST, none);
+        self.kept(Reg::R1, HEADER);
+        self.jump_if(Reg::R1, Condition::Equal, 0, none);
         self.expect_cookie(of, none);
         self.expect_no_late_one();
         self.expect_usable(of, up);
         self.expect_request(begins, other);
-        self.asm.bind(begins);
+        self.bind(begins);
         self.begin_with_room(of, up);
-        kept(self.asm, Reg::R1, LEN);
-        self.asm
-            .jump_if(Reg::R1, Condition::Equal, 0, self.labels.taken);
-        self.asm.jump(self.labels.answer);
-        self.asm.bind(other);
+        self.kept(Reg::R1, LEN);
+        self.jump_if(Reg::R1, Condition::Equal, 0, self.labels.taken);
+        self.jump(self.labels.answer);
+        self.bind(other);
         self.begin_above(of, up);
-        self.asm.bind(up);
+        self.bind(up);
         self.leave_slot(of);
-        let asm = &mut *self.asm;
-        asm.bind(pass);
-        asm.jump(self.labels.pass_locked);
-        asm.bind(none);
-        kept(asm, Reg::R1, IS_KNOWN);
-        asm.jump_if(Reg::R1, Condition::Equal, 0, pass);
-        asm.jump(self.labels.drop);
+        self.bind(pass);
+        self.jump(self.labels.pass_locked);
+        self.bind(none);
+        self.kept(Reg::R1, IS_KNOWN);
+        self.jump_if(Reg::R1, Condition::Equal, 0, pass);
+        self.jump(self.labels.drop);
     }
 
     /// Drops what a connection began with that stands, or is over, late: the handshake's acknowledgement or the first request, whose cookie is
     /// still good. It begins nothing.
     fn expect_not_first(&mut self) {
-        let another = self.asm.label();
-        let asm = &mut *self.asm;
-        kept(asm, Reg::R1, IS_KNOWN);
-        asm.jump_if(Reg::R1, Condition::Equal, 0, another);
-        kept(asm, Reg::R1, SEQ);
-        asm.load(Size::Word, Reg::R2, SLOT, slot::FIRST as i16);
-        asm.jump_if(Reg::R1, Condition::Equal, Reg::R2, self.labels.drop);
-        asm.bind(another);
+        let another = self.label();
+        self.kept(Reg::R1, IS_KNOWN);
+        self.jump_if(Reg::R1, Condition::Equal, 0, another);
+        self.kept(Reg::R1, SEQ);
+        self.load(Size::Word, Reg::R2, SLOT, slot::FIRST);
+        self.jump_if(Reg::R1, Condition::Equal, Reg::R2, self.labels.drop);
+        self.bind(another);
     }
 
     /// While the slot's connection between the same ends stands, what says nothing begins no other, here or in the server: it may come late,
     /// and would end the one that stands.
     fn expect_no_late_one(&mut self) {
-        let other = self.asm.label();
-        let asm = &mut *self.asm;
-        kept(asm, Reg::R1, IS_KNOWN);
-        asm.jump_if(Reg::R1, Condition::Equal, 0, other);
-        asm.load(Size::Byte, Reg::R1, Reg::R10, FLAGS);
-        asm.jump_if(Reg::R1, Condition::Set, FIN, other);
-        kept(asm, Reg::R1, LEN);
-        asm.jump_if(Reg::R1, Condition::NotEqual, 0, other);
-        asm.load(Size::Double, Reg::R1, SLOT, slot::STATE as i16);
-        asm.jump_if(Reg::R1, Condition::NotEqual, slot::DONE, self.labels.taken);
-        asm.bind(other);
+        let other = self.label();
+        self.kept(Reg::R1, IS_KNOWN);
+        self.jump_if(Reg::R1, Condition::Equal, 0, other);
+        self.load(Size::Byte, Reg::R1, Reg::R10, FLAGS);
+        self.jump_if(Reg::R1, Condition::Set, FIN, other);
+        self.kept(Reg::R1, LEN);
+        self.jump_if(Reg::R1, Condition::NotEqual, 0, other);
+        self.load(Size::Double, Reg::R1, SLOT, slot::STATE);
+        self.jump_if(Reg::R1, Condition::NotEqual, slot::DONE, self.labels.taken);
+        self.bind(other);
     }
 
     /// To `up` where no connection may begin in the slot now.
     fn expect_usable(&mut self, of: &WebHandler, up: Label) {
-        let usable = self.asm.label();
-        let asm = &mut *self.asm;
-        kept(asm, Reg::R1, MILLIS);
-        asm.load_map_value(Reg::R2, of.memory_fd, UNTIL as u32);
-        asm.load(Size::Double, Reg::R2, Reg::R2, 0);
-        asm.jump_if(Reg::R1, Condition::GreaterOrEqual, Reg::R2, up);
-        asm.load(Size::Double, Reg::R2, SLOT, slot::CLOSED as i16);
-        asm.jump_if(Reg::R1, Condition::Less, Reg::R2, up);
-        kept(asm, Reg::R2, IS_KNOWN);
-        asm.jump_if(Reg::R2, Condition::NotEqual, 0, usable);
-        asm.load(Size::Double, Reg::R2, SLOT, slot::STATE as i16);
-        asm.jump_if(Reg::R2, Condition::Equal, slot::FREE, usable);
-        asm.jump_if(Reg::R2, Condition::Equal, slot::DONE, usable);
-        asm.jump_if(Reg::R2, Condition::Equal, slot::OPEN, up);
-        asm.load(Size::Double, Reg::R2, SLOT, slot::TIME as i16);
-        asm.alu(Alu::Add, Reg::R2, FORGOTTEN_MS);
-        asm.jump_if(Reg::R1, Condition::Less, Reg::R2, up);
-        asm.bind(usable);
+        let usable = self.label();
+        self.kept(Reg::R1, MILLIS);
+        self.load_map_value(Reg::R2, of.memory_fd, UNTIL as u32);
+        self.load(Size::Double, Reg::R2, Reg::R2, 0);
+        self.jump_if(Reg::R1, Condition::GreaterOrEqual, Reg::R2, up);
+        self.load(Size::Double, Reg::R2, SLOT, slot::CLOSED);
+        self.jump_if(Reg::R1, Condition::Less, Reg::R2, up);
+        self.kept(Reg::R2, IS_KNOWN);
+        self.jump_if(Reg::R2, Condition::NotEqual, 0, usable);
+        self.load(Size::Double, Reg::R2, SLOT, slot::STATE);
+        self.jump_if(Reg::R2, Condition::Equal, slot::FREE, usable);
+        self.jump_if(Reg::R2, Condition::Equal, slot::DONE, usable);
+        self.jump_if(Reg::R2, Condition::Equal, slot::OPEN, up);
+        self.load(Size::Double, Reg::R2, SLOT, slot::TIME);
+        self.alu(Alu::Add, Reg::R2, FORGOTTEN_MS);
+        self.jump_if(Reg::R1, Condition::Less, Reg::R2, up);
+        self.bind(usable);
     }
 
     /// Of several cores the one that gets the segment gets its connection, too, and need not ask the others: none of them has it, for its slot
@@ -99,44 +93,41 @@ impl Generator<'_> {
             return;
         }
         self.expect_read(up);
-        kept(self.asm, Reg::R1, KEPT);
-        self.asm
-            .jump_if(Reg::R1, Condition::Set, ECN_BIT as i32, up);
+        self.kept(Reg::R1, KEPT);
+        self.jump_if(Reg::R1, Condition::Set, ECN_BIT as i32, up);
         self.begin_with_room(of, up);
-        self.asm.jump(self.labels.hand_up);
+        self.jump(self.labels.hand_up);
     }
 
     /// To `other` unless the segment brings a request with an entry, of a connection whose options can be had here; to `begins` where it says
     /// nothing, so that the connection is known, and ends when its client never asks.
     fn expect_request(&mut self, begins: Label, other: Label) {
-        let some = self.asm.label();
-        let asm = &mut *self.asm;
-        asm.load(Size::Byte, Reg::R1, Reg::R10, FLAGS);
-        asm.jump_if(Reg::R1, Condition::Set, FIN, other);
-        kept(asm, Reg::R2, KEPT);
-        kept(asm, Reg::R1, LEN);
-        asm.jump_if(Reg::R1, Condition::NotEqual, 0, some);
-        asm.jump_if(Reg::R2, Condition::Set, ECN_BIT as i32, other);
-        asm.jump(begins);
-        asm.bind(some);
-        kept(asm, Reg::R1, HIT);
-        asm.jump_if(Reg::R1, Condition::Equal, 0, other);
-        asm.jump_if(Reg::R2, Condition::Set, ECN_BIT as i32, other);
+        let some = self.label();
+        self.load(Size::Byte, Reg::R1, Reg::R10, FLAGS);
+        self.jump_if(Reg::R1, Condition::Set, FIN, other);
+        self.kept(Reg::R2, KEPT);
+        self.kept(Reg::R1, LEN);
+        self.jump_if(Reg::R1, Condition::NotEqual, 0, some);
+        self.jump_if(Reg::R2, Condition::Set, ECN_BIT as i32, other);
+        self.jump(begins);
+        self.bind(some);
+        self.kept(Reg::R1, HIT);
+        self.jump_if(Reg::R1, Condition::Equal, 0, other);
+        self.jump_if(Reg::R2, Condition::Set, ECN_BIT as i32, other);
     }
 
     /// The connection is the server's: the slot is closed for a while, and what it had of the client's before is over. So it is also by a segment
     /// that was not read, for the cookie says who sent it, and vouches for its number.
     fn leave_slot(&mut self, of: &WebHandler) {
-        let other = self.asm.label();
-        let asm = &mut *self.asm;
-        kept(asm, Reg::R1, MILLIS);
-        asm.alu(Alu::Add, Reg::R1, CLOSED_MS);
-        asm.store(Size::Double, SLOT, slot::CLOSED as i16, Reg::R1);
-        kept(asm, Reg::R1, IS_KNOWN);
-        asm.jump_if(Reg::R1, Condition::Equal, 0, other);
+        let other = self.label();
+        self.kept(Reg::R1, MILLIS);
+        self.alu(Alu::Add, Reg::R1, CLOSED_MS);
+        self.store(Size::Double, SLOT, slot::CLOSED, Reg::R1);
+        self.kept(Reg::R1, IS_KNOWN);
+        self.jump_if(Reg::R1, Condition::Equal, 0, other);
         self.report(of, Outcome::Lost);
         self.end(of, slot::FREE);
-        self.asm.bind(other);
+        self.bind(other);
     }
 
     /// The slot is this connection's from now on, in place of one that was forgotten. To `up` where there is no room.
@@ -150,20 +141,18 @@ impl Generator<'_> {
     /// The slot is this connection's from now on.
     fn begin(&mut self, of: &WebHandler) {
         keep_ends(self.asm, SLOT, slot::ENDS);
-        kept(self.asm, Reg::R1, KEPT);
-        let to = slot::KEPT as i16;
-        self.asm.store(Size::Word, SLOT, to, Reg::R1);
+        self.kept(Reg::R1, KEPT);
+        self.store(Size::Word, SLOT, slot::KEPT, Reg::R1);
         self.set_state(slot::OPEN);
-        let asm = &mut *self.asm;
-        kept(asm, Reg::R1, SEQ);
+        self.kept(Reg::R1, SEQ);
         for to in [slot::FIRST, slot::RCV] {
-            asm.store(Size::Word, SLOT, to as i16, Reg::R1);
+            self.store(Size::Word, SLOT, to, Reg::R1);
         }
-        keep(asm, UP_RCV, Reg::R1);
-        kept(asm, Reg::R1, ACK);
-        keep(asm, UP_NXT, Reg::R1);
+        self.keep(UP_RCV, Reg::R1);
+        self.kept(Reg::R1, ACK);
+        self.keep(UP_NXT, Reg::R1);
         for to in [slot::NXT, slot::UNA] {
-            asm.store(Size::Word, SLOT, to as i16, Reg::R1);
+            self.store(Size::Word, SLOT, to, Reg::R1);
         }
         self.keep_what_it_says(of);
     }

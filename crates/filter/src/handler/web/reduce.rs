@@ -12,7 +12,7 @@ use super::layout::{LOGGED_MAX, REQUEST_MAX};
 use super::lines::{COUNT, LINES_MAX, LOGGED, REDUCED_MAX};
 use super::shape::*;
 use super::{Generator, WebHandler};
-use crate::ebpf::{Alu, Assembler, Condition, Label, Reg, Size};
+use crate::ebpf::{Alu, Assembler, Condition, Emit, Label, Reg, Size};
 use crate::handler::arithmetic::set_wide;
 
 /// Where in the scratch memory the request is put together, and the lines for the log are: each may be as long as what came, with a word more.
@@ -73,213 +73,209 @@ impl Generator<'_> {
     /// Of the request in the scratch memory, behind which there are zeros; keeps [`HIT`](super::shape::HIT), and how many bytes of lines
     /// there are for the log.
     pub(super) fn find_reduced(&mut self, of: &WebHandler) {
-        let [again, next, ended, none] = [(); 4].map(|()| self.asm.label());
+        let [again, next, ended, none] = [(); 4].map(|()| self.label());
         self.begin_to_reduce(none);
-        self.asm.bind(again);
+        self.bind(again);
         self.store_word(none);
         self.count_to_control();
         self.follow_name(none);
         self.go_on(next);
         self.end_line(none);
         self.begin_line((ended, none));
-        let asm = &mut *self.asm;
-        asm.bind(next);
-        kept(asm, Reg::R3, ROUND);
-        asm.alu(Alu::Add, Reg::R3, 1);
-        keep(asm, ROUND, Reg::R3);
-        asm.jump_if(Reg::R3, Condition::Less, ROUNDS, again);
-        asm.jump(none);
-        asm.bind(ended);
+        self.bind(next);
+        self.kept(Reg::R3, ROUND);
+        self.alu(Alu::Add, Reg::R3, 1);
+        self.keep(ROUND, Reg::R3);
+        self.jump_if(Reg::R3, Condition::Less, ROUNDS, again);
+        self.jump(none);
+        self.bind(ended);
         self.end_head(none);
         self.find(of, REQUEST_REDUCED);
-        self.asm.bind(none);
+        self.bind(none);
     }
 
     fn begin_to_reduce(&mut self, none: Label) {
-        let asm = &mut *self.asm;
-        kept(asm, Reg::R3, LEN);
-        asm.jump_if(Reg::R3, Condition::Equal, 0, none);
-        kept(asm, REQUEST, SCRATCH);
+        self.kept(Reg::R3, LEN);
+        self.jump_if(Reg::R3, Condition::Equal, 0, none);
+        self.kept(REQUEST, SCRATCH);
         for known in TOLD_APART.into_iter().chain(ADDRESSES) {
-            kept(asm, Reg::R3, known);
-            asm.store(Size::Double, REQUEST, ENDS, Reg::R3);
-            asm.load(Size::Double, Reg::R3, REQUEST, ENDS);
-            keep(asm, known, Reg::R3);
+            self.kept(Reg::R3, known);
+            self.store(Size::Double, REQUEST, ENDS, Reg::R3);
+            self.load(Size::Double, Reg::R3, REQUEST, ENDS);
+            self.keep(known, Reg::R3);
         }
-        asm.set(AT, 0);
-        asm.set(TO, i32::from(REDUCED));
-        set_wide(asm, ONES, 0x0101_0101_0101_0101);
+        self.set(AT, 0);
+        self.set(TO, i32::from(REDUCED));
+        set_wide(self.asm, ONES, 0x0101_0101_0101_0101);
         // The first line counts.
         for (at, value) in [(ENDS, REDUCED), (ENDS + 8, LOGGED_LINES), (STAYS, -1)] {
-            asm.store_imm(Size::Double, REQUEST, at, value.into());
+            self.store_imm(Size::Double, REQUEST, at, value.into());
         }
         for (at, value) in [(WHICH, 0), (IN_NAME, 0), (LINES_LEFT, LINES_MAX as i32)] {
-            asm.store_imm(Size::Double, REQUEST, at, value);
+            self.store_imm(Size::Double, REQUEST, at, value);
         }
-        asm.store_imm(Size::Double, Reg::R10, ROUND, 0);
+        self.store_imm(Size::Double, Reg::R10, ROUND, 0);
         // The first line is none that is empty.
-        asm.load(Size::Half, Reg::R3, REQUEST, 0);
-        asm.jump_if(Reg::R3, Condition::Equal, LINE_END, none);
+        self.load(Size::Half, Reg::R3, REQUEST, 0);
+        self.jump_if(Reg::R3, Condition::Equal, LINE_END, none);
     }
 
     /// The next word, to where its line goes. To `none` behind the request, where no place is: that is for the verifier.
     fn store_word(&mut self, none: Label) {
-        let (asm, place) = (&mut *self.asm, Reg::R3);
-        asm.jump_if(AT, Condition::Greater, REQUEST_MAX as i32, none);
-        asm.clamp(AT, place, REQUEST_MAX as u32 + 1);
-        asm.alu(Alu::And, TO, i32::from(PLACE_MASK));
-        place_at(asm, place, AT);
-        asm.load(Size::Double, WORD, place, 0);
-        place_at(asm, place, TO);
-        asm.store(Size::Double, place, -REQUEST_AT, WORD);
+        let place = Reg::R3;
+        self.jump_if(AT, Condition::Greater, REQUEST_MAX as i32, none);
+        self.clamp(AT, place, REQUEST_MAX as u32 + 1);
+        self.alu(Alu::And, TO, i32::from(PLACE_MASK));
+        place_at(self.asm, place, AT);
+        self.load(Size::Double, WORD, place, 0);
+        place_at(self.asm, place, TO);
+        self.store(Size::Double, place, -REQUEST_AT, WORD);
     }
 
     /// How many bytes of the word stand before the first control byte.
     fn count_to_control(&mut self) {
-        let (asm, below, is, spare) = (&mut *self.asm, Reg::R4, Reg::R3, COUNT_OF_BYTES);
+        let (below, is, spare) = (Reg::R4, Reg::R3, COUNT_OF_BYTES);
         // Less than a space, and none of the upper half.
-        each(asm, is, 0x20);
-        asm.set(below, WORD);
-        asm.alu(Alu::Sub, below, is);
-        asm.set(is, WORD);
-        asm.alu(Alu::Xor, is, -1);
-        asm.alu(Alu::And, below, is);
+        each(self.asm, is, 0x20);
+        self.set(below, WORD);
+        self.alu(Alu::Sub, below, is);
+        self.set(is, WORD);
+        self.alu(Alu::Xor, is, -1);
+        self.alu(Alu::And, below, is);
         // Or a delete.
-        each(asm, is, 0x7f);
-        asm.alu(Alu::Xor, is, WORD);
-        asm.set(spare, is);
-        asm.alu(Alu::Sub, spare, ONES);
-        asm.alu(Alu::Xor, is, -1);
-        asm.alu(Alu::And, spare, is);
-        asm.alu(Alu::Or, below, spare);
-        first_byte(asm, below, COUNT_OF_BYTES, is);
+        each(self.asm, is, 0x7f);
+        self.alu(Alu::Xor, is, WORD);
+        self.set(spare, is);
+        self.alu(Alu::Sub, spare, ONES);
+        self.alu(Alu::Xor, is, -1);
+        self.alu(Alu::And, spare, is);
+        self.alu(Alu::Or, below, spare);
+        first_byte(self.asm, below, COUNT_OF_BYTES, is);
     }
 
     /// To `none` where the line's name, if it is looked at, has another byte than it may. Loses the word.
     fn follow_name(&mut self, none: Label) {
-        let [goes_on, done] = [(); 2].map(|()| self.asm.label());
+        let [goes_on, done] = [(); 2].map(|()| self.label());
         let (lower, outside, spare) = (Reg::R3, Reg::R4, COUNT_OF_BYTES);
-        let asm = &mut *self.asm;
-        asm.load(Size::Double, Reg::R3, REQUEST, IN_NAME);
-        asm.jump_if(Reg::R3, Condition::Equal, 0, done);
-        keep(asm, SPARE, COUNT_OF_BYTES);
-        each(asm, lower, 0x20);
-        asm.alu(Alu::Or, lower, WORD);
-        each(asm, spare, 0x7f);
-        asm.alu(Alu::And, lower, spare);
+        self.load(Size::Double, Reg::R3, REQUEST, IN_NAME);
+        self.jump_if(Reg::R3, Condition::Equal, 0, done);
+        self.keep(SPARE, COUNT_OF_BYTES);
+        each(self.asm, lower, 0x20);
+        self.alu(Alu::Or, lower, WORD);
+        each(self.asm, spare, 0x7f);
+        self.alu(Alu::And, lower, spare);
         // The upper bit of each is turned by what is not less: two times behind a range, once in it.
-        asm.set(outside, -1);
+        self.set(outside, -1);
         for least in [b'-', b'-' + 1, b'0', b'9' + 1, b'a', b'z' + 1] {
-            each(asm, spare, 0x80 - i32::from(least));
-            asm.alu(Alu::Add, spare, lower);
-            asm.alu(Alu::Xor, outside, spare);
+            each(self.asm, spare, 0x80 - i32::from(least));
+            self.alu(Alu::Add, spare, lower);
+            self.alu(Alu::Xor, outside, spare);
         }
-        asm.alu(Alu::Or, outside, WORD);
+        self.alu(Alu::Or, outside, WORD);
         let place = lower;
-        first_byte(asm, outside, place, spare);
-        asm.jump_if(place, Condition::Equal, 8, goes_on);
-        asm.alu(Alu::Add, place, AT);
-        asm.alu(Alu::Add, place, REQUEST);
-        asm.load(Size::Byte, Reg::R4, place, 0);
-        asm.jump_if(Reg::R4, Condition::NotEqual, i32::from(b':'), none);
-        asm.store_imm(Size::Double, REQUEST, IN_NAME, 0);
-        asm.bind(goes_on);
-        kept(asm, COUNT_OF_BYTES, SPARE);
-        asm.bind(done);
+        first_byte(self.asm, outside, place, spare);
+        self.jump_if(place, Condition::Equal, 8, goes_on);
+        self.alu(Alu::Add, place, AT);
+        self.alu(Alu::Add, place, REQUEST);
+        self.load(Size::Byte, Reg::R4, place, 0);
+        self.jump_if(Reg::R4, Condition::NotEqual, i32::from(b':'), none);
+        self.store_imm(Size::Double, REQUEST, IN_NAME, 0);
+        self.bind(goes_on);
+        self.kept(COUNT_OF_BYTES, SPARE);
+        self.bind(done);
     }
 
     /// Behind what was counted; to `next` where the line goes on in another word.
     fn go_on(&mut self, next: Label) {
-        let (asm, stays) = (&mut *self.asm, Reg::R3);
-        asm.alu(Alu::Add, AT, COUNT_OF_BYTES);
-        asm.load(Size::Double, stays, REQUEST, STAYS);
-        asm.alu(Alu::And, stays, COUNT_OF_BYTES);
-        asm.alu(Alu::Add, TO, stays);
-        asm.jump_if(COUNT_OF_BYTES, Condition::Equal, 8, next);
+        let stays = Reg::R3;
+        self.alu(Alu::Add, AT, COUNT_OF_BYTES);
+        self.load(Size::Double, stays, REQUEST, STAYS);
+        self.alu(Alu::And, stays, COUNT_OF_BYTES);
+        self.alu(Alu::Add, TO, stays);
+        self.jump_if(COUNT_OF_BYTES, Condition::Equal, 8, next);
     }
 
     /// The line ends here, or to `none`.
     fn end_line(&mut self, none: Label) {
-        let (asm, place, wrong, spare) = (&mut *self.asm, Reg::R3, Reg::R4, Reg::R5);
+        let (place, wrong, spare) = (Reg::R3, Reg::R4, Reg::R5);
         // All in one comparison: each costs the verifier a way in each round.
-        place_at(asm, place, AT);
-        asm.load(Size::Half, wrong, place, 0);
-        asm.alu(Alu::Xor, wrong, LINE_END);
-        asm.load(Size::Double, spare, REQUEST, IN_NAME);
-        asm.alu(Alu::Or, wrong, spare);
-        asm.load(Size::Double, spare, REQUEST, LINES_LEFT);
-        asm.alu(Alu::Sub, spare, 1);
-        asm.store(Size::Double, REQUEST, LINES_LEFT, spare);
-        asm.alu(Alu::ShiftRight, spare, 63);
-        asm.alu(Alu::Or, wrong, spare);
-        asm.jump_if(wrong, Condition::NotEqual, 0, none);
-        place_at(asm, place, TO);
-        asm.store_imm(Size::Half, place, -REQUEST_AT, LINE_END);
-        asm.load(Size::Double, spare, REQUEST, STAYS);
-        asm.alu(Alu::And, spare, 2);
-        asm.alu(Alu::Add, TO, spare);
-        asm.alu(Alu::Add, AT, 2);
-        end_of_line(asm, place);
-        asm.store(Size::Double, place, ENDS, TO);
+        place_at(self.asm, place, AT);
+        self.load(Size::Half, wrong, place, 0);
+        self.alu(Alu::Xor, wrong, LINE_END);
+        self.load(Size::Double, spare, REQUEST, IN_NAME);
+        self.alu(Alu::Or, wrong, spare);
+        self.load(Size::Double, spare, REQUEST, LINES_LEFT);
+        self.alu(Alu::Sub, spare, 1);
+        self.store(Size::Double, REQUEST, LINES_LEFT, spare);
+        self.alu(Alu::ShiftRight, spare, 63);
+        self.alu(Alu::Or, wrong, spare);
+        self.jump_if(wrong, Condition::NotEqual, 0, none);
+        place_at(self.asm, place, TO);
+        self.store_imm(Size::Half, place, -REQUEST_AT, LINE_END);
+        self.load(Size::Double, spare, REQUEST, STAYS);
+        self.alu(Alu::And, spare, 2);
+        self.alu(Alu::Add, TO, spare);
+        self.alu(Alu::Add, AT, 2);
+        end_of_line(self.asm, place);
+        self.store(Size::Double, place, ENDS, TO);
     }
 
     /// What the line is for that begins here; to `ended` where that is the empty one, to `none` where it has no name.
     fn begin_line(&mut self, (ended, none): (Label, Label)) {
-        let [counts, logged, begun] = [(); 3].map(|()| self.asm.label());
+        let [counts, logged, begun] = [(); 3].map(|()| self.label());
         let (first, second, spare) = (WORD, Reg::R4, Reg::R5);
-        let asm = &mut *self.asm;
-        place_at(asm, Reg::R3, AT);
-        asm.load(Size::Double, first, Reg::R3, 0);
-        asm.load(Size::Double, second, Reg::R3, 8);
-        asm.set(spare, first);
-        asm.alu(Alu::And, spare, 0xffff);
-        asm.jump_if(spare, Condition::Equal, LINE_END, ended);
-        each(asm, spare, 0x20);
-        asm.alu(Alu::Or, first, spare);
-        asm.alu(Alu::Or, second, spare);
+        place_at(self.asm, Reg::R3, AT);
+        self.load(Size::Double, first, Reg::R3, 0);
+        self.load(Size::Double, second, Reg::R3, 8);
+        self.set(spare, first);
+        self.alu(Alu::And, spare, 0xffff);
+        self.jump_if(spare, Condition::Equal, LINE_END, ended);
+        each(self.asm, spare, 0x20);
+        self.alu(Alu::Or, first, spare);
+        self.alu(Alu::Or, second, spare);
         for prefix in LOGGED {
-            expect_other(asm, prefix, logged);
+            expect_other(self.asm, prefix, logged);
         }
         let (short, long): (Vec<&[u8]>, Vec<&[u8]>) = COUNT.iter().partition(|it| it.len() <= 4);
         for prefix in long {
-            expect_other(asm, prefix, counts);
+            expect_other(self.asm, prefix, counts);
         }
-        expect_none_of(asm, &short, counts);
-        expect_none_of(asm, &[b":"], none);
+        expect_none_of(self.asm, &short, counts);
+        expect_none_of(self.asm, &[b":"], none);
         for (kind, (stays, in_name, which)) in [
             (None, (0, 1, 0)),
             (Some(counts), (-1, 0, 0)),
             (Some(logged), (-1, 0, 8)),
         ] {
-            kind.into_iter().for_each(|kind| asm.bind(kind));
+            kind.into_iter().for_each(|kind| self.bind(kind));
             for (at, value) in [(STAYS, stays), (IN_NAME, in_name), (WHICH, which)] {
-                asm.store_imm(Size::Double, REQUEST, at, value);
+                self.store_imm(Size::Double, REQUEST, at, value);
             }
-            asm.jump(begun);
+            self.jump(begun);
         }
-        asm.bind(begun);
-        end_of_line(asm, Reg::R3);
-        asm.load(Size::Double, TO, Reg::R3, ENDS);
+        self.bind(begun);
+        end_of_line(self.asm, Reg::R3);
+        self.load(Size::Double, TO, Reg::R3, ENDS);
     }
 
     /// All lines have been read, and the empty one stands where the request ends, or to `none`. Keeps how long the parts are.
     fn end_head(&mut self, none: Label) {
-        let (asm, place, len) = (&mut *self.asm, Reg::R3, Reg::R4);
-        asm.alu(Alu::Add, AT, 2);
-        kept(asm, len, LEN);
-        asm.jump_if(AT, Condition::NotEqual, len, none);
-        asm.load(Size::Double, TO, REQUEST, ENDS);
-        asm.alu(Alu::And, TO, i32::from(PLACE_MASK));
-        place_at(asm, place, TO);
-        asm.store_imm(Size::Half, place, -REQUEST_AT, LINE_END);
-        asm.store_imm(Size::Double, place, 2 - REQUEST_AT, 0);
-        asm.alu(Alu::Sub, TO, i32::from(REDUCED) - 2);
-        asm.jump_if(TO, Condition::Greater, REDUCED_MAX as i32, none);
-        keep(asm, REDUCED_LEN, TO);
-        asm.load(Size::Double, len, REQUEST, ENDS + 8);
-        asm.alu(Alu::Sub, len, i32::from(LOGGED_LINES));
-        asm.jump_if(len, Condition::Greater, LOGGED_MAX as i32, none);
-        keep(asm, LOGGED_BYTES, len);
+        let (place, len) = (Reg::R3, Reg::R4);
+        self.alu(Alu::Add, AT, 2);
+        self.kept(len, LEN);
+        self.jump_if(AT, Condition::NotEqual, len, none);
+        self.load(Size::Double, TO, REQUEST, ENDS);
+        self.alu(Alu::And, TO, i32::from(PLACE_MASK));
+        place_at(self.asm, place, TO);
+        self.store_imm(Size::Half, place, -REQUEST_AT, LINE_END);
+        self.store_imm(Size::Double, place, 2 - REQUEST_AT, 0);
+        self.alu(Alu::Sub, TO, i32::from(REDUCED) - 2);
+        self.jump_if(TO, Condition::Greater, REDUCED_MAX as i32, none);
+        self.keep(REDUCED_LEN, TO);
+        self.load(Size::Double, len, REQUEST, ENDS + 8);
+        self.alu(Alu::Sub, len, i32::from(LOGGED_LINES));
+        self.jump_if(len, Condition::Greater, LOGGED_MAX as i32, none);
+        self.keep(LOGGED_BYTES, len);
     }
 }
 

@@ -5,7 +5,7 @@
 use super::layout::{PEER_COUNT, PEERS, ROOM, peer, slot};
 use super::shape::*;
 use super::{Generator, WebHandler, mix};
-use crate::ebpf::{Alu, Assembler, Condition, Fetch, Insn, Label, Reg, Size};
+use crate::ebpf::{Alu, Assembler, Condition, Emit, Fetch, Insn, Label, Reg, Size};
 use crate::handler::arithmetic::set_wide;
 
 /// A peer's word, and the peer's tag there, once they are found.
@@ -15,102 +15,96 @@ const TAG: Reg = Reg::R1;
 impl Generator<'_> {
     /// Takes the room of a connection. To `up` where there is none.
     pub(super) fn take_room(&mut self, of: &WebHandler, up: Label) {
-        let [full, has_room] = [(); 2].map(|()| self.asm.label());
+        let [full, has_room] = [(); 2].map(|()| self.label());
         self.add_room(of, -1);
         let before = Reg::R1;
-        self.asm
-            .jump_if(before, Condition::SignedLessOrEqual, 0, full);
+        self.jump_if(before, Condition::SignedLessOrEqual, 0, full);
         if let Some(most) = of.peer_connections {
             self.take_room_of_peer(of, most, full);
         }
-        self.asm.jump(has_room);
-        self.asm.bind(full);
+        self.jump(has_room);
+        self.bind(full);
         self.add_room(of, 1);
-        self.asm.jump(up);
-        self.asm.bind(has_room);
+        self.jump(up);
+        self.bind(has_room);
     }
 
     /// The connection of the slot, if one stands, is over.
     pub(super) fn end(&mut self, of: &WebHandler, state: i32) {
-        let over = self.asm.label();
-        let asm = &mut *self.asm;
-        asm.load(Size::Double, Reg::R1, SLOT, slot::STATE as i16);
-        asm.alu(Alu::Sub, Reg::R1, slot::OPEN);
+        let over = self.label();
+        self.load(Size::Double, Reg::R1, SLOT, slot::STATE);
+        self.alu(Alu::Sub, Reg::R1, slot::OPEN);
         let last = slot::LAST_ACK - slot::OPEN;
-        asm.jump_if(Reg::R1, Condition::Greater, last, over);
+        self.jump_if(Reg::R1, Condition::Greater, last, over);
         self.add_room(of, 1);
         if of.peer_connections.is_some() {
             let halves = [slot::ENDS + 16, slot::ENDS + 24];
             self.find_peer(of, |asm, to, half| {
-                asm.load(Size::Double, to, SLOT, halves[half] as i16);
+                asm.load(Size::Double, to, SLOT, halves[half]);
             });
-            let asm = &mut *self.asm;
-            asm.set(Reg::R1, -1);
-            asm.push(Insn::fetch(Fetch::Add, WORD, 0, Reg::R1));
+            self.set(Reg::R1, -1);
+            self.push(Insn::fetch(Fetch::Add, WORD, 0, Reg::R1));
         }
-        self.asm.bind(over);
+        self.bind(over);
         self.set_state(state);
     }
 
     /// Adds to the room of all. r1 is how much there was.
     fn add_room(&mut self, of: &WebHandler, by: i32) {
-        let asm = &mut *self.asm;
-        asm.load_map_value(Reg::R2, of.memory_fd, ROOM as u32);
-        asm.set(Reg::R1, by);
-        asm.push(Insn::fetch(Fetch::Add, Reg::R2, 0, Reg::R1));
+        self.load_map_value(Reg::R2, of.memory_fd, ROOM as u32);
+        self.set(Reg::R1, by);
+        self.push(Insn::fetch(Fetch::Add, Reg::R2, 0, Reg::R1));
     }
 
     /// Counts a connection of the peer. To `full` where it has as many as it may, where others have its word, and where that changes
     /// meanwhile: the server decides then.
     fn take_room_of_peer(&mut self, of: &WebHandler, most: u32, full: Label) {
-        let [none, swap] = [(); 2].map(|()| self.asm.label());
+        let [none, swap] = [(); 2].map(|()| self.label());
         let (before, now, spare) = (Reg::R0, Reg::R3, Reg::R5);
-        self.find_peer(of, |asm, to, half| kept(asm, to, ADDRESSES[2 + half]));
-        let asm = &mut *self.asm;
-        asm.load(Size::Double, before, WORD, 0);
-        asm.set(spare, before);
-        asm.alu(Alu::ShiftRight, spare, peer::BESIDE_SHIFT as i32);
-        asm.alu(Alu::And, spare, peer::MOST as i32);
-        asm.jump_if(spare, Condition::NotEqual, 0, full);
-        asm.set(now, before);
-        asm.alu(Alu::And, now, peer::MOST as i32);
-        asm.jump_if(now, Condition::Equal, 0, none);
+        self.find_peer(of, |asm, to, half| asm.kept(to, ADDRESSES[2 + half]));
+        self.load(Size::Double, before, WORD, 0);
+        self.set(spare, before);
+        self.alu(Alu::ShiftRight, spare, peer::BESIDE_SHIFT as i32);
+        self.alu(Alu::And, spare, peer::MOST as i32);
+        self.jump_if(spare, Condition::NotEqual, 0, full);
+        self.set(now, before);
+        self.alu(Alu::And, now, peer::MOST as i32);
+        self.jump_if(now, Condition::Equal, 0, none);
         let most = u64::from(most).min(peer::MOST);
-        asm.jump_if(now, Condition::GreaterOrEqual, most as i32, full);
-        asm.set(now, before);
-        asm.alu(Alu::ShiftRight, now, peer::TAG_SHIFT as i32);
-        asm.jump_if(now, Condition::NotEqual, TAG, full);
-        asm.set(now, before);
-        asm.jump(swap);
-        asm.bind(none);
-        asm.set(now, TAG);
-        asm.alu(Alu::ShiftLeft, now, peer::TAG_SHIFT as i32);
-        asm.bind(swap);
-        asm.alu(Alu::Add, now, 1);
-        asm.set(spare, before);
-        asm.push(Insn::compare_exchange(WORD, 0, now));
-        asm.jump_if(Reg::R0, Condition::NotEqual, spare, full);
+        self.jump_if(now, Condition::GreaterOrEqual, most as i32, full);
+        self.set(now, before);
+        self.alu(Alu::ShiftRight, now, peer::TAG_SHIFT as i32);
+        self.jump_if(now, Condition::NotEqual, TAG, full);
+        self.set(now, before);
+        self.jump(swap);
+        self.bind(none);
+        self.set(now, TAG);
+        self.alu(Alu::ShiftLeft, now, peer::TAG_SHIFT as i32);
+        self.bind(swap);
+        self.alu(Alu::Add, now, 1);
+        self.set(spare, before);
+        self.push(Insn::compare_exchange(WORD, 0, now));
+        self.jump_if(Reg::R0, Condition::NotEqual, spare, full);
     }
 
     /// Of the peer whose address `load` has in halves: [`WORD`] and [`TAG`]. Loses r2, r3 and r5.
     fn find_peer(&mut self, of: &WebHandler, load: impl Fn(&mut Assembler, Reg, usize)) {
         let (hash, factor, half, place) = (TAG, Reg::R2, Reg::R3, Reg::R5);
-        let network = self.asm.label();
-        let asm = &mut *self.asm;
-        load(asm, half, 0);
-        asm.jump_if(half, Condition::NotEqual, 0, network);
-        load(asm, half, 1);
-        asm.bind(network);
-        set_wide(asm, hash, of.key);
-        set_wide(asm, factor, of.key | 1);
-        mix(asm, hash, factor, half);
-        asm.set(place, hash);
+        let network = self.label();
+        load(self.asm, half, 0);
+        self.jump_if(half, Condition::NotEqual, 0, network);
+        load(self.asm, half, 1);
+        self.bind(network);
+        set_wide(self.asm, hash, of.key);
+        set_wide(self.asm, factor, of.key | 1);
+        mix(self.asm, hash, factor, half);
+        self.set(place, hash);
         let bits = PEER_COUNT.ilog2() as i32;
-        asm.alu(Alu::ShiftRight, place, 64 - bits);
-        asm.alu(Alu::ShiftLeft, place, 3);
-        asm.load_map_value(WORD, of.memory_fd, PEERS as u32);
-        asm.alu(Alu::Add, WORD, place);
-        asm.alu(Alu::ShiftLeft, TAG, bits);
-        asm.alu(Alu::ShiftRight, TAG, peer::TAG_SHIFT as i32);
+        self.alu(Alu::ShiftRight, place, 64 - bits);
+        self.alu(Alu::ShiftLeft, place, 3);
+        self.load_map_value(WORD, of.memory_fd, PEERS as u32);
+        self.alu(Alu::Add, WORD, place);
+        self.alu(Alu::ShiftLeft, TAG, bits);
+        self.alu(Alu::ShiftRight, TAG, peer::TAG_SHIFT as i32);
     }
 }

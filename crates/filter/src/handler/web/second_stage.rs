@@ -19,7 +19,7 @@
 use super::layout::{ENTRIES, Entries, copy};
 use super::shape::*;
 use super::{Generator, WebHandler};
-use crate::ebpf::{Alu, Assembler, Condition, Helper, Label, Reg, Size};
+use crate::ebpf::{Alu, Assembler, Condition, Emit, Helper, Label, Reg, Size};
 use crate::handler::arithmetic::{fold, set_wide};
 use crate::handler::behind::Behind;
 use crate::program::classifier::{self, field};
@@ -56,49 +56,46 @@ pub struct SecondStage {
 impl Generator<'_> {
     /// Has room before the packet for what the second stage is told; to `other` where there is none.
     pub(super) fn announce(&mut self, other: Label) {
-        let asm = &mut *self.asm;
-        asm.set(Reg::R1, CONTEXT);
-        asm.set(Reg::R2, -ANNOUNCED_LEN);
-        asm.call(Helper::XdpAdjustMeta);
-        asm.jump_if(Reg::R0, Condition::NotEqual, 0, other);
-        asm.store_imm(Size::Double, Reg::R10, IS_SHORT, 1);
+        self.set(Reg::R1, CONTEXT);
+        self.set(Reg::R2, -ANNOUNCED_LEN);
+        self.call(Helper::XdpAdjustMeta);
+        self.jump_if(Reg::R0, Condition::NotEqual, 0, other);
+        self.store_imm(Size::Double, Reg::R10, IS_SHORT, 1);
     }
 
     /// The headers are written. Passes the packet where the second stage is to make it longer.
     pub(super) fn pass_to(&mut self, of: &WebHandler, second_stage: &SecondStage) {
-        let fits = self.asm.label();
+        let fits = self.label();
         let (meta, value, spare) = (Reg::R9, Reg::R1, Reg::R2);
-        kept(self.asm, value, IS_SHORT);
-        self.asm.jump_if(value, Condition::Equal, 0, fits);
-        let asm = &mut *self.asm;
+        self.kept(value, IS_SHORT);
+        self.jump_if(value, Condition::Equal, 0, fits);
         // struct xdp_md: data, data_meta.
-        asm.load(Size::Word, meta, CONTEXT, 8);
-        asm.load(Size::Word, FRAME, CONTEXT, 0);
-        asm.set(value, meta);
-        asm.alu(Alu::Add, value, ANNOUNCED_LEN);
-        asm.jump_if(value, Condition::Greater, FRAME, self.labels.drop);
-        set_wide(asm, value, second_stage.mark);
-        asm.store(Size::Double, meta, MARK, value);
+        self.load(Size::Word, meta, CONTEXT, 8);
+        self.load(Size::Word, FRAME, CONTEXT, 0);
+        self.set(value, meta);
+        self.alu(Alu::Add, value, ANNOUNCED_LEN);
+        self.jump_if(value, Condition::Greater, FRAME, self.labels.drop);
+        set_wide(self.asm, value, second_stage.mark);
+        self.store(Size::Double, meta, MARK, value);
         self.copy_place(of, value, spare);
-        let asm = &mut *self.asm;
-        asm.alu(Alu::Add, value, copy::BYTES as i32);
-        asm.store(Size::Word, meta, PLACE, value);
-        kept(asm, value, OUT_LEN);
-        asm.store(Size::Word, meta, BYTES, value);
+        self.alu(Alu::Add, value, copy::BYTES as i32);
+        self.store(Size::Word, meta, PLACE, value);
+        self.kept(value, OUT_LEN);
+        self.store(Size::Word, meta, BYTES, value);
         for (from, to) in [(HEADERS, BEGIN), (CHECKSUM_AT, FIELD)] {
-            kept(asm, value, from);
-            asm.store(Size::Half, meta, to, value);
+            self.kept(value, from);
+            self.store(Size::Half, meta, to, value);
         }
         for (from, to) in [(SEGMENT_SUM, SUM), (PSEUDO_SUM, PSEUDO)] {
-            kept(asm, value, from);
-            fold(asm, value, spare);
-            asm.to_big_endian(value, 16);
-            asm.store(Size::Half, meta, to, value);
+            self.kept(value, from);
+            fold(self.asm, value, spare);
+            self.to_big_endian(value, 16);
+            self.store(Size::Half, meta, to, value);
         }
-        self.behind.count(asm, COUNTER, Counter::Answered);
-        super::leave::unlock(asm);
-        self.behind.announce(asm, CONTEXT);
-        asm.bind(fits);
+        self.behind.count(self.asm, COUNTER, Counter::Answered);
+        super::leave::unlock(self.asm);
+        self.behind.announce(self.asm, CONTEXT);
+        self.bind(fits);
     }
 }
 
@@ -143,7 +140,7 @@ impl SecondStage {
         asm.load(Size::Half, FROM, meta, BEGIN);
         for (from, to) in [(SUM, KEPT_SUM), (PSEUDO, KEPT_PSEUDO), (FIELD, KEPT_FIELD)] {
             asm.load(Size::Half, spare, meta, from);
-            keep(asm, to, spare);
+            asm.keep(to, spare);
         }
     }
 }
@@ -186,15 +183,15 @@ fn lengthen(asm: &mut Assembler, entries: Entries, memory_fd: i32, drop: Label) 
 /// Where a device is to complete the sum, the field has that of the pseudo header, else the complement of all; only the kernel knows which.
 fn complete_sum(asm: &mut Assembler, drop: Label) {
     for is_pseudo in [IS_PSEUDO, 0] {
-        kept(asm, Reg::R4, KEPT_PSEUDO);
+        asm.kept(Reg::R4, KEPT_PSEUDO);
         if is_pseudo == 0 {
             // What there is besides.
             asm.alu(Alu::Xor, Reg::R4, 0xffff);
-            kept(asm, Reg::R1, KEPT_SUM);
+            asm.kept(Reg::R1, KEPT_SUM);
             asm.alu(Alu::Add, Reg::R4, Reg::R1);
         }
         asm.set(Reg::R1, CONTEXT);
-        kept(asm, Reg::R2, KEPT_FIELD);
+        asm.kept(Reg::R2, KEPT_FIELD);
         asm.set(Reg::R3, 0);
         asm.set(Reg::R5, is_pseudo);
         asm.call(Helper::L4CsumReplace);

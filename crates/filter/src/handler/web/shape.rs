@@ -1,9 +1,9 @@
 //! Where the program keeps what it knows of a segment: behind what the answer to a SYN keeps there.
 
-use crate::ebpf::{Alu, Assembler, Reg, Size};
+use crate::ebpf::{Alu, Assembler, Emit, Reg, Size};
 
 pub(super) use crate::handler::syn::shape::{
-    CONTEXT, COUNTER, EPOCH, FRAME, LOCAL, MILLIS, PACKET, PORTS, REMOTE, SAID, keep, kept,
+    CONTEXT, COUNTER, EPOCH, FRAME, LOCAL, MILLIS, PACKET, PORTS, REMOTE, SAID,
 };
 
 /// Both addresses on the stack, ours first: each the words of its upper half, and of its lower.
@@ -85,10 +85,10 @@ pub(super) const TOO_LONG: i32 = 1 << 20;
 /// The addresses of the connection, and behind them its ports, into a slot or what is handed up. Loses r1.
 pub(super) fn keep_ends(asm: &mut Assembler, to: Reg, at: u64) {
     for (from, at) in ADDRESSES.into_iter().zip((at..).step_by(8)) {
-        kept(asm, Reg::R1, from);
-        asm.store(Size::Double, to, at as i16, Reg::R1);
+        asm.kept(Reg::R1, from);
+        asm.store(Size::Double, to, at, Reg::R1);
     }
-    kept(asm, Reg::R1, PORTS);
+    asm.kept(Reg::R1, PORTS);
     asm.alu(Alu::ShiftRight, Reg::R1, 32);
-    asm.store(Size::Word, to, at as i16 + 32, Reg::R1);
+    asm.store(Size::Word, to, at + 32, Reg::R1);
 }

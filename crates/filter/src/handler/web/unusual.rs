@@ -7,7 +7,7 @@
 use super::layout::slot;
 use super::shape::*;
 use super::{Generator, WebHandler};
-use crate::ebpf::{Alu, Assembler, Condition, Label, Reg, Size, half};
+use crate::ebpf::{Alu, Assembler, Condition, Emit, Label, Reg, Size, half};
 use crate::handler::arithmetic::get;
 use crate::handler::forward::Shape as Headers;
 use crate::packet::{
@@ -31,63 +31,61 @@ impl Generator<'_> {
     /// To what becomes of it with a segment of a connection to the port; all else passes.
     pub(super) fn arrive_unusual(&mut self, of: &WebHandler, headers: Headers) {
         let pass = self.labels.pass;
-        let asm = &mut *self.asm;
         match headers.ipv6 {
-            true => walk_ipv6(asm, pass),
-            false => walk_ipv4(asm, pass),
+            true => walk_ipv6(self.asm, pass),
+            false => walk_ipv4(self.asm, pass),
         }
-        asm.alu(Alu::Add, UPPER, FRAME);
+        self.alu(Alu::Add, UPPER, FRAME);
         let segment = Bytes {
             start: UPPER,
             ..PACKET
         };
-        segment.expect(asm, tcp::LEN, Reg::R1, pass);
-        of.syn.expect_addresses(asm, headers, pass);
-        asm.load(Size::Half, Reg::R1, UPPER, 0);
-        asm.jump_if(Reg::R1, Condition::Equal, 0, pass);
-        asm.load(Size::Half, Reg::R1, UPPER, 2);
-        asm.jump_if(Reg::R1, Condition::NotEqual, half(of.syn.recipe.port), pass);
-        asm.load(Size::Byte, Reg::R1, UPPER, 13);
-        asm.alu(Alu::And, Reg::R1, SYN | ACK_FLAG);
-        asm.jump_if(Reg::R1, Condition::NotEqual, ACK_FLAG, pass);
-        get(asm, Reg::R1, UPPER, 8);
-        keep(asm, ACK, Reg::R1);
+        segment.expect(self.asm, tcp::LEN, Reg::R1, pass);
+        of.syn.expect_addresses(self.asm, headers, pass);
+        self.load(Size::Half, Reg::R1, UPPER, 0);
+        self.jump_if(Reg::R1, Condition::Equal, 0, pass);
+        self.load(Size::Half, Reg::R1, UPPER, 2);
+        self.jump_if(Reg::R1, Condition::NotEqual, half(of.syn.recipe.port), pass);
+        self.load(Size::Byte, Reg::R1, UPPER, 13);
+        self.alu(Alu::And, Reg::R1, SYN | ACK_FLAG);
+        self.jump_if(Reg::R1, Condition::NotEqual, ACK_FLAG, pass);
+        get(self.asm, Reg::R1, UPPER, 8);
+        self.keep(ACK, Reg::R1);
         for at in [UP_SENT, UP_BEGUN] {
-            asm.store_imm(Size::Double, Reg::R10, at, 0);
+            self.store_imm(Size::Double, Reg::R10, at, 0);
         }
         self.note_core(of);
         of.syn.look(self.asm, headers, (UPPER, 0));
-        self.asm.jump(self.labels.unusual);
+        self.jump(self.labels.unusual);
     }
 
     /// What becomes of it.
     pub(super) fn unusual(&mut self, of: &WebHandler) {
         let (acked, out, state) = (Reg::R2, Reg::R3, Reg::R4);
-        let (hand_up, stands) = (self.labels.hand_up, self.asm.label());
+        let (hand_up, stands) = (self.labels.hand_up, self.label());
         let pass = self.labels.pass_locked;
-        self.asm.bind(self.labels.unusual);
+        self.bind(self.labels.unusual);
         self.lock(of);
         self.expect_known(pass);
-        let asm = &mut *self.asm;
-        asm.load(Size::Double, state, SLOT, slot::STATE as i16);
-        asm.jump_if(state, Condition::Equal, slot::DONE, pass);
-        asm.load(Size::Word, UNA, SLOT, slot::UNA as i16);
-        asm.load(Size::Word, NXT, SLOT, slot::NXT as i16);
-        kept(asm, acked, ACK);
-        asm.alu32(Alu::Sub, acked, UNA);
-        asm.set(out, NXT);
-        asm.alu32(Alu::Sub, out, UNA);
-        asm.jump_if(acked, Condition::Greater, out, pass);
+        self.load(Size::Double, state, SLOT, slot::STATE);
+        self.jump_if(state, Condition::Equal, slot::DONE, pass);
+        self.load(Size::Word, UNA, SLOT, slot::UNA);
+        self.load(Size::Word, NXT, SLOT, slot::NXT);
+        self.kept(acked, ACK);
+        self.alu32(Alu::Sub, acked, UNA);
+        self.set(out, NXT);
+        self.alu32(Alu::Sub, out, UNA);
+        self.jump_if(acked, Condition::Greater, out, pass);
         // Its FIN, which may have come for the last time, is in the slot alone: the server, which looks for what is not acknowledged, says it
         // to the stack.
-        asm.jump_if(state, Condition::Equal, slot::LAST_ACK, self.labels.drop);
-        asm.jump_if(out, Condition::NotEqual, 0, stands);
+        self.jump_if(state, Condition::Equal, slot::LAST_ACK, self.labels.drop);
+        self.jump_if(out, Condition::NotEqual, 0, stands);
         // Nobody reads what comes behind our FIN.
-        asm.jump_if(state, Condition::NotEqual, slot::OPEN, pass);
-        asm.bind(stands);
-        asm.load(Size::Word, Reg::R2, SLOT, slot::RCV as i16);
-        keep(asm, UP_RCV, Reg::R2);
-        keep(asm, UP_NXT, NXT);
+        self.jump_if(state, Condition::NotEqual, slot::OPEN, pass);
+        self.bind(stands);
+        self.load(Size::Word, Reg::R2, SLOT, slot::RCV);
+        self.keep(UP_RCV, Reg::R2);
+        self.keep(UP_NXT, NXT);
         self.hand_up_unread(hand_up);
     }
 }
@@ -123,6 +121,12 @@ struct Walker<'a> {
     asm: &'a mut Assembler,
 }
 
+impl Emit for Walker<'_> {
+    fn asm(&mut self) -> &mut Assembler {
+        self.asm
+    }
+}
+
 impl WalksHeaders for Walker<'_> {
     const WALK: Walk = Walk {
         next: KIND,
@@ -130,13 +134,9 @@ impl WalksHeaders for Walker<'_> {
         spare: Reg::R2,
     };
 
-    fn asm(&mut self) -> &mut Assembler {
-        self.asm
-    }
-
     fn open_header(&mut self, malformed: Label) {
-        self.asm.set(HEADER_AT, FRAME);
-        self.asm.alu(Alu::Add, HEADER_AT, UPPER);
+        self.set(HEADER_AT, FRAME);
+        self.alu(Alu::Add, HEADER_AT, UPPER);
         let header = Bytes {
             start: HEADER_AT,
             ..PACKET
@@ -145,26 +145,25 @@ impl WalksHeaders for Walker<'_> {
     }
 
     fn read_header(&mut self, size: Size, dst: Reg, at: i16) {
-        self.asm.load(size, dst, HEADER_AT, at);
+        self.load(size, dst, HEADER_AT, at);
     }
 
     fn fragment_header(&mut self, later: Label) {
         self.read_header(Size::Half, Reg::R1, 2);
         let any = half(LATER_FRAGMENT | MORE_FRAGMENTS);
-        self.asm.jump_if32(Reg::R1, Condition::Set, any, later);
+        self.jump_if32(Reg::R1, Condition::Set, any, later);
     }
 
     fn expect_offset(&mut self, malformed: Label) {
-        self.asm.set(Reg::R1, FRAME);
-        self.asm.alu(Alu::Add, Reg::R1, UPPER);
-        self.asm
-            .jump_if(Reg::R1, Condition::Greater, PACKET.end, malformed);
+        self.set(Reg::R1, FRAME);
+        self.alu(Alu::Add, Reg::R1, UPPER);
+        self.jump_if(Reg::R1, Condition::Greater, PACKET.end, malformed);
     }
 
     /// As filter programs do (`program::sections`): the verifier is to forget all but that it is below 32 KiB.
     fn header_walked(&mut self) {
-        self.asm.store(Size::Half, Reg::R10, -6, UPPER);
-        self.asm.load(Size::Half, UPPER, Reg::R10, -6);
-        self.asm.alu(Alu::And, UPPER, 0x7fff);
+        self.store(Size::Half, Reg::R10, -6, UPPER);
+        self.load(Size::Half, UPPER, Reg::R10, -6);
+        self.alu(Alu::And, UPPER, 0x7fff);
     }
 }

@@ -4,7 +4,7 @@ use super::arrive::TIMESTAMPS;
 use super::layout::slot;
 use super::shape::*;
 use super::{Generator, WebHandler};
-use crate::ebpf::{Alu, Assembler, Condition, Reg, Size, half};
+use crate::ebpf::{Alu, Assembler, Condition, Emit, Reg, Size, half};
 use crate::handler::arithmetic::{fold, put, put_known, set_wide};
 use crate::handler::forward::Shape as Headers;
 use crate::handler::syn::shape::ATOMIC;
@@ -20,38 +20,36 @@ impl Generator<'_> {
     pub(super) fn write(&mut self, of: &WebHandler, headers: Headers, stamped: bool) {
         if stamped {
             of.syn.clock(self.asm, headers);
-            keep(self.asm, CLOCK, Reg::R0);
+            self.keep(CLOCK, Reg::R0);
         }
-        let asm = &mut *self.asm;
-        asm.load(Size::Word, Reg::R2, CONTEXT, 4);
-        asm.set(Reg::R1, FRAME);
+        self.load(Size::Word, Reg::R2, CONTEXT, 4);
+        self.set(Reg::R1, FRAME);
         let len = headers.upper() + header_len(stamped);
-        asm.alu(Alu::Add, Reg::R1, len as i32);
-        asm.jump_if(Reg::R1, Condition::Greater, Reg::R2, self.labels.drop);
-        write_ethernet(asm, of.syn.mac, headers);
-        write_addresses(asm, headers);
-        write_ip(asm, of.syn.says(headers), headers, stamped);
-        write_tcp(asm, of.syn.says(headers), headers, stamped);
+        self.alu(Alu::Add, Reg::R1, len as i32);
+        self.jump_if(Reg::R1, Condition::Greater, Reg::R2, self.labels.drop);
+        write_ethernet(self.asm, of.syn.mac, headers);
+        write_addresses(self.asm, headers);
+        write_ip(self.asm, of.syn.says(headers), headers, stamped);
+        write_tcp(self.asm, of.syn.says(headers), headers, stamped);
         self.write_checksum(of, headers);
     }
 
     /// Of the sum in r9. Where a second stage completes the packet, it makes the checksum from nothing.
     fn write_checksum(&mut self, of: &WebHandler, headers: Headers) {
-        let (sum, whole) = (Reg::R9, self.asm.label());
-        let asm = &mut *self.asm;
-        fold(asm, sum, Reg::R1);
+        let (sum, whole) = (Reg::R9, self.label());
+        fold(self.asm, sum, Reg::R1);
         if of.second_stage.is_some() {
-            keep(asm, SEGMENT_SUM, sum);
+            self.keep(SEGMENT_SUM, sum);
             let at = headers.checksum() as i32;
-            asm.store_imm(Size::Double, Reg::R10, CHECKSUM_AT, at);
-            kept(asm, Reg::R1, IS_SHORT);
-            asm.jump_if(Reg::R1, Condition::Equal, 0, whole);
-            asm.set(sum, 0xffff);
-            asm.bind(whole);
+            self.store_imm(Size::Double, Reg::R10, CHECKSUM_AT, at);
+            self.kept(Reg::R1, IS_SHORT);
+            self.jump_if(Reg::R1, Condition::Equal, 0, whole);
+            self.set(sum, 0xffff);
+            self.bind(whole);
         }
-        asm.alu(Alu::Xor, sum, 0xffff);
-        asm.alu(Alu::ShiftLeft, sum, 16);
-        put(asm, FRAME, headers.checksum(), sum);
+        self.alu(Alu::Xor, sum, 0xffff);
+        self.alu(Alu::ShiftLeft, sum, 16);
+        put(self.asm, FRAME, headers.checksum(), sum);
     }
 }
 
@@ -79,7 +77,7 @@ fn write_addresses(asm: &mut Assembler, headers: Headers) {
         // IPv4's is the last of four words.
         let first = 4 - headers.address_words() / 2;
         for number in first..4 {
-            kept(asm, word, from + 8 * (number as i16 / 2));
+            asm.kept(word, from + 8 * (number as i16 / 2));
             if number % 2 == 0 {
                 asm.alu(Alu::ShiftRight, word, 32);
             } else {
@@ -96,7 +94,7 @@ fn write_ip(asm: &mut Assembler, says: SynAck, headers: Headers, stamped: bool) 
     let (word, length, sum) = (Reg::R1, Reg::R3, Reg::R9);
     let (class, hops) = (u32::from(says.class), u32::from(says.hop_limit));
     let tcp = u32::from(protocol::TCP);
-    kept(asm, length, OUT_LEN);
+    asm.kept(length, OUT_LEN);
     asm.alu(Alu::Add, length, header_len(stamped) as i32);
     asm.set(word, length);
     if headers.ipv6 {
@@ -129,17 +127,17 @@ fn write_tcp(asm: &mut Assembler, says: SynAck, headers: Headers, stamped: bool)
     asm.set(sum, Reg::R3);
     asm.alu(Alu::Add, sum, i32::from(protocol::TCP));
     asm.alu(Alu::Add, sum, Reg::R4);
-    keep(asm, PSEUDO_SUM, sum);
-    kept(asm, word, OUT_SUM);
+    asm.keep(PSEUDO_SUM, sum);
+    asm.kept(word, OUT_SUM);
     asm.alu(Alu::Add, sum, word);
-    kept(asm, word, PORTS);
+    asm.kept(word, PORTS);
     asm.alu(Alu::ShiftRight, word, 32);
     add_and_put(asm, at);
     for (place, at) in [(OUT_SEQ, at + 4), (OUT_ACK, at + 8)] {
-        kept(asm, word, place);
+        asm.kept(word, place);
         add_and_put(asm, at);
     }
-    kept(asm, word, OUT_FLAGS);
+    asm.kept(word, OUT_FLAGS);
     asm.alu(Alu::ShiftLeft, word, 16);
     let length = (header_len(stamped) / 4) as u32;
     asm.alu32(Alu::Or, word, (length << 28) as i32);
@@ -148,7 +146,7 @@ fn write_tcp(asm: &mut Assembler, says: SynAck, headers: Headers, stamped: bool)
     if stamped {
         set_wide(asm, word, u64::from(TIMESTAMPS));
         add_and_put(asm, options);
-        kept(asm, word, CLOCK);
+        asm.kept(word, CLOCK);
         add_and_put(asm, options + 4);
         asm.load(Size::Word, word, Reg::R10, STAMPS);
         add_and_put(asm, options + 8);
@@ -163,7 +161,7 @@ fn or_window(asm: &mut Assembler, says: SynAck, stamped: bool) {
     if stamped {
         return asm.alu32(Alu::Or, Reg::R1, scaled);
     }
-    asm.load(Size::Word, Reg::R2, SLOT, slot::KEPT as i16);
+    asm.load(Size::Word, Reg::R2, SLOT, slot::KEPT);
     asm.jump_if(Reg::R2, Condition::NotEqual, KEPT_SCALED, unscaled);
     asm.alu32(Alu::Or, Reg::R1, scaled);
     asm.jump(known);

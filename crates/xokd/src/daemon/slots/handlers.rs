@@ -118,9 +118,7 @@ impl Daemon {
         let held = self.ledger.held_by(slot);
         let its = held.filter(|(_, grant)| {
             let claim = &grant.claim;
-            let is_port = claim.port == port || claim.port == 0;
-            let is_protocol = claim.protocol == protocol || claim.protocol == Protocol::Any;
-            is_protocol && is_port && claim.remote.is_none() && grant.is_received_by(slot)
+            claim.has_port(protocol, claim.local, port) && grant.is_received_by(slot)
         });
         let mut addresses: Vec<IpAddr> = its.map(|(_, grant)| grant.claim.local).collect();
         addresses.sort_unstable();

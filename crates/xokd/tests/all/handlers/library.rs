@@ -4,7 +4,6 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use exos::memcached::Item;
 use exos::{Daemon, Exos, Place, Role};
 
 use super::{Asker, PORT, lab_of, too_many_ways};
@@ -14,7 +13,7 @@ use crate::lab::*;
 #[allow(dead_code)] // Its `main`.
 mod remote_increment;
 
-#[path = "../../../../exos/examples/memcached.rs"]
+#[path = "../../../../exos/examples/memcached/main.rs"]
 #[allow(dead_code)] // Its `main`.
 mod memcached;
 
@@ -64,7 +63,7 @@ fn datagrams_and_requests_are_answered_beside_each_other() {
     })
     .expect("the daemon lends a link");
     let mut server = memcached::Server::new(&mut exos).expect("free ports");
-    let item = Item {
+    let item = memcached::item::Item {
         flags: 0,
         expires: None,
         value: b"value".to_vec(),

@@ -6,14 +6,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use exos::ash::code::{BE16, BE32};
+use exos::ash::{self, Builder, CheckError, Checked, Word as _};
+use exos::{Downloaded, Error, Exos};
 use rustix::thread::{MembarrierCommand, MembarrierQuery, membarrier, membarrier_query};
 
 use super::item::{Item, answer, invalid};
-use crate::ash::code::{BE16, BE32};
-use crate::ash::{Builder, CheckError, Checked, Word as _};
-use crate::download::Downloaded;
-use crate::node::Exos;
-use crate::{Error, ash};
 
 /// Rows of a cache that are waited for together, as a share of all: one in this many.
 const TOGETHER: usize = 16;
@@ -134,7 +132,7 @@ impl Answers {
 }
 
 /// A request is a frame header (identifier, number of the datagram, how many there are, 0), and `get KEY\r\n`.
-fn handler(shape: Shape) -> Result<Checked, CheckError> {
+pub(crate) fn handler(shape: Shape) -> Result<Checked, CheckError> {
     let mut h = Builder::new("memcached");
     // Half as many keys as slots: hardly one finds no room.
     let keys = h.table("keys", shape.answers.saturating_mul(2), 256);
@@ -159,47 +157,5 @@ fn write(row: &[AtomicU64], bytes: &[u8]) {
         let mut padded = [0; 8];
         padded[..bytes.len()].copy_from_slice(bytes);
         word.store(u64::from_ne_bytes(padded), Ordering::Relaxed);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use exos_ash::Layout;
-    use exos_ash::kernel::InKernel;
-    use exos_filter::handler::forward::WayOut;
-    use exos_host::bpf::{Map, MappedArray, Prog, permitted};
-    use exos_wire::Mac;
-
-    use super::{Shape, handler};
-
-    /// For both versions of IP, with sums that are still to be made, as on a veth by the daemon.
-    #[test]
-    fn a_gate_takes_the_handler() {
-        if let Err(error) = permitted() {
-            eprintln!("skipped: a_gate_takes_the_handler: {error}");
-            return;
-        }
-        let shape = Shape {
-            answers: 4096,
-            bytes: 1392,
-        };
-        let handler = handler(shape).unwrap();
-        let bytes = Layout::of(handler.handler()).bytes() as usize;
-        let memory = MappedArray::new("memcached", bytes, 1).unwrap();
-        let outcomes = Map::prog_array(4).unwrap();
-        let in_kernel = InKernel {
-            handler: &handler,
-            memory_fd: memory.raw_fd(),
-            mac: Mac([2, 0, 0, 0, 0, 1]),
-            addresses: Vec::new(),
-            not_from: Vec::new(),
-            port: 11211,
-            may_be_partial: true,
-            way_out: WayOut::Redirect(1),
-        };
-        let program = in_kernel.in_gate(outcomes.raw_fd());
-        if let Err(error) = Prog::load(&program.words(), "memcached", true) {
-            panic!("{error}");
-        }
     }
 }

@@ -2,13 +2,12 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use exos_inet::tcp::ListenerId;
+use exos::inet::tcp::ListenerId;
+use exos::{Error, Exos};
 
 use super::answers::{Answers, Shape};
 use super::connections::Connections;
 use super::item::Item;
-use crate::Error;
-use crate::node::Exos;
 
 /// What an item is counted as besides its key and value: what keeps it takes about as much.
 const ITEM_BYTES: usize = 100;
@@ -130,11 +129,6 @@ impl Cache {
         self.items.len()
     }
 
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.items.is_empty()
-    }
-
     /// Items that the kernel answers with over UDP.
     pub fn in_kernel(&self) -> usize {
         self.answers.as_ref().map_or(0, Answers::len)
@@ -183,7 +177,7 @@ impl Cache {
         }
     }
 
-    /// Keeps an item under a key of 1 to [`KEY_MAX`](super::KEY_MAX) bytes, in place of the one before. Where it has no room, the one before is gone, too:
+    /// Keeps an item under a key of 1 to [`KEY_MAX`](super::item::KEY_MAX) bytes, in place of the one before. Where it has no room, the one before is gone, too:
     /// nobody is to be answered with what has been replaced.
     ///
     /// # Errors

@@ -1,18 +1,16 @@
-//! What the kernel answers on connections: a request of its own for each key ([`crate::requests`]).
+//! What the kernel answers on connections: a request of its own for each key ([`exos::requests`]).
 //!
 //! Commands note whose items they looked at or changed; before their answers leave the kernel is told. So a client that has heard of a
 //! change is answered with it, wherever it asks.
 
 use std::collections::HashSet;
 
-use exos_inet::tcp::ListenerId;
-use exos_inet::{Duration, Instant};
+use exos::inet::tcp::ListenerId;
+use exos::requests::{Capacity, Requests, Response};
+use exos::{Duration, Error, Exos, Instant};
 
 use super::answers::Shape;
 use super::item::{Item, answer, invalid};
-use crate::Error;
-use crate::node::Exos;
-use crate::requests::{Capacity, Requests, Response};
 
 /// How often the kernel's part hears of the program.
 const TURN: Duration = Duration::from_millis(500);

@@ -1,6 +1,6 @@
 //! A value under a key, and how it is told of.
 
-use crate::{Error, ErrorKind};
+use exos::{Error, ErrorKind};
 
 /// Bytes of a key.
 pub const KEY_MAX: usize = 250;
