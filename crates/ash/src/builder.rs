@@ -199,7 +199,7 @@ impl Builder {
 
     /// Changes a word of memory.
     pub fn change(&mut self, place: Place, change: Change) {
-        self.add(Statement::Change(Update {
+        self.add(Statement::Update(Update {
             place: place.0,
             change,
             before: None,
@@ -209,7 +209,7 @@ impl Builder {
     /// Changes a word of memory; a variable begins with what it was before.
     pub fn change_from(&mut self, name: &str, place: Place, change: Change) -> VariableId {
         let before = self.variable(name, VariableKind::Word);
-        self.add(Statement::Change(Update {
+        self.add(Statement::Update(Update {
             place: place.0,
             change,
             before: Some(before),

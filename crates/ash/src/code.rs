@@ -101,7 +101,7 @@ pub enum Statement {
     /// changing there, or the message ends before.
     Find(Find),
     /// A word of memory is changed; another variable may keep what it was before.
-    Change(Update),
+    Update(Update),
     /// Bytes of the message go to the beginning of a row, through pipes. The message is given up if it has fewer, or the row has, or they
     /// are not whole words of a pipe.
     Take(Take),

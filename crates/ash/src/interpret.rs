@@ -83,7 +83,7 @@ impl<'a> Run<'a> {
                 self.set(find.word, found);
                 Ok(())
             }
-            Statement::Change(update) => self.change(update),
+            Statement::Update(update) => self.change(update),
             Statement::Take(take) => self.take(take),
             Statement::If(condition, yes, no) => match self.condition(condition)? {
                 true => self.block(yes),

@@ -123,9 +123,9 @@ impl InKernel<'_> {
             generator.leave();
         }
         if generator.asm.is_target(labels.leave_unknown) {
-            generator.asm.bind(labels.leave_unknown);
-            generator.asm.set(Reg::R4, 0);
-            generator.asm.jump(labels.leave);
+            generator.bind(labels.leave_unknown);
+            generator.set(Reg::R4, 0);
+            generator.jump(labels.leave);
         }
         generator.add_others();
         if generator.asm.is_target(labels.give_up) {
@@ -133,9 +133,9 @@ impl InKernel<'_> {
         }
         generator.pass_on();
         if generator.asm.is_target(labels.wrong) {
-            generator.asm.bind(labels.wrong);
-            generator.asm.set(Reg::R0, xdp::DROP);
-            generator.asm.exit();
+            generator.bind(labels.wrong);
+            generator.set(Reg::R0, xdp::DROP);
+            generator.exit();
         }
         let insns = generator.asm.finish();
         Program::new(insns.expect("a handler's instructions and addresses are limited"))

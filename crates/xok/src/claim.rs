@@ -190,7 +190,7 @@ impl Claim {
         self.port != 0 && matches!(self.protocol, Protocol::Icmp | Protocol::Icmpv6)
     }
 
-    /// True when it has this port, or all, of an address of ours: with all other ends.
+    /// True when it has this port of an address of ours, with all other ends; or all ports, which port 0 asks for, too.
     pub fn has_port(&self, protocol: Protocol, local: IpAddr, port: u16) -> bool {
         let is_protocol = self.protocol == protocol || self.protocol == Protocol::Any;
         let is_port = self.port == port || self.port == 0;

@@ -15,7 +15,7 @@ pub(super) struct Arrival<'a> {
 }
 
 impl Arrival<'_> {
-    /// What the IP header is before.
+    /// What follows the IP header.
     #[inline]
     pub(super) fn upper(&self) -> &[u8] {
         &self.frame[self.packet.upper_range()]

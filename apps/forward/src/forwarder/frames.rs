@@ -90,11 +90,11 @@ impl Forwarder {
             frame,
             sums,
         };
-        match packet.upper {
+        match came.packet.upper {
             Upper::Transport { transport, .. } => {
                 let verdict = self.handle_packet(&mut came, transport, whose);
-                if packet.fragment.is_some() && !verdict.goes_on() {
-                    self.refuse_first(&packet);
+                if came.packet.fragment.is_some() && !verdict.goes_on() {
+                    self.refuse_first(&came.packet);
                 }
                 verdict
             }

@@ -64,8 +64,9 @@ pub struct HealthArgs {
 impl Default for HealthArgs {
     fn default() -> Self {
         let command = Self::augment_args(Command::new("forward"));
-        let nothing = command.get_matches_from(["forward"]);
-        Self::from_arg_matches(&nothing).expect("what is required has a default")
+        let nothing = command.try_get_matches_from(["forward"]);
+        let args = nothing.and_then(|nothing| Self::from_arg_matches(&nothing));
+        args.expect("what is required has a default")
     }
 }
 

@@ -141,7 +141,7 @@ impl Cost<'_> {
                 let region = self.region_of(*place);
                 PLACE + region.map_or(0, |region| self.distance(region)) + expression(index)
             }
-            Statement::Change(update) => {
+            Statement::Update(update) => {
                 CHANGE + update.change.words().map(expression).sum::<u64>()
             }
             Statement::Find(find) => self.look_up(find),

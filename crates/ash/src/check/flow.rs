@@ -90,7 +90,7 @@ impl Flow<'_> {
                 self.look_up(find, known)?;
                 self.assign(find.word, &mut known)?;
             }
-            Statement::Change(update) => {
+            Statement::Update(update) => {
                 self.change(update, known)?;
                 if let Some(before) = update.before {
                     self.assign(before, &mut known)?;

@@ -16,7 +16,7 @@ fn statement(of: &Statement) -> u64 {
         Statement::Set(_, value) => 1 + expression(value),
         Statement::Point(_, index) => 12 + expression(index),
         Statement::Find(find) => 220 + expression(&find.from) + expression(&find.length),
-        Statement::Change(update) => 7 + update.change.words().map(expression).sum::<u64>(),
+        Statement::Update(update) => 7 + update.change.words().map(expression).sum::<u64>(),
         Statement::Take(Take {
             from,
             length,

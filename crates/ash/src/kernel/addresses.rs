@@ -53,7 +53,7 @@ impl Addresses {
                 self.value(&find.from, true);
                 self.value(&find.length, true);
             }
-            Statement::Change(Update { change, before, .. }) => {
+            Statement::Update(Update { change, before, .. }) => {
                 // Some processors compare by a jump (arm64 without LSE).
                 self.memory |= matches!(change, Change::CompareSwap(..))
                     || before.is_some_and(|before| self.has(before));

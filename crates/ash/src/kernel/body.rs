@@ -37,7 +37,7 @@ impl Generator<'_> {
                 self.find_word(find);
                 self.assign(find.word);
             }
-            Statement::Change(update) => {
+            Statement::Update(update) => {
                 self.bare = !self.addresses.has_memory();
                 self.change(update);
                 self.bare = false;
@@ -175,5 +175,5 @@ impl Generator<'_> {
 
 /// Whether a statement, the next one, changes a place.
 fn is_changed_by(next: Option<&Statement>, place: VariableId) -> bool {
-    matches!(next, Some(Statement::Change(update)) if update.place == place)
+    matches!(next, Some(Statement::Update(update)) if update.place == place)
 }

@@ -29,7 +29,7 @@ impl Generator<'_, '_> {
                 let found = self.look_up(find);
                 self.keep(find.word, found);
             }
-            Statement::Change(update) => {
+            Statement::Update(update) => {
                 let was = self.change(update.place, &update.change);
                 if let Some(before) = update.before {
                     self.keep(before, was);

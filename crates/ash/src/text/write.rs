@@ -64,7 +64,7 @@ impl Writer<'_, '_> {
                 let word = names.name(find.word);
                 write!(self.f, "{word} = find({table}, {from}, {length});")
             }
-            Statement::Change(update) => self.change(update),
+            Statement::Update(update) => self.change(update),
             Statement::Take(take) => self.take(take),
             Statement::If(condition, yes, no) => self.branches(condition, yes, no, depth),
             Statement::Repeat(counter, times, body) => {

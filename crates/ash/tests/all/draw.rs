@@ -198,7 +198,7 @@ impl Draw<'_> {
             _ => Change::CompareSwap(self.expression(1), self.expression(0)),
         };
         let before = self.random.one_in(2).then(|| self.variable(WORDS));
-        Statement::Change(Update {
+        Statement::Update(Update {
             place: self.variable(PLACES),
             change,
             before,

@@ -1,6 +1,10 @@
 //! A cache that speaks memcached's protocol on port 11211, UDP and TCP. The kernel answers a `get` where it arrives; this program does
 //! everything else, and that too where the kernel cannot, which it says when it starts.
 //!
+//! `cargo build -p exos --example memcached`, then `target/debug/examples/memcached`, as any user whom `exos daemon` allows a port; without a
+//! daemon `sudo target/debug/examples/memcached eth0 192.0.2.7/24` with a free address of the interface's network. From another machine:
+//! `printf 'set greeting 0 0 5\r\nhello\r\nget greeting\r\n' | nc 192.0.2.7 11211`.
+//!
 //! It is memcached's classic text protocol (`doc/protocol.txt`), all commands but `gat`, `gats`, `verbosity` and those of its administration
 //! (`stats` has no argument). The meta commands (`mg`, `ms` ...) are not among them. A value has up to 1 MiB, where memcached's limit is a
 //! little less, and a command is answered with 2 MiB of values at most. Over UDP a forged source is answered, too, with as much: that is for
@@ -12,14 +16,10 @@
 //! | `answers`, `connections` | what the kernel answers over UDP, by a handler, and over TCP, as requests |
 //! | `protocol`, `store`, `words` | commands, and their answers |
 //!
-//! The cache performs nothing: datagrams and bytes of connections are given to it, with the time, and it says what to answer. From tables that
-//! it keeps the kernel answers a `get` of one key ([`Cache::download`], [`Cache::answer_connections_in_kernel`]). All else comes to the program:
+//! The cache does nothing by itself but tell the kernel: datagrams and bytes of connections are given to it, with the time, and it says
+//! what to answer. From tables that it keeps the kernel answers a `get` of one key ([`Cache::download`], [`Cache::answer_connections_in_kernel`]). All else comes to the program:
 //! other commands, several keys or commands at once, keys that there are not, answers that are too long, and what expires within two seconds:
 //! the kernel's part has no clock, and an item that expires is taken out before, where the program [says the time](Cache::tell_kernel).
-//!
-//! `cargo build -p exos --example memcached`, then `target/debug/examples/memcached`, as any user whom `exos daemon` allows a port; without a
-//! daemon `sudo target/debug/examples/memcached eth0 192.0.2.7/24` with a free address of the interface's network. From another machine:
-//! `printf 'set greeting 0 0 5\r\nhello\r\nget greeting\r\n' | nc 192.0.2.7 11211`.
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
@@ -83,13 +83,6 @@ fn main() -> Result<(), Error> {
     }
     exos.answer_requests_here();
     exos.send()?;
-    let cache = &server.cache;
-    println!(
-        "{} values, {} of them answered with by the kernel over UDP, and {} times over TCP",
-        cache.len(),
-        cache.in_kernel(),
-        cache.connection_gets()
-    );
     Ok(())
 }
 

@@ -201,7 +201,7 @@ impl Cache {
 
     fn statistics(&self) -> String {
         let all = [
-            ("curr_items", self.items.len() as u64),
+            ("curr_items", self.len() as u64),
             ("bytes", self.bytes as u64),
             ("limit_maxbytes", self.bytes_max as u64),
             ("kernel_items", self.in_kernel() as u64),

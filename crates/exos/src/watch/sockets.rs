@@ -20,7 +20,7 @@ use std::time::Duration;
 use exos_inet::tcp::{Info, State};
 
 use super::holders::{HOLDERS, Holder};
-use super::layout::word_of;
+use super::layout::{self, word_of};
 
 /// What the memory is called.
 pub(super) const NAME: &str = "exos-sockets";
@@ -49,6 +49,7 @@ const FIRST_HOLDER: usize = 17;
 /// The words of a socket.
 pub(super) const SOCKET_WORDS: usize = FIRST_HOLDER + HOLDERS;
 pub(super) const MEMORY_WORDS: usize = head::WORDS + SOCKETS * SOCKET_WORDS;
+const _: () = assert!(layout::head::PROGRAM + layout::NAME_BYTES / 8 <= head::REQUEST);
 
 /// The words of the socket in place `n` of an answer.
 pub(super) fn socket_words(memory: &[AtomicU64], n: usize) -> &[AtomicU64] {

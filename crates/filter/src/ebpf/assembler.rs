@@ -34,6 +34,7 @@ impl Assembler {
     pub fn is_target(&self, label: Label) -> bool {
         self.jumps.iter().rev().any(|(_, to)| *to == label)
     }
+
     fn jump_with(&mut self, insn: Insn, to: Label) {
         self.jumps.push((self.insns.len(), to));
         self.insns.push(insn);
@@ -61,7 +62,7 @@ impl Assembler {
     }
 }
 
-/// What appends instructions: an [`Assembler`], and each generator that has one.
+/// What appends instructions: an [`Assembler`], and each generator that has one, which has no other methods of these names.
 pub trait Emit {
     /// What they are appended to.
     fn asm(&mut self) -> &mut Assembler;
@@ -199,6 +200,7 @@ pub trait Emit {
         self.call(Helper::TailCall);
     }
 
+    /// Makes a number that is `count` or more one that is less, by arithmetic alone: so it is also where a processor goes on by a wrong
     /// prediction of the comparison that stands before (Spectre, variant 1). Of the number only 32 bits are kept; `spare` is lost.
     fn clamp(&mut self, number: Reg, spare: Reg, count: u32) {
         if count.is_power_of_two() {

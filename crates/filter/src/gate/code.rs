@@ -98,7 +98,7 @@ impl<'a> Code<'a> {
             refusals: [None; Counter::COUNT],
             end,
         };
-        code.asm.set(Reg::R6, Reg::R1);
+        code.set(Reg::R6, Reg::R1);
         code
     }
 

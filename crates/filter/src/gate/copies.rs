@@ -73,7 +73,7 @@ pub fn tap(maps: &MapFds, tap: &Tap) -> Result<[Program; 2], CompileError> {
 
 fn one(maps: &MapFds, tap: &Tap, side: Side) -> Result<Program, CompileError> {
     let mut code = Code::new(maps, side);
-    let [matched, next, lost] = [(); 3].map(|()| code.asm.label());
+    let [matched, next, lost] = [(); 3].map(|()| code.label());
     code.decision(lost);
     if let Some(slots) = &tap.slots {
         code.visible(slots, next);
@@ -82,11 +82,11 @@ fn one(maps: &MapFds, tap: &Tap, side: Side) -> Result<Program, CompileError> {
         code.make_readable();
     }
     splice(&mut code, &tap.filter, matched)?;
-    code.asm.jump(next);
-    code.asm.bind(matched);
+    code.jump(next);
+    code.bind(matched);
     code.decision(lost);
     code.copy(tap, next);
-    code.asm.bind(next);
+    code.bind(next);
     let others = match side {
         Side::In => maps.taps_in,
         _ => maps.taps_out,
@@ -94,10 +94,10 @@ fn one(maps: &MapFds, tap: &Tap, side: Side) -> Result<Program, CompileError> {
     code.call_any(others, tap.index + 1..TAPS_MAX);
     code.decision(lost);
     code.load(Size::Word, Reg::R0, DECISION, scratch::RESULT);
-    code.asm.exit();
-    code.asm.bind(lost);
-    code.asm.set(Reg::R0, side.drop());
-    code.asm.exit();
+    code.exit();
+    code.bind(lost);
+    code.set(Reg::R0, side.drop());
+    code.exit();
     let insns = code.asm.finish().map_err(|_| CompileError)?;
     Ok(Program::new(insns))
 }

@@ -69,7 +69,7 @@ const ANSWERED: [(Counter, Amount); 3] = [
 /// The program that a handler with this outcome goes on in.
 pub fn outcome(maps: &MapFds, outcome: Outcome) -> Program {
     let mut code = Code::new(maps, Side::In);
-    let lost = code.asm.label();
+    let lost = code.label();
     code.clear_ends();
     code.lookup_index(maps.scratch, Side::In.scratch_index(), lost);
     code.resume_field(SLOT, scratch::SLOT);
@@ -82,9 +82,9 @@ pub fn outcome(maps: &MapFds, outcome: Outcome) -> Program {
         }
     }
     // Nobody got it.
-    code.asm.bind(lost);
-    code.asm.set(Reg::R0, xdp::DROP);
-    code.asm.exit();
+    code.bind(lost);
+    code.set(Reg::R0, xdp::DROP);
+    code.exit();
     Program::new(code.close())
 }
 

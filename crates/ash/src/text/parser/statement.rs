@@ -105,7 +105,7 @@ impl Parser<'_> {
         self.expect("=")?;
         let change = Change::Store(self.word()?);
         self.expect(";")?;
-        Ok(Statement::Change(Update {
+        Ok(Statement::Update(Update {
             place,
             change,
             before: None,
@@ -229,7 +229,7 @@ impl Parser<'_> {
             }
         };
         self.expect(")")?;
-        Ok(Some(Statement::Change(Update {
+        Ok(Some(Statement::Update(Update {
             place,
             change,
             before,

@@ -25,19 +25,19 @@ pub(in crate::gate) fn splice(
         action: Action::Drop,
     };
     let program = compile(&[rule], Action::Pass, &maps)?;
-    let returned = code.asm.label();
+    let returned = code.label();
     // The compiled code uses r6: the context waits in r9, which it does not know.
-    code.asm.set(Reg::R9, Reg::R6);
-    code.asm.set(Reg::R1, Reg::R6);
+    code.set(Reg::R9, Reg::R6);
+    code.set(Reg::R1, Reg::R6);
     for insn in program.insns() {
         if *insn == Insn::exit() {
-            code.asm.jump(returned);
+            code.jump(returned);
         } else {
-            code.asm.push(context_of(code.side, *insn));
+            code.push(context_of(code.side, *insn));
         }
     }
-    code.asm.bind(returned);
-    code.asm.set(Reg::R6, Reg::R9);
+    code.bind(returned);
+    code.set(Reg::R6, Reg::R9);
     code.asm
         .jump_if(Reg::R0, Condition::Equal, xdp::DROP, matched);
     Ok(())

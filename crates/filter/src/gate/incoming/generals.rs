@@ -23,21 +23,21 @@ pub fn general(
     assert!(index < GENERALS_MAX, "general filter {index}");
     let mut code = Code::new(maps, Side::In);
     let ends = code.ends();
-    let [matched, missed, lost] = [(); 3].map(|()| code.asm.label());
+    let [matched, missed, lost] = [(); 3].map(|()| code.label());
     splice(&mut code, filter, matched)?;
-    code.asm.jump(missed);
-    code.asm.bind(matched);
+    code.jump(missed);
+    code.bind(matched);
     code.resume(lost);
-    code.asm.set(Reg::R1, slot as i32);
+    code.set(Reg::R1, slot as i32);
     code.put(SLOT, Reg::R1);
-    code.asm.jump(ends.deliver);
-    code.asm.bind(missed);
+    code.jump(ends.deliver);
+    code.bind(missed);
     code.call_any(maps.generals, index + 1..GENERALS_MAX);
     code.resume(lost);
     code.emit_strays(ends);
-    code.asm.bind(lost);
-    code.asm.set(Reg::R0, xdp::PASS);
-    code.asm.exit();
+    code.bind(lost);
+    code.set(Reg::R0, xdp::PASS);
+    code.exit();
     code.emit_used_ends(ends);
     Ok(Program::new(code.close()))
 }

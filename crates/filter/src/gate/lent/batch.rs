@@ -119,7 +119,7 @@ pub(in crate::gate) struct Others {
 
 impl Others {
     pub(in crate::gate) fn new(code: &mut Code<'_>) -> Self {
-        let [refuse, give_back, done] = [(); 3].map(|()| code.asm.label());
+        let [refuse, give_back, done] = [(); 3].map(|()| code.label());
         Self {
             refuse,
             give_back,
@@ -147,9 +147,9 @@ pub fn batch(maps: &MapFds, batch: &Batch) -> Program {
     code.protocol(others.refuse);
     code.checks(ends, others);
     code.call_any(batch.programs_fd, 0..1);
-    code.asm.bind(others.done);
-    code.asm.set(Reg::R0, tcx::DROP);
-    code.asm.exit();
+    code.bind(others.done);
+    code.set(Reg::R0, tcx::DROP);
+    code.exit();
     Program::new(code.asm.finish().expect("the programs are short"))
 }
 

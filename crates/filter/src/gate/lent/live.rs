@@ -98,10 +98,10 @@ pub fn live(maps: &MapFds, origin: &Origin) -> Program {
     code.load_frame();
     code.checks(ends, others);
     code.get(Reg::R0, RESULT);
-    code.asm.exit();
-    code.asm.bind(others.done);
-    code.asm.set(Reg::R0, xdp::DROP);
-    code.asm.exit();
+    code.exit();
+    code.bind(others.done);
+    code.set(Reg::R0, xdp::DROP);
+    code.exit();
     Program::new(code.asm.finish().expect("the programs are short"))
 }
 

@@ -26,13 +26,13 @@ pub(in crate::gate) struct Ends {
 
 impl Ends {
     pub(in crate::gate) fn new(code: &mut Code<'_>) -> Self {
-        let [wire, host, slot] = [(); 3].map(|()| code.asm.label());
+        let [wire, host, slot] = [(); 3].map(|()| code.label());
         Self { wire, host, slot }
     }
 
     /// What is for this machine goes to `here`.
     pub(in crate::gate) fn to_wire_alone(code: &mut Code<'_>, here: Label) -> Self {
-        let wire = code.asm.label();
+        let wire = code.label();
         Self {
             wire,
             host: here,
