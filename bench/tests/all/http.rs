@@ -334,6 +334,12 @@ fn bounded_memory(duration: &str) -> Missing {
         false => assert_eq!(names, ["wide/20"]),
     }
     for case in cases {
+        assert_eq!(case.control_groups.is_some(), has_groups);
+        let told = |note: &String| note.contains("version 1 of control groups");
+        assert_eq!(case.control_groups == Some(1), notes.iter().any(told));
+        if let Some(bytes) = case.request_bytes {
+            assert!((17e3..19e3).contains(&bytes), "{}: {bytes}", case.name);
+        }
         let servers: Vec<&str> = case.results.iter().map(|r| r.server.as_str()).collect();
         let has_h2o = is_installed("h2o") && case.round_trip_ms.is_none();
         assert_eq!(
@@ -347,6 +353,8 @@ fn bounded_memory(duration: &str) -> Missing {
                 let of_answer = 1e6 * result.megabytes_per_sec / result.per_sec;
                 assert!((1e3..1e5).contains(&of_answer), "{}: {result:?}", case.name);
             }
+            let kept = case.kept[&result.server];
+            assert!(kept.is_finite(), "{}: {case:?}", case.name);
             let may = case.memory_bytes.map(|bytes| bytes as f64);
             assert_eq!(result.memory_bytes.is_some(), has_groups);
             assert!(result.memory_bytes <= may, "{}: {result:?}", case.name);

@@ -5,17 +5,17 @@
 //! to go from the cache. With enough connections a longer round trip leaves the rate as it is, and makes more wait.
 
 use super::args::{Group, HttpArgs, PEER};
+use super::bounded_run::run;
 use super::log::{EQUAL, PARTS, Part, Set};
 use super::session::Session;
 use crate::experiment::cells::{compare, measure_cells};
 use crate::report::figure::{Figure, group as bars};
 use crate::report::{Ratio, Section, case, known_median, median, outcomes, sum};
 use crate::stage::bound::Bound;
-use crate::stage::memory::{self, segments_resent};
-use crate::stage::request::{Connection, Size};
-use crate::stage::web::{DOCUMENTS, LoadReport, Server, Setup};
-use exos_host::{Error, Result};
-use exos_lab::{Conditions, Lab, Side, WireKind};
+use crate::stage::request::Size;
+use crate::stage::web::Server;
+use exos_host::Result;
+use exos_lab::{Conditions, Lab, WireKind};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
@@ -27,17 +27,30 @@ pub(super) const DOCUMENT: Size = Size::of_bytes(16 * 1024);
 const WARM_UP_TRIPS: u32 = 8;
 /// And time for connecting them.
 const WARM_UP: Duration = Duration::from_millis(500);
-/// Until memory has those documents that it keeps: this many times what is measured.
+/// Until memory has those documents that it keeps, of all, each of which the server has read by then: this many times what is measured.
 const FILLING: f64 = 2.0;
 /// More than the fastest answers in a second: a log is not to come to its end.
 const LINES_PER_SEC: f64 = 50_000.0;
 
-/// When memory is looked at: this part of what is measured has passed.
-const LOOK_AT: f64 = 0.8;
+/// What each server may use of the memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Memory {
+    pub bytes: u64,
+    /// The version of control groups that counts.
+    pub version: u32,
+}
+
+/// The documents of a log.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct OfLog {
+    pub bytes: u64,
+    /// Of a request.
+    pub mean_len: f64,
+}
 
 case! {
     /// Requests of a log over a plain wire, or many connections over a round trip.
-    pub struct Bounded in "documents" from (cell: Cell, kept_busy: u32, may_use: Option<u64>, of_log: Option<u64>) {
+    pub struct Bounded in "documents" from (cell: Cell, kept_busy: u32, may_use: Option<Memory>, of_log: Option<OfLog>) {
         /// `log/TIMES`, of as many times the bytes of the memory; `wide/MS`, `wide/MS/log`.
         name: String = cell.to_string();
         /// The round trip over an emulated wire in milliseconds; `null` of the plain wire.
@@ -45,15 +58,19 @@ case! {
         /// Connections, each of which asks as soon as it has been answered.
         connections: u32 = kept_busy;
         /// Bytes of memory that each server may use, pages of files that the kernel keeps for it included; `null` where it is not bounded.
-        memory_bytes: Option<u64> = may_use;
+        memory_bytes: Option<u64> = may_use.map(|memory| memory.bytes);
+        /// The version of control groups that counts it; 1 does not count what sockets have to send, but for pages of files. `null` where it is not bounded.
+        control_groups: Option<u32> = may_use.map(|memory| memory.version);
         /// Bytes of all documents of the log; `null` where one document of 16 KB is asked for.
-        documents_bytes: Option<u64> = of_log;
+        documents_bytes: Option<u64> = of_log.map(|of| of.bytes);
+        /// Bytes of content that a request of the log is for, on average; `null` where one document is asked for.
+        request_bytes: Option<f64> = of_log.map(|of| of.mean_len);
     } of {
         /// What each server did.
         results: BoundedOutcome;
         /// Answers a second, of each of ours by each other server.
         ratios: Vec<Ratio> = Ratio::among(&results, |run| run.per_sec);
-        /// By server, its answers a second by those in the first case of this kind in the session.
+        /// By server, the bytes that it answered in a second by those in the first case of this kind in the session.
         kept: BTreeMap<String, f64> = BTreeMap::new();
     } columns {
         "kept" 2 (|case, r| case.kept.get(&r.server).copied().unwrap_or(1.0));
@@ -83,7 +100,8 @@ outcomes! {
         /// Memory that each adds to the kernel, for sockets of the server's side: what is charged to them (pages of files being sent
         /// included), and their objects.
         kernel_bytes_per_connection: f64 as median, "kernel B" 0;
-        /// Segments that the server's side sent again, for an answer: what the client's end or the emulator had no time for is lost, too.
+        /// Segments that the server's side sent again, for an answer: what the client's end or the emulator had no time for is lost, too. Of ours of
+        /// all its answers, of others of those when memory was looked at.
         resent_per_answer: f64 as median, "resent" 2;
         /// Answers that were wrong or did not come, and connections that could not be made.
         errors: u64 as sum, "errors";
@@ -91,11 +109,14 @@ outcomes! {
 }
 
 const LOG_NOTE: &str = "Requests of a log (Zipf's law, some 18 KB each) for documents of so many times the bytes of memory that each server may use (--memory), \
-     pages of files that the kernel keeps for it included. From disk: bytes that it read, for a byte that it answered; kept: its rate by that of the first row.";
+     pages of files that the kernel keeps for it included. From disk: bytes that it read, for a byte that it answered; kept: MB/s by those of the first row.";
 
 const WIDE_NOTE: &str = "Answers a second to many connections over an emulated wire with this round trip in milliseconds, of a document of 16 KB, and (log) of \
      documents of as many bytes as each server may use of the memory; and the bytes that each connection adds to the server's processes and to the \
-     kernel's sockets on its side meanwhile. Kept: the rate by that over the first round trip.";
+     kernel's sockets on its side meanwhile. Kept: MB/s by those over the first round trip.";
+
+const UNCOUNTED: &str = "version 1 of control groups counts memory here, without what servers copy into send buffers: h2o has these for nothing; \
+     nginx sends pages of files, and exos serve its own memory, which count";
 
 const FIGURE: (&str, &str) = (
     "Answers a second",
@@ -141,7 +162,7 @@ impl Cell {
         }
     }
 
-    fn connections(self, session: &Session<'_>) -> u32 {
+    pub fn connections(self, session: &Session<'_>) -> u32 {
         match self {
             Self::Log(_) => session.web.connections,
             Self::Wide { .. } => session.args.wide_connections,
@@ -149,7 +170,7 @@ impl Cell {
     }
 
     /// What is left out of the results: connecting, and until memory has what it keeps.
-    fn warm_up(self, seconds: f64) -> Duration {
+    pub fn warm_up(self, seconds: f64) -> Duration {
         let trips = Duration::from_millis(self.round_trip_ms().unwrap_or(0).into());
         let filling = self.part().map_or(0.0, |_| FILLING * seconds);
         WARM_UP + trips * WARM_UP_TRIPS + Duration::from_secs_f64(filling)
@@ -173,16 +194,25 @@ pub(super) fn cells(args: &HttpArgs, group: Group) -> Vec<Cell> {
 }
 
 /// What each server may use of the memory in these groups; nothing where it cannot be bounded, which is noted.
-pub(super) fn memory(args: &HttpArgs, note: impl FnOnce(String)) -> Option<u64> {
+pub(super) fn memory(args: &HttpArgs, note: impl FnOnce(String)) -> Option<Memory> {
     let is_asked = |group: &Group| !cells(args, *group).is_empty();
     let bound = [Group::Log, Group::Wide].iter().any(is_asked);
-    let bound = bound.then(|| Bound::new(args.memory).map(|_| args.memory))?;
-    let told = bound.inspect_err(|error| {
-        note(format!(
-            "memory is not bounded in wide, and log is left out: {error}"
-        ));
-    });
-    told.ok()
+    match bound.then(|| Bound::new(args.memory))? {
+        Ok(bound) => {
+            let version = bound.version();
+            if version == 1 {
+                note(UNCOUNTED.to_owned());
+            }
+            let bytes = args.memory;
+            Some(Memory { bytes, version })
+        }
+        Err(error) => {
+            note(format!(
+                "memory is not bounded in wide, and log is left out: {error}"
+            ));
+            None
+        }
+    }
 }
 
 pub(super) fn section(group: Group, cases: &[Bounded]) -> Section {
@@ -234,7 +264,10 @@ pub(super) fn measure(session: &Session<'_>, group: Group) -> Result<Vec<Bounded
         let seconds = cell.warm_up(session.seconds).as_secs_f64() + session.seconds;
         let asked = (LINES_PER_SEC * seconds) as usize;
         let set = cell.part().zip(session.memory);
-        let set = set.map(|(part, memory)| Set::make(session, part, memory, asked, DOCUMENT));
+        let make = |(part, memory): (Part, Memory)| {
+            Set::make(session, part, memory.bytes, asked, DOCUMENT)
+        };
+        let set = set.map(make);
         let set = set.transpose()?;
         let results = {
             let compare = |lab: &Lab| {
@@ -249,80 +282,18 @@ pub(super) fn measure(session: &Session<'_>, group: Group) -> Result<Vec<Bounded
                 })?),
             }
         }?;
-        let bytes = set.map(|set| set.bytes);
+        let of_log = set.map(|set| OfLog {
+            bytes: set.bytes,
+            mean_len: set.mean_len,
+        });
         let connections = cell.connections(session);
-        let mut case = Bounded::new(cell, connections, session.memory, bytes, results);
+        let mut case = Bounded::new(cell, connections, session.memory, of_log, results);
         for result in &case.results {
-            let kind = (result.server.clone(), bytes.is_some());
-            let first = first.entry(kind).or_insert(result.per_sec);
-            let kept = result.per_sec / *first;
-            case.kept.insert(result.server.clone(), kept);
+            let kind = (result.server.clone(), of_log.is_some());
+            let rate = result.megabytes_per_sec;
+            let first = first.entry(kind).or_insert(rate);
+            case.kept.insert(result.server.clone(), rate / *first);
         }
         Ok(vec![case])
-    })
-}
-
-/// Starts a server with bounded memory, has it loaded, and stops it.
-fn run(
-    session: &Session<'_>,
-    lab: &Lab,
-    server: Server,
-    cell: Cell,
-    set: Option<&Set>,
-) -> Result<BoundedRun> {
-    set.map_or(Ok(()), Set::forget)?;
-    let setup = Setup {
-        memory: session.memory,
-        folder: set.map_or(DOCUMENTS, |set| set.folder),
-        ..server.into()
-    };
-    let serving = session.serve(lab, setup, DOCUMENT)?;
-    let memory = || -> Result<[u64; 2]> {
-        let process = memory::resident(serving.pid())?;
-        Ok([process, memory::of_sockets(lab, Side::A)?])
-    };
-    let read = || memory::read_from_disk(serving.pid());
-    let warm_up = cell.warm_up(session.seconds);
-    let mut load = session.load_of(server, Connection::Persistent, DOCUMENT);
-    load.connections = cell.connections(session);
-    load.seconds += warm_up.as_secs_f64();
-    load.log = set.map(|set| set.log.clone());
-    let command = lab.command(Side::B, &session.program)?;
-    let mut command = load.by_exos(command, true);
-    command.args(["--warm-up", &format!("{}ms", warm_up.as_millis())]);
-    let kernel_resent = segments_resent(lab, Side::A)?;
-    let before = memory()?;
-    let mut client = session.start("exos load", command, session.cores[1])?;
-    // It has read the log when it has its link.
-    let has_link = || lab.link(Side::B).is_ok_and(|link| link.xdp.is_some());
-    session.await_true(&mut client, has_link)?;
-    session.pause(warm_up)?;
-    let read_before = read()?;
-    let watched_secs = LOOK_AT * session.seconds;
-    session.pause(Duration::from_secs_f64(watched_secs))?;
-    let (after, read_after) = (memory()?, read()?);
-    let used = serving.bound.as_ref().map(Bound::used).transpose()?;
-    let report = LoadReport::read(&session.output_of(client, load.seconds)?)?;
-    let told = session.stop(serving)?;
-    let resent = match server {
-        Server::Exos => told["counters"]["tcp_segments_retransmitted"].as_u64(),
-        _ => segments_resent(lab, Side::A)?.checked_sub(kernel_resent),
-    };
-    let resent = resent.ok_or_else(|| Error::new(format!("{server} told of no segments")))?;
-    let grown = |at: usize| (after[at] as f64 - before[at] as f64) / f64::from(load.connections);
-    let bytes_per_sec = report.response_bytes as f64 / report.measured_secs;
-    let from_disk = read_after
-        .zip(read_before)
-        .map(|(now, then)| now.saturating_sub(then) as f64 / watched_secs / bytes_per_sec.max(1.0));
-    Ok(BoundedRun {
-        per_sec: report.per_sec(),
-        megabytes_per_sec: bytes_per_sec / 1e6,
-        p50_ms: report.time_us("total", "p50") / 1000.0,
-        from_disk: set.and(from_disk),
-        memory_bytes: used.map(|bytes| bytes as f64),
-        process_bytes_per_connection: set.is_none().then(|| grown(0)),
-        kernel_bytes_per_connection: grown(1),
-        resent_per_answer: resent as f64 / report.responses.max(1) as f64,
-        errors: report.errors(),
     })
 }

@@ -4,7 +4,7 @@
 //! Where the client is what limits, the server's work for a request tells. Of TLS there is also what the cryptography takes by itself.
 
 use super::args::{Group, HttpArgs, PEER};
-use super::session::Session;
+use super::session::{Session, some_answers};
 use crate::experiment::asked::{Asked, Carrier, Kind};
 use crate::report::{Ratio, case, known_median, limited_by, median, outcomes, sum, usual};
 use crate::stage::crypto::Cryptography;
@@ -142,9 +142,9 @@ impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { client, asked, .. } = self;
         match asked {
-            Asked::Plain(_) | Asked::Tls(_) => write!(f, "{asked}"),
             Asked::Http2(carrier) => write!(f, "http2/{client}/{carrier}"),
             Asked::Http3 => write!(f, "http3/{client}"),
+            _ => write!(f, "{asked}"),
         }?;
         write!(f, "/{}", self.size.name())
     }
@@ -154,12 +154,9 @@ impl Cell {
     /// Whether a server is asked so.
     fn is_of(self, server: Server) -> bool {
         match self.asked {
-            Asked::Plain(_) => server.serves_files(),
-            Asked::Tls(_) => {
-                server.has_tls() && (server != Server::Haproxy || haproxy_has(self.size))
-            }
             Asked::Http2(_) => server.has_http2(),
             Asked::Http3 => server.has_http3(),
+            _ => server.has_tls() && (server != Server::Haproxy || haproxy_has(self.size)),
         }
     }
 }
@@ -237,12 +234,7 @@ fn run(session: &Session<'_>, lab: &Lab, cell: Cell, server: Server) -> Result<C
     let read = |output: &str| read(client, output).map(|seen| (seen.requests, seen));
     let times = || session.times(&serving);
     let (seen, [before, after]) = session.load_by(&client.to_string(), command, read, times)?;
-    if seen.requests == 0 {
-        let errors = seen.errors.total();
-        return Err(Error::new(format!(
-            "{server} did not answer a single request ({errors} errors)"
-        )));
-    }
+    some_answers(server, seen.requests, seen.errors.total())?;
     let busy_us = session.end_busy(WireKind::Plain, serving)?;
     let run = CarrierRun::new(&seen, after.since(&before), busy_us);
     run.check(cell, session.web.connections)?;
@@ -298,7 +290,7 @@ impl CarrierRun {
         let is_right = match cell.asked {
             Asked::Tls(Kind::Full | Kind::Persistent) => resumed == 0 && full > 0,
             Asked::Tls(Kind::Resumed) => resumed > 0 && beyond * 10 <= full + resumed,
-            Asked::Plain(_) | Asked::Http2(_) | Asked::Http3 => true,
+            _ => true,
         };
         if is_right {
             return Ok(());

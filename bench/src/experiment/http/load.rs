@@ -105,12 +105,14 @@ impl Load {
 
 /// For how long a server of ours had something to do for a request, by what it says of itself.
 pub(super) fn busy_us(told: &Value) -> Option<f64> {
-    let counters = told["counters"].as_object()?;
-    let responses = counters
-        .iter()
-        .filter(|(name, _)| name.starts_with("http_responses_"));
-    let responses: f64 = responses.filter_map(|(_, count)| count.as_f64()).sum();
-    Some(counters.get("busy_micros")?.as_f64()? / responses)
+    Some(told["counters"]["busy_micros"].as_f64()? / answers(told)?)
+}
+
+/// How often a server of ours has answered, by what it says of itself.
+pub(super) fn answers(told: &Value) -> Option<f64> {
+    let counters = told["counters"].as_object()?.iter();
+    let responses = counters.filter(|(name, _)| name.starts_with("http_responses_"));
+    Some(responses.filter_map(|(_, count)| count.as_f64()).sum())
 }
 
 /// What a core did for a request, by the kind of time. A frame over a veth is delivered in a soft interrupt on the core that sent

@@ -29,6 +29,7 @@
 
 mod args;
 mod bounded;
+mod bounded_run;
 mod carriers;
 mod cores;
 mod documents;

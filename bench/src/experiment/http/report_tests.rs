@@ -1,6 +1,6 @@
 //! Medians, ratios and tables of made-up runs.
 
-use super::bounded::Cell as BoundedCell;
+use super::bounded::{Cell as BoundedCell, Memory, OfLog};
 use super::carriers::tests::{handshakes, streams, streams_of_http3};
 use super::cores::tests::cores;
 use super::fastcgi::tests::pages;
@@ -205,7 +205,11 @@ fn report() -> Report {
         readers_left: 64,
         errors: 0,
     };
-    let bounded = |cell, of_log: Option<u64>| {
+    let memory = Some(Memory {
+        bytes: 128 << 20,
+        version: 2,
+    });
+    let bounded = |cell, of_log: Option<OfLog>| {
         let run = |per_sec| BoundedRun {
             per_sec,
             megabytes_per_sec: 100.0,
@@ -219,7 +223,7 @@ fn report() -> Report {
         };
         let results = [("exos", 6000.0), ("nginx", 3000.0)]
             .map(|(server, per_sec)| BoundedOutcome::of(server.into(), vec![run(per_sec)]));
-        let mut bounded = Bounded::new(cell, 2000, Some(128 << 20), of_log, results.to_vec());
+        let mut bounded = Bounded::new(cell, 2000, memory, of_log, results.to_vec());
         bounded.kept.insert("exos".into(), 0.75);
         bounded
     };
@@ -227,7 +231,10 @@ fn report() -> Report {
         round_trip_ms: 150,
         is_log,
     };
-    let of_log = Some(128 << 20);
+    let of_log = Some(OfLog {
+        bytes: 128 << 20,
+        mean_len: 18e3,
+    });
     Report {
         schema: "exos.bench.http/2",
         setting: Setting {

@@ -1,13 +1,14 @@
 //! A session: one stage, and the servers that are there.
 
 use super::args::HttpArgs;
+use super::bounded::Memory;
 use super::load::busy_us;
 use crate::experiment::cells::{compare, measure_cells};
 use crate::report::{Contender, Tabular};
 use crate::stage::packets::Visit;
 use crate::stage::request::{Connection, Size};
 use crate::stage::web::{Application, Server, Serving, WebStage};
-use exos_host::Result;
+use exos_host::{Error, Result};
 use exos_lab::{Guard, Lab, WireKind};
 use std::fmt::Display;
 use std::time::Duration;
@@ -15,6 +16,16 @@ use std::time::Duration;
 /// How long a server learns what it is asked for, and until slots are open again that the connections closed which it did not know yet.
 const LEARNING_SECS: f64 = 0.1;
 const LEARNT: Duration = Duration::from_millis(4500);
+
+/// An error where a server has answered nothing: there is nothing to compare then.
+pub(super) fn some_answers(server: Server, answers: u64, errors: u64) -> Result<()> {
+    match answers {
+        0 => Err(Error::new(format!(
+            "{server} did not answer a single request ({errors} errors)"
+        ))),
+        _ => Ok(()),
+    }
+}
 
 /// A session: servers in a lab, with what each calls itself.
 pub(super) struct Session<'a> {
@@ -27,7 +38,7 @@ pub(super) struct Session<'a> {
     /// Applications that are there, with what each calls itself.
     pub(super) applications: Vec<(Application, String)>,
     /// What servers may use of the memory, in groups that bound it; nothing where it cannot be bounded.
-    pub(super) memory: Option<u64>,
+    pub(super) memory: Option<Memory>,
 }
 
 impl std::ops::Deref for Session<'_> {

@@ -56,7 +56,7 @@ impl Folder {
         }
         let prefix = path.to_string_lossy();
         let web = NGINX_CONF.replace("@ADDRESS@", &format!("{PEER}:8000"));
-        let web = web.replace("@TLS@", "");
+        let web = web.replace("@TLS@", "").replace("@AIO@", "off");
         let web = web.replace("@DOCUMENTS@", &format!("{prefix}/docs"));
         write(&path.join("web.conf"), web.replace("@PREFIX@", &prefix))?;
         Ok(Self {

@@ -25,10 +25,26 @@ pub(crate) struct LoadReport {
     pub response_bytes: u64,
     errors: Map<String, Value>,
     #[serde(default)]
+    generators: Vec<Generator>,
+    #[serde(default)]
     times_us: Map<String, Value>,
     /// Over TLS.
     #[serde(default)]
     pub tls: Option<Handshakes>,
+}
+
+/// Who made the load.
+#[derive(Clone, Debug, Deserialize)]
+struct Generator {
+    #[serde(default)]
+    log: Option<Extent>,
+}
+
+/// Of a log: its requests, and those that were begun.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+struct Extent {
+    requests: u64,
+    begun: u64,
 }
 
 /// Handshakes of TLS that it made.
@@ -92,6 +108,12 @@ impl LoadReport {
         self.errors.values().filter_map(Value::as_u64).sum()
     }
 
+    /// All requests of the log were begun: there was nothing to ask for any more.
+    pub fn came_to_its_end(&self) -> bool {
+        let mut logs = self.generators.iter().filter_map(|one| one.log);
+        logs.any(|log| log.begun >= log.requests)
+    }
+
     /// A point of a distribution of times, by their names, in microseconds.
     pub fn time_us(&self, which: &str, point: &str) -> f64 {
         let times = self.times_us.get(which);
@@ -101,5 +123,27 @@ impl LoadReport {
     /// Answers a second.
     pub fn per_sec(&self) -> f64 {
         self.responses as f64 / self.measured_secs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_that_came_to_its_end() {
+        let report = |generators: &str| {
+            let text = format!(
+                r#"{{"responses": 1, "measured_secs": 1, "busy_share": 0, "errors": {{}}, "generators": {generators}}}"#
+            );
+            LoadReport::read(&text).expect("a report")
+        };
+        let of_log = |begun| {
+            report(&format!(
+                r#"[{{"log": {{"requests": 5, "begun": {begun}, "left_out": {{}}}}}}]"#
+            ))
+        };
+        assert!(of_log(5).came_to_its_end() && !of_log(4).came_to_its_end());
+        assert!(!report(r#"[{"log": null}]"#).came_to_its_end());
     }
 }

@@ -9,7 +9,7 @@ use crate::stage::bound::Bound;
 use crate::stage::daemon::Daemon;
 use crate::stage::scratch::{fill, write};
 use crate::stage::session::Started;
-use exos_host::Result;
+use exos_host::{Error, Result};
 use exos_lab::{INTERFACE, Lab, Side};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -79,11 +79,18 @@ impl Serving<'_> {
     pub fn pid(&self) -> u32 {
         self.started.running.pid()
     }
+
+    /// An error where the bound on its memory has killed a process of it.
+    pub fn check_bound(&self) -> Result<()> {
+        let bound = self.bound.as_ref();
+        bound.map_or(Ok(()), |bound| bound.check(self.server))
+    }
 }
 
 impl Setup {
     /// Starts it in namespace a on its core, or cores; one that needs a daemon with a daemon of its own.
     pub(super) fn start<'s>(self, stage: &'s WebStage, lab: &Lab) -> Result<Serving<'s>> {
+        self.check()?;
         let uid = stage.args.uid;
         let namespace = || Side::A.namespace(&stage.args.lab);
         let daemon = (self.server == Server::Xokd)
@@ -101,6 +108,16 @@ impl Setup {
             _daemon: daemon,
             bound,
         })
+    }
+
+    /// What a daemon lends is started by a command that goes into no control group.
+    fn check(self) -> Result<()> {
+        match self.memory {
+            Some(_) if self.server == Server::Xokd => Err(Error::new(
+                "the memory of a server that a daemon lends its link cannot be bounded",
+            )),
+            _ => Ok(()),
+        }
     }
 
     fn launch(
@@ -286,6 +303,16 @@ impl Setup {
             ("@KEEPALIVE@", keepalive),
             ("@KEEP_CONN@", keep_conn.to_owned()),
             ("@TLS@", tls),
+            // What all servers have is in memory.
+            (
+                "@AIO@",
+                if self.folder == DOCUMENTS {
+                    "off"
+                } else {
+                    "threads"
+                }
+                .to_owned(),
+            ),
             (
                 "@UPGRADE@",
                 if self.http2 { "ON" } else { "OFF" }.to_owned(),
@@ -368,10 +395,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_daemon_does_not_bound_memory() {
+        let bounded = |server: Server| Setup {
+            memory: Some(64 << 20),
+            ..server.into()
+        };
+        assert!(bounded(Server::Xokd).check().is_err());
+        assert!(bounded(Server::Nginx).check().is_ok());
+        assert!(Setup::from(Server::Xokd).check().is_ok());
+    }
+
+    #[test]
     fn every_configuration_has_all_its_places() {
         let common = ["@DOCUMENTS@", "@PREFIX@"];
         for (text, own) in [
-            (NGINX_CONF, &["@ADDRESS@", "@TLS@"][..]),
+            (NGINX_CONF, &["@ADDRESS@", "@TLS@", "@AIO@"][..]),
             (
                 NGINX_FASTCGI_CONF,
                 &["@ADDRESS@", "@SOCKET@", "@KEEPALIVE@", "@KEEP_CONN@"],

@@ -64,8 +64,9 @@ impl WebStage {
             self.await_address(&mut serving.started)?;
         }
         let who = (server, server.address());
-        await_document(self, client, who, size, || serving.started.running.check())?;
-        Ok(serving)
+        let answers = await_document(self, client, who, size, || serving.started.running.check());
+        serving.check_bound()?;
+        answers.map(|()| serving)
     }
 
     /// Ends a server, which has to leave the wire as it found it; what it told of itself, where it is ours.

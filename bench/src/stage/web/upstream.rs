@@ -37,6 +37,7 @@ impl WebStage {
             ("@DOCUMENTS@", documents.to_string_lossy().into_owned()),
             ("@PREFIX@", prefix.to_string_lossy().into_owned()),
             ("@TLS@", String::new()),
+            ("@AIO@", "off".to_owned()),
         ];
         let file = prefix.join("configuration");
         write(&file, fill(NGINX_CONF, &values))?;
