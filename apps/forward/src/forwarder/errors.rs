@@ -1,13 +1,15 @@
 //! Errors of ICMP about packets that went on: to the one that sent these.
 
-use super::arrival::Arrival;
+use exos_inet::Instant;
+
 use super::direction::{Direction, course};
 use super::frames::Forwarder;
 use super::verdict::Verdict;
 use crate::flow::{FlowId, Key};
 use crate::packets::icmp::Quote;
+use crate::packets::packet::Packet;
 use crate::packets::reach::Reach;
-use crate::packets::rewrite::Rewrite;
+use crate::packets::rewrite::{Rewrite, Sums};
 
 /// What an error is about.
 enum About {
@@ -21,11 +23,17 @@ enum About {
 
 impl Forwarder {
     /// An error about a packet that we sent on: to the one that sent it.
-    pub(super) fn handle_icmp(&mut self, came: &mut Arrival) -> Verdict {
-        if self.learn_path(came) {
+    pub(super) fn handle_icmp(
+        &mut self,
+        now: Instant,
+        packet: &Packet,
+        frame: &mut [u8],
+        sums: Sums,
+    ) -> Verdict {
+        if self.learn_path(now, packet, frame) {
             return Verdict::Drop;
         }
-        let Some(quote) = Quote::read(&came.packet, came.frame) else {
+        let Some(quote) = Quote::read(packet, frame) else {
             return Verdict::Stack;
         };
         let (id, direction) = match self.about(&quote) {
@@ -34,18 +42,18 @@ impl Forwarder {
                 self.counters.drop_icmp_unknown += 1;
                 return Verdict::Drop;
             }
-            About::Unheard(key) => return self.pass_error(came, &key),
+            About::Unheard(key) => return self.pass_error(now, packet, frame, sums, &key),
             About::Nobody => return Verdict::Stack,
         };
         if direction == Direction::ToClient
-            && let Some(verdict) = self.unreachable(came, id, &quote)
+            && let Some(verdict) = self.unreachable(now, id, &quote, packet, frame)
         {
             return verdict;
         }
-        if came.packet.hops <= 1 {
+        if packet.hops <= 1 {
             return self.drop_last_hop();
         }
-        self.send_error(came, &quote, id, direction)
+        self.send_error(packet, frame, &quote, (id, direction))
     }
 
     /// What went to a client came from a listener, and what we sent to a server from a port of ours, or from the client.
@@ -70,12 +78,11 @@ impl Forwarder {
     /// Sends an error on in the direction of its flow, with what it quotes as its receiver sent it.
     fn send_error(
         &mut self,
-        came: &mut Arrival,
+        packet: &Packet,
+        frame: &mut [u8],
         quote: &Quote,
-        id: FlowId,
-        direction: Direction,
+        (id, direction): (FlowId, Direction),
     ) -> Verdict {
-        let packet = &came.packet;
         let flow = *self.flows.get(id);
         let mut outer = self
             .services
@@ -94,7 +101,7 @@ impl Forwarder {
             self.counters.drop_too_big += 1;
             return Verdict::Drop;
         }
-        quote.translate(packet, came.frame, &outer, &inner);
+        quote.translate(packet, frame, &outer, &inner);
         self.counters.forwarded_icmp_errors += 1;
         self.sent(packet, course(&flow, direction));
         Verdict::Onward(to.into())
@@ -102,7 +109,14 @@ impl Forwarder {
 
     /// An error about what a server has sent to this client by itself: to the server, which has the address that it is for.
     #[cold]
-    pub(super) fn pass_error(&mut self, came: &mut Arrival, key: &Key) -> Verdict {
+    pub(super) fn pass_error(
+        &mut self,
+        now: Instant,
+        packet: &Packet,
+        frame: &mut [u8],
+        sums: Sums,
+        key: &Key,
+    ) -> Verdict {
         let server = match self.flows.find(key) {
             Some(id) => Some(self.flows.get(id).server),
             None => self.agreed_server(key),
@@ -113,6 +127,6 @@ impl Forwarder {
         };
         self.counters.forwarded_icmp_errors += 1;
         let onward = self.onward_unknown(key, server);
-        self.send(came, &onward)
+        self.send(now, packet, frame, sums, &onward)
     }
 }

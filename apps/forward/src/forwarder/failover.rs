@@ -13,12 +13,12 @@
 use exos_inet::Instant;
 use exos_wire::tcp::TcpFlags;
 
-use super::arrival::Arrival;
-use super::direction::{Direction, tick_of};
+use super::direction::{Direction, course, tick_of};
 use super::frames::Forwarder;
 use super::verdict::Verdict;
 use crate::flow::{Begun, End, FlowId, State, Tick};
 use crate::limits::{ASKED_AGAIN_AFTER, ASKED_AGAIN_TIME, REFUSALS_MAX, SYN_LEN_MAX};
+use crate::packets::fragments::Onward;
 use crate::packets::icmp::Quote;
 use crate::packets::packet::{Packet, Segment};
 use crate::packets::rewrite::Sums;
@@ -38,7 +38,7 @@ impl Forwarder {
         match direction {
             Direction::ToServer
                 if self.flows.get(id).state == State::SynSeen
-                    && segment.is_syn()
+                    && is_syn(&segment)
                     && self.is_asked_again(now, id) =>
             {
                 let seen = self.flows.get(id).seen;
@@ -61,37 +61,42 @@ impl Forwarder {
     /// An error of ICMP about a SYN that nobody has answered: what becomes of it, if its client does not get it.
     pub(super) fn unreachable(
         &mut self,
-        came: &Arrival,
+        now: Instant,
         id: FlowId,
         quote: &Quote,
+        packet: &Packet,
+        frame: &[u8],
     ) -> Option<Verdict> {
         let flow = self.flows.get(id);
         let is_about_it = flow.expects(End::Server) == Some(quote.seq.wrapping_add(1));
-        let withheld = flow.state == State::SynSeen
-            && is_about_it
-            && Quote::says_unreachable(&came.packet, came.frame);
-        withheld
-            .then(|| self.refused(came.now, id, false))
-            .flatten()
+        let withheld =
+            flow.state == State::SynSeen && is_about_it && Quote::says_unreachable(packet, frame);
+        withheld.then(|| self.refused(now, id, false)).flatten()
     }
 
     /// Keeps the SYN of a flow that may go to another server.
     #[cold]
-    pub(super) fn keep_syn(&mut self, came: &Arrival, id: FlowId) {
+    pub(super) fn keep_syn(
+        &mut self,
+        now: Instant,
+        id: FlowId,
+        packet: &Packet,
+        frame: &[u8],
+        sums: Sums,
+    ) {
         let flow = self.flows.get(id);
         let key = flow.key;
-        let segment = Segment::read(came.upper());
+        let segment = Segment::read(&frame[packet.upper_range()]);
         let members = self.services.listeners[usize::from(key.listener)].members();
         let may_move = flow.reach.hears_servers() && members.len() > 1;
-        if may_move && segment.is_syn() && came.packet.fragment.is_none() {
+        if may_move && is_syn(&segment) && packet.fragment.is_none() {
             let next = segment.seq.0.wrapping_add(1);
             // What a flow that was reset expects is not for a SYN to say that may be forged.
             if flow.state == State::SynSeen {
                 self.flows.note_expected(id, End::Server, next);
             }
-            let sums = came.sums.of_copy();
             self.syns
-                .keep(came.now, (id, key), (came.frame, next), sums);
+                .keep(now, (id, key), (frame, next), sums.of_copy());
         }
     }
 
@@ -154,15 +159,15 @@ impl Forwarder {
         let Some(packet) = Packet::read_again(frame) else {
             return false;
         };
-        let mut came = Arrival {
-            now,
-            packet,
-            frame,
-            sums,
+        self.keep_syn(now, id, &packet, frame, sums);
+        let flow = *self.flows.get(id);
+        let course = course(&flow, Direction::ToServer);
+        let onward = Onward {
+            rewrite: self.services.rewrite(&flow, true),
+            course,
+            reach: flow.reach,
         };
-        self.keep_syn(&came, id);
-        let onward = self.onward(self.flows.get(id), Direction::ToServer);
-        self.send(&mut came, &onward).goes_on()
+        self.send(now, &packet, frame, sums, &onward).goes_on()
     }
 
     /// The server that a flow goes to if the one that it has does not take it. Where all others have refused it, and this one has only
@@ -210,4 +215,10 @@ impl Forwarder {
         self.services.server_mut(begun.server).begun += 1;
         id
     }
+}
+
+/// True for what asks for a connection.
+fn is_syn(segment: &Segment) -> bool {
+    const CONTROLS: u8 = TcpFlags::SYN.0 | TcpFlags::ACK.0 | TcpFlags::RST.0 | TcpFlags::FIN.0;
+    segment.flags.0 & CONTROLS == TcpFlags::SYN.0
 }

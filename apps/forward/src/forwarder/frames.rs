@@ -7,7 +7,6 @@ use exos_inet::siphash::SipKey;
 use exos_inet::{Instant, RxChecksum};
 use exos_wire::Mac;
 
-use super::arrival::Arrival;
 use super::direction::{Direction, course, tick_of};
 use super::ending::Ending;
 use super::generated::Generated;
@@ -84,45 +83,46 @@ impl Forwarder {
             RxChecksum::MaybePartial => Sums::MaybePartial,
             RxChecksum::Unknown | RxChecksum::Verified => Sums::Complete,
         };
-        let mut came = Arrival {
-            now,
-            packet,
-            frame,
-            sums,
-        };
-        match came.packet.upper {
+        match packet.upper {
             Upper::Transport { transport, .. } => {
-                let verdict = self.handle_packet(&mut came, transport, whose);
-                if came.packet.fragment.is_some() && !verdict.goes_on() {
-                    self.refuse_first(&came.packet);
+                let verdict = self.handle_packet(now, (&packet, transport), whose, frame, sums);
+                if packet.fragment.is_some() && !verdict.goes_on() {
+                    self.refuse_first(&packet);
                 }
                 verdict
             }
-            Upper::Later(_) => self.handle_later(&mut came),
-            Upper::Icmp => self.handle_icmp(&mut came),
+            Upper::Later(_) => self.handle_later(now, &packet, frame),
+            Upper::Icmp => self.handle_icmp(now, &packet, frame, sums),
         }
     }
 
     #[inline]
-    fn handle_packet(&mut self, came: &mut Arrival, transport: Transport, whose: Whose) -> Verdict {
-        let packet = &came.packet;
-        let (tick, upper) = (tick_of(came.now), came.upper());
+    fn handle_packet(
+        &mut self,
+        now: Instant,
+        (packet, transport): (&Packet, Transport),
+        whose: Whose,
+        frame: &mut [u8],
+        sums: Sums,
+    ) -> Verdict {
+        let upper = &frame[packet.upper_range()];
+        let tick = tick_of(now);
         let (mut id, direction) = match whose {
             // What goes in circles ends, as with every router (RFC 1812 §5.3.1), and says nothing of its flow.
             Whose::Listener(..) if packet.hops <= 1 => {
-                return self.answer(came, packet.dst, Refusal::HopsOver);
+                return self.answer(now, packet, frame, packet.dst, Refusal::HopsOver);
             }
             Whose::Listener(key, hash) => match self.flow_of(tick, transport, &key, hash, upper) {
                 Ok(id) => (id, Direction::ToServer),
                 Err(NoFlow::Becomes(verdict)) => return verdict,
                 Err(NoFlow::To(server)) => {
-                    return self.send_unknown(came, &key, server);
+                    return self.send_unknown(now, packet, frame, sums, &key, server);
                 }
             },
             Whose::Server(server, to) => match self.flow_back(server, to) {
                 Some(id) if packet.hops <= 1 => {
                     let from = self.known_as(id);
-                    return self.answer(came, from, Refusal::HopsOver);
+                    return self.answer(now, packet, frame, from, Refusal::HopsOver);
                 }
                 Some(id) => (id, Direction::ToClient),
                 // An answer to a check of ours.
@@ -132,7 +132,7 @@ impl Forwarder {
             Whose::Nobody => return Verdict::Stack,
         };
         if self.flows.get(id).state.may_be_refused() && packet.fragment.is_none() {
-            id = match self.unanswered(came.now, id, direction, upper) {
+            id = match self.unanswered(now, id, direction, upper) {
                 Ok(id) => id,
                 Err(verdict) => return verdict,
             };
@@ -140,19 +140,17 @@ impl Forwarder {
         self.note(tick, id, transport, direction, upper);
         let flow = *self.flows.get(id);
         if flow.state.may_be_refused() && direction == Direction::ToServer {
-            self.keep_syn(came, id);
+            self.keep_syn(now, id, packet, frame, sums);
         }
-        self.send_any(came, self.onward(&flow, direction))
-    }
-
-    /// How packets of a flow go on in a direction.
-    #[inline]
-    pub(super) fn onward(&self, flow: &Flow, direction: Direction) -> Onward {
-        let course = course(flow, direction);
-        Onward {
-            rewrite: self.services.rewrite(flow, course.to_server),
+        let course = course(&flow, direction);
+        let onward = Onward {
+            rewrite: self.services.rewrite(&flow, course.to_server),
             course,
             reach: flow.reach,
+        };
+        match packet.fragment {
+            Some(_) => self.send_first(now, packet, frame, sums, onward),
+            None => self.send(now, packet, frame, sums, &onward),
         }
     }
 
@@ -169,8 +167,14 @@ impl Forwarder {
     }
 
     #[inline]
-    pub(super) fn send(&mut self, came: &mut Arrival, onward: &Onward) -> Verdict {
-        let (packet, sums) = (&came.packet, came.sums);
+    pub(super) fn send(
+        &mut self,
+        now: Instant,
+        packet: &Packet,
+        frame: &mut [u8],
+        sums: Sums,
+        onward: &Onward,
+    ) -> Verdict {
         if packet.hops <= 1 {
             return self.drop_last_hop();
         }
@@ -178,12 +182,12 @@ impl Forwarder {
         if onward.reach != Reach::Tunnel
             && let Some(mtu) = self.links.exceeded(packet.ip_len(), to)
         {
-            return self.send_long(came, onward, mtu);
+            return self.send_long(now, packet, frame, sums, onward, mtu);
         }
         match onward.reach {
-            Reach::Nat | Reach::Transparent => onward.rewrite.apply(packet, came.frame, sums),
-            Reach::Direct => keep_ends(packet, came.frame, sums),
-            Reach::Tunnel => return self.wrap(came, onward.course),
+            Reach::Nat | Reach::Transparent => onward.rewrite.apply(packet, frame, sums),
+            Reach::Direct => keep_ends(packet, frame, sums),
+            Reach::Tunnel => return self.wrap(now, packet, frame, sums, onward.course),
         }
         self.sent(packet, onward.course);
         Verdict::Onward(to.into())

@@ -20,7 +20,7 @@
 //! | file | what is in it |
 //! |---|---|
 //! | `frames` | the forwarder, and the way of a frame through it |
-//! | `arrival`, `verdict`, `direction` | a packet that came, what becomes of it, and in which direction it goes |
+//! | `verdict`, `direction` | what becomes of a frame, and in which direction it goes |
 //! | `shown`, `prefetch` | memory is read before it is needed |
 //! | `new_flows` | how flows begin, and which end for others |
 //! | `tracking` | what a packet says of its flow |
@@ -34,7 +34,6 @@
 //! What is for neither a listener nor a port of ours is the stack's: it answers echo requests and neighbours, and resets what
 //! belongs to no flow.
 
-mod arrival;
 mod change;
 mod direction;
 mod ending;

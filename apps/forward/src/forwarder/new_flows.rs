@@ -1,6 +1,7 @@
 //! How flows begin, and which have to end for that.
 
 use exos_inet::Instant;
+use exos_wire::tcp::TcpFlags;
 use strum::VariantArray as _;
 
 use super::direction::tick_of;
@@ -26,7 +27,11 @@ impl Forwarder {
         hash: u32,
         upper: &[u8],
     ) -> Result<FlowId, NoFlow> {
-        let begins = transport == Transport::Udp || Segment::read(upper).is_syn();
+        let begins = transport == Transport::Udp || {
+            const CONTROLS: u8 =
+                TcpFlags::SYN.0 | TcpFlags::ACK.0 | TcpFlags::RST.0 | TcpFlags::FIN.0;
+            Segment::read(upper).flags.0 & CONTROLS == TcpFlags::SYN.0
+        };
         match self.flows.find_hashed(key, hash) {
             // Another connection of the same client goes to the same server, while that is to have new ones.
             Some(id) if begins && self.is_done(id) => self.remove(id),

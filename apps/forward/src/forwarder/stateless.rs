@@ -1,7 +1,8 @@
 //! Packets that go on without a look at a flow: later fragments, which follow their first, and packets of no flow where every
 //! forwarder would choose the same server.
 
-use super::arrival::Arrival;
+use exos_inet::Instant;
+
 use super::frames::Forwarder;
 use super::verdict::Verdict;
 use crate::flow::Key;
@@ -13,25 +14,25 @@ use crate::packets::traffic::Course;
 impl Forwarder {
     /// The first fragment of a packet goes on if it can, and after it those that have waited for it.
     #[cold]
-    pub(super) fn send_first(&mut self, came: &mut Arrival, onward: Onward) -> Verdict {
-        let now = came.now;
-        let onward = self.fragments.begin(now, &came.packet, onward);
-        let verdict = self.send(came, &onward);
+    pub(super) fn send_first(
+        &mut self,
+        now: Instant,
+        packet: &Packet,
+        frame: &mut [u8],
+        sums: Sums,
+        onward: Onward,
+    ) -> Verdict {
+        let onward = self.fragments.begin(now, packet, onward);
+        let verdict = self.send(now, packet, frame, sums, &onward);
         if !verdict.goes_on() {
             return verdict;
         }
         self.counters.forwarded_fragments += 1;
-        while let Some(mut frame) = self.fragments.take_held(now, &came.packet) {
+        while let Some(mut frame) = self.fragments.take_held(now, packet) {
             let Some(packet) = Packet::read_again(&frame) else {
                 continue;
             };
-            let mut held = Arrival {
-                now,
-                packet,
-                frame: &mut frame,
-                sums: Sums::Complete,
-            };
-            if let Verdict::Onward(to) = self.handle_later(&mut held) {
+            if let Verdict::Onward(to) = self.handle_later(now, &packet, &mut frame) {
                 self.generated.push(to, frame);
             }
         }
@@ -44,21 +45,23 @@ impl Forwarder {
         self.counters.drop_fragment += self.fragments.refuse(packet);
     }
 
-    /// A packet goes on, which may be the first fragment of another.
-    #[inline]
-    pub(super) fn send_any(&mut self, came: &mut Arrival, onward: Onward) -> Verdict {
-        match came.packet.fragment {
-            Some(_) => self.send_first(came, onward),
-            None => self.send(came, &onward),
-        }
-    }
-
     /// A packet of no flow goes to the server that every forwarder would choose.
     #[cold]
-    pub(super) fn send_unknown(&mut self, came: &mut Arrival, key: &Key, server: u16) -> Verdict {
+    pub(super) fn send_unknown(
+        &mut self,
+        now: Instant,
+        packet: &Packet,
+        frame: &mut [u8],
+        sums: Sums,
+        key: &Key,
+        server: u16,
+    ) -> Verdict {
         let onward = self.onward_unknown(key, server);
         self.counters.forwarded_without_flow += 1;
-        self.send_any(came, onward)
+        match packet.fragment {
+            Some(_) => self.send_first(now, packet, frame, sums, onward),
+            None => self.send(now, packet, frame, sums, &onward),
+        }
     }
 
     /// How packets of this client go on to a server without a flow.
@@ -80,14 +83,18 @@ impl Forwarder {
     }
 
     /// A later fragment goes where its first one went.
-    pub(super) fn handle_later(&mut self, came: &mut Arrival) -> Verdict {
-        let Some(onward) = self.fragments.follow(came.now, &came.packet) else {
+    pub(super) fn handle_later(
+        &mut self,
+        now: Instant,
+        packet: &Packet,
+        frame: &mut [u8],
+    ) -> Verdict {
+        let Some(onward) = self.fragments.follow(now, packet) else {
             self.counters.held_fragments += 1;
-            self.counters.drop_fragment += self.fragments.hold(came.now, &came.packet, came.frame);
+            self.counters.drop_fragment += self.fragments.hold(now, packet, frame);
             return Verdict::Held;
         };
-        came.sums = Sums::Complete;
-        let verdict = self.send(came, &onward);
+        let verdict = self.send(now, packet, frame, Sums::Complete, &onward);
         self.counters.forwarded_fragments += u64::from(verdict.goes_on());
         verdict
     }

@@ -260,11 +260,4 @@ impl Segment {
             ack: word(8),
         }
     }
-
-    /// True for what asks for a connection.
-    #[inline]
-    pub const fn is_syn(&self) -> bool {
-        const CONTROLS: u8 = TcpFlags::SYN.0 | TcpFlags::ACK.0 | TcpFlags::RST.0 | TcpFlags::FIN.0;
-        self.flags.0 & CONTROLS == TcpFlags::SYN.0
-    }
 }
