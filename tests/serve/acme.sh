@@ -227,6 +227,7 @@ END
         same "records that were set are taken away, each once" "$(grep '^set' "$work/hooked" | cut -d ' ' -f 2- | sort)" "$(grep '^clear' "$work/hooked" | cut -d ' ' -f 2- | sort)"
         same "they are for the name without its star" "_acme-challenge.a.test" "$(cut -d ' ' -f 2 "$work/hooked" | sort -u)"
         stop
+        slow=
         names='"slow.test", "a.test"' config state-slow 'dns_hook = "hook"'
         if sockets; then
             check "a program that hangs for one name" await test -s "$work/slow"
@@ -250,6 +251,8 @@ END
             kill -HUP "$server"
             is_over() { ! at_work; }
             check "one without its name ends it" await is_over
+            # Its number may be another program's from then on.
+            at_work || slow=
             check "and its order" await grep -q "the order of a certificate of slow.test from .* has ended, for the configuration wants none any more" "$work/err"
             same "the record is taken away, which may have been set" "$(sed -n 's/^set \(.*slow.test .*\)/clear \1/p' "$work/hooked")" "$(grep '^clear.*slow.test' "$work/hooked")"
             same "nothing is left of its challenge" "" "$(ls -A "$work"/state-slow/*/challenges)"
@@ -257,7 +260,7 @@ END
             check "and the other name is served" is_served
             stop
         fi
-        kill "$slow" 2>/dev/null
+        [ -z "$slow" ] || kill "$slow" 2>/dev/null
     else
         bad "it starts" "$(cat "$work/err")"
     fi

@@ -14,7 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::challenges::{Challenge, Kind};
-use crate::limits::{ACME_HOOK_TIME, ACME_LOOK_TIME};
+use crate::limits::ACME_LOOK_TIME;
 
 /// What it is to do.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -23,7 +23,7 @@ pub(super) enum Act {
     Clear,
 }
 
-/// Has the program do so for a challenge of dns-01, for as long as that is wanted.
+/// Has the program do so for a challenge of dns-01, within this time and for as long as that is wanted.
 ///
 /// # Errors
 ///
@@ -32,18 +32,9 @@ pub(super) fn call(
     program: &Path,
     act: Act,
     challenge: &Challenge,
-    is_wanted: impl Fn() -> bool,
-) -> Result<(), String> {
-    debug_assert_eq!(challenge.kind, Kind::Dns);
-    call_within(program, act, challenge, (ACME_HOOK_TIME, is_wanted))
-}
-
-fn call_within(
-    program: &Path,
-    act: Act,
-    challenge: &Challenge,
     (time, is_wanted): (Duration, impl Fn() -> bool),
 ) -> Result<(), String> {
+    debug_assert_eq!(challenge.kind, Kind::Dns);
     let act = match act {
         Act::Set => "set",
         Act::Clear => "clear",
@@ -83,9 +74,17 @@ fn call_within(
 }
 
 /// The record's name: of a star it is that of the name behind it.
-pub(super) fn record(name: &str) -> String {
-    let name = name.strip_prefix("*.").unwrap_or(name);
-    format!("_acme-challenge.{name}")
+fn record(name: &str) -> String {
+    format!("_acme-challenge.{}", starless(name))
+}
+
+/// Records of these names have one name, so that what ends an order of one would take away what the other has set.
+pub(super) fn is_same_record(one: &str, other: &str) -> bool {
+    starless(one) == starless(other)
+}
+
+fn starless(name: &str) -> &str {
+    name.strip_prefix("*.").unwrap_or(name)
 }
 
 #[cfg(test)]
@@ -94,6 +93,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
+    use crate::limits::ACME_HOOK_TIME;
 
     /// A program of these lines.
     fn program(folder: &Path, lines: &str) -> PathBuf {
@@ -116,12 +116,16 @@ mod tests {
         }
     }
 
+    fn wanted() -> (Duration, impl Fn() -> bool) {
+        (ACME_HOOK_TIME, || true)
+    }
+
     #[test]
     fn it_is_told_what_to_do() {
         let folder = tempfile::tempdir().unwrap();
         let hook = program(folder.path(), "echo \"$*\" >>told");
-        call(&hook, Act::Set, &challenge("a.test"), || true).unwrap();
-        call(&hook, Act::Clear, &challenge("*.b.test"), || true).unwrap();
+        call(&hook, Act::Set, &challenge("a.test"), wanted()).unwrap();
+        call(&hook, Act::Clear, &challenge("*.b.test"), wanted()).unwrap();
         let told = fs::read_to_string(folder.path().join("told")).unwrap();
         let wanted = "set _acme-challenge.a.test -value_\nclear _acme-challenge.b.test -value_\n";
         assert_eq!(told, wanted);
@@ -131,10 +135,10 @@ mod tests {
     fn what_it_fails_by_is_told() {
         let folder = tempfile::tempdir().unwrap();
         let none = folder.path().join("none");
-        let said = call(&none, Act::Set, &challenge("a.test"), || true).unwrap_err();
+        let said = call(&none, Act::Set, &challenge("a.test"), wanted()).unwrap_err();
         assert!(said.contains("cannot be started"), "{said}");
         let hook = program(folder.path(), "exit 3");
-        let said = call(&hook, Act::Set, &challenge("a.test"), || true).unwrap_err();
+        let said = call(&hook, Act::Set, &challenge("a.test"), wanted()).unwrap_err();
         assert!(
             said.contains("set _acme-challenge.a.test: exit status: 3"),
             "{said}"
@@ -151,9 +155,12 @@ mod tests {
         ] {
             let folder = tempfile::tempdir().unwrap();
             let pid = folder.path().join("pid");
-            let hook = program(folder.path(), "sleep 1000 & echo $! >pid; wait");
+            let hook = program(
+                folder.path(),
+                "sleep 1000 & echo $! >pid.new; mv pid.new pid; wait",
+            );
             let is_wanted = || is_wanted || !pid.exists();
-            let said = call_within(&hook, Act::Set, &challenge("a.test"), (time, is_wanted));
+            let said = call(&hook, Act::Set, &challenge("a.test"), (time, is_wanted));
             let said = said.unwrap_err();
             assert!(said.contains(says), "{said}");
             let Ok(pid) = fs::read_to_string(pid) else {

@@ -16,6 +16,7 @@ use super::known::{Known, length, now};
 use super::obstacle::Failed;
 use super::order::Authority;
 use super::orders::{Order, Orders};
+use super::schedule::Failure;
 use super::store::{Contact, Lock, Store};
 use crate::config::{AcmeConfig, Config, Managed};
 use crate::limits::{ACME_ORDERS_BEGUN_MAX, ACME_TIME};
@@ -191,7 +192,8 @@ impl Acme {
         let listening = acme.clone();
         let listen = move || {
             while let Some(acme) = listening.upgrade() {
-                acme.hear_challenges();
+                // Where the folder cannot be read, an order says so.
+                let _ = acme.hear_challenges();
                 drop(acme);
                 std::thread::sleep(ACME_TIME);
             }
@@ -221,12 +223,15 @@ impl Acme {
     }
 
     /// Takes up what the authority asks any process of the folder that is wanted.
-    pub(super) fn hear_challenges(&self) {
-        // Where the folder cannot be read, an order says so.
-        let _ = self.challenges.take_up(|| {
+    ///
+    /// # Errors
+    ///
+    /// The folder cannot be read.
+    pub(super) fn hear_challenges(&self) -> io::Result<()> {
+        self.challenges.take_up(|| {
             let wanted = lock(&self.wanted).clone();
             wanted.store.challenges()
-        });
+        })
     }
 
     /// Does what is due; true when a certificate has come.
@@ -302,15 +307,21 @@ impl Acme {
         let is_wanted = wanted.has(&order.wanted.store, &order.name);
         match made {
             Ok(()) if is_wanted => known.succeed(wanted, &order.name, order.kind),
-            Err(failed) if is_wanted => {
-                self.failures.fetch_add(1, Ordering::Relaxed);
-                known.fail(wanted, &order.name, &failed);
-            }
-            _ => exos_program::info!(
+            Ok(()) => exos_program::info!(
+                "exos serve: a certificate of {} has come from {}, and is kept, though the configuration wants none any more",
+                order.name,
+                order.wanted.config.directory
+            ),
+            Err(failed) if failed.failure == Failure::Unwanted => exos_program::info!(
                 "exos serve: the order of a certificate of {} from {} has ended, for the configuration wants none any more",
                 order.name,
                 order.wanted.config.directory
             ),
+            // Also of one that is not wanted any more: the authority counts it.
+            Err(failed) => {
+                self.failures.fetch_add(1, Ordering::Relaxed);
+                known.fail(&order.wanted, &order.name, &failed);
+            }
         }
         has_come
     }
@@ -335,12 +346,21 @@ impl Acme {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::path::Path;
+
+    use base64::Engine as _;
+    use base64::prelude::BASE64_STANDARD;
+    use exos_program::UserArgs;
+    use exos_tls::self_signed;
+
     use super::*;
     use crate::secure::Acceptor;
 
@@ -366,5 +386,74 @@ mod tests {
         assert!(!wants("a.test") && wants("b.test"));
         let other = Store::of(&folder.path().join("state"), "https://other.test/dir");
         assert!(!acme.wants(&other, "b.test"), "of another authority");
+    }
+
+    /// Where this program's user cannot read a file, what else a reload says is wanted, and sessions begin with it as soon as that is mended.
+    #[test]
+    fn what_a_reload_cannot_read_yet_is_taken_later() {
+        let folder = tempfile::tempdir().unwrap();
+        let chmod = |file: &Path, mode| {
+            fs::set_permissions(file, fs::Permissions::from_mode(mode)).unwrap();
+        };
+        chmod(folder.path(), 0o755);
+        // Root can read everything.
+        let is_root = rustix::process::geteuid().is_root();
+        let user = UserArgs {
+            user: is_root.then(|| "nobody".parse().unwrap()),
+        };
+        let config = |name: &str, more: &str| {
+            let text = format!(
+                "[acme]\nstate = \"state\"\n[[site]]\nroot = \"a\"\nnames = [\"{name}\"]\n{more}"
+            );
+            let config = Config::parse(&folder.path().join("serve.toml"), &text);
+            Config {
+                user: user.clone(),
+                ..config.unwrap()
+            }
+        };
+        let before = config("a.test", "");
+        let acme = Acme::of(&before, false).unwrap().unwrap();
+        let store = Wanted::of(&before).unwrap().store;
+        let acceptor = Acceptor::of(&before, Some(acme.clone())).unwrap().unwrap();
+        let (certificate, key) = self_signed::certificate(&["c.test".to_owned()]).unwrap();
+        let pem = |label: &str, der: &[u8]| {
+            let text = BASE64_STANDARD.encode(der);
+            format!("-----BEGIN {label}-----\n{text}\n-----END {label}-----\n")
+        };
+        let file = folder.path().join("pem");
+        let both = pem("CERTIFICATE", &certificate) + &pem("PRIVATE KEY", key.secret_der());
+        fs::write(&file, both).unwrap();
+        chmod(&file, 0);
+        let own = "[[site]]\nroot = \"a\"\nnames = [\"c.test\"]\n[[site.certificate]]\nfile = \"pem\"\nkey = \"pem\"";
+        let after = config("b.test", own);
+        let first = acceptor.config();
+        user.as_user(|| acceptor.reload(&after)).unwrap();
+        let is_first = || Arc::ptr_eq(&acceptor.config(), &first);
+        assert!(acme.wants(&store, "b.test") && is_first());
+        // Times of files go by ticks.
+        for _ in 0..100 {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            chmod(&file, 0o644);
+            let look = || {
+                acceptor.look_again(false);
+                Ok(())
+            };
+            user.as_user(look).unwrap();
+            if !is_first() {
+                return;
+            }
+        }
+        panic!("it is never read");
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_read_is_no_folder_without_challenges() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = "[acme]\nstate = \"state\"\n[[site]]\nroot = \"a\"\nnames = [\"a.test\"]";
+        let config = Config::parse(&folder.path().join("serve.toml"), text).unwrap();
+        let acme = Acme::of(&config, false).unwrap().unwrap();
+        acme.hear_challenges().unwrap();
+        fs::rename(folder.path().join("state"), folder.path().join("away")).unwrap();
+        acme.hear_challenges().unwrap_err();
     }
 }

@@ -159,13 +159,22 @@ impl Known {
     }
 
     pub(super) fn fail(&mut self, wanted: &Wanted, name: &str, failed: &Failed) {
-        let entry = self.entries.get(name);
-        let failures = entry.map_or(0, |it| it.shown.failures).saturating_add(1);
+        let is_current = self.store.as_ref() == Some(&wanted.store);
+        let entry = self.entries.get(name).filter(|_| is_current);
+        let (before, not_found_by) = match entry {
+            Some(it) => (it.shown.failures, it.not_found_by),
+            // A reload has dropped it meanwhile, and may want it again.
+            None => {
+                let record = wanted.store.record(name);
+                (record.failures, record.not_found_by)
+            }
+        };
+        let (failures, is_wanted) = (before.saturating_add(1), entry.is_some());
         let not_found_by = match failed.failure {
             Failure::NotFound(kind) => Some(kind),
-            _ => entry.and_then(|it| it.not_found_by),
+            _ => not_found_by,
         };
-        if failed.failure == Failure::RateLimited {
+        if failed.failure == Failure::RateLimited && is_current {
             // Others of the account may be refused as well, one after the other.
             self.rest(ACME_RATE_LIMITED_REST.as_secs() as UnixSecs);
         }
@@ -181,14 +190,17 @@ impl Known {
             not_found_by,
         };
         exos_program::warn!(
-            "exos serve: no certificate for {name}: {}; the next attempt is in {}",
+            "exos serve: no certificate for {name}: {}; {}",
             record.error,
-            length(wait)
+            match is_wanted {
+                true => format!("the next attempt is in {}", length(wait)),
+                false => "the configuration wants none any more".to_owned(),
+            }
         );
         if let Err(error) = wanted.store.set_record(name, &record) {
             exos_program::warn!("exos serve: cannot keep what has failed for {name}: {error}");
         }
-        if let Some(entry) = self.entries.get_mut(name) {
+        if let Some(entry) = self.entries.get_mut(name).filter(|_| is_current) {
             entry.is_forgiven = false;
             entry.shown.failures = failures;
             entry.shown.next_order = record.next_try;
@@ -437,6 +449,31 @@ mod tests {
         keeper.succeed(&wanted, "a.test", Kind::Http);
         assert_eq!(keeper.shown()[0].failures, 0);
         assert_eq!(wanted.store.record("a.test"), Record::default());
+    }
+
+    /// What an authority counts is kept also where a reload has dropped the name, or the authority, meanwhile.
+    #[test]
+    fn what_fails_that_is_not_wanted_any_more_is_kept_in_its_folder() {
+        let (_folder, wanted) = wanted(&["a.test"]);
+        let mut keeper = Known::default();
+        keeper.know(&wanted);
+        let before = Wanted {
+            names: wanted.names.clone(),
+            config: wanted.config.clone(),
+            store: Store::of(&wanted.config.state, "https://other.test/dir"),
+        };
+        before.store.make(&UserArgs::default()).unwrap();
+        for failures in 1..3 {
+            keeper.fail(&before, "a.test", &failed(Failure::RateLimited));
+            keeper.fail(&wanted, "b.test", &failed(Failure::Refused));
+            assert_eq!(before.store.record("a.test").failures, failures);
+            assert_eq!(wanted.store.record("b.test").failures, failures);
+        }
+        assert_eq!(keeper.shown()[0].failures, 0);
+        assert!(
+            keeper.due(now(), |_| false).is_some(),
+            "nobody rests for it"
+        );
     }
 
     #[test]

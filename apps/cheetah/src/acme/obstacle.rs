@@ -20,6 +20,11 @@ pub(super) struct Failed {
 }
 
 impl Failed {
+    /// By the folder.
+    pub(super) fn of_folder(error: io::Error) -> Failed {
+        Failed::here(folder_failed(error))
+    }
+
     /// By what is wrong on this host.
     pub(super) fn here(what: String) -> Failed {
         Failed {
@@ -44,9 +49,11 @@ pub(super) enum Obstacle {
     Hook(String),
     /// No certificate of this name is wanted any more.
     Unwanted,
-    /// As many accounts were made lately as one host may make.
+    /// None is wanted any more since the authority was asked to check the name.
+    Dropped,
+    /// As many accounts were asked for lately as one host may make.
     Accounts,
-    /// It may have signed a certificate, which did not come.
+    /// It may have checked the name, or signed a certificate, which did not come.
     Unfinished(AcmeError),
     /// What the authority sent is not what was asked for.
     Wrong(String),
@@ -61,17 +68,22 @@ impl From<AcmeError> for Obstacle {
 impl Obstacle {
     /// One of the folder's.
     pub(super) fn of_folder(error: io::Error) -> Obstacle {
-        Obstacle::Here(format!("cannot use the folder of certificates: {error}"))
+        Obstacle::Here(folder_failed(error))
     }
 
     /// What it means for a name at the authority with this directory, which may have said to `wait`.
     pub(super) fn told(self, name: &str, directory: &str, wait: Option<Duration>) -> Failed {
         let (what, failure) = match self {
             Obstacle::Here(what) => (what, Failure::Unreached),
-            Obstacle::Unwanted => ("none is wanted any more".to_owned(), Failure::Unreached),
+            Obstacle::Unwanted => ("none is wanted any more".to_owned(), Failure::Unwanted),
+            // A check that finds nothing any more is one that it counts.
+            Obstacle::Dropped => (
+                format!("a reload has dropped it while {directory} checked the name"),
+                Failure::Refused,
+            ),
             Obstacle::Accounts => (
                 format!(
-                    "{directory} has forgotten this server's account time after time, and bounds how many a host makes; look whether it works"
+                    "{directory} was asked for an account time after time, which did not come or was forgotten, and bounds how many a host makes; look whether it works"
                 ),
                 Failure::RateLimited,
             ),
@@ -100,7 +112,7 @@ impl Obstacle {
             }
             // Soon again would be one more that it counts.
             Obstacle::Unfinished(error) => (
-                format!("{directory} was to sign, and no certificate came: {error}"),
+                format!("{directory} was to check or to sign, and no certificate came: {error}"),
                 Failure::Refused,
             ),
             Obstacle::Acme(error) => (
@@ -116,6 +128,10 @@ impl Obstacle {
             wait,
         }
     }
+}
+
+fn folder_failed(error: io::Error) -> String {
+    format!("cannot use the folder of certificates: {error}")
 }
 
 #[cfg(test)]
@@ -139,6 +155,8 @@ mod tests {
             (Obstacle::Hook("status: 7".to_owned()), Failure::Refused),
             (Obstacle::Unfinished(limited()), Failure::RateLimited),
             (Obstacle::Accounts, Failure::RateLimited),
+            (Obstacle::Unwanted, Failure::Unwanted),
+            (Obstacle::Dropped, Failure::Refused),
         ] {
             let failed = obstacle.told("a.test", "https://ca.test/dir", None);
             assert_eq!(failed.failure, wanted, "{}", failed.what);

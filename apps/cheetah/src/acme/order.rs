@@ -4,8 +4,11 @@
 //! still wanted goes on as it began; any other ends at its next step, and takes its challenges, its records in DNS and what the
 //! authority waits for with it. What the authority has been asked to sign is taken all the same, for it counts that.
 
+use std::cell::Cell;
+use std::io;
 use std::pin::pin;
-use std::time::Duration;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use exos_program::UserArgs;
 use exos_tls::client::Trust;
@@ -21,7 +24,7 @@ use super::budget::Asked;
 use super::challenges::{Challenge, Kind};
 use super::client::Client;
 use super::hook::{self, Act};
-use super::keeper::{Acme, Wanted};
+use super::keeper::{Acme, Wanted, lock};
 use super::known::now;
 use super::obstacle::{Failed, Obstacle};
 use super::orders::Turn;
@@ -29,7 +32,7 @@ use super::problem::{is, is_about_replacing};
 use super::schedule::Failure;
 use super::store::{Lock, Store};
 use crate::config::AcmeConfig;
-use crate::limits::{ACME_CHALLENGES_MAX, ACME_LOOK_TIME, ACME_ORDER_TIME, ACME_PUBLISH_TIME};
+use crate::limits::{ACME_HOOK_TIME, ACME_LOOK_TIME, ACME_ORDER_TIME, ACME_PUBLISH_TIME};
 
 /// An authority, for the order whose turn it is to speak with it.
 pub(super) struct Authority<'a> {
@@ -51,12 +54,12 @@ impl<'a> Authority<'a> {
     }
 
     /// Gets a certificate for a name, and keeps it, while no other process orders. The authority is told of the one that there is that
-    /// this one takes its place, where it gives advice (RFC 9773 §5). `leftovers` are of a process that was killed, and go first.
+    /// this one takes its place, where it gives advice (RFC 9773 §5). `leftovers` are of a process that was killed; they go first, and are none then.
     pub(super) fn order(
         &self,
         name: &str,
         kind: Kind,
-        leftovers: &[Challenge],
+        leftovers: &Mutex<Vec<Challenge>>,
         _lock: &Lock,
     ) -> Result<(), Failed> {
         let here = Failed::here;
@@ -66,14 +69,24 @@ impl<'a> Authority<'a> {
         // One that cannot be kept is not ordered: authorities count what they sign, a few of a name in a week.
         let room = self.store.make_room(name);
         room.map_err(|e| here(format!("nothing is ordered that cannot be kept: {e}")))?;
-        self.end(leftovers);
+        let left = lock(leftovers).clone();
+        self.end(&left);
+        lock(leftovers).clear();
+        self.make_room_for_challenge().map_err(Failed::of_folder)?;
         let client = self.client();
         let replaces = identifier(&self.store.certificate(name));
         let got = self.wait(self.get(&client, name, kind, replaces));
         // Whatever has come of it, nobody asks any more.
-        let all = self.store.challenges().unwrap_or_default();
-        let own: Vec<_> = all.into_iter().filter(|it| it.name == name).collect();
-        self.end(&own);
+        match self.store.challenges() {
+            Ok(mut own) => {
+                own.retain(|it| it.name == name);
+                self.end(&own);
+            }
+            Err(error) => exos_program::warn!(
+                "exos serve: challenges of {name} stay until its next order: {}",
+                Failed::of_folder(error).what
+            ),
+        }
         let pem = match got {
             Ok(pem) => pem,
             Err(obstacle) => {
@@ -91,15 +104,22 @@ impl<'a> Authority<'a> {
     }
 
     /// Has these challenges go, and the records of dns-01 that were set for them: no others, which may be asked for now. A record that the
-    /// program cannot take away is tried again with the next order, unless there are too many of them, or no program any more.
+    /// program cannot take away is tried again with the next order, unless there is no program any more. What it may take for one record is for all.
     fn end(&self, challenges: &[Challenge]) {
-        let all = self.store.challenges().unwrap_or_default();
-        let is_full = all.len() == ACME_CHALLENGES_MAX;
+        self.end_within(challenges, ACME_HOOK_TIME);
+    }
+
+    fn end_within(&self, challenges: &[Challenge], time: Duration) {
+        let until = Instant::now() + time;
         for challenge in challenges {
+            let left = until.saturating_duration_since(Instant::now());
             let cleared = match (challenge.kind, &self.config.dns_hook) {
                 (Kind::Http | Kind::TlsAlpn, _) => Ok(()),
+                (Kind::Dns, Some(_)) if left.is_zero() => {
+                    Err("those before it have taken all the time".to_owned())
+                }
                 (Kind::Dns, Some(hook)) => {
-                    let clear = || hook::call(hook, Act::Clear, challenge, || true);
+                    let clear = || hook::call(hook, Act::Clear, challenge, (left, || true));
                     self.turn.aside(clear)
                 }
                 (Kind::Dns, None) => {
@@ -112,13 +132,26 @@ impl<'a> Authority<'a> {
                     challenge.name
                 );
             }
-            if (cleared.is_ok() || self.config.dns_hook.is_none() || is_full)
+            if (cleared.is_ok() || self.config.dns_hook.is_none())
                 && let Err(error) = self.store.remove_challenge(challenge)
             {
                 exos_program::warn!("exos serve: cannot remove an old challenge: {error}");
             }
         }
-        self.acme.hear_challenges();
+        // What goes on being answered is of no use to anybody.
+        let _ = self.acme.hear_challenges();
+    }
+
+    /// Has another challenge find room. Those that go for it could not be taken away for long.
+    fn make_room_for_challenge(&self) -> io::Result<()> {
+        for gone in self.store.make_room_for_challenge()? {
+            exos_program::warn!(
+                "exos serve: too many challenges are left; that of {} by {} is forgotten, and its record may stay in DNS, where it does no harm",
+                gone.name,
+                gone.kind.name()
+            );
+        }
+        Ok(())
     }
 
     /// When the authority advises to renew the certificate of a name.
@@ -176,7 +209,7 @@ impl<'a> Authority<'a> {
     }
 
     /// Counts what is asked of the authority.
-    pub(super) fn spend(&self, what: Asked) -> Result<(), Obstacle> {
+    fn spend(&self, what: Asked) -> Result<(), Obstacle> {
         let spent = self.store.spend(what, now());
         spent.map_err(Obstacle::of_folder)
     }
@@ -215,11 +248,16 @@ impl<'a> Authority<'a> {
             }
             order => order?,
         };
-        let shown = self.while_wanted(name, self.show(&mut order, name, kind));
+        let is_asked = Cell::new(false);
+        let shown = self.while_wanted(name, self.show(&mut order, (name, kind), &is_asked));
         let shown = shown.await;
-        if !self.wants(name) {
+        if matches!(shown, Err(Obstacle::Unwanted)) || !self.wants(name) {
             give_up(&mut order).await;
-            return Err(Obstacle::Unwanted);
+            return Err(match shown {
+                Err(Obstacle::Unwanted) if is_asked.get() => Obstacle::Dropped,
+                Err(obstacle) if is_asked.get() => obstacle,
+                _ => Obstacle::Unwanted,
+            });
         }
         shown?;
         let key = order.finalize().await.map_err(Obstacle::Unfinished)?;
@@ -234,8 +272,13 @@ impl<'a> Authority<'a> {
         Ok(pem)
     }
 
-    /// Shows the authority that the name leads here.
-    async fn show(&self, order: &mut Order, name: &str, kind: Kind) -> Result<(), Obstacle> {
+    /// Shows the authority that the name leads here. From when it `is_asked` to check that on, it counts what fails, whether its answer comes or not.
+    async fn show(
+        &self,
+        order: &mut Order,
+        (name, kind): (&str, Kind),
+        is_asked: &Cell<bool>,
+    ) -> Result<(), Obstacle> {
         if order.state().status == OrderStatus::Ready {
             return Ok(());
         }
@@ -265,10 +308,11 @@ impl<'a> Authority<'a> {
             };
             let added = self.store.add_challenge(&answer);
             added.map_err(Obstacle::of_folder)?;
-            self.acme.hear_challenges();
+            self.acme.hear_challenges().map_err(Obstacle::of_folder)?;
             match (kind, &self.config.dns_hook) {
                 (Kind::Dns, Some(hook)) => {
-                    let set = || hook::call(hook, Act::Set, &answer, || self.wants(name));
+                    let bounds = (ACME_HOOK_TIME, || self.wants(name));
+                    let set = || hook::call(hook, Act::Set, &answer, bounds);
                     self.turn.aside(set).map_err(Obstacle::Hook)?;
                 }
                 (Kind::Dns, None) => {
@@ -277,7 +321,8 @@ impl<'a> Authority<'a> {
                 }
                 (Kind::Http | Kind::TlsAlpn, _) => tokio::time::sleep(ACME_PUBLISH_TIME).await,
             }
-            challenge.set_ready().await?;
+            is_asked.set(true);
+            challenge.set_ready().await.map_err(Obstacle::Unfinished)?;
         }
         match order.poll_ready(&patience()).await {
             Ok(OrderStatus::Ready) => Ok(()),
@@ -286,7 +331,7 @@ impl<'a> Authority<'a> {
                 let more = why(order, &wanted).await;
                 Err(Obstacle::NotShown(kind, more.or(Some(problem))))
             }
-            Err(error) => Err(error.into()),
+            Err(error) => Err(Obstacle::Unfinished(error)),
         }
     }
 }
@@ -294,10 +339,14 @@ impl<'a> Authority<'a> {
 /// Tells the authority that nobody shows it anything any more (RFC 8555 §7.5.2), so that nothing of the order waits there.
 async fn give_up(order: &mut Order) {
     let mut all = order.authorizations();
-    while let Some(Ok(mut authorization)) = all.next().await {
-        if authorization.status == AuthorizationStatus::Pending
-            && let Err(error) = authorization.deactivate().await
-        {
+    while let Some(authorization) = all.next().await {
+        let given_up = match authorization {
+            Ok(mut it) if it.status == AuthorizationStatus::Pending => {
+                it.deactivate().await.map(drop)
+            }
+            authorization => authorization.map(drop),
+        };
+        if let Err(error) = given_up {
             exos_program::info!("exos serve: an order stays open until it expires: {error}");
         }
     }
@@ -379,39 +428,44 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (acme, wanted) = of(folder.path(), None, &["a.test", "b.test"]);
         let authority = Authority::of(&acme, &wanted);
-        let wait = |name| {
+        let wait = |name, is_without_end| {
             authority.wait(authority.while_wanted(name, async {
                 tokio::time::sleep(4 * ACME_LOOK_TIME).await;
                 acme.want(Wanted::of(&config(folder.path(), None, &["b.test"])).unwrap());
+                if is_without_end {
+                    std::future::pending::<()>().await;
+                }
                 tokio::time::sleep(4 * ACME_LOOK_TIME).await;
                 Ok(())
             }))
         };
-        assert!(matches!(wait("a.test"), Err(Obstacle::Unwanted)));
-        wait("b.test").unwrap();
+        assert!(matches!(wait("a.test", true), Err(Obstacle::Unwanted)));
+        wait("b.test", false).unwrap();
         // One that has waited for its turn until then asks for nothing.
         let client = authority.client();
         let asked = authority.wait(authority.get(&client, "a.test", Kind::Http, None));
         assert!(matches!(asked, Err(Obstacle::Unwanted)));
     }
 
-    /// Records that cannot be taken away do not become more than a folder may have.
+    /// A program that hangs has its time once, however many records there are, and what it did not take away stays for another time.
     #[test]
-    fn records_that_stay_are_bounded() {
+    fn records_have_one_time_for_all() {
         let folder = tempfile::tempdir().unwrap();
-        let (acme, wanted) = of(folder.path(), Some("/bin/false"), &["a.test"]);
-        let authority = Authority::of(&acme, &wanted);
-        for (count, left) in [
-            (ACME_CHALLENGES_MAX - 1, ACME_CHALLENGES_MAX - 1),
-            (ACME_CHALLENGES_MAX, 0),
-        ] {
-            for token in 0..count {
-                let record = challenge(Kind::Dns, "a.test", &token.to_string());
-                wanted.store.add_challenge(&record).unwrap();
-            }
-            authority.end(&wanted.store.challenges().unwrap());
-            assert_eq!(wanted.store.challenges().unwrap().len(), left);
+        let hook = folder.path().join("hook");
+        let write = "printf '#!/bin/sh\\nexec sleep 1000\\n' >\"$1\" && chmod 700 \"$1\"";
+        let mut shell = std::process::Command::new("sh");
+        let shell = shell.args(["-c", write, "sh"]).arg(&hook);
+        assert!(shell.status().unwrap().success());
+        let (acme, wanted) = of(folder.path(), hook.to_str(), &["a.test"]);
+        let all = ["1", "2", "3"].map(|token| challenge(Kind::Dns, "a.test", token));
+        for record in &all {
+            wanted.store.add_challenge(record).unwrap();
         }
+        let authority = Authority::of(&acme, &wanted);
+        let (begun, time) = (Instant::now(), Duration::from_millis(500));
+        authority.end_within(&all, time);
+        assert!(begun.elapsed() < 60 * time, "{:?}", begun.elapsed());
+        assert_eq!(wanted.store.challenges().unwrap(), all);
     }
 
     /// The end of an order is no end for what the authority asks of another name meanwhile: in the folder, nor in what is answered.

@@ -2,14 +2,15 @@
 //! answers in DNS, and that takes long, the next begins: a program that hangs for one name holds no other up.
 
 use std::cell::Cell;
+use std::io;
 use std::panic::resume_unwind;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::challenges::{Challenge, Kind};
-use super::hook::record;
-use super::keeper::{Acme, Wanted};
+use super::hook::is_same_record;
+use super::keeper::{Acme, Wanted, lock};
 use super::obstacle::Failed;
 use super::order::Authority;
 use super::store::Lock;
@@ -39,10 +40,6 @@ impl<'a> Turn<'a> {
     }
 }
 
-fn lock(turns: &Mutex<()>) -> MutexGuard<'_, ()> {
-    turns.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// What an order comes to.
 type Made = Result<(), Failed>;
 
@@ -60,8 +57,8 @@ pub(super) struct Order {
     pub(super) name: String,
     pub(super) kind: Kind,
     pub(super) wanted: Arc<Wanted>,
-    /// Challenges that it has go first: of a process that was killed, of whatever names.
-    leftovers: Vec<Challenge>,
+    /// Challenges that it has go first, until that is done: of a process that was killed.
+    leftovers: Mutex<Vec<Challenge>>,
     /// No other process orders while there is one in this folder.
     lock: Arc<Lock>,
     begun: Instant,
@@ -85,9 +82,9 @@ impl Orders {
     /// One of this name is under way, of whatever folder, or one that sets or takes away the same record in DNS: what ends one of two would
     /// take away what the other has set.
     pub(super) fn have(&self, name: &str) -> bool {
-        let is_same = |other: &str| record(other) == record(name);
         let is_of = |(it, _): &(Arc<Order>, _)| {
-            is_same(&it.name) || it.leftovers.iter().any(|left| is_same(&left.name))
+            let is_same = |other: &str| is_same_record(other, name);
+            is_same(&it.name) || lock(&it.leftovers).iter().any(|left| is_same(&left.name))
         };
         self.under_way.iter().any(is_of)
     }
@@ -106,11 +103,12 @@ impl Orders {
         found.map(|(it, _)| it.lock.clone())
     }
 
-    /// Begins one, and has it take away what a process has left that was killed: all challenges in the folder, where no order in it is under way.
+    /// Begins one, and has it take away what a process has left that was killed: challenges of its own record, and those of names that are not
+    /// wanted any more, which no other order would take away.
     ///
     /// # Errors
     ///
-    /// There is no thread to be had.
+    /// The folder cannot be read, or there is no thread to be had.
     pub(super) fn begin(
         &mut self,
         acme: &Arc<Acme>,
@@ -118,17 +116,12 @@ impl Orders {
         (name, kind): (&str, Kind),
         lock: Arc<Lock>,
     ) -> Result<(), Failed> {
-        let leftovers = match self.lock(wanted) {
-            Some(_) => Vec::new(),
-            None => wanted.store.challenges().unwrap_or_default(),
-        };
-        // Those of names that are under way elsewhere stay for another time.
-        let leftovers = leftovers.into_iter().filter(|it| !self.have(&it.name));
+        let leftovers = self.leftovers(wanted, name).map_err(Failed::of_folder)?;
         let order = Order {
             name: name.to_owned(),
             kind,
             wanted: wanted.clone(),
-            leftovers: leftovers.collect(),
+            leftovers: Mutex::new(leftovers),
             lock,
             begun: Instant::now(),
         };
@@ -149,6 +142,22 @@ impl Orders {
         let thread = thread.map_err(|e| Failed::here(format!("cannot begin an order: {e}")))?;
         self.under_way.push((order, thread));
         Ok(())
+    }
+
+    /// What an order of this name takes away before it begins, its own first.
+    fn leftovers(&self, wanted: &Wanted, name: &str) -> io::Result<Vec<Challenge>> {
+        let is_own = |it: &Challenge| is_same_record(&it.name, name);
+        let is_wanted = |it: &Challenge| {
+            wanted
+                .names
+                .iter()
+                .any(|other| is_same_record(&it.name, &other.name))
+        };
+        let mut all = wanted.store.challenges()?;
+        // Those of names that are under way stay for another time.
+        all.retain(|it| is_own(it) || !is_wanted(it) && !self.have(&it.name));
+        all.sort_by_key(|it| !is_own(it));
+        Ok(all)
     }
 
     /// Takes out one that has ended, with what it came to.
@@ -184,7 +193,7 @@ mod tests {
             name: name.to_owned(),
             kind: Kind::Dns,
             wanted: wanted.clone(),
-            leftovers,
+            leftovers: Mutex::new(leftovers),
             lock: Arc::new(wanted.store.lock().unwrap().unwrap()),
             begun: Instant::now(),
         };
@@ -195,6 +204,16 @@ mod tests {
         let thread = std::thread::spawn(wait);
         orders.under_way.push((Arc::new(order), thread));
         end
+    }
+
+    /// What a process has left that was killed.
+    fn left(name: &str) -> Challenge {
+        Challenge {
+            kind: Kind::Dns,
+            name: name.to_owned(),
+            token: name.replace(['.', '*'], "_"),
+            key_authorization: "value".to_owned(),
+        }
     }
 
     /// What is wanted of a folder for each authority.
@@ -245,14 +264,35 @@ mod tests {
         assert!(orders.lock(&before).is_some());
         let now = wanted(folder.path(), 1);
         assert!(orders.lock(&now).is_none(), "another folder");
-        let left = Challenge {
-            kind: Kind::Dns,
-            name: "c.test".to_owned(),
-            token: "token".to_owned(),
-            key_authorization: "value".to_owned(),
-        };
-        let _end = begin_with(&mut orders, &now, ("d.test", vec![left]));
+        let _end = begin_with(&mut orders, &now, ("d.test", vec![left("c.test")]));
         assert!(orders.have("c.test"), "what a process has left is cleared");
+        lock(&orders.under_way[1].0.leftovers).clear();
+        assert!(!orders.have("c.test"), "that is done");
+    }
+
+    /// A program that hangs for one name holds up orders of that name, and no others that are wanted.
+    #[test]
+    fn an_order_takes_away_what_is_left_of_its_own_and_of_what_nobody_wants() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = "[acme]\nstate = \"state\"\ndns_hook = \"/bin/true\"\n[[site]]\nroot = \"a\"\nnames = [\"a.test\", \"*.a.test\", \"b.test\"]";
+        let config = Config::parse(&folder.path().join("serve.toml"), text).unwrap();
+        let wanted = Arc::new(Wanted::of(&config).unwrap());
+        wanted.store.make(&config.user).unwrap();
+        for name in ["a.test", "b.test", "old.test", "*.a.test", "older.test"] {
+            let left = left(name);
+            wanted.store.add_challenge(&left).unwrap();
+        }
+        let mut orders = Orders::default();
+        let names = |orders: &Orders, name| {
+            let all = orders.leftovers(&wanted, name).unwrap();
+            all.into_iter().map(|it| it.name).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            names(&orders, "*.a.test"),
+            ["*.a.test", "a.test", "old.test", "older.test"]
+        );
+        let _end = begin_with(&mut orders, &wanted, ("a.test", vec![left("old.test")]));
+        assert_eq!(names(&orders, "b.test"), ["b.test", "older.test"]);
     }
 
     /// While one waits for its program, another does something; and none while one does.

@@ -21,6 +21,8 @@ pub enum Failure {
     NotFound(Kind),
     /// It was asked too often.
     RateLimited,
+    /// None is wanted any more, and it was asked for nothing that it counts: this is no failure.
+    Unwanted,
 }
 
 /// When a certificate is renewed: when two thirds of its time are over, or up to a twentieth of it earlier, so that those who got
@@ -48,7 +50,7 @@ pub fn ask_again(said: Duration) -> Duration {
 pub fn wait_after(failures: u32, last: Failure, said: Option<Duration>, spread: u64) -> Duration {
     let before = failures.saturating_sub(1);
     let wait = match last {
-        Failure::Unreached => {
+        Failure::Unreached | Failure::Unwanted => {
             let wait = ACME_RETRY_UNREACHED.saturating_mul(1 << before.min(20));
             wait.min(ACME_RETRY_UNREACHED_MAX)
         }

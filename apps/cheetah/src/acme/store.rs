@@ -103,7 +103,7 @@ impl Store {
             }
             (_, made) => made.map_err(fail)?,
         }
-        user.as_user(|| self.try_writing().map_err(fail))?;
+        user.as_user(|| self.open_lock().map(drop).map_err(fail))?;
         let owner = user.user.as_ref().map(|user| user.uid);
         let owner = owner.unwrap_or_else(|| geteuid().as_raw());
         // In the outermost, too: who can rename what is in it puts another folder there.
@@ -128,10 +128,6 @@ impl Store {
             .mend(format!("do: {command}")));
         }
         Ok(())
-    }
-
-    fn try_writing(&self) -> io::Result<()> {
-        self.open_lock().map(drop)
     }
 
     fn open_lock(&self) -> io::Result<File> {
@@ -283,9 +279,8 @@ impl Store {
     }
 
     fn record_file(&self, name: &str) -> PathBuf {
-        self.folder
-            .join("certificates")
-            .join(format!("{}.failed", plain(name)))
+        let file = format!("{}.failed", plain(name));
+        self.folder.join("certificates").join(file)
     }
 
     // Challenges.
@@ -324,6 +319,29 @@ impl Store {
         }
         let folder = self.folder.join("challenges");
         write(&folder, &challenge.token, &serde_json::to_vec(challenge)?)
+    }
+
+    /// Removes what is no challenge, and the oldest ones where another would be one too many; gives those. For who has the lock, and the turn: what
+    /// is being written would go, too.
+    pub(super) fn make_room_for_challenge(&self) -> io::Result<Vec<Challenge>> {
+        let mut all = Vec::new();
+        let is_broken = |kind| matches!(kind, ErrorKind::InvalidData | ErrorKind::UnexpectedEof);
+        for entry in fs::read_dir(self.folder.join("challenges"))? {
+            let entry = entry?;
+            match read_json::<Challenge>(&entry.path()) {
+                Ok(Some(it)) if *it.token == *entry.file_name() => {
+                    all.push((entry.metadata()?.modified()?, it));
+                }
+                Err(error) if !is_broken(error.kind()) => {}
+                // What cannot be removed is no harm either.
+                _ => drop(fs::remove_file(entry.path())),
+            }
+        }
+        all.sort_by(|(a, one), (b, other)| a.cmp(b).then_with(|| one.token.cmp(&other.token)));
+        all.truncate((all.len() + 1).saturating_sub(ACME_CHALLENGES_MAX));
+        let oldest: Vec<_> = all.into_iter().map(|(_, it)| it).collect();
+        oldest.iter().try_for_each(|it| self.remove_challenge(it))?;
+        Ok(oldest)
     }
 
     /// Removes a challenge.
@@ -382,6 +400,7 @@ fn is_token(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
+    use std::time::{Duration, SystemTime};
 
     use super::*;
     use crate::limits::ACME_FILE_LEN_MAX;
@@ -562,6 +581,22 @@ mod tests {
             store.add_challenge(&challenge).unwrap();
         }
         assert_eq!(store.challenges().unwrap().len(), ACME_CHALLENGES_MAX);
+        // The oldest are forgotten, and no more than have to be; what is no challenge goes.
+        for (age, token) in [(9, "30"), (8, "2"), (7, "70")] {
+            let file = File::open(store.folder.join("challenges").join(token)).unwrap();
+            let then = SystemTime::now() - Duration::from_secs(age);
+            file.set_modified(then).unwrap();
+        }
+        for broken in ["half", ".0.new", "other"] {
+            let file = store.folder.join("challenges").join(broken);
+            fs::write(file, b"{\"kind\":").unwrap();
+        }
+        let gone = store.make_room_for_challenge().unwrap();
+        let gone: Vec<_> = gone.iter().map(|it| &*it.token).collect();
+        assert_eq!((gone.len(), &gone[..3]), (8, &["30", "2", "70"][..]));
+        let left = fs::read_dir(store.folder.join("challenges")).unwrap();
+        assert_eq!(left.count(), ACME_CHALLENGES_MAX - 1);
+        assert!(store.make_room_for_challenge().unwrap().is_empty());
         store.make_room("a.test").unwrap();
         let room = store.beside_certificate("a.test").metadata().unwrap();
         assert_eq!(room.len(), ACME_CERTIFICATE_ROOM as u64);

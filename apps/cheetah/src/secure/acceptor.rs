@@ -51,8 +51,8 @@ impl Acceptor {
         })))
     }
 
-    /// Sessions begin with this from now on. With what there was before, where this program's user cannot read the files: that is
-    /// said on standard error.
+    /// Sessions begin with this from now on. With what there was before, for as long as this program's user cannot read the files: that
+    /// is said on standard error.
     ///
     /// # Errors
     ///
@@ -64,8 +64,13 @@ impl Acceptor {
         };
         let acme = self.acme.as_deref();
         let wanted = acme.map_or(Ok(None), |acme| acme.prepare(config))?;
-        match self.take(&mut source, config, Stamps::of(config, tls)) {
-            Err(error) if error.kind == ErrorKind::NoPermission => tell(error, config),
+        let stamps = Stamps::of(config, tls);
+        match self.take(&mut source, config, stamps.clone()) {
+            Err(error) if error.kind == ErrorKind::NoPermission => {
+                // Sessions begin with it when that is mended: its files are looked at from now on.
+                (source.config, source.stamps) = (config.clone(), stamps);
+                tell(error, config);
+            }
             taken => taken?,
         }
         // What else was wrong would have left orders as they were.
@@ -113,7 +118,7 @@ impl Acceptor {
 
     /// Takes files that have changed, or looks at them in any case: so that it is told when one is about to end. A change that is
     /// of no use is told of once, until they change again.
-    fn look_again(&self, in_any_case: bool) {
+    pub(crate) fn look_again(&self, in_any_case: bool) {
         let mut source = self.source();
         let has_changed = source.stamps.have_changed();
         if !has_changed && !in_any_case {

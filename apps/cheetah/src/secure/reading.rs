@@ -36,6 +36,7 @@ pub(super) struct Current {
 /// Of what that was made.
 #[derive(Debug)]
 pub(super) struct Source {
+    /// Sessions begin with this one, unless its files could not be read when it came.
     pub(super) config: Config,
     /// The files, as they were just before they were read.
     pub(super) stamps: Stamps,

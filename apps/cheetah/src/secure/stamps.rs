@@ -39,7 +39,7 @@ impl Stamps {
 impl Stamp {
     fn of(file: &Path) -> Stamp {
         match file.metadata() {
-            Ok(it) => Stamp::There(it.mtime(), it.mtime_nsec(), it.ino(), it.len()),
+            Ok(it) => Stamp::There(it.ctime(), it.ctime_nsec(), it.ino(), it.len()),
             Err(error) if error.kind() == ErrorKind::PermissionDenied => Stamp::Unknown,
             Err(_) => Stamp::Missing,
         }

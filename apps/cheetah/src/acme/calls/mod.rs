@@ -106,7 +106,6 @@ impl Ways {
     ///
     /// There is no answer.
     pub(super) fn call(&self, call: Call, by_host: &mut bool) -> Result<Answered, CallError> {
-        let until = Instant::now() + ACME_REQUEST_TIME;
         let addresses = addresses(&call).map_err(CallError::Unreached)?;
         let desk = self.desk.as_ref().filter(|_| !*by_host);
         let stack = match desk.map(|desk| desk.ask(&call, &addresses)) {
@@ -118,6 +117,8 @@ impl Ways {
             None => None,
         };
         *by_host = true;
+        // All of it, also where the stack has taken some.
+        let until = Instant::now() + ACME_REQUEST_TIME;
         let made = on_host::call(&call, &addresses, until);
         self.by_host.fetch_add(1, Ordering::Relaxed);
         match (made, stack) {

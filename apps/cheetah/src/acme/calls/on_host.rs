@@ -67,7 +67,10 @@ fn connect(call: &Call, addresses: &[IpAddr], until: Instant) -> Result<TcpStrea
             Err(error) => failed = Some(format!("{to} cannot be reached: {error}")),
         }
     }
-    let none = || format!("{} has no address", call.host);
+    let none = || match addresses {
+        [] => format!("{} has no address", call.host),
+        _ => format!("{} was not reached in time", call.host),
+    };
     Err(CallError::Unreached(failed.unwrap_or_else(none)))
 }
 
@@ -112,6 +115,18 @@ mod tests {
         let (error, time) = failed(&call, &[HERE; 20], TIME);
         assert!(matches!(error, CallError::Unreached(_)), "{error}");
         assert!(time < 10 * TIME, "{time:?}");
+    }
+
+    #[test]
+    fn what_was_not_tried_for_lack_of_time_is_said_so() {
+        let (_listener, call) = listener();
+        for (addresses, says) in [
+            (&[HERE][..], "was not reached in time"),
+            (&[], "has no address"),
+        ] {
+            let (error, _) = failed(&call, addresses, Duration::ZERO);
+            assert!(error.to_string().contains(says), "{error}");
+        }
     }
 
     /// One that takes the connection and says nothing is not waited for without end.
