@@ -253,12 +253,23 @@ pub fn quic(data: &[u8]) {
 }
 
 pub fn show(printer: &mut Printer, path: (End, End), payload: &[u8]) -> String {
+    show_cut(printer, path, payload, payload.len())
+}
+
+/// Shows a datagram of which so many bytes were captured.
+pub fn show_cut(
+    printer: &mut Printer,
+    path: (End, End),
+    payload: &[u8],
+    captured: usize,
+) -> String {
     let bytes = datagram(path, payload);
+    let len = bytes.len();
     let mut text = String::new();
     let packet = Packet {
         time_ns: 0,
-        bytes: &bytes,
-        len: bytes.len(),
+        bytes: &bytes[..len - payload.len() + captured],
+        len,
         origin: Origin::default(),
     };
     printer.print(&packet, &mut text);

@@ -9,6 +9,7 @@ use exos_program::names::look_up;
 
 use crate::decrypt::KeyFile;
 use crate::limits::SNAPLEN_MAX;
+use crate::sink::Form;
 use crate::stamp::Stamps;
 use crate::text::{Printer, Rows, Style};
 
@@ -147,9 +148,11 @@ impl DumpArgs {
         })
     }
 
-    /// How times are shown; `None` in JSON, which has them as numbers.
-    pub(crate) fn stamps(&self) -> Option<Stamps> {
-        (!self.json).then(|| Stamps::new(self.time))
+    pub(crate) fn form(&self) -> Form {
+        match self.json {
+            true => Form::Json,
+            false => Form::Text(Stamps::new(self.time)),
+        }
     }
 }
 

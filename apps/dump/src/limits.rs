@@ -121,9 +121,9 @@ pub const QUIC_PACKETS_MAX: usize = 2 * 128;
 /// forge hundreds in one datagram.
 pub const QUIC_FAILED_MAX: usize = 4;
 
-/// Pairs of ends of which it is kept what has passed between them on UDP: why packets are not decrypted is said once of each, until these are
-/// full. Some 400 KB.
-pub const QUIC_PATHS_MAX: usize = 1 << 12;
+/// Pairs of ends of which it is kept what has passed between them on UDP, to say once of each why packets are not decrypted: as many as there
+/// are connections. Some 2 MB.
+pub const QUIC_PATHS_MAX: usize = DECRYPTED_CONNECTIONS_MAX;
 
 /// Memory of 0-RTT packets that come before the packet with which their connection begins: a first window, some ten of 1,200 bytes, of 15
 /// clients at once.

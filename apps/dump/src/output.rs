@@ -36,7 +36,7 @@ impl Output {
                 if let Some(keys) = keys {
                     printer.decrypt_with(keys);
                 }
-                let text = Text::new(printer, args.stamps(), args.verbose);
+                let text = Text::new(printer, args.form(), args.verbose);
                 Sink::Text(Box::new(text))
             }
         };

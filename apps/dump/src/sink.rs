@@ -25,12 +25,19 @@ pub(crate) enum Sink {
     Pcapng(Box<Pcapng>),
 }
 
+/// What a line is.
+pub(crate) enum Form {
+    /// Text, with its time in front.
+    Text(Stamps),
+    /// A JSON object.
+    Json,
+}
+
 /// Lines.
 pub(crate) struct Text {
     out: BufWriter<io::Stdout>,
     printer: Printer,
-    /// `None` where lines are JSON objects.
-    stamps: Option<Stamps>,
+    form: Form,
     verbosity: u8,
     line: String,
 }
@@ -52,11 +59,11 @@ pub(crate) struct Pcapng {
 
 impl Text {
     /// Lines to standard output.
-    pub(crate) fn new(printer: Printer, stamps: Option<Stamps>, verbosity: u8) -> Self {
+    pub(crate) fn new(printer: Printer, form: Form, verbosity: u8) -> Self {
         Self {
             out: BufWriter::new(io::stdout()),
             printer,
-            stamps,
+            form,
             verbosity,
             line: String::new(),
         }
@@ -64,7 +71,7 @@ impl Text {
 
     fn write(&mut self, packet: &Packet<'_>) -> io::Result<()> {
         self.line.clear();
-        let Some(stamps) = &mut self.stamps else {
+        let Form::Text(stamps) = &mut self.form else {
             return self.write_json(packet);
         };
         self.line += &stamps.text(packet.time_ns);

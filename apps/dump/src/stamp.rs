@@ -4,11 +4,27 @@ use exos_program::zone;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
+/// Which form; the number of `-t` chooses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// `12:34:56.123456`, local time.
+    TimeOfDay,
+    /// `-t`: nothing.
+    None,
+    /// `-tt`: `1700000000.123456`, since 1970.
+    Epoch,
+    /// `-ttt`: ` 00:00:00.000100`, since the packet before.
+    SincePrevious,
+    /// `-tttt`: `2023-11-14 12:34:56.123456`, local time.
+    Date,
+    /// `-ttttt`: ` 00:00:01.000000`, since the first packet.
+    SinceFirst,
+}
+
 /// Writes times, and remembers what that needs of earlier ones.
 #[derive(Debug)]
 pub(crate) struct Stamps {
-    /// How often `-t` was given, which chooses the form.
-    count: u8,
+    form: Form,
     /// The local one, as `TZ` or the machine says.
     zone: TimeZone,
     /// What the next one is relative to.
@@ -18,8 +34,16 @@ pub(crate) struct Stamps {
 impl Stamps {
     /// Times of the form that this many `-t` ask for.
     pub(crate) fn new(count: u8) -> Self {
+        let form = match count {
+            0 => Form::TimeOfDay,
+            1 => Form::None,
+            2 => Form::Epoch,
+            3 => Form::SincePrevious,
+            4 => Form::Date,
+            _ => Form::SinceFirst,
+        };
         Self {
-            count,
+            form,
             zone: zone::local(),
             base_ns: None,
         }
@@ -27,22 +51,19 @@ impl Stamps {
 
     /// The text before a packet of this time, with the space behind it.
     pub(crate) fn text(&mut self, time_ns: u64) -> String {
-        match self.count {
-            0 => self.local(time_ns, "%H:%M:%S.%6f "),
-            1 => String::new(),
-            // Since 1970.
-            2 => {
+        match self.form {
+            Form::TimeOfDay => self.local(time_ns, "%H:%M:%S.%6f "),
+            Form::None => String::new(),
+            Form::Epoch => {
                 let (secs, micros) = (time_ns / 1_000_000_000, time_ns / 1000 % 1_000_000);
                 format!("{secs}.{micros:06} ")
             }
-            // Since the packet before.
-            3 => {
+            Form::SincePrevious => {
                 let base = self.base_ns.replace(time_ns).unwrap_or(time_ns);
                 since(base, time_ns)
             }
-            4 => self.local(time_ns, "%Y-%m-%d %H:%M:%S.%6f "),
-            // Since the first packet.
-            _ => {
+            Form::Date => self.local(time_ns, "%Y-%m-%d %H:%M:%S.%6f "),
+            Form::SinceFirst => {
                 let base = *self.base_ns.get_or_insert(time_ns);
                 since(base, time_ns)
             }

@@ -116,14 +116,13 @@ impl<'a> LongHeaderView<'a> {
                 (&[][..], false)
             }
             PacketType::Initial => {
-                let token = varint(&mut rest)?;
+                let token = varint(&mut rest)?.unwrap_or(0);
                 (rest.bytes(token)?, true)
             }
             PacketType::ZeroRtt | PacketType::Handshake => (&[][..], true),
         };
         let mut protected = None;
-        if has_length {
-            let count = varint(&mut rest)?;
+        if has_length && let Some(count) = varint(&mut rest)? {
             let number_at = bytes.len() - rest.rest().len();
             if rest.bytes(count)?.len() == count {
                 let packet = &bytes[..number_at + count];
@@ -225,19 +224,19 @@ fn connection_id<'a>(rest: &mut Cursor<'a>) -> Result<&'a [u8], WireError> {
     Ok(id)
 }
 
-/// RFC 9000 §16: the first two bits say of how many bytes a number is. 0 where it is not all there.
-fn varint(rest: &mut Cursor<'_>) -> Result<usize, WireError> {
+/// RFC 9000 §16: the first two bits say of how many bytes a number is. `None` where it is not all there.
+fn varint(rest: &mut Cursor<'_>) -> Result<Option<usize>, WireError> {
     let &[first] = rest.bytes(1)? else {
-        return Ok(0);
+        return Ok(None);
     };
     let more = (1usize << (first >> 6)) - 1;
     let low = rest.bytes(more)?;
     if low.len() < more {
-        return Ok(0);
+        return Ok(None);
     }
     let number = low.iter().fold(u64::from(first & 0x3f), |number, byte| {
         number << 8 | u64::from(*byte)
     });
     // What is beyond memory is longer than the datagram too.
-    Ok(usize::try_from(number).unwrap_or(usize::MAX))
+    Ok(Some(usize::try_from(number).unwrap_or(usize::MAX)))
 }

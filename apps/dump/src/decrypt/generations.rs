@@ -66,8 +66,7 @@ impl<K: Eq + Hash, C: Follow> Generations<K, C> {
     }
 
     /// Keeps a connection, and gives those that are forgotten for it.
-    pub(super) fn keep(&mut self, key: K, connection: impl Into<Box<C>>) -> HashMap<K, Box<C>> {
-        let mut connection: Box<C> = connection.into();
+    pub(super) fn keep(&mut self, key: K, mut connection: Box<C>) -> HashMap<K, Box<C>> {
         if connection.held() > CONNECTION_HELD_MAX {
             self.forgotten += u64::from(!connection.is_done());
             connection.forget(); // Else all others would go for this one.
@@ -138,7 +137,7 @@ mod tests {
         let mut all = Generations::default();
         let mut forgotten = 0;
         for key in 0..3 * DECRYPTED_CONNECTIONS_MAX {
-            let lost = all.keep(key, Held(1));
+            let lost = all.keep(key, Box::new(Held(1)));
             assert!(lost.keys().all(|old| *old != 0 && *old < key));
             forgotten += lost.len();
             let first = all.take(&0).expect("it is spoken of");
@@ -155,13 +154,13 @@ mod tests {
     fn bytes_are_bounded() {
         let mut all = Generations::default();
         for key in 0..4 * (HELD_BYTES_MAX >> 20) {
-            all.keep(key, Held(1 << 20));
+            all.keep(key, Box::new(Held(1 << 20)));
             assert!(held(&all) <= HELD_BYTES_MAX);
         }
         // One that keeps little goes on beside those that keep much.
-        all.keep(usize::MAX, Held(100));
+        all.keep(usize::MAX, Box::new(Held(100)));
         for key in 0..HELD_BYTES_MAX >> 20 {
-            all.keep(key + 10_000, Held(1 << 20));
+            all.keep(key + 10_000, Box::new(Held(1 << 20)));
         }
         assert_eq!(all.take(&usize::MAX).map(|it| it.0), Some(100));
     }
@@ -173,10 +172,10 @@ mod tests {
             let mut all = Generations::default();
             let speaking = [(usize::MAX, 20_000), (usize::MAX - 1, 300_000)];
             for (key, bytes) in speaking {
-                all.keep(key, Held(bytes));
+                all.keep(key, Box::new(Held(bytes)));
             }
             for nth in 0..4 * DECRYPTED_CONNECTIONS_MAX {
-                all.keep(nth, Held(others));
+                all.keep(nth, Box::new(Held(others)));
                 for (key, bytes) in speaking {
                     let known = all.take(&key).expect("it is spoken of");
                     assert_eq!(known.0, bytes, "beside {others}");
@@ -200,9 +199,9 @@ mod tests {
     #[test]
     fn one_that_keeps_too_much_goes_alone() {
         let mut all = Generations::default();
-        all.keep(0, Held(100));
+        all.keep(0, Box::new(Held(100)));
         for _ in 0..3 {
-            all.keep(1, Held(2 * HELD_BYTES_MAX));
+            all.keep(1, Box::new(Held(2 * HELD_BYTES_MAX)));
             assert!(held(&all) <= HELD_BYTES_MAX);
             assert_eq!(all.take(&1).map(|it| it.0), Some(0));
         }

@@ -13,6 +13,7 @@ mod http2;
 mod key_file;
 mod keys;
 pub(crate) mod quic;
+mod recent;
 mod stream;
 
 use std::net::IpAddr;
@@ -31,6 +32,7 @@ use quic::{Datagram, Quic};
 
 pub(crate) use http2::Frame;
 pub(crate) use key_file::KeyFile;
+pub(crate) use recent::Recent;
 
 /// An address and a port.
 pub(crate) type Endpoint = (IpAddr, u16);
@@ -82,6 +84,7 @@ pub(crate) enum Item {
 pub(crate) struct Shown {
     pub(crate) plain: Vec<u8>,
     pub(crate) items: Vec<Item>,
+    has_fields: bool,
     /// Bytes of its frames.
     told: usize,
 }
@@ -94,7 +97,10 @@ impl Shown {
     }
 
     /// Adds a frame, while there is room for more.
-    fn add_frame(&mut self, frame: Frame) {
+    fn add_frame(&mut self, mut frame: Frame) {
+        if !self.has_fields {
+            frame.fields.clear();
+        }
         let had_room = self.told <= TOLD_BYTES_MAX;
         self.told += frame.len();
         match (had_room, self.told <= TOLD_BYTES_MAX) {
@@ -116,6 +122,14 @@ pub(crate) struct Decrypter {
 }
 
 impl Decrypter {
+    /// Of heads of HTTP/2 and 3 all fields are told if that is asked for; else they take no room from other frames.
+    pub(crate) fn new(has_fields: bool) -> Self {
+        let mut decrypter = Self::default();
+        decrypter.shown.has_fields = has_fields;
+        decrypter.quic.tell_fields(has_fields);
+        decrypter
+    }
+
     /// Takes the secrets of this file, and what is appended to it.
     pub(crate) fn follow(&mut self, file: KeyFile) {
         self.keys.follow(file);
@@ -159,7 +173,7 @@ impl Decrypter {
                 };
                 self.shown.items.push(Item::Note(note.to_owned()));
                 let unknown = Connection::unknown(segment); // That is said once.
-                self.connections.keep(key, unknown);
+                self.connections.keep(key, Box::new(unknown));
             }
             return &self.shown;
         };

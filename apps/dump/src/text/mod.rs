@@ -74,7 +74,8 @@ impl Printer {
     pub fn new(style: Style) -> Self {
         Self {
             style,
-            ..Self::default()
+            conversations: Conversations::default(),
+            decrypter: Decrypter::new(style.verbosity > 0),
         }
     }
 

@@ -1,6 +1,7 @@
 //! QUIC (RFC 9000): the packets of a datagram, and in braces the frames of those that were decrypted.
 //!
-//! Packets with long headers are recognised by their version on any port. One that negotiates versions has none, and is looked for on HTTP's
+//! Packets with long headers are recognised by their version on any port, and where their fixed bit is cleared by the keys that open the first
+//! one. One that negotiates versions has none, and is looked for on HTTP's
 //! port. Short headers say next to nothing: they are recognised by the identifier of a connection that is known, and between ends that have
 //! sent long ones; on HTTP's port it is said that they may be QUIC's.
 

@@ -5,7 +5,7 @@ use exos_dump::text::{Printer, Style};
 use exos_testing::heap;
 
 use crate::corpus::quic_bodies::{
-    ENDS, End, FIRST_ID, IDS, Keys, SHORT, hello, log, long_head, show,
+    ENDS, End, FIRST_ID, IDS, Keys, SHORT, hello, log, long_head, show, show_cut,
 };
 
 /// Somebody else, who sees the connection.
@@ -46,6 +46,9 @@ fn request(id: usize, path: &str) -> Vec<u8> {
 fn crypto(at: usize, data: &[u8]) -> Vec<u8> {
     [&[6][..], &number(at), &number(data.len()), data].concat()
 }
+
+/// The bit by which QUIC is told from other protocols is cleared where ends have agreed so (RFC 9287).
+const FIXED: u8 = 0x40;
 
 /// A long packet, filled up to a datagram of 1,200 bytes.
 fn initial(keys: &Keys, (to, from): (&[u8], &[u8]), number: u32, frames: &[u8]) -> Vec<u8> {
@@ -501,24 +504,130 @@ fn other_protocols_are_not_called_quic() {
     ];
     let mut capture = Capture::new();
     for (port, other) in (2000..).zip(&others) {
-        for path in [((ENDS[0].0, port), ENDS[1]), (ENDS[1], (ENDS[0].0, port))] {
+        // Another port: one direction says nothing of the other.
+        let [client, other_client] = [port, port + 500].map(|port| (ENDS[0].0, port));
+        for path in [(client, ENDS[1]), (ENDS[1], other_client)] {
             let said = capture.show(path, other);
             assert!(!said.contains("QUIC"), "{other:?}: {said}");
         }
     }
     // OpenVPN's data has the bits of a short header: what has gone before says that it is none.
     let data = filled(&[0x48, 0, 0, 1]);
-    for (port, begin) in [(3000, Some(&others[8])), (3001, None)] {
+    let [stun, turn, dtls, rtp, openvpn] = [0, 1, 3, 5, 8].map(|nth| Some(&others[nth]));
+    let begins = [
+        (stun, true),
+        (turn, true),
+        (dtls, true),
+        (openvpn, true),
+        (rtp, false),
+        (None, false),
+    ];
+    for (port, (begin, is_mark)) in (3000..).zip(begins) {
         let path = ((ENDS[0].0, port), ENDS[1]);
         if let Some(begin) = begin {
             capture.show((path.1, path.0), begin);
         }
         let said = capture.show(path, &data);
-        assert_eq!(
-            said.contains(": maybe QUIC 1-RTT"),
-            begin.is_none(),
-            "{said}"
-        );
+        assert_eq!(said.contains(": maybe QUIC 1-RTT"), !is_mark, "{said}");
+        // Behind a packet that may be QUIC's, such bytes may be by chance.
+        if let (false, Some(turn)) = (is_mark, turn) {
+            assert!(capture.show(path, turn).contains("maybe QUIC"));
+            assert!(capture.show(path, &data).contains("maybe QUIC"));
+        }
+    }
+}
+
+/// All packets without the bit by which QUIC is told from other protocols: a client does so that has a ticket of a server that allows it.
+#[test]
+fn connections_without_the_fixed_bit_are_followed() {
+    let keys = [false, true].map(|is_server| Keys::initial(&FIRST_ID, is_server));
+    let greased = |keys: &Keys, kind: u8, ids: (&[u8], &[u8]), frames: &[u8]| {
+        let mut frames = frames.to_vec();
+        frames.resize(1200, 0);
+        keys.seal(
+            &long_head(0x80 | kind, ids.0, ids.1, frames.len()),
+            0,
+            &frames,
+        )
+    };
+    let to_server = (&FIRST_ID[..], &IDS[0][..]);
+    let mut first = greased(&keys[0], 0, to_server, &hello(false));
+    let early = greased(&Keys::new(&[0; 32]), 0x10, to_server, &request(0, "/early"));
+    let answer = greased(&keys[1], 0, (&IDS[0], &IDS[1]), &hello(true));
+    for is_behind in [true, false] {
+        let mut capture = Capture::new();
+        if !is_behind {
+            let said = capture.show(OUT, &early);
+            assert!(!said.contains("QUIC"), "{said}");
+        }
+        let said = capture.show(OUT, &first);
+        assert!(said.contains("QUIC Initial v1 #0 {CRYPTO 0:"), "{said}");
+        assert!(said.contains("TLS ClientHello"), "{said}");
+        let said = if is_behind {
+            capture.show(OUT, &early)
+        } else {
+            said
+        };
+        assert!(said.contains("HTTP/3 HEADERS GET /early"), "{said}");
+        assert!(capture.show(IN, &answer).contains("TLS ServerHello"));
+        let mut packet = short(3, &IDS[1], 0, &[1]);
+        packet[0] &= !FIXED;
+        // That bit is part of what is authenticated.
+        assert!(capture.show(OUT, &packet).contains("do not fit"));
+        capture.expect_request(0, "/x");
+    }
+    // Where the keys do not open it, it is none.
+    first[600] ^= 1;
+    let mut capture = Capture::new();
+    assert!(!capture.show(OUT, &first).contains("QUIC"));
+    // Begun before the capture: behind one packet with that bit none needs it, and without it none silences others.
+    let [mut with, mut without] = [(); 2].map(|()| short(3, &IDS[1], 0, &[1; 40]));
+    (with[0], without[0]) = (SHORT, 0x21);
+    let mut capture = Capture::new();
+    assert!(!capture.show(OUT, &without).contains("QUIC"));
+    assert!(capture.show(OUT, &with).contains("maybe QUIC 1-RTT"));
+    capture.show(
+        OUT,
+        &[&long_head(0xe0, &IDS[1], &IDS[0], 21)[..], &[1; 39]].concat(),
+    );
+    for packet in [&with, &without] {
+        assert!(capture.show(OUT, packet).contains(": QUIC 1-RTT"));
+    }
+    let handshake = [&long_head(0xa0, &IDS[1], &IDS[0], 21)[..], &[1; 39]].concat();
+    assert!(
+        capture
+            .show(OUT, &handshake)
+            .contains(": QUIC Handshake v1")
+    );
+}
+
+/// Of a connection that is known it is said once that the capture has cut its packets, long ones and short ones.
+#[test]
+fn packets_that_are_cut_are_told_once() {
+    let why = " [not decrypted: the capture has cut packets]";
+    let head = long_head(0xe0, &IDS[1], &IDS[0], 100);
+    let long = Keys::new(&[1; 32]).seal(&head, 0, &[1; 100]);
+    let short = short(3, &IDS[1], 0, &[1; 100]);
+    for packets in [[&long, &short], [&short, &long]] {
+        let mut capture = Capture::begun();
+        for (nth, packet) in packets.into_iter().enumerate() {
+            let said = show_cut(&mut capture.0, OUT, packet, 40);
+            let kind = if packet == &long {
+                "Handshake v1"
+            } else {
+                "1-RTT"
+            };
+            assert!(said.contains(&format!(": QUIC {kind}")), "{said}");
+            assert_eq!(said.contains(why), nth == 0, "{said}");
+        }
+        capture.expect_request(0, "/x");
+    }
+    // One that nobody knows, between ends that have sent long ones.
+    let mut capture = Capture::new();
+    for (nth, packet) in [&long, &short].into_iter().enumerate() {
+        let said = show_cut(&mut capture.0, OUT, packet, 40);
+        assert!(said.contains(": QUIC"), "{said}");
+        assert_eq!(said.contains(why), nth == 0, "{said}");
     }
 }
 
@@ -582,6 +691,28 @@ fn early_data_before_the_first_packet_waits() {
         assert!(said.contains(late), "{said}");
         assert!(said.contains("HTTP/3 HEADERS GET /early"), "{said}");
         capture.begin(OUT, *b"another1", [*b"client_2", *b"server_2"]);
+    }
+    // More of them than wait for a key: it is there. Where it is not, that is said; why they wait is said once.
+    for has_key in [true, false] {
+        let mut capture = match has_key {
+            true => Capture::new(),
+            false => Capture(Printer::new(Style::default())),
+        };
+        capture.0.add_keys(b"");
+        let mut waits = 0;
+        for number in 0..100 {
+            let frames = [0; 1000];
+            let head = long_head(0xd0, &FIRST_ID, &IDS[0], frames.len());
+            let early = Keys::new(&[0; 32]).seal(&head, number, &frames);
+            let said = capture.show(OUT, &early);
+            waits += said.matches("has not come").count();
+        }
+        assert_eq!(waits, 1);
+        let said = capture.show(OUT, &whole);
+        let late = said.matches("late from the client 0-RTT v1 #").count();
+        assert_eq!(late, if has_key { 100 } else { 0 }, "{said:.300}");
+        let note = "late from the client 0-RTT v1 [no key for it yet] [not decrypted: the log has no key for it]";
+        assert_eq!(said.contains(note), !has_key, "{said:.3000}");
     }
     // Of somebody else, to the same identifier.
     let mut capture = Capture::new();
@@ -835,5 +966,10 @@ fn connections_that_are_forgotten_are_counted() {
     let forgotten = capture.0.forgotten_connections();
     assert!((1..17_000).contains(&forgotten), "{forgotten}");
     let said = capture.client(1, &[1]);
-    assert!(said.contains("or forgotten"), "{said}");
+    let why = "[not decrypted: forgotten, or its connection ID is not known]";
+    assert!(said.contains(why), "{said}");
+    let other = (([10, 0, 0, 2], 1001), ENDS[1]);
+    let said = capture.show(other, &short(3, b"unknown!", 0, &[1; 40]));
+    let why = "[not decrypted: begun before the capture, or forgotten]";
+    assert!(said.contains(why), "{said}");
 }

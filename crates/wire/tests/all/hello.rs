@@ -134,6 +134,22 @@ fn packets_of_quic() {
     assert!(LongHeaderView::parse(cut, bytes.len()).is_ok());
     let error = LongHeaderView::parse(cut, cut.len()).unwrap_err();
     assert!(matches!(error, WireError::BadLength { layer: "quic", .. }));
+    // Wherever it is cut, nothing is there to be decrypted.
+    for len in 5..bytes.len() {
+        let cut = LongHeaderView::parse(&bytes[..len], bytes.len());
+        assert!(cut.is_err() || cut.unwrap().protected().is_none(), "{len}");
+    }
+}
+
+/// RFC 8999 §6: versions of four bytes, one at least; what a capture has cut says nothing against it.
+#[test]
+fn lists_of_versions() {
+    let list = |len: usize, there: usize| {
+        let bytes = [&b"\x80\0\0\0\0\x01a\x01b"[..], &[9; 8]].concat();
+        LongHeaderView::parse(&bytes[..9 + there], 9 + len).is_ok()
+    };
+    assert!(list(4, 4) && list(8, 8) && list(8, 3) && list(4, 0));
+    assert!([0, 1, 3, 5, 6].iter().all(|len| !list(*len, *len)));
 }
 
 /// A vector behind its length.

@@ -7,7 +7,7 @@ use exos_wire::quic::PacketType;
 use super::frames::{self, Content};
 use super::half::{AtLevel, Half, Packet, WAITING};
 use super::names::{Id, NAME_HELD, Name};
-use super::{Header, Shown, StreamPart, Told};
+use super::{CUT, Header, Shown, StreamPart, Told};
 use crate::decrypt::generations::Follow;
 use crate::decrypt::keys::Keys;
 use crate::decrypt::{Endpoint, Ends};
@@ -50,6 +50,7 @@ pub(super) struct Connection {
     /// The client has keys of its own, and Initial packets are anybody's (RFC 9001 §4.9.1).
     is_past_initial: bool,
     was_told_of_key: bool,
+    was_told_of_cut: bool,
     /// One of the ends has ended it.
     is_closed: bool,
     /// Nothing more is decrypted.
@@ -83,6 +84,7 @@ impl Connection {
             begins_again: false,
             is_past_initial: false,
             was_told_of_key: false,
+            was_told_of_cut: false,
             is_closed: false,
             is_over: false,
         }
@@ -281,14 +283,8 @@ impl Connection {
         if !can_come || !keys.are_given() || bytes.len() < packet.number_at + SAMPLE_END {
             return;
         }
-        let packet = Packet {
-            side: packet.side,
-            header: packet.header.clone(),
-            bytes: bytes.to_vec(),
-            number_at: packet.number_at,
-            before: packet.before,
-        };
-        let is_kept = self.at_level(packet.side, level).wait(packet, shown);
+        let at_level = self.at_level(packet.side, level);
+        let is_kept = at_level.wait(packet.kept(bytes), shown);
         if is_kept && !keys.read_file() && !std::mem::replace(&mut self.was_told_of_key, true) {
             shown.tell(Told::Note("no key for it yet".to_owned()));
         }
@@ -297,32 +293,49 @@ impl Connection {
     /// Takes 0-RTT packets that came before the one with which the connection begins.
     pub(super) fn early_packets(
         &mut self,
-        packets: Vec<Packet<Vec<u8>>>,
+        packets: &[Packet<Vec<u8>>],
         keys: &mut Keys,
         shown: &mut Shown,
     ) {
-        if packets.is_empty() {
+        let Some(first) = packets.first().filter(|_| !self.is_over) else {
             return;
+        };
+        let has_keys = self.has_keys_of(first, &keys.log)
+            || keys.read_file() && self.has_keys_of(first, &keys.log);
+        if !has_keys {
+            shown.begin(first.header.clone(), Some(Side::Client));
         }
         for packet in packets {
-            self.at_level(Side::Client, Level::Early)
-                .wait(packet, shown);
+            match has_keys {
+                true => self.open_late(packet, &keys.log, shown),
+                false => self.wait(&packet.view(), &packet.bytes, keys, shown),
+            }
         }
-        keys.read_file();
-        self.go_on(&keys.log, shown);
+    }
+
+    /// A packet of this connection that is not all there: that is said once.
+    pub(super) fn cut(&mut self, header: Header, keys: &Keys, shown: &mut Shown) {
+        shown.begin(header, None);
+        let is_to_tell = keys.are_given() && !self.is_over;
+        if is_to_tell && !std::mem::replace(&mut self.was_told_of_cut, true) {
+            shown.tell(Told::Note(CUT.to_owned()));
+        }
+    }
+
+    /// There are keys that may open this packet.
+    fn has_keys_of<B>(&self, packet: &Packet<B>, log: &KeyLog) -> bool {
+        let (side, level) = (packet.side, packet.header.level());
+        let version = self.version_of(&packet.header);
+        let kept = &self.halves[at(side)].levels[level as usize].keys;
+        kept.is_some() || !self.observer.keys(side, level, version, log).is_empty()
     }
 
     /// Decrypts what waits, where its keys have come since: each packet is looked at once.
     fn go_on(&mut self, log: &KeyLog, shown: &mut Shown) {
         for (side, level) in WAITING {
-            let at_level = &self.halves[at(side)].levels[level as usize];
-            let Some(first) = at_level.waiting.first() else {
-                continue;
-            };
-            let version = self.version_of(&first.header);
-            let has_keys = at_level.keys.is_some()
-                || !self.observer.keys(side, level, version, log).is_empty();
-            if !has_keys {
+            let waiting = &self.halves[at(side)].levels[level as usize].waiting;
+            let first = waiting.first();
+            if !first.is_some_and(|first| self.has_keys_of(first, log)) {
                 continue;
             }
             let at_level = self.at_level(side, level);
@@ -335,13 +348,7 @@ impl Connection {
 
     /// Decrypts a packet that has waited, and those with short headers that turn out to be in it.
     fn open_late(&mut self, packet: &Packet<Vec<u8>>, log: &KeyLog, shown: &mut Shown) {
-        let mut packet = Packet {
-            side: packet.side,
-            header: packet.header.clone(),
-            bytes: &packet.bytes[..],
-            number_at: packet.number_at,
-            before: packet.before,
-        };
+        let mut packet = packet.view();
         while !packet.bytes.is_empty() {
             let (Opened::Number(number, plain), len) = self.open_first(&packet, log) else {
                 return;

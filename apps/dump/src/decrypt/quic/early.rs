@@ -19,8 +19,9 @@ pub(super) struct EarlyPackets {
 type Client = (Endpoint, Id);
 
 impl EarlyPackets {
-    /// Keeps a packet; the oldest go for it.
-    pub(super) fn keep(&mut self, client: Client, packet: Packet<Vec<u8>>) {
+    /// Keeps a packet, for which the oldest go; true when it is the first one of this client.
+    pub(super) fn keep(&mut self, client: Client, packet: Packet<Vec<u8>>) -> bool {
+        let is_first = self.packets.iter().all(|(of, _)| *of != client);
         self.held += cost(&packet);
         self.packets.push_back((client, packet));
         while self.held > QUIC_EARLY_HELD_MAX
@@ -28,6 +29,7 @@ impl EarlyPackets {
         {
             self.held -= cost(&oldest);
         }
+        is_first
     }
 
     /// Gives those of this client, whose connection has begun.

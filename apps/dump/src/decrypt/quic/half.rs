@@ -29,6 +29,32 @@ pub(super) struct Packet<B> {
     pub(super) before: usize,
 }
 
+impl Packet<&[u8]> {
+    /// As much of it as these bytes, to be kept.
+    pub(super) fn kept(&self, bytes: &[u8]) -> Packet<Vec<u8>> {
+        Packet {
+            side: self.side,
+            header: self.header.clone(),
+            bytes: bytes.to_vec(),
+            number_at: self.number_at,
+            before: self.before,
+        }
+    }
+}
+
+impl Packet<Vec<u8>> {
+    /// To be looked at.
+    pub(super) fn view(&self) -> Packet<&[u8]> {
+        Packet {
+            side: self.side,
+            header: self.header.clone(),
+            bytes: &self.bytes,
+            number_at: self.number_at,
+            before: self.before,
+        }
+    }
+}
+
 /// What one side sends at a level.
 #[derive(Debug, Default)]
 pub(super) struct AtLevel {

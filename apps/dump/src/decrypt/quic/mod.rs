@@ -8,6 +8,7 @@
 //! | `shown` | what is told of a datagram |
 //! | `names` | which connection a packet is of |
 //! | `paths` | what has passed between two ends |
+//! | `unknown` | packets of connections that are not known |
 //! | `early` | 0-RTT packets that come before their connection begins |
 //! | `connection` | one connection |
 //! | `half` | what one side of it sends |
@@ -28,8 +29,9 @@ mod http3;
 mod names;
 mod paths;
 mod shown;
+mod unknown;
 
-use exos_tls::observer::{Level, Side};
+use exos_tls::observer::{Level, PacketKeys, Side};
 use exos_wire::quic::{LongHeaderView, PacketType};
 
 use super::generations::Generations;
@@ -39,7 +41,7 @@ use crate::limits::{QUIC_INITIAL_NAMES_MAX, QUIC_NAMES_MAX, QUIC_PACKETS_MAX};
 use connection::{Connection, SAMPLE_END};
 use early::EarlyPackets;
 use half::Packet;
-use names::{Id, Names};
+use names::{Id, Names, Reached};
 use paths::Paths;
 
 pub(crate) use frames::Close;
@@ -56,6 +58,8 @@ const FIXED: u8 = 0x40;
 const PADDING_LEN_MIN: usize = 4;
 /// The shortest packet with a short header that can be decrypted: its first byte, and what is a sample behind four bytes of number.
 const SHORT_LEN_MIN: usize = 1 + SAMPLE_END;
+/// Why packets are not decrypted of which the capture has a part.
+const CUT: &str = "not decrypted: the capture has cut packets";
 /// HTTP/3 (RFC 9114 §3.1.2).
 const PORT_HTTPS: u16 = 443;
 
@@ -120,6 +124,7 @@ impl Quic {
                 before = 0;
                 taken
             } else {
+                self.cut_short(datagram, rest, keys);
                 break;
             };
             (rest, len) = (&rest[taken..], len - taken);
@@ -130,10 +135,12 @@ impl Quic {
         &self.shown
     }
 
-    /// The long header that these bytes begin with. Of a connection that is known it has any flags, and may be one that negotiates versions,
-    /// which else is looked for on HTTP's port alone: other protocols may begin with such bytes.
+    /// The long header that these bytes begin with. Other protocols may begin with such bytes, too: one that negotiates versions is looked for
+    /// on HTTP's port, or of a connection that is known. Where the bit is cleared that is set in others, ends must have agreed so
+    /// (RFC 9287 §3.1): of a connection that is known, between ends that have sent others, or by a client that has a ticket, which begins with
+    /// a packet that its keys open, or with early data.
     fn view<'a>(
-        &self,
+        &mut self,
         datagram: &Datagram<'_>,
         bytes: &'a [u8],
         len: usize,
@@ -146,8 +153,16 @@ impl Quic {
         }
         let view = LongHeaderView::parse_greased(bytes, len).ok()?;
         let id = Id::new(view.destination_id())?;
-        let name = self.names.name(id, path);
-        self.names.get(name).map(|_| view)
+        let is_known = self.names.get(self.names.name(id, path)).is_some();
+        let may_be = match view.packet_type() {
+            _ if is_known => true,
+            PacketType::VersionNegotiation => false,
+            _ if self.paths.has_long(path) => true,
+            PacketType::Initial => may_begin(datagram, &view) && is_opened_by_its_keys(&view),
+            PacketType::ZeroRtt => true,
+            PacketType::Handshake | PacketType::Retry => false,
+        };
+        may_be.then_some(view)
     }
 
     fn long(
@@ -167,17 +182,14 @@ impl Quic {
             return self.shown.begin(header, None);
         };
         let path = (datagram.from, datagram.to);
-        if view.version() != 0 {
+        if view.version() != 0 && bytes[0] & FIXED != 0 {
             self.paths.between(path).has_long = true;
         }
         // A client's packet names a connection that nobody knows. All others of its datagram go to the same identifier (§12.2): what is
         // behind it begins no other, and early data may stand before it.
         let mut before = self.shown.packets.iter();
-        let begins = view.packet_type() == PacketType::Initial
-            && view.protected().is_some()
-            && before.all(|it| it.header.level() == Level::Early)
-            && datagram.len >= CLIENT_INITIAL_LEN_MIN
-            && view.destination_id().len() >= FIRST_ID_LEN_MIN;
+        let begins =
+            may_begin(datagram, view) && before.all(|it| it.header.level() == Level::Early);
         let reached = self.names.get(self.names.name(destination, path));
         let known = reached.filter(|(number, _)| {
             let known = self.connections.get(number);
@@ -204,7 +216,11 @@ impl Quic {
                     let before = 7 + view.destination_id().len() + view.source_id().len();
                     connection.negotiate(bytes.get(before..).unwrap_or_default());
                 }
-                _ => {}
+                (PacketType::Retry | PacketType::VersionNegotiation, _) => {}
+                _ => {
+                    connection.cut(header, keys, &mut self.shown);
+                    return self.keep(number, connection, path, to);
+                }
             }
             self.shown.begin(header, None);
             return self.keep(number, connection, path, to);
@@ -231,10 +247,11 @@ impl Quic {
                 ),
             ];
             connection.told_ids.extend(ids);
+            self.paths.between(path).has_long = true;
             if known.is_none() {
                 self.paths.between(path).has_first = true;
                 let early = self.early.take((datagram.from, destination));
-                connection.early_packets(early, keys, &mut self.shown);
+                connection.early_packets(&early, keys, &mut self.shown);
             }
         }
         if is_opened || known.is_some() {
@@ -259,16 +276,8 @@ impl Quic {
         keys: &mut Keys,
     ) -> usize {
         let path = (datagram.from, datagram.to);
-        let named = bytes
-            .split_first()
-            .filter(|(first, _)| **first & LONG == 0)
-            .and_then(|(_, behind)| self.names.of_short(behind, path));
-        let known = named.and_then(|(reached, id_len)| {
-            let connection = self.connections.take(&reached.0)?;
-            Some((reached, id_len, connection))
-        });
-        let Some(((number, to), id_len, mut connection)) = known else {
-            self.unknown_short(datagram, keys);
+        let Some(((number, to), id_len, mut connection)) = self.take_short(bytes, path) else {
+            self.unknown_short(datagram, false, keys);
             return 0;
         };
         let packet = Packet {
@@ -295,61 +304,37 @@ impl Quic {
         len
     }
 
-    /// Shows a packet with a long header of a connection that is not known. What may belong to one that begins with a later packet waits.
-    fn unknown_long(&mut self, header: Header, view: &LongHeaderView<'_>, path: Ends, keys: &Keys) {
-        let to = Id::new(view.destination_id());
-        match (view.packet_type(), view.protected(), to) {
-            (PacketType::Retry | PacketType::VersionNegotiation, ..) => {
-                self.shown.begin(header, None);
+    /// Takes the connection of a packet with a short header out, with the side that is reached and the length of its identifier.
+    fn take_short(
+        &mut self,
+        bytes: &[u8],
+        path: Ends,
+    ) -> Option<(Reached, usize, Box<Connection>)> {
+        let (first, behind) = bytes.split_first()?;
+        if first & LONG != 0 {
+            return None;
+        }
+        let (reached, id_len) = self.names.of_short(behind, path)?;
+        let connection = self.connections.take(&reached.0)?;
+        Some((reached, id_len, connection))
+    }
+
+    /// Shows a packet with a short header that is not all there, where it is QUIC's as far as is known.
+    fn cut_short(&mut self, datagram: &Datagram<'_>, bytes: &[u8], keys: &Keys) {
+        let path = (datagram.from, datagram.to);
+        match self.take_short(bytes, path) {
+            Some(((number, to), id_len, mut connection)) => {
+                let header = Header::short(&bytes[1..=id_len]);
+                connection.cut(header, keys, &mut self.shown);
+                self.keep(number, connection, path, to);
             }
-            (PacketType::ZeroRtt, Some(protected), Some(to)) if keys.are_given() => {
-                let packet = Packet {
-                    side: Side::Client,
-                    header: header.clone(),
-                    bytes: protected.packet.to_vec(),
-                    number_at: protected.number_at,
-                    before: 0,
-                };
-                self.early.keep((path.0, to), packet);
-                self.shown.begin(header, None);
-                let note = "its Initial packet has not come";
-                self.shown.tell(Told::Note(note.to_owned()));
-            }
-            (_, protected, _) => {
-                self.shown.begin(header, None);
-                self.tell_why(path, protected.is_none(), keys);
-            }
+            None => self.unknown_short(datagram, true, keys),
         }
     }
 
-    /// Shows what may be a packet with a short header, of a connection that is not known.
-    fn unknown_short(&mut self, datagram: &Datagram<'_>, keys: &Keys) {
-        if self.shown.packets.is_empty()
-            && let Some(certainty) = self.paths.of_short(datagram)
-        {
-            self.shown.begin(Header::short(&[]), None);
-            self.shown.certainty = certainty;
-            self.tell_why((datagram.from, datagram.to), false, keys);
-        }
-    }
-
-    /// Says once between two ends why a packet is not decrypted whose connection is not known.
-    fn tell_why(&mut self, path: Ends, is_cut: bool, keys: &Keys) {
-        let known = self.paths.between(path);
-        if !keys.are_given() || std::mem::replace(&mut known.was_told, true) {
-            return;
-        }
-        let why = match (is_cut, known.has_first) {
-            (true, _) => "the capture has cut packets",
-            (false, true) => "its connection ID is not known",
-            (false, false) => "begun before the capture",
-        };
-        let or = match self.connections.forgotten() {
-            1.. if !is_cut => ", or forgotten",
-            _ => "",
-        };
-        let note = format!("not decrypted: {why}{or}");
-        self.shown.tell(Told::Note(note));
+    /// All fields of heads are told, or none.
+    pub(super) fn tell_fields(&mut self, has_fields: bool) {
+        self.shown.has_fields = has_fields;
     }
 
     /// Connections that were forgotten before their ends, for want of memory.
@@ -394,6 +379,24 @@ impl Quic {
             }
         }
     }
+}
+
+/// A client's packet with which a connection may begin.
+fn may_begin(datagram: &Datagram<'_>, view: &LongHeaderView<'_>) -> bool {
+    view.packet_type() == PacketType::Initial
+        && view.protected().is_some()
+        && datagram.len >= CLIENT_INITIAL_LEN_MIN
+        && view.destination_id().len() >= FIRST_ID_LEN_MIN
+}
+
+/// A client's Initial packet that nobody knows.
+fn is_opened_by_its_keys(view: &LongHeaderView<'_>) -> bool {
+    let keys = PacketKeys::initial(view.version(), view.destination_id(), Side::Client);
+    let opened = keys.zip(view.protected()).and_then(|(mut keys, it)| {
+        let plain = &mut Vec::new();
+        keys.open(it.packet, it.number_at, None, plain)
+    });
+    opened.is_some()
 }
 
 /// One of the ends is where HTTP/3 is spoken.

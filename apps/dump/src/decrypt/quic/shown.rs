@@ -100,6 +100,7 @@ pub(crate) enum Certainty {
 pub(crate) struct Shown {
     pub(crate) packets: Vec<ShownPacket>,
     pub(crate) certainty: Certainty,
+    pub(super) has_fields: bool,
     told_bytes: usize,
     /// Packets that were not decrypted though there are keys.
     failed: usize,
@@ -134,7 +135,12 @@ impl Shown {
     }
 
     /// Adds what is told of the last packet, while there is room for more.
-    pub(super) fn tell(&mut self, told: Told) {
+    pub(super) fn tell(&mut self, mut told: Told) {
+        if let Told::Http3(frame) = &mut told
+            && !self.has_fields
+        {
+            frame.fields.clear();
+        }
         let had_room = self.told_bytes <= TOLD_BYTES_MAX;
         self.told_bytes += told.len();
         let told = match (had_room, self.told_bytes <= TOLD_BYTES_MAX) {
@@ -144,6 +150,35 @@ impl Shown {
         };
         if let Some(packet) = self.packets.last_mut() {
             packet.told.push(told);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::FIELDS_SHOWN;
+
+    /// Fields take room from other frames only where they are told.
+    #[test]
+    fn fields_that_are_not_told_take_no_room() {
+        for has_fields in [false, true] {
+            let mut shown = Shown {
+                has_fields,
+                ..Shown::default()
+            };
+            shown.begin(Header::short(b""), None);
+            for _ in 0..2 * TOLD_BYTES_MAX / FIELDS_SHOWN {
+                let mut frame = Frame::new("HEADERS".to_owned());
+                frame.add_field(b"x", &[b'y'; 1000], &mut FIELDS_SHOWN.clone());
+                frame
+                    .fields
+                    .resize(FIELDS_SHOWN / 1000, frame.fields[0].clone());
+                shown.tell(Told::Http3(frame));
+            }
+            let told = &shown.packets[0].told;
+            let more = Told::Note("more frames".to_owned());
+            assert_eq!(told.contains(&more), has_fields);
         }
     }
 }

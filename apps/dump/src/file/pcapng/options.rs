@@ -3,11 +3,15 @@
 use super::format::padding;
 use crate::file::order::Order;
 
-/// The options at the end of a block, one by one; where one is longer than what is left, its code is the error.
+/// The options at the end of a block, one by one; an error where one is longer than what is left.
 pub(super) struct Options<'a> {
     rest: &'a [u8],
     order: Order,
 }
+
+/// The option of this code is longer than its block.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct TooLong(pub(super) u16);
 
 impl<'a> Options<'a> {
     pub(super) fn new(rest: &'a [u8], order: Order) -> Self {
@@ -16,7 +20,7 @@ impl<'a> Options<'a> {
 }
 
 impl<'a> Iterator for Options<'a> {
-    type Item = Result<(u16, &'a [u8]), u16>;
+    type Item = Result<(u16, &'a [u8]), TooLong>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let ([a, b, c, d], rest) = std::mem::take(&mut self.rest).split_first_chunk()?;
@@ -26,7 +30,7 @@ impl<'a> Iterator for Options<'a> {
             return None;
         }
         let Some((value, rest)) = rest.split_at_checked(len) else {
-            return Some(Err(code));
+            return Some(Err(TooLong(code)));
         };
         // The last one's padding may be missing.
         self.rest = rest.get(padding(len)..).unwrap_or_default();

@@ -11,7 +11,7 @@ use super::format::{
     ISB_OSDROP, OPT_COMMENT, SECRETS_TLS_KEY_LOG, SECTION_HEADER, SIMPLE_PACKET, VERDICT_BY_TC,
     VERDICT_BY_XDP, padding,
 };
-use super::options::Options;
+use super::options::{Options, TooLong};
 use crate::file::input::Input;
 use crate::file::order::Order;
 use crate::file::{FileError, Item, LINKTYPE_ETHERNET};
@@ -151,7 +151,7 @@ impl Sections {
             lost: 0,
         };
         for option in Options::new(options, self.order) {
-            let (code, value) = option.map_err(|code| too_long(input, code))?;
+            let (code, value) = option.map_err(|error| too_long(input, &error))?;
             match (code, value) {
                 (IF_NAME, name) => described.name = Some(String::from_utf8_lossy(name).into()),
                 (IF_TSRESOL, [resolution, ..]) => described.units = units(*resolution),
@@ -211,7 +211,7 @@ impl Sections {
         };
         let mut lost = 0;
         for option in Options::new(options, self.order) {
-            let (code, value) = option.map_err(|code| too_long(input, code))?;
+            let (code, value) = option.map_err(|error| too_long(input, &error))?;
             lost += self.packet_option(code, value, &mut packet.origin);
         }
         self.lost = self.lost.saturating_add(lost);
@@ -338,6 +338,6 @@ fn units(resolution: u8) -> u128 {
     }
 }
 
-fn too_long<R: Read>(input: &Input<R>, code: u16) -> FileError {
+fn too_long<R: Read>(input: &Input<R>, TooLong(code): &TooLong) -> FileError {
     input.bad(format!("option {code} is longer than its block"))
 }
