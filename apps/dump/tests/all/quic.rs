@@ -574,7 +574,7 @@ fn connections_without_the_fixed_bit_are_followed() {
         packet[0] &= !FIXED;
         // That bit is part of what is authenticated.
         assert!(capture.show(OUT, &packet).contains("do not fit"));
-        capture.expect_request(0, "/x");
+        capture.expect_request(1, "/x");
     }
     // Where the keys do not open it, it is none.
     first[600] ^= 1;
