@@ -58,7 +58,7 @@ same "and none is left that waits" 0 "$(grep -c 'table, which is not known\|that
 same "no connection is said to have begun before the capture" 0 "$(grep -c 'begun before' ours)"
 same "and all that have waited are shown later" "$(grep -o 'HEADERS that wait' ours | wc -l)" "$(grep -o 'HTTP/3 of stream' ours | wc -l)"
 has "early data" "0-RTT v1 #" "$(grep 'HEADERS GET /resumed' ours)"
-check "and that of connections which may begin without the fixed bit" test "$(grep -c '0-RTT v1 #.*HEADERS GET /index.html' ours)" -gt 20
+check "also of a client that may begin without the fixed bit" grep -q '0-RTT v1 #.*HEADERS GET /index.html' ours
 has "version 2" "Initial v2 #0 {CRYPTO 0:" "$(cat ours)"
 has "Retry" "QUIC Retry v1" "$(cat ours)"
 has "a server that does not speak a version" "QUIC Version Negotiation" "$(cat ours)"
