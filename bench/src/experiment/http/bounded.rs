@@ -30,7 +30,7 @@ const WARM_UP: Duration = Duration::from_millis(500);
 /// Until memory has those documents that it keeps, of all, each of which the server has read by then: this many times what is measured.
 const FILLING: f64 = 2.0;
 /// More than the fastest answers in a second: a log is not to come to its end.
-const LINES_PER_SEC: f64 = 50_000.0;
+const LINES_PER_SEC: f64 = 200_000.0;
 
 /// What each server may use of the memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
