@@ -256,7 +256,7 @@ pub fn show(printer: &mut Printer, path: (End, End), payload: &[u8]) -> String {
     show_cut(printer, path, payload, payload.len())
 }
 
-/// Shows a datagram of which so many bytes were captured.
+/// Shows a datagram of which this many bytes were captured.
 pub fn show_cut(
     printer: &mut Printer,
     path: (End, End),

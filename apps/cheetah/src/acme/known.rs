@@ -209,7 +209,7 @@ impl Known {
         }
     }
 
-    /// Has nothing be ordered for so many seconds.
+    /// Has nothing be ordered for this many seconds.
     pub(super) fn rest(&mut self, secs: UnixSecs) {
         self.rest_until = self.rest_until.max(now() + secs);
     }

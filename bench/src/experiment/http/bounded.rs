@@ -108,7 +108,7 @@ outcomes! {
     }
 }
 
-const LOG_NOTE: &str = "Requests of a log (Zipf's law, some 18 KB each) for documents of so many times the bytes of memory that each server may use (--memory), \
+const LOG_NOTE: &str = "Requests of a log (Zipf's law, some 18 KB each) for documents of this many times the bytes of memory that each server may use (--memory), \
      pages of files that the kernel keeps for it included. From disk: bytes that it read, for a byte that it answered; kept: MB/s by those of the first row.";
 
 const WIDE_NOTE: &str = "Answers a second to many connections over an emulated wire with this round trip in milliseconds, of a document of 16 KB, and (log) of \
