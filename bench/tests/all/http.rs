@@ -320,7 +320,14 @@ fn bounded_memory(duration: &str) -> Missing {
     let mut missing = Missing::default();
     let arguments = ["--servers", "exos,nginx,h2o", "--groups", "log,wide"];
     let cells = ["--only", "log/0.5", "--only", "wide/20"];
-    let how = ["--round-trips", "20", "--wide-connections", "50"];
+    let how = [
+        "--round-trips",
+        "20",
+        "--wide-connections",
+        "50",
+        "--memory",
+        "64M",
+    ];
     let Some(report) = measured("m", duration, &[&arguments[..], &cells, &how].concat()) else {
         return missing;
     };
