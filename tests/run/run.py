@@ -14,6 +14,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import threading
 import time
 
@@ -259,6 +260,35 @@ def echo():
     while True:
         data, peer = s.recvfrom(70000)
         s.sendto(data, peer[:2])
+
+
+def reads(ip):
+    """What a program reads of its Unix socket is nothing that exos run hears of, as long as there was room for what came."""
+    pieces, piece = 200, b"0123456789"
+
+    def status(pid, name):
+        with open(f"/proc/{pid}/status") as lines:
+            return int(next(line for line in lines if line.startswith(name + ":")).split()[1])
+
+    # Its guard's parent.
+    supervisor = status(os.getppid(), "PPid")
+    with socket.create_server((ip, 8070)) as listener, socket.create_connection((ip, 8070)) as to:
+        taker, _ = listener.accept()
+        to.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        waiting = bytearray(4)
+        for number in range(1, pieces + 1):
+            to.send(piece)
+            # Each comes by itself.
+            while fcntl.ioctl(taker, termios.FIONREAD, waiting) or int.from_bytes(waiting, sys.byteorder) < number * len(piece):
+                time.sleep(0.0002)
+        time.sleep(0.1)
+        before = status(supervisor, "voluntary_ctxt_switches")
+        for _ in range(pieces):
+            assert taker.recv(len(piece)) == piece
+            time.sleep(0.001)
+        woken = status(supervisor, "voluntary_ctxt_switches") - before
+        assert woken < pieces / 8, f"{woken} times for {pieces} reads"
+        taker.close()
 
 
 def itself(datagrams, *addresses):

@@ -76,6 +76,7 @@ has "what stands for a connection" "$([ "$way" ] && echo socket: || echo eventfd
 check "curl: every byte" cmp "$work/got" "$work/docs/noise"
 same "curl: IPv6" "200 fd10::10" "$(run -- curl -so "$work/got" -w '%{http_code} %{local_ip}' "http://[fd10::2]:8000/small")"
 # Our own address: processes behind one exos run reach each other by it.
+[ ! "$way" ] || check "python3: reads that wake nobody" run -- python3 "$here/run.py" reads $ip
 check "python3: connections to itself" run -- python3 "$here/run.py" itself "$([ "$way" ] || echo datagrams)" $ip fd10::10
 own='python3 -m http.server 8100 --directory "$0" >/dev/null 2>&1 & server=$!
     curl -s --retry 100 --retry-delay 0 --retry-max-time 30 --retry-all-errors -o "$1" "http://$2:8100/noise"; kill $server'
