@@ -14,6 +14,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import threading
 import time
 
@@ -259,6 +260,70 @@ def echo():
     while True:
         data, peer = s.recvfrom(70000)
         s.sendto(data, peer[:2])
+
+
+class Supervisor:
+    """The exos run of this process, its guard's parent."""
+
+    def __init__(self):
+        self.pid = self.status(os.getppid(), "PPid")
+
+    @staticmethod
+    def status(pid, name):
+        with open(f"/proc/{pid}/status") as lines:
+            return int(next(line for line in lines if line.startswith(name + ":")).split()[1])
+
+    def sleeps(self):
+        """How often it has gone to sleep, and so how often it was woken."""
+        return self.status(self.pid, "voluntary_ctxt_switches")
+
+
+def computes(host, port):
+    """A program that computes between an answer and the next request is let alone meanwhile, on a processor that exos run shares with it."""
+    supervisor, requests = Supervisor(), 100
+    with socket.create_connection((host, int(port))) as s:
+
+        def ask():
+            s.sendall(b"GET /small HTTP/1.1\r\nHost: x\r\n\r\n")
+            said = b""
+            while not said.endswith(b"hello\n"):
+                said += s.recv(4096)
+            end = time.process_time() + 0.002
+            while time.process_time() < end:
+                pass
+
+        for _ in range(20):
+            ask()
+        before = supervisor.sleeps()
+        for _ in range(requests):
+            ask()
+    woken = supervisor.sleeps() - before
+    # By the request, and by the answer in two packets. By a pause and four naps it would be six times at least.
+    assert woken < 5 * requests, f"{woken} times for {requests} requests"
+
+
+def reads(ip):
+    """What a program reads of its Unix socket is nothing that exos run hears of, as long as there was room for what came."""
+    pieces, piece = 200, b"0123456789"
+
+    supervisor = Supervisor()
+    with socket.create_server((ip, 8070)) as listener, socket.create_connection((ip, 8070)) as to:
+        taker, _ = listener.accept()
+        to.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        waiting = bytearray(4)
+        for number in range(1, pieces + 1):
+            to.send(piece)
+            # Each comes by itself.
+            while fcntl.ioctl(taker, termios.FIONREAD, waiting) or int.from_bytes(waiting, sys.byteorder) < number * len(piece):
+                time.sleep(0.0002)
+        time.sleep(0.1)
+        before = supervisor.sleeps()
+        for _ in range(pieces):
+            assert taker.recv(len(piece)) == piece
+            time.sleep(0.001)
+        woken = supervisor.sleeps() - before
+        assert woken < pieces / 8, f"{woken} times for {pieces} reads"
+        taker.close()
 
 
 def itself(datagrams, *addresses):

@@ -75,6 +75,12 @@ asks='import os, socket; s = socket.create_connection(("10.10.0.2", 8000)); prin
 has "what stands for a connection" "$([ "$way" ] && echo socket: || echo eventfd)" "$(run -- python3 -c "$asks")"
 check "curl: every byte" cmp "$work/got" "$work/docs/noise"
 same "curl: IPv6" "200 fd10::10" "$(run -- curl -so "$work/got" -w '%{http_code} %{local_ip}' "http://[fd10::2]:8000/small")"
+# A program, and exos run with it, on one processor.
+on_one_core() (
+    taskset -p 1 "$BASHPID" >/dev/null && run -- "$@"
+)
+[ "$way" ] || check "python3: what computes is let alone, on one processor" on_one_core python3 "$here/run.py" computes 10.10.0.2 8000
+[ ! "$way" ] || check "python3: reads that wake nobody" run -- python3 "$here/run.py" reads $ip
 # Our own address: processes behind one exos run reach each other by it.
 check "python3: connections to itself" run -- python3 "$here/run.py" itself "$([ "$way" ] || echo datagrams)" $ip fd10::10
 own='python3 -m http.server 8100 --directory "$0" >/dev/null 2>&1 & server=$!

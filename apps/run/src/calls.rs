@@ -105,6 +105,18 @@ impl Sockets {
         }
     }
 
+    /// A program goes on, that waited for the answer to a call.
+    pub fn has_answered(&self) {
+        if let Some(sharing) = &self.sharing {
+            sharing.has_answered();
+        }
+    }
+
+    /// Whether programs wait, all of them: as far as is known, which is nothing by intercepted calls.
+    pub fn all_wait(&self) -> bool {
+        self.sharing.as_ref().is_some_and(Sharing::all_wait)
+    }
+
     pub fn after_waiting(&mut self, has_events: bool) {
         if let Some(sharing) = &mut self.sharing {
             sharing.after_waiting(has_events);

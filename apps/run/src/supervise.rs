@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use exos::net::{Events, Interest, Net, PollEvent, Token, Trigger};
 use exos::{Error, Exos, LinkKind, Role};
+use exos_host::affinity::allowed;
 use exos_host::children::{adopt_orphans, end_descendants, reap, signal_descendants};
 use exos_host::intercept::{self, Call};
 use exos_host::limits::raise_descriptors;
@@ -75,8 +76,13 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Error> {
         true => Some(Trace::new().map_err(|e| Error::io("cannot make a pipe for calls", e))?),
         false => None,
     };
+    // Programs inherit it.
+    let has_one_core = allowed().is_ok_and(|cores| cores.len() == 1);
     let sharing = match shares {
-        true => Some(Sharing::new(&mut command, &finding.file, trace.as_ref())?),
+        true => {
+            let (file, trace) = (&finding.file, trace.as_ref());
+            Some(Sharing::new(&mut command, file, trace, has_one_core)?)
+        }
         false => None,
     };
     let told: Vec<_> = match sharing {
@@ -88,8 +94,10 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Error> {
     raise_descriptors()?;
     // A pause is to be as long as it is meant to be; the kernel adds 50 µs otherwise.
     let _ = set_current_timer_slack(NonZeroU64::new(1));
-    let status = Context::new(net, calls, trace)
-        .and_then(|cx| Supervisor::new(cx, sharing, Pid::from_child(&child), signals)?.run());
+    let status = Context::new(net, calls, trace).and_then(|cx| {
+        let guard = Pid::from_child(&child);
+        Supervisor::new(cx, sharing, guard, signals, has_one_core)?.run()
+    });
     // Those that are left had their time, or hear now that they have no network any more.
     let patience = status.as_ref().map_or(GOODBYE_TIME, |_| Duration::ZERO);
     let status = end_descendants(patience).and(status);
@@ -143,6 +151,8 @@ struct Supervisor {
     /// When it was last asked to end: what comes within a moment is that request.
     asked: Option<Instant>,
     signals: Signals,
+    /// Programs have no processor but ours.
+    has_one_core: bool,
 }
 
 impl Supervisor {
@@ -151,6 +161,7 @@ impl Supervisor {
         sharing: Option<Sharing>,
         guard: Pid,
         signals: Signals,
+        has_one_core: bool,
     ) -> io::Result<Self> {
         let poll = &cx.poll;
         if let Some(sharing) = &sharing {
@@ -180,6 +191,7 @@ impl Supervisor {
             over: None,
             asked: None,
             signals,
+            has_one_core,
         })
     }
 
@@ -201,6 +213,11 @@ impl Supervisor {
             let told = self.sockets.tell(&self.cx);
             let left = Some(left.map_or(told, |left| left.min(told)));
             let left = self.sockets.before_waiting(&self.cx, left)?;
+            if self.has_one_core {
+                // Looking for packets takes the time of a program that could run.
+                let others_run = !self.sockets.all_wait();
+                self.cx.net.with(|exos| exos.hold_spins(others_run));
+            }
             self.cx.poll.wait(&mut events, self.cx.later().wait(left))?;
             self.sockets.after_waiting(events.iter().any(is_of_sockets));
             for event in events.iter() {
@@ -318,6 +335,8 @@ impl Supervisor {
     }
 
     fn take_call(&mut self, call: &Call) {
+        // Before that: it may run at once.
+        self.sockets.has_answered();
         match self.sockets.answer(&self.cx, call) {
             Ok(Answer::Pass) => {
                 self.counters.passed += 1;

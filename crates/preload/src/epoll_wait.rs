@@ -107,7 +107,7 @@ impl Call {
             return Ok(Some(count));
         }
         if is_over {
-            self.here.let_go();
+            self.here.looked_in_vain();
             return Ok(Some(0));
         }
         self.sleep(events, lost, was_woken)

@@ -57,7 +57,7 @@ pub unsafe fn poll(
         return Some(ready);
     }
     if timeout == Some(Duration::ZERO) {
-        call.here.let_go();
+        call.here.looked_in_vain();
         return Some(ready);
     }
     let Some(waker) = waker(call.here) else {

@@ -352,6 +352,13 @@ impl Here {
         }
     }
 
+    /// Before this thread goes on, that looked for something to do and found nothing: as above. It is not one that waits.
+    pub fn looked_in_vain(&self) {
+        if self.shared.has_left_work() {
+            self.ring();
+        }
+    }
+
     fn ring(&self) {
         // Without a part nothing keeps the bell from being closed, and another file from having its number.
         if self.part().is_some() && self.shared.engine().swap(AWAKE, Ordering::AcqRel) != AWAKE {

@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 use exos::Error;
 use exos::net::{Interest, Poll, Token, Trigger};
 use exos::watch::{Holder, Holders, Protocol};
-use exos_host::affinity::allowed;
 use exos_host::intercept::{self, Call};
 use exos_preload::memory::{
     AWAKE, DESCRIPTORS, MARKED, MARKED_DATAGRAMS, NAP_MICROSECONDS, NAPS, PROCESSES, SLEEPS,
@@ -65,20 +64,24 @@ impl Sharing {
         command: &mut Command,
         program: &Path,
         trace: Option<&Trace>,
+        has_one_core: bool,
     ) -> Result<Self, Error> {
-        Self::make(command, program, trace).map_err(|e| {
+        Self::make(command, program, trace, has_one_core).map_err(|e| {
             Error::io("cannot make memory for sockets", e)
                 .mend("allow it more address space (ulimit -v), or take --intercept")
         })
     }
 
-    fn make(command: &mut Command, program: &Path, trace: Option<&Trace>) -> io::Result<Self> {
+    fn make(
+        command: &mut Command,
+        program: &Path,
+        trace: Option<&Trace>,
+        has_one_core: bool,
+    ) -> io::Result<Self> {
         let memory = Rc::new(Shared::create()?);
         let library = Library::new(program)?;
         let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         library.tell(command, &memory, &theirs, trace);
-        // Programs inherit it.
-        let has_one_core = allowed().is_ok_and(|cores| cores.len() == 1);
         Ok(Self {
             sockets: SharedSockets::new(Rc::clone(&memory)),
             processes: Processes::new(Rc::clone(&memory)),
@@ -91,6 +94,18 @@ impl Sharing {
             touched: Touched::default(),
             has_said_no_room: false,
         })
+    }
+
+    /// Whether all threads that were given something to do last have come to wait.
+    pub fn all_wait(&self) -> bool {
+        self.memory.all_wait()
+    }
+
+    /// A program goes on, that waited for the answer to a call.
+    pub fn has_answered(&self) {
+        if self.memory.all_wait() {
+            self.memory.awaits(1);
+        }
     }
 
     /// Says by which interface of this host packets come (loopback stands for one that is elsewhere), and how long they can be.
@@ -196,18 +211,20 @@ impl Sharing {
         is_it.then_some((&mut self.sockets, number))
     }
 
-    /// Looks at what programs have done.
-    pub fn look(&mut self, cx: &Context) {
+    /// Looks at what programs have done; says whether they have done anything.
+    pub fn look(&mut self, cx: &Context) -> bool {
         self.processes.look_at_others(Instant::now());
         let mut numbers = Vec::new();
         self.memory.work().drain(|number| numbers.push(number));
-        self.has_worked |= !numbers.is_empty();
-        numbers
-            .iter()
-            .for_each(|number| self.gathering.note(*number));
-        for number in numbers {
-            self.sockets.turn(cx, number);
+        if numbers.is_empty() {
+            return false;
         }
+        self.has_worked = true;
+        self.gathering.have_done(Instant::now());
+        for number in numbers {
+            self.has_news_of(cx, number);
+        }
+        true
     }
 
     /// Sends what there is, wakes programs that there is news for, and says how long to wait.
@@ -220,26 +237,49 @@ impl Sharing {
             true => 0,
             false => self.naps + 1,
         };
-        let (does, most) = match self.naps {
-            0..NAPS_MAX => (NAPS, Some(Duration::from_micros(NAP_MICROSECONDS))),
-            _ => (SLEEPS, None),
-        };
         cx.net.flush()?;
-        if self.gathering.after_turn(Instant::now()) {
-            let others = [self.bell.1.as_fd(), cx.calls.as_fd()];
-            self.sockets.news.wake_and_gather(others);
-            // It leaves when the next turn begins, before that takes packets in.
-            self.look(cx);
+        let now = Instant::now();
+        if self.gathering.after_turn(now) {
+            self.gather(cx, now);
         }
+        let (does, most) = match self.naps < self.naps_max() {
+            true => (NAPS, Some(Duration::from_micros(NAP_MICROSECONDS))),
+            false => (SLEEPS, None),
+        };
         self.memory.engine().store(does, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        self.sockets.news.wake();
+        if self.sockets.news.wake() {
+            self.gathering.told(now);
+        }
         if !self.memory.work().is_empty() {
             return Ok(Some(Duration::ZERO));
         }
         let due = self.processes.due();
         let due = due.map(|due| due.saturating_duration_since(Instant::now()));
         Ok(left.into_iter().chain(most).chain(due).min())
+    }
+
+    /// Wakes programs that there is news for, and takes what they do for it in one.
+    fn gather(&mut self, cx: &Context, now: Instant) {
+        let others = [self.bell.1.as_fd(), cx.calls.as_fd()];
+        if self.sockets.news.wake_and_gather(others) {
+            self.gathering.told(now);
+        }
+        // It leaves when the next turn begins, before that takes packets in.
+        if self.look(cx) {
+            self.gathering.was_worth_it();
+        }
+    }
+
+    /// How many naps there are without anything to do. On a core that we share with programs the end of each takes it from one that runs, so
+    /// there is one where they do several things; none where all wait, or have not begun with what they were told: they wake us then.
+    fn naps_max(&self) -> u32 {
+        let gathering = &self.gathering;
+        let may_do_more = gathering.is_burst() && !gathering.is_unanswered();
+        match gathering.has_one_core() {
+            true => u32::from(may_do_more && !self.memory.all_wait()),
+            false => NAPS_MAX,
+        }
     }
 
     pub fn after_waiting(&mut self, has_events: bool) {

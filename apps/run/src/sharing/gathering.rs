@@ -3,10 +3,15 @@
 //! Where many processes serve a connection each, on processors that we share with them, every packet and every answer has one of us wake
 //! the other: two switches for each request. Looking again only when all that were woken wait again has many of them cost one. Where
 //! these have processors of their own, or few requests are under way, that would only be a delay. Which of the two it is shows in how
-//! much is done, so both are tried, and the better one stays: a part in [`TRIAL_EVERY`] of the time goes to the other. With a single
-//! processor for all of us there is nothing to try.
+//! much is done, so both are tried, and the better one stays: a part in [`TRIAL_EVERY`] of the time goes to the other.
+//!
+//! With a single processor for all of us there is nothing to try: while a program does something, we can do nothing. There it matters how
+//! long programs take to do something for what they were told. Where that is longer than a pause, its end only takes the processor from
+//! them, so after [`VAIN_MAX`] such pauses there are none until one would be worth it again; they wake us by what they do first.
 
 use std::time::{Duration, Instant};
+
+use exos_preload::memory::NAP_MICROSECONDS;
 
 use super::news::GATHER;
 
@@ -21,6 +26,12 @@ const TRIAL: u32 = 3;
 
 /// Fewer sockets in a measurement are of few that wait for each other.
 const SOCKETS_MIN: u32 = 4;
+
+/// With a single processor: as many times in a row programs took longer than a pause, and none is made.
+const VAIN_MAX: u32 = 2;
+
+/// With a single processor: what programs do so soon after another thing is one of several, for which a nap is worth it.
+const BURST: Duration = Duration::from_micros(2 * NAP_MICROSECONDS);
 
 /// Gathering has to be this much better.
 const BETTER: f64 = 1.15;
@@ -41,6 +52,13 @@ pub(super) struct Gathering {
     /// Measurements until a trial begins or ends.
     left: u32,
     is_trial: bool,
+    /// When programs were told of something, for which they have done nothing yet.
+    told: Option<Instant>,
+    /// How many times in a row they took longer than a pause.
+    vain: u32,
+    /// When they did something last, and whether that was soon after what they had done before.
+    did: Option<Instant>,
+    is_burst: bool,
 }
 
 impl Gathering {
@@ -55,7 +73,47 @@ impl Gathering {
             rates: [None; 2],
             left: TRIAL,
             is_trial: false,
+            told: None,
+            vain: 0,
+            did: None,
+            is_burst: false,
         }
+    }
+
+    /// Programs were told of something.
+    pub fn told(&mut self, now: Instant) {
+        self.told = Some(now);
+    }
+
+    /// Programs have done something.
+    pub fn have_done(&mut self, now: Instant) {
+        let since = |before| now.saturating_duration_since(before);
+        self.is_burst = self.did.is_some_and(|did| since(did) < BURST);
+        self.did = Some(now);
+        if let Some(told) = self.told.take() {
+            let is_soon = since(told) < GATHER;
+            self.vain = if is_soon { 0 } else { self.vain + 1 };
+        }
+    }
+
+    /// A pause is over, and programs have done something meanwhile.
+    pub fn was_worth_it(&mut self) {
+        self.vain = 0;
+    }
+
+    /// Whether programs have done nothing yet for what they were told.
+    pub fn is_unanswered(&self) -> bool {
+        self.told.is_some()
+    }
+
+    /// Whether programs do one thing soon after another, so that there may be more soon.
+    pub fn is_burst(&self) -> bool {
+        self.is_burst
+    }
+
+    /// Whether programs have no processor but ours.
+    pub fn has_one_core(&self) -> bool {
+        self.has_one_core
     }
 
     /// A socket was looked at.
@@ -72,14 +130,24 @@ impl Gathering {
             self.measured(elapsed);
             (self.began, self.work, self.sockets) = (now, 0, 0);
         }
-        std::mem::take(&mut self.has_worked) && (self.has_one_core || self.gathers)
+        let gathers = match self.has_one_core {
+            true => self.vain < VAIN_MAX,
+            false => self.gathers,
+        };
+        std::mem::take(&mut self.has_worked) && gathers
     }
 
     fn measured(&mut self, elapsed: Duration) {
         // Where less comes than one in the time of a pause, or nothing for long, there is nothing to gather.
         let is_busy = GATHER * self.work > elapsed && elapsed < 2 * EPOCH;
         if !is_busy || self.sockets.count_ones() < SOCKETS_MIN {
-            *self = Self::new(self.began, self.has_one_core);
+            *self = Self {
+                told: self.told,
+                vain: self.vain,
+                did: self.did,
+                is_burst: self.is_burst,
+                ..Self::new(self.began, self.has_one_core)
+            };
             return;
         }
         let rate = f64::from(self.work) / elapsed.as_secs_f64();
@@ -143,6 +211,47 @@ mod tests {
         assert!(!gathering.after_turn(now + 3 * EPOCH));
         gathering.note(1);
         assert!(gathering.after_turn(now + 3 * EPOCH), "also after a while");
+    }
+
+    #[test]
+    fn with_one_processor_does_not_where_programs_take_longer_than_a_pause() {
+        let mut now = Instant::now();
+        let mut gathering = Gathering::new(now, true);
+        let mut request = |gathering: &mut Gathering, took: Duration| {
+            gathering.note(1);
+            let gathers = gathering.after_turn(now);
+            gathering.told(now);
+            assert!(gathering.is_unanswered());
+            now += took;
+            gathering.have_done(now);
+            assert!(!gathering.is_unanswered());
+            gathers
+        };
+        let (soon, late) = (GATHER / 2, 2 * GATHER);
+        for took in [soon, late, soon, late, late] {
+            assert!(request(&mut gathering, took));
+        }
+        // Also in measurements in which little is done.
+        for _ in 0..100 {
+            assert!(!request(&mut gathering, late));
+        }
+        assert!(!request(&mut gathering, soon));
+        assert!(request(&mut gathering, late));
+        assert!(request(&mut gathering, late));
+        // One of many sockets was soon, though looked at when the pause was over.
+        gathering.was_worth_it();
+        assert!(request(&mut gathering, soon));
+    }
+
+    #[test]
+    fn what_programs_do_soon_after_each_other_is_a_burst() {
+        let mut now = Instant::now();
+        let mut gathering = Gathering::new(now, true);
+        for (after, is_burst) in [(BURST / 2, false), (BURST / 2, true), (BURST, false)] {
+            now += after;
+            gathering.have_done(now);
+            assert_eq!(gathering.is_burst(), is_burst);
+        }
     }
 
     #[test]

@@ -4,11 +4,11 @@
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 use std::rc::Rc;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::time::Duration;
 
 use exos_host::intercept::counter;
-use exos_preload::memory::{AWAKE, Shared, WATCHERS};
+use exos_preload::memory::{AWAKE, Shared, Socket, WATCHERS};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl};
 
@@ -17,13 +17,30 @@ use crate::answer::fails;
 /// How long those that were woken may take before we look again all the same.
 pub(super) const GATHER: Duration = Duration::from_micros(200);
 
+/// What a thread waits for that waits for one socket.
+#[derive(Clone, Copy)]
+enum Side {
+    Reading,
+    Writing,
+}
+
+impl Side {
+    /// The word that it sleeps on, and how many do.
+    fn of(self, socket: &Socket) -> (&AtomicU32, &AtomicU32) {
+        match self {
+            Self::Reading => (&socket.came, &socket.readers),
+            Self::Writing => (&socket.left, &socket.writers),
+        }
+    }
+}
+
 pub(super) struct News {
     memory: Rc<Shared>,
     /// By what watchers are woken, and whose they are.
     wakers: Vec<Option<(OwnedFd, u32)>>,
     to_wake: [u64; WATCHERS / 64],
-    /// Threads that waited for one socket each, and were woken since the last [`wake`](Self::wake).
-    woken: u32,
+    /// Sockets that threads wait for, each for that one, and that there is news of: to read, or room.
+    waited_for: Vec<(u32, Side)>,
 }
 
 impl News {
@@ -32,7 +49,7 @@ impl News {
             memory,
             wakers: (0..WATCHERS).map(|_| None).collect(),
             to_wake: [0; WATCHERS / 64],
-            woken: 0,
+            waited_for: Vec::new(),
         }
     }
 
@@ -45,14 +62,12 @@ impl News {
         fence(Ordering::SeqCst);
         // Who began to watch meanwhile, and saw no news with another watcher, sleeps.
         self.note(number, noted);
-        let socket = self.memory.socket(number);
-        for (told, turn, waiters) in [
-            (reading, &socket.came, &socket.readers),
-            (writing, &socket.left, &socket.writers),
-        ] {
+        for (told, side) in [(reading, Side::Reading), (writing, Side::Writing)] {
+            let (word, waiters) = side.of(self.memory.socket(number));
             if told && waiters.load(Ordering::Relaxed) > 0 {
-                self.memory.wake(turn);
-                self.woken += 1;
+                // One that is about to sleep does not.
+                word.fetch_add(1, Ordering::AcqRel);
+                self.waited_for.push((number, side));
             }
         }
     }
@@ -71,31 +86,45 @@ impl News {
         noted
     }
 
-    /// Wakes those that there is news for, and that sleep.
-    pub fn wake(&mut self) {
-        self.woken = 0;
-        for watcher in self.take_sleepers() {
-            self.write_to(watcher);
+    /// Wakes those that there is news for, and that sleep; says whether any do.
+    pub fn wake(&mut self) -> bool {
+        let sleepers = self.take_sleepers();
+        let woken = self.waited_for.len() + sleepers.len();
+        if woken > 0 {
+            self.memory.awaits(woken as u32);
+        }
+        self.wake_all(&sleepers);
+        woken > 0
+    }
+
+    /// Wakes these, and the threads that wait for one socket each. On a core that we share with them they may run at once, and wait again
+    /// before we go on: so whom we wait for is said before.
+    fn wake_all(&mut self, sleepers: &[u32]) {
+        sleepers.iter().for_each(|watcher| self.write_to(*watcher));
+        for (number, side) in self.waited_for.drain(..) {
+            let (word, _) = side.of(self.memory.socket(number));
+            self.memory.wake_waiters(word);
         }
     }
 
     /// As above; then waits until all that were woken wait again, something comes by one of `others`, or [`GATHER`] is over. Where there is
-    /// news only for those that are awake, until one of them waits.
-    pub fn wake_and_gather(&mut self, others: [BorrowedFd<'_>; 2]) {
+    /// news only for those that are awake, until one of them waits. Says whether there was any.
+    pub fn wake_and_gather(&mut self, others: [BorrowedFd<'_>; 2]) -> bool {
         let has_news = self.to_wake.iter().any(|word| *word != 0);
         let sleepers = self.take_sleepers();
-        let woken = std::mem::take(&mut self.woken) + sleepers.len() as u32;
+        let woken = (self.waited_for.len() + sleepers.len()) as u32;
         let awaited = woken.max(u32::from(has_news));
         if awaited == 0 {
-            return;
+            return false;
         }
         self.memory.gathers(awaited);
-        sleepers.iter().for_each(|watcher| self.write_to(*watcher));
+        self.wake_all(&sleepers);
         let time = Timespec::try_from(GATHER).expect("it is short");
         let mut fds = others.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
         // A signal only makes it shorter.
         let _ = poll(&mut fds, Some(&time));
         self.memory.engine().store(AWAKE, Ordering::Relaxed);
+        true
     }
 
     /// Those that there is news for, and that sleep: they are told now.
@@ -148,6 +177,8 @@ impl News {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd as _;
+
     use rustix::event::{EventfdFlags, eventfd};
 
     use super::*;
@@ -167,6 +198,56 @@ mod tests {
         let (_reader, pipe) =
             rustix::pipe::pipe_with(rustix::pipe::PipeFlags::NONBLOCK).expect("a pipe");
         assert!(news.watch(ours, pipe, 7).is_err());
+    }
+
+    /// On a core that both share it runs when it is woken, and waits again at once: what it waits for then is to be known by then.
+    #[test]
+    fn a_thread_that_waits_for_one_socket_is_woken_at_the_end_of_the_turn() {
+        const SOCKET: u32 = 3;
+        let memory = Rc::new(Shared::create().expect("memory"));
+        let mut news = News::new(Rc::clone(&memory));
+        let of_program = Shared::open(memory.file().expect("ours")).expect("it is one");
+        let (says, hears) = std::sync::mpsc::channel();
+        let waiting = std::thread::spawn(move || {
+            let socket = of_program.socket(SOCKET);
+            let before = socket.came.load(Ordering::SeqCst);
+            socket.readers.fetch_add(1, Ordering::SeqCst);
+            says.send(rustix::thread::gettid()).expect("it is heard");
+            while !of_program.wait_on(&socket.came, before, None) {}
+            let _ = says.send(rustix::thread::gettid());
+        });
+        let thread = hears.recv().expect("it begins").as_raw_nonzero();
+        let sleeps = || {
+            let call = std::fs::read_to_string(format!("/proc/self/task/{thread}/syscall"));
+            call.is_ok_and(|call| call.starts_with(&format!("{} ", libc::SYS_futex)))
+        };
+        while !sleeps() {
+            std::thread::yield_now();
+        }
+        news.tell(SOCKET, [true, false]);
+        let early = hears.recv_timeout(Duration::from_millis(50));
+        assert!(early.is_err(), "it was woken before it was awaited");
+        news.wake();
+        assert!(!memory.all_wait(), "it is awaited");
+        waiting.join().expect("no panic");
+    }
+
+    #[test]
+    fn news_for_those_that_are_awake_are_waited_with_until_one_of_them_waits() {
+        let memory = Rc::new(Shared::create().expect("memory"));
+        let mut news = News::new(Rc::clone(&memory));
+        let watcher = memory.take_watcher(7).expect("one is free");
+        memory.watch(3, watcher, true);
+        let nothing = eventfd(0, EventfdFlags::NONBLOCK).expect("a counter");
+        let others = [nothing.as_fd(), nothing.as_fd()];
+        assert!(!news.wake_and_gather(others), "there is none");
+        news.tell(3, [true, false]);
+        assert!(news.wake_and_gather(others));
+        assert!(!memory.all_wait(), "none of them has come to wait");
+        // As if it still waited.
+        memory.gathers(1);
+        assert!(memory.is_awaited());
+        assert!(memory.all_wait());
     }
 
     #[test]

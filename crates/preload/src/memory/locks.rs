@@ -19,8 +19,25 @@ const SYS_FUTEX: i64 = 98;
 impl Shared {
     /// The process with the stack gathers what these many threads will have done, from now on.
     pub fn gathers(&self, threads: u32) {
-        self.head().awaited.store(threads, Ordering::Relaxed);
+        self.awaits(threads);
         self.engine().store(GATHERS, Ordering::SeqCst);
+    }
+
+    /// That many threads have been given something to do, and wait again when they have done it.
+    pub fn awaits(&self, threads: u32) {
+        self.head().awaited.store(threads, Ordering::Relaxed);
+    }
+
+    /// Whether all that were given something to do last have come to wait.
+    pub fn all_wait(&self) -> bool {
+        // One that was not given anything may have counted itself behind the last.
+        self.head().awaited.load(Ordering::Relaxed).cast_signed() <= 0
+    }
+
+    /// A thread has found nothing to do, but goes on: whether the process with the stack, asleep, is to be woken now.
+    pub fn has_left_work(&self) -> bool {
+        fence(Ordering::SeqCst);
+        self.engine().load(Ordering::Relaxed) != AWAKE && !self.work().is_empty()
     }
 
     /// A thread is about to wait: whether the process with the stack, asleep, is to be woken now.
@@ -28,8 +45,13 @@ impl Shared {
         fence(Ordering::SeqCst);
         match self.engine().load(Ordering::Relaxed) {
             AWAKE => false,
-            GATHERS => self.head().awaited.fetch_sub(1, Ordering::AcqRel) == 1,
-            _ => !self.work().is_empty(),
+            does => {
+                let awaited = self.head().awaited.fetch_sub(1, Ordering::AcqRel);
+                match does {
+                    GATHERS => awaited == 1,
+                    _ => !self.work().is_empty(),
+                }
+            }
         }
     }
 
@@ -111,10 +133,15 @@ impl Shared {
         waited == 0 || io::Error::last_os_error().kind() != io::ErrorKind::Interrupted
     }
 
-    /// Wakes all that wait on a word.
+    /// Changes a word, and wakes all that wait on it.
     pub fn wake(&self, word: &AtomicU32) {
-        const WAKE: i32 = 1;
         word.fetch_add(1, Ordering::AcqRel);
+        self.wake_waiters(word);
+    }
+
+    /// Wakes all that wait on a word, which has been changed.
+    pub fn wake_waiters(&self, word: &AtomicU32) {
+        const WAKE: i32 = 1;
         // SAFETY: the word lives as long as the call.
         unsafe { syscall(SYS_FUTEX, word.as_ptr(), WAKE, i32::MAX) };
     }
@@ -147,5 +174,23 @@ mod tests {
         assert!(shared.is_awaited(), "there is something to do");
         shared.work().drain(|_| {});
         assert!(!shared.is_awaited());
+    }
+
+    /// As event loops do that ask between two steps whether anything is ready.
+    #[test]
+    fn who_only_looks_is_not_one_that_waits() {
+        let shared = Shared::create().expect("memory");
+        shared.gathers(1);
+        assert!(!shared.has_left_work());
+        assert!(!shared.all_wait());
+        shared.work().set(3);
+        assert!(shared.has_left_work());
+        shared.engine().store(AWAKE, Ordering::Relaxed);
+        assert!(!shared.has_left_work(), "it looks by itself");
+        shared.engine().store(SLEEPS, Ordering::Relaxed);
+        assert!(shared.has_left_work());
+        assert!(!shared.all_wait());
+        assert!(shared.is_awaited());
+        assert!(shared.all_wait(), "it waits by now");
     }
 }

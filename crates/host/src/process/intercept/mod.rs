@@ -61,17 +61,8 @@ pub struct Calls {
 ///
 /// The command cannot be started, or the kernel has no such filters (before Linux 5.14).
 pub fn spawn(command: &mut Command, told: &[libc::c_long]) -> Result<(Child, Calls)> {
-    let filter = filter(told);
-    let (ours, theirs) = socketpair(
-        AddressFamily::UNIX,
-        SocketType::SEQPACKET,
-        SocketFlags::CLOEXEC,
-        None,
-    )
-    .map_err(|e| Error::io("cannot make a pair of sockets", e))?;
-    let before_exec = move || Ok(send_listener(&theirs, &install(&filter)?)?);
-    // SAFETY: between fork and exec the closure makes system calls, and neither allocates nor locks.
-    unsafe { command.pre_exec(before_exec) };
+    let ours = put_under(command, filter(told))
+        .map_err(|e| Error::io("cannot make a pair of sockets", e))?;
     let name = command.get_program().to_string_lossy().into_owned();
     let (child, heard) =
         spawn_and_hear(command, ours).map_err(|e| Error::io("cannot make a pipe", e))?;
@@ -81,6 +72,20 @@ pub fn spawn(command: &mut Command, told: &[libc::c_long]) -> Result<(Child, Cal
     })?;
     let calls = heard.map_err(|e| Error::io("cannot hear of the program's calls", e))?;
     Ok((child, calls))
+}
+
+/// Has a command put itself under the filter: where it sends the descriptor by which its calls are told.
+fn put_under(command: &mut Command, filter: Vec<libc::sock_filter>) -> io::Result<OwnedFd> {
+    let (ours, theirs) = socketpair(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    let before_exec = move || Ok(send_listener(&theirs, &install(&filter)?)?);
+    // SAFETY: between fork and exec the closure makes system calls, and neither allocates nor locks.
+    unsafe { command.pre_exec(before_exec) };
+    Ok(ours)
 }
 
 /// Puts the calling process under the filter: where its calls are told. Between fork and exec: it neither allocates nor locks.
@@ -134,7 +139,8 @@ fn spawn_and_hear(
 }
 
 /// Takes the descriptor, and lets pass what the child does to become the program, until the other end of `stop` is closed: for that
-/// the child's parent waits. What the program calls meanwhile is kept.
+/// the child's parent waits. What the program calls meanwhile is kept, and what those call that it starts: on a busy processor it may have
+/// started some before its parent goes on.
 fn hear_first(from: &OwnedFd, stop: &std::io::PipeReader) -> io::Result<Calls> {
     let readable = |fd: BorrowedFd<'_>| -> io::Result<bool> {
         let mut fds = [
@@ -154,13 +160,16 @@ fn hear_first(from: &OwnedFd, stop: &std::io::PipeReader) -> io::Result<Calls> {
         fd: received(from)?,
         kept: Mutex::default(),
     };
+    let mut child = None;
     // Neither end nor call: the child's parent has it.
     while readable(calls.fd.as_fd())? {
         let Some(call) = calls.next()? else {
             continue;
         };
+        // The child's is the first call, for it has done nothing else since it sent the descriptor.
+        let is_of_child = *child.get_or_insert(call.thread) == call.thread;
         match call.number {
-            libc::SYS_execve | libc::SYS_execveat => calls.let_pass(&call),
+            libc::SYS_execve | libc::SYS_execveat if is_of_child => calls.let_pass(&call),
             _ => calls
                 .kept
                 .get_mut()
@@ -386,6 +395,41 @@ mod tests {
         stdout.read_to_string(&mut out).expect("text");
         assert!(child.wait().expect("it ends").success());
         assert_eq!((out.as_str(), answered), ("4321\n4321\n", 2));
+    }
+
+    /// A program may start others before its parent goes on.
+    #[test]
+    fn what_others_become_while_the_child_is_started_is_told() {
+        let told = [libc::SYS_execve, libc::SYS_execveat];
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "/bin/true; exit 3"]);
+        let ours = put_under(&mut command, filter(&told)).expect("a pair of sockets");
+        let (stop, stopped) = std::io::pipe().expect("a pipe");
+        let listening = std::thread::spawn(move || hear_first(&ours, &stop));
+        let mut child = command.spawn().expect("a shell");
+        let shell = child.id();
+        // Until the other one calls, and is not let pass, or all is over.
+        while child.try_wait().expect("ours").is_none() && !has_child_in(shell, &told) {
+            std::thread::yield_now();
+        }
+        drop(stopped);
+        let heard = listening.join().expect("no panic");
+        let calls = heard.expect("seccomp is everywhere");
+        let first = calls.take_first();
+        assert!(matches!(first[..], [call] if call.thread != shell));
+        calls.let_pass(&first[0]);
+        assert_eq!(child.wait().expect("it ends").code(), Some(3));
+    }
+
+    /// Whether a process has a child that is in one of these calls.
+    fn has_child_in(process: u32, calls: &[i64]) -> bool {
+        let children = fs::read_to_string(format!("/proc/{process}/task/{process}/children"));
+        let children = children.unwrap_or_default();
+        children.split_whitespace().any(|child| {
+            let call = fs::read_to_string(format!("/proc/{child}/syscall")).unwrap_or_default();
+            let number = call.split(' ').next().and_then(|word| word.parse().ok());
+            number.is_some_and(|number: i64| calls.contains(&number))
+        })
     }
 
     impl Calls {
