@@ -149,6 +149,60 @@ else
     bad "it starts again" "$(cat "$work/err")"
 fi
 
+# A reload that drops a name while the authority checks it, which takes 15 s where nobody answers: that check fails, and is counted.
+about="a name that is dropped meanwhile: "
+ip route add 192.0.2.10/32 dev lo
+echo "192.0.2.10 hung.test" >>"$work/hosts"
+record=$work/state/*/certificates/hung.test.failed
+# Requests are more than orders: some nonces are refused on purpose, and are asked for again.
+orders() { grep -c "Added order" "$work/pebble.log"; }
+names='"a.test", "hung.test"' config state 'challenge = "http-01"'
+if sockets; then
+    check "the authority is at it" await grep -q "Attempting to validate w/ HTTP: http://hung.test:8080/" "$work/pebble.log"
+    config state 'challenge = "http-01"'
+    kill -HUP "$server"
+    check "it is told that this is counted" await grep -q "no certificate for hung.test: a reload has dropped it while https://127.0.0.1:14000/dir checked the name; the configuration wants none any more" "$work/err"
+    # shellcheck disable=SC2086
+    same "the folder keeps that" "1 True" "$(python3 -S -c "import json, sys, time; r = json.load(open(sys.argv[1])); print(r['failures'], 0 < r['next_try'] - time.time() <= 75)" $record 2>&1)"
+    same "nothing is left of its challenge" "" "$(ls -A "$work"/state/*/challenges)"
+    names='"a.test", "hung.test"' config state 'challenge = "http-01"'
+    kill -HUP "$server"
+    is_known() { get http://a.test:8080/status | grep -q "hung.test.*a reload has dropped it"; }
+    check "one that wants it again knows" await is_known
+    check "the other name is served" is_served
+    check "the server ends in order" stop
+else
+    bad "it starts" "$(cat "$work/err")"
+fi
+# Checks that nobody waits for any more are at work there still.
+end "$peer"
+authority
+
+# Certificates that are lost as soon as they have come: the authority would sign five of a name in a week, of which four are asked for.
+about="lost certificates: "
+config state-lost
+came=0
+before=$(orders)
+for _ in 1 2 3 4; do
+    sockets || { bad "it starts" "$(cat "$work/err")"; break; }
+    await is_served && came=$((came + 1))
+    stop
+    rm -f "$work"/state-lost/*/certificates/a.test.pem
+done
+same "four come" "4 4" "$came $(($(orders) - before))"
+if sockets; then
+    check "then it is said that the authority bounds them, and where to look" await grep -q "no certificate for a.test: https://127.0.0.1:14000/dir was asked for 4 certificates of a.test lately, .*; the next is ordered in 4[12] h; look whether they are kept in $work/state-lost/" "$work/err"
+    is_told() { get http://a.test:8080/status | grep -q "a.test.*was asked for 4 certificates"; }
+    check "and is on the status page" await is_told
+    sleep 3
+    same "and nothing is ordered" $((before + 4)) "$(orders)"
+    same "and it is said once" 1 "$(grep -c "was asked for 4 certificates" "$work/err")"
+    check "the server ends in order" stop
+else
+    bad "it starts" "$(cat "$work/err")"
+fi
+about="sockets: "
+
 config state2 'challenge = "tls-alpn-01"'
 if sockets; then
     check "tls-alpn-01: a certificate comes" await is_served
@@ -165,8 +219,6 @@ about="a full disk: "
 mkdir "$work/small"
 if mount -t tmpfs -o size=256k exos-test "$work/small"; then
     dd if=/dev/zero of="$work/small/filling" bs=4k count=60 2>/dev/null
-    # Requests are more: some nonces are refused on purpose, and are asked for again.
-    orders() { grep -c "Added order" "$work/pebble.log"; }
     before=$(orders)
     config small/state
     if sockets; then

@@ -310,6 +310,52 @@ fn documents_over_tls(duration: &str) -> Missing {
     missing
 }
 
+/// Ours on packets and on sockets, caddy, and h2o where it has HTTP/3: answers are whole. Else it is said that h2o is left out.
+#[test]
+fn documents_over_http3_are_measured() {
+    briefly_or_long(documents_over_http3);
+}
+
+fn documents_over_http3(duration: &str) -> Missing {
+    let mut missing = Missing::default();
+    let servers = "exos,sockets,nginx,h2o,caddy";
+    let arguments = ["--servers", servers, "--groups", "http3"];
+    let Some(report) = measured("q", duration, &arguments) else {
+        return missing;
+    };
+    let mut left_out = report.setting.left_out.iter();
+    let is_without = left_out.any(|it| it.starts_with("http3: h2o version 2.2"));
+    let has_h2o = is_installed("h2o") && !is_without;
+    if !has_h2o {
+        eprintln!("SKIPPED: documents over HTTP/3 by h2o: none of 2.3 or later is in PATH");
+    }
+    assert_eq!(report.http3.len(), 2, "{:?}", report.http3);
+    for case in &report.http3 {
+        let names: Vec<&str> = case.results.iter().map(|r| r.server.as_str()).collect();
+        let all = [("h2o", has_h2o), ("caddy", is_installed("caddy"))];
+        let others = all.iter().filter(|(_, is_there)| *is_there);
+        let others: Vec<&str> = others.map(|(name, _)| *name).collect();
+        assert_eq!(names, [&["exos", "exos-sockets"], &others[..]].concat());
+        let name = &case.name;
+        for result in &case.results {
+            if missing.unless(result.requests_per_sec > 1.0, &(name, result)) {
+                let bytes = result.megabytes_per_sec * 1e6;
+                assert!(bytes > result.requests_per_sec * case.size_bytes as f64 * 0.99);
+            }
+            assert_eq!(result.errors, 0, "{name}: {result:?}");
+            missing.unless(result.handshakes_full > 0, &(name, result));
+            assert_eq!(result.handshakes_resumed, 0, "{name}: {result:?}");
+        }
+        // It is compared with the first of them that is there.
+        if let Some(other) = others.first() {
+            let mut ratios = case.ratios.iter();
+            let is_told = ratios.any(|it| it.ours == "exos" && it.theirs == **other);
+            assert!(is_told, "{name}: {:?}", case.ratios);
+        }
+    }
+    missing
+}
+
 /// Ours, nginx and h2o within a bound on memory: a log on a plain wire, and many connections over a long one.
 #[test]
 fn servers_with_bounded_memory_are_measured() {

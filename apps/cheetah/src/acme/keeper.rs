@@ -272,6 +272,9 @@ impl Acme {
                 if due.is_none_or(|it| it.shown.name != name) {
                     return;
                 }
+                if known.put_off(wanted, name) {
+                    return;
+                }
                 let wait = wanted.store.budget().wait(Asked::Order, now());
                 if wait > 0 {
                     known.rest(wait);

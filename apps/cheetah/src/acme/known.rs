@@ -17,6 +17,7 @@ use crate::config::AcmeConfig;
 use crate::limits::{
     ACME_ADVICE_APART, ACME_ADVICE_RETRY, ACME_ADVICE_TIME_MAX, ACME_BUDGET_TIME,
     ACME_FAILURES_FORGIVEN, ACME_ORDERS_APART, ACME_RATE_LIMITED_REST, ACME_REASON_LEN_MAX,
+    ACME_SIGNED_MAX, ACME_WAIT_MAX,
 };
 
 /// What the thread knows of each name.
@@ -214,6 +215,27 @@ impl Known {
         self.rest_until = self.rest_until.max(now() + secs);
     }
 
+    /// Puts a name off that has lost certificates, so that the authority would sign no more of them; false where it has not.
+    pub(super) fn put_off(&mut self, wanted: &Wanted, name: &str) -> bool {
+        let store = &wanted.store;
+        let wait = store.signed(name).wait(valid_for(store, name), now());
+        let Some(entry) = self.entries.get_mut(name).filter(|_| wait > 0) else {
+            return false;
+        };
+        let why = format!(
+            "{} was asked for {ACME_SIGNED_MAX} certificates of {name} lately, and bounds how many it signs; the next is ordered in {}; look whether they are kept in {}",
+            wanted.config.directory,
+            length(wait),
+            store.certificate(name).display()
+        );
+        exos_program::warn!("exos serve: no certificate for {name}: {why}");
+        // What is farther away is taken for the error of a clock.
+        let most = ACME_WAIT_MAX.as_secs() as UnixSecs;
+        entry.shown.next_order = now() + wait.min(most);
+        entry.shown.error = Some(why);
+        true
+    }
+
     // The authority's advice.
 
     /// A name for whose certificate it is to be asked: one that has not ended (RFC 9773 §4.3).
@@ -315,6 +337,11 @@ fn validity_of(store: &Store, name: &str) -> Option<Validity> {
     let file = store.certificate(name);
     let certificates = files::certificates(&file).ok()?;
     validity(certificates.first()?)
+}
+
+/// How long that is, in seconds.
+pub(super) fn valid_for(store: &Store, name: &str) -> Option<UnixSecs> {
+    validity_of(store, name).map(|it| it.until.saturating_sub(it.from))
 }
 
 pub(super) fn now() -> UnixSecs {
@@ -607,6 +634,45 @@ mod tests {
         keeper.succeed(&wanted, "a.test", Kind::Http);
         assert!(keeper.due(now() + 5, |_| false).is_none());
         assert!(keeper.due(now() + 11, |_| false).is_some());
+    }
+
+    /// What is lost time after time, by a crash before it is kept say, is not ordered until the authority signs nothing more.
+    #[test]
+    fn a_name_that_loses_its_certificates_is_put_off_and_no_other() {
+        let (_folder, wanted) = wanted(&["a.test", "b.test"]);
+        let store = &wanted.store;
+        for _ in 0..ACME_SIGNED_MAX {
+            let mut started = Known::default();
+            started.know(&wanted);
+            assert!(!started.put_off(&wanted, "a.test"));
+            let signed = store.signed("a.test").spend(None, now());
+            store.set_signed("a.test", signed).unwrap();
+        }
+        let mut started = Known::default();
+        started.know(&wanted);
+        assert!(started.put_off(&wanted, "a.test") && !started.put_off(&wanted, "b.test"));
+        let due = started.due(now() + DAY / 2, |_| false);
+        assert_eq!(due.unwrap().shown.name, "b.test");
+        assert_eq!(
+            started
+                .due(now() + DAY / 2, |name| name == "b.test")
+                .map(|_| ()),
+            None
+        );
+        let shown = started.shown().remove(0);
+        assert!(shown.error.unwrap().contains("4 certificates of a.test"));
+        // It is looked at again each day; after two another is signed.
+        assert!(
+            started
+                .due(now() + DAY + 1, |name| name == "b.test")
+                .is_some()
+        );
+        assert_eq!(store.signed("a.test").wait(None, now() + 2 * DAY), 0);
+        // So does a failure, which is no reason to try sooner.
+        started.fail(&wanted, "a.test", &failed(Failure::Refused));
+        assert!(started.put_off(&wanted, "a.test"));
+        let due = started.due(now() + DAY / 2, |name| name == "b.test");
+        assert!(due.is_none());
     }
 
     /// What an authority has said once, or a clock that was wrong, keeps nobody from trying for ever.

@@ -25,10 +25,10 @@ use super::challenges::{Challenge, Kind};
 use super::client::Client;
 use super::hook::{self, Act};
 use super::keeper::{Acme, Wanted, lock};
-use super::known::now;
+use super::known::{now, valid_for};
 use super::obstacle::{Failed, Obstacle};
 use super::orders::Turn;
-use super::problem::{is, is_about_replacing};
+use super::problem::{has_signed_nothing, is, is_about_replacing};
 use super::schedule::Failure;
 use super::store::{Lock, Store};
 use crate::config::AcmeConfig;
@@ -260,16 +260,37 @@ impl<'a> Authority<'a> {
             });
         }
         shown?;
-        let key = order.finalize().await.map_err(Obstacle::Unfinished)?;
-        let key = Zeroizing::new(key);
-        let chain = order.poll_certificate(&patience()).await;
-        let chain = chain.map_err(Obstacle::Unfinished)?;
+        let (key, chain) = self.have_signed(&mut order, name).await?;
         check(name, &key, &chain, now()).map_err(Obstacle::Wrong)?;
         // In one piece at once: a string that grows leaves copies of the key behind.
         let mut pem = Zeroizing::new(String::with_capacity(key.len() + chain.len()));
         pem.push_str(&key);
         pem.push_str(&chain);
         Ok(pem)
+    }
+
+    /// Has the authority sign: a key, and its chain. It counts that from when it is asked, whether its answer comes or not, but not what it refuses.
+    async fn have_signed(
+        &self,
+        order: &mut Order,
+        name: &str,
+    ) -> Result<(Zeroizing<String>, String), Obstacle> {
+        let before = self.store.signed(name);
+        let counted = before.spend(valid_for(self.store, name), now());
+        let keep = |signed| self.store.set_signed(name, signed);
+        keep(counted).map_err(Obstacle::of_folder)?;
+        let signed = async {
+            let key = Zeroizing::new(order.finalize().await?);
+            Ok((key, order.poll_certificate(&patience()).await?))
+        };
+        let signed = signed.await;
+        if let Err(error) = &signed
+            && has_signed_nothing(error, order.state().status)
+        {
+            // Where that is not kept, one more is counted than is.
+            let _ = keep(before);
+        }
+        signed.map_err(Obstacle::Unfinished)
     }
 
     /// Shows the authority that the name leads here. From when it `is_asked` to check that on, it counts what fails, whether its answer comes or not.

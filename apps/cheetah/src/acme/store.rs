@@ -8,6 +8,7 @@
 //!     budget.json                 what it was asked for lately, which it counts
 //!     certificates/NAME.pem       the key, its certificate, and those of its issuers
 //!     certificates/NAME.failed    why the last attempts have failed, and when the next is
+//!     certificates/NAME.signed    how many were signed lately, which it counts
 //!     challenges/TOKEN            what the authority may ask now
 //! ```
 //!
@@ -26,13 +27,12 @@ use rustix::process::geteuid;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::budget::{Asked, Budget};
+use super::budget::{Asked, Budget, Signed};
 use super::challenges::{Challenge, Kind};
-use super::disk::{absent, beside, make_folder, read_json, write, write_over};
+use super::disk::{
+    STICKY, absent, beside, is_of, make_folder, may_others_replace, read_json, write, write_over,
+};
 use crate::limits::{ACME_CERTIFICATE_ROOM, ACME_CHALLENGES_MAX};
-
-/// Of a folder's mode: what is in it is renamed and removed by its owner alone, or that of the folder (inode(7)).
-const STICKY: u32 = 0o1000;
 
 /// The folder.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -217,8 +217,7 @@ impl Store {
 
     /// Where the certificate of a name is, with its key.
     pub fn certificate(&self, name: &str) -> PathBuf {
-        let file = format!("{}.pem", plain(name));
-        self.folder.join("certificates").join(file)
+        self.about(name, "pem")
     }
 
     /// Sees that there will be room for a certificate of this name, and holds it until that is kept.
@@ -256,10 +255,28 @@ impl Store {
         write(&folder, &format!("{}.pem", plain(name)), pem)
     }
 
+    /// The certificates of a name that the authority was asked for lately.
+    pub fn signed(&self, name: &str) -> Signed {
+        // As of what else was asked.
+        let read = read_json(&self.about(name, "signed"));
+        read.ok().flatten().unwrap_or_default()
+    }
+
+    /// Keeps that.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    pub fn set_signed(&self, name: &str, signed: Signed) -> io::Result<()> {
+        let bytes = serde_json::to_vec(&signed)?;
+        let folder = self.folder.join("certificates");
+        write(&folder, &format!("{}.signed", plain(name)), &bytes)
+    }
+
     /// What has failed for a name.
     pub fn record(&self, name: &str) -> Record {
         // One that cannot be read is as none: the next attempt writes another.
-        let read = read_json(&self.record_file(name));
+        let read = read_json(&self.about(name, "failed"));
         read.ok().flatten().unwrap_or_default()
     }
 
@@ -269,17 +286,16 @@ impl Store {
     ///
     /// It cannot be written.
     pub fn set_record(&self, name: &str, record: &Record) -> io::Result<()> {
-        let file = self.record_file(name);
         if record.failures == 0 {
-            return absent(fs::remove_file(file));
+            return absent(fs::remove_file(self.about(name, "failed")));
         }
         let folder = self.folder.join("certificates");
         let bytes = serde_json::to_vec(record)?;
         write(&folder, &format!("{}.failed", plain(name)), &bytes)
     }
 
-    fn record_file(&self, name: &str) -> PathBuf {
-        let file = format!("{}.failed", plain(name));
+    fn about(&self, name: &str, what: &str) -> PathBuf {
+        let file = format!("{}.{what}", plain(name));
         self.folder.join("certificates").join(file)
     }
 
@@ -353,23 +369,6 @@ impl Store {
         let file = self.folder.join("challenges").join(&challenge.token);
         absent(fs::remove_file(file))
     }
-}
-
-/// Others than this user and root can replace what is in a folder of this mode, user and group, by the bits for group and others. Of the
-/// outermost it is said whose the one folder `in_it` is: where the sticky bit is set, others can add to it, but neither rename nor remove
-/// what is not theirs (inode(7)). What is added to an inner one is a key. What is for root's own group is for nobody else.
-fn may_others_replace((mode, uid, gid): (u32, u32, u32), in_it: Option<u32>, user: u32) -> bool {
-    let for_others = match gid {
-        0 => mode & 0o002,
-        _ => mode & 0o022,
-    };
-    let is_kept = mode & STICKY != 0 && is_of(uid, user) && in_it.is_some_and(|it| is_of(it, user));
-    for_others != 0 && !is_kept
-}
-
-/// What is this user's, or root's.
-fn is_of(uid: u32, user: u32) -> bool {
-    uid == user || uid == 0
 }
 
 /// The name of an authority's folder: its host, and what is behind it.
@@ -461,30 +460,7 @@ mod tests {
                 }
             }
         }
-    }
-
-    /// Of whom folders are, and who is in their group, counts.
-    #[test]
-    fn what_others_cannot_replace_is_good() {
-        const USER: u32 = 7;
-        const OTHER: u32 = 8;
-        for (mode, uid, gid, in_it, is_bad) in [
-            (0o755, USER, USER, Some(USER), false),
-            (0o770, USER, 0, None, false), // Root's own group.
-            (0o777, USER, 0, None, true),
-            (0o2775, USER, OTHER, Some(USER), true),
-            (0o1777, 0, 0, Some(USER), false), // As /tmp.
-            (0o1770, USER, OTHER, Some(0), false),
-            (0o1777, OTHER, 0, Some(USER), true),
-            (0o1777, 0, 0, Some(OTHER), true),
-            (0o1777, USER, 0, None, true),
-        ] {
-            let about = (mode, uid, gid);
-            let said = may_others_replace(about, in_it, USER);
-            assert_eq!(said, is_bad, "{mode:o} {uid} {gid} {in_it:?}");
-        }
-        let (_folder, store) = store();
-        let state = store.folder.parent().unwrap();
+        // As /tmp.
         fs::set_permissions(state, fs::Permissions::from_mode(0o1777)).unwrap();
         store.make(&UserArgs::default()).unwrap();
     }

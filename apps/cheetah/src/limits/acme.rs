@@ -66,6 +66,13 @@ pub const ACME_ORDERS_BEGUN_MAX: usize = 250;
 /// Accounts that are made in that time: Let's Encrypt allows 10 of an address, which others of the host may have, too.
 pub const ACME_ACCOUNTS_MAX: usize = 5;
 
+/// Over which time certificates of one name are counted, as Let's Encrypt does.
+pub const ACME_SIGNED_TIME: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// Certificates of one name that an authority is asked to sign in that time: Let's Encrypt allows 5 of the same names, of all accounts, and one is
+/// left for whatever else has its certificates.
+pub const ACME_SIGNED_MAX: u32 = 4;
+
 /// How long no name is ordered when an authority has said of one that it was asked too often: it may have meant all of the account.
 pub const ACME_RATE_LIMITED_REST: Duration = Duration::from_secs(60);
 

@@ -38,7 +38,7 @@ pub enum Group {
     Tls,
     /// Documents over HTTP/2, a hundred streams on each connection, by exos serve, nginx, h2o and HAProxy
     Http2,
-    /// Documents over HTTP/3, of 100 bytes and of a megabyte, by exos serve and caddy
+    /// Documents over HTTP/3, of 100 bytes and of a megabyte, by exos serve, h2o (2.3 or later) and caddy
     Http3,
     /// Requests that are passed on to an upstream, in plain text and over TLS, by exos serve, nginx and HAProxy
     Proxy,

@@ -22,8 +22,8 @@ const SHORT: Size = Size::of_bytes(100);
 const LONGER: [Size; 3] = [Size::of_bytes(1 << 10), Size::of_bytes(100 << 10), LONG];
 /// And streams of HTTP/3.
 const LONG: Size = Size::of_bytes(1 << 20);
-/// Whom ours is compared with over HTTP/3, which Debian's nginx and h2o do not have.
-const PEER_OF_HTTP3: &str = "caddy";
+/// Whom ours is compared with over HTTP/3, which nginx of Debian does not have: the first that is there, as h2o of Debian does not have it either.
+const PEERS_OF_HTTP3: [Server; 2] = [Server::H2o, Server::Caddy];
 
 /// Who loads the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema, strum::Display)]
@@ -67,15 +67,15 @@ case! {
     } columns {
         "cryptography us" 1 (|case, _| case.cryptography_us);
         "of work %" 0 (|case, r| case.cryptography_us.map(|us| 100.0 * us / r.work_us_per_request));
-        "x peer" (|case, r| Ratio::shown(&case.ratios, &r.server, case.peer()));
-        "work x peer" (|case, r| Ratio::shown(&case.work_ratios, &r.server, case.peer()));
+        "x peer" (|case, r| Ratio::shown(&case.ratios, &r.server, &case.peer()));
+        "work x peer" (|case, r| Ratio::shown(&case.work_ratios, &r.server, &case.peer()));
     }
 }
 
 outcomes! {
     /// One server: medians over the runs, errors and handshakes summed.
     pub struct CarrierOutcome of
-    /// `exos`, `exos-xokd`, `exos-sockets`; `nginx`, `h2o` (HTTP/2), `haproxy` (HTTP/2, and over TLS with documents of up to 8 KiB), `caddy` (HTTP/3).
+    /// `exos`, `exos-xokd`, `exos-sockets`; `nginx`, `h2o` (HTTP/2, and from 2.3 on HTTP/3), `haproxy` (HTTP/2, and over TLS with documents of up to 8 KiB), `caddy` (HTTP/3).
     server: String, "server";
     /// One measurement.
     pub struct CarrierRun {
@@ -125,7 +125,7 @@ pub(super) fn note(group: Group) -> &'static str {
         }
         _ => {
             "By `exos load --http 3` on packets; there is one connection for 16 of --connections, with a hundred requests under way on each \
-             for documents of 100 bytes, and two for those of a megabyte. Work as over TLS; x peer: by caddy's."
+             for documents of 100 bytes, and two for those of a megabyte. Work as over TLS; x peer: by h2o's, or caddy's where h2o has no HTTP/3."
         }
     }
 }
@@ -151,11 +151,11 @@ impl fmt::Display for Cell {
 }
 
 impl Cell {
-    /// Whether a server is asked so.
-    fn is_of(self, server: Server) -> bool {
+    /// Whether a server is asked so, of a session.
+    fn is_of(self, session: &Session<'_>, server: Server) -> bool {
         match self.asked {
             Asked::Http2(_) => server.has_http2(),
-            Asked::Http3 => server.has_http3(),
+            Asked::Http3 => session.http3.contains(&server),
             _ => server.has_tls() && (server != Server::Haproxy || haproxy_has(self.size)),
         }
     }
@@ -195,6 +195,25 @@ pub(super) fn cells(args: &HttpArgs, group: Group) -> Vec<Cell> {
     args.wanted(group, all.concat().into_iter().filter(is_asked))
 }
 
+/// Those servers that are measured over HTTP/3, of some with what each calls itself, and why others are not, where that is asked for.
+pub(super) fn with_http3(
+    args: &HttpArgs,
+    servers: &[(Server, String)],
+) -> (Vec<Server>, Vec<String>) {
+    let (mut with, mut without) = (Vec::new(), Vec::new());
+    if cells(args, Group::Http3).is_empty() {
+        return (with, without);
+    }
+    for (server, version) in servers {
+        match server.has_http3(version) {
+            Ok(true) => with.push(*server),
+            Ok(false) => {}
+            Err(error) => without.push(format!("http3: {error}")),
+        }
+    }
+    (with, without)
+}
+
 /// Measures a group. What h2load was to do is left out where it is not there, and that is noted.
 pub(super) fn measure(session: &Session<'_>, group: Group) -> Result<Vec<CarrierResults>> {
     let mut cells = cells(session.args, group);
@@ -206,7 +225,7 @@ pub(super) fn measure(session: &Session<'_>, group: Group) -> Result<Vec<Carrier
     let has_handshakes = cells.iter().any(|cell| cell.asked.handshake().is_some());
     let cryptography = has_handshakes.then(|| Cryptography::measure(session.cores[0]));
     let cryptography = cryptography.transpose()?;
-    let servers = |cell: Cell| session.that(|server| cell.is_of(server));
+    let servers = |cell: Cell| session.that(|server| cell.is_of(session, server));
     let run = |lab: &Guard, cell, server: &Server| run(session, lab, cell, *server);
     session.measure(&cells, servers, run, |cell, results| {
         let takes_us = cryptography.as_ref().zip(cell.asked.handshake());
@@ -249,10 +268,14 @@ fn read(client: Loader, output: &str) -> Result<Seen> {
 }
 
 impl CarrierResults {
-    fn peer(&self) -> &'static str {
-        match (self.handshake, self.carrier) {
-            (None, None) => PEER_OF_HTTP3,
-            _ => PEER,
+    fn peer(&self) -> String {
+        if self.handshake.is_some() || self.carrier.is_some() {
+            return PEER.to_owned();
+        }
+        let [first, other] = PEERS_OF_HTTP3.map(|server| server.to_string());
+        match self.results.iter().any(|it| it.server == first) {
+            true => first,
+            false => other,
         }
     }
 }

@@ -187,6 +187,8 @@ pub fn measure(args: &HttpArgs) -> Result<Report> {
     let (servers, mut left_out) = available(&args.servers, &web.program)?;
     let (applications, missing) = fastcgi::available(args, &web.program);
     left_out.extend(missing);
+    let (http3, missing) = carriers::with_http3(args, &servers);
+    left_out.extend(missing);
     if args.clients.contains(&Client::Wrk) {
         wrk::find()?;
     }
@@ -197,6 +199,7 @@ pub fn measure(args: &HttpArgs) -> Result<Report> {
         args,
         all: servers.clone().collect(),
         servers: servers.filter(|server| server.serves_files()).collect(),
+        http3,
         applications,
         memory: bounded::memory(args, |note| web.note(note)),
         web,

@@ -35,6 +35,8 @@ pub(super) struct Session<'a> {
     pub(super) all: Vec<Server>,
     /// Those that serve files over HTTP/1.1 in plain text.
     pub(super) servers: Vec<Server>,
+    /// Those that speak HTTP/3.
+    pub(super) http3: Vec<Server>,
     /// Applications that are there, with what each calls itself.
     pub(super) applications: Vec<(Application, String)>,
     /// What servers may use of the memory, in groups that bound it; nothing where it cannot be bounded.

@@ -30,7 +30,7 @@ pub enum Server {
     H2o,
     /// lighttpd.
     Lighttpd,
-    /// caddy; only over HTTP/3, which the other peers do not speak.
+    /// caddy; only over HTTP/3, which nginx and HAProxy do not speak, and h2o from 2.3 on.
     Caddy,
     /// HAProxy; only over TLS and HTTP/2 with short documents, and before an upstream, because it has no files.
     Haproxy,
@@ -126,9 +126,17 @@ impl Server {
         self.has_tls() || self == Server::H2o
     }
 
-    /// Whether it is measured over HTTP/3.
-    pub(crate) fn has_http3(self) -> bool {
-        matches!(self, Server::Exos | Server::Sockets | Server::Caddy)
+    /// Whether it is measured over HTTP/3, by what it calls itself; an error where another release of it would be.
+    pub(crate) fn has_http3(self, version: &str) -> Result<bool> {
+        match self {
+            Server::Exos | Server::Sockets | Server::Caddy => Ok(true),
+            Server::H2o if h2o_has_http3(version) => Ok(true),
+            Server::H2o => {
+                let what = format!("{version} has no HTTP/3, which h2o has from 2.3 on");
+                Err(Error::new(what).mend("put one in front of it in PATH, built from its sources"))
+            }
+            _ => Ok(false),
+        }
     }
 
     /// Where it answers over TLS.
@@ -176,6 +184,14 @@ impl Server {
     }
 }
 
+/// By what it calls itself: `h2o version 2.3.0`.
+fn h2o_has_http3(version: &str) -> bool {
+    let number = version.strip_prefix("h2o version ").unwrap_or_default();
+    let mut parts = number.split('.').map_while(|part| part.parse::<u32>().ok());
+    let release = [(); 2].map(|()| parts.next().unwrap_or_default());
+    release >= [2, 3]
+}
+
 /// What is to be measured of what was asked for, with what each calls itself, and why the others are left out.
 pub(crate) fn available(servers: &[Server], exos: &Path) -> Result<Available<Server>> {
     process::available(servers, |server| server.version(exos))
@@ -192,5 +208,26 @@ mod tests {
         let there: Vec<Server> = there.into_iter().map(|(server, _)| server).collect();
         assert_eq!(there, [Server::Exos]);
         assert!(left_out[0].contains("--sockets"), "{left_out:?}");
+    }
+
+    #[test]
+    fn h2o_has_http3_from_2_3_on() {
+        for (version, has) in [
+            ("h2o version 2.2.5", false),
+            ("h2o version 2.3.0-DEV", true),
+            ("h2o version 2.10.0", true),
+            ("h2o version 3.0", true),
+            ("something else", false),
+        ] {
+            let said = Server::H2o.has_http3(version);
+            assert_eq!(said.as_ref().is_ok_and(|has| *has), has, "{version}");
+            assert!(said.is_ok() || said.is_err_and(|e| e.to_string().contains("in PATH")));
+        }
+        assert!(Server::Caddy.has_http3("v2.6.2").expect("it has"));
+        assert!(
+            !Server::Nginx
+                .has_http3("nginx/1.22.1")
+                .expect("no release has")
+        );
     }
 }

@@ -268,7 +268,9 @@ impl Setup {
             _ => (String::new(), "off"),
         };
         let tls = match self.tls {
-            true if server == Server::H2o => Files::of(stage)?.of_h2o(server.tls_address()),
+            true if server == Server::H2o => {
+                Files::of(stage)?.of_h2o(server.tls_address(), self.http3)
+            }
             true if server == Server::Caddy => {
                 let documents = self.documents(stage)?;
                 Files::of(stage)?.of_caddy(server.tls_address(), &documents)

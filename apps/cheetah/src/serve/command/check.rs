@@ -55,7 +55,13 @@ pub(super) fn check(config: &Config, on_sockets: bool) -> Result<ExitCode, Error
     let cores: Vec<usize> = places.concat();
     let cores = (cores.len() > 1).then(|| format!("on cores {}", list(&cores)));
     let encrypted = config.tls.as_ref();
-    let encrypted = encrypted.map(|tls| format!("port {} for HTTPS", tls.port));
+    let encrypted = encrypted.map(|tls| {
+        let more = match tls.http3 {
+            true => ", and of UDP for HTTP/3",
+            false => ", without HTTP/3",
+        };
+        format!("port {} for HTTPS{more}", tls.port)
+    });
     let lines = [format!("port {}", config.port)].into_iter();
     let lines = lines.chain(encrypted).chain(cores);
     let lines = lines.chain([format!("cache {}", config.cache)]);
