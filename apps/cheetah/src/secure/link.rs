@@ -132,8 +132,12 @@ impl Link {
         let before = self.session.readable().len();
         let mut out = Vec::new();
         let bytes = transport.readable(self.id);
+        let is_too_long = self.hello_len == 0 && says_too_long(bytes);
         let hello_len = self.hello_len + bytes.len();
-        let taken = self.session.receive(bytes, &mut out);
+        let taken = match is_too_long {
+            true => Err(too_long()),
+            false => self.session.receive(bytes, &mut out),
+        };
         self.give(out, transport);
         let is_unanswered = self.session.is_handshaking() && self.sent == 0;
         let taken = match taken {
@@ -347,6 +351,17 @@ impl Link {
         if self.flights.is_empty() {
             self.flights = VecDeque::new();
         }
+    }
+}
+
+/// A hello that says itself that it is too long (RFC 8446 §4, §5.1): it is refused however it comes, also where all of it is there.
+fn says_too_long(bytes: &[u8]) -> bool {
+    const HEADS_LEN: usize = 9;
+    match *bytes {
+        [22, _, _, _, _, 1, high, middle, low, ..] => {
+            u32::from_be_bytes([0, high, middle, low]) as usize + HEADS_LEN > HELLO_LEN_MAX
+        }
+        _ => false,
     }
 }
 

@@ -19,7 +19,9 @@ use super::{Acceptor, Secured, Sessions};
 use crate::config::{Config, Root, TlsConfig};
 use crate::connections::{Cheetah, Transport};
 use crate::http::Server;
-use crate::limits::{HANDSHAKE_TIME, HANDSHAKES_AT_ONCE, SEALED_LEN, SEALED_UNDER_WAY_LEN};
+use crate::limits::{
+    HANDSHAKE_TIME, HANDSHAKES_AT_ONCE, HELLO_LEN_MAX, SEALED_LEN, SEALED_UNDER_WAY_LEN,
+};
 use crate::site::Site;
 
 const PORT: u16 = 443;
@@ -411,6 +413,35 @@ fn early_data_that_is_not_taken_comes_behind_the_handshake() {
     assert_eq!(world.secured().readable(id(1)), b"GET");
     let counted = ["accepted", "refused"].map(|it| world.counted(&format!("tls_early_{it}")));
     assert_eq!(counted, [0, 1]);
+}
+
+/// The names of protocols make hellos long.
+#[test]
+fn hellos_that_are_too_long_are_refused_however_they_come() {
+    for (count, is_taken) in [(75, true), (90, false)] {
+        let names: Vec<String> = (0..count).map(|name| format!("{name:0200}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let offered = [&names[..], &["http/1.1"]].concat();
+        for parts in [1, 2, 50] {
+            let mut world = World::new();
+            let client = Client::new(&Trust::Anybody, "localhost", &offered).unwrap();
+            let mut hello = Vec::new();
+            let mut session = client.begin(Way::Full).unwrap();
+            session.receive(&[], &mut hello).unwrap();
+            assert_eq!(hello.len() <= HELLO_LEN_MAX, is_taken);
+            for (nth, part) in hello.chunks(hello.len().div_ceil(parts)).enumerate() {
+                let set = if nth == 0 {
+                    EventSet::ACCEPTED
+                } else {
+                    EventSet::NONE
+                };
+                world.wire.receive(id(0), part, set);
+                world.turn();
+            }
+            let is_answered = !world.wire.end(id(0)).sent.is_empty();
+            assert_eq!(is_answered, is_taken, "{count} names in {parts} parts");
+        }
+    }
 }
 
 /// A turn signs for so long, whatever the keys are: one signature with a long key of RSA, or several with others.
