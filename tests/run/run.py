@@ -661,16 +661,6 @@ def datagrams(host, ours):
     assert s.recv(1) == b""
 
 
-def long_address(host, port):
-    """An address of IP with the length of a Unix socket's, of which the kernel does not ask unless the library says so."""
-    address = struct.pack("=H", socket.AF_INET) + struct.pack("!H", int(port)) + socket.inet_aton(host) + bytes(102)
-    with socket.socket() as s:
-        assert ctypes.CDLL(None, use_errno=True).connect(s.fileno(), address, len(address)) == 0, os.strerror(ctypes.get_errno())
-        assert "eventfd" in os.readlink(f"/proc/self/fd/{s.fileno()}") and s.getpeername() == (host, int(port))
-        s.sendall(REQUEST)
-        fetched(read_all(s))
-
-
 def interfaces(host):
     """What is asked of interfaces by way of a shared socket: by one socket of the kernel's for all, which programs do not close."""
     loopback = struct.pack("16si20x", b"", 1)

@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use exos::watch::Holders;
-use exos_host::intercept::{self, Call, Told};
+use exos_host::intercept::{self, Call};
 use exos_preload::memory::{ASK_LEVEL, MARKED};
 use rustix::net::{AddressFamily, sockopt};
 
@@ -21,37 +21,25 @@ use crate::sharing::{SHARED, SharedSockets, Sharing, is_of_shared};
 use crate::target::{is_of_v6_alone, read_address, write_address};
 use crate::unix::UnixSockets;
 
-/// How long an address of a Unix socket is (`struct sockaddr_un`), where a program gives all of it; none of IP is.
-const UNIX_ADDRESS: u32 = 110;
-
 /// The calls that are told to us.
-pub(crate) const TOLD: &[Told] = &[
-    Told::Always(libc::SYS_bind),
-    Told::Always(libc::SYS_listen),
-    // The C library looks for nscd by such an address, twice in a process that looks a user up; so does syslog(3). What programs connect
-    // by our library is marked.
-    Told::Unless {
-        call: libc::SYS_connect,
-        argument: (2, UNIX_ADDRESS),
-        mark: (3, (MARKED >> 32) as u32),
-    },
-    Told::Always(libc::SYS_accept),
-    Told::Always(libc::SYS_accept4),
-    Told::Always(libc::SYS_getsockname),
-    Told::Always(libc::SYS_getpeername),
-    Told::Always(libc::SYS_getsockopt),
-    Told::Always(libc::SYS_setsockopt),
-    Told::Always(libc::SYS_io_uring_setup),
-    Told::Always(libc::SYS_epoll_create1),
+pub(crate) const TOLD: &[libc::c_long] = &[
+    libc::SYS_bind,
+    libc::SYS_listen,
+    libc::SYS_connect,
+    libc::SYS_accept,
+    libc::SYS_accept4,
+    libc::SYS_getsockname,
+    libc::SYS_getpeername,
+    libc::SYS_getsockopt,
+    libc::SYS_setsockopt,
+    libc::SYS_io_uring_setup,
+    libc::SYS_epoll_create1,
     #[cfg(target_arch = "x86_64")]
-    Told::Always(libc::SYS_epoll_create),
+    libc::SYS_epoll_create,
 ];
 
 /// Told too where sockets are shared: a process becomes another program.
-pub(crate) const BECOMING: [Told; 2] = [
-    Told::Always(libc::SYS_execve),
-    Told::Always(libc::SYS_execveat),
-];
+pub(crate) const BECOMING: [libc::c_long; 2] = [libc::SYS_execve, libc::SYS_execveat];
 
 /// All sockets of the programs.
 pub(crate) struct Sockets {
