@@ -726,6 +726,50 @@ def datagrams(host, ours):
     assert s.recv(1) == b""
 
 
+def interfaces(host):
+    """What is asked of interfaces by way of a shared socket: by one socket of the kernel's for all, which programs do not close."""
+    loopback = struct.pack("16si20x", b"", 1)
+
+    def name(s):
+        return fcntl.ioctl(s, 0x8910, loopback)[:16].rstrip(b"\0")
+
+    def of_kernels():
+        all = (f"/proc/self/fd/{fd}" for fd in os.listdir("/proc/self/fd"))
+        return sum(os.readlink(fd).startswith("socket:") for fd in all if os.path.lexists(fd))
+
+    def fresh():
+        s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        s.sendto(b"x", (host, 9200))
+        assert "eventfd" in os.readlink(f"/proc/self/fd/{s.fileno()}")
+        return s
+
+    def asks(s):
+        threads = [threading.Thread(target=lambda: [name(s) for _ in range(100)]) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert name(s) == b"lo" and of_kernels() == before + 1
+        # No request of these is there.
+        for _ in range(3):
+            assert refusal(fcntl.ioctl, s, 0x89a0 - 1, loopback) == errno.ENOTTY
+        assert of_kernels() == before + 1
+
+    before = of_kernels()
+    s = fresh()
+    assert of_kernels() == before
+    asks(s)
+    os.closerange(3, 4000)
+    s.detach()
+    before = 0
+    asks(fresh())
+    if not (child := os.fork()):
+        asks(fresh())
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    asks(fresh())
+
+
 def datagrams_by_loopback(host):
     """A socket at all addresses hears this host by loopback, beside the wire, and answers from there."""
     pktinfo, to_wire = 8, (host, 9200)

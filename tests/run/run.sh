@@ -244,6 +244,7 @@ peer=$peers
 await grep -q listening "$work/fields"
 check "python3: hops and class of connections" run -- python3 "$here/run.py" fields_of_connections 10.10.0.2 $ip $way
 [ "$way" ] || check "python3: a socket of the kernel's that leaves its peer in another process" run -- python3 "$here/run.py" left_elsewhere 10.10.0.2
+[ "$way" ] || check "python3: what is asked of interfaces by way of a shared socket" run -- python3 "$here/run.py" interfaces 10.10.0.2
 [ "$way" ] || check "python3: datagrams, and forks, programs and passing on with them" run -- python3 "$here/run.py" datagrams 10.10.0.2 $ip
 if [ ! "$way" ]; then
     check "python3: datagrams by loopback" run -- python3 "$here/run.py" datagrams_by_loopback 10.10.0.2

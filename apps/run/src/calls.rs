@@ -17,7 +17,7 @@ use crate::counters::SocketCounters;
 use crate::listener::Listener;
 use crate::loopback::is_taken;
 use crate::ports::Ports;
-use crate::sharing::{SHARED, SharedSockets, Sharing};
+use crate::sharing::{SHARED, SharedSockets, Sharing, is_of_shared};
 use crate::target::{is_of_v6_alone, read_address, write_address};
 use crate::unix::UnixSockets;
 
@@ -117,9 +117,9 @@ impl Sockets {
         self.sharing.as_ref().is_some_and(Sharing::all_wait)
     }
 
-    pub fn after_waiting(&mut self, has_events: bool) {
+    pub fn after_waiting(&mut self, tokens: impl IntoIterator<Item = usize>) {
         if let Some(sharing) = &mut self.sharing {
-            sharing.after_waiting(has_events);
+            sharing.after_waiting(tokens.into_iter().any(is_of_shared));
         }
     }
 

@@ -7,7 +7,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::{ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
-use exos::net::{Events, Interest, Net, PollEvent, Token, Trigger};
+use exos::net::{Events, Interest, Net, Token, Trigger};
 use exos::{Error, Exos, LinkKind, Role};
 use exos_host::affinity::allowed;
 use exos_host::children::{adopt_orphans, end_descendants, reap, signal_descendants};
@@ -129,12 +129,6 @@ pub(crate) fn exit_code(status: ExitStatus) -> ExitCode {
     ExitCode::from(u8::try_from(code.unwrap_or(1)).unwrap_or(1))
 }
 
-/// Whether an event is one of sockets, behind which a program may have more to say soon. What it asks for by calls that wait for an answer,
-/// as those do by which processes begin and end, is no reason to look again; nor is what it has printed of its calls.
-fn is_of_sockets(event: PollEvent) -> bool {
-    ![CALLS, CHILD, ASKED, REPORT, TRACED].contains(&event.token)
-}
-
 /// A program that runs.
 struct Supervisor {
     cx: Context,
@@ -219,7 +213,8 @@ impl Supervisor {
                 self.cx.net.with(|exos| exos.hold_spins(others_run));
             }
             self.cx.poll.wait(&mut events, self.cx.later().wait(left))?;
-            self.sockets.after_waiting(events.iter().any(is_of_sockets));
+            let tokens = events.iter().map(|event| event.token.0);
+            self.sockets.after_waiting(tokens);
             for event in events.iter() {
                 self.handle(event.token)?;
             }

@@ -54,6 +54,8 @@ mod epoll;
 #[cfg(exos_preload)]
 mod epoll_wait;
 #[cfg(exos_preload)]
+mod interfaces;
+#[cfg(exos_preload)]
 mod options;
 #[cfg(exos_preload)]
 mod poll;

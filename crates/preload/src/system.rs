@@ -303,22 +303,6 @@ pub fn is_of_ip(fd: i32) -> bool {
     is_known && [AF_INET, AF_INET6].contains(&i32::from_ne_bytes(domain))
 }
 
-/// What is asked of interfaces by way of any socket (netdevice(7)): a socket of the kernel's tells it.
-pub fn of_interfaces(what: u64, argument: usize) -> i32 {
-    // SAFETY: the caller's argument goes where it would have gone; the descriptor is our own.
-    unsafe {
-        let asked = socket(AF_INET, SOCK_DGRAM | O_CLOEXEC, 0);
-        if asked < 0 {
-            return -1;
-        }
-        let result = ioctl(asked, what, argument);
-        let number = errno();
-        close(asked);
-        set_errno(number);
-        result
-    }
-}
-
 /// The offset of `st_mode` in `struct stat`.
 pub const MODE_AT: usize = if cfg!(target_arch = "x86_64") { 24 } else { 16 };
 

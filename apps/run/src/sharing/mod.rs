@@ -36,4 +36,4 @@ mod unsharing;
 mod untouched;
 
 pub(crate) use self::engine::Sharing;
-pub(crate) use self::sockets::{SHARED, SharedSockets};
+pub(crate) use self::sockets::{SHARED, SharedSockets, is_of_shared};

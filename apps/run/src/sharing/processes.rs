@@ -1,5 +1,7 @@
 //! Processes that share sockets: each has a part of the memory, with what its descriptors are.
 
+mod becoming;
+
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -13,12 +15,10 @@ use exos_host::intercept;
 use exos_preload::memory::{MARK, PROCESSES, SOCKETS, Shared};
 
 use super::sockets::SHARED;
+use becoming::Becoming;
 
 /// Tokens of processes, by their parts; those of their sockets are before.
 pub(super) const PROCESS: usize = SHARED + SOCKETS;
-
-/// How long after a process was about to become another program it is looked which descriptors it has kept.
-const EXEC_TIMES: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)];
 
 /// How long a child that is being made may take to say that it is there, once its parent has ended.
 const CHILD_TIME: Duration = Duration::from_secs(10);
@@ -33,8 +33,7 @@ pub(super) struct Processes {
     memory: Rc<Shared>,
     /// Parts of the memory that processes have, by their numbers, with what tells that they have ended.
     parts: HashMap<u32, (u32, OwnedFd)>,
-    /// Processes that become other programs, and when to look at them.
-    become_another: Vec<(Instant, u32)>,
+    becoming: Becoming,
     /// Parts of processes that are not there, and since when.
     orphans: HashMap<u32, Instant>,
     /// When parts were looked at for that last.
@@ -46,7 +45,7 @@ impl Processes {
         Self {
             memory,
             parts: HashMap::new(),
-            become_another: Vec::new(),
+            becoming: Becoming::default(),
             orphans: HashMap::new(),
             swept: Instant::now(),
         }
@@ -113,6 +112,7 @@ impl Processes {
             return Ok(false);
         };
         poll.deregister_fd(end.as_fd())?;
+        self.becoming.forget(pid);
         self.leave(part);
         self.sweep();
         Ok(true)
@@ -122,21 +122,18 @@ impl Processes {
     /// become it.
     pub fn becomes_another(&mut self, pid: u32) {
         if self.parts.contains_key(&pid) {
-            let now = Instant::now();
-            let times = EXEC_TIMES.map(|time| (now + time, pid));
-            self.become_another.extend(times);
+            self.becoming.note(pid, Instant::now());
         }
     }
 
     /// When such a process is looked at next.
     pub fn due(&self) -> Option<Instant> {
-        self.become_another.iter().map(|(due, _)| *due).min()
+        self.becoming.due()
     }
 
     /// Processes that have become programs without the library: the descriptors that were closed with that are let go of.
     pub fn look_at_others(&mut self, now: Instant) {
-        while let Some(at) = self.become_another.iter().position(|(due, _)| *due <= now) {
-            let (_, pid) = self.become_another.swap_remove(at);
+        while let Some(pid) = self.becoming.take(now) {
             let Some(part) = self.part_of(pid) else {
                 continue;
             };

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 use exos::net::{Interest, Token, Trigger};
-use exos_preload::memory::Shared;
+use exos_preload::memory::{SOCKETS, Shared};
 
 use super::entry::Kind;
 use super::marks::Marks;
@@ -19,6 +19,13 @@ pub(crate) const SHARED: usize = 1 << 40;
 
 /// Tokens from here on: what comes by loopback for shared sockets for datagrams, by their numbers.
 pub(super) const BY_LOOPBACK: usize = SHARED << 1;
+
+/// Whether an event is one of a shared socket, behind which a program may have more to say soon by the memory alone. What goes by Unix
+/// sockets, and what programs ask for by calls that wait for an answer, is told by the kernel each time.
+pub(crate) fn is_of_shared(token: usize) -> bool {
+    let of_these = |first: usize| (first..first + SOCKETS).contains(&token);
+    of_these(SHARED) || of_these(BY_LOOPBACK)
+}
 
 pub(crate) struct SharedSockets {
     pub(super) memory: Rc<Shared>,
@@ -73,5 +80,21 @@ impl SharedSockets {
             Some(Kind::Flowing(flowing)) => cx.poll.register(&flowing.stream, token, both, edge),
             Some(Kind::Kernels(..) | Kind::Failed | Kind::Unshared(_)) | None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sharing::processes::PROCESS;
+
+    #[test]
+    fn events_of_shared_sockets_are_told_from_others() {
+        let last = SOCKETS - 1;
+        let shared = [SHARED, SHARED + last, BY_LOOPBACK, BY_LOOPBACK + last];
+        assert!(shared.into_iter().all(is_of_shared));
+        // Unix sockets, processes that end, and what the loop itself asks for.
+        let others = [0, 1, SHARED - 1, PROCESS, BY_LOOPBACK - 1, usize::MAX];
+        assert!(!others.into_iter().any(is_of_shared));
     }
 }

@@ -185,9 +185,6 @@ unsafe extern "C" fn fcntl(fd: i32, what: i32, argument: usize) -> i32 {
     unsafe { fcntl64(fd, what, argument) }
 }
 
-/// Requests of that kind, from SIOCADDRT on to the last of a network device.
-const INTERFACES: std::ops::RangeInclusive<i32> = 0x890b..=0x89ff;
-
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn ioctl(fd: i32, what: u64, argument: usize) -> i32 {
     traced!(n::IOCTL, [fd, what, argument], {
@@ -197,7 +194,7 @@ pub(super) unsafe extern "C" fn ioctl(fd: i32, what: u64, argument: usize) -> i3
         };
         let at: *mut i32 = std::ptr::with_exposed_provenance_mut(argument);
         match what as i32 {
-            request if INTERFACES.contains(&request) => of_interfaces(what, argument),
+            request if interfaces::REQUESTS.contains(&request) => interfaces::ask(what, argument),
             FIONREAD | SIOCOUTQ => {
                 let waiting = found.waiting(what as i32 == SIOCOUTQ);
                 // SAFETY: as above.

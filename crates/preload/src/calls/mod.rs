@@ -41,7 +41,7 @@ use crate::sharing::{change_set, find, forget, may_share, move_in, unshare_fd, u
 use crate::sockets::put_address;
 use crate::start::{begun, is_told};
 use crate::system::*;
-use crate::{addresses, control, datagrams, epoll, epoll_wait, poll, system};
+use crate::{addresses, control, datagrams, epoll, epoll_wait, interfaces, poll, system};
 
 use printing::traced;
 

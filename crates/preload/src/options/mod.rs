@@ -10,6 +10,7 @@ mod value;
 
 use std::sync::atomic::Ordering;
 
+use crate::interfaces;
 use crate::memory::options::{IPV6, KEEPALIVE, LINGER, NODELAY, REUSE, REUSE_PORT};
 use crate::memory::state::OPTIONS;
 use crate::process::Found;
@@ -163,7 +164,7 @@ fn has_device(name: &[u8]) -> Result<(), i32> {
     let mut request = [0_u8; REQUEST];
     let len = name.len().min(NAME - 1);
     request[..len].copy_from_slice(&name[..len]);
-    match of_interfaces(SIOCGIFINDEX, request.as_mut_ptr().expose_provenance()) {
+    match interfaces::ask(SIOCGIFINDEX, request.as_mut_ptr().expose_provenance()) {
         0 => Ok(()),
         _ => Err(errno()),
     }

@@ -42,6 +42,10 @@ impl DescriptorSet {
     /// Takes all out, and gives each to `each`.
     pub fn drain(&self, mut each: impl FnMut(i32)) {
         for (at, word) in self.0.iter().enumerate() {
+            // One that is empty is not written to: between fork and exec that would copy its page, in the parent and in the child.
+            if word.load(Ordering::Relaxed) == 0 {
+                continue;
+            }
             let mut bits = word.swap(0, Ordering::Relaxed);
             while bits != 0 {
                 each((at * 64) as i32 + bits.trailing_zeros() as i32);
