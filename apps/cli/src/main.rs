@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use exos_cheetah::serve::ServeArgs;
 use exos_host::Error;
 
 /// Application-level networking: programs with a TCP/IP stack of their own over AF_XDP.
@@ -13,9 +14,11 @@ struct Cli {
     program: Program,
 }
 
+// Options are described of the program that is asked for alone: to describe those of all takes longer than a short tool runs.
 #[derive(Subcommand, Debug)]
+#[command(defer = true)]
 enum Program {
-    Serve(exos_cheetah::serve::ServeArgs),
+    Serve(ServeArgs),
     Load(Box<exos_webswamp::LoadCommand>),
     Forward(exos_forward::ForwardArgs),
     Run(exos_run::RunArgs),
@@ -36,7 +39,17 @@ enum Program {
 }
 
 fn main() -> ExitCode {
-    let command = Cli::command().mut_subcommand("serve", exos_cheetah::serve::in_sections);
+    let mut command = Cli::command().mut_subcommand("serve", |serve| {
+        serve
+            .defer(|serve| ServeArgs::augment_args(serve).mut_args(exos_cheetah::serve::in_section))
+    });
+    let is_of_one = std::env::args_os()
+        .nth(1)
+        .is_some_and(|it| command.find_subcommand(it).is_some());
+    if !is_of_one {
+        // Help says what each of them is.
+        command.build();
+    }
     let cli = Cli::from_arg_matches(&command.get_matches()).unwrap_or_else(|e| e.exit());
     match run(cli.program) {
         Ok(code) => code,

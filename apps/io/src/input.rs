@@ -11,6 +11,7 @@ use exos_iolite::{Aggregate, Read, Receiver, Wait};
 use rustix::fs::{Advice, FileType, SeekFrom, fadvise, fstat, seek};
 use rustix::io::{Errno, ioctl_fionread, read};
 use rustix::stdio::stdin;
+use std::cell::OnceCell;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 
@@ -38,8 +39,9 @@ impl Chunk<'_> {
 /// Reads inputs, one after the other.
 #[derive(Debug)]
 pub(crate) struct Inputs {
-    client: Option<Client>,
-    is_verbose: bool,
+    args: CommonArgs,
+    /// The cache, where it is wanted and there; not known before the first file, since who reads a pipe alone has no need of it.
+    client: OnceCell<Option<Client>>,
     buffer: Vec<u8>,
     standard: StandardInput,
     shared: u64,
@@ -86,35 +88,36 @@ pub(crate) fn of(path: &Path, error: &Error) -> Error {
     Error::new(format!("{}: {error}", path.display()))
 }
 
+/// The cache, if it is wanted and there.
+fn connect(args: &CommonArgs) -> Option<Client> {
+    let client = match &args.cache {
+        _ if args.no_cache => return None,
+        Some(path) => Client::connect(path),
+        None => Client::find(),
+    };
+    let set_up = |mut client: Client| {
+        if let Some(name) = &args.share {
+            client.share_as(name)?;
+        }
+        if let Some(policy) = args.policy {
+            client.replace_by(policy)?;
+        }
+        Ok(client)
+    };
+    let client = client.and_then(set_up);
+    if let Err(error) = &client
+        && args.verbose
+    {
+        exos_host::info!("{error}: files are read by copy");
+    }
+    client.ok()
+}
+
 impl Inputs {
-    /// With the cache, if it is wanted and there.
     pub fn new(args: &CommonArgs) -> Self {
-        let client = match &args.cache {
-            _ if args.no_cache => None,
-            Some(path) => Some(Client::connect(path)),
-            None => Some(Client::find()),
-        };
-        let set_up = |mut client: Client| {
-            if let Some(name) = &args.share {
-                client.share_as(name)?;
-            }
-            if let Some(policy) = args.policy {
-                client.replace_by(policy)?;
-            }
-            Ok(client)
-        };
-        let client = client.and_then(|client| match client.and_then(set_up) {
-            Ok(client) => Some(client),
-            Err(error) => {
-                if args.verbose {
-                    exos_host::info!("{error}: files are read by copy");
-                }
-                None
-            }
-        });
         Self {
-            client,
-            is_verbose: args.verbose,
+            args: args.clone(),
+            client: OnceCell::new(),
             buffer: Vec::new(),
             standard: StandardInput::default(),
             shared: 0,
@@ -129,7 +132,8 @@ impl Inputs {
         }
         let file = std::fs::File::open(path).context(|| path.display().to_string())?;
         let file = OwnedFd::from(file);
-        let Some(client) = &mut self.client else {
+        self.client.get_or_init(|| connect(&self.args));
+        let Some(client) = self.client() else {
             let _ = fadvise(&file, 0, None, Advice::Sequential);
             return Ok(Input::File(file));
         };
@@ -146,18 +150,23 @@ impl Inputs {
         }
     }
 
+    /// The cache, where it was there when the first file was opened, and is.
+    fn client(&mut self) -> Option<&mut Client> {
+        self.client.get_mut()?.as_mut()
+    }
+
     fn say_copy(&self, path: &Path, status: Status) {
-        if self.is_verbose {
+        if self.args.verbose {
             let (path, reason) = (path.display(), status.reason());
             exos_host::info!("{path} is read by copy: {reason}");
         }
     }
 
     fn lose_client(&mut self, error: &exos_file_cache::Error) {
-        if self.is_verbose {
+        if self.args.verbose {
             exos_host::info!("{error}: what follows is read by copy");
         }
-        self.client = None;
+        self.client = OnceCell::from(None);
     }
 
     /// The next bytes of an input.
@@ -174,7 +183,7 @@ impl Inputs {
         let Input::Shared(shared, file) = input else {
             return Ok(Chunk::End);
         };
-        let client = self.client.as_mut();
+        let client = self.client.get_mut().and_then(Option::as_mut);
         match client.map(|client| client.read_next(shared)) {
             Some(Ok(bytes)) if bytes.is_empty() => {
                 self.close(std::mem::replace(input, Input::Ended));
@@ -205,7 +214,7 @@ impl Inputs {
 
     /// An input is not read any more.
     pub fn close(&mut self, input: Input) {
-        if let (Input::Shared(file, _), Some(client)) = (input, &mut self.client)
+        if let (Input::Shared(file, _), Some(client)) = (input, self.client())
             && let Err(error) = client.close(file)
         {
             self.lose_client(&error);
@@ -259,7 +268,7 @@ impl Inputs {
 
     /// What was read how, for the curious.
     pub fn tell(&self) {
-        if self.is_verbose {
+        if self.args.verbose {
             let (shared, copied) = (self.shared, self.copied);
             exos_host::info!("read {shared} bytes by reference, {copied} by copy");
         }

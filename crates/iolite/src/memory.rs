@@ -103,7 +103,7 @@ impl Region {
     /// When the mapping is not that long.
     #[inline]
     pub fn words<const N: usize>(&self, index: usize) -> &[AtomicU64; N] {
-        let is_within = index < self.len / 8 && N <= self.len / 8 - index;
+        let is_within = index.saturating_add(N) <= self.len / 8;
         assert!(is_within, "word {index} of {} bytes", self.len);
         // SAFETY: within the mapping, which is aligned to pages; its file cannot get shorter. All users of a place that has
         // words use it as such: no reference to bytes is ever there (the contract of `bytes` and `bytes_mut`).

@@ -8,4 +8,4 @@ mod command;
 pub mod content;
 mod cores;
 
-pub use command::{ServeArgs, in_sections, run};
+pub use command::{ServeArgs, in_section, run};

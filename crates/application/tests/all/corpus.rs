@@ -1,11 +1,13 @@
 //! Replays the fuzzing corpora, and damaged copies of each of their inputs, with the ordinary compiler.
 
 #[path = "../../../../fuzz/bodies/application.rs"]
-mod body;
+pub mod body;
 
 use exos_testing::{corpus, replay};
 
 const MUTATIONS: usize = 2000;
+/// Each makes three links.
+const LINK_MUTATIONS: usize = 100;
 
 #[test]
 fn records_corpus() {
@@ -15,4 +17,9 @@ fn records_corpus() {
 #[test]
 fn variables_corpus() {
     replay(corpus("application_variables"), MUTATIONS, body::variables);
+}
+
+#[test]
+fn answers_corpus() {
+    replay(corpus("application_answers"), LINK_MUTATIONS, body::answers);
 }

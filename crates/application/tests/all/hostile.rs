@@ -1,6 +1,7 @@
 //! One of both does not keep to the rules: the other goes on with the next.
 
 use crate::common::{LONG, Server, content, pattern, socket, variables};
+use crate::corpus::body::accept;
 use exos_application::limits::{
     BEGINNING_MAX, BODY_ROOM, CONTENT_ROOM, DRAFT_LEN, HEAD_LEN_MAX, NUMBERED_LEN_MAX,
     OUTGOING_LEN_MAX, REQUESTS_MAX, SAID_LEN_MAX,
@@ -8,33 +9,15 @@ use exos_application::limits::{
 use exos_application::record::{HELLO, Header, Kind};
 use exos_application::{Answer, Application, Event, Head, RequestId};
 use exos_iolite::{Aggregate, Error, Options, Pool, Read, Receiver, Sender, Shape, Trust, Wait};
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
-};
-use std::io::{IoSlice, IoSliceMut, Write as _};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use std::io::{IoSlice, Write as _};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::AsFd as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-
-/// Accepts a server, and hears its first words: the sockets of requests and of answers.
-fn accept(listener: &UnixListener) -> (OwnedFd, OwnedFd) {
-    let (requests, _) = listener.accept().expect("a server");
-    let mut bytes = [0; 16];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let mut parts = [IoSliceMut::new(&mut bytes)];
-    recvmsg(&requests, &mut parts, &mut ancillary, RecvFlags::empty()).expect("a hello");
-    let mut fds = ancillary.drain().filter_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
-        _ => None,
-    });
-    (requests.into(), fds.next().expect("a descriptor"))
-}
 
 /// An application that answers the first request with these bytes, whose request has number 1, and reads on until the server goes.
 fn application(path: PathBuf, said: Vec<u8>) -> JoinHandle<()> {

@@ -75,11 +75,14 @@ impl Descriptor {
             KIND_INLINE if len > 0 && len as usize <= INLINE_LEN_MAX => {
                 let mut bytes = [0; INLINE_LEN_MAX];
                 let (chunks, _) = bytes.as_chunks_mut();
-                for ((bytes, word), at) in chunks.iter_mut().zip(&words[3..]).zip((0..).step_by(8))
-                {
-                    let behind = (8 * (at + 8_u32).saturating_sub(len)).min(64);
-                    let mask = u64::MAX.checked_shr(behind).unwrap_or(0);
+                let mut left = len;
+                for (bytes, word) in chunks.iter_mut().zip(&words[3..]) {
+                    let mask = u64::MAX >> (64 - 8 * left.min(8));
                     *bytes = (word & mask).to_le_bytes();
+                    left = left.saturating_sub(8);
+                    if left == 0 {
+                        break;
+                    }
                 }
                 Some(Self::Inline { len, bytes })
             }

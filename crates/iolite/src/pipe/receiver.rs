@@ -122,6 +122,13 @@ impl Receiver {
     /// As [`read`](Self::read), and when the producer has ended without closing the pipe, behind all that it has sent.
     #[inline]
     pub fn read_wait(&mut self, at_most: usize, how: Wait) -> Result<Read> {
+        // Most often any slice is enough: what is there is not looked at twice.
+        if self.ring.wants_any() {
+            let read = self.read(at_most)?;
+            if !matches!(read, Read::Nothing) {
+                return Ok(read);
+            }
+        }
         let end = how.end();
         loop {
             let waited = match at_most > 0 && !self.holds()? {

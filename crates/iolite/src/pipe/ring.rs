@@ -287,6 +287,12 @@ impl Consumer {
         self.low_water = low_water;
     }
 
+    /// Whether waits end with the first slice.
+    #[inline]
+    pub fn wants_any(&self) -> bool {
+        self.low_water.slices <= 1
+    }
+
     /// Slices and bytes that are waited for, where some bytes are at hand already; either is enough.
     #[inline]
     fn missing(&self, at_hand: usize) -> (u64, u64) {

@@ -1,97 +1,16 @@
 //! Peers that do not do as agreed: made by hand, without this crate. Nothing panics, nothing is read out of bounds.
 
 use crate::common::{SMALL, bytes, is_readable, pool, sockets};
+use crate::corpus::body::by_hand::{
+    BUFFER, HEAD, INLINE, KIND_PIPE, KIND_POOL, POOL_LEN, RING_LEN, SLOTS, bells, get, good_pool,
+    memory, put, receive, sealed, send, set,
+};
 use exos_iolite::{Aggregate, Error, Options, Read, Receiver, Sender, Shape, Trust};
 use exos_testing::Random;
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
-};
-use std::io::{IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
+use rustix::fs::SealFlags;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-
-const KIND_PIPE: u32 = 0x696f_0003;
-const KIND_POOL: u32 = 0x696f_0002;
-/// Of a ring of 4 slots, and of pools and columns of 8 buffers of 4,096 bytes.
-const RING_LEN: u64 = 4096;
-const POOL_LEN: u64 = 9 * 4096;
-const MAGIC: u64 = u64::from_be_bytes(*b"iolite\0\x01");
-/// Words of the ring.
-const HEAD: u64 = 16;
-const SLOTS: u64 = 64;
-
-fn send(socket: &OwnedFd, words: [u32; 4], fds: &[BorrowedFd<'_>]) {
-    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    if !fds.is_empty() {
-        assert!(ancillary.push(SendAncillaryMessage::ScmRights(fds)));
-    }
-    sendmsg(
-        socket,
-        &[IoSlice::new(&bytes)],
-        &mut ancillary,
-        SendFlags::empty(),
-    )
-    .expect("room");
-}
-
-fn receive(socket: &OwnedFd) -> Vec<OwnedFd> {
-    let (mut bytes, mut fds) = ([0; 16], Vec::new());
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let mut parts = [IoSliceMut::new(&mut bytes)];
-    recvmsg(socket, &mut parts, &mut ancillary, RecvFlags::empty()).expect("a message");
-    for message in ancillary.drain() {
-        if let RecvAncillaryMessage::ScmRights(passed) = message {
-            fds.extend(passed);
-        }
-    }
-    fds
-}
-
-fn memory(len: u64, seals: SealFlags) -> OwnedFd {
-    let flags = MemfdFlags::ALLOW_SEALING | MemfdFlags::CLOEXEC;
-    let file = memfd_create("exos-test", flags).expect("memory");
-    rustix::fs::ftruncate(&file, len).expect("room");
-    fcntl_add_seals(&file, seals).expect("new");
-    file
-}
-
-fn sealed(len: u64) -> OwnedFd {
-    memory(len, SealFlags::SHRINK | SealFlags::GROW)
-}
-
-fn set(file: &OwnedFd, word: u64, value: u64) {
-    rustix::io::pwrite(file, &value.to_ne_bytes(), 8 * word).expect("not sealed against it");
-}
-
-fn bells() -> (OwnedFd, OwnedFd) {
-    rustix::pipe::pipe().expect("descriptors")
-}
-
-/// A pool as it is to be, of 8 buffers of 4,096 bytes.
-fn good_pool() -> OwnedFd {
-    let file = sealed(POOL_LEN);
-    for (word, value) in [MAGIC, 4096, 8, 4].into_iter().enumerate() {
-        set(&file, word as u64, value);
-    }
-    (8..16).for_each(|word| set(&file, word, 1));
-    file
-}
-
-/// Writes a descriptor into the slot of a position.
-fn put(ring: &OwnedFd, position: u64, words: [u64; 3]) {
-    let slot = SLOTS + 8 * (position % 4);
-    for (n, word) in words.into_iter().enumerate() {
-        set(ring, slot + 1 + n as u64, word);
-    }
-    set(ring, slot, position + 1);
-}
 
 #[test]
 fn what_is_no_pipe_is_refused() {
@@ -165,9 +84,6 @@ fn victim_with(trust: Trust) -> Victim {
     }
 }
 
-const BUFFER: u64 = 1 << 56;
-const INLINE: u64 = 2 << 56;
-
 /// An event loop hears of the end behind the last bytes.
 #[test]
 fn a_producer_that_ends_is_heard_of_when_its_bell_has_rung() {
@@ -188,10 +104,8 @@ fn a_call_ends_though_there_is_always_more() {
     let mut victim = victim();
     let (ring, is_over) = (&victim.ring, AtomicBool::new(false));
     let follow = || {
-        let mut head = [0; 8];
         while !is_over.load(Relaxed) {
-            rustix::io::pread(ring, &mut head, 8 * HEAD).expect("memory");
-            let head = u64::from_ne_bytes(head);
+            let head = get(ring, HEAD);
             // All four slots at once: one call for each would be slower than the reader.
             let mut slots = [[0_u8; 8]; 32];
             for position in head..head + 4 {
@@ -331,13 +245,12 @@ fn a_producer_that_writes_anything_is_borne() {
 /// Descriptors at the place where the consumer looks, most of them good, and any words beside them.
 fn write_anything(ring: &OwnedFd, pool: &OwnedFd, mut random: Random, is_over: &AtomicBool) {
     while !is_over.load(Relaxed) {
-        let mut head = [0; 8];
-        rustix::io::pread(ring, &mut head, 8 * HEAD).expect("memory");
+        let head = get(ring, HEAD);
         let buffer = BUFFER | random.below(9) as u64;
         let (start, len) = (random.below(3000) as u64, random.below(1500) as u64);
         let generation = u64::from(!random.one_in(8));
         let words = [buffer, generation, start << 32 | len];
-        put(ring, u64::from_ne_bytes(head), words);
+        put(ring, head, words);
         if random.one_in(4) {
             let value = random.next() >> random.below(64);
             // The head is the consumer's, by which it is followed here; the slots have 96 words.

@@ -2,6 +2,7 @@
 
 mod aggregates;
 mod common;
+mod corpus;
 mod hostile;
 mod pipes;
 mod pools;

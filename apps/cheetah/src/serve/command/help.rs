@@ -2,7 +2,7 @@
 //!
 //! Options come from several structs, some of which other programs have too, so the order is given to the finished command.
 
-use clap::{Arg, Command};
+use clap::Arg;
 
 /// What most people need, in this order, ahead of the sections.
 const COMMON: [&str; 10] = [
@@ -75,15 +75,12 @@ const SECTIONS: [(&str, &[&str]); 9] = [
     ("To compare", &["sockets", "without"]),
 ];
 
-/// The command with its options in sections.
-pub fn in_sections(command: Command) -> Command {
-    command.mut_args(|arg| {
-        let place = place(&arg);
-        match place {
-            Some((heading, order)) => arg.help_heading(heading).display_order(order),
-            None => arg,
-        }
-    })
+/// An option in its section.
+pub fn in_section(arg: Arg) -> Arg {
+    match place(&arg) {
+        Some((heading, order)) => arg.help_heading(heading).display_order(order),
+        None => arg,
+    }
 }
 
 /// The section of an option, none for the common ones, and its place among all.
@@ -113,11 +110,11 @@ fn name_of(id: &str) -> &str {
 mod tests {
     use super::*;
     use crate::serve::ServeArgs;
-    use clap::Args as _;
+    use clap::{Args as _, Command};
 
     #[test]
     fn every_option_has_its_place() {
-        let mut command = in_sections(ServeArgs::augment_args(Command::new("serve")));
+        let mut command = ServeArgs::augment_args(Command::new("serve")).mut_args(in_section);
         let options = || command.get_arguments().filter(|arg| !arg.is_positional());
         let places = options().filter_map(|arg| place(arg));
         let sections: usize = SECTIONS.iter().map(|(_, ids)| ids.len()).sum();

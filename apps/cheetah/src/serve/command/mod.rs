@@ -11,6 +11,6 @@ mod on_sockets;
 mod options;
 mod run;
 
-pub use help::in_sections;
+pub use help::in_section;
 pub use options::ServeArgs;
 pub use run::run;

@@ -147,7 +147,8 @@ impl Tree {
                 .filter(|_| seen == known)
                 .map(|file| (known, Content::Long(file)));
         }
-        let read = self.root.read(&real, limit, Reason::TooLong { limit });
+        let (too_long, copy) = (Reason::TooLong { limit }, self.kernel_copy());
+        let read = self.root.read(&real, limit, too_long, copy);
         let (version, content) = read.ok().flatten()?;
         (version == known).then_some((version, Content::Bytes(content)))
     }

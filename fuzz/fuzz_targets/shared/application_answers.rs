@@ -1,0 +1,8 @@
+//! Fuzzes `bodies::answers` of `bodies/application.rs`, which says what is checked.
+#![no_main]
+
+#[path = "../../bodies/application.rs"]
+#[allow(dead_code)] // Each target calls one of the bodies.
+mod bodies;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| bodies::answers(data));
