@@ -11,18 +11,13 @@ const CGROUPS: &str = "/sys/fs/cgroup";
 /// Bytes of memory that this process may have at most; `None` where the kernel does not tell.
 pub fn total() -> Option<u64> {
     let machine = Meminfo::current().ok()?;
-    Some(machine.mem_total.min(limit_of_control_groups()))
+    Some(machine.mem_total.min(of_control_group()))
 }
 
-/// Bytes of the machine's memory that are to be had without anything else being pushed out; `None` where the kernel does not tell.
+/// Bytes of memory that are to be had without anything else being pushed out; `None` where the kernel does not tell.
 pub fn available() -> Option<u64> {
-    Meminfo::current().ok()?.mem_available
-}
-
-/// Bytes of memory that the control group of this process may have, or one that this is in; `None` where that is no less than the machine has.
-pub fn of_control_group() -> Option<u64> {
     let machine = Meminfo::current().ok()?;
-    Some(limit_of_control_groups()).filter(|limit| *limit < machine.mem_total)
+    Some(machine.mem_available?.min(of_control_group()))
 }
 
 /// Asks the kernel to keep a large table in large pages: where it is read here and there, the processor then finds its
@@ -83,7 +78,7 @@ pub fn limit_heaps(count: usize) {
     let _ = count;
 }
 
-fn limit_of_control_groups() -> u64 {
+fn of_control_group() -> u64 {
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     least_limit(Path::new(CGROUPS), &groups)
 }

@@ -6,16 +6,15 @@ use std::str::FromStr;
 use super::schema::CacheTable;
 use super::units::in_units;
 use crate::limits::{CACHE_LEN_MIN, CACHE_LEN_WITHOUT_MEMINFO};
-use exos_host::memory;
 use exos_program::config::Source;
 use exos_program::units::parse_size;
 
 /// How much memory documents may take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CacheSize {
-    /// [By itself](by_itself).
+    /// Half of what is available when the server starts.
     #[default]
-    ByItself,
+    HalfOfAvailable,
     /// A share of the machine's memory, or of the control group's if that is less.
     Percent(u8),
     /// This many bytes.
@@ -29,21 +28,12 @@ impl CacheSize {
             memory.map_or(CACHE_LEN_WITHOUT_MEMINFO, |bytes| bytes / 100 * percent)
         };
         let bytes = match self {
-            CacheSize::ByItself => {
-                by_itself(of(memory::available(), 50), memory::of_control_group())
-            }
-            CacheSize::Percent(percent) => of(memory::total(), percent.into()),
+            CacheSize::HalfOfAvailable => of(exos_host::memory::available(), 50),
+            CacheSize::Percent(percent) => of(exos_host::memory::total(), percent.into()),
             CacheSize::Bytes(bytes) => bytes,
         };
         bytes.max(CACHE_LEN_MIN)
     }
-}
-
-/// Half of what is available of the machine's memory when the server starts. Of the memory of a control group no more than three quarters,
-/// which is most: such a group is most often the server's alone, and the other quarter is for its connections.
-fn by_itself(half_of_available: u64, of_control_group: Option<u64>) -> u64 {
-    let most = of_control_group.map_or(u64::MAX, |bytes| bytes / 4 * 3);
-    half_of_available.min(most)
 }
 
 impl FromStr for CacheSize {
@@ -77,7 +67,7 @@ impl fmt::Display for CacheSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mib = self.bytes() >> 20;
         match self {
-            CacheSize::ByItself => write!(f, "{mib} MiB, by the memory that there is"),
+            CacheSize::HalfOfAvailable => write!(f, "{mib} MiB, half of the memory available"),
             CacheSize::Percent(percent) => write!(f, "{mib} MiB, {percent} % of the memory"),
             CacheSize::Bytes(_) => write!(f, "{mib} MiB"),
         }
@@ -123,26 +113,13 @@ mod tests {
     }
 
     #[test]
-    fn most_of_a_control_groups_memory_is_the_caches() {
-        let gib = |n: u64| n << 30;
-        for (half_of_available, of_control_group, want) in [
-            (gib(8), None, gib(8)),
-            (gib(8), Some(gib(4)), gib(3)),
-            (gib(8), Some(gib(12)), gib(8)),
-            (gib(1), Some(gib(4)), gib(1)),
-        ] {
-            assert_eq!(by_itself(half_of_available, of_control_group), want);
-        }
-    }
-
-    #[test]
     fn shares_are_of_what_there_is() {
-        let total = memory::total().unwrap();
+        let total = exos_host::memory::total().unwrap();
         assert_eq!(CacheSize::Percent(50).bytes(), total / 100 * 50);
-        let by_itself = CacheSize::ByItself.bytes();
+        let half = CacheSize::HalfOfAvailable.bytes();
         assert!(
-            (CACHE_LEN_MIN..=total / 4 * 3).contains(&by_itself),
-            "{by_itself} of {total}"
+            (CACHE_LEN_MIN..=total / 2).contains(&half),
+            "{half} of {total}"
         );
         assert_eq!(CacheSize::Bytes(1 << 30).to_string(), "1024 MiB");
     }

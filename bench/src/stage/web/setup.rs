@@ -213,7 +213,7 @@ impl Setup {
         command.args(self.http3.then_some("--http3"));
         if let Some(bytes) = self.memory {
             // As by itself, but also where a container hides its control group from it.
-            command.args(["--cache", &(bytes / 4 * 3).to_string()]);
+            command.args(["--cache", &(bytes / 2).to_string()]);
         }
         command.arg("--json");
         command.args(self.without.iter().flat_map(|one| ["--without", one]));

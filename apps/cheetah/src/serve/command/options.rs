@@ -62,7 +62,7 @@ pub struct ServeArgs {
     #[arg(long)]
     pub no_http2: bool,
     /// Memory for documents, such as 512MiB or 25%; what does not fit is read from disk on request [default: half of
-    /// the available memory, at most three quarters of a control group's]
+    /// the available memory]
     #[arg(long, value_name = "SIZE")]
     pub cache: Option<CacheSize>,
     /// Turn off optimisations, to measure what each is worth (docs/internals/serve.md)

@@ -147,8 +147,7 @@ impl Tree {
                 .filter(|_| seen == known)
                 .map(|file| (known, Content::Long(file)));
         }
-        let (too_long, copy) = (Reason::TooLong { limit }, self.kernel_copy());
-        let read = self.root.read(&real, limit, too_long, copy);
+        let read = self.root.read(&real, limit, Reason::TooLong { limit });
         let (version, content) = read.ok().flatten()?;
         (version == known).then_some((version, Content::Bytes(content)))
     }

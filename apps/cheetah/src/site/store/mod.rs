@@ -8,7 +8,7 @@
 //! [`nodes`] holds what was last seen of each file, [`tree`] says what has changed ([`looking`] at what there is, and
 //! [`going`] through what is there no more), [`demand`] what becomes of a document
 //! that is asked for and not in memory; [`cache`] says which documents are, within a bound; [`root`] opens and reads
-//! files without leaving the directory, and [`kernel_copy`] says what becomes of the kernel's pages of these; [`watch`] asks the kernel for notices; [`dirty`] decides when a
+//! files without leaving the directory; [`watch`] asks the kernel for notices; [`dirty`] decides when a
 //! file that somebody writes to is read. [`keeper`] does all this on a thread of its own, because a
 //! file may take long to read, and hands over finished documents by a [`queue`] to each core; so does [`passwords`] with what is known of passwords.
 //!
@@ -23,7 +23,6 @@ mod exposure;
 mod going;
 mod grouping;
 pub mod keeper;
-mod kernel_copy;
 mod looking;
 pub mod nodes;
 mod passwords;

@@ -11,7 +11,6 @@ use rustix::fs::Stat;
 use super::cache::{Admission, Arrival, Evicted};
 use super::change::Change;
 use super::exposure;
-use super::kernel_copy::KernelCopy;
 use super::nodes::Node;
 use super::root::Version;
 use super::tree::{Sink, Tree};
@@ -157,20 +156,10 @@ impl Tree {
     fn read(&self, real: &Path) -> Result<Option<(Version, Vec<u8>)>, Reason> {
         let (most, memory_len) = (self.limits.document_len, self.limits.memory_len);
         let limit = most.min(memory_len).min(CONTENT_LEN_MAX as u64);
-        let (too_long, copy) = (Reason::TooLong { limit }, self.kernel_copy());
-        match self.root.read(real, limit, too_long, copy) {
+        match self.root.read(real, limit, Reason::TooLong { limit }) {
             // It has become a long one since it was looked at.
             Err(Reason::TooLong { limit }) if limit < most => Ok(None),
             read => read,
-        }
-    }
-
-    /// What becomes of the kernel's pages of what is read now. They stay of documents that nobody asks for: as long as all fit into memory, a server
-    /// that starts again finds them there.
-    pub(super) fn kernel_copy(&self) -> KernelCopy {
-        match self.demanded {
-            Some(_) => self.kernel_copy,
-            None => KernelCopy::Stays,
         }
     }
 

@@ -16,7 +16,6 @@ use rustix::fs::{
     AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat2, statat,
 };
 
-use super::kernel_copy::KernelCopy;
 use crate::limits::READS_MAX;
 use crate::site::load::Reason;
 
@@ -140,7 +139,6 @@ impl Root {
         real: &Path,
         limit: u64,
         too_long: Reason,
-        copy: KernelCopy,
     ) -> Result<Option<(Version, Vec<u8>)>, Reason> {
         let unreadable = |e: io::Error| Reason::Unreadable(e);
         for _ in 0..READS_MAX {
@@ -151,11 +149,9 @@ impl Root {
                 return Err(Reason::NotRegular); // Exchanged since it was looked at.
             }
             let version = Version::of(&before);
-            let copy = copy.before(&file);
             let Some(content) = read_at_most(&file, version.len, limit).map_err(unreadable)? else {
                 return Err(too_long);
             };
-            copy.after(&file);
             let after = fstat(&file).map_err(|e| unreadable(e.into()))?;
             if Version::of(&after) == version && content.len() as u64 == version.len {
                 return Ok(Some((version, content)));

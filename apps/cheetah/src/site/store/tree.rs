@@ -31,7 +31,6 @@ use std::time::Instant;
 use super::cache::{Cache, SharedCache};
 use super::change::Change;
 use super::dirty::{Dirty, Due};
-use super::kernel_copy::KernelCopy;
 use super::nodes::{Directory, Node, Nodes};
 use super::root::{Found, Root, identity, sorted_names};
 use super::watch::{Notice, Watch, What};
@@ -71,8 +70,6 @@ pub struct Tree {
     pub(super) joined: HashSet<SitePath>,
     /// Which documents are in memory; others are listed.
     pub(super) cache: SharedCache,
-    /// What becomes of the kernel's pages of a document that is read since it was asked for.
-    pub(super) kernel_copy: KernelCopy,
     /// The document that is asked for, until it has been said.
     pub(super) demanded: Option<SitePath>,
     /// Documents of which has been said that they cannot be read.
@@ -123,7 +120,6 @@ impl Tree {
             doubtful: BTreeMap::new(),
             joined: HashSet::new(),
             cache: Cache::new(u64::MAX).into(),
-            kernel_copy: KernelCopy::Stays,
             demanded: None,
             unreadable: HashSet::new(),
             reread: Vec::new(),
@@ -135,7 +131,6 @@ impl Tree {
     /// first look; until then it is a site alone, with all its documents in memory.
     #[must_use]
     pub fn within(mut self, site: usize, cache: SharedCache) -> Tree {
-        self.kernel_copy = KernelCopy::beside(cache.lock().limit());
         (self.site, self.cache) = (site, cache);
         self
     }

@@ -56,7 +56,7 @@ fn little_is_needed_and_the_rest_has_defaults() {
         "relative to the file"
     );
     assert_eq!(config.limits.files, 500_000);
-    assert_eq!(config.cache, CacheSize::ByItself);
+    assert_eq!(config.cache, CacheSize::HalfOfAvailable);
     assert!(config.link.link.is_none() && !config.tcp.no_sack);
 }
 
