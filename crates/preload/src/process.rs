@@ -30,6 +30,9 @@ pub struct Here {
 static ONLY: OnceLock<Here> = OnceLock::new();
 static HERE: AtomicPtr<Here> = AtomicPtr::new(std::ptr::null_mut());
 
+/// From this number on are descriptors of the library's own: below the limit that most programs have, above what they use.
+pub const OWN_DESCRIPTORS_MIN: i32 = 900;
+
 const NONE: u32 = u32::MAX;
 
 thread_local! {
@@ -274,9 +277,9 @@ impl Here {
         if fd < 0 {
             return fd;
         }
-        // Below the limit that most programs have, above what they use.
         // SAFETY: a descriptor of ours.
-        let high = unsafe { system::fcntl64(fd, system::F_DUPFD_CLOEXEC, 900) };
+        let high =
+            unsafe { system::fcntl64(fd, system::F_DUPFD_CLOEXEC, OWN_DESCRIPTORS_MIN as usize) };
         let fd = match high {
             0.. => {
                 // SAFETY: as above.
@@ -293,11 +296,16 @@ impl Here {
 
     /// A descriptor of the library's own is not needed any more.
     pub fn disown(&self, fd: i32) {
+        self.forget_own(fd);
+        // SAFETY: a descriptor of ours.
+        unsafe { system::close(fd) };
+    }
+
+    /// One was closed.
+    pub fn forget_own(&self, fd: i32) {
         if let Some(place) = self.place(fd) {
             place.store(0, Ordering::Release);
         }
-        // SAFETY: a descriptor of ours.
-        unsafe { system::close(fd) };
     }
 
     /// Whether a descriptor is a socket, or the library's own.

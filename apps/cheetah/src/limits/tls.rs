@@ -34,8 +34,11 @@ pub const WEIGHT_RSA_2048: u32 = 16;
 /// then it has cost memory, and asked for nothing.
 pub const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 
-/// The longest hello of a client, in bytes of its records: as long as BoringSSL takes, where usual ones have less than two thousand.
+/// The longest hello of a client, in bytes: as long as BoringSSL takes, where usual ones have less than two thousand.
 pub const HELLO_LEN_MAX: usize = 16 * 1024;
+
+/// What the heads of its records may have beside it, in bytes: of some two hundred.
+pub const HELLO_HEADS_LEN_MAX: usize = 1024;
 
 /// How often it is looked whether certificates and keys have changed.
 pub const CERTIFICATES_TIME: Duration = Duration::from_secs(10);

@@ -12,7 +12,9 @@ use exos_tls::{Session, TlsError};
 
 use crate::acme::challenges::PROTOCOL;
 use crate::connections::Transport;
-use crate::limits::{HELLO_LEN_MAX, SEALED_AHEAD_LEN, SEALED_LEN, SEALED_UNDER_WAY_LEN};
+use crate::limits::{
+    HELLO_HEADS_LEN_MAX, HELLO_LEN_MAX, SEALED_AHEAD_LEN, SEALED_LEN, SEALED_UNDER_WAY_LEN,
+};
 
 /// Plaintext that was encrypted together.
 #[derive(Clone, Copy, Debug)]
@@ -135,13 +137,18 @@ impl Link {
         let is_too_long = self.hello_len == 0 && says_too_long(bytes);
         let hello_len = self.hello_len + bytes.len();
         let taken = match is_too_long {
-            true => Err(too_long()),
+            true => {
+                out.extend_from_slice(&TOO_LONG);
+                Err(too_long())
+            }
             false => self.session.receive(bytes, &mut out),
         };
         self.give(out, transport);
         let is_unanswered = self.session.is_handshaking() && self.sent == 0;
         let taken = match taken {
-            Ok(_) if is_unanswered && hello_len > HELLO_LEN_MAX => Err(too_long()),
+            Ok(_) if is_unanswered && hello_len > HELLO_LEN_MAX + HELLO_HEADS_LEN_MAX => {
+                Err(too_long())
+            }
             taken => taken,
         };
         let failed = match taken {
@@ -356,10 +363,12 @@ impl Link {
 
 /// A hello that says itself that it is too long (RFC 8446 §4, §5.1): it is refused however it comes, also where all of it is there.
 fn says_too_long(bytes: &[u8]) -> bool {
-    const HEADS_LEN: usize = 9;
+    const HEAD_LEN: usize = 4;
     match *bytes {
-        [22, _, _, _, _, 1, high, middle, low, ..] => {
-            u32::from_be_bytes([0, high, middle, low]) as usize + HEADS_LEN > HELLO_LEN_MAX
+        [22, _, _, a, b, 1, high, middle, low, ..]
+            if usize::from(u16::from_be_bytes([a, b])) >= HEAD_LEN =>
+        {
+            u32::from_be_bytes([0, high, middle, low]) as usize + HEAD_LEN > HELLO_LEN_MAX
         }
         _ => false,
     }
@@ -370,6 +379,9 @@ fn too_long() -> TlsError {
     let why = rustls::InvalidMessage::HandshakePayloadTooLarge;
     TlsError::Handshake(rustls::Error::InvalidMessage(why))
 }
+
+/// The alert that a client gets of that (`decode_error`, RFC 8446 §6.2).
+const TOO_LONG: [u8; 7] = [21, 3, 3, 0, 2, 2, 50];
 
 /// What a client gets that asks a port of TLS in plain text; nginx's words.
 const PLAIN_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: 64\r\nConnection: close\r\n\r\nThe plain HTTP request was sent to an HTTPS port: use https://\r\n";

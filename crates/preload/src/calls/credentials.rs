@@ -5,17 +5,17 @@ use super::*;
 use crate::trace::number as n;
 
 macro_rules! begun_before {
-    ($($name:ident($($argument:ident: $kind:ty),*);)*) => { $(
+    ($first:ident: $($name:ident($($argument:ident: $kind:ty),*);)*) => { $(
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name($($argument: $kind),*) -> i32 {
-            begun();
+            $first();
             // SAFETY: the program's promise.
             unsafe { system::$name($($argument),*) }
         }
     )* };
 }
 
-begun_before! {
+begun_before! { begun:
     setuid(user: u32);
     setgid(group: u32);
     seteuid(user: u32);
@@ -27,9 +27,18 @@ begun_before! {
     setfsuid(user: u32);
     setfsgid(group: u32);
     chroot(path: *const c_char);
+    capset(head: *mut c_void, data: *const c_void);
+}
+
+begun_before! { another_network:
     unshare(what: i32);
     setns(fd: i32, what: i32);
-    capset(head: *mut c_void, data: *const c_void);
+}
+
+/// A thread may be in another network behind it.
+fn another_network() {
+    begun();
+    interfaces::keep_none();
 }
 
 /// A filter of system calls may come to stand between a process and the memory.
@@ -50,7 +59,8 @@ pub(super) fn before_number(number: i64, first: usize) {
         n::PRCTL => first == PR_SET_SECCOMP,
         n::SETUID | n::SETGID | n::SETREUID | n::SETREGID | n::SETRESUID | n::SETRESGID => true,
         n::SETFSUID | n::SETFSGID | n::CAPSET | n::CHROOT | n::PIVOT_ROOT => true,
-        n::UNSHARE | n::SETNS | n::SECCOMP | n::LANDLOCK_RESTRICT_SELF => true,
+        n::UNSHARE | n::SETNS => return another_network(),
+        n::SECCOMP | n::LANDLOCK_RESTRICT_SELF => true,
         _ => false,
     };
     if is_one {
