@@ -117,6 +117,11 @@ impl Gathering {
         self.has_one_core
     }
 
+    /// A program has another processor.
+    pub fn has_another_core(&mut self) {
+        self.has_one_core = false;
+    }
+
     /// A socket was looked at.
     pub fn note(&mut self, socket: u32) {
         self.work += 1;
