@@ -105,16 +105,10 @@ impl Sockets {
         }
     }
 
-    /// A program goes on, that waited for the answer to a call.
-    pub fn has_answered(&self) {
-        if let Some(sharing) = &self.sharing {
-            sharing.has_answered();
-        }
-    }
-
-    /// Whether programs wait, all of them: as far as is known, which is nothing by intercepted calls.
-    pub fn all_wait(&self) -> bool {
-        self.sharing.as_ref().is_some_and(Sharing::all_wait)
+    /// Whether a program may run that has no processor but ours. Nothing is known by intercepted calls, where that is assumed.
+    pub fn others_want_core(&self, has_one_core: bool) -> bool {
+        let sharing = self.sharing.as_ref();
+        sharing.map_or(has_one_core, Sharing::others_want_core)
     }
 
     pub fn after_waiting(&mut self, tokens: impl IntoIterator<Item = usize>) {

@@ -3,11 +3,13 @@
 use std::cell::RefCell;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::rc::Rc;
 
 use exos::net::{Net, Poll};
 use exos::via::Protocol;
 use exos::{Error, Exos};
 use exos_host::intercept::{Call, Calls};
+use exos_preload::memory::Shared;
 
 use crate::answer::errno;
 use crate::later::Later;
@@ -20,6 +22,8 @@ pub(crate) struct Context {
     /// What prints calls, where that is asked for.
     trace: Option<Trace>,
     later: Later,
+    /// What programs share with us, where they do.
+    memory: Option<Rc<Shared>>,
     /// What an error was about that was said last.
     said: RefCell<String>,
 }
@@ -28,7 +32,12 @@ impl Context {
     /// # Errors
     ///
     /// The kernel gives no set.
-    pub fn new(net: Net, calls: Calls, trace: Option<Trace>) -> io::Result<Self> {
+    pub fn new(
+        net: Net,
+        calls: Calls,
+        trace: Option<Trace>,
+        memory: Option<Rc<Shared>>,
+    ) -> io::Result<Self> {
         let poll = Poll::new(&net)?;
         Ok(Self {
             net,
@@ -36,6 +45,7 @@ impl Context {
             calls,
             trace,
             later: Later::default(),
+            memory,
             said: RefCell::default(),
         })
     }
@@ -52,8 +62,22 @@ impl Context {
         if let Err(error) = &result {
             self.say(error);
         }
+        self.goes_on();
         self.calls
             .answer(call, result.map_err(|error| errno(&error)));
+    }
+
+    /// Has the kernel answer a call.
+    pub fn let_pass(&self, call: &Call) {
+        self.goes_on();
+        self.calls.let_pass(call);
+    }
+
+    /// A program is about to go on. It may do so at once: what it counts then is to be right.
+    fn goes_on(&self) {
+        if let Some(memory) = &self.memory {
+            memory.one_runs();
+        }
     }
 
     /// Says why a call fails where a number does not tell, as when the daemon refuses; once, for programs try again.

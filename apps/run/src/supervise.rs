@@ -76,7 +76,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Error> {
         true => Some(Trace::new().map_err(|e| Error::io("cannot make a pipe for calls", e))?),
         false => None,
     };
-    // Programs inherit it.
+    // Programs inherit it; one that is to have others says so when it shares sockets.
     let has_one_core = allowed().is_ok_and(|cores| cores.len() == 1);
     let sharing = match shares {
         true => {
@@ -94,7 +94,8 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Error> {
     raise_descriptors()?;
     // A pause is to be as long as it is meant to be; the kernel adds 50 µs otherwise.
     let _ = set_current_timer_slack(NonZeroU64::new(1));
-    let status = Context::new(net, calls, trace).and_then(|cx| {
+    let memory = sharing.as_ref().map(Sharing::memory);
+    let status = Context::new(net, calls, trace, memory).and_then(|cx| {
         let guard = Pid::from_child(&child);
         Supervisor::new(cx, sharing, guard, signals, has_one_core)?.run()
     });
@@ -145,8 +146,9 @@ struct Supervisor {
     /// When it was last asked to end: what comes within a moment is that request.
     asked: Option<Instant>,
     signals: Signals,
-    /// Programs have no processor but ours.
+    /// There is one processor for us and the programs, unless these have chosen others.
     has_one_core: bool,
+    holds_spins: bool,
 }
 
 impl Supervisor {
@@ -186,6 +188,7 @@ impl Supervisor {
             asked: None,
             signals,
             has_one_core,
+            holds_spins: false,
         })
     }
 
@@ -207,10 +210,10 @@ impl Supervisor {
             let told = self.sockets.tell(&self.cx);
             let left = Some(left.map_or(told, |left| left.min(told)));
             let left = self.sockets.before_waiting(&self.cx, left)?;
-            if self.has_one_core {
-                // Looking for packets takes the time of a program that could run.
-                let others_run = !self.sockets.all_wait();
-                self.cx.net.with(|exos| exos.hold_spins(others_run));
+            // Looking for packets takes the time of a program that could run.
+            let is_held = self.sockets.others_want_core(self.has_one_core);
+            if is_held != std::mem::replace(&mut self.holds_spins, is_held) {
+                self.cx.net.with(|exos| exos.hold_spins(is_held));
             }
             self.cx.poll.wait(&mut events, self.cx.later().wait(left))?;
             let tokens = events.iter().map(|event| event.token.0);
@@ -330,12 +333,10 @@ impl Supervisor {
     }
 
     fn take_call(&mut self, call: &Call) {
-        // Before that: it may run at once.
-        self.sockets.has_answered();
         match self.sockets.answer(&self.cx, call) {
             Ok(Answer::Pass) => {
                 self.counters.passed += 1;
-                self.cx.calls.let_pass(call);
+                self.cx.let_pass(call);
                 return;
             }
             Ok(Answer::Value(value)) => self.cx.respond(call, Ok(value)),

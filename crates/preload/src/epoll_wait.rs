@@ -116,7 +116,7 @@ impl Call {
     /// The set has no shared socket, so far.
     fn wait_alone(&self, events: &mut [EpollEvent]) -> Result<Option<usize>, i32> {
         let left = self.left();
-        self.here.let_go();
+        self.here.let_go_for(left);
         let got = self.kernel(events, left);
         epoll::waited_alone(self.here, self.fd);
         let (count, woken) = got?;

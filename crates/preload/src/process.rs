@@ -8,6 +8,7 @@ use std::io::{Cursor, Write as _};
 use std::os::fd::IntoRawFd as _;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering, fence};
+use std::time::Duration;
 
 use crate::ask::ask;
 use crate::memory::{AWAKE, Ask, DESCRIPTORS, MARK, OWN, SLEEPS, SOCKETS, Shared};
@@ -348,8 +349,18 @@ impl Here {
         if self.shared.work().set(number) {
             fence(Ordering::SeqCst);
             if self.shared.engine().load(Ordering::Relaxed) == SLEEPS {
+                // Something else than we has woken this thread, or it runs for longer than was thought.
+                self.shared.one_runs();
                 self.ring();
             }
+        }
+    }
+
+    /// Before this thread asks the kernel, and waits for as long as this.
+    pub fn let_go_for(&self, timeout: Option<Duration>) {
+        match timeout {
+            Some(Duration::ZERO) => self.looked_in_vain(),
+            _ => self.let_go(),
         }
     }
 

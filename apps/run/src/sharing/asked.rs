@@ -5,6 +5,7 @@ use std::iter::successors;
 use std::net::IpAddr;
 
 use exos::net::TcpStream;
+use exos_host::affinity::runs_where_we_do;
 use exos_host::intercept::{self, Call};
 use exos_preload::memory::{Ask, DESCRIPTORS};
 use procfs::process::{LimitValue, Process};
@@ -35,6 +36,9 @@ impl Sharing {
                 let pid = intercept::process_of(call.thread)?;
                 if self.processes.register(&cx.poll, pid, number)? {
                     self.process_ended(pid);
+                }
+                if self.gathering.has_one_core() && !runs_where_we_do(pid) {
+                    self.gathering.has_another_core();
                 }
                 self.sockets.marks.forget(number);
                 self.touched.forget(number);

@@ -48,7 +48,7 @@ pub(crate) struct Sharing {
     bell: (OwnedFd, OwnedFd),
     has_worked: bool,
     naps: u32,
-    gathering: Gathering,
+    pub(super) gathering: Gathering,
     pub(super) touched: Touched,
     /// A process could not have the memory, which was said.
     pub(super) has_said_no_room: bool,
@@ -96,16 +96,14 @@ impl Sharing {
         })
     }
 
-    /// Whether all threads that were given something to do last have come to wait.
-    pub fn all_wait(&self) -> bool {
-        self.memory.all_wait()
+    /// Whether a program may run, as far as is known, that has no processor but ours.
+    pub fn others_want_core(&self) -> bool {
+        self.gathering.has_one_core() && !self.memory.all_wait()
     }
 
-    /// A program goes on, that waited for the answer to a call.
-    pub fn has_answered(&self) {
-        if self.memory.all_wait() {
-            self.memory.awaits(1);
-        }
+    /// Where programs count what they do.
+    pub fn memory(&self) -> Rc<Shared> {
+        Rc::clone(&self.memory)
     }
 
     /// Says by which interface of this host packets come (loopback stands for one that is elsewhere), and how long they can be.
@@ -248,6 +246,8 @@ impl Sharing {
         };
         self.memory.engine().store(does, Ordering::SeqCst);
         fence(Ordering::SeqCst);
+        // Before that: they may have done it by the time that we go on.
+        let now = Instant::now();
         if self.sockets.news.wake() {
             self.gathering.told(now);
         }
@@ -285,6 +285,8 @@ impl Sharing {
     pub fn after_waiting(&mut self, has_events: bool) {
         self.memory.engine().store(AWAKE, Ordering::Relaxed);
         self.has_worked |= has_events;
+        let may_wait = self.gathering.has_one_core() || self.gathering.is_on();
+        self.sockets.news.wake_at_once(!may_wait);
     }
 
     /// An event of a shared socket, of a process, or of the bell.

@@ -82,7 +82,8 @@ impl Gathering {
 
     /// Programs were told of something.
     pub fn told(&mut self, now: Instant) {
-        self.told = Some(now);
+        // They take as long for it, whatever comes for them meanwhile.
+        self.told.get_or_insert(now);
     }
 
     /// Programs have done something.
@@ -116,6 +117,11 @@ impl Gathering {
         self.has_one_core
     }
 
+    /// A program has another processor.
+    pub fn has_another_core(&mut self) {
+        self.has_one_core = false;
+    }
+
     /// A socket was looked at.
     pub fn note(&mut self, socket: u32) {
         self.work += 1;
@@ -125,16 +131,21 @@ impl Gathering {
 
     /// Says behind a turn whether to gather before the next one.
     pub fn after_turn(&mut self, now: Instant) -> bool {
+        let has_worked = std::mem::take(&mut self.has_worked);
         let elapsed = now.saturating_duration_since(self.began);
         if elapsed >= EPOCH {
             self.measured(elapsed);
             (self.began, self.work, self.sockets) = (now, 0, 0);
         }
-        let gathers = match self.has_one_core {
+        has_worked && self.is_on()
+    }
+
+    /// Whether turns that look at sockets are gathered for, as far as is known.
+    pub fn is_on(&self) -> bool {
+        match self.has_one_core {
             true => self.vain < VAIN_MAX,
             false => self.gathers,
-        };
-        std::mem::take(&mut self.has_worked) && gathers
+        }
     }
 
     fn measured(&mut self, elapsed: Duration) {
@@ -210,7 +221,7 @@ mod tests {
         assert!(!gathering.after_turn(now), "nothing was looked at");
         assert!(!gathering.after_turn(now + 3 * EPOCH));
         gathering.note(1);
-        assert!(gathering.after_turn(now + 3 * EPOCH), "also after a while");
+        assert!(gathering.after_turn(now + 6 * EPOCH), "also after a while");
     }
 
     #[test]
@@ -241,6 +252,19 @@ mod tests {
         // One of many sockets was soon, though looked at when the pause was over.
         gathering.was_worth_it();
         assert!(request(&mut gathering, soon));
+    }
+
+    #[test]
+    fn how_long_programs_take_begins_with_what_they_were_told_first() {
+        let now = Instant::now();
+        let mut gathering = Gathering::new(now, true);
+        for request in 0..VAIN_MAX {
+            let begin = now + 10 * request * GATHER;
+            gathering.told(begin);
+            gathering.told(begin + GATHER);
+            gathering.have_done(begin + GATHER + GATHER / 2);
+        }
+        assert!(!gathering.is_on());
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::answer::fails;
 pub(super) const GATHER: Duration = Duration::from_micros(200);
 
 /// What a thread waits for that waits for one socket.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Side {
     Reading,
     Writing,
@@ -41,6 +41,8 @@ pub(super) struct News {
     to_wake: [u64; WATCHERS / 64],
     /// Sockets that threads wait for, each for that one, and that there is news of: to read, or room.
     waited_for: Vec<(u32, Side)>,
+    /// Those that wait for one socket are woken when there is news of it, not at the end of the turn.
+    wakes_at_once: bool,
 }
 
 impl News {
@@ -50,7 +52,14 @@ impl News {
             wakers: (0..WATCHERS).map(|_| None).collect(),
             to_wake: [0; WATCHERS / 64],
             waited_for: Vec::new(),
+            wakes_at_once: false,
         }
+    }
+
+    /// Whether those that wait for one socket are woken at once: on a core of their own they need not wait for what else the turn does. Where
+    /// they are waited for, they are to be counted first.
+    pub fn wake_at_once(&mut self, does: bool) {
+        self.wakes_at_once = does;
     }
 
     /// There is news of a socket: something to read, room to write, or both.
@@ -64,10 +73,14 @@ impl News {
         self.note(number, noted);
         for (told, side) in [(reading, Side::Reading), (writing, Side::Writing)] {
             let (word, waiters) = side.of(self.memory.socket(number));
-            if told && waiters.load(Ordering::Relaxed) > 0 {
-                // One that is about to sleep does not.
-                word.fetch_add(1, Ordering::AcqRel);
-                self.waited_for.push((number, side));
+            if !told || waiters.load(Ordering::Relaxed) == 0 {
+                continue;
+            }
+            // One that is about to sleep does not.
+            word.fetch_add(1, Ordering::AcqRel);
+            match self.wakes_at_once {
+                true => drop(self.memory.wake_waiters(word)),
+                false => self.waited_for.push((number, side)),
             }
         }
     }
@@ -89,22 +102,47 @@ impl News {
     /// Wakes those that there is news for, and that sleep; says whether any do.
     pub fn wake(&mut self) -> bool {
         let sleepers = self.take_sleepers();
-        let woken = self.waited_for.len() + sleepers.len();
-        if woken > 0 {
-            self.memory.awaits(woken as u32);
+        let threads = self.count_waiters();
+        let awaited = threads + sleepers.len() as u32;
+        if awaited == 0 {
+            return false;
         }
-        self.wake_all(&sleepers);
+        self.memory.awaits(awaited);
+        let woken = sleepers.len() as u32 + self.wake_all(&sleepers, threads);
         woken > 0
     }
 
-    /// Wakes these, and the threads that wait for one socket each. On a core that we share with them they may run at once, and wait again
-    /// before we go on: so whom we wait for is said before.
-    fn wake_all(&mut self, sleepers: &[u32]) {
+    /// How many threads wait for one socket each that there is news of. A socket of which there was news more than once counts once.
+    fn count_waiters(&mut self) -> u32 {
+        /// Programs can write any number there.
+        const MOST: u32 = 1 << 20;
+        self.waited_for.sort_unstable();
+        self.waited_for.dedup();
+        let mut count = 0;
+        self.waited_for.retain(|&(number, side)| {
+            let (_, waiters) = side.of(self.memory.socket(number));
+            let waiters = waiters.load(Ordering::Relaxed).min(MOST);
+            count = MOST.min(count + waiters);
+            waiters > 0
+        });
+        count
+    }
+
+    /// Wakes these, and that many threads that wait for one socket each; says how many there were. On a core that we share with them they
+    /// may run at once, and wait again before we go on: so how many we wait for is said before, and mended afterwards where fewer were there
+    /// (one that is killed while it waits is counted for good).
+    fn wake_all(&mut self, sleepers: &[u32], threads: u32) -> u32 {
         sleepers.iter().for_each(|watcher| self.write_to(*watcher));
-        for (number, side) in self.waited_for.drain(..) {
+        let wake = |(number, side): (u32, Side)| {
             let (word, _) = side.of(self.memory.socket(number));
-            self.memory.wake_waiters(word);
+            self.memory.wake_waiters(word)
+        };
+        let woken: u32 = self.waited_for.drain(..).map(wake).sum();
+        if woken != threads {
+            let more = woken.cast_signed() - threads.cast_signed();
+            self.memory.awaits_more(more);
         }
+        woken
     }
 
     /// As above; then waits until all that were woken wait again, something comes by one of `others`, or [`GATHER`] is over. Where there is
@@ -112,17 +150,20 @@ impl News {
     pub fn wake_and_gather(&mut self, others: [BorrowedFd<'_>; 2]) -> bool {
         let has_news = self.to_wake.iter().any(|word| *word != 0);
         let sleepers = self.take_sleepers();
-        let woken = (self.waited_for.len() + sleepers.len()) as u32;
-        let awaited = woken.max(u32::from(has_news));
+        let threads = self.count_waiters();
+        let awaited = (threads + sleepers.len() as u32).max(u32::from(has_news));
         if awaited == 0 {
             return false;
         }
         self.memory.gathers(awaited);
-        self.wake_all(&sleepers);
-        let time = Timespec::try_from(GATHER).expect("it is short");
-        let mut fds = others.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
-        // A signal only makes it shorter.
-        let _ = poll(&mut fds, Some(&time));
+        self.wake_all(&sleepers, threads);
+        // They may wait by now.
+        if !self.memory.all_wait() {
+            let time = Timespec::try_from(GATHER).expect("it is short");
+            let mut fds = others.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+            // A signal only makes it shorter.
+            let _ = poll(&mut fds, Some(&time));
+        }
         self.memory.engine().store(AWAKE, Ordering::Relaxed);
         true
     }
@@ -178,6 +219,9 @@ impl News {
 #[cfg(test)]
 mod tests {
     use std::os::fd::AsFd as _;
+    use std::sync::mpsc::{Receiver, channel};
+    use std::thread::JoinHandle;
+    use std::time::Instant;
 
     use rustix::event::{EventfdFlags, eventfd};
 
@@ -203,33 +247,88 @@ mod tests {
     /// On a core that both share it runs when it is woken, and waits again at once: what it waits for then is to be known by then.
     #[test]
     fn a_thread_that_waits_for_one_socket_is_woken_at_the_end_of_the_turn() {
-        const SOCKET: u32 = 3;
         let memory = Rc::new(Shared::create().expect("memory"));
         let mut news = News::new(Rc::clone(&memory));
+        let (waiting, ended) = reader(&memory);
+        news.tell(SOCKET, [true, false]);
+        let early = ended.recv_timeout(Duration::from_millis(50));
+        assert!(early.is_err(), "it was woken before it was awaited");
+        assert!(news.wake());
+        assert!(!memory.all_wait(), "it is awaited");
+        waiting.join().expect("no panic");
+    }
+
+    #[test]
+    fn where_nobody_is_counted_one_is_woken_when_there_is_news() {
+        let memory = Rc::new(Shared::create().expect("memory"));
+        let mut news = News::new(Rc::clone(&memory));
+        news.wake_at_once(true);
+        let (waiting, _) = reader(&memory);
+        news.tell(SOCKET, [true, false]);
+        waiting.join().expect("no panic");
+    }
+
+    /// As processes do that accept connections of one listener.
+    #[test]
+    fn each_of_several_that_wait_for_one_socket_is_awaited_once() {
+        let memory = Rc::new(Shared::create().expect("memory"));
+        let mut news = News::new(Rc::clone(&memory));
+        let threads = [reader(&memory), reader(&memory)];
+        news.tell(SOCKET, [true, false]);
+        news.tell(SOCKET, [true, false]);
+        assert!(news.wake());
+        for (waiting, _) in threads {
+            assert!(!memory.all_wait(), "not all wait again");
+            waiting.join().expect("no panic");
+            memory.is_awaited();
+        }
+        assert!(memory.all_wait());
+    }
+
+    #[test]
+    fn one_that_was_killed_while_it_waited_is_not_awaited() {
+        let memory = Rc::new(Shared::create().expect("memory"));
+        let mut news = News::new(Rc::clone(&memory));
+        memory.socket(SOCKET).readers.store(3, Ordering::Relaxed);
+        for _ in 0..2 {
+            news.tell(SOCKET, [true, false]);
+            assert!(!news.wake(), "nobody is there");
+            assert!(memory.all_wait());
+        }
+        memory
+            .socket(SOCKET)
+            .readers
+            .store(u32::MAX, Ordering::Relaxed);
+        news.tell(SOCKET, [true, true]);
+        assert!(!news.wake(), "a program can write any number");
+    }
+
+    const SOCKET: u32 = 3;
+
+    /// A thread that sleeps until it is woken for a socket, and then says so.
+    fn reader(memory: &Shared) -> (JoinHandle<()>, Receiver<()>) {
         let of_program = Shared::open(memory.file().expect("ours")).expect("it is one");
-        let (says, hears) = std::sync::mpsc::channel();
+        let (says, hears) = channel();
+        let (ends, ended) = channel();
         let waiting = std::thread::spawn(move || {
             let socket = of_program.socket(SOCKET);
             let before = socket.came.load(Ordering::SeqCst);
             socket.readers.fetch_add(1, Ordering::SeqCst);
             says.send(rustix::thread::gettid()).expect("it is heard");
             while !of_program.wait_on(&socket.came, before, None) {}
-            let _ = says.send(rustix::thread::gettid());
+            let _ = ends.send(());
         });
         let thread = hears.recv().expect("it begins").as_raw_nonzero();
         let sleeps = || {
             let call = std::fs::read_to_string(format!("/proc/self/task/{thread}/syscall"));
             call.is_ok_and(|call| call.starts_with(&format!("{} ", libc::SYS_futex)))
         };
+        let end = Instant::now() + Duration::from_secs(20);
         while !sleeps() {
+            assert!(Instant::now() < end, "it does not come to sleep");
             std::thread::yield_now();
         }
-        news.tell(SOCKET, [true, false]);
-        let early = hears.recv_timeout(Duration::from_millis(50));
-        assert!(early.is_err(), "it was woken before it was awaited");
-        news.wake();
-        assert!(!memory.all_wait(), "it is awaited");
-        waiting.join().expect("no panic");
+        (waiting, ended)
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Which cores a thread runs on.
 
 use crate::error::{Context as _, Result};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
+use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use std::io;
 use std::thread::{Builder, JoinHandle};
 
@@ -29,6 +29,18 @@ pub fn allowed() -> Result<Vec<usize>> {
     Ok((0..CpuSet::MAX_CPU)
         .filter(|&core| set.is_set(core))
         .collect())
+}
+
+/// Whether a thread, or a process by its first one, may run on the cores that the calling thread may run on, and on no others; also where
+/// that cannot be known.
+pub fn runs_where_we_do(thread: u32) -> bool {
+    let Some(thread) = Pid::from_raw(thread.cast_signed()) else {
+        return true;
+    };
+    match (sched_getaffinity(Some(thread)), sched_getaffinity(None)) {
+        (Ok(its), Ok(ours)) => its == ours,
+        _ => true,
+    }
 }
 
 /// Starts a thread beside loops that may have cores to themselves: on these, or on any where none is named or it may not.
@@ -106,6 +118,23 @@ mod tests {
         })
         .join()
         .expect("no panic");
+    }
+
+    #[test]
+    fn a_thread_with_other_cores_does_not_run_where_we_do() {
+        let all = allowed().expect("readable");
+        let first = rustix::thread::gettid().as_raw_nonzero().get();
+        let first = first.cast_unsigned();
+        let looks = move |cores: &[usize]| {
+            let cores = cores.to_vec();
+            let thread = std::thread::spawn(move || {
+                set(&cores).expect("allowed");
+                runs_where_we_do(first)
+            });
+            thread.join().expect("no panic")
+        };
+        assert!(looks(&all));
+        assert_eq!(looks(&all[..1]), all.len() == 1);
     }
 
     #[test]

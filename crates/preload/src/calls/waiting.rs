@@ -160,7 +160,7 @@ pub(super) unsafe extern "C" fn ppoll(
                         return number(result);
                     }
                     if let Some(here) = here() {
-                        here.let_go();
+                        here.let_go_for(time(timeout));
                     }
                 }
                 system::ppoll(fds, count, timeout, mask)

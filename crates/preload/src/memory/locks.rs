@@ -1,7 +1,7 @@
 //! Who uses a ring; waiting on a word of the memory, and waking; who the process with the stack waits for.
 
 use std::io;
-use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering, fence};
 use std::time::{Duration, Instant};
 
 use super::agreed::{AWAKE, GATHERS};
@@ -19,40 +19,60 @@ const SYS_FUTEX: i64 = 98;
 impl Shared {
     /// The process with the stack gathers what these many threads will have done, from now on.
     pub fn gathers(&self, threads: u32) {
-        self.awaits(threads);
+        // Before the number: one that waits in between is none of those.
         self.engine().store(GATHERS, Ordering::SeqCst);
+        self.awaits(threads);
     }
 
-    /// That many threads have been given something to do, and wait again when they have done it.
+    /// That many threads have been given something to do, and wait again when they have done it. Those of before are forgotten: a thread
+    /// may end, or wait elsewhere, and where it was added to the number it would stay in it.
     pub fn awaits(&self, threads: u32) {
-        self.head().awaited.store(threads, Ordering::Relaxed);
+        let threads = threads.cast_signed();
+        self.awaited().store(threads, Ordering::SeqCst);
+    }
+
+    /// These many more, or fewer, have been given something to do than was said.
+    pub fn awaits_more(&self, threads: i32) {
+        self.awaited().fetch_add(threads, Ordering::AcqRel);
+    }
+
+    /// A thread runs that may not have been counted.
+    pub fn one_runs(&self) {
+        self.awaited().fetch_max(1, Ordering::AcqRel);
     }
 
     /// Whether all that were given something to do last have come to wait.
     pub fn all_wait(&self) -> bool {
         // One that was not given anything may have counted itself behind the last.
-        self.head().awaited.load(Ordering::Relaxed).cast_signed() <= 0
+        self.awaited().load(Ordering::Relaxed) <= 0
     }
 
     /// A thread has found nothing to do, but goes on: whether the process with the stack, asleep, is to be woken now.
     pub fn has_left_work(&self) -> bool {
         fence(Ordering::SeqCst);
-        self.engine().load(Ordering::Relaxed) != AWAKE && !self.work().is_empty()
+        let is_time = match self.engine().load(Ordering::Relaxed) {
+            AWAKE => false,
+            // Others are waited for.
+            GATHERS => self.awaited().load(Ordering::Relaxed) <= 1,
+            _ => true,
+        };
+        is_time && !self.work().is_empty()
     }
 
     /// A thread is about to wait: whether the process with the stack, asleep, is to be woken now.
     pub fn is_awaited(&self) -> bool {
         fence(Ordering::SeqCst);
-        match self.engine().load(Ordering::Relaxed) {
+        let does = self.engine().load(Ordering::Relaxed);
+        let awaited = self.awaited().fetch_sub(1, Ordering::AcqRel);
+        match does {
             AWAKE => false,
-            does => {
-                let awaited = self.head().awaited.fetch_sub(1, Ordering::AcqRel);
-                match does {
-                    GATHERS => awaited == 1,
-                    _ => !self.work().is_empty(),
-                }
-            }
+            GATHERS => awaited == 1,
+            _ => !self.work().is_empty(),
         }
+    }
+
+    fn awaited(&self) -> &AtomicI32 {
+        &self.head().awaited.0
     }
 
     /// One thread holds this at a time. Those of a process that has ended do not ([`unlock_of`](Self::unlock_of)).
@@ -139,11 +159,12 @@ impl Shared {
         self.wake_waiters(word);
     }
 
-    /// Wakes all that wait on a word, which has been changed.
-    pub fn wake_waiters(&self, word: &AtomicU32) {
+    /// Wakes all that wait on a word, which has been changed; says how many did.
+    pub fn wake_waiters(&self, word: &AtomicU32) -> u32 {
         const WAKE: i32 = 1;
         // SAFETY: the word lives as long as the call.
-        unsafe { syscall(SYS_FUTEX, word.as_ptr(), WAKE, i32::MAX) };
+        let woken = unsafe { syscall(SYS_FUTEX, word.as_ptr(), WAKE, i32::MAX) };
+        u32::try_from(woken).unwrap_or(0)
     }
 }
 
@@ -174,6 +195,34 @@ mod tests {
         assert!(shared.is_awaited(), "there is something to do");
         shared.work().drain(|_| {});
         assert!(!shared.is_awaited());
+    }
+
+    #[test]
+    fn who_waits_is_counted_also_while_the_other_side_is_awake() {
+        let shared = Shared::create().expect("memory");
+        shared.awaits(2);
+        assert!(!shared.is_awaited(), "it looks by itself");
+        assert!(!shared.all_wait());
+        assert!(!shared.is_awaited());
+        assert!(shared.all_wait());
+        // What runs without having been counted is one, once.
+        shared.is_awaited();
+        shared.one_runs();
+        shared.one_runs();
+        assert!(!shared.all_wait());
+        shared.is_awaited();
+        assert!(shared.all_wait());
+    }
+
+    #[test]
+    fn who_only_looks_does_not_end_a_pause_that_others_are_waited_for_in() {
+        let shared = Shared::create().expect("memory");
+        shared.gathers(2);
+        shared.work().set(3);
+        assert!(!shared.has_left_work());
+        assert!(!shared.is_awaited());
+        assert!(shared.has_left_work(), "it is the last");
+        assert!(shared.is_awaited(), "and not counted before it waits");
     }
 
     /// As event loops do that ask between two steps whether anything is ready.

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd as _, FromRawFd as _};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use super::parts::{Process, Watcher};
 use super::sizes::{PROCESSES, RING, SOCKETS, WATCHERS};
@@ -14,19 +14,23 @@ use crate::ring::{Positions, Ring};
 
 const MAGIC: u64 = 0x4558_4f53_5255_4e01;
 
+/// What changes often, apart from what is mostly read.
+#[repr(C, align(64))]
+pub(super) struct OwnLine<T>(pub T);
+
 #[repr(C, align(4096))]
 pub(super) struct Head {
     magic: AtomicU64,
     /// [`AWAKE`](super::AWAKE), [`NAPS`](super::NAPS), [`SLEEPS`](super::SLEEPS) or [`GATHERS`](super::GATHERS).
     engine: AtomicU32,
-    /// While it gathers: how many threads are to wait before it looks again.
-    pub awaited: AtomicU32,
     /// See [`Shared::interface`].
     interface: AtomicU32,
     /// See [`Shared::mtu`].
     mtu: AtomicU32,
     /// See [`Shared::disconnected`].
     disconnected: AtomicU32,
+    /// How many threads that were given something to do have not come to wait since: fewer than none where others did.
+    pub awaited: OwnLine<AtomicI32>,
     /// Sockets to which programs have done something.
     work: Bits,
 }
