@@ -233,7 +233,7 @@ impl Sharing {
     ) -> io::Result<Option<Duration>> {
         self.naps = match std::mem::take(&mut self.has_worked) {
             true => 0,
-            false => self.naps + 1,
+            false => self.naps.saturating_add(1),
         };
         cx.net.flush()?;
         let now = Instant::now();
