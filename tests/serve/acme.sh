@@ -178,26 +178,49 @@ fi
 end "$peer"
 authority
 
-# Certificates that are lost as soon as they have come: the authority would sign five of a name in a week, of which four are asked for.
+# Certificates that are lost as soon as they have come: the authority would sign five of a name, and then one in 34 hours.
 about="lost certificates: "
 config state-lost
 came=0
 before=$(orders)
-for _ in 1 2 3 4; do
+for _ in 1 2 3 4 5; do
     sockets || { bad "it starts" "$(cat "$work/err")"; break; }
     await is_served && came=$((came + 1))
     stop
     rm -f "$work"/state-lost/*/certificates/a.test.pem
 done
-same "four come" "4 4" "$came $(($(orders) - before))"
+same "five come" "5 5" "$came $(($(orders) - before))"
 if sockets; then
-    check "then it is said that the authority bounds them, and where to look" await grep -q "no certificate for a.test: https://127.0.0.1:14000/dir was asked for 4 certificates of a.test lately, .*; the next is ordered in 4[12] h; look whether they are kept in $work/state-lost/" "$work/err"
-    is_told() { get http://a.test:8080/status | grep -q "a.test.*was asked for 4 certificates"; }
+    check "then it is said that the authority bounds them, and where to look" await grep -q "no certificate for a.test: https://127.0.0.1:14000/dir was asked for 5 certificates of a.test lately that are not kept in $work/state-lost/.*; when that is mended, remove $work/state-lost/.*/a.test.ask and restart, or wait; the next is ordered in 3[34] h" "$work/err"
+    is_told() { get http://a.test:8080/status | grep -q "a.test.*failures in a row: 1; .*was asked for 5 certificates"; }
     check "and is on the status page" await is_told
     sleep 3
-    same "and nothing is ordered" $((before + 4)) "$(orders)"
-    same "and it is said once" 1 "$(grep -c "was asked for 4 certificates" "$work/err")"
+    same "and nothing is ordered" $((before + 5)) "$(orders)"
+    same "and it is said once" 1 "$(grep -c "was asked for 5 certificates" "$work/err")"
     check "the server ends in order" stop
+else
+    bad "it starts" "$(cat "$work/err")"
+fi
+rm -f "$work"/state-lost/*/certificates/a.test.ask
+if sockets; then
+    check "without that file one is ordered" await is_served
+    stop
+else
+    bad "it starts" "$(cat "$work/err")"
+fi
+# counted STATE: certificates of a.test that the folder counts.
+counted() { python3 -S -c "import json, sys, time; print(round((json.load(open(sys.argv[1]))['forgotten_at'] - time.time()) / (34 * 3600)))" "$work/$1"/*/certificates/a.test.ask 2>&1; }
+# A program that is killed as soon as it has asked: what it was to get is counted.
+config state-killed
+asked() { grep -c "POST /finalize-order/" "$work/pebble.log"; }
+before=$(asked)
+if sockets; then
+    for _ in $(seq 3000); do
+        [ "$(asked)" = "$before" ] || break
+        sleep 0.02
+    done
+    kill -KILL "$server"; wait "$server" 2>/dev/null; server=
+    same "what was asked for when the program was killed is counted" 1 "$(counted state-killed)"
 else
     bad "it starts" "$(cat "$work/err")"
 fi
@@ -395,6 +418,8 @@ if sockets; then
     check "to renew at once is followed" await grep -q "advises to renew the certificate of a.test now, see https://ca.test/incident" "$work/err"
     is_other() { [ "$(serial)" != "$before" ]; }
     check "by another certificate" await is_other
+    is_counted_once() { [ "$(counted state5)" = 1 ]; }
+    check "which is not counted, for nothing was lost" await is_counted_once
     is_contact() { get http://a.test:8080/status | grep -q "other@example.org; terms of service agreed to .* ago"; }
     check "another contact is told to the authority, and is on the status page" await is_contact
     check "and one order was enough" await is_told

@@ -41,11 +41,11 @@ all() {
 }
 
 about="sockets: "
-# shellcheck disable=SC2086
 for more in "--http3|, and of UDP for HTTP/3" "|, without HTTP/3"; do
     # shellcheck disable=SC2086
     has "--check ${more%|*}: at which port" "port 8443 for HTTPS${more#*|}" "$("$exos" serve --check --sockets "$site" --port 8080 --tls-port 8443 --tls-self-signed ${more%|*} 2>&1)"
 done
+# shellcheck disable=SC2086
 if launch "https://" "$exos" serve --sockets "$site" $common; then
     all "" 127.0.0.1
 else

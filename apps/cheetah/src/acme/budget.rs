@@ -53,46 +53,43 @@ impl Budget {
     }
 }
 
-/// Certificates of one name that it was asked to sign. It forgets one after the other, each in the same time, so that one number tells of all:
-/// when it will have forgotten the last, in seconds since 1970.
+/// Certificates of one name that it was asked to sign, and that were not kept. It forgets one after the other, each in
+/// [`ACME_SIGNED_TIME`], so that one number tells of all: when it will have forgotten the last, in seconds since 1970.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Signed {
     forgotten_at: UnixSecs,
 }
 
 impl Signed {
-    /// How many seconds to wait before another is asked for; none where it may be at once. `valid_for` is how long the one is valid that is kept, if
-    /// there is one: an authority whose certificates are renewed within days counts over days.
-    pub fn wait(self, valid_for: Option<UnixSecs>, now: UnixSecs) -> UnixSecs {
-        let each = each(valid_for);
-        let all_but_one = (i64::from(ACME_SIGNED_MAX) - 1) * each;
-        (self.forgotten_at(each, now) - all_but_one - now).max(0)
+    /// How many seconds to wait before another is asked for; none where it may be at once.
+    pub fn wait(self, now: UnixSecs) -> UnixSecs {
+        (self.forgotten_at(now) - (ALL - EACH) - now).max(0)
     }
 
     /// Another is asked for now.
-    pub fn spend(self, valid_for: Option<UnixSecs>, now: UnixSecs) -> Signed {
-        let each = each(valid_for);
+    pub fn spend(self, now: UnixSecs) -> Signed {
         Signed {
-            forgotten_at: self.forgotten_at(each, now) + each,
+            forgotten_at: self.forgotten_at(now) + EACH,
         }
     }
 
-    /// What would be forgotten later than all that may be asked for is of a clock that was wrong, and counts for nothing.
-    fn forgotten_at(self, each: UnixSecs, now: UnixSecs) -> UnixSecs {
-        match self.forgotten_at > now + i64::from(ACME_SIGNED_MAX) * each {
+    /// A clock that is set back somewhat makes no more of it than all that may be asked for. What is a day farther away is of a clock that was
+    /// wrong, and counts for nothing.
+    fn forgotten_at(self, now: UnixSecs) -> UnixSecs {
+        match self.forgotten_at > now + ALL + DAY {
             true => now,
-            false => self.forgotten_at.max(now),
+            false => self.forgotten_at.clamp(now, now + ALL),
         }
     }
 }
 
 /// In how many seconds one certificate is forgotten.
-fn each(valid_for: Option<UnixSecs>) -> UnixSecs {
-    let week = ACME_SIGNED_TIME.as_secs() as UnixSecs;
-    let days = valid_for.filter(|it| *it > 0);
-    let all = days.map_or(week, |it| it.min(week));
-    all / i64::from(ACME_SIGNED_MAX)
-}
+const EACH: UnixSecs = ACME_SIGNED_TIME.as_secs() as UnixSecs;
+
+/// In how many seconds as many are forgotten as may be asked for at once.
+const ALL: UnixSecs = ACME_SIGNED_MAX as UnixSecs * EACH;
+
+const DAY: UnixSecs = 24 * 3600;
 
 /// A time to come is of a clock that was wrong, and counts for nothing.
 fn is_lately(at: UnixSecs, now: UnixSecs) -> bool {
@@ -145,53 +142,38 @@ mod tests {
     }
 
     const HOUR: UnixSecs = 3600;
-    const WEEK: UnixSecs = 7 * 24 * HOUR;
 
-    /// Let's Encrypt allows 5 certificates of a name in 7 days, and forgets one in 34 hours (rounded up).
+    /// Let's Encrypt signs 5 certificates of a name at once, and then one in 34 hours.
     #[test]
     fn no_more_certificates_of_a_name_are_asked_for_than_an_authority_signs() {
-        for valid_for in [None, Some(90 * 24 * HOUR), Some(160 * HOUR)] {
-            let (mut signed, mut theirs, mut count) = (Signed::default(), 0, 0);
-            for now in (1_000_000..1_000_000 + 4 * WEEK).step_by(60) {
-                if signed.wait(valid_for, now) == 0 {
-                    signed = signed.spend(valid_for, now);
-                    theirs = now.max(theirs) + 34 * HOUR;
-                    assert!(theirs <= now + 5 * 34 * HOUR, "{count} came before");
-                    count += 1;
-                }
+        let (mut signed, mut theirs, mut count) = (Signed::default(), 0, 0);
+        for now in (1_000_000..1_000_000 + 28 * DAY).step_by(60) {
+            if signed.wait(now) == 0 {
+                signed = signed.spend(now);
+                theirs = now.max(theirs) + 34 * HOUR;
+                assert!(theirs <= now + 5 * 34 * HOUR, "{count} came before");
+                count += 1;
             }
-            assert!((16..=21).contains(&count), "{valid_for:?}: {count}");
         }
+        assert!((23..=25).contains(&count), "{count}");
     }
 
-    /// A name that loses what it gets has four at once, and then one in 42 hours.
     #[test]
     fn certificates_of_a_name_are_forgotten_one_after_the_other() {
-        let (mut signed, mut now) = (Signed::default(), 5_000_000);
-        for _ in 0..4 {
-            assert_eq!(signed.wait(None, now), 0);
-            signed = signed.spend(None, now);
+        let (mut signed, mut now) = (Signed::default(), 50_000_000);
+        for _ in 0..5 {
+            assert_eq!(signed.wait(now), 0);
+            signed = signed.spend(now);
         }
         for _ in 0..3 {
-            assert_eq!(signed.wait(None, now), 42 * HOUR);
-            now += 42 * HOUR;
-            assert_eq!(signed.wait(None, now - 1), 1);
-            signed = signed.spend(None, now);
+            assert_eq!(signed.wait(now), 34 * HOUR);
+            now += 34 * HOUR;
+            assert_eq!(signed.wait(now - 1), 1);
+            signed = signed.spend(now);
         }
-        // By a clock that is set back.
-        assert_eq!(signed.wait(None, now - WEEK), 0);
-    }
-
-    /// However short a time its authority gives: two thirds of that are between one and the next, or somewhat less.
-    #[test]
-    fn a_name_that_keeps_what_it_gets_is_never_held_up() {
-        for valid_for in [60, 24 * HOUR, WEEK, 90 * 24 * HOUR] {
-            let (mut signed, mut now) = (Signed::default(), 5_000_000);
-            for kept in [None].into_iter().chain([Some(valid_for); 50]) {
-                assert_eq!(signed.wait(kept, now), 0, "{valid_for}");
-                signed = signed.spend(kept, now);
-                now += valid_for * 61 / 100;
-            }
+        // By a clock that is set back somewhat the wait is no longer, nor is it over; by one that was wrong there is none.
+        for (back, wait) in [(60, 34 * HOUR), (DAY, 34 * HOUR), (DAY + 1, 0)] {
+            assert_eq!(signed.wait(now - back), wait, "{back}");
         }
     }
 }

@@ -50,7 +50,7 @@ impl Client {
         }
     }
 
-    /// How long the authority has said to wait, if its last answer did.
+    /// How long the authority has said to wait, if its last answer did that has refused something.
     pub(super) fn retry_after(&self) -> Option<Duration> {
         self.state().retry_after
     }
@@ -77,8 +77,10 @@ impl Client {
         self.state().by_host = by_host;
         let mut response = response_of(made?).map_err(CallError::Failed)?;
         bound_wait(response.headers_mut());
-        let is_refused = !response.status().is_success();
-        self.state().retry_after = is_refused.then(|| wait_of(response.headers())).flatten();
+        if !response.status().is_success() {
+            // What is asked then, what has become of an order say, is about the same.
+            self.state().retry_after = wait_of(response.headers());
+        }
         let (parts, body) = response.into_parts();
         Ok(BytesResponse {
             parts,

@@ -17,7 +17,7 @@ use crate::config::AcmeConfig;
 use crate::limits::{
     ACME_ADVICE_APART, ACME_ADVICE_RETRY, ACME_ADVICE_TIME_MAX, ACME_BUDGET_TIME,
     ACME_FAILURES_FORGIVEN, ACME_ORDERS_APART, ACME_RATE_LIMITED_REST, ACME_REASON_LEN_MAX,
-    ACME_SIGNED_MAX, ACME_WAIT_MAX,
+    ACME_SIGNED_MAX, ACME_SIGNED_TIME,
 };
 
 /// What the thread knows of each name.
@@ -47,6 +47,8 @@ pub(super) struct Entry {
     not_found_by: Option<Kind>,
     /// What had failed before this process began keeps it from nothing: its operator may have mended something.
     is_forgiven: bool,
+    /// Until when nothing is ordered of it, in seconds since 1970, and why: it has lost certificates.
+    put_off: Option<(UnixSecs, String)>,
     /// As they are written, those first that come first.
     place: usize,
     is_wanted: bool,
@@ -135,7 +137,7 @@ impl Known {
             return;
         };
         // Nothing was advised for the one that has come.
-        (entry.validity, entry.ask_at) = (None, 0);
+        (entry.validity, entry.ask_at, entry.put_off) = (None, 0, None);
         let had = entry.advice.take();
         self.look(wanted, name, false);
         let Some(entry) = self.entries.get_mut(name) else {
@@ -190,6 +192,8 @@ impl Known {
             error: what,
             not_found_by,
         };
+        // It is there for who reads of it.
+        let kept = wanted.store.set_record(name, &record);
         exos_program::warn!(
             "exos serve: no certificate for {name}: {}; {}",
             record.error,
@@ -198,7 +202,7 @@ impl Known {
                 false => "the configuration wants none any more".to_owned(),
             }
         );
-        if let Err(error) = wanted.store.set_record(name, &record) {
+        if let Err(error) = kept {
             exos_program::warn!("exos serve: cannot keep what has failed for {name}: {error}");
         }
         if let Some(entry) = self.entries.get_mut(name).filter(|_| is_current) {
@@ -217,23 +221,27 @@ impl Known {
 
     /// Puts a name off that has lost certificates, so that the authority would sign no more of them; false where it has not.
     pub(super) fn put_off(&mut self, wanted: &Wanted, name: &str) -> bool {
-        let store = &wanted.store;
-        let wait = store.signed(name).wait(valid_for(store, name), now());
-        let Some(entry) = self.entries.get_mut(name).filter(|_| wait > 0) else {
+        let (store, now) = (&wanted.store, now());
+        let wait = store.signed(name).wait(now);
+        let Some(entry) = self.entries.get_mut(name) else {
             return false;
         };
-        let why = format!(
-            "{} was asked for {ACME_SIGNED_MAX} certificates of {name} lately, and bounds how many it signs; the next is ordered in {}; look whether they are kept in {}",
-            wanted.config.directory,
-            length(wait),
-            store.certificate(name).display()
-        );
-        exos_program::warn!("exos serve: no certificate for {name}: {why}");
-        // What is farther away is taken for the error of a clock.
-        let most = ACME_WAIT_MAX.as_secs() as UnixSecs;
-        entry.shown.next_order = now() + wait.min(most);
-        entry.shown.error = Some(why);
-        true
+        entry.put_off = (wait > 0).then(|| {
+            let last = entry.shown.error.as_deref();
+            let last = last.map_or(String::new(), |error| format!("; the last has failed: {error}"));
+            let why = format!(
+                "{} was asked for {ACME_SIGNED_MAX} certificates of {name} lately that are not kept in {}, and bounds how many it signs; when that is mended, remove {} and restart, or wait{last}",
+                wanted.config.directory,
+                store.certificate(name).display(),
+                store.signed_file(name).display(),
+            );
+            exos_program::warn!(
+                "exos serve: no certificate for {name}: {why}; the next is ordered in {}",
+                length(wait)
+            );
+            (now + wait, why)
+        });
+        wait > 0
     }
 
     // The authority's advice.
@@ -292,9 +300,15 @@ impl Known {
     pub(super) fn shown(&self) -> Vec<Shown> {
         let mut all: Vec<&Entry> = self.entries.values().collect();
         all.sort_by_key(|it| it.place);
-        let shown = |it: &Entry| Shown {
-            next_order: it.shown.next_order.max(self.rest_until),
-            ..it.shown.clone()
+        let shown = |it: &Entry| {
+            let mut shown = it.shown.clone();
+            shown.next_order = shown.next_order.max(self.rest_until);
+            if let Some((until, why)) = &it.put_off {
+                shown.next_order = shown.next_order.max(*until);
+                shown.failures = shown.failures.max(1);
+                shown.error = Some(why.clone());
+            }
+            shown
         };
         all.into_iter().map(shown).collect()
     }
@@ -322,26 +336,24 @@ impl Entry {
             .is_some_and(|at| at <= now && now < at + apart)
     }
 
-    /// It is to be ordered now. After a failure that is some hours away at most, however wrong the clock was when it failed.
+    /// It is to be ordered now. After a failure, or where it is put off, that is some hours away at most, however wrong the clock was then.
     fn is_due(&self, now: UnixSecs) -> bool {
         let at = match self.shown.failures {
             0 => self.shown.next_order,
             _ => next_try(self.shown.next_order, now),
         };
-        at <= now
+        let longest = ACME_SIGNED_TIME.as_secs() as UnixSecs;
+        let is_put_off =
+            |(until, _): &(UnixSecs, String)| (now + 1..=now + longest).contains(until);
+        at <= now && !self.put_off.as_ref().is_some_and(is_put_off)
     }
 }
 
 /// How long the certificate of a name is valid; nothing where there is none that can be used.
-fn validity_of(store: &Store, name: &str) -> Option<Validity> {
+pub(super) fn validity_of(store: &Store, name: &str) -> Option<Validity> {
     let file = store.certificate(name);
     let certificates = files::certificates(&file).ok()?;
     validity(certificates.first()?)
-}
-
-/// How long that is, in seconds.
-pub(super) fn valid_for(store: &Store, name: &str) -> Option<UnixSecs> {
-    validity_of(store, name).map(|it| it.until.saturating_sub(it.from))
 }
 
 pub(super) fn now() -> UnixSecs {
@@ -645,34 +657,49 @@ mod tests {
             let mut started = Known::default();
             started.know(&wanted);
             assert!(!started.put_off(&wanted, "a.test"));
-            let signed = store.signed("a.test").spend(None, now());
+            let signed = store.signed("a.test").spend(now());
             store.set_signed("a.test", signed).unwrap();
         }
         let mut started = Known::default();
         started.know(&wanted);
         assert!(started.put_off(&wanted, "a.test") && !started.put_off(&wanted, "b.test"));
-        let due = started.due(now() + DAY / 2, |_| false);
-        assert_eq!(due.unwrap().shown.name, "b.test");
-        assert_eq!(
-            started
-                .due(now() + DAY / 2, |name| name == "b.test")
-                .map(|_| ()),
-            None
-        );
+        let due = |known: &Known, at| {
+            let due = known.due(at, |name| name == "b.test");
+            due.map(|it| it.shown.name.clone())
+        };
+        let (begun, hour) = (now(), 3600);
+        assert!(started.due(begun, |_| false).unwrap().shown.name == "b.test");
+        // What is read from the folder meanwhile, for the authority's advice say, is no reason to order sooner.
+        started.look(&wanted, "a.test", false);
+        assert_eq!(due(&started, begun + 33 * hour), None);
+        assert_eq!(due(&started, begun + 35 * hour).as_deref(), Some("a.test"));
+        // By a clock that is set back it does not wait any longer than that.
+        assert!(due(&started, begun - DAY).is_some());
         let shown = started.shown().remove(0);
-        assert!(shown.error.unwrap().contains("4 certificates of a.test"));
-        // It is looked at again each day; after two another is signed.
+        let why = shown.error.unwrap();
+        let file = store.signed_file("a.test").display().to_string();
         assert!(
-            started
-                .due(now() + DAY + 1, |name| name == "b.test")
-                .is_some()
+            why.contains("5 certificates of a.test") && why.contains(&file),
+            "{why}"
         );
-        assert_eq!(store.signed("a.test").wait(None, now() + 2 * DAY), 0);
-        // So does a failure, which is no reason to try sooner.
+        assert_eq!(shown.failures, 1);
+        assert!((begun + 33 * hour..begun + 35 * hour).contains(&shown.next_order));
+        // Nor is a failure, which is told, too.
         started.fail(&wanted, "a.test", &failed(Failure::Refused));
         assert!(started.put_off(&wanted, "a.test"));
-        let due = started.due(now() + DAY / 2, |name| name == "b.test");
-        assert!(due.is_none());
+        assert_eq!(due(&started, begun + 33 * hour), None);
+        assert!(
+            started
+                .shown()
+                .remove(0)
+                .error
+                .unwrap()
+                .contains("of this test")
+        );
+        // As its file is removed, it is ordered.
+        std::fs::remove_file(store.signed_file("a.test")).unwrap();
+        assert!(!started.put_off(&wanted, "a.test"));
+        assert!(due(&started, begun + hour).is_some());
     }
 
     /// What an authority has said once, or a clock that was wrong, keeps nobody from trying for ever.

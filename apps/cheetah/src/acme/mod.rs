@@ -26,6 +26,7 @@
 //! | [`budget`] | how much is asked that the authority counts |
 //! | [`account`] | the account that orders |
 //! | [`order`] | one certificate, from the account to its chain |
+//! | [`signing`] | its last step, which the authority counts |
 //! | [`orders`] | those that are under way |
 //! | [`answer`] | whether what has come is what was asked for |
 //! | [`advice`] | when the authority advises to renew one |
@@ -48,6 +49,7 @@ mod order;
 mod orders;
 mod problem;
 pub mod schedule;
+mod signing;
 pub mod store;
 
 pub(crate) use calls::{Caller, TOKEN};

@@ -14,7 +14,7 @@ use exos_program::UserArgs;
 use exos_tls::client::Trust;
 use instant_acme::{
     Account, AuthorizationStatus, CertificateIdentifier, ChallengeType, Error as AcmeError,
-    Identifier, NewOrder, Order, OrderStatus, Problem, RetryPolicy,
+    Identifier, NewOrder, Order, OrderStatus, Problem,
 };
 use zeroize::Zeroizing;
 
@@ -25,14 +25,22 @@ use super::challenges::{Challenge, Kind};
 use super::client::Client;
 use super::hook::{self, Act};
 use super::keeper::{Acme, Wanted, lock};
-use super::known::{now, valid_for};
+use super::known::{now, validity_of};
 use super::obstacle::{Failed, Obstacle};
 use super::orders::Turn;
-use super::problem::{has_signed_nothing, is, is_about_replacing};
+use super::problem::{is, is_about_replacing};
 use super::schedule::Failure;
+use super::signing::{Patience, have_signed};
 use super::store::{Lock, Store};
 use crate::config::AcmeConfig;
-use crate::limits::{ACME_HOOK_TIME, ACME_LOOK_TIME, ACME_ORDER_TIME, ACME_PUBLISH_TIME};
+use crate::limits::{
+    ACME_ASK_AGAIN_TIME, ACME_HOOK_TIME, ACME_LOOK_TIME, ACME_ORDER_TIME, ACME_PUBLISH_TIME,
+};
+
+const PATIENCE: Patience = Patience {
+    each: ACME_ASK_AGAIN_TIME,
+    all: ACME_ORDER_TIME,
+};
 
 /// An authority, for the order whose turn it is to speak with it.
 pub(super) struct Authority<'a> {
@@ -74,6 +82,10 @@ impl<'a> Authority<'a> {
         lock(leftovers).clear();
         self.make_room_for_challenge().map_err(Failed::of_folder)?;
         let client = self.client();
+        let (before, is_renewal) = (
+            self.store.signed(name),
+            validity_of(self.store, name).is_some(),
+        );
         let replaces = identifier(&self.store.certificate(name));
         let got = self.wait(self.get(&client, name, kind, replaces));
         // Whatever has come of it, nobody asks any more.
@@ -100,7 +112,12 @@ impl<'a> Authority<'a> {
             what: format!("cannot keep the certificate: {e}"),
             failure: Failure::Refused,
             wait: None,
-        })
+        })?;
+        if is_renewal {
+            // A name that keeps what it gets has lost nothing. Where that is not kept, one more is counted than is.
+            let _ = self.store.set_signed(name, before);
+        }
+        Ok(())
     }
 
     /// Has these challenges go, and the records of dns-01 that were set for them: no others, which may be asked for now. A record that the
@@ -260,37 +277,13 @@ impl<'a> Authority<'a> {
             });
         }
         shown?;
-        let (key, chain) = self.have_signed(&mut order, name).await?;
+        let (key, chain) = have_signed(self.store, &mut order, name, PATIENCE).await?;
         check(name, &key, &chain, now()).map_err(Obstacle::Wrong)?;
         // In one piece at once: a string that grows leaves copies of the key behind.
         let mut pem = Zeroizing::new(String::with_capacity(key.len() + chain.len()));
         pem.push_str(&key);
         pem.push_str(&chain);
         Ok(pem)
-    }
-
-    /// Has the authority sign: a key, and its chain. It counts that from when it is asked, whether its answer comes or not, but not what it refuses.
-    async fn have_signed(
-        &self,
-        order: &mut Order,
-        name: &str,
-    ) -> Result<(Zeroizing<String>, String), Obstacle> {
-        let before = self.store.signed(name);
-        let counted = before.spend(valid_for(self.store, name), now());
-        let keep = |signed| self.store.set_signed(name, signed);
-        keep(counted).map_err(Obstacle::of_folder)?;
-        let signed = async {
-            let key = Zeroizing::new(order.finalize().await?);
-            Ok((key, order.poll_certificate(&patience()).await?))
-        };
-        let signed = signed.await;
-        if let Err(error) = &signed
-            && has_signed_nothing(error, order.state().status)
-        {
-            // Where that is not kept, one more is counted than is.
-            let _ = keep(before);
-        }
-        signed.map_err(Obstacle::Unfinished)
     }
 
     /// Shows the authority that the name leads here. From when it `is_asked` to check that on, it counts what fails, whether its answer comes or not.
@@ -345,7 +338,7 @@ impl<'a> Authority<'a> {
             is_asked.set(true);
             challenge.set_ready().await.map_err(Obstacle::Unfinished)?;
         }
-        match order.poll_ready(&patience()).await {
+        match order.poll_ready(&PATIENCE.policy()).await {
             Ok(OrderStatus::Ready) => Ok(()),
             Ok(_) => Err(Obstacle::NotShown(kind, why(order, &wanted).await)),
             Err(AcmeError::Api(problem)) => {
@@ -386,13 +379,6 @@ async fn why(order: &mut Order, wanted: &ChallengeType) -> Option<Problem> {
         }
     }
     None
-}
-
-fn patience() -> RetryPolicy {
-    RetryPolicy::new()
-        .initial_delay(Duration::from_millis(500))
-        .backoff(1.5)
-        .timeout(ACME_ORDER_TIME)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What an authority says when something is wrong (RFC 8555 §6.7): what it means, and what to do, for people.
 
-use instant_acme::{Error as AcmeError, OrderStatus, Problem};
+use instant_acme::{Error as AcmeError, Problem};
 
 use super::challenges::Kind;
 
@@ -81,15 +81,6 @@ pub(super) fn text(problem: &Problem) -> String {
     text.chars().map(plain).take(500).collect()
 }
 
-/// An order that was to be signed has come to nothing: it says so itself, or is as it was when the authority refused to begin.
-pub(super) fn has_signed_nothing(error: &AcmeError, status: OrderStatus) -> bool {
-    let is_refused = match error {
-        AcmeError::Api(problem) => problem.status.is_some_and(|it| (400..500).contains(&it)),
-        _ => false,
-    };
-    status == OrderStatus::Invalid || status == OrderStatus::Ready && is_refused
-}
-
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
@@ -101,29 +92,6 @@ pub(super) mod tests {
             "detail": detail,
         });
         serde_json::from_value(json).unwrap()
-    }
-
-    /// What may have been signed counts as if it was.
-    #[test]
-    fn what_the_authority_refuses_to_sign_is_not_counted() {
-        let api = |status| {
-            AcmeError::Api(Problem {
-                status,
-                ..problem("unauthorized", "no")
-            })
-        };
-        for (error, status, is_nothing) in [
-            (api(Some(403)), OrderStatus::Ready, true),
-            (api(Some(500)), OrderStatus::Ready, false),
-            (api(None), OrderStatus::Ready, false),
-            (AcmeError::Str("cut off"), OrderStatus::Ready, false),
-            (AcmeError::Timeout(None), OrderStatus::Processing, false),
-            (api(None), OrderStatus::Invalid, true),
-            (api(Some(429)), OrderStatus::Valid, false),
-        ] {
-            let said = has_signed_nothing(&error, status);
-            assert_eq!(said, is_nothing, "{error:?} {status:?}");
-        }
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //!     budget.json                 what it was asked for lately, which it counts
 //!     certificates/NAME.pem       the key, its certificate, and those of its issuers
 //!     certificates/NAME.failed    why the last attempts have failed, and when the next is
-//!     certificates/NAME.signed    how many were signed lately, which it counts
+//!     certificates/NAME.ask       how many were asked for lately and not kept, which it counts
 //!     challenges/TOKEN            what the authority may ask now
 //! ```
 //!
@@ -33,6 +33,9 @@ use super::disk::{
     STICKY, absent, beside, is_of, make_folder, may_others_replace, read_json, write, write_over,
 };
 use crate::limits::{ACME_CERTIFICATE_ROOM, ACME_CHALLENGES_MAX};
+
+/// How a file's name ends that counts certificates: it is no longer than that of a certificate, so that there is one wherever that can be.
+const SIGNED: &str = "ask";
 
 /// The folder.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -258,19 +261,27 @@ impl Store {
     /// The certificates of a name that the authority was asked for lately.
     pub fn signed(&self, name: &str) -> Signed {
         // As of what else was asked.
-        let read = read_json(&self.about(name, "signed"));
+        let read = read_json(&self.signed_file(name));
         read.ok().flatten().unwrap_or_default()
     }
 
-    /// Keeps that.
+    /// Keeps that; nothing where there are none.
     ///
     /// # Errors
     ///
     /// It cannot be written.
     pub fn set_signed(&self, name: &str, signed: Signed) -> io::Result<()> {
+        if signed == Signed::default() {
+            return absent(fs::remove_file(self.signed_file(name)));
+        }
         let bytes = serde_json::to_vec(&signed)?;
         let folder = self.folder.join("certificates");
-        write(&folder, &format!("{}.signed", plain(name)), &bytes)
+        write(&folder, &format!("{}.{SIGNED}", plain(name)), &bytes)
+    }
+
+    /// Where that is.
+    pub fn signed_file(&self, name: &str) -> PathBuf {
+        self.about(name, SIGNED)
     }
 
     /// What has failed for a name.

@@ -37,6 +37,9 @@ pub const ACME_ADVICE_APART: Duration = Duration::from_secs(24 * 3600);
 /// How long an authority may take to ask, and then to sign: Let's Encrypt takes seconds.
 pub const ACME_ORDER_TIME: Duration = Duration::from_secs(120);
 
+/// When an authority is asked again what has become of an order, where it has not answered.
+pub const ACME_ASK_AGAIN_TIME: Duration = Duration::from_secs(5);
+
 /// The longest answer of an authority: a chain of certificates has some kilobytes.
 pub const ACME_ANSWER_LEN_MAX: u64 = 1 << 20;
 
@@ -66,12 +69,12 @@ pub const ACME_ORDERS_BEGUN_MAX: usize = 250;
 /// Accounts that are made in that time: Let's Encrypt allows 10 of an address, which others of the host may have, too.
 pub const ACME_ACCOUNTS_MAX: usize = 5;
 
-/// Over which time certificates of one name are counted, as Let's Encrypt does.
-pub const ACME_SIGNED_TIME: Duration = Duration::from_secs(7 * 24 * 3600);
+/// Certificates of one name that an authority is asked to sign, and that are not kept, until it has to forget one: Let's Encrypt signs 5 of the
+/// same names in 7 days, of all accounts.
+pub const ACME_SIGNED_MAX: u32 = 5;
 
-/// Certificates of one name that an authority is asked to sign in that time: Let's Encrypt allows 5 of the same names, of all accounts, and one is
-/// left for whatever else has its certificates.
-pub const ACME_SIGNED_MAX: u32 = 4;
+/// In which time it forgets one after the other, as Let's Encrypt does.
+pub const ACME_SIGNED_TIME: Duration = Duration::from_secs(34 * 3600);
 
 /// How long no name is ordered when an authority has said of one that it was asked too often: it may have meant all of the account.
 pub const ACME_RATE_LIMITED_REST: Duration = Duration::from_secs(60);
