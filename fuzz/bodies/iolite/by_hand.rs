@@ -24,8 +24,8 @@ pub const SLOTS: u64 = 64;
 pub const BUFFER: u64 = 1 << 56;
 pub const INLINE: u64 = 2 << 56;
 
-/// Sends a message over the socket of a pipe. One for which there is no room is not sent.
-pub fn send(socket: &OwnedFd, words: [u32; 4], fds: &[BorrowedFd<'_>]) {
+/// Sends a message over the socket of a pipe; says whether there was room.
+pub fn send(socket: &OwnedFd, words: [u32; 4], fds: &[BorrowedFd<'_>]) -> bool {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -33,7 +33,7 @@ pub fn send(socket: &OwnedFd, words: [u32; 4], fds: &[BorrowedFd<'_>]) {
         assert!(ancillary.push(SendAncillaryMessage::ScmRights(fds)));
     }
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-    let _ = sendmsg(socket, &[IoSlice::new(&bytes)], &mut ancillary, flags);
+    sendmsg(socket, &[IoSlice::new(&bytes)], &mut ancillary, flags).is_ok()
 }
 
 /// The descriptors of the next message that has come; none where there is none.

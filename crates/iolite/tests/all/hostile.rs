@@ -30,11 +30,8 @@ fn what_is_no_pipe_is_refused() {
         (KIND_PIPE, 4, &one),
     ] {
         let (socket, peer) = sockets();
-        send(
-            &peer,
-            [kind, slots, 0, 0],
-            &[ring.as_fd(), ends[0], ends[1]],
-        );
+        let fds = [ring.as_fd(), ends[0], ends[1]];
+        assert!(send(&peer, [kind, slots, 0, 0], &fds), "room");
         assert!(
             Receiver::accept(socket, Trust::Trusted).is_err(),
             "{kind:x} {slots}"
@@ -43,12 +40,12 @@ fn what_is_no_pipe_is_refused() {
     for bells in [[good.as_fd(), ends[1]], [ends[0], good.as_fd()]] {
         let (socket, peer) = sockets();
         let fds = [good.as_fd(), bells[0], bells[1]];
-        send(&peer, [KIND_PIPE, 4, 0, 0], &fds);
+        assert!(send(&peer, [KIND_PIPE, 4, 0, 0], &fds), "room");
         let refused = Receiver::accept(socket, Trust::Trusted);
         assert!(matches!(refused, Err(Error::PeerFault(_))), "no bell");
     }
     let (socket, peer) = sockets();
-    send(&peer, [KIND_PIPE, 4, 0, 0], &[good.as_fd()]);
+    assert!(send(&peer, [KIND_PIPE, 4, 0, 0], &[good.as_fd()]), "room");
     assert!(Receiver::accept(socket, Trust::Trusted).is_err());
     let (socket, peer) = sockets();
     drop(peer);
@@ -75,7 +72,7 @@ fn victim_with(trust: Trust) -> Victim {
     let ((sleeps, wakes), (theirs, wakes_us)) = (bells(), bells());
     let ring = sealed(RING_LEN);
     let fds = [ring.as_fd(), sleeps.as_fd(), wakes_us.as_fd()];
-    send(&peer, [KIND_PIPE, 4, 0, 0], &fds);
+    assert!(send(&peer, [KIND_PIPE, 4, 0, 0], &fds), "room");
     Victim {
         receiver: Receiver::accept(socket, trust).expect("a good beginning"),
         ring,
@@ -173,7 +170,7 @@ fn what_is_no_pool_is_refused() {
 /// What a consumer reads from a pool of which it is told.
 fn read_from(fds: &[BorrowedFd<'_>], number: u32) -> exos_iolite::Result<Read> {
     let mut victim = victim();
-    send(&victim.peer, [KIND_POOL, number, 0, 0], fds);
+    assert!(send(&victim.peer, [KIND_POOL, number, 0, 0], fds), "room");
     put(&victim.ring, 0, [BUFFER, 1, 100]);
     victim.receiver.read(1000)
 }
@@ -196,7 +193,7 @@ fn references_out_of_bounds_are_refused() {
         let mut victim = victim();
         let pool = good_pool();
         let fds = [pool.as_fd(), column.as_fd(), life.as_fd()];
-        send(&victim.peer, [KIND_POOL, 0, 0, 0], &fds);
+        assert!(send(&victim.peer, [KIND_POOL, 0, 0, 0], &fds), "room");
         put(&victim.ring, 0, [BUFFER | 7, 1, start(1, 4095)]);
         put(&victim.ring, 1, words);
         assert!(victim.receiver.read(4095).is_ok(), "the first is good");
@@ -213,7 +210,7 @@ fn a_producer_that_writes_anything_is_borne() {
     {
         let (mut victim, pool) = (victim_with(trust), good_pool());
         let fds = [pool.as_fd(), column.as_fd(), life.as_fd()];
-        send(&victim.peer, [KIND_POOL, 0, 0, 0], &fds);
+        assert!(send(&victim.peer, [KIND_POOL, 0, 0, 0], &fds), "room");
         let (ring, is_over) = (&victim.ring, AtomicBool::new(false));
         std::thread::scope(|scope| {
             scope.spawn(|| write_anything(ring, &pool, Random(seed), &is_over));
