@@ -4,6 +4,7 @@
 #
 #   tests/run/run.sh PATH/TO/exos [--intercept]
 . "$(dirname "$0")/common.sh"
+need_programs "unmodified programs on one processor" taskset:util-linux
 
 # check_of PROGRAM: what --check says of it, with its status.
 check_of() { "$exos" run --check "$1" 2>&1; echo "status $?"; }
@@ -76,9 +77,8 @@ has "what stands for a connection" "$([ "$way" ] && echo socket: || echo eventfd
 check "curl: every byte" cmp "$work/got" "$work/docs/noise"
 same "curl: IPv6" "200 fd10::10" "$(run -- curl -so "$work/got" -w '%{http_code} %{local_ip}' "http://[fd10::2]:8000/small")"
 # A program, and exos run with it, on one processor.
-on_one_core() (
-    taskset -p 1 "$BASHPID" >/dev/null && run -- "$@"
-)
+core=$(taskset -pc $$ | sed 's/.*: //; s/[-,].*//')
+on_one_core() ( taskset -pc "$core" "$BASHPID" >/dev/null && run -- "$@" )
 [ "$way" ] || check "python3: what computes is let alone, on one processor" on_one_core python3 "$here/run.py" computes 10.10.0.2 8000
 [ ! "$way" ] || check "python3: reads that wake nobody" run -- python3 "$here/run.py" reads $ip
 # Our own address: processes behind one exos run reach each other by it.

@@ -369,6 +369,7 @@ mod tests {
     use std::fs;
     use std::io::Read as _;
     use std::process::Stdio;
+    use std::time::{Duration, Instant};
 
     /// A shell's `getppid` is answered by us, its descendants' too.
     #[test]
@@ -409,7 +410,9 @@ mod tests {
         let mut child = command.spawn().expect("a shell");
         let shell = child.id();
         // Until the other one calls, and is not let pass, or all is over.
+        let end = Instant::now() + Duration::from_secs(20);
         while child.try_wait().expect("ours").is_none() && !has_child_in(shell, &told) {
+            assert!(Instant::now() < end, "the shell starts nothing");
             std::thread::yield_now();
         }
         drop(stopped);
