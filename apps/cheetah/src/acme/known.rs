@@ -192,7 +192,7 @@ impl Known {
             error: what,
             not_found_by,
         };
-        // It is there for who reads of it.
+        // Before it is told, so that it is there for those who read of it.
         let kept = wanted.store.set_record(name, &record);
         exos_program::warn!(
             "exos serve: no certificate for {name}: {}; {}",

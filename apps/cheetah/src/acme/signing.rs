@@ -41,26 +41,31 @@ pub(super) async fn have_signed(
     let before = store.signed(name);
     let keep = |signed| store.set_signed(name, signed);
     keep(before.spend(now())).map_err(Obstacle::of_folder)?;
-    let mut chain = order.finalize_csr(&request).await.map(|()| String::new());
-    let status = match chain {
-        Ok(_) => Some(OrderStatus::Processing),
-        Err(_) => status(order, patience).await,
-    };
-    if let Some(OrderStatus::Processing | OrderStatus::Valid) = status {
-        chain = wait_for_chain(order, patience).await;
-    }
-    // An order that has begun is not ready any more, and one that has come to something is not invalid.
-    let is_nothing = match status {
-        Some(OrderStatus::Processing | OrderStatus::Valid) => {
-            order.state().status == OrderStatus::Invalid
+    let chain = chain(order, &request, patience).await;
+    let chain = chain.map_err(|(error, is_nothing)| {
+        if is_nothing {
+            // Where that is not kept, one more is counted than is.
+            let _ = keep(before);
         }
-        status => status.is_some(),
-    };
-    if is_nothing {
-        // Where that is not kept, one more is counted than is.
-        let _ = keep(before);
+        Obstacle::Unfinished(error)
+    });
+    Ok((key, chain?))
+}
+
+/// The chain that is signed by this request; or why it has not come, and whether the order tells that nothing was signed.
+async fn chain(
+    order: &mut Order,
+    request: &[u8],
+    patience: Patience,
+) -> Result<String, (AcmeError, bool)> {
+    if let Err(error) = order.finalize_csr(request).await {
+        match status(order, patience).await {
+            Some(OrderStatus::Processing | OrderStatus::Valid) => {}
+            status => return Err((error, status.is_some())),
+        }
     }
-    Ok((key, chain.map_err(Obstacle::Unfinished)?))
+    let chain = wait_for_chain(order, patience).await;
+    chain.map_err(|error| (error, order.state().status == OrderStatus::Invalid))
 }
 
 /// A key for a name (PEM), and the request that it be certified (DER).
