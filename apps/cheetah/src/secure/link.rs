@@ -126,6 +126,7 @@ impl Link {
 
     /// Takes in what the transport has received.
     pub(super) fn receive(&mut self, transport: &mut impl Transport) -> Received {
+        const LEN_MAX: usize = HELLO_LEN_MAX + HELLO_HEADS_LEN_MAX;
         if self.end == End::Sent || self.session.is_over() {
             return Received::default(); // What still comes is thrown away.
         }
@@ -134,19 +135,17 @@ impl Link {
         let before = self.session.readable().len();
         let mut out = Vec::new();
         let bytes = transport.readable(self.id);
-        let is_too_long = self.hello_len == 0 && says_too_long(bytes);
+        let is_too_long = self.hello_len == 0 && is_too_long(bytes);
         let hello_len = self.hello_len + bytes.len();
         let taken = match is_too_long {
-            true => {
-                out.extend_from_slice(&TOO_LONG);
-                Err(too_long())
-            }
+            true => Ok(0),
             false => self.session.receive(bytes, &mut out),
         };
         self.give(out, transport);
         let is_unanswered = self.session.is_handshaking() && self.sent == 0;
         let taken = match taken {
-            Ok(_) if is_unanswered && hello_len > HELLO_LEN_MAX + HELLO_HEADS_LEN_MAX => {
+            Ok(_) if is_too_long || is_unanswered && hello_len > LEN_MAX => {
+                self.give(TOO_LONG.to_vec(), transport);
                 Err(too_long())
             }
             taken => taken,
@@ -361,14 +360,17 @@ impl Link {
     }
 }
 
-/// A hello that says itself that it is too long (RFC 8446 §4, §5.1): it is refused however it comes, also where all of it is there.
-fn says_too_long(bytes: &[u8]) -> bool {
+/// A hello that says itself that it is too long (RFC 8446 §4, §5.1), and of which as much is there as is taken: it is refused also where all of
+/// it came at once.
+fn is_too_long(bytes: &[u8]) -> bool {
     const HEAD_LEN: usize = 4;
+    const RECORD_LEN_MAX: usize = 1 << 14;
     match *bytes {
         [22, _, _, a, b, 1, high, middle, low, ..]
-            if usize::from(u16::from_be_bytes([a, b])) >= HEAD_LEN =>
+            if (HEAD_LEN..=RECORD_LEN_MAX).contains(&u16::from_be_bytes([a, b]).into()) =>
         {
-            u32::from_be_bytes([0, high, middle, low]) as usize + HEAD_LEN > HELLO_LEN_MAX
+            let len = u32::from_be_bytes([0, high, middle, low]) as usize + HEAD_LEN;
+            len > HELLO_LEN_MAX && bytes.len() > HELLO_LEN_MAX
         }
         _ => false,
     }
