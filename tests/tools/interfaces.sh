@@ -36,6 +36,7 @@ wire "$east" 1 && wire "$west" 2 || { bad "two wires"; exit 1; }
 # state: what the kernel has on the interfaces.
 # What of this host the kernel tells; a link's carrier some time after it has changed.
 state() { ip -n "$host" -d link show; ip -n "$host" addr; on "$host" ethtool -k eth1; on "$host" ethtool -k eth2; }
+await eval '[ "$(ip -n "$host" link | grep -c "state UP")" = 2 ] && [ "$(ip -n "$host" -6 -o addr show scope link | wc -l)" = 2 ]'
 state >"$work/before"
 
 both=(--link xdp:eth1 --address 10.0.1.1/24 --address fd00:1::1/64 --link xdp:eth2 --address 10.0.2.1/24 --address fd00:2::1/64)

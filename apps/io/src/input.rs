@@ -130,9 +130,9 @@ impl Inputs {
         if path == Path::new("-") {
             return Ok(Input::Standard);
         }
+        self.client.get_or_init(|| connect(&self.args));
         let file = std::fs::File::open(path).context(|| path.display().to_string())?;
         let file = OwnedFd::from(file);
-        self.client.get_or_init(|| connect(&self.args));
         let Some(client) = self.client() else {
             let _ = fadvise(&file, 0, None, Advice::Sequential);
             return Ok(Input::File(file));

@@ -3,6 +3,7 @@
 
 use crate::common;
 
+use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -28,8 +29,8 @@ struct Visit {
     exchange: Exchange,
     /// What tells of changes of what is served.
     serving: Vec<Tree>,
-    /// And of what has been read and is not served yet.
-    trees: Vec<Tree>,
+    /// And of what has been read and is not served yet: of the exchange that is under way, and of the next.
+    trees: VecDeque<Vec<Tree>>,
 }
 
 /// What a reload came to.
@@ -62,7 +63,7 @@ impl Visit {
             reload: Reload::new(read, vec![0]).unwrap(),
             exchange: Exchange::default(),
             serving,
-            trees: Vec::new(),
+            trees: VecDeque::new(),
         }
     }
 
@@ -102,14 +103,14 @@ impl Visit {
                 return Some(Told::Refused(errors.collect()));
             }
             Some(Ok((fresh, trees))) => {
-                self.trees = trees;
+                self.trees.push_back(trees);
                 self.exchange.begin(fresh);
             }
         }
         if self.exchange.turn(&mut self.server) != Some(Step::Exchanged) {
             return None;
         }
-        self.serving = std::mem::take(&mut self.trees);
+        self.serving = self.trees.pop_front().expect("they were read");
         Some(Told::Exchanged(self.serving.len()))
     }
 
