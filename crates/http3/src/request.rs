@@ -78,7 +78,7 @@ impl Reader {
     }
 
     fn section<'a>(&mut self, section: &[u8]) -> Result<Part<'a>, Fault> {
-        let mut fields = Fields::new();
+        let mut fields = Fields::with_room();
         decoder::decode(section, |name, value| fields.push(name, value))?;
         if self.frames.stage == Stage::Body {
             self.frames.stage = Stage::Trailers;

@@ -16,6 +16,9 @@ use crate::limits::{QUIC_COPIED_LEN_MAX, QUIC_PIECE_LEN};
 use crate::message::http2::lines_of;
 use crate::message::http3;
 
+/// Room for frames that leave together: a head and a short body.
+const FRAMES_LEN: usize = 512;
+
 /// A request and its response.
 pub(super) struct Request {
     pub(super) id: ConnectionId,
@@ -260,7 +263,8 @@ impl Request {
     fn frames(&mut self, counted: usize) -> &mut Vec<u8> {
         self.queue_len += counted;
         if !matches!(self.queue.back(), Some(Piece::Frames(..))) {
-            self.queue.push_back(Piece::Frames(Vec::new(), 0));
+            let frames = Vec::with_capacity(FRAMES_LEN);
+            self.queue.push_back(Piece::Frames(frames, 0));
         }
         match self.queue.back_mut() {
             Some(Piece::Frames(frames, all)) => {

@@ -86,6 +86,8 @@ const fn make() -> Tables {
 /// bits of EOS (§5.2).
 #[must_use]
 pub fn decode(coded: &[u8], out: &mut Vec<u8>) -> bool {
+    // The shortest codes have five bits.
+    out.reserve(coded.len() * 8 / 5);
     // `held` has this many bits that are not decoded, in its upper end.
     let (mut held, mut bits) = (0u64, 0usize);
     let mut rest = coded.iter();
