@@ -54,8 +54,6 @@ mod epoll;
 #[cfg(exos_preload)]
 mod epoll_wait;
 #[cfg(exos_preload)]
-mod interfaces;
-#[cfg(exos_preload)]
 mod options;
 #[cfg(exos_preload)]
 mod poll;

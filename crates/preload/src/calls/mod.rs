@@ -36,12 +36,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::memory::options::{NONBLOCK, UNHEARD};
+use crate::options::interfaces;
 use crate::process::{AGAIN, Found, Here, here};
 use crate::sharing::{change_set, find, forget, may_share, move_in, unshare_fd, untouched};
 use crate::sockets::put_address;
 use crate::start::{begun, is_told};
 use crate::system::*;
-use crate::{addresses, control, datagrams, epoll, epoll_wait, interfaces, poll, system};
+use crate::{addresses, control, datagrams, epoll, epoll_wait, poll, system};
 
 use printing::traced;
 

@@ -3,6 +3,7 @@
 mod buffers;
 mod defaults;
 mod headers;
+pub mod interfaces;
 mod low_water;
 mod tcp;
 mod timeouts;
@@ -10,7 +11,6 @@ mod value;
 
 use std::sync::atomic::Ordering;
 
-use crate::interfaces;
 use crate::memory::options::{IPV6, KEEPALIVE, LINGER, NODELAY, REUSE, REUSE_PORT};
 use crate::memory::state::OPTIONS;
 use crate::process::Found;
