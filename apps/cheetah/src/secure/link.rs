@@ -60,6 +60,8 @@ pub(super) struct Link {
     has_failed: bool,
     /// Bytes of a hello that was not answered.
     hello_len: usize,
+    /// The hello says itself that it is too long.
+    says_too_long: bool,
     /// The client has ended its side of the connection, which is told behind what it has sent.
     pub(super) owes_end: bool,
     /// It was told.
@@ -98,6 +100,7 @@ impl Link {
             has_stood: false,
             has_failed: false,
             hello_len: 0,
+            says_too_long: false,
             owes_end: false,
             has_told_end: false,
             discards: false,
@@ -135,8 +138,9 @@ impl Link {
         let before = self.session.readable().len();
         let mut out = Vec::new();
         let bytes = transport.readable(self.id);
-        let is_too_long = self.hello_len == 0 && is_too_long(bytes);
+        self.says_too_long |= self.hello_len == 0 && says_too_long(bytes);
         let hello_len = self.hello_len + bytes.len();
+        let is_too_long = self.says_too_long && hello_len > HELLO_LEN_MAX;
         let taken = match is_too_long {
             true => Ok(0),
             false => self.session.receive(bytes, &mut out),
@@ -360,17 +364,16 @@ impl Link {
     }
 }
 
-/// A hello that says itself that it is too long (RFC 8446 §4, §5.1), and of which as much is there as is taken: it is refused also where all of
-/// it came at once.
-fn is_too_long(bytes: &[u8]) -> bool {
+/// A hello that says itself that it is too long (RFC 8446 §4, §5.1). It is refused when as much has come as is taken, also where all of it came
+/// at once.
+fn says_too_long(bytes: &[u8]) -> bool {
     const HEAD_LEN: usize = 4;
     const RECORD_LEN_MAX: usize = 1 << 14;
     match *bytes {
         [22, _, _, a, b, 1, high, middle, low, ..]
             if (HEAD_LEN..=RECORD_LEN_MAX).contains(&u16::from_be_bytes([a, b]).into()) =>
         {
-            let len = u32::from_be_bytes([0, high, middle, low]) as usize + HEAD_LEN;
-            len > HELLO_LEN_MAX && bytes.len() > HELLO_LEN_MAX
+            u32::from_be_bytes([0, high, middle, low]) as usize + HEAD_LEN > HELLO_LEN_MAX
         }
         _ => false,
     }
