@@ -4,10 +4,12 @@ becomes of those when the server ends; see in-kernel.sh.
 
     in-kernel.py INTERFACE
 
-At the end two of each family are the kernel's. One has its response, the other speaks by hand and acknowledges nothing. Says "ready"
-when all responses have come; then waits for the ends. Prints "ok NAME" or "not ok NAME: why" lines.
+At the end two of each family are the kernel's. One has its response, the other speaks by hand and acknowledges nothing; where the server
+has two queues, the answer to who has its address comes by the other one, whose core has no connection any more. Says "ready" when all
+responses have come; then waits for the ends. Prints "ok NAME" or "not ok NAME: why" lines.
 """
 
+import os
 import socket
 import struct
 import sys
@@ -20,6 +22,11 @@ from frames import PEER, PEER6, SERVER, SERVER6, answer_neighbour, find_server, 
 PORT, SYN, RST, PSH, ACK = 20001, 2, 4, 8, 16
 # On a veth a response is longer than its request by some 250 bytes at most.
 REQUEST = b"GET /small.txt HTTP/1.1\r\nHost: x\r\nUser-Agent: " + b"x" * 100 + b"\r\n\r\n"
+
+
+# PACKET_QDISC_BYPASS: frames go by the queue of the processor that sends them.
+frames.raw.setsockopt(263, 20, 1)
+PROCESSORS = sorted(os.sched_getaffinity(0))
 
 
 def ask(connection):
@@ -121,13 +128,16 @@ for six in (False, True):
     options_and_go_on(six)
 probe_and_go_on()
 standing = [ask(connect(six)) for six in (False, True)]
+os.sched_setaffinity(0, PROCESSORS[:1])
 silent = [ByHand(six) for six in (False, True)]
+os.sched_setaffinity(0, PROCESSORS[:2][-1:])
 print("ready", flush=True)
 for over, connection in zip(("over IPv4", "over IPv6"), standing):
     try:
         end = connection.recv(1)
     except OSError as error:
         end = error
+    connection.close()
     say(f"a client that has its response sees the end of its connection {over}", end == b"", end)
 for wanted, what in ((PSH, "sent it again"), (RST, "reset in the end")):
     left = list(silent)

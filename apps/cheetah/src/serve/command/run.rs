@@ -132,6 +132,7 @@ impl Program<'_> {
             });
             server.worker.ask_others(Asks::STOP);
             let stopped = served.and_then(|()| leader.end(&mut server));
+            server.give_up();
             let stopped = stopped.and(threads.end(Asks::STOP.bits()));
             server.served.exos.leave();
             server.close();

@@ -11,7 +11,7 @@ use exos_inet::Instant;
 
 use super::documents::Documents;
 use super::statistics;
-use super::worker::{Asks, Worker};
+use super::worker::{Asks, Serving, Worker};
 use crate::connections::Carried;
 use crate::connections::Cheetah;
 use crate::http::Server;
@@ -21,6 +21,8 @@ use crate::serve::content::files::Feed;
 pub(in crate::serve) struct ServerLoop<S> {
     pub(in crate::serve) served: S,
     pub(in crate::serve) worker: Worker,
+    /// Until its connections have ended.
+    serving: Option<Serving>,
     documents: Documents,
     /// How often the documents' descriptor had become another when it was looked at last.
     feeds: u64,
@@ -39,6 +41,7 @@ impl<S: Carried> ServerLoop<S> {
         served.watch(worker.fd())?;
         let mut new = ServerLoop {
             served,
+            serving: Some(worker.begin()),
             worker,
             documents: Documents::new(feed),
             feeds: 0,
@@ -108,13 +111,38 @@ impl<S: Carried> ServerLoop<S> {
         self.worker.show(statistics::row(&self.served));
     }
 
-    /// Takes no new connections, lets responses under way end, says goodbye to idle clients, and resets who is left. Where other
-    /// processes share the port, what has begun to connect here is let in before. `each` is done in each turn, whose waits
-    /// these descriptors end.
+    /// Ends its connections, and waits for those of the other cores to end: what is theirs comes by this core's queues, too, as
+    /// answers of neighbours. `each` is done in each turn, whose waits these descriptors end.
     pub(in crate::serve) fn end(
         &mut self,
         fds: &[BorrowedFd<'_>],
         mut each: impl FnMut(&mut Self, Asks),
+    ) -> Result<(), Error> {
+        let ended = self.end_connections(fds, &mut each);
+        self.give_up();
+        ended?;
+        while self.worker.is_any_serving() {
+            let asks = self.handle_asks()?;
+            self.turn()?;
+            each(self, asks);
+            if self.worker.is_any_serving() {
+                self.wait(None, fds)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Others that end do not wait for what it has.
+    pub(in crate::serve) fn give_up(&mut self) {
+        self.serving = None;
+    }
+
+    /// Takes no new connections, lets responses under way end, says goodbye to idle clients, and resets who is left. Where other
+    /// processes share the port, what has begun to connect here is let in before.
+    fn end_connections(
+        &mut self,
+        fds: &[BorrowedFd<'_>],
+        each: &mut impl FnMut(&mut Self, Asks),
     ) -> Result<(), Error> {
         if self.served.leave_to_others() {
             let until = clock::now() + LAST_CONNECTS_TIME;

@@ -34,6 +34,8 @@ impl Asks {
     pub(in crate::serve) const ONE_LEFT: Asks = Asks(workers::ONE_LEFT);
     /// To the first: nothing is left on any core of the sites that were exchanged.
     pub(in crate::serve) const ALL_EMPTIED: Asks = Asks(64);
+    /// No core has a connection any more.
+    const ALL_ENDED: Asks = Asks(128);
 
     /// As a word that is asked.
     pub(in crate::serve) const fn bits(self) -> u32 {
@@ -81,6 +83,8 @@ pub(in crate::serve) struct Left {
     to_empty: AtomicUsize,
     /// The interface failed.
     cut_off: AtomicUsize,
+    /// Loops that serve, or whose connections are ending.
+    serving: AtomicUsize,
 }
 
 /// The threads of the cores but the first.
@@ -89,6 +93,17 @@ pub(in crate::serve) type Threads<'scope, 'env> = workers::Threads<'scope, 'env,
 /// A core among all.
 #[derive(Clone)]
 pub(in crate::serve) struct Worker(workers::Worker<Shows, Left>);
+
+/// A core that serves, or whose connections are ending; when this is dropped they have ended.
+pub(in crate::serve) struct Serving(Worker);
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        if self.0.0.shared().serving.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.ask_others(Asks::ALL_ENDED);
+        }
+    }
+}
 
 impl Worker {
     /// One for each of these places.
@@ -217,6 +232,17 @@ impl Worker {
         std::mem::take(&mut lock(&self.0.shows().inbox))
     }
 
+    /// This core begins to serve.
+    pub(in crate::serve) fn begin(&self) -> Serving {
+        self.0.shared().serving.fetch_add(1, Ordering::AcqRel);
+        Serving(self.clone())
+    }
+
+    /// A core serves, or has connections that are ending. When the last of them ends, all others wake.
+    pub(in crate::serve) fn is_any_serving(&self) -> bool {
+        self.0.shared().serving.load(Ordering::Acquire) > 0
+    }
+
     /// This core's interface has failed. True when all have.
     pub(in crate::serve) fn cut_off(&self) -> bool {
         let before = self.0.shared().cut_off.fetch_add(1, Ordering::AcqRel);
@@ -270,6 +296,26 @@ mod tests {
         assert!(asks.contains(Asks::STOP) && asks.contains(Asks::SHOW));
         assert_eq!(workers[1].take_asks(), Asks::default());
         assert!(!is_woken(&workers[1]));
+    }
+
+    /// Whichever core ends last wakes the others, also where it fails.
+    #[test]
+    fn cores_wait_for_the_last_one_that_has_connections() {
+        let workers = Worker::make([3, 5, 7].map(at)).unwrap();
+        let [first, second] = [0, 2].map(|n| workers[n].begin());
+        assert!(workers[1].is_any_serving());
+        drop(first);
+        assert!(workers[0].is_any_serving());
+        assert_eq!(workers[0].take_asks(), Asks::default());
+        let failed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let _second = second;
+            panic!("of this test");
+        }));
+        assert!(failed.is_err());
+        for (worker, asked) in workers.iter().zip([128, 128, 0]) {
+            assert!(!worker.is_any_serving());
+            assert_eq!(worker.take_asks().bits(), asked);
+        }
     }
 
     #[test]
