@@ -19,15 +19,6 @@ impl Fields {
         Fields::default()
     }
 
-    /// None, with room for those of a usual message.
-    pub fn with_room() -> Fields {
-        Fields {
-            bytes: Vec::with_capacity(512),
-            ends: Vec::with_capacity(16),
-            len: 0,
-        }
-    }
-
     /// Forgets all.
     pub fn clear(&mut self) {
         self.bytes.clear();

@@ -5,6 +5,7 @@
 //! [`control::Reader`]. Each takes bytes in pieces as they come. What leaves is made by [`frame`] and [`qpack::encoder`].
 //!
 //! ```
+//! use exos_http2::fields::Fields;
 //! use exos_http3::{frame, qpack, request};
 //! # let mut received = Vec::new();
 //! # let mut block = Vec::new();
@@ -15,7 +16,8 @@
 //! # frame::push_head(&mut received, frame::kind::HEADERS, block.len() as u64);
 //! # received.extend_from_slice(&block);
 //! let mut reader = request::Reader::default();
-//! let (taken, part) = reader.receive(&received)?;
+//! let mut fields = Fields::new();
+//! let (taken, part) = reader.receive(&received, &mut fields)?;
 //! let Some(request::Part::Head(head)) = part else {
 //!     panic!("a request");
 //! };

@@ -8,16 +8,16 @@ use crate::message::{Frames, Piece, Stage};
 use crate::qpack::decoder;
 
 /// The fields of a request, which keep to the rules (§4.2, §4.3: those of HTTP/2).
-#[derive(Debug)]
-pub struct Head {
-    fields: Fields,
+#[derive(Clone, Copy, Debug)]
+pub struct Head<'a> {
+    fields: &'a Fields,
     layout: Layout,
 }
 
-impl Head {
+impl<'a> Head<'a> {
     /// The request.
-    pub fn request(&self) -> RequestHead<'_> {
-        RequestHead::new(&self.fields, self.layout)
+    pub fn request(&self) -> RequestHead<'a> {
+        RequestHead::new(self.fields, self.layout)
     }
 
     /// There were more fields than may be kept: those that are here are the first of them.
@@ -35,11 +35,11 @@ impl Head {
 #[derive(Debug)]
 pub enum Part<'a> {
     /// It begins.
-    Head(Box<Head>),
+    Head(Head<'a>),
     /// A part of its body.
     Data(&'a [u8]),
     /// Fields behind that (§4.1): not all of them where they are too long.
-    Trailers(Fields),
+    Trailers(&'a Fields),
 }
 
 /// What reads a request.
@@ -49,23 +49,24 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Takes bytes, up to the next part: how many, and the part. All are taken where there is none.
+    /// Takes bytes, up to the next part: how many, and the part. All are taken where there is none. What a part says lies in the bytes,
+    /// or in `fields`, which many readers may use in turn.
     ///
     /// # Errors
     ///
     /// The fault of the stream, or of its connection; nothing more is to be given.
-    pub fn receive<'a>(&mut self, bytes: &'a [u8]) -> Result<(usize, Option<Part<'a>>), Fault> {
+    pub fn receive<'a>(
+        &mut self,
+        bytes: &'a [u8],
+        fields: &'a mut Fields,
+    ) -> Result<(usize, Option<Part<'a>>), Fault> {
         let mut rest = bytes;
-        while let Some(piece) = self.frames.receive(&mut rest)? {
-            let part = match piece {
-                Piece::Data(data) => Some(Part::Data(data)),
-                Piece::Section(section) => Some(self.section(&section)?),
-            };
-            if part.is_some() {
-                return Ok((bytes.len() - rest.len(), part));
-            }
-        }
-        Ok((bytes.len(), None))
+        let part = match self.frames.receive(&mut rest)? {
+            None => None,
+            Some(Piece::Data(data)) => Some(Part::Data(data)),
+            Some(Piece::Section(section)) => Some(self.section(&section, fields)?),
+        };
+        Ok((bytes.len() - rest.len(), part))
     }
 
     /// The client has finished.
@@ -77,23 +78,24 @@ impl Reader {
         self.frames.end()
     }
 
-    fn section<'a>(&mut self, section: &[u8]) -> Result<Part<'a>, Fault> {
-        let mut fields = Fields::with_room();
+    fn section<'a>(&mut self, section: &[u8], fields: &'a mut Fields) -> Result<Part<'a>, Fault> {
+        fields.clear();
         decoder::decode(section, |name, value| fields.push(name, value))?;
+        let fields = &*fields;
         if self.frames.stage == Stage::Body {
             self.frames.stage = Stage::Trailers;
-            return match message::trailers(&fields) {
+            return match message::trailers(fields) {
                 Ok(()) => Ok(Part::Trailers(fields)),
                 Err(_) => Err(Fault::Malformed),
             };
         }
-        let layout = message::request(&fields).map_err(|_| Fault::Malformed)?;
+        let layout = message::request(fields).map_err(|_| Fault::Malformed)?;
         self.frames.stage = match layout.is_tunnel() {
             true => Stage::Tunnel,
             false => Stage::Body,
         };
         // What is too long may have said it behind what was kept.
         self.frames.length = layout.length.filter(|_| !fields.is_too_long());
-        Ok(Part::Head(Box::new(Head { fields, layout })))
+        Ok(Part::Head(Head { fields, layout }))
     }
 }

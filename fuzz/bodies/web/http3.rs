@@ -87,9 +87,10 @@ pub fn request(data: &[u8]) {
 /// How many heads and bytes of a body there are, and how it ends.
 fn read(bytes: &[u8], piece: usize) -> (u32, usize, Option<u8>) {
     let (mut reader, mut heads, mut body) = (Reader::default(), 0, 0);
+    let mut fields = Fields::new();
     for mut piece in bytes.chunks(piece) {
         while !piece.is_empty() {
-            match reader.receive(piece) {
+            match reader.receive(piece, &mut fields) {
                 Err(fault) => return (heads, 0, Some(fault as u8)),
                 Ok((taken, part)) => {
                     assert!(taken > 0 && (part.is_some() || taken == piece.len()));

@@ -69,6 +69,11 @@ pub const QUIC_PIECE_LEN: usize = 16 * 1024;
 /// A part of a body up to this length is copied beside its frame's head, which costs less than a piece of its own.
 pub const QUIC_COPIED_LEN_MAX: usize = 2048;
 
+/// Requests that are over whose memory is kept for others: those of two connections.
+pub const QUIC_SPARE_REQUESTS_MAX: usize = 2 * QUIC_STREAMS_MAX as usize;
+/// Bytes of a buffer that is kept so: those of usual heads. Half a megabyte of all, in two buffers each.
+pub const QUIC_SPARE_LEN_MAX: usize = 1024;
+
 /// Field sections of responses that are kept: of as many documents, where they are asked for often. A hundred kilobytes or so.
 pub const QUIC_SECTIONS_MAX: usize = 256;
 /// The longest header block whose section is kept: longer ones are an application's, and others each time.

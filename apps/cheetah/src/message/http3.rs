@@ -8,10 +8,13 @@ use exos_http2::message::RequestHead;
 use super::http2::{UPGRADING, upgrade};
 use crate::limits::HEAD_LEN_MAX;
 
-/// The text of a head. `is_chunked` where a body of unknown length may follow; of one whose fields are `too_long`, the text is as
-/// well, so that it is refused as any other.
-pub fn head_text(head: &RequestHead<'_>, is_chunked: bool, too_long: bool) -> Vec<u8> {
-    let mut text = Vec::with_capacity(512);
+/// Room for a usual head.
+const HEAD_LEN: usize = 512;
+
+/// Appends the lines of a head, without the empty one behind them. Of one whose fields are `too_long`, the text is as well, so that it is
+/// refused as any other.
+pub fn head_lines(head: &RequestHead<'_>, too_long: bool, text: &mut Vec<u8>) {
+    text.reserve(HEAD_LEN);
     let authority = head.authority();
     // Of a tunnel it is the host that is asked for.
     let target = head.path().or(authority).unwrap_or_default();
@@ -45,12 +48,7 @@ pub fn head_text(head: &RequestHead<'_>, is_chunked: bool, too_long: bool) -> Ve
     if !cookies.is_empty() {
         push("cookie", &cookies.join(&b"; "[..]));
     }
-    if is_chunked {
-        push("transfer-encoding", b"chunked");
-    }
     if too_long {
         push("x-left-out", &vec![b'x'; HEAD_LEN_MAX]);
     }
-    text.extend_from_slice(b"\r\n");
-    text
 }

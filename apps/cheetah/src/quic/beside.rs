@@ -95,7 +95,7 @@ impl<T: Transport> Transport for Beside<'_, T> {
 
     fn peer(&self, id: ConnectionId) -> Option<IpAddr> {
         match self.quic(id) {
-            Some(quic) => quic.ends(id).map(|(_, peer)| peer.ip()),
+            Some(quic) => quic.peer(id),
             None => self.transport.peer(id),
         }
     }

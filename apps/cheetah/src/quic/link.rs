@@ -2,7 +2,6 @@
 
 mod ends;
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -19,17 +18,26 @@ use quinn_proto::{
 
 use super::control::Control;
 use super::handshake;
-use super::request::Request;
+use super::request::Came;
 use super::shared::Shared;
+use super::streams::Streams;
 use super::waiting::Waiting;
 use crate::limits::{HANDSHAKE_TIME, QUIC_SEND_WINDOW, QUIC_SEND_WINDOW_MIN};
+
+/// What was read of a request.
+enum Read {
+    /// All that has come, or for which there is room.
+    Some,
+    /// The client gives it up.
+    Reset,
+}
 
 /// A connection.
 pub(super) struct Link {
     handle: ConnectionHandle,
     pub(super) quic: Connection,
     /// Its requests, by their streams.
-    requests: BTreeMap<StreamId, ConnectionId>,
+    requests: Streams,
     /// Its streams in one direction.
     control: Control,
     pub(super) peer: IpAddr,
@@ -91,7 +99,7 @@ impl Link {
             peer: quic.remote_address().ip().to_canonical(),
             handle,
             quic,
-            requests: BTreeMap::new(),
+            requests: Streams::default(),
             control: Control::default(),
             is_admitted: false,
             was_counted: false,
@@ -206,7 +214,7 @@ impl Link {
     /// Reads what has come on a stream of the client's in one direction.
     fn receive_control(&mut self, stream: StreamId) -> Result<(), Fault> {
         let requests = &self.requests;
-        let has_begun = |stream| requests.contains_key(&stream);
+        let has_begun = |stream| requests.get(stream).is_some();
         self.control
             .receive(&mut self.quic, stream, self.next_stream, has_begun)
     }
@@ -222,72 +230,72 @@ impl Link {
             return Ok(());
         }
         self.next_stream = self.next_stream.max(number + 4);
-        let (handle, now) = (self.handle, shared.now);
-        let id = shared
-            .requests
-            .add(|id| Request::new(id, handle, stream, now));
-        self.requests.insert(stream, id);
+        let id = shared.requests.add(self.handle, stream, shared.now);
+        self.requests.push(stream, id);
         self.receive(stream, shared)
     }
 
     /// Takes what has come of a request, as far as there is room for it.
     fn receive(&mut self, stream: StreamId, shared: &mut Shared) -> Result<(), Fault> {
-        let Some(request) = self.requests.get(&stream) else {
+        let request = self.requests.get(stream);
+        let Some(request) = request.and_then(|id| shared.requests.find_mut(id)) else {
             return Ok(());
         };
-        let Some(request) = shared.requests.find_mut(*request) else {
+        let mut incoming = self.quic.recv_stream(stream);
+        let Ok(mut chunks) = incoming.read(true) else {
             return Ok(());
         };
-        loop {
+        let was_known = request.is_known;
+        let mut came = Came::default();
+        let read = loop {
             let before = request.received_len();
             let room = self.waiting.room(before);
             request.is_held = room == 0;
             if room == 0 {
-                return Ok(());
+                break Ok(Read::Some);
             }
-            let read = self.quic.recv_stream(stream).read(true).map(|mut chunks| {
-                let read = chunks.next(room);
-                // What it asks for leaves with the next datagram, as all that waits.
-                let _ = chunks.finalize();
-                read
-            });
-            let was_known = request.is_known;
-            let came = match read {
-                Ok(Ok(Some(chunk))) => request.receive(&chunk.bytes, false),
-                Ok(Ok(None)) => request.receive(&[], true),
-                Ok(Err(ReadError::Blocked)) | Err(_) => return Ok(()),
-                Ok(Err(ReadError::Reset(_))) => {
-                    return self.cancel(stream, shared);
-                }
+            let fields = &mut shared.fields;
+            let received = match chunks.next(room) {
+                Ok(Some(chunk)) => request.receive(&chunk.bytes, false, fields),
+                Ok(None) => request.receive(&[], true, fields),
+                Err(ReadError::Blocked) => break Ok(Read::Some),
+                Err(ReadError::Reset(_)) => break Ok(Read::Reset),
             };
             self.waiting.came(request.received_len() - before);
-            let came = match came {
-                Ok(came) => came,
-                Err(fault) if fault.is_of_stream() => {
-                    shared.counters.count_fault(fault);
-                    self.give_up(stream, fault.code(), shared);
-                    return self.spend(shared);
-                }
-                Err(fault) => return Err(fault),
-            };
-            if let Some(urgency) = came.urgency {
-                self.control.begin_request(&mut self.quic, stream, urgency);
-            }
-            if came.has_news && request.is_known {
-                let mut set = EventSet::READABLE;
-                if !was_known {
-                    set = set.with(EventSet::ACCEPTED);
-                    shared.counters.requests += 1;
-                    self.active = shared.now;
-                }
-                if request.has_ended {
-                    set = set.with(EventSet::FINISHED);
-                }
-                shared.news.tell(request.id, set, Reason::Done);
+            match received {
+                Ok(more) => came.add(more),
+                Err(fault) => break Err(fault),
             }
             if request.has_ended {
-                return Ok(());
+                break Ok(Read::Some);
             }
+        };
+        // What it asks for leaves with the next datagram, as all that waits.
+        let _ = chunks.finalize();
+        if let Some(urgency) = came.urgency {
+            self.control.begin_request(&mut self.quic, stream, urgency);
+        }
+        if came.has_news && request.is_known {
+            let mut set = EventSet::READABLE;
+            if !was_known {
+                set = set.with(EventSet::ACCEPTED);
+                shared.counters.requests += 1;
+                self.active = shared.now;
+            }
+            if request.has_ended {
+                set = set.with(EventSet::FINISHED);
+            }
+            shared.news.tell(request.id, set, Reason::Done);
+        }
+        match read {
+            Ok(Read::Some) => Ok(()),
+            Ok(Read::Reset) => self.cancel(stream, shared),
+            Err(fault) if fault.is_of_stream() => {
+                shared.counters.count_fault(fault);
+                self.give_up(stream, fault.code(), shared);
+                self.spend(shared)
+            }
+            Err(fault) => Err(fault),
         }
     }
 
@@ -296,9 +304,9 @@ impl Link {
         if !self.waiting.taken(len) {
             return;
         }
-        let is_held = |id: &ConnectionId| shared.requests.find(*id).is_some_and(|it| it.is_held);
-        let held = self.requests.iter().filter(|(_, id)| is_held(id));
-        let held: Vec<StreamId> = held.map(|(stream, _)| *stream).collect();
+        let is_held = |id: ConnectionId| shared.requests.find(id).is_some_and(|it| it.is_held);
+        let held = self.requests.iter().filter(|(_, id)| is_held(*id));
+        let held: Vec<StreamId> = held.map(|(stream, _)| stream).collect();
         for stream in held {
             if let Err(fault) = self.receive(stream, shared) {
                 return self.fail(fault, shared);
@@ -325,7 +333,7 @@ impl Link {
 
     /// Gives QUIC what is queued of a response, as much as it takes.
     fn write(&mut self, stream: StreamId, shared: &mut Shared) {
-        let Some(id) = self.requests.get(&stream).copied() else {
+        let Some(id) = self.requests.get(stream) else {
             return;
         };
         let Some(request) = shared.requests.find_mut(id) else {
@@ -359,10 +367,10 @@ impl Link {
         if std::mem::replace(&mut self.acks, acks) == acks {
             return;
         }
-        for id in self.requests.values() {
-            let request = shared.requests.find(*id);
+        for (_, id) in self.requests.iter() {
+            let request = shared.requests.find(id);
             if request.is_some_and(|it| it.is_known && it.unacknowledged() > 0) {
-                shared.news.tell(*id, EventSet::ACKNOWLEDGED, Reason::Done);
+                shared.news.tell(id, EventSet::ACKNOWLEDGED, Reason::Done);
             }
         }
     }
@@ -381,9 +389,9 @@ impl Link {
             return;
         }
         self.tell_progress(shared);
-        let is_late = |id: &ConnectionId| shared.requests.is_late(*id, now);
-        let late = self.requests.iter().filter(|(_, id)| is_late(id));
-        let late: Vec<StreamId> = late.map(|(stream, _)| *stream).collect();
+        let is_late = |id| shared.requests.is_late(id, now);
+        let late = self.requests.iter().filter(|(_, id)| is_late(*id));
+        let late: Vec<StreamId> = late.map(|(stream, _)| stream).collect();
         for stream in late {
             shared.counters.request_timeouts += 1;
             self.give_up(stream, ErrorCode::REQUEST_INCOMPLETE, shared);

@@ -241,6 +241,12 @@ impl Links {
         link.is_none_or(|link| !link.has_stood)
     }
 
+    pub(super) fn peer(&self, id: ConnectionId) -> Option<IpAddr> {
+        let request = self.shared.requests.find(id)?;
+        let link = self.connections.get(request.link)?;
+        Some(link.quic.remote_address().ip().to_canonical())
+    }
+
     pub(super) fn ends(&self, id: ConnectionId) -> Option<(SocketAddr, SocketAddr)> {
         let request = self.shared.requests.find(id)?;
         let link = self.connections.get(request.link)?;

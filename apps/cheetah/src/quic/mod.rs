@@ -14,6 +14,7 @@
 //! | [`link`] | a connection: its requests as they come, what leaves, its end |
 //! | [`control`] | the streams of a connection that go one way: settings, priorities |
 //! | [`request`] | a request: its text and body in, its response out |
+//! | [`streams`] | which request is on which stream |
 //! | [`requests`] | all requests, by the identities that the server knows them by |
 //! | [`sections`] | the field sections of responses, which are often the same |
 //! | [`shared`] | what all connections share; of that, [`news`]: what the server is to hear of requests |
@@ -35,6 +36,7 @@ mod request;
 mod requests;
 mod sections;
 mod shared;
+mod streams;
 mod waiting;
 
 pub use beside::Beside;

@@ -4,20 +4,23 @@ use std::collections::VecDeque;
 
 use bytes::{Buf as _, Bytes};
 use exos_buf::Slice;
+use exos_http2::fields::Fields;
 use exos_http3::Fault;
 use exos_http3::frame::{self, kind};
 use exos_http3::qpack::encoder;
-use exos_http3::request::{Head, Part, Reader};
+use exos_http3::request::{Part, Reader};
 use exos_inet::Instant;
 use exos_inet::tcp::ConnectionId;
 use quinn_proto::{ConnectionHandle, SendStream, StreamId, WriteError};
 
-use crate::limits::{QUIC_COPIED_LEN_MAX, QUIC_PIECE_LEN};
+use crate::limits::{QUIC_COPIED_LEN_MAX, QUIC_PIECE_LEN, QUIC_SPARE_LEN_MAX};
 use crate::message::http2::lines_of;
 use crate::message::http3;
 
 /// Room for frames that leave together: a head and a short body.
 const FRAMES_LEN: usize = 512;
+/// Pieces for which there is room in requests that are over.
+const QUEUE_LEN: usize = 8;
 
 /// A request and its response.
 pub(super) struct Request {
@@ -26,8 +29,10 @@ pub(super) struct Request {
     pub(super) stream: StreamId,
     pub(super) begun: Instant,
     reader: Reader,
-    /// Its head, until it is known whether a body follows.
-    head: Option<Box<Head>>,
+    /// The text of its head has no end, as it is not known whether a body without a length follows.
+    is_open: bool,
+    /// It says how long its body is, or has none that ends.
+    has_length: bool,
     /// Its text, and what has come of its body, as far as nobody has consumed it.
     received: Vec<u8>,
     body: BodyForm,
@@ -43,6 +48,8 @@ pub(super) struct Request {
     pub(super) is_tunnel: bool,
     has_head: bool,
     queue: VecDeque<Piece>,
+    /// Memory for frames.
+    spare: Vec<u8>,
     /// Bytes of the response, as the server counts them, that QUIC has not taken.
     queue_len: usize,
     /// Nothing follows what is queued.
@@ -64,10 +71,8 @@ enum BodyForm {
 
 /// Something to be sent, and what of it the server counts.
 enum Piece {
-    /// Frames, with content where that is short; to which others can be added.
+    /// Frames, with content where that is short, as far as QUIC has not taken them; to which others can be added.
     Frames(Vec<u8>, usize),
-    /// Those, as far as QUIC has not taken them.
-    Leaving(Bytes, usize),
     Body(Slice),
     /// Some of a document, in the memory in which all threads have it.
     Document(Bytes),
@@ -80,6 +85,14 @@ pub(super) struct Came {
     pub(super) urgency: Option<u8>,
     /// Something to read, or the end.
     pub(super) has_news: bool,
+}
+
+impl Came {
+    /// This has come behind it.
+    pub(super) fn add(&mut self, more: Came) {
+        self.urgency = self.urgency.or(more.urgency);
+        self.has_news |= more.has_news;
+    }
 }
 
 impl Request {
@@ -95,7 +108,8 @@ impl Request {
             stream,
             begun,
             reader: Reader::default(),
-            head: None,
+            is_open: false,
+            has_length: false,
             received: Vec::new(),
             body: BodyForm::Plain,
             has_last_chunk: false,
@@ -105,19 +119,48 @@ impl Request {
             is_tunnel: false,
             has_head: false,
             queue: VecDeque::new(),
+            spare: Vec::new(),
             queue_len: 0,
             is_last: false,
             is_finished: false,
         }
     }
 
+    /// Another begins, in its memory.
+    pub(super) fn begin_again(
+        &mut self,
+        id: ConnectionId,
+        link: ConnectionHandle,
+        stream: StreamId,
+        begun: Instant,
+    ) {
+        (self.id, self.link, self.stream, self.begun) = (id, link, stream, begun);
+    }
+
+    /// It is over: there is nothing of it but some memory.
+    pub(super) fn clear(&mut self) {
+        self.queue.clear();
+        self.queue.shrink_to(QUEUE_LEN);
+        *self = Request {
+            received: emptied(std::mem::take(&mut self.received)),
+            queue: std::mem::take(&mut self.queue),
+            spare: std::mem::take(&mut self.spare),
+            ..Request::new(self.id, self.link, self.stream, self.begun)
+        };
+    }
+
     // The request.
 
-    /// Takes what has come; `is_end` when nothing follows.
-    pub(super) fn receive(&mut self, mut bytes: &[u8], is_end: bool) -> Result<Came, Fault> {
+    /// Takes what has come; `is_end` when nothing follows. Fields are decoded where those of others were.
+    pub(super) fn receive(
+        &mut self,
+        mut bytes: &[u8],
+        is_end: bool,
+        fields: &mut Fields,
+    ) -> Result<Came, Fault> {
         let mut came = Came::default();
         while !bytes.is_empty() {
-            let (taken, part) = self.reader.receive(bytes)?;
+            let (taken, part) = self.reader.receive(bytes, fields)?;
             bytes = &bytes[taken..];
             match part {
                 None => {}
@@ -125,16 +168,15 @@ impl Request {
                     came.urgency = Some(head.urgency());
                     let request = head.request();
                     self.is_tunnel = request.protocol().is_some();
-                    let is_certain = self.is_tunnel
-                        || request.length().is_some()
-                        || request.fields().any(|(name, _)| name == "expect");
-                    self.head = Some(head);
-                    if is_certain {
+                    http3::head_lines(&request, head.is_too_long(), &mut self.received);
+                    self.is_open = true;
+                    self.has_length = self.is_tunnel || request.length().is_some();
+                    if self.has_length || request.fields().any(|(name, _)| name == "expect") {
                         self.begin(false);
                         came.has_news = true;
                     }
                 }
-                Some(Part::Trailers(fields)) => self.end_chunks(&lines_of(&fields)),
+                Some(Part::Trailers(fields)) => self.end_chunks(&lines_of(fields)),
                 Some(Part::Data(data)) => {
                     came.has_news = true;
                     self.begin(false);
@@ -163,18 +205,18 @@ impl Request {
         }
     }
 
-    /// Makes the text, if that is not made: `is_end` where no body follows.
+    /// Ends the text of the head, if that is open: `is_end` where no body follows.
     fn begin(&mut self, is_end: bool) {
-        let Some(head) = self.head.take() else {
+        if !std::mem::take(&mut self.is_open) {
             return;
-        };
-        self.is_known = true;
-        let request = head.request();
-        let is_chunked = !is_end && request.length().is_none() && !self.is_tunnel;
-        self.received = http3::head_text(&request, is_chunked, head.is_too_long());
-        if is_chunked {
-            self.body = BodyForm::Chunked;
         }
+        self.is_known = true;
+        if !is_end && !self.has_length {
+            self.body = BodyForm::Chunked;
+            self.received
+                .extend_from_slice(b"transfer-encoding: chunked\r\n");
+        }
+        self.received.extend_from_slice(b"\r\n");
     }
 
     fn keep(&mut self, data: &[u8]) {
@@ -202,7 +244,7 @@ impl Request {
     pub(super) fn consume(&mut self, count: usize) {
         self.received.drain(..count.min(self.received.len()));
         if self.received.is_empty() {
-            self.received = Vec::new();
+            self.received = emptied(std::mem::take(&mut self.received));
         }
     }
 
@@ -263,7 +305,8 @@ impl Request {
     fn frames(&mut self, counted: usize) -> &mut Vec<u8> {
         self.queue_len += counted;
         if !matches!(self.queue.back(), Some(Piece::Frames(..))) {
-            let frames = Vec::with_capacity(FRAMES_LEN);
+            let mut frames = std::mem::take(&mut self.spare);
+            frames.reserve(FRAMES_LEN);
             self.queue.push_back(Piece::Frames(frames, 0));
         }
         match self.queue.back_mut() {
@@ -290,9 +333,6 @@ impl Request {
         let Some(piece) = self.queue.front_mut() else {
             return Ok(false);
         };
-        if let Piece::Frames(frames, counted) = piece {
-            *piece = Piece::Leaving(std::mem::take(frames).into(), *counted);
-        }
         let is_whole = match piece {
             Piece::Body(slice) => {
                 let most = slice.len().min(QUIC_PIECE_LEN);
@@ -308,16 +348,16 @@ impl Request {
                 bytes.advance(len);
                 bytes.is_empty()
             }
-            Piece::Leaving(bytes, counted) => {
-                // QUIC keeps them as they are, without a copy.
-                let mut left = [std::mem::take(bytes)];
-                let written = out.write_chunks(&mut left);
-                [*bytes] = left;
-                written?;
-                self.queue_len -= if bytes.is_empty() { *counted } else { 0 };
-                bytes.is_empty()
+            Piece::Frames(frames, counted) => {
+                let len = out.write(frames)?;
+                frames.drain(..len);
+                let is_whole = frames.is_empty();
+                if is_whole {
+                    self.queue_len -= *counted;
+                    self.spare = emptied(std::mem::take(frames));
+                }
+                is_whole
             }
-            Piece::Frames(..) => unreachable!("they are leaving"),
         };
         if is_whole {
             self.queue.pop_front();
@@ -340,4 +380,11 @@ impl Request {
         self.queue_len
             .max(usize::from(self.is_last && self.has_head))
     }
+}
+
+/// Memory for other bytes, unless there is much of it.
+fn emptied(mut bytes: Vec<u8>) -> Vec<u8> {
+    bytes.clear();
+    bytes.shrink_to(QUIC_SPARE_LEN_MAX);
+    bytes
 }

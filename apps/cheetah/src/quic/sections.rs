@@ -1,9 +1,7 @@
 //! Field sections of responses, made of the header blocks that the server has for HTTP/2.
 //!
 //! The block of a document is the same in every response of a second, so what was made of it is kept: in one of some places, which the
-//! block's bytes say. Another block there replaces it.
-
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+//! address of its last part says, as a document's fields stay where they are. Another block there replaces it.
 
 use exos_buf::Slice;
 use exos_http2::hpack;
@@ -19,17 +17,11 @@ struct Kept {
 }
 
 /// Sections that were made last.
-pub(super) struct Sections {
-    keys: RandomState,
-    kept: Vec<Kept>,
-}
+pub(super) struct Sections(Vec<Kept>);
 
 impl Default for Sections {
     fn default() -> Sections {
-        Sections {
-            keys: RandomState::new(),
-            kept: vec![Kept::default(); QUIC_SECTIONS_MAX],
-        }
+        Sections(vec![Kept::default(); QUIC_SECTIONS_MAX])
     }
 }
 
@@ -38,10 +30,13 @@ impl Sections {
     pub(super) fn of(&mut self, block: &[Slice]) -> (&[u8], usize) {
         let parts = || block.iter().map(|part| part.as_bytes());
         let len = parts().map(<[u8]>::len).sum();
-        let mut hasher = self.keys.build_hasher();
-        parts().for_each(|part| hasher.write(part));
-        let place = hasher.finish() as usize % self.kept.len();
-        let kept = &mut self.kept[place];
+        let address = block
+            .last()
+            .map_or(0, |part| part.as_bytes().as_ptr().addr());
+        // Fibonacci hashing: addresses have the lower bits in common.
+        let hash = (address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let place = hash as usize % self.0.len();
+        let kept = &mut self.0[place];
         if kept.section.is_empty() || !is_made_of(&kept.block, parts()) {
             kept.block.clear();
             parts().for_each(|part| kept.block.extend_from_slice(part));

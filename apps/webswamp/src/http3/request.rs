@@ -35,6 +35,7 @@ pub(crate) fn frames(content: &Content) -> Bytes {
 mod tests {
     use super::*;
     use crate::request::Version;
+    use exos_http2::fields::Fields;
     use exos_http3::request::{Part, Reader};
 
     #[test]
@@ -51,7 +52,8 @@ mod tests {
         };
         let frames = frames(&content);
         let mut reader = Reader::default();
-        let (taken, Some(Part::Head(head))) = reader.receive(&frames).unwrap() else {
+        let mut kept = Fields::new();
+        let (taken, Some(Part::Head(head))) = reader.receive(&frames, &mut kept).unwrap() else {
             panic!("a head");
         };
         let request = head.request();
@@ -65,7 +67,8 @@ mod tests {
         );
         let fields: Vec<&str> = request.fields().map(|(name, _)| name).collect();
         assert_eq!(fields, ["user-agent", "x-a", "content-length"]);
-        let (_, Some(Part::Data(body))) = reader.receive(&frames[taken..]).unwrap() else {
+        let part = reader.receive(&frames[taken..], &mut kept);
+        let (_, Some(Part::Data(body))) = part.unwrap() else {
             panic!("a body");
         };
         assert_eq!((body, reader.end()), (&b"12345"[..], Ok(())));

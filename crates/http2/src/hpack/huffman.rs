@@ -90,13 +90,36 @@ pub fn decode(coded: &[u8], out: &mut Vec<u8>) -> bool {
     out.reserve(coded.len() * 8 / 5);
     // `held` has this many bits that are not decoded, in its upper end.
     let (mut held, mut bits) = (0u64, 0usize);
-    let mut rest = coded.iter();
+    let mut rest = coded;
     loop {
+        // Behind those there may be some of the next byte, which are put there again with it.
+        if let Some(next) = rest.first_chunk() {
+            held |= u64::from_be_bytes(*next) >> bits;
+            let taken = (63 - bits) / 8;
+            (rest, bits) = (&rest[taken..], bits + 8 * taken);
+            // No short code is cut by the end of them.
+            let mut symbols = [0; 56 / SHORT];
+            let mut count = 0;
+            for place in &mut symbols {
+                let (symbol, len) = TABLES.short[(held >> (64 - SHORT)) as usize];
+                if len == 0 {
+                    break;
+                }
+                *place = symbol;
+                count += 1;
+                held <<= len;
+                bits -= usize::from(len);
+            }
+            out.extend_from_slice(&symbols[..count]);
+            if count == symbols.len() {
+                continue;
+            }
+        }
         while bits <= 56
-            && let Some(&byte) = rest.next()
+            && let Some((&byte, behind)) = rest.split_first()
         {
             held |= u64::from(byte) << (56 - bits);
-            bits += 8;
+            (rest, bits) = (behind, bits + 8);
         }
         if bits == 0 {
             return true;

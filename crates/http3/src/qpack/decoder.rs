@@ -8,6 +8,9 @@ use super::dynamic::Table;
 use super::table::STATIC;
 use crate::error::Fault;
 
+/// Room for a usual value.
+const VALUE_LEN: usize = 128;
+
 /// What is wrong with bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Broken {
@@ -57,7 +60,8 @@ pub fn decode_by(
     };
     let before = |at: u64| filled(base.checked_sub(at + 1));
     let behind = |at: u64| filled(Some(base + at));
-    let (mut name, mut value) = (Vec::new(), Vec::new());
+    // Most names are an entry's; a path and a host are in no table.
+    let (mut name, mut value) = (Vec::new(), Vec::with_capacity(VALUE_LEN));
     while let Some(&first) = rest.first() {
         let named = match first {
             // §4.5.2, §4.5.3: an entry.

@@ -1,5 +1,6 @@
 //! Requests, whole and in pieces, and what breaks the rules.
 
+use exos_http2::fields::Fields;
 use exos_http3::frame::{self, kind};
 use exos_http3::limits::SECTION_LEN_MAX;
 use exos_http3::qpack::encoder::section;
@@ -26,9 +27,10 @@ fn head(more: &[(&str, &str)]) -> Vec<u8> {
 /// The path and the body that a stream has which comes in pieces of this length.
 fn read(bytes: &[u8], piece: usize) -> Result<(Vec<u8>, Vec<u8>), Fault> {
     let (mut reader, mut path, mut body) = (Reader::default(), Vec::new(), Vec::new());
+    let mut fields = Fields::new();
     for mut piece in bytes.chunks(piece) {
         while !piece.is_empty() {
-            let (taken, part) = reader.receive(piece)?;
+            let (taken, part) = reader.receive(piece, &mut fields)?;
             match part {
                 Some(Part::Head(head)) => path.extend_from_slice(head.request().path().unwrap()),
                 Some(Part::Data(data)) => body.extend_from_slice(data),
@@ -140,7 +142,8 @@ fn fields_beyond_the_limit_are_told() {
     let more: Vec<(&str, &str)> = (0..20).map(|_| ("a", &*long)).collect();
     let mut reader = Reader::default();
     let bytes = head(&more);
-    let (_, part) = reader.receive(&bytes).unwrap();
+    let mut fields = Fields::new();
+    let (_, part) = reader.receive(&bytes, &mut fields).unwrap();
     let Some(Part::Head(head)) = part else {
         panic!("a head");
     };

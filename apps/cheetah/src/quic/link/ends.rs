@@ -26,7 +26,7 @@ impl Link {
 
     /// The client has given up a request.
     pub(super) fn cancel(&mut self, stream: StreamId, shared: &mut Shared) -> Result<(), Fault> {
-        if !self.requests.contains_key(&stream) {
+        if self.requests.get(stream).is_none() {
             return Ok(());
         }
         shared.counters.given_up += 1;
@@ -56,8 +56,8 @@ impl Link {
 
     /// The server gives a request up.
     pub(in crate::quic) fn abort(&mut self, stream: StreamId, shared: &mut Shared) {
-        let request = self.requests.get(&stream);
-        let request = request.and_then(|id| shared.requests.find(*id));
+        let request = self.requests.get(stream);
+        let request = request.and_then(|id| shared.requests.find(id));
         let code = match request.is_some_and(|request| request.is_tunnel) {
             // RFC 9220 §3: its other end was reset.
             true => ErrorCode::REQUEST_CANCELLED,
@@ -74,7 +74,7 @@ impl Link {
         reason: Reason,
         shared: &mut Shared,
     ) {
-        let Some(id) = self.requests.remove(&stream) else {
+        let Some(id) = self.requests.remove(stream) else {
             return;
         };
         self.active = shared.now;
@@ -84,7 +84,9 @@ impl Link {
             if !request.has_ended {
                 self.discard(stream);
             }
-            request.is_known
+            let is_known = request.is_known;
+            shared.requests.put_away(request);
+            is_known
         });
         if is_known && !set.is_empty() {
             shared.news.tell(id, set, reason);
@@ -97,7 +99,7 @@ impl Link {
     /// It is over, and so are its requests, for this reason.
     pub(in crate::quic) fn drop_requests(&mut self, reason: Reason, shared: &mut Shared) {
         self.is_over = true;
-        for (_, id) in std::mem::take(&mut self.requests) {
+        for (_, id) in std::mem::take(&mut self.requests).iter() {
             let request = shared.requests.remove(id);
             if request.is_some_and(|request| request.is_known) {
                 shared.news.tell(id, EventSet::CLOSED, reason);
