@@ -118,6 +118,7 @@ impl Program<'_> {
             let mut threads = first.worker.threads(scope);
             let mut server = on_packets::open(exos, listeners, first)?;
             threads::start(&mut threads, self.threads(others, setups))?;
+            server.begin();
             announce(&server.served, &self.config, is_inside, &interfaces)?;
             let reporter = Reporter::start(self.args.json)?;
             let leader = Leader {

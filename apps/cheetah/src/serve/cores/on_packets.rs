@@ -381,6 +381,7 @@ pub(in crate::serve) fn serve(core: Core, setup: Setup, ready: Ready) -> Result<
     let mut exos = core.start()?;
     let listeners = listen(&mut exos, &setup.config)?;
     let mut server = open(exos, listeners, setup)?;
+    server.begin();
     ready.say();
     let mut revoked = false;
     while !revoked && !server.handle_asks()?.contains(Asks::STOP) {
@@ -388,6 +389,9 @@ pub(in crate::serve) fn serve(core: Core, setup: Setup, ready: Ready) -> Result<
         server.served.see_to_handlers();
         revoked = tell_losses("serve", &mut server.served.exos);
         server.wait(None, &[])?;
+    }
+    if revoked {
+        server.worker.tell_first(Asks::ONE_LEFT);
     }
     let ended = server.end(&[], |_, _| {});
     server.served.exos.leave();

@@ -21,7 +21,7 @@ use crate::serve::content::files::Feed;
 pub(in crate::serve) struct ServerLoop<S> {
     pub(in crate::serve) served: S,
     pub(in crate::serve) worker: Worker,
-    /// Until its connections have ended.
+    /// From its first turn until its connections have ended.
     serving: Option<Serving>,
     documents: Documents,
     /// How often the documents' descriptor had become another when it was looked at last.
@@ -41,7 +41,7 @@ impl<S: Carried> ServerLoop<S> {
         served.watch(worker.fd())?;
         let mut new = ServerLoop {
             served,
-            serving: Some(worker.begin()),
+            serving: None,
             worker,
             documents: Documents::new(feed),
             feeds: 0,
@@ -122,14 +122,33 @@ impl<S: Carried> ServerLoop<S> {
         self.give_up();
         ended?;
         while self.worker.is_any_serving() {
-            let asks = self.handle_asks()?;
-            self.turn()?;
-            each(self, asks);
-            if self.worker.is_any_serving() {
-                self.wait(None, fds)?;
+            if let Err(error) = self.help_others(fds, &mut each) {
+                exos_program::warn!("exos serve: other cores end without this one: {error}");
+                return Ok(());
             }
         }
-        Ok(())
+        // What began late, behind a proxy's header.
+        self.served.abort_all()
+    }
+
+    /// A turn without connections of its own.
+    fn help_others(
+        &mut self,
+        fds: &[BorrowedFd<'_>],
+        each: &mut impl FnMut(&mut Self, Asks),
+    ) -> Result<(), Error> {
+        let asks = self.handle_asks()?;
+        self.turn()?;
+        each(self, asks);
+        match self.worker.is_any_serving() {
+            true => self.wait(None, fds),
+            false => Ok(()),
+        }
+    }
+
+    /// From now on others that end wait until its connections have ended.
+    pub(in crate::serve) fn begin(&mut self) {
+        self.serving = Some(self.worker.begin());
     }
 
     /// Others that end do not wait for what it has.

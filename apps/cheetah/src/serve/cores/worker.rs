@@ -30,7 +30,7 @@ impl Asks {
     pub(in crate::serve) const ALL_SHOWN: Asks = Asks(16);
     /// To the first: all cores have exchanged their sites.
     pub(in crate::serve) const ALL_EXCHANGED: Asks = Asks(32);
-    /// To the first: a core has ended.
+    /// To the first: a core ends, or has ended.
     pub(in crate::serve) const ONE_LEFT: Asks = Asks(workers::ONE_LEFT);
     /// To the first: nothing is left on any core of the sites that were exchanged.
     pub(in crate::serve) const ALL_EMPTIED: Asks = Asks(64);
@@ -156,7 +156,7 @@ impl Worker {
     }
 
     /// Tells the first core.
-    fn tell_first(&self, what: Asks) {
+    pub(in crate::serve) fn tell_first(&self, what: Asks) {
         self.0.ask(0, what.0);
     }
 
