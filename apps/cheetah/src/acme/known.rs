@@ -11,6 +11,7 @@ use super::challenges::Kind;
 use super::obstacle::Failed;
 use super::put_off::PutOff;
 use super::schedule::{Failure, ask_again, length, next_try, now, renew_at, wait_after};
+use super::state::Shown;
 use super::store::{Record, Store};
 use super::wanted::Wanted;
 use crate::config::AcmeConfig;
@@ -29,25 +30,6 @@ pub(super) struct Known {
     rest_until: UnixSecs,
     /// For numbers that no other process has.
     random: RandomState,
-}
-
-/// A certificate that comes by itself, as it is now.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Shown {
-    /// The host.
-    pub name: String,
-    /// When the certificate ends, where there is one; in seconds since 1970.
-    pub expires: Option<UnixSecs>,
-    /// When the next is ordered, in seconds since 1970.
-    pub next_order: UnixSecs,
-    /// How often that has failed in a row.
-    pub failures: u32,
-    /// Why the last order has failed.
-    pub error: Option<String>,
-    /// When the authority advises to renew it, from and until, in seconds since 1970.
-    pub advised: Option<(UnixSecs, UnixSecs)>,
-    /// Where it says why.
-    pub explanation: Option<String>,
 }
 
 #[derive(Debug, Default)]

@@ -52,5 +52,4 @@ mod wanted;
 
 pub(crate) use calls::{Caller, TOKEN};
 pub use challenges::Challenges;
-pub use known::Shown;
-pub use state::{Account, Acme};
+pub use state::{Account, Acme, Shown};

@@ -2,8 +2,8 @@
 
 use exos_tls::certificate::UnixSecs;
 
-use super::known::Shown;
 use super::schedule::length;
+use super::state::Shown;
 use super::wanted::Wanted;
 use crate::limits::{ACME_SIGNED_MAX, ACME_SIGNED_TIME};
 

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use exos::Error;
+use exos_tls::certificate::UnixSecs;
 
 use super::calls::{Desk, Ways};
 use super::challenges::Challenges;
-use super::known::Shown;
 use super::store::{Contact, Store};
 use super::wanted::Wanted;
 use crate::config::Config;
@@ -34,6 +34,25 @@ pub struct Account {
     pub directory: String,
     /// What it was told of the owner; nothing where there is no account yet.
     pub contact: Option<Contact>,
+}
+
+/// A certificate that comes by itself, as it is now.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Shown {
+    /// The host.
+    pub name: String,
+    /// When the certificate ends, where there is one; in seconds since 1970.
+    pub expires: Option<UnixSecs>,
+    /// When the next is ordered, in seconds since 1970.
+    pub next_order: UnixSecs,
+    /// How often that has failed in a row.
+    pub failures: u32,
+    /// Why the last order has failed.
+    pub error: Option<String>,
+    /// When the authority advises to renew it, from and until, in seconds since 1970.
+    pub advised: Option<(UnixSecs, UnixSecs)>,
+    /// Where it says why.
+    pub explanation: Option<String>,
 }
 
 impl Acme {
