@@ -7,6 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use exos::watch::Holders;
+use exos_host::affinity::has_one_core;
 use exos_host::intercept::{self, Call};
 use exos_preload::memory::{ASK_LEVEL, MARKED};
 use rustix::net::{AddressFamily, sockopt};
@@ -51,6 +52,8 @@ pub(crate) struct Sockets {
     ports: Ports,
     /// A program has asked for an io_uring.
     has_refused_ring: bool,
+    /// We started with one processor, which programs inherit.
+    has_one_core: bool,
 }
 
 impl Sockets {
@@ -60,6 +63,7 @@ impl Sockets {
             sharing,
             ports: Ports::default(),
             has_refused_ring: false,
+            has_one_core: has_one_core(),
         }
     }
 
@@ -106,9 +110,9 @@ impl Sockets {
     }
 
     /// Whether a program may run that has no processor but ours. Nothing is known by intercepted calls, where that is assumed.
-    pub fn others_want_core(&self, has_one_core: bool) -> bool {
+    pub fn others_want_core(&self) -> bool {
         let sharing = self.sharing.as_ref();
-        sharing.map_or(has_one_core, Sharing::others_want_core)
+        sharing.map_or(self.has_one_core, Sharing::others_want_core)
     }
 
     pub fn after_waiting(&mut self, tokens: impl IntoIterator<Item = usize>) {

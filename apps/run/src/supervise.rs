@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use exos::net::{Events, Interest, Net, Token, Trigger};
 use exos::{Error, Exos, LinkKind, Role};
-use exos_host::affinity::allowed;
 use exos_host::children::{adopt_orphans, end_descendants, reap, signal_descendants};
 use exos_host::intercept::{self, Call};
 use exos_host::limits::raise_descriptors;
@@ -76,12 +75,10 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Error> {
         true => Some(Trace::new().map_err(|e| Error::io("cannot make a pipe for calls", e))?),
         false => None,
     };
-    // Programs inherit it; one that is to have others says so when it shares sockets.
-    let has_one_core = allowed().is_ok_and(|cores| cores.len() == 1);
     let sharing = match shares {
         true => {
             let (file, trace) = (&finding.file, trace.as_ref());
-            Some(Sharing::new(&mut command, file, trace, has_one_core)?)
+            Some(Sharing::new(&mut command, file, trace)?)
         }
         false => None,
     };
@@ -97,7 +94,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Error> {
     let memory = sharing.as_ref().map(Sharing::memory);
     let status = Context::new(net, calls, trace, memory).and_then(|cx| {
         let guard = Pid::from_child(&child);
-        Supervisor::new(cx, sharing, guard, signals, has_one_core)?.run()
+        Supervisor::new(cx, sharing, guard, signals)?.run()
     });
     // Those that are left had their time, or hear now that they have no network any more.
     let patience = status.as_ref().map_or(GOODBYE_TIME, |_| Duration::ZERO);
@@ -146,8 +143,6 @@ struct Supervisor {
     /// When it was last asked to end: what comes within a moment is that request.
     asked: Option<Instant>,
     signals: Signals,
-    /// There is one processor for us and the programs, unless these have chosen others.
-    has_one_core: bool,
     holds_spins: bool,
 }
 
@@ -157,7 +152,6 @@ impl Supervisor {
         sharing: Option<Sharing>,
         guard: Pid,
         signals: Signals,
-        has_one_core: bool,
     ) -> io::Result<Self> {
         let poll = &cx.poll;
         if let Some(sharing) = &sharing {
@@ -187,7 +181,6 @@ impl Supervisor {
             over: None,
             asked: None,
             signals,
-            has_one_core,
             holds_spins: false,
         })
     }
@@ -211,7 +204,7 @@ impl Supervisor {
             let left = Some(left.map_or(told, |left| left.min(told)));
             let left = self.sockets.before_waiting(&self.cx, left)?;
             // Looking for packets takes the time of a program that could run.
-            let is_held = self.sockets.others_want_core(self.has_one_core);
+            let is_held = self.sockets.others_want_core();
             if is_held != std::mem::replace(&mut self.holds_spins, is_held) {
                 self.cx.net.with(|exos| exos.hold_spins(is_held));
             }

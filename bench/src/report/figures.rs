@@ -47,7 +47,7 @@ pub(crate) trait Contender: Tabular {
     fn runs(&self) -> &[Self::Run];
 
     /// Its name, and a figure of every run.
-    fn each_run(&self, figure: impl Fn(&Self::Run) -> f64) -> (String, Vec<f64>) {
+    fn each_run(&self, figure: fn(&Self::Run) -> f64) -> (String, Vec<f64>) {
         (self.name(), self.runs().iter().map(figure).collect())
     }
 
@@ -100,6 +100,11 @@ impl<T: Shown> Shown for Option<T> {
         self.as_ref()
             .map_or("-".to_owned(), |value| value.shown(digits))
     }
+}
+
+/// A figure of every run. By a pointer: there are hundreds of figures, and each would have a loop of its own to compile.
+pub(crate) fn of_each<R, T: Clone>(runs: &[R], figure: fn(&R) -> &T) -> Vec<T> {
+    runs.iter().map(|run| figure(run).clone()).collect()
 }
 
 /// The median of those runs that have a value.
@@ -221,7 +226,7 @@ macro_rules! outcomes {
 
             fn of($who: $who_kind, runs: Vec<$run>) -> Self {
                 let together = $run {
-                    $($figure: $together(runs.iter().map(|run| run.$figure.clone()).collect()),)*
+                    $($figure: $together($crate::report::of_each(&runs, |run| &run.$figure)),)*
                 };
                 Self { $who, together, runs }
             }

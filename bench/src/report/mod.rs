@@ -23,7 +23,8 @@ pub use environment::Environment;
 #[cfg(test)]
 pub(crate) use environment::for_tests as environment_of_tests;
 pub(crate) use figures::{
-    Contender, Shown, each, figures, known_median, median_where_all_are_known, outcomes, sum, usual,
+    Contender, Shown, each, figures, known_median, median_where_all_are_known, of_each, outcomes,
+    sum, usual,
 };
 pub(crate) use median::{limited_by, median, median_of, percentile, ratios};
 pub use ratio::Ratio;

@@ -36,10 +36,10 @@ impl Ratio {
     /// Of a figure of what some did in turn: each of ours by everyone else.
     pub(crate) fn among<'a, O: Contender + 'a>(
         outcomes: impl IntoIterator<Item = &'a O>,
-        figure: impl Fn(&O::Run) -> f64,
+        figure: fn(&O::Run) -> f64,
     ) -> Vec<Self> {
         let outcomes = outcomes.into_iter();
-        let rates = outcomes.map(|outcome| outcome.each_run(&figure));
+        let rates = outcomes.map(|outcome| outcome.each_run(figure));
         Self::all(&rates.collect::<Vec<_>>())
     }
 

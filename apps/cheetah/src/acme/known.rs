@@ -3,21 +3,21 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
 
-use exos::clock;
 use exos_tls::certificate::{UnixSecs, Validity, validity};
 use exos_tls::files;
 
 use super::advice::{Advice, Advised};
 use super::challenges::Kind;
-use super::keeper::{Shown, Wanted};
 use super::obstacle::Failed;
-use super::schedule::{Failure, ask_again, next_try, renew_at, wait_after};
+use super::put_off::PutOff;
+use super::schedule::{Failure, ask_again, length, next_try, now, renew_at, wait_after};
+use super::state::Shown;
 use super::store::{Record, Store};
+use super::wanted::Wanted;
 use crate::config::AcmeConfig;
 use crate::limits::{
     ACME_ADVICE_APART, ACME_ADVICE_RETRY, ACME_ADVICE_TIME_MAX, ACME_BUDGET_TIME,
     ACME_FAILURES_FORGIVEN, ACME_ORDERS_APART, ACME_RATE_LIMITED_REST, ACME_REASON_LEN_MAX,
-    ACME_SIGNED_MAX, ACME_SIGNED_TIME,
 };
 
 /// What the thread knows of each name.
@@ -47,8 +47,7 @@ pub(super) struct Entry {
     not_found_by: Option<Kind>,
     /// What had failed before this process began keeps it from nothing: its operator may have mended something.
     is_forgiven: bool,
-    /// Until when nothing is ordered of it, in seconds since 1970, and why: it has lost certificates.
-    put_off: Option<(UnixSecs, String)>,
+    put_off: Option<PutOff>,
     /// As they are written, those first that come first.
     place: usize,
     is_wanted: bool,
@@ -219,29 +218,13 @@ impl Known {
         self.rest_until = self.rest_until.max(now() + secs);
     }
 
-    /// Puts a name off that has lost certificates, so that the authority would sign no more of them; false where it has not.
+    /// Puts a name off that has lost certificates; false where it has not.
     pub(super) fn put_off(&mut self, wanted: &Wanted, name: &str) -> bool {
-        let (store, now) = (&wanted.store, now());
-        let wait = store.signed(name).wait(now);
         let Some(entry) = self.entries.get_mut(name) else {
             return false;
         };
-        entry.put_off = (wait > 0).then(|| {
-            let last = entry.shown.error.as_deref();
-            let last = last.map_or(String::new(), |error| format!("; the last has failed: {error}"));
-            let why = format!(
-                "{} was asked for {ACME_SIGNED_MAX} certificates of {name} lately that are not kept in {}, and bounds how many it signs; when that is mended, remove {} and restart, or wait{last}",
-                wanted.config.directory,
-                store.certificate(name).display(),
-                store.signed_file(name).display(),
-            );
-            exos_program::warn!(
-                "exos serve: no certificate for {name}: {why}; the next is ordered in {}",
-                length(wait)
-            );
-            (now + wait, why)
-        });
-        wait > 0
+        entry.put_off = PutOff::of(wanted, &entry.shown, now());
+        entry.put_off.is_some()
     }
 
     // The authority's advice.
@@ -303,10 +286,8 @@ impl Known {
         let shown = |it: &Entry| {
             let mut shown = it.shown.clone();
             shown.next_order = shown.next_order.max(self.rest_until);
-            if let Some((until, why)) = &it.put_off {
-                shown.next_order = shown.next_order.max(*until);
-                shown.failures = shown.failures.max(1);
-                shown.error = Some(why.clone());
+            if let Some(put_off) = &it.put_off {
+                put_off.show(&mut shown);
             }
             shown
         };
@@ -336,16 +317,13 @@ impl Entry {
             .is_some_and(|at| at <= now && now < at + apart)
     }
 
-    /// It is to be ordered now. After a failure, or where it is put off, that is some hours away at most, however wrong the clock was then.
+    /// It is to be ordered now. After a failure that is some hours away at most, however wrong the clock was then.
     fn is_due(&self, now: UnixSecs) -> bool {
         let at = match self.shown.failures {
             0 => self.shown.next_order,
             _ => next_try(self.shown.next_order, now),
         };
-        let longest = ACME_SIGNED_TIME.as_secs() as UnixSecs;
-        let is_put_off =
-            |(until, _): &(UnixSecs, String)| (now + 1..=now + longest).contains(until);
-        at <= now && !self.put_off.as_ref().is_some_and(is_put_off)
+        at <= now && !self.put_off.as_ref().is_some_and(|it| it.is_on(now))
     }
 }
 
@@ -356,22 +334,8 @@ pub(super) fn validity_of(store: &Store, name: &str) -> Option<Validity> {
     validity(certificates.first()?)
 }
 
-pub(super) fn now() -> UnixSecs {
-    clock::unix_secs() as UnixSecs
-}
-
-/// A length of time for people.
-pub(super) fn length(secs: i64) -> String {
-    match secs {
-        0..120 => format!("{secs} s"),
-        120..7_200 => format!("{} min", secs / 60),
-        7_200..172_800 => format!("{} h", secs / 3_600),
-        _ => format!("{} days", secs / 86_400),
-    }
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::time::Duration;
 
     use base64::Engine as _;
@@ -382,10 +346,10 @@ mod tests {
     use super::*;
     use crate::config::Config;
 
-    const DAY: UnixSecs = 24 * 3600;
+    pub(in super::super) const DAY: UnixSecs = 24 * 3600;
 
     /// A folder, and what is wanted there.
-    fn wanted(names: &[&str]) -> (tempfile::TempDir, Wanted) {
+    pub(in super::super) fn wanted(names: &[&str]) -> (tempfile::TempDir, Wanted) {
         let folder = tempfile::tempdir().unwrap();
         let names: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
         let text = format!(
@@ -407,7 +371,7 @@ mod tests {
         wanted.store.set_certificate(name, pem.as_bytes()).unwrap();
     }
 
-    fn failed(failure: Failure) -> Failed {
+    pub(in super::super) fn failed(failure: Failure) -> Failed {
         Failed {
             what: "of this test".to_owned(),
             failure,
@@ -648,60 +612,6 @@ mod tests {
         assert!(keeper.due(now() + 11, |_| false).is_some());
     }
 
-    /// What is lost time after time, by a crash before it is kept say, is not ordered until the authority signs nothing more.
-    #[test]
-    fn a_name_that_loses_its_certificates_is_put_off_and_no_other() {
-        let (_folder, wanted) = wanted(&["a.test", "b.test"]);
-        let store = &wanted.store;
-        for _ in 0..ACME_SIGNED_MAX {
-            let mut started = Known::default();
-            started.know(&wanted);
-            assert!(!started.put_off(&wanted, "a.test"));
-            let signed = store.signed("a.test").spend(now());
-            store.set_signed("a.test", signed).unwrap();
-        }
-        let mut started = Known::default();
-        started.know(&wanted);
-        assert!(started.put_off(&wanted, "a.test") && !started.put_off(&wanted, "b.test"));
-        let due = |known: &Known, at| {
-            let due = known.due(at, |name| name == "b.test");
-            due.map(|it| it.shown.name.clone())
-        };
-        let (begun, hour) = (now(), 3600);
-        assert!(started.due(begun, |_| false).unwrap().shown.name == "b.test");
-        // What is read from the folder meanwhile, for the authority's advice say, is no reason to order sooner.
-        started.look(&wanted, "a.test", false);
-        assert_eq!(due(&started, begun + 33 * hour), None);
-        assert_eq!(due(&started, begun + 35 * hour).as_deref(), Some("a.test"));
-        // By a clock that is set back it does not wait any longer than that.
-        assert!(due(&started, begun - DAY).is_some());
-        let shown = started.shown().remove(0);
-        let why = shown.error.unwrap();
-        let file = store.signed_file("a.test").display().to_string();
-        assert!(
-            why.contains("5 certificates of a.test") && why.contains(&file),
-            "{why}"
-        );
-        assert_eq!(shown.failures, 1);
-        assert!((begun + 33 * hour..begun + 35 * hour).contains(&shown.next_order));
-        // Nor is a failure, which is told, too.
-        started.fail(&wanted, "a.test", &failed(Failure::Refused));
-        assert!(started.put_off(&wanted, "a.test"));
-        assert_eq!(due(&started, begun + 33 * hour), None);
-        assert!(
-            started
-                .shown()
-                .remove(0)
-                .error
-                .unwrap()
-                .contains("of this test")
-        );
-        // As its file is removed, it is ordered.
-        std::fs::remove_file(store.signed_file("a.test")).unwrap();
-        assert!(!started.put_off(&wanted, "a.test"));
-        assert!(due(&started, begun + hour).is_some());
-    }
-
     /// What an authority has said once, or a clock that was wrong, keeps nobody from trying for ever.
     #[test]
     fn what_was_put_off_for_ever_is_tried() {
@@ -744,17 +654,5 @@ mod tests {
         let due = keeper.due(right, |_| false).map(|it| it.shown.name.clone());
         assert_eq!(due.as_deref(), Some("a.test"));
         assert_eq!(keeper.to_ask_about(right).as_deref(), Some("b.test"));
-    }
-
-    #[test]
-    fn times_are_for_people() {
-        for (secs, text) in [
-            (90, "90 s"),
-            (300, "5 min"),
-            (3 * 3600, "3 h"),
-            (60 * DAY, "60 days"),
-        ] {
-            assert_eq!(length(secs), text);
-        }
     }
 }

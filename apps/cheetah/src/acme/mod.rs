@@ -24,34 +24,32 @@
 //! | [`problem`] | what it says when something is wrong |
 //! | [`obstacle`] | what stands in the way of an order |
 //! | [`budget`] | how much is asked that the authority counts |
-//! | [`account`] | the account that orders |
-//! | [`order`] | one certificate, from the account to its chain |
-//! | [`signing`] | its last step, which the authority counts |
-//! | [`orders`] | those that are under way |
-//! | [`answer`] | whether what has come is what was asked for |
+//! | [`ordering`] | one certificate, from the account to its chain, and those that are under way |
 //! | [`advice`] | when the authority advises to renew one |
+//! | [`wanted`] | what is to be had, by the configuration |
 //! | [`known`] | what is known of each name, and what is due |
-//! | [`keeper`] | the thread, and what is shown of it |
+//! | [`put_off`] | names that have lost certificates |
+//! | [`state`] | what all of the process have of it, and what is shown |
+//! | [`keeper`] | the thread |
 
-mod account;
 mod advice;
-mod answer;
 mod budget;
 mod calls;
 pub mod challenges;
 mod client;
 mod disk;
 mod hook;
-pub mod keeper;
+mod keeper;
 mod known;
 mod obstacle;
-mod order;
-mod orders;
+mod ordering;
 mod problem;
+mod put_off;
 pub mod schedule;
-mod signing;
+mod state;
 pub mod store;
+mod wanted;
 
 pub(crate) use calls::{Caller, TOKEN};
 pub use challenges::Challenges;
-pub use keeper::{Account, Acme, Shown};
+pub use state::{Account, Acme, Shown};

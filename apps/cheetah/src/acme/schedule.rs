@@ -1,7 +1,8 @@
-//! When a certificate is renewed, and when it is tried again after that has failed.
+//! When a certificate is renewed, and when it is tried again after that has failed; the time, and times for people.
 
 use std::time::Duration;
 
+use exos::clock;
 use exos_tls::certificate::{UnixSecs, Validity};
 
 use super::challenges::Kind;
@@ -81,6 +82,20 @@ pub fn next_try(written: UnixSecs, now: UnixSecs) -> UnixSecs {
 /// Some part of a time.
 fn part(secs: i64, spread: u64) -> i64 {
     (i128::from(secs) * i128::from(spread) / i128::from(u64::MAX)) as i64
+}
+
+pub(super) fn now() -> UnixSecs {
+    clock::unix_secs() as UnixSecs
+}
+
+/// A length of time for people.
+pub(super) fn length(secs: i64) -> String {
+    match secs {
+        0..120 => format!("{secs} s"),
+        120..7_200 => format!("{} min", secs / 60),
+        7_200..172_800 => format!("{} h", secs / 3_600),
+        _ => format!("{} days", secs / 86_400),
+    }
 }
 
 #[cfg(test)]
@@ -176,5 +191,17 @@ mod tests {
         assert_eq!(next_try(1_001 + 30 * 3600, 1_000), 0);
         assert_eq!(next_try(i64::MAX, 1_000), 0);
         assert_eq!(next_try(-7, 1_000), -7);
+    }
+
+    #[test]
+    fn times_are_for_people() {
+        for (secs, text) in [
+            (90, "90 s"),
+            (300, "5 min"),
+            (3 * 3600, "3 h"),
+            (60 * DAY, "60 days"),
+        ] {
+            assert_eq!(length(secs), text);
+        }
     }
 }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use exos::Error;
 use exos::net::{Interest, Poll, Token, Trigger};
 use exos::watch::{Holder, Holders, Protocol};
+use exos_host::affinity::has_one_core;
 use exos_host::intercept::{self, Call};
 use exos_preload::memory::{
     AWAKE, DESCRIPTORS, MARKED, MARKED_DATAGRAMS, NAP_MICROSECONDS, NAPS, PROCESSES, SLEEPS,
@@ -64,20 +65,14 @@ impl Sharing {
         command: &mut Command,
         program: &Path,
         trace: Option<&Trace>,
-        has_one_core: bool,
     ) -> Result<Self, Error> {
-        Self::make(command, program, trace, has_one_core).map_err(|e| {
+        Self::make(command, program, trace).map_err(|e| {
             Error::io("cannot make memory for sockets", e)
                 .mend("allow it more address space (ulimit -v), or take --intercept")
         })
     }
 
-    fn make(
-        command: &mut Command,
-        program: &Path,
-        trace: Option<&Trace>,
-        has_one_core: bool,
-    ) -> io::Result<Self> {
+    fn make(command: &mut Command, program: &Path, trace: Option<&Trace>) -> io::Result<Self> {
         let memory = Rc::new(Shared::create()?);
         let library = Library::new(program)?;
         let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
@@ -90,7 +85,7 @@ impl Sharing {
             bell: (theirs, ours),
             has_worked: false,
             naps: 0,
-            gathering: Gathering::new(Instant::now(), has_one_core),
+            gathering: Gathering::new(Instant::now(), has_one_core()),
             touched: Touched::default(),
             has_said_no_room: false,
         })

@@ -31,6 +31,11 @@ pub fn allowed() -> Result<Vec<usize>> {
         .collect())
 }
 
+/// Whether the calling thread, and what it starts, may run on one core alone.
+pub fn has_one_core() -> bool {
+    allowed().is_ok_and(|cores| cores.len() == 1)
+}
+
 /// Whether a thread, or a process by its first one, may run on the cores that the calling thread may run on, and on no others; also where
 /// that cannot be known.
 pub fn runs_where_we_do(thread: u32) -> bool {

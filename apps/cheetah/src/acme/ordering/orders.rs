@@ -1,51 +1,27 @@
 //! Orders that are under way, each on a thread of its own. One of them speaks with the authority at a time; while it waits for the program that
 //! answers in DNS, and that takes long, the next begins: a program that hangs for one name holds no other up.
 
-use std::cell::Cell;
 use std::io;
 use std::panic::resume_unwind;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::challenges::{Challenge, Kind};
-use super::hook::is_same_record;
-use super::keeper::{Acme, Wanted, lock};
-use super::obstacle::Failed;
 use super::order::Authority;
-use super::store::Lock;
+use crate::acme::challenges::{Challenge, Kind};
+use crate::acme::hook::is_same_record;
+use crate::acme::obstacle::Failed;
+use crate::acme::state::{Acme, lock};
+use crate::acme::store::Lock;
+use crate::acme::wanted::Wanted;
 use crate::limits::{ACME_ORDERS_MAX, ACME_PATIENCE};
-
-/// That an order may do something, which one may at a time.
-pub(super) struct Turn<'a> {
-    turns: &'a Mutex<()>,
-    held: Cell<Option<MutexGuard<'a, ()>>>,
-}
-
-impl<'a> Turn<'a> {
-    /// Waits for it.
-    pub(super) fn of(turns: &'a Mutex<()>) -> Self {
-        Self {
-            turns,
-            held: Cell::new(Some(lock(turns))),
-        }
-    }
-
-    /// Waits for another program, while others may do something.
-    pub(super) fn aside<R>(&self, wait: impl FnOnce() -> R) -> R {
-        drop(self.held.take());
-        let waited = wait();
-        self.held.set(Some(lock(self.turns)));
-        waited
-    }
-}
 
 /// What an order comes to.
 type Made = Result<(), Failed>;
 
 /// The orders of a process.
 #[derive(Debug)]
-pub(super) struct Orders {
+pub(in crate::acme) struct Orders {
     under_way: Vec<(Arc<Order>, JoinHandle<Made>)>,
     /// How long those under way are waited for before another begins.
     patience: Duration,
@@ -53,10 +29,10 @@ pub(super) struct Orders {
 
 /// One of them.
 #[derive(Debug)]
-pub(super) struct Order {
-    pub(super) name: String,
-    pub(super) kind: Kind,
-    pub(super) wanted: Arc<Wanted>,
+pub(in crate::acme) struct Order {
+    pub(in crate::acme) name: String,
+    pub(in crate::acme) kind: Kind,
+    pub(in crate::acme) wanted: Arc<Wanted>,
     /// Challenges that it has go first, until that is done: of a process that was killed.
     leftovers: Mutex<Vec<Challenge>>,
     /// No other process orders while there is one in this folder.
@@ -75,13 +51,13 @@ impl Default for Orders {
 
 impl Orders {
     /// None is under way.
-    pub(super) fn are_over(&self) -> bool {
+    pub(in crate::acme) fn are_over(&self) -> bool {
         self.under_way.is_empty()
     }
 
     /// One of this name is under way, of whatever folder, or one that sets or takes away the same record in DNS: what ends one of two would
     /// take away what the other has set.
-    pub(super) fn have(&self, name: &str) -> bool {
+    pub(in crate::acme) fn have(&self, name: &str) -> bool {
         let is_of = |(it, _): &(Arc<Order>, _)| {
             let is_same = |other: &str| is_same_record(other, name);
             is_same(&it.name) || lock(&it.leftovers).iter().any(|left| is_same(&left.name))
@@ -90,14 +66,14 @@ impl Orders {
     }
 
     /// Another may begin: those under way have taken long, if there are any.
-    pub(super) fn may_begin(&self) -> bool {
+    pub(in crate::acme) fn may_begin(&self) -> bool {
         let mut all = self.under_way.iter();
         self.under_way.len() < ACME_ORDERS_MAX
             && all.all(|(it, _)| it.begun.elapsed() >= self.patience)
     }
 
     /// The lock of this folder, where an order in it is under way.
-    pub(super) fn lock(&self, wanted: &Wanted) -> Option<Arc<Lock>> {
+    pub(in crate::acme) fn lock(&self, wanted: &Wanted) -> Option<Arc<Lock>> {
         let mut all = self.under_way.iter();
         let found = all.find(|(it, _)| it.wanted.store == wanted.store);
         found.map(|(it, _)| it.lock.clone())
@@ -109,7 +85,7 @@ impl Orders {
     /// # Errors
     ///
     /// The folder cannot be read, or there is no thread to be had.
-    pub(super) fn begin(
+    pub(in crate::acme) fn begin(
         &mut self,
         acme: &Arc<Acme>,
         wanted: &Arc<Wanted>,
@@ -161,7 +137,7 @@ impl Orders {
     }
 
     /// Takes out one that has ended, with what it came to.
-    pub(super) fn take_ended(&mut self) -> Option<(Arc<Order>, Made)> {
+    pub(in crate::acme) fn take_ended(&mut self) -> Option<(Arc<Order>, Made)> {
         let mut all = self.under_way.iter();
         let at = all.position(|(_, thread)| thread.is_finished())?;
         let (order, thread) = self.under_way.remove(at);
@@ -293,26 +269,5 @@ mod tests {
         );
         let _end = begin_with(&mut orders, &wanted, ("a.test", vec![left("old.test")]));
         assert_eq!(names(&orders, "b.test"), ["b.test", "older.test"]);
-    }
-
-    /// While one waits for its program, another does something; and none while one does.
-    #[test]
-    fn one_has_its_turn_while_another_waits() {
-        let turns = Mutex::new(());
-        let turn = Turn::of(&turns);
-        assert!(turns.try_lock().is_err());
-        std::thread::scope(|threads| {
-            let (say, hear) = channel();
-            let turns = &turns;
-            let other = threads.spawn(move || {
-                let _turn = Turn::of(turns);
-                say.send(()).unwrap();
-            });
-            turn.aside(|| hear.recv().unwrap());
-            other.join().unwrap();
-        });
-        assert!(turns.try_lock().is_err(), "it has it again");
-        drop(turn);
-        assert!(turns.try_lock().is_ok());
     }
 }

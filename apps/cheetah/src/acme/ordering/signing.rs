@@ -9,9 +9,9 @@ use instant_acme::{Error as AcmeError, Order, OrderStatus, RetryPolicy};
 use rcgen::{CertificateParams, DistinguishedName, KeyPair};
 use zeroize::Zeroizing;
 
-use super::known::now;
-use super::obstacle::Obstacle;
-use super::store::Store;
+use crate::acme::obstacle::Obstacle;
+use crate::acme::schedule::now;
+use crate::acme::store::Store;
 
 /// How often an authority is asked again that has not answered, and for how long.
 #[derive(Clone, Copy)]

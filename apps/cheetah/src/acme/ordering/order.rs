@@ -18,20 +18,21 @@ use instant_acme::{
 };
 use zeroize::Zeroizing;
 
-use super::advice::{Advised, identifier};
 use super::answer::check;
-use super::budget::Asked;
-use super::challenges::{Challenge, Kind};
-use super::client::Client;
-use super::hook::{self, Act};
-use super::keeper::{Acme, Wanted, lock};
-use super::known::{now, validity_of};
-use super::obstacle::{Failed, Obstacle};
-use super::orders::Turn;
-use super::problem::{is, is_about_replacing};
-use super::schedule::Failure;
 use super::signing::{Patience, have_signed};
-use super::store::{Lock, Store};
+use super::turn::Turn;
+use crate::acme::advice::{Advised, identifier};
+use crate::acme::budget::Asked;
+use crate::acme::challenges::{Challenge, Kind};
+use crate::acme::client::Client;
+use crate::acme::hook::{self, Act};
+use crate::acme::known::validity_of;
+use crate::acme::obstacle::{Failed, Obstacle};
+use crate::acme::problem::{is, is_about_replacing};
+use crate::acme::schedule::{Failure, now};
+use crate::acme::state::{Acme, lock};
+use crate::acme::store::{Lock, Store};
+use crate::acme::wanted::Wanted;
 use crate::config::AcmeConfig;
 use crate::limits::{
     ACME_ASK_AGAIN_TIME, ACME_HOOK_TIME, ACME_LOOK_TIME, ACME_ORDER_TIME, ACME_PUBLISH_TIME,
@@ -43,16 +44,16 @@ const PATIENCE: Patience = Patience {
 };
 
 /// An authority, for the order whose turn it is to speak with it.
-pub(super) struct Authority<'a> {
-    pub(super) acme: &'a Acme,
-    pub(super) config: &'a AcmeConfig,
-    pub(super) store: &'a Store,
-    pub(super) turn: Turn<'a>,
+pub(in crate::acme) struct Authority<'a> {
+    pub(in crate::acme) acme: &'a Acme,
+    pub(in crate::acme) config: &'a AcmeConfig,
+    pub(in crate::acme) store: &'a Store,
+    pub(in crate::acme) turn: Turn<'a>,
 }
 
 impl<'a> Authority<'a> {
     /// The one of a configuration, when it has its turn.
-    pub(super) fn of(acme: &'a Acme, wanted: &'a Wanted) -> Self {
+    pub(in crate::acme) fn of(acme: &'a Acme, wanted: &'a Wanted) -> Self {
         Authority {
             acme,
             config: &wanted.config,
@@ -63,7 +64,7 @@ impl<'a> Authority<'a> {
 
     /// Gets a certificate for a name, and keeps it, while no other process orders. The authority is told of the one that there is that
     /// this one takes its place, where it gives advice (RFC 9773 §5). `leftovers` are of a process that was killed; they go first, and are none then.
-    pub(super) fn order(
+    pub(in crate::acme) fn order(
         &self,
         name: &str,
         kind: Kind,
@@ -172,7 +173,7 @@ impl<'a> Authority<'a> {
     }
 
     /// When the authority advises to renew the certificate of a name.
-    pub(super) fn advice(&self, name: &str) -> Advised {
+    pub(in crate::acme) fn advice(&self, name: &str) -> Advised {
         let Some(identifier) = identifier(&self.store.certificate(name)) else {
             return Advised::Nothing;
         };

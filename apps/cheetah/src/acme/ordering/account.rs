@@ -10,13 +10,13 @@ use instant_acme::{
     Account, BodyWrapper, BytesResponse, Error as AcmeError, HttpClient, NewAccount,
 };
 
-use super::budget::Asked;
-use super::client::Client;
-use super::known::now;
-use super::obstacle::Obstacle;
 use super::order::Authority;
-use super::problem::{is_about_account, text};
-use super::store::{Contact, Store};
+use crate::acme::budget::Asked;
+use crate::acme::client::Client;
+use crate::acme::obstacle::Obstacle;
+use crate::acme::problem::{is_about_account, text};
+use crate::acme::schedule::now;
+use crate::acme::store::{Contact, Store};
 
 /// Counts an account before it is asked for: its answer may be lost. An authority that is not reached for its directory was asked for none.
 struct Counting {
@@ -130,7 +130,8 @@ mod tests {
     use exos_tls::client::Trust;
 
     use super::*;
-    use crate::acme::keeper::{Acme, Wanted};
+    use crate::acme::state::Acme;
+    use crate::acme::wanted::Wanted;
     use crate::config::Config;
     use crate::limits::ACME_ACCOUNTS_MAX;
 
