@@ -167,6 +167,25 @@ expect "and at one of its own" [ "$(fetch "$west" -o /dev/null -w '%{http_code}'
 stop; expect "it ends in order beside the host" [ $? = 0 ]
 ip -n "$host" addr del 10.0.1.1/24 dev eth1
 
+# On three, with fewer and fewer descriptors: where one core cannot begin, the others end, one that serves already among them.
+ip -n "$host" link add eth3 type veth peer name wire3 && ip -n "$host" link set eth3 up && ip -n "$host" link set wire3 up
+three=("$exos" serve "$work/site" --via none "${both[@]}" --link xdp:eth3 --address 10.0.3.1/24)
+launch "http://10.0.3.1" ip netns exec "$host" "${three[@]}" || bad "it starts on three" "$(cat "$work/err")"
+needed=$(ls "/proc/$server/fd" | wc -l)
+stop; expect "it ends in order on three" [ $? = 0 ]
+: >"$work/failed"
+for most in $(seq $((needed - 12)) "$needed"); do
+    (ulimit -n "$most" && exec ip netns exec "$host" "${three[@]}") >"$work/out" 2>"$work/err" & server=$!
+    await eval 'grep -q "http://10.0.3.1" "$work/out" "$work/err" || ! is_ours $server || [ "$(ps -o stat= -p $server)" = Z ]'
+    kill -TERM "$server" 2>/dev/null
+    await eval '! is_ours $server || [[ $(ps -o stat= -p $server) == Z* ]]' || { bad "it ends with $most descriptors" "$(cat "$work/err")"; end "$server"; }
+    wait "$server" && break
+    cat "$work/err" >>"$work/failed"
+done
+server=
+expect "where a core cannot begin it ends, and says which" grep -q "on core [0-9]*: .*Too many open files" "$work/failed"
+ip -n "$host" link del eth3
+
 # By a file. One interface is taken away for good, then the other: that is the end.
 cat >"$work/serve.toml" <<END
 [[link]]
