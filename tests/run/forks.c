@@ -1,12 +1,17 @@
-/* Threads that each open a connection, fork, and talk by it in both processes: forks ADDRESS PORT THREADS ROUNDS. For tests/run/run.sh. */
+/* Threads that each open a connection, fork, and talk by it in both processes: forks ADDRESS PORT THREADS ROUNDS. Without threads children
+   are made by clone(2), also in namespaces of their own. For tests/run/run.sh. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <linux/sched.h>
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -50,15 +55,64 @@ static void *run(void *thread)
     return NULL;
 }
 
+/* A child that has the connection alone, in the place of another descriptor. */
+struct made {
+    int fd, waits[2], way;
+};
+static int child(void *argument)
+{
+    struct made *made = argument;
+    char byte;
+
+    close(made->waits[1]);
+    return read(made->waits[0], &byte, 1) != 0 || dup2(made->fd, made->waits[0]) < 0 || close(made->fd) != 0 ||
+           !talks(made->waits[0], "made", made->way, 0) || !talks(made->waits[0], "made", made->way, 1);
+}
+
+static pid_t make(struct made *made)
+{
+    static char stack[1 << 18] __attribute__((aligned(16)));
+    struct clone_args arguments = {.flags = CLONE_NEWPID, .exit_signal = SIGCHLD};
+    pid_t pid = -1;
+
+    switch (made->way) {
+    case 0: return clone(child, stack + sizeof stack, SIGCHLD, made);
+    case 1: return clone(child, stack + sizeof stack, CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWNET | SIGCHLD, made);
+    case 2: pid = syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, NULL, NULL, NULL, NULL); break;
+    case 3: pid = syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL); break;
+    case 4: pid = syscall(SYS_clone3, &arguments, sizeof arguments); break;
+    }
+    if (pid == 0)
+        _exit(child(made));
+    return pid;
+}
+
+static void makes(int way)
+{
+    struct made made = {.fd = socket(AF_INET, SOCK_STREAM, 0), .way = way};
+    int status = 1;
+    pid_t pid;
+
+    failed += connect(made.fd, (struct sockaddr *)&to, sizeof to) != 0 || pipe(made.waits) != 0 || !talks(made.fd, "maker", way, 0);
+    pid = make(&made);
+    close(made.fd);
+    close(made.waits[0]);
+    close(made.waits[1]);
+    if (waitpid(pid, &status, 0) != pid || status != 0)
+        printf("way %d: %d\n", way, status), failed++;
+}
+
 int main(int count, char **words)
 {
     pthread_t threads[64];
-    long many = count == 5 ? atoi(words[3]) : 0;
+    long many = count == 5 ? atoi(words[3]) : -1;
 
-    if (many < 1 || many > 64 || inet_pton(AF_INET, words[1], &to.sin_addr) != 1)
+    if (many < 0 || many > 64 || inet_pton(AF_INET, words[1], &to.sin_addr) != 1)
         return 2;
     to.sin_port = htons(atoi(words[2]));
     rounds = atoi(words[4]);
+    for (int way = 0; many == 0 && way < rounds; way++)
+        makes(way);
     for (long n = 0; n < many; n++)
         if (pthread_create(&threads[n], NULL, run, (void *)n) != 0)
             return 2;

@@ -262,12 +262,16 @@ echo_connections() {
     await grep -q listening "$work/echoing"
 }
 if optional cc:gcc; then
-    cc -pthread -o "$work/forks" "$here/forks.c"
+    cc -D_GNU_SOURCE -pthread -o "$work/forks" "$here/forks.c"
     echo_connections 160
     # It lives on until its peer has seen all connections end.
     tail -f /dev/null --pid=$echoing | run -- "$work/forks" 10.10.0.2 9001 8 20 >"$work/forked" 2>&1
     same "eight threads that connect and fork at once" talked "$(cat "$work/forked")"
     wait $echoing; same "and all their connections end" "0 left" "$(tail -n 1 "$work/echoing")"
+    echo_connections 5
+    tail -f /dev/null --pid=$echoing | run -- "$work/forks" 10.10.0.2 9001 0 5 >"$work/forked" 2>&1
+    same "children made by clone, also in namespaces of their own" talked "$(cat "$work/forked")"
+    wait $echoing; same "and their connections end" "0 left" "$(tail -n 1 "$work/echoing")"
     cc -D_GNU_SOURCE -o "$work/signals" "$here/signals.c"
     echo_connections 1
     same "signals' handlers that use a connection in the middle of its calls" "all came, 0 wrong" "$(run -- "$work/signals" 10.10.0.2 9001 1000 2>&1)"

@@ -23,9 +23,11 @@ pub struct Here {
     bell: AtomicI32,
     /// What descriptors of sockets are copies of.
     mark: AtomicI32,
-    /// Its part of the memory, and its number.
+    /// Its part of the memory, and its number as the other side knows it.
     process: AtomicU32,
     pid: AtomicU32,
+    /// As itself knows it, which is another one in a namespace of processes of its own (pid_namespaces(7)).
+    own_pid: AtomicU32,
 }
 
 static ONLY: OnceLock<Here> = OnceLock::new();
@@ -133,6 +135,7 @@ impl Here {
             mark: (-1).into(),
             process: process.into(),
             pid: pid.into(),
+            own_pid: pid.into(),
         });
         let bell = here.own(bell.into_raw_fd());
         // A bell that is full is heard.
@@ -142,12 +145,21 @@ impl Here {
         // SAFETY: always.
         let mark = here.own(unsafe { system::eventfd(MARK, system::O_CLOEXEC) });
         here.mark.store(mark, Ordering::Relaxed);
-        if ask(-1, Ask::Register, process as usize) < 0 {
+        if !here.registers(process) {
             here.shared.process(process).pid.store(0, Ordering::Release);
             return None;
         }
         HERE.store(std::ptr::from_ref(here).cast_mut(), Ordering::Release);
         Some(here)
+    }
+
+    /// Tells the other side of the part of the memory that this process has; it says which process that is to it.
+    pub fn registers(&self, part: u32) -> bool {
+        let pid = ask(-1, Ask::Register, part as usize);
+        if pid > 0 {
+            self.pid.store(pid as u32, Ordering::Relaxed);
+        }
+        pid > 0
     }
 
     /// Prints calls from now on, to a pipe that is a descriptor of the process `of`.
@@ -201,11 +213,15 @@ impl Here {
         self.pid.load(Ordering::Relaxed)
     }
 
+    pub fn own_pid(&self) -> u32 {
+        self.own_pid.load(Ordering::Relaxed)
+    }
+
     /// Whether the caller is this process, and not a child that was made without our knowing (vfork(2), clone(2)): its descriptors are
     /// others.
     pub fn is_here(&self) -> bool {
         // SAFETY: always.
-        self.pid() == unsafe { system::getpid() } as u32
+        self.own_pid() == unsafe { system::getpid() } as u32
     }
 
     /// A descriptor is this socket from now on.
@@ -253,6 +269,7 @@ impl Here {
         let pid = unsafe { system::getpid() } as u32;
         self.process.store(child, Ordering::Relaxed);
         self.pid.store(pid, Ordering::Relaxed);
+        self.own_pid.store(pid, Ordering::Relaxed);
         let part = self.part()?;
         self.shared.process(part).pid.store(pid, Ordering::Release);
         Some(part)

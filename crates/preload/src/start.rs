@@ -10,8 +10,7 @@ use std::cell::Cell;
 use std::env;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::ask::ask;
-use crate::memory::{Ask, VARIABLE};
+use crate::memory::VARIABLE;
 use crate::process::{Here, here};
 use crate::sharing::untouched;
 use crate::signals::Section;
@@ -117,7 +116,7 @@ fn told() -> Option<Option<u32>> {
 static START: extern "C" fn() = start;
 
 /// The child is to have its sockets from its first moment on: they are counted before there is one. Several threads may be here at once.
-extern "C" fn before_fork() {
+pub extern "C" fn before_fork() {
     if WAITS.load(Ordering::Relaxed) != 0 && !IS_BUSY.get() {
         // No other thread begins meanwhile: the child would be half of one that has.
         let _section = Section::enter();
@@ -149,7 +148,7 @@ extern "C" fn before_fork() {
     }
 }
 
-extern "C" fn in_parent() {
+pub extern "C" fn in_parent() {
     if IS_BUSY.get() {
         return leave_turn();
     }
@@ -161,7 +160,7 @@ extern "C" fn in_parent() {
     }
 }
 
-extern "C" fn in_child() {
+pub extern "C" fn in_child() {
     if IS_BUSY.get() {
         // SAFETY: always.
         WAITS.store(unsafe { system::getpid() } as u32, Ordering::Relaxed);
@@ -177,13 +176,21 @@ extern "C" fn in_child() {
         return;
     };
     // Another thread may have closed some before there was the child.
-    let descriptors: Vec<_> = here.shared.descriptors(part).collect();
-    for (fd, _) in descriptors {
+    for (fd, _) in here.shared.descriptors(part) {
         const F_GETFD: i32 = 1;
         // SAFETY: always.
         if unsafe { system::fcntl64(fd, F_GETFD, 0) } < 0 {
             sharing::forget(here, fd);
         }
     }
-    ask(-1, Ask::Register, part as usize);
+    here.registers(part);
+}
+
+/// Behind all of it, in the parent: the child's number, or a negative one of none.
+pub fn has_forked(child: i64) {
+    if child < 0
+        && let Some(here) = here()
+    {
+        here.has_no_child();
+    }
 }

@@ -42,6 +42,7 @@ impl Sharing {
                 }
                 self.sockets.marks.forget(number);
                 self.touched.forget(number);
+                return Ok(Answer::Value(pid.into()));
             }
             Some(Ask::Watch) => {
                 let pid = intercept::process_of(call.thread)?;

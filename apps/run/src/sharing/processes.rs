@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use exos::net::{Interest, Poll, Token, Trigger};
 use exos_host::intercept;
 use exos_preload::memory::{MARK, PROCESSES, SOCKETS, Shared};
+use procfs::process::Process;
 
 use super::sockets::SHARED;
 use becoming::Becoming;
@@ -55,6 +56,10 @@ impl Processes {
         self.parts.is_empty()
     }
 
+    fn is_part(&self, part: u32) -> bool {
+        self.parts.values().any(|(of, _)| *of == part)
+    }
+
     /// The part that a process has.
     pub fn part_of(&self, pid: u32) -> Option<u32> {
         self.parts.get(&pid).map(|(part, _)| *part)
@@ -85,9 +90,11 @@ impl Processes {
     pub fn register(&mut self, poll: &Poll, pid: u32, part: u32) -> io::Result<bool> {
         let owner = (part as usize) < PROCESSES;
         let owner = owner.then(|| self.memory.process(part).pid.load(Ordering::Acquire));
-        if owner != Some(pid) {
+        let is_its = |owner| owner == pid || (!self.is_part(part) && names_itself(pid, owner));
+        if !owner.is_some_and(is_its) {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
+        self.memory.process(part).pid.store(pid, Ordering::Release);
         let end = intercept::process(pid)?;
         let was_another = self.remove(poll, pid)?;
         let (token, readable) = (Token(PROCESS + part as usize), Interest::READABLE);
@@ -188,6 +195,13 @@ impl Processes {
         }
         self.memory.leave_process(part);
     }
+}
+
+/// Whether a process has this number in the innermost of its namespaces of processes.
+fn names_itself(pid: u32, number: u32) -> bool {
+    let status = Process::new(pid.cast_signed()).and_then(|process| process.status());
+    let numbers = status.ok().and_then(|status| status.nspid);
+    numbers.is_some_and(|numbers| numbers.last() == Some(&number.cast_signed()))
 }
 
 /// Whether a descriptor of a thread's that is a shared socket is closed when it becomes another program; none of one that is not.

@@ -21,6 +21,7 @@ macro_rules! on_shared {
 
 mod credentials;
 mod descriptors;
+mod forking;
 mod limits;
 mod locking;
 mod numbered;

@@ -71,7 +71,7 @@ pub const ASK_LEVEL: i32 = 0x4558_4f53;
 #[derive(Copy, Clone, Debug, Eq, PartialEq)]
 #[repr(i32)]
 pub enum Ask {
-    /// The process takes this part of the memory for itself.
+    /// The process takes this part of the memory for itself. Its number is the answer.
     Register = 1,
     /// The descriptor is what to write to when the watcher of this number sleeps.
     Watch = 2,
