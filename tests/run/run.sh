@@ -28,6 +28,13 @@ ways() {
         echo 'int io_uring_queue_init(void); int main(void) { return io_uring_queue_init(); }' | cc -x c - -o "$work/ring" -L"$work" -Wl,-rpath,"$work" -lring
         has "--check: io_uring" "io_uring: refused (ENOSYS)" "$(check_of "$work/ring")"
     fi
+    if cc -fsanitize=address -o "$work/sanitized" "$here/client.c" 2>/dev/null; then
+        has "--check: AddressSanitizer" "AddressSanitizer is to be loaded into it before any other" "$(check_of "$work/sanitized")"
+        has "a program with AddressSanitizer" socket "$(run -- "$work/sanitized" 10.10.0.2 8000 2>&1)"
+        has "and one that another starts" socket "$(run -- sh -c '"$0" 10.10.0.2 8000; true' "$work/sanitized" 2>&1)"
+    else
+        echo "SKIPPED: exos run with AddressSanitizer: not installed (apt-get install gcc)"
+    fi
     optional musl-gcc:musl-tools || return 0
     cp "$here/client.c" "$work/client.c"
     cc -o "$work/gnu" "$work/client.c" && musl-gcc -o "$work/musl" "$work/client.c" && musl-gcc -static -o "$work/static" "$work/client.c" ||

@@ -81,6 +81,12 @@ impl Elf {
         self.machine == MACHINES[0] && self.is_64_bit
     }
 
+    /// Its library of AddressSanitizer ends the program where another one is loaded before.
+    pub fn is_sanitized(&self) -> bool {
+        let mut needed = self.needed.iter();
+        needed.any(|name| name.starts_with("libasan.so."))
+    }
+
     /// Whether this machine runs it, with other calls.
     pub fn is_32_bit_of_this_machine(&self) -> bool {
         MACHINES.contains(&self.machine) && !self.is_64_bit
