@@ -88,6 +88,7 @@ core=$(taskset -pc $$ | sed 's/.*: //; s/[-,].*//')
 on_one_core() ( taskset -pc "$core" "$BASHPID" >/dev/null && run -- "$@" )
 [ "$way" ] || check "python3: what computes is let alone, on one processor" on_one_core python3 "$here/run.py" computes 10.10.0.2 8000
 [ ! "$way" ] || check "python3: reads that wake nobody" run -- python3 "$here/run.py" reads $ip
+[ "$way" ] || check "python3: the stack's addresses are among this host's" run -- python3 "$here/run.py" own_addresses $ip fd10::10
 # Our own address: processes behind one exos run reach each other by it.
 check "python3: connections to itself" run -- python3 "$here/run.py" itself "$([ "$way" ] || echo datagrams)" $ip fd10::10
 own='python3 -m http.server 8100 --directory "$0" >/dev/null 2>&1 & server=$!
@@ -240,6 +241,19 @@ if [ ! "$way" ] && optional dnsmasq:dnsmasq-base; then
             stop_server
         else
             bad "unbound" "$(tail -n 3 "$work/server")"
+        fi
+    fi
+    # It listens at each address that it is told this host has.
+    if optional named:bind9; then
+        printf '%s\n' '$ORIGIN named.lab.' '@ 60 IN SOA @ @ 1 60 60 60 60' '@ 60 IN NS @' '@ 60 IN A 192.0.2.99' >"$work/zone"
+        printf '%s\n' "options { directory \"$work\"; recursion no; pid-file none; session-keyfile none; listen-on { $ip; };" \
+            'listen-on-v6 { fd10::10; }; }; controls { };' "zone \"named.lab\" { type primary; file \"$work/zone\"; };" >"$work/named.conf"
+        if serve 53 named -g -n 2 -c "$work/named.conf"; then
+            same "named: a name server" 192.0.2.99 "$(answers $ip named.lab)"
+            same "named: IPv6" 192.0.2.99 "$(answers fd10::10 named.lab)"
+            stop_server; same "named: it is asked to end" 0 $?
+        else
+            bad "named" "$(grep -iE 'error|fail' "$work/server" | tail -n 3)"
         fi
     fi
 fi

@@ -25,6 +25,7 @@ mod forking;
 mod limits;
 mod locking;
 mod numbered;
+mod own_addresses;
 mod printing;
 mod reading;
 mod signals;
