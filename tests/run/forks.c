@@ -1,5 +1,5 @@
 /* Threads that each open a connection, fork, and talk by it in both processes: forks ADDRESS PORT THREADS ROUNDS. Without threads children
-   are made by clone(2), also in namespaces of their own. For tests/run/run.sh. */
+   are made by clone(2), also in namespaces of their own, and a connection is written to by dprintf(3). For tests/run/run.sh. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <linux/sched.h>
@@ -87,6 +87,24 @@ static pid_t make(struct made *made)
     return pid;
 }
 
+/* What is formatted into a connection arrives, also where more is said than registers hold. */
+static void formats(void)
+{
+    const char *wanted = "1 2 3 4 5 6 7 8 0.5 1.5 2.5 3.5 4.5 5.5 6.5 7.5 8.5 end";
+    int fd = socket(AF_INET, SOCK_STREAM, 0), len = (int)strlen(wanted);
+    const struct timeval limit = {.tv_sec = 20};
+    char in[100] = "";
+
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    failed += connect(fd, (struct sockaddr *)&to, sizeof to) != 0 || !talks(fd, "before", 0, 0);
+    failed += dprintf(fd, "%d %d %d %d %d %d %d %d %.1f %.1f %.1f %.1f %.1f %.1f %.1f %.1f %.1f %s", 1, 2, 3, 4, 5, 6, 7, 8, 0.5, 1.5, 2.5, 3.5, 4.5,
+                      5.5, 6.5, 7.5, 8.5, "end") != len;
+    failed += recv(fd, in, len, MSG_WAITALL) != len || strcmp(in, wanted) != 0 || !talks(fd, "after", 0, 0);
+    if (failed)
+        printf("formatted: %s\n", in);
+    close(fd);
+}
+
 static void makes(int way)
 {
     struct made made = {.fd = socket(AF_INET, SOCK_STREAM, 0), .way = way};
@@ -111,6 +129,8 @@ int main(int count, char **words)
         return 2;
     to.sin_port = htons(atoi(words[2]));
     rounds = atoi(words[4]);
+    if (many == 0)
+        formats();
     for (int way = 0; many == 0 && way < rounds; way++)
         makes(way);
     for (long n = 0; n < many; n++)

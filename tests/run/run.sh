@@ -289,9 +289,9 @@ if optional cc:gcc; then
     tail -f /dev/null --pid=$echoing | run -- "$work/forks" 10.10.0.2 9001 8 20 >"$work/forked" 2>&1
     same "eight threads that connect and fork at once" talked "$(cat "$work/forked")"
     wait $echoing; same "and all their connections end" "0 left" "$(tail -n 1 "$work/echoing")"
-    echo_connections 5
+    echo_connections 6
     tail -f /dev/null --pid=$echoing | run -- "$work/forks" 10.10.0.2 9001 0 5 >"$work/forked" 2>&1
-    same "children made by clone, also in namespaces of their own" talked "$(cat "$work/forked")"
+    same "children made by clone, also in namespaces of their own, and dprintf" talked "$(cat "$work/forked")"
     wait $echoing; same "and their connections end" "0 left" "$(tail -n 1 "$work/echoing")"
     cc -D_GNU_SOURCE -o "$work/signals" "$here/signals.c"
     echo_connections 1

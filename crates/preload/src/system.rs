@@ -134,7 +134,7 @@ unsafe extern "C" {
 }
 
 /// The next library's function of this name.
-fn beneath(place: &AtomicPtr<c_void>, name: &'static str) -> *mut c_void {
+pub fn beneath(place: &AtomicPtr<c_void>, name: &'static str) -> *mut c_void {
     const NEXT: usize = usize::MAX;
     let known = place.load(Ordering::Relaxed);
     if !known.is_null() {

@@ -59,8 +59,8 @@ fn differences(finding: &Finding) -> Vec<String> {
         && imports(&["execve", "execv", "execvp"]);
     let shared = [
         (
-            imports(&["dprintf", "__dprintf_chk", "vdprintf"]),
-            "dprintf: fails on a socket",
+            imports(&["dprintf", "__dprintf_chk", "vdprintf", "__vdprintf_chk"]),
+            "dprintf: a socket goes by intercepted calls from then on",
         ),
         (
             imports(&["fdopen"]),

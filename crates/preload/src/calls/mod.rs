@@ -22,6 +22,7 @@ macro_rules! on_shared {
 mod credentials;
 mod descriptors;
 mod forking;
+mod formatting;
 mod limits;
 mod locking;
 mod numbered;
