@@ -1,8 +1,8 @@
 //! What programs ask for by way of the library, and what becomes of their sockets when they become other programs.
 
-use std::io;
 use std::iter::successors;
 use std::net::{IpAddr, SocketAddr};
+use std::{fs, io};
 
 use exos::net::TcpStream;
 use exos_host::affinity::runs_where_we_do;
@@ -83,6 +83,8 @@ impl Sharing {
                 }
             }
             Some(Ask::NoRoom) => self.say_no_room(call),
+            // The interface is not there.
+            Some(Ask::Addresses) if is_in_another_network(call.thread) => {}
             Some(Ask::Addresses) => {
                 let all = cx.net.with(|exos| {
                     let all = exos.stack.addresses().iter();
@@ -236,6 +238,12 @@ fn counter_of(thread: u32, fd: i32) -> io::Result<u64> {
         .find_map(|line| line.strip_prefix("eventfd-id:"));
     let number = number.and_then(|number| number.trim().parse().ok());
     number.ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// Whether a thread's network is another than ours (network_namespaces(7)); not where the kernel does not say.
+fn is_in_another_network(thread: u32) -> bool {
+    let network_of = |process: &str| fs::read_link(format!("/proc/{process}/ns/net"));
+    matches!((network_of("thread-self"), network_of(&thread.to_string())), (Ok(ours), Ok(its)) if ours != its)
 }
 
 /// What programs are told of an address of the stack's ([`Ask::Addresses`]); nothing of one that means something only with an interface.

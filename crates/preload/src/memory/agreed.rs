@@ -95,7 +95,7 @@ pub enum Ask {
 }
 
 /// How many addresses of the stack programs are told of: more than a host usually has.
-pub const ADDRESSES_MAX: usize = 16;
+pub const ADDRESSES_MAX: usize = 64;
 
 impl Ask {
     /// By its number.
