@@ -89,6 +89,7 @@ on_one_core() ( taskset -pc "$core" "$BASHPID" >/dev/null && run -- "$@" )
 [ "$way" ] || check "python3: what computes is let alone, on one processor" on_one_core python3 "$here/run.py" computes 10.10.0.2 8000
 [ ! "$way" ] || check "python3: reads that wake nobody" run -- python3 "$here/run.py" reads $ip
 [ "$way" ] || check "python3: the stack's addresses are among this host's" run -- python3 "$here/run.py" own_addresses $ip fd10::10
+[ "$way" ] || check "python3: and not in a network of its own" run -- unshare -n python3 "$here/run.py" own_addresses
 # Our own address: processes behind one exos run reach each other by it.
 check "python3: connections to itself" run -- python3 "$here/run.py" itself "$([ "$way" ] || echo datagrams)" $ip fd10::10
 own='python3 -m http.server 8100 --directory "$0" >/dev/null 2>&1 & server=$!
@@ -289,8 +290,8 @@ if optional cc:gcc; then
     tail -f /dev/null --pid=$echoing | run -- "$work/forks" 10.10.0.2 9001 8 20 >"$work/forked" 2>&1
     same "eight threads that connect and fork at once" talked "$(cat "$work/forked")"
     wait $echoing; same "and all their connections end" "0 left" "$(tail -n 1 "$work/echoing")"
-    echo_connections 6
-    tail -f /dev/null --pid=$echoing | run -- "$work/forks" 10.10.0.2 9001 0 5 >"$work/forked" 2>&1
+    echo_connections 9
+    tail -f /dev/null --pid=$echoing | run -- "$work/forks" 10.10.0.2 9001 0 8 >"$work/forked" 2>&1
     same "children made by clone, also in namespaces of their own, and dprintf" talked "$(cat "$work/forked")"
     wait $echoing; same "and their connections end" "0 left" "$(tail -n 1 "$work/echoing")"
     cc -D_GNU_SOURCE -o "$work/signals" "$here/signals.c"

@@ -217,8 +217,8 @@ impl Here {
         self.own_pid.load(Ordering::Relaxed)
     }
 
-    /// Whether the caller is this process, and not a child that was made without our knowing (vfork(2), clone(2)): its descriptors are
-    /// others.
+    /// Whether the caller is this process, and not a child that was made without our knowing (vfork(2), clone(2) with its parent's memory):
+    /// its descriptors are others.
     pub fn is_here(&self) -> bool {
         // SAFETY: always.
         self.own_pid() == unsafe { system::getpid() } as u32
@@ -257,7 +257,7 @@ impl Here {
         let limits = &self.shared.process(part).address_space;
         let limits = limits.each_ref().map(|word| word.load(Ordering::Relaxed));
         self.shared.raised_limits(child, limits);
-        for (fd, _) in self.known().into_iter().filter(|(_, is_own)| *is_own) {
+        for (fd, _) in self.known().filter(|(_, is_own)| *is_own) {
             self.shared.own(child, fd);
         }
     }
@@ -270,24 +270,40 @@ impl Here {
         self.process.store(child, Ordering::Relaxed);
         self.pid.store(pid, Ordering::Relaxed);
         self.own_pid.store(pid, Ordering::Relaxed);
-        let part = self.part()?;
-        self.shared.process(part).pid.store(pid, Ordering::Release);
-        Some(part)
+        self.part()
+    }
+
+    /// This thread has made a child: its part has this number until it says so itself, for it may end before.
+    pub fn has_made(&self, child: u32) {
+        let (part, pid) = (CHILD.replace(NONE), self.pid());
+        // In a namespace of processes of its own it is not the number that the other side knows.
+        if part != NONE && pid == self.own_pid() {
+            let owner = &self.shared.process(part).pid;
+            let _ = owner.compare_exchange(pid, child, Ordering::AcqRel, Ordering::Relaxed);
+        }
     }
 
     /// A child that was to be made was not.
     pub fn has_no_child(&self) {
-        let child = CHILD.replace(NONE);
-        if child == NONE {
+        self.leaves(CHILD.replace(NONE));
+    }
+
+    /// This is a child whose part the other side does not know.
+    pub fn has_no_part(&self) {
+        self.leaves(self.process.load(Ordering::Relaxed));
+        self.process.store(NONE, Ordering::Relaxed);
+    }
+
+    fn leaves(&self, part: u32) {
+        if part == NONE {
             return;
         }
-        let descriptors: Vec<_> = self.shared.descriptors(child).collect();
-        for (fd, number) in descriptors {
-            if matches!(self.shared.unassign(child, fd), Some((_, true))) {
+        for (fd, number) in self.shared.descriptors(part) {
+            if matches!(self.shared.unassign(part, fd), Some((_, true))) {
                 self.submit(number);
             }
         }
-        self.shared.leave_process(child);
+        self.shared.leave_process(part);
     }
 
     /// Numbers descriptors of the library's own high, and keeps the program from closing them.
@@ -333,18 +349,17 @@ impl Here {
     }
 
     /// The descriptors that are sockets, or the library's own (true), in their order.
-    pub fn known(&self) -> Vec<(i32, bool)> {
-        let Some(part) = self.part() else {
-            return Vec::new();
-        };
-        let process = self.shared.process(part);
-        let end = process.end.load(Ordering::Relaxed) as usize;
-        let all = process.descriptors.iter().take(end).enumerate();
-        let known = all.filter_map(|(fd, number)| {
-            let number = number.load(Ordering::Relaxed);
-            (number != 0).then_some((fd as i32, number == OWN))
-        });
-        known.collect()
+    pub fn known(&self) -> impl Iterator<Item = (i32, bool)> {
+        let part = self.part().into_iter();
+        part.flat_map(|part| {
+            let process = self.shared.process(part);
+            let end = process.end.load(Ordering::Relaxed) as usize;
+            let all = process.descriptors.iter().take(end).enumerate();
+            all.filter_map(|(fd, number)| {
+                let number = number.load(Ordering::Relaxed);
+                (number != 0).then_some((fd as i32, number == OWN))
+            })
+        })
     }
 
     /// Whether a descriptor is the library's own.

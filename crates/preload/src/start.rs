@@ -50,7 +50,7 @@ fn begin() -> Option<&'static Here> {
     if IS_BUSY.get() {
         return None;
     }
-    // A child without our knowing (vfork(2), clone(2)) has the memory of its parent, be it in the middle of another thread's turn.
+    // A child without our knowing (vfork(2), clone(2) with its parent's memory) has that memory, be it in the middle of another thread's turn.
     // SAFETY: always.
     let is_this_one = || WAITS.load(Ordering::Acquire) == unsafe { system::getpid() } as u32;
     if !is_this_one() {
@@ -175,6 +175,9 @@ pub extern "C" fn in_child() {
     let Some(part) = here.is_child() else {
         return;
     };
+    if !here.registers(part) {
+        return here.has_no_part();
+    }
     // Another thread may have closed some before there was the child.
     for (fd, _) in here.shared.descriptors(part) {
         const F_GETFD: i32 = 1;
@@ -183,14 +186,13 @@ pub extern "C" fn in_child() {
             sharing::forget(here, fd);
         }
     }
-    here.registers(part);
 }
 
-/// Behind all of it, in the parent: the child's number, or a negative one of none.
+/// Behind all of it: the child's number in the parent, zero in the child, or a negative one of none.
 pub fn has_forked(child: i64) {
-    if child < 0
-        && let Some(here) = here()
-    {
-        here.has_no_child();
+    match here() {
+        Some(here) if child < 0 => here.has_no_child(),
+        Some(here) if child > 0 => here.has_made(child as u32),
+        _ => {}
     }
 }

@@ -223,7 +223,7 @@ beneath! {
     sigaction(signal: i32, new: *const Action, old: *mut Action) -> i32;
     signal(signal: i32, handler: usize) -> usize;
     fork() -> i32;
-    clone(main: extern "C" fn(*mut c_void) -> i32, stack: *mut c_void, flags: i32, argument: *mut c_void, a: usize, b: usize, c: usize) -> i32;
+    clone(main: Option<extern "C" fn(*mut c_void) -> i32>, stack: *mut c_void, flags: i32, argument: *mut c_void, a: usize, b: usize, c: usize) -> i32;
     epoll_create1(flags: i32) -> i32;
     epoll_ctl(set: i32, what: i32, fd: i32, event: *mut EpollEvent) -> i32;
     epoll_pwait(set: i32, events: *mut EpollEvent, most: i32, timeout: i32, mask: *const u8) -> i32;

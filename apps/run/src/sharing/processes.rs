@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 use exos::net::{Interest, Poll, Token, Trigger};
 use exos_host::intercept;
 use exos_preload::memory::{MARK, PROCESSES, SOCKETS, Shared};
-use procfs::process::Process;
 
 use super::sockets::SHARED;
 use becoming::Becoming;
@@ -56,8 +55,12 @@ impl Processes {
         self.parts.is_empty()
     }
 
-    fn is_part(&self, part: u32) -> bool {
-        self.parts.values().any(|(of, _)| *of == part)
+    /// Whether a part is taken, and no process has said that it is the one that has it. What else its number says is not looked at: it may
+    /// be that of the parent, which may have ended since, or a process's in a namespace of its own.
+    fn is_to_be_said(&self, part: u32) -> bool {
+        (part as usize) < PROCESSES
+            && self.memory.process(part).pid.load(Ordering::Acquire) != 0
+            && !self.parts.values().any(|(of, _)| *of == part)
     }
 
     /// The part that a process has.
@@ -88,14 +91,15 @@ impl Processes {
     ///
     /// It has not, or it has gone.
     pub fn register(&mut self, poll: &Poll, pid: u32, part: u32) -> io::Result<bool> {
-        let owner = (part as usize) < PROCESSES;
-        let owner = owner.then(|| self.memory.process(part).pid.load(Ordering::Acquire));
-        let is_its = |owner| owner == pid || (!self.is_part(part) && names_itself(pid, owner));
-        if !owner.is_some_and(is_its) {
+        // A signal has it say so again.
+        if self.part_of(pid) == Some(part) {
+            return Ok(false);
+        }
+        if !self.is_to_be_said(part) {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
-        self.memory.process(part).pid.store(pid, Ordering::Release);
         let end = intercept::process(pid)?;
+        self.memory.process(part).pid.store(pid, Ordering::Release);
         let was_another = self.remove(poll, pid)?;
         let (token, readable) = (Token(PROCESS + part as usize), Interest::READABLE);
         poll.register_fd(end.as_fd(), token, readable, Trigger::Level)?;
@@ -195,13 +199,6 @@ impl Processes {
         }
         self.memory.leave_process(part);
     }
-}
-
-/// Whether a process has this number in the innermost of its namespaces of processes.
-fn names_itself(pid: u32, number: u32) -> bool {
-    let status = Process::new(pid.cast_signed()).and_then(|process| process.status());
-    let numbers = status.ok().and_then(|status| status.nspid);
-    numbers.is_some_and(|numbers| numbers.last() == Some(&number.cast_signed()))
 }
 
 /// Whether a descriptor of a thread's that is a shared socket is closed when it becomes another program; none of one that is not.
