@@ -776,6 +776,40 @@ def interfaces(host):
     asks(fresh())
 
 
+class InterfaceAddress(ctypes.Structure):
+    """An address of an interface (getifaddrs(3))."""
+
+
+InterfaceAddress._fields_ = [("next", ctypes.POINTER(InterfaceAddress)), ("name", ctypes.c_char_p), ("flags", ctypes.c_uint),
+                             *[(name, ctypes.c_void_p) for name in ("address", "mask", "broadcast", "data")]]
+
+
+def own_addresses(*wanted):
+    """The stack's addresses are among this host's, each once, beside the host's own. Without: it is in a network of its own, with none."""
+    def text(at, family):
+        start, size = (4, 4) if family == socket.AF_INET else (8, 16)
+        return socket.inet_ntop(family, ctypes.string_at(at + start, size))
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    for _ in range(100):
+        first, found = ctypes.POINTER(InterfaceAddress)(), []
+        assert libc.getifaddrs(ctypes.byref(first)) == 0
+        at = first
+        while at:
+            one, at = at.contents, at.contents.next
+            family = one.address and struct.unpack("H", ctypes.string_at(one.address, 2))[0]
+            if family in (socket.AF_INET, socket.AF_INET6):
+                broadcast = one.broadcast and text(one.broadcast, family)
+                found.append((one.name, text(one.address, family), text(one.mask, family), one.flags & 0x41, broadcast))
+        libc.freeifaddrs(first)
+    masks = {"10.10.0.10": ("255.255.255.0", "10.10.0.255"), "fd10::10": ("ffff:ffff:ffff:ffff::", None)}
+    for address in wanted:
+        (mask, broadcast), ours = masks[address], [one for one in found if one[1] == address]
+        assert ours == [(b"wire", address, mask, 0x41, broadcast)], (ours, found)
+    others = {one[0] for one in found if one[1] not in wanted}
+    assert {b"lo", b"wire"} <= others if wanted else not found, found
+
+
 def datagrams_by_loopback(host):
     """A socket at all addresses hears this host by loopback, beside the wire, and answers from there."""
     pktinfo, to_wire = 8, (host, 9200)

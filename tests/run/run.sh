@@ -28,6 +28,13 @@ ways() {
         echo 'int io_uring_queue_init(void); int main(void) { return io_uring_queue_init(); }' | cc -x c - -o "$work/ring" -L"$work" -Wl,-rpath,"$work" -lring
         has "--check: io_uring" "io_uring: refused (ENOSYS)" "$(check_of "$work/ring")"
     fi
+    if cc -fsanitize=address -o "$work/sanitized" "$here/client.c" 2>/dev/null; then
+        has "--check: AddressSanitizer" "AddressSanitizer is to be loaded into it before any other" "$(check_of "$work/sanitized")"
+        has "a program with AddressSanitizer" socket "$(run -- "$work/sanitized" 10.10.0.2 8000 2>&1)"
+        has "and one that another starts" socket "$(run -- sh -c '"$0" 10.10.0.2 8000; true' "$work/sanitized" 2>&1)"
+    else
+        echo "SKIPPED: exos run with AddressSanitizer: not installed (apt-get install gcc)"
+    fi
     optional musl-gcc:musl-tools || return 0
     cp "$here/client.c" "$work/client.c"
     cc -o "$work/gnu" "$work/client.c" && musl-gcc -o "$work/musl" "$work/client.c" && musl-gcc -static -o "$work/static" "$work/client.c" ||
@@ -81,6 +88,8 @@ core=$(taskset -pc $$ | sed 's/.*: //; s/[-,].*//')
 on_one_core() ( taskset -pc "$core" "$BASHPID" >/dev/null && run -- "$@" )
 [ "$way" ] || check "python3: what computes is let alone, on one processor" on_one_core python3 "$here/run.py" computes 10.10.0.2 8000
 [ ! "$way" ] || check "python3: reads that wake nobody" run -- python3 "$here/run.py" reads $ip
+[ "$way" ] || check "python3: the stack's addresses are among this host's" run -- python3 "$here/run.py" own_addresses $ip fd10::10
+[ "$way" ] || check "python3: and not in a network of its own" run -- unshare -n python3 "$here/run.py" own_addresses
 # Our own address: processes behind one exos run reach each other by it.
 check "python3: connections to itself" run -- python3 "$here/run.py" itself "$([ "$way" ] || echo datagrams)" $ip fd10::10
 own='python3 -m http.server 8100 --directory "$0" >/dev/null 2>&1 & server=$!
@@ -235,6 +244,19 @@ if [ ! "$way" ] && optional dnsmasq:dnsmasq-base; then
             bad "unbound" "$(tail -n 3 "$work/server")"
         fi
     fi
+    # It listens at each address that it is told this host has.
+    if optional named:bind9; then
+        printf '%s\n' '$ORIGIN named.lab.' '@ 60 IN SOA @ @ 1 60 60 60 60' '@ 60 IN NS @' '@ 60 IN A 192.0.2.99' >"$work/zone"
+        printf '%s\n' "options { directory \"$work\"; recursion no; pid-file none; session-keyfile none; listen-on { $ip; };" \
+            'listen-on-v6 { fd10::10; }; }; controls { };' "zone \"named.lab\" { type primary; file \"$work/zone\"; };" >"$work/named.conf"
+        if serve 53 named -g -n 2 -c "$work/named.conf"; then
+            same "named: a name server" 192.0.2.99 "$(answers $ip named.lab)"
+            same "named: IPv6" 192.0.2.99 "$(answers fd10::10 named.lab)"
+            stop_server; same "named: it is asked to end" 0 $?
+        else
+            bad "named" "$(grep -iE 'error|fail' "$work/server" | tail -n 3)"
+        fi
+    fi
 fi
 peer=$peers
 await grep -q listening "$work/echo"
@@ -262,12 +284,16 @@ echo_connections() {
     await grep -q listening "$work/echoing"
 }
 if optional cc:gcc; then
-    cc -pthread -o "$work/forks" "$here/forks.c"
+    cc -D_GNU_SOURCE -pthread -o "$work/forks" "$here/forks.c"
     echo_connections 160
     # It lives on until its peer has seen all connections end.
     tail -f /dev/null --pid=$echoing | run -- "$work/forks" 10.10.0.2 9001 8 20 >"$work/forked" 2>&1
     same "eight threads that connect and fork at once" talked "$(cat "$work/forked")"
     wait $echoing; same "and all their connections end" "0 left" "$(tail -n 1 "$work/echoing")"
+    echo_connections 9
+    tail -f /dev/null --pid=$echoing | run -- "$work/forks" 10.10.0.2 9001 0 8 >"$work/forked" 2>&1
+    same "children made by clone, also in namespaces of their own, and dprintf" talked "$(cat "$work/forked")"
+    wait $echoing; same "and their connections end" "0 left" "$(tail -n 1 "$work/echoing")"
     cc -D_GNU_SOURCE -o "$work/signals" "$here/signals.c"
     echo_connections 1
     same "signals' handlers that use a connection in the middle of its calls" "all came, 0 wrong" "$(run -- "$work/signals" 10.10.0.2 9001 1000 2>&1)"

@@ -113,6 +113,30 @@ try_rsync() {
     end_beside
 }
 
+# A process for each session, made by clone(2); files go by connections of their own, which either side opens.
+try_ftp() {
+    optional vsftpd || return 0
+    mkdir -m 755 "$work/ftp" "$work/ftp/empty"; mkdir -m 777 "$work/ftp/up"; ln "$noise" "$work/ftp/noise"; chmod 644 "$noise"
+    printf '%s\n' listen=YES listen_port=2121 anonymous_enable=YES no_anon_password=YES anon_root="$work/ftp" write_enable=YES anon_umask=022 \
+        anon_upload_enable=YES connect_from_port_20=YES secure_chroot_dir="$work/ftp/empty" background=NO xferlog_enable=NO seccomp_sandbox=NO >"$work/vsftpd.conf"
+    local mode
+    if served vsftpd 2121 vsftpd "$work/vsftpd.conf"; then
+        for mode in --ftp-pasv "--ftp-port -"; do
+            # shellcheck disable=SC2086
+            peer_of curl -sm 60 $mode -o "$work/got" "ftp://$ip:2121/noise"; every_byte "vsftpd sends ($mode)" "$work/got"
+            # shellcheck disable=SC2086
+            peer_of curl -sm 60 $mode -T "$noise" "ftp://$ip:2121/up/noise"; every_byte "vsftpd receives ($mode)" "$work/ftp/up/noise"
+        done
+        stop_server
+    fi
+    beside 2121 vsftpd "$work/vsftpd.conf"
+    for mode in --ftp-pasv "--ftp-port -"; do
+        # shellcheck disable=SC2086
+        run -- curl -sm 60 $mode -o "$work/got" ftp://10.10.0.2:2121/noise; every_byte "curl: FTP ($mode)" "$work/got"
+    done
+    end_beside
+}
+
 # cloned NAME COMMAND...: a clone into $work/clone has all.
 cloned() {
     local name=$1; shift
@@ -212,5 +236,5 @@ try_ping() {
     check "ping: by the kernel's sockets, as it asks for" run -- ping -nc 1 -W 20 10.10.0.2
 }
 
-for program in ${EXOS_ONLY:-python openssl postgres php dropbear rsync git inetd activation socat iperf3 ping}; do "try_$program"; done
+for program in ${EXOS_ONLY:-python openssl postgres php dropbear rsync ftp git inetd activation socat iperf3 ping}; do "try_$program"; done
 exit $((failures > 0))

@@ -244,6 +244,10 @@ impl Finding {
             (Some(loader), _) if !is_gnu(loader) => {
                 format!("its C library is not GNU's ({loader} loads it)")
             }
+            _ if elf.is_sanitized() => {
+                "the library of AddressSanitizer is to be loaded into it before any other"
+                    .to_owned()
+            }
             // It may be one of those that were not found.
             _ if !self.libraries.has(C_LIBRARY) && self.libraries.missing.is_empty() => {
                 "it uses no C library".to_owned()

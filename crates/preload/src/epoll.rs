@@ -237,10 +237,15 @@ pub fn closed(here: &'static Here, fd: i32) {
 
 /// Descriptors are closed, of which any may be a set's, or stand in one.
 pub fn closed_range(here: &'static Here, first: u32, last: u32) {
-    let known = with(|sets| {
-        let known = sets.by_fd.keys().chain(sets.others.keys());
-        let inside = known.filter(|fd| (first..=last).contains(&(**fd as u32)));
-        inside.copied().collect::<Vec<i32>>()
-    });
-    known.into_iter().for_each(|fd| closed(here, fd));
+    // Nothing is allocated, also where a child of one of several threads closes what it does not need.
+    let next = || {
+        with(|sets| {
+            let mut known = sets.by_fd.keys().chain(sets.others.keys());
+            let is_inside = |fd: &&i32| (first..=last).contains(&(**fd as u32));
+            known.find(is_inside).copied()
+        })
+    };
+    while let Some(fd) = next() {
+        closed(here, fd);
+    }
 }

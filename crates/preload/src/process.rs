@@ -23,9 +23,11 @@ pub struct Here {
     bell: AtomicI32,
     /// What descriptors of sockets are copies of.
     mark: AtomicI32,
-    /// Its part of the memory, and its number.
+    /// Its part of the memory, and its number as the other side knows it.
     process: AtomicU32,
     pid: AtomicU32,
+    /// As itself knows it, which is another one in a namespace of processes of its own (pid_namespaces(7)).
+    own_pid: AtomicU32,
 }
 
 static ONLY: OnceLock<Here> = OnceLock::new();
@@ -133,6 +135,7 @@ impl Here {
             mark: (-1).into(),
             process: process.into(),
             pid: pid.into(),
+            own_pid: pid.into(),
         });
         let bell = here.own(bell.into_raw_fd());
         // A bell that is full is heard.
@@ -142,12 +145,21 @@ impl Here {
         // SAFETY: always.
         let mark = here.own(unsafe { system::eventfd(MARK, system::O_CLOEXEC) });
         here.mark.store(mark, Ordering::Relaxed);
-        if ask(-1, Ask::Register, process as usize) < 0 {
+        if !here.registers(process) {
             here.shared.process(process).pid.store(0, Ordering::Release);
             return None;
         }
         HERE.store(std::ptr::from_ref(here).cast_mut(), Ordering::Release);
         Some(here)
+    }
+
+    /// Tells the other side of the part of the memory that this process has; it says which process that is to it.
+    pub fn registers(&self, part: u32) -> bool {
+        let pid = ask(-1, Ask::Register, part as usize);
+        if pid > 0 {
+            self.pid.store(pid as u32, Ordering::Relaxed);
+        }
+        pid > 0
     }
 
     /// Prints calls from now on, to a pipe that is a descriptor of the process `of`.
@@ -201,11 +213,15 @@ impl Here {
         self.pid.load(Ordering::Relaxed)
     }
 
-    /// Whether the caller is this process, and not a child that was made without our knowing (vfork(2), clone(2)): its descriptors are
-    /// others.
+    pub fn own_pid(&self) -> u32 {
+        self.own_pid.load(Ordering::Relaxed)
+    }
+
+    /// Whether the caller is this process, and not a child that was made without our knowing (vfork(2), clone(2) with its parent's memory):
+    /// its descriptors are others.
     pub fn is_here(&self) -> bool {
         // SAFETY: always.
-        self.pid() == unsafe { system::getpid() } as u32
+        self.own_pid() == unsafe { system::getpid() } as u32
     }
 
     /// A descriptor is this socket from now on.
@@ -241,7 +257,7 @@ impl Here {
         let limits = &self.shared.process(part).address_space;
         let limits = limits.each_ref().map(|word| word.load(Ordering::Relaxed));
         self.shared.raised_limits(child, limits);
-        for (fd, _) in self.known().into_iter().filter(|(_, is_own)| *is_own) {
+        for (fd, _) in self.known().filter(|(_, is_own)| *is_own) {
             self.shared.own(child, fd);
         }
     }
@@ -253,24 +269,41 @@ impl Here {
         let pid = unsafe { system::getpid() } as u32;
         self.process.store(child, Ordering::Relaxed);
         self.pid.store(pid, Ordering::Relaxed);
-        let part = self.part()?;
-        self.shared.process(part).pid.store(pid, Ordering::Release);
-        Some(part)
+        self.own_pid.store(pid, Ordering::Relaxed);
+        self.part()
+    }
+
+    /// This thread has made a child: its part has this number until it says so itself, for it may end before.
+    pub fn has_made(&self, child: u32) {
+        let (part, pid) = (CHILD.replace(NONE), self.pid());
+        // In a namespace of processes of its own it is not the number that the other side knows.
+        if part != NONE && pid == self.own_pid() {
+            let owner = &self.shared.process(part).pid;
+            let _ = owner.compare_exchange(pid, child, Ordering::AcqRel, Ordering::Relaxed);
+        }
     }
 
     /// A child that was to be made was not.
     pub fn has_no_child(&self) {
-        let child = CHILD.replace(NONE);
-        if child == NONE {
+        self.leaves(CHILD.replace(NONE));
+    }
+
+    /// This is a child whose part the other side does not know.
+    pub fn has_no_part(&self) {
+        self.leaves(self.process.load(Ordering::Relaxed));
+        self.process.store(NONE, Ordering::Relaxed);
+    }
+
+    fn leaves(&self, part: u32) {
+        if part == NONE {
             return;
         }
-        let descriptors: Vec<_> = self.shared.descriptors(child).collect();
-        for (fd, number) in descriptors {
-            if matches!(self.shared.unassign(child, fd), Some((_, true))) {
+        for (fd, number) in self.shared.descriptors(part) {
+            if matches!(self.shared.unassign(part, fd), Some((_, true))) {
                 self.submit(number);
             }
         }
-        self.shared.leave_process(child);
+        self.shared.leave_process(part);
     }
 
     /// Numbers descriptors of the library's own high, and keeps the program from closing them.
@@ -316,18 +349,17 @@ impl Here {
     }
 
     /// The descriptors that are sockets, or the library's own (true), in their order.
-    pub fn known(&self) -> Vec<(i32, bool)> {
-        let Some(part) = self.part() else {
-            return Vec::new();
-        };
-        let process = self.shared.process(part);
-        let end = process.end.load(Ordering::Relaxed) as usize;
-        let all = process.descriptors.iter().take(end).enumerate();
-        let known = all.filter_map(|(fd, number)| {
-            let number = number.load(Ordering::Relaxed);
-            (number != 0).then_some((fd as i32, number == OWN))
-        });
-        known.collect()
+    pub fn known(&self) -> impl Iterator<Item = (i32, bool)> {
+        let part = self.part().into_iter();
+        part.flat_map(|part| {
+            let process = self.shared.process(part);
+            let end = process.end.load(Ordering::Relaxed) as usize;
+            let all = process.descriptors.iter().take(end).enumerate();
+            all.filter_map(|(fd, number)| {
+                let number = number.load(Ordering::Relaxed);
+                (number != 0).then_some((fd as i32, number == OWN))
+            })
+        })
     }
 
     /// Whether a descriptor is the library's own.

@@ -62,8 +62,7 @@ pub fn unshare_in(set: i32) {
 
 /// As above, for all descriptors of this process.
 pub fn unshare_all(here: &'static Here) {
-    let all: Vec<_> = descriptors(here).collect();
-    for (fd, number) in all {
+    for (fd, number) in descriptors(here) {
         unshare(here, fd, number);
     }
 }

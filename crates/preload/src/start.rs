@@ -10,8 +10,7 @@ use std::cell::Cell;
 use std::env;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::ask::ask;
-use crate::memory::{Ask, VARIABLE};
+use crate::memory::VARIABLE;
 use crate::process::{Here, here};
 use crate::sharing::untouched;
 use crate::signals::Section;
@@ -51,7 +50,7 @@ fn begin() -> Option<&'static Here> {
     if IS_BUSY.get() {
         return None;
     }
-    // A child without our knowing (vfork(2), clone(2)) has the memory of its parent, be it in the middle of another thread's turn.
+    // A child without our knowing (vfork(2), clone(2) with its parent's memory) has that memory, be it in the middle of another thread's turn.
     // SAFETY: always.
     let is_this_one = || WAITS.load(Ordering::Acquire) == unsafe { system::getpid() } as u32;
     if !is_this_one() {
@@ -117,7 +116,7 @@ fn told() -> Option<Option<u32>> {
 static START: extern "C" fn() = start;
 
 /// The child is to have its sockets from its first moment on: they are counted before there is one. Several threads may be here at once.
-extern "C" fn before_fork() {
+pub extern "C" fn before_fork() {
     if WAITS.load(Ordering::Relaxed) != 0 && !IS_BUSY.get() {
         // No other thread begins meanwhile: the child would be half of one that has.
         let _section = Section::enter();
@@ -149,7 +148,7 @@ extern "C" fn before_fork() {
     }
 }
 
-extern "C" fn in_parent() {
+pub extern "C" fn in_parent() {
     if IS_BUSY.get() {
         return leave_turn();
     }
@@ -161,7 +160,7 @@ extern "C" fn in_parent() {
     }
 }
 
-extern "C" fn in_child() {
+pub extern "C" fn in_child() {
     if IS_BUSY.get() {
         // SAFETY: always.
         WAITS.store(unsafe { system::getpid() } as u32, Ordering::Relaxed);
@@ -176,14 +175,24 @@ extern "C" fn in_child() {
     let Some(part) = here.is_child() else {
         return;
     };
+    if !here.registers(part) {
+        return here.has_no_part();
+    }
     // Another thread may have closed some before there was the child.
-    let descriptors: Vec<_> = here.shared.descriptors(part).collect();
-    for (fd, _) in descriptors {
+    for (fd, _) in here.shared.descriptors(part) {
         const F_GETFD: i32 = 1;
         // SAFETY: always.
         if unsafe { system::fcntl64(fd, F_GETFD, 0) } < 0 {
             sharing::forget(here, fd);
         }
     }
-    ask(-1, Ask::Register, part as usize);
+}
+
+/// Behind all of it: the child's number in the parent, zero in the child, or a negative one of none.
+pub fn has_forked(child: i64) {
+    match here() {
+        Some(here) if child < 0 => here.has_no_child(),
+        Some(here) if child > 0 => here.has_made(child as u32),
+        _ => {}
+    }
 }

@@ -60,6 +60,18 @@ pub struct Timespec {
     pub nanoseconds: i64,
 }
 
+/// An address of an interface (getifaddrs(3)).
+#[repr(C)]
+pub struct InterfaceAddress {
+    pub next: *mut Self,
+    pub name: *mut c_char,
+    pub flags: u32,
+    pub address: *mut u8,
+    pub mask: *mut u8,
+    pub broadcast: *mut u8,
+    pub data: *mut c_void,
+}
+
 /// An action (sigaction(2)), as the C library has it.
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -108,6 +120,7 @@ pub const EXCLUSIVE: u32 = 1 << 28;
 unsafe extern "C" {
     pub fn eventfd(count: u32, flags: i32) -> i32;
     pub fn getpid() -> i32;
+    pub fn if_indextoname(index: u32, name: *mut c_char) -> *mut c_char;
     pub fn raise(signal: i32) -> i32;
     pub fn pthread_setcanceltype(kind: i32, before: *mut i32) -> i32;
     pub fn pthread_testcancel();
@@ -121,7 +134,7 @@ unsafe extern "C" {
 }
 
 /// The next library's function of this name.
-fn beneath(place: &AtomicPtr<c_void>, name: &'static str) -> *mut c_void {
+pub fn beneath(place: &AtomicPtr<c_void>, name: &'static str) -> *mut c_void {
     const NEXT: usize = usize::MAX;
     let known = place.load(Ordering::Relaxed);
     if !known.is_null() {
@@ -192,6 +205,8 @@ beneath! {
     close(fd: i32) -> i32;
     close_range(first: u32, last: u32, flags: i32) -> i32;
     dup(fd: i32) -> i32;
+    getifaddrs(list: *mut *mut InterfaceAddress) -> i32;
+    freeifaddrs(list: *mut InterfaceAddress) -> ();
     dup2(fd: i32, to: i32) -> i32;
     dup3(fd: i32, to: i32, flags: i32) -> i32;
     fcntl64(fd: i32, what: i32, argument: usize) -> i32;
@@ -208,6 +223,7 @@ beneath! {
     sigaction(signal: i32, new: *const Action, old: *mut Action) -> i32;
     signal(signal: i32, handler: usize) -> usize;
     fork() -> i32;
+    clone(main: Option<extern "C" fn(*mut c_void) -> i32>, stack: *mut c_void, flags: i32, argument: *mut c_void, a: usize, b: usize, c: usize) -> i32;
     epoll_create1(flags: i32) -> i32;
     epoll_ctl(set: i32, what: i32, fd: i32, event: *mut EpollEvent) -> i32;
     epoll_pwait(set: i32, events: *mut EpollEvent, most: i32, timeout: i32, mask: *const u8) -> i32;

@@ -81,6 +81,18 @@ impl Elf {
         self.machine == MACHINES[0] && self.is_64_bit
     }
 
+    /// Its library of AddressSanitizer ends the program where another one is loaded before.
+    pub fn is_sanitized(&self) -> bool {
+        // GCC's and Clang's.
+        const NAMES: [&str; 2] = ["libasan.so", "libclang_rt.asan"];
+        let files = self
+            .needed
+            .iter()
+            .filter_map(|name| name.split('/').next_back());
+        let is_one = |file: &str| NAMES.iter().any(|name| file.starts_with(name));
+        files.into_iter().any(is_one)
+    }
+
     /// Whether this machine runs it, with other calls.
     pub fn is_32_bit_of_this_machine(&self) -> bool {
         MACHINES.contains(&self.machine) && !self.is_64_bit
@@ -278,6 +290,29 @@ mod tests {
             elf.needed
         );
         assert!(elf.imports.contains("read"), "{:?}", elf.imports);
+    }
+
+    #[test]
+    fn the_libraries_of_address_sanitizer_are_known_by_their_names() {
+        let is_sanitized = |name: &str| {
+            let needed = vec!["libc.so.6".to_owned(), name.to_owned()];
+            let elf = Elf {
+                needed,
+                ..Elf::default()
+            };
+            elf.is_sanitized()
+        };
+        for name in [
+            "libasan.so.8",
+            "/opt/lib/libasan.so.8",
+            "libclang_rt.asan-x86_64.so",
+            "/usr/lib/clang/19/lib/linux/libclang_rt.asan.so",
+        ] {
+            assert!(is_sanitized(name), "{name}");
+        }
+        for name in ["libubsan.so.1", "libasan.so.d/libz.so.1", "liblibasan.so.8"] {
+            assert!(!is_sanitized(name), "{name}");
+        }
     }
 
     #[test]

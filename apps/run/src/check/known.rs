@@ -88,11 +88,13 @@ impl KnownPrograms {
             let Some(loader) = elf.interpreter.as_deref() else {
                 return true;
             };
-            elf.is_of_this_machine()
-                && is_gnu(loader)
-                && !elf.is_go
-                && !has_socket_calls(&file)
-                && !(is_ours(root) && libraries_call(of_libraries, &elf, &file))
+            let mut hinders = || {
+                elf.is_go
+                    || elf.is_sanitized()
+                    || has_socket_calls(&file)
+                    || is_ours(root) && libraries_call(of_libraries, &elf, &file)
+            };
+            elf.is_of_this_machine() && is_gnu(loader) && !hinders()
         })
     }
 }

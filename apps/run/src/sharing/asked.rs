@@ -1,16 +1,18 @@
 //! What programs ask for by way of the library, and what becomes of their sockets when they become other programs.
 
-use std::io;
 use std::iter::successors;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::{fs, io};
 
 use exos::net::TcpStream;
 use exos_host::affinity::runs_where_we_do;
 use exos_host::intercept::{self, Call};
-use exos_preload::memory::{Ask, DESCRIPTORS};
+use exos_preload::memory::{ADDRESSES_MAX, Ask, DESCRIPTORS};
 use procfs::process::{LimitValue, Process};
+use rustix::net::AddressFamily;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
+use super::addresses::address_of;
 use super::engine::Sharing;
 use super::entry::{Entry, Kind};
 use super::processes::shared_descriptor;
@@ -42,6 +44,7 @@ impl Sharing {
                 }
                 self.sockets.marks.forget(number);
                 self.touched.forget(number);
+                return Ok(Answer::Value(pid.into()));
             }
             Some(Ask::Watch) => {
                 let pid = intercept::process_of(call.thread)?;
@@ -80,6 +83,17 @@ impl Sharing {
                 }
             }
             Some(Ask::NoRoom) => self.say_no_room(call),
+            // The interface is not there.
+            Some(Ask::Addresses) if is_in_another_network(call.thread) => {}
+            Some(Ask::Addresses) => {
+                let all = cx.net.with(|exos| {
+                    let all = exos.stack.addresses().iter();
+                    let records = all.filter_map(|ours| record_of(ours.addr, ours.len));
+                    records.take(ADDRESSES_MAX).collect::<Vec<_>>()
+                });
+                write(&cx.calls, call, value, all.as_flattened())?;
+                return Ok(Answer::Value(all.len() as i64));
+            }
             None => return fails(libc::ENOPROTOOPT),
         }
         Ok(Answer::Value(0))
@@ -224,4 +238,23 @@ fn counter_of(thread: u32, fd: i32) -> io::Result<u64> {
         .find_map(|line| line.strip_prefix("eventfd-id:"));
     let number = number.and_then(|number| number.trim().parse().ok());
     number.ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// Whether a thread's network is another than ours (network_namespaces(7)); not where the kernel does not say.
+fn is_in_another_network(thread: u32) -> bool {
+    let network_of = |process: &str| fs::read_link(format!("/proc/{process}/ns/net"));
+    matches!((network_of("thread-self"), network_of(&thread.to_string())), (Ok(ours), Ok(its)) if ours != its)
+}
+
+/// What programs are told of an address of the stack's ([`Ask::Addresses`]); nothing of one that means something only with an interface.
+fn record_of(ip: IpAddr, prefix: u8) -> Option<[u8; 32]> {
+    let family = match ip {
+        IpAddr::V4(_) => AddressFamily::INET,
+        IpAddr::V6(ip) if ip.is_unicast_link_local() => return None,
+        IpAddr::V6(_) => AddressFamily::INET6,
+    };
+    let mut record = [0; 32];
+    record[..28].copy_from_slice(&address_of(SocketAddr::new(ip, 0), family).bytes);
+    record[28] = prefix;
+    Some(record)
 }

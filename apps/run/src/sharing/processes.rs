@@ -55,6 +55,14 @@ impl Processes {
         self.parts.is_empty()
     }
 
+    /// Whether a part is taken, and no process has said that it is the one that has it. What else its number says is not looked at: it may
+    /// be that of the parent, which may have ended since, or a process's in a namespace of its own.
+    fn is_to_be_said(&self, part: u32) -> bool {
+        (part as usize) < PROCESSES
+            && self.memory.process(part).pid.load(Ordering::Acquire) != 0
+            && !self.parts.values().any(|(of, _)| *of == part)
+    }
+
     /// The part that a process has.
     pub fn part_of(&self, pid: u32) -> Option<u32> {
         self.parts.get(&pid).map(|(part, _)| *part)
@@ -83,12 +91,15 @@ impl Processes {
     ///
     /// It has not, or it has gone.
     pub fn register(&mut self, poll: &Poll, pid: u32, part: u32) -> io::Result<bool> {
-        let owner = (part as usize) < PROCESSES;
-        let owner = owner.then(|| self.memory.process(part).pid.load(Ordering::Acquire));
-        if owner != Some(pid) {
+        // A signal has it say so again.
+        if self.part_of(pid) == Some(part) {
+            return Ok(false);
+        }
+        if !self.is_to_be_said(part) {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
         let end = intercept::process(pid)?;
+        self.memory.process(part).pid.store(pid, Ordering::Release);
         let was_another = self.remove(poll, pid)?;
         let (token, readable) = (Token(PROCESS + part as usize), Interest::READABLE);
         poll.register_fd(end.as_fd(), token, readable, Trigger::Level)?;

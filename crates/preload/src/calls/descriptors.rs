@@ -323,15 +323,3 @@ unsafe extern "C" fn fstat(fd: i32, into: *mut u8) -> i32 {
     // SAFETY: as above.
     unsafe { fstat64(fd, into) }
 }
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn fork() -> i32 {
-    // SAFETY: as above.
-    let child = unsafe { system::fork() };
-    if child < 0
-        && let Some(here) = here()
-    {
-        here.has_no_child();
-    }
-    child
-}

@@ -84,7 +84,7 @@ pub(super) unsafe extern "C" fn prlimit(
     unsafe {
         if resource as usize == RLIMIT_AS
             && let Some(here) = here().filter(|here| here.is_here() && here.part().is_some())
-            && (process == 0 || process as u32 == here.pid())
+            && (process == 0 || process as u32 == here.own_pid())
         {
             return done(of_address_space(here, new, old));
         }

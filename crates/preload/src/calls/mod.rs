@@ -21,9 +21,12 @@ macro_rules! on_shared {
 
 mod credentials;
 mod descriptors;
+mod forking;
+mod formatting;
 mod limits;
 mod locking;
 mod numbered;
+mod own_addresses;
 mod printing;
 mod reading;
 mod signals;

@@ -17,7 +17,7 @@ use super::*;
 use crate::system::number as n;
 
 /// An argument that is an address.
-fn at<T>(word: usize) -> *mut T {
+pub(super) fn at<T>(word: usize) -> *mut T {
     std::ptr::with_exposed_provenance_mut(word)
 }
 
@@ -32,15 +32,16 @@ unsafe extern "C" fn syscall(
     e: usize,
     f: usize,
 ) -> i64 {
+    let words = [a, b, c, d, e, f];
     if is_told()
         // SAFETY: the program's promise.
-        && let Some(result) = unsafe { known(number, [a, b, c, d, e, f]) }
+        && let Some(result) = unsafe { known(number, words).or_else(|| forking::by_number(number, words)) }
     {
         return result;
     }
     credentials::before_number(number, a);
     // SAFETY: as above.
-    unsafe { system::call(number, [a, b, c, d, e, f]) }
+    unsafe { system::call(number, words) }
 }
 
 /// The result of a call that is answered by its name.

@@ -160,7 +160,7 @@ fn is_network(fd: i32) -> bool {
 }
 
 /// This process's memory, by a call that says where there is none.
-fn memory(at: u64, into: &mut [u8]) -> usize {
+pub(super) fn memory(at: u64, into: &mut [u8]) -> usize {
     let ours = Iovec {
         base: into.as_mut_ptr(),
         len: into.len(),

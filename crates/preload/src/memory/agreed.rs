@@ -71,7 +71,7 @@ pub const ASK_LEVEL: i32 = 0x4558_4f53;
 #[derive(Copy, Clone, Debug, Eq, PartialEq)]
 #[repr(i32)]
 pub enum Ask {
-    /// The process takes this part of the memory for itself.
+    /// The process takes this part of the memory for itself. Its number is the answer.
     Register = 1,
     /// The descriptor is what to write to when the watcher of this number sleeps.
     Watch = 2,
@@ -89,7 +89,13 @@ pub enum Ask {
     Source = 7,
     /// Nothing: the process says that it may not have the address space for the memory, and so goes by intercepted calls.
     NoRoom = 8,
+    /// The addresses of the stack, [`ADDRESSES_MAX`] at most, each in 32 bytes at this place: in the kernel's form in 28, and how many
+    /// bits of it are its network's. How many they are is the answer.
+    Addresses = 9,
 }
+
+/// How many addresses of the stack programs are told of: more than a host usually has.
+pub const ADDRESSES_MAX: usize = 64;
 
 impl Ask {
     /// By its number.
@@ -103,6 +109,7 @@ impl Ask {
             Self::Port,
             Self::Source,
             Self::NoRoom,
+            Self::Addresses,
         ];
         all.into_iter().find(|ask| *ask as i32 == number)
     }
