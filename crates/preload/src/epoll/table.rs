@@ -1,5 +1,7 @@
 //! The sets of this process: which of its descriptors is which.
 
+use std::cell::Cell;
+use std::mem::ManuallyDrop;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::set::Set;
@@ -100,8 +102,8 @@ impl Sets {
 type Held = (MutexGuard<'static, Option<Sets>>, Section);
 
 thread_local! {
-    /// Held while the process forks: the child finds it as it was.
-    static HELD: std::cell::Cell<Option<Held>> = const { std::cell::Cell::new(None) };
+    /// Held while the process forks: the child finds it as it was. What would be dropped at a thread's end takes memory to note that.
+    static HELD: Cell<Option<ManuallyDrop<Held>>> = const { Cell::new(None) };
 }
 
 pub fn hold() {
@@ -110,9 +112,9 @@ pub fn hold() {
     // Either process may put descriptors of the kernel's into sets of both.
     let sets = held.iter_mut().flat_map(|sets| sets.all.values_mut());
     sets.for_each(|set| set.has_kernels = true);
-    HELD.set(Some((held, handlers_wait)));
+    HELD.set(Some(ManuallyDrop::new((held, handlers_wait))));
 }
 
 pub fn let_go() {
-    drop(HELD.take());
+    drop(HELD.take().map(ManuallyDrop::into_inner));
 }
