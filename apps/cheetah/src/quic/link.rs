@@ -248,7 +248,7 @@ impl Link {
         let was_known = request.is_known;
         let mut came = Came::default();
         let read = loop {
-            let before = request.received_len();
+            let before = request.waiting_len();
             let room = self.waiting.room(before);
             request.is_held = room == 0;
             if room == 0 {
@@ -261,7 +261,7 @@ impl Link {
                 Err(ReadError::Blocked) => break Ok(Read::Some),
                 Err(ReadError::Reset(_)) => break Ok(Read::Reset),
             };
-            self.waiting.came(request.received_len() - before);
+            self.waiting.came(request.waiting_len() - before);
             match received {
                 Ok(more) => came.add(more),
                 Err(fault) => break Err(fault),

@@ -271,9 +271,9 @@ impl Links {
         let Some(request) = self.shared.requests.find_mut(id) else {
             return;
         };
-        let before = request.received_len();
+        let before = request.waiting_len();
         request.consume(count);
-        let (handle, taken) = (request.link, before - request.received_len());
+        let (handle, taken) = (request.link, before - request.waiting_len());
         if taken > 0 {
             self.with(handle, |link, shared| link.consumed(taken, shared));
         }
@@ -349,7 +349,7 @@ impl Links {
         let Some(request) = self.shared.requests.find_mut(id) else {
             return;
         };
-        let taken = request.received_len();
+        let taken = request.waiting_len();
         request.discard();
         let (handle, stream, has_ended) = (request.link, request.stream, request.has_ended);
         self.with(handle, |link, shared| {

@@ -14,6 +14,7 @@
 //! | [`link`] | a connection: its requests as they come, what leaves, its end |
 //! | [`control`] | the streams of a connection that go one way: settings, priorities |
 //! | [`request`] | a request: its text and body in, its response out |
+//! | [`queue`] | what is to leave of a response |
 //! | [`streams`] | which request is on which stream |
 //! | [`requests`] | all requests, by the identities that the server knows them by |
 //! | [`sections`] | the field sections of responses, which are often the same |
@@ -32,6 +33,7 @@ mod handshake;
 mod link;
 mod links;
 mod news;
+mod queue;
 mod request;
 mod requests;
 mod sections;

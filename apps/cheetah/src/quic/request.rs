@@ -1,28 +1,20 @@
 //! A request: what of it has come, as text of HTTP/1.1, and what is to leave of its response.
 
-use std::collections::VecDeque;
-
-use bytes::{Buf as _, Bytes};
 use exos_buf::Slice;
 use exos_http2::fields::Fields;
 use exos_http3::Fault;
-use exos_http3::frame::{self, kind};
 use exos_http3::qpack::encoder;
 use exos_http3::request::{Part, Reader};
 use exos_inet::Instant;
 use exos_inet::tcp::ConnectionId;
 use quinn_proto::{ConnectionHandle, SendStream, StreamId, WriteError};
 
-use crate::limits::{QUIC_COPIED_LEN_MAX, QUIC_PIECE_LEN, QUIC_SPARE_LEN_MAX};
+use super::queue::{Queue, emptied};
 use crate::message::http2::lines_of;
 use crate::message::http3;
 
-/// Room for frames that leave together: a head and a short body.
-const FRAMES_LEN: usize = 512;
-/// Pieces for which there is room in requests that are over.
-const QUEUE_LEN: usize = 8;
-
 /// A request and its response.
+#[derive(Debug)]
 pub(super) struct Request {
     pub(super) id: ConnectionId,
     pub(super) link: ConnectionHandle,
@@ -47,11 +39,7 @@ pub(super) struct Request {
     /// Another protocol is to be spoken on its stream.
     pub(super) is_tunnel: bool,
     has_head: bool,
-    queue: VecDeque<Piece>,
-    /// Memory for frames.
-    spare: Vec<u8>,
-    /// Bytes of the response, as the server counts them, that QUIC has not taken.
-    queue_len: usize,
+    queue: Queue,
     /// Nothing follows what is queued.
     is_last: bool,
     /// QUIC knows that, too.
@@ -59,7 +47,7 @@ pub(super) struct Request {
 }
 
 /// How the body is kept.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum BodyForm {
     /// As it comes.
     Plain,
@@ -67,15 +55,6 @@ enum BodyForm {
     Chunked,
     /// Not at all.
     Discarded,
-}
-
-/// Something to be sent, and what of it the server counts.
-enum Piece {
-    /// Frames, with content where that is short, as far as QUIC has not taken them; to which others can be added.
-    Frames(Vec<u8>, usize),
-    Body(Slice),
-    /// Some of a document, in the memory in which all threads have it.
-    Document(Bytes),
 }
 
 /// What has come of a request.
@@ -118,9 +97,7 @@ impl Request {
             is_known: false,
             is_tunnel: false,
             has_head: false,
-            queue: VecDeque::new(),
-            spare: Vec::new(),
-            queue_len: 0,
+            queue: Queue::default(),
             is_last: false,
             is_finished: false,
         }
@@ -140,11 +117,9 @@ impl Request {
     /// It is over: there is nothing of it but some memory.
     pub(super) fn clear(&mut self) {
         self.queue.clear();
-        self.queue.shrink_to(QUEUE_LEN);
         *self = Request {
             received: emptied(std::mem::take(&mut self.received)),
             queue: std::mem::take(&mut self.queue),
-            spare: std::mem::take(&mut self.spare),
             ..Request::new(self.id, self.link, self.stream, self.begun)
         };
     }
@@ -236,8 +211,13 @@ impl Request {
         &self.received
     }
 
-    pub(super) fn received_len(&self) -> usize {
-        self.received.len()
+    /// How much of it waits for the server: nothing until that hears of it, so that no head waits for what is before it. There is a bound to
+    /// heads of their own.
+    pub(super) fn waiting_len(&self) -> usize {
+        match self.is_known {
+            true => self.received.len(),
+            false => 0,
+        }
     }
 
     /// Takes this many bytes from the beginning.
@@ -259,7 +239,7 @@ impl Request {
     /// Queues the head of the response: its field section, which the server counts as this many bytes.
     pub(super) fn send_head(&mut self, section: &[u8], counted: usize) {
         self.has_head = true;
-        self.push_frame(section, counted);
+        self.queue.push_section(section, counted);
     }
 
     /// Queues that the client may send the body (RFC 9110 §10.1.1).
@@ -267,55 +247,17 @@ impl Request {
         let mut section = Vec::new();
         encoder::begin(&mut section);
         encoder::push(&mut section, b":status", b"100");
-        self.push_frame(&section, 0);
+        self.queue.push_section(&section, 0);
     }
 
     /// Queues the field section behind the content.
     pub(super) fn send_trailers(&mut self, section: &[u8]) {
-        self.push_frame(section, 0);
+        self.queue.push_section(section, 0);
     }
 
-    fn push_frame(&mut self, section: &[u8], counted: usize) {
-        let frames = self.frames(counted);
-        frame::push(frames, kind::HEADERS, section);
-    }
-
-    /// Queues a part of the body. A short one leaves with what is before it.
+    /// Queues a part of the body.
     pub(super) fn send(&mut self, slice: Slice) {
-        if slice.is_empty() {
-            return;
-        }
-        let is_short = slice.len() <= QUIC_COPIED_LEN_MAX;
-        let frames = self.frames(if is_short { slice.len() } else { 0 });
-        frame::push_head(frames, kind::DATA, slice.len() as u64);
-        if is_short {
-            frames.extend_from_slice(slice.as_bytes());
-        } else {
-            self.queue_len += slice.len();
-            self.queue.push_back(match slice.buffer().shared() {
-                Some(shared) => {
-                    Piece::Document(Bytes::from_owner(shared.clone()).slice(slice.range()))
-                }
-                None => Piece::Body(slice),
-            });
-        }
-    }
-
-    /// The frames that leave last, to which something is added that the server counts so.
-    fn frames(&mut self, counted: usize) -> &mut Vec<u8> {
-        self.queue_len += counted;
-        if !matches!(self.queue.back(), Some(Piece::Frames(..))) {
-            let mut frames = std::mem::take(&mut self.spare);
-            frames.reserve(FRAMES_LEN);
-            self.queue.push_back(Piece::Frames(frames, 0));
-        }
-        match self.queue.back_mut() {
-            Some(Piece::Frames(frames, all)) => {
-                *all += counted;
-                frames
-            }
-            _ => unreachable!("they were queued last"),
-        }
+        self.queue.push_body(slice);
     }
 
     /// Nothing follows. False where there is no response, and so never will be.
@@ -324,45 +266,13 @@ impl Request {
         self.has_head
     }
 
-    /// Gives QUIC some of what is queued, in short pieces; false where nothing is.
+    /// Gives QUIC some of what is queued; false where nothing is.
     ///
     /// # Errors
     ///
     /// It takes no more, for now or for good.
     pub(super) fn write(&mut self, out: &mut SendStream<'_>) -> Result<bool, WriteError> {
-        let Some(piece) = self.queue.front_mut() else {
-            return Ok(false);
-        };
-        let is_whole = match piece {
-            Piece::Body(slice) => {
-                let most = slice.len().min(QUIC_PIECE_LEN);
-                let len = out.write(&slice.as_bytes()[..most])?;
-                self.queue_len -= len;
-                *slice = slice.sub(len..slice.len());
-                slice.is_empty()
-            }
-            Piece::Document(bytes) => {
-                let mut next = [bytes.slice(..bytes.len().min(QUIC_PIECE_LEN))];
-                let len = out.write_chunks(&mut next)?.bytes;
-                self.queue_len -= len;
-                bytes.advance(len);
-                bytes.is_empty()
-            }
-            Piece::Frames(frames, counted) => {
-                let len = out.write(frames)?;
-                frames.drain(..len);
-                let is_whole = frames.is_empty();
-                if is_whole {
-                    self.queue_len -= *counted;
-                    self.spare = emptied(std::mem::take(frames));
-                }
-                is_whole
-            }
-        };
-        if is_whole {
-            self.queue.pop_front();
-        }
-        Ok(true)
+        self.queue.write(out)
     }
 
     /// All is sent that ever will be.
@@ -372,19 +282,90 @@ impl Request {
 
     /// Bytes, as the server counts them, that QUIC has not taken.
     pub(super) fn unsent(&self) -> usize {
-        self.queue_len
+        self.queue.len()
     }
 
     /// Bytes that the client has not taken, as far as is known: of a response that QUIC has whole, one, until all was acknowledged.
     pub(super) fn unacknowledged(&self) -> usize {
-        self.queue_len
-            .max(usize::from(self.is_last && self.has_head))
+        let has_left = self.is_last && self.has_head;
+        self.unsent().max(usize::from(has_left))
     }
 }
 
-/// Memory for other bytes, unless there is much of it.
-fn emptied(mut bytes: Vec<u8>) -> Vec<u8> {
-    bytes.clear();
-    bytes.shrink_to(QUIC_SPARE_LEN_MAX);
-    bytes
+#[cfg(test)]
+mod tests {
+    use exos_buf::Buffer;
+    use exos_http3::frame::{self, kind};
+    use quinn_proto::{Dir, Side};
+
+    use super::*;
+
+    /// Whatever a request had come to, with its response, one that is cleared is as one that begins.
+    #[test]
+    fn one_that_is_cleared_has_nothing_left() {
+        let begun = || {
+            let stream = StreamId::new(Side::Client, Dir::Bi, 7);
+            let (id, link) = (ConnectionId::from_bits(1), ConnectionHandle(0));
+            Request::new(id, link, stream, Instant::from_millis(1))
+        };
+        let head = |method, path| {
+            let all = [
+                (":method", method),
+                (":scheme", "https"),
+                (":authority", "a"),
+                (":path", path),
+                (":protocol", "websocket"),
+            ];
+            let count = if method == "CONNECT" { 5 } else { 4 };
+            let mut bytes = Vec::new();
+            frame::push(&mut bytes, kind::HEADERS, &encoder::section(&all[..count]));
+            bytes
+        };
+        let end = |request: &mut Request, way| {
+            let body = |len| Buffer::from(vec![b'x'; len]).whole();
+            match way {
+                0 => {}
+                1 => request.discard(),
+                2 => drop(request.finish()),
+                3 => {
+                    request.send_leave();
+                    request.send_head(b"section", 100);
+                    request.send(body(100));
+                    request.queue.taken(9);
+                }
+                4 => {
+                    request.send_head(b"section", 7);
+                    request.queue.taken(9);
+                    request.send(body(5000));
+                    request.queue.taken(3);
+                    request.queue.taken(1000);
+                    request.finish();
+                }
+                _ => {
+                    (request.is_held, request.is_finished) = (true, true);
+                    request.consume(10);
+                }
+            }
+        };
+        for method in ["GET", "CONNECT"] {
+            let mut bytes = head(method, "/");
+            frame::push(&mut bytes, kind::DATA, &[b'x'; 30]);
+            for len in 0..=bytes.len() {
+                for way in 0..6 {
+                    let mut request = begun();
+                    let is_end = len == bytes.len();
+                    request
+                        .receive(&bytes[..len], is_end, &mut Fields::new())
+                        .unwrap();
+                    end(&mut request, way);
+                    request.clear();
+                    assert_eq!(
+                        format!("{request:?}"),
+                        format!("{:?}", begun()),
+                        "{method} {len} {way}"
+                    );
+                }
+            }
+        }
+    }
 }

@@ -80,7 +80,7 @@ impl Link {
         self.active = shared.now;
         let request = shared.requests.remove(id);
         let is_known = request.is_some_and(|request| {
-            self.waiting.left(request.received_len());
+            self.waiting.left(request.waiting_len());
             if !request.has_ended {
                 self.discard(stream);
             }
@@ -100,10 +100,13 @@ impl Link {
     pub(in crate::quic) fn drop_requests(&mut self, reason: Reason, shared: &mut Shared) {
         self.is_over = true;
         for (_, id) in std::mem::take(&mut self.requests).iter() {
-            let request = shared.requests.remove(id);
-            if request.is_some_and(|request| request.is_known) {
+            let Some(request) = shared.requests.remove(id) else {
+                continue;
+            };
+            if request.is_known {
                 shared.news.tell(id, EventSet::CLOSED, reason);
             }
+            shared.requests.put_away(request);
         }
     }
 

@@ -1,9 +1,14 @@
 //! HTTP/3 against a client of quinn-proto, over a wire that loses datagrams, on virtual time.
 
+use std::os::unix::net::UnixListener;
+use std::sync::Arc;
 use std::time::Duration;
 
 use exos_cheetah::Site;
-use exos_cheetah::site::{Description, Document};
+use exos_cheetah::applications::rules::{Rule, Scope};
+use exos_cheetah::applications::{Address, Application, Place, Rules};
+use exos_cheetah::limits::{QUIC_WAITING_LEN_MAX, RECEIVE_BUFFER_LEN};
+use exos_cheetah::site::{Description, Document, Settings};
 use exos_http3::Fault;
 use exos_http3::frame::kind;
 
@@ -269,4 +274,38 @@ fn requests_that_are_given_up_in_numbers_end_the_connection() {
         world.clients[0].closed,
         Some(u64::from(Fault::WasteFlood.code().0))
     );
+}
+
+/// Bodies that nobody takes leave room for requests without one, however long the head of these is, and whether its end comes with it.
+#[test]
+fn heads_do_not_wait_for_bodies() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    // It hears, and never reads.
+    let _listener = UnixListener::bind(&path).unwrap();
+    let mut application = Application::at(Address::Fastcgi(Place::Unix(path.as_path().into())));
+    application.connections = 1;
+    application.body_max = 1 << 30;
+    let mut site = Site::with(Arc::new(Settings {
+        applications: Rules::new(vec![Rule {
+            scope: Scope::path("/up").unwrap(),
+            application: Arc::new(application),
+        }]),
+        ..Settings::default()
+    }));
+    let description = Description::plain("text/plain", MODIFIED_SECS);
+    site.insert(b"/a.txt", Document::new(b"text a", &description));
+    let mut world = World::new(1, site);
+    connected(&mut world);
+    for _ in 0..=QUIC_WAITING_LEN_MAX / RECEIVE_BUFFER_LEN as usize + 1 {
+        let mut upload = request("POST", "/up", &[("content-length", "100000000")]);
+        upload.extend(framed(kind::DATA, &vec![b'x'; RECEIVE_BUFFER_LEN as usize]));
+        world.clients[0].send(upload, false);
+    }
+    world.run_until(Duration::from_secs(1), |_| false);
+    let long = "x".repeat(10_000);
+    let stream = world.clients[0].ask("GET", "/a.txt", &[("a", &long)]);
+    let has_come = |world: &World| world.clients[0].responses[&stream].ended.is_some();
+    assert!(world.run_until(Duration::from_secs(1), has_come));
+    assert_eq!(world.clients[0].responses[&stream].body, b"text a");
 }
