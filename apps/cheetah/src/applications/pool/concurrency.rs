@@ -11,11 +11,11 @@
 //!   much but a twentieth. Behind each trial in vain come twice as many windows without one.
 //! - In a window in which the limit was not used up it falls to what was used.
 //!
-//! All of this holds for a loop that alone asks the application: of several each would take the processors' time from the others by more
-//! requests, and be right to think that it is answered more.
+//! It is one limit of all loops of a server: by one of its own each would take the processors' time from the others, and be right to think
+//! that it is answered more.
 //!
-//! The loop calls [`Concurrency::turn`] in each turn, [`Concurrency::answered`] for each request that ends, and [`Concurrency::poll_timeout`]
-//! before it sleeps.
+//! A loop whose requests wait calls [`Concurrency::turn`] in each turn and [`Concurrency::poll_timeout`] before it sleeps; each calls
+//! [`Concurrency::answered`] for each request that ends.
 
 use exos_inet::{Duration, Instant};
 
