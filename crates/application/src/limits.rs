@@ -46,8 +46,12 @@ pub const KEPT_LEN_MIN: usize = 512;
 /// Bytes of an application's kept pieces that a server remembers for a link: what a site's templates have.
 pub const KEPT_TOTAL_MAX: usize = 32 * 1024 * 1024;
 
-/// Places for pieces that come again and again, beside the table of all: a site has some that are in most of its pages.
-pub const KEPT_NEAR: usize = 32;
+/// Pieces that an application keeps and that have numbers on a link: a site has some that are in most of its pages. A server remembers these
+/// beside the others.
+pub const PIECES_MAX: usize = 32;
+
+/// The longest piece that has a number: a buffer. What a reference costs is nothing beside that.
+pub const NUMBERED_PIECE_LEN_MAX: usize = 64 * 1024;
 
 /// What a remembered piece costs beside its bytes: its entry, and its buffer.
 pub const KEPT_COST: usize = 192;
