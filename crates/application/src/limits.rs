@@ -75,6 +75,13 @@ pub const OUTGOING_LEN_MAX: usize = 256 * 1024;
 /// Requests on a link at once: their numbers say where their entries are. Servers have some thousand at most.
 pub const REQUESTS_MAX: usize = (1 << 14) - 1;
 
+/// Requests of an application that are over and whose memory waits for others, of a link, and how much of it for variables: as many as are under way
+/// at once where pages take no time.
+pub const SPARES_MAX: usize = 64;
+
+/// The most memory for variables that such a one keeps.
+pub const SPARE_LEN_MAX: usize = 2048;
+
 /// Links that wait to begin at an application: more servers than have loops.
 pub const BEGINNING_MAX: usize = 64;
 
