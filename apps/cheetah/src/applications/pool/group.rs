@@ -220,13 +220,15 @@ impl Group {
     }
 
     fn has_room_within(&self, asks: &Waiting, all: usize) -> bool {
+        let (busy, share) = (self.busy(), share_of(asks.connections.min(all)));
         let has_share = || {
             asks.peer.is_none_or(|peer| {
                 let ready = self.ready.iter().filter(|ready| ready.peer == asks.peer);
-                self.shares.count(peer) + ready.count() < share_of(asks.connections.min(all))
+                self.shares.count(peer) + ready.count() < share
             })
         };
-        self.busy() < asks.connections && has_share()
+        // Where there are fewer than a share nobody is counted.
+        busy < asks.connections && (busy < share || has_share())
     }
 
     /// One more client may wait, and this one more of its own: beside those that may anyway as many as could ask but for permits.
