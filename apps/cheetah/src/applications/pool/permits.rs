@@ -57,13 +57,14 @@ impl AllPermits {
             new
         });
         let limit = lock(&permits).concurrency.limit();
+        lock(&permits).admit(self.number);
         LoopPermits {
             permits,
             number: self.number,
             wake: self.wake.clone(),
             limit,
             held: 0,
-            given: 0,
+            has_given: false,
             lacks: false,
         }
     }
@@ -72,8 +73,9 @@ impl AllPermits {
 /// What all loops have of an application.
 struct Permits {
     concurrency: Concurrency,
-    /// How many each loop holds that has held any.
-    held: HashMap<usize, usize>,
+    /// How many each loop holds, and all of them.
+    held: Vec<usize>,
+    taken: usize,
     /// Loops that lack some, the next one first.
     lacking: VecDeque<usize>,
 }
@@ -82,13 +84,26 @@ impl Permits {
     fn new() -> Self {
         Self {
             concurrency: Concurrency::new(),
-            held: HashMap::new(),
+            held: Vec::new(),
+            taken: 0,
             lacking: VecDeque::new(),
         }
     }
 
+    /// A loop takes some from now on.
+    fn admit(&mut self, number: usize) {
+        let count = self.held.len().max(number + 1);
+        self.held.resize(count, 0);
+    }
+
     fn is_free(&self) -> bool {
-        self.held.values().sum::<usize>() < self.concurrency.limit()
+        self.taken < self.concurrency.limit()
+    }
+
+    /// A loop holds this many.
+    fn hold(&mut self, number: usize, held: usize) {
+        let before = std::mem::replace(&mut self.held[number], held);
+        self.taken = self.taken - before + held;
     }
 
     /// The loop whose turn it is, where it may take one.
@@ -98,13 +113,13 @@ impl Permits {
     }
 
     /// A loop may take one.
-    fn is_free_for(&self, number: usize, held: usize) -> bool {
+    fn is_free_for(&self, number: usize) -> bool {
         let is_next = || (self.lacking.front()).is_none_or(|next| *next == number);
         let has_less = || {
-            let idle = |number: &&usize| self.held.get(number).is_none_or(|held| *held == 0);
-            let lacking = self.lacking.iter().filter(idle).count();
-            let loops = self.held.values().filter(|held| **held > 0).count() + lacking;
-            held < self.concurrency.limit() / loops.max(1)
+            let asks =
+                |(number, held): &(usize, &usize)| **held > 0 || self.lacking.contains(number);
+            let loops = self.held.iter().enumerate().filter(asks).count();
+            self.held[number] < self.concurrency.limit() / loops.max(1)
         };
         self.is_free() && (is_next() || has_less())
     }
@@ -119,8 +134,8 @@ pub(super) struct LoopPermits {
     limit: usize,
     /// How many this one holds.
     held: usize,
-    /// How many of those that were given back nobody was told of.
-    given: usize,
+    /// Some were given back of which nobody was told who lacks some.
+    has_given: bool,
     /// It lacks some, and is in the queue.
     lacks: bool,
 }
@@ -139,12 +154,11 @@ impl LoopPermits {
     fn take(&mut self) -> bool {
         let mut permits = lock(&self.permits);
         self.limit = permits.concurrency.limit();
-        if !permits.is_free_for(self.number, self.held) {
+        if !permits.is_free_for(self.number) {
             return false;
         }
         self.held += 1;
-        self.given = self.given.saturating_sub(1);
-        permits.held.insert(self.number, self.held);
+        permits.hold(self.number, self.held);
         if permits.lacking.front() == Some(&self.number) {
             permits.lacking.pop_front();
             self.lacks = false;
@@ -156,25 +170,25 @@ impl LoopPermits {
     /// A request has ended, whose permit is given back: until [`settle`](Self::settle) no other loop hears of it.
     pub(super) fn answered(&mut self, now: Instant) {
         let mut permits = lock(&self.permits);
-        let busy = permits.held.values().sum();
+        let busy = permits.taken;
         permits.concurrency.answered(busy, now);
         self.limit = permits.concurrency.limit();
         if let Some(held) = self.held.checked_sub(1) {
             self.held = held;
-            self.given += 1;
-            permits.held.insert(self.number, held);
+            self.has_given |= !permits.lacking.is_empty();
+            permits.hold(self.number, held);
         }
     }
 
     /// This many requests have a permit, and others are given back; `lacks` where requests wait for some.
     pub(super) fn settle(&mut self, busy: usize, lacks: bool, now: Instant) {
-        if self.held <= busy && self.lacks == lacks && self.given == 0 {
+        if self.held <= busy && self.lacks == lacks && !self.has_given {
             return;
         }
         let mut permits = lock(&self.permits);
         self.held = self.held.min(busy);
-        self.given = 0;
-        permits.held.insert(self.number, self.held);
+        self.has_given = false;
+        permits.hold(self.number, self.held);
         if self.lacks && !lacks {
             permits.lacking.retain(|number| *number != self.number);
         } else if lacks && !self.lacks {
@@ -213,7 +227,6 @@ impl LoopPermits {
 impl Drop for LoopPermits {
     fn drop(&mut self) {
         self.settle(0, false, Instant::START);
-        lock(&self.permits).held.remove(&self.number);
     }
 }
 
