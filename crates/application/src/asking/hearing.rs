@@ -129,10 +129,13 @@ impl Hearing {
                 // Also where nobody wants the answer, as a head.
                 let known = match header.number {
                     0 => None,
-                    _ => match self.kept.numbered(&piece, &mut self.begun)? {
-                        None => return Ok(Some(heard)),
-                        known => known,
-                    },
+                    _ => {
+                        let is_wanted = asked.is_some();
+                        match self.kept.numbered(&piece, &mut self.begun, is_wanted)? {
+                            None => return Ok(Some(heard)),
+                            known => known,
+                        }
+                    }
                 };
                 let ends = is_end && header.is_last;
                 match (asked, known) {

@@ -3,7 +3,7 @@
 //! A piece is known by pool, buffer, generation and place. One that is made of a buffer that was used again is of another generation, so
 //! nothing that is remembered is taken for other bytes.
 
-use crate::limits::{KEPT_COST, KEPT_TOTAL_MAX, NUMBERED_PIECE_LEN_MAX, PIECES_MAX};
+use crate::limits::{KEPT_COST, KEPT_LEN_MIN, KEPT_TOTAL_MAX, NUMBERED_PIECE_LEN_MAX, PIECES_MAX};
 use crate::record::{Bytes, Piece};
 use exos_buf::Buffer;
 use exos_iolite::{Error, Identity, Result, Slice};
@@ -24,14 +24,16 @@ pub(super) struct Kept {
 
 impl Kept {
     /// The piece of a record that has a number, when it is whole: what has come of it before, since what is read is cut anywhere, is in `begun`.
+    /// Where nobody wants it, only its number stands for it.
     ///
     /// # Errors
     ///
-    /// The number stands for no piece, or for one that is too long.
+    /// The number stands for no piece, or for one that is too short or too long.
     pub fn numbered(
         &mut self,
         piece: &Piece<'_>,
         begun: &mut Vec<u8>,
+        is_wanted: bool,
     ) -> Result<Option<exos_buf::Slice>> {
         let (header, len) = (&piece.header, piece.header.len as usize);
         let place = usize::from(header.number) - 1;
@@ -41,11 +43,16 @@ impl Kept {
             let unknown = Error::PeerFault("it names a piece that it has not sent");
             return known.map(Some).ok_or(unknown);
         }
-        if len > NUMBERED_PIECE_LEN_MAX {
-            return Err(Error::PeerFault("it gives a long piece a number"));
+        // A record without bytes that stands for few would cost more than the room that they take.
+        if !(KEPT_LEN_MIN..=NUMBERED_PIECE_LEN_MAX).contains(&len) {
+            let fault = "it gives a piece a number that is too short or too long for one";
+            return Err(Error::PeerFault(fault));
         }
         let local = match &piece.bytes {
-            Bytes::Passed(slice) if slice.len() == len => self.local(slice),
+            Bytes::Passed(slice) if slice.len() == len => match is_wanted {
+                true => self.local(slice),
+                false => slice.to_local(),
+            },
             part => {
                 part.append_to(begun, len);
                 if !piece.is_end {

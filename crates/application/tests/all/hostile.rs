@@ -3,8 +3,8 @@
 use crate::common::{LONG, Server, content, pattern, socket, variables};
 use crate::corpus::body::accept;
 use exos_application::limits::{
-    BEGINNING_MAX, BODY_ROOM, CONTENT_ROOM, DRAFT_LEN, HEAD_LEN_MAX, NUMBERED_LEN_MAX,
-    NUMBERED_PIECE_LEN_MAX, OUTGOING_LEN_MAX, REQUESTS_MAX, SAID_LEN_MAX,
+    BEGINNING_MAX, BODY_ROOM, CONTENT_ROOM, DRAFT_LEN, HEAD_LEN_MAX, KEPT_LEN_MIN,
+    NUMBERED_LEN_MAX, NUMBERED_PIECE_LEN_MAX, OUTGOING_LEN_MAX, REQUESTS_MAX, SAID_LEN_MAX,
 };
 use exos_application::record::{HELLO, Header, Kind};
 use exos_application::{Answer, Application, Event, Head, RequestId};
@@ -77,6 +77,17 @@ fn an_application_that_breaks_the_rules_is_left() {
                 record(
                     Header::new(Kind::Content, 1, NUMBERED_PIECE_LEN_MAX + 1).of_piece(1),
                     b"x",
+                ),
+            ]
+            .concat(),
+        ),
+        (
+            "a number for a short piece",
+            [
+                head(),
+                record(
+                    Header::new(Kind::Content, 1, KEPT_LEN_MIN - 1).of_piece(1),
+                    &[b'x'; KEPT_LEN_MIN - 1],
                 ),
             ]
             .concat(),
