@@ -4,7 +4,8 @@
 #
 #   tests/fastcgi/cores.sh PATH/TO/exos
 #
-# Everything happens in namespaces of its own; what is started is ended by its id. Nothing here judges how fast it is.
+# Everything happens in namespaces of its own; what is started is ended by its id. Nothing here judges how fast it is, nor how many requests
+# the application has: that limit doubles while nothing is answered, so the unit tests of `applications/pool` show that it is one.
 . "$(dirname "$0")/../common.sh"
 need_root "FastCGI on two cores"
 need_programs "FastCGI on two cores" python3 curl

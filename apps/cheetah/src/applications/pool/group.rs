@@ -12,7 +12,7 @@ use super::groups::GroupId;
 use super::permits::{AllPermits, LoopPermits};
 use super::shares::{Shares, share_of};
 use crate::applications::application::Address;
-use crate::limits::{APPLICATION_WAITING_MAX, TUNNELS_MAX, WARNINGS_MAX};
+use crate::limits::{APPLICATION_WAITING_MAX, CLIENT_SHARE, TUNNELS_MAX, WARNINGS_MAX};
 use crate::site::rules::access::peer::Peer;
 
 /// Those to one application.
@@ -31,6 +31,8 @@ pub(super) struct Group {
     pub(super) waiting: VecDeque<Waiting>,
     /// Those of them that may ask, and were not named yet: room is kept for them.
     pub(super) ready: VecDeque<Waiting>,
+    /// Whose requests had permits last.
+    recent: [Option<Peer>; CLIENT_SHARE - 1],
     /// Its own queue is full: nobody asks before.
     pub(super) full_until: Option<Instant>,
     /// It has failed: others are asked before, if there are any.
@@ -171,14 +173,22 @@ impl Group {
         self.busy() + self.waiting.len() + self.tunnels
     }
 
-    /// Lets those ask for whom there is room, in order: first clients that have less than their share of what there is at once. Of
-    /// permits the loop keeps those that requests have.
+    /// Lets those ask for whom there is room, in order. Where permits are few, first clients that have less than their share of this loop's
+    /// part, and where that is one, of these such as had none lately. Of permits the loop keeps those that requests have.
     pub(super) fn wake(&mut self, now: Instant) {
         let mut has_room = true;
         if self.full_until.is_none() && !self.waiting.is_empty() {
-            let limit = self.permits.as_ref().map(LoopPermits::limit);
-            has_room =
-                limit.is_none_or(|limit| self.wake_within(limit)) && self.wake_within(usize::MAX);
+            let busy = self.busy();
+            has_room = match &mut self.permits {
+                None => self.wake_within(usize::MAX, false),
+                Some(permits) => {
+                    let (is_any, part) = (permits.may_allow(busy), permits.part());
+                    let is_small = share_of(part) == 1;
+                    let mut passes =
+                        [(part, is_small), (part, false), (usize::MAX, false)].into_iter();
+                    is_any && passes.all(|(all, skips_recent)| self.wake_within(all, skips_recent))
+                }
+            };
         }
         let busy = self.busy();
         if let Some(permits) = &mut self.permits {
@@ -187,21 +197,24 @@ impl Group {
     }
 
     /// As far as each client has its share of this many, where its bound is not less; false where clients wait for permits.
-    fn wake_within(&mut self, all: usize) -> bool {
+    fn wake_within(&mut self, all: usize, skips_recent: bool) -> bool {
         // Where there is none for one, there is none for those of the same address and bound either, who are not counted again.
         let mut without = None;
         let mut at = 0;
         while at < self.waiting.len() {
-            if !self.has_permit() {
-                return false;
-            }
-            let next = &self.waiting[at];
+            let next = self.waiting[at];
             let kind = (next.peer, next.connections);
-            if without != Some(kind) && self.has_room_within(next, all) {
-                self.ready.extend(self.waiting.remove(at));
-            } else {
+            let is_skipped =
+                skips_recent && next.peer.is_some() && self.recent.contains(&next.peer);
+            if without == Some(kind) || is_skipped || !self.has_room_within(&next, all) {
                 without = Some(kind);
                 at += 1;
+            } else if self.has_permit() {
+                self.recent.rotate_right(1);
+                self.recent[0] = next.peer;
+                self.ready.extend(self.waiting.remove(at));
+            } else {
+                return false;
             }
         }
         true
@@ -227,14 +240,14 @@ impl Group {
                 self.shares.count(peer) + ready.count() < share
             })
         };
-        // Where there are fewer than a share nobody is counted.
+        // While fewer requests than a share are under way nobody is counted.
         busy < asks.connections && (busy < share || has_share())
     }
 
     /// One more client may wait, and this one more of its own: beside those that may anyway as many as could ask but for permits.
     pub(super) fn has_place_for(&self, asks: &Waiting) -> bool {
         let withheld = match (self.full_until, &self.permits) {
-            (None, Some(permits)) => asks.connections.saturating_sub(permits.limit()),
+            (None, Some(permits)) => asks.connections.saturating_sub(permits.part()),
             _ => 0,
         };
         let most = APPLICATION_WAITING_MAX + withheld;

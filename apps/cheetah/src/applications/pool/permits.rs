@@ -4,7 +4,7 @@
 //! hold its part of the limit, which it takes again as soon as it gives it back; what is beyond goes to the loop that has lacked one for the
 //! longest time, which is the last one then. A loop that leaves permits free wakes the one whose turn it is, and that one does so in turn.
 //!
-//! A loop takes the lock when a request begins and when it ends, and in each turn while some lack permits.
+//! A loop takes the lock when a request begins and when it ends, and in each turn in which it holds or lacks some.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -56,13 +56,17 @@ impl AllPermits {
             places.insert(place.clone(), Arc::downgrade(&new));
             new
         });
-        let limit = lock(&permits).concurrency.limit();
-        lock(&permits).admit(self.number);
+        let part = {
+            let mut permits = lock(&permits);
+            permits.admit(self.number);
+            permits.part(self.number).max(1)
+        };
         LoopPermits {
             permits,
             number: self.number,
             wake: self.wake.clone(),
-            limit,
+            part,
+            turned: Instant::START,
             held: 0,
             has_given: false,
             lacks: false,
@@ -76,6 +80,8 @@ struct Permits {
     /// How many each loop holds, and all of them.
     held: Vec<usize>,
     taken: usize,
+    /// Until when each has heard all that came.
+    heard: Vec<Instant>,
     /// Loops that lack some, the next one first.
     lacking: VecDeque<usize>,
 }
@@ -86,6 +92,7 @@ impl Permits {
             concurrency: Concurrency::new(),
             held: Vec::new(),
             taken: 0,
+            heard: Vec::new(),
             lacking: VecDeque::new(),
         }
     }
@@ -94,6 +101,7 @@ impl Permits {
     fn admit(&mut self, number: usize) {
         let count = self.held.len().max(number + 1);
         self.held.resize(count, 0);
+        self.heard.resize(count, Instant::START);
     }
 
     fn is_free(&self) -> bool {
@@ -115,13 +123,23 @@ impl Permits {
     /// A loop may take one.
     fn is_free_for(&self, number: usize) -> bool {
         let is_next = || (self.lacking.front()).is_none_or(|next| *next == number);
-        let has_less = || {
-            let asks =
-                |(number, held): &(usize, &usize)| **held > 0 || self.lacking.contains(number);
-            let loops = self.held.iter().enumerate().filter(asks).count();
-            self.held[number] < self.concurrency.limit() / loops.max(1)
-        };
-        self.is_free() && (is_next() || has_less())
+        self.is_free() && (is_next() || self.held[number] < self.part(number))
+    }
+
+    /// How many a loop may hold whatever others lack: all while none lacks some.
+    fn part(&self, number: usize) -> usize {
+        if self.lacking.is_empty() {
+            return self.concurrency.limit();
+        }
+        let asks = |at: &usize| *at == number || self.held[*at] > 0 || self.lacking.contains(at);
+        self.concurrency.limit() / (0..self.held.len()).filter(asks).count().max(1)
+    }
+
+    /// Loops that hold some, to which answers may come, and until when each has heard all.
+    fn holding(&self) -> impl Iterator<Item = (usize, Instant)> {
+        let all = self.held.iter().zip(&self.heard).enumerate();
+        let holding = all.filter(|(_, (held, _))| **held > 0);
+        holding.map(|(number, (_, heard))| (number, *heard))
     }
 }
 
@@ -130,8 +148,10 @@ pub(super) struct LoopPermits {
     permits: Arc<Mutex<Permits>>,
     number: usize,
     wake: Arc<Wake>,
-    /// How many there were for all loops when this one looked last.
-    limit: usize,
+    /// How many it might hold, whatever others lack, when it looked last: one at least.
+    part: usize,
+    /// When its last turn began.
+    turned: Instant,
     /// How many this one holds.
     held: usize,
     /// Some were given back of which nobody was told who lacks some.
@@ -141,19 +161,27 @@ pub(super) struct LoopPermits {
 }
 
 impl LoopPermits {
-    /// How many there are for all loops.
-    pub(super) fn limit(&self) -> usize {
-        self.limit
+    /// How many of all are for this loop, whatever others lack.
+    pub(super) fn part(&self) -> usize {
+        self.part
     }
 
-    /// There is one for another request beside this many.
+    /// There is one for another request beside this many, which nobody has yet.
+    pub(super) fn may_allow(&mut self, busy: usize) -> bool {
+        busy < self.held || {
+            let permits = lock(&self.permits);
+            self.part = permits.part(self.number).max(1);
+            permits.is_free_for(self.number)
+        }
+    }
+
+    /// As [`may_allow`](Self::may_allow), and the loop takes it.
     pub(super) fn allow(&mut self, busy: usize) -> bool {
         busy < self.held || self.take()
     }
 
     fn take(&mut self) -> bool {
         let mut permits = lock(&self.permits);
-        self.limit = permits.concurrency.limit();
         if !permits.is_free_for(self.number) {
             return false;
         }
@@ -172,7 +200,6 @@ impl LoopPermits {
         let mut permits = lock(&self.permits);
         let busy = permits.taken;
         permits.concurrency.answered(busy, now);
-        self.limit = permits.concurrency.limit();
         if let Some(held) = self.held.checked_sub(1) {
             self.held = held;
             self.has_given |= !permits.lacking.is_empty();
@@ -193,7 +220,7 @@ impl LoopPermits {
             permits.lacking.retain(|number| *number != self.number);
         } else if lacks && !self.lacks {
             if permits.lacking.is_empty() {
-                permits.concurrency.turn(false, now);
+                permits.concurrency.turn(false, now, now);
             }
             permits.lacking.push_back(self.number);
         }
@@ -204,10 +231,23 @@ impl LoopPermits {
 
     /// A turn begins, in which the loop takes what there is for it.
     pub(super) fn turn(&mut self, now: Instant) {
+        // What came before the last one began was heard in it.
+        let heard = std::mem::replace(&mut self.turned, now);
+        if !self.lacks && self.held == 0 {
+            return;
+        }
+        let mut permits = lock(&self.permits);
+        permits.heard[self.number] = heard;
         if self.lacks {
-            let mut permits = lock(&self.permits);
-            permits.concurrency.turn(true, now);
-            self.wake(permits.next().filter(|next| *next != self.number));
+            let others = |number: &usize| *number != self.number;
+            let heard = permits.holding().map(|(_, heard)| heard).min();
+            let unheard_since = permits.concurrency.turn(true, heard.unwrap_or(now), now);
+            if let Some(since) = unheard_since {
+                let late = permits.holding().filter(|(_, heard)| *heard < since);
+                let late = late.map(|(number, _)| number).filter(others);
+                late.for_each(&*self.wake);
+            }
+            self.wake(permits.next().filter(others));
         }
     }
 

@@ -385,6 +385,49 @@ fn a_client_that_fills_an_application_holds_nobody_up() {
     assert_eq!(world.told(), 200);
 }
 
+/// However small a loop's part of the permits is, another client's request comes before the second one of a client that has many.
+#[test]
+fn a_client_with_requests_in_all_loops_holds_nobody_up() {
+    let (hog, other) = ("192.0.2.1", "192.0.2.2");
+    for loops in [4, APPLICATION_AT_ONCE_MIN] {
+        let permits = AllPermits::default();
+        let name = format!("hog-{loops}");
+        let all = (0..loops).map(|_| World::new(&name, 400, 0));
+        let mut all: Vec<World> = all.collect();
+        let part = APPLICATION_AT_ONCE_MIN / loops;
+        let mut upstreams = Vec::new();
+        for (number, world) in all.iter_mut().enumerate() {
+            (world.applications).share(permits.clone().of_loop(number, |_| {}));
+            for client in 0..part as u64 {
+                match world.ask_of(hog, client, true, false) {
+                    Ok(Opened::Connected { upstream, .. }) => upstreams.push(upstream),
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+        for world in &mut all {
+            for client in 100..140 {
+                let asked = world.ask_of(hog, client, true, false);
+                assert!(matches!(asked, Ok(Opened::Waits)));
+            }
+        }
+        let victim = all[0].ask_of(other, 200, true, false);
+        assert!(matches!(victim, Ok(Opened::Waits)));
+        // Of a loop with one permit the next may be of the first that waits, which had none from the queue yet.
+        all[0].applications.close(upstreams[0]);
+        let mut named = all[0].applications.poll().map(ConnectionId::to_bits);
+        if part == 1 {
+            assert_eq!(named, Some(100));
+            let Ok(Opened::Connected { upstream, .. }) = all[0].ask_of(hog, 100, true, true) else {
+                panic!("it was named");
+            };
+            all[0].applications.close(upstream);
+            named = all[0].applications.poll().map(ConnectionId::to_bits);
+        }
+        assert_eq!(named, Some(200), "{loops} loops");
+    }
+}
+
 #[test]
 fn an_application_has_as_many_requests_of_all_loops_as_of_one() {
     let few = APPLICATION_AT_ONCE_MIN as u64;

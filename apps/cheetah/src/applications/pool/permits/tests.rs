@@ -155,16 +155,27 @@ fn a_longer_limit_is_for_those_who_wait() {
     let mut all = loops(2);
     all[0].ask(ALL);
     all[1].ask(2);
-    // Nothing is answered.
     let at = |ms| Instant::START + exos_inet::Duration::from_millis(ms);
     assert!(all[0].permits.poll_timeout().is_none());
     assert!(all[1].permits.poll_timeout().is_some());
-    for ms in [1, 2, 3] {
+    assert!(!all[0].is_woken());
+    // The loop that would read answers does not run, and is woken.
+    for ms in 1..20 {
         all[1].permits.turn(at(ms));
+        assert!(all[0].is_woken());
+        assert!(all[1].permits.poll_timeout() > Some(at(ms)));
     }
     all[1].take();
+    assert_eq!(all[1].busy, 0);
+    // What had come it has heard when its turn is over.
+    all[0].permits.turn(at(20));
+    all[1].permits.turn(at(21));
+    all[1].take();
+    assert!(all[1].busy == 0 && all[0].is_woken());
+    all[0].permits.turn(at(22));
+    all[1].permits.turn(at(23));
+    all[1].take();
     assert_eq!(all[1].busy, 2);
-    assert!(all[0].permits.limit() == ALL && all[1].permits.limit() == 2 * ALL);
     all[0].ask(ALL);
     assert_eq!(all[0].busy, 2 * ALL - 2);
 }
