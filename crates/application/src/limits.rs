@@ -46,8 +46,12 @@ pub const KEPT_LEN_MIN: usize = 512;
 /// Bytes of an application's kept pieces that a server remembers for a link: what a site's templates have.
 pub const KEPT_TOTAL_MAX: usize = 32 * 1024 * 1024;
 
-/// Places for pieces that come again and again, beside the table of all: a site has some that are in most of its pages.
-pub const KEPT_NEAR: usize = 32;
+/// Pieces that an application keeps and that have numbers on a link: a site has some that are in most of its pages. A server remembers these
+/// beside the others.
+pub const PIECES_MAX: usize = 32;
+
+/// The longest piece that has a number: a buffer. What a reference costs is nothing beside that.
+pub const NUMBERED_PIECE_LEN_MAX: usize = 64 * 1024;
 
 /// What a remembered piece costs beside its bytes: its entry, and its buffer.
 pub const KEPT_COST: usize = 192;
@@ -70,6 +74,13 @@ pub const OUTGOING_LEN_MAX: usize = 256 * 1024;
 
 /// Requests on a link at once: their numbers say where their entries are. Servers have some thousand at most.
 pub const REQUESTS_MAX: usize = (1 << 14) - 1;
+
+/// Requests of an application that are over and whose memory waits for others, of a link, and how much of it for variables: as many as are under way
+/// at once where pages take no time.
+pub const SPARES_MAX: usize = 64;
+
+/// The most memory for variables that such a one keeps.
+pub const SPARE_LEN_MAX: usize = 2048;
 
 /// Links that wait to begin at an application: more servers than have loops.
 pub const BEGINNING_MAX: usize = 64;

@@ -1,9 +1,11 @@
 //! Records on their way into a pipe: headers and short bytes are put together in a draft, long bytes go by reference.
 
-use crate::limits::{DRAFT_LEN, GATHERED_LEN_MAX};
+use crate::limits::{
+    DRAFT_LEN, GATHERED_LEN_MAX, KEPT_LEN_MIN, NUMBERED_PIECE_LEN_MAX, PIECES_MAX,
+};
 use crate::record::Header;
 use exos_iolite::limits::INLINE_LEN_MAX;
-use exos_iolite::{Aggregate, Error, Pool, Result, Sender, Slice};
+use exos_iolite::{Aggregate, Error, Identity, Pool, Result, Sender, Slice};
 
 /// What a side has to say.
 #[derive(Debug)]
@@ -12,6 +14,8 @@ pub(crate) struct Outgoing {
     /// Behind what is in `ready`.
     bytes: Vec<u8>,
     ready: Aggregate,
+    /// Pieces that are kept and were sent with numbers, from 1 on: one for each place of such.
+    pieces: [Option<Identity>; PIECES_MAX],
     /// No buffer was left for what is in front.
     is_short: bool,
 }
@@ -22,6 +26,7 @@ impl Outgoing {
             pool,
             bytes: Vec::new(),
             ready: Aggregate::new(),
+            pieces: [None; PIECES_MAX],
             is_short: false,
         }
     }
@@ -47,10 +52,23 @@ impl Outgoing {
         }
     }
 
-    /// A record whose bytes go by reference, unless they are few and not kept.
-    pub fn pass(&mut self, header: Header, bytes: Aggregate) {
+    /// A record whose bytes go by reference, unless they are few and not kept, or a piece that was sent with a number.
+    pub fn pass(&mut self, mut header: Header, bytes: Aggregate) {
         if !header.is_kept && bytes.len() < GATHERED_LEN_MAX {
             return self.push(header, &[&bytes.to_vec()]);
+        }
+        let may_have_number =
+            header.is_kept && (KEPT_LEN_MIN..=NUMBERED_PIECE_LEN_MAX).contains(&bytes.len());
+        let whole = bytes
+            .first()
+            .filter(|it| may_have_number && it.len() == bytes.len());
+        if let Some(piece) = whole.and_then(Slice::identity) {
+            let place = piece.place() % PIECES_MAX;
+            header = header.of_piece(place as u16 + 1);
+            if self.pieces[place] == Some(piece) {
+                return self.push(Header { len: 0, ..header }, &[]);
+            }
+            self.pieces[place] = Some(piece);
         }
         self.bytes.extend_from_slice(&header.bytes());
         self.seal();

@@ -1,15 +1,15 @@
 //! What passes between a server and an application: records, each a header and as many bytes as it says.
 //!
 //! ```text
-//!   kind (1) | flags (1) | head (2) | request (4) | length of what follows (4) | value (4) | bytes
+//!   kind (1) | flags (1) | number (2) | request (4) | length of what follows (4) | value (4) | bytes
 //! ```
 //!
 //! Numbers are in the machine's order: both are on it. A link carries many requests at once, by number. What follows a header may be passed
 //! by reference, and may be cut anywhere.
 //!
 //! An application answers with few heads again and again. It gives them numbers of the link, up to [`HEADS_MAX`], and sends the bytes of one
-//! that has a number once: a head with a number and without bytes is that which was sent with the number last. So head and content of a
-//! page that is kept are 32 bytes and a reference.
+//! that has a number once: a head with a number and without bytes is that which was sent with the number last. So it does with pieces of
+//! content that it keeps, up to [`PIECES_MAX`]. So head and content of a page that is kept are 32 bytes.
 //!
 //! | kind | from | bytes | flags, value |
 //! |---|---|---|---|
@@ -17,17 +17,17 @@
 //! | [`Body`](Kind::Body) | server | a part of the body | last |
 //! | [`Leave`](Kind::Leave) | both | | nobody wants the answer any more; or it does not become whole |
 //! | [`Head`](Kind::Head) | application | header fields of CGI (RFC 3875 §6) | sized: the value is the content's length; the number of the head, or 0 |
-//! | [`Content`](Kind::Content) | application | a part of the content | last; kept: the same bytes will be sent again |
+//! | [`Content`](Kind::Content) | application | a part of the content | last; kept: the same bytes will be sent again; the number of the piece, or 0 |
 //! | [`Said`](Kind::Said) | application | lines for the operator | |
 //! | [`Stop`](Kind::Stop) | application | | it ends: it answers what was asked, and is to be asked nothing more; of no request |
 //! | [`Room`](Kind::Room) | both | | the number of further bytes of the body, or of the content, that may be sent |
 
-use crate::limits::{DRAFT_LEN, HEADS_MAX, REQUESTS_MAX};
+use crate::limits::{DRAFT_LEN, HEADS_MAX, PIECES_MAX, REQUESTS_MAX};
 use exos_iolite::{Aggregate, Error, Result, Slice};
 
 /// What a server says first, with a descriptor: the name of what it speaks, and the version of that. An application of another version sends it
 /// away, and its operator reads why ([`Link::failure`](crate::asking::Link::failure)).
-pub const HELLO: [u8; 16] = *b"exos-pages/2\0\0\0\0";
+pub const HELLO: [u8; 16] = *b"exos-pages/3\0\0\0\0";
 
 /// Bytes of a header.
 pub const HEADER_LEN: usize = 16;
@@ -90,8 +90,8 @@ pub struct Header {
     pub is_kept: bool,
     /// The value is the length of the answer's content.
     pub is_sized: bool,
-    /// The number of a head, of which [`HEADS_MAX`] is the largest; or 0.
-    pub head: u16,
+    /// The number of a head or of a piece that is kept, of which [`HEADS_MAX`] and [`PIECES_MAX`] are the largest; or 0.
+    pub number: u16,
     /// Which request.
     pub request: u32,
     /// Bytes that follow.
@@ -108,7 +108,7 @@ impl Header {
             is_last: false,
             is_kept: false,
             is_sized: false,
-            head: 0,
+            number: 0,
             request,
             len: u32::try_from(len).expect("a record is shorter than 4 GiB"),
             value: 0,
@@ -129,11 +129,21 @@ impl Header {
 
     /// One of a head with this number, or without one, of an answer with content of this length.
     #[must_use]
-    pub fn of_head(self, head: u16, length: Option<u32>) -> Header {
+    pub fn of_head(self, number: u16, length: Option<u32>) -> Header {
         Header {
-            head,
+            number,
             is_sized: length.is_some(),
             value: length.unwrap_or(0),
+            ..self
+        }
+    }
+
+    /// One of a piece that is kept and has this number; what was sent with it, where no bytes follow.
+    #[must_use]
+    pub fn of_piece(self, number: u16) -> Header {
+        Header {
+            number,
+            is_kept: true,
             ..self
         }
     }
@@ -160,7 +170,7 @@ impl Header {
             .into_iter()
             .map(|(is, flag)| u8::from(is) * flag)
             .sum();
-        out[2..4].copy_from_slice(&self.head.to_ne_bytes());
+        out[2..4].copy_from_slice(&self.number.to_ne_bytes());
         for (at, word) in [(4, self.request), (8, self.len), (12, self.value)] {
             out[at..at + 4].copy_from_slice(&word.to_ne_bytes());
         }
@@ -168,19 +178,20 @@ impl Header {
     }
 
     fn parse(bytes: &[u8; HEADER_LEN]) -> Result<Header> {
-        let [kind, flags, head @ .., _, _, _, _, _, _, _, _, _, _, _, _] = bytes;
+        let [kind, flags, number @ .., _, _, _, _, _, _, _, _, _, _, _, _] = bytes;
         let numbers = &bytes[4..];
         let kind = KINDS.get(usize::from(*kind).wrapping_sub(1)).copied();
         let kind = kind.ok_or(Error::PeerFault("its record is of no kind"))?;
-        let head = u16::from_ne_bytes(*head);
-        let (known, head_max) = match kind {
+        let number = u16::from_ne_bytes(*number);
+        let (known, number_max) = match kind {
             Kind::Head => (LAST | KEPT | SIZED, HEADS_MAX),
+            Kind::Content if flags & KEPT != 0 => (LAST | KEPT, PIECES_MAX),
             _ => (LAST | KEPT, 0),
         };
         if flags & !known != 0 {
             return Err(Error::PeerFault("its record has flags that mean nothing"));
         }
-        if usize::from(head) > head_max {
+        if usize::from(number) > number_max {
             return Err(Error::PeerFault(
                 "its record has a number that means nothing",
             ));
@@ -197,7 +208,7 @@ impl Header {
             is_last: flags & LAST != 0,
             is_kept: flags & KEPT != 0,
             is_sized: flags & SIZED != 0,
-            head,
+            number,
             request,
             len,
             value,
@@ -376,17 +387,18 @@ mod tests {
     fn header() -> impl Strategy<Value = Header> {
         let kind = (0..KINDS.len()).prop_map(|n| KINDS[n]);
         let flags = any::<(bool, bool, bool, u32, u32)>();
-        let numbers = (0..=HEADS_MAX as u16, 0..200_u32);
-        (kind, flags, numbers).prop_map(|(kind, flags, (head, len))| {
+        let numbers = (0..=HEADS_MAX.min(PIECES_MAX) as u16, 0..200_u32);
+        (kind, flags, numbers).prop_map(|(kind, flags, (number, len))| {
             let (is_last, is_kept, is_sized, request, value) = flags;
             let len = if has_bytes(kind) { len } else { 0 };
             let is_head = kind == Kind::Head;
+            let is_numbered = is_head || kind == Kind::Content && is_kept;
             Header {
                 kind,
                 is_last,
                 is_kept,
                 is_sized: is_sized && is_head,
-                head: if is_head { head } else { 0 },
+                number: if is_numbered { number } else { 0 },
                 request,
                 len,
                 value,
@@ -443,7 +455,7 @@ mod tests {
         for kind in KINDS {
             let good = Header::new(kind, 1, 0).bytes();
             assert_eq!(read(&good, &[]).map(|r| r.len()).ok(), Some(1));
-            // A head alone has a number, and says how long its content is.
+            // A head alone says how long its content is, and has a number beside pieces that are kept.
             let is_head = kind == Kind::Head;
             let first = HEADS_MAX as u8 + 1;
             for (at, byte, means_something) in [

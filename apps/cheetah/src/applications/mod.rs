@@ -34,5 +34,5 @@ pub mod upload;
 pub mod variables;
 
 pub use application::{Address, Application, Place};
-pub use pool::Applications;
+pub use pool::{AllPermits, Applications};
 pub use rules::{Asked, Rules};

@@ -22,6 +22,7 @@ mod group;
 mod groups;
 mod keeping;
 mod links;
+mod permits;
 mod refreshes;
 mod session;
 mod shares;
@@ -46,6 +47,7 @@ use counters::Counters;
 use group::{Group, Waiting};
 use groups::{GroupId, Groups};
 pub use links::RequestId;
+pub use permits::AllPermits;
 use refreshes::Refreshes;
 pub use refreshes::{RefreshId, Refreshed};
 use shares::counted;
@@ -120,9 +122,9 @@ pub struct Applications {
 }
 
 impl Applications {
-    /// Other loops ask the same applications, from now on: one sees too little of what they answer to limit what they have at once.
-    pub fn share(&mut self) {
-        self.groups.are_asked_by_others = true;
+    /// Other loops ask the same applications, which have as many requests at once from all of them as these permits say.
+    pub fn share(&mut self, permits: AllPermits) {
+        self.groups.permits = permits;
     }
 
     /// Gives a client at an address a connection, or has it wait; `has_waited` when it was told to wait. One that waits and was not named
@@ -170,7 +172,7 @@ impl Applications {
         let group = self.groups.get_mut(id).ok_or(Refusal::Busy)?;
         if !has_waited {
             // Those who wait come first.
-            group.wake();
+            group.wake(now);
         }
         if group.full_until.is_some() || !group.has_room_for(&asks) {
             return self.queue(to, id, asks, has_waited);
@@ -299,7 +301,7 @@ impl Applications {
     /// Lets those ask an application for whom there is room.
     fn wake(&mut self, id: GroupId) {
         if let Some(group) = self.groups.get_mut(id) {
-            group.wake();
+            group.wake(self.now);
             if !group.ready.is_empty() {
                 self.carriers.upstreams.touch();
             }
@@ -398,10 +400,10 @@ impl Applications {
         if let Some(client) = self.carriers.links.poll() {
             return Some(client);
         }
-        let mut groups = self.groups.iter_mut();
+        let (mut groups, now) = (self.groups.iter_mut(), self.now);
         let next: Option<Waiting> = groups.find_map(|group| {
             // One that was named before may not have come.
-            group.wake();
+            group.wake(now);
             group.ready.pop_front()
         });
         let named = next?.client;

@@ -30,7 +30,7 @@ pub const APPLICATION_CONNECTIONS_MAX: i64 = 4096;
 /// Requests that wait for a connection to an application: what it answers in some seconds. More are answered with 503.
 pub const APPLICATION_WAITING_MAX: usize = 1024;
 
-/// Requests at once, of a loop, of an application of this host that has a process for each, which are more where that answers more. Of php-fpm's
+/// Requests at once, of all loops, of an application of this host that has a process for each, which are more where that answers more. Of php-fpm's
 /// rate for a small page 4 gave 0.9 of what 16 gave, 32 as much, 64 two thirds; so some are left for a machine with more cores.
 pub const APPLICATION_AT_ONCE_MIN: usize = 16;
 

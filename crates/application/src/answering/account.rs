@@ -46,11 +46,16 @@ impl Share {
         self.len -= len;
         self.account.0.update(|all| all - len);
     }
+
+    /// It holds nothing.
+    pub fn release(&mut self) {
+        self.remove(self.len);
+    }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.remove(self.len);
+        self.release();
     }
 }
 

@@ -2,6 +2,8 @@
 
 use crate::limits::HEAD_LEN_MAX;
 use exos_iolite::Aggregate;
+use std::collections::VecDeque;
+use std::io::Write as _;
 
 /// The head of an answer: a status and header fields (RFC 3875 §6).
 #[derive(Clone, Debug)]
@@ -14,10 +16,10 @@ pub struct Head {
 impl Head {
     /// A head with this status, from 200 to 599.
     pub fn new(status: u16) -> Self {
-        Self {
-            lines: format!("Status: {status}\r\n").into_bytes(),
-            length: None,
-        }
+        // Room for some fields.
+        let (mut lines, length) = (Vec::with_capacity(128), None);
+        let _ = write!(lines, "Status: {status}\r\n");
+        Self { lines, length }
     }
 
     /// With a field more. Line ends in it become spaces.
@@ -69,27 +71,27 @@ impl Head {
 pub struct Answer {
     pub(super) head: Head,
     /// Its content, and which parts of it are kept.
-    pub(super) parts: Vec<(Aggregate, bool)>,
+    pub(super) parts: VecDeque<(Aggregate, bool)>,
 }
 
 impl Answer {
     /// One without content. Its length is said in the head when it is sent.
     pub fn new(head: Head) -> Self {
-        let parts = Vec::new();
+        let parts = VecDeque::new();
         Self { head, parts }
     }
 
     /// With content behind what it has that was made for this answer.
     #[must_use]
     pub fn fresh(mut self, content: impl Into<Aggregate>) -> Self {
-        self.parts.push((content.into(), false));
+        self.parts.push_back((content.into(), false));
         self
     }
 
     /// With content behind what it has that the application keeps and will send again: servers remember it.
     #[must_use]
     pub fn kept(mut self, content: impl Into<Aggregate>) -> Self {
-        self.parts.push((content.into(), true));
+        self.parts.push_back((content.into(), true));
         self
     }
 

@@ -135,8 +135,7 @@ impl Application {
         let length = answer.len() as u64;
         self.with(id, |exchange| {
             exchange.begin(answer.head.length(length));
-            let parts = answer.parts.into_iter();
-            parts.for_each(|(content, is_kept)| exchange.send(content, is_kept));
+            exchange.send_all(answer.parts);
             exchange.end();
         });
     }

@@ -83,6 +83,21 @@ impl Exchange {
         exchange
     }
 
+    /// It is over, and keeps no more than memory for another.
+    pub fn rest(&mut self) {
+        self.request = Request::new(self.request.take_variables(), false);
+        self.body = Body::new(false);
+        self.content = VecDeque::new();
+        self.share.release();
+    }
+
+    /// One that rests is another from now on, with these variables.
+    pub fn begin_again(&mut self, variables: &mut Vec<u8>, has_body: bool, account: &Account) {
+        let memory = self.request.take_variables();
+        let variables = std::mem::replace(variables, memory);
+        *self = Self::new(Request::new(variables, has_body), account);
+    }
+
     /// The application has nothing to do with it any more, and was told so, or never of it.
     pub fn is_refused(&self) -> bool {
         self.is_refused
@@ -183,6 +198,21 @@ impl Exchange {
             self.content_len += content.len();
             self.had_content = true;
             self.content.push_back((content, is_kept));
+            self.is_dirty = true;
+        }
+    }
+
+    /// Sends these parts, whose list becomes its own.
+    pub fn send_all(&mut self, parts: VecDeque<(Aggregate, bool)>) {
+        if !self.content.is_empty() {
+            parts
+                .into_iter()
+                .for_each(|(part, is_kept)| self.send(part, is_kept));
+        } else if !self.is_ended() {
+            self.content = parts;
+            self.content.retain(|(part, _)| !part.is_empty());
+            self.content_len = self.content.iter().map(|(part, _)| part.len()).sum();
+            self.had_content |= !self.content.is_empty();
             self.is_dirty = true;
         }
     }

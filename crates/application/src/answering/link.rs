@@ -6,7 +6,8 @@ use super::exchange::{Exchange, Taken};
 use super::heads::Heads;
 use super::request::Request;
 use crate::limits::{
-    ANSWER_SLOTS, LOOK_LEN_MAX, LOOK_RECORDS_MAX, OUTGOING_LEN_MAX, SAID_LEN_MAX, VARIABLES_LEN_MAX,
+    ANSWER_SLOTS, LOOK_LEN_MAX, LOOK_RECORDS_MAX, OUTGOING_LEN_MAX, SAID_LEN_MAX, SPARES_MAX,
+    VARIABLES_LEN_MAX,
 };
 use crate::outgoing::Outgoing;
 use crate::record::{Decoder, Header, Kind, slot_of};
@@ -35,6 +36,9 @@ pub(super) struct Link {
     heads: Heads,
     /// By what the server's numbers say of places.
     exchanges: Vec<Option<(Key, Box<Exchange>)>>,
+    /// Of those that are over, for others.
+    #[expect(clippy::vec_box, reason = "each moves into a place as it is")]
+    spare: Vec<Box<Exchange>>,
     /// That of the next request.
     serial: u32,
     account: Account,
@@ -67,6 +71,7 @@ impl Link {
             outgoing: Outgoing::new(pool.clone()),
             heads: Heads::default(),
             exchanges: Vec::new(),
+            spare: Vec::new(),
             serial: 0,
             account,
             dirty: VecDeque::new(),
@@ -190,8 +195,17 @@ impl Link {
         if place.is_some() {
             return Err(Error::PeerFault("it uses the number of another request"));
         }
-        let request = Request::new(std::mem::take(&mut self.begun), !header.is_last);
-        let exchange = Box::new(Exchange::new(request, &self.account));
+        let has_body = !header.is_last;
+        let exchange = match self.spare.pop() {
+            Some(mut spare) => {
+                spare.begin_again(&mut self.begun, has_body, &self.account);
+                spare
+            }
+            None => {
+                let request = Request::new(std::mem::take(&mut self.begun), has_body);
+                Box::new(Exchange::new(request, &self.account))
+            }
+        };
         let serial = self.serial;
         self.serial = serial.wrapping_add(1);
         let key = Key { number, serial };
@@ -238,7 +252,11 @@ impl Link {
                     continue;
                 };
                 if exchange.go_on(key.number, &mut self.heads, &mut self.outgoing) {
-                    self.remove(key);
+                    let has_place = self.spare.len() < SPARES_MAX;
+                    if let Some(mut over) = self.remove(key).filter(|_| has_place) {
+                        over.rest();
+                        self.spare.push(over);
+                    }
                 } else if exchange.has_become_empty() {
                     news.push(News::Room(key));
                 }

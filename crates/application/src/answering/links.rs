@@ -7,7 +7,7 @@ use super::listener::Listener;
 use super::watch::{Source, Watch};
 use crate::limits::SHORT_PAUSE;
 use exos_iolite::{Pool, Result};
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,8 @@ pub(super) struct Links {
     listener: Listener,
     pool: Pool,
     account: Account,
-    all: HashMap<u64, Link>,
+    /// By number; there are few.
+    all: Vec<(u64, Link)>,
     next: u64,
     /// Says that the application is to stop, and how long it may take then.
     stops_on: Option<(OwnedFd, Duration)>,
@@ -35,7 +36,7 @@ impl Links {
             watch,
             pool,
             account: Account::default(),
-            all: HashMap::new(),
+            all: Vec::new(),
             next: 0,
             stops_on: None,
             stops_until: None,
@@ -44,11 +45,12 @@ impl Links {
     }
 
     pub fn get(&self, id: u64) -> Option<&Link> {
-        self.all.get(&id)
+        let mut all = self.all.iter();
+        all.find(|it| it.0 == id).map(|(_, link)| link)
     }
 
     pub fn get_mut(&mut self, id: u64) -> Option<&mut Link> {
-        self.all.get_mut(&id)
+        find(&mut self.all, id)
     }
 
     /// Does something with each link; true when one says so. One that fails is over.
@@ -58,7 +60,8 @@ impl Links {
         mut act: impl FnMut(&mut Link, &mut Vec<News>) -> Result<bool>,
     ) -> bool {
         let (watch, news, mut is_any) = (&self.watch, &mut self.news, false);
-        self.all.retain(|&id, link| {
+        self.all.retain_mut(|(id, link)| {
+            let id = *id;
             let result = act(link, news);
             let of = |key| RequestId { link: id, key };
             events.extend(news.drain(..).map(|news| match news {
@@ -84,7 +87,7 @@ impl Links {
         let left = untils
             .min()
             .map(|until| until.saturating_duration_since(now));
-        let is_short = self.all.values().any(Link::is_short);
+        let is_short = self.all.iter().any(|(_, link)| link.is_short());
         left.into_iter()
             .chain(is_short.then_some(SHORT_PAUSE))
             .min()
@@ -99,10 +102,10 @@ impl Links {
                 Source::Beginning => begins = true,
                 Source::Stop => stops = true,
                 Source::Requests(id) => {
-                    self.all.get_mut(&id).map(Link::requests_woken);
+                    find(&mut self.all, id).map(Link::requests_woken);
                 }
                 Source::Answers(id) => {
-                    self.all.get_mut(&id).map(Link::answers_woken);
+                    find(&mut self.all, id).map(Link::answers_woken);
                 }
             }
         }
@@ -137,7 +140,7 @@ impl Links {
                 self.watch.remove(requests);
                 continue;
             }
-            self.all.insert(self.next, link);
+            self.all.push((self.next, link));
             self.next += 1;
         }
     }
@@ -160,7 +163,7 @@ impl Links {
         }
         if self.stops_until.is_none() {
             self.listener.close(&self.watch);
-            self.all.values_mut().for_each(Link::say_stop);
+            self.all.iter_mut().for_each(|(_, link)| link.say_stop());
         }
         // What is too long to be told is for good.
         let until = Instant::now() + at_most.min(Duration::from_secs(u32::MAX.into()));
@@ -190,6 +193,10 @@ impl AsFd for Links {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.watch.as_fd()
     }
+}
+
+fn find(all: &mut [(u64, Link)], id: u64) -> Option<&mut Link> {
+    all.iter_mut().find(|it| it.0 == id).map(|(_, link)| link)
 }
 
 /// A link is over, with its requests. A peer may keep its descriptors open, so they are not waited for before they are closed.

@@ -1,5 +1,7 @@
 //! A request, as an application reads it: variables of CGI/1.1 (RFC 3875 §4.1), in the form that FastCGI has for them.
 
+use crate::limits::SPARE_LEN_MAX;
+
 /// A request of a web server's client.
 #[derive(Clone, Debug)]
 pub struct Request {
@@ -42,6 +44,14 @@ impl Request {
     /// Bytes of all variables, as they came.
     pub(super) fn variables_len(&self) -> usize {
         self.variables.len()
+    }
+
+    /// The memory of its variables, which are nobody's any more.
+    pub(super) fn take_variables(&mut self) -> Vec<u8> {
+        let mut memory = std::mem::take(&mut self.variables);
+        memory.clear();
+        memory.shrink_to(SPARE_LEN_MAX);
+        memory
     }
 
     pub(super) fn add_body(&mut self, bytes: &[u8]) {

@@ -209,15 +209,7 @@ impl Asked {
         ends: bool,
         kept: &mut Kept,
     ) -> Result<()> {
-        if !self.has_head || self.is_over {
-            return Err(Error::PeerFault(
-                "it sends content that belongs to no answer",
-            ));
-        }
-        let Some(room) = self.room.checked_sub(bytes.len()) else {
-            return Err(Error::PeerFault("it sends more than it was given room for"));
-        };
-        self.room = room;
+        self.take_room(bytes.len(), ends)?;
         match bytes {
             Bytes::Passed(slice) if header.is_kept && slice.len() >= KEPT_LEN_MIN => {
                 self.content.push_back(Content::Slice(kept.local(&slice)));
@@ -227,6 +219,26 @@ impl Asked {
             }
             few => self.gather(&few),
         }
+        Ok(())
+    }
+
+    /// A piece of the content that has a number; `ends` where that is the last.
+    pub fn piece(&mut self, known: exos_buf::Slice, ends: bool) -> Result<()> {
+        self.take_room(known.len(), ends)?;
+        self.content.push_back(Content::Slice(known));
+        Ok(())
+    }
+
+    fn take_room(&mut self, len: usize, ends: bool) -> Result<()> {
+        if !self.has_head || self.is_over {
+            return Err(Error::PeerFault(
+                "it sends content that belongs to no answer",
+            ));
+        }
+        let Some(room) = self.room.checked_sub(len) else {
+            return Err(Error::PeerFault("it sends more than it was given room for"));
+        };
+        self.room = room;
         self.is_over = ends;
         self.has_end = ends;
         Ok(())

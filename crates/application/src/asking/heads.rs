@@ -18,7 +18,7 @@ impl Heads {
     /// It has a number that stands for none, or is too long for one.
     pub fn of(&mut self, header: &Header, bytes: &[u8]) -> Result<Head> {
         let length = header.is_sized.then_some(header.value);
-        let place = usize::from(header.head).checked_sub(1);
+        let place = usize::from(header.number).checked_sub(1);
         let Some(place) = place.and_then(|place| self.0.get_mut(place)) else {
             let (bytes, is_again) = (bytes.into(), false);
             return Ok(Head {

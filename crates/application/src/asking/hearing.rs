@@ -93,7 +93,7 @@ impl Hearing {
         let Some(piece) = self.decoder.next(&mut self.rest)? else {
             return Ok(None);
         };
-        let (header, bytes, is_end) = (piece.header, piece.bytes, piece.is_end);
+        let (header, is_end) = (piece.header, piece.is_end);
         let number = header.request;
         let asked = requests.heard_of(number)?;
         let mut heard = Heard::Something;
@@ -105,7 +105,7 @@ impl Hearing {
                     _ => SAID_LEN_MAX,
                 };
                 let room = len_max - self.begun.len();
-                bytes.append_to(&mut self.begun, room);
+                piece.bytes.append_to(&mut self.begun, room);
                 if !is_end {
                     return Ok(Some(heard));
                 }
@@ -125,13 +125,30 @@ impl Hearing {
             (Kind::Request | Kind::Body, _) => {
                 return Err(Error::PeerFault("it sends what servers send"));
             }
-            // Nobody wants its answer.
-            (Kind::Content | Kind::Room | Kind::Leave, None) => {}
-            (Kind::Content, Some(asked)) => {
+            (Kind::Content, asked) => {
+                // Also where nobody wants the answer, as a head.
+                let known = match header.number {
+                    0 => None,
+                    _ => {
+                        let is_wanted = asked.is_some();
+                        match self.kept.numbered(&piece, &mut self.begun, is_wanted)? {
+                            None => return Ok(Some(heard)),
+                            known => known,
+                        }
+                    }
+                };
                 let ends = is_end && header.is_last;
-                asked.content(&header, bytes, ends, &mut self.kept)?;
+                match (asked, known) {
+                    (Some(asked), Some(known)) => asked.piece(known, ends)?,
+                    (Some(asked), None) => {
+                        asked.content(&header, piece.bytes, ends, &mut self.kept)?;
+                    }
+                    (None, _) => return Ok(Some(heard)),
+                }
                 heard = if ends { Heard::Answer } else { heard };
             }
+            // Nobody wants its answer.
+            (Kind::Room | Kind::Leave, None) => {}
             (Kind::Room, Some(asked)) => asked.more_body(header.value as usize)?,
             (Kind::Leave, Some(asked)) => asked.break_off()?,
         }

@@ -1,7 +1,7 @@
 //! Both keep to the rules.
 
 use crate::common::{LONG, Server, content, pattern, socket};
-use exos_application::limits::CONTENT_ROOM;
+use exos_application::limits::{CONTENT_ROOM, PIECES_MAX};
 use exos_application::{Answer, Application, Event, Head};
 use exos_iolite::{Aggregate, Shape};
 use std::path::PathBuf;
@@ -90,6 +90,20 @@ fn what_is_kept_is_copied_once() {
         assert_eq!(server.take(request).content.len(), 20_007);
         // Twice in each answer, and the first time of all it was new.
         assert_eq!(server.link.kept_hits(), 2 * n + 1);
+    }
+    std::fs::remove_file(path).expect("its socket");
+}
+
+/// Also where there are more of them than numbers.
+#[test]
+fn pieces_that_displace_others_are_not_taken_for_these() {
+    let path = socket();
+    serve(path.clone());
+    let mut server = Server::new(&path);
+    for n in 0..300 {
+        let len = 600 + n * 7919 % (2 * PIECES_MAX + 7);
+        let request = server.ask(&format!("/kept/{len}"));
+        assert!(server.take(request).content == pattern(len), "{n}");
     }
     std::fs::remove_file(path).expect("its socket");
 }

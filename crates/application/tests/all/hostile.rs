@@ -3,8 +3,8 @@
 use crate::common::{LONG, Server, content, pattern, socket, variables};
 use crate::corpus::body::accept;
 use exos_application::limits::{
-    BEGINNING_MAX, BODY_ROOM, CONTENT_ROOM, DRAFT_LEN, HEAD_LEN_MAX, NUMBERED_LEN_MAX,
-    OUTGOING_LEN_MAX, REQUESTS_MAX, SAID_LEN_MAX,
+    BEGINNING_MAX, BODY_ROOM, CONTENT_ROOM, DRAFT_LEN, HEAD_LEN_MAX, KEPT_LEN_MIN,
+    NUMBERED_LEN_MAX, NUMBERED_PIECE_LEN_MAX, OUTGOING_LEN_MAX, REQUESTS_MAX, SAID_LEN_MAX,
 };
 use exos_application::record::{HELLO, Header, Kind};
 use exos_application::{Answer, Application, Event, Head, RequestId};
@@ -61,6 +61,36 @@ fn an_application_that_breaks_the_rules_is_left() {
                 Header::new(Kind::Head, 1, NUMBERED_LEN_MAX + 1).of_head(1, None),
                 &[b'x'; NUMBERED_LEN_MAX + 1],
             ),
+        ),
+        (
+            "a piece that was not sent",
+            [
+                head(),
+                record(Header::new(Kind::Content, 1, 0).of_piece(1), b""),
+            ]
+            .concat(),
+        ),
+        (
+            "a number for a long piece",
+            [
+                head(),
+                record(
+                    Header::new(Kind::Content, 1, NUMBERED_PIECE_LEN_MAX + 1).of_piece(1),
+                    b"x",
+                ),
+            ]
+            .concat(),
+        ),
+        (
+            "a number for a short piece",
+            [
+                head(),
+                record(
+                    Header::new(Kind::Content, 1, KEPT_LEN_MIN - 1).of_piece(1),
+                    &[b'x'; KEPT_LEN_MIN - 1],
+                ),
+            ]
+            .concat(),
         ),
         (
             "flags that mean nothing",
@@ -124,10 +154,11 @@ fn requests_that_nobody_made_are_nobodys() {
     let said = [
         record(other, b"\r\n\r\n"),
         record(Header::new(Kind::Content, 4_000_000_000, 3000), &page),
+        record(Header::new(Kind::Content, 77, 3000).of_piece(2), &page),
         record(Header::room(55, BODY_ROOM), b""),
-        // The head of one that nobody made has a number all the same.
+        // Head and content of one that nobody made have numbers all the same.
         record(Header::new(Kind::Head, 1, 0).of_head(1, None), b""),
-        record(Header::new(Kind::Content, 1, 3000).last(true), &page),
+        record(Header::new(Kind::Content, 1, 0).of_piece(2).last(true), b""),
     ];
     let path = socket();
     let running = application(path.clone(), said.concat());

@@ -5,17 +5,17 @@
 //! server, and the limit follows what is answered:
 //!
 //! - Requests wait, and for [`APPLICATION_STALL_TIME`] none was answered: those that the processes have wait for something else, such as a
-//!   database. The limit doubles.
+//!   database. The limit doubles, when each loop that has requests has heard all that came until then.
 //! - A *window* is eight answers for each request of the limit. One in which the limit was used up tells how fast the application answers.
 //!   A *trial* is a window with twice the limit, or half of it: twice stays where that answers a seventh more, half where it answers as
 //!   much but a twentieth. Behind each trial in vain come twice as many windows without one.
 //! - In a window in which the limit was not used up it falls to what was used.
 //!
-//! All of this holds for a loop that alone asks the application: of several each would take the processors' time from the others by more
-//! requests, and be right to think that it is answered more.
+//! It is one limit of all loops of a server: by one of its own each would take the processors' time from the others, and be right to think
+//! that it is answered more.
 //!
-//! The loop calls [`Concurrency::turn`] in each turn, [`Concurrency::answered`] for each request that ends, and [`Concurrency::poll_timeout`]
-//! before it sleeps.
+//! A loop whose requests wait calls [`Concurrency::turn`] in each turn and [`Concurrency::poll_timeout`] before it sleeps; each calls
+//! [`Concurrency::answered`] for each request that ends.
 
 use exos_inet::{Duration, Instant};
 
@@ -40,8 +40,17 @@ pub(super) struct Concurrency {
     rest_next: u32,
     /// When a request was answered last, or none waited, or the limit was raised; none before the first turn.
     progress: Option<Instant>,
-    /// Nothing was answered for long when the loop looked at this time; it may not have heard what has come.
-    doubted: Option<Instant>,
+    /// Nothing was answered for long when a loop looked; none may have heard what has come.
+    doubt: Option<Doubt>,
+    /// The time, as far as any loop has told it.
+    latest: Instant,
+}
+
+/// That nothing was answered: when that was seen, and when to look again.
+#[derive(Clone, Copy, Debug)]
+struct Doubt {
+    since: Instant,
+    next: Instant,
 }
 
 /// Answers that are counted.
@@ -76,7 +85,8 @@ impl Concurrency {
             rest: 0,
             rest_next: 1,
             progress: None,
-            doubted: None,
+            doubt: None,
+            latest: Instant::START,
         }
     }
 
@@ -85,34 +95,54 @@ impl Concurrency {
         self.limit
     }
 
-    /// A turn begins: whether requests wait because of the limit.
-    pub(super) fn turn(&mut self, some_wait: bool, now: Instant) {
+    /// A turn begins: whether requests wait because of the limit, and until when each loop that has some has heard all that came. Loops that
+    /// have not until the time that this gives are to turn.
+    pub(super) fn turn(
+        &mut self,
+        some_wait: bool,
+        heard: Instant,
+        now: Instant,
+    ) -> Option<Instant> {
+        let now = self.advance(now);
         let progress = *self.progress.get_or_insert(now);
         if !some_wait {
             self.progress = Some(now);
-            self.doubted = None;
-        } else if now < progress + APPLICATION_STALL_TIME {
-            self.doubted = None;
-        } else if let Some(since) = self.doubted {
-            if now >= since + again() {
-                self.raise(now);
-            }
-        } else {
-            self.doubted = Some(now);
         }
+        if !some_wait || now < progress + APPLICATION_STALL_TIME {
+            self.doubt = None;
+            return None;
+        }
+        let since = match self.doubt {
+            Some(doubt) if now < doubt.next => return None,
+            Some(doubt) if heard >= doubt.since => {
+                self.raise(now);
+                return None;
+            }
+            doubt => doubt.map_or(now, |doubt| doubt.since),
+        };
+        let next = now + APPLICATION_STALL_TIME / 4;
+        self.doubt = Some(Doubt { since, next });
+        Some(since)
+    }
+
+    /// Loops' turns overlap, and one may tell an earlier time than another before it.
+    fn advance(&mut self, now: Instant) -> Instant {
+        self.latest = self.latest.max(now);
+        self.latest
     }
 
     /// When there is something to do, whatever happens.
     pub(super) fn poll_timeout(&self, some_wait: bool) -> Option<Instant> {
         let progress = self.progress.filter(|_| some_wait)?;
-        let doubted = self.doubted.map(|since| since + again());
-        Some(doubted.unwrap_or(progress + APPLICATION_STALL_TIME))
+        let next = self.doubt.map(|doubt| doubt.next);
+        Some(next.unwrap_or(progress + APPLICATION_STALL_TIME))
     }
 
     /// A request ends, with which the application had this many.
     pub(super) fn answered(&mut self, busy: usize, now: Instant) {
+        let now = self.advance(now);
         self.progress = Some(now);
-        self.doubted = None;
+        self.doubt = None;
         self.window.add(busy, self.limit, now);
         if self.window.answers > WINDOW_ANSWERS * self.limit {
             let window = std::mem::replace(&mut self.window, Window::new());
@@ -129,7 +159,7 @@ impl Concurrency {
         self.limit = twice(self.limit);
         self.window = Window::new();
         self.progress = Some(now);
-        self.doubted = None;
+        self.doubt = None;
     }
 
     /// A trial was in vain: the next one comes later than that.
@@ -181,11 +211,6 @@ impl Concurrency {
 /// Twice as many, and no more than there may be connections.
 fn twice(limit: usize) -> usize {
     (2 * limit).min(APPLICATION_CONNECTIONS_MAX as usize)
-}
-
-/// How long after a look without an answer the next one has heard what came.
-fn again() -> Duration {
-    APPLICATION_STALL_TIME / 4
 }
 
 impl Window {

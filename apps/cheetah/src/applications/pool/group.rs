@@ -8,15 +8,15 @@ use std::collections::VecDeque;
 use exos_inet::tcp::ConnectionId;
 use exos_inet::{Duration, Instant};
 
-use super::concurrency::Concurrency;
 use super::groups::GroupId;
+use super::permits::{AllPermits, LoopPermits};
 use super::shares::{Shares, share_of};
 use crate::applications::application::Address;
-use crate::limits::{APPLICATION_WAITING_MAX, TUNNELS_MAX, WARNINGS_MAX};
+use crate::limits::{APPLICATION_WAITING_MAX, CLIENT_SHARE, TUNNELS_MAX, WARNINGS_MAX};
 use crate::site::rules::access::peer::Peer;
 
 /// Those to one application.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Group {
     pub(super) open: usize,
     pub(super) idle: Vec<Idle>,
@@ -26,11 +26,13 @@ pub(super) struct Group {
     tunnels: usize,
     /// Whose they are.
     tunnel_shares: Shares,
-    /// How many requests it has at once, where it has a process for each.
-    concurrency: Option<Concurrency>,
+    /// For requests that it has at once, where it has a process for each.
+    permits: Option<LoopPermits>,
     pub(super) waiting: VecDeque<Waiting>,
     /// Those of them that may ask, and were not named yet: room is kept for them.
     pub(super) ready: VecDeque<Waiting>,
+    /// Whose requests had permits last.
+    recent: [Option<Peer>; CLIENT_SHARE - 1],
     /// Its own queue is full: nobody asks before.
     pub(super) full_until: Option<Instant>,
     /// It has failed: others are asked before, if there are any.
@@ -70,11 +72,14 @@ pub(super) struct Waiting {
 }
 
 impl Group {
-    /// Those to the application there; whether other loops ask it, too.
-    pub(super) fn of(address: &Address, is_asked_by_others: bool) -> Group {
-        let has_processes = matches!(address, Address::Fastcgi(place) if place.is_here());
+    /// Those to the application there.
+    pub(super) fn of(address: &Address, permits: &AllPermits) -> Group {
+        let place = match address {
+            Address::Fastcgi(place) => Some(place).filter(|place| place.is_here()),
+            Address::Http(_) | Address::Https(..) | Address::Shared(_) => None,
+        };
         Group {
-            concurrency: (has_processes && !is_asked_by_others).then(Concurrency::new),
+            permits: place.map(|place| permits.of(place)),
             ..Group::default()
         }
     }
@@ -116,38 +121,32 @@ impl Group {
     /// A turn begins: clients may ask for whom there is room by now.
     pub(super) fn turn(&mut self, now: Instant) {
         self.full_until.take_if(|until| *until <= now);
-        let some_wait = self.some_wait();
-        if let Some(concurrency) = &mut self.concurrency {
-            concurrency.turn(some_wait, now);
+        if let Some(permits) = &mut self.permits {
+            permits.turn(now);
         }
-        self.wake();
-    }
-
-    /// Requests wait because there may not be more at once.
-    fn some_wait(&self) -> bool {
-        !self.waiting.is_empty() && self.full_until.is_none() && self.busy() >= self.limit()
+        self.wake(now);
     }
 
     /// A connection carries no request of this client any more, and is kept.
     pub(super) fn keep(&mut self, idle: Idle, peer: Option<Peer>, now: Instant) {
-        self.answered(self.busy(), now);
+        self.answered(now);
         self.idle.push(idle);
         self.shares.end(peer);
     }
 
-    /// One of this many requests ends.
-    fn answered(&mut self, busy: usize, now: Instant) {
-        if let Some(concurrency) = &mut self.concurrency {
-            concurrency.answered(busy, now);
+    /// A request ends.
+    fn answered(&mut self, now: Instant) {
+        if let Some(permits) = &mut self.permits {
+            permits.answered(now);
         }
     }
 
     /// A connection is closed, or a request on a link left.
     pub(super) fn end(&mut self, left: &Left, connection: Option<ConnectionId>, now: Instant) {
-        let (carried, busy) = (self.carrying(), self.busy());
+        let carried = self.carrying();
         self.leave(left, connection);
         if self.carrying() < carried {
-            self.answered(busy, now);
+            self.answered(now);
         }
     }
 
@@ -165,9 +164,7 @@ impl Group {
     /// When there is something to do, whatever happens.
     pub(super) fn untils(&self) -> impl Iterator<Item = Instant> {
         let idle = self.idle.first().and_then(|idle| idle.until);
-        let some_wait = self.some_wait();
-        let concurrency = self.concurrency.iter();
-        let stalled = concurrency.filter_map(move |it| it.poll_timeout(some_wait));
+        let stalled = self.permits.as_ref().and_then(LoopPermits::poll_timeout);
         self.full_until.into_iter().chain(idle).chain(stalled)
     }
 
@@ -176,61 +173,82 @@ impl Group {
         self.busy() + self.waiting.len() + self.tunnels
     }
 
-    /// Lets those ask for whom there is room, in order: first clients that have less than their share of what there is at once.
-    pub(super) fn wake(&mut self) {
-        if self.full_until.is_some() || self.waiting.is_empty() {
-            return;
+    /// Lets those ask for whom there is room, in order. Where permits are few, first clients that have less than their share of this loop's
+    /// part, and where that is one, of these such as had none lately. Of permits the loop keeps those that requests have.
+    pub(super) fn wake(&mut self, now: Instant) {
+        let mut has_room = true;
+        if self.full_until.is_none() && !self.waiting.is_empty() {
+            let busy = self.busy();
+            has_room = match &mut self.permits {
+                None => self.wake_within(usize::MAX, false),
+                Some(permits) => {
+                    let (is_any, part) = (permits.may_allow(busy), permits.part());
+                    let is_small = share_of(part) == 1;
+                    let mut passes =
+                        [(part, is_small), (part, false), (usize::MAX, false)].into_iter();
+                    is_any && passes.all(|(all, skips_recent)| self.wake_within(all, skips_recent))
+                }
+            };
         }
-        if self.limit() < usize::MAX {
-            self.wake_within(self.limit());
+        let busy = self.busy();
+        if let Some(permits) = &mut self.permits {
+            permits.settle(busy, !has_room, now);
         }
-        self.wake_within(usize::MAX);
     }
 
-    /// As far as each client has its share of this many, where its bound is not less.
-    fn wake_within(&mut self, all: usize) {
+    /// As far as each client has its share of this many, where its bound is not less; false where clients wait for permits.
+    fn wake_within(&mut self, all: usize, skips_recent: bool) -> bool {
         // Where there is none for one, there is none for those of the same address and bound either, who are not counted again.
         let mut without = None;
         let mut at = 0;
-        while self.busy() < self.limit()
-            && let Some(next) = self.waiting.get(at)
-        {
+        while at < self.waiting.len() {
+            let next = self.waiting[at];
             let kind = (next.peer, next.connections);
-            if without != Some(kind) && self.has_room_within(next, all) {
-                self.ready.extend(self.waiting.remove(at));
-            } else {
+            let is_skipped =
+                skips_recent && next.peer.is_some() && self.recent.contains(&next.peer);
+            if without == Some(kind) || is_skipped || !self.has_room_within(&next, all) {
                 without = Some(kind);
                 at += 1;
+            } else if self.has_permit() {
+                self.recent.rotate_right(1);
+                self.recent[0] = next.peer;
+                self.ready.extend(self.waiting.remove(at));
+            } else {
+                return false;
             }
         }
+        true
     }
 
-    /// How many requests it may have at once, whatever the rules say.
-    fn limit(&self) -> usize {
-        (self.concurrency.as_ref()).map_or(usize::MAX, Concurrency::limit)
+    /// The application may have one more request.
+    fn has_permit(&mut self) -> bool {
+        let busy = self.busy();
+        (self.permits.as_mut()).is_none_or(|permits| permits.allow(busy))
     }
 
     /// A connection may carry a client's request: of rules with one address each has its own bound, and of that each client has
     /// its share.
-    pub(super) fn has_room_for(&self, asks: &Waiting) -> bool {
-        self.has_room_within(asks, usize::MAX)
+    pub(super) fn has_room_for(&mut self, asks: &Waiting) -> bool {
+        self.has_room_within(asks, usize::MAX) && self.has_permit()
     }
 
     fn has_room_within(&self, asks: &Waiting, all: usize) -> bool {
+        let (busy, share) = (self.busy(), share_of(asks.connections.min(all)));
         let has_share = || {
             asks.peer.is_none_or(|peer| {
                 let ready = self.ready.iter().filter(|ready| ready.peer == asks.peer);
-                self.shares.count(peer) + ready.count() < share_of(asks.connections.min(all))
+                self.shares.count(peer) + ready.count() < share
             })
         };
-        self.busy() < asks.connections.min(self.limit()) && has_share()
+        // While fewer requests than a share are under way nobody is counted.
+        busy < asks.connections && (busy < share || has_share())
     }
 
-    /// One more client may wait, and this one more of its own: beside those that may anyway as many as could ask but for the limit.
+    /// One more client may wait, and this one more of its own: beside those that may anyway as many as could ask but for permits.
     pub(super) fn has_place_for(&self, asks: &Waiting) -> bool {
-        let withheld = match self.full_until {
-            Some(_) => 0,
-            None => asks.connections.saturating_sub(self.limit()),
+        let withheld = match (self.full_until, &self.permits) {
+            (None, Some(permits)) => asks.connections.saturating_sub(permits.part()),
+            _ => 0,
         };
         let most = APPLICATION_WAITING_MAX + withheld;
         let places = || self.waiting.iter().chain(&self.ready);

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
 use super::group::Group;
+use super::permits::AllPermits;
 use crate::applications::application::Address;
 use crate::site::hash::PathHasher;
 
@@ -16,18 +17,17 @@ pub(super) struct GroupId {
 }
 
 /// All of them.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Groups {
     /// Places of those that are forgotten are used again.
     all: Vec<Option<Entry>>,
     places: HashMap<Address, GroupId, BuildHasherDefault<PathHasher>>,
     /// That of the next.
     serial: u64,
-    /// Other loops ask the same applications.
-    pub(super) are_asked_by_others: bool,
+    /// For requests to applications that other loops may ask too.
+    pub(super) permits: AllPermits,
 }
 
-#[derive(Debug)]
 struct Entry {
     serial: u64,
     address: Address,
@@ -50,7 +50,7 @@ impl Groups {
         self.all[place] = Some(Entry {
             serial,
             address: address.clone(),
-            group: Group::of(address, self.are_asked_by_others),
+            group: Group::of(address, &self.permits),
         });
         let id = GroupId { place, serial };
         self.places.insert(address.clone(), id);

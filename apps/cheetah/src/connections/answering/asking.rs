@@ -11,6 +11,7 @@ use exos_program::Timed as _;
 
 use super::failure::{Failure, tell};
 use super::{Answering, Stage, Upload};
+use crate::applications::Application;
 use crate::applications::hearing::Hearing;
 use crate::applications::pool::{Opened, Refusal, To, Upstream};
 use crate::connections::connection::{Connection, Turn};
@@ -32,7 +33,7 @@ impl Connection {
             let next = || applications.choose(&application, answering.tried, turn.now);
             answering.at = chosen.or_else(next).unwrap_or(answering.at);
             let waited = chosen.take().is_some();
-            let failure = match self.ask(answering, waited, turn) {
+            let failure = match self.ask(&application, answering, waited, turn) {
                 Ok(()) => return Ok(()),
                 Err(refusal) => Failure::Refused(refusal),
             };
@@ -47,16 +48,16 @@ impl Connection {
     /// Asks where it was chosen to, when there is a connection to it.
     fn ask<T: Transport>(
         &mut self,
+        application: &Application,
         answering: &mut Answering,
         has_waited: bool,
         turn: &mut Turn<'_, T>,
     ) -> Result<(), Refusal> {
-        let application = answering.asking.asked.application.clone();
-        let address = answering.address().clone();
+        let address = &application.addresses[answering.at];
         let kept_within = answering.asking.kept_within();
         let to = To {
-            application: &application,
-            address: &address,
+            application,
+            address,
             kept_within: kept_within.filter(|_| !answering.was_repeated),
             may_be_repeated: answering.asking.may_be_repeated(),
         };
@@ -65,7 +66,7 @@ impl Connection {
         let (transport, told) = (&*turn.transport, &mut self.told_ends);
         let asking = &mut answering.asking;
         let words = || match application.proxy {
-            Some(_) => asking.head_for(&address, length, keeps),
+            Some(_) => asking.head_for(address, length, keeps),
             None => {
                 let nobody = (std::net::Ipv4Addr::UNSPECIFIED, 0).into();
                 let ends = || transport.ends(id).unwrap_or((nobody, nobody));
@@ -90,7 +91,7 @@ impl Connection {
         };
         answering.stage = Stage::Asked { upstream, was_kept };
         answering.is_connecting = !applications.has_stood(upstream);
-        answering.hearing = Hearing::of(&address, answering.asking.question());
+        answering.hearing = Hearing::of(address, answering.asking.question());
         self.wait_for_application(answering, applications, turn.now);
         answering.body_pace.begin(turn.now);
         if let Upload::Chunked(body) = &mut answering.upload {
@@ -140,7 +141,8 @@ impl Connection {
             turn.shared.applications.close(upstream);
             answering.stage = Stage::Collecting;
             turn.shared.counters.upstream_retries += u64::from(is_proxied);
-            return match self.ask(answering, false, turn) {
+            let application = answering.asking.asked.application.clone();
+            return match self.ask(&application, answering, false, turn) {
                 Ok(()) => Ok(()),
                 Err(_) => Err(failure),
             };

@@ -17,7 +17,7 @@ use super::in_kernel::InKernel;
 use super::peers::Peers;
 use super::shared::Shared;
 use super::transport::Transport;
-use crate::applications::Applications;
+use crate::applications::{AllPermits, Applications};
 use crate::http::Server;
 use crate::limits::ABORTS_AT_ONCE;
 use crate::log::Log;
@@ -53,9 +53,9 @@ impl Cheetah {
         self.shared.bounds = bounds;
     }
 
-    /// Other loops ask the same applications.
-    pub fn share_applications(&mut self) {
-        self.shared.applications.share();
+    /// Other loops ask the same applications, which have as many requests at once as these permits say.
+    pub fn share_applications(&mut self, permits: AllPermits) {
+        self.shared.applications.share(permits);
     }
 
     /// Says which requests the kernel is to answer, from now on.

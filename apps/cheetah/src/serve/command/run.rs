@@ -20,6 +20,7 @@ use super::interfaces::{Interface, Opened};
 use super::on_sockets;
 use super::options::{self, ServeArgs};
 use crate::acme::Acme;
+use crate::applications::AllPermits;
 use crate::config::Config;
 use crate::connections::Specialisation;
 use crate::connections::in_kernel::Common;
@@ -164,6 +165,7 @@ impl Program<'_> {
         let mut logs = logs.into_iter().flatten();
         let (peers, in_kernel) = (Peers::default(), Common::default());
         let (peer_streams, quic_loops) = (Peers::default(), Loops::default());
+        let permits = AllPermits::default();
         let setup = |(feed, worker): (Feed, Worker)| Setup {
             config: self.config.clone(),
             without: self.args.without.clone(),
@@ -173,6 +175,7 @@ impl Program<'_> {
             log: logs.next(),
             peers: peers.clone(),
             peer_streams: peer_streams.clone(),
+            permits: permits.clone(),
             acceptor: self.acceptor.clone(),
             quic_loops: quic_loops.clone(),
             room: room.clone(),

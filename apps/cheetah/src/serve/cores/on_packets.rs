@@ -16,6 +16,7 @@ use super::server_loop::ServerLoop;
 use super::threads::Ready;
 use super::worker::{Asks, Worker};
 use crate::acme::{self, Acme, Caller};
+use crate::applications::AllPermits;
 use crate::config::Config;
 use crate::connections::Carried;
 use crate::connections::in_kernel::{Common, InKernel};
@@ -45,6 +46,8 @@ pub(in crate::serve) struct Setup {
     pub(in crate::serve) peers: Peers,
     /// How many requests of HTTP/2 of each peer wait, on all cores.
     pub(in crate::serve) peer_streams: Peers,
+    /// How many requests applications have at once, of all cores.
+    pub(in crate::serve) permits: AllPermits,
     /// What accepts sessions of TLS, on all cores.
     pub(in crate::serve) acceptor: Option<Arc<Acceptor>>,
     /// What the cores' connections of QUIC are told apart by.
@@ -313,7 +316,9 @@ pub(in crate::serve) fn open(
         exos.stack.tcp.share_room(setup.room);
     }
     if setup.worker.count() > 1 {
-        cheetah.share_applications();
+        let worker = setup.worker.clone();
+        let wake = move |number| worker.ask(number, Asks::PERMITS);
+        cheetah.share_applications(setup.permits.of_loop(setup.worker.number(), wake));
     }
     if setup.shares_core {
         exos.share_core();

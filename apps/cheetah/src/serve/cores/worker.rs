@@ -37,6 +37,9 @@ impl Asks {
     /// No core has a connection any more.
     const ALL_ENDED: Asks = Asks(128);
 
+    /// An application may have another request, of yours.
+    pub(in crate::serve) const PERMITS: Asks = Asks(128);
+
     /// As a word that is asked.
     pub(in crate::serve) const fn bits(self) -> u32 {
         self.0
@@ -153,6 +156,11 @@ impl Worker {
     /// Asks all cores but this one.
     pub(in crate::serve) fn ask_others(&self, what: Asks) {
         self.0.ask_others(what.0);
+    }
+
+    /// Asks one core, by its number.
+    pub(in crate::serve) fn ask(&self, number: usize, what: Asks) {
+        self.0.ask(number, what.0);
     }
 
     /// Tells the first core.

@@ -56,6 +56,36 @@ fn one_for_which_there_is_no_memory_is_refused_and_holds_none() {
 }
 
 #[test]
+fn one_that_is_over_holds_nothing_and_begins_again() {
+    let account = Account::default();
+    let mut exchange = Exchange::new(request(true), &account);
+    assert_eq!(exchange.take_body(b"body"), Taken::Yes);
+    exchange.end_body();
+    assert!(exchange.keep_body());
+    exchange.begin(Head::new(200));
+    exchange.end();
+    assert!(said(&mut exchange).1);
+    exchange.rest();
+    drop(almost_full(&account, 0));
+    let mut variables = b"\x01\x01ab".to_vec();
+    exchange.begin_again(&mut variables, false, &account);
+    assert!(variables.is_empty() && exchange.request.body().is_empty());
+    assert_eq!(exchange.request.variable("a"), Some(&b"b"[..]));
+    assert!(!exchange.has_head() && exchange.keep_body());
+    let parts = [("page", true), ("", false), ("s", false)];
+    let local = |text: &str| {
+        exos_iolite::Slice::from(exos_buf::Buffer::from(text.as_bytes().to_vec()).whole())
+    };
+    let parts = parts.map(|(text, is_kept)| (local(text).into(), is_kept));
+    exchange.begin(Head::new(200));
+    exchange.send_all(parts.into());
+    assert_eq!(exchange.queued(), 5);
+    exchange.end();
+    let wanted = "Head Status: 200\r\n\r\nContent pageContent s";
+    assert_eq!(said(&mut exchange), (wanted.to_owned(), true));
+}
+
+#[test]
 fn a_body_for_which_there_is_no_memory_has_its_request_refused() {
     let account = Account::default();
     let _most = almost_full(&account, 20_000);

@@ -77,8 +77,8 @@ impl World {
     fn run(&mut self, time_us: u64) -> u64 {
         let (until, answers) = (self.now_us + time_us, self.answers);
         while self.now_us < until {
-            self.concurrency
-                .turn(self.clients > self.busy(), self.now());
+            let (some_wait, now) = (self.clients > self.busy(), self.now());
+            self.concurrency.turn(some_wait, now, now);
             while self.busy() < self.clients.min(self.concurrency.limit()) {
                 self.ask();
             }
@@ -205,25 +205,39 @@ fn the_limit_falls_where_it_is_not_used() {
 #[test]
 fn one_look_that_came_late_is_no_stall() {
     let mut concurrency = Concurrency::new();
+    let turn = |concurrency: &mut Concurrency, now| concurrency.turn(true, now, now);
     let at = |us| Instant::START + Duration::from_micros(us);
-    concurrency.turn(true, at(10));
+    turn(&mut concurrency, at(10));
     concurrency.answered(16, at(20));
     // The loop did not run for 5 ms, and hears then what was answered.
-    concurrency.turn(true, at(5_000));
+    turn(&mut concurrency, at(5_000));
     concurrency.answered(16, at(5_000));
-    concurrency.turn(true, at(5_500));
+    turn(&mut concurrency, at(5_500));
     assert_eq!(concurrency.limit(), APPLICATION_AT_ONCE_MIN);
     // Nothing is heard in two looks.
     let again = concurrency.poll_timeout(true).unwrap();
     assert_eq!(again, at(6_000));
-    concurrency.turn(true, again);
+    turn(&mut concurrency, again);
     let again = concurrency.poll_timeout(true).unwrap();
-    concurrency.turn(true, again);
+    turn(&mut concurrency, again);
     assert_eq!(concurrency.limit(), 2 * APPLICATION_AT_ONCE_MIN);
     assert_eq!(concurrency.poll_timeout(false), None);
     // However long that goes on.
     for at_us in (10_000..200_000).step_by(500) {
-        concurrency.turn(true, at(at_us));
+        turn(&mut concurrency, at(at_us));
     }
     assert_eq!(concurrency.limit(), APPLICATION_CONNECTIONS_MAX as usize);
+}
+
+#[test]
+fn time_does_not_go_back_where_turns_overlap() {
+    let mut concurrency = Concurrency::new();
+    let at = |us| Instant::START + Duration::from_micros(us);
+    concurrency.answered(1, at(5_000));
+    for _ in 0..2 * WINDOW_ANSWERS * APPLICATION_AT_ONCE_MIN {
+        concurrency.answered(1, at(100));
+    }
+    concurrency.turn(true, at(5_500), at(5_500));
+    concurrency.turn(true, at(200), at(200));
+    assert_eq!(concurrency.poll_timeout(true), Some(at(6_000)));
 }
