@@ -165,6 +165,31 @@ static void makes(int way)
         printf("way %d: %d\n", way, status), failed++;
 }
 
+/* A handler makes children, also where it comes in the middle of the allocator. */
+static volatile sig_atomic_t handled;
+static void handles(int signal)
+{
+    int status = 1;
+    pid_t pid = syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
+
+    (void)signal;
+    if (pid == 0)
+        _exit(syscall(SYS_close_range, 700, 800, 0) != 0);
+    failed += waitpid(pid, &status, 0) != pid || status != 0;
+    handled++;
+}
+
+static void in_handlers(void)
+{
+    const struct itimerval often = {{.tv_usec = 2000}, {.tv_usec = 2000}}, never = {0};
+
+    signal(SIGALRM, handles);
+    setitimer(ITIMER_REAL, &often, NULL);
+    while (handled < 100)
+        allocates("once");
+    setitimer(ITIMER_REAL, &never, NULL);
+}
+
 /* What the kernel and the C library would not make is not made. */
 static void refuses(void)
 {
@@ -188,6 +213,7 @@ int main(int count, char **words)
         formats();
         refuses();
         failed += mallopt(M_ARENA_MAX, 1) != 1 || pthread_create(&allocator, NULL, allocates, NULL) != 0;
+        in_handlers();
     }
     for (int way = 0; many == 0 && way < rounds; way++)
         makes(way);
