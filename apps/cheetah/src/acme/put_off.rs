@@ -15,7 +15,7 @@ pub(super) struct PutOff {
 }
 
 impl PutOff {
-    /// Of a name as it is known, where the authority has signed so many for it that the next has to wait.
+    /// Of a name as it is known, where the authority has signed as many certificates for it as it does in a week, and the next has to wait.
     pub(super) fn of(wanted: &Wanted, known: &Shown, now: UnixSecs) -> Option<Self> {
         let (store, name) = (&wanted.store, &known.name);
         let wait = store.signed(name).wait(now);

@@ -450,5 +450,4 @@ fn tell_of(turned: &Turned) {
 }
 
 #[cfg(test)]
-#[path = "pool/tests.rs"]
 mod tests;

@@ -132,7 +132,7 @@ impl Permits {
             return self.concurrency.limit();
         }
         let asks = |at: &usize| *at == number || self.held[*at] > 0 || self.lacking.contains(at);
-        self.concurrency.limit() / (0..self.held.len()).filter(asks).count().max(1)
+        self.concurrency.limit() / (0..self.held.len()).filter(asks).count()
     }
 
     /// Loops that hold some, to which answers may come, and until when each has heard all.
