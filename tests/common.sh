@@ -51,7 +51,8 @@ be_alone() {
 }
 begin() {
     work=$(mktemp -d)
-    trap cleanup EXIT
+    # A process that is to become a program has these until then, and a signal to it must not clean up for all.
+    trap '[ "$BASHPID" != $$ ] || cleanup' EXIT
     trap 'exit 130' INT TERM
 }
 # is_ours PID: this script started it and has not waited for it. The number of one that it has waited for may be another script's process

@@ -175,6 +175,8 @@ needed=$(ls "/proc/$server/fd" | wc -l)
 stop; expect "it ends in order on three" [ $? = 0 ]
 : >"$work/failed"
 for most in $(seq $((needed - 12)) "$needed"); do
+    # What is said there is the next one's, also before it has begun.
+    : >"$work/out"; : >"$work/err"
     (ulimit -n "$most" && exec ip netns exec "$host" "${three[@]}") >"$work/out" 2>"$work/err" & server=$!
     await eval 'grep -q "http://10.0.3.1" "$work/out" "$work/err" || ! is_ours $server || [ "$(ps -o stat= -p $server)" = Z ]'
     kill -TERM "$server" 2>/dev/null

@@ -10,7 +10,7 @@ use exos_buf::Slice;
 use exos_inet::{Duration, Instant};
 
 use super::exchange::Exchange;
-use super::kept::Use;
+use super::kept::role::Use;
 use super::response::opening::{Manner, Persistence};
 use crate::applications::head::{Head, is_among};
 use crate::applications::heads::Known;

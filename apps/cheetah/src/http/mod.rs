@@ -62,7 +62,7 @@ pub use asking::Asking;
 pub use attempt::Attempt;
 pub use connection::{Handled, Next, ServerConnection};
 pub use counters::Counters;
-pub use kept::Use;
+pub use kept::role::Use;
 pub use missing::Missing;
 pub use rendered::Rendered;
 pub use response::opening::Manner;

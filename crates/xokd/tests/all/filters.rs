@@ -8,7 +8,6 @@ use std::time::Duration;
 use exos_link::Link;
 use exos_xok::message::{Answer, GrantId, Refusal, Request, Revoked};
 use lab::*;
-use serde_json::Value;
 
 /// Claims a filter.
 fn claim_filter(program: &Program, filter: &str) -> Result<GrantId, (Refusal, String)> {
@@ -102,19 +101,9 @@ fn a_filter_of_many_ports() {
     assert_eq!(between.0, Refusal::Held);
 }
 
-/// The daemon's report of the wire.
-fn report(program: &Program) -> Value {
-    // The daemon lends one for a while.
-    std::thread::sleep(2 * exos_xokd::limits::REPORT_EVERY);
-    let (_, fds) = program.ask(&Request::Status);
-    let file = std::fs::File::from(fds.into_iter().next().expect("a report"));
-    let mut report: Value = serde_json::from_reader(file).expect("JSON");
-    report["interfaces"][0].take()
-}
-
 /// Another policy, until all of this is taken that it does not allow: how many programs the kernel verified for that.
 fn verified_for(lab: &Lab, program: &Program, filter: &str, lost: &[GrantId]) -> u64 {
-    let before = report(program)["filters_verified"].as_u64();
+    let before = program.report()["filters_verified"].as_u64();
     lab.reload(&allow(filter));
     let mut asked: Vec<_> = lost.iter().map(|_| program.revoked()).collect();
     asked.sort_unstable_by_key(|what| match what {
@@ -126,13 +115,13 @@ fn verified_for(lab: &Lab, program: &Program, filter: &str, lost: &[GrantId]) ->
         Vec::from_iter(lost.iter().map(|id| Revoked::Grant(*id)))
     );
     let has = |id: &GrantId| {
-        let grants = report(program)["slots"][0]["grants"].clone();
+        let grants = program.report()["slots"][0]["grants"].clone();
         let grants = grants.as_array().cloned().expect("a list");
         grants.iter().any(|grant| grant["id"] == *id)
     };
     let gone = within(Duration::from_secs(20), || !lost.iter().any(has));
     assert!(gone, "they are not taken");
-    let after = report(program)["filters_verified"].as_u64();
+    let after = program.report()["filters_verified"].as_u64();
     after.expect("a number") - before.expect("a number")
 }
 

@@ -156,15 +156,8 @@ fn what_the_state_file_would_have_told_is_found_without_it() {
 
 /// How much memory of slots that are gone is counted still.
 fn kept(lab: &Lab) -> Vec<u64> {
-    // The daemon lends a report for a while.
-    std::thread::sleep(exos_xokd::limits::REPORT_EVERY * 2);
-    let (answer, fds) = Program::connect(lab).ask(&Request::Status);
-    let (Answer::Report { .. }, Some(fd)) = (&answer, fds.into_iter().next()) else {
-        panic!("no report: {answer:?}")
-    };
-    let text = std::io::read_to_string(std::fs::File::from(fd)).expect("readable");
-    let report: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-    let left = report["interfaces"][0]["leftovers"].as_array();
+    let report = Program::connect(lab).report();
+    let left = report["leftovers"].as_array();
     let left = left.expect("a list").iter();
     left.map(|l| l["memory_bytes"].as_u64().expect("a number"))
         .collect()

@@ -37,13 +37,7 @@ fn promising(lab: &Lab, ms: u32) -> (Program, Attached) {
 
 /// The daemon's report of the wire.
 fn report(lab: &Lab) -> Value {
-    // A report is lent for a tenth of a second.
-    std::thread::sleep(Duration::from_millis(150));
-    let (_, fds) = Program::connect(lab).ask(&Request::Status);
-    let file = std::fs::File::from(fds.into_iter().next().expect("a report"));
-    let mut report: Value = serde_json::from_reader(file).expect("JSON");
-    crate::daemon::every_field_is_described(&report);
-    report["interfaces"][0].take()
+    Program::connect(lab).report()
 }
 
 fn is_awaited(lab: &Lab) -> bool {

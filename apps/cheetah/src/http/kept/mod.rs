@@ -6,9 +6,7 @@
 
 mod purging;
 mod refreshing;
-mod role;
-
-pub use role::Use;
+pub(in crate::http) mod role;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -27,6 +25,7 @@ use crate::caching::reuse::{Reuse, Why, judge};
 use crate::caching::{Answers, CacheRules};
 use crate::http::asking::Asking;
 use crate::http::exchange::Exchange;
+use crate::http::kept::role::Use;
 use crate::http::missing::Missing;
 use crate::http::outcome::Response;
 use crate::http::response::conditional;
