@@ -22,7 +22,7 @@ else
 fi
 need_programs "attacks" python3
 
-code() { inside b -- curl -sS -m 20 -o /dev/null -w '%{http_code}' "http://10.10.0.10$1" 2>/dev/null; }
+code() { inside b -- curl -sS -m 60 -o /dev/null -w '%{http_code}' "http://10.10.0.10$1" 2>/dev/null; }
 # ended PID: it is no more, or waits for its parent only.
 ended() { ! grep -q '^State:[[:space:]]*[^Z[:space:]]' "/proc/$1/status"; }
 # serve ARGUMENTS...: the server, in side a.
