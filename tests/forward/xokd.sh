@@ -53,7 +53,7 @@ run_forwarder() { nobody timeout 60 "$work/exos" forward --xokd "$socket" "$@"; 
 ask_for_report() { kill -USR1 "$forwarder"; }
 # slot PROGRAM EXPRESSION: of what the daemon says of it, as `s`.
 slot() {
-    nobody "$work/exos" top --xokd "$socket" --json -d 0.1 >"$work/top" 2>&1
+    report
     python3 -S -c "
 import json
 report = json.load(open('$work/top'))['report']
@@ -122,7 +122,7 @@ check "a document goes over a way that is narrower than its ends know" in_ far c
 check "every byte" cmp "$work/got" "$work/site/large.bin"
 same "servers were told of it" yes "$([ "$(counters forwarded_icmp_errors)" -gt "$before" ] && echo yes)"
 if command -v wrk >/dev/null; then
-    client timeout 60 wrk -t1 -c4 -d1 --timeout 30s -H 'Connection: close' http://10.10.0.20/one.txt >"$work/wrk" 2>&1
+    client timeout 100 wrk -t1 -c4 -d1 --timeout 30s -H 'Connection: close' http://10.10.0.20/one.txt >"$work/wrk" 2>&1
     has "wrk is answered" "requests in" "$(cat "$work/wrk")"
     same "and nothing else" "" "$(grep -E 'Socket errors|Non-2xx' "$work/wrk")"
 else
@@ -190,7 +190,7 @@ ends TERM 0
 kept=(--listen 10.10.0.20:7 '[fd10::20]:7' --to 10.10.0.11 10.10.0.12 fd10::11 fd10::12 --keep "$work/run/flows")
 # awaited EXPRESSION: of what the daemon keeps for successors, as `a`.
 awaited() {
-    nobody "$work/exos" top --xokd "$socket" --json -d 0.1 >"$work/top" 2>&1
+    report
     python3 -S -c "
 import json
 a = json.load(open('$work/top'))['report']['interfaces'][0]['awaited']
@@ -379,9 +379,9 @@ check "a document" in_ client curl -gsS -m 60 -o "$work/got" http://10.10.0.20/l
 check "every byte" cmp "$work/got" "$work/site/large.bin"
 check "a datagram" peer client datagram 10.10.0.20 7 100
 same "each has its own addresses" "tcp 10.10.0.20, tcp fd10::20, udp 10.10.0.20 and tcp 10.10.1.20, tcp fd11::20, udp 10.10.1.20" \
-    "$(nobody "$work/exos" top --xokd "$socket" --json -d 0.1 | python3 -c "
-import json, sys
-each = json.load(sys.stdin)['report']['interfaces']
+    "$(report; python3 -S -c "
+import json
+each = json.load(open('$work/top'))['report']['interfaces']
 print(' and '.join(', '.join(sorted(g['claim'] for s in i['slots'] if s['program'] == 'forward' for g in s['grants'])) for i in each))")"
 same "nothing that it sent was stopped" "{}" "$(stopped forward)"
 talkers
