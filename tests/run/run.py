@@ -2093,7 +2093,7 @@ def time_limits(host, ours):
             assert e.errno == error, e
         else:
             raise AssertionError("it has not ended")
-        assert least <= time.monotonic() - began < least + 5, time.monotonic() - began
+        assert least <= time.monotonic() - began < least + 30, time.monotonic() - began
 
     def passed(s):
         ours, theirs = socket.socketpair()
