@@ -74,7 +74,7 @@ found "a rate that is met" nobody "was answered" late
 # Its connections stand. Without the look whether the server is there, which has one of its own.
 loads() { inside a -- ss -Htn state established sport = :80 | grep -q .; }
 await loads; sleep 1; kill -STOP "$peer"; sleep 1; kill -CONT "$peer"; sleep 1; kill -TERM $loading; wait $loading
-found "a server that stands still for a second" server "nothing came of any response"
+found "a server that stands still for a second" server "nothing came of any response" late
 
 core=$(taskset -pc $$ | sed 's/.*: //; s/[-,].*//')
 for _ in 1 2 3 4; do taskset -c "$core" sh -c 'while :; do :; done' & busy+=($!); done
