@@ -10,7 +10,7 @@ refused "a tunnel" "--reach tunnel where they come by packet sockets" "${link[@]
 
 # moved HOST WAY: packets that went by its interface, of which one may stand for several.
 moved() { in_ "$1" cat "/sys/class/net/wire/statistics/$2_packets"; }
-# uncut ADDRESS: a document of 3,000,000 bytes, which are 2,072 segments, goes as a tenth of so many packets.
+# uncut ADDRESS: a document of 3,000,000 bytes, which are 2,072 segments, goes as a tenth as many packets.
 uncut() {
     local sent got
     sent=$(($(moved one tx) + $(moved two tx))) got=$(moved client rx)

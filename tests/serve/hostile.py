@@ -273,7 +273,8 @@ def slowest_of_20():
 
 
 def slowest_within(most, tries=3):
-    """The same, of so many tries to be no slower than that: others may take the processor for a while, but not each time."""
+    """The longest that a small document takes, of 20, in the first of these tries that is fast enough: others may take the processor for a
+    while, but not each time."""
     slowest = PATIENCE
     while tries > 0 and slowest >= most:
         slowest, tries = slowest_of_20(), tries - 1
