@@ -21,9 +21,9 @@ def failed():
     return failures > 0
 
 
-def wait_until(holds):
+def wait_until(holds, patience=PATIENCE):
     """Whether it holds before patience ends."""
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + patience
     while not holds():
         if time.monotonic() > until:
             return False

@@ -102,6 +102,10 @@ await() {
     until "$@" >/dev/null 2>&1; do [ $SECONDS -lt $limit ] || return 1; sleep $pause; pause=0.2; done
 }
 
+# hold FILE: passes its input on, of which the first 100,000 bytes at once and the rest when there is such a file: who sends it has not sent it
+# all before that, if it is longer than what is kept on the way.
+hold() { head -c 100000; until [ -e "$1" ] || [ ! -e "$work" ]; do sleep 0.05; done; cat; }
+
 # What is said as a mode: the web server has the kernel answer what it can, also on two cores. A veth's other end has to hear that.
 in_kernel=
 queues=1

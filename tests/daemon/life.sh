@@ -5,7 +5,7 @@
 #   tests/daemon/life.sh PATH/TO/exos
 lab=xokdlife-$$
 . "$(dirname "$0")/common.sh"
-trap 'ip netns del exos-$lab-c 2>/dev/null; cleanup' EXIT
+trap '[ "$BASHPID" != $$ ] || { ip netns del exos-$lab-c 2>/dev/null; cleanup; }' EXIT
 
 site=$work/site
 mkdir -p "$site"
@@ -84,7 +84,8 @@ start one serve "$site" --address 10.10.0.10/24 --address 10.10.0.11/24 || bad "
 one=$started
 start two serve --port 8080 --address 10.10.0.11/24; two=$started
 client curl -sS -m 200 --limit-rate 4M -o "$work/kept" $v4/large.bin 2>"$work/kept.err" & kept=$!
-client curl -sS -m 200 --limit-rate 4M -o "$work/lost" $other/large.bin 2>"$work/lost.err" & lost=$!
+# Slow enough not to have all of it before the grant is taken, however late that is.
+client curl -sS -m 200 --limit-rate 200k -o "$work/lost" $other/large.bin 2>"$work/lost.err" & lost=$!
 programs+=($kept $lost)
 await test -s "$work/lost"; await test -s "$work/kept"
 # It does not answer: what it has is taken all the same.

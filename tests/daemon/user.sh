@@ -36,7 +36,7 @@ wire() {
 }
 # Not a function: in the background that would be a process of its own.
 inside="ip netns exec $server_net"
-fetch() { ip netns exec "$client_net" curl -sS -m 30 "$@"; }
+fetch() { ip netns exec "$client_net" curl -sS -m 60 "$@"; }
 code() { fetch -o /dev/null -w '%{http_code}' "$@"; }
 # given_up PID: says what of each thread is more than the user has; nothing, if all is well.
 given_up() {
@@ -154,6 +154,8 @@ fi
 
 # A link that the daemon lends is asked for as the user, also when the daemon was away.
 lend() {
+    # What the one before has said is no word of this one.
+    : >"$work/daemon"
     "$exos" daemon --namespace "$server_net" --interface wire --address 10.0.0.1/24 --user $user --socket "$work/sock" >"$work/daemon" 2>&1 </dev/null &
     peer=$!
     await grep -q 'listening at' "$work/daemon"
@@ -194,7 +196,7 @@ refused=$(as_user "$exos" serve "$work/site" --sockets --port 8080 --user root:r
 has "a user cannot become another" "start it as root" "$refused"
 config unreadable "user = \"$user\"" 'port = 8080'
 chmod 600 "$work/unreadable.toml"
-launch http $inside "$exos" serve --sockets --config "$work/unreadable.toml" && said "SIGHUP will change nothing" &&
+launch http $inside "$exos" serve --sockets --config "$work/unreadable.toml" && await said "SIGHUP will change nothing" &&
     ok "a file that its user cannot read" || bad "a file that its user cannot read" "$(cat "$work/err")"
 stop
 
@@ -263,10 +265,12 @@ end "$peer"; peer=
 ip netns exec "$client_net" "$exos" serve "$work/behind" --sockets --port 8080 >"$work/behind.out" 2>&1 </dev/null &
 peer=$!
 await grep -q http "$work/behind.out"
-$inside "$exos" load http://10.0.0.2:8080/ --link xdp:wire --address 10.0.0.1/24 --cores 2 --duration 20s --connections 4 --quiet --yes-i-own-this-target --user $user --html "$work/run/page.html" --json >"$work/out" 2>"$work/err" </dev/null &
+$inside "$exos" load http://10.0.0.2:8080/ --link xdp:wire --address 10.0.0.1/24 --cores 2 --duration 300s --connections 4 --quiet --yes-i-own-this-target --user $user --html "$work/run/page.html" --json >"$work/out" 2>"$work/err" </dev/null &
 server=$!
 name="load, two cores"
 await eval '[ -z "$(given_up '"$server"')" ]' && ok "$name has given up all" || bad "$name has given up all" "$(given_up "$server") $(cat "$work/err")"
+# What comes before its connections stand is another end.
+await eval '[ "$(ip netns exec "$client_net" ss -Htn state established sport = :8080 | wc -l)" -ge 4 ]'
 kill -INT "$server"; wait "$server" && ok "$name: it ends in order" || bad "$name: it ends in order" "$(cat "$work/err")"
 server=
 has "$name: it has loaded" '"responses":' "$(tr -d ' \n' <"$work/out")"
@@ -275,7 +279,7 @@ end "$peer"; peer=
 if launch metrics "$exos" metrics --listen 127.0.0.1:0 --user $user; then
     unprivileged metrics
     at=$(sed -n 's/^metrics at //p' "$work/out")
-    has "metrics: they are served" exos_up "$(curl -sS -m 30 "$at")"
+    has "metrics: they are served" exos_up "$(curl -sS -m 60 "$at")"
     stop || bad "metrics: it ends in order" "$(cat "$work/err")"
 else
     bad "metrics: it starts" "$(cat "$work/err")"

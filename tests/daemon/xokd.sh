@@ -196,9 +196,8 @@ said=$(head -c 1000 /dev/zero | nobody timeout 100 "$work/exos" cat --xokd "$soc
 same "and again" "from port 1, 1000 bytes" "$said"
 kill $server 2>/dev/null; wait $server 2>/dev/null
 
-# A program is killed: peers are told, and what it had is free again.
-mkfifo "$work/go"
-client python3 -S -c '
+# A program is killed: peers are told, and what it had is free again. The best of three, as above.
+cat >"$work/peer.py" <<'END'
 import socket, sys, time
 s = socket.create_connection(("10.10.0.11", 80))
 s.sendall(b"GET / HTTP/1.1\r\n"); print("connected", flush=True)
@@ -210,19 +209,27 @@ try:
     print("nothing")
 except OSError as e:
     print("reset\n%d" % ((time.monotonic() - began) * 1000))
-' <"$work/go" >"$work/peer" &
-peer=$!; programs+=($peer)
-exec 9>"$work/go"
-await grep -q connected "$work/peer"
-usual=$slowest
-kill -KILL "$three"; wait "$three" 2>/dev/null; killed=$(date +%s%N)
-echo >&9; exec 9>&-
-await start again serve --address 10.10.0.11/24; took=$((($(date +%s%N) - killed) / 1000000))
+END
+mkfifo "$work/go"
+for _ in 1 2 3; do
+    : >"$work/peer"
+    client python3 -S "$work/peer.py" <"$work/go" >"$work/peer" &
+    peer=$!; programs+=($peer)
+    exec 9>"$work/go"
+    await grep -q connected "$work/peer"
+    usual=$slowest
+    kill -KILL "$three"; wait "$three" 2>/dev/null; killed=$(date +%s%N)
+    echo >&9; exec 9>&-
+    await start again serve --address 10.10.0.11/24; took=$((($(date +%s%N) - killed) / 1000000))
+    three=$started
+    wait $peer
+    reset_in=$(sed -n '3{p;q}' "$work/peer" | grep . || echo 60000)
+    ! is_quick 1000 $took $usual || ! is_quick 2000 "$reset_in" $usual || break
+done
 has "after SIGKILL its address is free" "200" "$(fetch -o /dev/null -w '%{http_code}' $other/)"
 quick "within a second" 1000 $took $usual
-wait $peer
 same "and its peer was reset" "reset" "$(sed -n 2p "$work/peer")"
-quick "before long" 2000 "$(sed -n '3{p;q}' "$work/peer" | grep . || echo 60000)" $usual
+quick "before long" 2000 "$reset_in" $usual
 
 # The daemon is killed while a download runs, and comes back.
 rm -f "$work/got"
@@ -275,9 +282,15 @@ share two && two_of=$started || bad "a second program joins it" "$(cat "$work/sh
 tell again; same "what stood before stays with the first" "one=40" "$tally"
 tell new 40; check "new connections are divided ($tally)" only "one|two"
 has "among both" "two=" "$tally"; has "of them" "one=" "$tally"
+declare -A pages
 for base in "http://[fd10::10]:9200" "$v4:9200"; do
-    got=$(for _ in $(seq 12); do fetch "$base/"; done | sort -u | tr -d '\n')
-    same "curl $base/ gets both" "<title>one</title><title>two</title>" "$got"
+    # Each has half of them: of sixty none is hardly ever all.
+    pages=()
+    for _ in $(seq 60); do
+        pages["$(fetch "$base/"):"]=got
+        [ ${#pages[@]} = 1 ] || break
+    done
+    same "curl $base/ gets both" "<title>one</title>: <title>two</title>:" "$(printf '%s\n' "${!pages[@]}" | sort | xargs -d '\n')"
 done
 said=$(nobody "$work/exos" serve --port 9200 --address 10.10.0.10/24 --xokd "$socket" 2>&1)
 same "who does not share is refused" 1 $?
@@ -288,6 +301,7 @@ kill -HUP $daemon; await read_again 1
 said=$(setpriv --reuid 65533 --regid 65533 --clear-groups "$work/exos" serve --reuse-port --port 9200 --address 10.10.0.10/24 --xokd "$socket" 2>&1)
 same "another user is refused" 1 $?
 has "and told why" "shared by programs of that user only" "$said"
+unset pages
 # The first is replaced while clients come: nobody is turned away, and what stands goes on until it has ended.
 rm -f "$work/stop"
 echo "until $work/stop" >&9; tallies=$((tallies + 1))
@@ -304,6 +318,8 @@ exec 9>&-; end $clients
 kill -TERM $daemon; wait $daemon; same "the daemon stops in order" 0 $?; daemon=
 wait $one; same "a program that loses its link ends with an error" 1 $?
 has "and says why" "the daemon takes the link back" "$(cat "$work/one.err")"
+# The kernel takes them away at leisure.
+await eval '[ -z "$(ip netns exec exos-$lab-a ip -br link | grep -o "^xok[^ ]*")" ]'
 same "no interface is left" "" "$(ip netns exec exos-$lab-a ip -br link | grep -o '^xok[^ ]*')"
 same "no program is left on the interface" "" "$(ip netns exec exos-$lab-a ip -d link show "$wire" | grep -o 'prog/xdp')"
 exit $failures

@@ -26,7 +26,7 @@ lab_up || { bad "lab up"; exit 1; }
 "$exos" lab exec --name "$lab" a -- python3 "$here/application.py" "$work/app.sock" "$work/app.log" >>"$work/beside" 2>&1 </dev/null & application=$!
 await test -S "$work/app.sock"
 if launch_in_lab --config "$work/serve.toml" --link xdp:wire --address 10.10.0.10/24 --cores 2 --json; then
-    for what in x sleep=0.02; do
+    for what in x sleep=0.2; do
         # 80 at a time, of which a client of another host has a quarter of all connections.
         codes=$(client curl -sS -m 60 -Z --parallel-max 80 -o /dev/null -w '%{http_code}\n' "http://10.10.0.10/app/p?$what&[1-600]" 2>"$work/curl" | sort | uniq -c | tr -s ' ')
         same "600 requests for ?$what are answered" " 600 200" "$codes"

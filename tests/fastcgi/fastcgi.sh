@@ -45,9 +45,12 @@ root = "site"
 [[site.fastcgi]]
 path = "/app/*"
 to = "$work/app.sock"
-timeout = "2s"
 connections = 12
 body = "4MiB"
+[[site.fastcgi]]
+path = "/hasty/*"
+to = "$work/app.sock"
+timeout = "2s"
 [[site.fastcgi]]
 path = "/keep/*"
 to = "127.0.0.1:9100"

@@ -3,13 +3,14 @@
 
     shared.py ADDRESS PORT PAGES SOCKET SERVER-PID SERVER-MESSAGES ACCESS-LOG [LANGUAGE]
 
-PAGES is the application's program, which this starts and kills. `/app/*` is for it with a timeout of 5 s and bodies up to 4 MiB, `/few/*` too,
+PAGES is the application's program, which this starts and kills. `/app/*` is for it with bodies up to 4 MiB, `/hasty/*` with a timeout of 5 s, `/few/*`
 with four requests at once; at `/nobody/*` nobody listens. One in Python has no path that is never answered. Prints "ok NAME" or "not ok NAME: why" lines; ends with 1 when one was not ok.
 """
 
 import http.client
 import os
 import random
+import signal
 import socket
 import struct
 import subprocess
@@ -17,7 +18,7 @@ import sys
 import threading
 import time
 
-from common import failed, say, wait_until
+from common import PATIENCE, failed, say, wait_until
 
 HOST, PORT, PAGES, SOCKET, SERVER, MESSAGES, ACCESS = sys.argv[1], int(sys.argv[2]), *sys.argv[3:8]
 LANGUAGE = sys.argv[8] if len(sys.argv) > 8 else "rust"
@@ -52,7 +53,7 @@ def kill():
 
 
 def connect():
-    return http.client.HTTPConnection(HOST, PORT, timeout=30)
+    return http.client.HTTPConnection(HOST, PORT, timeout=PATIENCE)
 
 
 def ask(target, method="GET", body=None, fields=None, made=None):
@@ -107,7 +108,7 @@ def well():
     say("one that says that it fails: 500", status("/app/fail") == 500)
     say("and why, to the operator", wait_until(lambda: "says: it was told to fail" in read(MESSAGES)))
     say("documents are served beside", ask("/static.txt")[2] == b"static\n")
-    with socket.create_connection((HOST, PORT), 30) as raw:
+    with socket.create_connection((HOST, PORT), PATIENCE) as raw:
         for target in ("/app/kept/3000", "/static.txt", "/app/stream/3000", "/app/fresh/10"):
             raw.sendall(f"GET {target} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
         raw.sendall(b"GET /static.txt HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
@@ -116,7 +117,7 @@ def well():
             parts.append(part)
         got = b"".join(parts)
         say("pipelined with documents, in order", got.count(b"HTTP/1.1 200 OK") == 5 and page("kept", 3000) in got and page("fresh", 10) in got and got.endswith(b"static\n"))
-    with socket.create_connection((HOST, PORT), 30) as raw:
+    with socket.create_connection((HOST, PORT), PATIENCE) as raw:
         raw.sendall(b"GET /app/stream/100000 HTTP/1.0\r\n\r\n")
         parts = []
         while part := raw.recv(65536):
@@ -137,7 +138,7 @@ def bodies():
 def clients():
     if LANGUAGE != "python":
         started = time.monotonic()
-        say("silence: 504 when its time is over", (status("/app/never"), time.monotonic() - started > 4) == (504, True))
+        say("silence: 504 when its time is over", (status("/hasty/never"), time.monotonic() - started > 4) == (504, True))
     slow = []
     for _ in range(12):
         raw = socket.socket()
@@ -200,13 +201,20 @@ def ended():
     say("the next one is asked", wait_until(is_there))
     say("and it is there still, for its answer", stopped.poll() is None)
     say("which becomes whole", answer.read() == page("stream", 20_000_000))
-    say("then it ends by itself, in order", stopped.wait(30) == 0)
+    say("then it ends by itself, in order", stopped.wait(PATIENCE) == 0)
     idle = subprocess.Popen([PAGES, SOCKET + ".idle"], stdin=subprocess.DEVNULL)
     say("one that nobody asks listens", wait_until(lambda: not is_refused(SOCKET + ".idle")))
-    time.sleep(0.2)
+    say("and looks out for who tells it to stop", wait_until(lambda: is_watching(idle.pid)))
     idle.terminate()
-    code = idle.wait(30)
+    code = idle.wait(PATIENCE)
     say("and stops when it is told to", code == 0, code)
+
+
+def is_watching(pid):
+    """Whether SIGTERM is caught, or waits to be read."""
+    with open(f"/proc/{pid}/status") as file:
+        lines = dict(line.split(":", 1) for line in file)
+    return any(int(lines[name], 16) >> (signal.SIGTERM - 1) & 1 for name in ("SigCgt", "SigBlk"))
 
 
 def is_refused(path=SOCKET):
@@ -255,8 +263,8 @@ def killed():
     say("killed: 502", wait_until(lambda: status("/app/kept/10") == 502))
     start()
     say("started again: 200", wait_until(is_there))
-    after = os.listdir(f"/proc/{SERVER}/fd")
-    say("no descriptors are left of links that have ended", len(after) <= len(before) + 8, (len(before), len(after)))
+    is_closed = wait_until(lambda: len(os.listdir(f"/proc/{SERVER}/fd")) <= len(before) + 8)
+    say("no descriptors are left of links that have ended", is_closed, (len(before), len(os.listdir(f"/proc/{SERVER}/fd"))))
     say("it may end by itself", status("/app/end") in (502, None))
     application.wait()
     start()

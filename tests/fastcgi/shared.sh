@@ -57,8 +57,11 @@ root = "site"
 [[site.application]]
 path = "/app/*"
 to = "$work/pages.sock"
-timeout = "5s"
 body = "4MiB"
+[[site.application]]
+path = "/hasty/*"
+to = "$work/pages.sock"
+timeout = "5s"
 [[site.application]]
 path = "/few/*"
 to = "$work/pages.sock"

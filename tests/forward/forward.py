@@ -43,6 +43,9 @@ import time
 
 from common import PATIENCE, wait_until
 
+# For a script to go on, which does much meanwhile.
+LONG = 5 * PATIENCE
+
 # This program is started for each of several hundred checks, most of which do not need what takes long to import: that is imported where
 # it is used.
 
@@ -111,7 +114,7 @@ def comes_back(address, port, data, until=""):
     with connect(address, port) as s:
         def send():
             nonlocal rounds
-            limit = time.monotonic() + PATIENCE
+            limit = time.monotonic() + LONG
             while rounds == 0 or (until and not os.path.exists(until) and time.monotonic() < limit):
                 s.sendall(data)
                 rounds += 1
@@ -156,7 +159,7 @@ def slow(address, port, length, files):
                 return f"other bytes came back in half {n}"
             if n == 0:
                 open(f"{files}.half", "w").close()
-                if not wait_until(lambda: os.path.exists(f"{files}.go")):
+                if not wait_until(lambda: os.path.exists(f"{files}.go"), LONG):
                     return "nobody said to go on"
     return ""
 
@@ -187,7 +190,7 @@ def talk(address, port, count, files):
     for thread in talking:
         thread.start()
     for _ in talking:
-        standing.acquire(timeout=60)
+        standing.acquire(timeout=PATIENCE)
     open(f"{files}.stand", "w").close()
     for thread in talking:
         thread.join()
@@ -295,18 +298,21 @@ def backwards(address, port, length):
 
 def several(address, port, count):
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    back = 0
+    back, sent = set(), set()
     with socket.socket(family, socket.SOCK_DGRAM) as s:
         s.settimeout(2)
         s.connect((address, int(port)))
         for n in range(int(count)):
-            s.send(str(n).encode())
+            sent.add(word := str(n).encode())
+            s.send(word)
             try:
-                back += s.recv(100) == str(n).encode()
+                # One that comes late comes before this one.
+                while word not in back:
+                    back.add(s.recv(100))
             except TimeoutError:
                 pass  # One may be lost, as datagrams are.
             time.sleep(0.25)
-    return "" if back >= int(count) - 1 else f"{back} of {count} came back"
+    return "" if back <= sent and len(back) >= int(count) - 1 else f"of {count} came back {back}"
 
 
 def train(address, port, count):
@@ -383,7 +389,7 @@ def syns(interface, port, file):
         s.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, struct.pack("HL", len(steps), ctypes.addressof(code)))
         s.bind((interface, ETH_P_ALL))
         open(f"{file}.counts", "w").close()
-        if not wait_until(lambda: os.path.exists(f"{file}.counted")):
+        if not wait_until(lambda: os.path.exists(f"{file}.counted"), LONG):
             return "nobody asked how many"
         # What the socket had no room for is in it too.
         print(struct.unpack("II", s.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8))[0])
@@ -396,7 +402,7 @@ def unread(fifo):
         fcntl.fcntl(pipe, F_SETPIPE_SZ, 4096)
         pipe.readline()
         open(f"{fifo}.read", "w").close()
-        return "" if wait_until(lambda: os.path.exists(f"{fifo}.done")) else "it was not ended"
+        return "" if wait_until(lambda: os.path.exists(f"{fifo}.done"), LONG) else "it was not ended"
 
 
 def reset(address, port):

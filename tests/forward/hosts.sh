@@ -10,7 +10,7 @@ servers=()
 # in_ HOST COMMAND...: inside a namespace; the process is the command's.
 in_() { local host=$1; shift; ip netns exec "$net-$host" "$@"; }
 # peer HOST ARGUMENTS...: the other ends, as Linux's sockets.
-peer() { local host=$1; shift; in_ "$host" timeout -k 1 100 python3 -S "$here/forward.py" "$@"; }
+peer() { local host=$1; shift; in_ "$host" timeout -k 1 400 python3 -S "$here/forward.py" "$@"; }
 # switch: what all wires lead to.
 switch() {
     ip netns add "$net-switch" && ip -n "$net-switch" link add switch type bridge || return 1
@@ -38,6 +38,7 @@ serve_on() {
         (cd "$work/site" && exec ip netns exec "$net-$host" python3 -S -m http.server --bind :: 80) >/dev/null 2>&1 & servers+=($!)
         (exec ip netns exec "$net-$host" python3 -S "$here/forward.py" serve 7) & servers+=($!)
         await in_ "$host" python3 -S "$here/forward.py" echo 127.0.0.1 7 1 || bad "a server starts"
+        await in_ "$host" curl -sS -o /dev/null "http://127.0.0.1/$host.txt" || bad "a web server starts"
     done
 }
 
@@ -52,7 +53,7 @@ field() { grep '^{' "$reports" | tail -n 1 | python3 -S -c "import json, sys; v 
 # counts NAME...: each of these counters, as the forwarder counts now.
 counts() {
     local before name said
-    before=$(grep -c '^{' "$reports")
+    before=$(reported)
     ask_for_report
     await more_reports "$before" || return 1
     # The last of a line are those of all links and cores together.
@@ -61,7 +62,17 @@ counts() {
 }
 # counters NAME...: their sum.
 counters() { local all; all=$(counts "$@") && echo $((${all//$'\n'/ + })); }
-more_reports() { [ "$(grep -c '^{' "$reports")" -gt "$1" ]; }
+# reported: how many there are that are whole.
+reported() { grep -ac '^{.*}$' "$reports"; }
+more_reports() { [ "$(reported)" -gt "$1" ]; }
+# in_time COMMAND...: it succeeds, at the third time at the latest: who forwards may be late for what it has to see in its time. What it says is the
+# last one's.
+in_time() {
+    local said
+    for _ in 1 2 3; do said=$("$@" 2>&1) && { echo "$said"; return; }; done
+    echo "$said"
+    return 1
+}
 # wrong_sums HOST: segments and datagrams that the kernel there found damaged.
 wrong_sums() {
     in_ "$1" cat /proc/net/snmp /proc/net/snmp6 |

@@ -82,11 +82,9 @@ by_the_kernel() {
     for address in 10.10.0.20 fd10::20; do
         rm -f "$work"/slow-*
         touch "$work/slow-$address.go"
-        spent slow "$address" 7 300000 "$work/slow-$address"
-        same "$address: bytes both ways go by the kernel" "" "$(by_kernel_of "$1" 200 20)"
+        check "$address: bytes both ways go by the kernel" in_time by_kernel_of "$1" 200 20 slow "$address" 7 300000 "$work/slow-$address"
         # Of the first ones one is told in the next second that it is not the only one.
-        spent several "$address" 7 12
-        same "$address: datagrams too" "" "$(by_kernel_of "$1" 6 8)"
+        check "$address: datagrams too" in_time by_kernel_of "$1" 6 8 several "$address" 7 12
     done
     check "none is left there" await none_is_left
     same "all had room" 0 "$(field '["counters"]["kernel_flows_refused"]')"
@@ -96,20 +94,22 @@ by_the_kernel() {
 spent() {
     local before now n
     mapfile -t before < <(counts "${ways[@]}")
-    check "$2: $1" peer client "$@"
+    peer client "$@" || return
     mapfile -t now < <(counts "${ways[@]}")
-    same "$2: it counts" "${#ways[@]} ${#ways[@]}" "${#before[@]} ${#now[@]}"
+    [ "${#before[@]} ${#now[@]}" = "${#ways[@]} ${#ways[@]}" ] || { echo "it does not count"; return 1; }
     took=()
     for n in "${!ways[@]}"; do took+=($((now[n] - before[n]))); done
 }
 ways=(forwarded_to_servers forwarded_to_clients kernel_forwarded_to_servers kernel_forwarded_to_clients)
-# by_kernel_of REACH LEAST MOST: nothing if this many packets at least went by the kernel each way that they come, and this many at most
-# by user space.
+# by_kernel_of REACH LEAST MOST WHAT...: of a client's packets this many at least went by the kernel each way that they come, and this many at
+# most by user space.
 by_kernel_of() {
-    local user=$((took[0] + took[1]))
-    [ "${took[2]}" -ge "$2" ] && [ $user -gt 0 ] && [ $user -le "$3" ] || echo "${took[*]}"
-    if [ "$1" = direct ]; then [ $((took[1] + took[3])) = 0 ] || echo "${took[*]} to clients"
-    else [ "${took[3]}" -ge "$2" ] || echo "${took[*]} to clients"; fi
+    local reach=$1 least=$2 most=$3 user took; shift 3
+    spent "$@" || return
+    user=$((took[0] + took[1]))
+    echo "${took[*]}"
+    [ "${took[2]}" -ge "$least" ] && [ $user -gt 0 ] && [ $user -le "$most" ] || return
+    if [ "$reach" = direct ]; then [ $((took[1] + took[3])) = 0 ]; else [ "${took[3]}" -ge "$least" ]; fi
 }
 # Of TCP; datagrams are for five minutes.
 none_is_left() { counters kernel_flows_begun && [ "$(field '["flows"]["established"] + v["flows"]["claimed"]')" = 0 ] && [ "$(field '["flows"]["in_kernel"] == v["flows"]["talking"]')" = True ]; }
@@ -159,8 +159,7 @@ forwards_v6() {
 goes_by() {
     rm -f "$work"/slow-*
     touch "$work/slow-$2.go"
-    spent slow "$2" 7 300000 "$work/slow-$2"
-    same "$2: by the kernel, $1" "" "$(by_kernel_of "$1" 200 20)"
+    check "$2: by the kernel, $1" in_time by_kernel_of "$1" 200 20 slow "$2" 7 300000 "$work/slow-$2"
 }
 goes_by nat 10.10.0.21
 echo "$head"'[[service]]

@@ -53,7 +53,7 @@ run_forwarder() { nobody timeout 60 "$work/exos" forward --xokd "$socket" "$@"; 
 ask_for_report() { kill -USR1 "$forwarder"; }
 # slot PROGRAM EXPRESSION: of what the daemon says of it, as `s`.
 slot() {
-    nobody "$work/exos" top --xokd "$socket" --json -d 0.1 >"$work/top" 2>&1
+    report
     python3 -S -c "
 import json
 report = json.load(open('$work/top'))['report']
@@ -122,7 +122,7 @@ check "a document goes over a way that is narrower than its ends know" in_ far c
 check "every byte" cmp "$work/got" "$work/site/large.bin"
 same "servers were told of it" yes "$([ "$(counters forwarded_icmp_errors)" -gt "$before" ] && echo yes)"
 if command -v wrk >/dev/null; then
-    client timeout 60 wrk -t1 -c4 -d1 --timeout 30s -H 'Connection: close' http://10.10.0.20/one.txt >"$work/wrk" 2>&1
+    client timeout 100 wrk -t1 -c4 -d1 --timeout 30s -H 'Connection: close' http://10.10.0.20/one.txt >"$work/wrk" 2>&1
     has "wrk is answered" "requests in" "$(cat "$work/wrk")"
     same "and nothing else" "" "$(grep -E 'Socket errors|Non-2xx' "$work/wrk")"
 else
@@ -190,7 +190,7 @@ ends TERM 0
 kept=(--listen 10.10.0.20:7 '[fd10::20]:7' --to 10.10.0.11 10.10.0.12 fd10::11 fd10::12 --keep "$work/run/flows")
 # awaited EXPRESSION: of what the daemon keeps for successors, as `a`.
 awaited() {
-    nobody "$work/exos" top --xokd "$socket" --json -d 0.1 >"$work/top" 2>&1
+    report
     python3 -S -c "
 import json
 a = json.load(open('$work/top'))['report']['interfaces'][0]['awaited']
@@ -230,49 +230,75 @@ killed() {
 whole="tcp 10.10.0.20, tcp fd10::20"
 awaited_now() { awaited '", ".join(sorted(g["claim"] for g in a))'; }
 
+# followed NAME ENDS...: the forwarder ends so while connections talk, which go on with the next one. That is awaited for ten seconds: where this script
+# takes longer each of three times, nothing can be said.
+followed() {
+    local name=$1 began took; shift
+    for _ in 1 2 3; do
+        talkers
+        began=$SECONDS
+        "$@"
+        forward "${kept[@]}"
+        took=$((SECONDS - began))
+        if [ $took -le 8 ]; then
+            go_on "$name"
+            return
+        fi
+        let_go
+    done
+    echo "SKIPPED: $about$name: ten seconds are promised, of which this machine took $took"
+}
+# let_go: those that talk end, however they do.
+let_go() {
+    local address talk
+    for address in 10.10.0.20 fd10::20; do touch "$work/talk.$address/.enough"; done
+    for talk in "${talking[@]}"; do wait "$talk"; done
+    rm -rf "$work"/talk.*
+}
+killed_and_kept() { killed; kept_for=$(awaited_now); }
+killed_with_the_daemon() {
+    killed
+    kill -KILL $daemon; wait $daemon 2>/dev/null
+    start_daemon || bad "the daemon starts again" "$(cat "$work/daemon.out")"
+}
 forward "${kept[@]}"
 same "it says that another follows" 10000 "$(slot forward 's["grants"][0]["successor_ms"]')"
-talkers
-killed
-same "for whom its addresses are kept" "$whole" "$(awaited_now)"
-forward "${kept[@]}"
-same "the next one has them" "$whole, " "$(claims forward), $(awaited_now)"
-go_on "connections that talk meanwhile outlive SIGKILL"
-talkers
-ends TERM 0
-forward "${kept[@]}"
-go_on "and an end in order"
-talkers
-killed
-kill -KILL $daemon; wait $daemon 2>/dev/null
-start_daemon || bad "the daemon starts again" "$(cat "$work/daemon.out")"
-forward "${kept[@]}"
-go_on "and the daemon's at the same time"
+followed "connections that talk meanwhile outlive SIGKILL" killed_and_kept
+same "its addresses were kept for the next one" "$whole" "$kept_for"
+same "which has them" "$whole, " "$(claims forward), $(awaited_now)"
+followed "and an end in order" ends TERM 0
+followed "and the daemon's at the same time" killed_with_the_daemon
 
 talkers
 killed
 check "after a while the daemon answers" await eval '[ -z "$(awaited_now)" ]'
 are_reset "connections that talk are reset then"
-forward "${kept[@]}"
-talkers
-killed
-cp "$work/xokd.toml" "$work/xokd.toml.before"
-sed -i 's/addresses = \["10.10.0.20", "fd10::20", /addresses = [/' "$work/xokd.toml"
-kill -HUP $daemon
-left=10000
-# If it ended by its time, the last that is seen of it would be near its end.
-while [ "$(awaited_now)" ]; do left=$(awaited '(a or [{"left_ms": "'$left'"}])[0]["left_ms"]'); done
-same "what policy takes back is kept for nobody" yes "$([ "$left" -gt 1000 ] && echo yes)"
-are_reset "and its connections are reset"
-mv "$work/xokd.toml.before" "$work/xokd.toml"
-kill -HUP $daemon
+
 # The daemon reads its policy in its own time.
 allowed() {
     local said
     said=$(nobody timeout 60 "$work/exos" forward --xokd "$socket" --via xokd --listen 10.10.0.20:7 --to 10.10.0.99 --keep "$work/nowhere/at/all" 2>&1)
     [[ $said == *"cannot keep flows"* ]]
 }
-check "and allows it again" await allowed
+for _ in 1 2 3; do
+    forward "${kept[@]}"
+    talkers
+    began=$SECONDS
+    killed
+    cp "$work/xokd.toml" "$work/xokd.toml.before"
+    sed -i 's/addresses = \["10.10.0.20", "fd10::20", /addresses = [/' "$work/xokd.toml"
+    kill -HUP $daemon
+    asked_after=$((SECONDS - began)) left=10000
+    # If it ended by its time, the last that is seen of it would be near its end.
+    while [ "$(awaited_now)" ]; do left=$(awaited '(a or [{"left_ms": "'$left'"}])[0]["left_ms"]'); done
+    are_reset "connections of what policy takes back are reset"
+    mv "$work/xokd.toml.before" "$work/xokd.toml"
+    kill -HUP $daemon
+    check "and it allows it again" await allowed
+    # That is of the time that is left when it was asked.
+    [ $asked_after -gt 4 ] || break
+done
+same "what policy takes back is kept for nobody" yes "$([ "$left" -gt 1000 ] && echo yes)"
 forward "${kept[@]:0:8}"
 talkers
 killed
@@ -379,9 +405,9 @@ check "a document" in_ client curl -gsS -m 60 -o "$work/got" http://10.10.0.20/l
 check "every byte" cmp "$work/got" "$work/site/large.bin"
 check "a datagram" peer client datagram 10.10.0.20 7 100
 same "each has its own addresses" "tcp 10.10.0.20, tcp fd10::20, udp 10.10.0.20 and tcp 10.10.1.20, tcp fd11::20, udp 10.10.1.20" \
-    "$(nobody "$work/exos" top --xokd "$socket" --json -d 0.1 | python3 -c "
-import json, sys
-each = json.load(sys.stdin)['report']['interfaces']
+    "$(report; python3 -S -c "
+import json
+each = json.load(open('$work/top'))['report']['interfaces']
 print(' and '.join(', '.join(sorted(g['claim'] for s in i['slots'] if s['program'] == 'forward' for g in s['grants'])) for i in each))")"
 same "nothing that it sent was stopped" "{}" "$(stopped forward)"
 talkers

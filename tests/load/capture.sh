@@ -19,7 +19,7 @@ head -c 100 /dev/urandom >"$work/site/small"
 head -c 20000 /dev/urandom >"$work/site/medium"
 configure_nginx "access_log off; keepalive_requests 1000000;" "listen 10.10.0.1:80;"
 tcpdump=
-trap '[ -z "$tcpdump" ] || end $tcpdump; cleanup' EXIT
+trap '[ "$BASHPID" != $$ ] || { end $tcpdump; cleanup; }' EXIT
 
 # has_all: the capture has taken what the kernel has received for it, but what it lost. tcpdump says so in a line when it is asked.
 has_all() {
@@ -33,7 +33,7 @@ beside() {
     : >"$work/said"
     "$exos" lab exec --name "$lab" a -- tcpdump -i wire -s 96 -B 65536 -j host --time-stamp-precision=nano --immediate-mode -w "$work/capture" tcp port 80 2>"$work/said" & tcpdump=$!
     await grep -q 'listening on' "$work/said" || { bad "$name" "$(cat "$work/said")"; return; }
-    timeout 100 "$exos" lab exec --name "$lab" b -- "$exos" load --json --timeout 60s --no-probe "$@" >"$work/load" 2>"$work/load.err"
+    timeout 300 "$exos" lab exec --name "$lab" b -- "$exos" load --json --timeout 60s --no-probe "$@" >"$work/load" 2>"$work/load.err"
     await has_all
     kill -INT "$tcpdump"; wait "$tcpdump"; tcpdump=
     python3 -S "$here/capture.py" "$work/load" "$work/capture" 10.10.0.1:80 >"$work/both" 2>"$work/both.err"

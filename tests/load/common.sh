@@ -9,10 +9,14 @@ events { worker_connections 8192; }
 http { root $work/site; $1
     client_body_temp_path $work/nginx/a; proxy_temp_path $work/nginx/b; fastcgi_temp_path $work/nginx/c;
     uwsgi_temp_path $work/nginx/d; scgi_temp_path $work/nginx/e;
-    server { $2 } }
+    server { $2 }
+    server { listen 10.10.0.1:8; access_log off; return 204; } }
 END
     chmod -R a+rX "$work"
 }
+# settled: all that nginx has answered is in its log. It writes a line when the client may have its answer already, but before it looks at
+# another request.
+settled() { client curl -sf -m 60 -o /dev/null http://10.10.0.1:8/; }
 # start_nginx [COMMAND...]: its process, which this command may start, is $peer; it answers.
 start_nginx() {
     "$exos" lab exec --name "$lab" a -- "$@" nginx -c "$work/nginx/conf" >/dev/null 2>&1 & peer=$!

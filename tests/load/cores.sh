@@ -28,7 +28,7 @@ configure_nginx "log_format from '\$remote_addr \$remote_port \$request_uri'; ac
     "listen 10.10.0.1:80; listen [fd10::1]:80;"
 
 # loads ARGUMENTS...: its JSON is in $work/load.
-loads() { timeout 100 "$exos" lab exec --name "$lab" b -- "$exos" load --idle sleep --json "$@" >"$work/load" 2>"$work/load.err"; }
+loads() { timeout 300 "$exos" lab exec --name "$lab" b -- "$exos" load --idle sleep --json "$@" >"$work/load" 2>"$work/load.err"; }
 # load ARGUMENTS...: the same from two cores.
 load() { loads --link xdp:wire --address 10.10.0.20/24 --address fd10::20/64 --cores 2 "$@"; }
 over_sockets() { loads --sockets "$@"; }
@@ -67,17 +67,27 @@ if launch_in_lab "$work/site" --link xdp:wire --address 10.10.0.10/24 --address 
     same "a connection for each" "3000 3000 {} 2 True 1500" "$(got "r['responses'], r['connections'], r['errors'], $parts")"
     load "http://[fd10::10]/large" -n 50 -c 5 --requests-per-connection 7
     same "large ones over IPv6" "50 15000000 {} 2 True 25" "$(got "r['responses'], r['content_bytes'], r['errors'], $parts")"
+    # What a busy machine does not let begin in time is told, and counts.
+    begun="r['errors'].pop('not_begun', 0) + r['responses']"
     load http://10.10.0.10/small --rate 500:1s,500-1500:1s
-    same "steps and ramps" "1500 {} 2 True 750" "$(got "r['responses'], r['errors'], $parts")"
-    start=$(($(date +%s) + 2))
-    load http://10.10.0.10/small --rate 400 --poisson --seed 5 -d 2s --start-at $start; cp "$work/load" "$work/two"
+    open=$(got "r['responses']")
+    same "steps and ramps" "1500 {} 2 True True" "$(got "$begun, r['errors'], len(cores), sum(on['responses'] for on in cores) == r['responses'], all(0 < on['responses'] <= 750 for on in cores)")"
+    # A busy machine may not be ready by then, and is asked once more; it never begins before.
+    for _ in 1 2 3; do
+        start=$(($(date +%s) + 3))
+        load http://10.10.0.10/small --rate 400 --poisson --seed 5 -d 2s --start-at $start
+        open=$((open + $(got "r['responses']")))
+        [ "$(got "r['started_unix_secs'] > $start + 1")" = True ] || break
+    done
+    cp "$work/load" "$work/two"
     over_sockets http://10.10.0.10/small --rate 400 --poisson --seed 5 -d 2s
-    one=$(got "r['responses']")
+    open=$((open + $(got "r['responses']")))
+    one=$(got "$begun")
     cp "$work/two" "$work/load"
     same "arrivals by chance are as many as those of one core, and begin when they are told to" "$one {} True True" \
-        "$(got "r['responses'], r['errors'], all(on['responses'] > 300 for on in cores), abs(r['started_unix_secs'] - $start) < 1")"
+        "$(got "$begun, r['errors'], all(on['responses'] > 300 for on in cores), abs(r['started_unix_secs'] - $start) < 1")"
     stop
-    has "the server counted as many" "\"http_responses_200\":$((3001 + 3000 + 50 + 1500 + 2 * one))" "$(tail -n 1 "$work/out" | tr -d ' ')"
+    has "the server counted as many" "\"http_responses_200\":$((3001 + 3000 + 50 + open))" "$(tail -n 1 "$work/out" | tr -d ' ')"
 else
     bad "our server starts" "$(cat "$work/err")"
 fi
@@ -125,7 +135,7 @@ same "nginx, by sockets: its peak" "True" "$(python3 -S -c "import json; r = jso
 standing() { inside a -- ss -Htn state established sport = :80 | wc -l; }
 for way in "--link xdp:wire --address 10.10.0.20/24" --sockets; do
     # shellcheck disable=SC2086
-    "$exos" lab exec --name "$lab" b -- "$exos" load http://10.10.0.1/small $way --cores 2 -c 200 -d 60s --think 50ms --json >"$work/load" 2>"$work/load.err" &
+    "$exos" lab exec --name "$lab" b -- "$exos" load http://10.10.0.1/small $way --cores 2 -c 200 -d 300s --think 50ms --json >"$work/load" 2>"$work/load.err" &
     loading=$!
     await eval '[ "$(standing)" = 200 ]' || bad "two hundred clients, $way" "$(standing) connections"
     kill -USR1 "$loading"
@@ -135,13 +145,13 @@ for way in "--link xdp:wire --address 10.10.0.20/24" --sockets; do
     same "TERM: it ends in order, $way" 0 $?
     loading=
     same "with the results of both cores, $way" "2 True True" "$(got "$parts > 0")"
-    same "and nothing stays open, $way" 0 "$(standing)"
+    check "and nothing stays open, $way" await eval '[ "$(standing)" = 0 ]'
 done
 
 # ---- what goes wrong on a core ends all ----
 
 # Who polls has to look for it: before a sleep the link is asked in any case.
-"$exos" lab exec --name "$lab" b -- "$exos" load http://10.10.0.1/small --link xdp:wire --address 10.10.0.20/24 --cores 2 -c 20 -d 60s --idle poll >"$work/load" 2>"$work/load.err" &
+"$exos" lab exec --name "$lab" b -- "$exos" load http://10.10.0.1/small --link xdp:wire --address 10.10.0.20/24 --cores 2 -c 20 -d 300s --idle poll >"$work/load" 2>"$work/load.err" &
 loading=$!
 await eval '[ "$(standing)" = 20 ]'
 inside b -- ip link delete wire

@@ -53,7 +53,7 @@ agrees() {
     rests || { bad "$name" "the wire does not come to rest"; return; }
     before=$(counted)
     : >"$work/nginx/log"
-    timeout 100 "$exos" lab exec --name "$lab" b -- "$exos" load --link xdp:wire --address 10.10.0.20/24 --idle sleep --json --timeout 60s "$@" >"$work/load" 2>"$work/load.err"
+    timeout 300 "$exos" lab exec --name "$lab" b -- "$exos" load --link xdp:wire --address 10.10.0.20/24 --idle sleep --json --timeout 60s "$@" >"$work/load" 2>"$work/load.err"
     rests
     after=$(counted)
     # shellcheck disable=SC2086

@@ -27,12 +27,14 @@ configure_nginx "log_format h2 '\$server_port \$server_protocol \$status \$conne
     "listen 10.10.0.1:80;"
 lab_up || { bad "lab up"; exit 1; }
 start_nginx
+nginx=yes
 
 # load CARRIER URL ARGUMENTS...: its results are in $work/load. It leaves the core to others while it waits; with idle= it does what it does when nothing is said.
 load() {
     local by=(--link xdp:wire --address 10.10.0.20/24) url=$2
     [ "$1" = packets ] || by=(--sockets)
     shift 2
+    [ -z "$nginx" ] || settled
     : >"$work/nginx/log"
     timeout 200 "$exos" lab exec --name "$lab" b -- "$exos" load "$url" "${by[@]}" ${idle---idle sleep} --http 2 --cacert "$work/pem" --json --timeout 60s "$@" >"$work/load" 2>"$work/load.err"
 }
@@ -41,11 +43,12 @@ plain() {
     local by=(--link xdp:wire --address 10.10.0.20/24) url=$2
     [ "$1" = packets ] || by=(--sockets)
     shift 2
+    [ -z "$nginx" ] || settled
     : >"$work/nginx/log"
     timeout 200 "$exos" lab exec --name "$lab" b -- "$exos" load "$url" "${by[@]}" ${idle---idle sleep} --http 2 --json --timeout 60s "$@" >"$work/load" 2>"$work/load.err"
 }
 got() { python3 -S -c "import json; r = json.load(open('$work/load')); h = r['http2']; print($1)" 2>&1; }
-logged() { grep -cE "$1" "$work/nginx/log"; }
+logged() { settled; grep -cE "$1" "$work/nginx/log"; }
 all="r['responses'], r['content_bytes'], r['connections'], r['errors'], h['resets'], h['faults']"
 
 for carrier in packets sockets; do
@@ -93,7 +96,7 @@ for line in "--pipeline 2:no pipelining" "--early-finish:FIN" "-H Connection:x:n
 done
 timeout 60 "$exos" load http://127.0.0.1/ --sockets --streams 3 >/dev/null 2>"$work/load.err"
 has "refused: --streams alone" "no streams" "$(cat "$work/load.err")"
-end $peer; peer=
+end $peer; peer= nginx=
 
 # A server that does what is asked of it: against HOW ARGUMENTS..., with what it saw in $work/saw.
 against() {

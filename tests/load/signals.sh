@@ -18,7 +18,7 @@ head -c 100 /dev/urandom >"$work/site/small"
 configure_nginx "access_log $work/nginx/log; keepalive_requests 100000;" "listen 10.10.0.1:80 backlog=8192;"
 loading=
 cleanup_load() { [ -z "$loading" ] || end "$loading"; loading=; }
-trap 'cleanup_load; cleanup' EXIT
+trap '[ "$BASHPID" != $$ ] || { cleanup_load; cleanup; }' EXIT
 
 lab_up --delay 100ms || { bad "lab up"; exit 1; }
 start_nginx

@@ -19,7 +19,7 @@ head -c 300000 /dev/urandom >"$work/site/large"
 configure_nginx "access_log off;" "listen 10.10.0.1:80; location /slow { limit_rate 100k; alias $work/site/large; }"
 busy=()
 cleanup_busy() { end "${busy[@]}"; busy=(); }
-trap 'cleanup_busy; cleanup' EXIT
+trap '[ "$BASHPID" != $$ ] || { cleanup_busy; cleanup; }' EXIT
 
 # wire ARGUMENTS...: a lab with such a wire, and the server in it.
 wire() {
@@ -30,7 +30,7 @@ wire() {
 }
 # load ARGUMENTS...: what is counted of a wire is so however it waits; where it is judged itself, by times, it waits as it does when nothing is said.
 waiting=(--idle sleep)
-load() { timeout 100 "$exos" lab exec --name "$lab" b -- "$exos" load --link xdp:wire --address 10.10.0.20/24 "${waiting[@]}" --json "$@" >"$work/load" 2>"$work/load.err"; }
+load() { timeout 300 "$exos" lab exec --name "$lab" b -- "$exos" load --link xdp:wire --address 10.10.0.20/24 "${waiting[@]}" --json "$@" >"$work/load" 2>"$work/load.err"; }
 # found NAME LIMIT WORDS [late]: it is the limit, or found behind the generator, for a reason with these words; or, where
 # that may be, the generator was late.
 found() {
@@ -69,11 +69,12 @@ found "and in an open loop, requests for connections" server "no connection was 
 load $url/small --rate 100 -d 2s
 found "a rate that is met" nobody "was answered" late
 
-timeout 100 "$exos" lab exec --name "$lab" b -- "$exos" load --link xdp:wire --address 10.10.0.20/24 --json $url/small --rate 2000 -d 4s --no-probe >"$work/load" 2>"$work/load.err" & loading=$!
+# Until it is told to end: however late this script is, it loads when the server stands still, and after that.
+"$exos" lab exec --name "$lab" b -- "$exos" load --link xdp:wire --address 10.10.0.20/24 --json $url/small --rate 2000 -d 100s --no-probe >"$work/load" 2>"$work/load.err" & loading=$!
 # Its connections stand. Without the look whether the server is there, which has one of its own.
 loads() { inside a -- ss -Htn state established sport = :80 | grep -q .; }
-await loads; kill -STOP "$peer"; sleep 1; kill -CONT "$peer"; wait $loading
-found "a server that stands still for a second" server "nothing came of any response"
+await loads; sleep 1; kill -STOP "$peer"; sleep 1; kill -CONT "$peer"; sleep 1; kill -TERM $loading; wait $loading
+found "a server that stands still for a second" server "nothing came of any response" late
 
 core=$(taskset -pc $$ | sed 's/.*: //; s/[-,].*//')
 for _ in 1 2 3 4; do taskset -c "$core" sh -c 'while :; do :; done' & busy+=($!); done

@@ -121,11 +121,22 @@ done
 
 about="many at once: "
 clients=()
+# The upstream answers when all others wait.
+touch "$work/log.hold"
+waits() {
+    local before; before=$(grep -c '^{.*}$' "$work/out")
+    kill -USR1 "$server"
+    await eval '[ "$(grep -c "^{.*}\$" "$work/out")" -gt '"$before"' ]'
+    grep '^{' "$work/out" | tail -n 1 | sed -n 's/.*"proxy_cache_waits":\([0-9]*\).*/\1/p'
+}
+before=$(waits)
 for _ in $(seq 20); do
-    curl -sS -m 60 -o /dev/null "http://127.0.0.1:8080/slow?wait=1&$fresh" & clients+=($!)
+    curl -sS -m 200 -o /dev/null "http://127.0.0.1:8080/slow?$fresh" & clients+=($!)
 done
+check "all others wait" await eval '[ "$(waits)" = '$((before + 19))' ]'
+rm "$work/log.hold"
 for client in "${clients[@]}"; do wait "$client"; done
-same "one goes to the upstream" 1 "$(times "/slow?wait=1&$fresh")"
+same "one goes to the upstream" 1 "$(times "/slow?$fresh")"
 
 about="HTTPS: "
 same "an upstream whose certificate is good" 200 "$(curl -sS -m 60 -o "$work/body" -w '%{http_code}' "http://127.0.0.1:8080/good?len=100000")"
@@ -134,9 +145,9 @@ same "a body goes" 200 "$(curl -sS -m 60 -o /dev/null -w '%{http_code}' --data-b
 for bad in name unknown none; do
     same "$bad: no answer" 502 "$(curl -sS -m 60 -o /dev/null -w '%{http_code}' "http://127.0.0.1:8080/$bad")"
 done
-has "another name is said" "name what its certificate names" "$(cat "$work/err")"
-has "an authority that is not known is said" "no authority that is trusted here" "$(cat "$work/err")"
-has "no TLS is said" "write http:// if it speaks no TLS there" "$(cat "$work/err")"
+check "another name is said" await grep -q "name what its certificate names" "$work/err"
+check "an authority that is not known is said" await grep -q "no authority that is trusted here" "$work/err"
+check "no TLS is said" await grep -q "write http:// if it speaks no TLS there" "$work/err"
 
 about="checks: "
 touch "$work/a.log.down"

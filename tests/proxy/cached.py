@@ -4,8 +4,8 @@
     cached.py PORT LOG [CERTIFICATE KEY]
 
 The query says what is answered: `len=N` bytes of content, `status=N`, `tag=T` an entity tag (a request with If-None-Match of it is a 304), `field=NAME:VALUE`, once
-or several times, and `wait=SECONDS` before the answer. Each request is a line of the log: the method, the target and what it says in If-None-Match. While there is a file called
-LOG.down, every request is answered with 503.
+or several times. Each request is a line of the log: the method, the target and what it says in If-None-Match. While there is a file called
+LOG.down, every request is answered with 503, and while there is one called LOG.hold, none is answered.
 """
 
 import os
@@ -43,7 +43,8 @@ class Handler(BaseHTTPRequestHandler):
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
         if os.path.exists(LOG + ".down"):
             return self.answer(503, [], b"down")
-        time.sleep(float(said.get("wait", ["0"])[0]))
+        while os.path.exists(LOG + ".hold"):
+            time.sleep(0.02)
         fields = [tuple(field.split(":", 1)) for field in said.get("field", [])]
         tag = said.get("tag", [None])[0]
         if tag:

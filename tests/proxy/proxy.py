@@ -3,7 +3,7 @@
 
     proxy.py URL UPSTREAM-LOG SERVER-MESSAGES ACCESS-LOG
 
-The upstream (upstream.py) is at `/app` with a timeout of 2 s, at `/base` with another path and host, at `/unix` over a Unix socket, where
+The upstream (upstream.py) is at `/app`, at `/hasty` with a timeout of 2 s, at `/base` with another path and host, at `/unix` over a Unix socket, where
 this client is trusted, behind documents at `/both`, three of them at `/some`, of which one is not there; nobody at `/nobody`; `/closed` is for nobody.
 Prints "ok NAME" or "not ok NAME: why" lines; ends with 1 when one was not ok.
 """
@@ -200,12 +200,12 @@ def failures():
         say(f"and the connection ends: {kind}", client.is_over())
     client = Client()
     same("nobody is there", 502, client.get("/nobody/x")[0])
-    same("it says nothing", 504, client.get("/app/silent")[0])
+    same("it says nothing", 504, client.get("/hasty/silent")[0])
     same("it ends without an answer", 502, client.get("/app/drop")[0])
     same("and is asked once", 1, read(UPSTREAM).count("GET /app/drop"))
     got = [client.get("/some/say")[0] for _ in range(12)]
     same("one of three is not there", [200] * 12, got)
-    say("a message says why", "nobody listens there" in read(MESSAGES), read(MESSAGES)[-300:])
+    say("a message says why", wait_until(lambda: "nobody listens there" in read(MESSAGES)), read(MESSAGES)[-300:])
     say("the log has the status", wait_until(lambda: '"GET /nobody/x HTTP/1.1" 502' in read(ACCESS)), read(ACCESS)[-300:])
 
 

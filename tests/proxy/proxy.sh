@@ -47,8 +47,11 @@ root = "site"
 [[site.proxy]]
 path = "/app"
 to = ["http://127.0.0.1:9100"]
-timeout = "2s"
 body = "16MiB"
+[[site.proxy]]
+path = "/hasty"
+to = "http://127.0.0.1:9100/app"
+timeout = "2s"
 [[site.proxy]]
 path = "/base"
 to = ["http://127.0.0.1:9100/app/"]

@@ -17,8 +17,8 @@ begin_runs() {
     lab=$1-$$
     shift
     chmod 755 "$work"
-    # For two minutes at most; asked to end, it delivers what was written for five seconds more.
-    running=(timeout -k 10 120 "$exos" lab exec --name $lab a -- "$exos" run $way --link xdp:wire --address $ip/24 --address fd10::10/64)
+    # For five minutes at most; asked to end, it delivers what was written for five seconds more.
+    running=(timeout -k 10 300 "$exos" lab exec --name $lab a -- "$exos" run $way --link xdp:wire --address $ip/24 --address fd10::10/64)
     lab_up "$@" || { bad "lab up"; exit 1; }
     mkdir "$work/docs"
     head -c 3000000 /dev/urandom >"$work/docs/noise"
@@ -28,8 +28,8 @@ run() { "${running[@]}" "$@"; }
 # Nothing of an earlier check is taken for this one's.
 got() { rm -f "$work/got"; peer_of curl -so "$work/got" "$1"; cmp "$work/got" "$work/docs/noise"; }
 # This host, on Linux's stack.
-beside_of() { timeout -k 1 120 "$exos" lab exec --name $lab a -- "$@"; }
-peer_of() { timeout -k 1 120 "$exos" lab exec --name $lab b -- "$@"; }
+beside_of() { timeout -k 1 300 "$exos" lab exec --name $lab a -- "$@"; }
+peer_of() { timeout -k 1 300 "$exos" lab exec --name $lab b -- "$@"; }
 # takes ADDRESS PORT: a connection, of a client on Linux's stack in side b.
 takes() { timeout -k 1 10 "$exos" lab exec --name $lab b -- bash -c ': <>"/dev/tcp/$0/$1"' "$1" "$2"; }
 # serve PORT PROGRAM...: in side a, until it takes connections.
@@ -60,7 +60,8 @@ stood() {
     local of=shared other=intercepted counters
     [ ! "$way" ] || { of=intercepted other=shared; }
     kill -USR1 "$(pgrep -P $server)"
-    await grep -q bytes_from_program "$work/server"
+    has_reported() { [ "$(grep -cE '^[[:space:]]*(sockets_(shared|intercepted)|bytes_(from|to)_program)[[:space:]]' "$work/server")" = 4 ]; }
+    await has_reported
     counters=$(awk '$1 ~ /^(sockets_(shared|intercepted)|bytes_.*)$/ { print $1 ($2 > 0 ? " some" : " none") }' "$work/server" | sort | tr '\n' ' ')
     same "$1: all its sockets were $of ones" "$(printf '%s\n' 'bytes_from_program some' 'bytes_to_program some' "sockets_$of some" \
         "sockets_$other none" | sort | tr '\n' ' ')" "$counters"

@@ -1322,7 +1322,8 @@ def echoing(count):
         for _ in range(int(count)):
             threads.append(threading.Thread(target=answer, args=(listener.accept()[0],), daemon=True))
             threads[-1].start()
-    end = time.monotonic() + 30
+    # Clients take a busy machine's time.
+    end = time.monotonic() + 200
     for thread in threads:
         thread.join(max(0, end - time.monotonic()))
     print(sum(thread.is_alive() for thread in threads), "left", flush=True)
@@ -2093,7 +2094,7 @@ def time_limits(host, ours):
             assert e.errno == error, e
         else:
             raise AssertionError("it has not ended")
-        assert least <= time.monotonic() - began < least + 5, time.monotonic() - began
+        assert least <= time.monotonic() - began < least + 30, time.monotonic() - began
 
     def passed(s):
         ours, theirs = socket.socketpair()

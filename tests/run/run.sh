@@ -93,7 +93,7 @@ on_one_core() ( taskset -pc "$core" "$BASHPID" >/dev/null && run -- "$@" )
 # Our own address: processes behind one exos run reach each other by it.
 check "python3: connections to itself" run -- python3 "$here/run.py" itself "$([ "$way" ] || echo datagrams)" $ip fd10::10
 own='python3 -m http.server 8100 --directory "$0" >/dev/null 2>&1 & server=$!
-    curl -s --retry 100 --retry-delay 0 --retry-max-time 30 --retry-all-errors -o "$1" "http://$2:8100/noise"; kill $server'
+    curl -s --retry 100 --retry-delay 0 --retry-max-time 60 --retry-all-errors -o "$1" "http://$2:8100/noise"; kill $server'
 run -- sh -c "$own" "$work/docs" "$work/got" $ip
 check "curl: from a server beside it, by our own address" cmp "$work/got" "$work/docs/noise"
 check "python3: what is looked at, and counted alone" run -- python3 "$here/run.py" counted 10.10.0.2 8000
@@ -134,7 +134,9 @@ check "python3: a listener that was in an epoll set before" run -- python3 "$her
 check "python3: listeners that loopback does not reach" run -- python3 "$here/run.py" refused_by_loopback
 check "python3: two descriptors of a socket in an epoll set" run -- python3 "$here/run.py" copies 10.10.0.2 8000
 run -- curl -s http://10.10.0.2:7999/ 2>"$work/err"; same "curl: a refused connection, and its status" 7 $?
-run -- curl -sm 1 http://10.10.0.99/ 2>"$work/err"; same "curl: nobody is there" 28 $?
+# What it says depends on whether its time is over before the stack gives up: one that has no turn for seconds sees both.
+waits_in_vain() { run -- curl -sm 1 http://10.10.0.99/; [ $? = 28 ]; }
+check "curl: nobody is there" await waits_in_vain
 if [ "$way" ] && optional strace; then
     many=("${running[@]:0:10}" strace -qq -c -o "$work/calls" -e trace=readlink,readlinkat,getdents64 "${running[@]:10}")
     check "python3: 300 connections of a process with 2,000 files" "${many[@]}" -- python3 "$here/run.py" many_files 10.10.0.2 8000
@@ -170,7 +172,9 @@ traced
 # A reader of the trace that has stopped stops no packets. Nobody reads of the pipe that this shell keeps open.
 mkfifo "$work/stopped"; exec 7<>"$work/stopped" 8<"$work/stopped"
 run --trace -- python3 "$here/run.py" chatty 10.10.0.2 8000 "$work/chatted" 2>&7 7>&- 8<&- & server=$!
-check "--trace: a program goes on while nobody reads it" await test -e "$work/chatted"
+# It makes 30,000 calls, for which a busy machine needs more than a minute.
+has_chatted() { await test -e "$work/chatted" || await test -e "$work/chatted" || await test -e "$work/chatted"; }
+check "--trace: a program goes on while nobody reads it" has_chatted
 cat <&8 7>&- >"$work/lines" & reader=$!
 exec 7>&- 8<&-
 wait $server; same "--trace: and ends" 0 $?; server=
@@ -190,7 +194,7 @@ if optional wget; then
 fi
 optional ab:apache2-utils && has "ab: 10 connections at once" "Failed requests:        0" "$(run -- ab -qn 300 -c 10 $at/small 2>&1)"
 if optional wrk; then
-    said=$(run -- wrk -t 2 -c 20 -d 1s $at/small 2>&1)
+    said=$(run -- wrk -t 2 -c 20 -d 1s --timeout 60s $at/small 2>&1)
     has "wrk: threads" "Requests/sec" "$said"
     same "wrk: without errors" "" "$(grep 'Socket errors' <<<"$said")"
 fi
@@ -205,7 +209,7 @@ same "bash: a connection in the place of standard output" hello \
 check "python3: one thread waits while another changes what it waits for" run -- python3 "$here/run.py" threads 10.10.0.2 8000
 
 # Names and datagrams. By intercepted calls these stay the kernel's.
-named=(timeout -k 1 120 "$exos" lab exec --name $lab a -- unshare -m sh -c 'mount --bind "$0/resolv.conf" /etc/resolv.conf && exec "$@"' "$work"
+named=(timeout -k 1 300 "$exos" lab exec --name $lab a -- unshare -m sh -c 'mount --bind "$0/resolv.conf" /etc/resolv.conf && exec "$@"' "$work"
     "$exos" run $way --link xdp:wire --address $ip/24 --address fd10::10/64 --)
 echo nameserver 10.10.0.2 >"$work/resolv.conf"
 # answers ADDRESS NAME: what a name server says.
@@ -218,7 +222,7 @@ if [ ! "$way" ] && optional dnsmasq:dnsmasq-base; then
     "$exos" lab exec --name $lab b -- "${lies[@]}" --address=/name.lab/10.10.0.2 >"$work/asked" 2>&1 & peers+=" $!"
     peer=$peers
     await answers 10.10.0.2 name.lab
-    same "curl: by name" 200 "$("${named[@]}" curl -so /dev/null -m 20 -w '%{http_code}' http://name.lab:8000/small)"
+    same "curl: by name" 200 "$("${named[@]}" curl -so /dev/null -m 60 -w '%{http_code}' http://name.lab:8000/small)"
     has "curl: and our address asks for it" "name.lab from $ip" "$(cat "$work/asked")"
     if serve 53 "${lies[@]}" --server=10.10.0.2 --address=/ours.lab/192.0.2.55; then
         same "dnsmasq: a name server" 192.0.2.55 "$(answers $ip ours.lab)"
@@ -406,7 +410,7 @@ if serve 8080 nginx -c "$work/ours.conf"; then
     kill -HUP "$(cat "$work/ours.conf.pid")"; sleep 0.5
     check "nginx: after a reload" got "http://$ip:8080/noise"
     same "nginx: both workers take connections of a port that they share (reuseport)" 2 "$(peer_of python3 "$here/run.py" bodies $ip 8082)"
-    optional wrk && same "nginx: 50 connections of wrk" "" "$(peer_of wrk -t 1 -c 50 -d 1s http://$ip:8080/small 2>&1 | grep 'Socket errors')"
+    optional wrk && same "nginx: 50 connections of wrk" "" "$(peer_of wrk -t 1 -c 50 -d 1s --timeout 60s http://$ip:8080/small 2>&1 | grep 'Socket errors')"
     stood nginx
     stop_server; same "nginx: it is asked to end, with its workers" 0 $?
 else
@@ -454,7 +458,7 @@ if optional memcached && serve 11211 memcached -u root -t 3 -l 0.0.0.0; then
     stop_server
 fi
 if optional socat && serve 9300 socat TCP-LISTEN:9300,fork,reuseaddr EXEC:cat; then
-    peer_of socat -t 5 - TCP:$ip:9300 <"$work/docs/noise" >"$work/got"
+    peer_of socat -t 60 - TCP:$ip:9300 <"$work/docs/noise" >"$work/got"
     check "socat: a child with the connection as standard input and output" cmp "$work/got" "$work/docs/noise"
     stop_server
 fi
@@ -504,7 +508,7 @@ if optional node:nodejs; then
     fi
 fi
 if optional haproxy; then
-    printf 'defaults\n mode http\n timeout connect 5s\n timeout client 5s\n timeout server 5s\nlisten a\n bind :8090\n server b 10.10.0.2:8000\n' >"$work/haproxy.cfg"
+    printf 'defaults\n mode http\n timeout connect 60s\n timeout client 60s\n timeout server 60s\nlisten a\n bind :8090\n server b 10.10.0.2:8000\n' >"$work/haproxy.cfg"
     if serve 8090 haproxy -db -f "$work/haproxy.cfg"; then
         check "haproxy: both ways" got "http://$ip:8090/noise"
         stood haproxy

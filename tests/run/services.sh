@@ -215,7 +215,7 @@ try_activation() {
 try_socat() {
     optional socat || return 0
     beside 9300 socat TCP-LISTEN:9300,fork,reuseaddr EXEC:cat
-    run -- socat -t 5 - TCP:10.10.0.2:9300 <"$noise" >"$work/got"; every_byte "socat: a client" "$work/got"
+    run -- socat -t 60 - TCP:10.10.0.2:9300 <"$noise" >"$work/got"; every_byte "socat: a client" "$work/got"
     end_beside
 }
 

@@ -117,12 +117,14 @@ if sockets; then
     check "and is on the status page" await is_told
     authority
     check "once it is there, a certificate comes" await is_served
-    has "which is said" "a certificate of a.test has come, by http-01; it is valid for 89 days" "$(cat "$work/err")"
+    check "which is said" await grep -q "a certificate of a.test has come, by http-01; it is valid for 89 days" "$work/err"
     metrics() { get http://a.test:8080/status/metrics | grep acme_; }
     in_metrics() { metrics | grep -qF "$1"; }
     check "metrics: when it ends" await in_metrics 'exos_serve_acme_certificate_expiry_timestamp_seconds{name="a.test"} '
     check "metrics: no failures any more" await in_metrics 'exos_serve_acme_failures{name="a.test"} 0'
-    check "metrics: how often was ordered" await in_metrics 'exos_serve_acme_orders_total 2'
+    # Until the authority was there, which takes a busy machine its time.
+    counts_orders() { [ "$(($(counter acme_orders) - $(counter acme_orders_failed)))" = 1 ] && [ "$(counter acme_orders_failed)" -ge 1 ] && in_metrics "exos_serve_acme_orders_total $(counter acme_orders)"; }
+    check "metrics: how often was ordered" await counts_orders
     same "what a site has below the same path is its own" own "$(get http://a.test:8080/.well-known/acme-challenge/own)"
     before=$(serial)
     check "the authority was asked by the host's sockets" asked_by host
@@ -229,7 +231,7 @@ about="sockets: "
 config state2 'challenge = "tls-alpn-01"'
 if sockets; then
     check "tls-alpn-01: a certificate comes" await is_served
-    has "tls-alpn-01: by that" "has come, by tls-alpn-01" "$(cat "$work/err")"
+    check "tls-alpn-01: by that" await grep -q "has come, by tls-alpn-01" "$work/err"
     has "a question that nobody has asked gets no answer" "alert" "$($run openssl s_client -connect "$ip:8443" -servername a.test -alpn acme-tls/1 </dev/null 2>&1)"
     has "ALPN of clients is as before" "ALPN protocol: http/1.1" "$($run openssl s_client -connect "$ip:8443" -servername a.test -alpn acme-tls/1,http/1.1 </dev/null 2>&1)"
     stop
@@ -297,7 +299,10 @@ END
         below() { get --resolve "b.a.test:8443:$ip" https://b.a.test:8443/; }
         is_below() { [ "$(below)" = home ]; }
         check "and one for all names below" await is_below
-        has "by that" "a certificate of *.a.test has come, by dns-01" "$(cat "$work/err")"
+        check "by that" await grep -qF "a certificate of *.a.test has come, by dns-01" "$work/err"
+        # Those of the last one may be at work yet.
+        are_cleared() { [ "$(grep '^set' "$work/hooked" | cut -d ' ' -f 2- | sort)" = "$(grep '^clear' "$work/hooked" | cut -d ' ' -f 2- | sort)" ]; }
+        await are_cleared
         same "the program has no descriptors of the server's" 0 "$(grep -c 'socket:\|anon_inode:\|/memfd:' "$work/descriptors")"
         same "records that were set are taken away, each once" "$(grep '^set' "$work/hooked" | cut -d ' ' -f 2- | sort)" "$(grep '^clear' "$work/hooked" | cut -d ' ' -f 2- | sort)"
         same "they are for the name without its star" "_acme-challenge.a.test" "$(cut -d ' ' -f 2 "$work/hooked" | sort -u)"
@@ -329,6 +334,8 @@ END
             # Its number may be another program's from then on.
             at_work || slow=
             check "and its order" await grep -q "the order of a certificate of slow.test from .* has ended, for the configuration wants none any more" "$work/err"
+            is_cleared() { [ "$(grep -c '^set .*slow.test' "$work/hooked")" = "$(grep -c '^clear.*slow.test' "$work/hooked")" ]; }
+            await is_cleared
             same "the record is taken away, which may have been set" "$(sed -n 's/^set \(.*slow.test .*\)/clear \1/p' "$work/hooked")" "$(grep '^clear.*slow.test' "$work/hooked")"
             same "nothing is left of its challenge" "" "$(ls -A "$work"/state-slow/*/challenges)"
             same "and the authority has taken that nobody shows it anything" 0 "$(grep -c "stays open" "$work/err")"
@@ -485,7 +492,7 @@ for kind in http-01 tls-alpn-01; do
     config "state-$kind" "challenge = \"$kind\""
     if launch_in_lab --config "$work/serve.toml" --link xdp:wire --address 10.10.0.10/24; then
         check "$kind: a certificate comes" await is_served
-        check "$kind: by that" grep -q "has come, by $kind" "$work/err"
+        check "$kind: by that" await grep -q "has come, by $kind" "$work/err"
         check "$kind: the authority was asked by the server's own stack" asked_by stack
         check "$kind: it ends in order" stop
     else

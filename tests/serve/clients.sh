@@ -246,7 +246,7 @@ if start lab --config "$work/serve.toml" --link "xdp:$wire" --address 10.10.0.10
     fi
     configure site 'prot = 1'
     kill -HUP "$serve_pid"; await grep 'no key `prot`' "$work/err"
-    has "a configuration that cannot stand is named" "what was served goes on" "$(cat "$work/err")"
+    check "a configuration that cannot stand is named" await grep -q "what was served goes on" "$work/err"
     same "and changes nothing" "<title>home</title>" "$(client curl -sS -m 60 $v4/)"
     configure next ""
     kill -HUP "$serve_pid"

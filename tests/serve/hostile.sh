@@ -22,7 +22,7 @@ else
 fi
 need_programs "attacks" python3
 
-code() { inside b -- curl -sS -m 20 -o /dev/null -w '%{http_code}' "http://10.10.0.10$1" 2>/dev/null; }
+code() { inside b -- curl -sS -m 60 -o /dev/null -w '%{http_code}' "http://10.10.0.10$1" 2>/dev/null; }
 # ended PID: it is no more, or waits for its parent only.
 ended() { ! grep -q '^State:[[:space:]]*[^Z[:space:]]' "/proc/$1/status"; }
 # serve ARGUMENTS...: the server, in side a.
@@ -138,19 +138,21 @@ stop
 mkfifo "$work/go"
 if serve "$site" "${wire[@]}" --shutdown-timeout 5m; then
     inside b -- python3 -S -c '
-import socket, sys
+import concurrent.futures, socket, sys
 clients = [socket.create_connection(("10.10.0.10", 80), timeout=60) for _ in range(16)]
 for s in clients:
     s.sendall(b"GET /huge.bin HTTP/1.1\r\nHost: x\r\n\r\n")
 begun = [s.recv(1000) for s in clients]
 print("begun", flush=True)
 sys.stdin.readline()
-wanted, whole = open(sys.argv[1], "rb").read(), 0
-for s, got in zip(clients, begun):
+wanted = open(sys.argv[1], "rb").read()
+def is_whole(s, got):
     while part := s.recv(1 << 20):
         got += part
-    whole += got.split(b"\r\n\r\n", 1)[1] == wanted
-print(whole, "of", len(clients))
+    return got.split(b"\r\n\r\n", 1)[1] == wanted
+# All at the same time: one that takes nothing for a minute would be reset.
+with concurrent.futures.ThreadPoolExecutor(len(clients)) as threads:
+    print(sum(threads.map(is_whole, clients, begun)), "of", len(clients))
 ' "$site/huge.bin" <"$work/go" >"$work/downloads" 2>&1 & peer=$!
     exec 9>"$work/go"
     await grep -q begun "$work/downloads"

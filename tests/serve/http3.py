@@ -52,7 +52,7 @@ async def end_under_way(client):
     os.kill(STOP, signal.SIGTERM)
     await asyncio.wait_for(file.has_ended.wait(), 60)
     report("a response under way at the end", (file.end, bytes(file.body) == content("wide.bin")), ("whole", True))
-    await asyncio.wait_for(client.wait_closed(), 20)
+    await asyncio.wait_for(client.wait_closed(), 60)
     print("ok the connection is closed then")
 
 

@@ -13,7 +13,7 @@ be_alone "$@"
 begin
 lab=http3-$$
 in_the_end() { cleanup; forget_aioquic; }
-trap in_the_end EXIT
+trap '[ "$BASHPID" != $$ ] || in_the_end' EXIT
 
 site=$work/site
 mkdir "$site"
@@ -113,7 +113,7 @@ peer=$!
 python3 -m http.server --bind 127.0.0.1 --directory "$site" 9100 >/dev/null 2>&1 &
 upstream=$!
 cleanup_upstream() { end "$upstream"; in_the_end; }
-trap cleanup_upstream EXIT
+trap '[ "$BASHPID" != $$ ] || cleanup_upstream' EXIT
 await test -S "$work/app.sock"
 await bash -c "</dev/tcp/127.0.0.1/9100"
 if launch "https://" "$exos" serve --sockets --config "$work/serve.toml"; then

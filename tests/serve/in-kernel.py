@@ -2,7 +2,9 @@
 """Clients of `exos serve --in-kernel` over IPv4 and IPv6 that curl is not: what they do with connections that the kernel has, and what
 becomes of those when the server ends; see in-kernel.sh.
 
-    in-kernel.py INTERFACE
+    in-kernel.py INTERFACE PORT
+
+The one that speaks by hand does so from this port.
 
 At the end two of each family are the kernel's. One has its response, the other speaks by hand and acknowledges nothing; where the server
 has two queues, the answer to who has its address comes by the other one, whose core has no connection any more. Says "ready" when all
@@ -19,7 +21,7 @@ import frames
 from common import PATIENCE, failed, say
 from frames import PEER, PEER6, SERVER, SERVER6, answer_neighbour, find_server, ip4, ip6, segment_for, send, tcp
 
-PORT, SYN, RST, PSH, ACK = 20001, 2, 4, 8, 16
+PORT, SYN, RST, PSH, ACK = int(sys.argv[2]), 2, 4, 8, 16
 # On a veth a response is longer than its request by some 250 bytes at most.
 REQUEST = b"GET /small.txt HTTP/1.1\r\nHost: x\r\nUser-Agent: " + b"x" * 100 + b"\r\n\r\n"
 

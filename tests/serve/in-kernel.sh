@@ -49,9 +49,9 @@ answers() {
 answered() {
     local out=$work/out process=${server:-${started:-}} before
     [ -n "$server" ] || out=$work/server.out
-    before=$(grep -c '^{' "$out")
+    before=$(grep -c '^{.*}$' "$out")
     kill -USR1 "$process"
-    await eval '[ "$(grep -c "^{" "$out")" -gt '"$before"' ]'
+    await eval '[ "$(grep -c "^{.*}\$" "$out")" -gt '"$before"' ]'
     sed -n '$s/.*"link_xdp_answered":\([0-9]*\).*/\1/p' "$out"
 }
 # gives NAME WANTED COUNT ARGUMENTS...: each run of curl says just this, its lines in order but for dates, and the kernel comes to
@@ -100,7 +100,7 @@ by_daemon() {
 }
 # of_slots NAME: a counter of each slot.
 of_slots() {
-    nobody "$work/exos" top --xokd "$socket" --json -d 0.1 >"$work/top"
+    report
     grep -o "\"$1\": *[0-9]*" "$work/top" | grep -o '[0-9]*$'
 }
 if [ -n "${on_cores+by the daemon}" ]; then
@@ -254,9 +254,10 @@ if serve; then
         await eval '[ "$(count link_tc_lengthened)" -ge '$((before + 4))' ]' && ok "by the second stage" || bad "by the second stage" "$(count link_tc_lengthened)"
         head=$(get -I -H 'X-Other: 1' "$url" | tr -d '\r' | grep -v '^Date: ' | sort -u | xargs)
         gives "the head alone" "$head" 1 -I "$url"
+        asked=$(date +%s)
         date=$(get -I "$url" | sed -n 's/^Date: //p' | tr -d '\r')
         now=$(date +%s); then=$(date -d "$date" +%s)
-        if [ $((now - then)) -le 5 ] && [ $((then - now)) -le 1 ]; then ok "its date is of now"; else bad "its date is of now" "$date"; fi
+        if [ $((asked - then)) -le 5 ] && [ $((then - now)) -le 1 ]; then ok "its date is of now"; else bad "its date is of now" "$date"; fi
         etag=$(get -I "$url" | sed -n 's/^ETag: //p' | tr -d '\r')
         gives "a conditional request" 304 1 -o /dev/null -w '%{http_code}\n' -H "If-None-Match: $etag" "$url"
         # A request in the middle that the kernel does not know, and a large document behind it. What nobody has asked for 10 s goes.
@@ -284,11 +285,16 @@ if serve; then
     given=$(($(answered) - before))
     if [ $given -ge 40 ]; then ok "the kernel answers where there is a log"; else bad "the kernel answers where there is a log" "$given"; fi
     whole=$(($(get -i -A logged $url | wc -c)))
-    before=$(answered)
-    inside b -- timeout 300 python3 -S "$here/in-kernel.py" wire >"$work/ends" & peer=$!
-    await grep -q ready "$work/ends"
-    given=$(($(answered) - before))
-    # SYNs and requests of six connections of each family.
+    # SYNs and requests of six connections of each family. Where the server has no turn for 2 s, connections begin with it.
+    for tries in 1 2 3; do
+        before=$(answered)
+        : >"$work/ends"
+        "$exos" lab exec --name $lab b -- timeout 300 python3 -S "$here/in-kernel.py" wire $((20000 + tries)) >"$work/ends" & peer=$!
+        await grep -q ready "$work/ends"
+        given=$(($(answered) - before))
+        [ $given -lt 20 ] && [ $tries -lt 3 ] || break
+        kill -TERM $peer; wait $peer
+    done
     if [ $given -ge 20 ]; then ok "the kernel has connections at the end"; else bad "the kernel has connections at the end" "$given answers"; fi
     stop; same "it ends in order" 0 $?
     wait $peer || failures=$((failures + 1))
@@ -301,7 +307,7 @@ if serve; then
     for n in $(seq $agents); do echo "\"referer\":\"http://from/$n\",\"user_agent\":\"agent-$n\""; done | sort >"$work/wanted"
     grep '"status":200,"body_bytes_sent":6,' "$work/log" | grep -o '"referer":"http:[^}]*"agent-[0-9]*"' | sort | cmp -s - "$work/wanted" &&
         ok "and of each client what it says of itself" || bad "and of each client what it says of itself" "$(grep -c agent- "$work/log") lines of $agents"
-    same "also the one that nobody has taken" 1 "$(grep '"peer":"10.10.0.77"' "$work/log" | grep -c '"status":200,"body_bytes_sent":0,"bytes_sent":0,')"
+    same "also the one that nobody has taken" $tries "$(grep '"peer":"10.10.0.77"' "$work/log" | grep -c '"status":200,"body_bytes_sent":0,"bytes_sent":0,')"
     same "lines say how long it took" 0 "$(grep -vc '"request_time":[0-9]*\.[0-9]\{6\},' "$work/log")"
 else
     bad "it starts with --in-kernel" "$(cat "$work/err")"

@@ -101,9 +101,10 @@ async def retry():
     async with session() as client:
         await client.get("GET", "/")
         report("few clients have nothing to show", client._quic._retry_source_connection_id, None)
-    sock = await silent_hellos()
-    shown = 0
+    socks, shown = [], 0
     for _ in range(10):
+        # Again each time: the server waits for those before only so long.
+        socks.append(await silent_hellos())
         async with session() as client:
             answer = await client.get("GET", "/middle.bin")
             report("a client is served all the same", bytes(answer.body) == content("middle.bin"), True)
@@ -112,7 +113,8 @@ async def retry():
             break
         await asyncio.sleep(0.1)
     report("behind many handshakes it shows its address first", shown, True)
-    sock.close()
+    for sock in socks:
+        sock.close()
 
 
 async def ended_by(client):
@@ -129,6 +131,9 @@ async def limits():
         await client.get("GET", "/")
         # The server forgives some of them each second: a slow client needs more of them than a fast one to go too far.
         for _ in range(GIVEN_UP):
+            # It would give up streams, too, that it may not begin yet.
+            while client.ended_by is None and client._quic.get_next_available_stream_id() // 4 >= client._quic._remote_max_streams_bidi:
+                await asyncio.sleep(0.001)
             if client.ended_by is not None:
                 break
             client.ask("GET", "/long.bin")
@@ -167,7 +172,8 @@ async def ticket():
     """Of a connection by which something was asked."""
     tickets = []
     async with connect(HOST, PORT, configuration=settings(), create_protocol=Client, session_ticket_handler=tickets.append) as client:
-        await client.get("GET", "/")
+        while not tickets:
+            await client.get("GET", "/")
     return tickets[0]
 
 
@@ -199,12 +205,15 @@ async def slow():
         deaf._quic._write_connection_limits = lambda **_: None
         deaf._quic._write_stream_limits = lambda **_: None
         held = deaf.ask("GET", "/long.bin")
-        for _ in range(6):
+        served = set()
+        # It has 20 s, and as many more as a busy machine takes.
+        for _ in range(15):
             await asyncio.sleep(4)
             answer = await other.get("GET", "/middle.bin")
-            if bytes(answer.body) != content("middle.bin"):
-                report("others are served meanwhile", answer.status, 200)
-        report("others are served meanwhile", answer.status, 200)
+            served.add((answer.status, bytes(answer.body) == content("middle.bin")))
+            if stream in half.reset:
+                break
+        report("others are served meanwhile", served, {(200, True)})
         report("one that does not read gets what it has room for", len(held.body) <= 100_000, True)
         report("one whose request does not come is given up", half.reset.get(stream), ErrorCode.H3_REQUEST_INCOMPLETE)
 

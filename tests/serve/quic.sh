@@ -22,7 +22,7 @@ else
     lab=quic-$$
 fi
 in_the_end() { cleanup; forget_aioquic; }
-trap in_the_end EXIT
+trap '[ "$BASHPID" != $$ ] || in_the_end' EXIT
 
 site=$work/site
 mkdir "$site"

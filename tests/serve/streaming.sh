@@ -56,24 +56,25 @@ fetch() {
     check "$where: and that is whole" cmp "$work/slow" "$site/long.bin"
 }
 
+# begin_slow URL: fetches it, into $work/slow, of which most comes when $work/go is there; its process, whose status is curl's, is $slow.
+begin_slow() {
+    rm -f "$work/go" "$work/slow"
+    { client curl -sS -m 200 "$1" 2>/dev/null | hold "$work/go" >"$work/slow"; } &
+    slow=$!
+    await [ -s "$work/slow" ]
+}
 # change WHERE URL: files change while they are fetched.
 change() {
     local where=$1 url=$2 slow
-    rm -f "$work/slow"
     cp "$site/long.bin" "$work/other" && printf 'other' | dd of="$work/other" conv=notrunc status=none
-    client curl -sS -m 200 --limit-rate 15M "$url/moved.bin" >"$work/slow" &
-    slow=$!
-    await [ -s "$work/slow" ]
+    begin_slow "$url/moved.bin"
     mv "$work/other" "$site/moved.bin"
-    wait $slow
+    touch "$work/go"; wait $slow
     check "$where: another file takes the name, and the response goes on" cmp "$work/slow" "$site/long.bin"
     same "$where: the next one is the other" "other" "$(client curl -sS -m 60 -r 0-4 "$url/moved.bin")"
-    rm -f "$work/slow"
-    client curl -sS -m 200 --limit-rate 15M "$url/torn.bin" >"$work/slow" 2>/dev/null &
-    slow=$!
-    await [ -s "$work/slow" ]
+    begin_slow "$url/torn.bin"
     printf 'torn' | dd of="$site/torn.bin" bs=1 seek=59999990 conv=notrunc status=none
-    wait $slow; local code=$?
+    touch "$work/go"; wait $slow; local code=$?
     if [ $code = 18 ] || [ $code = 56 ]; then ok "$where: one that is written to ends the response"; else bad "$where: one that is written to ends the response" "curl: $code"; fi
     check "$where: before a byte of the other version" cmp -n "$(stat -c %s "$work/slow")" "$work/slow" "$site/long.bin"
     cp "$site/long.bin" "$site/torn.bin" && cp "$site/long.bin" "$work/other" && mv "$work/other" "$site/moved.bin"
@@ -88,7 +89,8 @@ if start --config "$work/serve.toml" --link "xdp:$wire" --address 10.10.0.10/24 
     await grep -q '"GET /long.bin HTTP/1.1" 200 60000000 ' "$work/access.log"
     check "the log has the length" grep -q '"GET /long.bin HTTP/1.1" 200 60000000 ' "$work/access.log"
     pid=$(pgrep -P "$server" -x exos || echo "$server")
-    same "no descriptor is left open" 0 "$(ls -l "/proc/$pid/fd" | grep -c "$site/.*bin")"
+    are_closed() { ! ls -l "/proc/$pid/fd" | grep -q "$site/.*bin"; }
+    check "no descriptor is left open" await are_closed
     rss=$(sed -n 's/^VmRSS:[^0-9]*\([0-9]*\) kB/\1/p' "/proc/$pid/status")
     if [ "$rss" -lt 150000 ]; then ok "memory is bounded"; else bad "memory is bounded" "$rss kB"; fi
     stop; same "it stops in order" 0 $?

@@ -57,6 +57,7 @@ echo home >"$work/site/index.html"
 python3 -S "$here/../proxy/upstream.py" 4001 "$work/upstream.log" >"$work/upstream.err" 2>&1 & others+=($!)
 python3 -S "$here/../fastcgi/application.py" "$work/application.sock" "$work/application.log" >"$work/application.err" 2>&1 & others+=($!)
 await test -S "$work/application.sock"
+await bash -c '</dev/tcp/127.0.0.1/4001'
 cat >"$work/serve.toml" <<END
 port = 8080
 [tls]

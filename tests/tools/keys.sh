@@ -105,11 +105,11 @@ if lab_up; then
     same "its log is for its owner alone" 600 "$(stat -c %a served)"
     for by in served asked; do
         : >live.err
-        timeout -k 1 100 "$exos" dump --pid "$server" --keys $by >live 2>live.err &
+        timeout -k 1 400 "$exos" dump --pid "$server" --keys $by >live 2>live.err &
         dump=$!
         await grep -q listening live.err
-        SSLKEYLOGFILE=$work/asked client curl -sk -m 20 -o got --http1.1 https://10.10.0.10/index.html
-        SSLKEYLOGFILE=$work/asked client curl -sk -m 20 -o got -o got --http2 https://10.10.0.10/index.html https://10.10.0.10/second
+        SSLKEYLOGFILE=$work/asked client curl -sk -m 60 -o got --http1.1 https://10.10.0.10/index.html
+        SSLKEYLOGFILE=$work/asked client curl -sk -m 60 -o got -o got --http2 https://10.10.0.10/index.html https://10.10.0.10/second
         is_shown() {
             grep -q 'HTTP: GET /index.html' live && grep -q 'HTTP: HTTP/1.1 200 OK' live && grep -q 'HTTP/2 HEADERS 1 GET /index.html' live &&
                 grep -q 'HTTP/2 HEADERS 1 200' live && grep -q 'HTTP/2 HEADERS 3 GET /second' live && grep -q 'HTTP/2 HEADERS 3 404' live
@@ -119,10 +119,10 @@ if lab_up; then
     done
     # Into a file, with the client's keys: read again by us and by tshark.
     : >live.err
-    timeout -k 1 100 "$exos" dump --pid "$server" --keys asked -w live.pcapng 2>live.err &
+    timeout -k 1 400 "$exos" dump --pid "$server" --keys asked -w live.pcapng 2>live.err &
     dump=$!
     await grep -q listening live.err
-    SSLKEYLOGFILE=$work/asked client curl -sk -m 20 -o got -o got --http2 https://10.10.0.10/index.html https://10.10.0.10/written
+    SSLKEYLOGFILE=$work/asked client curl -sk -m 60 -o got -o got --http2 https://10.10.0.10/index.html https://10.10.0.10/written
     is_written() { "$exos" dump -r live.pcapng 2>/dev/null | grep -q 'HTTP/2 HEADERS 3 404'; }
     check "written live" await is_written
     kill -INT "$(pgrep -P $dump)"; wait $dump

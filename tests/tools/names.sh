@@ -25,8 +25,8 @@ own=(--link xdp:wire --address 10.10.0.10/24 --address fd10::10/64)
 in_a=("$exos" lab exec --name "$lab" a -- unshare --mount --propagation private sh -c
     'mount --bind "$0/resolv.conf" /etc/resolv.conf && mount --bind "$0/hosts" /etc/hosts && exec "$@"' "$work")
 ours() { "${in_a[@]}" timeout -k 1 120 "$exos" "$@"; }
-# asks SERVER [OPTIONS]: whom they ask from here on.
-asks() { printf 'nameserver %s\nsearch test\noptions timeout:3 attempts:1 %s\n' "$1" "${2:-}" >"$work/resolv.conf"; }
+# asks SERVER ATTEMPTS: whom they ask from here on, and how often.
+asks() { printf 'nameserver %s\nsearch test\noptions timeout:3 attempts:%d\n' "$1" "$2" >"$work/resolv.conf"; }
 # stand_for LINE...: what the name server says from here on, in lines of a file of hosts.
 stand_for() { printf '%s\n' "$@" >"$work/zone"; [ -z "$dns" ] || kill -HUP "$dns"; }
 # begin_dns: the name server, in side b; it says that its answers hold for two seconds.
@@ -41,7 +41,8 @@ asked() { grep -qi "query\[A\] $1 from $2" "$work/dns.log"; }
 
 lab_up || { bad "lab up"; exit 1; }
 echo '127.0.0.1 localhost' >"$work/hosts"
-asks 10.10.0.2
+# One that has no turn for seconds is asked again.
+asks 10.10.0.2 5
 # Nobody is at fd10::99.
 stand_for '10.10.0.2 web.test' 'fd10::99 web.test' '10.10.0.2 four.test'
 : >"$work/dns.log"
@@ -150,7 +151,7 @@ fi
 
 # ---- nobody answers ----
 
-asks 10.10.0.99
+asks 10.10.0.99 1
 said=$(ours cat web.test:7 "${own[@]}" 2>&1 </dev/null); same "cat: nobody answers" 1 $?
 has "who is waited for" "exos cat: waits for what name servers say (10.10.0.99)" "$said"
 has "and who was asked" "no name server answered for web.test (asked 10.10.0.99)" "$said"

@@ -105,7 +105,7 @@ if lab_up; then
     SSLKEYLOGFILE=$work/served launch_in_lab site --link xdp:wire --address 10.10.0.10/24 --port 8080 --tls-port 8443 --tls-self-signed --http3 --tls-log-keys
     for by in served asked; do
         : >live.err
-        timeout -k 1 100 "$exos" dump --pid "$server" --keys $by >live 2>live.err &
+        timeout -k 1 400 "$exos" dump --pid "$server" --keys $by >live 2>live.err &
         dump=$!
         await grep -q listening live.err
         client env SSLKEYLOGFILE="$work/asked" timeout 60 "$exos" load --sockets --http 3 --insecure --connections 1 --requests 5 https://10.10.0.10:8443/index.html >said 2>&1

@@ -22,7 +22,7 @@ echo hello >"$work/site/index.html"
 # of PROCESS OPTION...: what it has.
 of() { local pid=$1; shift; timeout -k 1 60 "$exos" ss --pid "$pid" "$@"; }
 # begin_in_a COMMAND...: its process is $last.
-begin_in_a() { timeout -k 1 100 "$exos" lab exec --name $lab a -- "$@" >"$work/out" 2>"$work/err" </dev/null & began+=($!); last=$!; }
+begin_in_a() { timeout -k 1 400 "$exos" lab exec --name $lab a -- "$@" >"$work/out" 2>"$work/err" </dev/null & began+=($!); last=$!; }
 # The program, of which the one that bounds its time is the parent.
 process() { pgrep -P "$1" || echo "$1"; }
 
@@ -55,14 +55,14 @@ said=$(timeout 60 "$exos" ss --pid "$serve" 2>&1); status=$?
 kill -CONT "$serve"
 same "a program that is stopped has not answered" 1 $status
 has "and it is said" "not all sockets of serve (process $serve)" "$said"
-check "and once it goes on it does" of "$serve"
+check "and once it goes on it does" await of "$serve"
 kill "${began[0]}"; wait "${began[0]}" 2>/dev/null
 
 # Of a server that forks: parent and child have its listener. The child ends with it.
 forks='import os, socket, time
 s = socket.create_server(("", 8081))
 parent = os.getpid()
-if os.fork(): time.sleep(90)
+if os.fork(): time.sleep(400)
 while os.getppid() == parent: time.sleep(0.1)'
 # Between exos run and its program is its guard.
 program_of() { pgrep -x python3 -P "$(pgrep -d , -P "$1")"; }
@@ -99,7 +99,7 @@ done
 # A load generator.
 "$exos" lab exec --name $lab b -- python3 -S -m http.server 8000 --directory "$work/site" >/dev/null 2>&1 & began+=($!)
 await client curl -so /dev/null http://10.10.0.2:8000/
-begin_in_a "$exos" load --link xdp:wire --address 10.10.0.21/24 --idle sleep --connections 5 --duration 60s http://10.10.0.2:8000/
+begin_in_a "$exos" load --link xdp:wire --address 10.10.0.21/24 --idle sleep --connections 5 --duration 300s http://10.10.0.2:8000/
 load=$last
 sees() { of "$(process $load)" -Htap | grep -q '10.10.0.2:8000 .*"load"'; }
 if await sees; then ok "a load generator: its connections"; else bad "a load generator: its connections" "$(cat "$work/err")"; fi

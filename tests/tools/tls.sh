@@ -29,7 +29,7 @@ serve() {
 }
 ours() { timeout 60 "$exos" lab exec --name "$lab" a -- "$exos" cat --link xdp:wire --address 10.10.0.10/24 "$@"; }
 
-"${in_b[@]}" tcpdump --immediate-mode -U -s 0 -i wire -w "$work/capture" tcp >"$work/tcpdump" 2>&1 & capturing=$!
+"${in_b[@]}" tcpdump --immediate-mode -B 65536 -U -s 0 -i wire -w "$work/capture" tcp >"$work/tcpdump" 2>&1 & capturing=$!
 cleanup() { end $capturing $peer $server; "$exos" lab down --name "$lab" >/dev/null 2>&1; rm -rf "$work"; }
 await grep -q 'listening on' "$work/tcpdump"
 

@@ -39,7 +39,7 @@ enum {
     KEPT_LEN_MAX = 1 << 18, /* So all that are kept take a quarter of the pool at most. */
     WORK_MAX = 4096,
     BUFFERS = 1024,
-    STOP_MS = 10000,
+    STOP_MS = 60000,
 };
 
 /* A page that is kept. */

@@ -33,7 +33,7 @@ const LINE_LEN: usize = 64;
 const PAGE_LEN_MAX: usize = 1 << 26;
 
 /// How long what was asked may take when it is told to end.
-const STOP_TIME: Duration = Duration::from_secs(10);
+const STOP_TIME: Duration = Duration::from_secs(60);
 
 /// Pages that are kept, and the longest of them: a quarter of the pool at most. Others are made each time.
 const KEPT_MAX: usize = 64;

@@ -32,7 +32,7 @@ STREAM_PART = 160 * LINE_LEN
 KEPT_LEN_MAX = 1 << 18
 PAGE_LEN_MAX = 1 << 25
 
-signal.signal(signal.SIGTERM, lambda *_: app.stop(10))
+signal.signal(signal.SIGTERM, lambda *_: app.stop(60))
 app = Application(sys.argv[2], buffers=1024)
 header = app.keep(b"Hello! You asked for ")
 PLAIN = [("Content-Type", "text/plain")]

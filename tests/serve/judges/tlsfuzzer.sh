@@ -32,7 +32,7 @@ export PYTHON=$python
 be_alone "$@"
 begin
 in_the_end() { cleanup; rm -rf "$fetched"; }
-trap in_the_end EXIT
+trap '[ "$BASHPID" != $$ ] || in_the_end' EXIT
 
 mkdir "$work/site" "$work/nginx"
 echo home >"$work/site/index.html"

@@ -40,7 +40,12 @@ hold() {
     done
     opened_in=$((SECONDS - begun))
     sleep "$2"
-    client_kb=$(memory_of "$peer") server_kb=$(memory_of "$server")
+    # What a beginning needs is given back when there is a turn for that.
+    for _ in $(seq 20); do
+        client_kb=$(memory_of "$peer") server_kb=$(memory_of "$server")
+        [ "$1" != 1 ] && [ $(((client_kb - client_alone_kb) * 1024 / $1)) -gt "$bytes_most" -o $(((server_kb - server_alone_kb) * 1024 / $1)) -gt "$bytes_most" ] || break
+        sleep 1
+    done
     client_most_kb=$(most_of "$peer") server_most_kb=$(most_of "$server")
     kill -INT "$peer"; wait "$peer"; peer=
 }
