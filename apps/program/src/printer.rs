@@ -6,15 +6,17 @@
 use std::io::Write as _;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use exos::Error;
 
 /// Reports that may wait for a slow reader; further ones are left out.
 const REPORTS_MAX: usize = 4;
 
-/// How long the end waits for a slow reader.
-const LAST_REPORT_TIME: Duration = Duration::from_secs(1);
+/// How often the end looks whether a slow reader has all: a second, or longer where this process does not run. A time of the clock would
+/// be over at once for one that has stood still.
+const LAST_LOOKS: u32 = 1000;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
 /// Where reports go.
 #[derive(Copy, Clone, Debug, Eq, PartialEq)]
@@ -50,9 +52,11 @@ impl Printer {
     /// Wait until all is written, but not for a reader that has stopped.
     pub fn finish(self) {
         drop(self.reports);
-        let until = Instant::now() + LAST_REPORT_TIME;
-        while !self.writer.is_finished() && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(1));
+        for _ in 0..LAST_LOOKS {
+            if self.writer.is_finished() {
+                return;
+            }
+            std::thread::sleep(BETWEEN_LOOKS);
         }
     }
 }
