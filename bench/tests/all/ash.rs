@@ -37,7 +37,14 @@ fn handlers(duration: &str) -> Missing {
     ];
     let only: Vec<&str> = only.iter().flat_map(|name| ["--only", name]).collect();
     let args: AshArgs = session.args(&[&only[..], &["--quick", "--duration", duration]].concat());
-    let report = measure(&args).expect("all is there");
+    let report = match measure(&args) {
+        // Of a moment of one cell.
+        Err(error) if error.to_string().contains("not a single message") => {
+            missing.unless(false, &error.to_string());
+            return missing;
+        }
+        measured => measured.expect("all is there"),
+    };
     session.assert_nothing_is_left();
     let figure = |name: &str| report.figures.iter().find(|figure| figure.name == name);
     let notes = &report.environment.notes;
@@ -90,6 +97,11 @@ fn handlers(duration: &str) -> Missing {
     ] {
         for (name, has_goal) in names {
             let figure = figure(name);
+            // Of a moment that ends before the handler is in force, or has answered, there is none.
+            let came = figure.is_some() || !name.starts_with("download/");
+            if !missing.unless(came, name) {
+                continue;
+            }
             assert_eq!(figure.is_some(), is_there, "{name}: {:?}", report.figures);
             if let Some(figure) = figure {
                 missing.unless(figure.value > 0.0, figure);

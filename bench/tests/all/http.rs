@@ -3,7 +3,7 @@
 
 use crate::common::{
     Missing, OF_SERVERS_REFUSED, Session, assert_refused, assert_unwritable_files_are_told,
-    briefly_or_long, is_installed,
+    briefly_or_long, first_for_or_then_for, is_installed,
 };
 use exos_bench::Results as _;
 use exos_bench::http::{Client, HttpArgs, Loaded, Outcome, Report, measure, run};
@@ -167,9 +167,14 @@ fn latency_and_readers(duration: &str) -> Missing {
 /// Both cores answer, none of the client's frames is lost or goes to the wrong one, and what they cost is told.
 #[test]
 fn two_cores_are_measured_against_one() {
+    first_for_or_then_for(["500ms", "5s"], two_cores);
+}
+
+fn two_cores(duration: &str) -> Missing {
+    let mut missing = Missing::default();
     let arguments = ["--servers", "exos", "--groups", "cores"];
-    let Some(report) = measured("c", "500ms", &arguments) else {
-        return;
+    let Some(report) = measured("c", duration, &arguments) else {
+        return missing;
     };
     assert_eq!(report.cores.len(), 4, "two clients, new and persistent");
     for case in &report.cores {
@@ -181,16 +186,15 @@ fn two_cores_are_measured_against_one() {
             let run = &result.runs[0];
             assert_eq!(result.errors, 0, "{}: {result:?}", case.name);
             assert_eq!(run.loops_us_per_request.len() as u32, result.cores);
-            assert!(
-                run.loops_us_per_request.iter().all(|us| *us > 0.0),
-                "{run:?}"
-            );
-            assert!(result.cpu_us_per_request >= result.busiest_us_per_request);
             assert_eq!(run.responses.len() as u32, result.cores);
-            assert!(run.responses.iter().all(|count| *count > 100), "{run:?}");
-            assert!(run.frames > run.responses.iter().sum(), "{run:?}");
+            let all_answer = run.responses.iter().all(|count| *count > 100);
+            let all_work = run.loops_us_per_request.iter().all(|us| *us > 0.0);
+            if missing.unless(all_answer && all_work, run) {
+                assert!(result.cpu_us_per_request >= result.busiest_us_per_request);
+                assert!(run.frames > run.responses.iter().sum(), "{run:?}");
+                assert!((1.0..2.0).contains(&result.imbalance), "{result:?}");
+            }
         }
-        assert!((1.0..2.0).contains(&two.imbalance), "{two:?}");
         assert_eq!(one.handed_on, 0.0);
         assert_eq!(case.factor.is_some(), case.client == Client::Packets);
         if case.client == Client::Packets {
@@ -202,11 +206,17 @@ fn two_cores_are_measured_against_one() {
         }
     }
     assert!(report.html().contains("Two cores against one"));
+    missing
 }
 
 /// Both applications, where php-fpm is there, behind all servers that have FastCGI, which keep connections and do not.
 #[test]
 fn pages_of_applications_are_measured() {
+    first_for_or_then_for(["300ms", "3s"], pages_of_applications);
+}
+
+fn pages_of_applications(duration: &str) -> Missing {
+    let mut missing = Missing::default();
     let arguments = [
         "--servers",
         "exos,sockets,nginx,lighttpd",
@@ -221,8 +231,8 @@ fn pages_of_applications_are_measured() {
         "--only",
         "/1K",
     ];
-    let Some(report) = measured("f", "300ms", &[&arguments[..], &cells].concat()) else {
-        return;
+    let Some(report) = measured("f", duration, &[&arguments[..], &cells].concat()) else {
+        return missing;
     };
     let has_php = !report
         .setting
@@ -254,16 +264,18 @@ fn pages_of_applications_are_measured() {
         let wanted: Vec<String> = wanted.into_iter().flatten().collect();
         assert_eq!(names, wanted);
         for result in &case.results {
-            assert!(result.requests_per_sec > 1.0, "{}: {result:?}", case.name);
+            missing.unless(result.requests_per_sec > 1.0, &(&case.name, result));
             // A server takes a part of each request's time that can be seen, and not all of it where an application answers.
             let part = result.rest_us_per_request / result.core_us_per_request;
             let has_application = !result.server.ends_with("-static");
-            assert!((0.02..=1.0).contains(&part), "{}: {result:?}", case.name);
-            assert!(!has_application || part < 1.0, "{}: {result:?}", case.name);
+            let is_seen = part >= 0.02 && (part < 1.0 || !has_application);
+            missing.unless(is_seen, &(&case.name, result));
+            assert!(part.is_nan() || part <= 1.0, "{}: {result:?}", case.name);
             assert_eq!(result.errors, 0, "{}: {result:?}", case.name);
         }
     }
     assert!(report.html().contains("Pages of FastCGI applications"));
+    missing
 }
 
 /// Ours on packets and on sockets, and nginx, over TLS: handshakes that resume sessions do, and answers are whole.
@@ -423,6 +435,11 @@ fn bounded_memory(duration: &str) -> Missing {
 /// Ours on packets and on sockets, nginx and HAProxy pass requests on, in plain text and over TLS.
 #[test]
 fn requests_that_are_passed_on_are_measured() {
+    first_for_or_then_for(["300ms", "3s"], requests_passed_on);
+}
+
+fn requests_passed_on(duration: &str) -> Missing {
+    let mut missing = Missing::default();
     let servers = [
         "--servers",
         "exos,sockets,nginx,haproxy,h2o",
@@ -430,8 +447,8 @@ fn requests_that_are_passed_on_are_measured() {
         "proxy",
     ];
     let cells = ["--only", "persistent/100", "--connections", "8"];
-    let Some(report) = measured("p", "300ms", &[&servers[..], &cells].concat()) else {
-        return;
+    let Some(report) = measured("p", duration, &[&servers[..], &cells].concat()) else {
+        return missing;
     };
     let has_haproxy = is_installed("haproxy");
     let names: Vec<&str> = report.proxy.iter().map(|case| case.name.as_str()).collect();
@@ -444,13 +461,15 @@ fn requests_that_are_passed_on_are_measured() {
         let all = ["exos", "exos-sockets", "nginx", "haproxy"];
         assert_eq!(names, all[..3 + usize::from(has_haproxy)]);
         for result in &case.results {
-            assert!(result.requests_per_sec > 1.0, "{}: {result:?}", case.name);
+            missing.unless(result.requests_per_sec > 1.0, &(&case.name, result));
             let part = result.rest_us_per_request / result.core_us_per_request;
-            assert!((0.02..1.0).contains(&part), "{}: {result:?}", case.name);
+            missing.unless((0.02..1.0).contains(&part), &(&case.name, result));
+            assert!(part.is_nan() || part <= 1.0, "{}: {result:?}", case.name);
             assert_eq!(result.errors, 0, "{}: {result:?}", case.name);
         }
     }
     assert!(report.html().contains("Requests that are passed on"));
+    missing
 }
 
 #[test]

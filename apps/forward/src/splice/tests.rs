@@ -171,8 +171,8 @@ fn a_receiver_that_does_not_read_stops_the_sender() {
 /// A client whose server refuses is told so by a reset.
 #[test]
 fn a_refusal_is_passed_on() {
-    let (listener, to) = listening();
-    drop(listener);
+    // Nobody listens where a socket is bound and no more.
+    let (_bound, to) = bound();
     let running = Running::start(to, None, 10);
     let error = client(running.at).read(&mut [0; 1]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
@@ -267,13 +267,19 @@ fn a_turn_moves_a_bounded_part() {
     sender.join().unwrap();
 }
 
+/// A socket of a port of its own.
+fn bound() -> (OwnedFd, SocketAddr) {
+    let made = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
+    rustix::net::bind(&made, &any).unwrap();
+    let to = SocketAddr::try_from(rustix::net::getsockname(&made).unwrap()).unwrap();
+    (made, to)
+}
+
 /// A server that does not answer: one client that waits to be accepted fills its queue, and the kernel then drops SYNs.
 fn silent_server() -> (OwnedFd, TcpStream, SocketAddr) {
-    let full = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
-    let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
-    rustix::net::bind(&full, &any).unwrap();
+    let (full, to) = bound();
     rustix::net::listen(&full, 0).unwrap();
-    let to = SocketAddr::try_from(rustix::net::getsockname(&full).unwrap()).unwrap();
     let waiting = TcpStream::connect(to).unwrap();
     (full, waiting, to)
 }
@@ -283,9 +289,10 @@ fn silent_server() -> (OwnedFd, TcpStream, SocketAddr) {
 fn silence_ends_a_connection() {
     let (_full, _waiting, to) = silent_server();
     let mut silent = splicer(to, None, 10);
+    let begun = clock::now();
     let mut first = client(silent.services[0].at);
     accept_all(&mut silent, 1);
-    silent.handle(clock::now() + CONNECT_TIME / 2);
+    silent.handle(begun + CONNECT_TIME / 2);
     assert_eq!(silent.open(), 1);
     silent.handle(clock::now() + CONNECT_TIME);
     assert_eq!((silent.open(), silent.counters.connect_timed_out), (0, 1));

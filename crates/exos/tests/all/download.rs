@@ -12,7 +12,7 @@ use exos_host::netlink::VethEnd;
 use exos_host::netns::NetNs;
 use exos_inet::udp::UdpHandle;
 
-use crate::common::{PATIENCE, skip_without_root};
+use crate::common::{PATIENCE, skip_without_root, until_so};
 
 #[path = "../../examples/remote_increment.rs"]
 #[allow(dead_code)] // Its `main`.
@@ -119,21 +119,19 @@ impl Wire {
         self.exos.send().unwrap();
     }
 
-    /// What is sent before the hosts know each other waits, or is lost.
+    /// What is sent before the hosts know each other waits.
     pub fn wait_for_answers(&mut self, message: &[u8]) {
         if self.takes_turns {
             self.answer(message).unwrap();
             return;
         }
-        let soon = Some(Duration::from_millis(100));
+        let soon = Some(Duration::from_millis(10));
         self.peer.set_read_timeout(soon).unwrap();
-        let answered = (0..100).any(|_| {
+        self.peer.send(message).unwrap();
+        until_so("an answer", || {
             self.turn();
-            self.answer(message).is_some()
+            self.peer.recv(&mut [0]).is_ok()
         });
-        assert!(answered);
-        // Answers to earlier questions may wait.
-        while self.peer.recv(&mut [0]).is_ok() {}
         self.peer.set_read_timeout(Some(PATIENCE)).unwrap();
     }
 
@@ -205,6 +203,10 @@ fn up(netns: &NetNs, address: &str) {
         .unwrap();
     netlink.set_up(index, true).unwrap();
     netlink.set_up(LOOPBACK, true).unwrap();
+    // As long as a stack may be without a turn.
+    netns
+        .set_sysctl("net/ipv4/neigh/wire/mcast_solicit", "60")
+        .unwrap();
 }
 
 /// The wire of each kind, with a handler on it; and whether it is in the place where it is to be.

@@ -105,14 +105,16 @@ fn the_stack_sees_no_syn() {
     let _other_end = pass_all(&exos);
     let said = while_serving(&mut exos, || visit(address, CONNECTIONS));
     assert_eq!(said, None);
-    assert_eq!(counter(&exos, "link_xdp_answered"), CONNECTIONS);
+    // The first may be sent again: until the program says where it is, it waits.
+    let answered = counter(&exos, "link_xdp_answered");
+    assert!(answered >= CONNECTIONS, "{answered}");
     assert_eq!(counter(&exos, "tcp_syn_cookies_accepted"), CONNECTIONS);
     assert_eq!(counter(&exos, "tcp_accepted"), CONNECTIONS);
     assert_eq!(counter(&exos, "tcp_syn_cookies_sent"), 0);
     // And again without.
     exos.answer_syns_here();
     while_serving(&mut exos, || visit(address, CONNECTIONS));
-    assert_eq!(counter(&exos, "link_xdp_answered"), CONNECTIONS);
+    assert_eq!(counter(&exos, "link_xdp_answered"), answered);
     assert_eq!(counter(&exos, "tcp_accepted"), 2 * CONNECTIONS);
 }
 

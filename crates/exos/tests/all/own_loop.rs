@@ -9,7 +9,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-use common::skip_without_root;
+use common::{PATIENCE, skip_without_root};
 use exos::{Exos, ListenOptions, OwnPair};
 use exos_host::netns::NetNs;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -46,10 +46,9 @@ fn another_event_loop_wakes_for_every_connection() {
     exos.stack.tcp.listen(None, 80, options).unwrap();
     let visitor = thread::spawn(move || {
         for _ in 0..20 {
-            let patience = Duration::from_secs(20);
             let to = SocketAddr::new(ip, 80);
-            let mut socket = TcpStream::connect_timeout(&to, patience).unwrap();
-            socket.set_read_timeout(Some(patience)).unwrap();
+            let mut socket = TcpStream::connect_timeout(&to, PATIENCE).unwrap();
+            socket.set_read_timeout(Some(PATIENCE)).unwrap();
             socket.write_all(b"hello").unwrap();
             socket.shutdown(Shutdown::Write).unwrap();
             let mut back = String::new();

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use common::skip_without_root;
+use common::{PATIENCE, skip_without_root};
 use exos::{Addresses, Exos, Interface, Queues, Role, SharedInterface};
 use exos_host::ethtool::Channels;
 use exos_host::netlink::VethEnd;
@@ -67,10 +67,9 @@ fn interface(queues: Queues) -> Interface {
 /// Each says something and gets it back.
 fn visit(address: SocketAddr) {
     for n in 0..CONNECTIONS {
-        let patience = Duration::from_secs(20);
-        let socket = TcpStream::connect_timeout(&address, patience);
+        let socket = TcpStream::connect_timeout(&address, PATIENCE);
         let mut socket = socket.unwrap_or_else(|e| panic!("connection {n}: {e}"));
-        socket.set_read_timeout(Some(patience)).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
         socket.write_all(b"hello").unwrap();
         socket.shutdown(Shutdown::Write).unwrap();
         let mut back = String::new();

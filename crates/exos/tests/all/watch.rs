@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 use std::sync::Mutex;
 
 use exos::Exos;
-use exos::watch::{Direction, Watcher, watchable};
+use exos::watch::{Direction, Watchable, Watcher, watchable};
 use exos_inet::{Config, Instant, Stack};
 use exos_link::{MemoryConfig, MemoryLink, TxMeta};
 use exos_wire::Mac;
@@ -32,7 +32,9 @@ impl Program {
         };
         let stack = Stack::new(config, 1, Instant::START).expect("a stack");
         let exos = Exos::new(stack, link.into());
-        let new = all().into_iter().find(|found| !known.contains(&found.id));
+        // Others of this process, which may begin just now, have links of other kinds.
+        let is_new = |found: &Watchable| !known.contains(&found.id) && found.interface == "memory";
+        let new = all().into_iter().find(is_new);
         let id = new.expect("it is offered").id;
         Self { exos, wire, id }
     }
@@ -58,7 +60,7 @@ impl Program {
     }
 }
 
-fn all() -> Vec<exos::watch::Watchable> {
+fn all() -> Vec<Watchable> {
     watchable(Some(std::process::id()))
 }
 

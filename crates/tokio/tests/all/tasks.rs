@@ -116,17 +116,18 @@ fn a_write_wakes_the_sleeping_stack() {
     let serving = thread::spawn(move || {
         let (mut socket, _) = listener.accept().unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
-        let mut slowest = Duration::ZERO;
+        let mut times = Vec::new();
         for _ in 0..20 {
             // The stack has gone to sleep, for up to a second.
             thread::sleep(Duration::from_millis(5));
             let began = std::time::Instant::now();
             wake.send(()).unwrap();
             socket.read_exact(&mut [0]).unwrap();
-            slowest = slowest.max(began.elapsed());
+            times.push(began.elapsed());
         }
-        // Alone the longest sleep would bring it each time, or nothing at all.
-        assert!(slowest < Duration::from_millis(900), "{slowest:?}");
+        // Alone the longest sleep would bring it each time, or nothing at all. A machine that stands still brings a few late.
+        let late = times.iter().filter(|it| it.as_millis() >= 900).count();
+        assert!(late <= 3, "{times:?}");
     });
     block_on(&net, async {
         let mut stream = TcpStream::connect(&net, at).await.unwrap();

@@ -86,8 +86,7 @@ fn send_checked(link: &mut Link, parts: CheckedParts) {
 /// A socket on side b that the datagrams go to.
 pub fn receiver(lab: &Lab) -> UdpSocket {
     let socket = lab.over_there(|| UdpSocket::bind(("10.78.0.2", THERE)).expect("free"));
-    let patience = Some(Duration::from_secs(20));
-    socket.set_read_timeout(patience).expect("some time");
+    socket.set_read_timeout(Some(PATIENCE)).expect("some time");
     socket
 }
 
@@ -150,9 +149,9 @@ fn what_may_be_sent_leaves_in_order_and_nothing_else_does() {
     // What the exact grants do not cover is for the ring to decide, which sends nothing of it.
     assert_eq!(counted(&attached.link, "tx_checked_returned"), all);
     let passed = || counter(&lab, attached.slot, "tx_packets") == all;
-    assert!(within(Duration::from_secs(5), passed));
+    assert!(within(passed));
     let refused = || counter(&lab, attached.slot, "tx_bad_source") == all;
-    assert!(within(Duration::from_secs(5), refused));
+    assert!(within(refused));
 
     // The daemon is gone: packets go on, and so does the check.
     lab.kill();
@@ -232,7 +231,7 @@ fn a_program_kept_after_the_slot_sends_nothing() {
 
 /// Whether that many programs, or what they left, are in the report within a time.
 pub fn reports(lab: &Lab, wanted: usize) -> bool {
-    within(Duration::from_secs(10), || {
+    within(|| {
         let (answer, fds) = Program::connect(lab).ask(&Request::Status);
         assert!(matches!(answer, Answer::Report { .. }), "{answer:?}");
         let mut text = String::new();
@@ -304,7 +303,7 @@ fn know_us_there(lab: &Lab) {
         let mut entries = table.lines().map(|line| line.split_ascii_whitespace());
         entries.any(|mut entry| entry.next() == Some(OURS) && entry.nth(1) == Some("0x2"))
     };
-    let known = within(Duration::from_secs(20), || {
+    let known = within(|| {
         lab.over_there(|| {
             let socket = UdpSocket::bind(("10.78.0.2", 0)).expect("free");
             // To nobody.
@@ -319,7 +318,7 @@ fn know_us_there(lab: &Lab) {
 #[track_caller]
 fn take(link: &mut Link, first: u16, count: u16) {
     let mut numbers = Vec::new();
-    let all = within(Duration::from_secs(20), || {
+    let all = within(|| {
         while link.receive(|frame, _| numbers.push(u16::from_be_bytes([frame[42], frame[43]]))) > 0
         {
         }
@@ -358,7 +357,7 @@ fn frames_arrive_in_memory_while_a_program_is_awake() {
     // Nobody has looked yet.
     send_from_there(&lab, claim.port, 0, 5);
     let passed = || counter(&lab, attached.slot, "rx_packets") == 5;
-    assert!(within(Duration::from_secs(5), passed));
+    assert!(within(passed));
     take(link, 0, 5);
     assert_eq!(counted(link, "rx_arrivals"), 0);
     for round in 1..=20 {
@@ -388,7 +387,7 @@ fn frames_arrive_in_memory_while_a_program_is_awake() {
     look_in_vain(link);
     send_from_there(&lab, claim.port, 0, 1);
     let there = || !link.prepare_wait();
-    assert!(within(Duration::from_secs(20), there));
+    assert!(within(there));
     take(link, 0, 1);
     // The daemon is gone: frames go on to arrive.
     let before = counted(link, "rx_arrivals");
@@ -414,10 +413,7 @@ fn memory_kept_after_the_slot_gets_nothing() {
     kept.word(BY_INTERFACE).store(0, SeqCst);
     know_us_there(&lab);
     send_from_there(&lab, claim.port, 0, 3);
-    assert!(within(Duration::from_secs(5), || kept
-        .word(PUT)
-        .load(SeqCst)
-        == 3));
+    assert!(within(|| kept.word(PUT).load(SeqCst) == 3));
     drop((first, attached.link));
     assert!(reports(&lab, 1), "what is kept counts");
     let second = Program::connect(&lab);
@@ -459,7 +455,7 @@ fn memory_is_lent_where_it_may_be_had_and_fits() {
         let _attached = program.attached_by(Mode::Shared);
         lent(&program) == 5
     };
-    assert!(within(Duration::from_secs(10), all));
+    assert!(within(all));
     drop(lab);
 
     let test = "arrivals-long";
@@ -521,7 +517,7 @@ fn is_readable(link: &mut Link) -> bool {
     let one = |(fd, _): &(_, bool)| PollFd::from_borrowed_fd(*fd, PollFlags::IN);
     let mut fds: Vec<PollFd<'_>> = fds.iter().map(one).collect();
     let patience = Timespec {
-        tv_sec: 20,
+        tv_sec: PATIENCE.as_secs() as i64,
         tv_nsec: 0,
     };
     poll(&mut fds, Some(&patience)).expect("open") > 0

@@ -60,11 +60,9 @@ fn what_nobody_claims_is_answered_and_what_is_claimed_arrives() {
             .slot(slot)
             .is_some_and(|s| s.counters.iter().sum::<u64>() > 2)
     };
-    assert!(within(Duration::from_secs(3), refused), "it was counted");
+    assert!(within(refused), "it was counted");
     drop((program, link));
-    assert!(within(Duration::from_secs(1), || tables
-        .slot(slot)
-        .is_none()));
+    assert!(within(|| tables.slot(slot).is_none()));
     let (grant, _) = port_of(&other.claim(Protocol::Udp, PortWish::Number(5353)));
     assert!(matches!(
         other.ask(&Request::Release { grant }).0,
@@ -215,7 +213,7 @@ fn ports_of_a_shared_address_are_the_programs_or_the_hosts() {
     bind_tcp(&lab, 8080).expect("it was given back");
     bind_udp(&lab, 5353).expect_err("this one was not");
     drop((again, link));
-    assert!(within(Duration::from_secs(2), || bind_udp(&lab, 5353).is_ok()));
+    assert!(within(|| bind_udp(&lab, 5353).is_ok()));
 }
 
 /// A program that asks again for what it has keeps it, in the books as in the packet path, although the host took the port while there
@@ -240,11 +238,22 @@ fn what_the_host_took_meanwhile_is_not_lost_by_asking_again() {
     assert!(matches!(back, Answer::Attached { .. }), "{back:?}");
     let claimed = again.claim(Protocol::Udp, PortWish::Number(5353));
     assert_eq!(port_of(&claimed).0, grant, "it has it already");
+    port_of(&again.claim(Protocol::Udp, PortWish::Number(5354)));
     assert!(receives_at(&lab, &mut link, ("10.78.0.1", 5353), "still"));
     // What is in the books can be given back, and then nothing is left of it.
     assert_eq!(again.ask(&Request::Release { grant }).0, Answer::Done);
-    let lost = receives_at(&lab, &mut link, ("10.78.0.1", 5353), "no more");
-    assert!(!lost, "the host has the packets now");
+    let (mut kept, mut behind) = (false, false);
+    for (port, text) in [(5353, "no more"), (5354, "behind it")] {
+        lab.tell(("10.78.0.1", port), text);
+    }
+    let came = within(|| {
+        link.receive(|frame, _| {
+            kept |= frame.ends_with(b"no more");
+            behind |= frame.ends_with(b"behind it");
+        });
+        behind
+    });
+    assert!(came && !kept, "the host has the packets now");
     drop(host);
 }
 
@@ -294,6 +303,7 @@ fn greeting_costs_the_same_however_many_routes() {
     let gateway: std::net::IpAddr = "10.78.0.2".parse().expect("an address");
     assert_eq!(gateways(), [gateway], "at once");
     let few = cost();
+    let may = few * 5 + Duration::from_millis(500);
     let route = |n: u32| {
         format!(
             "route add 172.16.{}.{}/32 via 10.78.0.2\n",
@@ -303,12 +313,14 @@ fn greeting_costs_the_same_however_many_routes() {
     };
     ip(&lab, &(0..10_000).map(route).collect::<String>());
     assert_eq!(gateways(), [gateway], "beside many others");
-    let many = cost();
-    // Asking for all of them takes some 80 ms each time; the clock that counts is coarse.
-    assert!(
-        many < few * 5 + Duration::from_millis(500),
-        "{many:?} of processor time, with few {few:?}"
-    );
+    // Asking for all of them takes some 80 ms each time; the clock that counts is coarse, and counts what others take from a virtual
+    // machine's processor.
+    let mut many = Vec::new();
+    let is_same = (0..5).any(|_| {
+        many.push(cost());
+        *many.last().expect("just so") < may
+    });
+    assert!(is_same, "{many:?} of processor time, with few {few:?}");
     ip(&lab, "route del default\n");
     assert!(gateways().is_empty(), "gone at once");
 }
@@ -368,7 +380,7 @@ fn the_report_has_the_counters_of_each_program() {
     // A frame of zeros comes from nobody: dropped, and counted under a name.
     assert!(link.transmit(&[0; 60], &[], exos_link::TxMeta::default()));
     link.flush().expect("it is up");
-    assert!(within(Duration::from_secs(3), || {
+    assert!(within(|| {
         let counters = counters(&program, slot);
         counters["rx_packets"] == 1 && counters["tx_bad_mac"] == 1
     }));

@@ -3,8 +3,6 @@
 
 use crate::lab;
 
-use std::time::Duration;
-
 use exos_link::Link;
 use exos_xok::message::{Answer, GrantId, Refusal, Request, Revoked};
 use lab::*;
@@ -119,7 +117,7 @@ fn verified_for(lab: &Lab, program: &Program, filter: &str, lost: &[GrantId]) ->
         let grants = grants.as_array().cloned().expect("a list");
         grants.iter().any(|grant| grant["id"] == *id)
     };
-    let gone = within(Duration::from_secs(20), || !lost.iter().any(has));
+    let gone = within(|| !lost.iter().any(has));
     assert!(gone, "they are not taken");
     let after = program.report()["filters_verified"].as_u64();
     after.expect("a number") - before.expect("a number")
@@ -154,7 +152,7 @@ fn filters_are_taken_back_together() {
         }
     });
     let (mut taken, mut left) = (false, false);
-    let received = within(Duration::from_secs(20), || {
+    let received = within(|| {
         has.link.receive(|frame, _| {
             taken |= frame.ends_with(b"taken");
             left |= frame.ends_with(b"left");

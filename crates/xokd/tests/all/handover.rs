@@ -29,9 +29,6 @@ const NOBODY: u32 = 65_534;
 const POLICY: &str =
     "[[allow]]\nuser = \"65534\"\nports = [\"7\"]\n[[allow]]\nuser = \"0\"\nports = [\"7\"]\n";
 
-/// What takes longer has failed.
-const PATIENCE: Option<Duration> = Some(Duration::from_secs(120));
-
 /// The program that the tests start as another user: the example, and its workers.
 #[test]
 #[ignore = "it runs for as long as a test that starts it"]
@@ -96,7 +93,7 @@ fn message(client: usize, number: usize) -> Vec<u8> {
 /// Says its name and goes on sending, while the connection is handed over.
 fn open(lab: &Lab, number: usize) -> TcpStream {
     let mut socket = lab.dial(7).unwrap();
-    socket.set_read_timeout(PATIENCE).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
     let name = format!("client {}\n", number % 10);
     socket.write_all(name.as_bytes()).unwrap();
     socket.write_all(&message(number, 0)).unwrap();
@@ -198,7 +195,7 @@ fn the_workers_outlive_the_daemon() {
     let mut client = Client::greeted(open(&lab, 0), 0);
     let is_served = |lab: &Lab| {
         let mut socket = lab.dial(7).unwrap();
-        socket.set_read_timeout(PATIENCE).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut line = String::new();
         let said = socket.write_all(b"client 0\n");
         said.is_ok() && matches!(BufReader::new(socket).read_line(&mut line), Ok(1..))
@@ -209,7 +206,7 @@ fn the_workers_outlive_the_daemon() {
         assert!(!is_served(&lab));
     }
     lab.start_by(POLICY);
-    assert!(within(PATIENCE.unwrap(), || is_served(&lab)));
+    assert!(within(|| is_served(&lab)));
     client.says(b"still there");
     client.hears(b"still there");
     assert_eq!(Client::greeted(open(&lab, 0), 0).worker, client.worker);
@@ -238,7 +235,7 @@ fn accept(lab: &Lab, listener: &net::TcpListener) -> (net::TcpStream, TcpStream)
         let (ours, _) = listener.accept().unwrap();
         (ours, dialled.join().unwrap())
     });
-    ends.1.set_read_timeout(PATIENCE).unwrap();
+    ends.1.set_read_timeout(Some(PATIENCE)).unwrap();
     ends
 }
 
@@ -450,7 +447,7 @@ fn the_packets_go_to_the_one_that_takes_it_however_many_have_refused() {
         scope.spawn(move || {
             let net = attach(lab);
             let mut stream = net::TcpStream::take_over(&net, &far).unwrap();
-            stream.set_read_timeout(PATIENCE).unwrap();
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
             talk(&mut stream, &mut theirs);
             drop(end);
             talk(&mut stream, &mut theirs);
@@ -486,7 +483,7 @@ fn a_taker_goes_on_without_a_word_of_the_giver() {
     });
     ours.hand_over(&near).unwrap();
     let _open = silent.join().unwrap();
-    assert_eq!(hear.recv_timeout(PATIENCE.unwrap()), Ok("goes on"));
+    assert_eq!(hear.recv_timeout(PATIENCE), Ok("goes on"));
 }
 
 /// Another user's program, which may have no such port, takes connections by their tickets. Those go on while the daemon is away;
@@ -532,7 +529,7 @@ fn another_user_takes_it_and_the_daemon_may_go_and_come() {
     talk(&mut second, &mut its_peer);
     lab.start_by(&policy);
     let mut again = Some(second);
-    let given = within(PATIENCE.unwrap(), || {
+    let given = within(|| {
         let mut stream = again.take().unwrap();
         // The stack runs, and finds the daemon.
         talk(&mut stream, &mut its_peer);

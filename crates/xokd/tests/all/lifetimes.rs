@@ -35,9 +35,9 @@ fn a_slot_that_is_used_again_counts_from_nothing() {
     let Attached { slot, mut link, .. } = first.attached();
     port_of(&first.claim(Protocol::Udp, PortWish::Number(5353)));
     assert!(receives(&lab, &mut link, 5353, "counted"));
-    assert!(within(Duration::from_secs(3), || counted(slot) > Some(0)));
+    assert!(within(|| counted(slot) > Some(0)));
     drop((first, link));
-    assert!(within(Duration::from_secs(3), || counted(slot).is_none()));
+    assert!(within(|| counted(slot).is_none()));
     let second = Program::connect(&lab);
     assert_eq!(second.attached().slot, slot);
     assert_eq!(counted(slot), Some(0));
@@ -166,7 +166,7 @@ fn what_is_left_of_a_namespace_that_is_gone_goes_too() {
     drop(program);
     NetNs::delete(&lab.side('a')).expect("nobody is in it");
     // The kernel takes down all namespaces of the machine one after another, in its own time.
-    let cleaned = within(Duration::from_secs(300), || {
+    let cleaned = within(|| {
         lab.clean_from('b');
         !folder.exists()
     });
@@ -265,7 +265,7 @@ fn errors_reach_the_program_whose_packet_caused_them() {
         link.receive(|frame, _| heard |= about_it(frame));
         heard
     };
-    assert!(within(Duration::from_secs(5), || heard(&mut ours)));
+    assert!(within(|| heard(&mut ours)));
     assert!(receives(&lab, &mut ours, 5000, "after it"));
     assert!(!heard(&mut theirs));
 }
@@ -288,7 +288,7 @@ fn who_asks_again_for_a_slot_keeps_it() {
     lab.kill();
     lab.start(&[]);
     // The daemon is stopped, so that all of it is there at once.
-    lab.signal(Signal::STOP);
+    lab.stand();
     for _ in 0..3 {
         let impatient = Program::connect(&lab);
         impatient.tell(&Request::Reattach { token });
@@ -340,7 +340,7 @@ fn what_could_not_be_written_down_is_written_later() {
         assert_eq!(written(), before, "there was nothing to write it with");
         ticket
     });
-    let later = within(Duration::from_secs(20), || written() != before);
+    let later = within(|| written() != before);
     assert!(later, "it is not written");
     lab.kill();
     lab.start(&[]);
@@ -353,6 +353,36 @@ fn what_could_not_be_written_down_is_written_later() {
     port_of(&taker.ask(&Request::Import { ticket }).0);
 }
 
+/// Programs that go while there is no daemon.
+const LEFT: usize = 12;
+
+fn slots(words: &SharedWords) -> usize {
+    Tables::new(words.words()).expect("tables").slots().count()
+}
+
+/// Programs that have gone, whose slots a new daemon has and stands: one that may speak to it, its tables, and what they have of their
+/// slots. None where their time was over before it stood.
+fn leave_all(lab: &mut Lab) -> Option<(Program, SharedWords, Vec<Attached>)> {
+    let attach = |_| {
+        let program = Program::connect(lab);
+        let attached = program.attached();
+        (program, attached)
+    };
+    let (programs, has): (Vec<_>, Vec<_>) = (0..LEFT).map(attach).unzip();
+    lab.kill();
+    drop(programs);
+    lab.start(&[]);
+    let late = Program::connect(lab);
+    let words = late.tables();
+    lab.stand();
+    if slots(&words) == LEFT {
+        return Some((late, words, has));
+    }
+    lab.signal(Signal::CONT);
+    assert!(within(|| slots(&words) == 0), "they are left");
+    None
+}
+
 /// Programs that do not come back to a new daemon lose their slots one in a turn, and others are heard in between: of
 /// many, all of whom are due at once, the last finds its slot still there.
 #[test]
@@ -361,26 +391,15 @@ fn who_does_not_come_back_goes_one_in_a_turn() {
         return;
     };
     lab.start(&[]);
-    let attach = |_| {
-        let program = Program::connect(&lab);
-        let Attached { token, link, .. } = program.attached();
-        ((program, link), token)
-    };
-    let (programs, tokens): (Vec<_>, Vec<_>) = (0..12).map(attach).unzip();
-    lab.kill();
-    let (programs, _links): (Vec<_>, Vec<_>) = programs.into_iter().unzip();
-    drop(programs);
-    lab.start(&[]);
-    let late = Program::connect(&lab);
-    late.ask(&Request::Hello { version: VERSION });
-    lab.signal(Signal::STOP);
+    let in_time = (0..10).find_map(|_| leave_all(&mut lab));
+    let (late, words, has) = in_time.expect("in one of many attempts");
     std::thread::sleep(REATTACH_TIME + Duration::from_millis(500));
     // More than is heard in the turn in which the first one goes.
     for _ in 0..=MESSAGES_PER_TURN {
         late.tell(&Request::Untap { tap: 1 });
     }
-    for token in [tokens[0], tokens[11]] {
-        late.tell(&Request::Reattach { token });
+    for Attached { token, .. } in [&has[0], &has[LEFT - 1]] {
+        late.tell(&Request::Reattach { token: *token });
     }
     lab.signal(Signal::CONT);
     for _ in 0..=MESSAGES_PER_TURN {
@@ -390,14 +409,8 @@ fn who_does_not_come_back_goes_one_in_a_turn() {
     assert_eq!(refusal(&first).0, Refusal::NotFound, "it has gone");
     let last = late.answer().0;
     assert!(matches!(last, Answer::Attached { .. }), "{last:?}");
-    let words = late.tables();
-    let tables = Tables::new(words.words()).expect("tables");
-    let left = || (1..=12).filter(|slot| tables.slot(*slot).is_some()).count();
-    assert!(
-        within(Duration::from_secs(30), || left() == 1),
-        "{}",
-        left()
-    );
+    let left = || slots(&words);
+    assert!(within(|| left() == 1), "{}", left());
 }
 
 /// A gate that was taken down while a process had its program of live frames leaves the guard, and is not taken down again and
@@ -424,7 +437,7 @@ fn a_guard_that_is_left_is_no_gate() {
     // Sweeps of other tests take down what nobody serves in any namespace: one may be looking at it, or come first.
     let is_removed = |parts: &[&str]| {
         let mut said = String::new();
-        let is_removed = within(Duration::from_secs(20), || {
+        let is_removed = within(|| {
             parts.iter().for_each(|name| stands_for(name));
             said = clean();
             said.contains(&removed)
@@ -435,7 +448,7 @@ fn a_guard_that_is_left_is_no_gate() {
     let said = is_removed(&[&guard, "config"]);
     assert!(said.contains(&kept), "{said}");
     let mut said = String::new();
-    let looks = within(Duration::from_secs(20), || {
+    let looks = within(|| {
         said = clean();
         !said.contains(&format!("left alone: {name}"))
     });

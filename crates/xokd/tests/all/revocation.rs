@@ -10,6 +10,7 @@ use exos_link::{Link, TxMeta};
 use exos_xok::message::{Answer, Farewell, Notice, PortWish, Refusal, Request, Revoked};
 use exos_xok::tables::Tables;
 use exos_xok::{Endpoint, Protocol};
+use exos_xokd::limits::REVOKE_TIME;
 use lab::*;
 use rustix::net::RecvFlags;
 use rustix::process::Uid;
@@ -78,7 +79,7 @@ fn a_slot_that_is_taken_ends_its_connection() {
     lab.reload("[[allow]]\nuser = \"1\"\n");
     assert_eq!(program.revoked(), Revoked::Slot);
     let mut last = None;
-    let ended = within(Duration::from_secs(20), || {
+    let ended = within(|| {
         last = program.notice().or(last.take());
         matches!(last, Some(Notice::Goodbye(_)))
     });
@@ -89,7 +90,7 @@ fn a_slot_that_is_taken_ends_its_connection() {
     // A program that has no slot is not concerned, and the ring has nobody behind it, as soon as the slot is taken away.
     other.tables();
     let is_gone = || !lab.interfaces().iter().any(|name| name.ends_with("-1"));
-    assert!(within(Duration::from_secs(20), is_gone));
+    assert!(within(is_gone));
     drop(has);
 }
 
@@ -130,10 +131,27 @@ fn what_the_next_policy_has_no_address_for_is_taken() {
     assert!(asked_back || code == Refusal::NotFound, "{text}");
     let words = again.tables();
     let tables = Tables::new(words.words()).expect("tables");
-    let taken = within(Duration::from_secs(20), || tables.grants().next().is_none());
+    let taken = within(|| tables.grants().next().is_none());
     assert!(taken, "it is taken");
     let claimed = again.claim(Protocol::Udp, PortWish::Number(5000));
     assert_eq!(port_of(&claimed).1.local.to_string(), "10.78.0.8");
+}
+
+/// Claims what is allowed, and hears that it is asked for when it is not any more.
+fn ask_back(lab: &Lab, program: &Program) {
+    let [udp, tcp] = [Protocol::Udp, Protocol::Tcp].map(|protocol| {
+        let mut grant = None;
+        let is_granted = within(|| {
+            let answer = program.claim(protocol, PortWish::Number(5000));
+            grant = matches!(answer, Answer::Granted { .. }).then(|| port_of(&answer).0);
+            grant.is_some()
+        });
+        assert!(is_granted, "it is allowed");
+        Revoked::Grant(grant.expect("just so"))
+    });
+    lab.reload(&allow("\"6000\""));
+    let asked = [program.revoked(), program.revoked()];
+    assert!(asked.contains(&udp) && asked.contains(&tcp), "{asked:?}");
 }
 
 #[test]
@@ -146,8 +164,7 @@ fn a_grant_that_is_not_given_back_is_taken_and_the_others_go_on() {
     let words = program.tables();
     let tables = Tables::new(words.words()).expect("tables");
     let Attached { link, .. } = program.attached();
-    let (lost, claim) = port_of(&program.claim(Protocol::Udp, PortWish::Number(5000)));
-    let (tcp, _) = port_of(&program.claim(Protocol::Tcp, PortWish::Number(5000)));
+    let (_, claim) = port_of(&program.claim(Protocol::Udp, PortWish::Number(5000)));
     port_of(&program.claim(Protocol::Udp, PortWish::Number(6000)));
     let has = || tables.grants().any(|grant| grant.claim == claim);
     let peer = lab.over_there(|| UdpSocket::bind(("10.78.0.2", THERE)).expect("free"));
@@ -161,19 +178,25 @@ fn a_grant_that_is_not_given_back_is_taken_and_the_others_go_on() {
         arrived: [None; 2],
     };
     flood.until("both arrive", |f| f.arrived.iter().all(|n| *n > Some(20)));
-    // What is allowed again in time is kept.
-    lab.reload(&allow("\"6000\""));
-    let asked = [program.revoked(), program.revoked()];
-    assert!(asked.contains(&Revoked::Grant(lost)) && asked.contains(&Revoked::Grant(tcp)));
-    lab.reload(&allow("\"5000\", \"6000\""));
-    std::thread::sleep(Duration::from_millis(2500));
-    assert!(has(), "it was allowed again");
+    // On a slow machine what is asked for is taken before it is allowed again, or before anything of it arrives: then once more.
+    let is_kept = |_| {
+        ask_back(&lab, &program);
+        lab.reload(&allow("\"5000\", \"6000\""));
+        std::thread::sleep(REVOKE_TIME + Duration::from_millis(500));
+        has()
+    };
+    assert!((0..10).any(is_kept), "it was allowed again");
     // Asked for: until it is taken, everything arrives.
-    lab.reload(&allow("\"6000\""));
-    program.revoked();
-    let asked_at = flood.next;
-    assert!(has(), "there is a deadline");
-    flood.until("it still arrives", |f| f.arrived[0] > Some(asked_at));
+    let still_arrives = |_| {
+        lab.reload(&allow("\"5000\", \"6000\""));
+        ask_back(&lab, &program);
+        let asked_at = flood.next;
+        flood.until("it arrives or is taken", |f| {
+            f.arrived[0] > Some(asked_at) || !has()
+        });
+        flood.arrived[0] > Some(asked_at)
+    };
+    assert!((0..10).any(still_arrives), "there is a deadline");
     // Taken: nothing that is sent after that arrives, and all of the other port does.
     flood.until("it is taken", |_| !has());
     let taken_at = flood.next;
@@ -201,18 +224,21 @@ fn a_slot_and_a_share_are_asked_for_too() {
     other.attached();
     // More is given at once, less is asked for: half of the link, now that both have one part.
     lab.reload(&weight(8));
-    assert!(within(Duration::from_secs(5), || weight_of() == Some(8)));
+    assert!(within(|| weight_of() == Some(8)));
+    let begun = Instant::now();
     lab.reload(&weight(1));
     let Revoked::Rate(rate) = program.revoked() else {
         panic!("its weight is less than before")
     };
     assert!((1..125_000_000).contains(&rate), "{rate}");
-    assert_eq!(weight_of(), Some(8), "there is a deadline");
-    assert!(within(Duration::from_secs(10), || weight_of() == Some(1)));
+    let weight = weight_of();
+    let is_late = begun.elapsed() >= REVOKE_TIME;
+    assert!(weight == Some(8) || is_late, "there is a deadline");
+    assert!(within(|| weight_of() == Some(1)));
     // All of it: the daemon is killed meanwhile, and its successor goes by another policy.
     lab.reload("[[allow]]\nuser = \"65534\"\n");
     assert_eq!(program.revoked(), Revoked::Slot);
-    assert!(within(Duration::from_secs(10), || weight_of().is_none()));
+    assert!(within(|| weight_of().is_none()));
 }
 
 #[test]
@@ -235,7 +261,7 @@ fn a_successor_that_goes_by_another_policy_asks_who_comes_back() {
     let words = again.tables();
     let tables = Tables::new(words.words()).expect("tables");
     let left = || tables.grants().map(|g| g.claim.port).collect::<Vec<_>>();
-    assert!(within(Duration::from_secs(10), || left() == [6000]));
+    assert!(within(|| left() == [6000]));
 }
 
 #[test]
@@ -264,7 +290,7 @@ fn copies_that_policy_does_not_allow_any_more_end_at_once() {
         let flags = rustix::net::RecvFlags::DONTWAIT;
         rustix::net::recv(&client.0, &mut byte, flags).is_ok_and(|(n, _)| n == 0)
     };
-    assert!(within(Duration::from_secs(5), || hung_up(&all)));
+    assert!(within(|| hung_up(&all)));
     assert!(!hung_up(&own));
 }
 

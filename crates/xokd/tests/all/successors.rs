@@ -60,13 +60,61 @@ fn is_refused(lab: &Lab, port: u16) -> bool {
 
 /// Waits for that, as long as a busy machine may need to find out that a program has ended.
 fn must_be_refused(lab: &Lab, port: u16) {
-    let refused = within(Duration::from_secs(30), || is_refused(lab, port));
+    let refused = within(|| is_refused(lab, port));
     assert!(refused, "nobody answers for port {port}");
 }
 
-fn must_be_awaited(lab: &Lab) {
-    let awaited = within(Duration::from_secs(30), || is_awaited(lab));
-    assert!(awaited, "nobody is awaited");
+/// The program of a slot goes: whether somebody is awaited then. On a slow machine that may be over before it is seen.
+fn is_awaited_after(lab: &Lab, program: Program, slot: u32) -> bool {
+    drop(program);
+    let mut is_awaited = false;
+    let has_gone = within(|| {
+        let report = report(lab);
+        is_awaited = report["awaited"][0]["claim"] == format!("udp {OURS}");
+        let slots = report["slots"].as_array().expect("a list");
+        is_awaited || !slots.iter().any(|it| it["slot"] == slot)
+    });
+    assert!(has_gone, "it is there still");
+    is_awaited
+}
+
+/// Attempts of which one is in time on the slowest machine.
+const ATTEMPTS: u32 = 10;
+
+/// A program that has promised all ports of UDP goes, and somebody is awaited.
+fn must_be_awaited(lab: &Lab, ms: u32) {
+    let leave = |_| {
+        let (program, has) = promising(lab, ms);
+        is_awaited_after(lab, program, has.slot)
+    };
+    assert!((0..ATTEMPTS).any(leave), "nobody is awaited");
+}
+
+/// A program goes, another is ready, and nobody answers until that claims: it and its slot. None where the time was over before.
+fn ready_to_succeed(lab: &Lab) -> Option<(Program, Attached)> {
+    let (first, has) = promising(lab, SUCCESSOR_MS_MAX);
+    let mut link = has.link;
+    assert!(receives(lab, &mut link, 4000, "for the first"));
+    assert_eq!(
+        report(lab)["slots"][0]["grants"][0]["successor_ms"],
+        SUCCESSOR_MS_MAX
+    );
+    // Ready to claim: making a place for it takes a while.
+    let second = Program::connect(lab);
+    let attached = second.attached();
+    let was_awaited = is_awaited_after(lab, first, has.slot);
+    let before = report(lab)["awaited_dropped"].as_u64();
+    let is_answered = is_refused(lab, 4000);
+    // Another protocol was not promised.
+    let reset = lab.dial(4000).expect_err("nobody has it");
+    assert_eq!(reset.kind(), std::io::ErrorKind::ConnectionRefused);
+    let dropped = report(lab);
+    if !was_awaited || !is_awaited(lab) {
+        return None;
+    }
+    assert!(!is_answered, "nobody answers");
+    assert!(dropped["awaited_dropped"].as_u64() > before, "{dropped}");
+    Some((second, attached))
 }
 
 /// From the promise to the successor, who has the packets from then on; without a promise of its own it leaves nothing.
@@ -76,28 +124,8 @@ fn nobody_answers_until_the_successor_is_there() {
         return;
     };
     lab.start_by(ALL);
-    let (first, Attached { mut link, .. }) = promising(&lab, SUCCESSOR_MS_MAX);
-    assert!(receives(&lab, &mut link, 4000, "for the first"));
-    assert_eq!(
-        report(&lab)["slots"][0]["grants"][0]["successor_ms"],
-        SUCCESSOR_MS_MAX
-    );
-    // Ready to claim: making a place for it takes a while.
-    let second = Program::connect(&lab);
-    let Attached { mut link, .. } = second.attached();
-    drop(first);
-    let awaited = within(Duration::from_secs(5), || is_awaited(&lab));
-    assert!(awaited, "it is in the report");
-    let before = report(&lab)["awaited_dropped"].as_u64();
-    assert!(!is_refused(&lab, 4000), "nobody answers");
-    // Another protocol was not promised.
-    assert!(
-        lab.dial(4000)
-            .is_err_and(|e| e.kind() == std::io::ErrorKind::ConnectionRefused)
-    );
-    let dropped = report(&lab);
-    assert!(is_awaited(&lab), "the test was too slow for this machine");
-    assert!(dropped["awaited_dropped"].as_u64() > before, "{dropped}");
+    let ready = (0..ATTEMPTS).find_map(|_| ready_to_succeed(&lab));
+    let (second, Attached { mut link, .. }) = ready.expect("in one of many attempts");
     let (grant, _) = port_of(&all_of(&second, Protocol::Udp));
     assert!(receives(&lab, &mut link, 4000, "for the second"));
     assert_eq!(report(&lab)["awaited"], Value::Array(Vec::new()));
@@ -114,11 +142,9 @@ fn a_successor_that_claims_more_has_all_of_it() {
         return;
     };
     lab.start_by("[[allow]]\nuser = \"0\"\nprotocols = [\"ip\", \"udp\"]\nports = [\"1-65535\"]\n");
-    let (first, _) = promising(&lab, SUCCESSOR_MS_MAX);
     let second = Program::connect(&lab);
     let Attached { mut link, .. } = second.attached();
-    drop(first);
-    must_be_awaited(&lab);
+    must_be_awaited(&lab, SUCCESSOR_MS_MAX);
     port_of(&all_of(&second, Protocol::Any));
     assert!(receives(&lab, &mut link, 4000, "for the second"));
     assert_eq!(report(&lab)["awaited"], Value::Array(Vec::new()));
@@ -131,9 +157,7 @@ fn nobody_is_awaited_for_ever() {
         return;
     };
     lab.start_by(ALL);
-    let (program, _) = promising(&lab, 3000);
-    drop(program);
-    must_be_awaited(&lab);
+    must_be_awaited(&lab, 3000);
     must_be_refused(&lab, 4000);
     assert_eq!(report(&lab)["awaited"], Value::Array(Vec::new()));
 }
@@ -146,13 +170,11 @@ fn policy_ends_the_waiting() {
         return;
     };
     lab.start_by(ALL);
-    let (program, _) = promising(&lab, SUCCESSOR_MS_MAX);
-    drop(program);
-    must_be_awaited(&lab);
+    must_be_awaited(&lab, SUCCESSOR_MS_MAX);
     lab.reload(LITTLE);
     // It does not end by its time: then the last that is seen of it is near its end.
     let mut left_ms = SUCCESSOR_MS_MAX.into();
-    let ended = within(Duration::from_secs(30), || {
+    let ended = within(|| {
         let left = report(&lab)["awaited"][0]["left_ms"].as_u64();
         left_ms = left.unwrap_or(left_ms);
         left.is_none()
@@ -173,11 +195,28 @@ fn policy_ends_the_waiting() {
     assert!(matches!(program.revoked(), Revoked::Grant(_)));
     // It does not wait until it is taken.
     drop(program);
-    let gone = within(Duration::from_secs(30), || {
-        report(&lab)["slots"] == Value::Array(Vec::new())
-    });
+    let gone = within(|| report(&lab)["slots"] == Value::Array(Vec::new()));
     assert!(gone, "its slot is there");
     assert_eq!(report(&lab)["awaited"], Value::Array(Vec::new()));
+}
+
+/// Both by way of a daemon that is killed: what is promised, and what is awaited. False where the time was over before it was seen.
+fn outlive_the_daemon(lab: &mut Lab) -> bool {
+    let (program, attached) = promising(lab, SUCCESSOR_MS_MAX);
+    // Of an answer that came before, what it did is written down when another connection is heard.
+    report(lab);
+    lab.kill();
+    lab.start_by(ALL);
+    let again = Program::connect(lab);
+    let token = attached.token;
+    let (back, _) = again.ask(&Request::Reattach { token });
+    assert!(matches!(back, Answer::Attached { .. }), "{back:?}");
+    drop(program);
+    let was_awaited = is_awaited_after(lab, again, attached.slot);
+    // In the packet path it is as it was, with no daemon at all.
+    lab.kill();
+    lab.start_by(ALL);
+    was_awaited && is_awaited(lab)
 }
 
 /// A daemon that is killed leaves both to the next one: what is promised, and what is awaited.
@@ -187,21 +226,8 @@ fn promises_outlive_the_daemon() {
         return;
     };
     lab.start_by(ALL);
-    let (program, attached) = promising(&lab, SUCCESSOR_MS_MAX);
-    // Of an answer that came before, what it did is written down when another connection is heard.
-    report(&lab);
-    lab.kill();
-    lab.start_by(ALL);
-    let again = Program::connect(&lab);
-    let token = attached.token;
-    let (back, _) = again.ask(&Request::Reattach { token });
-    assert!(matches!(back, Answer::Attached { .. }), "{back:?}");
-    drop((again, program));
-    must_be_awaited(&lab);
-    // In the packet path it is as it was, with no daemon at all.
-    lab.kill();
-    lab.start_by(ALL);
-    assert!(is_awaited(&lab), "the next one knows");
+    let knows = (0..ATTEMPTS).any(|_| outlive_the_daemon(&mut lab));
+    assert!(knows, "the next one knows");
     let successor = Program::connect(&lab);
     let Attached { mut link, .. } = successor.attached();
     port_of(&all_of(&successor, Protocol::Udp));

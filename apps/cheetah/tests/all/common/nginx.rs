@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -25,10 +25,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Nginx {
     /// Starts nginx in a folder of its own, which `prepare` fills for a port; `None` where it is not installed.
-    pub fn start(prepare: impl FnOnce(&Path, u16)) -> Option<Nginx> {
+    pub fn start(mut prepare: impl FnMut(&Path, u16)) -> Option<Nginx> {
         let program = ["/usr/sbin/nginx", "/usr/bin/nginx", "/usr/local/sbin/nginx"];
         let program = program.into_iter().find(|path| Path::new(path).exists())?;
         let version = Command::new(program).arg("-v").output().ok()?.stderr;
+        let version = String::from_utf8_lossy(&version).into_owned();
         static STARTED: Mutex<u32> = Mutex::new(0);
         // One after the other, so that no two find the same port free.
         let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -36,32 +37,15 @@ impl Nginx {
         let name = format!("exos-nginx-{}-{started}", std::process::id());
         let folder = std::env::temp_dir().join(name);
         fs::create_dir_all(&folder).unwrap();
-        let port = std::net::TcpListener::bind("127.0.0.1:0")
-            .ok()?
-            .local_addr()
-            .ok()?
-            .port();
-        prepare(&folder, port);
-        let process = Command::new(program)
-            .args(["-e", "error.log", "-c", "nginx.conf", "-p"])
-            .arg(&folder)
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let address = SocketAddr::from(([127, 0, 0, 1], port));
-        let version = String::from_utf8_lossy(&version).into_owned();
-        let nginx = Nginx {
+        let (process, address) = (0..10)
+            .find_map(|_| attempt(program, &folder, &mut prepare))
+            .expect("a port that stays free");
+        Some(Nginx {
             process,
             folder,
             address,
             version,
-        };
-        let deadline = Instant::now() + PATIENCE;
-        while TcpStream::connect(address).is_err() {
-            assert!(Instant::now() < deadline, "nginx did not start");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Some(nginx)
+        })
     }
 
     /// Fails if there is anything in which it does not do as we do.
@@ -108,6 +92,34 @@ impl Nginx {
         let _ = stream.read_to_end(&mut answer);
         answer
     }
+}
+
+/// Starts nginx on a port that is free just now. None where others had it before.
+fn attempt(
+    program: &str,
+    folder: &Path,
+    mut prepare: impl FnMut(&Path, u16),
+) -> Option<(Child, SocketAddr)> {
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr());
+    let address = free.expect("loopback has free ports");
+    prepare(folder, address.port());
+    let mut process = Command::new(program)
+        .args(["-e", "error.log", "-c", "nginx.conf", "-p"])
+        .arg(folder)
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    // It says which process it is when it listens.
+    let pid = folder.join("nginx.pid");
+    let deadline = Instant::now() + PATIENCE;
+    while !pid.exists() || TcpStream::connect(address).is_err() {
+        if process.try_wait().unwrap().is_some() {
+            return None;
+        }
+        assert!(Instant::now() < deadline, "nginx did not start");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Some((process, address))
 }
 
 /// A request, our answers, and nginx's with the reason if they differ.

@@ -187,14 +187,17 @@ fn datagrams_come_and_go() {
     );
     // The kernel says that nobody is there.
     socket.set_nonblocking(false).unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let soon = Some(Duration::from_millis(100));
+    socket.set_read_timeout(soon).unwrap();
     drop(peer);
     socket.connect(from).unwrap();
-    socket.send(b"anybody?").unwrap();
-    assert_eq!(
-        socket.recv(&mut bytes).unwrap_err().kind(),
-        ErrorKind::ConnectionRefused
-    );
+    // But not of each datagram: it may have had so much to say of others.
+    let refused = (0..600).find_map(|_| {
+        let asked = socket.send(b"anybody?");
+        let heard = asked.and_then(|_| socket.recv(&mut bytes)).unwrap_err();
+        (heard.kind() != ErrorKind::WouldBlock).then(|| heard.kind())
+    });
+    assert_eq!(refused, Some(ErrorKind::ConnectionRefused));
 }
 
 #[test]

@@ -180,10 +180,12 @@ fn that_amplify_and_are_killed() {
             // One more for each processor, which looks before it sends.
             let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
             assert!((1..=left / REPLY + processors).contains(&sent), "{sent}");
-            assert_eq!(
-                count(&["tx_packets", "tx_over_share"]),
-                count(&["handler_answered"])
-            );
+            // Those that were asked for first may be under way still.
+            let is_told = || {
+                let sent = count(&["tx_packets", "tx_over_share"]);
+                sent == count(&["handler_answered"])
+            };
+            assert!(within(is_told), "an answer is neither sent nor dropped");
             attacker.tell("go");
             attacker.has_killed_itself();
             assert!(within(|| world.slots().is_empty()), "it is left");

@@ -65,7 +65,7 @@ fn memory_counts_until_nobody_has_it() {
     drop((first, second));
     let third = || holder.download(PORT, large, 1_000_000).ok();
     let mut memory = None;
-    assert!(within(Duration::from_secs(10), || {
+    assert!(within(|| {
         memory = third();
         memory.is_some()
     }));
@@ -84,7 +84,7 @@ fn code_counts_until_it_is_gone() {
         bytes.as_u64().expect("bytes")
     };
     let must_come_to = |bytes: u64| {
-        let is_there = within(Duration::from_secs(20), || counted() == bytes);
+        let is_there = within(|| counted() == bytes);
         assert!(is_there, "{} bytes, not {bytes}", counted());
     };
     let before = counted();
@@ -94,7 +94,7 @@ fn code_counts_until_it_is_gone() {
     );
     let memory = holder.download(PORT, &text, 512).expect("it is sound");
     let is_counted = || counted() > before + 4096 + 2 * 8 * 1000;
-    assert!(within(Duration::from_secs(20), is_counted), "{}", counted());
+    assert!(within(is_counted), "{}", counted());
     holder.remove(None);
     must_come_to(before + 4096);
     drop(memory);
@@ -117,25 +117,35 @@ fn policy_bounds_and_forbids() {
     // So few that of many messages at once all but some go to the program.
     lab.reload(&rule(10_000));
     let mut memory = None;
-    assert!(within(Duration::from_secs(10), || {
+    assert!(within(|| {
         memory = holder.download(PORT, COUNTERS, 1024).ok();
         memory.is_some()
     }));
     let told = || {
         let all = counters(&holder.program, holder.slot);
-        all["handler_skipped"].as_u64()
+        let told = ["handler_answered", "handler_skipped"].map(|name| all[name].as_u64());
+        told.map(|count| count.expect("it is counted"))
     };
     let asker = Asker::new(&lab);
-    for _ in 0..50 {
-        let message = [&7u32.to_be_bytes()[..], &1u64.to_be_bytes()].concat();
-        asker.0.send(&message).expect("a neighbour");
-    }
-    assert!(within(Duration::from_secs(10), || told() >= Some(35)));
-    let mut came = 0;
-    assert!(within(Duration::from_secs(10), || {
-        holder.link.receive(|_, _| came += 1);
-        came >= 35
-    }));
+    let (mut sent, mut skipped, mut came) = (0, 0, 0);
+    // A machine that sends them slowly gives it time to have steps again.
+    let are_few = |_| {
+        for _ in 0..50 {
+            let message = [&7u32.to_be_bytes()[..], &1u64.to_be_bytes()].concat();
+            asker.0.send(&message).expect("a neighbour");
+        }
+        sent += 50;
+        let before = skipped;
+        let are_told = within(|| {
+            holder.link.receive(|_, _| came += 1);
+            let [answered, now] = told();
+            skipped = now;
+            answered + skipped == sent && came >= skipped
+        });
+        assert!(are_told, "{:?} of {sent}, {came} came", told());
+        skipped - before >= 35
+    };
+    assert!((0..10).any(are_few), "{skipped} of {sent}");
 
     // And none from now on, without a word of the program.
     lab.reload(&rule(0));
@@ -149,7 +159,7 @@ fn policy_bounds_and_forbids() {
         assert!(holder.receives(&lab, "behind it"));
         memory.words()[7].load(Ordering::Relaxed) == before
     };
-    assert!(within(Duration::from_secs(10), is_over));
+    assert!(within(is_over));
 }
 
 /// For longer than what they may take at once lasts.

@@ -36,7 +36,7 @@ fn a_program_of_the_librarys_downloads_by_the_daemon() {
     assert_eq!(remote_increment::sum(&counters), 10);
     let own = exos.stack.udp.bind(None, PORT).expect("a free port");
     asker.0.send(b"short").expect("a neighbour");
-    let heard = within(Duration::from_secs(5), || {
+    let heard = within(|| {
         exos.receive();
         let datagram = exos.stack.udp.receive(own).expect("ours");
         datagram.is_some_and(|datagram| datagram.payload == b"short")
@@ -44,7 +44,7 @@ fn a_program_of_the_librarys_downloads_by_the_daemon() {
     assert!(heard, "what is given up comes to the socket");
     exos.remove_handler();
     asker.0.send(&[0; 12]).expect("a neighbour");
-    let heard = within(Duration::from_secs(5), || {
+    let heard = within(|| {
         exos.receive();
         exos.stack.udp.receive(own).expect("ours").is_some()
     });
@@ -81,7 +81,7 @@ fn datagrams_and_requests_are_answered_beside_each_other() {
     // Where the program has no turn for long, a connection is its own.
     let mut by_connection = |exos: &mut Exos| {
         let before = turn(exos);
-        within(Duration::from_secs(20), || {
+        within(|| {
             let client = lab.over_there(|| std::thread::spawn(get_by_connection));
             while !client.is_finished() {
                 turn(exos);
@@ -104,7 +104,7 @@ fn datagrams_and_requests_are_answered_beside_each_other() {
     asker.0.send(question).expect("a neighbour");
     asker.0.set_nonblocking(true).expect("a socket");
     assert!(asker.0.recv(&mut got).is_err(), "it waits for the program");
-    let answered = within(Duration::from_secs(5), || {
+    let answered = within(|| {
         turn(&mut exos);
         asker.0.recv(&mut got).is_ok()
     });
@@ -114,8 +114,7 @@ fn datagrams_and_requests_are_answered_beside_each_other() {
 /// What a connection is answered.
 fn get_by_connection() -> Vec<u8> {
     let mut stream = TcpStream::connect((OURS, memcached::PORT)).expect("it listens");
-    let patience = Some(Duration::from_secs(10));
-    stream.set_read_timeout(patience).expect("not zero");
+    stream.set_read_timeout(Some(PATIENCE)).expect("not zero");
     stream.write_all(b"get key\r\n").expect("it is open");
     let mut got = vec![0; b"VALUE key 0 5\r\nvalue\r\nEND\r\n".len()];
     stream.read_exact(&mut got).expect("an answer");
@@ -170,20 +169,19 @@ fn a_program_without_steps_runs_its_handler_itself() {
     let shortly = Some(Duration::from_millis(10));
     asker.0.set_read_timeout(shortly).expect("not zero");
     asker.0.send(&[0; 12]).expect("a neighbour");
-    let answered = within(Duration::from_secs(5), || {
+    let answered = within(|| {
         exos.receive();
         exos.send().expect("there is room");
         asker.0.peek(&mut [0; 64]).is_ok()
     });
     assert!(answered);
     lab.reload(&rule(1_000_000));
-    assert!(within(Duration::from_secs(10), || {
+    assert!(within(|| {
         let counters = remote_increment::download(&mut exos).expect("it is sound");
         counters.place() == Place::Kernel
     }));
     assert_eq!(asker.0.recv(&mut [0; 64]).expect("it waits"), 12);
-    let patience = Some(Duration::from_secs(5));
-    asker.0.set_read_timeout(patience).expect("not zero");
+    asker.0.set_read_timeout(Some(PATIENCE)).expect("not zero");
     assert_eq!(asker.ask(7, 1), 0);
 }
 
@@ -220,7 +218,7 @@ fn what_the_kernel_leaves_the_program_answers() {
             asker.0.send(&message).expect("a neighbour");
         }
         let (mut came, mut answer) = (Vec::new(), [0; 64]);
-        let all = within(Duration::from_secs(10), || {
+        let all = within(|| {
             exos.receive();
             exos.send().expect("there is room");
             while asker.0.recv(&mut answer).is_ok() {

@@ -1,12 +1,13 @@
 //! Handlers that come and go, and what becomes of messages meanwhile.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use exos_link::Link;
 use exos_xok::Protocol;
 use exos_xok::message::PortWish;
 
-use super::{Asker, COUNTERS, Holder, PORT, lab_of};
+use super::{Asker, COUNTERS, Holder, PORT, download, lab_of, remove};
 use crate::lab::*;
 
 #[test]
@@ -21,15 +22,13 @@ fn a_handler_goes_with_its_program() {
     let slot = holder.slot;
     drop(holder);
     // The next one has its port and, when that is free again, its place.
-    let mut next = Holder::new(&lab, PORT);
-    for _ in 0..20 {
-        if next.slot == slot {
-            break;
-        }
-        drop(next);
-        next = Holder::new(&lab, PORT);
-    }
-    assert_eq!(next.slot, slot, "the lowest number is given again");
+    let mut next = None;
+    let is_given = within(|| {
+        next = None;
+        next.insert(Holder::new(&lab, PORT)).slot == slot
+    });
+    assert!(is_given, "the lowest number is given again");
+    let mut next = next.expect("just so");
     assert!(
         next.receives(&lab, "twelve bytes"),
         "nothing handles any more"
@@ -46,14 +45,60 @@ const NOTED: &str = "handler noted {
     done;
 }";
 
+/// Numbers that there are: they come again and again.
+const NUMBERS: usize = 4096;
+
 /// Each asker sends numbers from zero on, slowly, until that is over; how many, it tells as it goes.
 fn send_numbers(askers: &[Asker], sent: &AtomicUsize, is_over: &AtomicBool) {
-    for number in (0..4096_u32).take_while(|_| !is_over.load(Ordering::Relaxed)) {
+    let numbers = (0..NUMBERS as u32).cycle();
+    for number in numbers.take_while(|_| !is_over.load(Ordering::Relaxed)) {
         for asker in askers {
             asker.0.send(&number.to_be_bytes()).expect("a neighbour");
         }
         sent.fetch_add(1, Ordering::Relaxed);
-        std::thread::sleep(Duration::from_micros(300));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Counts the numbers that come to the program, until that is over.
+fn hear_numbers(mut link: Link, heard: &[AtomicU64], is_over: &AtomicBool) {
+    while !is_over.load(Ordering::Relaxed) {
+        link.receive(|frame, _| {
+            let number = frame.get(42..46).and_then(|n| n.try_into().ok());
+            let number = number.map(u32::from_be_bytes);
+            if let Some(heard) = number.and_then(|n| heard.get(n as usize)) {
+                heard.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// How often each number is to be there when this many have been sent.
+fn expected(sent: usize) -> Vec<u64> {
+    let times = |number| (sent / NUMBERS + usize::from(number < sent % NUMBERS)) as u64;
+    (0..NUMBERS).map(times).collect()
+}
+
+/// What has been counted in all of these.
+fn counted<'a>(all: impl Iterator<Item = &'a [AtomicU64]>) -> Vec<u64> {
+    let mut counts = vec![0; NUMBERS];
+    for words in all {
+        for (count, word) in counts.iter_mut().zip(words) {
+            *count += word.load(Ordering::Relaxed);
+        }
+    }
+    counts
+}
+
+/// Ends the threads of a scope whose own part fails.
+struct AtLast<'a>([&'a AtomicBool; 2]);
+
+impl Drop for AtLast<'_> {
+    fn drop(&mut self) {
+        for end in self.0 {
+            end.store(true, Ordering::Relaxed);
+        }
     }
 }
 
@@ -64,57 +109,45 @@ fn no_message_is_lost_while_handlers_come_and_go() {
     let Some((lab, _takes)) = lab_of("handler-changes") else {
         return;
     };
-    let mut holder = Holder::new(&lab, PORT);
-    let beside = PORT + 1;
-    port_of(
-        &holder
-            .program
-            .claim(Protocol::Udp, PortWish::Number(beside)),
-    );
-    let all_the_time = holder.download(beside, NOTED, 4096).expect("it is sound");
-    let askers = [PORT, beside].map(|port| Asker::of(&lab, port));
-    let (mut by_program, mut memories) = (vec![0_u64; 4096], Vec::new());
-    let mut hear = |holder: &mut Holder| {
-        holder.link.receive(|frame, _| {
-            let number = frame.get(42..46).and_then(|n| n.try_into().ok());
-            let number = number.map(u32::from_be_bytes);
-            if let Some(seen) = number.and_then(|n| by_program.get_mut(n as usize)) {
-                *seen += 1;
-            }
-        });
-        by_program.clone()
+    let holder = Holder::with_room(&lab, PORT);
+    let (program, Link::Xdp(link)) = (holder.program, holder.link) else {
+        unreachable!("the daemon lends no others")
     };
-    let (sent, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let beside = PORT + 1;
+    port_of(&program.claim(Protocol::Udp, PortWish::Number(beside)));
+    let noted = |port| download(&program, port, NOTED, NUMBERS).expect("it is sound");
+    let all_the_time = noted(beside);
+    let askers = [PORT, beside].map(|port| Asker::of(&lab, port));
+    let heard: Vec<AtomicU64> = (0..NUMBERS).map(|_| AtomicU64::new(0)).collect();
+    let mut memories = Vec::new();
+    let (sent, is_sent) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let sender = scope.spawn(|| send_numbers(&askers, &sent, &is_over));
+        let _ends = AtLast([&is_sent, &is_over]);
+        let (numbers, is_heard) = (&heard[..], &is_over);
+        scope.spawn(move || hear_numbers(link.into(), numbers, is_heard));
+        let sender = scope.spawn(|| send_numbers(&askers, &sent, &is_sent));
         for _ in 0..4 {
-            memories.push(holder.download(PORT, NOTED, 4096).expect("it is sound"));
-            hear(&mut holder);
+            memories.push(noted(PORT));
             let before = sent.load(Ordering::Relaxed);
             let some_came = || sent.load(Ordering::Relaxed) > before + 30;
-            assert!(within(Duration::from_secs(60), some_came), "some are sent");
-            holder.remove(Some(PORT));
-            hear(&mut holder);
+            assert!(within(some_came), "some are sent");
+            remove(&program, Some(PORT));
         }
-        is_over.store(true, Ordering::Relaxed);
+        is_sent.store(true, Ordering::Relaxed);
         sender.join().expect("it only sends");
-    });
-    let sent = sent.into_inner();
-    let mut counts = Vec::new();
-    let all = within(Duration::from_secs(10), || {
-        let by_program = hear(&mut holder);
-        let handled = |n: usize| {
-            memories
+        let expected = expected(sent.load(Ordering::Relaxed));
+        let everywhere = || counted(memories.iter().map(|m| m.words()).chain([&heard[..]]));
+        let are_there = || {
+            everywhere()
                 .iter()
-                .map(move |m| m.words()[n].load(Ordering::Relaxed))
+                .zip(&expected)
+                .all(|(has, should)| has >= should)
         };
-        let counted = (0..sent).map(|n| by_program[n] + handled(n).sum::<u64>());
-        counts = counted.collect();
-        counts.iter().all(|count| *count >= 1)
+        let all = within(are_there);
+        assert!(all && everywhere() == expected, "{:?}", everywhere());
+        let beside = counted([all_the_time.words()].into_iter());
+        assert_eq!(beside, expected, "beside them");
     });
-    assert!(all && counts.iter().all(|count| *count == 1), "{counts:?}");
-    assert!(sent > 100, "some came meanwhile: {sent}");
-    let beside = all_the_time.words()[..sent].iter();
-    let beside: Vec<_> = beside.map(|n| n.load(Ordering::Relaxed)).collect();
-    assert!(beside.iter().all(|count| *count == 1), "{beside:?}");
+    assert!(sent.into_inner() > 100, "some came meanwhile");
 }

@@ -60,6 +60,22 @@ impl Holder {
     fn new(lab: &Lab, port: u16) -> Self {
         let program = Program::connect(lab);
         let attached = program.attached_by(Mode::Shared);
+        Self::of(program, attached, port)
+    }
+
+    /// One that may look away for some thousand messages.
+    fn with_room(lab: &Lab, port: u16) -> Self {
+        let program = Program::connect(lab);
+        let attached = Attached::from(program.ask(&Request::Attach {
+            interface: String::new(),
+            mode: Mode::Shared,
+            chunks: 4096,
+            program: "test".to_owned(),
+        }));
+        Self::of(program, attached, port)
+    }
+
+    fn of(program: Program, attached: Attached, port: u16) -> Self {
         port_of(&program.claim(Protocol::Udp, PortWish::Number(port)));
         Self {
             program,
@@ -77,34 +93,12 @@ impl Holder {
         assert!(matches!(back, Answer::Attached { .. }), "{back:?}");
     }
 
-    /// Has the handler of a port go, or all.
     fn remove(&self, port: Option<u16>) {
-        let (answer, _) = self.program.ask(&Request::RemoveHandler { port });
-        assert_eq!(answer, Answer::Done);
+        remove(&self.program, port);
     }
 
-    /// The handler's memory, or why it has none.
     fn download(&self, port: u16, handler: &str, words: usize) -> Result<MappedArray, Answer> {
-        let request = download_of(port, handler);
-        loop {
-            return match self.program.ask(&request) {
-                (Answer::Downloaded, mut fds) => {
-                    let memory = fds.pop().expect("the memory");
-                    Ok(MappedArray::adopt(memory, 8 * words).expect("it can be mapped"))
-                }
-                (
-                    Answer::Refused {
-                        code: Refusal::Busy,
-                        ..
-                    },
-                    _,
-                ) => {
-                    std::thread::sleep(Duration::from_millis(50));
-                    continue;
-                }
-                (refused, _) => Err(refused),
-            };
-        }
+        download(&self.program, port, handler, words)
     }
 
     /// Whether a message of this text comes to the program.
@@ -115,12 +109,46 @@ impl Holder {
     /// A counter of the slot, when it has come to this.
     fn must_count(&self, name: &str, expected: u64) {
         let counted = || counters(&self.program, self.slot)[name].as_u64();
-        let patience = Duration::from_secs(5);
         assert!(
-            within(patience, || counted() == Some(expected)),
+            within(|| counted() == Some(expected)),
             "{name}: {:?}, not {expected}",
             counted()
         );
+    }
+}
+
+/// Has the handler of a port of a program's go, or all.
+fn remove(program: &Program, port: Option<u16>) {
+    let (answer, _) = program.ask(&Request::RemoveHandler { port });
+    assert_eq!(answer, Answer::Done);
+}
+
+/// The memory of a handler that a program downloads, or why it has none.
+fn download(
+    program: &Program,
+    port: u16,
+    handler: &str,
+    words: usize,
+) -> Result<MappedArray, Answer> {
+    let request = download_of(port, handler);
+    loop {
+        return match program.ask(&request) {
+            (Answer::Downloaded, mut fds) => {
+                let memory = fds.pop().expect("the memory");
+                Ok(MappedArray::adopt(memory, 8 * words).expect("it can be mapped"))
+            }
+            (
+                Answer::Refused {
+                    code: Refusal::Busy,
+                    ..
+                },
+                _,
+            ) => {
+                std::thread::sleep(Duration::from_millis(50));
+                continue;
+            }
+            (refused, _) => Err(refused),
+        };
     }
 }
 
@@ -135,8 +163,7 @@ impl Asker {
     fn of(lab: &Lab, port: u16) -> Self {
         let socket = lab.over_there(|| UdpSocket::bind("10.78.0.2:0").expect("free"));
         socket.connect((OURS, port)).expect("a route");
-        let patience = Some(Duration::from_secs(5));
-        socket.set_read_timeout(patience).expect("not zero");
+        socket.set_read_timeout(Some(PATIENCE)).expect("not zero");
         Self(socket)
     }
 

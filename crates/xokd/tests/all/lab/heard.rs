@@ -3,7 +3,6 @@
 use std::io::{BufRead as _, BufReader, Read};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use super::within;
 
@@ -29,7 +28,7 @@ impl Heard {
     /// Waits for a line with this in it.
     pub fn must_hear(&self, text: &str) -> String {
         let mut found = None;
-        let heard = within(Duration::from_secs(30), || {
+        let heard = within(|| {
             let lines = self.lines.lock().expect("nobody panics with it");
             found = lines.iter().find(|line| line.contains(text)).cloned();
             found.is_some()

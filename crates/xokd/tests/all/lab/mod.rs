@@ -27,6 +27,9 @@ use serde_json::Value;
 
 pub const OURS: &str = "10.78.0.7";
 
+/// Longer than anything takes here, on the busiest machine: what takes longer has failed.
+pub const PATIENCE: Duration = Duration::from_secs(300);
+
 /// Two namespaces and the wire between them, gone with this value.
 pub struct Lab {
     pub name: String,
@@ -70,6 +73,14 @@ impl Lab {
                 .add_address(index, ip.parse().expect("an address"), 24)
                 .expect("free");
             netlink.set_up(index, true).expect("it is ours");
+        }
+        // Who asks for our address waits for as long as a daemon may take to answer, and knows it while there is none.
+        for (setting, value) in [
+            ("mcast_solicit", "300"),
+            ("base_reachable_time_ms", "3600000"),
+        ] {
+            let setting = format!("net/ipv4/neigh/wire/{setting}");
+            b.set_sysctl(&setting, value).expect("it has them");
         }
         Some(lab)
     }
@@ -123,6 +134,15 @@ impl Lab {
         rustix::process::kill_process(pid, signal).expect("it is ours");
     }
 
+    /// The daemon stands still, until it is told to continue.
+    pub fn stand(&self) {
+        self.signal(Signal::STOP);
+        let pid = self.daemon.as_ref().expect("it runs").id();
+        let state = format!("/proc/{pid}/stat");
+        let stands = || std::fs::read_to_string(&state).is_ok_and(|text| text.contains(") T "));
+        assert!(within(stands), "it goes on");
+    }
+
     /// Starts the daemon with nothing but these arguments, and where it is.
     pub fn run(&mut self, args: &[&str]) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_xokd"));
@@ -165,7 +185,15 @@ impl Lab {
     /// Connects from side b: `Err` carries what the peer answered.
     pub fn dial(&self, port: u16) -> std::io::Result<TcpStream> {
         let to = format!("{OURS}:{port}").parse().expect("an address");
-        self.over_there(move || TcpStream::connect_timeout(&to, Duration::from_secs(2)))
+        self.over_there(move || TcpStream::connect_timeout(&to, PATIENCE))
+    }
+
+    /// Sends a datagram from side b.
+    pub fn tell(&self, to: (&str, u16), text: &str) {
+        self.over_there(|| {
+            let socket = UdpSocket::bind("10.78.0.2:0").expect("free");
+            socket.send_to(text.as_bytes(), to).expect("a route");
+        });
     }
 
     /// The Ethernet address of the wire's end.
@@ -339,7 +367,7 @@ impl Program {
     /// What the daemon asks for next.
     pub fn revoked(&self) -> Revoked {
         let mut found = None;
-        let asked = within(Duration::from_secs(5), || {
+        let asked = within(|| {
             if let Some(Notice::Revoke { what, .. }) = self.notice() {
                 found = Some(what);
             }
@@ -431,10 +459,13 @@ pub fn refusal(answer: &Answer) -> (Refusal, &str) {
     }
 }
 
-pub fn within(time: Duration, mut done: impl FnMut() -> bool) -> bool {
-    let until = Instant::now() + time;
+/// Whether it comes true before patience ends. The time in which nobody looked, because the machine stood still, does not end it.
+pub fn within(mut done: impl FnMut() -> bool) -> bool {
+    let until = Instant::now() + PATIENCE;
+    let mut looks = 0;
     while !done() {
-        if Instant::now() > until {
+        looks += 1;
+        if looks > 100 && Instant::now() > until {
             return false;
         }
         std::thread::sleep(Duration::from_millis(10));
@@ -448,11 +479,8 @@ pub fn receives(lab: &Lab, link: &mut Link, port: u16, text: &str) -> bool {
 }
 
 pub fn receives_at(lab: &Lab, link: &mut Link, to: (&str, u16), text: &str) -> bool {
-    lab.over_there(|| {
-        let socket = UdpSocket::bind("10.78.0.2:0").expect("free");
-        socket.send_to(text.as_bytes(), to).expect("a route");
-    });
-    within(Duration::from_secs(2), || {
+    lab.tell(to, text);
+    within(|| {
         let mut found = false;
         link.receive(|frame, _| found |= frame.ends_with(text.as_bytes()));
         found

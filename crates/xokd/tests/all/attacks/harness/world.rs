@@ -16,7 +16,7 @@ use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use exos_filter::gate::limits::SLOTS;
 use exos_host::bpf::Map;
@@ -27,9 +27,10 @@ use exos_xok::message::{Answer, Request, VERSION};
 use exos_xokd::limits::MESSAGES_PER_TURN;
 use serde_json::Value;
 
-use crate::attacks::attacker::{Attacker, Hostile, NOBODY, PATIENCE};
+use crate::attacks::attacker::{Attacker, Hostile, NOBODY};
 use crate::attacks::far_end::FarEnd;
 use crate::attacks::program::{Connection, Program};
+pub use crate::lab::within;
 use crate::packets::FrameEnds;
 
 /// The address that hostile programs may claim ports of.
@@ -424,18 +425,6 @@ pub fn to_us(ip: &str, port: u16) -> FrameEnds {
 fn now_ns() -> u64 {
     let t = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
-}
-
-/// Whether it comes true before patience ends.
-pub fn within(mut done: impl FnMut() -> bool) -> bool {
-    let until = Instant::now() + PATIENCE;
-    while !done() {
-        if Instant::now() > until {
-            return false;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    true
 }
 
 /// A frame carries the mark of an attack.
