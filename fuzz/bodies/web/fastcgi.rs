@@ -77,7 +77,7 @@ pub fn records(bytes: &[u8]) {
 fn body(bytes: &[u8], step: usize) -> (Result<(), BodyError>, Vec<u8>, usize, bool) {
     let (mut body, mut taken, mut result) = (Chunked::new(1000), 0, Ok(()));
     for part in bytes.chunks(step) {
-        match body.take(part) {
+        match body.take(part, usize::MAX) {
             Ok(count) => taken += count,
             Err(error) => {
                 result = Err(error);

@@ -97,16 +97,27 @@ pub fn are_wanted(request: &Request<'_, '_>) -> bool {
 
 /// A body in one chunk, with these fields behind it.
 pub fn chunked(content: &[u8], trailers: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(content.len() + trailers.len() + 32);
+    let mut out = chunk(content);
+    push_last_chunk(&mut out, trailers);
+    out
+}
+
+/// Content of a body in one chunk; nothing where there is none, for that would be the last one.
+pub fn chunk(content: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(content.len() + 32);
     if !content.is_empty() {
         out.extend_from_slice(format!("{:x}\r\n", content.len()).as_bytes());
         out.extend_from_slice(content);
         out.extend_from_slice(b"\r\n");
     }
+    out
+}
+
+/// The end of a body in chunks, with these fields behind it.
+pub fn push_last_chunk(out: &mut Vec<u8>, trailers: &[u8]) {
     out.extend_from_slice(b"0\r\n");
     out.extend_from_slice(trailers);
     out.extend_from_slice(b"\r\n");
-    out
 }
 
 #[cfg(test)]
@@ -157,7 +168,10 @@ mod tests {
             let text = chunked(content, trailers);
             for step in 1..=text.len() {
                 let mut body = Chunked::new(100);
-                let taken: usize = text.chunks(step).map(|part| body.take(part).unwrap()).sum();
+                let taken: usize = text
+                    .chunks(step)
+                    .map(|part| body.take(part, usize::MAX).unwrap())
+                    .sum();
                 assert!(taken == text.len() && body.is_over());
                 assert_eq!(body.take_trailers(), trailers);
                 assert_eq!(body.content, content);

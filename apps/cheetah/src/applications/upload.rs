@@ -1,8 +1,8 @@
 //! A request's body on its way to an application.
 //!
 //! One whose length is said is handed on as it comes. A chunked one is collected first, for CGI wants to know the length
-//! (RFC 3875 §4.1.2), so it may be less long. Chunks are read to the letter of RFC 9112 §7.1: what leaves a doubt about where
-//! the request ends is refused.
+//! (RFC 3875 §4.1.2), so it may be less long. To an upstream, which takes chunks, a longer one goes on in chunks of this server's.
+//! Chunks are read to the letter of RFC 9112 §7.1: what leaves a doubt about where the request ends is refused.
 
 use super::chunks::{BodyError, Chunks};
 
@@ -16,9 +16,9 @@ pub struct Chunked {
 
 impl Chunked {
     /// Nothing has come; there may be this much of it.
-    pub fn new(content_max: usize) -> Chunked {
+    pub fn new(content_max: u64) -> Chunked {
         Chunked {
-            chunks: Chunks::new(content_max as u64),
+            chunks: Chunks::new(content_max),
             content: Vec::new(),
         }
     }
@@ -33,13 +33,22 @@ impl Chunked {
         self.chunks.take_trailers()
     }
 
-    /// Takes bytes until it is whole: how many.
+    /// Takes bytes until it is whole, or holds `held_max` of content: how many.
     ///
     /// # Errors
     ///
     /// It cannot be had.
-    pub fn take(&mut self, bytes: &[u8]) -> Result<usize, BodyError> {
-        self.chunks.take(bytes, &mut self.content)
+    pub fn take(&mut self, bytes: &[u8], held_max: usize) -> Result<usize, BodyError> {
+        let mut taken = 0;
+        loop {
+            let room = held_max.saturating_sub(self.content.len());
+            let rest = &bytes[taken..];
+            let part = &rest[..rest.len().min(room)];
+            if part.is_empty() || self.is_over() {
+                return Ok(taken);
+            }
+            taken += self.chunks.take(part, &mut self.content)?;
+        }
     }
 }
 
@@ -66,10 +75,10 @@ mod tests {
     use crate::limits::{CHUNK_LINE_LEN_MAX, TRAILER_LEN_MAX};
 
     fn read(bytes: &[u8], step: usize, most: usize) -> Result<(Vec<u8>, usize, bool), BodyError> {
-        let mut body = Chunked::new(most);
+        let mut body = Chunked::new(most as u64);
         let mut taken = 0;
         for part in bytes.chunks(step) {
-            taken += body.take(part)?;
+            taken += body.take(part, usize::MAX)?;
             assert!(body.content.len() <= most);
         }
         let is_over = body.is_over();
@@ -91,6 +100,23 @@ mod tests {
             assert!(!read(&text[..cut], 5, 13).unwrap().2, "{cut}");
         }
         assert_eq!(read(text, 4, 12), Err(BodyError::TooLong));
+    }
+
+    #[test]
+    fn no_more_is_held_than_there_is_room_for() {
+        let text = b"3\r\nabc\r\nA\r\n0123456789\r\n0\r\nX: y\r\n\r\nGET / ";
+        let end = text.len() - b"GET / ".len();
+        for held_max in 1..20 {
+            let mut body = Chunked::new(13);
+            let (mut taken, mut content) = (0, Vec::new());
+            while !body.is_over() {
+                let count = body.take(&text[taken..], held_max).unwrap();
+                assert!(count > 0 && body.content.len() <= held_max);
+                taken += count;
+                content.append(&mut body.content);
+            }
+            assert_eq!((&*content, taken), (&b"abc0123456789"[..], end));
+        }
     }
 
     #[test]

@@ -93,8 +93,8 @@ pub const HEAD_GRACE_TIME: Duration = Duration::from_secs(5);
 /// How long a request's body may make no progress: nginx's `client_body_timeout`.
 pub const BODY_TIME: Duration = Duration::from_secs(60);
 
-/// The longest body that may be chunked: it is kept in memory until it is whole, because an application wants to know its
-/// length.
+/// The longest chunked body that is kept in memory until it is whole, because an application wants to know its length. What is longer
+/// goes on in chunks to upstreams, and is refused where they are none.
 pub const CHUNKED_BODY_LEN_MAX: u64 = 1024 * 1024;
 
 /// Chunked bodies that are collected at once, in each loop, and not yet handed on: more are answered with 503.

@@ -118,8 +118,8 @@ pub(super) fn read(
     if let Some(key_log) = &key_log {
         server.key_log = key_log.clone();
     }
-    // The first that the client has, too (RFC 9113 §3.2).
-    let protocols: [&[u8]; 2] = [b"h2", b"http/1.1"];
+    // The first that the client has, too (RFC 9113 §3.2). Of HTTP/1 a client may name the older version alone.
+    let protocols: [&[u8]; 3] = [b"h2", b"http/1.1", b"http/1.0"];
     let spoken = protocols.iter().skip(usize::from(!config.http2));
     server.alpn_protocols = spoken.map(|name| name.to_vec()).collect();
     if acme.is_some() {

@@ -415,6 +415,21 @@ fn early_data_that_is_not_taken_comes_behind_the_handshake() {
     assert_eq!(counted, [0, 1]);
 }
 
+/// Of HTTP/1 a client may name the older version alone, as curl --http1.0 does.
+#[test]
+fn every_version_that_is_spoken_may_be_named() {
+    for name in ["http/1.1", "http/1.0", "h2"] {
+        let mut world = World::new();
+        world.client = Client::new(&Trust::Anybody, "localhost", &[name]).unwrap();
+        world.visit(id(0));
+    }
+    let mut world = World::new();
+    world.client = Client::new(&Trust::Anybody, "localhost", &["http/0.9"]).unwrap();
+    world.greet(id(0));
+    world.turn();
+    assert_eq!(world.counted("tls_failed_alpn"), 1);
+}
+
 /// The names of protocols make hellos long.
 #[test]
 fn hellos_that_are_too_long_are_refused_however_they_come() {

@@ -69,9 +69,7 @@ impl SocketServer {
                 false => "--tls-port (in a file: port below [tls])",
             };
             let what = format!("cannot listen at {what}");
-            Error::io(what, e).mend(format!(
-                "choose another {option}, or an --address of this host"
-            ))
+            Error::io(what, e).mend(remedy(e, option))
         };
         let failed = |e| fail(address, e);
         let mut sockets = Sockets::new(RECEIVE_BUFFER_LEN as usize).map_err(failed)?;
@@ -347,5 +345,31 @@ impl Carried for SocketServer {
             .chain(introductions)
             .chain(quic);
         all.map(|(name, count)| (name.to_owned(), count)).collect()
+    }
+}
+
+/// What helps where nobody may listen at a port that this option names.
+fn remedy(error: Errno, option: &str) -> String {
+    match error {
+        Errno::ACCESS => format!(
+            "ports below 1024 take root or CAP_NET_BIND_SERVICE; or choose another {option}"
+        ),
+        _ => format!("choose another {option}, or an --address of this host"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_that_takes_privilege_is_told_from_one_that_is_taken() {
+        for (error, what) in [
+            (Errno::ACCESS, "CAP_NET_BIND_SERVICE"),
+            (Errno::ADDRINUSE, "an --address of this host"),
+        ] {
+            let remedy = remedy(error, "--port");
+            assert!(remedy.contains(what) && remedy.contains("another --port"));
+        }
     }
 }

@@ -82,6 +82,9 @@ fn in_plain_words(message: &str) -> String {
         .strip_prefix("invalid type: ")
         .and_then(|rest| rest.split_once(", expected "))
     {
+        Some(("map", "a sequence")) => {
+            "this is a table; write a list in [ ], or a table's name in [[ ]] where there may be several".to_owned()
+        }
         Some((got, wanted)) => format!("this is a {got}; write {}", kind(wanted)),
         None => message.to_owned(),
     }

@@ -60,14 +60,17 @@ impl Connection {
         }
     }
 
-    /// The body is none that can be handed on: nobody knows where it ends.
+    /// The body is none that can be handed on: nobody knows where it ends. Where an answer has begun, its client hears of that by its end.
     pub(super) fn refuse_body<T: Transport>(
         &mut self,
         status: Status,
         answering: &mut Answering,
         turn: &mut Turn<'_, T>,
     ) -> Step {
-        self.refuse_asking(status, None, answering, turn)
+        match answering.begun {
+            Some(_) => Step::Broken,
+            None => self.refuse_asking(status, None, answering, turn),
+        }
     }
 
     pub(super) fn refuse_asking<T: Transport>(
@@ -96,9 +99,8 @@ impl Connection {
         let Some(mut answering) = self.answering.take() else {
             return Outcome::Broken;
         };
-        let step = match (self.waits_for(), &answering.begun) {
-            (Wait::Body, None) => self.refuse_body(Status::RequestTimeout, &mut answering, turn),
-            (Wait::Body, Some(_)) => Step::Broken,
+        let step = match self.waits_for() {
+            Wait::Body => self.refuse_body(Status::RequestTimeout, &mut answering, turn),
             _ if answering.stage == Stage::Waiting => {
                 self.fail(&Failure::Waited, &mut answering, turn)
             }
@@ -170,7 +172,10 @@ impl Connection {
             Stage::Waiting => applications.forget(self.id(), answering.address()),
             Stage::Asked { upstream, .. } => {
                 if !answering.hearing.is_over() {
-                    let is_cut = matches!(answering.upload, Upload::Length(_) | Upload::Whole(..));
+                    let is_cut = matches!(
+                        answering.upload,
+                        Upload::Length(_) | Upload::Whole(..) | Upload::Flowing(_)
+                    );
                     applications.carriers().abort(upstream, is_cut);
                 }
                 applications.close(upstream);

@@ -7,13 +7,14 @@
 //!        └ 408, 413, 400                  └ 502, 503, 504          └ 502, 504; behind the first byte, the connection breaks
 //! ```
 //!
-//! A body whose length is said waits in the client's receive queue until the application takes it, and an answer in the
-//! application's socket until the client does; what is queued for either is bounded. Requests behind it wait until the
-//! answer is queued whole.
+//! A body whose length is said waits in the client's receive queue until the application takes it, and so does what is beyond the first
+//! MiB of a chunked one for an upstream; an answer waits in the application's socket until the client takes it. What is queued for either is
+//! bounded. Requests behind it wait until the answer is queued whole.
 
 mod asking;
 mod ending;
 mod failure;
+mod flowing;
 mod heard;
 mod kept;
 mod relaying;
@@ -56,7 +57,7 @@ pub(super) struct Answering {
     body_pace: BodyPace,
     /// Bytes of the body that are kept.
     collected: usize,
-    /// They go on in chunks, for there are fields behind them.
+    /// It goes on in chunks: there are fields behind it, or it is longer than what is collected.
     is_chunked: bool,
     hearing: Hearing,
     /// What the client has been told, when the head has been sent.
@@ -68,8 +69,10 @@ pub(super) struct Answering {
 enum Upload {
     /// This much.
     Length(u64),
-    /// What the chunks say.
+    /// What the chunks say: it is collected until it is whole, or too long for that.
     Chunked(Chunked),
+    /// What the chunks say: it goes to an upstream as it comes, in chunks.
+    Flowing(Chunked),
     /// All that comes, until the client ends its side: another protocol.
     Tunnel,
     /// Nothing of the client; of the content of chunks, or of these as an upstream gets them, this many bytes have been handed on.
@@ -118,15 +121,16 @@ enum Step {
 impl Answering {
     fn new(asking: Box<Asking>, now: Instant) -> Answering {
         let application = &asking.asked.application;
-        let content_max = application.body_max.min(CHUNKED_BODY_LEN_MAX);
+        let content_max = match application.proxy {
+            Some(_) => application.body_max,
+            None => application.body_max.min(CHUNKED_BODY_LEN_MAX),
+        };
         let hearing = Hearing::of(&application.addresses[0], asking.question());
         Answering {
             upload: match asking.body {
                 Body::Length(0) => Upload::Over,
                 Body::Length(len) => Upload::Length(len),
-                Body::Chunked | Body::UnknownCoding => {
-                    Upload::Chunked(Chunked::new(content_max as usize))
-                }
+                Body::Chunked | Body::UnknownCoding => Upload::Chunked(Chunked::new(content_max)),
             },
             asking,
             stage: Stage::Collecting,
@@ -190,7 +194,7 @@ impl Answering {
             Upload::Over | Upload::Whole(..) => Some(0),
             Upload::Length(left) if self.asking.persistent => Some(*left),
             Upload::Chunked(body) if body.is_over() => Some(0),
-            Upload::Length(_) | Upload::Chunked(_) | Upload::Tunnel => None,
+            Upload::Length(_) | Upload::Chunked(_) | Upload::Flowing(_) | Upload::Tunnel => None,
         };
         skip.filter(|skip| self.asking.persistent && *skip <= BODY_SKIP_LEN_MAX)
     }
@@ -274,15 +278,7 @@ impl Connection {
                 Ok(true) => {}
                 Ok(false) if self.has_client_finished() => return Step::Broken,
                 Ok(false) => return Step::GoesOn,
-                Err(BodyError::Syntax) => {
-                    return self.refuse_body(Status::BadRequest, answering, turn);
-                }
-                Err(BodyError::NoRoom) => {
-                    return self.refuse_body(Status::ServiceUnavailable, answering, turn);
-                }
-                Err(BodyError::TooLong) => {
-                    return self.refuse_body(Status::ContentTooLarge, answering, turn);
-                }
+                Err(error) => return self.refuse_body(status_of(error), answering, turn),
             }
         }
         if !matches!(answering.stage, Stage::Asked { .. }) {
@@ -296,7 +292,10 @@ impl Connection {
         };
         self.see_whether_it_stands(upstream, answering, turn);
         self.hand_on(upstream, answering, turn);
-        let mut is_uploading = self.upload(upstream, answering, turn);
+        let mut is_uploading = match self.upload(upstream, answering, turn) {
+            Ok(is_uploading) => is_uploading,
+            Err(error) => return self.refuse_body(status_of(error), answering, turn),
+        };
         let was_tunnel = answering.is_tunnel();
         match self.download(upstream, answering, turn) {
             Ok(true) => return Step::Whole,
@@ -308,7 +307,8 @@ impl Connection {
         }
         if answering.is_tunnel() && !was_tunnel {
             // What an eager client has sent already.
-            is_uploading = self.upload(upstream, answering, turn);
+            self.upload_tunnel(upstream, answering, turn);
+            is_uploading = false;
         }
         match is_uploading
             && self.has_client_finished()
@@ -345,10 +345,19 @@ impl Connection {
             Stage::Collecting | Stage::Waiting => false,
         };
         match answering.upload {
-            Upload::Length(_) if !is_full => self.wait(now, Wait::Body),
+            Upload::Length(_) | Upload::Flowing(_) if !is_full => self.wait(now, Wait::Body),
             _ => self.wait_for_application(&answering, applications, now),
         }
         self.answering = Some(answering);
         true
+    }
+}
+
+/// What a client is told whose body cannot be had.
+fn status_of(error: BodyError) -> Status {
+    match error {
+        BodyError::Syntax => Status::BadRequest,
+        BodyError::NoRoom => Status::ServiceUnavailable,
+        BodyError::TooLong => Status::ContentTooLarge,
     }
 }

@@ -22,7 +22,7 @@ use crate::connections::transport::Transport;
 use crate::connections::wait::Wait;
 use crate::http::Use;
 use crate::http::asking::Said;
-use crate::limits::{BODY_BEGUN_LEN, JOINED_LEN_MAX, REACH_MIN};
+use crate::limits::{BODY_BEGUN_LEN, CHUNKED_BODY_LEN_MAX, JOINED_LEN_MAX, REACH_MIN};
 use crate::message::Version;
 use crate::message::http2::{interim_blocks, push_lines};
 
@@ -35,7 +35,7 @@ impl Connection {
     ) -> Result<bool, BodyError> {
         let bytes = turn.transport.readable(self.id());
         match &mut answering.upload {
-            Upload::Over | Upload::Whole(..) | Upload::Tunnel => Ok(true),
+            Upload::Over | Upload::Whole(..) | Upload::Flowing(_) | Upload::Tunnel => Ok(true),
             Upload::Length(len) => {
                 let is_enough = bytes.len() as u64 >= (*len).min(BODY_BEGUN_LEN);
                 if answering.body_pace.has_grown_to(bytes.len()) {
@@ -45,7 +45,7 @@ impl Connection {
             }
             Upload::Chunked(body) => {
                 let before = body.content.len();
-                let count = body.take(bytes)?;
+                let count = body.take(bytes, CHUNKED_BODY_LEN_MAX as usize + 1)?;
                 let grown = body.content.len() - before;
                 let peer = answering.asking.peer();
                 if !turn.shared.applications.collect(peer, grown) {
@@ -54,32 +54,48 @@ impl Connection {
                 answering.collected += grown;
                 turn.transport.consume(self.id(), count);
                 let is_over = body.is_over();
+                let is_long = body.content.len() as u64 > CHUNKED_BODY_LEN_MAX;
                 if count > 0 {
                     answering.body_pace.came(count);
                     self.wait_for_body(answering, turn);
                 }
                 if is_over {
                     answering.keep_trailers(turn.shared);
+                } else if is_long {
+                    answering.flow();
                 }
-                Ok(is_over)
+                Ok(is_over || is_long)
             }
         }
     }
 
-    /// Hands on what has come of a body whose length is said, as far as the application takes it; true when there is more to
-    /// come from the client.
+    /// Hands on what has come of a body that goes on as it comes, as far as the application takes it; true when there is more to come
+    /// from the client.
     pub(super) fn upload<T: Transport>(
         &mut self,
         upstream: Upstream,
         answering: &mut Answering,
         turn: &mut Turn<'_, T>,
-    ) -> bool {
-        if matches!(answering.upload, Upload::Tunnel) {
-            self.upload_tunnel(upstream, answering, turn);
+    ) -> Result<bool, BodyError> {
+        match answering.upload {
+            Upload::Length(left) => Ok(self.upload_length(upstream, left, answering, turn)),
+            Upload::Flowing(_) => self.upload_chunks(upstream, answering, turn),
+            Upload::Tunnel => {
+                self.upload_tunnel(upstream, answering, turn);
+                Ok(false)
+            }
+            Upload::Chunked(_) | Upload::Whole(..) | Upload::Over => Ok(false),
         }
-        let Upload::Length(left) = &mut answering.upload else {
-            return false;
-        };
+    }
+
+    /// Hands on what has come of a body of which `left` is still to come, in the same way.
+    fn upload_length<T: Transport>(
+        &mut self,
+        upstream: Upstream,
+        left: u64,
+        answering: &mut Answering,
+        turn: &mut Turn<'_, T>,
+    ) -> bool {
         let applications = &mut turn.shared.applications;
         let is_ended = applications.carriers().end_of(upstream).is_some();
         let room = applications.body_room(upstream);
@@ -87,7 +103,7 @@ impl Connection {
         let count = bytes
             .len()
             .min(room)
-            .min(usize::try_from(*left).unwrap_or(usize::MAX));
+            .min(usize::try_from(left).unwrap_or(usize::MAX));
         if count == 0 || is_ended {
             let is_the_clients = room > 0 && !is_ended;
             if is_the_clients && matches!(self.waits_for(), Wait::Application | Wait::Upstream) {
@@ -96,16 +112,17 @@ impl Connection {
             }
             return is_the_clients;
         }
-        *left -= count as u64;
-        let is_over = *left == 0;
+        let left = left - count as u64;
+        let is_over = left == 0;
         applications
             .carriers()
             .send_body(upstream, &bytes[..count], is_over);
         turn.transport.consume(self.id(), count);
         answering.body_pace.came(count);
-        if is_over {
-            answering.upload = Upload::Over;
-        }
+        answering.upload = match is_over {
+            true => Upload::Over,
+            false => Upload::Length(left),
+        };
         if is_over || applications.body_room(upstream) == 0 {
             self.wait_for_application(answering, applications, turn.now);
         } else {
@@ -115,7 +132,7 @@ impl Connection {
     }
 
     /// Hands on what a client says in another protocol, as far as it is taken, and its end.
-    fn upload_tunnel<T: Transport>(
+    pub(super) fn upload_tunnel<T: Transport>(
         &mut self,
         upstream: Upstream,
         answering: &mut Answering,
@@ -356,7 +373,10 @@ impl Connection {
     ) {
         if turn.transport.unacknowledged(self.id()) > 0 {
             self.wait(turn.now, Wait::Sending);
-        } else if !matches!(answering.upload, Upload::Length(_) | Upload::Chunked(_)) {
+        } else if !matches!(
+            answering.upload,
+            Upload::Length(_) | Upload::Chunked(_) | Upload::Flowing(_)
+        ) {
             self.wait_for_application(answering, &turn.shared.applications, turn.now);
         }
     }

@@ -7,6 +7,7 @@ use crate::applications::proxy::request::goes_on_behind;
 use crate::applications::reply::Framing;
 use crate::applications::trailers::{chunked, passed_on};
 use crate::connections::shared::Shared;
+use crate::http::Asking;
 
 impl Answering {
     /// A body has been collected: what is behind it goes to an upstream with it, in chunks, for HTTP/1.1 has no other place for that.
@@ -15,13 +16,7 @@ impl Answering {
             return;
         };
         let lines = body.take_trailers();
-        if lines.is_empty() {
-            return;
-        }
-        let proxy = self.asking.asked.application.proxy.as_ref();
-        let goes_on = |name: &str| proxy.is_some_and(|proxy| goes_on_behind(name, proxy));
-        let (lines, left_out) = passed_on(&lines, goes_on);
-        shared.counters.trailers_left_out += left_out;
+        let lines = going_on(&lines, &self.asking, shared);
         if !lines.is_empty() {
             self.upload = Upload::Whole(chunked(&take(&mut body.content), &lines), 0);
             self.is_chunked = true;
@@ -41,4 +36,16 @@ impl Answering {
         let is_taken = has_place && self.asking.takes_trailers();
         passed_on(lines, |name| is_taken && !self.asking.is_set(name))
     }
+}
+
+/// Of the lines behind a request's body those that its upstream gets.
+pub(super) fn going_on(lines: &[u8], asking: &Asking, shared: &mut Shared) -> Vec<u8> {
+    if lines.is_empty() {
+        return Vec::new();
+    }
+    let proxy = asking.asked.application.proxy.as_ref();
+    let goes_on = |name: &str| proxy.is_some_and(|proxy| goes_on_behind(name, proxy));
+    let (lines, left_out) = passed_on(lines, goes_on);
+    shared.counters.trailers_left_out += left_out;
+    lines
 }

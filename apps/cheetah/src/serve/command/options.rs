@@ -29,7 +29,7 @@ pub struct ServeArgs {
     /// Directory to serve [default: an example site]
     #[arg(value_name = "DIR")]
     pub directory: Option<PathBuf>,
-    /// Read the configuration from this TOML file (docs/serve.md); options on the command line override it
+    /// Read the configuration from this TOML file (docs/serve.md); options that may be given beside it override it
     #[arg(long, value_name = "FILE", conflicts_with_all = ["directory", "port", "listing", "fastcgi", "application", "proxy"])]
     pub config: Option<PathBuf>,
     /// Check the configuration, print what would be served or all errors, and exit

@@ -99,7 +99,7 @@ impl Tree {
         // Without inotify all is examined from time to time.
         let mut watch = is_live.then(|| Watch::new().ok()).flatten();
         if let Some(watch) = &mut watch {
-            watch.add_parent(directory);
+            watch.add_parents(directory);
         }
         Ok(Tree {
             site: 0,
@@ -230,8 +230,11 @@ impl Tree {
             Notice::Root => moved = true,
             Notice::Overflow => lost = true,
         });
-        if moved && let Ok(root) = Root::open(&self.directory) {
-            self.root = root;
+        if moved {
+            watch.add_parents(&self.directory);
+            if let Ok(root) = Root::open(&self.directory) {
+                self.root = root;
+            }
         }
         if lost || moved {
             self.rescan = Some(now);

@@ -58,8 +58,8 @@ pub enum Notice<'a> {
 pub struct Watch {
     fd: OwnedFd,
     watched: HashMap<i32, Watched>,
-    /// The watch of the directory that the root lies in, and the root's name there.
-    parent: Option<(i32, Vec<u8>)>,
+    /// The watch of the directory that the root lies in, and the root's name there; where that is a link, those of what it leads to too.
+    parents: Vec<(i32, Vec<u8>)>,
     /// Directories that the kernel would not watch.
     refused: u64,
     /// Where notices are read into.
@@ -74,6 +74,9 @@ struct Watched {
     /// Links lead to files in it.
     is_target: bool,
 }
+
+/// Links that are followed to the root: as many as the kernel follows (path_resolution(7)).
+const ROOT_LINKS_MAX: usize = 40;
 
 const NAMES: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::MOVED_FROM)
@@ -92,7 +95,7 @@ impl Watch {
         Ok(Watch {
             fd: inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?,
             watched: HashMap::new(),
-            parent: None,
+            parents: Vec::new(),
             refused: 0,
             buffer: Box::new_uninit_slice(NOTICES_LEN),
         })
@@ -148,12 +151,21 @@ impl Watch {
         }
     }
 
-    /// Watches for another directory in the place of the root.
-    pub fn add_parent(&mut self, root: &Path) {
-        let root = std::path::absolute(root).unwrap_or_else(|_| root.into());
-        if let (Some(parent), Some(name)) = (root.parent(), root.file_name()) {
-            let id = inotify::add_watch(&self.fd, parent, NAMES).ok();
-            self.parent = id.map(|id| (id, name.as_encoded_bytes().to_vec()));
+    /// Watches for another directory in the place of the root, and of what it leads to where it is a link.
+    pub fn add_parents(&mut self, root: &Path) {
+        self.parents.clear();
+        let mut at = std::path::absolute(root).unwrap_or_else(|_| root.into());
+        for _ in 0..ROOT_LINKS_MAX {
+            let (Some(parent), Some(name)) = (at.parent(), at.file_name()) else {
+                return;
+            };
+            if let Ok(id) = inotify::add_watch(&self.fd, parent, NAMES) {
+                self.parents.push((id, name.as_encoded_bytes().to_vec()));
+            }
+            let Ok(target) = std::fs::read_link(&at) else {
+                return;
+            };
+            at = parent.join(target);
         }
     }
 
@@ -176,10 +188,8 @@ impl Watch {
             let Some(name) = event.file_name().map(|name| name.to_bytes()) else {
                 continue; // The directory itself, of which its own directory tells.
             };
-            if let Some((id, root)) = &self.parent
-                && *id == event.wd()
-                && root == name
-            {
+            let mut parents = self.parents.iter();
+            if parents.any(|(id, root)| *id == event.wd() && root == name) {
                 each(Notice::Root);
             }
             let Some(Watched { paths, .. }) = self.watched.get(&event.wd()) else {

@@ -200,7 +200,7 @@ fn what_is_missing_or_malformed_is_named() {
         ("[[site]]\n", "1: ", "write root ="),
         ("[[site]]\nroot = \n", "2: ", "toml.io"),
         ("port = 1\nport = 2\n", "2: ", "duplicate key"),
-        ("[site]\nroot = \"/srv\"\n", "1: ", "write a list"),
+        ("[site]\nroot = \"/srv\"\n", "1: ", "name in [[ ]]"),
         ("[[site]]\nroot = 5\n", "2: ", "a text in double quotes"),
         ("site = [1]\n", "1: ", "[[site]]"),
         ("link = 3\n", "1: ", "[link]"),

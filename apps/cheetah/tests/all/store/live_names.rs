@@ -144,6 +144,29 @@ fn the_root_may_be_exchanged() {
     assert_eq!(content(&site, "/page.html").as_deref(), Some("two again"));
 }
 
+/// The directory that a link at the root leads to is removed and made again, as builds do.
+#[test]
+fn what_a_link_at_the_root_leads_to_may_come_again() {
+    let folder = Folder::new();
+    folder.write("1/page.html", "one");
+    folder.write("out/2/page.html", "two");
+    folder.link("1", "www");
+    let (mut site, mut tree) = load_live(&folder.path("www"));
+    let mut follow = |wanted: Option<&str>| {
+        tree.poll(Instant::now(), &mut |_, change| site.apply(change));
+        assert_eq!(content(&site, "/page.html").as_deref(), wanted);
+    };
+    for (target, again) in [("1", "one again"), ("out/2", "two again")] {
+        fs::remove_dir_all(folder.path(target)).unwrap();
+        follow(None);
+        folder.write(&format!("{target}/page.html"), again);
+        follow(Some(again));
+        folder.link("out/2", "next");
+        fs::rename(folder.path("next"), folder.path("www")).unwrap();
+        follow(Some(if target == "1" { "two" } else { again }));
+    }
+}
+
 /// A file is written by one of its names, which then goes.
 #[test]
 fn what_was_written_by_a_name_that_has_gone_is_served_by_the_others() {

@@ -92,6 +92,34 @@ fn bytes(stream: &mut TcpStream, len: usize) -> String {
     String::from_utf8(all).unwrap()
 }
 
+/// Reads a body in chunks: its content, and the lines behind it.
+fn chunks(stream: &mut TcpStream) -> (String, String) {
+    let line = |stream: &mut TcpStream| {
+        let mut all = String::new();
+        while !all.ends_with("\r\n") {
+            all.push_str(&bytes(stream, 1));
+        }
+        all
+    };
+    let mut content = String::new();
+    loop {
+        let len = line(stream);
+        let len = usize::from_str_radix(len.trim_end(), 16).unwrap();
+        if len == 0 {
+            break;
+        }
+        content.push_str(&bytes(stream, len));
+        assert_eq!(line(stream), "\r\n");
+    }
+    let mut behind = String::new();
+    loop {
+        match &*line(stream) {
+            "\r\n" => return (content, behind),
+            field => behind.push_str(field),
+        }
+    }
+}
+
 fn to_the_end(stream: &mut TcpStream) -> String {
     let mut all = String::new();
     stream.read_to_string(&mut all).unwrap();
