@@ -6,15 +6,19 @@ use rustls::crypto::aws_lc_rs::{self, kx_group};
 use rustls::crypto::{CryptoProvider, SupportedKxGroup};
 use rustls::version::{TLS12, TLS13};
 use rustls::{
-    CipherSuite, CipherSuiteCommon, SupportedCipherSuite, SupportedProtocolVersion,
+    CipherSuite, CipherSuiteCommon, NamedGroup, SupportedCipherSuite, SupportedProtocolVersion,
     Tls13CipherSuite,
 };
 
 use crate::hmac;
 
+/// A cipher suite.
+pub type Suite = SupportedCipherSuite;
+/// A group in which keys are exchanged.
+pub type Group = &'static dyn SupportedKxGroup;
+
 /// In which clients and servers exchange keys, those that are preferred first.
-const CLASSICAL: [&dyn SupportedKxGroup; 3] =
-    [kx_group::X25519, kx_group::SECP256R1, kx_group::SECP384R1];
+const CLASSICAL: [Group; 3] = [kx_group::X25519, kx_group::SECP256R1, kx_group::SECP384R1];
 
 /// The newest first.
 static BOTH: &[&SupportedProtocolVersion] = &[&TLS13, &TLS12];
@@ -118,6 +122,36 @@ pub fn suite(name: &str) -> Result<SupportedCipherSuite, String> {
     })
 }
 
+/// The suite of QUIC's first packets, whatever is agreed upon then (RFC 9001 §5.2).
+pub fn initial_suite_of_quic() -> rustls::quic::Suite {
+    let mut all = SUITES.iter().filter_map(SupportedCipherSuite::tls13);
+    let found = all.find(|it| it.common.suite == CipherSuite::TLS13_AES_128_GCM_SHA256);
+    let suite = found.and_then(Tls13CipherSuite::quic_suite);
+    suite.expect("the provider has it")
+}
+
+/// The name of a group in which keys are exchanged, at IANA.
+pub fn group_name(group: NamedGroup) -> String {
+    format!("{group:?}")
+}
+
+/// A group in which clients exchange keys, by that name.
+///
+/// # Errors
+///
+/// It is none of them.
+pub fn group(name: &str) -> Result<Group, String> {
+    let found = CLASSICAL
+        .into_iter()
+        .find(|it| group_name(it.name()) == name);
+    found.ok_or_else(|| {
+        format!(
+            "{name:?} is no group in which keys are exchanged here; write one of {}",
+            CLASSICAL.map(|it| group_name(it.name())).join(", ")
+        )
+    })
+}
+
 /// What does the cryptography, with these suites in this order; with all of them where none are named.
 ///
 /// The first call takes 30 ms: it has random numbers drawn, so that no connection waits until their generator is seeded.
@@ -177,6 +211,16 @@ mod tests {
         assert_eq!(groups(client_provider()), classical);
         let all = [&[N::X25519MLKEM768], &classical[..]].concat();
         assert_eq!(groups(server_provider(&[])), all);
+    }
+
+    #[test]
+    fn groups_have_names() {
+        for own in CLASSICAL {
+            let found = group(&group_name(own.name())).unwrap();
+            assert_eq!(found.name(), own.name());
+        }
+        let said = group("ffdhe2048").unwrap_err();
+        assert!(said.contains("X25519, secp256r1, secp384r1"), "{said}");
     }
 
     /// As in all versions before: configurations and documents have their names, and servers take what each client prefers.

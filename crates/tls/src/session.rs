@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use rustls::{CipherSuite, CommonState, HandshakeKind, ProtocolVersion};
+use rustls::{CipherSuite, CommonState, HandshakeKind, NamedGroup, ProtocolVersion};
 use rustls_pki_types::{CertificateDer, ServerName};
 
 use crate::TlsError;
@@ -20,6 +20,8 @@ pub struct About {
     pub version: Option<ProtocolVersion>,
     /// The suite.
     pub suite: Option<CipherSuite>,
+    /// In which group keys were exchanged, if they were.
+    pub group: Option<NamedGroup>,
     /// The protocol that both agreed on (ALPN).
     pub protocol: Option<Box<[u8]>>,
     /// It goes on from an earlier session.
@@ -39,6 +41,7 @@ impl About {
         About {
             version: common.protocol_version(),
             suite: suite.map(|suite| suite.suite()),
+            group: common.negotiated_key_exchange_group().map(|it| it.name()),
             protocol: common.alpn_protocol().map(Box::from),
             is_resumed: common.handshake_kind() == Some(HandshakeKind::Resumed),
             early: None,
@@ -69,6 +72,17 @@ impl About {
     /// The suite as RFC 8446 and IANA write it.
     pub fn suite_name(&self) -> String {
         self.suite.map_or(String::new(), crate::policy::suite_name)
+    }
+
+    /// Version, suite and group, as `TLSv1.3 TLS_AES_128_GCM_SHA256 X25519`.
+    pub fn agreed(&self) -> String {
+        let group = self.group.map(crate::policy::group_name);
+        let mut agreed = format!("{} {}", self.version_name(), self.suite_name());
+        if let Some(group) = group {
+            agreed.push(' ');
+            agreed.push_str(&group);
+        }
+        agreed
     }
 }
 

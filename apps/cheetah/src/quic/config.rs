@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use exos::Error;
-use exos_tls::policy::suite;
+use exos_tls::policy::initial_suite_of_quic;
 use quinn_proto::crypto::rustls::QuicServerConfig;
 use quinn_proto::{IdleTimeout, MtuDiscoveryConfig, ServerConfig, TransportConfig, VarInt};
-use rustls::Tls13CipherSuite;
 use rustls::quic::{ServerConnection, Version};
 
 use crate::limits::{
@@ -39,10 +38,8 @@ impl Current {
         let own = Arc::new(own);
         // What QUIC asks of it is found out here, and not by the first client.
         ServerConnection::new(own.clone(), Version::V1, Vec::new()).map_err(unfit)?;
-        let suite = suite("TLS_AES_128_GCM_SHA256").map_err(unfit)?;
-        let initial = suite.tls13().and_then(Tls13CipherSuite::quic_suite);
-        let initial = initial.ok_or_else(|| unfit("no suite for first packets"))?;
-        let crypto = QuicServerConfig::with_initial(own, initial).map_err(unfit)?;
+        let crypto = QuicServerConfig::with_initial(own, initial_suite_of_quic());
+        let crypto = crypto.map_err(unfit)?;
         let mut config = ServerConfig::with_crypto(Arc::new(crypto));
         config
             .transport_config(Arc::new(transport(datagram_max)))

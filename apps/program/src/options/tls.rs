@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use exos::Error;
-use exos_tls::client::{Client, Trust};
+use exos_tls::client::{Client, Offer, Trust};
+use exos_tls::policy::{Group, Suite, group, suite};
 
 /// A client's TLS.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -17,13 +18,20 @@ pub struct TlsArgs {
     /// Server name to ask for and to check the certificate against [default: the host]
     #[arg(long, value_name = "NAME")]
     pub tls_name: Option<String>,
+    /// Offer this cipher suite alone, as TLS_AES_128_GCM_SHA256 [default: all, AES-128-GCM first]
+    #[arg(long, value_name = "SUITE", value_parser = suite)]
+    pub tls_suite: Option<Suite>,
+    /// Offer this group of the key exchange alone [default: X25519, secp256r1, secp384r1]
+    #[arg(long, value_name = "GROUP", value_parser = group)]
+    pub tls_group: Option<Group>,
 }
 
 impl TlsArgs {
     /// Whether any of it was said.
     #[must_use]
     pub fn is_given(&self) -> bool {
-        self.insecure || self.cacert.is_some() || self.tls_name.is_some()
+        let of_server = self.insecure || self.cacert.is_some() || self.tls_name.is_some();
+        of_server || self.tls_suite.is_some() || self.tls_group.is_some()
     }
 
     /// A client of this host, with which one of these protocols is spoken.
@@ -38,6 +46,10 @@ impl TlsArgs {
             None => Trust::System,
         };
         let name = self.tls_name.as_deref().unwrap_or(host);
-        Client::new(&trust, name, protocols)
+        let offer = Offer {
+            suite: self.tls_suite,
+            group: self.tls_group,
+        };
+        Client::offering(offer, &trust, name, protocols)
     }
 }

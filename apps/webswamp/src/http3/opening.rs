@@ -9,6 +9,7 @@ use exos_quic::quinn_proto::{
 };
 use exos_tls::TlsError;
 use exos_tls::client::{Client, Way, alert};
+use exos_tls::policy::initial_suite_of_quic;
 use rand_distr::Distribution as _;
 use rand_distr::StandardUniform;
 use rand_pcg::Pcg64Mcg;
@@ -39,13 +40,15 @@ impl Opening {
         (shares, seed): (Shares, u64),
     ) -> Result<Self, exos::Error> {
         let transport = Arc::new(transport(datagram_max));
+        let offered = client.config(Way::Full);
+        let mut offered = offered.crypto_provider().cipher_suites.iter();
+        if offered.all(|suite| suite.tls13().is_none()) {
+            return Err(unfit("none of TLS 1.3 is offered"));
+        }
         let config = |way| {
-            let crypto = QuicClientConfig::try_from(client.config(way));
-            let crypto = crypto.map_err(|e| {
-                exos::Error::new(format!(
-                    "HTTP/3 cannot be spoken with these suites of TLS: {e}"
-                ))
-            })?;
+            let crypto =
+                QuicClientConfig::with_initial(client.config(way), initial_suite_of_quic());
+            let crypto = crypto.map_err(unfit)?;
             let mut config = ClientConfig::new(Arc::new(crypto));
             config.transport_config(transport.clone());
             Ok::<_, exos::Error>(config)
@@ -68,6 +71,12 @@ impl Opening {
             Way::Early => self.early.clone(),
         }
     }
+}
+
+fn unfit(why: impl std::fmt::Display) -> exos::Error {
+    exos::Error::new(format!(
+        "HTTP/3 cannot be spoken with these suites of TLS: {why}"
+    ))
 }
 
 fn transport(datagram_max: Option<u16>) -> TransportConfig {

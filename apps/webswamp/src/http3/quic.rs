@@ -20,8 +20,13 @@ use crate::secured::Shares;
 use crate::statistics::Handshake;
 use crate::transport::{NOBODY, Transport};
 
-/// What is said to have been agreed upon: QUIC has TLS 1.3 alone, and tells nobody of the suite.
-const AGREED: &str = "TLSv1.3 (QUIC)";
+/// What is said to have been agreed upon: QUIC has TLS 1.3 alone, and tells nobody of suite and group. They are known where there was no choice.
+fn agreed(client: &Client) -> String {
+    match client.offered_alone() {
+        Some(both) => format!("TLSv1.3 {both}"),
+        None => "TLSv1.3 (QUIC)".to_owned(),
+    }
+}
 
 /// Connections to a server.
 pub struct Quic {
@@ -239,24 +244,23 @@ impl Quic {
             return;
         }
         let early = link.early;
-        let handshake = link.has_stood.then(|| Handshake {
-            took: now.saturating_duration_since(link.begun),
-            is_resumed: !link.is_full,
-            early: match early {
-                Early::Answered(is_taken) => Some(is_taken),
-                Early::None | Early::Offered | Early::Begun => None,
-            },
-            agreed: AGREED.to_owned(),
-        });
+        let (begun, is_resumed) = (link.begun, !link.is_full);
         match outcome {
             None => engine.handle_event(now, token, EventSet::READABLE, Reason::Done, self),
             Some(Outcome::Stands) => {
                 if early == Early::None {
                     engine.handle_event(now, token, EventSet::CONNECTED, Reason::Done, self);
                 }
-                if let Some(handshake) = handshake {
-                    engine.handle_handshake(now, token, Ok(&handshake), self);
-                }
+                let handshake = Handshake {
+                    took: now.saturating_duration_since(begun),
+                    is_resumed,
+                    early: match early {
+                        Early::Answered(is_taken) => Some(is_taken),
+                        Early::None | Early::Offered | Early::Begun => None,
+                    },
+                    agreed: agreed(&self.client),
+                };
+                engine.handle_handshake(now, token, Ok(&handshake), self);
             }
             Some(Outcome::Unsecured(error)) => {
                 engine.handle_handshake(now, token, Err(reason(&error)), self);

@@ -14,7 +14,8 @@ use exos_quic::quinn_proto::{
     TransportConfig, VarInt,
 };
 use exos_quic::{Arrived, Connections, Link, Received};
-use exos_tls::client::{Client, Trust};
+use exos_tls::client::{Client, Offer, Trust};
+use exos_tls::policy::{group, suite};
 use exos_tls::self_signed;
 
 use super::*;
@@ -301,6 +302,43 @@ fn requests_share_connections() {
     assert_eq!((kinds.handshakes_full, kinds.handshakes_resumed), (2, 0));
     assert_eq!((handshakes.times.len(), statistics.connect.len()), (2, 2));
     assert_eq!(world.seen().streams_per_connection, 10);
+}
+
+/// QUIC tells neither suite nor group: they are known where one of each is offered, whichever.
+#[test]
+fn what_is_agreed_upon_is_known_where_there_is_no_choice() {
+    let offers = [
+        (Offer::default(), "TLSv1.3 (QUIC)"),
+        (
+            Offer {
+                suite: suite("TLS_CHACHA20_POLY1305_SHA256").ok(),
+                group: group("secp256r1").ok(),
+            },
+            "TLSv1.3 TLS_CHACHA20_POLY1305_SHA256 secp256r1",
+        ),
+    ];
+    let quic = |offer, now| {
+        let client = Client::offering(offer, &Trust::Anybody, "localhost", &[ALPN]).unwrap();
+        Quic::new(
+            &client,
+            (SERVER.into(), 1, None),
+            (Shares::default(), 1),
+            now,
+        )
+    };
+    for (offer, agreed) in offers {
+        let mut world = World::new(1, 1, 1, ok);
+        world.quic = quic(offer, world.now).unwrap();
+        world.run();
+        let kinds = &world.engine.statistics.handshakes.kinds;
+        assert_eq!(named(&kinds.agreed), [(agreed, 1)]);
+    }
+    let of_old = Offer {
+        suite: suite("TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256").ok(),
+        group: None,
+    };
+    let refused = quic(of_old, Instant::from_millis(1000)).err();
+    assert!(refused.unwrap().to_string().contains("none of TLS 1.3"));
 }
 
 /// Where the server allows fewer streams than are to be, requests wait, and that is told.

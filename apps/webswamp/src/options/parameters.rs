@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use exos_program::Idle;
+use exos_tls::policy::{group_name, suite_name};
 
 use super::load::LoadArgs;
 
@@ -52,6 +53,8 @@ impl LoadArgs {
             "insecure": self.tls.insecure,
             "cacert": self.tls.cacert.as_ref().map(|path| path.display().to_string()),
             "tls_name": self.tls.tls_name,
+            "tls_suite": self.tls.tls_suite.map(|it| suite_name(it.suite())),
+            "tls_group": self.tls.tls_group.map(|it| group_name(it.name())),
             "seed": self.seed,
             "merging": behaviour.merging,
             "idle": idle,

@@ -64,7 +64,7 @@ impl Setup {
         let shares = args.tls_resume + args.tls_early;
         if client.is_none() && (args.tls.is_given() || shares > 0.0) {
             return Err(Error::new("no TLS is spoken with a server of scheme http")
-                .mend("give a URL of scheme https, or leave --insecure, --cacert, --tls-name, --tls-resume and --tls-early out"));
+                .mend("give a URL of scheme https, or leave --insecure, --cacert, --tls-name, --tls-suite, --tls-group, --tls-resume and --tls-early out"));
         }
         check_early(args, shares)?;
         if args.http.is_http3() {

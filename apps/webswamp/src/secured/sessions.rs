@@ -43,7 +43,7 @@ impl Held {
             took,
             is_resumed: about.is_resumed,
             early: about.early,
-            agreed: format!("{} {}", about.version_name(), about.suite_name()),
+            agreed: about.agreed(),
         })
     }
 }

@@ -21,7 +21,7 @@ pub struct Handshake {
     pub is_resumed: bool,
     /// Whether the server took the early data, where some was sent.
     pub early: Option<bool>,
-    /// The version and the cipher suite that were agreed upon, as `TLSv1.3 TLS_AES_128_GCM_SHA256`.
+    /// The version, the cipher suite and the group of the key exchange that were agreed upon, as `TLSv1.3 TLS_AES_128_GCM_SHA256 X25519`.
     pub agreed: String,
 }
 
@@ -40,7 +40,8 @@ pub struct Tls {
     pub early_refused: u64,
     /// Those that failed, by reason; only reasons that happened.
     pub handshakes_failed: BTreeMap<String, u64>,
-    /// Versions with cipher suites that were agreed upon, and how often.
+    /// Versions with cipher suites and groups of the key exchange that were agreed upon, and how often. Over QUIC, suite and group are known
+    /// where one of each is offered; else it is `TLSv1.3 (QUIC)`.
     pub agreed: BTreeMap<String, u64>,
 }
 

@@ -9,7 +9,7 @@ use crate::experiment::asked::{Asked, Carrier, Kind};
 use crate::report::{Ratio, case, known_median, limited_by, median, outcomes, sum, usual};
 use crate::stage::crypto::Cryptography;
 use crate::stage::request::Size;
-use crate::stage::web::{H2load, LoadReport, Seen, Server, Used, h2load, haproxy_has};
+use crate::stage::web::{AGREED, H2load, LoadReport, Seen, Server, Used, h2load, haproxy_has};
 use exos_host::{Error, Result};
 use exos_lab::{Guard, Lab, Side, WireKind};
 use schemars::JsonSchema;
@@ -105,6 +105,9 @@ outcomes! {
         handshakes_full: u64 as sum;
         /// Those that resumed a session.
         handshakes_resumed: u64 as sum;
+        /// Version, suite and group of the key exchange that client and server agreed upon, the same of all servers; `null` in plain text, and
+        /// where the client counted no handshake.
+        agreed: Option<&'static str> as usual;
         /// Errors of all kinds.
         errors: u64 as sum, "errors";
     }
@@ -254,6 +257,7 @@ fn run(session: &Session<'_>, lab: &Lab, cell: Cell, server: Server) -> Result<C
     let times = || session.times(&serving);
     let (seen, [before, after]) = session.load_by(&client.to_string(), command, read, times)?;
     some_answers(server, seen.requests, seen.errors.total())?;
+    agreed_alike(cell, server, &seen)?;
     let busy_us = session.end_busy(WireKind::Plain, serving)?;
     let run = CarrierRun::new(&seen, after.since(&before), busy_us);
     run.check(cell, session.web.connections)?;
@@ -264,6 +268,16 @@ fn read(client: Loader, output: &str) -> Result<Seen> {
     match client {
         Loader::H2load => Ok(Seen::from(&H2load::read(output)?)),
         Loader::Exos => Ok(Seen::from(&LoadReport::read(output)?)),
+    }
+}
+
+/// Refuses what is agreed upon otherwise than with other servers, which would be compared with it.
+fn agreed_alike(cell: Cell, server: impl fmt::Display, seen: &Seen) -> Result<()> {
+    match seen.agreed.iter().find(|it| *it != AGREED) {
+        Some(other) => Err(Error::new(format!(
+            "{cell}: {server} has agreed upon {other} with the client, others upon {AGREED}"
+        ))),
+        None => Ok(()),
     }
 }
 
@@ -301,6 +315,7 @@ impl CarrierRun {
             latency_mean_us: seen.mean_us.unwrap_or_default(),
             handshakes_full: seen.handshakes.full,
             handshakes_resumed: seen.handshakes.resumed,
+            agreed: seen.agreed.iter().any(|it| it == AGREED).then_some(AGREED),
             errors: seen.errors.total(),
         }
     }

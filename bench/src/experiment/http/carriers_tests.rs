@@ -38,7 +38,7 @@ fn run(responses: u64, [full, resumed]: [u64; 2], busy_us: Option<f64>) -> Carri
     let report = json!({
         "responses": responses, "measured_secs": 1.0, "busy_share": 0.5, "errors": { "timed_out": 2 },
         "response_bytes": 300 * responses, "times_us": { "total": { "p50": 70, "p99": 300, "mean": 80 } },
-        "tls": { "handshakes_full": full, "handshakes_resumed": resumed },
+        "tls": { "handshakes_full": full, "handshakes_resumed": resumed, "agreed": { AGREED: full + resumed } },
     });
     let seen = read(Loader::Exos, &report.to_string()).expect("a report");
     run_of(&seen, busy_us)
@@ -65,6 +65,7 @@ fn streams_of(client: Loader, asked: Asked, other: &str) -> CarrierResults {
             bytes: 200 * responses,
             mean_us: 900.0,
             errors: 0,
+            agreed: None,
         });
         CarrierOutcome::of(server.to_owned(), vec![run_of(&seen, busy_us)])
     });
@@ -121,6 +122,35 @@ fn handshakes_that_are_not_what_they_were_to_be_are_no_result() {
             is_right,
             "{asked:?} {handshakes:?}: {checked:?}"
         );
+    }
+}
+
+#[test]
+fn what_is_agreed_upon_is_the_same_of_all_and_reported() {
+    let seen = |agreed: &[&str]| Seen {
+        agreed: agreed.iter().copied().map(str::to_owned).collect(),
+        ..Seen::default()
+    };
+    let cell = short(Loader::Exos, Asked::Http3);
+    for (agreed, other) in [
+        (&[][..], None),
+        (&[AGREED], None),
+        (&["TLSv1.3 TLS_AES_256_GCM_SHA384 X25519"], Some("AES_256")),
+        (&[AGREED, "TLSv1.3 (QUIC)"], Some("(QUIC)")),
+    ] {
+        let alike = agreed_alike(cell, "h2o", &seen(agreed));
+        let said = alike.err().map(|error| error.to_string());
+        let names = said
+            .as_ref()
+            .map(|said| said.contains(other.unwrap_or("nothing")));
+        assert_eq!(names, other.map(|_| true), "{agreed:?}: {said:?}");
+    }
+    for case in [handshakes(), streams()] {
+        let is_tls = case.handshake.is_some();
+        let json = serde_json::to_value(&case).expect("JSON");
+        for result in json["results"].as_array().expect("results") {
+            assert_eq!(result["agreed"], json!(is_tls.then_some(AGREED)));
+        }
     }
 }
 

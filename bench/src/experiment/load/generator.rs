@@ -61,9 +61,6 @@ Ciphersuites = TLS_AES_128_GCM_SHA256
 MinProtocol = TLSv1.3
 ";
 
-/// And of h2load, which sets lists of its own.
-const H2LOAD_TLS: [&str; 2] = ["--groups=X25519", "--tls13-ciphers=TLS_AES_128_GCM_SHA256"];
-
 impl Generator {
     /// On a stack of our own: it looks for packets while it waits, so that its core is always busy, and tells itself for
     /// which part of the time it had something to do.
@@ -117,10 +114,7 @@ impl Generator {
         let mut command = match self {
             Generator::Wrk => web.wrk(lab, &load)?,
             Generator::Httperf => return Ok(None),
-            Generator::H2load => {
-                command.args(H2LOAD_TLS);
-                load.by_h2load(command)
-            }
+            Generator::H2load => load.by_h2load(command),
             Generator::Ab => {
                 ab(&mut command, web, load.connection).arg(load.url());
                 command

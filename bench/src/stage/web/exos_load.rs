@@ -1,11 +1,13 @@
 //! `exos load`: how it is told to load a server, and what it reports.
 
 use super::load::WebLoad;
+use super::tls::{GROUP, SUITE};
 use crate::stage::request::Connection;
 use exos_host::{Error, Result};
 use exos_lab::INTERFACE;
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 use std::process::Command;
 
 /// An address on side b that the kernel does not have, and so does not answer for.
@@ -48,12 +50,15 @@ struct Extent {
 }
 
 /// Handshakes of TLS that it made.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Handshakes {
     #[serde(rename = "handshakes_full")]
     pub full: u64,
     #[serde(rename = "handshakes_resumed")]
     pub resumed: u64,
+    /// Versions with suites and groups of the key exchange that were agreed upon, and how often.
+    #[serde(default)]
+    pub agreed: BTreeMap<String, u64>,
 }
 
 impl WebLoad {
@@ -76,6 +81,7 @@ impl WebLoad {
         }
         if let Some(share) = self.resuming {
             command.args(["--insecure", "--tls-resume", &share.to_string()]);
+            command.args(["--tls-suite", SUITE, "--tls-group", GROUP]);
         }
         if let Some((version, streams)) = self.carried.streams() {
             command.args(["--http", &version.to_string()]);

@@ -1,13 +1,14 @@
 //! h2load: how it is told to load a server over HTTP/2, and what it reports.
 
 use super::load::WebLoad;
+use super::tls::{GROUP, SUITE};
 use crate::stage::process::find_program;
 use exos_host::{Error, Result};
 use std::path::PathBuf;
 use std::process::Command;
 
 /// What it measured.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct H2load {
     /// Answers of status 200 received.
     pub responses: u64,
@@ -19,6 +20,8 @@ pub(crate) struct H2load {
     pub mean_us: f64,
     /// Requests that failed, and answers of another status.
     pub errors: u64,
+    /// Over TLS: version, suite and group of the key exchange, as `exos load` reports them.
+    pub agreed: Option<String>,
 }
 
 /// The program.
@@ -33,6 +36,11 @@ impl WebLoad {
         command.args(self.carried.streams().is_none().then_some("--h1"));
         command.args(["-t", "1", "-c", &self.connections.to_string()]);
         command.args(["-m", &streams.to_string()]);
+        if self.resuming.is_some() {
+            // It would not heed OpenSSL's configuration.
+            command.arg(format!("--groups={GROUP}"));
+            command.arg(format!("--tls13-ciphers={SUITE}"));
+        }
         command.arg("-D").arg(format!("{}s", self.whole_seconds()));
         command.arg(self.url());
         command
@@ -58,6 +66,11 @@ fn parse(output: &str) -> Option<H2load> {
         let part = parts.find_map(|part| part.strip_suffix(what))?;
         part.trim().parse().ok()
     };
+    let agreed = || -> Option<String> {
+        let (version, suite) = (line("TLS Protocol: ")?, line("Cipher: ")?);
+        let group = line("Server Temp Key: ")?.split_whitespace().next()?;
+        Some(format!("{version} {suite} {group}"))
+    };
     let mut finished = line("finished in ")?.split(", ");
     let per_sec = finished.nth(1)?.strip_suffix(" req/s")?.parse().ok()?;
     let requests = line("requests: ")?;
@@ -75,6 +88,7 @@ fn parse(output: &str) -> Option<H2load> {
         bytes: bytes.split(')').next()?.parse().ok()?,
         mean_us: microseconds(times.split_whitespace().nth(2)?)?,
         errors: other + counted(requests, "failed")?,
+        agreed: agreed(),
     })
 }
 
@@ -93,6 +107,7 @@ fn microseconds(text: &str) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tls::AGREED;
     use super::*;
 
     const OUTPUT: &str = "starting benchmark...\n\
@@ -112,8 +127,13 @@ mod tests {
             bytes: 12_523_456,
             mean_us: 1200.0,
             errors: 13,
+            agreed: None,
         };
         assert_eq!(measured, wanted);
+        let over_tls = "TLS Protocol: TLSv1.3\nCipher: TLS_AES_128_GCM_SHA256\nServer Temp Key: X25519 253 bits\n";
+        let measured = H2load::read(&(over_tls.to_owned() + OUTPUT)).expect("a report");
+        assert_eq!(measured.agreed.as_deref(), Some(AGREED));
+        assert_eq!(AGREED, format!("TLSv1.3 {SUITE} {GROUP}"));
     }
 
     #[test]

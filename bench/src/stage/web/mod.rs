@@ -36,6 +36,7 @@ pub use server::Server;
 pub(crate) use server::available;
 pub(crate) use setup::{DOCUMENTS, Lent, NGINX_CONF, Serving, Setup};
 pub(crate) use stage::WebStage;
+pub(crate) use tls::AGREED;
 pub(crate) use under_load::{Used, until_answered};
 pub(crate) use upstream::haproxy_has;
 pub(crate) use wrk::Measured;

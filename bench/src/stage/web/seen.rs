@@ -8,7 +8,7 @@ use crate::stage::packets::Visited;
 use crate::stage::request::Errors;
 
 /// What a client saw of one load.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     /// Answers in this many seconds.
     pub requests: u64,
@@ -31,6 +31,8 @@ pub(crate) struct Seen {
     pub calls: Option<Calls>,
     /// Of `exos load`: those that it made.
     pub handshakes: Handshakes,
+    /// Versions with suites and groups of the key exchange that it agreed upon with the server, each once; none where no handshake was counted.
+    pub agreed: Vec<String>,
 }
 
 impl Seen {
@@ -68,7 +70,12 @@ impl From<&LoadReport> for Seen {
             mean_us: Some(report.time_us("total", "mean")),
             errors: Errors::of_any_kind(report.errors()),
             busy: Some(report.busy_share),
-            handshakes: report.tls.unwrap_or_default(),
+            agreed: report
+                .tls
+                .iter()
+                .flat_map(|tls| tls.agreed.keys().cloned())
+                .collect(),
+            handshakes: report.tls.clone().unwrap_or_default(),
             ..Self::default()
         }
     }
@@ -83,6 +90,7 @@ impl From<&H2load> for Seen {
             bytes: measured.bytes,
             mean_us: Some(measured.mean_us),
             errors: Errors::of_any_kind(measured.errors),
+            agreed: measured.agreed.iter().cloned().collect(),
             ..Self::default()
         }
     }
@@ -103,6 +111,7 @@ impl From<&Visited> for Seen {
             busy: Some(visited.working),
             calls: Some(visited.calls),
             handshakes: Handshakes::default(),
+            agreed: Vec::new(),
         }
     }
 }

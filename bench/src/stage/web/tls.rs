@@ -10,6 +10,13 @@ use std::os::unix::fs::chown;
 use std::path::PathBuf;
 use std::process::Command;
 
+/// What all clients offer, each alone, and so all servers have: a key exchange by ML-KEM beside, say, would take more of one side's time.
+pub(crate) const SUITE: &str = "TLS_AES_128_GCM_SHA256";
+/// See [`SUITE`].
+pub(crate) const GROUP: &str = "X25519";
+/// What is agreed upon then, as clients report it.
+pub(crate) const AGREED: &str = "TLSv1.3 TLS_AES_128_GCM_SHA256 X25519";
+
 /// Certificate and key in files.
 pub(super) struct Files {
     certificate: PathBuf,
@@ -67,7 +74,7 @@ impl Files {
     }
 
     /// What nginx's configuration of a server says: as its documentation advises, with sessions resumed by tickets, which ours has,
-    /// too. Who asks chooses the suite, of both.
+    /// too. Who asks offers one [suite](SUITE) alone.
     pub fn of_nginx(&self, server: Server, http2: bool) -> String {
         let (certificate, key) = (self.certificate.display(), self.key.display());
         let at = server.tls_address();

@@ -6,11 +6,13 @@
 //! | file | what is in it |
 //! |---|---|
 //! | `trust` | which certificates are good |
+//! | `offer` | which suite, and in which group keys are exchanged |
 //! | `checks` | how many were looked at, and which was not good |
 //! | `tickets` | what sessions are resumed with |
 //! | `reason` | why a handshake failed, in a word and as a person is told |
 
 mod checks;
+mod offer;
 mod reason;
 mod tickets;
 mod trust;
@@ -26,6 +28,7 @@ use crate::{Session, TlsError};
 use checks::Checks;
 use tickets::{Store, Tickets};
 
+pub use offer::Offer;
 pub use reason::{reason, told};
 pub use trust::Trust;
 
@@ -66,12 +69,26 @@ impl Client {
     ///
     /// The name is none, or certificates of those that are trusted cannot be read.
     pub fn new(trust: &Trust, name: &str, protocols: &[&str]) -> Result<Self, Error> {
+        Self::offering(Offer::default(), trust, name, protocols)
+    }
+
+    /// One that offers this.
+    ///
+    /// # Errors
+    ///
+    /// As of [`new`](Self::new).
+    pub fn offering(
+        offer: Offer,
+        trust: &Trust,
+        name: &str,
+        protocols: &[&str],
+    ) -> Result<Self, Error> {
         let bare = name.trim_start_matches('[').trim_end_matches(']');
         let name = ServerName::try_from(bare.to_owned()).map_err(|e| {
             Error::new(format!("no certificate can name {name:?}: {e}"))
                 .mend("give a host name or an address")
         })?;
-        let provider = crate::policy::client_provider();
+        let provider = Arc::new(offer.provider());
         let algorithms = provider.signature_verification_algorithms;
         let checks = Arc::new(Checks::new(trust.read(&provider)?, algorithms));
         let builder = ClientConfig::builder_with_provider(provider)
@@ -138,6 +155,12 @@ impl Client {
     /// The server's name, or its address.
     pub fn name(&self) -> String {
         self.name.to_str().into_owned()
+    }
+
+    /// Suite and group where one of each is offered, so that each session has them: of QUIC, which tells neither.
+    #[must_use]
+    pub fn offered_alone(&self) -> Option<String> {
+        offer::offered_alone(self.full.crypto_provider())
     }
 
     /// How many certificates of servers were looked at in handshakes of this client's: each full handshake has one, and those that

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use exos_tls::client::{Client, Trust, Way, reason, told};
-use exos_tls::policy::provider;
+use exos_tls::client::{Client, Offer, Trust, Way, reason, told};
+use exos_tls::policy::{group, provider, suite};
 use exos_tls::{Session, TlsError, self_signed};
 use rustls::ServerConfig;
 use rustls::version::{TLS12, TLS13};
@@ -49,6 +49,33 @@ pub(crate) fn base64(bytes: &[u8]) -> String {
         (0..4).map(letter).collect::<String>()
     };
     bytes.chunks(3).map(group).collect()
+}
+
+/// A client offers all, or what it is told alone: what both agree upon then is told.
+#[test]
+fn what_is_offered_alone_is_agreed_upon() {
+    let (server, _, _folder) = server(&TLS13);
+    let alone = Offer {
+        suite: suite("TLS_AES_256_GCM_SHA384").ok(),
+        group: group("secp384r1").ok(),
+    };
+    for (offer, agreed) in [
+        (Offer::default(), "TLS_AES_128_GCM_SHA256 X25519"),
+        (alone, "TLS_AES_256_GCM_SHA384 secp384r1"),
+    ] {
+        let client = Client::offering(offer, &Trust::Anybody, "localhost", &[]).unwrap();
+        let known = client.offered_alone();
+        assert_eq!(known, offer.suite.map(|_| agreed.to_owned()));
+        let mut pair = Pair {
+            client: client.begin(Way::Full).unwrap(),
+            server: Session::server(server.clone()).unwrap(),
+            cut: 5000,
+        };
+        pair.shake_hands();
+        for side in [&pair.client, &pair.server] {
+            assert_eq!(side.about().agreed(), format!("TLSv1.3 {agreed}"));
+        }
+    }
 }
 
 /// What becomes of a client's handshake with a server: whether a session was resumed.

@@ -1,7 +1,8 @@
 //! Has an authority sign what an order was made for (RFC 8555 §7.4), and counts it.
 //!
 //! The authority counts what it signs, whether its answer comes or not: so it is counted here before it is asked for. Where the request fails, the
-//! order tells whether the authority has begun; only where it tells nothing stays counted what may not have been signed.
+//! order tells whether the authority has begun. One that the authority has not answered may still be under way to it: an order that is as it was
+//! tells nothing until there has been time for that. Only where the order cannot be read stays counted what may not have been signed.
 
 use std::time::{Duration, Instant};
 
@@ -59,7 +60,8 @@ async fn chain(
     patience: Patience,
 ) -> Result<String, (AcmeError, bool)> {
     if let Err(error) = order.finalize_csr(request).await {
-        match status(order, patience).await {
+        let is_answered = matches!(error, AcmeError::Api(_));
+        match status(order, is_answered, patience).await {
             Some(OrderStatus::Processing | OrderStatus::Valid) => {}
             status => return Err((error, status.is_some())),
         }
@@ -81,15 +83,16 @@ fn request(name: &str) -> Result<(Zeroizing<String>, Vec<u8>), Obstacle> {
     make().map_err(fail)
 }
 
-/// What has become of an order, as soon as the authority tells.
-async fn status(order: &mut Order, patience: Patience) -> Option<OrderStatus> {
+/// What has become of an order, as soon as the authority tells. While the request to sign may be under way, an order that is ready tells nothing.
+async fn status(order: &mut Order, is_answered: bool, patience: Patience) -> Option<OrderStatus> {
     let until = Instant::now() + patience.all;
     loop {
-        match order.refresh().await {
-            Ok(state) => return Some(state.status),
-            Err(_) if Instant::now() < until => tokio::time::sleep(patience.each).await,
-            Err(_) => return None,
+        let told = order.refresh().await.ok().map(|state| state.status);
+        let is_told = told.is_some_and(|status| is_answered || status != OrderStatus::Ready);
+        if is_told || Instant::now() >= until {
+            return told;
         }
+        tokio::time::sleep(patience.each).await;
     }
 }
 
@@ -209,9 +212,21 @@ mod tests {
             ("cut off", vec![None, ready.1.clone()], false, false),
             (
                 "busy once more",
-                vec![None, busy(), ready.1.clone()],
+                vec![busy(), busy(), ready.1.clone()],
                 false,
                 false,
+            ),
+            (
+                "under way",
+                vec![
+                    None,
+                    ready.1.clone(),
+                    ready.1.clone(),
+                    order("processing"),
+                    order("valid"),
+                ],
+                true,
+                true,
             ),
             ("invalid", vec![busy(), order("invalid")], false, false),
             (
@@ -255,7 +270,7 @@ mod tests {
             let patience = Patience {
                 each: Duration::from_millis(1),
                 all: match what {
-                    "nothing" => Duration::ZERO,
+                    "nothing" | "cut off" | "a gateway" => Duration::ZERO,
                     _ => Duration::from_secs(600),
                 },
             };
