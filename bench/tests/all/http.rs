@@ -9,13 +9,18 @@ use exos_bench::Results as _;
 use exos_bench::http::{Client, HttpArgs, Loaded, Outcome, Report, measure, run};
 
 /// Measures in a lab that goes again, for this long each.
-fn measured(test: &str, duration: &str, arguments: &[&str]) -> Option<Report> {
+fn measured(
+    test: &str,
+    duration: &str,
+    arguments: &[&str],
+    missing: &mut Missing,
+) -> Option<Report> {
     let session = Session::begin(&format!("b{test}"), &["nginx", "wrk"])?;
     let how = ["--runs", "1", "--duration", duration];
     let args: HttpArgs = session.args(&[arguments, &how].concat());
-    let report = measure(&args).expect("all is there");
+    let report = missing.measured(measure(&args));
     session.assert_nothing_is_left();
-    Some(report)
+    report
 }
 
 /// What both clients do with ours, nginx and nginx on our stack, which runs unmodified in two ways: documents of one frame on all
@@ -44,7 +49,12 @@ fn both_clients(duration: &str) -> Missing {
     ]
     .map(|cell| ["--only", cell])
     .concat();
-    let Some(report) = measured("d", duration, &[&servers[..], &cells, &only].concat()) else {
+    let Some(report) = measured(
+        "d",
+        duration,
+        &[&servers[..], &cells, &only].concat(),
+        &mut missing,
+    ) else {
         return missing;
     };
     let cells = "either client, with 1K; and 10K";
@@ -94,7 +104,12 @@ fn specialisations(duration: &str) -> Missing {
     let mut missing = Missing::default();
     let arguments = ["--servers", "exos,sockets", "--groups", "specialisations"];
     let cell = ["--only", "plain/new/10K"];
-    let Some(report) = measured("s", duration, &[&arguments[..], &cell].concat()) else {
+    let Some(report) = measured(
+        "s",
+        duration,
+        &[&arguments[..], &cell].concat(),
+        &mut missing,
+    ) else {
         return missing;
     };
     let [case] = &report.specialisations[..] else {
@@ -135,7 +150,7 @@ fn latency_and_readers(duration: &str) -> Missing {
         "--readers",
         "64",
     ];
-    let Some(report) = measured("l", duration, &arguments) else {
+    let Some(report) = measured("l", duration, &arguments, &mut missing) else {
         return missing;
     };
     assert_eq!(report.latency.len(), 2);
@@ -173,7 +188,7 @@ fn two_cores_are_measured_against_one() {
 fn two_cores(duration: &str) -> Missing {
     let mut missing = Missing::default();
     let arguments = ["--servers", "exos", "--groups", "cores"];
-    let Some(report) = measured("c", duration, &arguments) else {
+    let Some(report) = measured("c", duration, &arguments, &mut missing) else {
         return missing;
     };
     assert_eq!(report.cores.len(), 4, "two clients, new and persistent");
@@ -231,7 +246,12 @@ fn pages_of_applications(duration: &str) -> Missing {
         "--only",
         "/1K",
     ];
-    let Some(report) = measured("f", duration, &[&arguments[..], &cells].concat()) else {
+    let Some(report) = measured(
+        "f",
+        duration,
+        &[&arguments[..], &cells].concat(),
+        &mut missing,
+    ) else {
         return missing;
     };
     let has_php = !report
@@ -297,7 +317,12 @@ fn documents_over_tls(duration: &str) -> Missing {
         "--connections",
         "4",
     ];
-    let Some(report) = measured("t", duration, &[&arguments[..], &cells].concat()) else {
+    let Some(report) = measured(
+        "t",
+        duration,
+        &[&arguments[..], &cells].concat(),
+        &mut missing,
+    ) else {
         return missing;
     };
     assert_eq!(report.tls.len(), 2, "{:?}", report.tls);
@@ -332,7 +357,7 @@ fn documents_over_http3(duration: &str) -> Missing {
     let mut missing = Missing::default();
     let servers = "exos,sockets,nginx,h2o,caddy";
     let arguments = ["--servers", servers, "--groups", "http3"];
-    let Some(report) = measured("q", duration, &arguments) else {
+    let Some(report) = measured("q", duration, &arguments, &mut missing) else {
         return missing;
     };
     let mut left_out = report.setting.left_out.iter();
@@ -386,7 +411,12 @@ fn bounded_memory(duration: &str) -> Missing {
         "--memory",
         "64M",
     ];
-    let Some(report) = measured("m", duration, &[&arguments[..], &cells, &how].concat()) else {
+    let Some(report) = measured(
+        "m",
+        duration,
+        &[&arguments[..], &cells, &how].concat(),
+        &mut missing,
+    ) else {
         return missing;
     };
     // Without control groups there is one document over the long wire, and a note.
@@ -447,7 +477,12 @@ fn requests_passed_on(duration: &str) -> Missing {
         "proxy",
     ];
     let cells = ["--only", "persistent/100", "--connections", "8"];
-    let Some(report) = measured("p", duration, &[&servers[..], &cells].concat()) else {
+    let Some(report) = measured(
+        "p",
+        duration,
+        &[&servers[..], &cells].concat(),
+        &mut missing,
+    ) else {
         return missing;
     };
     let has_haproxy = is_installed("haproxy");
