@@ -212,7 +212,7 @@ impl Aggregate {
         );
         let mut at = 0;
         for piece in self.pieces(range) {
-            out[at..at + piece.len()].copy_from_slice(piece.as_bytes());
+            piece.copy_to(&mut out[at..at + piece.len()]);
             at += piece.len();
         }
     }
@@ -268,6 +268,24 @@ impl<'a> Piece<'a> {
     #[inline]
     pub fn as_bytes(&self) -> &'a [u8] {
         &self.buffer.as_slice()[self.range.clone()]
+    }
+
+    /// The bytes, unless they are in memory that another process can write.
+    #[inline]
+    pub fn in_place(&self) -> Option<&'a [u8]> {
+        Some(&self.buffer.in_place()?[self.range.clone()])
+    }
+
+    /// Copies the bytes into `out`, which has exactly their length, wherever they are.
+    #[inline]
+    fn copy_to(&self, out: &mut [u8]) {
+        self.buffer.copy_to(self.range.start, out);
+    }
+
+    /// The ones' complement sum over the bytes, whatever is known of them.
+    #[inline]
+    pub fn sum_of_bytes(&self) -> Sum {
+        self.buffer.sum_of_bytes(self.range.clone())
     }
 
     /// Length in bytes, never 0.

@@ -31,6 +31,7 @@ use std::rc::Rc;
 
 use exos_wire::checksum::Sum;
 
+use crate::foreign::ForeignBytes;
 use crate::limits::{BLOCK_LEN, BUFFER_LEN_MAX};
 use crate::shared::SharedBytes;
 use crate::sums::prefix_sums;
@@ -54,6 +55,8 @@ enum Bytes {
     Once(Box<[u8]>),
     Static(&'static [u8]),
     Shared(SharedBytes),
+    /// In memory that another process can write.
+    Foreign(SharedBytes),
 }
 
 impl Buffer {
@@ -93,21 +96,64 @@ impl Buffer {
     /// Length in bytes.
     #[inline]
     pub fn len(&self) -> usize {
-        self.as_slice().len()
+        match self.as_foreign() {
+            None => self.as_slice().len(),
+            Some(foreign) => foreign.len(),
+        }
     }
 
     /// True when there are no bytes.
     pub fn is_empty(&self) -> bool {
-        self.as_slice().is_empty()
+        self.len() == 0
     }
 
-    /// All bytes.
+    /// All bytes. Where they are not [in place](Self::in_place) it is a copy, which stays as long as all buffers of them do.
     #[inline]
     pub fn as_slice(&self) -> &[u8] {
         match &self.0.bytes {
             Bytes::Owned(bytes) | Bytes::Once(bytes) => bytes,
             Bytes::Static(bytes) => bytes,
-            Bytes::Shared(shared) => shared.as_slice(),
+            Bytes::Shared(shared) => shared.own(),
+            Bytes::Foreign(shared) => shared.as_slice(),
+        }
+    }
+
+    /// All bytes, unless they are in memory that another process can write ([`Foreign`](crate::Foreign)).
+    #[inline]
+    pub fn in_place(&self) -> Option<&[u8]> {
+        match &self.0.bytes {
+            Bytes::Foreign(_) => None,
+            _ => Some(self.as_slice()),
+        }
+    }
+
+    #[inline]
+    fn as_foreign(&self) -> Option<&ForeignBytes> {
+        match &self.0.bytes {
+            Bytes::Foreign(shared) => shared.as_foreign(),
+            _ => None,
+        }
+    }
+
+    /// Copies bytes from this position on.
+    ///
+    /// # Panics
+    ///
+    /// When there are fewer.
+    #[inline]
+    pub fn copy_to(&self, start: usize, out: &mut [u8]) {
+        match self.as_foreign() {
+            None => out.copy_from_slice(&self.as_slice()[start..start + out.len()]),
+            Some(foreign) => foreign.copy_to(start, out),
+        }
+    }
+
+    /// The sum of a range over its bytes, whatever is known of them.
+    #[inline]
+    pub fn sum_of_bytes(&self, range: Range<usize>) -> Sum {
+        match self.as_foreign() {
+            None => Sum::of(&self.as_slice()[range]),
+            Some(foreign) => foreign.sum(range.start, range.end),
         }
     }
 
@@ -126,7 +172,7 @@ impl Buffer {
             self.len()
         );
         if range.len() <= BLOCK_LEN / 2 || matches!(self.0.bytes, Bytes::Once(_)) {
-            return Sum::of(&self.as_slice()[range]);
+            return self.sum_of_bytes(range);
         }
         let start = match self.0.summed.get() {
             (at, sum) if at as usize == range.start => sum,
@@ -143,11 +189,11 @@ impl Buffer {
         }
     }
 
-    /// The bytes that it was made of, where threads share them.
+    /// The bytes that it was made of, where threads share them and they are in place.
     pub fn shared(&self) -> Option<&SharedBytes> {
         match &self.0.bytes {
             Bytes::Shared(shared) => Some(shared),
-            Bytes::Owned(_) | Bytes::Once(_) | Bytes::Static(_) => None,
+            Bytes::Owned(_) | Bytes::Once(_) | Bytes::Static(_) | Bytes::Foreign(_) => None,
         }
     }
 
@@ -186,7 +232,7 @@ impl Buffer {
         let shared = Rc::try_unwrap(self.0).map_err(Buffer)?;
         match shared.bytes {
             Bytes::Owned(bytes) | Bytes::Once(bytes) => Ok(bytes),
-            Bytes::Static(_) | Bytes::Shared(_) => Err(Buffer(Rc::new(shared))),
+            Bytes::Static(_) | Bytes::Shared(_) | Bytes::Foreign(_) => Err(Buffer(Rc::new(shared))),
         }
     }
 
@@ -212,17 +258,17 @@ impl Buffer {
     /// The sum of `0..end`, from the table entry that is nearer.
     #[inline]
     fn sum_until(&self, end: usize) -> Sum {
-        let (bytes, sums) = (self.as_slice(), self.sums());
+        let (len, sums) = (self.len(), self.sums());
         let block = end / BLOCK_LEN;
         let before = block * BLOCK_LEN;
-        let after = bytes.len().min(before + BLOCK_LEN);
+        let after = len.min(before + BLOCK_LEN);
         if end - before <= after - end {
-            return Sum::from_value(sums[block]).plus(Sum::of(&bytes[before..end]));
+            return Sum::from_value(sums[block]).plus(self.sum_of_bytes(before..end));
         }
         if end == after {
             return Sum::from_value(sums[block + 1]);
         }
-        let beyond = Sum::of(&bytes[end..after]);
+        let beyond = self.sum_of_bytes(end..after);
         let beyond = if end.is_multiple_of(2) {
             beyond
         } else {
@@ -232,7 +278,7 @@ impl Buffer {
     }
 
     fn sums(&self) -> &[u16] {
-        if let Bytes::Shared(shared) = &self.0.bytes {
+        if let Bytes::Shared(shared) | Bytes::Foreign(shared) = &self.0.bytes {
             return shared.sums();
         }
         self.0.sums.get_or_init(|| prefix_sums(self.as_slice()))
@@ -246,7 +292,10 @@ impl SharedBytes {
     ///
     /// When there are more than [`BUFFER_LEN_MAX`] bytes.
     pub fn buffer(&self) -> Buffer {
-        Buffer::new(Bytes::Shared(self.clone()))
+        match self.as_foreign() {
+            None => Buffer::new(Bytes::Shared(self.clone())),
+            Some(_) => Buffer::new(Bytes::Foreign(self.clone())),
+        }
     }
 }
 

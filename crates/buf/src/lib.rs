@@ -12,12 +12,13 @@
 //! What is sent once and is short lies in buffers that are written [again](Recycled) when nobody refers to them.
 //!
 //! All of these belong to one thread: reference counts are not atomic. What several threads send is
-//! [`SharedBytes`], of which each makes a buffer of its own.
+//! [`SharedBytes`], of which each makes a buffer of its own. They may lie in memory that another process can write ([`Foreign`]).
 
 #![forbid(unsafe_code)]
 
 pub mod aggregate;
 pub mod buffer;
+mod foreign;
 pub mod limits;
 mod recycled;
 pub mod shared;
@@ -26,6 +27,7 @@ mod sums;
 
 pub use aggregate::Aggregate;
 pub use buffer::Buffer;
+pub use foreign::Foreign;
 pub use recycled::Recycled;
 pub use shared::SharedBytes;
 pub use slice::Slice;

@@ -52,10 +52,40 @@ impl Slice {
         }
     }
 
-    /// The bytes.
+    /// The bytes; where they are not [in place](Self::in_place), of a copy of all of their buffer, which stays as long as that does.
     #[inline]
     pub fn as_bytes(&self) -> &[u8] {
         &self.buffer.as_slice()[self.range()]
+    }
+
+    /// The bytes, unless they are in memory that another process can write.
+    #[inline]
+    pub fn in_place(&self) -> Option<&[u8]> {
+        Some(&self.buffer.in_place()?[self.range()])
+    }
+
+    /// Copies bytes from this position on, wherever they are.
+    ///
+    /// # Panics
+    ///
+    /// When there are fewer.
+    #[inline]
+    pub fn copy_to(&self, start: usize, out: &mut [u8]) {
+        let range = self.absolute(start..start + out.len());
+        self.buffer.copy_to(range.start, out);
+    }
+
+    /// Appends the bytes, wherever they are.
+    #[inline]
+    pub fn append_to(&self, out: &mut Vec<u8>) {
+        match self.in_place() {
+            Some(bytes) => out.extend_from_slice(bytes),
+            None => {
+                let begin = out.len();
+                out.resize(begin + self.len(), 0);
+                self.copy_to(0, &mut out[begin..]);
+            }
+        }
     }
 
     /// Length in bytes.

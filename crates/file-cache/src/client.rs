@@ -259,6 +259,11 @@ impl Client {
         self.ask(Request::Close { file: file.number }, None)
     }
 
+    /// Lets go of what was lent ([`Aggregate::lend`]) and is not used any more.
+    pub fn take_back(&self) {
+        self.receiver.take_back();
+    }
+
     /// How the cache is used.
     ///
     /// # Errors

@@ -22,6 +22,7 @@
 //! | `service`, `session` | the process that has the memory, and what it knows of each program |
 //! | `client` | the program's side |
 //! | `kept` | what a program keeps in its share, by a policy of its own |
+//! | `lender` | whole files for all threads of a program |
 //! | `descriptor` | aggregates of what is no file of the cache: by copy |
 //! | `place` | where a user's service is found |
 
@@ -32,6 +33,7 @@ pub mod descriptor;
 mod error;
 mod extents;
 mod kept;
+mod lender;
 pub mod limits;
 mod mounts;
 mod open_file;
@@ -48,6 +50,7 @@ mod version;
 pub use client::{Client, File, Opened};
 pub use error::{Error, Result};
 pub use kept::{Kept, KeptCounts, KeptFile};
+pub use lender::{Lender, LentFile, NotLent};
 pub use protocol::{NAME_LEN_MAX, Request, Statistics, Status, WORDS};
 pub use service::{Options, Service};
 pub use users::User;

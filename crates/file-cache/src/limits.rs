@@ -60,6 +60,15 @@ pub const PARKED_LOOKS: usize = 64;
 /// How long a client waits for an answer of the service, and for room to ask: it may be waiting for a disk.
 pub const ANSWER_TIME: Duration = Duration::from_secs(10);
 
+/// How long a program of several threads does not look for a service after there was none.
+pub const RETRY_TIME: Duration = Duration::from_secs(5);
+
+/// How many times as long as it has waited for a service that did not answer it does not ask: a tenth of the time is lost at most.
+pub const RETRY_PART: u32 = 9;
+
+/// How long it keeps less than half of its share after the service had no room for more: others of its user may have given something up.
+pub const SHARE_REST: Duration = Duration::from_secs(60);
+
 /// How soon the service looks again whether a client that waits for room in its share can have it.
 pub const STUCK_LOOK: Duration = Duration::from_millis(10);
 

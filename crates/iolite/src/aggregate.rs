@@ -7,6 +7,7 @@
 //! [`exos_buf::Aggregate`] is its like for bytes that are all of this process, with positions that a connection needs;
 //! [`to_local`](Aggregate::to_local) makes one.
 
+use crate::lent::Lent;
 use crate::slice::Slice;
 use exos_wire::checksum::Sum;
 use std::collections::VecDeque;
@@ -188,6 +189,11 @@ impl Aggregate {
     /// As an aggregate for our own connections: by reference where the bytes are of this process's own memory, else copied.
     pub fn to_local(&self) -> exos_buf::Aggregate {
         self.slices().map(Slice::to_local).collect()
+    }
+
+    /// All bytes for any thread of this process: by reference where they are in another process's pool, else copied.
+    pub fn lend(&self) -> Lent {
+        Lent::of(self.slices())
     }
 
     /// Shows all bytes, block after block, as [`Slice::for_each_block`] does.

@@ -9,12 +9,13 @@
 //! | `protocol` | when nobody has a buffer, whichever process ends at whichever moment: read this first |
 //! | `pool` | buffers and drafts; the owner's side and a member's |
 //! | `slice`, `aggregate` | bytes by reference, and the paper's operations on lists of them |
+//! | `lent` | bytes of another's pool for several threads of a process |
 //! | `sums` | checksums that are remembered |
 //! | `pipe` | aggregates from process to process |
 //! | `memory` | mappings, and all unsafe code that has to do with them |
 //! | `error`, `limits` | what can go wrong, and how much there can be |
 //!
-//! All of these belong to one thread, as `exos_buf`'s do. A thread that ends lets go of what it has sent and was not taken yet: of what it
+//! All of these belong to one thread, as `exos_buf`'s do, but for what is [lent](Lent). A thread that ends lets go of what it has sent and was not taken yet: of what it
 //! has sent on of another's pool the bytes may be lost then, as when its process ends.
 //!
 //! # What a process has to see to
@@ -40,6 +41,7 @@
 
 mod aggregate;
 mod error;
+mod lent;
 pub mod limits;
 mod memory;
 mod pipe;
@@ -51,6 +53,7 @@ mod sums;
 pub use aggregate::Aggregate;
 pub use error::{Error, Result};
 pub use exos_wait::Counts;
+pub use lent::Lent;
 pub use pipe::{LowWater, Options, Read, Receiver, Sender, Wait};
 pub use pool::{Draft, Invitation, Pool, Reserved, Shape, Share, Trust, Usage};
 pub use slice::{Bytes, Identity, Slice};

@@ -58,6 +58,12 @@ pub(crate) struct Region {
     len: usize,
 }
 
+// SAFETY: a mapping is the process's, not a thread's. Words are atomic; bytes are copied out, or referred to by callers who say that nobody
+// writes there.
+unsafe impl Send for Region {}
+// SAFETY: as above.
+unsafe impl Sync for Region {}
+
 impl Region {
     /// Maps a file whose length is sealed.
     pub fn map(file: &OwnedFd, access: Access) -> Result<Self> {

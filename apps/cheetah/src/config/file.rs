@@ -50,6 +50,8 @@ pub struct Config {
     pub proxy_protocol: Vec<Prefix>,
     /// How much memory documents may take.
     pub cache: CacheSize,
+    /// Whether documents come from the file cache that processes share.
+    pub file_cache: bool,
     /// How long and how many documents may be.
     pub limits: Limits,
     /// Bytes of memory for what is read while it is sent.
@@ -86,6 +88,7 @@ impl Config {
             bounds: BoundsArgs::default(),
             proxy_protocol: Vec::new(),
             cache: CacheSize::default(),
+            file_cache: false,
             limits: Limits::default(),
             stream_memory: CHUNKS_LEN,
             sites: vec![SiteConfig::of(root)],
@@ -132,6 +135,7 @@ impl Config {
             bounds: watch::bounds(&source, &tables.clients),
             proxy_protocol: watch::proxies(&source, &tables.clients),
             cache: cache::cache(&source, &tables.cache),
+            file_cache: tables.cache.file_cache,
             limits: site::limits(&source, &tables.limits),
             stream_memory: site::stream_memory(&source, &tables.limits),
             sites: site::all(&source, &folder_of(file), &tables.site),

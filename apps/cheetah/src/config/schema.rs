@@ -121,6 +121,7 @@ pub(super) struct ClientsTable {
 #[serde(deny_unknown_fields, default, expecting = "a table: [cache]")]
 pub(super) struct CacheTable {
     pub(super) size: Option<Text>,
+    pub(super) file_cache: bool,
 }
 
 /// `[limits]`: how much there may be.

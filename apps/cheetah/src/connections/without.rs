@@ -76,7 +76,11 @@ impl Without {
     /// What a connection gets of what it is sent.
     pub(super) fn kept(&self, bytes: Slice) -> Slice {
         match self.copies {
-            true => Buffer::from(bytes.as_bytes()).into(),
+            true => {
+                let mut copy = Vec::with_capacity(bytes.len());
+                bytes.append_to(&mut copy);
+                Buffer::from(copy).into()
+            }
             false => bytes,
         }
     }

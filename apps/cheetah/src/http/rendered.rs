@@ -51,9 +51,10 @@ impl Server {
         if out.iter().map(Slice::len).sum::<usize>() > len_max {
             return None;
         }
-        let parts: Vec<&[u8]> = out.iter().map(Slice::as_bytes).collect();
+        let mut bytes = Vec::new();
+        out.iter().for_each(|slice| slice.append_to(&mut bytes));
         Some(Rendered {
-            bytes: parts.concat(),
+            bytes,
             closes,
             line,
         })

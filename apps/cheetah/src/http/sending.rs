@@ -165,6 +165,12 @@ impl Sender {
             return self.push_block(Status::Ok, is_encrypted, block, body, out);
         }
         let rest = exchange.without_body(document);
+        if rest.is_none()
+            && let Some(body) = document.lent_body()
+        {
+            let rest = [document.whole(), body];
+            return self.push(Status::Ok, exchange.manner(), rest, out);
+        }
         let rest = rest.unwrap_or_else(|| document.whole());
         self.push(Status::Ok, exchange.manner(), [rest], out)
     }
@@ -224,7 +230,7 @@ fn http2_parts(rest: &[Slice]) -> (Slice, Vec<Slice>) {
     for slice in rest {
         let of_head = slice.len().min(left);
         left -= of_head;
-        lines.extend_from_slice(&slice.as_bytes()[..of_head]);
+        slice.sub(0..of_head).append_to(&mut lines);
         body.extend((of_head < slice.len()).then(|| slice.sub(of_head..slice.len())));
     }
     let mut block = Vec::with_capacity(lines.len());

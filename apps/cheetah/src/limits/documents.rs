@@ -82,6 +82,13 @@ pub const FETCHES_AT_ONCE: usize = 64;
 /// who waits for them and not kept.
 pub const CACHE_LARGE_PART: u64 = 10;
 
+/// The shortest document that comes from a file cache that processes share: there it takes a buffer of 16 KiB, which is less than copies of it take
+/// only where more than four servers have it. It leaves with its head as one piece, too.
+pub const LENT_LEN_MIN: u64 = 4 * 1024;
+
+/// What one document may have of what is kept there, as a part of it, if others have to go for it. That is less than a cache has, as a rule.
+pub const LENT_LARGE_PART: u64 = 4;
+
 /// What a document in the cache takes beside its bytes: what is known of it in the tables of loop and store.
 pub const DOCUMENT_OVERHEAD_LEN: u64 = 512;
 

@@ -30,6 +30,8 @@ enum Piece {
     /// Frames, with content where that is short, and how much of them the server counts; to which others can be added.
     Frames(Vec<u8>, usize),
     Body(Slice),
+    /// Of what another process can write: copied when QUIC takes it.
+    Lent(Slice),
     /// Some of a document, in the memory in which all threads have it.
     Document(Bytes),
 }
@@ -56,13 +58,14 @@ impl Queue {
         let frames = self.frames(if is_short { slice.len() } else { 0 });
         frame::push_head(frames, kind::DATA, slice.len() as u64);
         if is_short {
-            frames.extend_from_slice(slice.as_bytes());
+            slice.append_to(frames);
         } else {
             self.len += slice.len();
             self.pieces.push_back(match slice.buffer().shared() {
                 Some(shared) => {
                     Piece::Document(Bytes::from_owner(shared.clone()).slice(slice.range()))
                 }
+                None if slice.in_place().is_none() => Piece::Lent(slice),
                 None => Piece::Body(slice),
             });
         }
@@ -95,10 +98,19 @@ impl Queue {
         let Some(piece) = self.pieces.front() else {
             return Ok(false);
         };
-        let next = piece.next();
         let len = match piece {
-            Piece::Document(bytes) => out.write_chunks(&mut [bytes.slice_ref(next)])?.bytes,
-            Piece::Frames(..) | Piece::Body(_) => out.write(next)?,
+            Piece::Document(bytes) => {
+                let next = bytes.slice_ref(piece.next());
+                out.write_chunks(&mut [next])?.bytes
+            }
+            Piece::Lent(slice) => {
+                let mut next = Vec::with_capacity(QUIC_PIECE_LEN);
+                slice
+                    .sub(0..slice.len().min(QUIC_PIECE_LEN))
+                    .append_to(&mut next);
+                out.write_chunks(&mut [next.into()])?.bytes
+            }
+            Piece::Frames(..) | Piece::Body(_) => out.write(piece.next())?,
         };
         self.taken(len);
         Ok(true)
@@ -110,7 +122,7 @@ impl Queue {
             return;
         };
         self.len -= piece.advance(len);
-        if piece.next().is_empty()
+        if piece.is_empty()
             && let Some(Piece::Frames(frames, _)) = self.pieces.pop_front()
         {
             self.spare = emptied(frames);
@@ -128,11 +140,20 @@ impl Queue {
 }
 
 impl Piece {
-    /// What QUIC is given next.
+    /// All of it has left.
+    fn is_empty(&self) -> bool {
+        match self {
+            Piece::Lent(slice) => slice.is_empty(),
+            _ => self.next().is_empty(),
+        }
+    }
+
+    /// What QUIC is given next, where that is in place.
     fn next(&self) -> &[u8] {
         let all = match self {
             Piece::Frames(frames, _) => frames,
             Piece::Body(slice) => slice.as_bytes(),
+            Piece::Lent(_) => &[],
             Piece::Document(bytes) => &bytes[..],
         };
         &all[..all.len().min(QUIC_PIECE_LEN)]
@@ -151,7 +172,7 @@ impl Piece {
                 *counted -= has_left;
                 has_left
             }
-            Piece::Body(slice) => {
+            Piece::Body(slice) | Piece::Lent(slice) => {
                 *slice = slice.sub(len..slice.len());
                 len
             }

@@ -302,7 +302,10 @@ impl Link {
         if self.waiting.is_empty() {
             self.waiting = VecDeque::new(); // An idle connection has no queue.
         }
-        let pieces: Vec<&[u8]> = slices.iter().map(Slice::as_bytes).collect();
+        let copies = copied(&slices);
+        let mut copies = copies.iter();
+        let piece = |slice| Slice::in_place(slice).or_else(|| copies.next().map(|copy| &copy[..]));
+        let pieces: Vec<&[u8]> = slices.iter().filter_map(piece).collect();
         let mut out = Vec::new();
         let sealed = self.session.seal(&pieces, &mut out);
         let records_len = out.len();
@@ -362,6 +365,17 @@ impl Link {
             self.flights = VecDeque::new();
         }
     }
+}
+
+/// Copies of those that are in memory which another process can write, in order: what is encrypted may not change meanwhile.
+fn copied(slices: &[Slice]) -> Vec<Vec<u8>> {
+    let theirs = slices.iter().filter(|slice| slice.in_place().is_none());
+    let copy = |slice: &Slice| {
+        let mut copy = Vec::with_capacity(slice.len());
+        slice.append_to(&mut copy);
+        copy
+    };
+    theirs.map(copy).collect()
 }
 
 /// A hello that says itself that it is too long (RFC 8446 §4, §5.1). It is refused when as much has come as is taken, also where all of it came

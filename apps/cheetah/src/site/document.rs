@@ -26,6 +26,8 @@
 //!
 //! A page made by the server itself has no validators and nothing before `fields()`.
 //!
+//! Content in memory that processes share ([`FileContent::lent`]) is a buffer of its own, which follows: `whole()` has the fields alone.
+//!
 //! The content of a [`LongFile`] is not there: `body()` is empty, and what was said about a whole holds for the fields
 //! alone. Its entity tag is made of what the file system says about its version.
 
@@ -98,19 +100,39 @@ pub struct Draft {
     fields_start: u32,
     body_start: u32,
     modified_secs: u64,
+    /// The content, where it is in memory that processes share.
+    lent: Option<SharedBytes>,
     long: Option<Arc<LongFile>>,
+}
+
+/// What was read of a file.
+#[derive(Debug)]
+pub struct FileContent {
+    /// All of it.
+    pub bytes: Vec<u8>,
+    /// Where it stays, if that is memory that processes share.
+    pub lent: Option<SharedBytes>,
 }
 
 impl Draft {
     /// What [`Document::new`] makes, on any thread.
     pub fn new(content: &[u8], description: &Description) -> Draft {
-        let tag = content_hash(content, description.coding);
-        let charset = match description.coding {
-            None => media_type::charset(description.media_type, content),
-            Some(_) => "",
-        };
-        let (not_modified, fields) = heads(tag, charset, content.len() as u64, description);
+        let (not_modified, fields) = heads_of(content, description);
         Draft::assemble(&not_modified, &fields, content, description.modified_secs)
+    }
+
+    /// A document of a file: what the file's bytes alone would make, but for where its content is.
+    pub fn of_file(content: &FileContent, description: &Description) -> Draft {
+        let FileContent { bytes, lent } = content;
+        let Some(lent) = lent else {
+            return Draft::new(bytes, description);
+        };
+        let (not_modified, fields) = heads_of(bytes, description);
+        lent.prepare_sums();
+        Draft {
+            lent: Some(lent.clone()),
+            ..Draft::assemble(&not_modified, &fields, b"", description.modified_secs)
+        }
     }
 
     /// A document whose content is read while it is sent.
@@ -150,9 +172,20 @@ impl Draft {
             fields_start: fields_start as u32,
             body_start: body_start as u32,
             modified_secs,
+            lent: None,
             long: None,
         }
     }
+}
+
+/// The validators and fields of a document of this content.
+fn heads_of(content: &[u8], description: &Description) -> (String, String) {
+    let tag = content_hash(content, description.coding);
+    let charset = match description.coding {
+        None => media_type::charset(description.media_type, content),
+        Some(_) => "",
+    };
+    heads(tag, charset, content.len() as u64, description)
 }
 
 /// The validators of a document with a tag, and all its fields, each with an empty line at its end.
@@ -206,15 +239,18 @@ impl Draft {
         About {
             len: match &self.long {
                 Some(file) => file.len(),
-                None => self.bytes.as_slice().len() as u64 - u64::from(self.body_start),
+                None => {
+                    let lent = self.lent.as_ref().map_or(0, SharedBytes::len);
+                    (self.bytes.len() + lent) as u64 - u64::from(self.body_start)
+                }
             },
             modified_secs: self.modified_secs,
         }
     }
 
     /// The bytes, for who keeps account of them.
-    pub fn bytes(&self) -> &SharedBytes {
-        &self.bytes
+    pub fn bytes(&self) -> impl Iterator<Item = &SharedBytes> {
+        [&self.bytes].into_iter().chain(&self.lent)
     }
 }
 
@@ -226,6 +262,7 @@ impl From<Draft> for Document {
             fields_start: draft.fields_start,
             body_start: draft.body_start,
             modified_secs: draft.modified_secs,
+            lent: draft.lent.map(|lent| lent.buffer()),
             long: draft.long.map(|file| Rc::new(file.into())),
         }
     }
@@ -239,7 +276,9 @@ pub struct Document {
     fields_start: u32,
     body_start: u32,
     modified_secs: u64,
-    /// Where the content is, if it is not here.
+    /// The content, if it is in memory that processes share.
+    lent: Option<Buffer>,
+    /// Where the content is, if it is in no memory.
     long: Option<Rc<Long>>,
 }
 
@@ -269,15 +308,17 @@ impl Document {
     /// A page with the content and type of a document, and further header fields, each ended by CRLF.
     pub fn page_like(document: &Document, more_fields: &str) -> Document {
         let content_fields = document.content_fields();
-        let body = document.body();
+        let mut body = Vec::new();
+        document.body().append_to(&mut body);
         let fields = format!(
             "{content_fields}Content-Length: {}\r\n{more_fields}\r\n",
             body.len()
         );
-        Document::from(Draft::assemble("", &fields, body.as_bytes(), 0))
+        Document::from(Draft::assemble("", &fields, &body, 0))
     }
 
-    /// Header fields and content: what follows the opening of a 200 response to GET.
+    /// Header fields and content: what follows the opening of a 200 response to GET. Where the content is [lent](Self::lent_body), it comes behind
+    /// this.
     #[inline]
     pub fn whole(&self) -> Slice {
         self.buffer
@@ -312,8 +353,16 @@ impl Document {
     /// The content, if it is in memory.
     #[inline]
     pub fn body(&self) -> Slice {
-        self.buffer
-            .slice(self.body_start as usize..self.buffer.len())
+        self.lent_body().unwrap_or_else(|| {
+            self.buffer
+                .slice(self.body_start as usize..self.buffer.len())
+        })
+    }
+
+    /// The content, if it is in memory that processes share.
+    #[inline]
+    pub fn lent_body(&self) -> Option<Slice> {
+        self.lent.as_ref().map(Buffer::whole)
     }
 
     /// The file whose content it has, if that is not in memory.

@@ -29,6 +29,7 @@ pub(super) fn text(snapshot: &Snapshot) -> String {
             snapshot.cache.leaving as f64,
         ),
         ("exos_serve_cache_limit_bytes", snapshot.cache.limit as f64),
+        ("exos_serve_cache_lent_bytes", snapshot.cache.lent as f64),
         (
             "exos_serve_waiting_requests",
             snapshot.waiting_requests as f64,

@@ -95,6 +95,10 @@ fn overview(snapshot: &Snapshot) -> Vec<(&'static str, String)> {
         ("Bytes in the cache", snapshot.cache.held.to_string()),
         ("Bytes on their way out", snapshot.cache.leaving.to_string()),
         ("Bytes that it may have", snapshot.cache.limit.to_string()),
+        (
+            "Bytes in the shared file cache",
+            snapshot.cache.lent.to_string(),
+        ),
         ("Requests that wait", snapshot.waiting_requests.to_string()),
     ]
 }

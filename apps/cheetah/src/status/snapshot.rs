@@ -160,6 +160,7 @@ impl Snapshot {
             cache_bytes: self.cache.held,
             cache_limit_bytes: self.cache.limit,
             cache_leaving_bytes: self.cache.leaving,
+            cache_lent_bytes: self.cache.lent,
             waiting_requests: self.waiting_requests,
             proxy_tunnels_open: self.tunnels,
             proxy_upstreams_out: self.upstreams_out,
@@ -203,6 +204,8 @@ pub struct Statistics {
     cache_limit_bytes: u64,
     /// Documents that have gone from the cache and that responses under way still need.
     cache_leaving_bytes: u64,
+    /// What documents keep of the file cache that processes share.
+    cache_lent_bytes: u64,
     /// Requests that wait for a document to be read.
     waiting_requests: usize,
     /// Connections to upstreams that have changed to another protocol, as WebSocket, and stand.

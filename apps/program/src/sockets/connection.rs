@@ -29,6 +29,9 @@ const PIECES_MAX: usize = 64;
 /// Bytes of a file in one call, after which it is looked at again: what a socket's buffer may take.
 const FILE_PIECE_LEN: u64 = 1 << 20;
 
+/// Bytes that are copied for one call out of memory which another process can write: what a second-level cache has room for.
+const LENT_PIECE_LEN: usize = 64 << 10;
+
 /// A file of which the kernel sends parts from its own memory.
 pub trait File: Debug {
     /// It.
@@ -195,6 +198,8 @@ impl Connection {
     }
 
     fn write_bytes(&mut self) -> Result<()> {
+        // Of memory that another process can write: some, behind which nothing else leaves now.
+        let copy: Vec<u8>;
         let mut pieces = [IoSlice::new(&[]); PIECES_MAX];
         let mut count = 0;
         for (piece, queued) in pieces.iter_mut().zip(&self.queue) {
@@ -202,7 +207,13 @@ impl Connection {
                 break;
             };
             let from = if count == 0 { self.sent } else { 0 };
-            *piece = IoSlice::new(&slice.as_bytes()[from..]);
+            let Some(bytes) = slice.in_place() else {
+                copy = begin_of(slice, from);
+                *piece = IoSlice::new(&copy);
+                count += 1;
+                break;
+            };
+            *piece = IoSlice::new(&bytes[from..]);
             count += 1;
         }
         let written = match &pieces[..count] {
@@ -231,6 +242,14 @@ impl Connection {
     pub(super) fn reset(&self) {
         reset_on_close(&self.socket);
     }
+}
+
+/// A copy of what is next of a slice.
+fn begin_of(slice: &Slice, from: usize) -> Vec<u8> {
+    let mut copy = Vec::with_capacity(LENT_PIECE_LEN);
+    let to = slice.len().min(from + LENT_PIECE_LEN);
+    slice.sub(from..to).append_to(&mut copy);
+    copy
 }
 
 /// Sends some of a file; gives how much of the range it was.

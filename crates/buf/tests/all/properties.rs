@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use exos_buf::limits::BLOCK_LEN;
-use exos_buf::{Aggregate, Buffer, SharedBytes, Slice};
+use exos_buf::{Aggregate, Buffer, Foreign, SharedBytes, Slice};
 use exos_wire::checksum::Sum;
 use proptest::prelude::*;
 
@@ -16,6 +16,27 @@ fn assert_same_sum(got: Sum, bytes: &[u8]) {
         "{} bytes",
         bytes.len()
     );
+}
+
+struct Theirs(Vec<u8>);
+
+impl Foreign for Theirs {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn copy_to(&self, start: usize, out: &mut [u8]) {
+        out.copy_from_slice(&self.0[start..start + out.len()]);
+    }
+
+    fn taken(&self) -> u64 {
+        self.0.len() as u64
+    }
+}
+
+/// A buffer over these bytes as if they were in another process's memory.
+fn foreign(bytes: Vec<u8>) -> Buffer {
+    SharedBytes::foreign(Box::new(Theirs(bytes))).buffer()
 }
 
 /// Lengths around the block size, where the table's arithmetic has its edges.
@@ -55,7 +76,11 @@ fn slices() -> impl Strategy<Value = (Vec<Slice>, Vec<u8>)> {
         let mut flat = Vec::new();
         let slices = parts.into_iter().map(|(bytes, range)| {
             flat.extend_from_slice(&bytes[range.clone()]);
-            Buffer::from(bytes).slice(range)
+            // Some are in another process's memory.
+            match bytes.len() % 3 {
+                0 => foreign(bytes).slice(range),
+                _ => Buffer::from(bytes).slice(range),
+            }
         });
         (slices.collect(), flat)
     })

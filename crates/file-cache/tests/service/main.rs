@@ -8,6 +8,7 @@ mod bounds;
 mod common;
 mod hostile;
 mod keeping;
+mod lending;
 mod serving;
 mod snapshots;
 mod users;

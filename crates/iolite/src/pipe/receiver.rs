@@ -185,6 +185,11 @@ impl Receiver {
         }
     }
 
+    /// Lets go of what was lent to other threads ([`Lent`](crate::Lent)) and is not used any more.
+    pub fn take_back(&self) {
+        self.pools.iter().for_each(|pool| pool.take_back());
+    }
+
     /// Slices that were lost with processes that had sent them on.
     pub fn lost(&self) -> u64 {
         self.lost

@@ -9,6 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::atomic::{Ordering, fence};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a consumer makes of a producer's promise not to change what it has handed on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -26,14 +27,32 @@ pub enum Trust {
 pub(crate) struct MemberPool {
     pub number: u64,
     pub shape: Shape,
-    region: Region,
-    column: Region,
-    /// As long as this is open, the owner believes the column.
-    _life: OwnedFd,
+    mapped: Arc<Mapped>,
     buffers: RefCell<Vec<Had>>,
     held: Cell<u32>,
     /// What the owner gave to have other processes be members too.
     pub spare: RefCell<Vec<Invitation>>,
+}
+
+/// What the process has of it, whichever thread uses that. Where the thread that took the buffers has ended, holds stay as they are until the
+/// last that was lent has gone, and the membership with it.
+#[derive(Debug)]
+struct Mapped {
+    shape: Shape,
+    region: Region,
+    column: Region,
+    /// As long as this is open, the owner believes the column.
+    _life: OwnedFd,
+    /// Buffers that were lent and are not used any more, each as often as it was.
+    returned: Mutex<Vec<u32>>,
+}
+
+impl Mapped {
+    #[inline]
+    fn copy_out(&self, index: u32, start: usize, out: &mut [u8]) {
+        self.region
+            .copy_out(self.shape.start_of(index) + start, out);
+    }
 }
 
 /// What this process knows by itself of a buffer; the column, which others may have been given, is not read back.
@@ -55,6 +74,44 @@ pub(crate) struct HeldBuffer {
     pub generation: u64,
 }
 
+/// A buffer that this process has, for any of its threads.
+#[derive(Debug)]
+pub(crate) struct LentBuffer {
+    mapped: Arc<Mapped>,
+    index: u32,
+}
+
+impl LentBuffer {
+    /// Copies bytes of it out.
+    pub fn copy_out(&self, start: usize, out: &mut [u8]) {
+        self.mapped.copy_out(self.index, start, out);
+    }
+
+    pub fn len(&self) -> u32 {
+        self.mapped.shape.buffer_len
+    }
+}
+
+impl Drop for LentBuffer {
+    fn drop(&mut self) {
+        let returned = self.mapped.returned.lock();
+        returned
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(self.index);
+    }
+}
+
+impl HeldBuffer {
+    /// For any thread; this one takes it back ([`MemberPool::take_back`]).
+    pub fn lend(&self) -> LentBuffer {
+        self.pool.buffers.borrow_mut()[self.index as usize].references += 1;
+        LentBuffer {
+            mapped: Arc::clone(&self.pool.mapped),
+            index: self.index,
+        }
+    }
+}
+
 /// The words of one buffer, to a member.
 struct Seen<'a> {
     pool: &'a MemberPool,
@@ -67,7 +124,7 @@ impl Words for Seen<'_> {
     #[inline]
     fn generation(&self) -> u64 {
         let word = self.pool.shape.generation_of(self.buffer);
-        self.pool.region.word(word).load(Ordering::Acquire)
+        self.pool.mapped.region.word(word).load(Ordering::Acquire)
     }
 
     fn set_generation(&self, _: u64) {
@@ -80,7 +137,7 @@ impl Words for Seen<'_> {
 
     #[inline]
     fn set_hold(&self, generation: u64) {
-        let word = self.pool.column.word(self.buffer as usize);
+        let word = self.pool.mapped.column.word(self.buffer as usize);
         let hold = match generation {
             0 => 0,
             _ => hold_word(generation, self.take),
@@ -104,9 +161,13 @@ impl MemberPool {
         Ok(Self {
             number: next_number(),
             shape,
-            region,
-            column: Region::map(&invitation.column, Access::Write)?,
-            _life: invitation.life,
+            mapped: Arc::new(Mapped {
+                shape,
+                region,
+                column: Region::map(&invitation.column, Access::Write)?,
+                _life: invitation.life,
+                returned: Mutex::default(),
+            }),
             buffers: RefCell::new(vec![Had::default(); shape.buffers as usize]),
             held: Cell::new(0),
             spare: RefCell::default(),
@@ -154,22 +215,34 @@ impl MemberPool {
     /// Copies bytes of a buffer out.
     #[inline]
     pub fn copy_out(&self, index: u32, start: usize, out: &mut [u8]) {
-        self.region
-            .copy_out(self.shape.start_of(index) + start, out);
+        self.mapped.copy_out(index, start, out);
+    }
+
+    /// Lets go of what was lent and is not used any more.
+    pub fn take_back(&self) {
+        let returned = self.mapped.returned.lock();
+        let returned = std::mem::take(&mut *returned.unwrap_or_else(PoisonError::into_inner));
+        returned.into_iter().for_each(|index| self.let_go(index));
+    }
+
+    /// There is a reference less to a buffer.
+    #[inline]
+    fn let_go(&self, index: u32) {
+        let mut buffers = self.buffers.borrow_mut();
+        let had = &mut buffers[index as usize];
+        had.references -= 1;
+        if had.references == 0 {
+            self.held.set(self.held.get() - 1);
+            // Behind all that was read of it; nothing is looked at afterwards.
+            let word = self.mapped.column.word(index as usize);
+            word.store(0, Ordering::Release);
+        }
     }
 }
 
 impl Drop for HeldBuffer {
     #[inline]
     fn drop(&mut self) {
-        let mut buffers = self.pool.buffers.borrow_mut();
-        let had = &mut buffers[self.index as usize];
-        had.references -= 1;
-        if had.references == 0 {
-            self.pool.held.set(self.pool.held.get() - 1);
-            // Behind all that was read of it; nothing is looked at afterwards.
-            let word = self.pool.column.word(self.index as usize);
-            word.store(0, Ordering::Release);
-        }
+        self.pool.let_go(self.index);
     }
 }

@@ -4,6 +4,7 @@ mod aggregates;
 mod common;
 mod corpus;
 mod hostile;
+mod lent;
 mod pipes;
 mod pools;
 mod shares;

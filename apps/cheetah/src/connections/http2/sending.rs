@@ -229,7 +229,7 @@ impl Http2 {
 #[inline]
 fn emit(slice: Slice, frames: &mut Vec<u8>, slices: &mut Vec<Slice>, slices_len: &mut usize) {
     if slice.len() <= JOINED_LEN_MAX {
-        return frames.extend_from_slice(slice.as_bytes());
+        return slice.append_to(frames);
     }
     close(frames, slices, slices_len);
     *slices_len += slice.len();

@@ -13,7 +13,7 @@ pub(crate) fn make_afresh(opening: &Slice, response: &[Slice], out: &mut Vec<Sli
     for slice in &response[1..] {
         let of_head = slice.len().min(left);
         left -= of_head;
-        head.extend_from_slice(&slice.as_bytes()[..of_head]);
+        slice.sub(0..of_head).append_to(&mut head);
         body.extend((of_head < slice.len()).then(|| slice.sub(of_head..slice.len())));
     }
     out.push(Buffer::from(head).into());

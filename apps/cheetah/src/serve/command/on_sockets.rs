@@ -21,6 +21,7 @@ use crate::serve::cores::server_loop::ServerLoop;
 use crate::serve::cores::upkeep::Upkeep;
 use crate::serve::cores::worker::{Place, Worker};
 use crate::site::Tree;
+use crate::site::store::cache::FromCache;
 use crate::sockets::SocketServer;
 use crate::stream::Streams;
 use crate::stream::disk::Disk;
@@ -29,6 +30,7 @@ pub(super) fn run(
     args: &ServeArgs,
     config: &Config,
     (fresh, trees): (Fresh, Vec<Tree>),
+    file_cache: FromCache,
     cores: &[usize],
 ) -> Result<ExitCode, Error> {
     let trees = (trees, fresh.cache().clone());
@@ -68,7 +70,7 @@ pub(super) fn run(
     if let Some(acceptor) = &acceptor {
         acceptor.follow(cores)?;
     }
-    let reader = args.reader(config, acceptor);
+    let reader = args.reader(config, acceptor, file_cache);
     let (mut upkeep, mut feeds) = Upkeep::start(reader, trees, cores.to_vec(), 1, &signals)?;
     let core = config.link.core.first().unwrap_or(&cores[0]);
     let place = Place {

@@ -16,6 +16,7 @@ use crate::secure::Acceptor;
 use crate::serve::content::reload::Read;
 use crate::serve::content::sites::Fresh;
 use crate::site::rules::access::networks::parse_network;
+use crate::site::store::cache::FromCache;
 use crate::status::StatusArgs;
 
 /// Serve a directory over HTTP on a TCP/IP stack of its own.
@@ -65,6 +66,10 @@ pub struct ServeArgs {
     /// the available memory]
     #[arg(long, value_name = "SIZE")]
     pub cache: Option<CacheSize>,
+    /// Have documents in the file cache of this user or this host (exos file-cache), by reference: of files that several
+    /// servers or other programs have there is one copy (docs/serve.md)
+    #[arg(long)]
+    pub file_cache: bool,
     /// Turn off optimisations, to measure what each is worth (docs/internals/serve.md)
     #[arg(
         long,
@@ -162,6 +167,7 @@ impl ServeArgs {
             status: self.status.clone().or(config.status),
             bounds: self.bounds.or(config.bounds),
             cache: self.cache.unwrap_or(config.cache),
+            file_cache: self.file_cache || config.file_cache,
             http2: config.http2 && !self.no_http2,
             syn_handler: self.syn_handler || config.syn_handler,
             in_kernel,
@@ -171,7 +177,12 @@ impl ServeArgs {
 
     /// What a reload reads: the file again, and everything that it names. Certificates come into use at once, and ports are those
     /// of `started`, with which the program began.
-    pub(super) fn reader(&self, started: &Config, acceptor: Option<Arc<Acceptor>>) -> Read {
+    pub(super) fn reader(
+        &self,
+        started: &Config,
+        acceptor: Option<Arc<Acceptor>>,
+        file_cache: FromCache,
+    ) -> Read {
         let args = self.clone();
         let ports = (started.port, started.tls.as_ref().map(|tls| tls.port));
         let spoke_http3 = started.speaks_http3();
@@ -184,7 +195,7 @@ impl ServeArgs {
                     "exos serve: to begin or end HTTP/3 takes a restart; until then all is as it was"
                 );
             }
-            let read = Fresh::read(config.clone(), true)?;
+            let read = Fresh::read(config.clone(), true, &file_cache)?;
             if let Some(acceptor) = &acceptor {
                 acceptor.reload(&config).map_err(|e| vec![e])?;
             }

@@ -35,6 +35,7 @@ use crate::serve::cores::threads::{self, Ready};
 use crate::serve::cores::upkeep::Upkeep;
 use crate::serve::cores::worker::{Asks, Place, Worker};
 use crate::site::Tree;
+use crate::site::store::cache::FromCache;
 
 /// Serve until a signal asks to stop.
 pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
@@ -50,14 +51,15 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
     };
     // Files are read on other threads: what they leave is to be given back whole after a reload.
     exos_host::memory::limit_heaps(places.iter().map(|of_link| of_link.len().max(1)).sum());
-    let (fresh, trees) = sites::read_or_tell(&config)?;
+    let file_cache = FromCache::new(None, allowed.clone());
+    let (fresh, trees) = sites::read_or_tell(&config, &file_cache)?;
     if let Some(file) = &args.config {
         config.user.warn_of_unreadable("serve", file);
     }
     let first = places.iter().flatten().next();
     first.map_or(Ok(()), |&core| exos_host::affinity::pin(core))?;
     if args.sockets {
-        return on_sockets::run(args, &config, (fresh, trees), &allowed);
+        return on_sockets::run(args, &config, (fresh, trees), file_cache, &allowed);
     }
     let mut attachments = config.attachments(&places)?;
     for attachment in &mut attachments {
@@ -71,6 +73,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
         args,
         config,
         acceptor,
+        file_cache,
         allowed,
         places,
         signals: &signals,
@@ -83,6 +86,8 @@ struct Program<'a> {
     args: &'a ServeArgs,
     config: Config,
     acceptor: Option<Arc<Acceptor>>,
+    /// Where documents come from, if that is wanted.
+    file_cache: FromCache,
     /// Where other threads than the loops may run.
     allowed: Vec<usize>,
     /// Where the loops of each link run; none for one loop that runs anywhere.
@@ -110,7 +115,8 @@ impl Program<'_> {
         if let Some(acceptor) = &self.acceptor {
             acceptor.follow(&allowed)?;
         }
-        let reader = self.args.reader(&self.config, self.acceptor.clone());
+        let (acceptor, file_cache) = (self.acceptor.clone(), self.file_cache.clone());
+        let reader = self.args.reader(&self.config, acceptor, file_cache);
         let trees = (trees, fresh.cache().clone());
         let (mut upkeep, feeds) = Upkeep::start(reader, trees, allowed, count, self.signals)?;
         let mut setups = self.setups(fresh, feeds, logs, &interfaces)?.into_iter();

@@ -11,7 +11,7 @@ use std::time::Instant;
 use exos::Error;
 
 use crate::config::{Config, Root, SiteConfig};
-use crate::site::store::cache::Statistics;
+use crate::site::store::cache::{FromCache, Statistics};
 use crate::site::{Cache, Change, LoadError, SharedCache, Site, Sites, Tree};
 
 /// A configuration and all documents that it names. Cloning it counts references for each document.
@@ -29,25 +29,35 @@ pub struct Fresh {
 ///
 /// Everything that stands in the way.
 pub fn load(config: &Config) -> Result<Sites, Vec<Error>> {
-    let (fresh, _) = Fresh::read(config.clone(), false)?;
+    let nobody_reads = FromCache::new(None, Vec::new());
+    let (fresh, _) = Fresh::read(config.clone(), false, &nobody_reads)?;
     Ok(fresh.into_sites())
 }
 
 /// Reads all sites to be followed, as the user who follows them, or tells what stands in the way.
-pub(in crate::serve) fn read_or_tell(config: &Config) -> Result<(Fresh, Vec<Tree>), Error> {
-    let read = || Fresh::read(config.clone(), true).map_err(tell_all);
+pub(in crate::serve) fn read_or_tell(
+    config: &Config,
+    file_cache: &FromCache,
+) -> Result<(Fresh, Vec<Tree>), Error> {
+    let read = || Fresh::read(config.clone(), true, file_cache).map_err(tell_all);
     config.user.as_user(read)
 }
 
 impl Fresh {
     /// Reads all documents, and gives what tells of their changes from then on if they are to be live. What is left out
-    /// of them is said on standard error.
+    /// of them is said on standard error. Those that are to come from the file cache come when they are asked for.
     ///
     /// # Errors
     ///
     /// Everything that stands in the way.
-    pub fn read(config: Config, is_live: bool) -> Result<(Fresh, Vec<Tree>), Vec<Error>> {
-        let cache = SharedCache::from(Cache::new(config.cache.bytes()));
+    pub fn read(
+        config: Config,
+        is_live: bool,
+        file_cache: &FromCache,
+    ) -> Result<(Fresh, Vec<Tree>), Vec<Error>> {
+        let file_cache = (is_live && config.file_cache).then(|| file_cache.clone());
+        let cache = Cache::new(config.cache.bytes()).lending(file_cache);
+        let cache = SharedCache::from(cache);
         let mut fresh = Fresh {
             changes: config.sites.iter().map(|_| Vec::new()).collect(),
             cache: cache.clone(),

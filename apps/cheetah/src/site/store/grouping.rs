@@ -9,8 +9,7 @@ use super::nodes::Node;
 use super::root::Version;
 use super::tree::{Sink, Tree};
 use crate::message::coding::Coding;
-use crate::site::document::Description;
-use crate::site::document::Draft;
+use crate::site::document::{Description, Draft, FileContent};
 use crate::site::load::Reason;
 use crate::site::long::LongFile;
 use crate::site::media_type;
@@ -18,7 +17,7 @@ use crate::site::path::{About, SitePath};
 
 /// What is in a file.
 enum Content {
-    Bytes(Vec<u8>),
+    Bytes(FileContent),
     /// It is read while it is sent.
     Long(Arc<LongFile>),
 }
@@ -29,14 +28,14 @@ type Coded = (Coding, Version, Content);
 impl Content {
     fn draft(&self, description: &Description) -> Draft {
         match self {
-            Content::Bytes(bytes) => Draft::new(bytes, description),
+            Content::Bytes(content) => Draft::of_file(content, description),
             Content::Long(file) => Draft::long(file.clone(), description),
         }
     }
 
     fn charset(&self, media_type: &str) -> &'static str {
         match self {
-            Content::Bytes(bytes) => media_type::charset(media_type, bytes),
+            Content::Bytes(content) => media_type::charset(media_type, &content.bytes),
             Content::Long(_) => "",
         }
     }
@@ -74,7 +73,10 @@ impl Tree {
             let len = versions
                 .map(|version| self.nodes.len_in_memory(version))
                 .sum();
-            let is_wanted = self.is_wanted(&path) || self.cache.lock().has_room(len);
+            let is_wanted = self.is_wanted(&path) || self.is_read_unasked(len);
+            if is_wanted {
+                self.make_lent_room(len, sink);
+            }
             let content = is_wanted.then(|| self.content_at(&path, &path)).flatten();
             match content {
                 Some(content) => self.join(path, content, coded, sink),
@@ -147,7 +149,10 @@ impl Tree {
                 .filter(|_| seen == known)
                 .map(|file| (known, Content::Long(file)));
         }
-        let read = self.root.read(&real, limit, Reason::TooLong { limit });
+        let lend = self.lends(of);
+        let read = self
+            .root
+            .read(&real, limit, Reason::TooLong { limit }, lend);
         let (version, content) = read.ok().flatten()?;
         (version == known).then_some((version, Content::Bytes(content)))
     }

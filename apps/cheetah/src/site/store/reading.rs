@@ -3,19 +3,21 @@
 //! A file is read if its document is in memory, or there is room for it, or somebody asks for it; else it is listed. All
 //! names of one file that are sent in the same manner have one document, and have it together or not at all.
 
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
+use exos_buf::SharedBytes;
 use rustix::fs::Stat;
 
-use super::cache::{Admission, Arrival, Evicted};
+use super::cache::{Admission, Arrival, Evicted, FromCache};
 use super::change::Change;
 use super::exposure;
 use super::nodes::Node;
 use super::root::Version;
 use super::tree::{Sink, Tree};
 use crate::message::coding::Coding;
-use crate::site::document::{CONTENT_LEN_MAX, Draft};
+use crate::site::document::{CONTENT_LEN_MAX, Draft, FileContent};
 use crate::site::load::Reason;
 use crate::site::long::LongFile;
 use crate::site::path::{About, SitePath};
@@ -58,7 +60,8 @@ impl Tree {
             self.list(path, version, sink);
             return Ok(true);
         }
-        let Some((version, content)) = self.read(real)? else {
+        self.make_lent_room(version.len, sink);
+        let Some((version, content)) = self.read(path, real)? else {
             return Ok(false);
         };
         // Somebody may have begun to write before it was opened: the kernel had told by then.
@@ -153,14 +156,49 @@ impl Tree {
     }
 
     /// Reads a file that is not long.
-    fn read(&self, real: &Path) -> Result<Option<(Version, Vec<u8>)>, Reason> {
+    fn read(&self, path: &SitePath, real: &Path) -> Result<Option<(Version, FileContent)>, Reason> {
         let (most, memory_len) = (self.limits.document_len, self.limits.memory_len);
         let limit = most.min(memory_len).min(CONTENT_LEN_MAX as u64);
-        match self.root.read(real, limit, Reason::TooLong { limit }) {
+        let lend = self.lends(path);
+        match self.root.read(real, limit, Reason::TooLong { limit }, lend) {
             // It has become a long one since it was looked at.
             Err(Reason::TooLong { limit }) if limit < most => Ok(None),
             read => read,
         }
+    }
+
+    /// What looks for the content of a file in the file cache, for the document at a path; nothing where it is to be in this process's memory.
+    pub(super) fn lends(&self, path: &SitePath) -> impl Fn(&File, u64) -> Option<SharedBytes> {
+        let (lender, statistics) = {
+            let cache = self.cache.lock();
+            (cache.lender().cloned(), cache.statistics().clone())
+        };
+        let lender = lender.filter(|_| !self.is_kept(path));
+        move |file, len| {
+            let lender = lender.as_ref().filter(|_| FromCache::is_for(len))?;
+            let lent = lender.lend(file, len);
+            statistics.note_lent(lent.is_some());
+            lent
+        }
+    }
+
+    /// Has others go from the file cache, where a file of this length is to come from there.
+    pub(super) fn make_lent_room(&self, len: u64, sink: &mut Sink) {
+        if self.is_lent(len) {
+            let evicted = self.cache.lock().make_lent_room(FromCache::taken(len));
+            say_evicted(evicted, sink);
+        }
+    }
+
+    /// Whether files of this length come from the file cache, if it takes them.
+    fn is_lent(&self, len: u64) -> bool {
+        FromCache::is_for(len) && self.cache.lock().lender().is_some()
+    }
+
+    /// Whether a document of this length is read though nobody has asked for it: not where it would come from the file cache, which is not asked
+    /// before anybody serves.
+    pub(super) fn is_read_unasked(&self, len: u64) -> bool {
+        !self.is_lent(len) && self.cache.lock().has_room(len)
     }
 
     /// Whether the document at a path is in memory.
@@ -185,7 +223,7 @@ impl Tree {
 
     fn is_worth_reading(&self, path: &SitePath, version: Version) -> bool {
         let mut names = self.nodes.names(version.identity).iter().chain([path]);
-        names.any(|name| self.is_wanted(name)) || self.cache.lock().has_room(version.len)
+        names.any(|name| self.is_wanted(name)) || self.is_read_unasked(version.len)
     }
 
     /// A path has the document of another, which may be in memory or not.
@@ -210,7 +248,13 @@ impl Tree {
     }
 
     /// Makes documents of content that was read, for all paths of its file.
-    fn publish(&mut self, path: &SitePath, version: Version, content: &[u8], sink: &mut Sink) {
+    fn publish(
+        &mut self,
+        path: &SitePath,
+        version: Version,
+        content: &FileContent,
+        sink: &mut Sink,
+    ) {
         self.nodes.record(path, version);
         let mut groups: Vec<(Manner, Vec<SitePath>)> = Vec::new();
         for other in self.nodes.names(version.identity).to_vec() {
@@ -238,7 +282,7 @@ impl Tree {
         manner: &Manner,
         mut names: Vec<SitePath>,
         version: Version,
-        content: &[u8],
+        content: &FileContent,
         sink: &mut Sink,
     ) {
         // A document with variants is made together with them, when all of them are known.
@@ -251,8 +295,8 @@ impl Tree {
             return;
         };
         let is_wanted = names.iter().any(|name| self.is_wanted(name));
-        if is_wanted || self.cache.lock().has_room(version.len) {
-            let draft = Draft::new(content, &manner.description(version.modified_secs()));
+        if is_wanted || self.is_read_unasked(version.len) {
+            let draft = Draft::of_file(content, &manner.description(version.modified_secs()));
             self.admit(first, draft, Vec::new(), sink);
         } else {
             sink(
@@ -278,16 +322,14 @@ impl Tree {
         // What is read while it is sent takes no memory that could be had back.
         let is_in_memory = drafts.clone().any(Draft::is_in_memory);
         let arrival = Arrival {
-            bytes: drafts.map(|draft| draft.bytes().clone()).collect(),
+            bytes: drafts.flat_map(Draft::bytes).cloned().collect(),
             about,
             beside: 0,
             is_kept: self.is_kept(path) || !is_in_memory,
             is_asked_for: is_demanded,
         };
         let Admission { evicted, is_held } = self.cache.lock().admit(self.site, path, arrival);
-        for Evicted { site, path, about } in evicted {
-            sink(site, Change::evicted(path, about));
-        }
+        say_evicted(evicted, sink);
         let was_joined = self.joined.remove(path);
         if is_held && !coded.is_empty() {
             self.joined.insert(path.clone());
@@ -304,6 +346,13 @@ impl Tree {
         }
         self.unreadable.remove(path);
         self.demanded.take_if(|_| is_demanded);
+    }
+}
+
+/// Says that documents are not in memory any more.
+fn say_evicted(evicted: Vec<Evicted>, sink: &mut Sink) {
+    for Evicted { site, path, about } in evicted {
+        sink(site, Change::evicted(path, about));
     }
 }
 

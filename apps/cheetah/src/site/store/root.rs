@@ -12,11 +12,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use exos_buf::SharedBytes;
 use rustix::fs::{
     AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat2, statat,
 };
 
 use crate::limits::READS_MAX;
+use crate::site::document::FileContent;
 use crate::site::load::Reason;
 
 /// Device and inode: what a file is whatever its name.
@@ -129,7 +131,7 @@ impl Root {
     }
 
     /// A file's content and of which version it is; `None` if somebody wrote to it each time that it
-    /// was read.
+    /// was read. It is looked for with `lend` first, which gets the file and how long it is.
     ///
     /// # Errors
     ///
@@ -139,7 +141,8 @@ impl Root {
         real: &Path,
         limit: u64,
         too_long: Reason,
-    ) -> Result<Option<(Version, Vec<u8>)>, Reason> {
+        lend: impl Fn(&File, u64) -> Option<SharedBytes>,
+    ) -> Result<Option<(Version, FileContent)>, Reason> {
         let unreadable = |e: io::Error| Reason::Unreadable(e);
         for _ in 0..READS_MAX {
             let fd = self.open_file(real).map_err(unreadable)?;
@@ -149,11 +152,18 @@ impl Root {
                 return Err(Reason::NotRegular); // Exchanged since it was looked at.
             }
             let version = Version::of(&before);
-            let Some(content) = read_at_most(&file, version.len, limit).map_err(unreadable)? else {
+            if version.len > limit {
+                return Err(too_long);
+            }
+            let lent = lend(&file, version.len);
+            let Some(bytes) =
+                content(&file, lent.as_ref(), version.len, limit).map_err(unreadable)?
+            else {
                 return Err(too_long);
             };
+            let content = FileContent { bytes, lent };
             let after = fstat(&file).map_err(|e| unreadable(e.into()))?;
-            if Version::of(&after) == version && content.len() as u64 == version.len {
+            if Version::of(&after) == version && content.bytes.len() as u64 == version.len {
                 return Ok(Some((version, content)));
             }
         }
@@ -172,6 +182,21 @@ pub fn sorted_names(directory: &OwnedFd) -> io::Result<Vec<Vec<u8>>> {
     }
     names.sort_unstable();
     Ok(names)
+}
+
+/// The content of a file: what was lent, else read.
+fn content(
+    file: &File,
+    lent: Option<&SharedBytes>,
+    len: u64,
+    limit: u64,
+) -> io::Result<Option<Vec<u8>>> {
+    let Some(lent) = lent else {
+        return read_at_most(file, len, limit);
+    };
+    let mut bytes = Vec::with_capacity(lent.len());
+    lent.buffer().whole().append_to(&mut bytes);
+    Ok(Some(bytes))
 }
 
 /// The content of a file, or `None` when it is longer than `limit`, now or by the time it is

@@ -14,6 +14,7 @@ use exos_cheetah::config::Config;
 use exos_cheetah::limits::{CHANGES_QUEUED, PASSWORDS_QUEUED};
 use exos_cheetah::serve::content::sites::Fresh;
 use exos_cheetah::site::rules::access::{Asks, Verdict};
+use exos_cheetah::site::store::cache::FromCache;
 use exos_cheetah::site::{Cache, Change, Changes, Keeper, Limits, Omission, Tree};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -179,7 +180,8 @@ fn site_with_users(folder: &Folder, users: &str) -> (Config, Tree) {
         folder.0
     );
     let config = Config::parse(&folder.path("serve.toml"), &text).unwrap();
-    let (_, mut trees) = Fresh::read(config.clone(), true).unwrap();
+    let (_, mut trees) =
+        Fresh::read(config.clone(), true, &FromCache::new(None, Vec::new())).unwrap();
     (config, trees.remove(0))
 }
 

@@ -3,6 +3,7 @@
 mod cache;
 mod changing;
 mod keeper;
+mod lent;
 mod live;
 mod live_names;
 mod reload;

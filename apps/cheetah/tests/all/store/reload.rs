@@ -16,6 +16,7 @@ use exos_cheetah::serve::content::exchange::{Exchange, Step};
 use exos_cheetah::serve::content::reload::{Outcome, Reload};
 use exos_cheetah::serve::content::sites::{Filling, Fresh};
 use exos_cheetah::site::Tree;
+use exos_cheetah::site::store::cache::FromCache;
 use exos_cheetah::{Next, Server, ServerConnection};
 
 const DOCUMENTS: usize = 100;
@@ -134,7 +135,7 @@ impl Visit {
 
 fn read(file: &Path) -> Outcome {
     let config = Config::read(file).map_err(|e| vec![exos::Error::new(e.to_string())])?;
-    Fresh::read(config, true)
+    Fresh::read(config, true, &FromCache::new(None, Vec::new()))
 }
 
 /// Documents that say which version they are of, and a configuration that says it too.

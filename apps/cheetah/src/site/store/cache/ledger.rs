@@ -1,4 +1,7 @@
 //! The ledger: which document is held under which paths, what it takes, and what has to go for another.
+//!
+//! There are two accounts: this process's memory, and what it keeps of a [file cache](super::FromCache) that processes share. A document whose
+//! content is there takes something of both, and goes when there is no room in the other.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -8,8 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use exos_buf::SharedBytes;
 use exos_replacement::{Key, Newcomer, Policy as _, S3Fifo};
 
+use super::lending::FromCache;
 use super::statistics::{self, Statistics};
-use crate::limits::{CACHE_LARGE_PART, DOCUMENT_OVERHEAD_LEN, LEAVING_SWEPT};
+use crate::limits::{CACHE_LARGE_PART, DOCUMENT_OVERHEAD_LEN, LEAVING_SWEPT, LENT_LARGE_PART};
 use crate::site::path::{About, SitePath};
 
 /// A document in memory.
@@ -20,7 +24,9 @@ struct Unit {
     about: About,
     bytes: Vec<SharedBytes>,
     cost: u64,
-    /// The policy knows of it; others stay for as long as their files.
+    /// Bytes of the file cache that it keeps.
+    lent: u64,
+    /// The policy of its account knows of it; others stay for as long as their files.
     may_go: bool,
 }
 
@@ -56,11 +62,16 @@ pub struct Cache {
     limit: u64,
     held: u64,
     policy: S3Fifo,
+    /// What is kept of the file cache, and which documents go for another there.
+    lent: u64,
+    lent_policy: S3Fifo,
     units: Vec<Option<Unit>>,
     free: Vec<Key>,
     by_path: HashMap<(usize, SitePath), Key>,
     leaving: VecDeque<(SharedBytes, u64)>,
     leaving_len: u64,
+    /// Where documents come from by reference, if they do.
+    lender: Option<FromCache>,
     statistics: Arc<Statistics>,
 }
 
@@ -71,16 +82,30 @@ impl Cache {
             limit,
             held: 0,
             policy: S3Fifo::default(),
+            lent: 0,
+            lent_policy: S3Fifo::default(),
             units: Vec::new(),
             free: Vec::new(),
             by_path: HashMap::new(),
             leaving: VecDeque::new(),
             leaving_len: 0,
+            lender: None,
             statistics: Arc::new(Statistics {
                 limit: limit.into(),
                 ..Statistics::default()
             }),
         }
+    }
+
+    /// Documents come from there by reference, where it takes them.
+    #[must_use]
+    pub fn lending(self, lender: Option<FromCache>) -> Cache {
+        Cache { lender, ..self }
+    }
+
+    /// Where they do.
+    pub fn lender(&self) -> Option<&FromCache> {
+        self.lender.as_ref()
     }
 
     /// What it says of itself.
@@ -92,6 +117,7 @@ impl Cache {
         self.statistics.held.store(self.held, Ordering::Relaxed);
         let leaving = self.leaving_len;
         self.statistics.leaving.store(leaving, Ordering::Relaxed);
+        self.statistics.lent.store(self.lent, Ordering::Relaxed);
     }
 
     /// Bytes that may be in memory.
@@ -147,14 +173,16 @@ impl Cache {
         let is_large = cost > self.limit / CACHE_LARGE_PART;
         let mut evicted = Vec::new();
         while self.held.saturating_add(cost) > room && (!is_large || arrival.is_kept) {
-            let Some(mut victims) = self.evict() else {
+            let Some(mut victims) = self.evict(false).or_else(|| self.evict(true)) else {
                 break;
             };
             evicted.append(&mut victims);
         }
-        let is_held = self.held.saturating_add(cost) <= room || arrival.is_kept;
+        let lent = arrival.bytes.iter().map(SharedBytes::taken).sum();
+        let is_lent = lent == 0 || self.has_lent_room(lent);
+        let is_held = self.held.saturating_add(cost) <= room && is_lent || arrival.is_kept;
         if is_held {
-            self.hold(site, path, arrival, cost);
+            self.hold(site, path, arrival, (cost, lent));
         } else {
             self.let_go(arrival.bytes);
         }
@@ -162,7 +190,28 @@ impl Cache {
         Admission { evicted, is_held }
     }
 
-    fn hold(&mut self, site: usize, path: &SitePath, arrival: Arrival, cost: u64) {
+    /// Has documents go until there is room for another one that keeps this much of the file cache, if it may have that for them: what is to be
+    /// read has room before it is.
+    pub fn make_lent_room(&mut self, lent: u64) -> Vec<Evicted> {
+        self.sweep();
+        let mut evicted = Vec::new();
+        let limit = self.lender.as_ref().map_or(0, FromCache::limit);
+        while lent <= limit / LENT_LARGE_PART && self.lent + lent > limit {
+            let Some(mut victims) = self.evict(true) else {
+                break;
+            };
+            evicted.append(&mut victims);
+        }
+        self.publish();
+        evicted
+    }
+
+    fn has_lent_room(&self, lent: u64) -> bool {
+        let limit = self.lender.as_ref().map_or(0, FromCache::limit);
+        self.lent + lent <= limit
+    }
+
+    fn hold(&mut self, site: usize, path: &SitePath, arrival: Arrival, (cost, lent): (u64, u64)) {
         let key = self.free.pop().unwrap_or_else(|| {
             self.units.push(None);
             Key::new(self.units.len() as u32 - 1)
@@ -174,15 +223,17 @@ impl Cache {
             about: arrival.about,
             bytes: arrival.bytes,
             cost,
+            lent,
             may_go,
         });
         self.by_path.insert((site, path.clone()), key);
         self.held += cost;
+        self.lent += lent;
         if may_go {
-            self.policy.admitted(Newcomer {
+            self.policy_of(lent).admitted(Newcomer {
                 key,
                 name: name(site, path),
-                bytes: cost,
+                bytes: if lent > 0 { lent } else { cost },
                 is_asked_for: arrival.is_asked_for,
             });
         }
@@ -200,10 +251,11 @@ impl Cache {
         unit.cost = unit.cost - gone + come;
         self.held = self.held - gone + come;
         let before = std::mem::replace(&mut unit.bytes, bytes);
-        let kept: Vec<*const u8> = unit.bytes.iter().map(|it| it.as_slice().as_ptr()).collect();
+        let kept = &unit.bytes;
         let gone = before.into_iter();
-        let gone = gone.filter(|it| !kept.contains(&it.as_slice().as_ptr()));
-        self.let_go(gone.collect());
+        let gone = gone.filter(|it| !kept.iter().any(|kept| kept.same(it)));
+        let gone = gone.collect();
+        self.let_go(gone);
         self.publish();
         true
     }
@@ -232,7 +284,8 @@ impl Cache {
         unit.paths.retain(|known| known != path);
         if unit.paths.is_empty() {
             if unit.may_go {
-                self.policy.removed(key);
+                let lent = unit.lent;
+                self.policy_of(lent).removed(key);
             }
             self.release(key);
             self.publish();
@@ -240,15 +293,27 @@ impl Cache {
         true
     }
 
-    /// Takes out the document whose turn it is; gives its paths.
-    fn evict(&mut self) -> Option<Vec<Evicted>> {
+    /// What says which documents go that keep so much of the file cache.
+    fn policy_of(&mut self, lent: u64) -> &mut S3Fifo {
+        match lent {
+            0 => &mut self.policy,
+            _ => &mut self.lent_policy,
+        }
+    }
+
+    /// Takes out the document whose turn it is, of those in this process's memory or in the file cache; gives its paths.
+    fn evict(&mut self, is_lent: bool) -> Option<Vec<Evicted>> {
         let units = &self.units;
         let mut uses = |key: Key| {
             let unit = units.get(key.index()).and_then(Option::as_ref);
             let bytes = unit.into_iter().flat_map(|unit| &unit.bytes);
             bytes.map(SharedBytes::take_uses).max().unwrap_or(0)
         };
-        let key = self.policy.victim(&mut uses)?;
+        let policy = match is_lent {
+            false => &mut self.policy,
+            true => &mut self.lent_policy,
+        };
+        let key = policy.victim(&mut uses)?;
         statistics::add(&self.statistics.evictions, 1);
         let unit = self.release(key);
         let Unit { site, about, .. } = unit;
@@ -264,6 +329,7 @@ impl Cache {
         let unit = self.units[key.index()].take().expect("it is held");
         self.free.push(key);
         self.held -= unit.cost;
+        self.lent -= unit.lent;
         self.let_go(unit.bytes.clone());
         unit
     }

@@ -13,7 +13,9 @@
 //! everything thrown out.
 
 mod ledger;
+mod lending;
 mod statistics;
 
 pub use ledger::{Admission, Arrival, Cache, Evicted, SharedCache};
+pub use lending::FromCache;
 pub use statistics::{Figures, Statistics};

@@ -11,6 +11,9 @@ pub struct Statistics {
     pub(super) evictions: AtomicU64,
     pub(super) fetched: AtomicU64,
     pub(super) fetched_len: AtomicU64,
+    pub(super) lent: AtomicU64,
+    pub(super) lent_files: AtomicU64,
+    pub(super) copied_files: AtomicU64,
 }
 
 /// The cache at one moment.
@@ -28,6 +31,12 @@ pub struct Figures {
     pub fetched: u64,
     /// Bytes of these.
     pub fetched_len: u64,
+    /// Bytes that those keep which are to be had of a file cache that processes share.
+    pub lent: u64,
+    /// Files that came from there by reference.
+    pub lent_files: u64,
+    /// Files that could not, though it was asked for them.
+    pub copied_files: u64,
 }
 
 impl Statistics {
@@ -41,7 +50,19 @@ impl Statistics {
             evictions: get(&self.evictions),
             fetched: get(&self.fetched),
             fetched_len: get(&self.fetched_len),
+            lent: get(&self.lent),
+            lent_files: get(&self.lent_files),
+            copied_files: get(&self.copied_files),
         }
+    }
+
+    /// A file came from the file cache, or did not.
+    pub fn note_lent(&self, is_lent: bool) {
+        let number = match is_lent {
+            true => &self.lent_files,
+            false => &self.copied_files,
+        };
+        add(number, 1);
     }
 }
 
@@ -53,16 +74,20 @@ impl Figures {
             evictions: self.evictions + ended.evictions,
             fetched: self.fetched + ended.fetched,
             fetched_len: self.fetched_len + ended.fetched_len,
+            lent_files: self.lent_files + ended.lent_files,
+            copied_files: self.copied_files + ended.copied_files,
             ..self
         }
     }
 
     /// What only grows, by name.
-    pub fn counters(&self) -> [(&'static str, u64); 3] {
+    pub fn counters(&self) -> [(&'static str, u64); 5] {
         [
             ("cache_evictions", self.evictions),
             ("cache_fetched", self.fetched),
             ("cache_fetched_bytes", self.fetched_len),
+            ("cache_lent", self.lent_files),
+            ("cache_copied", self.copied_files),
         ]
     }
 }
