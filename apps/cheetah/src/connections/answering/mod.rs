@@ -32,7 +32,7 @@ use crate::applications::chunks::BodyError;
 use crate::applications::hearing::Hearing;
 use crate::applications::pool::Upstream;
 use crate::applications::reply::Framing;
-use crate::applications::upload::{Chunked, Length};
+use crate::applications::upload::{Chunked, Flowing, Length};
 use crate::applications::{Address, Applications};
 use crate::http::asking::Said;
 use crate::http::{Asking, Attempt};
@@ -72,7 +72,7 @@ enum Upload {
     /// What the chunks say: it is collected until it is whole, or too long for that.
     Chunked(Chunked),
     /// What the chunks say: it goes to an upstream as it comes, in chunks.
-    Flowing(Chunked),
+    Flowing(Flowing),
     /// All that comes, until the client ends its side: another protocol.
     Tunnel,
     /// Nothing of the client; of the content of chunks, or of these as an upstream gets them, this many bytes have been handed on.
