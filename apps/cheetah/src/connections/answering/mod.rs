@@ -62,6 +62,8 @@ pub(super) struct Answering {
     hearing: Hearing,
     /// What the client has been told, when the head has been sent.
     begun: Option<Begun>,
+    /// The body cannot be had, and the answer has begun.
+    refuses_body: bool,
 }
 
 /// What of the body is still to come.
@@ -143,6 +145,7 @@ impl Answering {
             is_chunked: false,
             hearing,
             begun: None,
+            refuses_body: false,
         }
     }
 
@@ -330,9 +333,10 @@ impl Connection {
         self.wait_until(wait, now + time);
     }
 
-    /// Another protocol is spoken on it.
-    pub(in crate::connections) fn is_tunnel(&self) -> bool {
-        self.answering.as_ref().is_some_and(|it| it.is_tunnel())
+    /// When it breaks, nothing went wrong here: the other end of a tunnel was reset, or the client's body could not be had.
+    pub(in crate::connections) fn is_cancelled(&self) -> bool {
+        let answering = self.answering.as_ref();
+        answering.is_some_and(|it| it.is_tunnel() || it.refuses_body)
     }
 
     /// The client has taken all that there was of an answer.
