@@ -9,6 +9,7 @@ use exos_program::Timed as _;
 
 use super::trailers::going_on;
 use super::{Answering, Upload};
+use crate::applications::Applications;
 use crate::applications::chunks::BodyError;
 use crate::applications::pool::Upstream;
 use crate::applications::trailers::push_last_chunk;
@@ -18,13 +19,17 @@ use crate::connections::transport::Transport;
 use crate::connections::wait::Wait;
 
 impl Answering {
-    /// As much is collected as may be, and there is more: it goes on as it comes.
-    pub(super) fn flow(&mut self) {
+    /// As much is collected as may be, and there is more: it goes on as it comes, where chunks may be sent.
+    pub(super) fn flow(&mut self, applications: &Applications) -> Result<(), BodyError> {
+        if !applications.takes_chunks(&self.asking.asked.application) {
+            return Err(BodyError::WithoutLength);
+        }
         self.upload = match replace(&mut self.upload, Upload::Over) {
             Upload::Chunked(body) => Upload::Flowing(Flowing::of(body)),
             upload => upload,
         };
         self.is_chunked = true;
+        Ok(())
     }
 }
 

@@ -363,5 +363,6 @@ fn status_of(error: BodyError) -> Status {
         BodyError::Syntax => Status::BadRequest,
         BodyError::NoRoom => Status::ServiceUnavailable,
         BodyError::TooLong => Status::ContentTooLarge,
+        BodyError::WithoutLength => Status::LengthRequired,
     }
 }

@@ -201,3 +201,41 @@ fn a_body_of_http2_that_is_too_long_behind_the_answers_begin_is_cancelled() {
     let _ = upstream.read_to_end(&mut all);
     assert!(all.is_empty(), "{}", all.escape_ascii());
 }
+
+/// RFC 9112 §6.1: no chunks to an upstream whose last answer was of HTTP/1.0.
+#[test]
+fn an_upstream_of_http10_is_sent_no_chunks() {
+    let world = World::new(1, |application, _| application.keep = 0);
+    let long = "0123456789".repeat(200_000);
+    for round in 0..2 {
+        // How old it is is not known yet, or it has become newer.
+        let mut client = world.client("");
+        let (mut sender, sent) = (client.try_clone().unwrap(), in_one_chunk(&long, ""));
+        let sending = std::thread::spawn(move || sender.write_all(&sent).unwrap());
+        let mut upstream = world.accept();
+        head(&mut upstream);
+        assert!(chunks(&mut upstream).0 == long);
+        upstream
+            .write_all(b"HTTP/1.0 200 OK\r\nContent-Length: 3\r\n\r\nold")
+            .unwrap();
+        is(&mut client, "200", "old");
+        sending.join().unwrap();
+        let mut client = world.client("");
+        let (mut sender, sent) = (client.try_clone().unwrap(), in_one_chunk(&long, ""));
+        // As far as it is read.
+        let sending = std::thread::spawn(move || drop(sender.write_all(&sent)));
+        assert_eq!(response(&mut client).0, "411", "{round}");
+        drop(client.shutdown(std::net::Shutdown::Both));
+        sending.join().unwrap();
+        // What is short goes with its length, and without what is behind it; the upstream is another one then.
+        let mut client = world.client("");
+        client
+            .write_all(&in_one_chunk("short", "A: b\r\n"))
+            .unwrap();
+        let mut upstream = world.accept();
+        assert!(head(&mut upstream).contains("\r\nContent-Length: 5\r\n"));
+        assert_eq!(bytes(&mut upstream, 5), "short");
+        answer(&mut upstream, "new");
+        is(&mut client, "200", "new");
+    }
+}
